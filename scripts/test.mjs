@@ -1,0 +1,94 @@
+// node scripts/test.mjs <suite>... [path filter...]   suites: check unit integration system contract cluster all
+// Bundles test files with esbuild and runs them with node:test; prints `N passed, N failed` last.
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { build } from 'esbuild';
+
+const outDir = '.build/test';
+const suites = {
+  unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 60_000 },
+  integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 120_000 },
+  contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
+  system: { dir: 'test/system', concurrency: 1, timeoutMs: 600_000 },
+};
+
+const args = process.argv.slice(2);
+const filters = args.filter((arg) => arg.includes('/'));
+const asked = args.filter((arg) => !arg.includes('/'));
+const wanted = new Set(
+  asked.flatMap((name) => (name === 'all' ? ['check', 'integration', 'contract', 'system'] : [name])),
+);
+if (wanted.has('check')) wanted.add('unit');
+
+const totals = { passed: 0, failed: 0 };
+
+function step(title, command, commandArgs) {
+  console.log(`\n# ${title}`);
+  const { status } = spawnSync(command, commandArgs, { stdio: 'inherit' });
+  if (status === 0) totals.passed++;
+  else totals.failed++;
+}
+
+function testFiles(dir) {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir, { recursive: true })
+    .map((file) => path.join(dir, file))
+    .filter((file) => file.endsWith('.test.ts'))
+    .filter((file) => filters.length === 0 || filters.some((filter) => file.startsWith(filter)))
+    .sort();
+}
+
+async function runSuite(name) {
+  const { dir, concurrency, timeoutMs } = suites[name];
+  const files = testFiles(dir);
+  if (files.length === 0) return;
+  console.log(`\n# ${name}: ${files.length} files`);
+  const suiteDir = path.join(outDir, name);
+  rmSync(suiteDir, { recursive: true, force: true });
+  await build({
+    entryPoints: files,
+    outdir: suiteDir,
+    outbase: dir,
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+    target: 'node20.19',
+    sourcemap: 'inline',
+    logLevel: 'warning',
+  });
+  const bundles = files.map((file) => path.join(suiteDir, path.relative(dir, file).replace(/\.ts$/, '.mjs')));
+  const summaryFile = path.join(suiteDir, 'summary.json');
+  const nodeArgs = [
+    '--enable-source-maps',
+    '--test',
+    `--test-concurrency=${concurrency}`,
+    `--test-timeout=${timeoutMs}`,
+    '--test-reporter=spec',
+    '--test-reporter-destination=stdout',
+    '--test-reporter=./scripts/summary-reporter.mjs',
+    `--test-reporter-destination=${summaryFile}`,
+    ...bundles,
+  ];
+  const code = await new Promise((resolve) => {
+    spawn(process.execPath, nodeArgs, { stdio: 'inherit' }).on('exit', (status) => resolve(status ?? 1));
+  });
+  const summary = JSON.parse(readFileSync(summaryFile, 'utf8'));
+  totals.passed += summary.passed;
+  totals.failed += summary.failed;
+  if (code !== 0 && summary.failed === 0) totals.failed++;
+  if (summary.passed + summary.failed === 0) totals.failed++;
+}
+
+mkdirSync(outDir, { recursive: true });
+if (wanted.has('check')) {
+  step('format and lint', 'npx', ['biome', 'check', '.']);
+  step('types', 'npx', ['tsc']);
+  step('unused files, exports and dependencies', 'npx', ['knip', '--no-progress']);
+}
+for (const name of Object.keys(suites)) if (wanted.has(name)) await runSuite(name);
+
+console.log(`\n${totals.passed} passed, ${totals.failed} failed`);
+process.exitCode = totals.failed > 0 || totals.passed === 0 ? 1 : 0;

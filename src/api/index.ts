@@ -1,0 +1,10 @@
+/**
+ * Owns: KubeVirt, Kubernetes and Domain types, keys, labels, quantities and pure predicates on them.
+ * Must not know: I/O of any kind, libraries, who uses it.
+ */
+export * from './domain.ts';
+export * from './keys.ts';
+export * from './kubernetes.ts';
+export * from './labels.ts';
+export * from './quantity.ts';
+export * from './vmi.ts';

@@ -1,0 +1,108 @@
+/** The parts of Kubernetes' types that every program here reads. Objects keep fields that are not named here. */
+
+export interface OwnerReference {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  controller?: boolean;
+  blockOwnerDeletion?: boolean;
+}
+
+export interface ObjectMeta {
+  name: string;
+  namespace?: string;
+  generateName?: string;
+  uid?: string;
+  resourceVersion?: string;
+  generation?: number;
+  creationTimestamp?: string;
+  deletionTimestamp?: string;
+  deletionGracePeriodSeconds?: number;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  finalizers?: string[];
+  ownerReferences?: OwnerReference[];
+}
+
+export interface KubeObject {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+}
+
+export interface Condition {
+  type: string;
+  status: 'True' | 'False' | 'Unknown';
+  reason?: string;
+  message?: string;
+  lastProbeTime?: string | null;
+  lastTransitionTime?: string | null;
+}
+
+export interface EventObject extends KubeObject {
+  involvedObject: {
+    apiVersion?: string;
+    kind: string;
+    namespace?: string;
+    name: string;
+    uid?: string;
+    resourceVersion?: string;
+  };
+  type: 'Normal' | 'Warning';
+  reason: string;
+  message: string;
+  count?: number;
+  firstTimestamp?: string;
+  lastTimestamp?: string;
+  source?: { component?: string; host?: string };
+  reportingComponent?: string;
+  reportingInstance?: string;
+}
+
+/** What the API server answers when it refuses (`kind: Status`). */
+export interface StatusObject {
+  kind: 'Status';
+  apiVersion: 'v1';
+  status?: 'Success' | 'Failure';
+  message?: string;
+  reason?: string;
+  code?: number;
+  details?: Record<string, unknown>;
+}
+
+/** Where a kind lives on the API server. */
+export interface ResourceType {
+  /** Empty for the core group. */
+  readonly group: string;
+  readonly version: string;
+  /** Plural, lower case: `virtualmachineinstances`. */
+  readonly resource: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+}
+
+export function apiVersionOf(type: ResourceType): string {
+  return type.group === '' ? type.version : `${type.group}/${type.version}`;
+}
+
+function kubevirt(resource: string, kind: string): ResourceType {
+  return { group: 'kubevirt.io', version: 'v1', resource, kind, namespaced: true };
+}
+
+function core(resource: string, kind: string, namespaced = true): ResourceType {
+  return { group: '', version: 'v1', resource, kind, namespaced };
+}
+
+export const resources = {
+  virtualMachineInstances: kubevirt('virtualmachineinstances', 'VirtualMachineInstance'),
+  virtualMachines: kubevirt('virtualmachines', 'VirtualMachine'),
+  kubevirts: kubevirt('kubevirts', 'KubeVirt'),
+  pods: core('pods', 'Pod'),
+  nodes: core('nodes', 'Node', false),
+  namespaces: core('namespaces', 'Namespace', false),
+  events: core('events', 'Event'),
+  secrets: core('secrets', 'Secret'),
+  configMaps: core('configmaps', 'ConfigMap'),
+  serviceAccounts: core('serviceaccounts', 'ServiceAccount'),
+} as const satisfies Record<string, ResourceType>;

@@ -1,0 +1,32 @@
+const suffixes: Readonly<Record<string, number>> = {
+  '': 1,
+  n: 1e-9,
+  u: 1e-6,
+  m: 1e-3,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  P: 1e15,
+  E: 1e18,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+  Pi: 2 ** 50,
+  Ei: 2 ** 60,
+};
+
+const pattern = /^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)$/;
+
+/** Value of a Kubernetes quantity (`"1Gi"`, `"500m"`, `2`), or undefined when it is malformed. */
+export function parseQuantity(quantity: string | number | undefined | null): number | undefined {
+  if (typeof quantity === 'number') return Number.isFinite(quantity) ? quantity : undefined;
+  if (typeof quantity !== 'string') return undefined;
+  const match = pattern.exec(quantity.trim());
+  if (!match) return undefined;
+  const [, digits = '', exponent, suffix = ''] = match;
+  if (exponent) return Number(digits + exponent);
+  const factor = suffixes[suffix];
+  return factor === undefined ? undefined : Number(digits) * factor;
+}

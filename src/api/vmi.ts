@@ -1,0 +1,317 @@
+import type { Condition, KubeObject } from './kubernetes.ts';
+import { annotations, labels } from './labels.ts';
+
+/**
+ * VirtualMachineInstance `kubevirt.io/v1` (spec 61): the fields this project reads or writes. Objects from the API server
+ * carry more, and are always changed in place so that nothing unknown is lost.
+ */
+
+export type Quantity = string | number;
+
+export type VmiPhase =
+  | ''
+  | 'Pending'
+  | 'Scheduling'
+  | 'Scheduled'
+  | 'Running'
+  | 'Succeeded'
+  | 'Failed'
+  | 'WaitingForSync'
+  | 'Unknown';
+
+export interface FeatureState {
+  enabled?: boolean;
+}
+
+export interface DiskTarget {
+  bus?: 'virtio' | 'sata' | 'scsi' | 'usb';
+  readonly?: boolean;
+  tray?: 'open' | 'closed';
+  pciAddress?: string;
+  reservation?: boolean;
+}
+
+export interface Disk {
+  name: string;
+  disk?: DiskTarget;
+  lun?: DiskTarget;
+  cdrom?: DiskTarget;
+  bootOrder?: number;
+  serial?: string;
+  tag?: string;
+  cache?: 'none' | 'writethrough' | 'writeback';
+  io?: 'native' | 'threads' | 'default';
+  dedicatedIOThread?: boolean;
+  shareable?: boolean;
+  blockSize?: {
+    custom?: { logical?: number; physical?: number; discardGranularity?: number };
+    matchVolume?: FeatureState;
+  };
+  errorPolicy?: 'stop' | 'ignore' | 'report' | 'enospace';
+}
+
+export interface Interface {
+  name: string;
+  model?: string;
+  bridge?: object;
+  masquerade?: object;
+  sriov?: object;
+  passtBinding?: object;
+  binding?: { name: string };
+  ports?: { name?: string; protocol?: string; port: number }[];
+  macAddress?: string;
+  pciAddress?: string;
+  bootOrder?: number;
+  acpiIndex?: number;
+  tag?: string;
+  dhcpOptions?: object;
+  state?: 'up' | 'down' | 'absent';
+}
+
+export interface CloudInitSource {
+  secretRef?: { name: string };
+  userDataBase64?: string;
+  userData?: string;
+  networkDataSecretRef?: { name: string };
+  networkDataBase64?: string;
+  networkData?: string;
+}
+
+export interface Volume {
+  name: string;
+  containerDisk?: { image: string; path?: string; imagePullPolicy?: string; imagePullSecret?: string };
+  cloudInitNoCloud?: CloudInitSource;
+  cloudInitConfigDrive?: CloudInitSource;
+  emptyDisk?: { capacity: Quantity };
+  hostDisk?: { path: string; type: 'Disk' | 'DiskOrCreate'; capacity?: Quantity; shared?: boolean };
+  persistentVolumeClaim?: { claimName: string; readOnly?: boolean; hotpluggable?: boolean };
+  dataVolume?: { name: string; hotpluggable?: boolean };
+  ephemeral?: { persistentVolumeClaim?: { claimName: string; readOnly?: boolean } };
+  configMap?: { name?: string; optional?: boolean; volumeLabel?: string };
+  secret?: { secretName?: string; optional?: boolean; volumeLabel?: string };
+  serviceAccount?: { serviceAccountName?: string };
+  downwardAPI?: object;
+  sysprep?: object;
+  downwardMetrics?: object;
+  memoryDump?: { claimName: string; readOnly?: boolean; hotpluggable?: boolean };
+  containerPath?: { path: string; readOnly?: boolean };
+}
+
+export interface Network {
+  name: string;
+  pod?: { vmNetworkCIDR?: string; vmIPv6NetworkCIDR?: string };
+  multus?: { networkName: string; default?: boolean };
+}
+
+export interface KernelBoot {
+  kernelArgs?: string;
+  container?: {
+    image: string;
+    imagePullSecret?: string;
+    imagePullPolicy?: string;
+    kernelPath?: string;
+    initrdPath?: string;
+  };
+}
+
+export interface Devices {
+  disks?: Disk[];
+  interfaces?: Interface[];
+  autoattachPodInterface?: boolean;
+  autoattachGraphicsDevice?: boolean;
+  autoattachSerialConsole?: boolean;
+  autoattachMemBalloon?: boolean;
+  autoattachInputDevice?: boolean;
+  autoattachVSOCK?: boolean;
+  logSerialConsole?: boolean;
+  disableHotplug?: boolean;
+  blockMultiQueue?: boolean;
+  networkInterfaceMultiqueue?: boolean;
+  useVirtioTransitional?: boolean;
+  rng?: object;
+  watchdog?: { name: string; i6300esb?: { action?: string }; diag288?: { action?: string } };
+  inputs?: { name: string; type: string; bus?: string }[];
+  tpm?: { enabled?: boolean; persistent?: boolean };
+  video?: { type?: string };
+  sound?: { name: string; model?: string };
+  gpus?: { name: string; deviceName?: string; claimName?: string }[];
+  hostDevices?: { name: string; deviceName?: string; claimName?: string }[];
+  filesystems?: { name: string; virtiofs?: object }[];
+  downwardMetrics?: object;
+  clientPassthrough?: object;
+  panicDevices?: { model?: string }[];
+}
+
+export interface DomainSpecInput {
+  resources?: {
+    requests?: Record<string, Quantity>;
+    limits?: Record<string, Quantity>;
+    overcommitGuestOverhead?: boolean;
+  };
+  cpu?: {
+    cores?: number;
+    sockets?: number;
+    threads?: number;
+    maxSockets?: number;
+    model?: string;
+    features?: { name: string; policy?: string }[];
+    dedicatedCpuPlacement?: boolean;
+    isolateEmulatorThread?: boolean;
+    numa?: { guestMappingPassthrough?: object };
+    realtime?: { mask?: string };
+  };
+  memory?: { guest?: Quantity; maxGuest?: Quantity; hugepages?: { pageSize?: string } };
+  machine?: { type?: string };
+  firmware?: {
+    uuid?: string;
+    serial?: string;
+    bootloader?: { bios?: { useSerial?: boolean }; efi?: { secureBoot?: boolean; persistent?: boolean } };
+    kernelBoot?: KernelBoot;
+    acpi?: object;
+  };
+  clock?: {
+    utc?: { offsetSeconds?: number };
+    timezone?: string;
+    timer?: Record<string, { present?: boolean; tickPolicy?: string; track?: string } | undefined>;
+  };
+  features?: Record<string, unknown> & { acpi?: FeatureState; apic?: FeatureState & { endOfInterrupt?: boolean } };
+  ioThreadsPolicy?: string;
+  ioThreads?: { supplementalPoolThreadCount?: number };
+  chassis?: { manufacturer?: string; version?: string; serial?: string; asset?: string; sku?: string };
+  launchSecurity?: Record<string, unknown>;
+  rebootPolicy?: 'Reboot' | 'Terminate';
+  devices?: Devices;
+}
+
+export interface VmiSpec {
+  domain: DomainSpecInput;
+  volumes?: Volume[];
+  networks?: Network[];
+  terminationGracePeriodSeconds?: number;
+  evictionStrategy?: string;
+  startStrategy?: 'Paused';
+  hostname?: string;
+  subdomain?: string;
+  nodeSelector?: Record<string, string>;
+  architecture?: string;
+  accessCredentials?: object[];
+  [field: string]: unknown;
+}
+
+export interface VmiInterfaceStatus {
+  name?: string;
+  mac?: string;
+  ipAddress?: string;
+  ipAddresses?: string[];
+  interfaceName?: string;
+  podInterfaceName?: string;
+  infoSource?: string;
+  queueCount?: number;
+  linkState?: string;
+}
+
+export interface VolumeStatus {
+  name: string;
+  target: string;
+  phase?: string;
+  reason?: string;
+  message?: string;
+  size?: number;
+  persistentVolumeClaimInfo?: { preallocated?: boolean; [field: string]: unknown };
+  hotplugVolume?: { attachPodName?: string; attachPodUID?: string };
+  [field: string]: unknown;
+}
+
+export interface MigrationState {
+  migrationUid?: string;
+  startTimestamp?: string;
+  endTimestamp?: string;
+  sourceNode?: string;
+  targetNode?: string;
+  targetPod?: string;
+  completed?: boolean;
+  failed?: boolean;
+  failureReason?: string;
+  mode?: string;
+  [field: string]: unknown;
+}
+
+export interface VmiStatus {
+  phase?: VmiPhase;
+  reason?: string;
+  conditions?: Condition[];
+  phaseTransitionTimestamps?: { phase: VmiPhase; phaseTransitionTimestamp: string }[];
+  nodeName?: string;
+  /** Pod UID → node name. */
+  activePods?: Record<string, string>;
+  interfaces?: VmiInterfaceStatus[];
+  guestOSInfo?: Record<string, string>;
+  migrationState?: MigrationState;
+  migrationMethod?: string;
+  migrationTransport?: string;
+  qosClass?: string;
+  launcherContainerImageVersion?: string;
+  volumeStatus?: VolumeStatus[];
+  fsFreezeStatus?: string;
+  virtualMachineRevisionName?: string;
+  runtimeUser?: number;
+  selinuxContext?: string;
+  machine?: { type?: string };
+  currentCPUTopology?: { cores?: number; sockets?: number; threads?: number };
+  memory?: { guestAtBoot?: Quantity; guestCurrent?: Quantity; guestRequested?: Quantity; memoryOverhead?: Quantity };
+  [field: string]: unknown;
+}
+
+export interface VirtualMachineInstance extends KubeObject {
+  spec: VmiSpec;
+  status?: VmiStatus;
+}
+
+export type RunStrategy = 'Always' | 'Halted' | 'Manual' | 'RerunOnFailure' | 'Once' | 'WaitAsReceiver';
+
+export interface VirtualMachine extends KubeObject {
+  spec: {
+    running?: boolean;
+    runStrategy?: RunStrategy;
+    template: {
+      metadata?: { labels?: Record<string, string>; annotations?: Record<string, string> };
+      spec: VmiSpec;
+    };
+    [field: string]: unknown;
+  };
+  status?: {
+    created?: boolean;
+    ready?: boolean;
+    printableStatus?: string;
+    runStrategy?: RunStrategy;
+    conditions?: Condition[];
+    stateChangeRequests?: { action: 'Start' | 'Stop'; data?: Record<string, string>; uid?: string }[];
+    startFailure?: { consecutiveFailCount?: number; lastFailedVMIUID?: string; retryAfterTimestamp?: string };
+    observedGeneration?: number;
+    desiredGeneration?: number;
+    [field: string]: unknown;
+  };
+}
+
+export function isFinal(vmi: VirtualMachineInstance): boolean {
+  const phase = vmi.status?.phase;
+  return phase === 'Succeeded' || phase === 'Failed';
+}
+
+export function isBeingDeleted(object: Pick<KubeObject, 'metadata'>): boolean {
+  return Boolean(object.metadata.deletionTimestamp);
+}
+
+/** Spec 10 §7: by hand-over label or by status. */
+export function isOwnedByNode(vmi: VirtualMachineInstance, node: string): boolean {
+  return vmi.metadata.labels?.[labels.nodeName] === node || vmi.status?.nodeName === node;
+}
+
+/** Spec 61 §7.3. */
+export function isNonRoot(vmi: VirtualMachineInstance): boolean {
+  return (vmi.status?.runtimeUser ?? 0) !== 0 || vmi.metadata.annotations?.[annotations.nonroot] !== undefined;
+}
+
+export function findCondition(conditions: Condition[] | undefined, type: string): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}

@@ -1,0 +1,11 @@
+/**
+ * Owns: time, waiting, back-off, the keyed queue, start/stop order, errors, the logger. No I/O but the log.
+ * Must not know: anything of this project, Kubernetes or libvirt.
+ */
+export * from './backoff.ts';
+export * from './clock.ts';
+export * from './errors.ts';
+export * from './keyed-queue.ts';
+export * from './lifecycle.ts';
+export * from './log.ts';
+export * from './sleep.ts';

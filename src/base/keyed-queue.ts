@@ -1,0 +1,149 @@
+import { type BackoffOptions, backoffDelayMs } from './backoff.ts';
+import { type Clock, systemClock } from './clock.ts';
+
+export type KeyResult =
+  | { readonly kind: 'done'; readonly requeueAfterMs?: number }
+  /** Counts as a failure of this key: its next run comes after back-off. */
+  | { readonly kind: 'retry'; readonly cause?: unknown };
+
+export interface KeyedQueueOptions {
+  /** Keys that may run side by side. One key never runs twice at a time. */
+  readonly concurrency: number;
+  /** Back-off per key; keys do not share a bucket (upstream fault 8, spec 00). */
+  readonly backoff?: BackoffOptions;
+}
+
+export interface KeyedQueueDeps {
+  readonly run: (key: string, signal: AbortSignal) => Promise<KeyResult>;
+  readonly onError?: (key: string, error: unknown, retryInMs: number) => void;
+  readonly clock?: Clock;
+}
+
+interface KeyState {
+  queued: boolean;
+  running: boolean;
+  failures: number;
+  cancelTimer: (() => void) | undefined;
+  dueMs: number;
+}
+
+/**
+ * One serial actor per key: a key waits at most once, never runs in two places, and what is added while it runs makes it
+ * run once more. A delayed add keeps the earliest time. State of a key goes when it is idle and has no failures.
+ */
+export class KeyedQueue {
+  readonly #concurrency: number;
+  readonly #backoff: BackoffOptions;
+  readonly #deps: KeyedQueueDeps;
+  readonly #clock: Clock;
+  readonly #states = new Map<string, KeyState>();
+  readonly #ready = new Set<string>();
+  readonly #stopping = new AbortController();
+  #running = 0;
+  #idle: (() => void)[] = [];
+
+  constructor(options: KeyedQueueOptions, deps: KeyedQueueDeps) {
+    this.#concurrency = options.concurrency;
+    this.#backoff = options.backoff ?? { baseMs: 5, maxMs: 1_000_000, jitter: 0.1 };
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+  }
+
+  /** Keys that wait for a free place, without those on a timer. */
+  get depth(): number {
+    return this.#ready.size;
+  }
+
+  /** Makes the key run soon; wakes it from any delay. */
+  add(key: string): void {
+    if (this.#stopping.signal.aborted) return;
+    const state = this.#state(key);
+    this.#cancelTimer(state);
+    state.queued = true;
+    if (!state.running) this.#ready.add(key);
+    this.#pump();
+  }
+
+  /** Makes the key run after `ms`; an earlier waiting time is kept. */
+  addAfter(key: string, ms: number): void {
+    if (ms <= 0) {
+      this.add(key);
+      return;
+    }
+    if (this.#stopping.signal.aborted) return;
+    const state = this.#state(key);
+    if (state.queued) return;
+    const dueMs = this.#clock.monotonicMs() + ms;
+    if (state.cancelTimer && state.dueMs <= dueMs) return;
+    this.#cancelTimer(state);
+    state.dueMs = dueMs;
+    state.cancelTimer = this.#clock.schedule(ms, () => {
+      state.cancelTimer = undefined;
+      this.add(key);
+    });
+  }
+
+  /** No more runs are started; resolves when those under way have ended. Their signal is aborted. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('queue stopped'));
+    this.#ready.clear();
+    for (const state of this.#states.values()) this.#cancelTimer(state);
+    if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    this.#states.clear();
+  }
+
+  #state(key: string): KeyState {
+    let state = this.#states.get(key);
+    if (!state) {
+      state = { queued: false, running: false, failures: 0, cancelTimer: undefined, dueMs: 0 };
+      this.#states.set(key, state);
+    }
+    return state;
+  }
+
+  #cancelTimer(state: KeyState): void {
+    state.cancelTimer?.();
+    state.cancelTimer = undefined;
+  }
+
+  #pump(): void {
+    for (const key of this.#ready) {
+      if (this.#running >= this.#concurrency || this.#stopping.signal.aborted) return;
+      this.#ready.delete(key);
+      void this.#runKey(key);
+    }
+  }
+
+  async #runKey(key: string): Promise<void> {
+    const state = this.#state(key);
+    state.queued = false;
+    state.running = true;
+    this.#running++;
+    let result: KeyResult;
+    try {
+      result = await this.#deps.run(key, this.#stopping.signal);
+    } catch (cause) {
+      result = { kind: 'retry', cause };
+    }
+    state.running = false;
+    this.#running--;
+    this.#settle(key, state, result);
+    if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    this.#pump();
+  }
+
+  #settle(key: string, state: KeyState, result: KeyResult): void {
+    if (this.#stopping.signal.aborted) return;
+    if (result.kind === 'retry') {
+      state.failures++;
+      const delayMs = backoffDelayMs(state.failures, this.#backoff);
+      this.#deps.onError?.(key, result.cause, delayMs);
+      this.addAfter(key, delayMs);
+    } else {
+      state.failures = 0;
+      if (result.requeueAfterMs !== undefined) this.addAfter(key, result.requeueAfterMs);
+    }
+    if (state.queued) this.#ready.add(key);
+    else if (!state.cancelTimer && state.failures === 0) this.#states.delete(key);
+  }
+}

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { KeyedQueue, type KeyResult, sleep } from '../../../src/base/index.ts';
+
+const fast = { concurrency: 4, backoff: { baseMs: 1, maxMs: 4 } };
+
+function gate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { open, opened };
+}
+
+test('a key never runs twice at a time, and what is added meanwhile makes it run once more', async () => {
+  const first = gate();
+  const second = gate();
+  let running = 0;
+  let worst = 0;
+  const runs: string[] = [];
+  const queue = new KeyedQueue(fast, {
+    async run(key): Promise<KeyResult> {
+      worst = Math.max(worst, ++running);
+      runs.push(key);
+      if (runs.length === 1) await first.opened;
+      running--;
+      if (runs.length === 2) second.open();
+      return { kind: 'done' };
+    },
+  });
+  queue.add('a/b');
+  queue.add('a/b');
+  queue.add('a/b');
+  first.open();
+  await second.opened;
+  await sleep(10);
+  assert.equal(worst, 1);
+  assert.deepEqual(runs, ['a/b', 'a/b']);
+  await queue.stop();
+});
+
+test('different keys run side by side up to the limit', async () => {
+  const all = gate();
+  let running = 0;
+  let worst = 0;
+  const queue = new KeyedQueue(
+    { ...fast, concurrency: 2 },
+    {
+      async run(): Promise<KeyResult> {
+        worst = Math.max(worst, ++running);
+        await all.opened;
+        running--;
+        return { kind: 'done' };
+      },
+    },
+  );
+  for (const key of ['a/1', 'a/2', 'a/3']) queue.add(key);
+  await sleep(5);
+  assert.equal(queue.depth, 1);
+  all.open();
+  await queue.stop();
+  assert.equal(worst, 2);
+});
+
+test('a failing key backs off alone: another key is not delayed by it', async () => {
+  const delays: number[] = [];
+  const ok = gate();
+  const queue = new KeyedQueue(
+    { concurrency: 4, backoff: { baseMs: 2, maxMs: 8 } },
+    {
+      async run(key): Promise<KeyResult> {
+        if (key === 'a/bad' && delays.length < 3) throw new Error('no');
+        if (key === 'a/bad') ok.open();
+        return { kind: 'done' };
+      },
+      onError: (_key, _error, retryInMs) => delays.push(retryInMs),
+    },
+  );
+  queue.add('a/bad');
+  await ok.opened;
+  assert.deepEqual(delays, [2, 4, 8]);
+  await queue.stop();
+});
+
+test('a delayed add keeps the earliest time', async () => {
+  const ran = gate();
+  const start = performance.now();
+  const queue = new KeyedQueue(fast, {
+    async run(): Promise<KeyResult> {
+      ran.open();
+      return { kind: 'done' };
+    },
+  });
+  queue.addAfter('a/b', 20);
+  queue.addAfter('a/b', 60_000);
+  await ran.opened;
+  assert.ok(performance.now() - start < 30_000);
+  await queue.stop();
+});
+
+test('nothing runs after stop, and stop waits for what runs', async () => {
+  let ended = false;
+  const queue = new KeyedQueue(fast, {
+    async run(_key, signal): Promise<KeyResult> {
+      await sleep(10_000, signal).catch(() => undefined);
+      ended = true;
+      return { kind: 'done', requeueAfterMs: 1 };
+    },
+  });
+  queue.add('a/b');
+  await queue.stop();
+  assert.equal(ended, true);
+  queue.add('a/b');
+  assert.equal(queue.depth, 0);
+});
