@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+
+/** What each folder of src may import besides `base` and itself. The reason for the direction is in CONTRIBUTING.md. */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  api: ['base'],
+  host: ['base'],
+  wire: ['base', 'host'],
+  kube: ['base', 'api'],
+  libvirt: ['base'],
+  apiserver: ['base', 'api'],
+  'launcher-client': ['base', 'api', 'host', 'wire'],
+  'domain-cache': ['base', 'api', 'host', 'wire', 'launcher-client'],
+  agent: ['base', 'api', 'host', 'kube', 'domain-cache', 'launcher-client'],
+  launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
+  controller: ['base', 'api', 'kube'],
+  node: ['base', 'api', 'host', 'kube', 'apiserver'],
+};
+
+/** One door per vendor. `node:` modules are free. */
+const doors: Readonly<Record<string, readonly string[]>> = {
+  '@kubernetes/client-node': ['kube'],
+  '@grpc/grpc-js': ['wire', 'launcher-client', 'domain-cache', 'launcher'],
+  '@bufbuild/protobuf': ['wire'],
+  express: ['apiserver', 'agent'],
+  pino: ['base'],
+  koffi: ['host'],
+  'classic-level': ['apiserver'],
+  rfc6902: ['apiserver'],
+  'fast-xml-parser': ['launcher', 'agent'],
+  yaml: ['apiserver', 'node', 'kube'],
+};
+
+interface Import {
+  readonly file: string;
+  readonly specifier: string;
+}
+
+const files = readdirSync('src', { recursive: true })
+  .map(String)
+  .filter((file) => file.endsWith('.ts'));
+
+const imports: Import[] = files.flatMap((file) => {
+  const source = readFileSync(path.join('src', file), 'utf8');
+  const found = source.matchAll(
+    /^\s*(?:import|export)\b[^'"`;]*?from\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm,
+  );
+  return [...found].map((match) => ({ file, specifier: match[1] ?? match[2] ?? '' }));
+});
+
+const folderOf = (file: string) => file.split(path.sep)[0] ?? '';
+
+function targetOf({ file, specifier }: Import): string {
+  return path.normalize(path.join(path.dirname(file), specifier));
+}
+
+function packageOf(specifier: string): string {
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+}
+
+const relative = imports.filter(({ specifier }) => specifier.startsWith('.'));
+const vendor = imports.filter(({ specifier }) => !specifier.startsWith('.') && !specifier.startsWith('node:'));
+
+test('the import rules have read the whole tree', () => {
+  assert.ok(files.length > 50, `only ${files.length} files`);
+  assert.ok(relative.length > 100, `only ${relative.length} relative imports`);
+  const folders = readdirSync('src').filter((name) => statSync(path.join('src', name)).isDirectory());
+  assert.deepEqual(folders.sort(), [...Object.keys(mayImport), 'bin'].sort(), 'a new folder needs a rule here');
+});
+
+test('folders import in one direction only', () => {
+  const wrong = relative
+    .map((found) => ({ ...found, from: folderOf(found.file), to: folderOf(targetOf(found)) }))
+    .filter(({ from, to }) => from !== to && from !== 'bin' && !mayImport[from]?.includes(to))
+    .map(({ file, from, to }) => `src/${file}: ${from} must not know ${to}`);
+  assert.deepEqual(wrong, []);
+});
+
+test('a folder is entered through its index.ts', () => {
+  const wrong = relative
+    .filter((found) => folderOf(found.file) !== folderOf(targetOf(found)))
+    .filter((found) => path.basename(targetOf(found)) !== 'index.ts')
+    .map(({ file, specifier }) => `src/${file}: import ${specifier} through its index.ts`);
+  assert.deepEqual(wrong, []);
+});
+
+test('each library has its door', () => {
+  const wrong = vendor
+    .filter(({ file, specifier }) => !doors[packageOf(specifier)]?.includes(folderOf(file)))
+    .map(({ file, specifier }) => `src/${file}: ${specifier} belongs in ${doors[packageOf(specifier)]?.join(', ')}`);
+  assert.deepEqual(wrong, []);
+});
+
+test('only bin reads argv, the environment and signals, and ends the process', () => {
+  const pattern = /process\.(argv|env\b|exit\(|exitCode|on\(\s*['"]SIG)/;
+  const wrong = files
+    .filter((file) => folderOf(file) !== 'bin')
+    .filter((file) => pattern.test(readFileSync(path.join('src', file), 'utf8')))
+    .map((file) => `src/${file}`);
+  assert.deepEqual(wrong, []);
+});
+
+test('each folder opens by saying what it owns and what it must not know', () => {
+  const wrong = Object.keys(mayImport).filter((folder) => {
+    const opening = readFileSync(`src/${folder}/index.ts`, 'utf8').split('\n').slice(0, 16).join('\n');
+    return !/Owns:/.test(opening) || !/Must not know:/.test(opening);
+  });
+  assert.deepEqual(wrong, []);
+});
