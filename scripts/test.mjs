@@ -84,9 +84,9 @@ async function runSuite(name) {
 
 mkdirSync(outDir, { recursive: true });
 if (wanted.has('check')) {
-  step('format and lint', 'npx', ['biome', 'check', '.']);
-  step('types', 'npx', ['tsc']);
-  step('unused files, exports and dependencies', 'npx', ['knip', '--no-progress']);
+  step('format and lint', 'node_modules/.bin/biome', ['check', '.']);
+  step('types', 'node_modules/.bin/tsc', []);
+  step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
 for (const name of Object.keys(suites)) if (wanted.has(name)) await runSuite(name);
 
