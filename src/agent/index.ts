@@ -1,0 +1,6 @@
+/**
+ * Owns: the VMI loop of the node agent: observe, decide, execute, project; its ports; node heartbeat; host work.
+ * Must not know: how Kubernetes, gRPC or files of the domain cache work (ports.ts is all it sees of them; adapters/ fits
+ * the real ones), nor argv, environment and signals.
+ */
+export type * from './ports.ts';

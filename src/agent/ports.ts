@@ -1,0 +1,229 @@
+import type { Domain, Key, VirtualMachineInstance } from '../api/index.ts';
+import type { Clock } from '../base/index.ts';
+
+/**
+ * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
+ * src/launcher-client) are fitted to these by src/agent/adapters and src/bin, the tests use in-memory fakes.
+ */
+
+/** VMIs labelled for this node: source label or migration target label. Objects are shared: copy before changing. */
+export interface VmiStore {
+  /** False until the first complete list. Nothing is decided before. */
+  readonly synced: boolean;
+  get(key: Key): VirtualMachineInstance | undefined;
+  keys(): Iterable<Key>;
+  /** Called on add, update and delete; the returned function ends it. */
+  onChange(listener: (key: Key) => void): () => void;
+}
+
+/** LIST by name: stock rights have no `get` (spec 10 §3). Tells "deleted" from "moved to another node". */
+export interface VmiLookup {
+  /** The object wherever it runs, undefined when there is none; rejects when the API server did not answer. */
+  find(key: Key, signal: AbortSignal): Promise<VirtualMachineInstance | undefined>;
+}
+
+export type WriteResult =
+  | { readonly kind: 'written'; readonly vmi: VirtualMachineInstance }
+  /** 409: somebody else wrote in between. */
+  | { readonly kind: 'conflict' }
+  /** 404: the object is no more. */
+  | { readonly kind: 'gone' };
+
+export interface VmiWriter {
+  /** PUT of the whole object with its resourceVersion. Rejects on everything but 409 and 404. */
+  put(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<WriteResult>;
+}
+
+export interface VmiEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Fire and forget; merging and limits (spec 10b §4) are the recorder's. */
+export interface EventRecorder {
+  record(vmi: VirtualMachineInstance, event: VmiEvent): void;
+  /** Waits for what is under way, with a limit of its own. */
+  flush(): Promise<void>;
+}
+
+/**
+ * What is known about the domain of one VMI UID. "Unknown" and "absent" prove nothing.
+ * `seenMs`: monotonic time at which it was read from the launcher.
+ */
+export type DomainView =
+  | { readonly kind: 'present'; readonly uid: string; readonly domain: Domain; readonly seenMs: number }
+  /** Proven: the launcher answered "no domain", or its process is gone. */
+  | {
+      readonly kind: 'gone';
+      readonly uid: string;
+      readonly proof: GoneProof;
+      readonly lastDomain?: Domain;
+      readonly seenMs: number;
+    }
+  /** The launcher could not be asked. */
+  | { readonly kind: 'unknown'; readonly uid: string; readonly reason: string; readonly seenMs: number }
+  /** Never heard of since this process started. */
+  | { readonly kind: 'absent' };
+
+export type GoneProof = 'launcher-says-none' | 'launcher-dead';
+
+export interface DomainCache {
+  /** With `uid`: that VMI's domain only, so that a predecessor of the same name never shows through. */
+  view(key: Key, uid?: string): DomainView;
+  /** UIDs other than `uid` still known under this key: leftovers of earlier VMIs of the name. */
+  otherUids(key: Key, uid: string): string[];
+  keys(): Iterable<Key>;
+  onChange(listener: (key: Key) => void): () => void;
+  /** Asks the launcher (GetDomain) and stores the answer. Never rejects: a failure becomes `unknown`. */
+  refresh(key: Key, uid: string, signal: AbortSignal): Promise<DomainView>;
+  /** Last step of a clean-up. */
+  forget(key: Key, uid: string): void;
+}
+
+export interface GhostRecord {
+  readonly name: string;
+  readonly namespace: string;
+  readonly socketFile: string;
+  readonly uid: string;
+}
+
+export interface GhostRecords {
+  get(key: Key): GhostRecord | undefined;
+  keys(): Iterable<Key>;
+}
+
+/** How to find a launcher: by the pods of the VMI, or by the ghost record's socket when the VMI is no more. */
+export interface LauncherTarget {
+  readonly key: Key;
+  readonly uid: string;
+  /** `status.activePods`: pod UID → node. */
+  readonly activePods: Readonly<Record<string, string>>;
+  readonly nonRoot: boolean;
+  readonly socketFile?: string;
+}
+
+/** Looked up in the file system, without a call to the launcher (spec 20 §8). */
+export type LauncherState =
+  | { readonly kind: 'ready'; readonly connected: boolean }
+  /** The pod is there, its socket not yet. */
+  | { readonly kind: 'not-ready'; readonly forMs: number }
+  /** No pod directory, marked unresponsive, or the socket went away. */
+  | { readonly kind: 'dead'; readonly reason: string }
+  /** Several sockets for one VMI, or the pods directory cannot be read: proves nothing. */
+  | { readonly kind: 'unclear'; readonly reason: string };
+
+export interface SmBios {
+  readonly manufacturer?: string;
+  readonly product?: string;
+  readonly version?: string;
+  readonly sku?: string;
+  readonly family?: string;
+}
+
+export interface NumaCell {
+  readonly id: number;
+  readonly memory?: { readonly amount: number; readonly unit: string };
+  readonly pages: readonly { readonly count: number; readonly unit: string; readonly size: number }[];
+  readonly distances: readonly { readonly id: number; readonly value: number }[];
+  readonly cpus: readonly { readonly id: number; readonly siblings: readonly number[] }[];
+}
+
+/** Cluster-wide switches that travel with SyncVirtualMachine (spec 10b §5, `clusterConfig`). */
+export interface ClusterFlags {
+  readonly freePageReportingDisabled: boolean;
+  readonly bochsDisplayForEfiGuests: boolean;
+  readonly serialConsoleLogDisabled: boolean;
+  readonly pciNumaAwareTopologyEnabled: boolean;
+  readonly vgpuLiveMigrationEnabled: boolean;
+  readonly graceIoVirtualizationEnabled: boolean;
+}
+
+/** Proto `VirtualMachineOptions` in our words; the adapter maps the names. */
+export interface SyncOptions {
+  readonly smbios?: SmBios;
+  readonly memBalloonStatsPeriodSeconds: number;
+  readonly preallocatedVolumes: readonly string[];
+  readonly topology?: readonly NumaCell[];
+  readonly clusterFlags: ClusterFlags;
+  readonly interfaceDomainAttachment: Readonly<Record<string, string>>;
+}
+
+/**
+ * Calls to one launcher. They reject with an error whose `code` is
+ * `DISCONNECTED` (the launcher went away: success for shutdown, kill and delete), `UNRESPONSIVE` (deadline, unavailable)
+ * or `REFUSED` (`success=false`; the message is the launcher's), or another code: failure, retried.
+ */
+export interface LauncherCalls {
+  syncVirtualMachine(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  shutdownVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  killVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  deleteVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+}
+
+export interface LauncherClients {
+  state(target: LauncherTarget): Promise<LauncherState>;
+  /** Single flight per UID: socket, ghost record, dial, versions, notify pipe, first GetDomain into the domain cache. */
+  connect(target: LauncherTarget, signal: AbortSignal): Promise<LauncherCalls>;
+  /** Process that listens on the launcher's socket, for work inside its root. Rejects when it cannot be told. */
+  launcherPid(target: LauncherTarget, signal: AbortSignal): Promise<number>;
+  /** Closes the connection and the pipe and deletes the ghost record. Safe when there is none. */
+  close(key: Key, uid: string): Promise<void>;
+  /** A launcher of this key became ready or died. */
+  onChange(listener: (key: Key) => void): () => void;
+}
+
+export interface ClusterConfig {
+  readonly smbios?: SmBios;
+  readonly memBalloonStatsPeriodSeconds: number;
+  readonly clusterFlags: ClusterFlags;
+  readonly useEmulation: boolean;
+  /** Gate ImageVolume, on by default since 1.9. */
+  readonly imageVolume: boolean;
+  readonly minimumReservePvcBytes: number;
+  readonly tolerateLessPvcSpacePercent: number;
+}
+
+export interface ClusterConfigSource {
+  current(): ClusterConfig;
+}
+
+/** Node facts that are the same for all VMIs. */
+export interface HostFacts {
+  readonly nodeName: string;
+  readonly topology?: readonly NumaCell[];
+  /** SELinux label of a launcher, or `none` where SELinux is off. */
+  selinuxContext(launcherPid: number | undefined): string;
+}
+
+export interface HostHookContext {
+  readonly vmi: VirtualMachineInstance;
+  /** Absent in `release` when the launcher is gone already. */
+  readonly launcherPid?: number;
+  readonly config: ClusterConfig;
+  readonly signal: AbortSignal;
+}
+
+export interface HostHook {
+  readonly name: string;
+  /** Before the first sync; repeated on every try, so idempotent. Gives events worth telling. */
+  prepare(context: HostHookContext): Promise<readonly VmiEvent[]>;
+  /** Before a sync of a running domain. */
+  adjust?(context: HostHookContext): Promise<readonly VmiEvent[]>;
+  /** Safe without prepare, and twice. */
+  release(uid: string, signal: AbortSignal): Promise<void>;
+}
+
+export interface AgentPorts {
+  readonly vmis: VmiStore;
+  readonly lookup: VmiLookup;
+  readonly writer: VmiWriter;
+  readonly events: EventRecorder;
+  readonly domains: DomainCache;
+  readonly ghosts: GhostRecords;
+  readonly launchers: LauncherClients;
+  readonly config: ClusterConfigSource;
+  readonly host: HostFacts;
+  readonly hooks: readonly HostHook[];
+  readonly clock: Clock;
+}
