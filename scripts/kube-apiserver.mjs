@@ -1,0 +1,67 @@
+// Finds or builds a real kube-apiserver and etcd for `npm run test:cluster`; prints the folder that holds both.
+// KUBEBUILDER_ASSETS wins; else kube-apiserver is built once from its Go module into .cache and etcd is the distribution's.
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+const version = 'v1.34.4';
+
+function which(program) {
+  const { status, stdout } = spawnSync('sh', ['-c', `command -v ${program}`], { encoding: 'utf8' });
+  return status === 0 ? stdout.trim() : undefined;
+}
+
+function run(command, args, cwd) {
+  const env = { ...process.env, GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local', CGO_ENABLED: '0' };
+  return execFileSync(command, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+}
+
+/**
+ * The published module refers to its staging folders, which are modules of their own: each is replaced by the published
+ * version of the same release (v1.34.4 → v0.34.4).
+ */
+function buildFromGoModule(target) {
+  const work = mkdtempSync(path.join(tmpdir(), 'kube-apiserver-'));
+  try {
+    const { GoMod } = JSON.parse(run('go', ['mod', 'download', '-json', `k8s.io/kubernetes@${version}`], work));
+    const source = readFileSync(GoMod, 'utf8').replace(/^module .*/m, 'module build');
+    writeFileSync(path.join(work, 'go.mod'), source);
+    const staging = version.replace('v1', 'v0');
+    const repos = [...source.matchAll(/^\s*(k8s\.io\/[a-z-]+) => \.\/staging/gm)].map(([, repo]) => repo);
+    const replaced = repos.map((repo) => `-replace=${repo}=${repo}@${staging}`);
+    run('go', ['mod', 'edit', `-require=k8s.io/kubernetes@${version}`, ...replaced], work);
+    run('go', ['build', '-o', target, 'k8s.io/kubernetes/cmd/kube-apiserver'], work);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+export function kubeApiserverAssets(log = console.error) {
+  const given = process.env.KUBEBUILDER_ASSETS;
+  if (given) return given;
+  const dir = path.resolve('.cache', `kube-apiserver-${version}`);
+  const target = path.join(dir, 'kube-apiserver');
+  const etcd = which('etcd');
+  if (!etcd) throw new Error('etcd is missing: install the package etcd-server or set KUBEBUILDER_ASSETS');
+  if (!existsSync(target)) {
+    if (!which('go'))
+      throw new Error('no kube-apiserver: put `go` on PATH (it is built once) or set KUBEBUILDER_ASSETS');
+    mkdirSync(dir, { recursive: true });
+    log(`building kube-apiserver ${version} from its Go module; about ten minutes, once`);
+    buildFromGoModule(`${target}.new`);
+    copyFileSync(`${target}.new`, target);
+    rmSync(`${target}.new`);
+  }
+  if (!existsSync(path.join(dir, 'etcd'))) symlinkSync(etcd, path.join(dir, 'etcd'));
+  return dir;
+}
