@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
+import { kubeApiserverAssets } from './kube-apiserver.mjs';
 
 const outDir = '.build/test';
 const suites = {
@@ -11,6 +12,7 @@ const suites = {
   integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 120_000 },
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
   system: { dir: 'test/system', concurrency: 1, timeoutMs: 600_000 },
+  cluster: { dir: 'test/cluster', concurrency: 1, timeoutMs: 600_000 },
 };
 
 const args = process.argv.slice(2);
@@ -88,6 +90,7 @@ if (wanted.has('check')) {
   step('types', 'node_modules/.bin/tsc', []);
   step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
+if (wanted.has('cluster')) process.env.KUBEBUILDER_ASSETS = kubeApiserverAssets();
 for (const name of Object.keys(suites)) if (wanted.has(name)) await runSuite(name);
 
 console.log(`\n${totals.passed} passed, ${totals.failed} failed`);
