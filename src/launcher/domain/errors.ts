@@ -1,0 +1,28 @@
+import { CodedError } from '../../base/index.ts';
+
+/**
+ * `UNSUPPORTED_FIELD`: this launcher cannot honour the field; `INVALID_FIELD`: its value makes no sense;
+ * `MISSING_VOLUME`: a disk names no volume, or its file was not prepared; `MISSING_LINK`: the pod's network device is not
+ * there; `MISSING_FIRMWARE`: EFI files are not installed; `PATH_TOO_LONG`: a Unix socket would not fit in 107 bytes;
+ * `NO_HYPERVISOR`: neither KVM nor emulation may be used; `BAD_XML`: libvirt's document cannot be read.
+ */
+export type ConvertErrorCode =
+  | 'UNSUPPORTED_FIELD'
+  | 'INVALID_FIELD'
+  | 'MISSING_VOLUME'
+  | 'MISSING_LINK'
+  | 'MISSING_FIRMWARE'
+  | 'PATH_TOO_LONG'
+  | 'NO_HYPERVISOR'
+  | 'BAD_XML';
+
+/** Why a VMI cannot become a domain. The message names the field and says what to do; it is shown to the user. */
+export class ConvertError extends CodedError<ConvertErrorCode> {}
+
+export function unsupported(field: string, advice: string): ConvertError {
+  return new ConvertError('UNSUPPORTED_FIELD', `${field} is not supported by this launcher: ${advice}`);
+}
+
+export function invalid(field: string, problem: string): ConvertError {
+  return new ConvertError('INVALID_FIELD', `${field}: ${problem}`);
+}

@@ -1,0 +1,59 @@
+import path from 'node:path';
+import { ConvertError } from './errors.ts';
+
+/** Directories inside the launcher pod (spec 70 §3, 72 §6, 52 §5). All absolute. */
+export interface LauncherPaths {
+  /** Serial and VNC sockets live in `<privateDir>/<vmi uid>/`; secrets in `<privateDir>/secret/`. */
+  readonly privateDir: string;
+  readonly ephemeralDir: string;
+  readonly containerDiskDir: string;
+  /** Image volumes: `disk_<index in spec.volumes>` is the root of that volume's image. */
+  readonly imageVolumeDir: string;
+  /** Image volume of `firmware.kernelBoot.container`. */
+  readonly kernelBootDir: string;
+  readonly hotplugDiskDir: string;
+  readonly emptyDiskDir: string;
+  readonly nvramDir: string;
+  readonly serviceAccountDir: string;
+  /** Block-mode PVCs are `<devDir>/<volume>`. */
+  readonly devDir: string;
+}
+
+/** The paths of a launcher pod; `root` moves all of them below another directory (tests). */
+export function launcherPaths(options: { readonly nonRoot: boolean; readonly root?: string }): LauncherPaths {
+  const at = (absolute: string) => path.join(options.root ?? '/', absolute);
+  const privateDir = at('/var/run/kubevirt-private');
+  return {
+    privateDir,
+    ephemeralDir: at('/var/run/kubevirt-ephemeral-disks'),
+    containerDiskDir: at('/var/run/kubevirt/container-disks'),
+    imageVolumeDir: at('/var/run/kubevirt-image-volume'),
+    kernelBootDir: at('/var/run/kubevirt-kernel-boot'),
+    hotplugDiskDir: at('/var/run/kubevirt/hotplug-disks'),
+    emptyDiskDir: at('/var/run/libvirt/empty-disks'),
+    nvramDir: options.nonRoot ? path.join(privateDir, 'libvirt/qemu/nvram') : at('/var/lib/libvirt/qemu/nvram'),
+    serviceAccountDir: at('/var/run/secrets/kubernetes.io/serviceaccount'),
+    devDir: at('/dev'),
+  };
+}
+
+/** Limit of `sun_path` without its final zero. */
+const maxSocketPathBytes = 107;
+
+/** The path itself, when a Unix socket can be bound there; else `PATH_TOO_LONG`. */
+export function socketPath(file: string): string {
+  const bytes = Buffer.byteLength(file);
+  if (bytes <= maxSocketPathBytes) return file;
+  throw new ConvertError(
+    'PATH_TOO_LONG',
+    `the Unix socket path ${file} has ${bytes} bytes, ${maxSocketPathBytes} are possible: use a shorter private directory`,
+  );
+}
+
+export function serialSocket(paths: LauncherPaths, uid: string): string {
+  return socketPath(path.join(paths.privateDir, uid, 'virt-serial0'));
+}
+
+export function vncSocket(paths: LauncherPaths, uid: string): string {
+  return socketPath(path.join(paths.privateDir, uid, 'virt-vnc'));
+}
