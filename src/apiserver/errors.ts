@@ -1,0 +1,155 @@
+import type { StatusObject } from '../api/index.ts';
+import { CodedError } from '../base/index.ts';
+
+const table = {
+  BAD_REQUEST: [400, 'BadRequest'],
+  UNAUTHORIZED: [401, 'Unauthorized'],
+  FORBIDDEN: [403, 'Forbidden'],
+  NOT_FOUND: [404, 'NotFound'],
+  METHOD_NOT_ALLOWED: [405, 'MethodNotAllowed'],
+  NOT_ACCEPTABLE: [406, 'NotAcceptable'],
+  ALREADY_EXISTS: [409, 'AlreadyExists'],
+  CONFLICT: [409, 'Conflict'],
+  EXPIRED: [410, 'Expired'],
+  TOO_LARGE: [413, 'RequestEntityTooLarge'],
+  UNSUPPORTED_MEDIA_TYPE: [415, 'UnsupportedMediaType'],
+  INVALID: [422, 'Invalid'],
+  TOO_MANY_REQUESTS: [429, 'TooManyRequests'],
+  INTERNAL_ERROR: [500, 'InternalError'],
+  NOT_IMPLEMENTED: [501, 'NotImplemented'],
+  SERVICE_UNAVAILABLE: [503, 'ServiceUnavailable'],
+  TIMEOUT: [504, 'Timeout'],
+} as const satisfies Record<string, readonly [number, string]>;
+
+export type ApiErrorCode = keyof typeof table;
+
+export interface Cause {
+  readonly reason: string;
+  readonly message: string;
+  readonly field?: string;
+}
+
+/** What a Status says besides its message. */
+export interface StatusDetails {
+  readonly name?: string;
+  readonly group?: string;
+  readonly kind?: string;
+  readonly uid?: string;
+  readonly causes?: readonly Cause[];
+  readonly retryAfterSeconds?: number;
+}
+
+/** A refusal; becomes a `Status` object with the code and reason Kubernetes uses. */
+export class ApiError extends CodedError<ApiErrorCode> {
+  readonly details: StatusDetails | undefined;
+  /** Continue token for a list that outlived its snapshot. */
+  readonly continueToken: string | undefined;
+
+  constructor(
+    code: ApiErrorCode,
+    message: string,
+    more: { details?: StatusDetails; continueToken?: string; cause?: unknown } = {},
+  ) {
+    super(code, message, more.cause === undefined ? undefined : { cause: more.cause });
+    this.details = more.details;
+    this.continueToken = more.continueToken;
+  }
+
+  get httpStatus(): number {
+    return table[this.code][0];
+  }
+
+  toStatus(): StatusObject & { metadata: object } {
+    const [code, reason] = table[this.code];
+    return {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: this.continueToken === undefined ? {} : { continue: this.continueToken },
+      status: 'Failure',
+      message: this.message,
+      reason,
+      ...(this.details ? { details: { ...this.details } } : {}),
+      code,
+    };
+  }
+}
+
+/** A resource as messages name it: `pods`, `virtualmachines.kubevirt.io`. */
+export interface Named {
+  readonly group: string;
+  readonly resource: string;
+  readonly kind: string;
+}
+
+export function qualified(type: Named): string {
+  return type.group === '' ? type.resource : `${type.resource}.${type.group}`;
+}
+
+function detailsOf(type: Named, name: string): StatusDetails {
+  return { name, ...(type.group === '' ? {} : { group: type.group }), kind: type.resource };
+}
+
+export function notFound(type: Named, name: string): ApiError {
+  return new ApiError('NOT_FOUND', `${qualified(type)} "${name}" not found`, { details: detailsOf(type, name) });
+}
+
+export function alreadyExists(type: Named, name: string): ApiError {
+  return new ApiError('ALREADY_EXISTS', `${qualified(type)} "${name}" already exists`, {
+    details: detailsOf(type, name),
+  });
+}
+
+export function conflict(type: Named, name: string, why: string): ApiError {
+  return new ApiError('CONFLICT', `Operation cannot be fulfilled on ${qualified(type)} "${name}": ${why}`, {
+    details: detailsOf(type, name),
+  });
+}
+
+export const modifiedMessage =
+  'the object has been modified; please apply your changes to the latest version and try again';
+
+export function forbidden(type: Named, name: string, why: string): ApiError {
+  return new ApiError('FORBIDDEN', `${qualified(type)} "${name}" is forbidden: ${why}`, {
+    details: detailsOf(type, name),
+  });
+}
+
+export function badRequest(message: string, cause?: unknown): ApiError {
+  return new ApiError('BAD_REQUEST', message, { cause });
+}
+
+/** One thing wrong with one field. */
+export interface FieldError {
+  readonly field: string;
+  readonly reason: 'FieldValueRequired' | 'FieldValueInvalid' | 'FieldValueNotSupported' | 'FieldValueDuplicate';
+  readonly message: string;
+}
+
+export function invalid(type: Named, name: string, errors: readonly FieldError[]): ApiError {
+  const texts = errors.map(({ field, message }) => `${field}: ${message}`);
+  const what = type.group === '' ? type.kind : `${type.kind}.${type.group}`;
+  const text = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`;
+  const { kind: _kind, ...details } = detailsOf(type, name);
+  return new ApiError('INVALID', `${what} "${name}" is invalid: ${text}`, {
+    details: { ...details, kind: type.kind, causes: errors },
+  });
+}
+
+export function requiredField(field: string, text = ''): FieldError {
+  return { field, reason: 'FieldValueRequired', message: text === '' ? 'Required value' : `Required value: ${text}` };
+}
+
+export function invalidField(field: string, value: unknown, why: string): FieldError {
+  const shown = JSON.stringify(value) ?? 'undefined';
+  const short = shown.length > 120 ? `${shown.slice(0, 117)}...` : shown;
+  return { field, reason: 'FieldValueInvalid', message: `Invalid value: ${short}: ${why}` };
+}
+
+export function unsupportedField(field: string, value: unknown, allowed: readonly string[]): FieldError {
+  const list = allowed.map((item) => `"${item}"`).join(', ');
+  return {
+    field,
+    reason: 'FieldValueNotSupported',
+    message: `Unsupported value: ${JSON.stringify(value)}: supported values: ${list}`,
+  };
+}

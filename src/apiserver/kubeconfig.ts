@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, open, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { stringify } from 'yaml';
+
+export interface KubeconfigOptions {
+  /** `https://127.0.0.1:<port>`. */
+  readonly server: string;
+  /** PEM of the authority that signed the server's certificate; undefined with plain HTTP. */
+  readonly ca: string | undefined;
+  readonly user: string;
+  readonly token: string;
+  /** Name of cluster and context. Default `virt-node`. */
+  readonly name?: string;
+  /** Default `default`. */
+  readonly namespace?: string;
+}
+
+/** Writes a kubeconfig readable by its owner only (0600), whole or not at all. */
+export async function writeKubeconfig(file: string, options: KubeconfigOptions): Promise<void> {
+  const { server, ca, user, token, name = 'virt-node', namespace = 'default' } = options;
+  const cluster = ca === undefined ? { server } : { server, 'certificate-authority-data': base64(ca) };
+  const text = stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster }],
+    users: [{ name: user, user: { token } }],
+    contexts: [{ name, context: { cluster: name, user, namespace } }],
+    'current-context': name,
+  });
+  await writePrivateFile(file, text);
+}
+
+/** Replaces a file by rename, mode 0600 from its first byte on. */
+export async function writePrivateFile(file: string, text: string): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  const draft = `${file}.${randomBytes(6).toString('hex')}.tmp`;
+  try {
+    const handle = await open(draft, 'wx', 0o600);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(draft, file);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+function base64(text: string): string {
+  return Buffer.from(text, 'utf8').toString('base64');
+}

@@ -1,0 +1,48 @@
+import type { Clock, Logger } from '../base/index.ts';
+import type { PodLogs } from './pod-logs.ts';
+
+export interface ApiToken {
+  /** The bearer token itself; at least 16 characters. */
+  readonly token: string;
+  /** User name, as `kubectl auth whoami` shows it. */
+  readonly user: string;
+  /** `system:authenticated` is always added. */
+  readonly groups?: readonly string[];
+}
+
+/** PEM texts. */
+export interface TlsFiles {
+  readonly key: string;
+  readonly cert: string;
+}
+
+export interface ApiServerOptions {
+  /** Directory of the database; made when missing. One server at a time. */
+  readonly dataDir: string;
+  /** Address to listen on. A loopback address: nothing here is made for a network. */
+  readonly host: string;
+  /** 0 takes a free one; `start` tells which. */
+  readonly port: number;
+  /** undefined serves plain HTTP: for tests only. */
+  readonly tls: TlsFiles | undefined;
+  readonly tokens: readonly ApiToken[];
+  /** Host names besides loopback ones that a request may carry in `Host`. */
+  readonly extraHosts?: readonly string[];
+  /** Changes kept for watches that resume; older ones get 410. Default 10,000. */
+  readonly historySize?: number;
+  /** Bytes of objects kept in that history. Default 32 MiB. */
+  readonly historyBytes?: number;
+  /** Time between bookmarks of one watch. Default 60 s. */
+  readonly bookmarkIntervalMs?: number;
+  /** Unsent bytes at which a slow watch is ended. Default 4 MiB. */
+  readonly watchBufferBytes?: number;
+  /** Events are dropped this long after they were last seen. Default 1 h, as in Kubernetes. */
+  readonly eventTtlMs?: number;
+}
+
+export interface ApiServerDeps {
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** Without it `pods/log` answers 501. */
+  readonly podLogs?: PodLogs;
+}
