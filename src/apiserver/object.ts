@@ -1,0 +1,71 @@
+import type { KubeObject } from '../api/index.ts';
+
+/** Any Kubernetes object, with the fields that are not named. Objects in the store are shared: never change them in place. */
+export interface ApiObject extends KubeObject {
+  [field: string]: unknown;
+}
+
+export type JsonObject = Record<string, unknown>;
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Value at a path of member names; undefined when a step is missing. */
+export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
+  let current = value;
+  for (const step of path) {
+    if (typeof step === 'number') current = Array.isArray(current) ? current[step] : undefined;
+    else current = isObject(current) && Object.hasOwn(current, step) ? current[step] : undefined;
+  }
+  return current;
+}
+
+/** Text at a path; undefined when it is missing or no text. */
+export function textAt(value: unknown, ...path: readonly (string | number)[]): string | undefined {
+  const found = at(value, ...path);
+  return typeof found === 'string' ? found : undefined;
+}
+
+export function numberAt(value: unknown, ...path: readonly (string | number)[]): number | undefined {
+  const found = at(value, ...path);
+  return typeof found === 'number' ? found : undefined;
+}
+
+/** The objects of a list at a path; empty when there is none. */
+export function objectsAt(value: unknown, ...path: readonly (string | number)[]): JsonObject[] {
+  const found = at(value, ...path);
+  return Array.isArray(found) ? found.filter(isObject) : [];
+}
+
+/** The object at a path, made (with those above it) when missing. Changes `root`. */
+export function ensureObject(root: JsonObject, ...path: readonly string[]): JsonObject {
+  let current = root;
+  for (const step of path) {
+    const next = current[step];
+    if (isObject(next)) current = next;
+    else {
+      const made: JsonObject = {};
+      current[step] = made;
+      current = made;
+    }
+  }
+  return current;
+}
+
+/** A deep copy of JSON data. */
+export function clone<T>(value: T): T {
+  return structuredClone(value);
+}
+
+/** Equality of JSON data; order of members does not matter, absent and undefined are the same. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((item, index) => sameJson(item, b[index]));
+  }
+  if (!isObject(a) || !isObject(b)) return false;
+  const present = (object: JsonObject) => Object.keys(object).filter((key) => object[key] !== undefined);
+  const keys = present(a);
+  return keys.length === present(b).length && keys.every((key) => Object.hasOwn(b, key) && sameJson(a[key], b[key]));
+}
