@@ -6,5 +6,6 @@ export * from './domain.ts';
 export * from './keys.ts';
 export * from './kubernetes.ts';
 export * from './labels.ts';
+export * from './pod.ts';
 export * from './quantity.ts';
 export * from './vmi.ts';

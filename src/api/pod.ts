@@ -1,0 +1,96 @@
+import type { Condition, KubeObject } from './kubernetes.ts';
+
+/** The parts of a core Pod that the launcher pod uses (spec 52). Objects keep fields that are not named here. */
+
+export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
+
+export interface VolumeMount {
+  name: string;
+  mountPath: string;
+  readOnly?: boolean;
+  subPath?: string;
+  mountPropagation?: 'None' | 'HostToContainer' | 'Bidirectional';
+}
+
+export interface Container {
+  name: string;
+  image?: string;
+  imagePullPolicy?: string;
+  command?: string[];
+  args?: string[];
+  env?: { name: string; value?: string; valueFrom?: { fieldRef?: { fieldPath: string } } }[];
+  volumeMounts?: VolumeMount[];
+  restartPolicy?: 'Always';
+  securityContext?: { runAsUser?: number; runAsGroup?: number; runAsNonRoot?: boolean; [field: string]: unknown };
+  [field: string]: unknown;
+}
+
+export interface PodVolume {
+  name: string;
+  emptyDir?: { medium?: string; sizeLimit?: string | number };
+  hostPath?: { path: string; type?: string };
+  image?: { reference?: string; pullPolicy?: string };
+  secret?: { secretName?: string; items?: { key: string; path: string }[]; optional?: boolean };
+  configMap?: { name?: string; items?: { key: string; path: string }[]; optional?: boolean };
+  persistentVolumeClaim?: { claimName: string; readOnly?: boolean };
+  downwardAPI?: object;
+  [field: string]: unknown;
+}
+
+export interface ContainerState {
+  waiting?: { reason?: string; message?: string };
+  running?: { startedAt?: string };
+  terminated?: {
+    exitCode: number;
+    signal?: number;
+    reason?: string;
+    message?: string;
+    startedAt?: string;
+    finishedAt?: string;
+    containerID?: string;
+  };
+}
+
+export interface ContainerStatus {
+  name: string;
+  state?: ContainerState;
+  lastState?: ContainerState;
+  ready: boolean;
+  started?: boolean;
+  restartCount: number;
+  image: string;
+  imageID: string;
+  containerID?: string;
+}
+
+export interface PodStatus {
+  phase?: PodPhase;
+  reason?: string;
+  message?: string;
+  conditions?: Condition[];
+  hostIP?: string;
+  hostIPs?: { ip: string }[];
+  podIP?: string;
+  podIPs?: { ip: string }[];
+  startTime?: string;
+  initContainerStatuses?: ContainerStatus[];
+  containerStatuses?: ContainerStatus[];
+  qosClass?: string;
+  [field: string]: unknown;
+}
+
+export interface Pod extends KubeObject {
+  spec: {
+    nodeName?: string;
+    containers: Container[];
+    initContainers?: Container[];
+    volumes?: PodVolume[];
+    readinessGates?: { conditionType: string }[];
+    restartPolicy?: string;
+    terminationGracePeriodSeconds?: number;
+    hostname?: string;
+    nodeSelector?: Record<string, string>;
+    [field: string]: unknown;
+  };
+  status?: PodStatus;
+}
