@@ -1,0 +1,212 @@
+import { type EventObject, type KubeObject, type ObjectMeta, resources } from '../api/index.ts';
+import { type Clock, errorMessage, type Logger, rfc3339, silentLogger, systemClock } from '../base/index.ts';
+import type { KubeClient } from './client.ts';
+import { isKubeError } from './errors.ts';
+import { RateLimiter } from './rate-limiter.ts';
+
+export interface EventRecorderOptions {
+  /** `source.component`: `virt-handler`, `virtualmachine-controller`. */
+  readonly component: string;
+  /** `source.host`: the node. */
+  readonly host?: string | undefined;
+  /** Events that wait to be written; more are dropped, the oldest first. 1000 unless given. */
+  readonly queueSize?: number;
+  /** Per object: this many at once, then one per `refillSeconds`. 25 and 300 as upstream. */
+  readonly burst?: number;
+  readonly refillSeconds?: number;
+}
+
+export interface EventRecorderDeps {
+  readonly client: Pick<KubeClient, 'create' | 'patch'>;
+  readonly log?: Logger;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+/** What the event is about. */
+export type EventSubject = Pick<KubeObject, 'apiVersion' | 'kind'> & {
+  readonly metadata: Pick<ObjectMeta, 'name' | 'namespace' | 'uid' | 'resourceVersion'>;
+};
+
+export type EventType = 'Normal' | 'Warning';
+
+interface Pending {
+  readonly subject: EventSubject;
+  readonly type: EventType;
+  readonly reason: string;
+  readonly message: string;
+  readonly time: string;
+}
+
+interface Known {
+  readonly name: string;
+  readonly namespace: string;
+  count: number;
+}
+
+/** Per-object and per-event memory is bounded by this; the least recently used goes first. */
+const memorySize = 4096;
+const maxMessageLength = 1024;
+
+/**
+ * Writes events in the background, in order. Repeats of an event become a higher count on the first one. `record` never
+ * waits and never throws; what cannot be written is logged and forgotten.
+ */
+export class EventRecorder {
+  readonly #options: EventRecorderOptions;
+  readonly #client: EventRecorderDeps['client'];
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #queue: Pending[] = [];
+  readonly #limits = new Map<string, RateLimiter>();
+  readonly #known = new Map<string, Known>();
+  readonly #stopping = new AbortController();
+  #writing: Promise<void> | undefined;
+  #dropped = 0;
+
+  constructor(options: EventRecorderOptions, deps: EventRecorderDeps) {
+    this.#options = options;
+    this.#client = deps.client;
+    this.#log = deps.log ?? silentLogger;
+    this.#clock = deps.clock ?? systemClock;
+    this.#random = deps.random ?? Math.random;
+  }
+
+  /** Events not written because of the rate limit or a full queue. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  record(subject: EventSubject, type: EventType, reason: string, message: string): void {
+    if (this.#stopping.signal.aborted) return;
+    if (!this.#limitOf(subject).tryTake()) {
+      this.#dropped++;
+      return;
+    }
+    const { apiVersion, kind, metadata } = subject;
+    const { name, namespace, uid, resourceVersion } = metadata;
+    const copy = { apiVersion, kind, metadata: defined({ name, namespace, uid, resourceVersion }) };
+    const time = rfc3339(this.#clock.now());
+    this.#queue.push({ subject: copy, type, reason, message: message.slice(0, maxMessageLength), time });
+    if (this.#queue.length > (this.#options.queueSize ?? 1000)) {
+      this.#queue.shift();
+      this.#dropped++;
+    }
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = undefined;
+    });
+  }
+
+  /** Resolves when nothing waits any more, or after `timeoutMs`. */
+  async flush(timeoutMs = 5_000): Promise<void> {
+    if (!this.#writing) return;
+    let cancel: () => void = () => undefined;
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#clock.schedule(timeoutMs, resolve);
+    });
+    await Promise.race([this.#writing, late]);
+    cancel();
+  }
+
+  /** Flushes, then takes nothing more. */
+  async stop(timeoutMs = 5_000): Promise<void> {
+    await this.flush(timeoutMs);
+    this.#stopping.abort(new Error('event recorder stopped'));
+    await this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    for (let event = this.#queue.shift(); event; event = this.#queue.shift()) {
+      if (this.#stopping.signal.aborted) return;
+      try {
+        await this.#writeOne(event);
+      } catch (error) {
+        this.#log.warn({ reason: event.reason, err: errorMessage(error) }, 'an event could not be written');
+      }
+    }
+  }
+
+  async #writeOne(event: Pending): Promise<void> {
+    const identity = identityOf(event);
+    const known = this.#known.get(identity);
+    if (known) {
+      try {
+        known.count++;
+        const body = { count: known.count, lastTimestamp: event.time };
+        const ref = { namespace: known.namespace, name: known.name };
+        await this.#client.patch(resources.events, ref, body, 'merge', { signal: this.#stopping.signal });
+        remember(this.#known, identity, known);
+        return;
+      } catch (error) {
+        // Events expire after an hour.
+        if (!isKubeError(error, 'NOT_FOUND')) throw error;
+        this.#known.delete(identity);
+      }
+    }
+    const object = this.#objectOf(event);
+    await this.#client.create<EventObject>(resources.events, object, { signal: this.#stopping.signal });
+    const namespace = object.metadata.namespace ?? 'default';
+    remember(this.#known, identity, { name: object.metadata.name, namespace, count: 1 });
+  }
+
+  #objectOf({ subject, type, reason, message, time }: Pending): EventObject {
+    const { component, host } = this.#options;
+    const { name, namespace = 'default', uid, resourceVersion } = subject.metadata;
+    const nanoseconds = BigInt(this.#clock.now().getTime()) * 1_000_000n + BigInt(Math.floor(this.#random() * 1e6));
+    const suffix = nanoseconds.toString(16);
+    return {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name: `${name}.${suffix}`, namespace },
+      involvedObject: defined({
+        apiVersion: subject.apiVersion,
+        kind: subject.kind,
+        namespace: subject.metadata.namespace,
+        name,
+        uid,
+        resourceVersion,
+      }),
+      type,
+      reason,
+      message,
+      count: 1,
+      firstTimestamp: time,
+      lastTimestamp: time,
+      source: host ? { component, host } : { component },
+      reportingComponent: component,
+      reportingInstance: host ?? '',
+    };
+  }
+
+  #limitOf(subject: EventSubject): RateLimiter {
+    const { kind, metadata } = subject;
+    const key = `${kind}/${metadata.namespace ?? ''}/${metadata.name}/${metadata.uid ?? ''}`;
+    const { burst = 25, refillSeconds = 300 } = this.#options;
+    const limiter = this.#limits.get(key) ?? new RateLimiter({ qps: 1 / refillSeconds, burst }, this.#clock);
+    remember(this.#limits, key, limiter);
+    return limiter;
+  }
+}
+
+/** What makes two events the same one. */
+function identityOf({ subject, type, reason, message }: Pending): string {
+  const { name, namespace, uid } = subject.metadata;
+  return JSON.stringify([subject.kind, namespace, name, uid, type, reason, message]);
+}
+
+/** A map in order of last use, with a limit. */
+function remember<V>(map: Map<string, V>, key: string, value: V): void {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size <= memorySize) return;
+  const oldest = map.keys().next();
+  if (!oldest.done) map.delete(oldest.value);
+}
+
+/** Without the keys that hold nothing. */
+function defined<V extends object>(object: V): { [K in keyof V]: Exclude<V[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as {
+    [K in keyof V]: Exclude<V[K], undefined>;
+  };
+}

@@ -1,0 +1,129 @@
+import * as http from 'node:http';
+import * as https from 'node:https';
+import { errorCode, errorMessage } from '../base/index.ts';
+import type { KubeAccess } from './credentials.ts';
+import { KubeError } from './errors.ts';
+
+export interface TransportRequest {
+  readonly method: string;
+  /** Path and query, after the server's own path. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  readonly signal: AbortSignal;
+  /** A request of its own connection pool, so that watches never wait for requests or the other way round. */
+  readonly pool: 'request' | 'watch';
+}
+
+export interface TransportOptions {
+  readonly maxSockets: number;
+  readonly userAgent: string;
+}
+
+/** One HTTP exchange at a time over kept connections; no retry, no meaning. */
+export class Transport {
+  readonly #access: KubeAccess;
+  readonly #userAgent: string;
+  readonly #base: URL;
+  readonly #agents: Record<TransportRequest['pool'], http.Agent>;
+
+  constructor(access: KubeAccess, options: TransportOptions) {
+    this.#access = access;
+    this.#userAgent = options.userAgent;
+    this.#base = new URL(access.server);
+    // TCP keep-alive finds a peer that vanished without a word: Node's probes begin after this and end 10 s later.
+    const settings = { keepAlive: true, keepAliveMsecs: 30_000 };
+    const { Agent } = this.#base.protocol === 'https:' ? https : http;
+    this.#agents = {
+      request: new Agent({ ...settings, maxSockets: options.maxSockets, maxFreeSockets: options.maxSockets }),
+      watch: new Agent(settings),
+    };
+  }
+
+  /** Resolves with the answer's head. Rejects with UNREACHABLE, or with the signal's reason. */
+  async send(request: TransportRequest): Promise<http.IncomingMessage> {
+    const identity = await this.#access.credentials.current();
+    request.signal.throwIfAborted();
+    const options: https.RequestOptions = {
+      method: request.method,
+      protocol: this.#base.protocol,
+      host: this.#base.hostname.replace(/^\[|\]$/g, ''),
+      port: this.#base.port,
+      path: this.#base.pathname.replace(/\/$/, '') + request.path,
+      agent: this.#agents[request.pool],
+      headers: {
+        'user-agent': this.#userAgent,
+        accept: 'application/json',
+        ...identity.headers,
+        ...request.headers,
+        ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
+      },
+      ...this.#tlsOptions(identity),
+    };
+    return exchange(this.#base.protocol === 'https:' ? https : http, options, request);
+  }
+
+  close(): void {
+    for (const agent of Object.values(this.#agents)) agent.destroy();
+  }
+
+  #tlsOptions(identity: Pick<https.RequestOptions, 'cert' | 'key' | 'passphrase'>): https.RequestOptions {
+    if (this.#base.protocol !== 'https:') return {};
+    const { ca, tlsServerName, insecureSkipTlsVerify } = this.#access;
+    return {
+      ...(ca === undefined ? {} : { ca }),
+      ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+      ...(insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
+      ...(identity.cert === undefined ? {} : { cert: identity.cert }),
+      ...(identity.key === undefined ? {} : { key: identity.key }),
+      ...(identity.passphrase === undefined ? {} : { passphrase: identity.passphrase }),
+    };
+  }
+}
+
+function exchange(
+  client: Pick<typeof https, 'request'>,
+  options: https.RequestOptions,
+  { body, signal }: TransportRequest,
+): Promise<http.IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const sent = client.request(options);
+    const onAbort = () => sent.destroy();
+    signal.addEventListener('abort', onAbort, { once: true });
+    // The request ends after its answer was read or dropped; until then an abort must still reach it.
+    sent.once('close', () => signal.removeEventListener('abort', onAbort));
+    sent.on('error', (cause) => reject(signal.aborted ? signal.reason : unreachableError(options, cause)));
+    sent.once('response', resolve);
+    sent.end(body);
+  });
+}
+
+function unreachableError(options: https.RequestOptions, cause: unknown): KubeError {
+  const code = errorCode(cause);
+  const text = errorMessage(cause) || code || 'no answer';
+  return new KubeError('UNREACHABLE', `${options.method} ${options.host}:${options.port}: ${text}`, { cause });
+}
+
+/** True when the request cannot have reached the server, so that repeating it is always safe. */
+export function isNeverSent(error: KubeError): boolean {
+  const code = errorCode(error.cause);
+  return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EAI_AGAIN' || code === 'EHOSTUNREACH';
+}
+
+/** Whole body as text. Rejects with BAD_RESPONSE when it is cut off or longer than `limitBytes`. */
+export async function readBody(reply: http.IncomingMessage, limitBytes: number, signal: AbortSignal): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of reply as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > limitBytes) throw new KubeError('BAD_RESPONSE', `an answer of more than ${limitBytes} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    if (signal.aborted) throw signal.reason;
+    if (cause instanceof KubeError) throw cause;
+    throw new KubeError('BAD_RESPONSE', `the answer was cut off: ${errorMessage(cause)}`, { cause });
+  }
+  return Buffer.concat(chunks, size).toString('utf8');
+}
