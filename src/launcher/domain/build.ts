@@ -1,8 +1,54 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { domainName, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
-import { unsupported } from './errors.ts';
+import { cpuElement, cpuShape, vcpuElements } from './cpu.ts';
+import { deviceElements } from './devices.ts';
+import { invalid, unsupported } from './errors.ts';
+import { clockElement, featuresElement } from './features.ts';
+import { domainUuid, osElement, sysinfoElement } from './firmware.ts';
+import { memoryElements, memoryShape, numaElement } from './memory.ts';
+import { fileNamePart } from './names.ts';
+import { refuseUnsupported } from './refuse.ts';
+import { renderXml, type XmlElement } from './xml.ts';
 
-/** The domain XML of a VMI (spec 72), ready for `virDomainDefineXML`. Throws `ConvertError`. */
-export function buildDomainXml(_vmi: VirtualMachineInstance, _context: ConverterContext): string {
-  throw unsupported('spec', 'not there yet');
+const metadataNamespace = 'http://kubevirt.io';
+
+/** The domain XML of a VMI (spec 72), ready for `virDomainDefineXML`. Pure. Throws `ConvertError`. */
+export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterContext): string {
+  if (context.architecture !== 'amd64') {
+    throw unsupported(`the node architecture ${context.architecture}`, 'run the launcher on an amd64 node');
+  }
+  if (!vmi.spec?.domain) throw invalid('spec.domain', 'is missing');
+  refuseUnsupported(vmi);
+  const name = fileNamePart('metadata.name', vmi.metadata.name);
+  const namespace = fileNamePart('metadata.namespace', vmi.metadata.namespace);
+  const cpu = cpuShape(vmi);
+  const memory = memoryShape(vmi);
+  const numa = numaElement(memory, cpu);
+  const { devices, ioThreads } = deviceElements(vmi, context);
+  const clock = clockElement(vmi);
+  return renderXml('domain', {
+    '@type': context.hypervisor,
+    name: domainName(namespace, name),
+    uuid: domainUuid(vmi),
+    metadata: { kubevirt: { '@xmlns': metadataNamespace, uid: vmi.metadata.uid ?? '' } },
+    ...memoryElements(memory),
+    ...vcpuElements(cpu),
+    ...(ioThreads > 0 && { iothreads: ioThreads }),
+    sysinfo: sysinfoElement(vmi, context),
+    os: osElement(vmi, context),
+    features: featuresElement(vmi),
+    cpu: { ...cpuElement(vmi, cpu, context), ...(numa && { numa }) },
+    ...(clock && { clock }),
+    ...rebootElement(vmi),
+    devices,
+  });
+}
+
+function rebootElement(vmi: VirtualMachineInstance): XmlElement {
+  const policy = vmi.spec.domain.rebootPolicy;
+  if (!policy) return {};
+  if (policy !== 'Reboot' && policy !== 'Terminate') {
+    throw invalid('spec.domain.rebootPolicy', `${policy} is none of Reboot, Terminate`);
+  }
+  return { on_reboot: policy === 'Terminate' ? 'destroy' : 'restart' };
 }

@@ -1,0 +1,202 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import type { ConverterContext } from './context.ts';
+import { type CpuShape, cpuShape } from './cpu.ts';
+import { type DiskPlan, diskElement, planDisks } from './disk-devices.ts';
+import { invalid, unsupported } from './errors.ts';
+import { isEfi } from './firmware.ts';
+import { interfaceElements } from './interfaces.ts';
+import { planIoThreads } from './io-threads.ts';
+import { fileNamePart, userAlias } from './names.ts';
+import { serialSocket, socketPath, vncSocket } from './paths.ts';
+import type { XmlElement } from './xml.ts';
+
+const guestAgentChannel = 'org.qemu.guest_agent.0';
+const clientPassthroughSlots = 4;
+const defaultBalloonPeriodSeconds = 10;
+const freePageReportingAnnotation = 'kubevirt.io/free-page-reporting-disabled';
+
+/** `devices`, and the number of I/O threads that its disks use. */
+export function deviceElements(
+  vmi: VirtualMachineInstance,
+  context: ConverterContext,
+): { devices: XmlElement; ioThreads: number } {
+  const devices = vmi.spec.domain.devices ?? {};
+  const cpu: CpuShape = cpuShape(vmi);
+  const virtioModel = devices.useVirtioTransitional ? 'virtio-transitional' : 'virtio-non-transitional';
+  const plans = planDisks(vmi);
+  const ioThreads = planIoThreads(vmi, plans, cpu.count);
+  const disks = {
+    context,
+    virtioModel,
+    blockQueues: devices.blockMultiQueue ? cpu.count : 0,
+    ioThreads: ioThreads.byDisk,
+  };
+  const inputs = inputElements(vmi, virtioModel);
+  return {
+    ioThreads: ioThreads.count,
+    devices: {
+      disk: plans.map((plan) => diskElement(plan, disks)),
+      controller: controllerElements(vmi, { plans, inputs, virtioModel }),
+      interface: interfaceElements(vmi, { context, virtioModel, cpuCount: cpu.count }),
+      ...serialElements(vmi, context),
+      channel: [{ '@type': 'unix', target: { '@type': 'virtio', '@name': guestAgentChannel } }],
+      input: inputs,
+      ...tpmElements(vmi),
+      ...graphicsElements(vmi, context),
+      ...soundElements(vmi),
+      redirdev: redirElements(vmi, context),
+      ...watchdogElements(vmi),
+      memballoon: balloonElement(vmi, context, virtioModel),
+      ...(devices.rng && {
+        rng: { '@model': virtioModel, backend: { '@model': 'random', '#text': '/dev/urandom' } },
+      }),
+      panic: (devices.panicDevices ?? []).map(({ model }) => ({ '@model': model })),
+      ...vsockElements(vmi),
+    },
+  };
+}
+
+interface ControllerInput {
+  readonly plans: readonly DiskPlan[];
+  readonly inputs: readonly XmlElement[];
+  readonly virtioModel: string;
+}
+
+function controllerElements(
+  vmi: VirtualMachineInstance,
+  { plans, inputs, virtioModel }: ControllerInput,
+): XmlElement[] {
+  const devices = vmi.spec.domain.devices ?? {};
+  const usbInput = inputs.some((input) => input['@bus'] === 'usb');
+  const usb = usbInput || plans.some(({ bus }) => bus === 'usb') || Boolean(devices.clientPassthrough);
+  const scsi = devices.disableHotplug !== true || plans.some(({ bus }) => bus === 'scsi');
+  const controllers: XmlElement[] = [{ '@type': 'usb', '@index': 0, '@model': usb ? 'qemu-xhci' : 'none' }];
+  if (scsi) controllers.push({ '@type': 'scsi', '@index': 0, '@model': virtioModel });
+  controllers.push({ '@type': 'virtio-serial', '@index': 0, '@model': virtioModel });
+  if (vmi.metadata.annotations?.['kubevirt.io/disablePCIHole64'] === 'true') {
+    controllers.push({
+      '@type': 'pci',
+      '@index': 0,
+      '@model': 'pcie-root',
+      pcihole64: { '@unit': 'KiB', '#text': 0 },
+    });
+  }
+  return controllers;
+}
+
+function serialElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+  const devices = vmi.spec.domain.devices ?? {};
+  if (devices.autoattachSerialConsole === false) return {};
+  const path = serialSocket(context.paths, uidOf(vmi));
+  const logged = devices.logSerialConsole ?? context.options?.clusterConfig?.serialConsoleLogDisabled !== true;
+  return {
+    serial: {
+      '@type': 'unix',
+      source: { '@mode': 'bind', '@path': path },
+      ...(logged && { log: { '@file': `${path}-log`, '@append': 'on' } }),
+      target: { '@port': 0 },
+    },
+    console: { '@type': 'pty', target: { '@type': 'serial', '@port': 0 } },
+  };
+}
+
+function uidOf(vmi: VirtualMachineInstance): string {
+  return fileNamePart('metadata.uid', vmi.metadata.uid);
+}
+
+function graphicsElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+  const devices = vmi.spec.domain.devices ?? {};
+  if (devices.autoattachGraphicsDevice === false) {
+    if (devices.video?.type) throw invalid('spec.domain.devices.video', 'needs autoattachGraphicsDevice');
+    return {};
+  }
+  const listen = { '@type': 'socket', '@socket': vncSocket(context.paths, uidOf(vmi)) };
+  return { graphics: { '@type': 'vnc', listen }, video: { model: videoModel(vmi, context) } };
+}
+
+function videoModel(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+  const type = vmi.spec.domain.devices?.video?.type;
+  if (type) return { '@type': type, '@vram': 16384, '@heads': 1 };
+  if (isEfi(vmi) && context.options?.clusterConfig?.bochsDisplayForEfiGuests) return { '@type': 'bochs', '@heads': 1 };
+  return { '@type': 'vga', '@vram': 16384, '@heads': 1 };
+}
+
+function inputElements(vmi: VirtualMachineInstance, virtioModel: string): XmlElement[] {
+  const { inputs = [], autoattachInputDevice } = vmi.spec.domain.devices ?? {};
+  const added = autoattachInputDevice && inputs.length === 0 ? [{ name: 'default-0', type: 'tablet', bus: 'usb' }] : [];
+  return [...inputs, ...added].map(({ name, type, bus }) => {
+    const field = `spec.domain.devices.inputs[${name}]`;
+    if (type !== 'tablet') throw unsupported(`${field}.type ${type}`, 'use "tablet"');
+    if (bus && bus !== 'usb' && bus !== 'virtio') throw invalid(`${field}.bus`, `${bus} is none of usb, virtio`);
+    return {
+      '@type': type,
+      '@bus': bus || 'usb',
+      '@model': bus === 'virtio' ? virtioModel : undefined,
+      alias: userAlias('spec.domain.devices.inputs[]', name),
+    };
+  });
+}
+
+function balloonElement(vmi: VirtualMachineInstance, context: ConverterContext, virtioModel: string): XmlElement {
+  if (vmi.spec.domain.devices?.autoattachMemBalloon === false) return { '@model': 'none' };
+  const period = context.options?.memBalloonStatsPeriodSeconds ?? defaultBalloonPeriodSeconds;
+  const reporting =
+    context.options?.clusterConfig?.freePageReportingDisabled !== true &&
+    vmi.metadata.annotations?.[freePageReportingAnnotation] !== 'true';
+  return {
+    '@model': virtioModel,
+    '@freePageReporting': reporting ? 'on' : 'off',
+    ...(period > 0 && { stats: { '@period': period } }),
+  };
+}
+
+const watchdogActions = ['poweroff', 'reset', 'shutdown'];
+
+function watchdogElements(vmi: VirtualMachineInstance): XmlElement {
+  const watchdog = vmi.spec.domain.devices?.watchdog;
+  if (!watchdog) return {};
+  const field = `spec.domain.devices.watchdog`;
+  if (watchdog.diag288) throw unsupported(`${field}.diag288`, 'it exists on s390x only; use i6300esb');
+  const action = watchdog.i6300esb?.action || 'reset';
+  if (!watchdogActions.includes(action)) {
+    throw invalid(`${field}.i6300esb.action`, `${action} is none of ${watchdogActions.join(', ')}`);
+  }
+  return { watchdog: { '@model': 'i6300esb', '@action': action, alias: userAlias(field, watchdog.name) } };
+}
+
+function tpmElements(vmi: VirtualMachineInstance): XmlElement {
+  const tpm = vmi.spec.domain.devices?.tpm;
+  if (!tpm || tpm.enabled === false) return {};
+  return { tpm: { '@model': 'tpm-tis', backend: { '@type': 'emulator', '@version': '2.0' } } };
+}
+
+function soundElements(vmi: VirtualMachineInstance): XmlElement {
+  const sound = vmi.spec.domain.devices?.sound;
+  if (!sound) return {};
+  const model = sound.model || 'ich9';
+  if (model !== 'ich9' && model !== 'ac97')
+    throw invalid('spec.domain.devices.sound.model', `${model} is none of ich9, ac97`);
+  return { sound: { '@model': model, alias: userAlias('spec.domain.devices.sound', sound.name) } };
+}
+
+/** Slots for USB devices of the one who looks at the screen. */
+function redirElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement[] {
+  if (!vmi.spec.domain.devices?.clientPassthrough) return [];
+  return Array.from({ length: clientPassthroughSlots }, (_, slot) => ({
+    '@type': 'unix',
+    '@bus': 'usb',
+    source: {
+      '@mode': 'bind',
+      '@path': socketPath(`${context.paths.privateDir}/${uidOf(vmi)}/virt-usbredir-${slot}`),
+    },
+  }));
+}
+
+function vsockElements(vmi: VirtualMachineInstance): XmlElement {
+  if (!vmi.spec.domain.devices?.autoattachVSOCK) return {};
+  const cid = vmi.status?.VSOCKCID;
+  if (typeof cid !== 'number') {
+    throw invalid('spec.domain.devices.autoattachVSOCK', 'the controller has not set status.VSOCKCID yet');
+  }
+  return { vsock: { '@model': 'virtio-non-transitional', cid: { '@auto': 'no', '@address': cid } } };
+}

@@ -1,0 +1,177 @@
+import type { Disk, DiskTarget, VirtualMachineInstance } from '../../api/index.ts';
+import type { ConverterContext, ResolvedDisk } from './context.ts';
+import { ConvertError, invalid } from './errors.ts';
+import { userAlias } from './names.ts';
+import { pciAddress } from './pci.ts';
+import { type DiskEntry, diskEntries, statusOf } from './volumes.ts';
+import type { XmlElement } from './xml.ts';
+
+const prefixes = { virtio: 'vd', sata: 'sd', scsi: 'sd', usb: 'sd' } as const;
+const buses = Object.keys(prefixes);
+const errorPolicies = ['stop', 'ignore', 'report', 'enospace'];
+const reservationSocket = '/var/run/kubevirt/daemons/pr/pr-helper.sock';
+
+export interface DiskPlan {
+  readonly entry: DiskEntry;
+  readonly kind: 'disk' | 'lun' | 'cdrom';
+  readonly bus: keyof typeof prefixes;
+  readonly targetDevice: string;
+  readonly target: DiskTarget;
+}
+
+export interface DiskSettings {
+  readonly context: ConverterContext;
+  readonly virtioModel: string;
+  /** Queues of a virtio disk; 0 leaves it to QEMU. */
+  readonly blockQueues: number;
+  /** I/O thread of a disk, by disk name. */
+  readonly ioThreads: ReadonlyMap<string, number>;
+}
+
+/** Bus and target name of every disk; names the guest already uses (`status.volumeStatus[].target`) stay. */
+export function planDisks(vmi: VirtualMachineInstance): DiskPlan[] {
+  const drafts = diskEntries(vmi).map((entry) => ({ entry, ...kindAndBus(entry.disk) }));
+  const taken = new Set(drafts.map(({ entry }) => statusOf(vmi, entry.disk.name)?.target).filter(Boolean));
+  return drafts.map((draft) => {
+    const known = statusOf(vmi, draft.entry.disk.name)?.target;
+    const targetDevice = known || freeName(prefixes[draft.bus], taken);
+    taken.add(targetDevice);
+    return { ...draft, targetDevice };
+  });
+}
+
+function kindAndBus(disk: Disk): Pick<DiskPlan, 'kind' | 'bus' | 'target'> {
+  const kind = disk.cdrom ? 'cdrom' : disk.lun ? 'lun' : 'disk';
+  const target = disk[kind] ?? {};
+  const bus = target.bus || 'sata';
+  if (!buses.includes(bus)) {
+    throw invalid(`spec.domain.devices.disks[${disk.name}].${kind}.bus`, `${bus} is none of ${buses.join(', ')}`);
+  }
+  return { kind, bus, target };
+}
+
+/** `vda`..`vdz`, `vdaa`.. */
+export function driveName(prefix: string, index: number): string {
+  const letter = String.fromCharCode(97 + (index % 26));
+  return index < 26 ? prefix + letter : driveName(prefix, Math.floor(index / 26) - 1) + letter;
+}
+
+/** The reverse of `driveName`. */
+function driveIndex(name: string): number {
+  return [...name.slice(2)].reduce((index, letter) => (index + 1) * 26 + letter.charCodeAt(0) - 97, -1);
+}
+
+function freeName(prefix: string, taken: ReadonlySet<string | undefined>): string {
+  let index = 0;
+  while (taken.has(driveName(prefix, index))) index++;
+  return driveName(prefix, index);
+}
+
+export function diskElement(plan: DiskPlan, settings: DiskSettings): XmlElement {
+  const { disk } = plan.entry;
+  const resolved = resolvedDisk(plan, settings.context);
+  const isReadOnly = plan.target.readonly ?? (plan.kind === 'cdrom' || resolved?.readonly === true);
+  return {
+    '@type': !resolved || resolved.isBlock ? 'block' : 'file',
+    '@device': plan.kind,
+    '@model': plan.bus === 'virtio' ? settings.virtioModel : undefined,
+    driver: driverElement(plan, resolved, settings),
+    ...(resolved && { source: sourceElement(plan, resolved) }),
+    ...backingElement(resolved),
+    ...blockIoElement(disk, resolved),
+    target: { '@dev': plan.targetDevice, '@bus': plan.bus, '@tray': plan.target.tray || undefined },
+    ...((isReadOnly || resolved?.readonly) && { readonly: {} }),
+    ...(disk.shareable && { shareable: {} }),
+    serial: disk.serial || undefined,
+    ...bootElement(disk),
+    alias: userAlias('spec.domain.devices.disks[]', disk.name),
+    ...addressElement(plan),
+  };
+}
+
+function resolvedDisk(plan: DiskPlan, context: ConverterContext): ResolvedDisk | undefined {
+  const { disk, volume } = plan.entry;
+  if (!volume) return undefined;
+  const resolved = context.disks.get(volume.name);
+  if (resolved) return resolved;
+  throw new ConvertError('MISSING_VOLUME', `spec.volumes[${disk.name}]: its file was not prepared on this node`);
+}
+
+function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, settings: DiskSettings): XmlElement {
+  const { disk } = plan.entry;
+  const field = `spec.domain.devices.disks[${disk.name}]`;
+  const errorPolicy = disk.errorPolicy || 'stop';
+  if (!errorPolicies.includes(errorPolicy)) {
+    throw invalid(`${field}.errorPolicy`, `${errorPolicy} is none of ${errorPolicies.join(', ')}`);
+  }
+  const cache = disk.cache || resolved?.cache;
+  if (disk.shareable && cache !== 'none') {
+    throw invalid(`${field}.shareable`, `needs cache mode none, but it is ${cache ?? 'not set'}: set cache to "none"`);
+  }
+  const preallocated = settings.context.options?.preallocatedVolumes?.includes(disk.name);
+  return {
+    '@name': 'qemu',
+    '@type': resolved?.format ?? 'raw',
+    '@cache': cache,
+    '@error_policy': errorPolicy,
+    '@io': disk.io || resolved?.io || undefined,
+    '@discard': plan.kind !== 'cdrom' && !preallocated ? 'unmap' : undefined,
+    '@queues': plan.bus === 'virtio' && settings.blockQueues > 0 ? settings.blockQueues : undefined,
+    '@iothread': settings.ioThreads.get(disk.name),
+  };
+}
+
+function sourceElement(plan: DiskPlan, resolved: ResolvedDisk): XmlElement {
+  const source = resolved.isBlock ? { '@dev': resolved.path } : { '@file': resolved.path };
+  if (!plan.target.reservation || plan.kind !== 'lun') return source;
+  const helper = { '@type': 'unix', '@path': reservationSocket, '@mode': 'client' };
+  return { ...source, reservations: { '@managed': 'no', source: helper } };
+}
+
+function backingElement(resolved: ResolvedDisk | undefined): XmlElement {
+  const backing = resolved?.backing;
+  if (!backing) return {};
+  const source = backing.isBlock ? { '@dev': backing.path } : { '@file': backing.path };
+  const backingStore = {
+    '@type': backing.isBlock ? 'block' : 'file',
+    format: { '@type': backing.format },
+    source,
+    // An empty one ends the chain: QEMU must not look for more in the image.
+    backingStore: {},
+  };
+  return { backingStore };
+}
+
+function blockIoElement(disk: Disk, resolved: ResolvedDisk | undefined): XmlElement {
+  const custom = disk.blockSize?.custom;
+  const matched = disk.blockSize?.matchVolume;
+  if (custom) return { blockio: blockIo(custom.logical, custom.physical, custom.discardGranularity) };
+  if (!matched || matched.enabled === false || !resolved?.blockSize) return {};
+  const { logical, physical, discardGranularity } = resolved.blockSize;
+  return { blockio: blockIo(logical, physical, discardGranularity) };
+}
+
+function blockIo(logical?: number, physical?: number, discardGranularity?: number): XmlElement {
+  return {
+    '@logical_block_size': logical,
+    '@physical_block_size': physical,
+    '@discard_granularity': discardGranularity,
+  };
+}
+
+function bootElement(device: { name: string; bootOrder?: number }): XmlElement {
+  if (device.bootOrder === undefined) return {};
+  if (Number.isInteger(device.bootOrder) && device.bootOrder > 0) return { boot: { '@order': device.bootOrder } };
+  throw invalid(`spec.domain.devices.disks[${device.name}].bootOrder`, 'must be a whole number above 0');
+}
+
+function addressElement(plan: DiskPlan): XmlElement {
+  const field = `spec.domain.devices.disks[${plan.entry.disk.name}]`;
+  if (plan.target.pciAddress) {
+    if (plan.bus !== 'virtio') throw invalid(`${field}.${plan.kind}.pciAddress`, 'is only possible with bus virtio');
+    return { address: pciAddress(`${field}.${plan.kind}.pciAddress`, plan.target.pciAddress) };
+  }
+  if (plan.bus !== 'scsi') return {};
+  const unit = driveIndex(plan.targetDevice);
+  return { address: { '@type': 'drive', '@controller': 0, '@bus': 0, '@unit': unit } };
+}

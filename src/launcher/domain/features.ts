@@ -1,0 +1,128 @@
+import type { FeatureState, VirtualMachineInstance } from '../../api/index.ts';
+import { invalid } from './errors.ts';
+import { isSecureBoot } from './firmware.ts';
+import type { XmlElement } from './xml.ts';
+
+type HypervState = FeatureState & {
+  spinlocks?: number;
+  vendorid?: string;
+  direct?: FeatureState;
+  extended?: FeatureState;
+};
+
+/** VMI name → libvirt name, where they differ. */
+const hypervNames: Readonly<Record<string, string>> = { synictimer: 'stimer', vendorid: 'vendor_id' };
+const hypervKnown = new Set([
+  'relaxed',
+  'vapic',
+  'spinlocks',
+  'vpindex',
+  'runtime',
+  'synic',
+  'synictimer',
+  'reset',
+  'vendorid',
+  'frequencies',
+  'reenlightenment',
+  'tlbflush',
+  'ipi',
+  'evmcs',
+]);
+
+/** A feature object means "on" unless it says otherwise (spec 61 §1). */
+function isOn(feature: unknown): boolean {
+  return typeof feature === 'object' && feature !== null && (feature as FeatureState).enabled !== false;
+}
+
+function onOff(on: boolean): 'on' | 'off' {
+  return on ? 'on' : 'off';
+}
+
+/**
+ * Features (spec 72 §4). A VMI without `features` gets ACPI as well: upstream's API server would have added it, and
+ * without it a guest cannot be shut down.
+ */
+export function featuresElement(vmi: VirtualMachineInstance): XmlElement {
+  const features = vmi.spec.domain.features ?? {};
+  const acpi = features.acpi === undefined || features.acpi === null || isOn(features.acpi);
+  const kvmHidden = (features.kvm as { hidden?: boolean } | undefined)?.hidden;
+  return {
+    ...(acpi && { acpi: {} }),
+    ...(isOn(features.apic) && { apic: features.apic?.endOfInterrupt ? { '@eoi': 'on' } : {} }),
+    ...hypervElement(features),
+    ...(kvmHidden !== undefined && { kvm: { hidden: { '@state': onOff(kvmHidden) } } }),
+    ...(features.pvspinlock !== undefined && { pvspinlock: { '@state': onOff(isOn(features.pvspinlock)) } }),
+    ...smmElement(features.smm, isSecureBoot(vmi)),
+    ...(vmi.spec.domain.features && { vmport: { '@state': 'off' } }),
+  };
+}
+
+/** Secure Boot keeps its variables behind SMM; libvirt refuses it without. */
+function smmElement(smm: unknown, secureBoot: boolean): XmlElement {
+  if (secureBoot && smm && !isOn(smm)) {
+    throw invalid('spec.domain.features.smm', 'Secure Boot needs it: enable it, or set efi.secureBoot to false');
+  }
+  if (!smm && !secureBoot) return {};
+  return { smm: { '@state': onOff(secureBoot || isOn(smm)) } };
+}
+
+function hypervElement(features: Record<string, unknown>): XmlElement {
+  if (isOn(features.hypervPassthrough)) return { hyperv: { '@mode': 'passthrough' } };
+  const hyperv = features.hyperv as Record<string, HypervState | undefined> | undefined;
+  if (!hyperv) return {};
+  const children: Record<string, XmlElement> = {};
+  for (const [name, state] of Object.entries(hyperv)) {
+    if (!state) continue;
+    if (!hypervKnown.has(name)) throw invalid(`spec.domain.features.hyperv.${name}`, 'this feature is not known');
+    children[hypervNames[name] ?? name] = hypervFeature(name, state);
+  }
+  return { hyperv: { '@mode': 'custom', ...children } };
+}
+
+function hypervFeature(name: string, state: HypervState): XmlElement {
+  const on = isOn(state);
+  const element = { '@state': onOff(on) };
+  if (!on) return element;
+  if (name === 'spinlocks') return { ...element, '@retries': state.spinlocks ?? 4096 };
+  if (name === 'vendorid') return { ...element, '@value': state.vendorid ?? '' };
+  return {
+    ...element,
+    ...(state.direct && { direct: { '@state': onOff(isOn(state.direct)) } }),
+    ...(state.extended && { extended: { '@state': onOff(isOn(state.extended)) } }),
+  };
+}
+
+const timerNames: Readonly<Record<string, string>> = {
+  rtc: 'rtc',
+  pit: 'pit',
+  kvm: 'kvmclock',
+  hpet: 'hpet',
+  hyperv: 'hypervclock',
+};
+
+export function clockElement(vmi: VirtualMachineInstance): XmlElement | undefined {
+  const { clock } = vmi.spec.domain;
+  if (!clock) return undefined;
+  const timer = Object.entries(clock.timer ?? {}).flatMap(([name, settings]) => {
+    if (!settings) return [];
+    const timerName = timerNames[name];
+    if (!timerName) throw invalid(`spec.domain.clock.timer.${name}`, 'this timer is not known');
+    return [
+      {
+        '@name': timerName,
+        '@tickpolicy': settings.tickPolicy || undefined,
+        '@track': settings.track || undefined,
+        '@present': settings.present === false ? 'no' : 'yes',
+      },
+    ];
+  });
+  return { ...clockOffset(clock), timer };
+}
+
+function clockOffset(clock: { utc?: { offsetSeconds?: number }; timezone?: string }): XmlElement {
+  if (clock.timezone) return { '@offset': 'timezone', '@timezone': clock.timezone };
+  if (!clock.utc) return { '@offset': 'utc' };
+  const seconds = clock.utc.offsetSeconds;
+  if (seconds === undefined) return { '@offset': 'utc', '@adjustment': 'reset' };
+  return { '@offset': 'variable', '@basis': 'utc', '@adjustment': seconds };
+}

@@ -1,0 +1,107 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import type { ConverterContext } from './context.ts';
+import { ConvertError, invalid } from './errors.ts';
+import { fileNamePart } from './names.ts';
+import type { XmlElement } from './xml.ts';
+
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** `firmware.uuid`, else the VMI's UID: a domain without a UUID gets a new one at each define. */
+export function domainUuid(vmi: VirtualMachineInstance): string | undefined {
+  const asked = vmi.spec.domain.firmware?.uuid;
+  if (asked) {
+    if (uuidPattern.test(asked)) return asked.toLowerCase();
+    throw invalid('spec.domain.firmware.uuid', `${JSON.stringify(asked)} is not a UUID`);
+  }
+  const uid = vmi.metadata.uid ?? '';
+  return uuidPattern.test(uid) ? uid.toLowerCase() : undefined;
+}
+
+export function isEfi(vmi: VirtualMachineInstance): boolean {
+  return Boolean(vmi.spec.domain.firmware?.bootloader?.efi);
+}
+
+export function isSecureBoot(vmi: VirtualMachineInstance): boolean {
+  return isEfi(vmi) && vmi.spec.domain.firmware?.bootloader?.efi?.secureBoot !== false;
+}
+
+export function osElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+  const { machine, firmware } = vmi.spec.domain;
+  return {
+    type: { '@arch': 'x86_64', '@machine': machine?.type || 'q35', '#text': 'hvm' },
+    ...efiElements(vmi, context),
+    ...kernelElements(vmi, context),
+    ...(vmi.spec.startStrategy === 'Paused' && { bootmenu: { '@enable': 'yes', '@timeout': 10000 } }),
+    smbios: { '@mode': 'sysinfo' },
+    ...(firmware?.bootloader?.bios?.useSerial && { bios: { '@useserial': 'yes' } }),
+  };
+}
+
+function efiElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+  if (!isEfi(vmi)) return {};
+  const secure = isSecureBoot(vmi);
+  const pair = secure ? context.efi?.secureBoot : context.efi?.plain;
+  if (!pair) {
+    const where = context.efi?.searched.join(', ') || 'any firmware directory';
+    const advice = secure ? 'install it, or set spec.domain.firmware.bootloader.efi.secureBoot to false' : 'install it';
+    // The first words are what the agent looks for (spec 20 §7).
+    throw new ConvertError('MISSING_FIRMWARE', `EFI OVMF rom missing in ${where}: package ovmf has it; ${advice}`);
+  }
+  const nvram = `${context.paths.nvramDir}/${fileNamePart('metadata.name', vmi.metadata.name)}_VARS.fd`;
+  return {
+    loader: { '@readonly': 'yes', '@secure': secure ? 'yes' : 'no', '@type': 'pflash', '#text': pair.code },
+    nvram: { '@template': pair.vars, '#text': nvram },
+  };
+}
+
+function kernelElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+  const boot = vmi.spec.domain.firmware?.kernelBoot;
+  if (!boot) return {};
+  const field = 'spec.domain.firmware.kernelBoot';
+  const files = context.kernelBoot;
+  if (boot.container?.kernelPath && !files?.kernelPath) {
+    throw new ConvertError('MISSING_VOLUME', `${field}.container.kernelPath: the kernel was not prepared`);
+  }
+  if (boot.container?.initrdPath && !files?.initrdPath) {
+    throw new ConvertError('MISSING_VOLUME', `${field}.container.initrdPath: the initrd was not prepared`);
+  }
+  if (boot.kernelArgs && !files?.kernelPath) {
+    throw invalid(`${field}.kernelArgs`, 'needs a kernel: set kernelBoot.container.kernelPath');
+  }
+  return {
+    ...(files?.kernelPath && { kernel: files.kernelPath }),
+    ...(files?.initrdPath && { initrd: files.initrdPath }),
+    ...(boot.kernelArgs && { cmdline: boot.kernelArgs }),
+  };
+}
+
+/** What the guest sees in SMBIOS: its identity first, then the cluster's product names (spec 72 §4). */
+export function sysinfoElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+  const { firmware, chassis } = vmi.spec.domain;
+  const smbios = context.options?.smbios;
+  const system = entries([
+    ['uuid', domainUuid(vmi)],
+    ['serial', firmware?.serial],
+    ['manufacturer', smbios?.manufacturer],
+    ['family', smbios?.family],
+    ['product', smbios?.product],
+    ['sku', smbios?.sku],
+    ['version', smbios?.version],
+  ]);
+  const chassisEntries = entries([
+    ['manufacturer', chassis?.manufacturer],
+    ['version', chassis?.version],
+    ['serial', chassis?.serial],
+    ['asset', chassis?.asset],
+    ['sku', chassis?.sku],
+  ]);
+  return {
+    '@type': 'smbios',
+    system: { entry: system },
+    ...(chassisEntries.length > 0 && { chassis: { entry: chassisEntries } }),
+  };
+}
+
+function entries(values: readonly (readonly [string, string | undefined])[]): XmlElement[] {
+  return values.flatMap(([name, value]) => (value ? [{ '@name': name, '#text': value }] : []));
+}

@@ -1,0 +1,57 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import { unsupported } from './errors.ts';
+
+type Refusal = readonly [field: string, isUsed: (vmi: VirtualMachineInstance) => unknown, advice: string];
+
+const hasItems = (list: readonly unknown[] | undefined) => (list?.length ?? 0) > 0;
+
+/** Fields that would be lost silently. A refusal is removed together with the code that honours the field. */
+const refusals: readonly Refusal[] = [
+  ['spec.domain.devices.gpus', (vmi) => hasItems(vmi.spec.domain.devices?.gpus), 'remove the GPUs'],
+  [
+    'spec.domain.devices.hostDevices',
+    (vmi) => hasItems(vmi.spec.domain.devices?.hostDevices),
+    'remove the host devices',
+  ],
+  ['spec.domain.devices.filesystems', (vmi) => hasItems(vmi.spec.domain.devices?.filesystems), 'use a disk instead'],
+  ['spec.domain.devices.downwardMetrics', (vmi) => vmi.spec.domain.devices?.downwardMetrics, 'remove it'],
+  [
+    'spec.domain.launchSecurity',
+    (vmi) => vmi.spec.domain.launchSecurity,
+    'remove it, or use a node of upstream KubeVirt',
+  ],
+  [
+    'spec.domain.cpu.dedicatedCpuPlacement',
+    (vmi) => vmi.spec.domain.cpu?.dedicatedCpuPlacement,
+    'remove it; the CPUs are then shared',
+  ],
+  ['spec.domain.cpu.isolateEmulatorThread', (vmi) => vmi.spec.domain.cpu?.isolateEmulatorThread, 'remove it'],
+  ['spec.domain.cpu.numa', (vmi) => vmi.spec.domain.cpu?.numa?.guestMappingPassthrough, 'remove it'],
+  ['spec.domain.cpu.realtime', (vmi) => vmi.spec.domain.cpu?.realtime, 'remove it'],
+  ['spec.domain.firmware.acpi', (vmi) => vmi.spec.domain.firmware?.acpi, 'remove the ACPI tables'],
+  [
+    'spec.domain.firmware.bootloader.efi.persistent',
+    (vmi) => vmi.spec.domain.firmware?.bootloader?.efi?.persistent,
+    'remove it; the variables then live as long as the VMI',
+  ],
+  ['spec.domain.devices.tpm.persistent', (vmi) => vmi.spec.domain.devices?.tpm?.persistent, 'remove persistent'],
+  [
+    'annotation kubevirt.io/ignitiondata',
+    (vmi) => vmi.metadata.annotations?.['kubevirt.io/ignitiondata'],
+    'use cloudInitNoCloud or cloudInitConfigDrive',
+  ],
+  [
+    'annotation hooks.kubevirt.io/hookSidecars',
+    (vmi) => vmi.metadata.annotations?.['hooks.kubevirt.io/hookSidecars'],
+    'remove the hook sidecars',
+  ],
+];
+
+/** Throws `UNSUPPORTED_FIELD` for the first field that cannot be honoured. */
+export function refuseUnsupported(vmi: VirtualMachineInstance): void {
+  const architecture = vmi.spec.architecture || 'amd64';
+  if (architecture !== 'amd64') {
+    throw unsupported(`spec.architecture ${architecture}`, 'only amd64 guests run here');
+  }
+  for (const [field, isUsed, advice] of refusals) if (isUsed(vmi)) throw unsupported(field, advice);
+}
