@@ -1,0 +1,36 @@
+import type { ChannelOptions } from '@grpc/grpc-js';
+
+/** A receiver refuses larger messages; a sender has no limit of its own (spec 20 §3). */
+export const messageLimitBytes = 4 * 1024 * 1024;
+
+/**
+ * Options of a client on a Unix socket. Keepalive stays off: Go servers answer it with too_many_pings. The subchannel
+ * pool is per client, so that nobody inherits another client's back-off; back-off itself is short because the other end
+ * is on this machine.
+ */
+export function clientOptions(overrides: ChannelOptions = {}): ChannelOptions {
+  return {
+    'grpc.default_authority': 'localhost',
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1_000,
+    'grpc.max_receive_message_length': messageLimitBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.enable_retries': 0,
+    'grpc.enable_http_proxy': 0,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.enable_channelz': 0,
+    ...overrides,
+  };
+}
+
+/** Options of a server on a Unix socket. */
+export function serverOptions(overrides: ChannelOptions = {}): ChannelOptions {
+  return {
+    'grpc.max_receive_message_length': messageLimitBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.max_concurrent_streams': 100,
+    'grpc.enable_channelz': 0,
+    ...overrides,
+  };
+}
