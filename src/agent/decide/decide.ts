@@ -1,0 +1,66 @@
+import { isOwnedByNode, labels } from '../../api/index.ts';
+import type { Observation } from '../observe/index.ts';
+import { type Facts, factsOf } from './facts.ts';
+import { finishRules, neverRanRules, nothingLeftRule } from './finish-rules.ts';
+import { lookRules, probeRules } from './look-rules.ts';
+import { orphanedRules, sourceRules, targetRules } from './migration-rules.ts';
+import { phaseRules } from './phase-rules.ts';
+import { type Decision, type Route, type Rule, rest, wait } from './rule.ts';
+import { shutdownRules } from './shutdown-rules.ts';
+import { syncRules, unreadableRule } from './sync-rules.ts';
+
+/** Before any route: without an answer from the API server a missing VMI is neither deleted nor moved. */
+const lookupRule: Rule = {
+  name: 'vmi-lookup-failed',
+  when: ({ observation }) => observation.vmi.kind === 'unclear',
+  plan: () => wait(5_000),
+};
+
+/** Total: there is a decision for every situation. */
+const nothingMatches: Rule = { name: 'nothing-to-do', when: () => true, plan: () => rest };
+
+const defaultRules: readonly Rule[] = [
+  ...lookRules,
+  nothingLeftRule,
+  ...probeRules,
+  ...shutdownRules,
+  ...finishRules,
+  unreadableRule,
+  ...neverRanRules,
+  ...phaseRules,
+  ...syncRules,
+];
+
+export const rulesByRoute: Readonly<Record<Route, readonly Rule[]>> = {
+  'migration-target': targetRules,
+  'orphaned-source': orphanedRules,
+  'migration-source': [...sourceRules, ...defaultRules],
+  default: defaultRules,
+};
+
+/** One decision from one observation: pure, total, no clock, never throws on anything `observe` can deliver. */
+export function decide(observation: Observation): Decision {
+  const facts = factsOf(observation);
+  const route = routeOf(facts);
+  const rules = [lookupRule, ...rulesByRoute[route], nothingMatches];
+  const rule = rules.find(({ when }) => when(facts)) ?? nothingMatches;
+  return { route, rule: rule.name, ...rule.plan(facts) };
+}
+
+/** Spec 10 §6.1; the first that fits. */
+function routeOf(facts: Facts): Route {
+  const { vmi, observation } = facts;
+  if (!vmi) return 'default';
+  const { nodeName } = observation;
+  if (isMigrationTarget(facts)) return 'migration-target';
+  if (observation.vmi.kind === 'elsewhere' || !isOwnedByNode(vmi, nodeName)) return 'orphaned-source';
+  const state = vmi.status?.migrationState;
+  const isSource = state?.sourceNode === nodeName && state.migrationUid && !state.endTimestamp;
+  return isSource ? 'migration-source' : 'default';
+}
+
+function isMigrationTarget({ vmi, observation }: Facts): boolean {
+  const { nodeName } = observation;
+  const isAsked = vmi?.metadata.labels?.[labels.migrationTargetNodeName] === nodeName;
+  return isAsked && vmi?.status?.nodeName !== nodeName && vmi?.metadata.labels?.[labels.nodeName] !== nodeName;
+}

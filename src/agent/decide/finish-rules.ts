@@ -1,0 +1,74 @@
+import type { Facts } from './facts.ts';
+import { type Plan, type Rule, rest, wait } from './rule.ts';
+
+/** How long the launcher may take to report that the domain it deleted is gone; then the clean-up goes on without. */
+const deleteConfirmMs = 10_000;
+
+/** Nothing will run any more: the final phase is written, or there is no VMI. */
+const isOver = (facts: Facts) => facts.final || facts.ending === 'vmi-gone';
+
+export const hasStoppedDomain = ({ situation }: Facts): boolean =>
+  situation.kind === 'stopped' ||
+  situation.kind === 'not-started' ||
+  situation.kind === 'shutoff-unexplained' ||
+  situation.kind === 'migrated';
+
+export function deleteDomain(facts: Facts): Plan {
+  return { steps: [{ step: 'deleteDomain', uid: facts.uid }], requeueAfterMs: deleteConfirmMs };
+}
+
+export function cleanUp(facts: Facts): Plan {
+  return { steps: [{ step: 'cleanUp', uid: facts.uid }] };
+}
+
+const isDeleteAwaited = (facts: Facts) =>
+  hasStoppedDomain(facts) && facts.sinceDeleteMs !== undefined && facts.sinceDeleteMs < deleteConfirmMs;
+
+export const nothingLeftRule: Rule = {
+  name: 'finished-nothing-left',
+  when: (facts) => isOver(facts) && (facts.uid === '' || facts.observation.memory.cleaned === true),
+  plan: () => rest,
+};
+
+/**
+ * After the end, in the classic order: the phase is written (it was, or there is no VMI), then the domain is deleted, then
+ * everything else of that UID goes. Upstream deletes first, and a lost write turns Succeeded into Failed (fault 1).
+ */
+export const finishRules: readonly Rule[] = [
+  {
+    name: 'finished-delete-awaited',
+    when: (facts) => isOver(facts) && isDeleteAwaited(facts),
+    plan: (facts) => wait(deleteConfirmMs - (facts.sinceDeleteMs ?? 0)),
+  },
+  {
+    name: 'finished-domain-stopped',
+    when: (facts) => isOver(facts) && hasStoppedDomain(facts) && facts.sinceDeleteMs === undefined,
+    plan: deleteDomain,
+  },
+  { name: 'finished-clean-up', when: isOver, plan: cleanUp },
+];
+
+/** A VMI deleted before its guest ever ran: its phase stays, its pods are the controller's. */
+export const neverRanRules: readonly Rule[] = [
+  {
+    name: 'deleted-nothing-left',
+    when: (facts) => facts.deleting && facts.phase !== 'Running' && facts.observation.memory.cleaned === true,
+    plan: () => rest,
+  },
+  {
+    name: 'deleted-before-start',
+    when: (facts) => facts.deleting && facts.situation.kind === 'not-started' && facts.sinceDeleteMs === undefined,
+    plan: deleteDomain,
+  },
+  {
+    name: 'deleted-before-start-awaited',
+    when: (facts) => facts.deleting && facts.situation.kind === 'not-started' && isDeleteAwaited(facts),
+    plan: (facts) => wait(deleteConfirmMs - (facts.sinceDeleteMs ?? 0)),
+  },
+  {
+    name: 'deleted-without-domain',
+    when: ({ deleting, phase, situation }) =>
+      deleting && phase !== 'Running' && ['gone', 'absent', 'not-started'].includes(situation.kind),
+    plan: cleanUp,
+  },
+];

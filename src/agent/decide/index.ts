@@ -1,0 +1,7 @@
+/**
+ * Owns: what is to be done about a VMI: named rules over an observation, and the vocabulary of steps.
+ * Must not know: how steps are done, how the status is written, the clock, the logger, promises.
+ */
+export { decide, rulesByRoute } from './decide.ts';
+export type { Decision, Plan, Route, Rule } from './rule.ts';
+export type { Outcome, Remember, Step, StepArgs, StepError, StepName, StepOutcome } from './steps.ts';

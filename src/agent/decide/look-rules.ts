@@ -1,0 +1,58 @@
+import type { Facts } from './facts.ts';
+import { type Rule, wait } from './rule.ts';
+
+/** Fallback when nothing wakes the key; a launcher that answers again does it by an event. */
+const unknownRetryMs = 10_000;
+const predecessorRetryMs = 5_000;
+
+const isNotStarted = ({ phase, final, observation }: Facts) =>
+  phase !== 'Running' && !final && observation.domain.kind !== 'present';
+
+function isPredecessorDead({ observation }: Facts): boolean {
+  const { predecessor } = observation;
+  if (!predecessor) return false;
+  const { domain, launcher } = predecessor;
+  if (launcher.kind === 'dead' || domain.kind === 'gone') return true;
+  return domain.kind === 'present' && ['Shutoff', 'Crashed'].includes(domain.domain.Status.Status);
+}
+
+/** Whatever the VMI is, nothing is done about it while its domain is unknown (design rule 3). */
+export const lookRules: readonly Rule[] = [
+  {
+    name: 'predecessor-dead',
+    when: isPredecessorDead,
+    plan: ({ observation }) => ({
+      steps: [{ step: 'cleanUp', uid: observation.predecessor?.uid ?? '' }],
+      requeueAfterMs: 0,
+    }),
+  },
+  {
+    name: 'predecessor-in-the-way',
+    when: (facts) => facts.observation.predecessor !== undefined && facts.vmi !== undefined && isNotStarted(facts),
+    plan: () => wait(predecessorRetryMs),
+  },
+  {
+    name: 'domain-unknown',
+    when: ({ situation }) => situation.kind === 'unknown',
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unknownRetryMs }),
+  },
+];
+
+/** Nothing is decided about a VMI before its own launcher was asked once in the life of this process (design rule 4). */
+export const probeRules: readonly Rule[] = [
+  {
+    name: 'launcher-not-probed',
+    when: ({ situation, observation }) =>
+      situation.kind === 'absent' && observation.launcher.kind === 'ready' && !observation.memory.cleaned,
+    plan: ({ uid }) => ({ steps: [{ step: 'ensureLauncherConnection', uid }], requeueAfterMs: 0 }),
+  },
+  {
+    name: 'launcher-unclear',
+    when: ({ situation, observation, final }) =>
+      situation.kind === 'absent' && observation.launcher.kind === 'unclear' && !observation.memory.cleaned && !final,
+    plan: ({ observation }) => ({
+      ...wait(predecessorRetryMs),
+      problem: observation.launcher.kind === 'unclear' ? observation.launcher.reason : '',
+    }),
+  },
+];

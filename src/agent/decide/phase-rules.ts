@@ -1,0 +1,97 @@
+import type { VmiPhase } from '../../api/index.ts';
+import { type Facts, isMigrationInProgress } from './facts.ts';
+import { type Plan, type Rule, rest, wait } from './rule.ts';
+import { hasFailedPostCopy } from './shutdown-rules.ts';
+
+/** A launcher's socket may be missing this long after its pod was first looked at (spec 20 §8.2). */
+export const socketWaitMs = 180_000;
+
+/** After this an unexplained Shutoff that was asked for again is believed. */
+const believeAfterMs = 1_000;
+
+const isScheduled = ({ phase }: Facts) => phase === 'Scheduled';
+
+/** Writes the phase now and looks again at once: the act that follows from it is another rule's. */
+function become(phase: VmiPhase, more: Partial<Plan> = {}): Plan {
+  return { steps: [], phase, requeueAfterMs: 0, ...more };
+}
+
+function end(facts: Facts): Plan {
+  const { situation } = facts;
+  if (situation.kind !== 'stopped' && situation.kind !== 'gone') return rest;
+  return become(situation.verdict.phase, { remember: { verdict: situation.verdict } });
+}
+
+function fail(because: string): Plan {
+  return become('Failed', { remember: { verdict: { phase: 'Failed', because } }, problem: because });
+}
+
+/** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
+export const phaseRules: readonly Rule[] = [
+  { name: 'guest-stopped', when: ({ situation }) => situation.kind === 'stopped', plan: end },
+  {
+    name: 'domain-migrated',
+    when: ({ situation, deleting, vmi }) =>
+      situation.kind === 'migrated' && !deleting && !vmi?.status?.migrationState?.endTimestamp,
+    plan: () => rest,
+  },
+  {
+    name: 'migrated-without-hand-over',
+    when: ({ situation }) => situation.kind === 'migrated',
+    plan: () => fail('the guest migrated away and no other node took it over'),
+  },
+  { name: 'migration-in-progress', when: (facts) => !facts.deleting && isMigrationInProgress(facts), plan: () => rest },
+  {
+    name: 'post-copy-failed',
+    when: hasFailedPostCopy,
+    plan: () => fail('the post-copy migration failed and the guest cannot be recovered'),
+  },
+  {
+    name: 'shutoff-believed',
+    when: ({ situation, observation }) =>
+      situation.kind === 'shutoff-unexplained' &&
+      observation.memory.askedAgainMs !== undefined &&
+      observation.domain.kind === 'present' &&
+      observation.domain.seenMs >= observation.memory.askedAgainMs,
+    plan: () => fail('libvirt shows the domain shut off and gives no reason'),
+  },
+  {
+    name: 'shutoff-unexplained',
+    when: ({ situation }) => situation.kind === 'shutoff-unexplained',
+    plan: ({ uid, observation }) => ({
+      steps: [{ step: 'refreshDomain', uid }],
+      requeueAfterMs: believeAfterMs,
+      remember: { askedAgainMs: observation.nowMs },
+    }),
+  },
+  { name: 'domain-lost', when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'gone', plan: end },
+  {
+    name: 'launcher-dead-before-start',
+    when: (facts) => isScheduled(facts) && facts.situation.kind === 'gone' && facts.situation.proof === 'launcher-dead',
+    plan: () => fail('the launcher of this VirtualMachineInstance died before the guest was started'),
+  },
+  {
+    name: 'launcher-never-ready',
+    when: (facts) => {
+      const { launcher } = facts.observation;
+      return isScheduled(facts) && launcher.kind === 'not-ready' && launcher.forMs >= socketWaitMs;
+    },
+    plan: () => fail('the launcher of this VirtualMachineInstance has not opened its socket within 3 minutes'),
+  },
+  {
+    name: 'domain-running',
+    when: ({ phase, situation }) => situation.kind === 'alive' && situation.runs && phase !== 'Running',
+    plan: () => become('Running'),
+  },
+  {
+    name: 'handed-over',
+    when: ({ phase, situation }) =>
+      phase !== 'Running' && phase !== 'Scheduled' && (situation.kind === 'gone' || situation.kind === 'absent'),
+    plan: () => become('Scheduled'),
+  },
+  {
+    name: 'launcher-not-ready',
+    when: ({ observation }) => observation.launcher.kind === 'not-ready' && observation.domain.kind !== 'present',
+    plan: () => wait(1_000),
+  },
+];

@@ -1,0 +1,41 @@
+import type { VmiPhase } from '../../api/index.ts';
+import type { VmiEvent } from '../ports.ts';
+import type { Facts } from './facts.ts';
+import type { Remember, Step } from './steps.ts';
+
+export type Route = 'migration-target' | 'orphaned-source' | 'migration-source' | 'default';
+
+export interface Plan {
+  /** Done in order; the first that fails or must wait ends the plan. */
+  readonly steps: readonly Step[];
+  /** Phase to write in this pass. */
+  readonly phase?: VmiPhase;
+  /** Run again after this time if nothing else wakes the key; 0: at once. */
+  readonly requeueAfterMs?: number;
+  /** Kept whatever becomes of the steps; what depends on a step's success is in its outcome. */
+  readonly remember?: Remember;
+  readonly events?: readonly VmiEvent[];
+  /** Told to the user as condition `Synchronized=False` and event `SyncFailed`. */
+  readonly problem?: string;
+  /** Nothing is wrong: an older `Synchronized=False` goes. */
+  readonly healthy?: boolean;
+}
+
+/** First match wins. The name is log field, metric label and test title. */
+export interface Rule {
+  readonly name: string;
+  readonly when: (facts: Facts) => boolean;
+  readonly plan: (facts: Facts) => Plan;
+}
+
+export interface Decision extends Plan {
+  readonly route: Route;
+  readonly rule: string;
+}
+
+/** Nothing to do until something wakes the key. */
+export const rest: Plan = { steps: [] };
+
+export function wait(requeueAfterMs: number): Plan {
+  return { steps: [], requeueAfterMs };
+}

@@ -1,0 +1,76 @@
+import type { Facts } from './facts.ts';
+import { signalPeriodMs } from './grace.ts';
+import { type Plan, type Rule, wait } from './rule.ts';
+
+/** A kill that brought no answer is repeated after this. */
+const killPeriodMs = 5_000;
+
+const isAlive = ({ situation }: Facts) => situation.kind === 'alive';
+const isEnding = (facts: Facts) => facts.ending !== undefined && !facts.final && isAlive(facts);
+const leftMs = ({ grace, observation }: Facts) => Math.max(0, grace.deadlineMs - observation.nowMs);
+const within = (sinceMs: number | undefined, periodMs: number) => sinceMs !== undefined && sinceMs < periodMs;
+
+function kill(facts: Facts): Plan {
+  return { steps: [{ step: 'killDomain', uid: facts.uid }], requeueAfterMs: killPeriodMs };
+}
+
+function signal(facts: Facts): Plan {
+  const { observation, grace } = facts;
+  const { nowMs, memory } = observation;
+  return {
+    steps: [
+      { step: 'shutdownDomain', uid: facts.uid, graceSeconds: grace.seconds, firstSignal: grace.firstSignal },
+    ],
+    requeueAfterMs: Math.max(1, Math.min(signalPeriodMs, leftMs(facts))),
+    remember: {
+      shutdown: { firstMs: memory.shutdown?.firstMs ?? nowMs, deadlineMs: grace.deadlineMs, lastSignalMs: nowMs },
+    },
+  };
+}
+
+/** The end of a domain that still runs (spec 10 §12). Each wait has a timer of its own: no guest outlives its grace. */
+export const shutdownRules: readonly Rule[] = [
+  {
+    name: 'kill-awaited',
+    when: (facts) => (isEnding(facts) || (facts.final && isAlive(facts))) && within(facts.sinceKillMs, killPeriodMs),
+    plan: (facts) => wait(killPeriodMs - (facts.sinceKillMs ?? 0)),
+  },
+  { name: 'final-domain-alive', when: (facts) => facts.final && isAlive(facts), plan: kill },
+  {
+    name: 'ending-post-copy-failed',
+    when: (facts) => isEnding(facts) && hasFailedPostCopy(facts),
+    plan: kill,
+  },
+  { name: 'grace-over', when: (facts) => isEnding(facts) && leftMs(facts) === 0, plan: kill },
+  {
+    name: 'guest-shutting-down',
+    when: (facts) => isEnding(facts) && statusOf(facts) === 'ShuttingDown',
+    plan: (facts) => ({
+      ...wait(leftMs(facts)),
+      remember: rememberDeadline(facts),
+    }),
+  },
+  {
+    name: 'shutdown-signal-awaited',
+    when: (facts) => isEnding(facts) && within(facts.sinceSignalMs, signalPeriodMs),
+    plan: (facts) => wait(Math.min(signalPeriodMs - (facts.sinceSignalMs ?? 0), leftMs(facts))),
+  },
+  { name: 'shutdown-signal-due', when: isEnding, plan: signal },
+];
+
+export function hasFailedPostCopy({ situation }: Facts): boolean {
+  if (situation.kind !== 'alive') return false;
+  const { Status, Reason } = situation.domain.Status;
+  return Status === 'Paused' && Reason === 'PostcopyFailed';
+}
+
+function statusOf({ situation }: Facts): string {
+  return situation.kind === 'alive' ? situation.domain.Status.Status : '';
+}
+
+/** A guest that shuts down by itself while its VMI is deleted has no signal of ours, but its grace runs all the same. */
+function rememberDeadline({ observation, grace }: Facts): NonNullable<Plan['remember']> {
+  const { memory, nowMs } = observation;
+  const began = memory.shutdown ?? { firstMs: nowMs, lastSignalMs: nowMs };
+  return { shutdown: { firstMs: began.firstMs, deadlineMs: grace.deadlineMs, lastSignalMs: began.lastSignalMs } };
+}

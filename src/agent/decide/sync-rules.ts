@@ -1,0 +1,127 @@
+import { describeProblems } from '../observe/index.ts';
+import type { Facts } from './facts.ts';
+import { type Plan, type Rule, rest, wait } from './rule.ts';
+
+/** A start that left no trace of a domain is tried again after this. */
+const startAgainMs = 10_000;
+/** The launcher's own event comes first as a rule; after this it is asked. */
+const startUnseenMs = 1_000;
+
+const ioRetryFirstMs = 10_000;
+const ioRetryMaxMs = 180_000;
+const ioRetryForgetMs = 30_000;
+
+const isWaitingForStart = ({ phase, situation }: Facts) =>
+  phase === 'Scheduled' && (situation.kind === 'gone' || situation.kind === 'not-started');
+
+function needsSync({ observation }: Facts): boolean {
+  return observation.memory.synced?.fingerprint !== observation.syncFingerprint;
+}
+
+function sinceSyncMs({ observation }: Facts): number {
+  const { memory, nowMs } = observation;
+  return memory.synced ? nowMs - memory.synced.atMs : Number.POSITIVE_INFINITY;
+}
+
+/** The domain was looked at after the last sync. */
+function isSeenSinceSync({ observation }: Facts): boolean {
+  const { domain, memory } = observation;
+  return domain.kind !== 'absent' && memory.synced !== undefined && domain.seenMs > memory.synced.atMs;
+}
+
+function start(facts: Facts): Plan {
+  const { uid, observation } = facts;
+  return {
+    steps: [
+      { step: 'ensureLauncherConnection', uid },
+      { step: 'prepareHost', uid },
+      { step: 'syncVirtualMachine', uid, fingerprint: observation.syncFingerprint, firstStart: true },
+    ],
+    requeueAfterMs: startUnseenMs,
+  };
+}
+
+function resync({ uid, observation }: Facts): Plan {
+  return {
+    steps: [
+      { step: 'adjustHost', uid },
+      { step: 'syncVirtualMachine', uid, fingerprint: observation.syncFingerprint, firstStart: false },
+    ],
+  };
+}
+
+const isIoPaused = ({ situation }: Facts) =>
+  situation.kind === 'alive' &&
+  situation.domain.Status.Status === 'Paused' &&
+  situation.domain.Status.Reason === 'IOError';
+
+function ioLeftMs({ observation }: Facts): number {
+  const { ioRetry } = observation.memory;
+  return ioRetry ? ioRetry.lastMs + ioRetry.waitMs - observation.nowMs : 0;
+}
+
+/** A sync resumes a guest paused by an I/O error; each failure in a row doubles the pause (spec 10 §9). */
+function retryIo(facts: Facts): Plan {
+  const { nowMs, memory } = facts.observation;
+  const { ioRetry } = memory;
+  const inARow = ioRetry !== undefined && nowMs - ioRetry.lastMs < ioRetry.waitMs + ioRetryForgetMs;
+  const waitMs = inARow ? Math.min(ioRetryMaxMs, ioRetry.waitMs * 2) : ioRetryFirstMs;
+  return { ...resync(facts), requeueAfterMs: waitMs, remember: { ioRetry: { lastMs: nowMs, waitMs } } };
+}
+
+function tellProblems({ observation }: Facts): Plan {
+  return observation.vmi.kind === 'present' ? { steps: [], problem: describeProblems(observation.vmi.problems) } : rest;
+}
+
+/** Status or metadata of a wrong type: ending and cleaning up still works, but no phase is computed from it. */
+export const unreadableRule: Rule = {
+  name: 'vmi-unreadable',
+  when: ({ observation }) =>
+    observation.vmi.kind === 'present' && observation.vmi.problems.some(({ part }) => part !== 'spec'),
+  plan: tellProblems,
+};
+
+/** Bringing a VMI into its domain. A sync is sent only when what it carries has changed, so once per start. */
+export const syncRules: readonly Rule[] = [
+  {
+    name: 'vmi-malformed',
+    when: ({ observation }) => observation.vmi.kind === 'present' && observation.vmi.problems.length > 0,
+    plan: tellProblems,
+  },
+  {
+    name: 'start-due',
+    when: (facts) =>
+      isWaitingForStart(facts) && (needsSync(facts) || (isSeenSinceSync(facts) && sinceSyncMs(facts) >= startAgainMs)),
+    plan: start,
+  },
+  {
+    name: 'start-unseen',
+    when: (facts) => isWaitingForStart(facts) && sinceSyncMs(facts) >= startUnseenMs,
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 2_000 }),
+  },
+  {
+    name: 'start-awaited',
+    when: isWaitingForStart,
+    plan: (facts) => wait(startUnseenMs - sinceSyncMs(facts)),
+  },
+  {
+    name: 'domain-not-yet-running',
+    when: ({ phase, situation }) => situation.kind === 'alive' && phase !== 'Running',
+    plan: ({ uid, observation }) =>
+      observation.domain.kind === 'present' && observation.nowMs - observation.domain.seenMs >= startUnseenMs
+        ? { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 2_000 }
+        : wait(startUnseenMs),
+  },
+  { name: 'io-error-pause', when: (facts) => isIoPaused(facts) && ioLeftMs(facts) > 0, plan: (facts) => wait(ioLeftMs(facts)) },
+  { name: 'io-error-retry', when: isIoPaused, plan: retryIo },
+  {
+    name: 'vmi-changed',
+    when: (facts) => facts.phase === 'Running' && facts.situation.kind === 'alive' && facts.situation.runs && needsSync(facts),
+    plan: resync,
+  },
+  {
+    name: 'steady',
+    when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'alive',
+    plan: () => ({ steps: [], healthy: true }),
+  },
+];

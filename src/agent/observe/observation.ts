@@ -1,0 +1,74 @@
+import type { Key, VirtualMachineInstance } from '../../api/index.ts';
+import type { DomainView, GhostRecord, LauncherState, SyncOptions } from '../ports.ts';
+import type { VmiProblem } from './vmi-shape.ts';
+
+/** The VMI as this node may see it: a label that moved away and a deletion look the same in a node's own list. */
+export type VmiView =
+  /**
+   * `vmi`: safe to read, fields of a wrong type are dropped and named in `problems`. `stored`: the object as the API server
+   * has it, the base of every write. Both are copies.
+   */
+  | {
+      readonly kind: 'present';
+      readonly vmi: VirtualMachineInstance;
+      readonly stored: VirtualMachineInstance;
+      readonly problems: readonly VmiProblem[];
+    }
+  /** Found by name, labelled for another node. */
+  | { readonly kind: 'elsewhere'; readonly vmi: VirtualMachineInstance }
+  /** The API server says that there is none. */
+  | { readonly kind: 'deleted' }
+  /** The API server could not be asked: neither here nor gone. */
+  | { readonly kind: 'unclear'; readonly reason: string };
+
+/** A domain or ghost record of an earlier VMI of the same name. */
+export interface Predecessor {
+  readonly uid: string;
+  readonly domain: DomainView;
+  readonly launcher: LauncherState;
+}
+
+/** What this process remembers of one VMI UID; it dies with the key or with the UID. Times are monotonic. */
+export interface KeyMemory {
+  readonly uid: string;
+  /** Last SyncVirtualMachine that succeeded, and what it carried. */
+  readonly synced?: { readonly fingerprint: string; readonly atMs: number };
+  /** A graceful shutdown under way. The deadline only ever moves forward in time, never back. */
+  readonly shutdown?: { readonly firstMs: number; readonly deadlineMs: number; readonly lastSignalMs: number };
+  readonly killedMs?: number;
+  /** The launcher was told to undefine the domain. */
+  readonly deletedMs?: number;
+  /** Local clean-up done: a final VMI costs nothing any more. */
+  readonly cleaned?: boolean;
+  /** Final phase that was decided and maybe not written yet: it survives the evidence (fault 1, spec 00). */
+  readonly verdict?: { readonly phase: 'Succeeded' | 'Failed'; readonly because: string };
+  /** Migrations the user was told about. */
+  readonly toldMigrationUid?: string;
+  /** The launcher was asked again about a domain that is shut off without a reason. */
+  readonly askedAgainMs?: number;
+  /** Pause before the next sync of a domain paused by an I/O error. */
+  readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number };
+}
+
+/** Plain read-only data of one moment; all that `decide` and `project` know. */
+export interface Observation {
+  readonly key: Key;
+  readonly nodeName: string;
+  /** Wall clock, for what others read. */
+  readonly now: Date;
+  /** Monotonic clock, for every duration. */
+  readonly nowMs: number;
+  readonly vmi: VmiView;
+  /** UID this pass is about: the VMI's, else the domain's or the ghost record's; empty when nothing is known. */
+  readonly uid: string;
+  readonly domain: DomainView;
+  readonly launcher: LauncherState;
+  readonly ghost?: GhostRecord;
+  readonly predecessor?: Predecessor;
+  readonly memory: KeyMemory;
+  readonly syncOptions: SyncOptions;
+  /** Digest of all that a sync would carry; equal digests need no second sync. */
+  readonly syncFingerprint: string;
+  /** SELinux label for the status. */
+  readonly selinuxContext: string;
+}

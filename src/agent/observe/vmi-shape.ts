@@ -1,0 +1,114 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+
+/** A field of a VMI that cannot be used, with the place in words a user can act on. */
+export interface VmiProblem {
+  /** Path as kubectl explains it: `spec.domain.devices.disks`. */
+  readonly path: string;
+  readonly expected: string;
+  /** `status` and `metadata` problems forbid writing the object back. */
+  readonly part: 'metadata' | 'spec' | 'status';
+}
+
+type Check = (value: unknown) => boolean;
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isString: Check = (value) => typeof value === 'string';
+const isRecordOfStrings: Check = (value) => isRecord(value) && Object.values(value).every(isString);
+const isListOfRecords: Check = (value) => Array.isArray(value) && value.every(isRecord);
+const isNamedList: Check = (value) => Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.name));
+const isTypedList: Check = (value) => Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.type));
+const isSeconds: Check = (value) => typeof value === 'number' && Number.isFinite(value) && value >= 0;
+
+interface FieldRule {
+  readonly path: readonly string[];
+  readonly check: Check;
+  readonly expected: string;
+}
+
+const rule = (path: string, check: Check, expected: string): FieldRule => ({ path: path.split('.'), check, expected });
+
+/** Every field that this agent reads; parents first. Absent and null are fine everywhere but at `required`. */
+const fields: readonly FieldRule[] = [
+  rule('metadata.labels', isRecordOfStrings, 'a map of strings'),
+  rule('metadata.annotations', isRecordOfStrings, 'a map of strings'),
+  rule('metadata.deletionTimestamp', isString, 'a time'),
+  rule('metadata.resourceVersion', isString, 'a string'),
+  rule('status', isRecord, 'an object'),
+  rule('status.phase', isString, 'a string'),
+  rule('status.nodeName', isString, 'a string'),
+  rule('status.activePods', isRecordOfStrings, 'a map of strings'),
+  rule('status.conditions', isTypedList, 'a list of conditions'),
+  rule('status.volumeStatus', isNamedList, 'a list of named objects'),
+  rule('status.interfaces', isListOfRecords, 'a list of objects'),
+  rule('status.phaseTransitionTimestamps', isListOfRecords, 'a list of objects'),
+  rule('status.migrationState', isRecord, 'an object'),
+  rule('status.guestOSInfo', isRecord, 'an object'),
+  rule('status.machine', isRecord, 'an object'),
+  rule('status.memory', isRecord, 'an object'),
+  rule('spec', isRecord, 'an object'),
+  rule('spec.terminationGracePeriodSeconds', isSeconds, 'a number of seconds, 0 or more'),
+  rule('spec.volumes', isNamedList, 'a list of named volumes'),
+  rule('spec.networks', isNamedList, 'a list of named networks'),
+  rule('spec.domain', isRecord, 'an object'),
+  rule('spec.domain.devices', isRecord, 'an object'),
+  rule('spec.domain.devices.disks', isNamedList, 'a list of named disks'),
+  rule('spec.domain.devices.interfaces', isNamedList, 'a list of named interfaces'),
+  rule('spec.domain.devices.filesystems', isNamedList, 'a list of named filesystems'),
+  rule('spec.domain.features', isRecord, 'an object'),
+  rule('spec.domain.firmware', isRecord, 'an object'),
+];
+
+const required: readonly FieldRule[] = [
+  rule('spec', isRecord, 'an object'),
+  rule('spec.domain', isRecord, 'an object'),
+];
+
+/** Objects without these cannot even be named; they are not looked at. */
+export function isAddressable(object: unknown): object is VirtualMachineInstance {
+  if (!isRecord(object) || !isRecord(object.metadata)) return false;
+  const { name, namespace, uid } = object.metadata;
+  return isString(name) && isString(namespace) && isString(uid) && name !== '' && namespace !== '' && uid !== '';
+}
+
+/**
+ * Makes `copy` safe to read: fields of a wrong type are taken out, in place, and returned. The CRD lets many of them through,
+ * and one bad object must not stop the others.
+ */
+export function dropUnusable(copy: VirtualMachineInstance): VmiProblem[] {
+  const problems: VmiProblem[] = [];
+  for (const field of fields) {
+    const holder = holderOf(copy, field.path);
+    const last = field.path.at(-1) ?? '';
+    if (!holder || holder[last] === undefined) continue;
+    if (holder[last] === null) delete holder[last];
+    else if (!field.check(holder[last])) {
+      delete holder[last];
+      problems.push(problemOf(field));
+    }
+  }
+  for (const field of required) {
+    const holder = holderOf(copy, field.path);
+    if (holder?.[field.path.at(-1) ?? ''] === undefined && !problems.some(({ path }) => path === field.path.join('.'))) {
+      problems.push(problemOf(field));
+    }
+  }
+  return problems;
+}
+
+export function describeProblems(problems: readonly VmiProblem[]): string {
+  const texts = problems.map(({ path, expected }) => `${path} must be ${expected}`);
+  return `this VirtualMachineInstance cannot be used as it is: ${texts.join('; ')}. Delete it and create it again without the mistake.`;
+}
+
+function problemOf(field: FieldRule): VmiProblem {
+  const [first] = field.path;
+  const part = first === 'status' || first === 'metadata' ? first : 'spec';
+  return { path: field.path.join('.'), expected: field.expected, part };
+}
+
+function holderOf(object: unknown, path: readonly string[]): Record<string, unknown> | undefined {
+  let holder: unknown = object;
+  for (const name of path.slice(0, -1)) holder = isRecord(holder) ? holder[name] : undefined;
+  return isRecord(holder) ? holder : undefined;
+}
