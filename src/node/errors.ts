@@ -1,0 +1,22 @@
+import { CodedError } from '../base/index.ts';
+
+export type NodeErrorCode =
+  /** Wrong use of the command line; the message says the right one. */
+  | 'USAGE'
+  | 'ALREADY_RUNNING'
+  | 'NOT_RUNNING'
+  | 'NOT_FOUND'
+  | 'NO_CONSOLE'
+  | 'NO_PERMISSION'
+  | 'IMAGE_MISSING'
+  | 'IMAGE_INVALID'
+  /** The pod asks for something that the standalone node does not have. */
+  | 'UNSUPPORTED'
+  | 'POD_INVALID'
+  | 'SANDBOX'
+  | 'CHILD_FAILED'
+  | 'TIMEOUT'
+  | 'LEFTOVERS';
+
+/** What went wrong on the standalone node. The message is for people: what, and what to do. */
+export class NodeError extends CodedError<NodeErrorCode> {}

@@ -1,0 +1,9 @@
+/**
+ * Owns: the standalone node: pod runner (kubelet's part for launcher pods), supervisor of API server, controller and agent,
+ * local images, the node's files on disk, the command line's work.
+ * Must not know: VMI rules, domains, libvirt, the agent's inside; argv, environment and signals (they come as arguments).
+ */
+export * from './errors.ts';
+export * from './paths.ts';
+export * from './pod-runner/index.ts';
+export * from './process-identity.ts';

@@ -1,0 +1,44 @@
+import path from 'node:path';
+
+/** Every place of the standalone node on disk, from its state directory. */
+export interface NodePaths {
+  readonly stateDir: string;
+  /** Database, certificates, token and kubeconfig of the embedded API. */
+  readonly apiDir: string;
+  readonly kubeconfig: string;
+  /** kubelet's layout below: `<uid>/volumes/kubernetes.io~empty-dir/<name>`. */
+  readonly podsDir: string;
+  /** `<uid>/<container>.log` */
+  readonly podLogsDir: string;
+  /** `<reference with / and : replaced by _>/` holds the image's files. */
+  readonly imagesDir: string;
+  readonly runDir: string;
+  /** One log per program. */
+  readonly logDir: string;
+  /** virt-handler's `--kubevirt-share-dir`. */
+  readonly shareDir: string;
+  /** virt-handler's `--kubevirt-private-dir`: ghost records. Survives a reboot, as on a cluster node. */
+  readonly privateDir: string;
+  /** What libvirt learnt about QEMU, shared by all pods (docs/decisions/0005). */
+  readonly libvirtCacheDir: string;
+}
+
+export const defaultStateDir = '/var/lib/virt-node';
+
+export function nodePaths(stateDir: string): NodePaths {
+  const root = path.resolve(stateDir);
+  const run = path.join(root, 'run');
+  return {
+    stateDir: root,
+    apiDir: path.join(root, 'api'),
+    kubeconfig: path.join(root, 'api', 'kubeconfig'),
+    podsDir: path.join(root, 'pods'),
+    podLogsDir: path.join(run, 'pod-logs'),
+    imagesDir: path.join(root, 'images'),
+    runDir: run,
+    logDir: path.join(run, 'log'),
+    shareDir: path.join(run, 'kubevirt'),
+    privateDir: path.join(root, 'kubevirt-private'),
+    libvirtCacheDir: path.join(root, 'cache', 'libvirt'),
+  };
+}

@@ -1,0 +1,225 @@
+import { spawn } from 'node:child_process';
+import { type FSWatcher, watch } from 'node:fs';
+import { chmod, mkdir, open, readdir, readFile, rm, rmdir, stat, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { errorMessage, required } from '../../base/index.ts';
+import { NodeError } from '../errors.ts';
+import { readIfThere, writeFileAtomic } from '../files.ts';
+import { isAlive, type ProcessIdentity, parseIdentity, signalProcess } from '../process-identity.ts';
+import { accountFiles } from './accounts.ts';
+import { initScript, type SandboxPlan, shimScript } from './sandbox-script.ts';
+
+export type SandboxState =
+  /** Never started here: no record of it on disk. */
+  | { readonly kind: 'none' }
+  | { readonly kind: 'starting'; readonly startedAtMs: number }
+  | { readonly kind: 'running'; readonly startedAtMs: number; readonly init: ProcessIdentity }
+  | { readonly kind: 'exited'; readonly startedAtMs: number; readonly finishedAtMs: number; readonly exitCode: number }
+  /** It was started and is gone, and nobody saw how it ended: killed together with its shim, or the machine was restarted. */
+  | { readonly kind: 'lost'; readonly startedAtMs: number };
+
+export interface SandboxesOptions {
+  readonly podsDir: string;
+  readonly libvirtCacheDir: string;
+  /** cgroup v2 directory below which each pod gets its own; undefined: no cgroups here. */
+  readonly cgroupRoot: string | undefined;
+}
+
+/** From the scripts on disk to the shim's own record. */
+const spawnTimeoutMs = 5_000;
+const uidPattern = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
+
+/**
+ * The pods' processes: each in its own mount, pid and IPC namespace, detached from this program. All that is known of one is
+ * on disk below `<pods>/<uid>/sandbox`, so that any later process finds it again, by pid and start time.
+ */
+export class Sandboxes {
+  readonly #options: SandboxesOptions;
+
+  constructor(options: SandboxesOptions) {
+    this.#options = options;
+  }
+
+  podDir(uid: string): string {
+    if (!uidPattern.test(uid)) throw new NodeError('POD_INVALID', `pod UID ${JSON.stringify(uid)} is no UID`);
+    return path.join(this.#options.podsDir, uid);
+  }
+
+  /** UIDs that have something on disk. */
+  async list(): Promise<string[]> {
+    const names = await readdir(this.#options.podsDir).catch(() => []);
+    return names.filter((name) => uidPattern.test(name));
+  }
+
+  /** Starts what `plan` says. Volume directories must be there. A second start of the same pod does nothing. */
+  async start(plan: SandboxPlan): Promise<void> {
+    if ((await this.inspect(plan.uid)).kind !== 'none') return;
+    const dir = await this.#prepare(plan);
+    await mkdir(path.dirname(plan.logFile), { recursive: true });
+    const log = await open(plan.logFile, 'a');
+    try {
+      const child = spawn('/bin/sh', [path.join(dir, 'shim.sh'), dir], {
+        cwd: '/',
+        detached: true,
+        env: { ...plan.env },
+        stdio: ['ignore', log.fd, log.fd],
+      });
+      await new Promise<void>((resolve, reject) => {
+        child.once('spawn', resolve);
+        child.once('error', (cause) =>
+          reject(new NodeError('SANDBOX', `cannot start a process for the pod: ${errorMessage(cause)}`, { cause })),
+        );
+      });
+      child.unref();
+    } finally {
+      await log.close();
+    }
+  }
+
+  async inspect(uid: string): Promise<SandboxState> {
+    const dir = this.#dir(uid);
+    const startedAtMs = await this.#startedAtMs(dir);
+    if (startedAtMs === undefined) return { kind: 'none' };
+    // Looked at before the exit code: a sandbox that ends in between is then seen as exited, never as lost.
+    const init = parseIdentity((await readIfThere(path.join(dir, 'pid1'))) ?? '');
+    const shim = parseIdentity((await readIfThere(path.join(dir, 'shim'))) ?? '');
+    const initLives = init !== undefined && (await isAlive(init));
+    const shimLives = shim !== undefined && (await isAlive(shim));
+    const exit = await readExit(path.join(dir, 'exit-code'));
+    if (exit) return { kind: 'exited', startedAtMs, ...exit };
+    if (init && initLives) return { kind: 'running', startedAtMs, init };
+    if (shimLives) return { kind: 'starting', startedAtMs };
+    if (shim) return { kind: 'lost', startedAtMs };
+    // Scripts without a shim: just being started, or whoever wrote them died before it could.
+    return Date.now() - startedAtMs < spawnTimeoutMs ? { kind: 'starting', startedAtMs } : { kind: 'none' };
+  }
+
+  /** SIGTERM to process 1, which passes it on. False when there is none. */
+  async terminate(uid: string): Promise<boolean> {
+    const state = await this.inspect(uid);
+    return state.kind === 'running' && (await signalProcess(state.init, 'SIGTERM'));
+  }
+
+  /** SIGKILL to process 1: the kernel ends all other processes of the pod with it. */
+  async kill(uid: string): Promise<void> {
+    const state = await this.inspect(uid);
+    if (state.kind === 'running') await signalProcess(state.init, 'SIGKILL');
+    if (state.kind !== 'starting') return;
+    const shim = parseIdentity((await readIfThere(path.join(this.#dir(uid), 'shim'))) ?? '');
+    if (shim) await signalProcess(shim, 'SIGKILL');
+  }
+
+  /** Milliseconds since the epoch when the pod was first told to end, remembered across restarts. */
+  async terminatingSinceMs(uid: string): Promise<number | undefined> {
+    const text = await readIfThere(path.join(this.#dir(uid), 'terminating'));
+    const sinceMs = Number(text);
+    return text && Number.isFinite(sinceMs) ? sinceMs : undefined;
+  }
+
+  async markTerminating(uid: string, nowMs: number): Promise<void> {
+    await writeFileAtomic(path.join(this.#dir(uid), 'terminating'), String(nowMs));
+  }
+
+  /** Deletes everything of the pod on disk. Refuses while it runs or while something is mounted below it on the host. */
+  async remove(uid: string): Promise<void> {
+    const state = await this.inspect(uid);
+    if (state.kind === 'running' || state.kind === 'starting') {
+      throw new NodeError('SANDBOX', `pod ${uid} still runs: its files stay`);
+    }
+    const dir = this.podDir(uid);
+    const mounts = await mountsBelow(dir);
+    if (mounts.length > 0) {
+      throw new NodeError('SANDBOX', `files of pod ${uid} stay, something is mounted there: ${mounts.join(', ')}`);
+    }
+    await rm(dir, { recursive: true, force: true });
+    const cgroup = this.#cgroupDir(uid);
+    if (cgroup) await rmdir(cgroup).catch(() => undefined);
+  }
+
+  /** Calls back when something of the pod's record changes: it started, it ended. The returned function stops that. */
+  watch(uid: string, onChange: () => void): () => void {
+    let watcher: FSWatcher;
+    try {
+      watcher = watch(this.#dir(uid), onChange);
+    } catch {
+      return () => undefined;
+    }
+    watcher.on('error', () => undefined);
+    return () => watcher.close();
+  }
+
+  #dir(uid: string): string {
+    return path.join(this.podDir(uid), 'sandbox');
+  }
+
+  #cgroupDir(uid: string): string | undefined {
+    const { cgroupRoot } = this.#options;
+    return cgroupRoot && path.join(cgroupRoot, uid);
+  }
+
+  async #startedAtMs(dir: string): Promise<number | undefined> {
+    return stat(path.join(dir, 'init.sh')).then(
+      (found) => found.mtimeMs,
+      () => undefined,
+    );
+  }
+
+  async #prepare(plan: SandboxPlan): Promise<string> {
+    const dir = this.#dir(plan.uid);
+    for (const name of ['lib-libvirt', 'log-libvirt']) {
+      await mkdir(path.join(dir, name), { recursive: true });
+      await chmod(path.join(dir, name), 0o755);
+    }
+    await mkdir(this.#options.libvirtCacheDir, { recursive: true });
+    await rm(path.join(dir, 'cache-libvirt'), { force: true });
+    await symlink(this.#options.libvirtCacheDir, path.join(dir, 'cache-libvirt'));
+    await writeFile(path.join(dir, 'no-kvm'), '', { mode: 0 });
+    const accounts = accountFiles(await readFile('/etc/passwd', 'utf8'), await readFile('/etc/group', 'utf8'));
+    await writeFile(path.join(dir, 'passwd'), accounts.passwd);
+    await writeFile(path.join(dir, 'group'), accounts.group);
+    await writeFileAtomic(path.join(dir, 'shim.sh'), shimScript(await this.#makeCgroup(plan.uid)));
+    // Last: with this file the sandbox counts as started.
+    await writeFileAtomic(path.join(dir, 'init.sh'), initScript(plan));
+    return dir;
+  }
+
+  async #makeCgroup(uid: string): Promise<string | undefined> {
+    const dir = this.#cgroupDir(uid);
+    if (!dir) return undefined;
+    return mkdir(dir, { recursive: true }).then(
+      () => dir,
+      () => undefined,
+    );
+  }
+}
+
+async function readExit(file: string): Promise<{ exitCode: number; finishedAtMs: number } | undefined> {
+  const text = await readIfThere(file);
+  if (text === undefined || !/^\d{1,3}\s*$/.test(text)) return undefined;
+  const { mtimeMs } = await stat(file);
+  return { exitCode: Number(text), finishedAtMs: mtimeMs };
+}
+
+/** Mount points of this process's mount namespace below `dir`. */
+export async function mountsBelow(dir: string): Promise<string[]> {
+  const table = await readFile('/proc/self/mountinfo', 'utf8');
+  return table
+    .split('\n')
+    .filter(Boolean)
+    .map((line) =>
+      required(line.split(' ')[4], 'mount point').replace(/\\([0-7]{3})/g, (_, code: string) =>
+        String.fromCharCode(Number.parseInt(code, 8)),
+      ),
+    )
+    .filter((point) => point === dir || point.startsWith(`${dir}/`));
+}
+
+/** Where pods' cgroups go: below the cgroup v2 mount of this machine, also a hybrid one; undefined without one. */
+export async function findCgroupRoot(name: string): Promise<string | undefined> {
+  const table = (await readIfThere('/proc/self/mountinfo')) ?? '';
+  for (const line of table.split('\n')) {
+    const [left = '', right = ''] = line.split(' - ');
+    if (right.startsWith('cgroup2 ')) return path.join(left.split(' ')[4] ?? '', name);
+  }
+  return undefined;
+}
