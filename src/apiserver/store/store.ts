@@ -150,36 +150,37 @@ export class Store {
   }
 
   async #writeBatch(batch: readonly Waiting[]): Promise<void> {
-    let failure: unknown;
-    const { changes, operations, state } = this.#prepare(batch);
     try {
       if (this.#failed) await this.#recover();
-      await this.#database.write(operations);
     } catch (error) {
-      failure = error;
-    }
-    if (failure === undefined) {
-      this.#publish(changes, state);
-      for (const [index, { resolve, reject }] of batch.entries()) {
-        const entry = changes[index]?.entry;
-        if (entry) resolve(entry);
-        else reject(new Error('a change without an entry'));
-      }
+      this.#refuse(batch, error);
       return;
     }
-    this.#fail(batch, changes, state, failure);
+    const { changes, operations, state } = this.#prepare(batch);
+    try {
+      await this.#database.write(operations);
+    } catch (error) {
+      this.#failed = { changes, state };
+      this.#refuse(batch, error);
+      return;
+    }
+    this.#publish(changes, state);
+    for (const [index, { resolve, reject }] of batch.entries()) {
+      const entry = changes[index]?.entry;
+      if (entry) resolve(entry);
+      else reject(new Error('a change without an entry'));
+    }
   }
 
-  #fail(batch: readonly Waiting[], changes: StoreEvent[], state: StateRecord, failure: unknown): void {
-    this.#deps.log.error({ err: errorMessage(failure), changes: batch.length }, 'database write failed');
-    this.#failed ??= { changes, state };
-    const text = `the change could not be stored: ${errorMessage(failure)}`;
-    for (const { reject } of batch) reject(new StoreError('STORE_WRITE_FAILED', text, { cause: failure }));
+  #refuse(batch: readonly Waiting[], cause: unknown): void {
+    this.#deps.log.error({ err: errorMessage(cause), changes: batch.length }, 'database write failed');
+    const text = `the change could not be stored: ${errorMessage(cause)}`;
+    for (const { reject } of batch) reject(new StoreError('STORE_WRITE_FAILED', text, { cause }));
   }
 
   /** Gives each change its revision and builds one batch. A key may occur more than once; the last one counts. */
   #prepare(batch: readonly Waiting[]): { changes: StoreEvent[]; operations: Operation[]; state: StateRecord } {
-    let { revision, count, revisionSum } = this.#nextState();
+    let { revision, count, revisionSum } = this.#state;
     const changes: StoreEvent[] = [];
     const operations: Operation[] = [];
     const latest = new Map<string, Entry | undefined>();
@@ -202,11 +203,6 @@ export class Store {
     return { changes, operations, state };
   }
 
-  /** After a failed batch its revisions are not used again: it may be on disk after all. */
-  #nextState(): StateRecord {
-    return this.#failed ? { ...this.#state, revision: this.#failed.state.revision } : this.#state;
-  }
-
   #publish(changes: readonly StoreEvent[], state: StateRecord): void {
     this.#state = state;
     for (const change of changes) {
@@ -223,7 +219,8 @@ export class Store {
 
   /**
    * LevelDB refuses everything after a failed write until it is opened again. The failed batch is then whole on disk or not at
-   * all: if it is, it has happened (its callers were told 500, "unknown"), and is shown now.
+   * all. If it is, it has happened although its callers were told 500: it is shown now, and the changes that waited are
+   * refused once, because they were made from the state before it.
    */
   async #recover(): Promise<void> {
     const failed = this.#failed;
@@ -231,9 +228,11 @@ export class Store {
     await this.#database.close().catch(() => undefined);
     const { database, state } = await load(this.#options.dir, this.#deps.openDatabase ?? openLevel);
     this.#database = database;
-    if (state.revision === failed.state.revision) this.#publish(failed.changes, failed.state);
     this.#failed = undefined;
     this.#deps.log.info({ revision: state.revision }, 'database opened again');
+    if (state.revision !== failed.state.revision) return;
+    this.#publish(failed.changes, failed.state);
+    throw new Error('the database was opened again; try again');
   }
 
   #collection(name: Collection): Map<string, Entry> {

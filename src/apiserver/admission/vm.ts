@@ -1,0 +1,40 @@
+import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
+import { at, isObject } from '../object.ts';
+import type { Admission } from '../types/api-type.ts';
+import { fillTemplate, validateSpec } from './vmi.ts';
+
+const runStrategies = ['Always', 'Halted', 'Manual', 'RerunOnFailure', 'Once', 'WaitAsReceiver'];
+
+export const vmAdmission: Admission = {
+  fill(vm, context) {
+    if (isObject(vm.spec)) fillTemplate(vm.spec, context.old?.spec, context);
+    if (isObject(vm.status)) vm.status.printableStatus ??= 'Stopped';
+  },
+  validate(vm) {
+    const spec = vm.spec;
+    if (!isObject(spec)) return [requiredField('spec')];
+    if (!isObject(spec.template)) return [requiredField('spec.template'), ...validateRunning(spec)];
+    return [...validateRunning(spec), ...validateSpec(spec.template.spec, 'spec.template.spec')];
+  },
+};
+
+function validateRunning(spec: Record<string, unknown>): FieldError[] {
+  const { running, runStrategy } = spec;
+  const hasRunning = running !== undefined && running !== null;
+  const hasStrategy = runStrategy !== undefined && runStrategy !== null && runStrategy !== '';
+  if (hasRunning && hasStrategy) return [invalidField('spec.running', running, 'is exclusive with spec.runStrategy')];
+  if (!hasRunning && !hasStrategy) return [requiredField('spec.runStrategy', 'one of running or runStrategy')];
+  if (hasRunning && typeof running !== 'boolean')
+    return [invalidField('spec.running', running, 'must be true or false')];
+  if (hasStrategy && !runStrategies.includes(String(runStrategy))) {
+    return [unsupportedField('spec.runStrategy', runStrategy, runStrategies)];
+  }
+  return [];
+}
+
+export const migrationAdmission: Admission = {
+  validate(migration) {
+    const name = at(migration, 'spec', 'vmiName');
+    return typeof name === 'string' && name !== '' ? [] : [requiredField('spec.vmiName')];
+  },
+};

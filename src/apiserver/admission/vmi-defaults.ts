@@ -1,0 +1,87 @@
+import { parseQuantity } from '../../api/index.ts';
+import { at, ensureObject, isObject, type JsonObject, objectsAt, textAt } from '../object.ts';
+import type { AdmissionContext } from '../types/api-type.ts';
+
+const machineTypes = { amd64: 'q35', arm64: 'virt', s390x: 's390-ccw-virtio' } as const;
+
+/**
+ * What upstream's webhook fills into a new VMI's spec (spec 60 §8.1, the rows a node needs). Changes `spec`. Running it again
+ * changes nothing, so that a manifest may be applied twice; `oldSpec` keeps what was random.
+ */
+export function fillVmiSpec(spec: JsonObject, oldSpec: unknown, context: AdmissionContext): void {
+  const domain = ensureObject(spec, 'domain');
+  const { cluster } = context;
+  spec.architecture ??= cluster.architecture;
+  const architecture = spec.architecture as keyof typeof machineTypes;
+  if (cluster.evictionStrategy !== undefined) spec.evictionStrategy ??= cluster.evictionStrategy;
+  const machineType = cluster.machineType ?? machineTypes[architecture];
+  const machine = ensureObject(domain, 'machine');
+  if (!machine.type && machineType) machine.type = machineType;
+  fillCpu(domain, architecture, context);
+  fillMemory(domain);
+  const firmware = ensureObject(domain, 'firmware');
+  firmware.uuid ??= textAt(oldSpec, 'domain', 'firmware', 'uuid') ?? context.randomUuid();
+  if (architecture === 'arm64') firmware.bootloader ??= { efi: { secureBoot: false } };
+  fillNetwork(spec, domain, context);
+  fillDisks(spec, domain, architecture);
+  fillPullPolicies(spec, firmware);
+}
+
+function fillCpu(domain: JsonObject, architecture: string, { cluster }: AdmissionContext): void {
+  const cpu = ensureObject(domain, 'cpu');
+  if (!cpu.cores && !cpu.sockets && !cpu.threads) {
+    const asked = at(domain, 'resources', 'limits', 'cpu') ?? at(domain, 'resources', 'requests', 'cpu');
+    const count = parseQuantity(asked as string | number | undefined);
+    cpu.sockets = Math.max(1, Math.ceil(count ?? 1));
+    cpu.cores = 1;
+    cpu.threads = 1;
+  }
+  if (!cpu.model) cpu.model = cluster.cpuModel ?? (architecture === 'arm64' ? 'host-passthrough' : 'host-model');
+}
+
+function fillMemory(domain: JsonObject): void {
+  if (at(domain, 'memory', 'guest') !== undefined && at(domain, 'memory', 'guest') !== null) return;
+  const found =
+    at(domain, 'resources', 'requests', 'memory') ??
+    at(domain, 'resources', 'limits', 'memory') ??
+    at(domain, 'memory', 'hugepages', 'pageSize');
+  if (found !== undefined) ensureObject(domain, 'memory').guest = found;
+}
+
+function fillNetwork(spec: JsonObject, domain: JsonObject, { cluster }: AdmissionContext): void {
+  const devices = ensureObject(domain, 'devices');
+  const hasNetwork = objectsAt(spec, 'networks').length > 0 || objectsAt(devices, 'interfaces').length > 0;
+  if (hasNetwork || devices.autoattachPodInterface === false) return;
+  devices.interfaces = [{ name: 'default', [cluster.networkBinding]: {} }];
+  spec.networks = [{ name: 'default', pod: {} }];
+}
+
+function fillDisks(spec: JsonObject, domain: JsonObject, architecture: string): void {
+  const devices = ensureObject(domain, 'devices');
+  const disks = objectsAt(devices, 'disks');
+  const used = new Set([...disks, ...objectsAt(devices, 'filesystems')].map(({ name }) => name));
+  for (const { name } of objectsAt(spec, 'volumes')) if (!used.has(name)) disks.push({ name });
+  if (disks.length > 0) devices.disks = disks;
+  const bus = architecture === 'amd64' ? 'sata' : 'virtio';
+  for (const disk of disks) {
+    const kind = ['disk', 'lun', 'cdrom'].find((name) => isObject(disk[name])) ?? 'disk';
+    const target = ensureObject(disk, kind);
+    target.bus ??= bus;
+    if (kind !== 'cdrom') continue;
+    target.readonly ??= true;
+    target.tray ??= 'closed';
+  }
+}
+
+function fillPullPolicies(spec: JsonObject, firmware: JsonObject): void {
+  const disks = objectsAt(spec, 'volumes').map((volume) => volume.containerDisk);
+  for (const source of [...disks, at(firmware, 'kernelBoot', 'container')]) {
+    if (isObject(source) && typeof source.image === 'string') source.imagePullPolicy ??= pullPolicy(source.image);
+  }
+}
+
+/** As upstream: only a missing tag and `:latest` are pulled each time; the port of a registry counts as a tag. */
+function pullPolicy(image: string): string {
+  const isLatest = image.endsWith(':latest') || (!image.includes(':') && !image.includes('@'));
+  return isLatest ? 'Always' : 'IfNotPresent';
+}

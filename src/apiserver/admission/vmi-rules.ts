@@ -1,0 +1,125 @@
+import { type FieldError, invalidField, requiredField } from '../errors.ts';
+import { at, isObject, type JsonObject, objectsAt } from '../object.ts';
+
+/** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec. */
+export function checkVmiSpec(spec: JsonObject, field: string): FieldError[] {
+  return [
+    ...checkMemory(spec, field),
+    ...checkVolumes(spec, field),
+    ...checkDisks(spec, field),
+    ...checkInterfaces(spec, field),
+    ...checkBootOrder(spec, field),
+  ];
+}
+
+function checkMemory(spec: JsonObject, field: string): FieldError[] {
+  const sources = [
+    at(spec, 'domain', 'memory', 'guest'),
+    at(spec, 'domain', 'memory', 'hugepages', 'pageSize'),
+    at(spec, 'domain', 'resources', 'requests', 'memory'),
+    at(spec, 'domain', 'resources', 'limits', 'memory'),
+  ];
+  if (sources.some((source) => source !== undefined && source !== null)) return [];
+  return [requiredField(`${field}.domain.memory.guest`, 'say how much memory the guest has, for example "128Mi"')];
+}
+
+function duplicates(items: readonly JsonObject[], field: string): FieldError[] {
+  const names = items.map(({ name }) => name);
+  return names.flatMap((name, index) =>
+    names.indexOf(name) === index
+      ? []
+      : [
+          {
+            field: `${field}[${index}].name`,
+            reason: 'FieldValueDuplicate' as const,
+            message: `Duplicate value: ${JSON.stringify(name)}`,
+          },
+        ],
+  );
+}
+
+const presentMembers = (item: JsonObject, ignored: readonly string[]) =>
+  Object.keys(item).filter((key) => !ignored.includes(key) && item[key] !== undefined && item[key] !== null);
+
+function checkVolumes(spec: JsonObject, field: string): FieldError[] {
+  const volumes = objectsAt(spec, 'volumes');
+  const counts = volumes.flatMap((volume, index) => {
+    const sources = presentMembers(volume, ['name']);
+    if (sources.length === 1) return [];
+    const found = sources.length === 0 ? 'none' : sources.join(', ');
+    return [invalidField(`${field}.volumes[${index}]`, volume.name, `must have exactly one source, has ${found}`)];
+  });
+  return [...duplicates(volumes, `${field}.volumes`), ...counts];
+}
+
+function checkDisks(spec: JsonObject, field: string): FieldError[] {
+  const path = `${field}.domain.devices.disks`;
+  const disks = objectsAt(spec, 'domain', 'devices', 'disks');
+  const volumes = new Set(objectsAt(spec, 'volumes').map(({ name }) => name));
+  const errors = disks.flatMap((disk, index) => {
+    const targets = ['disk', 'lun', 'cdrom'].filter((name) => isObject(disk[name]));
+    const found: FieldError[] = [];
+    if (targets.length > 1)
+      found.push(invalidField(`${path}[${index}]`, disk.name, 'can be only one of disk, lun, cdrom'));
+    // An empty CD-ROM drive has no volume.
+    if (!volumes.has(disk.name) && !targets.includes('cdrom')) {
+      found.push(invalidField(`${path}[${index}].name`, disk.name, 'there is no volume of this name'));
+    }
+    return found;
+  });
+  return [...duplicates(disks, path), ...errors];
+}
+
+const bindings = ['bridge', 'masquerade', 'sriov', 'passtBinding', 'binding', 'slirp', 'macvtap', 'passt'];
+const removedBindings = ['slirp', 'macvtap', 'passt'];
+
+function checkInterfaces(spec: JsonObject, field: string): FieldError[] {
+  const path = `${field}.domain.devices.interfaces`;
+  const interfaces = objectsAt(spec, 'domain', 'devices', 'interfaces');
+  const networks = objectsAt(spec, 'networks');
+  const networkNames = new Set(networks.map(({ name }) => name));
+  const names = new Set(interfaces.map(({ name }) => name));
+  const errors = interfaces.flatMap((item, index) => {
+    const used = bindings.filter((name) => isObject(item[name]));
+    const found: FieldError[] = [];
+    const removed = used.find((name) => removedBindings.includes(name));
+    if (removed) found.push(invalidField(`${path}[${index}].${removed}`, {}, 'this binding was removed from KubeVirt'));
+    if (used.length > 1) found.push(invalidField(`${path}[${index}]`, item.name, `has more than one binding: ${used}`));
+    if (!networkNames.has(item.name)) {
+      found.push(invalidField(`${path}[${index}].name`, item.name, 'there is no network of this name'));
+    }
+    return found;
+  });
+  const unused = networks.flatMap(({ name }, index) =>
+    names.has(name)
+      ? []
+      : [invalidField(`${field}.networks[${index}].name`, name, 'there is no interface of this name')],
+  );
+  const sources = networks.flatMap((network, index) => {
+    const found = presentMembers(network, ['name']);
+    if (found.length === 1) return [];
+    return [invalidField(`${field}.networks[${index}]`, network.name, 'must have exactly one of pod, multus')];
+  });
+  return [
+    ...duplicates(interfaces, path),
+    ...duplicates(networks, `${field}.networks`),
+    ...errors,
+    ...unused,
+    ...sources,
+  ];
+}
+
+function checkBootOrder(spec: JsonObject, field: string): FieldError[] {
+  const seen = new Set<unknown>();
+  return ['disks', 'interfaces'].flatMap((list) =>
+    objectsAt(spec, 'domain', 'devices', list).flatMap(({ bootOrder }, index) => {
+      if (bootOrder === undefined || bootOrder === null) return [];
+      if (!seen.has(bootOrder)) {
+        seen.add(bootOrder);
+        return [];
+      }
+      const path = `${field}.domain.devices.${list}[${index}].bootOrder`;
+      return [{ field: path, reason: 'FieldValueDuplicate' as const, message: `Duplicate value: ${bootOrder}` }];
+    }),
+  );
+}

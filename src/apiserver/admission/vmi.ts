@@ -1,0 +1,77 @@
+import { type FieldError, invalidField, requiredField } from '../errors.ts';
+import { type ApiObject, at, clone, ensureObject, isObject, type JsonObject, sameJson } from '../object.ts';
+import type { Admission, AdmissionContext } from '../types/api-type.ts';
+import { fillVmiSpec } from './vmi-defaults.ts';
+import { checkVmiSpec } from './vmi-rules.ts';
+import { vmiSpecShape } from './vmi-shape.ts';
+
+/** Labels that only KubeVirt's own programs change on a VMI (spec 60 §6.3). */
+const systemLabels = [
+  'created-by',
+  'migrationJobUID',
+  'nodeName',
+  'migrationTargetNodeName',
+  'schedulable',
+  'install-strategy',
+].map((name) => `kubevirt.io/${name}`);
+
+export const vmiAdmission: Admission = {
+  fill(vmi, context) {
+    const { old, privileged } = context;
+    // As upstream: what a user writes into the status of a VMI is dropped without a word.
+    if (old && !privileged) restoreStatus(vmi, old);
+    const spec = vmi.spec;
+    if (!isObject(spec) || !isObject(spec.domain) || vmiSpecShape(spec, 'spec').length > 0) return;
+    fillVmiSpec(spec, old?.spec, context);
+    if (!old) fillStatus(vmi, spec);
+  },
+  validate(vmi, context) {
+    const errors = validateSpec(vmi.spec, 'spec');
+    if (errors.length > 0 || !context.old || context.privileged) return errors;
+    return validateUserChange(vmi, context.old);
+  },
+};
+
+/** Form and rules of a VMI's spec at a path; also for the template of a VM. */
+export function validateSpec(spec: unknown, field: string): FieldError[] {
+  if (spec === undefined || spec === null) return [requiredField(field)];
+  const errors = vmiSpecShape(spec, field);
+  return errors.length > 0 || !isObject(spec) ? errors : checkVmiSpec(spec, field);
+}
+
+function restoreStatus(vmi: ApiObject, old: ApiObject): void {
+  if (old.status === undefined) delete vmi.status;
+  else vmi.status = clone(old.status);
+}
+
+/** Members that later stages read: first figures of memory and CPU. The phase is the controller's. */
+function fillStatus(vmi: ApiObject, spec: JsonObject): void {
+  const status = ensureObject(vmi, 'status');
+  const guest = at(spec, 'domain', 'memory', 'guest');
+  if (guest !== undefined) status.memory ??= { guestAtBoot: guest, guestCurrent: guest, guestRequested: guest };
+  const figure = (name: string) => Number(at(spec, 'domain', 'cpu', name) || 1);
+  status.currentCPUTopology ??= { cores: figure('cores'), sockets: figure('sockets'), threads: figure('threads') };
+}
+
+function validateUserChange(vmi: ApiObject, old: ApiObject): FieldError[] {
+  if (!sameJson(vmi.spec, old.spec)) {
+    const text = 'Forbidden: the spec of a VirtualMachineInstance cannot be changed; delete it and create it again';
+    return [{ field: 'spec', reason: 'FieldValueInvalid', message: text }];
+  }
+  return systemLabels
+    .filter((label) => vmi.metadata.labels?.[label] !== old.metadata.labels?.[label])
+    .map((label) =>
+      invalidField(`metadata.labels[${label}]`, vmi.metadata.labels?.[label] ?? null, 'only KubeVirt sets it'),
+    );
+}
+
+/** For objects that carry a VMI spec below `spec.template`. */
+export function fillTemplate(spec: JsonObject, old: unknown, context: AdmissionContext): void {
+  const domain = at(spec, 'template', 'spec', 'domain');
+  if (!isObject(domain)) return;
+  const known = (name: string) => at(old, 'template', 'spec', 'domain', 'firmware', name);
+  const firmware = ensureObject(domain, 'firmware');
+  // Stable over restarts: the guest sees the same machine each time it is started.
+  firmware.uuid ??= known('uuid') ?? context.randomUuid();
+  firmware.serial ??= known('serial') ?? context.randomUuid();
+}

@@ -1,0 +1,121 @@
+import { badRequest } from '../errors.ts';
+import { isObject, type JsonObject, sameJson } from '../object.ts';
+import type { StrategicSchema } from './strategic-schema.ts';
+
+/**
+ * Kubernetes' strategic merge patch: as a merge patch, but lists named in the schema are merged element by element, and the
+ * directives `$patch` (replace, merge, delete), `$deleteFromPrimitiveList/…`, `$setElementOrder/…` and `$retainKeys` are
+ * obeyed. Gives a new value. Throws ApiError BAD_REQUEST for a malformed patch.
+ */
+export function applyStrategicPatch(target: unknown, patch: unknown, schema: StrategicSchema): unknown {
+  if (!isObject(patch)) throw badRequest('a strategic merge patch is an object');
+  return mergeObjects(isObject(target) ? target : {}, patch, '', schema);
+}
+
+const deletePrefix = '$deleteFromPrimitiveList/';
+const orderPrefix = '$setElementOrder/';
+
+function mergeObjects(target: JsonObject, patch: JsonObject, path: string, schema: StrategicSchema): JsonObject {
+  const directive = patch.$patch;
+  if (directive === 'delete') return {};
+  if (directive === 'replace') return withoutDirectives(patch);
+  if (directive !== undefined && directive !== 'merge') throw badRequest(`unknown $patch ${JSON.stringify(directive)}`);
+  const result = retained(target, patch);
+  for (const [key, value] of Object.entries(patch)) {
+    if (key.startsWith('$')) continue;
+    const below = path === '' ? key : `${path}.${key}`;
+    if (value === null) delete result[key];
+    else result[key] = mergeValue(result[key], value, below, schema);
+  }
+  for (const [key, value] of Object.entries(patch)) {
+    if (key.startsWith(deletePrefix)) removeValues(result, key.slice(deletePrefix.length), asList(key, value));
+  }
+  for (const [key, value] of Object.entries(patch)) {
+    if (!key.startsWith(orderPrefix)) continue;
+    const name = key.slice(orderPrefix.length);
+    const rule = schema.lists[path === '' ? name : `${path}.${name}`];
+    if (rule) setOrder(result, name, asList(key, value), rule);
+  }
+  return result;
+}
+
+function retained(target: JsonObject, patch: JsonObject): JsonObject {
+  const keep = patch.$retainKeys;
+  if (keep === undefined) return { ...target };
+  const names = asList('$retainKeys', keep);
+  return Object.fromEntries(Object.entries(target).filter(([key]) => names.includes(key)));
+}
+
+function mergeValue(target: unknown, value: unknown, path: string, schema: StrategicSchema): unknown {
+  if (Array.isArray(value)) {
+    const rule = schema.lists[path];
+    const current = Array.isArray(target) ? target : [];
+    if (rule === undefined) return value.map(withoutDirectivesDeep);
+    return rule === 'set' ? mergeSet(current, value) : mergeList(current, value, rule.key, path, schema);
+  }
+  if (!isObject(value)) return value;
+  return mergeObjects(isObject(target) ? target : {}, value, path, schema);
+}
+
+function mergeSet(target: readonly unknown[], patch: readonly unknown[]): unknown[] {
+  return [...target, ...patch.filter((value, index) => !target.includes(value) && patch.indexOf(value) === index)];
+}
+
+function mergeList(
+  target: readonly unknown[],
+  patch: readonly unknown[],
+  key: string,
+  path: string,
+  schema: StrategicSchema,
+): unknown[] {
+  const elements = patch.filter(isObject);
+  if (elements.length !== patch.length) throw badRequest(`${path}: elements of this list must be objects`);
+  const isReplace = elements.some((element) => element.$patch === 'replace' && element[key] === undefined);
+  const result: unknown[] = isReplace ? [] : [...target];
+  for (const element of elements) {
+    if (element.$patch === 'replace' && element[key] === undefined) continue;
+    const id = element[key];
+    if (id === undefined) throw badRequest(`${path}: an element has no "${key}", by which this list is merged`);
+    const index = result.findIndex((other) => isObject(other) && sameJson(other[key], id));
+    const current = result[index];
+    if (element.$patch === 'delete') {
+      if (index >= 0) result.splice(index, 1);
+    } else if (isObject(current)) result[index] = mergeObjects(current, element, path, schema);
+    else result.push(mergeObjects({}, element, path, schema));
+  }
+  return result;
+}
+
+function removeValues(object: JsonObject, name: string, values: readonly unknown[]): void {
+  const list = object[name];
+  if (Array.isArray(list)) object[name] = list.filter((value) => !values.includes(value));
+}
+
+/** Elements named in the order come in that order; others keep their place relative to what stood before them. */
+function setOrder(object: JsonObject, name: string, order: readonly unknown[], rule: { key: string } | 'set'): void {
+  const list = object[name];
+  if (!Array.isArray(list)) return;
+  const idOf = (value: unknown) => (rule === 'set' ? value : isObject(value) ? value[rule.key] : undefined);
+  const ids = order.map(idOf);
+  const rank = (value: unknown) => ids.findIndex((id) => sameJson(id, idOf(value)));
+  const ordered = list.filter((value) => rank(value) >= 0).sort((a, b) => rank(a) - rank(b));
+  object[name] = list.map((value) => (rank(value) >= 0 ? ordered.shift() : value));
+}
+
+function withoutDirectives(patch: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(patch)
+      .filter(([key, value]) => !key.startsWith('$') && value !== null)
+      .map(([key, value]) => [key, withoutDirectivesDeep(value)]),
+  );
+}
+
+function withoutDirectivesDeep(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutDirectivesDeep);
+  return isObject(value) ? withoutDirectives(value) : value;
+}
+
+function asList(name: string, value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) throw badRequest(`${name} must be a list`);
+  return value;
+}

@@ -1,0 +1,180 @@
+import { type ApiObject, at, isObject, objectsAt, textAt } from '../object.ts';
+import type { Column } from '../types/api-type.ts';
+import { ageColumn, atPath, column, nameColumn, wide } from './column.ts';
+import { age } from './duration.ts';
+
+const countOf = (value: unknown) => (isObject(value) ? Object.keys(value).length : 0);
+const orNone = (value: string | undefined) => (value ? value : '<none>');
+const orUnknown = (value: string | undefined) => (value ? value : '<unknown>');
+
+export const namespaceColumns: readonly Column[] = [nameColumn, column('Status', atPath('status', 'phase')), ageColumn];
+
+export const configMapColumns: readonly Column[] = [
+  nameColumn,
+  column('Data', (map) => countOf(at(map, 'data')) + countOf(at(map, 'binaryData')), { type: 'integer' }),
+  ageColumn,
+];
+
+export const secretColumns: readonly Column[] = [
+  nameColumn,
+  column('Type', atPath('type')),
+  column('Data', (secret) => countOf(at(secret, 'data')), { type: 'integer' }),
+  ageColumn,
+];
+
+export const serviceAccountColumns: readonly Column[] = [
+  nameColumn,
+  column('Secrets', (account) => objectsAt(account, 'secrets').length, { type: 'integer' }),
+  ageColumn,
+];
+
+export const serviceColumns: readonly Column[] = [
+  nameColumn,
+  column('Type', (service) => textAt(service, 'spec', 'type') ?? 'ClusterIP'),
+  column('Cluster-IP', (service) => orNone(textAt(service, 'spec', 'clusterIP'))),
+  column('External-IP', () => '<none>'),
+  column('Port(s)', servicePorts),
+  ageColumn,
+  wide('Selector', (service) => pairs(at(service, 'spec', 'selector'))),
+];
+
+export const claimColumns: readonly Column[] = [
+  nameColumn,
+  column('Status', atPath('status', 'phase')),
+  column('Volume', atPath('spec', 'volumeName')),
+  column('Capacity', atPath('status', 'capacity', 'storage')),
+  column('Access Modes', accessModes),
+  column('StorageClass', atPath('spec', 'storageClassName')),
+  ageColumn,
+  wide('VolumeMode', (claim) => textAt(claim, 'spec', 'volumeMode') ?? 'Filesystem'),
+];
+
+export const endpointsColumns: readonly Column[] = [nameColumn, column('Endpoints', endpointAddresses), ageColumn];
+
+export const leaseColumns: readonly Column[] = [
+  nameColumn,
+  column('Holder', atPath('spec', 'holderIdentity')),
+  ageColumn,
+];
+
+export const controllerRevisionColumns: readonly Column[] = [
+  nameColumn,
+  column('Controller', (revision) => {
+    const owner = revision.metadata.ownerReferences?.find((reference) => reference.controller);
+    return owner ? `${owner.kind.toLowerCase()}/${owner.name}` : '<none>';
+  }),
+  column('Revision', atPath('revision'), { type: 'integer' }),
+  ageColumn,
+];
+
+export const crdColumns: readonly Column[] = [
+  nameColumn,
+  column('Created At', (object) => object.metadata.creationTimestamp ?? '', { type: 'date' }),
+];
+
+export const nodeColumns: readonly Column[] = [
+  nameColumn,
+  column('Status', nodeStatus),
+  column('Roles', nodeRoles),
+  ageColumn,
+  column('Version', atPath('status', 'nodeInfo', 'kubeletVersion')),
+  wide('Internal-IP', (node) => nodeAddress(node, 'InternalIP')),
+  wide('External-IP', (node) => nodeAddress(node, 'ExternalIP')),
+  wide('OS-Image', (node) => orUnknown(textAt(node, 'status', 'nodeInfo', 'osImage'))),
+  wide('Kernel-Version', (node) => orUnknown(textAt(node, 'status', 'nodeInfo', 'kernelVersion'))),
+  wide('Container-Runtime', (node) => orUnknown(textAt(node, 'status', 'nodeInfo', 'containerRuntimeVersion'))),
+];
+
+export const eventColumns: readonly Column[] = [
+  column('Last Seen', lastSeen),
+  column('Type', atPath('type')),
+  column('Reason', atPath('reason')),
+  column('Object', involved),
+  wide('Subobject', atPath('involvedObject', 'fieldPath')),
+  wide('Source', eventSource),
+  column('Message', (event) => (textAt(event, 'message') ?? '').trim()),
+  wide('First Seen', (event, now) => age(firstTime(event), now)),
+  wide('Count', (event) => Number(at(event, 'count') ?? at(event, 'series', 'count') ?? 1), { type: 'integer' }),
+  { ...nameColumn, priority: 1 },
+];
+
+function servicePorts(service: ApiObject): string {
+  const ports = objectsAt(service, 'spec', 'ports');
+  if (ports.length === 0) return '<none>';
+  return ports
+    .map(({ port, nodePort, protocol }) => `${port}${nodePort ? `:${nodePort}` : ''}/${protocol ?? 'TCP'}`)
+    .join(',');
+}
+
+function pairs(value: unknown): string {
+  if (!isObject(value) || countOf(value) === 0) return '<none>';
+  return Object.entries(value)
+    .map(([key, text]) => `${key}=${text}`)
+    .join(',');
+}
+
+const shortModes: Readonly<Record<string, string>> = {
+  ReadWriteOnce: 'RWO',
+  ReadOnlyMany: 'ROX',
+  ReadWriteMany: 'RWX',
+  ReadWriteOncePod: 'RWOP',
+};
+
+function accessModes(claim: ApiObject): string {
+  const modes = at(claim, 'spec', 'accessModes');
+  return Array.isArray(modes) ? modes.map((mode) => shortModes[String(mode)] ?? mode).join(',') : '';
+}
+
+function endpointAddresses(endpoints: ApiObject): string {
+  const shown = objectsAt(endpoints, 'subsets').flatMap((subset) =>
+    objectsAt(subset, 'addresses').flatMap((address) => {
+      const ports = objectsAt(subset, 'ports');
+      return ports.length === 0 ? [String(address.ip)] : ports.map((port) => `${address.ip}:${port.port}`);
+    }),
+  );
+  if (shown.length === 0) return '<none>';
+  return shown.length > 3 ? `${shown.slice(0, 3).join(',')} + ${shown.length - 3} more...` : shown.join(',');
+}
+
+function nodeStatus(node: ApiObject): string {
+  const ready = objectsAt(node, 'status', 'conditions').find(({ type }) => type === 'Ready');
+  const words = [ready === undefined ? 'Unknown' : ready.status === 'True' ? 'Ready' : 'NotReady'];
+  if (at(node, 'spec', 'unschedulable') === true) words.push('SchedulingDisabled');
+  return words.join(',');
+}
+
+function nodeRoles(node: ApiObject): string {
+  const prefix = 'node-role.kubernetes.io/';
+  const labels = Object.entries(node.metadata.labels ?? {});
+  const roles = labels.flatMap(([key, value]) => {
+    if (key.startsWith(prefix) && key.length > prefix.length) return [key.slice(prefix.length)];
+    return key === 'kubernetes.io/role' && value !== '' ? [value] : [];
+  });
+  return roles.length === 0 ? '<none>' : [...new Set(roles)].sort().join(',');
+}
+
+function nodeAddress(node: ApiObject, type: string): string {
+  const found = objectsAt(node, 'status', 'addresses').find((address) => address.type === type);
+  return orNone(textAt(found, 'address'));
+}
+
+function firstTime(event: ApiObject): unknown {
+  return at(event, 'firstTimestamp') ?? at(event, 'eventTime');
+}
+
+function lastSeen(event: ApiObject, now: Date): string {
+  const last = at(event, 'series', 'lastObservedTime') ?? at(event, 'lastTimestamp') ?? firstTime(event);
+  return age(last, now);
+}
+
+function involved(event: ApiObject): string {
+  const kind = textAt(event, 'involvedObject', 'kind') ?? '';
+  const name = textAt(event, 'involvedObject', 'name') ?? '';
+  return `${kind.toLowerCase()}/${name}`;
+}
+
+function eventSource(event: ApiObject): string {
+  const component = textAt(event, 'source', 'component') || textAt(event, 'reportingComponent') || '';
+  const host = textAt(event, 'source', 'host') || textAt(event, 'reportingInstance') || '';
+  return host === '' ? component : `${component}, ${host}`;
+}

@@ -1,0 +1,35 @@
+import type { Column } from '../types/api-type.ts';
+import { ageDateColumn, atPath, column, conditionStatus, nameColumn, wide } from './column.ts';
+
+/** Printer columns of upstream's CRDs, in upstream's order (spec 60 §9). */
+export const vmiColumns: readonly Column[] = [
+  nameColumn,
+  ageDateColumn,
+  column('Phase', atPath('status', 'phase')),
+  column('IP', atPath('status', 'interfaces', 0, 'ipAddress')),
+  column('NodeName', atPath('status', 'nodeName')),
+  column('Ready', conditionStatus('Ready')),
+  wide('Live-Migratable', conditionStatus('LiveMigratable')),
+  wide('Paused', conditionStatus('Paused')),
+];
+
+export const vmColumns: readonly Column[] = [
+  nameColumn,
+  ageDateColumn,
+  column('Status', atPath('status', 'printableStatus')),
+  column('Ready', conditionStatus('Ready')),
+];
+
+export const migrationColumns: readonly Column[] = [
+  nameColumn,
+  column('Phase', atPath('status', 'phase')),
+  column('VMI', atPath('spec', 'vmiName')),
+];
+
+export const kubevirtColumns: readonly Column[] = [
+  nameColumn,
+  ageDateColumn,
+  column('Phase', atPath('status', 'phase')),
+];
+
+export const plainCustomColumns: readonly Column[] = [nameColumn, ageDateColumn];

@@ -1,0 +1,77 @@
+import type { ResourceType } from '../../api/index.ts';
+import type { FieldError } from '../errors.ts';
+import type { ApiObject } from '../object.ts';
+import type { StrategicSchema } from '../patch/strategic-schema.ts';
+
+export interface Column {
+  readonly name: string;
+  readonly type: 'string' | 'integer' | 'boolean' | 'date';
+  readonly format?: 'name';
+  readonly description: string;
+  /** 0 is always shown, 1 with `-o wide`. */
+  readonly priority: 0 | 1;
+  /** `now` is for ages. */
+  readonly cell: (object: ApiObject, now: Date) => string | number | boolean;
+}
+
+/** What happens to an object of a type on its way into the store. All functions are pure; objects given may be changed. */
+export interface Admission {
+  /** Fills in defaults. `old` is the stored object of an update. */
+  readonly fill?: (object: ApiObject, context: AdmissionContext) => void;
+  readonly validate?: (object: ApiObject, context: AdmissionContext) => FieldError[];
+}
+
+export interface AdmissionContext {
+  readonly old: ApiObject | undefined;
+  readonly now: Date;
+  /** A program of the system itself, that may do what users may not. */
+  readonly privileged: boolean;
+  readonly randomUuid: () => string;
+  readonly cluster: ClusterDefaults;
+}
+
+/** What the KubeVirt object and the host say about new virtual machines (spec 60 §7.2). */
+export interface ClusterDefaults {
+  readonly architecture: 'amd64' | 'arm64' | 's390x';
+  readonly networkBinding: 'bridge' | 'masquerade';
+  readonly cpuModel: string | undefined;
+  readonly machineType: string | undefined;
+  readonly evictionStrategy: string | undefined;
+}
+
+/** One resource that the server has. */
+export interface ApiType extends ResourceType {
+  readonly singular: string;
+  readonly shortNames: readonly string[];
+  readonly categories: readonly string[];
+  /** Defined by a CRD on a real cluster: generation, merge patches and required resourceVersion as custom resources have. */
+  readonly custom: boolean;
+  readonly statusSubresource: boolean;
+  /** Whether a created object may bring its status; types without the sub-resource always keep it. */
+  readonly statusOnCreate: 'kept' | 'dropped';
+  /** Sub-resources besides `status`, for discovery. */
+  readonly subresources: readonly Subresource[];
+  /** The server makes these objects itself. */
+  readonly readOnly: boolean;
+  /** A PUT without resourceVersion is allowed. */
+  readonly unconditionalUpdate: boolean;
+  /** Selectable fields besides metadata.name and metadata.namespace. */
+  readonly fields: readonly string[];
+  readonly nameRule: 'subdomain' | 'label' | 'path';
+  /** Seconds that pods have; other types are deleted at once (undefined). */
+  readonly gracePeriodSeconds: ((object: ApiObject) => number) | undefined;
+  readonly strategic: StrategicSchema | undefined;
+  readonly columns: readonly Column[];
+  readonly admission: Admission;
+}
+
+export interface Subresource {
+  readonly name: string;
+  readonly group?: string;
+  readonly version?: string;
+  readonly kind: string;
+  readonly verbs: readonly string[];
+}
+
+export const allVerbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'] as const;
+export const readVerbs = ['get', 'list', 'watch'] as const;

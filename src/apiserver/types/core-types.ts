@@ -1,0 +1,192 @@
+import { namespaceAdmission, secretAdmission, serviceAdmission } from '../admission/core-objects.ts';
+import { podAdmission, podGraceSeconds } from '../admission/pods.ts';
+import {
+  claimStrategic,
+  namespaceStrategic,
+  nodeStrategic,
+  plainStrategic,
+  podStrategic,
+  serviceAccountStrategic,
+  serviceStrategic,
+} from '../patch/strategic-schema.ts';
+import {
+  claimColumns,
+  configMapColumns,
+  controllerRevisionColumns,
+  crdColumns,
+  endpointsColumns,
+  eventColumns,
+  leaseColumns,
+  namespaceColumns,
+  nodeColumns,
+  secretColumns,
+  serviceAccountColumns,
+  serviceColumns,
+} from '../print/core-columns.ts';
+import { podColumns } from '../print/pod-columns.ts';
+import type { ApiType } from './api-type.ts';
+
+type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind' | 'columns'>;
+
+function builtIn(given: Given): ApiType {
+  return {
+    group: '',
+    version: 'v1',
+    namespaced: true,
+    singular: given.kind.toLowerCase(),
+    shortNames: [],
+    categories: [],
+    custom: false,
+    statusSubresource: false,
+    statusOnCreate: 'kept',
+    subresources: [],
+    readOnly: false,
+    unconditionalUpdate: true,
+    fields: [],
+    nameRule: 'subdomain',
+    gracePeriodSeconds: undefined,
+    strategic: plainStrategic,
+    admission: {},
+    ...given,
+  };
+}
+
+const podFields = [
+  'spec.nodeName',
+  'spec.restartPolicy',
+  'spec.schedulerName',
+  'spec.serviceAccountName',
+  'spec.hostNetwork',
+  'status.phase',
+  'status.podIP',
+  'status.nominatedNodeName',
+];
+
+const eventFields = [
+  ...['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'].map(
+    (field) => `involvedObject.${field}`,
+  ),
+  'reason',
+  'reportingComponent',
+  'source',
+  'type',
+];
+
+export const pods = builtIn({
+  resource: 'pods',
+  kind: 'Pod',
+  shortNames: ['po'],
+  categories: ['all'],
+  statusSubresource: true,
+  statusOnCreate: 'dropped',
+  subresources: [
+    { name: 'binding', kind: 'Binding', verbs: ['create'] },
+    { name: 'eviction', group: 'policy', version: 'v1', kind: 'Eviction', verbs: ['create'] },
+    { name: 'log', kind: 'Pod', verbs: ['get'] },
+  ],
+  fields: podFields,
+  gracePeriodSeconds: podGraceSeconds,
+  strategic: podStrategic,
+  columns: podColumns,
+  admission: podAdmission,
+});
+
+export const namespaces = builtIn({
+  resource: 'namespaces',
+  kind: 'Namespace',
+  namespaced: false,
+  shortNames: ['ns'],
+  statusSubresource: true,
+  statusOnCreate: 'dropped',
+  fields: ['status.phase'],
+  nameRule: 'label',
+  strategic: namespaceStrategic,
+  columns: namespaceColumns,
+  admission: namespaceAdmission,
+});
+
+export const events = builtIn({
+  resource: 'events',
+  kind: 'Event',
+  shortNames: ['ev'],
+  fields: eventFields,
+  columns: eventColumns,
+});
+
+export const customResourceDefinitions = builtIn({
+  group: 'apiextensions.k8s.io',
+  resource: 'customresourcedefinitions',
+  kind: 'CustomResourceDefinition',
+  namespaced: false,
+  shortNames: ['crd', 'crds'],
+  categories: ['api-extensions'],
+  readOnly: true,
+  columns: crdColumns,
+});
+
+export const coreTypes: readonly ApiType[] = [
+  namespaces,
+  builtIn({
+    resource: 'nodes',
+    kind: 'Node',
+    namespaced: false,
+    shortNames: ['no'],
+    statusSubresource: true,
+    fields: ['spec.unschedulable'],
+    strategic: nodeStrategic,
+    columns: nodeColumns,
+  }),
+  pods,
+  events,
+  builtIn({ resource: 'configmaps', kind: 'ConfigMap', shortNames: ['cm'], columns: configMapColumns }),
+  builtIn({
+    resource: 'secrets',
+    kind: 'Secret',
+    fields: ['type'],
+    columns: secretColumns,
+    admission: secretAdmission,
+  }),
+  builtIn({
+    resource: 'serviceaccounts',
+    kind: 'ServiceAccount',
+    shortNames: ['sa'],
+    strategic: serviceAccountStrategic,
+    columns: serviceAccountColumns,
+  }),
+  builtIn({
+    resource: 'services',
+    kind: 'Service',
+    shortNames: ['svc'],
+    categories: ['all'],
+    statusSubresource: true,
+    statusOnCreate: 'dropped',
+    nameRule: 'label',
+    strategic: serviceStrategic,
+    columns: serviceColumns,
+    admission: serviceAdmission,
+  }),
+  builtIn({ resource: 'endpoints', kind: 'Endpoints', shortNames: ['ep'], columns: endpointsColumns }),
+  builtIn({
+    resource: 'persistentvolumeclaims',
+    kind: 'PersistentVolumeClaim',
+    shortNames: ['pvc'],
+    statusSubresource: true,
+    statusOnCreate: 'dropped',
+    strategic: claimStrategic,
+    columns: claimColumns,
+  }),
+  builtIn({
+    group: 'coordination.k8s.io',
+    resource: 'leases',
+    kind: 'Lease',
+    unconditionalUpdate: false,
+    columns: leaseColumns,
+  }),
+  builtIn({
+    group: 'apps',
+    resource: 'controllerrevisions',
+    kind: 'ControllerRevision',
+    columns: controllerRevisionColumns,
+  }),
+  customResourceDefinitions,
+];

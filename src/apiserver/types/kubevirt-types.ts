@@ -1,0 +1,72 @@
+import { migrationAdmission, vmAdmission } from '../admission/vm.ts';
+import { vmiAdmission } from '../admission/vmi.ts';
+import {
+  kubevirtColumns,
+  migrationColumns,
+  plainCustomColumns,
+  vmColumns,
+  vmiColumns,
+} from '../print/kubevirt-columns.ts';
+import type { ApiType } from './api-type.ts';
+
+type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind'>;
+
+function custom(given: Given): ApiType {
+  return {
+    group: 'kubevirt.io',
+    version: 'v1',
+    namespaced: true,
+    singular: given.kind.toLowerCase(),
+    shortNames: [],
+    categories: ['all'],
+    custom: true,
+    statusSubresource: true,
+    statusOnCreate: 'dropped',
+    subresources: [],
+    readOnly: false,
+    unconditionalUpdate: false,
+    fields: [],
+    nameRule: 'subdomain',
+    gracePeriodSeconds: undefined,
+    strategic: undefined,
+    columns: plainCustomColumns,
+    admission: {},
+    ...given,
+  };
+}
+
+/** Custom resources of KubeVirt (spec 60 §9) that something here acts on, or that the agent reads. */
+export const kubevirtTypes: readonly ApiType[] = [
+  custom({
+    resource: 'virtualmachineinstances',
+    kind: 'VirtualMachineInstance',
+    shortNames: ['vmi', 'vmis'],
+    // Upstream has none: any writer of the object writes its status (spec 60 §9).
+    statusSubresource: false,
+    statusOnCreate: 'kept',
+    columns: vmiColumns,
+    admission: vmiAdmission,
+  }),
+  custom({
+    resource: 'virtualmachines',
+    kind: 'VirtualMachine',
+    shortNames: ['vm', 'vms'],
+    columns: vmColumns,
+    admission: vmAdmission,
+  }),
+  custom({
+    resource: 'virtualmachineinstancemigrations',
+    kind: 'VirtualMachineInstanceMigration',
+    shortNames: ['vmim', 'vmims'],
+    columns: migrationColumns,
+    admission: migrationAdmission,
+  }),
+  custom({ resource: 'kubevirts', kind: 'KubeVirt', shortNames: ['kv', 'kvs'], columns: kubevirtColumns }),
+  custom({
+    group: 'migrations.kubevirt.io',
+    version: 'v1alpha1',
+    resource: 'migrationpolicies',
+    kind: 'MigrationPolicy',
+    namespaced: false,
+  }),
+];
