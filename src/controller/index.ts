@@ -1,0 +1,8 @@
+/**
+ * Owns: what virt-controller does for one node or a small cluster: VMI → launcher pod → hand-over, VM run strategies, the
+ * defaults that upstream's webhooks set, and (standalone only) a scheduler for launcher pods.
+ * Must not know: node paths, sockets, launchers, libvirt, the agent's decisions; argv and the environment.
+ */
+export * from './config.ts';
+export { podFacts } from './pod/facts.ts';
+export { renderLauncherPod } from './pod/render.ts';

@@ -1,0 +1,124 @@
+import { parseQuantity, type Quantity, type VirtualMachineInstance } from '../../api/index.ts';
+import type { ClusterConfig } from '../config.ts';
+import { PodRenderError } from './errors.ts';
+
+export interface PodResources {
+  readonly requests: Record<string, Quantity>;
+  readonly limits: Record<string, Quantity>;
+  readonly overheadBytes: number;
+}
+
+const Mi = 2 ** 20;
+const Gi = 2 ** 30;
+
+/** Requests and limits of `compute` (spec 52 §7.1). The VMI's own values win. Throws PodRenderError. */
+export function renderResources(vmi: VirtualMachineInstance, config: ClusterConfig): PodResources {
+  const { domain } = vmi.spec;
+  const requests: Record<string, Quantity> = { ...domain.resources?.requests };
+  const limits: Record<string, Quantity> = { ...domain.resources?.limits };
+  const guestBytes = bytesOf(domain.memory?.guest, 'domain.memory.guest');
+  const baseBytes =
+    bytesOf(requests.memory, 'domain.resources.requests.memory') ??
+    bytesOf(limits.memory, 'domain.resources.limits.memory') ??
+    ((guestBytes ?? 0) * 100) / config.memoryOvercommitPercent;
+  const overheadBytes = memoryOverheadBytes(vmi, config, baseBytes);
+  setMemory(vmi, { requests, limits, baseBytes, guestBytes: guestBytes ?? baseBytes, overheadBytes });
+  setCpu(vmi, config, requests, limits);
+  addEphemeralStorage(requests, limits);
+  addDevices(vmi, config, limits);
+  return { requests, limits, overheadBytes };
+}
+
+/** Cores × sockets × threads, where 0 and absent count as 1. */
+export function vcpus(vmi: VirtualMachineInstance): number {
+  const { cores, sockets, threads } = vmi.spec.domain.cpu ?? {};
+  return (cores || 1) * (sockets || 1) * (threads || 1);
+}
+
+interface MemoryFacts {
+  readonly requests: Record<string, Quantity>;
+  readonly limits: Record<string, Quantity>;
+  readonly baseBytes: number;
+  readonly guestBytes: number;
+  readonly overheadBytes: number;
+}
+
+function setMemory(vmi: VirtualMachineInstance, facts: MemoryFacts): void {
+  const { requests, limits, baseBytes, guestBytes, overheadBytes } = facts;
+  const { resources, memory } = vmi.spec.domain;
+  const limitBytes = bytesOf(limits.memory, 'domain.resources.limits.memory');
+  const pageSize = memory?.hugepages?.pageSize;
+  if (pageSize) {
+    const name = `hugepages-${pageSize}`;
+    requests[name] = bytes(Math.min(baseBytes, guestBytes));
+    limits[name] = requests[name];
+    requests.memory = bytes(overheadBytes + Math.max(0, baseBytes - guestBytes));
+    if (limitBytes !== undefined) limits.memory = bytes(overheadBytes + Math.max(0, limitBytes - guestBytes));
+    return;
+  }
+  requests.memory = bytes(baseBytes + (resources?.overcommitGuestOverhead ? 0 : overheadBytes));
+  if (limitBytes !== undefined) limits.memory = bytes(limitBytes + overheadBytes);
+}
+
+function setCpu(
+  vmi: VirtualMachineInstance,
+  config: ClusterConfig,
+  requests: Record<string, Quantity>,
+  limits: Record<string, Quantity>,
+): void {
+  const { cpu, ioThreads } = vmi.spec.domain;
+  const threads = vcpus(vmi) + (ioThreads?.supplementalPoolThreadCount ?? 0);
+  if (cpu?.dedicatedCpuPlacement) {
+    requests.cpu = String(threads + (cpu.isolateEmulatorThread ? 1 : 0));
+    limits.cpu = requests.cpu;
+    limits.memory = requests.memory ?? 0;
+    return;
+  }
+  requests.cpu ??= limits.cpu ?? `${Math.ceil((threads * 1000) / config.cpuAllocationRatio)}m`;
+}
+
+function addEphemeralStorage(requests: Record<string, Quantity>, limits: Record<string, Quantity>): void {
+  const ownBytes = 50e6;
+  const name = 'ephemeral-storage';
+  requests[name] = bytes((bytesOf(requests[name], name) ?? 0) + ownBytes);
+  const limitBytes = bytesOf(limits[name], name);
+  if (limitBytes !== undefined) limits[name] = bytes(limitBytes + ownBytes);
+}
+
+function addDevices(vmi: VirtualMachineInstance, config: ClusterConfig, limits: Record<string, Quantity>): void {
+  const { interfaces = [], autoattachPodInterface, autoattachVSOCK } = vmi.spec.domain.devices ?? {};
+  if (interfaces.length > 0 || autoattachPodInterface !== false) limits['devices.kubevirt.io/tun'] = '1';
+  if (config.useEmulation) return;
+  limits['devices.kubevirt.io/kvm'] = '1';
+  const isVirtio = ({ model }: { model?: string }) => model === undefined || model === '' || model === 'virtio';
+  if (interfaces.some(isVirtio)) limits['devices.kubevirt.io/vhost-net'] = '1';
+  if (autoattachVSOCK) limits['devices.kubevirt.io/vhost-vsock'] = '1';
+}
+
+/** What a guest costs beyond its memory (spec 52 §7.2). */
+function memoryOverheadBytes(vmi: VirtualMachineInstance, config: ClusterConfig, baseBytes: number): number {
+  const { cpu, devices, launchSecurity } = vmi.spec.domain;
+  const programs = (25 + 100 + 25 + 40 + 30) * Mi;
+  let total = Math.ceil(baseBytes / 512) + programs + 8 * Mi * vcpus(vmi) + 8 * Mi;
+  if (devices?.autoattachGraphicsDevice !== false) total += 32 * Mi;
+  if (vmi.spec.architecture === 'arm64') total += 128 * Mi;
+  if ((devices?.gpus?.length ?? 0) + (devices?.hostDevices?.length ?? 0) > 0) total += Gi;
+  if ((vmi.spec.volumes ?? []).some(({ downwardMetrics }) => downwardMetrics)) total += Mi;
+  if (launchSecurity && ('sev' in launchSecurity || 'snp' in launchSecurity)) total += 256 * Mi;
+  if (devices?.tpm && devices.tpm.enabled !== false) total += 53 * Mi;
+  if (cpu?.dedicatedCpuPlacement) total += 100 * Mi;
+  return Math.ceil(total * config.overheadRatio);
+}
+
+function bytesOf(quantity: Quantity | undefined, what: string): number | undefined {
+  if (quantity === undefined) return undefined;
+  const value = parseQuantity(quantity);
+  if (value === undefined || value < 0) {
+    throw new PodRenderError('BAD_QUANTITY', `${what}: ${JSON.stringify(quantity)} is no quantity (try "512Mi")`);
+  }
+  return value;
+}
+
+function bytes(value: number): string {
+  return String(Math.ceil(value));
+}

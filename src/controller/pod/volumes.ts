@@ -1,0 +1,122 @@
+import path from 'node:path';
+import type { CloudInitSource, PodVolume, VirtualMachineInstance, Volume, VolumeMount } from '../../api/index.ts';
+import { PodRenderError } from './errors.ts';
+
+export interface PodStorage {
+  readonly volumes: PodVolume[];
+  readonly mounts: VolumeMount[];
+}
+
+const privateDir = '/var/run/kubevirt-private';
+
+/** Pod volumes that every launcher has, and where (spec 52 §5.1). Other programs find them by these names. */
+const standardVolumes: readonly (readonly [string, string, VolumeMount['mountPropagation']?])[] = [
+  ['private', privateDir],
+  ['public', '/var/run/kubevirt'],
+  ['sockets', '/var/run/kubevirt/sockets'],
+  ['ephemeral-disks', '/var/run/kubevirt-ephemeral-disks'],
+  ['libvirt-runtime', '/var/run/libvirt'],
+  ['container-disks', '/var/run/kubevirt/container-disks', 'HostToContainer'],
+];
+const hotplugVolume = ['hotplug-disks', '/var/run/kubevirt/hotplug-disks', 'HostToContainer'] as const;
+const kernelBootVolume = 'kernel-boot-volume';
+const reserved = new Set([...standardVolumes.map(([name]) => name), hotplugVolume[0], kernelBootVolume, 'hugepages']);
+
+/** Volumes of the pod and how `compute` sees them (spec 52 §5). Throws PodRenderError. */
+export function renderStorage(vmi: VirtualMachineInstance): PodStorage {
+  const storage: PodStorage = { volumes: [], mounts: [] };
+  for (const [name, mountPath, propagation] of standardVolumes) addEmptyDir(storage, name, mountPath, propagation);
+  if (!vmi.spec.domain.devices?.disableHotplug) addEmptyDir(storage, ...hotplugVolume);
+  for (const [index, volume] of (vmi.spec.volumes ?? []).entries()) {
+    if (reserved.has(volume.name)) {
+      throw new PodRenderError('RESERVED_NAME', `volume ${volume.name}: the launcher pod uses this name itself`);
+    }
+    addVolume(storage, volume, index);
+  }
+  addKernelBoot(storage, vmi);
+  addHugePages(storage, vmi);
+  return storage;
+}
+
+function addEmptyDir(
+  { volumes, mounts }: PodStorage,
+  name: string,
+  mountPath: string,
+  mountPropagation?: VolumeMount['mountPropagation'],
+): void {
+  volumes.push({ name, emptyDir: {} });
+  mounts.push({ name, mountPath, ...(mountPropagation ? { mountPropagation } : {}) });
+}
+
+function addVolume(storage: PodStorage, volume: Volume, index: number): void {
+  const { name } = volume;
+  const add = (source: Partial<PodVolume>, mountPath: string, readOnly = false) => {
+    storage.volumes.push({ name, ...source });
+    storage.mounts.push({ name, mountPath, ...(readOnly ? { readOnly } : {}) });
+  };
+  const claim = volume.persistentVolumeClaim ?? volume.ephemeral?.persistentVolumeClaim;
+  if (volume.containerDisk) {
+    const { image, imagePullPolicy } = volume.containerDisk;
+    add({ image: imageSource(image, imagePullPolicy) }, `/var/run/kubevirt-image-volume/disk_${index}`, true);
+  } else if (volume.hostDisk) {
+    const type = volume.hostDisk.type === 'DiskOrCreate' ? 'DirectoryOrCreate' : 'Directory';
+    add({ hostPath: { path: path.posix.dirname(volume.hostDisk.path), type } }, `${privateDir}/vmi-disks/${name}`);
+  } else if (volume.dataVolume || claim) {
+    const hotplugged = volume.dataVolume?.hotpluggable || volume.persistentVolumeClaim?.hotpluggable;
+    if (hotplugged) return;
+    const claimName = volume.dataVolume?.name ?? claim?.claimName ?? '';
+    add({ persistentVolumeClaim: { claimName } }, `${privateDir}/vmi-disks/${name}`);
+  } else if (volume.configMap) {
+    const { name: mapName = '', optional } = volume.configMap;
+    add({ configMap: { name: mapName, ...maybe({ optional }) } }, `${privateDir}/config-map/${name}`, true);
+  } else if (volume.secret) {
+    const { secretName = '', optional } = volume.secret;
+    add({ secret: { secretName, ...maybe({ optional }) } }, `${privateDir}/secret/${name}`, true);
+  } else if (volume.downwardAPI) {
+    add({ downwardAPI: volume.downwardAPI }, `${privateDir}/downwardapi/${name}`, true);
+  } else {
+    addCloudInitSecrets(storage, name, volume.cloudInitNoCloud ?? volume.cloudInitConfigDrive);
+  }
+}
+
+function addCloudInitSecrets(storage: PodStorage, name: string, source: CloudInitSource | undefined): void {
+  const secrets = [
+    { ref: source?.secretRef, suffix: 'udata', files: ['userdata', 'userData'] },
+    { ref: source?.networkDataSecretRef, suffix: 'ndata', files: ['networkdata', 'networkData'] },
+  ];
+  for (const { ref, suffix, files } of secrets) {
+    if (!ref) continue;
+    const volume = `${name}-${suffix}`;
+    storage.volumes.push({ name: volume, secret: { secretName: ref.name } });
+    for (const file of files) {
+      const mountPath = `${privateDir}/secret/${name}/${file}`;
+      storage.mounts.push({ name: volume, mountPath, subPath: file, readOnly: true });
+    }
+  }
+}
+
+function addKernelBoot({ volumes, mounts }: PodStorage, vmi: VirtualMachineInstance): void {
+  const container = vmi.spec.domain.firmware?.kernelBoot?.container;
+  if (!container) return;
+  volumes.push({ name: kernelBootVolume, image: imageSource(container.image, container.imagePullPolicy) });
+  mounts.push({ name: kernelBootVolume, mountPath: '/var/run/kubevirt-kernel-boot', readOnly: true });
+}
+
+function addHugePages({ volumes, mounts }: PodStorage, vmi: VirtualMachineInstance): void {
+  if (!vmi.spec.domain.memory?.hugepages) return;
+  volumes.push({ name: 'hugepages', emptyDir: { medium: 'HugePages' } }, { name: 'hugetblfs-dir', emptyDir: {} });
+  mounts.push(
+    { name: 'hugepages', mountPath: '/dev/hugepages' },
+    { name: 'hugetblfs-dir', mountPath: '/dev/hugepages/libvirt/qemu' },
+  );
+}
+
+function imageSource(reference: string, pullPolicy: string | undefined): NonNullable<PodVolume['image']> {
+  return { reference, ...maybe({ pullPolicy }) };
+}
+
+function maybe<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}

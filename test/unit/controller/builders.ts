@@ -1,0 +1,78 @@
+import type { KubeObject, Pod, VirtualMachine, VirtualMachineInstance, VmiSpec } from '../../../src/api/index.ts';
+import { type ClusterConfig, type ConfigBase, readClusterConfig } from '../../../src/controller/index.ts';
+
+export const base: ConfigBase = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
+
+export function buildConfig(configuration: Record<string, unknown> = {}): ClusterConfig {
+  const cr: KubeObject & { spec: object; status: object } = {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'KubeVirt',
+    metadata: { name: 'kubevirt', namespace: 'kubevirt' },
+    spec: { configuration },
+    status: { phase: 'Deployed' },
+  };
+  return readClusterConfig(cr, base);
+}
+
+export function buildVmi(
+  spec: Partial<VmiSpec> = {},
+  status?: VirtualMachineInstance['status'],
+  metadata: Partial<VirtualMachineInstance['metadata']> = {},
+): VirtualMachineInstance {
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstance',
+    metadata: { name: 'vm1', namespace: 'default', uid: 'uid-vmi', resourceVersion: '10', ...metadata },
+    spec: { domain: { memory: { guest: '128Mi' } }, ...spec },
+    ...(status ? { status } : {}),
+  };
+}
+
+export function buildPod(status: Pod['status'] = { phase: 'Pending' }, metadata: Partial<Pod['metadata']> = {}): Pod {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: 'virt-launcher-vm1-abcde',
+      namespace: 'default',
+      uid: 'uid-pod',
+      resourceVersion: '20',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      ownerReferences: [
+        { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', name: 'vm1', uid: 'uid-vmi', controller: true },
+      ],
+      ...metadata,
+    },
+    spec: { nodeName: 'node1', containers: [{ name: 'compute', image: 'virt-launcher' }] },
+    status,
+  };
+}
+
+/** A pod whose launcher runs. */
+export function buildRunningPod(status: Pod['status'] = {}): Pod {
+  return buildPod({
+    phase: 'Running',
+    qosClass: 'Burstable',
+    containerStatuses: [
+      {
+        name: 'compute',
+        state: { running: { startedAt: '2026-01-01T00:00:01Z' } },
+        ready: true,
+        restartCount: 0,
+        image: 'virt-launcher',
+        imageID: 'virt-launcher',
+      },
+    ],
+    ...status,
+  });
+}
+
+export function buildVm(spec: Partial<VirtualMachine['spec']> = {}, status?: VirtualMachine['status']): VirtualMachine {
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm1', namespace: 'default', uid: 'uid-vm', resourceVersion: '5', generation: 1 },
+    spec: { runStrategy: 'Always', template: { spec: { domain: {} } }, ...spec },
+    ...(status ? { status } : {}),
+  };
+}
