@@ -1,8 +1,19 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this
- * network namespace.
+ * network namespace, paths without following links, the process behind a Unix socket.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, type EfiPair, findEfiFirmware } from './efi.ts';
 export { buildProbeRom, type KvmProbeOptions, type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
+export {
+  isProcessAlive,
+  listenerOf,
+  type Peer,
+  PeerError,
+  type PeerErrorCode,
+  type ProcessId,
+  peerOf,
+  processStartTime,
+} from './peer.ts';
+export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError, type SafePathErrorCode } from './safe-path.ts';

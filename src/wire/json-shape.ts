@@ -52,7 +52,6 @@ function asObject(value: unknown, path: string): JsonObject {
 
 function primitive<T>(value: unknown, path: string, type: string, zero: T): T {
   if (value === null || value === undefined) return zero;
-  // biome-ignore lint/suspicious/useValidTypeof: the three callers pass literal type names
   if (typeof value !== type) throw wrong(path, `a ${type}`, value);
   return value as T;
 }
