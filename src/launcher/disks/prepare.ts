@@ -1,11 +1,74 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import type { VirtualMachineInstance, Volume } from '../../api/index.ts';
+import {
+  type DiskEntry,
+  diskEntries,
+  fileNamePart,
+  isHotplugged,
+  type ResolvedDisk,
+  statusOf,
+} from '../domain/index.ts';
+import { withBlockSize } from './block-size.ts';
+import { type CloudInitKind, prepareCloudInit } from './cloud-init.ts';
+import { prepareConfigDisk } from './config-disks.ts';
+import { prepareContainerDisk } from './container-disk.ts';
+import { withCacheMode } from './direct-io.ts';
+import { prepareEmptyDisk } from './empty-disk.ts';
 import type { DiskEnv, PreparedDisks } from './env.ts';
 import { DiskError } from './errors.ts';
+import { findHotplugged, prepareClaim, prepareEphemeral, prepareHostDisk } from './host-disk.ts';
+import { prepareKernelBoot } from './kernel-boot.ts';
 
 /**
  * The file work before a domain is defined (spec 70 §6.1 preStartHook, 72 §6–7): finds images, makes overlays, empty disks
- * and CD images. What exists is kept: a second call changes nothing. Throws `DiskError`.
+ * and CD images. What exists is kept: a second call changes nothing. Throws `DiskError`, and `ConvertError` for disks that
+ * make no sense whatever the files are.
  */
-export async function prepareDisks(_vmi: VirtualMachineInstance, _env: DiskEnv): Promise<PreparedDisks> {
-  throw new DiskError('UNSUPPORTED_FIELD', 'not there yet');
+export async function prepareDisks(vmi: VirtualMachineInstance, env: DiskEnv): Promise<PreparedDisks> {
+  const entries = diskEntries(vmi);
+  refuseSecondCloudInit(entries);
+  const kernelBoot = await prepareKernelBoot(vmi, env);
+  const disks = new Map<string, ResolvedDisk>();
+  for (const entry of entries) {
+    const { disk, volume } = entry;
+    if (!volume) continue;
+    fileNamePart(`spec.volumes[${JSON.stringify(volume.name)}].name`, volume.name);
+    const resolved = await prepareVolume(vmi, volume, entry.volumeIndex, env);
+    if (resolved) disks.set(volume.name, await withBlockSize(disk, await withCacheMode(disk, resolved)));
+  }
+  return { disks, ...(kernelBoot && { kernelBoot }) };
+}
+
+async function prepareVolume(
+  vmi: VirtualMachineInstance,
+  volume: Volume,
+  index: number,
+  env: DiskEnv,
+): Promise<ResolvedDisk | undefined> {
+  if (isHotplugged(volume, statusOf(vmi, volume.name))) return findHotplugged(volume, env);
+  const cloudInit = cloudInitKind(volume);
+  if (cloudInit) return prepareCloudInit(vmi, volume, cloudInit, env);
+  if (volume.containerDisk) return prepareContainerDisk(volume, index, env);
+  if (volume.hostDisk) return prepareHostDisk(volume, env);
+  if (volume.emptyDisk) return prepareEmptyDisk(volume, env);
+  if (volume.persistentVolumeClaim || volume.dataVolume) return prepareClaim(volume, env);
+  if (volume.ephemeral) return prepareEphemeral(volume, env);
+  const config = await prepareConfigDisk(volume, env);
+  if (config) return config;
+  const kind = Object.keys(volume).find((key) => key !== 'name') ?? 'no source';
+  throw new DiskError(
+    'UNSUPPORTED_FIELD',
+    `spec.volumes[${volume.name}]: a disk with ${kind} is not supported by this launcher: remove it, or use another volume`,
+  );
+}
+
+function cloudInitKind(volume: Volume): CloudInitKind | undefined {
+  if (volume.cloudInitNoCloud) return 'noCloud';
+  return volume.cloudInitConfigDrive ? 'configDrive' : undefined;
+}
+
+/** A guest reads one of them; which one would be chance. */
+function refuseSecondCloudInit(entries: readonly DiskEntry[]): void {
+  const names = entries.flatMap(({ volume }) => (volume && cloudInitKind(volume) ? [volume.name] : []));
+  if (names.length < 2) return;
+  throw new DiskError('BAD_CLOUD_INIT', `spec.volumes: ${names.join(' and ')} are all cloud-init disks: keep one`);
 }

@@ -8,6 +8,7 @@ import { interfaceElements } from './interfaces.ts';
 import { planIoThreads } from './io-threads.ts';
 import { fileNamePart, userAlias } from './names.ts';
 import { serialSocket, socketPath, vncSocket } from './paths.ts';
+import { isHotplugged, statusOf } from './volumes.ts';
 import type { XmlElement } from './xml.ts';
 
 const guestAgentChannel = 'org.qemu.guest_agent.0';
@@ -23,7 +24,7 @@ export function deviceElements(
   const devices = vmi.spec.domain.devices ?? {};
   const cpu: CpuShape = cpuShape(vmi);
   const virtioModel = devices.useVirtioTransitional ? 'virtio-transitional' : 'virtio-non-transitional';
-  const plans = planDisks(vmi);
+  const plans = planDisks(vmi).filter((plan) => isAttachable(vmi, plan, context));
   const ioThreads = planIoThreads(vmi, plans, cpu.count);
   const disks = {
     context,
@@ -54,6 +55,12 @@ export function deviceElements(
       ...vsockElements(vmi),
     },
   };
+}
+
+/** A volume that is being plugged in may not have its file yet: the next sync attaches it. */
+function isAttachable(vmi: VirtualMachineInstance, { entry }: DiskPlan, context: ConverterContext): boolean {
+  const { volume } = entry;
+  return !volume || context.disks.has(volume.name) || !isHotplugged(volume, statusOf(vmi, volume.name));
 }
 
 interface ControllerInput {

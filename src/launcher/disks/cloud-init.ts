@@ -1,0 +1,205 @@
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { CloudInitSource, VirtualMachineInstance, Volume } from '../../api/index.ts';
+import { errorCode } from '../../base/index.ts';
+import { domainUuid, fileNamePart, type ResolvedDisk } from '../domain/index.ts';
+import type { DiskEnv } from './env.ts';
+import { DiskError } from './errors.ts';
+import { ensureIso, type IsoContent } from './iso.ts';
+
+/** More than an object of the API server can hold. */
+const maxDataBytes = 1 << 20;
+const maxHostnameLength = 63;
+const instanceTypeAnnotations = ['kubevirt.io/cluster-instancetype-name', 'kubevirt.io/instancetype-name'];
+
+export type CloudInitKind = 'noCloud' | 'configDrive';
+
+interface CloudInitData {
+  readonly userData: Buffer;
+  readonly networkData: Buffer | undefined;
+  readonly publicKeys: readonly string[];
+}
+
+/** The CD image a guest's cloud-init reads (spec 72 §7). Throws `BAD_CLOUD_INIT`, `MISSING_SOURCE`. */
+export async function prepareCloudInit(
+  vmi: VirtualMachineInstance,
+  volume: Volume,
+  kind: CloudInitKind,
+  env: DiskEnv,
+): Promise<ResolvedDisk> {
+  const namespace = fileNamePart('metadata.namespace', vmi.metadata.namespace);
+  const name = fileNamePart('metadata.name', vmi.metadata.name);
+  const dir = path.join(env.paths.ephemeralDir, 'cloud-init-data', namespace, name);
+  const file = path.join(dir, kind === 'noCloud' ? 'noCloud.iso' : 'configdrive.iso');
+  await ensureIso(file, env, async () => {
+    const data = await readData(vmi, volume, kind, env);
+    return kind === 'noCloud' ? noCloudContent(vmi, data) : configDriveContent(vmi, data);
+  });
+  return { path: file, format: 'raw', isBlock: false };
+}
+
+function noCloudContent(vmi: VirtualMachineInstance, data: CloudInitData): IsoContent {
+  const metaData = {
+    ...instanceType(vmi, 'instance-type'),
+    'instance-id': domainUuid(vmi) ?? `${vmi.metadata.name}.${vmi.metadata.namespace}`,
+    'local-hostname': hostname(vmi),
+    ...keys(data, 'public-keys'),
+  };
+  const files = new Map<string, string | Buffer>([
+    ['meta-data', JSON.stringify(metaData)],
+    ['user-data', data.userData],
+  ]);
+  if (data.networkData) files.set('network-config', data.networkData);
+  return { volumeId: 'cidata', files, fileMode: 0o600 };
+}
+
+function configDriveContent(vmi: VirtualMachineInstance, data: CloudInitData): IsoContent {
+  const metaData = {
+    ...instanceType(vmi, 'instance_type'),
+    instance_id: `${vmi.metadata.name}.${vmi.metadata.namespace}`,
+    hostname: hostname(vmi),
+    uuid: domainUuid(vmi) ?? '',
+    ...keys(data, 'public_keys'),
+  };
+  const files = new Map<string, string | Buffer>([
+    ['openstack/latest/meta_data.json', JSON.stringify(metaData)],
+    ['openstack/latest/user_data', data.userData],
+  ]);
+  if (data.networkData) files.set('openstack/latest/network_data.json', data.networkData);
+  return { volumeId: 'config-2', files, fileMode: 0o600 };
+}
+
+function hostname(vmi: VirtualMachineInstance): string {
+  const name = vmi.spec.hostname || vmi.metadata.name.split('.')[0] || vmi.metadata.name;
+  return name.slice(0, maxHostnameLength);
+}
+
+function instanceType(vmi: VirtualMachineInstance, key: string): Record<string, string> {
+  const name = instanceTypeAnnotations.map((annotation) => vmi.metadata.annotations?.[annotation]).find(Boolean);
+  return name ? { [key]: name } : {};
+}
+
+function keys(data: CloudInitData, key: string): Record<string, Record<string, string>> {
+  if (data.publicKeys.length === 0) return {};
+  return { [key]: Object.fromEntries(data.publicKeys.map((text, index) => [String(index), text])) };
+}
+
+async function readData(
+  vmi: VirtualMachineInstance,
+  volume: Volume,
+  kind: CloudInitKind,
+  env: DiskEnv,
+): Promise<CloudInitData> {
+  const field = `spec.volumes[${volume.name}].${kind === 'noCloud' ? 'cloudInitNoCloud' : 'cloudInitConfigDrive'}`;
+  const source = (kind === 'noCloud' ? volume.cloudInitNoCloud : volume.cloudInitConfigDrive) ?? {};
+  const secretDir = path.join(env.paths.privateDir, 'secret', volume.name);
+  const userData = await oneOf(source, userFields, { field, secretDir });
+  const networkData = await oneOf(source, networkFields, { field, secretDir });
+  if (!userData && !networkData) {
+    throw new DiskError(
+      'BAD_CLOUD_INIT',
+      `${field}: has no data: set userData, userDataBase64, secretRef or network data`,
+    );
+  }
+  const publicKeys = await readPublicKeys(vmi, kind, env);
+  return { userData: userData ?? Buffer.alloc(0), networkData, publicKeys };
+}
+
+interface FieldNames {
+  readonly plain: keyof CloudInitSource;
+  readonly base64: keyof CloudInitSource;
+  readonly secret: keyof CloudInitSource;
+  /** File names in the mounted secret. */
+  readonly files: readonly string[];
+}
+
+const userFields: FieldNames = {
+  plain: 'userData',
+  base64: 'userDataBase64',
+  secret: 'secretRef',
+  files: ['userdata', 'userData'],
+};
+const networkFields: FieldNames = {
+  plain: 'networkData',
+  base64: 'networkDataBase64',
+  secret: 'networkDataSecretRef',
+  files: ['networkdata', 'networkData'],
+};
+
+interface DataPlace {
+  readonly field: string;
+  readonly secretDir: string;
+}
+
+async function oneOf(source: CloudInitSource, names: FieldNames, place: DataPlace): Promise<Buffer | undefined> {
+  const plain = source[names.plain];
+  const base64 = source[names.base64];
+  if (typeof plain === 'string' && plain !== '') return limited(Buffer.from(plain), `${place.field}.${names.plain}`);
+  if (typeof base64 === 'string' && base64 !== '') return decodeBase64(base64, `${place.field}.${names.base64}`);
+  if (!source[names.secret]) return undefined;
+  for (const name of names.files) {
+    const data = await readIfThere(path.join(place.secretDir, name));
+    if (data) return limited(data, `${place.field}.${names.secret}`);
+  }
+  throw new DiskError(
+    'MISSING_SOURCE',
+    `${place.field}.${names.secret}: the secret has no key ${names.files.join(' or ')} (looked in ${place.secretDir})`,
+  );
+}
+
+/** Strict: Buffer would skip what it does not understand, and the guest would get half of its configuration. */
+function decodeBase64(text: string, field: string): Buffer {
+  const compact = text.replace(/\s/g, '');
+  if (compact.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(compact)) {
+    throw new DiskError('BAD_CLOUD_INIT', `${field}: is not base64: encode the text with "base64 -w0"`);
+  }
+  return limited(Buffer.from(compact, 'base64'), field);
+}
+
+function limited(data: Buffer, field: string): Buffer {
+  if (data.length <= maxDataBytes) return data;
+  throw new DiskError('BAD_CLOUD_INIT', `${field}: has ${data.length} bytes, ${maxDataBytes} are possible: shorten it`);
+}
+
+async function readIfThere(file: string): Promise<Buffer | undefined> {
+  return readFile(file).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+}
+
+interface AccessCredential {
+  readonly sshPublicKey?: {
+    readonly source?: { readonly secret?: { readonly secretName?: string } };
+    readonly propagationMethod?: Record<string, unknown>;
+  };
+}
+
+/** SSH keys of access credentials that travel by this kind of cloud-init. */
+async function readPublicKeys(vmi: VirtualMachineInstance, kind: CloudInitKind, env: DiskEnv): Promise<string[]> {
+  const result: string[] = [];
+  for (const { sshPublicKey } of (vmi.spec.accessCredentials ?? []) as AccessCredential[]) {
+    const secretName = sshPublicKey?.source?.secret?.secretName;
+    if (!secretName || !sshPublicKey?.propagationMethod?.[kind]) continue;
+    const part = fileNamePart('spec.accessCredentials[].sshPublicKey.source.secret.secretName', secretName);
+    const dir = path.join(env.paths.privateDir, 'secret', `${part}-access-cred`);
+    result.push(...(await readKeyFiles(dir, secretName)));
+  }
+  return result;
+}
+
+async function readKeyFiles(dir: string, secretName: string): Promise<string[]> {
+  const names = await readdir(dir).catch((error: unknown) => {
+    const message = `spec.accessCredentials: the secret ${secretName} is not mounted at ${dir}`;
+    throw new DiskError('MISSING_SOURCE', message, { cause: error });
+  });
+  const texts: string[] = [];
+  for (const name of names.filter((one) => !one.startsWith('..')).sort()) {
+    const data = await readFile(path.join(dir, name)).catch((error: unknown) => {
+      if (errorCode(error) === 'EISDIR') return undefined;
+      throw error;
+    });
+    if (data) texts.push(limited(data, `secret ${secretName}`).toString('utf8'));
+  }
+  return texts;
+}

@@ -1,0 +1,45 @@
+import { constants } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+import type { Disk } from '../../api/index.ts';
+import { errorCode } from '../../base/index.ts';
+import type { DiskCache, ResolvedDisk } from '../domain/index.ts';
+import { DiskError } from './errors.ts';
+
+/** Can the file be opened past the page cache? tmpfs and some network file systems cannot. */
+export async function supportsDirectIo(file: string): Promise<boolean> {
+  try {
+    const handle = await open(file, constants.O_RDONLY | constants.O_DIRECT);
+    await handle.close();
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EINVAL') return false;
+    throw error;
+  }
+}
+
+/**
+ * Cache and I/O mode of a disk (spec 72 §6): none where O_DIRECT works on the file and on what is below it, and native I/O
+ * on top of that for block devices and fully allocated raw files. Throws `DIRECT_IO_UNSUPPORTED`.
+ */
+export async function withCacheMode(disk: Disk, resolved: ResolvedDisk): Promise<ResolvedDisk> {
+  const asked = disk.cache;
+  const files = [resolved.path, ...(resolved.backing ? [resolved.backing.path] : [])];
+  let direct = true;
+  for (const file of files) direct = direct && (await supportsDirectIo(file));
+  if (asked === 'none' && !direct) {
+    throw new DiskError(
+      'DIRECT_IO_UNSUPPORTED',
+      `spec.domain.devices.disks[${disk.name}].cache: none needs direct I/O, which the file system of ${files.join(' or ')} ` +
+        'has not: use "writethrough" or "writeback", or leave it out',
+    );
+  }
+  const cache: DiskCache = asked ?? (direct ? 'none' : 'writethrough');
+  const native = cache === 'none' && !disk.io && (resolved.isBlock || (await isFullyAllocated(resolved)));
+  return { ...resolved, cache, ...(native && { io: 'native' as const }) };
+}
+
+async function isFullyAllocated(resolved: ResolvedDisk): Promise<boolean> {
+  if (resolved.format !== 'raw' || resolved.backing) return false;
+  const { size, blocks } = await stat(resolved.path);
+  return blocks * 512 >= size;
+}
