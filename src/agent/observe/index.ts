@@ -3,5 +3,5 @@
  * Must not know: what is decided or done with it.
  */
 export type { KeyMemory, Observation, Predecessor, VmiView } from './observation.ts';
-export { observeVmi } from './observe.ts';
+export { observeVmi, targetOf } from './observe.ts';
 export { describeProblems, dropUnusable, isAddressable, type VmiProblem } from './vmi-shape.ts';

@@ -46,6 +46,8 @@ export interface KeyMemory {
   readonly toldMigrationUid?: string;
   /** The launcher was asked again about a domain that is shut off without a reason. */
   readonly askedAgainMs?: number;
+  /** Last problem an event told of. */
+  readonly toldProblem?: string;
   /** Pause before the next sync of a domain paused by an I/O error. */
   readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number };
 }

@@ -1,0 +1,34 @@
+import type { Outcome, Step } from '../decide/index.ts';
+import { type Observation, targetOf } from '../observe/index.ts';
+import type { LauncherCalls, LauncherTarget } from '../ports.ts';
+import type { ExecuteContext } from './executors.ts';
+
+export const done: Outcome = { kind: 'done' };
+
+export function targetFor(observation: Observation, uid: string): LauncherTarget {
+  const vmi = 'vmi' in observation.vmi ? observation.vmi.vmi : undefined;
+  return targetOf(observation.key, uid, vmi, observation.ghost);
+}
+
+export function connect(uid: string, { observation, ports, signal }: ExecuteContext): Promise<LauncherCalls> {
+  return ports.launchers.connect(targetFor(observation, uid), signal);
+}
+
+/** The domain cache is filled by the connection's own first question; a launcher that cannot answer makes it `unknown`. */
+export async function ensureLauncherConnection(
+  { uid }: Step<'ensureLauncherConnection'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { observation, ports, signal } = context;
+  await connect(uid, context);
+  if (ports.domains.view(observation.key, uid).kind === 'absent') {
+    await ports.domains.refresh(observation.key, uid, signal);
+  }
+  return done;
+}
+
+export async function refreshDomain({ uid }: Step<'refreshDomain'>, context: ExecuteContext): Promise<Outcome> {
+  const { observation, ports, signal } = context;
+  await ports.domains.refresh(observation.key, uid, signal);
+  return done;
+}

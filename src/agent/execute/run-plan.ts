@@ -1,0 +1,13 @@
+import type { Plan, StepOutcome } from '../decide/index.ts';
+import { type ExecuteContext, executeStep } from './executors.ts';
+
+/** The steps of a plan in order; the first that fails or has to wait ends it. */
+export async function runPlan(plan: Plan, context: ExecuteContext): Promise<StepOutcome[]> {
+  const outcomes: StepOutcome[] = [];
+  for (const step of plan.steps) {
+    const outcome = await executeStep(step, context);
+    outcomes.push({ step: step.step, outcome });
+    if (outcome.kind !== 'done' || context.signal.aborted) break;
+  }
+  return outcomes;
+}

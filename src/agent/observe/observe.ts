@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto';
+import { domainUid, isFinal, isNonRoot, type Key, labels, type VirtualMachineInstance } from '../../api/index.ts';
+import type {
+  AgentPorts,
+  ClusterConfig,
+  DomainView,
+  GhostRecord,
+  HostFacts,
+  LauncherState,
+  LauncherTarget,
+  SyncOptions,
+} from '../ports.ts';
+import type { KeyMemory, Observation, Predecessor, VmiView } from './observation.ts';
+import { dropUnusable, isAddressable } from './vmi-shape.ts';
+
+export type ObservePorts = Pick<
+  AgentPorts,
+  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'config' | 'host' | 'clock'
+>;
+
+/**
+ * Gathers what one pass over `key` may know. The API server is asked only when the node's own list has no such VMI and
+ * something of it is left here. Rejects never: what cannot be told becomes `unclear` or `unknown`.
+ */
+export async function observeVmi(
+  key: Key,
+  memory: KeyMemory | undefined,
+  ports: ObservePorts,
+  signal: AbortSignal,
+): Promise<Observation> {
+  const ghost = ports.ghosts.get(key);
+  const vmi = await viewVmi(key, ghost, ports, signal);
+  const uid = uidOf(key, vmi, ghost, ports);
+  const domain = uid === '' ? ({ kind: 'absent' } as const) : ports.domains.view(key, uid);
+  const object = 'vmi' in vmi ? vmi.vmi : undefined;
+  const launcher = await launcherState(targetOf(key, uid, object, ghost), ports);
+  const predecessor = await findPredecessor(key, uid, ghost, ports);
+  const syncOptions = syncOptionsOf(object, ports.config.current(), ports.host);
+  return {
+    key,
+    nodeName: ports.host.nodeName,
+    now: ports.clock.now(),
+    nowMs: ports.clock.monotonicMs(),
+    vmi,
+    uid,
+    domain,
+    launcher,
+    ...(ghost && { ghost }),
+    ...(predecessor && { predecessor }),
+    memory: memory?.uid === uid ? memory : { uid },
+    syncOptions,
+    syncFingerprint: object && !isFinal(object) ? fingerprintOf(object, syncOptions) : '',
+    selinuxContext: ports.host.selinuxContext(undefined),
+  };
+}
+
+async function viewVmi(
+  key: Key,
+  ghost: GhostRecord | undefined,
+  ports: ObservePorts,
+  signal: AbortSignal,
+): Promise<VmiView> {
+  const cached = ports.vmis.get(key);
+  if (isAddressable(cached)) return present(cached);
+  const isKnownHere = ghost !== undefined || ports.domains.view(key).kind !== 'absent';
+  if (!isKnownHere) return { kind: 'deleted' };
+  try {
+    const found = await ports.lookup.find(key, signal);
+    if (!isAddressable(found)) return { kind: 'deleted' };
+    return isLabelledFor(found, ports.host.nodeName) ? present(found) : elsewhere(found, ghost, key, ports);
+  } catch (error) {
+    return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** A VMI of another UID on another node is a successor: the one that was here is deleted. */
+function elsewhere(
+  found: VirtualMachineInstance,
+  ghost: GhostRecord | undefined,
+  key: Key,
+  ports: ObservePorts,
+): VmiView {
+  const here = ports.domains.view(key);
+  const uidHere = ghost?.uid ?? (here.kind === 'absent' ? undefined : here.uid);
+  if (uidHere && uidHere !== found.metadata.uid) return { kind: 'deleted' };
+  const vmi = structuredClone(found);
+  dropUnusable(vmi);
+  return { kind: 'elsewhere', vmi };
+}
+
+function present(shared: VirtualMachineInstance): VmiView {
+  const stored = structuredClone(shared);
+  const vmi = structuredClone(shared);
+  const problems = dropUnusable(vmi);
+  return { kind: 'present', vmi, stored, problems };
+}
+
+function isLabelledFor(vmi: VirtualMachineInstance, node: string): boolean {
+  const given = vmi.metadata.labels;
+  return given?.[labels.nodeName] === node || given?.[labels.migrationTargetNodeName] === node;
+}
+
+function uidOf(key: Key, vmi: VmiView, ghost: GhostRecord | undefined, ports: ObservePorts): string {
+  if ('vmi' in vmi) return vmi.vmi.metadata.uid ?? '';
+  const view = ports.domains.view(key);
+  if (view.kind === 'absent') return ghost?.uid ?? '';
+  if (view.uid) return view.uid;
+  return (view.kind === 'present' ? domainUid(view.domain) : '') || (ghost?.uid ?? '');
+}
+
+/** How the launcher of `uid` is found: by the VMI's pods, by the ghost record when there is no VMI. */
+export function targetOf(
+  key: Key,
+  uid: string,
+  vmi: VirtualMachineInstance | undefined,
+  ghost: GhostRecord | undefined,
+): LauncherTarget {
+  const isOfVmi = vmi?.metadata.uid === uid;
+  return {
+    key,
+    uid,
+    activePods: (isOfVmi ? vmi.status?.activePods : undefined) ?? {},
+    nonRoot: isOfVmi ? isNonRoot(vmi) : false,
+    ...(ghost?.uid === uid && { socketFile: ghost.socketFile }),
+  };
+}
+
+async function launcherState(target: LauncherTarget, ports: ObservePorts): Promise<LauncherState> {
+  if (target.uid === '') return { kind: 'unclear', reason: 'no VirtualMachineInstance is known by this name' };
+  try {
+    return await ports.launchers.state(target);
+  } catch (error) {
+    return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function findPredecessor(
+  key: Key,
+  uid: string,
+  ghost: GhostRecord | undefined,
+  ports: ObservePorts,
+): Promise<Predecessor | undefined> {
+  const ghostUid = ghost && ghost.uid !== uid ? [ghost.uid] : [];
+  const [old] = [...ghostUid, ...ports.domains.otherUids(key, uid)];
+  if (!old || uid === '') return undefined;
+  const domain: DomainView = ports.domains.view(key, old);
+  const launcher = await launcherState(targetOf(key, old, undefined, ghost), ports);
+  return { uid: old, domain, launcher };
+}
+
+function syncOptionsOf(vmi: VirtualMachineInstance | undefined, config: ClusterConfig, host: HostFacts): SyncOptions {
+  const volumes = vmi?.status?.volumeStatus ?? [];
+  const interfaces = vmi?.spec?.domain?.devices?.interfaces ?? [];
+  const attached = interfaces.filter(({ masquerade, bridge }) => masquerade || bridge);
+  return {
+    ...(config.smbios && { smbios: config.smbios }),
+    memBalloonStatsPeriodSeconds: config.memBalloonStatsPeriodSeconds,
+    preallocatedVolumes: volumes
+      .filter(({ persistentVolumeClaimInfo }) => persistentVolumeClaimInfo?.preallocated)
+      .map(({ name }) => name),
+    ...(host.topology && { topology: host.topology }),
+    clusterFlags: config.clusterFlags,
+    interfaceDomainAttachment: Object.fromEntries(attached.map(({ name }) => [name, 'tap'])),
+  };
+}
+
+/** What the launcher acts on. Labels and what this agent writes itself are left out: they would only repeat the call. */
+function fingerprintOf(vmi: VirtualMachineInstance, options: SyncOptions): string {
+  const volumes = vmi.status?.volumeStatus?.map(({ name, phase, hotplugVolume }) => [name, phase, hotplugVolume]);
+  const carried = [vmi.spec, vmi.metadata.annotations, volumes, options];
+  return createHash('sha256').update(JSON.stringify(carried)).digest('base64url').slice(0, 22);
+}

@@ -1,0 +1,56 @@
+import type { Key, VirtualMachineInstance } from '../api/index.ts';
+import type { VmiStore } from './ports.ts';
+
+interface OwnWrite {
+  /** What the object was based on: while the watch still shows this version, ours is newer. */
+  readonly baseVersion: string;
+  readonly vmi: VirtualMachineInstance;
+}
+
+/**
+ * The node's VMIs with this agent's own writes on top, until the watch has caught up. Takes the place of upstream's
+ * expectations: no pass sees a VMI older than its own last write, and none has to wait for the echo.
+ */
+export class OwnWrites implements VmiStore {
+  readonly #store: VmiStore;
+  readonly #writes = new Map<Key, OwnWrite>();
+
+  constructor(store: VmiStore) {
+    this.#store = store;
+  }
+
+  get synced(): boolean {
+    return this.#store.synced;
+  }
+
+  get(key: Key): VirtualMachineInstance | undefined {
+    const stored = this.#store.get(key);
+    const own = this.#writes.get(key);
+    if (!own) return stored;
+    if (stored?.metadata.resourceVersion === own.baseVersion) return own.vmi;
+    this.#writes.delete(key);
+    return stored;
+  }
+
+  keys(): Iterable<Key> {
+    return this.#store.keys();
+  }
+
+  /** The echo of an own write is no news and wakes nobody. */
+  onChange(listener: (key: Key) => void): () => void {
+    return this.#store.onChange((key) => {
+      const own = this.#writes.get(key);
+      const version = this.#store.get(key)?.metadata.resourceVersion;
+      if (own && version !== own.baseVersion) this.#writes.delete(key);
+      const isEcho = own !== undefined && version === own.vmi.metadata.resourceVersion;
+      if (!isEcho) listener(key);
+    });
+  }
+
+  /** `base`: the version that the PUT carried. */
+  wrote(key: Key, base: VirtualMachineInstance, vmi: VirtualMachineInstance): void {
+    const baseVersion = base.metadata.resourceVersion ?? '';
+    // The watch may have been faster than the answer to the PUT.
+    if (this.#store.get(key)?.metadata.resourceVersion === baseVersion) this.#writes.set(key, { baseVersion, vmi });
+  }
+}

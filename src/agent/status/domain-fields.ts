@@ -1,0 +1,78 @@
+import type { Domain, GuestOsInfo, VmiStatus, VolumeStatus } from '../../api/index.ts';
+
+/** Fields of the status that are read off the domain (spec 10b §2). Each leaves the old value where the domain says nothing. */
+export function projectDomainFields(status: VmiStatus, domain: Domain): void {
+  const machine = domain.Spec?.OS?.Type?.Machine;
+  if (machine) status.machine = { ...status.machine, type: machine };
+  projectMemory(status, domain);
+  projectGuestOs(status, domain.Status.OSInfo);
+  projectFreeze(status, domain);
+  if (status.volumeStatus?.length) status.volumeStatus = projectVolumes(status.volumeStatus, domain);
+}
+
+const factors: Readonly<Record<string, number>> = {
+  b: 1,
+  bytes: 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  k: 2 ** 10,
+  KiB: 2 ** 10,
+  M: 2 ** 20,
+  MiB: 2 ** 20,
+  G: 2 ** 30,
+  GiB: 2 ** 30,
+  T: 2 ** 40,
+  TiB: 2 ** 40,
+};
+
+function projectMemory(status: VmiStatus, domain: Domain): void {
+  const current = domain.Spec?.CurrentMemory;
+  const factor = current ? factors[current.Unit] : undefined;
+  if (!current || factor === undefined || !Number.isFinite(current.Value)) return;
+  status.memory = { ...status.memory, guestCurrent: quantityOf(current.Value * factor) };
+}
+
+/** Shortest exact form with a binary suffix, as the API server writes it. */
+function quantityOf(bytes: number): string {
+  for (const [suffix, size] of [['Gi', 2 ** 30], ['Mi', 2 ** 20], ['Ki', 2 ** 10]] as const) {
+    if (bytes >= size && bytes % size === 0) return `${bytes / size}${suffix}`;
+  }
+  return String(bytes);
+}
+
+const guestOsFields: readonly (readonly [keyof GuestOsInfo, string])[] = [
+  ['Name', 'name'],
+  ['KernelRelease', 'kernelRelease'],
+  ['Version', 'version'],
+  ['PrettyName', 'prettyName'],
+  ['VersionId', 'versionId'],
+  ['KernelVersion', 'kernelVersion'],
+  ['Machine', 'machine'],
+  ['Id', 'id'],
+];
+
+/** All fields are compared: upstream looks at the name only and misses a new kernel (fault 12, spec 00). */
+function projectGuestOs(status: VmiStatus, info: GuestOsInfo | null | undefined): void {
+  if (!info?.Name) return;
+  const given = guestOsFields.filter(([field]) => Boolean(info[field]));
+  status.guestOSInfo = Object.fromEntries(given.map(([field, name]) => [name, info[field]]));
+}
+
+function projectFreeze(status: VmiStatus, domain: Domain): void {
+  const reported = domain.Status.FSFreezeStatus?.Status;
+  if (!reported) return;
+  if (reported === 'thawed') delete status.fsFreezeStatus;
+  else status.fsFreezeStatus = reported;
+}
+
+function projectVolumes(volumes: readonly VolumeStatus[], domain: Domain): VolumeStatus[] {
+  const targets = new Map<string, string>();
+  for (const { Alias: alias, Source: source, Target: target } of domain.Spec?.Devices?.Disks ?? []) {
+    // A disk without alias has no volume; upstream's process dies on it (fault 3, spec 00).
+    if (alias?.Name && (source?.File || source?.Dev)) targets.set(alias.Name, target?.Device ?? '');
+  }
+  const updated = volumes.map((volume) => ({ ...volume, target: targets.get(volume.name) ?? '' }));
+  return updated.sort((left, right) => (left.name < right.name ? -1 : Number(left.name > right.name)));
+}

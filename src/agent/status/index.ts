@@ -1,0 +1,6 @@
+/**
+ * Owns: the VMI's status as a pure function of what was observed, decided and done.
+ * Must not know: how it is written, the logger, the clock (the observation carries `now`).
+ */
+export { type Pass, type Projection, project } from './project.ts';
+export { semanticEqual } from './semantic-equal.ts';

@@ -1,0 +1,140 @@
+import type {
+  Domain,
+  DomainInterfaceStatus,
+  Interface,
+  VirtualMachineInstance,
+  VmiInterfaceStatus,
+} from '../../api/index.ts';
+
+/** Interfaces that only the guest agent knows (bridges inside the guest, say) are listed up to this many. */
+const maxUnmatched = 10;
+
+/** `status.interfaces`, built anew from domain, guest agent and what others wrote before (spec 10b §2.1). */
+export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): VmiInterfaceStatus[] {
+  const before = vmi.status?.interfaces ?? [];
+  const wanted = vmi.spec?.domain?.devices?.interfaces ?? [];
+  const reports = (domain.Status.Interfaces ?? []).filter(({ InterfaceName }) => InterfaceName !== '');
+  const found = [...fromDomain(domain), ...fromHostDevices(domain, wanted)];
+  const known = found.map((entry) => {
+    const kept = keepIps(entry, before);
+    return withAgentReport(kept, reports, wanted.find(({ name }) => name === entry.name));
+  });
+  const listed = [...known, ...unmatched(found, reports)];
+  return withMultus(podNetworkFirst(listed, vmi, before), before, wanted).map((entry) => keepPodName(entry, before));
+}
+
+/** An interface without alias or MAC is listed with what it has; upstream's process dies on it (fault 3, spec 00). */
+function fromDomain(domain: Domain): VmiInterfaceStatus[] {
+  return (domain.Spec?.Devices?.Interfaces ?? []).flatMap((entry) => {
+    const name = entry.Alias?.Name;
+    const mac = entry.MAC?.MAC;
+    if (!name && !mac) return [];
+    return {
+      ...(name && { name }),
+      ...(mac && { mac }),
+      infoSource: 'domain',
+      queueCount: entry.Driver?.Queues || 1,
+      linkState: entry.LinkState?.State || 'up',
+    };
+  });
+}
+
+const sriovPrefix = 'sriov-';
+
+function fromHostDevices(domain: Domain, wanted: readonly Interface[]): VmiInterfaceStatus[] {
+  return (domain.Spec?.Devices?.HostDevices ?? []).flatMap(({ Alias: alias }) => {
+    if (!alias?.Name.startsWith(sriovPrefix)) return [];
+    const name = alias.Name.slice(sriovPrefix.length);
+    const mac = wanted.find((entry) => entry.name === name)?.macAddress;
+    return { name, ...(mac && { mac }), infoSource: 'domain' };
+  });
+}
+
+/** Addresses that were known stay until the guest agent says otherwise. */
+function keepIps(entry: VmiInterfaceStatus, before: readonly VmiInterfaceStatus[]): VmiInterfaceStatus {
+  const old = before.find(({ name }) => name === entry.name && name !== undefined);
+  if (!old?.ipAddresses?.length) return entry;
+  return { ...entry, ipAddress: old.ipAddress ?? old.ipAddresses[0] ?? '', ipAddresses: old.ipAddresses };
+}
+
+function withAgentReport(
+  entry: VmiInterfaceStatus,
+  reports: readonly DomainInterfaceStatus[],
+  wanted: Interface | undefined,
+): VmiInterfaceStatus {
+  const report = reports.find(({ Mac }) => sameMac(Mac, entry.mac));
+  if (!report) return entry;
+  const ips = agentIps(report, wanted?.masquerade !== undefined);
+  const isOwnAddress = wanted?.masquerade !== undefined && entry.ipAddresses?.length;
+  return {
+    ...entry,
+    interfaceName: report.InterfaceName,
+    infoSource: 'domain, guest-agent',
+    ...(!isOwnAddress && ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
+  };
+}
+
+/** IPv4 first. A guest behind masquerading has link-local addresses nobody can reach. */
+function agentIps(report: DomainInterfaceStatus, isMasqueraded: boolean): string[] {
+  const all = report.IPs ?? (report.Ip ? [report.Ip] : []);
+  const usable = all.filter((ip) => !isMasqueraded || !(ip.startsWith('169.254.') || /^fe[89ab]/i.test(ip)));
+  return [...usable.filter((ip) => !ip.includes(':')), ...usable.filter((ip) => ip.includes(':'))];
+}
+
+function unmatched(
+  found: readonly VmiInterfaceStatus[],
+  reports: readonly DomainInterfaceStatus[],
+): VmiInterfaceStatus[] {
+  const strangers = reports.filter(({ Mac }) => !found.some(({ mac }) => sameMac(Mac, mac)));
+  return strangers.slice(0, maxUnmatched).map((report) => {
+    const ips = agentIps(report, false);
+    return {
+      mac: report.Mac,
+      interfaceName: report.InterfaceName,
+      infoSource: 'guest-agent',
+      ...(ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
+    };
+  });
+}
+
+/** The CRD's IP column prints the first entry. */
+function podNetworkFirst(
+  list: readonly VmiInterfaceStatus[],
+  vmi: VirtualMachineInstance,
+  before: readonly VmiInterfaceStatus[],
+): VmiInterfaceStatus[] {
+  const podName = vmi.spec?.networks?.find(({ pod }) => pod)?.name;
+  if (!podName) return [...list];
+  const first = list.find(({ name }) => name === podName);
+  const others = list.filter((entry) => entry !== first);
+  if (first) return [first, ...others];
+  return before.some(({ name }) => name === podName) ? [{ name: podName }, ...others] : others;
+}
+
+const multus = 'multus-status';
+const hasMultus = ({ infoSource }: VmiInterfaceStatus) => infoSource?.split(', ').includes(multus) ?? false;
+
+/** `multus-status` is the controller's word and must survive ours. */
+function withMultus(
+  list: readonly VmiInterfaceStatus[],
+  before: readonly VmiInterfaceStatus[],
+  wanted: readonly Interface[],
+): VmiInterfaceStatus[] {
+  const marked = new Set(before.filter(hasMultus).map(({ name }) => name));
+  const kept = list.map((entry) =>
+    entry.name && marked.has(entry.name)
+      ? { ...entry, infoSource: entry.infoSource ? `${entry.infoSource}, ${multus}` : multus }
+      : entry,
+  );
+  const missing = wanted.filter(({ name }) => marked.has(name) && !list.some((entry) => entry.name === name));
+  return [...kept, ...missing.map(({ name }) => ({ name, infoSource: multus }))];
+}
+
+function keepPodName(entry: VmiInterfaceStatus, before: readonly VmiInterfaceStatus[]): VmiInterfaceStatus {
+  const old = entry.name ? before.find(({ name }) => name === entry.name)?.podInterfaceName : undefined;
+  return old ? { ...entry, podInterfaceName: old } : entry;
+}
+
+function sameMac(left: string | undefined, right: string | undefined): boolean {
+  return Boolean(left) && left?.toLowerCase() === right?.toLowerCase();
+}

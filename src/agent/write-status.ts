@@ -1,0 +1,57 @@
+import type { Key, VirtualMachineInstance } from '../api/index.ts';
+import type { OwnWrites } from './own-writes.ts';
+import type { AgentPorts } from './ports.ts';
+import { type Pass, type Projection, project } from './status/index.ts';
+
+/** Newest object and PUT again, this often, before the key goes to its back-off. */
+const conflictTries = 5;
+
+export type WriteOutcome =
+  | { readonly kind: 'unchanged' | 'written'; readonly projection: Projection }
+  /** The object changed so that the decision may no longer hold, or it is gone: observe again. */
+  | { readonly kind: 'outdated' }
+  | { readonly kind: 'conflicts' };
+
+export interface WritePorts {
+  readonly writer: AgentPorts['writer'];
+  readonly lookup: AgentPorts['lookup'];
+  readonly vmis: OwnWrites;
+}
+
+/**
+ * Writes what `project` makes of the pass. After a 409 the newest object is read and the same projection is put on it at
+ * once, without repeating any call to the launcher (spec 10 §16, 6). Rejects when the API server does not answer.
+ */
+export async function writeStatus(
+  key: Key,
+  stored: VirtualMachineInstance,
+  pass: Pass,
+  ports: WritePorts,
+  signal: AbortSignal,
+): Promise<WriteOutcome> {
+  let base = stored;
+  for (let attempt = 0; attempt < conflictTries; attempt++) {
+    const projection = project(base, pass);
+    if (!projection.vmi) return { kind: 'unchanged', projection };
+    const result = await ports.writer.put(projection.vmi, signal);
+    if (result.kind === 'written') {
+      ports.vmis.wrote(key, base, result.vmi);
+      return { kind: 'written', projection };
+    }
+    if (result.kind === 'gone') return { kind: 'outdated' };
+    const newest = await ports.lookup.find(key, signal);
+    if (!newest || !stillHolds(stored, newest)) return { kind: 'outdated' };
+    base = newest;
+  }
+  return { kind: 'conflicts' };
+}
+
+/** What the decision was based on is as it was. */
+function stillHolds(before: VirtualMachineInstance, newest: VirtualMachineInstance): boolean {
+  return (
+    before.metadata.uid === newest.metadata.uid &&
+    before.status?.phase === newest.status?.phase &&
+    before.status?.nodeName === newest.status?.nodeName &&
+    Boolean(before.metadata.deletionTimestamp) === Boolean(newest.metadata.deletionTimestamp)
+  );
+}
