@@ -1,4 +1,9 @@
 /** kubelet's part for launcher pods: sandboxes, volumes, images, pod status. */
+export * from './decide.ts';
 export * from './images.ts';
+export * from './kube-pods.ts';
+export * from './pod-runner.ts';
+export type { PodSource } from './ports.ts';
 export * from './sandbox.ts';
 export * from './sandbox-script.ts';
+export * from './status.ts';

@@ -1,0 +1,82 @@
+import type { Container, Pod } from '../../api/index.ts';
+import { NodeError } from '../errors.ts';
+import type { SandboxPlan } from './sandbox-script.ts';
+import { prepareVolumes, type VolumeDeps } from './volumes.ts';
+
+export interface PlanOptions {
+  readonly podLogsDir: string;
+  /** What runs instead of a command of the launcher image: `/usr/bin/virt-launcher-monitor` → node and its script. */
+  readonly programs: Readonly<Record<string, readonly string[]>>;
+  /** Added to every pod's environment; wins over the pod's own. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly kvm: 'works' | 'fails';
+}
+
+const basePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** Prepares the pod's volumes and says how its one container is run. Throws NodeError as `prepareVolumes`. */
+export async function buildPlan(
+  pod: Pod,
+  podDir: string,
+  logFile: string,
+  options: PlanOptions,
+  deps: VolumeDeps,
+): Promise<SandboxPlan> {
+  const [container, ...others] = pod.spec.containers;
+  if (!container) throw new NodeError('POD_INVALID', 'the pod has no container');
+  const helpers = (pod.spec.initContainers ?? []).filter((init) => !isDigestOnly(init));
+  const unknown = [...others, ...helpers].map(({ name }) => name);
+  if (unknown.length > 0) {
+    throw new NodeError(
+      'UNSUPPORTED',
+      `the standalone node runs the container ${container.name} only, not ${unknown.join(', ')}`,
+    );
+  }
+  const argv = programOf(container, options.programs);
+  const mounts = await prepareVolumes(pod, container, podDir, deps);
+  return {
+    uid: pod.metadata.uid ?? '',
+    namespace: pod.metadata.namespace ?? 'default',
+    name: pod.metadata.name,
+    argv,
+    env: { PATH: basePath, HOME: '/root', ...environmentOf(pod, container), ...options.env },
+    mounts,
+    kvm: options.kvm,
+    logFile,
+  };
+}
+
+/** Runs a container disk image only so that a kubelet reports the image's digest (spec 52 §6.2). */
+function isDigestOnly(container: Container): boolean {
+  return [...(container.command ?? []), ...(container.args ?? [])].includes('--no-op');
+}
+
+function programOf(container: Container, programs: PlanOptions['programs']): string[] {
+  const [command = '', ...args] = [...(container.command ?? []), ...(container.args ?? [])];
+  const program = Object.hasOwn(programs, command) ? programs[command] : undefined;
+  if (program) return [...program, ...args];
+  const known = Object.keys(programs).join(', ');
+  throw new NodeError('UNSUPPORTED', `${JSON.stringify(command)} is no program of this node; it runs ${known}`);
+}
+
+function environmentOf(pod: Pod, container: Container): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const { name, value, valueFrom } of container.env ?? []) {
+    const field = valueFrom?.fieldRef?.fieldPath;
+    env[name] = field ? fieldOf(pod, field) : (value ?? '');
+  }
+  return env;
+}
+
+/** The downward API's fields that a pod may ask for here. */
+function fieldOf(pod: Pod, fieldPath: string): string {
+  const fields: Record<string, string | undefined> = {
+    'metadata.name': pod.metadata.name,
+    'metadata.namespace': pod.metadata.namespace,
+    'metadata.uid': pod.metadata.uid,
+    'spec.nodeName': pod.spec.nodeName,
+    'status.hostIP': pod.status?.hostIP,
+    'status.podIP': pod.status?.podIP,
+  };
+  return fields[fieldPath] ?? '';
+}

@@ -1,0 +1,113 @@
+import { type Pod, type PodStatus, resources } from '../../api/index.ts';
+import type { Component, Logger } from '../../base/index.ts';
+import { type EventRecorder, fieldSelector, Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import type { PodSource } from './ports.ts';
+
+export interface KubePodsOptions {
+  readonly nodeName: string;
+}
+
+export interface KubePodsDeps {
+  readonly client: KubeClient;
+  readonly events: EventRecorder;
+  readonly log: Logger;
+}
+
+interface DataObject {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string };
+  data?: Record<string, string>;
+  binaryData?: Record<string, string>;
+}
+
+/** The pods of one node, from an API server. */
+export class KubePods implements PodSource, Component {
+  readonly name = 'pods of this node';
+  readonly #deps: KubePodsDeps;
+  readonly #informer: Informer<Pod>;
+
+  constructor(options: KubePodsOptions, deps: KubePodsDeps) {
+    this.#deps = deps;
+    this.#informer = new Informer<Pod>(
+      {
+        type: resources.pods,
+        fieldSelector: fieldSelector({ 'spec.nodeName': options.nodeName }),
+        indexes: { uid: (pod) => [pod.metadata.uid ?? ''] },
+        backoff: { baseMs: 100, maxMs: 2_000 },
+      },
+      { client: deps.client, log: deps.log },
+    );
+  }
+
+  get isSynced(): boolean {
+    return this.#informer.hasSynced;
+  }
+
+  /** Resolves when the first complete list is there. */
+  async start(signal: AbortSignal): Promise<void> {
+    await this.#informer.start();
+    await this.#informer.waitForSync(signal);
+  }
+
+  stop(): Promise<void> {
+    return this.#informer.stop();
+  }
+
+  get(uid: string): Pod | undefined {
+    return this.#informer.byIndex('uid', uid)[0];
+  }
+
+  list(): readonly Pod[] {
+    return this.#informer.list();
+  }
+
+  subscribe(onChange: (uid: string) => void): () => void {
+    const tell = (pod: Pod) => {
+      if (pod.metadata.uid) onChange(pod.metadata.uid);
+    };
+    return this.#informer.addHandlers({ added: tell, updated: (_, pod) => tell(pod), deleted: tell });
+  }
+
+  async patchStatus(pod: Pod, status: PodStatus): Promise<void> {
+    const body = { metadata: { uid: pod.metadata.uid }, status };
+    await ignoreGone(
+      this.#deps.client.patch(resources.pods, pod.metadata, body, 'strategic', { subresource: 'status' }),
+    );
+  }
+
+  async delete(pod: Pod): Promise<void> {
+    await ignoreGone(
+      this.#deps.client.delete(resources.pods, pod.metadata, { graceSeconds: 0, uid: pod.metadata.uid }),
+    );
+  }
+
+  async readObject(kind: 'secret' | 'configMap', namespace: string, name: string) {
+    const type = kind === 'secret' ? resources.secrets : resources.configMaps;
+    try {
+      const object = await this.#deps.client.get<DataObject>(type, { namespace, name });
+      const binary = kind === 'secret' ? object.data : object.binaryData;
+      const text = kind === 'secret' ? {} : object.data;
+      return new Map([
+        ...Object.entries(binary ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const),
+        ...Object.entries(text ?? {}).map(([key, value]) => [key, Buffer.from(value)] as const),
+      ]);
+    } catch (error) {
+      if (isKubeError(error, 'NOT_FOUND')) return undefined;
+      throw error;
+    }
+  }
+
+  recordEvent(pod: Pod, type: 'Normal' | 'Warning', reason: string, message: string): void {
+    this.#deps.events.record({ ...pod, apiVersion: 'v1', kind: 'Pod' }, type, reason, message);
+  }
+}
+
+/** Gone, or another pod of that name by now: nothing to do for this one. */
+async function ignoreGone(call: Promise<unknown>): Promise<void> {
+  try {
+    await call;
+  } catch (error) {
+    if (!isKubeError(error, 'NOT_FOUND', 'CONFLICT')) throw error;
+  }
+}

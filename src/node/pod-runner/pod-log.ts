@@ -1,0 +1,28 @@
+import { copyFile, open, stat, truncate } from 'node:fs/promises';
+
+const maxLogBytes = 10 * 2 ** 20;
+const tailBytes = 2048;
+const tailLines = 20;
+
+/** The last lines of a log: what kubelet gives as the message of a container that failed. */
+export async function logTail(file: string): Promise<string> {
+  const handle = await open(file, 'r').catch(() => undefined);
+  if (!handle) return '';
+  try {
+    const { size } = await handle.stat();
+    const buffer = Buffer.alloc(Math.min(size, tailBytes));
+    const { bytesRead } = await handle.read(buffer, 0, buffer.length, size - buffer.length);
+    const lines = buffer.subarray(0, bytesRead).toString('utf8').trimEnd().split('\n');
+    return lines.slice(-tailLines).join('\n');
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Keeps one older part and begins anew. Writers append (O_APPEND), so they go on at the new end. */
+export async function rotateLog(file: string, maxBytes = maxLogBytes): Promise<void> {
+  const found = await stat(file).catch(() => undefined);
+  if (!found || found.size <= maxBytes) return;
+  await copyFile(file, `${file}.1`);
+  await truncate(file, 0);
+}

@@ -1,0 +1,18 @@
+import type { Pod, PodStatus } from '../../api/index.ts';
+
+/** What the pod runner needs from the API: the pods of this node and the objects their volumes name. */
+export interface PodSource {
+  /** True once the list of pods is known to be complete: only then is a pod that is not in it really gone. */
+  readonly isSynced: boolean;
+  get(uid: string): Pod | undefined;
+  list(): readonly Pod[];
+  /** Calls back with the UID of every pod that appears, changes or goes. */
+  subscribe(onChange: (uid: string) => void): () => void;
+  /** Merges these fields into the pod's status; conditions by type. Gives up silently when the pod is gone. */
+  patchStatus(pod: Pod, status: PodStatus): Promise<void>;
+  /** Takes the pod out of the API now (grace 0), if it is still the same one. */
+  delete(pod: Pod): Promise<void>;
+  /** Keys and contents of a Secret or ConfigMap; undefined when there is none of that name. */
+  readObject(kind: 'secret' | 'configMap', namespace: string, name: string): Promise<Map<string, Buffer> | undefined>;
+  recordEvent(pod: Pod, type: 'Normal' | 'Warning', reason: string, message: string): void;
+}
