@@ -1,0 +1,335 @@
+import type { Key } from '../api/index.ts';
+import { type Clock, type Logger, silentLogger, sleep, systemClock } from '../base/index.ts';
+import { isProcessAlive, type ProcessId } from '../host/index.ts';
+import { type ConnectionLimits, type ConnectionTarget, connectionLimits, LauncherConnection } from './connection.ts';
+import { LauncherError } from './errors.ts';
+import { type Listening, probeSocket } from './probe.ts';
+import {
+  checkResponsive,
+  findSockets,
+  hasAnyPod,
+  hasPodDirectory,
+  type LauncherTarget,
+  markUnresponsive,
+  multipleSockets,
+  noSocket,
+  openSocket,
+  type SocketOptions,
+} from './sockets.ts';
+
+export interface LauncherClientsOptions extends SocketOptions {
+  /** How long a pod may be there without its socket; 3 min upstream. */
+  readonly initTimeoutMs?: number;
+  /** One connect() of a probe; 5 s upstream. */
+  readonly probeTimeoutMs?: number;
+  /** Between the two refusals that prove an end. */
+  readonly recheckMs?: number;
+  readonly limits?: ConnectionLimits;
+}
+
+/** What must happen around a connection; both are the domain cache's. */
+export interface LauncherHooks {
+  /** Before the dial: remember the launcher on disk. A rejection ends the attempt. */
+  register(target: ConnectionTarget): Promise<void>;
+  /** After it: notify pipe, first picture of the domain. A rejection closes the connection. */
+  attached(connection: LauncherConnection): Promise<void>;
+  /** The VMI is cleaned up: forget all of it. */
+  released(key: Key, uid: string): Promise<void>;
+}
+
+export interface LauncherClientsDeps {
+  readonly hooks: LauncherHooks;
+  readonly clock?: Clock;
+  readonly logger?: Logger;
+}
+
+/** Looked up in the file system and by a bare connect(), without a call to the launcher (spec 20 §8.2). */
+export type LauncherState =
+  | { readonly kind: 'ready'; readonly connected: boolean }
+  /** The pod is there, its socket not yet. */
+  | { readonly kind: 'not-ready'; readonly forMs: number }
+  /** No pod directory, marked unresponsive, nobody listens, or no socket for three minutes. */
+  | { readonly kind: 'dead'; readonly reason: string }
+  /** Several sockets for one VMI, or a place that cannot be read: proves nothing. */
+  | { readonly kind: 'unclear'; readonly reason: string };
+
+/** What is known of a launcher process. `dead` is a proof, `unknown` is nothing. */
+export type Verdict =
+  | { readonly kind: 'alive' }
+  | { readonly kind: 'dead'; readonly proof: string }
+  | { readonly kind: 'unknown'; readonly reason: string };
+
+/** A launcher that was seen before; `process` when it was connected to. */
+export interface KnownLauncher {
+  readonly uid: string;
+  readonly socketFile: string;
+  readonly process?: ProcessId | undefined;
+}
+
+interface Entry {
+  readonly key: Key;
+  connection: LauncherConnection | undefined;
+  opening: Promise<LauncherConnection> | undefined;
+  firstLookMs: number | undefined;
+}
+
+/** One connection per VMI UID, made on demand; each costs its own key only. */
+export class LauncherClients {
+  readonly #options: Required<LauncherClientsOptions>;
+  readonly #hooks: LauncherHooks;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #entries = new Map<string, Entry>();
+  readonly #changed = new Set<(key: Key) => void>();
+  readonly #down = new Set<(uid: string) => void>();
+  readonly #stopping = new AbortController();
+
+  constructor(options: LauncherClientsOptions, deps: LauncherClientsDeps) {
+    this.#options = {
+      initTimeoutMs: 180_000,
+      probeTimeoutMs: 5_000,
+      recheckMs: 50,
+      limits: connectionLimits,
+      ...options,
+    };
+    this.#hooks = deps.hooks;
+    this.#clock = deps.clock ?? systemClock;
+    this.#logger = deps.logger ?? silentLogger;
+  }
+
+  /** A launcher of this key was connected to, or its connection broke. */
+  onChange(listener: (key: Key) => void): () => void {
+    this.#changed.add(listener);
+    return () => this.#changed.delete(listener);
+  }
+
+  /** The connection of this VMI UID broke: find out with `inspect` what that means. */
+  onDown(listener: (uid: string) => void): () => void {
+    this.#down.add(listener);
+    return () => this.#down.delete(listener);
+  }
+
+  /** The open connection of a VMI, if any. No I/O. */
+  peek(uid: string): LauncherConnection | undefined {
+    return this.#entries.get(uid)?.connection;
+  }
+
+  /**
+   * The VMI's connection: the one that is open, or a new one (single flight per UID): find the socket, remember it, dial,
+   * agree on a version, notify pipe. Rejects with LauncherError: NO_SOCKET, MULTIPLE_SOCKETS, NOT_LISTENING, TIMEOUT,
+   * UNAVAILABLE, INCOMPATIBLE, NO_PEER, ABORTED, or with a hook's error.
+   */
+  async connect(target: LauncherTarget, signal?: AbortSignal): Promise<LauncherConnection> {
+    if (this.#stopping.signal.aborted) throw new LauncherError('CLOSED', 'the launcher clients were stopped');
+    const entry = this.#entry(target);
+    const current = entry.connection;
+    if (current && (await this.#isUsable(current))) return current;
+    if (entry.connection && entry.connection !== current) return this.connect(target, signal);
+    entry.opening ??= this.#open(entry, target).finally(() => {
+      entry.opening = undefined;
+    });
+    return abortable(entry.opening, signal);
+  }
+
+  /** Like `connect`, and the launcher answers a Ping. */
+  async connectVerified(target: LauncherTarget, signal?: AbortSignal): Promise<LauncherConnection> {
+    const connection = await this.connect(target, signal);
+    await connection.ping(signal);
+    return connection;
+  }
+
+  async launcherPid(target: LauncherTarget, signal?: AbortSignal): Promise<number> {
+    return (await this.connect(target, signal)).peer.pid;
+  }
+
+  /** Never rejects. */
+  async state(target: LauncherTarget): Promise<LauncherState> {
+    const entry = this.#entry(target);
+    const { connection } = entry;
+    if (connection && !connection.closed) return this.#stateOf(connection.target.socketFile, connection.connected);
+    try {
+      const [socketFile, ...others] = await this.#listeningSockets(target);
+      if (others.length > 0) return { kind: 'unclear', reason: multipleSockets(target).message };
+      if (socketFile !== undefined) return await this.#stateOf(socketFile, false);
+      return this.#stateWithoutSocket(entry, target);
+    } catch (error) {
+      return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
+    }
+  }
+
+  /**
+   * Whether a launcher that was seen before still runs. A refusal on its socket, twice, together with the end of its
+   * process is the proof; upstream polls for more than 30 s. Drops the connection of a dead one. Never rejects.
+   */
+  async inspect(known: KnownLauncher): Promise<Verdict> {
+    const verdict = await this.#judge(known);
+    if (verdict.kind !== 'dead') return verdict;
+    const entry = this.#entries.get(known.uid);
+    if (entry?.connection?.target.socketFile === known.socketFile) {
+      entry.connection.close();
+      entry.connection = undefined;
+    }
+    return verdict;
+  }
+
+  /** Marks the socket for upstream's agent; a directory that is gone needs no mark. */
+  markUnresponsive(socketFile: string): void {
+    try {
+      markUnresponsive(socketFile, this.#options.podsDir);
+    } catch (error) {
+      this.#logger.debug({ socketFile, error }, 'launcher not marked unresponsive');
+    }
+  }
+
+  /** Closes the connection and lets the hooks forget the VMI. For the end of a clean-up; safe when there is none. */
+  async close(key: Key, uid: string): Promise<void> {
+    const entry = this.#entries.get(uid);
+    this.#entries.delete(uid);
+    entry?.connection?.close();
+    await entry?.opening?.then(
+      (connection) => connection.close(),
+      () => undefined,
+    );
+    await this.#hooks.released(key, uid);
+  }
+
+  /** The agent leaves: connections end, launchers and all records stay. */
+  stop(): void {
+    this.#stopping.abort();
+    for (const entry of this.#entries.values()) entry.connection?.close();
+    this.#entries.clear();
+  }
+
+  #entry({ key, uid }: LauncherTarget): Entry {
+    let entry = this.#entries.get(uid);
+    if (!entry) {
+      entry = { key, connection: undefined, opening: undefined, firstLookMs: undefined };
+      this.#entries.set(uid, entry);
+    }
+    return entry;
+  }
+
+  /** A connection that broke is kept as long as its launcher may still be there: gRPC dials it again by itself. */
+  async #isUsable(connection: LauncherConnection): Promise<boolean> {
+    if (connection.closed) return false;
+    if (connection.connected) return true;
+    const verdict = await this.inspect(knownOf(connection));
+    return verdict.kind !== 'dead';
+  }
+
+  async #open(entry: Entry, target: LauncherTarget): Promise<LauncherConnection> {
+    const [socketFile, ...others] = await this.#listeningSockets(target);
+    if (socketFile === undefined) throw noSocket(target);
+    if (others.length > 0) throw multipleSockets(target);
+    const { key, uid, nonRoot } = target;
+    const place: ConnectionTarget = { key, uid, nonRoot, socketFile };
+    await this.#hooks.register(place);
+    const socket = openSocket(socketFile, this.#options.podsDir);
+    const connection = await LauncherConnection.open(place, socket, this.#connectionDeps, this.#options.limits);
+    try {
+      await this.#hooks.attached(connection);
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    entry.connection = connection;
+    entry.firstLookMs = undefined;
+    if (this.#stopping.signal.aborted) connection.close();
+    this.#tellChanged(key);
+    return connection;
+  }
+
+  get #connectionDeps() {
+    return {
+      onDown: (connection: LauncherConnection) => {
+        for (const listener of this.#down) listener(connection.target.uid);
+        this.#tellChanged(connection.target.key);
+      },
+      hasEnded: async (connection: LauncherConnection) =>
+        (await this.#judge(knownOf(connection), connection)).kind === 'dead',
+    };
+  }
+
+  /** With several sockets those that nobody listens on are leftovers of ended pods and do not count. */
+  async #listeningSockets(target: LauncherTarget): Promise<string[]> {
+    const found = findSockets(target, this.#options);
+    if (found.length < 2) return found;
+    const probed = await Promise.all(found.map((socketFile) => this.#probe(socketFile)));
+    const listening = found.filter((_, index) => probed[index] !== 'refused');
+    return listening.length > 0 ? listening : found.slice(0, 1);
+  }
+
+  async #stateOf(socketFile: string, connected: boolean): Promise<LauncherState> {
+    const responsive = checkResponsive(socketFile, this.#options.podsDir);
+    if (responsive.kind === 'unresponsive') return { kind: 'dead', reason: `the launcher is dead: ${responsive.why}` };
+    if (connected) return { kind: 'ready', connected };
+    if ((await this.#probeTwice(socketFile)) === 'refused') {
+      return { kind: 'dead', reason: 'the launcher is dead: nobody listens on its socket' };
+    }
+    return { kind: 'ready', connected };
+  }
+
+  #stateWithoutSocket(entry: Entry, target: LauncherTarget): LauncherState {
+    if (!hasPodDirectory(target, this.#options)) return { kind: 'dead', reason: 'the launcher pod is gone' };
+    const now = this.#clock.monotonicMs();
+    entry.firstLookMs ??= now;
+    const forMs = now - entry.firstLookMs;
+    const { initTimeoutMs } = this.#options;
+    if (forMs < initTimeoutMs) return { kind: 'not-ready', forMs };
+    return { kind: 'dead', reason: `the launcher made no socket within ${initTimeoutMs / 1_000} s` };
+  }
+
+  async #judge(known: KnownLauncher, connection = this.peek(known.uid)): Promise<Verdict> {
+    const own = connection?.target.socketFile === known.socketFile && !connection.closed ? connection : undefined;
+    const process = own?.peer ?? known.process;
+    const listening = await this.#probeTwice(known.socketFile, own);
+    if (listening === 'listening') return { kind: 'alive' };
+    if (listening === 'hung' || listening === 'unclear')
+      return { kind: 'unknown', reason: `its socket is ${listening}` };
+    if (process && !isProcessAlive(process)) return { kind: 'dead', proof: `process ${process.pid} ended` };
+    if (process) return { kind: 'unknown', reason: `process ${process.pid} runs, its socket is ${listening}` };
+    if (listening === 'refused') return { kind: 'dead', proof: 'nobody listens on its socket' };
+    if (hasAnyPod(this.#options.podsDir)) return { kind: 'dead', proof: 'its socket is gone' };
+    return { kind: 'unknown', reason: `its socket is not there, but ${this.#options.podsDir} is empty` };
+  }
+
+  async #probeTwice(socketFile: string, connection?: LauncherConnection): Promise<Listening> {
+    const first = await this.#probe(socketFile, connection);
+    if (first !== 'refused') return first;
+    await sleep(this.#options.recheckMs, undefined, this.#clock);
+    return this.#probe(socketFile, connection);
+  }
+
+  async #probe(socketFile: string, connection?: LauncherConnection): Promise<Listening> {
+    if (connection && !connection.closed) return probeSocket(connection.socketPath, this.#options.probeTimeoutMs);
+    try {
+      const socket = openSocket(socketFile, this.#options.podsDir);
+      return await probeSocket(socket.path, this.#options.probeTimeoutMs).finally(() => socket.close());
+    } catch (error) {
+      return isMissing(error) ? 'missing' : 'unclear';
+    }
+  }
+
+  #tellChanged(key: Key): void {
+    for (const listener of this.#changed) listener(key);
+  }
+}
+
+function knownOf({ target, peer }: LauncherConnection): KnownLauncher {
+  return { uid: target.uid, socketFile: target.socketFile, process: peer };
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
+}
+
+/** Lets a caller go when its signal fires; what it waited for goes on. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(new LauncherError('ABORTED', 'the connection was given up', { cause: signal.reason }));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

@@ -1,0 +1,280 @@
+import {
+  Client,
+  connectivityState,
+  credentials,
+  Metadata,
+  type MethodDefinition,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
+import type { Domain, Key, VirtualMachineInstance } from '../api/index.ts';
+import { errorCode, errorMessage } from '../base/index.ts';
+import { listenerOf, type Peer, type SafePath } from '../host/index.ts';
+import { clientOptions, cmd, cmdInfo, decodeDomain, negotiateVersion } from '../wire/index.ts';
+import { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
+import { badAnswer, commandFailed, LauncherError, mapRpcError } from './errors.ts';
+
+export interface ConnectionLimits {
+  /** Dial in total; 2 s upstream. */
+  readonly dialTimeoutMs: number;
+  /** Info; 5 s upstream. */
+  readonly infoTimeoutMs: number;
+  /** connect() to learn the peer; 5 s upstream. */
+  readonly peerTimeoutMs: number;
+}
+
+export const connectionLimits: ConnectionLimits = { dialTimeoutMs: 2_000, infoTimeoutMs: 5_000, peerTimeoutMs: 5_000 };
+
+export interface ConnectionTarget {
+  readonly key: Key;
+  readonly uid: string;
+  readonly nonRoot: boolean;
+  readonly socketFile: string;
+}
+
+/** The request that carries a whole VMI. Options are present, and empty unless given (spec 20 §5.1). */
+export function vmiRequest(
+  vmi: VirtualMachineInstance,
+  options: Partial<cmd.VirtualMachineOptions> = {},
+): cmd.VMIRequest {
+  return {
+    vmi: { vmiJson: Buffer.from(JSON.stringify(vmi)) },
+    options: cmd.VirtualMachineOptions.fromPartial(options),
+  };
+}
+
+/**
+ * One connection to one launcher process. The socket file it dials is held open, so a re-dial can only reach the listener
+ * that was found first: a process that puts another socket in its place is never talked to.
+ */
+export class LauncherConnection {
+  readonly target: ConnectionTarget;
+  /** The process that listens; pinned with its start time. */
+  readonly peer: Peer;
+  readonly #client: Client;
+  readonly #socket: SafePath;
+  readonly #onDown: () => void;
+  readonly #ended: () => Promise<boolean>;
+  #closed = false;
+
+  private constructor(parts: {
+    target: ConnectionTarget;
+    peer: Peer;
+    client: Client;
+    socket: SafePath;
+    deps: ConnectionDeps;
+  }) {
+    this.target = parts.target;
+    this.peer = parts.peer;
+    this.#client = parts.client;
+    this.#socket = parts.socket;
+    this.#onDown = () => parts.deps.onDown(this);
+    this.#ended = () => parts.deps.hasEnded(this);
+    this.#watch();
+  }
+
+  /**
+   * Learns the peer, dials, agrees on a version. Takes over `socket`. Rejects with LauncherError NOT_LISTENING (proof
+   * that this launcher ended), NO_PEER, TIMEOUT, UNAVAILABLE or INCOMPATIBLE; nothing stays open then.
+   */
+  static async open(
+    target: ConnectionTarget,
+    socket: SafePath,
+    deps: ConnectionDeps,
+    limits: ConnectionLimits = connectionLimits,
+  ): Promise<LauncherConnection> {
+    let client: Client | undefined;
+    try {
+      const peer = await listenerOf(socket.path, limits.peerTimeoutMs).catch((error) => {
+        throw peerFailure(target, error);
+      });
+      client = new Client(`unix:${socket.path}`, credentials.createInsecure(), clientOptions());
+      await dial(client, target, limits.dialTimeoutMs);
+      await agreeOnVersion(client, target, limits.infoTimeoutMs);
+      return new LauncherConnection({ target, peer, client, socket, deps });
+    } catch (error) {
+      client?.close();
+      socket.close();
+      throw error;
+    }
+  }
+
+  /** The pinned socket as a path to probe; throws after `close`. */
+  get socketPath(): string {
+    return this.#socket.path;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get connected(): boolean {
+    return !this.#closed && this.#client.getChannel().getConnectivityState(false) === connectivityState.READY;
+  }
+
+  /** Dials again after the connection broke, so that its end is noticed again without a call. */
+  reconnect(): void {
+    if (!this.#closed) this.#client.getChannel().getConnectivityState(true);
+  }
+
+  /**
+   * Calls one rpc with the deadline of spec 20 §4. `success=false` rejects with COMMAND_FAILED, but for the rpcs whose
+   * answer says more (exec, guestPing, redefineCheckpoint). Rejects with LauncherError only.
+   */
+  async call<R extends CommandRpc>(
+    rpc: R,
+    request: CommandRequest<R>,
+    signal?: AbortSignal,
+  ): Promise<CommandResponse<R>> {
+    const { name, timeoutMs, checked } = commands[rpc];
+    if (this.#closed) throw new LauncherError('CLOSED', `command ${name}: the connection was closed`);
+    const extra = 'timeoutSeconds' in request ? Math.max(0, Number(request.timeoutSeconds)) * 1_000 : 0;
+    const method = cmd.CmdService[rpc] as unknown as UnaryMethod<CommandRequest<R>, CommandResponse<R>>;
+    let answer: CommandResponse<R>;
+    try {
+      answer = await unary(this.#client, method, request, timeoutMs + extra, signal);
+    } catch (error) {
+      throw await this.#mapped(name, error, signal);
+    }
+    const response = responseOf(answer);
+    if (checked !== false && response && !response.success) throw commandFailed(name, response.message);
+    return answer;
+  }
+
+  async ping(signal?: AbortSignal): Promise<void> {
+    await this.call('ping', {}, signal);
+  }
+
+  /** The launcher's domain; undefined is the launcher's word that there is none. */
+  async getDomain(signal?: AbortSignal): Promise<Domain | undefined> {
+    const { domain } = await this.call('getDomain', {}, signal);
+    if (domain === '') return undefined;
+    try {
+      return decodeDomain(domain);
+    } catch (error) {
+      throw badAnswer('domain', error);
+    }
+  }
+
+  /** Ends calls under way. Safe to call twice. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#client.close();
+    this.#socket.close();
+  }
+
+  async #mapped(name: string, error: unknown, signal: AbortSignal | undefined): Promise<LauncherError> {
+    if (signal?.aborted) return new LauncherError('ABORTED', `command ${name} was given up`, { cause: signal.reason });
+    if (!isServiceError(error)) {
+      return new LauncherError('RPC_FAILED', `command ${name}: ${errorMessage(error)}`, { cause: error });
+    }
+    if (this.#closed)
+      return new LauncherError('CLOSED', `command ${name}: the connection was closed`, { cause: error });
+    const ended = error.code === status.UNAVAILABLE && (await this.#ended());
+    return mapRpcError(name, error, ended);
+  }
+
+  /** The kernel closes a process's sockets when it ends: leaving READY is the event, no polling is needed. */
+  #watch(): void {
+    const channel = this.#client.getChannel();
+    const before = channel.getConnectivityState(false);
+    channel.watchConnectivityState(before, Number.POSITIVE_INFINITY, () => {
+      if (this.#closed) return;
+      if (before === connectivityState.READY) this.#onDown();
+      if (!this.#closed) this.#watch();
+    });
+  }
+}
+
+export interface ConnectionDeps {
+  /** The connection broke; the launcher may have ended, or not. */
+  readonly onDown: (connection: LauncherConnection) => void;
+  /** Whether this connection's launcher is proven to have ended. */
+  readonly hasEnded: (connection: LauncherConnection) => Promise<boolean>;
+}
+
+type UnaryMethod<Req, Res> = Pick<MethodDefinition<Req, Res>, 'path' | 'requestSerialize' | 'responseDeserialize'>;
+
+function unary<Req, Res>(
+  client: Client,
+  method: UnaryMethod<Req, Res>,
+  request: Req,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<Res> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const cancel = () => call.cancel();
+    const call = client.makeUnaryRequest<Req, Res>(
+      method.path,
+      method.requestSerialize,
+      method.responseDeserialize,
+      request,
+      new Metadata(),
+      { deadline: Date.now() + timeoutMs },
+      (error, answer) => {
+        signal?.removeEventListener('abort', cancel);
+        if (error) reject(error);
+        else if (answer === undefined) reject(new Error('an answer without a message'));
+        else resolve(answer);
+      },
+    );
+    signal?.addEventListener('abort', cancel, { once: true });
+  });
+}
+
+/** The answer itself, or the one inside it; undefined counts as success. */
+function responseOf(answer: unknown): cmd.Response | undefined {
+  if (typeof answer !== 'object' || answer === null) return undefined;
+  if ('success' in answer) return answer as cmd.Response;
+  return 'response' in answer ? (answer.response as cmd.Response | undefined) : undefined;
+}
+
+function dial(client: Client, { socketFile }: ConnectionTarget, timeoutMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    client.waitForReady(Date.now() + timeoutMs, (error) => {
+      if (!error) resolve();
+      else
+        reject(new LauncherError('TIMEOUT', `${socketFile} did not answer within ${timeoutMs} ms`, { cause: error }));
+    });
+  });
+}
+
+const transientCodes: Readonly<Record<number, 'TIMEOUT' | 'UNAVAILABLE'>> = {
+  [status.DEADLINE_EXCEEDED]: 'TIMEOUT',
+  [status.UNAVAILABLE]: 'UNAVAILABLE',
+};
+
+async function agreeOnVersion(client: Client, { socketFile }: ConnectionTarget, timeoutMs: number): Promise<void> {
+  const method = cmdInfo.CmdInfoService.info;
+  let versions: readonly number[];
+  try {
+    ({ supportedCmdVersions: versions } = await unary(client, method, {}, timeoutMs));
+  } catch (error) {
+    const code = (isServiceError(error) && transientCodes[error.code]) || 'INCOMPATIBLE';
+    const text = `${socketFile} does not tell its protocol versions: ${errorMessage(error)}`;
+    throw new LauncherError(code, text, { cause: error });
+  }
+  try {
+    negotiateVersion(versions);
+  } catch (error) {
+    throw new LauncherError('INCOMPATIBLE', `${socketFile}: ${errorMessage(error)}`, { cause: error });
+  }
+}
+
+function peerFailure({ socketFile }: ConnectionTarget, error: unknown): LauncherError {
+  const code = errorCode(error);
+  const text = `${socketFile}: ${errorMessage(error)}`;
+  if (code === 'ECONNREFUSED')
+    return new LauncherError('NOT_LISTENING', `${socketFile}: nobody listens`, { cause: error });
+  if (code === 'TIMEOUT' || code === 'EAGAIN') return new LauncherError('TIMEOUT', text, { cause: error });
+  return new LauncherError('NO_PEER', text, { cause: error });
+}
+
+function isServiceError(error: unknown): error is ServiceError {
+  return error instanceof Error && 'code' in error && typeof error.code === 'number' && 'details' in error;
+}

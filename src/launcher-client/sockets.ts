@@ -1,0 +1,142 @@
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import type { Key } from '../api/index.ts';
+import { errorCode, errorMessage } from '../base/index.ts';
+import { openNoFollow, openTrusted, type SafePath, SafePathError } from '../host/index.ts';
+import { LauncherError } from './errors.ts';
+
+const socketsDirectory = 'volumes/kubernetes.io~empty-dir/sockets';
+const socketName = 'launcher-sock';
+const unresponsiveName = 'launcher-unresponsive';
+
+export interface SocketOptions {
+  /** Where the pods' directories are: `/pods` in upstream's DaemonSet. */
+  readonly podsDir: string;
+  /** Name of this node; pods of other nodes are not looked at. Empty: every pod counts (spec 20 §8). */
+  readonly nodeName: string;
+}
+
+/** A VMI's launcher: found by the pods of the VMI, or by a remembered socket when the VMI is no more. */
+export interface LauncherTarget {
+  readonly key: Key;
+  readonly uid: string;
+  /** `status.activePods`: pod UID → node. */
+  readonly activePods: Readonly<Record<string, string>>;
+  readonly nonRoot: boolean;
+  /** From a ghost record; used when no active pod has a socket. */
+  readonly socketFile?: string;
+}
+
+/** Paths of the sockets of a VMI's pods on this node that exist, found without following a link. */
+export function findSockets(target: LauncherTarget, { podsDir, nodeName }: SocketOptions): string[] {
+  const found = Object.entries(target.activePods)
+    .filter(([, node]) => nodeName === '' || node === nodeName)
+    .map(([podUid]) => path.join(podsDir, podUid, socketsDirectory, socketName))
+    .filter((socketFile) => exists(() => openSocket(socketFile, podsDir)));
+  if (found.length > 0 || target.socketFile === undefined) return found;
+  return [target.socketFile];
+}
+
+/** Spec 20 §8.5: any active pod counts, whatever its node. */
+export function hasPodDirectory(target: LauncherTarget, { podsDir }: SocketOptions): boolean {
+  return Object.keys(target.activePods).some((podUid) =>
+    exists(() => openNoFollow(podsDir, path.join(podUid, socketsDirectory))),
+  );
+}
+
+/**
+ * Opens a launcher's socket so that it can be dialled by `path` of the result, whatever is put in its place later.
+ * Throws the system's error (ENOENT), SafePathError, or LauncherError NO_SOCKET when it is something else.
+ */
+export function openSocket(socketFile: string, podsDir: string): SafePath {
+  const opened = openDirectory(socketFile, podsDir);
+  try {
+    const socket = opened.child(path.basename(socketFile));
+    if (socket.stat().isSocket()) return socket;
+    socket.close();
+    throw new LauncherError('NO_SOCKET', `${socketFile} is not a socket`);
+  } finally {
+    opened.close();
+  }
+}
+
+/** The socket's directory: below the pods it belongs to a tenant, elsewhere the path is our own record's. */
+function openDirectory(socketFile: string, podsDir: string): SafePath {
+  const directory = path.dirname(socketFile);
+  const below = path.relative(podsDir, directory);
+  if (below === '' || below.startsWith('..') || path.isAbsolute(below)) return openTrusted(directory);
+  return openNoFollow(podsDir, below);
+}
+
+export type Responsiveness = { readonly kind: 'responsive' } | { readonly kind: 'unresponsive'; readonly why: string };
+
+/** Spec 20 §8.1, in its order; no connection is tried. */
+export function checkResponsive(socketFile: string, podsDir: string): Responsiveness {
+  let directory: SafePath;
+  try {
+    directory = openDirectory(socketFile, podsDir);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return { kind: 'unresponsive', why: 'its socket directory is gone' };
+    return { kind: 'responsive' };
+  }
+  try {
+    const mark = lookup(directory, unresponsiveName);
+    if (mark !== 'ENOENT') return { kind: 'unresponsive', why: 'it is marked unresponsive' };
+    const socket = lookup(directory, path.basename(socketFile));
+    if (socket === 'ENOENT') return { kind: 'unresponsive', why: 'its socket is gone' };
+    return { kind: 'responsive' };
+  } finally {
+    directory.close();
+  }
+}
+
+/** Leaves the mark that upstream's agent understands, too. The mark dies with the pod's volume. */
+export function markUnresponsive(socketFile: string, podsDir: string): void {
+  const directory = openDirectory(socketFile, podsDir);
+  try {
+    directory.touch(unresponsiveName, 0o666);
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+  } finally {
+    directory.close();
+  }
+}
+
+/** False when the pods' directory is not there or empty: then a missing socket proves nothing (a mount may be missing). */
+export function hasAnyPod(podsDir: string): boolean {
+  try {
+    return readdirSync(podsDir).length > 0;
+  } catch {
+    return false;
+  }
+}
+
+export function noSocket(target: LauncherTarget): LauncherError {
+  return new LauncherError('NO_SOCKET', `No command socket found for vmi ${target.uid}`);
+}
+
+export function multipleSockets({ key }: LauncherTarget): LauncherError {
+  const text = `Found multiple sockets for vmi ${key}. waiting for only one to exist`;
+  return new LauncherError('MULTIPLE_SOCKETS', text);
+}
+
+/** Anything but "not there" is the caller's to hear: it proves nothing. */
+function exists(open: () => SafePath): boolean {
+  try {
+    open().close();
+    return true;
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'NO_SOCKET' || error instanceof SafePathError) return false;
+    throw new LauncherError('NO_SOCKET', `cannot look for the socket: ${errorMessage(error)}`, { cause: error });
+  }
+}
+
+function lookup(directory: SafePath, name: string): string {
+  try {
+    directory.child(name).close();
+    return 'found';
+  } catch (error) {
+    return errorCode(error) ?? 'unknown';
+  }
+}
