@@ -5,6 +5,7 @@
 export * from './backoff.ts';
 export * from './clock.ts';
 export * from './errors.ts';
+export * from './go-flags.ts';
 export * from './keyed-queue.ts';
 export * from './lifecycle.ts';
 export * from './log.ts';

@@ -85,9 +85,6 @@ export function isMigrationInProgress(facts: Facts): boolean {
   return Status === 'Paused' && (Reason === 'Migration' || Reason === 'Postcopy');
 }
 
-function isWaitingMigrationTarget(
-  vmi: VirtualMachineInstance | undefined,
-  state: MigrationState | undefined,
-): boolean {
+function isWaitingMigrationTarget(vmi: VirtualMachineInstance | undefined, state: MigrationState | undefined): boolean {
   return vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && state?.completed !== true;
 }

@@ -18,9 +18,7 @@ function signal(facts: Facts): Plan {
   const { observation, grace } = facts;
   const { nowMs, memory } = observation;
   return {
-    steps: [
-      { step: 'shutdownDomain', uid: facts.uid, graceSeconds: grace.seconds, firstSignal: grace.firstSignal },
-    ],
+    steps: [{ step: 'shutdownDomain', uid: facts.uid, graceSeconds: grace.seconds, firstSignal: grace.firstSignal }],
     requeueAfterMs: Math.max(1, Math.min(signalPeriodMs, leftMs(facts))),
     remember: {
       shutdown: { firstMs: memory.shutdown?.firstMs ?? nowMs, deadlineMs: grace.deadlineMs, lastSignalMs: nowMs },

@@ -1,5 +1,5 @@
-import type { VmiEvent } from '../ports.ts';
 import type { KeyMemory } from '../observe/index.ts';
+import type { VmiEvent } from '../ports.ts';
 
 /** Arguments of each step. A step is idempotent and asks again whether its UID is still the right one. */
 export interface StepArgs {

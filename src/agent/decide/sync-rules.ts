@@ -112,11 +112,16 @@ export const syncRules: readonly Rule[] = [
         ? { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 2_000 }
         : wait(startUnseenMs),
   },
-  { name: 'io-error-pause', when: (facts) => isIoPaused(facts) && ioLeftMs(facts) > 0, plan: (facts) => wait(ioLeftMs(facts)) },
+  {
+    name: 'io-error-pause',
+    when: (facts) => isIoPaused(facts) && ioLeftMs(facts) > 0,
+    plan: (facts) => wait(ioLeftMs(facts)),
+  },
   { name: 'io-error-retry', when: isIoPaused, plan: retryIo },
   {
     name: 'vmi-changed',
-    when: (facts) => facts.phase === 'Running' && facts.situation.kind === 'alive' && facts.situation.runs && needsSync(facts),
+    when: (facts) =>
+      facts.phase === 'Running' && facts.situation.kind === 'alive' && facts.situation.runs && needsSync(facts),
     plan: resync,
   },
   {

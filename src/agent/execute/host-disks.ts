@@ -50,10 +50,15 @@ function claimInfoOf(
 }
 
 function capacityOf(name: string, info: ClaimInfo): string {
-  const sizes = [info.requests?.storage, info.capacity?.storage].map(parseQuantity).filter((size) => size !== undefined);
+  const sizes = [info.requests?.storage, info.capacity?.storage]
+    .map(parseQuantity)
+    .filter((size) => size !== undefined);
   const sizeBytes = Math.floor(Math.min(...sizes) / mebibyte) * mebibyte;
   if (sizes.length === 0 || sizeBytes <= 0) {
-    throw new HostDiskError('CLAIM_WITHOUT_SIZE', `the claim of volume ${name} has neither a request nor a capacity of 1 MiB or more`);
+    throw new HostDiskError(
+      'CLAIM_WITHOUT_SIZE',
+      `the claim of volume ${name} has neither a request nor a capacity of 1 MiB or more`,
+    );
   }
   return String(sizeBytes);
 }

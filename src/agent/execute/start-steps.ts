@@ -1,10 +1,10 @@
-import { CodedError } from '../../base/index.ts';
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { CodedError } from '../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import type { HostHook, HostHookContext, VmiEvent } from '../ports.ts';
 import type { ExecuteContext } from './executors.ts';
-import { connect, targetFor } from './launcher-steps.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
+import { connect, targetFor } from './launcher-steps.ts';
 
 export class ExecuteError extends CodedError<'STALE' | 'NO_VMI'> {}
 
@@ -40,10 +40,7 @@ async function runHooks(uid: string, context: ExecuteContext, call: HookCall): P
   return { kind: 'done', events };
 }
 
-export async function syncVirtualMachine(
-  step: Step<'syncVirtualMachine'>,
-  context: ExecuteContext,
-): Promise<Outcome> {
+export async function syncVirtualMachine(step: Step<'syncVirtualMachine'>, context: ExecuteContext): Promise<Outcome> {
   const { observation, ports, signal } = context;
   const vmi = replaceClaimsByHostDisks(currentVmi(step.uid, context));
   const calls = await connect(step.uid, context);

@@ -16,8 +16,10 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 const isString: Check = (value) => typeof value === 'string';
 const isRecordOfStrings: Check = (value) => isRecord(value) && Object.values(value).every(isString);
 const isListOfRecords: Check = (value) => Array.isArray(value) && value.every(isRecord);
-const isNamedList: Check = (value) => Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.name));
-const isTypedList: Check = (value) => Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.type));
+const isNamedList: Check = (value) =>
+  Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.name));
+const isTypedList: Check = (value) =>
+  Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.type));
 const isSeconds: Check = (value) => typeof value === 'number' && Number.isFinite(value) && value >= 0;
 
 interface FieldRule {
@@ -89,7 +91,10 @@ export function dropUnusable(copy: VirtualMachineInstance): VmiProblem[] {
   }
   for (const field of required) {
     const holder = holderOf(copy, field.path);
-    if (holder?.[field.path.at(-1) ?? ''] === undefined && !problems.some(({ path }) => path === field.path.join('.'))) {
+    if (
+      holder?.[field.path.at(-1) ?? ''] === undefined &&
+      !problems.some(({ path }) => path === field.path.join('.'))
+    ) {
       problems.push(problemOf(field));
     }
   }

@@ -18,7 +18,8 @@ function putCondition(status: VmiStatus, wanted: Condition, now: string | null):
     present?.status === wanted.status &&
     (present.reason ?? '') === (wanted.reason ?? '') &&
     (present.message ?? '') === (wanted.message ?? '');
-  if (!isSame) setCondition(status, { ...wanted, lastProbeTime: wanted.lastProbeTime ?? null, lastTransitionTime: now });
+  if (!isSame)
+    setCondition(status, { ...wanted, lastProbeTime: wanted.lastProbeTime ?? null, lastTransitionTime: now });
 }
 
 /** Upstream keeps the first message for ever; ours follows the error (spec 10b §7). */
@@ -49,7 +50,14 @@ export function setPaused(status: VmiStatus, domain: Domain | undefined, now: st
   const known = pauseReasons[domain.Status.Reason];
   if (!known || findCondition(status.conditions, 'Paused')) return;
   const [reason, message] = known;
-  setCondition(status, { type: 'Paused', status: 'True', reason, message, lastProbeTime: now, lastTransitionTime: now });
+  setCondition(status, {
+    type: 'Paused',
+    status: 'True',
+    reason,
+    message,
+    lastProbeTime: now,
+    lastTransitionTime: now,
+  });
 }
 
 const agentChannel = 'org.qemu.guest_agent.0';

@@ -36,7 +36,11 @@ function projectMemory(status: VmiStatus, domain: Domain): void {
 
 /** Shortest exact form with a binary suffix, as the API server writes it. */
 function quantityOf(bytes: number): string {
-  for (const [suffix, size] of [['Gi', 2 ** 30], ['Mi', 2 ** 20], ['Ki', 2 ** 10]] as const) {
+  for (const [suffix, size] of [
+    ['Gi', 2 ** 30],
+    ['Mi', 2 ** 20],
+    ['Ki', 2 ** 10],
+  ] as const) {
     if (bytes >= size && bytes % size === 0) return `${bytes / size}${suffix}`;
   }
   return String(bytes);

@@ -17,7 +17,11 @@ export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): 
   const found = [...fromDomain(domain), ...fromHostDevices(domain, wanted)];
   const known = found.map((entry) => {
     const kept = keepIps(entry, before);
-    return withAgentReport(kept, reports, wanted.find(({ name }) => name === entry.name));
+    return withAgentReport(
+      kept,
+      reports,
+      wanted.find(({ name }) => name === entry.name),
+    );
   });
   const listed = [...known, ...unmatched(found, reports)];
   return withMultus(podNetworkFirst(listed, vmi, before), before, wanted).map((entry) => keepPodName(entry, before));

@@ -1,4 +1,11 @@
-import { type Domain, findCondition, isFinal, type VirtualMachineInstance, type VmiPhase, type VmiStatus } from '../../api/index.ts';
+import {
+  type Domain,
+  findCondition,
+  isFinal,
+  type VirtualMachineInstance,
+  type VmiPhase,
+  type VmiStatus,
+} from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
 import type { Decision, StepOutcome } from '../decide/index.ts';
 import { dropUnusable, type Observation } from '../observe/index.ts';

@@ -1,0 +1,49 @@
+import type { FlagTable } from '../base/index.ts';
+
+const later = 'accepted, not used yet: ';
+
+/** Upstream's flags and defaults, exactly (spec 10 §1). */
+export const agentFlags = {
+  v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
+  kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },
+  master: { kind: 'string', fallback: '', help: 'URL of the API server, wins over the kubeconfig' },
+  listen: { kind: 'string', fallback: '0.0.0.0', help: `${later}address of the HTTPS servers` },
+  port: { kind: 'int', fallback: 8185, help: `${later}port of metrics and /healthz` },
+  'hostname-override': { kind: 'string', fallback: '', help: 'name of this node; empty: the host name' },
+  'pod-ip-address': { kind: 'string', fallback: '', help: 'address announced to migration sources; required' },
+  'kubevirt-share-dir': { kind: 'string', fallback: '/var/run/kubevirt', help: 'directory shared with launchers' },
+  'kubevirt-private-dir': { kind: 'string', fallback: '/var/run/kubevirt-private', help: 'state of this agent' },
+  'kubelet-pods-dir': { kind: 'string', fallback: '/var/lib/kubelet/pods', help: `${later}pods of the kubelet` },
+  'kubelet-root': { kind: 'string', fallback: '/var/lib/kubelet', help: `${later}root of the kubelet` },
+  'watchdog-timeout': { kind: 'duration', fallback: 30_000, help: 'a launcher silent this long is unresponsive' },
+  'max-devices': { kind: 'int', fallback: 1000, help: `${later}devices per device plugin` },
+  'max-metric-requests': { kind: 'int', fallback: 3, help: `${later}parallel /metrics requests` },
+  'console-server-port': { kind: 'int', fallback: 8186, help: `${later}port of console and VNC` },
+  'vmstats-server-port': { kind: 'int', fallback: 8187, help: `${later}port of VM statistics` },
+  'domain-resync-period-seconds': { kind: 'int', fallback: 300, help: 'every domain is read again this often' },
+  'graceful-shutdown-seconds': { kind: 'int', fallback: 300, help: `${later}wait for migrations at shutdown` },
+  'enable-node-labeller': { kind: 'bool', fallback: true, help: `${later}CPU labels of the node` },
+  'migration-cn-types': {
+    kind: 'list',
+    fallback: ['virt-handler', 'migration'],
+    help: `${later}client names accepted for migrations`,
+  },
+  'ca-configmap-name': { kind: 'string', fallback: 'kubevirt-ca', help: `${later}config map of the CA bundle` },
+  ...certificate('client', '/etc/virt-handler/clientcertificates', 'outgoing client identity'),
+  ...certificate('migration-client', '/etc/virt-handler/migrationservercertificates', 'migration client identity'),
+  ...certificate('tls', '/etc/virt-handler/servercertificates', 'server identity'),
+  ...certificate('vsock-client', '/etc/virt-handler/vsockclientcertificates', 'identity towards guests on VSOCK'),
+  'externally-managed': { kind: 'bool', fallback: false, help: `${later}accept intermediate certificates` },
+} as const satisfies FlagTable;
+
+type CertificateFlags<Name extends string> = Record<
+  `${Name}-cert-file` | `${Name}-key-file`,
+  { kind: 'string'; fallback: string; help: string }
+>;
+
+function certificate<Name extends string>(name: Name, directory: string, help: string): CertificateFlags<Name> {
+  return {
+    [`${name}-cert-file`]: { kind: 'string', fallback: `${directory}/tls.crt`, help: `${later}${help}` },
+    [`${name}-key-file`]: { kind: 'string', fallback: `${directory}/tls.key`, help: `${later}${help}` },
+  } as CertificateFlags<Name>;
+}

@@ -1,0 +1,76 @@
+import { CodedError, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
+import { agentFlags } from './flags.ts';
+
+/** What of the environment counts. Read by src/bin. */
+export interface AgentEnvironment {
+  readonly hostName: string;
+  /** `NODE_NAME`: launcher sockets of other nodes' pods are not looked at. */
+  readonly nodeName?: string | undefined;
+  /** `KUBEVIRT_PODS_DIR`; upstream's constant `/pods` unless set. */
+  readonly podsDir?: string | undefined;
+}
+
+export interface AgentOptions {
+  readonly verbosity: number;
+  readonly kubeconfig: string;
+  readonly master: string;
+  readonly nodeName: string;
+  readonly podIp: string;
+  readonly shareDir: string;
+  readonly privateDir: string;
+  readonly podsDir: string;
+  readonly watchdogTimeoutMs: number;
+  readonly domainResyncPeriodMs: number;
+}
+
+/** The command line or the environment cannot be used; the message says what to change. */
+export class AgentOptionsError extends CodedError<'NO_POD_IP' | 'NODE_NAME_DIFFERS' | 'BAD_PERIOD'> {}
+
+/** Undefined: `--help` was asked for. Throws FlagError (usage, exit 2) or AgentOptionsError. */
+export function parseAgentOptions(argv: readonly string[], environment: AgentEnvironment): AgentOptions | undefined {
+  const flags = parseGoFlags(agentFlags, argv);
+  if (!flags) return undefined;
+  const nodeName = nodeNameOf(flags, environment);
+  const podIp = flags['pod-ip-address'];
+  if (podIp === '') {
+    throw new AgentOptionsError(
+      'NO_POD_IP',
+      '--pod-ip-address is missing: give the address of this pod ($(MY_POD_IP))',
+    );
+  }
+  const watchdogTimeoutMs = positive('--watchdog-timeout', flags['watchdog-timeout']);
+  const resyncSeconds = positive('--domain-resync-period-seconds', flags['domain-resync-period-seconds']);
+  return {
+    verbosity: flags.v,
+    kubeconfig: flags.kubeconfig,
+    master: flags.master,
+    nodeName,
+    podIp,
+    shareDir: flags['kubevirt-share-dir'],
+    privateDir: flags['kubevirt-private-dir'],
+    podsDir: environment.podsDir || '/pods',
+    watchdogTimeoutMs,
+    domainResyncPeriodMs: resyncSeconds * 1000,
+  };
+}
+
+export function agentUsage(): string {
+  return flagUsage('virt-handler', agentFlags);
+}
+
+/** Two names would make the agent serve one node's VMIs with another node's pods. */
+function nodeNameOf(flags: FlagValues<typeof agentFlags>, environment: AgentEnvironment): string {
+  const nodeName = flags['hostname-override'] || environment.hostName;
+  if (environment.nodeName && environment.nodeName !== nodeName) {
+    throw new AgentOptionsError(
+      'NODE_NAME_DIFFERS',
+      `NODE_NAME is "${environment.nodeName}" and --hostname-override is "${nodeName}": both must name this node`,
+    );
+  }
+  return nodeName;
+}
+
+function positive(flag: string, value: number): number {
+  if (value > 0) return value;
+  throw new AgentOptionsError('BAD_PERIOD', `${flag} must be more than 0`);
+}
