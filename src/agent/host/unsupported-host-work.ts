@@ -1,0 +1,27 @@
+import type { HostHook } from '../ports.ts';
+import { HostError } from './errors.ts';
+
+/** Says clearly what this agent cannot prepare yet, before the launcher fails over it with a riddle. */
+export function unsupportedHostWork(): HostHook {
+  return {
+    name: 'unsupported-host-work',
+    prepare: async ({ vmi, config }) => {
+      const usesImages =
+        vmi.spec.volumes?.some(({ containerDisk }) => containerDisk) || vmi.spec.domain.firmware?.kernelBoot?.container;
+      if (usesImages && !config.imageVolume) {
+        throw new HostError(
+          'NOT_SUPPORTED',
+          'container disks need image volumes: this node agent does not mount them from side containers. ' +
+            'Remove ImageVolume from developerConfiguration.disabledFeatureGates of the KubeVirt object.',
+        );
+      }
+      const hotplugged = vmi.status?.volumeStatus?.find(({ hotplugVolume }) => hotplugVolume);
+      if (hotplugged) {
+        const text = `volume ${hotplugged.name} is hot-plugged, which this node agent does not support yet: detach it`;
+        throw new HostError('NOT_SUPPORTED', text);
+      }
+      return [];
+    },
+    release: async () => undefined,
+  };
+}
