@@ -9,6 +9,7 @@ import {
   type LibvirtEvent,
 } from './events.ts';
 import type { Packet } from './frame.ts';
+import { Program } from './procedures.ts';
 
 export interface EventRouterDeps {
   /** Registers with the daemon; gives its callback id. */
@@ -75,7 +76,7 @@ export class EventRouter {
   }
 
   #decode(packet: Packet): ReceivedEvent | undefined {
-    const kind = eventKindOf(packet.procedure);
+    const kind = packet.program === Program.REMOTE ? eventKindOf(packet.procedure) : undefined;
     if (!kind) {
       this.#deps.onIgnored('unknown event', packet);
       return undefined;

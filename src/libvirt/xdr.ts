@@ -24,26 +24,31 @@ export class XdrWriter {
 
   int(value: number): void {
     inRange(value, -0x80000000, 0x7fffffff, 'int');
-    this.#buffer.writeInt32BE(value, this.#take(4));
+    const offset = this.#take(4);
+    this.#buffer.writeInt32BE(value, offset);
   }
 
   uint(value: number): void {
     inRange(value, 0, 0xffffffff, 'unsigned int');
-    this.#buffer.writeUInt32BE(value, this.#take(4));
+    const offset = this.#take(4);
+    this.#buffer.writeUInt32BE(value, offset);
   }
 
   hyper(value: bigint): void {
     if (BigInt.asIntN(64, value) !== value) throw outOfRange(value, 'hyper');
-    this.#buffer.writeBigInt64BE(value, this.#take(8));
+    const offset = this.#take(8);
+    this.#buffer.writeBigInt64BE(value, offset);
   }
 
   uhyper(value: bigint): void {
     if (BigInt.asUintN(64, value) !== value) throw outOfRange(value, 'unsigned hyper');
-    this.#buffer.writeBigUInt64BE(value, this.#take(8));
+    const offset = this.#take(8);
+    this.#buffer.writeBigUInt64BE(value, offset);
   }
 
   double(value: number): void {
-    this.#buffer.writeDoubleBE(value, this.#take(8));
+    const offset = this.#take(8);
+    this.#buffer.writeDoubleBE(value, offset);
   }
 
   /** Bytes and zero padding, without a length. */
@@ -69,7 +74,7 @@ export class XdrWriter {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** Room for `size` zero bytes; gives their offset. */
+  /** Room for `size` zero bytes; gives their offset. It may replace the buffer: take first, then write. */
   #take(size: number): number {
     const offset = this.#length;
     this.#length += size;
