@@ -4,7 +4,7 @@
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, type EfiPair, findEfiFirmware } from './efi.ts';
-export { buildProbeRom, type KvmProbeOptions, type KvmProbeResult, probeKvm } from './kvm-probe.ts';
+export { type KvmProbeOptions, type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
 export {
   isProcessAlive,

@@ -4,6 +4,7 @@ import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { errorMessage } from '../base/index.ts';
+import { buildProbeRom, exitPort, expectedExitCode } from './probe-rom.ts';
 
 export interface KvmProbeOptions {
   /** Default `qemu-system-x86_64`, found on PATH. */
@@ -23,28 +24,11 @@ export interface KvmProbeResult {
   readonly tookMs: number;
 }
 
-const romSizeBytes = 0x10000;
-const resetVectorOffset = 0xfff0;
-const exitPort = 0x501;
-const exitValue = 0x2a;
-/** isa-debug-exit ends QEMU with twice the written value plus one. */
-const expectedExitCode = exitValue * 2 + 1;
 const maxStderrBytes = 4096;
 
 /**
- * A 64 KiB BIOS whose first instruction ends the machine. The processor starts in real mode at the last 16 bytes of the
- * ROM: `mov dx, exitPort; mov al, exitValue; out dx, al; hlt; jmp back to hlt`.
- */
-export function buildProbeRom(): Buffer {
-  const rom = Buffer.alloc(romSizeBytes, 0xf4);
-  const code = [0xba, exitPort & 0xff, exitPort >> 8, 0xb0, exitValue, 0xee, 0xf4, 0xeb, 0xfd];
-  rom.set(code, resetVectorOffset);
-  return rom;
-}
-
-/**
- * Does a guest really run on KVM here? The device alone proves nothing: on some nested machines guests hang on it. Starts
- * QEMU with the ROM above and expects its exit code in time; QEMU is killed otherwise. Never throws.
+ * Does a guest really run on KVM here? The device alone proves nothing: on some virtual machines guests hang on it. Starts
+ * QEMU with a tiny BIOS and expects its exit code in time; QEMU is killed otherwise. Never throws.
  */
 export async function probeKvm(options: KvmProbeOptions = {}): Promise<KvmProbeResult> {
   const started = performance.now();
