@@ -1,13 +1,136 @@
+import { createServer as createHttpServer, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import path from 'node:path';
+import { type Clock, systemClock } from '../base/index.ts';
+import { bootstrap } from './bootstrap.ts';
+import { EventExpiry } from './controllers/event-expiry.ts';
+import { GarbageCollector } from './controllers/garbage-collector.ts';
+import { NamespaceEnder } from './controllers/namespaces.ts';
+import type { ObjectContext } from './objects/context.ts';
+import { Reader } from './objects/reader.ts';
+import { Remover } from './objects/remover.ts';
+import { Writer } from './objects/writer.ts';
 import type { ApiServerDeps, ApiServerOptions } from './options.ts';
+import type { ApiContext } from './rest/api-context.ts';
+import { createApp } from './rest/app.ts';
+import { TokenAuthenticator } from './rest/auth.ts';
+import { KeyLock } from './store/key-lock.ts';
+import { Store } from './store/store.ts';
+
+const stopGraceMs = 2_000;
+
+interface Running {
+  readonly http: Server;
+  readonly store: Store;
+  readonly context: ApiContext;
+  readonly controllers: readonly { stop(): Promise<void> }[];
+  readonly stopping: AbortController;
+}
 
 /** The embedded Kubernetes API. `start` opens the database and listens; `stop` ends watches and closes it. */
 export class ApiServer {
-  constructor(_options: ApiServerOptions, _deps: ApiServerDeps) {}
+  readonly #options: ApiServerOptions;
+  readonly #deps: ApiServerDeps;
+  readonly #clock: Clock;
+  readonly #tokens: TokenAuthenticator;
+  #running: Running | undefined;
 
-  /** Throws StoreError when the database cannot be used; its message says what to do. */
-  async start(): Promise<{ port: number }> {
-    throw new Error('under construction');
+  /** Throws when a token is too short. */
+  constructor(options: ApiServerOptions, deps: ApiServerDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+    this.#tokens = new TokenAuthenticator(options.tokens);
   }
 
-  async stop(): Promise<void> {}
+  /** Throws StoreError when the database cannot be used; its message says what to do. Throws EADDRINUSE and the like. */
+  async start(): Promise<{ port: number }> {
+    const { dataDir, historySize = 10_000, historyBytes = 32 * 1024 * 1024 } = this.#options;
+    const { log } = this.#deps;
+    const storeOptions = { dir: path.join(dataDir, 'db'), maxEvents: historySize, maxBytes: historyBytes };
+    const store = await Store.open(storeOptions, { log });
+    try {
+      const objects: ObjectContext = { store, lock: new KeyLock(), clock: this.#clock, architecture: architecture() };
+      await bootstrap(objects);
+      this.#running = this.#run(objects);
+      const port = await listen(this.#running.http, this.#options);
+      log.info({ port, revision: store.revision }, 'API server listens');
+      return { port };
+    } catch (error) {
+      if (this.#running) await this.stop();
+      else await store.close();
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    const running = this.#running;
+    if (!running) return;
+    this.#running = undefined;
+    const { http, store, context, controllers, stopping } = running;
+    stopping.abort(new Error('the API server is stopping'));
+    for (const watch of [...context.watches]) watch.end();
+    await Promise.all(controllers.map((controller) => controller.stop()));
+    await closeServer(http);
+    await store.close();
+  }
+
+  #run(objects: ObjectContext): Running {
+    const { log, podLogs } = this.#deps;
+    const { tls, extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
+    const { bookmarkIntervalMs = 60_000, watchBufferBytes = 4 * 1024 * 1024 } = this.#options;
+    const stopping = new AbortController();
+    const remover = new Remover(objects);
+    const context: ApiContext = {
+      ...objects,
+      log,
+      reader: new Reader(objects.store),
+      writer: new Writer(objects),
+      remover,
+      tokens: this.#tokens,
+      podLogs,
+      watchOptions: { bookmarkIntervalMs, bufferBytes: watchBufferBytes },
+      watches: new Set(),
+      extraHosts,
+      stopping: stopping.signal,
+    };
+    const app = createApp(context);
+    const http = tls ? createHttpsServer({ ...tls, minVersion: 'TLSv1.2' }, app) : createHttpServer(app);
+    // Idle connections of clients that wait between requests; the default of 5 s makes them meet a closed socket.
+    http.keepAliveTimeout = 120_000;
+    const deps = { context: objects, remover, log };
+    const controllers = [
+      new GarbageCollector(deps),
+      new NamespaceEnder(deps),
+      new EventExpiry({ ttlMs: eventTtlMs }, deps),
+    ];
+    for (const controller of controllers) controller.start();
+    return { http, store: objects.store, context, controllers, stopping };
+  }
+}
+
+function listen(http: Server, { host, port }: ApiServerOptions): Promise<number> {
+  return new Promise((resolve, reject) => {
+    http.once('error', reject);
+    http.listen(port, host, () => {
+      http.removeListener('error', reject);
+      const address = http.address();
+      resolve(typeof address === 'object' && address ? address.port : port);
+    });
+  });
+}
+
+/** Requests under way get a moment; then their connections are cut. */
+async function closeServer(http: Server): Promise<void> {
+  if (!http.listening) return;
+  const closed = new Promise<void>((resolve) => http.close(() => resolve()));
+  http.closeIdleConnections();
+  const force = setTimeout(() => http.closeAllConnections(), stopGraceMs);
+  await closed;
+  clearTimeout(force);
+}
+
+function architecture(): ObjectContext['architecture'] {
+  if (process.arch === 'arm64') return 'arm64';
+  return process.arch === 's390x' ? 's390x' : 'amd64';
 }

@@ -1,0 +1,69 @@
+import { randomInt, randomUUID } from 'node:crypto';
+import type { Clock } from '../../base/index.ts';
+import { at, textAt } from '../object.ts';
+import { collectionOf } from '../store/entry.ts';
+import type { KeyLock } from '../store/key-lock.ts';
+import { recordKey } from '../store/records.ts';
+import type { Store } from '../store/store.ts';
+import type { ApiType, ClusterDefaults } from '../types/api-type.ts';
+
+export interface User {
+  readonly name: string;
+  readonly groups: readonly string[];
+}
+
+/** What reading and writing objects needs. */
+export interface ObjectContext {
+  readonly store: Store;
+  readonly lock: KeyLock;
+  readonly clock: Clock;
+  readonly architecture: ClusterDefaults['architecture'];
+}
+
+/** Namespace and name of one object of a type; the namespace is empty for cluster-scoped ones. */
+export interface Target {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export function addressOf(type: ApiType, target: Target) {
+  return { collection: collectionOf(type), namespace: target.namespace, name: target.name };
+}
+
+export function lockKey(type: ApiType, target: Target): string {
+  return recordKey(addressOf(type, target));
+}
+
+const componentAccount =
+  /^system:serviceaccount:[^:]+:kubevirt-(?:apiserver|controller|handler|synchronization-controller)$/;
+
+/** KubeVirt's own programs and `system:masters` may do what the webhook of spec 60 §6.3 keeps from users. */
+export function isPrivileged(user: User): boolean {
+  return user.groups.includes('system:masters') || componentAccount.test(user.name);
+}
+
+const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
+
+/** Five letters that make no words, as Kubernetes appends to `generateName`. */
+export function randomSuffix(): string {
+  return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('');
+}
+
+export const randomUuid = randomUUID;
+
+/** Reads the KubeVirt object (the last one with a phase) for defaults of new virtual machines. */
+export function clusterDefaults({ store, architecture }: ObjectContext): ClusterDefaults {
+  const found = store.list('kubevirt.io/kubevirts').filter(({ object }) => textAt(object, 'status', 'phase'));
+  const configuration = at(found.at(-1)?.object, 'spec', 'configuration');
+  const binding = textAt(configuration, 'network', 'defaultNetworkInterface');
+  return {
+    architecture,
+    networkBinding: binding === 'masquerade' ? 'masquerade' : 'bridge',
+    cpuModel: textAt(configuration, 'cpuModel') || undefined,
+    machineType:
+      textAt(configuration, 'architectureConfiguration', architecture, 'machineType') ||
+      textAt(configuration, 'machineType') ||
+      undefined,
+    evictionStrategy: textAt(configuration, 'evictionStrategy') || undefined,
+  };
+}

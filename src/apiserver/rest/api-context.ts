@@ -1,0 +1,33 @@
+import type { Logger } from '../../base/index.ts';
+import type { ObjectContext, User } from '../objects/context.ts';
+import type { Reader } from '../objects/reader.ts';
+import type { Remover } from '../objects/remover.ts';
+import type { Writer } from '../objects/writer.ts';
+import type { PodLogs } from '../pod-logs.ts';
+import type { TokenAuthenticator } from './auth.ts';
+import type { Watch, WatchOptions } from './watch.ts';
+
+/** What the routes share. */
+export interface ApiContext extends ObjectContext {
+  readonly log: Logger;
+  readonly reader: Reader;
+  readonly writer: Writer;
+  readonly remover: Remover;
+  readonly tokens: TokenAuthenticator;
+  readonly podLogs: PodLogs | undefined;
+  readonly watchOptions: WatchOptions;
+  /** Open watches; ended when the server stops. */
+  readonly watches: Set<Watch>;
+  readonly extraHosts: readonly string[];
+  /** Aborted when the server stops. */
+  readonly stopping: AbortSignal;
+}
+
+/** One authenticated request for a resource. */
+export interface ResourceCall {
+  readonly user: User;
+  readonly query: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly contentType: string | undefined;
+  readonly accept: string | undefined;
+}

@@ -1,0 +1,175 @@
+import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
+import { errorMessage } from '../../base/index.ts';
+import { ApiError, badRequest } from '../errors.ts';
+import type { User } from '../objects/context.ts';
+import { StoreError } from '../store/errors.ts';
+import type { ApiContext, ResourceCall } from './api-context.ts';
+import { checkOrigin } from './auth.ts';
+import { maxBodyBytes, parseBody } from './body.ts';
+import {
+  aggregated,
+  aggregatedType,
+  coreVersions,
+  groupList,
+  oneGroup,
+  resourceList,
+  versionInfo,
+  wantsAggregated,
+} from './discovery.ts';
+import { openapiDocument, openapiIndex, openapiV2Json, openapiV2Protobuf, openapiV2Type } from './openapi.ts';
+import { noSuchPath, parsePath, parseQuery } from './request.ts';
+import { serveResource } from './resources.ts';
+import { sendJson, sendValue } from './respond.ts';
+import { answerReview } from './reviews.ts';
+
+/** All routes. Every refusal is a Status object. */
+export function createApp(context: ApiContext): Express {
+  const app = express();
+  app.disable('x-powered-by').disable('etag').set('query parser', false);
+  app.use((request, _response, next) => {
+    checkOrigin(request, context.extraHosts);
+    next();
+  });
+  addHealth(app, context);
+  app.use((request, response, next) => {
+    response.locals.user = context.tokens.authenticate(request);
+    next();
+  });
+  app.use(express.raw({ type: () => true, limit: maxBodyBytes }));
+  addDiscovery(app);
+  addResources(app, context);
+  app.use((request: Request) => {
+    throw new ApiError('NOT_FOUND', `the server could not find the requested resource: ${request.path}`);
+  });
+  app.use(errorHandler(context));
+  return app;
+}
+
+/** Open to all, as on a real cluster. */
+function addHealth(app: Express, { store }: ApiContext): void {
+  const healthy = (_request: Request, response: Response) => {
+    if (store.healthy) sendJson(response, 200, 'ok', 'text/plain; charset=utf-8');
+    else sendJson(response, 500, 'database refuses writes\n', 'text/plain; charset=utf-8');
+  };
+  for (const path of ['/healthz', '/livez', '/readyz']) app.get(path, healthy);
+  app.get('/version', (_request, response) => sendValue(response, 200, versionInfo));
+}
+
+function addDiscovery(app: Express): void {
+  const sendDiscovery =
+    (isCore: boolean, plain: (request: Request) => object) => (request: Request, response: Response) => {
+      if (!wantsAggregated(request.headers.accept)) sendValue(response, 200, plain(request));
+      else sendJson(response, 200, JSON.stringify(aggregated(isCore)), aggregatedType);
+    };
+  app.get('/', (_request, response) => {
+    sendValue(response, 200, {
+      paths: ['/api', '/apis', '/healthz', '/livez', '/openapi/v2', '/openapi/v3', '/readyz', '/version'],
+    });
+  });
+  app.get(
+    '/api',
+    sendDiscovery(true, (request) => coreVersions(request.headers.host ?? '')),
+  );
+  app.get('/apis', sendDiscovery(false, groupList));
+  app.get('/api/v1', (_request, response) => sendFound(response, resourceList({ group: '', version: 'v1' })));
+  app.get('/apis/:group', (request, response) => sendFound(response, oneGroup(request.params.group)));
+  app.get('/apis/:group/:version', (request, response) => sendFound(response, resourceList(request.params)));
+  app.get('/openapi/v2', sendOpenapiV2);
+  app.get('/openapi/v3', (_request, response) => sendValue(response, 200, openapiIndex()));
+  app.get('/openapi/v3/*path', (request, response) =>
+    sendFound(response, openapiDocument(request.params.path.join('/'))),
+  );
+}
+
+function sendFound(response: Response, found: object | undefined): void {
+  if (!found) throw new ApiError('NOT_FOUND', 'the server could not find the requested resource');
+  sendValue(response, 200, found);
+}
+
+function sendOpenapiV2(request: Request, response: Response): void {
+  if (!(request.headers.accept ?? '').includes(openapiV2Type)) {
+    sendValue(response, 200, openapiV2Json());
+    return;
+  }
+  response.status(200).set('Content-Type', 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf');
+  response.end(openapiV2Protobuf());
+}
+
+function addResources(app: Express, context: ApiContext): void {
+  app.all('/api/:version/*rest', (request, response) => {
+    const { version, rest } = request.params;
+    return serve(context, '', version, rest, request, response);
+  });
+  app.all('/apis/:group/:version/*rest', (request, response) => {
+    const { group, version, rest } = request.params;
+    return serve(context, group, version, rest, request, response);
+  });
+}
+
+async function serve(
+  context: ApiContext,
+  group: string,
+  version: string,
+  segments: readonly string[],
+  request: Request,
+  response: Response,
+): Promise<void> {
+  const call = callOf(request, response);
+  const resource = segments.at(-1) ?? '';
+  if (request.method === 'POST' && version === 'v1' && segments.length <= 3) {
+    const answer = reviewOf(context, { group, resource }, call);
+    if (answer) {
+      sendValue(response, 201, answer);
+      return;
+    }
+  }
+  if (segments.some((segment) => segment === '')) throw noSuchPath(group, version, resource);
+  await serveResource(context, parsePath(group, version, segments), call, request, response);
+}
+
+function reviewOf(context: ApiContext, path: { group: string; resource: string }, call: ResourceCall) {
+  if (!path.group.endsWith('.k8s.io') || !path.resource.endsWith('reviews')) return undefined;
+  return answerReview(path, parseBody(call.body, call.contentType), call.user, context.tokens);
+}
+
+function callOf(request: Request, response: Response): ResourceCall {
+  return {
+    user: response.locals.user as User,
+    query: parseQuery(request.url),
+    body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+    contentType: request.headers['content-type'],
+    accept: request.headers.accept,
+  };
+}
+
+function errorHandler({ log }: ApiContext): ErrorRequestHandler {
+  // Express knows an error handler by its four arguments.
+  return (error: unknown, request, response, _next) => {
+    const refusal = toApiError(error);
+    if (refusal.httpStatus >= 500) {
+      log.error({ err: errorMessage(error), method: request.method, path: request.path }, 'request failed');
+    }
+    if (response.headersSent) {
+      response.destroy();
+      return;
+    }
+    if (refusal.code === 'UNAUTHORIZED') response.set('WWW-Authenticate', 'Bearer realm="virt-node"');
+    sendValue(response, refusal.httpStatus, refusal.toStatus());
+  };
+}
+
+/** Express and its body reader throw errors with an HTTP status. */
+function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof StoreError) {
+    const code = error.code === 'STORE_CLOSED' ? 'SERVICE_UNAVAILABLE' : 'INTERNAL_ERROR';
+    return new ApiError(code, error.message, { cause: error });
+  }
+  const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+  if (status === 413) {
+    return new ApiError('TOO_LARGE', `the request has more than the limit of ${maxBodyBytes} bytes`, { cause: error });
+  }
+  if (status === 415) return new ApiError('UNSUPPORTED_MEDIA_TYPE', errorMessage(error), { cause: error });
+  if (typeof status === 'number' && status >= 400 && status < 500) return badRequest(errorMessage(error), error);
+  return new ApiError('INTERNAL_ERROR', `Internal error occurred: ${errorMessage(error)}`, { cause: error });
+}

@@ -1,0 +1,81 @@
+import { LineCounter, parseDocument } from 'yaml';
+import { errorMessage } from '../../base/index.ts';
+import { ApiError, badRequest } from '../errors.ts';
+
+export const maxBodyBytes = 3 * 1024 * 1024;
+
+const maxDepth = 256;
+
+/** `application/json` out of `application/json; charset=utf-8`. */
+export function mediaType(header: string | undefined): string {
+  return (header ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}
+
+/** Value of a request body of a write. Throws ApiError: BAD_REQUEST with the position, UNSUPPORTED_MEDIA_TYPE. */
+export function parseBody(body: Buffer, contentType: string | undefined): unknown {
+  const type = mediaType(contentType);
+  if (type === 'application/yaml') return parseYaml(body.toString('utf8'));
+  if (type === 'application/json' || type === '') return parseJson(body.toString('utf8'));
+  const hint = type.includes('protobuf') ? ' (protobuf is not supported: send JSON)' : '';
+  throw unsupported(type, ['application/json', 'application/yaml'], hint);
+}
+
+export function unsupported(type: string, accepted: readonly string[], hint = ''): ApiError {
+  const text = `the body of the request was in an unknown format "${type}" - accepted media types include: `;
+  return new ApiError('UNSUPPORTED_MEDIA_TYPE', `${text}${accepted.join(', ')}${hint}`);
+}
+
+export function parseJson(text: string): unknown {
+  if (text.trim() === '') throw badRequest('the body is empty: an object is needed');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw badRequest(`the body is no JSON: ${describeJsonError(text, errorMessage(error))}`, error);
+  }
+  checkValue(value);
+  return value;
+}
+
+/** Adds line and column to the offset that V8 names; an unfinished text ends at its end. */
+function describeJsonError(text: string, message: string): string {
+  const found = /at position (\d+)/.exec(message);
+  const offset = found ? Number(found[1]) : text.length;
+  const before = text.slice(0, offset).split('\n');
+  const plain = message.replace(/ in JSON at position \d+.*$/s, '').slice(0, 200);
+  return `line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}: ${plain}`;
+}
+
+export function parseYaml(text: string): unknown {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { lineCounter, prettyErrors: false });
+  const [error] = document.errors;
+  if (error) {
+    const { line, col } = lineCounter.linePos(error.pos[0]);
+    throw badRequest(`the body is no YAML: line ${line}, column ${col}: ${error.message}`, error);
+  }
+  let value: unknown;
+  try {
+    value = document.toJS({ maxAliasCount: 100 });
+  } catch (cause) {
+    throw badRequest(`the body is no YAML: ${errorMessage(cause)}`, cause);
+  }
+  if (value === null || value === undefined) throw badRequest('the body is empty: an object is needed');
+  checkValue(value);
+  return value;
+}
+
+/** Depth is bounded so that no later recursion overflows; `__proto__` would reach into the program's own objects. */
+function checkValue(root: unknown): void {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxDepth) throw badRequest(`the body is nested deeper than ${maxDepth} levels`);
+    const next: unknown[] = [];
+    for (const value of level) {
+      if (typeof value !== 'object' || value === null) continue;
+      if (Object.hasOwn(value, '__proto__')) throw badRequest('a member may not be called "__proto__"');
+      for (const member of Object.values(value)) next.push(member);
+    }
+    level = next;
+  }
+}

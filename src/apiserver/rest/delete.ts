@@ -1,0 +1,88 @@
+import type { Response } from 'express';
+import { apiVersionOf } from '../../api/index.ts';
+import { ApiError, badRequest } from '../errors.ts';
+import { type ApiObject, at, isObject, textAt } from '../object.ts';
+import type { DeleteOptions, Propagation } from '../objects/remover.ts';
+import type { ApiType } from '../types/api-type.ts';
+import type { ApiContext, ResourceCall } from './api-context.ts';
+import { parseBody } from './body.ts';
+import { isDryRun, type ResourcePath, targetOf } from './request.ts';
+import { sendValue } from './respond.ts';
+
+export async function deleteObject(
+  context: ApiContext,
+  path: ResourcePath,
+  call: ResourceCall,
+  response: Response,
+): Promise<void> {
+  const { object, gone } = await context.remover.remove(path.type, targetOf(path), deleteOptions(call));
+  // Kubernetes gives a deleted pod back, and a Status for most others.
+  if (gone && path.type.resource !== 'pods') sendValue(response, 200, successOf(path.type, object));
+  else sendValue(response, 200, object);
+}
+
+/** Deletes what the selectors match; what somebody else deletes meanwhile is fine. */
+export async function deleteCollection(
+  context: ApiContext,
+  path: ResourcePath,
+  call: ResourceCall,
+  response: Response,
+): Promise<void> {
+  const { type } = path;
+  if (type.namespaced && path.namespace === undefined) {
+    throw new ApiError('METHOD_NOT_ALLOWED', 'a collection is deleted namespace by namespace');
+  }
+  const options = deleteOptions(call);
+  const { entries, revision } = context.reader.list(type, path.namespace, call.query);
+  const removals = entries.map(async ({ namespace, name, object }) => {
+    try {
+      return (await context.remover.remove(type, { namespace, name }, options)).object;
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 'NOT_FOUND') return object;
+      throw error;
+    }
+  });
+  const items = await Promise.all(removals);
+  const head = { kind: `${type.kind}List`, apiVersion: apiVersionOf(type) };
+  sendValue(response, 200, { ...head, metadata: { resourceVersion: String(revision) }, items });
+}
+
+function successOf(type: ApiType, object: ApiObject): object {
+  const { name, uid } = object.metadata;
+  const details = { name, ...(type.group === '' ? {} : { group: type.group }), kind: type.resource, uid };
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details };
+}
+
+/** Options come as a body, as query parameters, or not at all. */
+export function deleteOptions({ body, contentType, query }: ResourceCall): DeleteOptions {
+  const given = body.length === 0 ? {} : parseBody(body, contentType);
+  if (!isObject(given) || (given.kind !== undefined && given.kind !== 'DeleteOptions')) {
+    throw badRequest('the body of a DELETE must be DeleteOptions');
+  }
+  const grace = given.gracePeriodSeconds ?? query.gracePeriodSeconds;
+  const propagation = propagationOf(given.propagationPolicy ?? query.propagationPolicy, given.orphanDependents);
+  const uid = textAt(given, 'preconditions', 'uid');
+  const resourceVersion = textAt(given, 'preconditions', 'resourceVersion');
+  return {
+    dryRun: isDryRun(given.dryRun) || isDryRun(query.dryRun),
+    ...(grace === undefined || grace === null || grace === '' ? {} : { gracePeriodSeconds: graceOf(grace) }),
+    ...(propagation === undefined ? {} : { propagation }),
+    ...(at(given, 'preconditions') === undefined
+      ? {}
+      : { preconditions: { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) } }),
+  };
+}
+
+function graceOf(value: unknown): number {
+  const seconds = Number(value);
+  if (Number.isSafeInteger(seconds) && seconds >= 0) return seconds;
+  throw badRequest(`Invalid value: ${JSON.stringify(value)}: gracePeriodSeconds must be a whole number, 0 or more`);
+}
+
+function propagationOf(policy: unknown, orphanDependents: unknown): Propagation | undefined {
+  if (policy === undefined || policy === null || policy === '') return orphanDependents === true ? 'Orphan' : undefined;
+  if (policy === 'Background' || policy === 'Foreground' || policy === 'Orphan') return policy;
+  throw badRequest(
+    `Invalid value: ${JSON.stringify(policy)}: propagationPolicy must be Background, Foreground or Orphan`,
+  );
+}

@@ -1,0 +1,145 @@
+import type { ApiType, Subresource } from '../types/api-type.ts';
+import { type GroupVersion, groupVersions, reviewGroups, typesOf, verbsOf } from '../types/registry.ts';
+import { parseAccept } from './negotiate.ts';
+import { reviewResources } from './reviews.ts';
+
+export const aggregatedType = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+
+/** kubectl since 1.26 asks for all groups in one answer. */
+export function wantsAggregated(accept: string | undefined): boolean {
+  return parseAccept(accept).some(({ type, parameters }) => {
+    const { g, v, as } = parameters;
+    return type === 'application/json' && g === 'apidiscovery.k8s.io' && v === 'v2' && as === 'APIGroupDiscoveryList';
+  });
+}
+
+const nameOf = ({ group, version }: GroupVersion) => (group === '' ? version : `${group}/${version}`);
+
+export function coreVersions(host: string): object {
+  return {
+    kind: 'APIVersions',
+    versions: ['v1'],
+    serverAddressByClientCIDRs: [{ clientCIDR: '0.0.0.0/0', serverAddress: host }],
+  };
+}
+
+function groupOf(group: string): object {
+  const versions = groupVersions()
+    .filter((item) => item.group === group)
+    .map((item) => ({ groupVersion: nameOf(item), version: item.version }));
+  return { name: group, versions, preferredVersion: versions[0] };
+}
+
+const groupNames = () => [...new Set(groupVersions().map(({ group }) => group))].filter((group) => group !== '');
+
+export function groupList(): object {
+  return { kind: 'APIGroupList', apiVersion: 'v1', groups: groupNames().map(groupOf) };
+}
+
+/** undefined for a group that is not here. */
+export function oneGroup(group: string): object | undefined {
+  if (!groupNames().includes(group)) return undefined;
+  return { kind: 'APIGroup', apiVersion: 'v1', ...groupOf(group) };
+}
+
+export function resourceList(groupVersion: GroupVersion): object | undefined {
+  const types = typesOf(groupVersion);
+  const isReview = reviewGroups.some(
+    ({ group, version }) => group === groupVersion.group && version === groupVersion.version,
+  );
+  if (types.length === 0 && !isReview) return undefined;
+  const resources = [...types.flatMap(resourcesOf), ...reviewResources(groupVersion.group).map(reviewResource)];
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: nameOf(groupVersion), resources };
+}
+
+function resourcesOf(type: ApiType): object[] {
+  const { resource, singular, namespaced, kind, shortNames, categories } = type;
+  const main = {
+    name: resource,
+    singularName: singular,
+    namespaced,
+    kind,
+    verbs: verbsOf(type),
+    ...(shortNames.length > 0 ? { shortNames } : {}),
+    ...(categories.length > 0 ? { categories } : {}),
+  };
+  const below = subresourcesOf(type).map(({ name, group, version, kind: subKind, verbs }) => ({
+    name: `${resource}/${name}`,
+    singularName: '',
+    namespaced,
+    ...(group === undefined ? {} : { group, version }),
+    kind: subKind,
+    verbs,
+  }));
+  return [main, ...below];
+}
+
+function subresourcesOf(type: ApiType): readonly Subresource[] {
+  const status: Subresource = { name: 'status', kind: type.kind, verbs: ['get', 'patch', 'update'] };
+  return [...type.subresources, ...(type.statusSubresource ? [status] : [])];
+}
+
+function reviewResource({ resource, kind, namespaced }: ReturnType<typeof reviewResources>[number]): object {
+  return { name: resource, singularName: kind.toLowerCase(), namespaced, kind, verbs: ['create'] };
+}
+
+/** Both `/api` (core) and `/apis` (all others) in the aggregated form. */
+export function aggregated(isCore: boolean): object {
+  const names = isCore ? [''] : groupNames();
+  const items = names.map((group) => ({
+    metadata: { ...(group === '' ? {} : { name: group }), creationTimestamp: null },
+    versions: groupVersions()
+      .filter((item) => item.group === group)
+      .map((item) => ({
+        version: item.version,
+        resources: [
+          ...typesOf(item).map((type) => aggregatedResource(type)),
+          ...reviewResources(group).map((review) => aggregatedReview(group, item.version, review)),
+        ],
+        freshness: 'Current',
+      })),
+  }));
+  return { kind: 'APIGroupDiscoveryList', apiVersion: 'apidiscovery.k8s.io/v2', metadata: {}, items };
+}
+
+function aggregatedResource(type: ApiType): object {
+  const { group, version, kind, resource, singular, shortNames, categories, namespaced } = type;
+  const subresources = subresourcesOf(type).map((sub) => ({
+    subresource: sub.name,
+    responseKind: { group: sub.group ?? group, version: sub.version ?? version, kind: sub.kind },
+    verbs: sub.verbs,
+  }));
+  return {
+    resource,
+    responseKind: { group, version, kind },
+    scope: namespaced ? 'Namespaced' : 'Cluster',
+    singularResource: singular,
+    verbs: verbsOf(type),
+    ...(shortNames.length > 0 ? { shortNames } : {}),
+    ...(categories.length > 0 ? { categories } : {}),
+    ...(subresources.length > 0 ? { subresources } : {}),
+  };
+}
+
+function aggregatedReview(group: string, version: string, review: ReturnType<typeof reviewResources>[number]): object {
+  return {
+    resource: review.resource,
+    responseKind: { group, version, kind: review.kind },
+    scope: review.namespaced ? 'Namespaced' : 'Cluster',
+    singularResource: review.kind.toLowerCase(),
+    verbs: ['create'],
+  };
+}
+
+/** `/version`: the Kubernetes level whose behaviour is followed. */
+export const versionInfo = {
+  major: '1',
+  minor: '32',
+  gitVersion: 'v1.32.0+virt-node',
+  gitCommit: '',
+  gitTreeState: 'clean',
+  buildDate: '2025-01-01T00:00:00Z',
+  goVersion: 'none',
+  compiler: 'node',
+  platform: 'linux/amd64',
+};

@@ -1,0 +1,82 @@
+import { apiVersionOf } from '../../api/index.ts';
+import type { ApiType } from '../types/api-type.ts';
+import { type GroupVersion, groupVersions, typesOf } from '../types/registry.ts';
+
+/**
+ * The least of OpenAPI that kubectl needs to create and apply: which kinds take `fieldValidation`. There are no field
+ * descriptions: `kubectl explain` finds none and says so.
+ */
+
+const pathOf = ({ group, version }: GroupVersion) => (group === '' ? `api/${version}` : `apis/${group}/${version}`);
+
+export function openapiIndex(): object {
+  const paths = groupVersions().map((item) => [
+    pathOf(item),
+    { serverRelativeURL: `/openapi/v3/${pathOf(item)}?hash=1` },
+  ]);
+  return { paths: Object.fromEntries(paths) };
+}
+
+/** `path` is what follows `/openapi/v3/`; undefined for a group that is not here. */
+export function openapiDocument(path: string): object | undefined {
+  const found = groupVersions().find((item) => pathOf(item) === path);
+  if (!found) return undefined;
+  return {
+    openapi: '3.0.0',
+    info: { title: 'virt-node', version: 'v1.32.0' },
+    paths: Object.fromEntries(typesOf(found).flatMap(pathsOf)),
+    components: { schemas: Object.fromEntries(typesOf(found).map((type) => [schemaName(type), schemaOf(type)])) },
+  };
+}
+
+const gvk = ({ group, version, kind }: ApiType) => ({ group, version, kind });
+const schemaName = (type: ApiType) => `${apiVersionOf(type).replaceAll('/', '.')}.${type.kind}`;
+
+function schemaOf(type: ApiType): object {
+  return {
+    type: 'object',
+    description: `${type.kind}: this server describes no fields.`,
+    'x-kubernetes-group-version-kind': [gvk(type)],
+    'x-kubernetes-preserve-unknown-fields': true,
+  };
+}
+
+function pathsOf(type: ApiType): [string, object][] {
+  const base = type.group === '' ? `/api/${type.version}` : `/apis/${type.group}/${type.version}`;
+  const list = `${base}${type.namespaced ? '/namespaces/{namespace}' : ''}/${type.resource}`;
+  const parameters = ['dryRun', 'fieldManager', 'fieldValidation'].map((name) => ({
+    name,
+    in: 'query',
+    schema: { type: 'string', uniqueItems: true },
+  }));
+  const operation = (action: string) => ({
+    'x-kubernetes-action': action,
+    'x-kubernetes-group-version-kind': gvk(type),
+    parameters,
+    responses: { 200: { description: 'OK' } },
+  });
+  return [
+    [list, { get: operation('list'), post: operation('post') }],
+    [`${list}/{name}`, { get: operation('get'), put: operation('put'), patch: operation('patch') }],
+  ];
+}
+
+/** Protobuf of an OpenAPI v2 document without definitions: kubectl before 1.24 reads no other form and then checks nothing. */
+export const openapiV2Type = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf';
+
+export function openapiV2Protobuf(): Buffer {
+  const info = Buffer.concat([stringField(1, 'virt-node'), stringField(2, 'v1.32.0')]);
+  return Buffer.concat([stringField(1, '2.0'), bytesField(2, info)]);
+}
+
+export function openapiV2Json(): object {
+  return { swagger: '2.0', info: { title: 'virt-node', version: 'v1.32.0' }, paths: {}, definitions: {} };
+}
+
+function bytesField(number: number, content: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | 2, content.length]), content]);
+}
+
+function stringField(number: number, text: string): Buffer {
+  return bytesField(number, Buffer.from(text, 'utf8'));
+}

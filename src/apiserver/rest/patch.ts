@@ -1,0 +1,36 @@
+import { badRequest } from '../errors.ts';
+import { type ApiObject, isObject } from '../object.ts';
+import { applyJsonPatch } from '../patch/json-patch.ts';
+import { applyMergePatch } from '../patch/merge.ts';
+import { applyStrategicPatch } from '../patch/strategic.ts';
+import type { ApiType } from '../types/api-type.ts';
+import type { ResourceCall } from './api-context.ts';
+import { mediaType, parseJson, unsupported } from './body.ts';
+
+const jsonPatch = 'application/json-patch+json';
+const mergePatch = 'application/merge-patch+json';
+const strategicPatch = 'application/strategic-merge-patch+json';
+
+/** The change a PATCH asks for. Throws ApiError: BAD_REQUEST, UNSUPPORTED_MEDIA_TYPE. */
+export function patchChange(type: ApiType, call: Pick<ResourceCall, 'body' | 'contentType'>) {
+  const { strategic } = type;
+  const accepted = strategic ? [jsonPatch, mergePatch, strategicPatch] : [jsonPatch, mergePatch];
+  const media = mediaType(call.contentType);
+  if (!accepted.includes(media)) throw unsupported(media, accepted, hintOf(media));
+  const patch = parseJson(call.body.toString('utf8'));
+  if (media !== jsonPatch && !isObject(patch)) throw badRequest('this kind of patch is one object');
+  return (current: ApiObject): unknown => {
+    if (media === jsonPatch) return applyJsonPatch(current, patch);
+    if (media === strategicPatch && strategic) return applyStrategicPatch(current, patch, strategic);
+    return applyMergePatch(current, patch);
+  };
+}
+
+function hintOf(media: string): string {
+  if (media.startsWith('application/apply-patch')) {
+    return '; server-side apply is not supported by this server: use kubectl apply without --server-side';
+  }
+  return media === strategicPatch
+    ? '; custom resources have no strategic merge patch: use kubectl patch --type merge'
+    : '';
+}

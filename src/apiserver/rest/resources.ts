@@ -1,0 +1,149 @@
+import type { Request, Response } from 'express';
+import { unreachable } from '../../base/index.ts';
+import { ApiError, badRequest, qualified } from '../errors.ts';
+import type { IncludeObject } from '../print/table.ts';
+import { selectedName } from '../select/field-selector.ts';
+import type { ApiType } from '../types/api-type.ts';
+import { verbsOf } from '../types/registry.ts';
+import type { ApiContext, ResourceCall } from './api-context.ts';
+import { parseBody } from './body.ts';
+import { deleteCollection, deleteObject } from './delete.ts';
+import { negotiate } from './negotiate.ts';
+import { patchChange } from './patch.ts';
+import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
+import { sendList, sendObject, type View } from './respond.ts';
+import { serveSubresource } from './subresources.ts';
+import { Watch } from './watch.ts';
+
+type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection';
+
+/** Serves one request for a resource. Throws ApiError and StoreError as long as nothing has been sent. */
+export async function serveResource(
+  context: ApiContext,
+  path: ResourcePath,
+  call: ResourceCall,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  if (path.subresource !== undefined && path.subresource !== 'status') {
+    await serveSubresource(context, path, call, request, response);
+    return;
+  }
+  const verb = verbOf(request.method, path, call);
+  checkVerb(path, verb);
+  const view = viewOf(context, path.type, call);
+  switch (verb) {
+    case 'get':
+      sendObject(response, 200, context.reader.get(path.type, targetOf(path)).object, view);
+      return;
+    case 'list':
+      sendList(response, context.reader.list(path.type, path.namespace, call.query), view);
+      return;
+    case 'watch':
+      startWatch(context, path, call, view, response);
+      return;
+    case 'create':
+      sendObject(response, 201, await create(context, path, call), view);
+      return;
+    case 'update':
+    case 'patch':
+      sendObject(response, 200, await change(context, path, call, verb), view);
+      return;
+    case 'delete':
+      await deleteObject(context, path, call, response);
+      return;
+    case 'deletecollection':
+      await deleteCollection(context, path, call, response);
+      return;
+    default:
+      unreachable(verb);
+  }
+}
+
+function verbOf(method: string, path: ResourcePath, call: ResourceCall): Verb {
+  const isCollection = path.name === undefined;
+  switch (method) {
+    case 'GET':
+    case 'HEAD':
+      if (!isCollection) return 'get';
+      return isTrue(call.query.watch) && call.query.watch !== undefined ? 'watch' : 'list';
+    case 'POST':
+      if (isCollection) return 'create';
+      break;
+    case 'PUT':
+      if (!isCollection) return 'update';
+      break;
+    case 'PATCH':
+      if (!isCollection) return 'patch';
+      break;
+    case 'DELETE':
+      return isCollection ? 'deletecollection' : 'delete';
+  }
+  const where = isCollection ? 'the collection' : 'one object';
+  throw new ApiError('METHOD_NOT_ALLOWED', `${method} is not supported on ${where} of ${qualified(path.type)}`);
+}
+
+function checkVerb({ type, subresource }: ResourcePath, verb: Verb): void {
+  if (subresource === 'status' && !type.statusSubresource) {
+    const text = `the server could not find the requested resource: ${qualified(type)} have no status sub-resource`;
+    throw new ApiError('NOT_FOUND', text);
+  }
+  const verbs: readonly string[] = subresource === 'status' ? ['get', 'update', 'patch'] : verbsOf(type);
+  if (verbs.includes(verb)) return;
+  const why = type.readOnly ? '; they are built in and cannot be changed or added on this server' : '';
+  throw new ApiError('METHOD_NOT_ALLOWED', `${verb} is not supported on resources of kind "${qualified(type)}"${why}`);
+}
+
+function viewOf({ clock }: ApiContext, type: ApiType, { accept, query }: ResourceCall): View {
+  return { type, representation: negotiate(accept), include: includeOf(query.includeObject), now: clock.now() };
+}
+
+function includeOf(value: string | undefined): IncludeObject {
+  if (value === undefined || value === '') return 'Metadata';
+  if (value === 'None' || value === 'Metadata' || value === 'Object') return value;
+  throw badRequest(`Invalid value: "${value}": includeObject must be None, Metadata or Object`);
+}
+
+function create({ writer }: ApiContext, path: ResourcePath, call: ResourceCall) {
+  const { type } = path;
+  if (type.namespaced && path.namespace === undefined) {
+    throw new ApiError('METHOD_NOT_ALLOWED', `${qualified(type)} are created below /namespaces/<name>/`);
+  }
+  const options = { user: call.user, dryRun: isDryRun(call.query.dryRun) };
+  return writer.create(type, path.namespace ?? '', parseBody(call.body, call.contentType), options);
+}
+
+function change({ writer }: ApiContext, path: ResourcePath, call: ResourceCall, verb: 'update' | 'patch') {
+  const isReplace = verb === 'update';
+  const body = isReplace ? parseBody(call.body, call.contentType) : undefined;
+  const request = {
+    ...targetOf(path),
+    subresource: path.subresource === 'status' ? ('status' as const) : undefined,
+    isReplace,
+    change: isReplace ? () => body : patchChange(path.type, call),
+  };
+  return writer.update(path.type, request, { user: call.user, dryRun: isDryRun(call.query.dryRun) });
+}
+
+function startWatch(context: ApiContext, path: ResourcePath, call: ResourceCall, view: View, response: Response): void {
+  if (view.representation.kind === 'plain' && view.representation.encoding === 'yaml') {
+    throw new ApiError('NOT_ACCEPTABLE', 'a watch is sent as JSON only');
+  }
+  const { store, clock, watches } = context;
+  // A name in the selector is common (kubectl get NAME -w); it is looked at like any other field.
+  const name = selectedName(call.query.fieldSelector);
+  const watch: Watch = new Watch(
+    { view, namespace: path.namespace, query: call.query },
+    response,
+    context.watchOptions,
+    { store, clock, onEnd: () => watches.delete(watch) },
+  );
+  watches.add(watch);
+  try {
+    watch.start();
+  } catch (error) {
+    watches.delete(watch);
+    throw error;
+  }
+  context.log.debug({ resource: path.type.resource, namespace: path.namespace, name }, 'watch started');
+}

@@ -1,0 +1,66 @@
+import type { Response } from 'express';
+import { stringify } from 'yaml';
+import { apiVersionOf } from '../../api/index.ts';
+import type { ApiObject } from '../object.ts';
+import type { ListResult } from '../objects/reader.ts';
+import { type IncludeObject, partialMetadata, toTable } from '../print/table.ts';
+import type { ApiType } from '../types/api-type.ts';
+import type { Representation } from './negotiate.ts';
+
+export interface View {
+  readonly type: ApiType;
+  readonly representation: Representation;
+  readonly include: IncludeObject;
+  readonly now: Date;
+}
+
+export function sendValue(response: Response, status: number, value: unknown): void {
+  sendJson(response, status, JSON.stringify(value));
+}
+
+export function sendJson(response: Response, status: number, json: string, contentType = 'application/json'): void {
+  response.status(status).set('Content-Type', contentType).set('Cache-Control', 'no-cache, private');
+  response.end(json);
+}
+
+/** One object in the form the client asked for. */
+export function sendObject(response: Response, status: number, object: ApiObject, view: View): void {
+  const { representation } = view;
+  switch (representation.kind) {
+    case 'plain':
+      if (representation.encoding === 'json') sendValue(response, status, object);
+      else sendJson(response, status, stringify(object), 'application/yaml');
+      return;
+    case 'table':
+      sendValue(response, status, tableOf([object], view, { resourceVersion: object.metadata.resourceVersion }));
+      return;
+    case 'partial':
+      sendValue(response, status, partialMetadata(object));
+  }
+}
+
+export function tableOf(objects: readonly ApiObject[], view: View, metadata: object, withColumns = true) {
+  return toTable(view.type, objects, { include: view.include, now: view.now, metadata, withColumns });
+}
+
+export function sendList(response: Response, list: ListResult, view: View): void {
+  const { type, representation } = view;
+  const metadata = {
+    resourceVersion: String(list.revision),
+    ...(list.continue === undefined ? {} : { continue: list.continue }),
+    ...(list.remaining === undefined ? {} : { remainingItemCount: list.remaining }),
+  };
+  const head = { kind: `${type.kind}List`, apiVersion: apiVersionOf(type), metadata };
+  const objects = () => list.entries.map(({ object }) => object);
+  if (representation.kind === 'table') sendValue(response, 200, tableOf(objects(), view, metadata));
+  else if (representation.kind === 'partial') {
+    const partial = { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1', metadata };
+    sendValue(response, 200, { ...partial, items: objects().map(partialMetadata) });
+  } else if (representation.encoding === 'yaml') {
+    sendJson(response, 200, stringify({ ...head, items: objects() }), 'application/yaml');
+  } else {
+    // The texts of the objects are there already.
+    const items = list.entries.map(({ json }) => json).join(',');
+    sendJson(response, 200, `${JSON.stringify(head).slice(0, -1)},"items":[${items}]}`);
+  }
+}

@@ -1,0 +1,138 @@
+import { pipeline } from 'node:stream/promises';
+import type { Request, Response } from 'express';
+import { rfc3339 } from '../../base/index.ts';
+import { ApiError, badRequest, conflict, qualified } from '../errors.ts';
+import { type ApiObject, at, clone, ensureObject, isObject, objectsAt, textAt } from '../object.ts';
+import { addressOf, lockKey } from '../objects/context.ts';
+import type { ApiContext, ResourceCall } from './api-context.ts';
+import { parseBody } from './body.ts';
+import { deleteOptions } from './delete.ts';
+import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
+import { sendValue } from './respond.ts';
+
+type Serve = (
+  context: ApiContext,
+  path: ResourcePath,
+  call: ResourceCall,
+  request: Request,
+  response: Response,
+) => Promise<void>;
+
+const served: Readonly<Record<string, { readonly method: string; readonly serve: Serve }>> = {
+  'pods/log': { method: 'GET', serve: serveLog },
+  'pods/binding': { method: 'POST', serve: serveBinding },
+  'pods/eviction': { method: 'POST', serve: serveEviction },
+  'namespaces/finalize': { method: 'PUT', serve: refuseFinalize },
+};
+
+const known = ['exec', 'attach', 'portforward', 'proxy', 'ephemeralcontainers', 'resize', 'scale', 'token'];
+
+export const serveSubresource: Serve = async (context, path, call, request, response) => {
+  const name = `${path.type.resource}/${path.subresource}`;
+  const found = served[name];
+  if (!found) {
+    const isKnown = known.includes(path.subresource ?? '');
+    const text = isKnown
+      ? `${name} is not implemented by this server`
+      : `the server could not find the requested resource: ${qualified(path.type)} have no "${path.subresource}"`;
+    throw new ApiError(isKnown ? 'NOT_IMPLEMENTED' : 'NOT_FOUND', text);
+  }
+  if (request.method !== found.method) {
+    throw new ApiError('METHOD_NOT_ALLOWED', `${request.method} is not supported on ${name}: use ${found.method}`);
+  }
+  await found.serve(context, path, call, request, response);
+};
+
+async function serveLog(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {
+  const { query } = call;
+  const { object } = context.reader.get(path.type, targetOf(path));
+  if (!context.podLogs) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a source of pod logs');
+  if (isSet(query.previous)) throw badRequest('previous is not supported: only the present container has a log here');
+  const container = containerOf(object, query.container);
+  const logQuery = {
+    namespace: path.namespace ?? '',
+    pod: object.metadata.name,
+    uid: object.metadata.uid ?? '',
+    container,
+    follow: isSet(query.follow),
+    tailLines: wholeNumber('tailLines', query.tailLines),
+    limitBytes: wholeNumber('limitBytes', query.limitBytes),
+  };
+  const ended = new AbortController();
+  response.on('close', () => ended.abort());
+  const signal = AbortSignal.any([ended.signal, context.stopping]);
+  const stream = await context.podLogs.read(logQuery, signal);
+  if (!stream) {
+    const text = `container "${container}" in pod "${object.metadata.name}" is waiting to start: there is no log yet`;
+    throw badRequest(text);
+  }
+  response.status(200).set('Content-Type', 'text/plain; charset=utf-8');
+  response.flushHeaders();
+  // The reader going away is the usual end of a followed log.
+  await pipeline(stream, response, { signal }).catch((error) => context.log.debug({ err: String(error) }, 'log ended'));
+}
+
+const isSet = (value: string | undefined) => value !== undefined && isTrue(value);
+
+function wholeNumber(name: string, value: string | undefined): number | undefined {
+  if (value === undefined || value === '') return undefined;
+  if (/^\d{1,12}$/.test(value)) return Number(value);
+  throw badRequest(`Invalid value: "${value}": ${name} must be a whole number`);
+}
+
+function containerOf(pod: ApiObject, asked: string | undefined): string {
+  const names = objectsAt(pod, 'spec', 'containers').map(({ name }) => String(name));
+  const all = [...names, ...objectsAt(pod, 'spec', 'initContainers').map(({ name }) => String(name))];
+  const { name } = pod.metadata;
+  if (asked) {
+    if (all.includes(asked)) return asked;
+    throw badRequest(`container ${asked} is not valid for pod ${name}`);
+  }
+  const [only] = names;
+  if (names.length === 1 && only) return only;
+  throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${all.join(' ')}]`);
+}
+
+/** Puts a pod on a node, once. */
+async function serveBinding(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {
+  const { store, lock, clock } = context;
+  const target = targetOf(path);
+  const body = parseBody(call.body, call.contentType);
+  const node = textAt(body, 'target', 'name');
+  if (!node) throw badRequest('a Binding needs target.name, the name of a node');
+  await lock.run(lockKey(path.type, target), async () => {
+    const { object } = context.reader.get(path.type, target);
+    const present = textAt(object, 'spec', 'nodeName');
+    if (present) throw conflict(path.type, target.name, `pod ${target.name} is already assigned to node "${present}"`);
+    if (object.metadata.deletionTimestamp)
+      throw conflict(path.type, target.name, 'it is being deleted, cannot be assigned');
+    const next = clone(object);
+    ensureObject(next, 'spec').nodeName = node;
+    const condition = {
+      type: 'PodScheduled',
+      status: 'True',
+      lastProbeTime: null,
+      lastTransitionTime: rfc3339(clock.now()),
+    };
+    const others = objectsAt(next, 'status', 'conditions').filter(({ type }) => type !== 'PodScheduled');
+    ensureObject(next, 'status').conditions = [...others, condition];
+    if (!isDryRun(call.query.dryRun))
+      await store.commit({ kind: 'put', ...addressOf(path.type, target), object: next });
+  });
+  sendValue(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 });
+}
+
+/** No disruption budgets here: an eviction is a deletion. */
+async function serveEviction(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {
+  const body = parseBody(call.body, call.contentType);
+  if (!isObject(body)) throw badRequest('the body must be an Eviction');
+  const given = at(body, 'deleteOptions') ?? {};
+  const options = deleteOptions({ ...call, body: Buffer.from(JSON.stringify(given)), contentType: 'application/json' });
+  await context.remover.remove(path.type, targetOf(path), options);
+  sendValue(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 });
+}
+
+async function refuseFinalize(): Promise<void> {
+  const text = 'namespaces/finalize is not implemented: this server finalizes namespaces itself, once they are empty';
+  throw new ApiError('NOT_IMPLEMENTED', text);
+}
