@@ -1,0 +1,109 @@
+import { type Key, labels, parseKey, resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { type Component, type Logger, silentLogger } from '../../base/index.ts';
+import { fieldSelector, Informer, isKubeError, type KubeClient, labelSelector } from '../../kube/index.ts';
+import type { VmiLookup, VmiStore, VmiWriter, WriteResult } from '../ports.ts';
+
+type Vmi = VirtualMachineInstance;
+
+export interface KubeVmisDeps {
+  readonly client: KubeClient;
+  readonly log?: Logger;
+}
+
+/**
+ * The VMIs of one node from two watches, by hand-over label and by migration target label: never those of other nodes, so
+ * memory does not grow with the cluster (design rule 5).
+ */
+export class KubeVmis implements VmiStore, Component {
+  readonly name = 'vmi informers';
+  readonly #informers: readonly Informer<Vmi>[];
+
+  constructor(nodeName: string, { client, log = silentLogger }: KubeVmisDeps) {
+    this.#informers = [labels.nodeName, labels.migrationTargetNodeName].map(
+      (label) =>
+        new Informer<Vmi>(
+          {
+            type: resources.virtualMachineInstances,
+            labelSelector: labelSelector({ key: label, in: [nodeName] }),
+          },
+          { client, log: log.child({ selector: label }) },
+        ),
+    );
+  }
+
+  get synced(): boolean {
+    return this.#informers.every(({ hasSynced }) => hasSynced);
+  }
+
+  /** A VMI in both lists is one object seen at two times: the later one counts. */
+  get(key: Key): Vmi | undefined {
+    const found = this.#informers.map((informer) => informer.get(key)).filter((vmi) => vmi !== undefined);
+    return found.reduce<Vmi | undefined>((newest, vmi) => (newest && versionOf(newest) >= versionOf(vmi) ? newest : vmi), undefined);
+  }
+
+  keys(): Iterable<Key> {
+    return new Set(this.#informers.flatMap((informer) => [...informer.keys()]));
+  }
+
+  onChange(listener: (key: Key) => void): () => void {
+    const tell = ({ metadata }: Vmi) => listener(`${metadata.namespace}/${metadata.name}`);
+    const ends = this.#informers.map((informer) =>
+      informer.addHandlers({ added: tell, updated: (_old, vmi) => tell(vmi), deleted: tell }),
+    );
+    return () => {
+      for (const end of ends) end();
+    };
+  }
+
+  async start(): Promise<void> {
+    for (const informer of this.#informers) await informer.start();
+  }
+
+  async waitForSync(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#informers.map((informer) => informer.waitForSync(signal)));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#informers.map((informer) => informer.stop()));
+  }
+}
+
+/** Resource versions are comparable numbers on every API server there is. */
+function versionOf({ metadata }: Vmi): number {
+  return Number(metadata.resourceVersion) || 0;
+}
+
+const requestTimeoutMs = 10_000;
+
+/** LIST with a field selector: stock rights have no `get` on VMIs (spec 10 §3). */
+export function kubeVmiLookup(client: KubeClient): VmiLookup {
+  return {
+    find: async (key, signal) => {
+      const ref = parseKey(key);
+      if (!ref) return undefined;
+      const { items } = await client.list<Vmi>(resources.virtualMachineInstances, {
+        namespace: ref.namespace,
+        fieldSelector: fieldSelector({ 'metadata.name': ref.name }),
+        timeoutMs: requestTimeoutMs,
+        signal,
+      });
+      return items.find(({ metadata }) => metadata.name === ref.name);
+    },
+  };
+}
+
+/** PUT of the whole object: stock rights have no `patch` on VMIs, and the CRD has no status subresource. */
+export function kubeVmiWriter(client: KubeClient): VmiWriter {
+  return {
+    put: async (vmi, signal): Promise<WriteResult> => {
+      try {
+        const options = { signal, timeoutMs: requestTimeoutMs };
+        return { kind: 'written', vmi: await client.update<Vmi>(resources.virtualMachineInstances, vmi, options) };
+      } catch (error) {
+        if (isKubeError(error, 'CONFLICT')) return { kind: 'conflict' };
+        if (isKubeError(error, 'NOT_FOUND')) return { kind: 'gone' };
+        throw error;
+      }
+    },
+  };
+}

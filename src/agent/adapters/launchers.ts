@@ -1,0 +1,101 @@
+import { readdirSync } from 'node:fs';
+import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
+import { type LauncherClients as Clients, type LauncherConnection, vmiRequest } from '../../launcher-client/index.ts';
+import type { LauncherCalls, LauncherClients, LauncherState, LauncherTarget, SyncOptions } from '../ports.ts';
+
+type RequestOptions = NonNullable<Parameters<typeof vmiRequest>[1]>;
+
+/** Failures in the words of the port; the message stays the launcher client's. */
+export class LauncherCallError extends CodedError<'DISCONNECTED' | 'UNRESPONSIVE' | 'REFUSED' | 'FAILED'> {}
+
+const codes: Readonly<Record<string, LauncherCallError['code']>> = {
+  DISCONNECTED: 'DISCONNECTED',
+  NOT_LISTENING: 'DISCONNECTED',
+  TIMEOUT: 'UNRESPONSIVE',
+  UNAVAILABLE: 'UNRESPONSIVE',
+  COMMAND_FAILED: 'REFUSED',
+};
+
+/** The launcher clients behind the port. `podsDir`: where the pods' directories are. */
+export function launcherPort(clients: Clients, podsDir: string): LauncherClients {
+  return {
+    state: async (target) => checkedState(await clients.state(target), target, podsDir),
+    connect: async (target, signal) => callsOf(await mapped(clients.connect(target, signal))),
+    launcherPid: (target, signal) => mapped(clients.launcherPid(target, signal)),
+    close: (key, uid) => clients.close(key, uid),
+    onChange: (listener) => clients.onChange(listener),
+  };
+}
+
+/** An empty pods directory is a mount that is missing rather than a node whose launchers all died: it proves nothing. */
+function checkedState(state: LauncherState, target: LauncherTarget, podsDir: string): LauncherState {
+  if (state.kind !== 'dead' || hasPods(podsDir) || Object.keys(target.activePods).length === 0) return state;
+  const reason = `${podsDir} is empty or cannot be read: mount the directory of the kubelet's pods there`;
+  return { kind: 'unclear', reason };
+}
+
+function hasPods(podsDir: string): boolean {
+  try {
+    return readdirSync(podsDir).length > 0;
+  } catch {
+    return false;
+  }
+}
+
+function callsOf(connection: LauncherConnection): LauncherCalls {
+  return {
+    syncVirtualMachine: async (vmi, options, signal) => {
+      await mapped(connection.call('syncVirtualMachine', vmiRequest(vmi, requestOptions(options)), signal));
+    },
+    shutdownVirtualMachine: async (vmi, signal) => {
+      await mapped(connection.call('shutdownVirtualMachine', vmiRequest(vmi), signal));
+    },
+    killVirtualMachine: async (vmi, signal) => {
+      await mapped(connection.call('killVirtualMachine', vmiRequest(vmi), signal));
+    },
+    deleteVirtualMachine: async (vmi, signal) => {
+      await mapped(connection.call('deleteVirtualMachine', vmiRequest(vmi), signal));
+    },
+  };
+}
+
+async function mapped<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (cause) {
+    throw new LauncherCallError(codes[errorCode(cause) ?? ''] ?? 'FAILED', errorMessage(cause), { cause });
+  }
+}
+
+/** Spec 10b §5, in the names of the wire. */
+function requestOptions(options: SyncOptions): RequestOptions {
+  const { clusterFlags: flags, smbios } = options;
+  return {
+    ...(smbios && {
+      VirtualMachineSMBios: { manufacturer: '', product: '', version: '', sku: '', family: '', ...smbios },
+    }),
+    MemBalloonStatsPeriod: options.memBalloonStatsPeriodSeconds,
+    PreallocatedVolumes: [...options.preallocatedVolumes],
+    ...(options.topology && { topology: { numa_cells: options.topology.map(toCell) } }),
+    clusterConfig: {
+      ExpandDisksEnabled: false,
+      FreePageReportingDisabled: flags.freePageReportingDisabled,
+      BochsDisplayForEFIGuests: flags.bochsDisplayForEfiGuests,
+      SerialConsoleLogDisabled: flags.serialConsoleLogDisabled,
+      PCINUMAAwareTopologyEnabled: flags.pciNumaAwareTopologyEnabled,
+      VGPULiveMigrationEnabled: flags.vgpuLiveMigrationEnabled,
+      GraceIOVirtualizationEnabled: flags.graceIoVirtualizationEnabled,
+    },
+    interfaceDomainAttachment: { ...options.interfaceDomainAttachment },
+  };
+}
+
+function toCell(cell: NonNullable<SyncOptions['topology']>[number]) {
+  return {
+    id: cell.id,
+    memory: cell.memory && { amount: BigInt(cell.memory.amount), unit: cell.memory.unit },
+    pages: cell.pages.map(({ count, unit, size }) => ({ count: BigInt(count), unit, size })),
+    distances: cell.distances.map(({ id, value }) => ({ id, value: BigInt(value) })),
+    cpus: cell.cpus.map(({ id, siblings }) => ({ id, siblings: [...siblings] })),
+  };
+}
