@@ -8,6 +8,8 @@ export interface LogOptions {
   readonly component: string;
   /** KubeVirt's `-v` number: up to 2 is info, 3 and 4 debug, above that trace. */
   readonly verbosity?: number;
+  /** Appends to this file instead of stdout. Its directory must be there. */
+  readonly file?: string;
 }
 
 /**
@@ -22,7 +24,7 @@ export function createLogger(options: LogOptions): Logger {
     timestamp: () => `,"timestamp":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return pino(settings, pino.destination({ dest: stdoutPath(), sync: true }));
+  return pino(settings, pino.destination({ dest: options.file ?? stdoutPath(), sync: true }));
 }
 
 /** A logger that writes nothing; for tests and as a default. */

@@ -3,7 +3,9 @@
  * local images, the node's files on disk, the command line's work.
  * Must not know: VMI rules, domains, libvirt, the agent's inside; argv, environment and signals (they come as arguments).
  */
+export * from './cli/index.ts';
 export * from './errors.ts';
 export * from './paths.ts';
 export * from './pod-runner/index.ts';
 export * from './process-identity.ts';
+export * from './supervisor/index.ts';

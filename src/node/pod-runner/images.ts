@@ -58,7 +58,7 @@ export class ImageStore {
     await rm(draft, { recursive: true, force: true });
     try {
       await mkdir(draft, { recursive: true });
-      if (kind.isDirectory()) await cp(source, draft, { recursive: true });
+      if (kind.isDirectory()) await cp(source, draft, { recursive: true, preserveTimestamps: true });
       else {
         await mkdir(path.join(draft, 'disk'));
         await cp(source, path.join(draft, 'disk', path.basename(source)));

@@ -1,0 +1,188 @@
+#!/usr/bin/env node
+import { mkdir } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import { createLogger, errorMessage, type Logger } from '../base/index.ts';
+import {
+  ApiProgram,
+  attachConsole,
+  type Command,
+  connectSerial,
+  connectToNode,
+  describeNode,
+  endSupervisor,
+  findVmi,
+  ImageStore,
+  NodeError,
+  type NodeFlags,
+  type NodePaths,
+  nodePaths,
+  openSerialConsole,
+  parseCommand,
+  runUp,
+  StandaloneNode,
+  stopwatch,
+  takeDrainRequest,
+  untilAborted,
+} from '../node/index.ts';
+
+const binDir = import.meta.dirname;
+const packageDir = path.resolve(binDir, '../..');
+const say = (line: string) => void process.stdout.write(`${line}\n`);
+
+/** Terminals and npm both pass Ctrl-C on: what comes within this time is one. */
+const oneCtrlCMs = 1_000;
+
+/** Aborts on the first SIGINT or SIGTERM; calls `force` on a later one. */
+function onSignals(force: () => void): AbortSignal {
+  const leave = new AbortController();
+  let firstMs: number | undefined;
+  const onSignal = () => {
+    firstMs ??= performance.now();
+    if (!leave.signal.aborted) leave.abort(new Error('asked to leave'));
+    else if (performance.now() - firstMs > oneCtrlCMs) force();
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+  return leave.signal;
+}
+
+function requireRoot(): void {
+  if (process.getuid?.() === 0) return;
+  throw new NodeError(
+    'NO_PERMISSION',
+    'pods are namespaces with mounts of their own, which only root may make: use sudo',
+  );
+}
+
+function newNode(flags: NodeFlags, paths: NodePaths, log: Logger, progress: (step: string) => void): StandaloneNode {
+  const program = (name: string): [string, string] => [process.execPath, path.join(binDir, `${name}.js`)];
+  return new StandaloneNode(
+    {
+      paths,
+      nodeName: flags.nodeName ?? hostname().toLowerCase(),
+      hostIp: '127.0.0.1',
+      apiPort: flags.apiPort,
+      programs: {
+        apiserver: [process.execPath, path.join(binDir, 'virt-node.js'), 'apiserver'],
+        'virt-controller': program('virt-controller'),
+        'virt-handler': program('virt-handler'),
+        'virt-launcher': program('virt-launcher'),
+      },
+      env: process.env,
+      pid: process.pid,
+      verbosity: flags.verbosity,
+    },
+    { log, progress },
+  );
+}
+
+async function supervise(flags: NodeFlags, run: (node: StandaloneNode, leave: AbortSignal) => Promise<void>) {
+  requireRoot();
+  const paths = nodePaths(flags.stateDir);
+  await mkdir(paths.logDir, { recursive: true });
+  const log = createLogger({
+    component: 'virt-node',
+    verbosity: flags.verbosity,
+    file: path.join(paths.logDir, 'virt-node.log'),
+  });
+  const node = newNode(
+    flags,
+    paths,
+    log,
+    stopwatch(say, () => performance.now()),
+  );
+  const leave = onSignals(() => {
+    say('ending everything now');
+    node.kill().finally(() => process.exit(130));
+  });
+  await run(node, leave);
+}
+
+async function start(flags: NodeFlags): Promise<void> {
+  const paths = nodePaths(flags.stateDir);
+  await supervise(flags, async (node, leave) => {
+    await node.start();
+    say(`the node is up: export KUBECONFIG=${paths.kubeconfig}`);
+    await untilAborted(leave);
+    const pods = (await takeDrainRequest(paths)) ? 'end' : 'keep';
+    say(pods === 'end' ? 'stopping: virtual machines shut down first' : 'stopping: virtual machines stay');
+    await node.stop({ pods });
+  });
+}
+
+async function up(flags: NodeFlags & { readonly once: boolean }): Promise<void> {
+  await supervise(flags, async (node, leave) => {
+    const script = path.relative(process.cwd(), path.join(binDir, 'virt-node.js'));
+    const stateFlag = process.argv.includes('--state-dir') ? ` --state-dir ${flags.stateDir}` : '';
+    const options = {
+      paths: nodePaths(flags.stateDir),
+      once: flags.once,
+      exampleFile: path.join(packageDir, 'examples/vm.yaml'),
+      guestDir: path.join(packageDir, '.cache/guest'),
+      env: process.env,
+      selfCommand: `node ${script}${stateFlag}`,
+    };
+    await runUp(options, { node, say }, leave);
+  });
+}
+
+async function apiserver(command: Extract<Command, { command: 'apiserver' }>): Promise<void> {
+  const log = createLogger({ component: 'apiserver', verbosity: command.verbosity });
+  const program = new ApiProgram({ ...command, paths: nodePaths(command.stateDir) }, { log });
+  const leave = onSignals(() => process.exit(130));
+  await program.start();
+  await untilAborted(leave);
+  await program.stop();
+}
+
+async function serialConsole({ stateDir, namespace, name }: Extract<Command, { command: 'console' }>): Promise<void> {
+  const paths = nodePaths(stateDir);
+  const client = await connectToNode(paths);
+  const vmi = await findVmi(client, namespace, name).finally(() => client.close());
+  const serial = await connectSerial(openSerialConsole(paths, vmi));
+  const leave = onSignals(() => process.exit(130));
+  process.stderr.write(`connected to ${namespace}/${name}, press Enter for a prompt; Ctrl-] leaves\r\n`);
+  const end = await attachConsole(serial, { input: process.stdin, output: process.stdout }, leave);
+  process.stderr.write(end === 'closed' ? '\r\nthe virtual machine closed its console\r\n' : '\r\n');
+}
+
+async function status(stateDir: string): Promise<void> {
+  const { lines, isRunning } = await describeNode(nodePaths(stateDir));
+  for (const line of lines) say(line);
+  process.exitCode = isRunning ? 0 : 3;
+}
+
+async function run(command: Command): Promise<void> {
+  switch (command.command) {
+    case 'start':
+      return start(command);
+    case 'up':
+      return up(command);
+    case 'apiserver':
+      return apiserver(command);
+    case 'stop':
+      return say(await endSupervisor(nodePaths(command.stateDir), command.keepVms ? 'keep' : 'end'));
+    case 'status':
+      return status(command.stateDir);
+    case 'console':
+      return serialConsole(command);
+    case 'image-add': {
+      const images = new ImageStore({ dir: nodePaths(command.stateDir).imagesDir });
+      return say(`${command.reference} is in ${await images.add(command.reference, command.source)}`);
+    }
+    case 'images':
+      for (const name of await new ImageStore({ dir: nodePaths(command.stateDir).imagesDir }).list()) say(name);
+      return;
+    case 'version':
+      return say('virt-node 0.1.0 (KubeVirt v1.9.0 API)');
+    case 'help':
+      return say(command.text);
+  }
+}
+
+try {
+  await run(parseCommand(process.argv.slice(2)));
+} catch (error) {
+  process.stderr.write(`virt-node: ${errorMessage(error)}\n`);
+  process.exitCode = error instanceof NodeError && error.code === 'USAGE' ? 2 : 1;
+}

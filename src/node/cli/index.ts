@@ -1,0 +1,7 @@
+/** What the commands of `virt-node` do, without argv, environment and signals. */
+export * from './command.ts';
+export * from './console.ts';
+export * from './find-vmi.ts';
+export * from './serial-login.ts';
+export * from './status.ts';
+export * from './up.ts';

@@ -1,0 +1,43 @@
+import path from 'node:path';
+import { resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { readIfThere } from '../files.ts';
+import type { NodePaths } from '../paths.ts';
+import { isAlive, parseIdentity } from '../process-identity.ts';
+import { runningSupervisor } from '../supervisor/index.ts';
+import { connectToNode } from './find-vmi.ts';
+
+/** Lines for a person, and whether the node runs. */
+export async function describeNode(
+  paths: NodePaths,
+): Promise<{ readonly lines: string[]; readonly isRunning: boolean }> {
+  const supervisor = await runningSupervisor(paths);
+  const lines = [supervisor ? `virt-node        running (pid ${supervisor.pid})` : 'virt-node        not running'];
+  for (const name of ['apiserver', 'virt-controller', 'virt-handler']) {
+    const identity = parseIdentity((await readIfThere(path.join(paths.runDir, `${name}.pid`))) ?? '');
+    const alive = identity !== undefined && (await isAlive(identity));
+    lines.push(`${name.padEnd(16)} ${alive ? `running (pid ${identity.pid})` : 'not running'}`);
+  }
+  lines.push(
+    `state            ${paths.stateDir}`,
+    `logs             ${paths.logDir}`,
+    `KUBECONFIG       ${paths.kubeconfig}`,
+  );
+  if (supervisor) lines.push(...(await describeVmis(paths)));
+  return { lines, isRunning: supervisor !== undefined };
+}
+
+async function describeVmis(paths: NodePaths): Promise<string[]> {
+  try {
+    const client = await connectToNode(paths);
+    try {
+      const { items } = await client.list<VirtualMachineInstance>(resources.virtualMachineInstances);
+      return items.map(
+        ({ metadata, status }) => `VMI              ${metadata.namespace}/${metadata.name} ${status?.phase ?? ''}`,
+      );
+    } finally {
+      client.close();
+    }
+  } catch {
+    return ['the Kubernetes API does not answer'];
+  }
+}

@@ -1,0 +1,143 @@
+import { errorMessage } from '../../base/index.ts';
+import { NodeError } from '../errors.ts';
+import type { NodePaths } from '../paths.ts';
+import { ImageStore } from '../pod-runner/index.ts';
+import { isAlive, type ProcessIdentity } from '../process-identity.ts';
+import type { StandaloneNode } from '../supervisor/index.ts';
+import { connectSerial } from './console.ts';
+import { installDemoImage } from './demo-image.ts';
+import { diagnose } from './diagnose.ts';
+import { openSerialConsole } from './find-vmi.ts';
+import { kubectl } from './kubectl.ts';
+import { findLeftovers, podNamespaceOf } from './leftovers.ts';
+import { untilLogin } from './serial-login.ts';
+import { untilVmiGone, untilVmiRuns } from './watch-vmi.ts';
+
+export interface UpOptions {
+  readonly paths: NodePaths;
+  readonly once: boolean;
+  /** Manifest of the example VM `demo`. */
+  readonly exampleFile: string;
+  readonly guestDir: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** How a person calls this program: for the hints at the end. */
+  readonly selfCommand: string;
+}
+
+export interface UpDeps {
+  readonly node: StandaloneNode;
+  /** Whole lines for a person. */
+  readonly say: (line: string) => void;
+}
+
+const vm = { namespace: 'default', name: 'demo' };
+const startTimeoutMs = 120_000;
+const loginTimeoutMs = 60_000;
+const deleteTimeoutMs = 60_000;
+
+/** Lines with the seconds since the start: `  1.2 s  Kubernetes API`. */
+export function stopwatch(say: (line: string) => void, nowMs: () => number): (step: string) => void {
+  const startMs = nowMs();
+  return (step) => say(`${((nowMs() - startMs) / 1000).toFixed(1).padStart(6)} s  ${step}`);
+}
+
+/**
+ * The whole of `npm run up` after set-up. `leave` ends it: with `once` only early. Rejects with what went wrong, after having
+ * said what helps to see why; the node is stopped in any case.
+ */
+export async function runUp(options: UpOptions, deps: UpDeps, leave: AbortSignal): Promise<void> {
+  const { paths } = options;
+  const { node, say } = deps;
+  const step = stopwatch(say, () => performance.now());
+  await installDemoImage(new ImageStore({ dir: paths.imagesDir }), options.guestDir);
+  await node.start();
+  let failure: unknown;
+  try {
+    await bootExample(options, deps, step, leave);
+    if (options.once) await deleteExample(options, deps, step, leave);
+    else {
+      howToReach(options, say);
+      await untilAborted(leave);
+    }
+  } catch (error) {
+    if (!leave.aborted) {
+      failure = error;
+      say(`failed: ${errorMessage(error)}`);
+      for (const line of await diagnose(node.client, paths)) say(line);
+    }
+  }
+  say('stopping: virtual machines shut down first (Ctrl-C again ends everything now)');
+  await node.stop({ pods: 'end' });
+  step('stopped');
+  if (failure === undefined) return;
+  throw new NodeError('CHILD_FAILED', errorMessage(failure), { cause: failure });
+}
+
+async function bootExample(options: UpOptions, { node }: UpDeps, step: (text: string) => void, leave: AbortSignal) {
+  const { paths, exampleFile, env } = options;
+  const said = await kubectl(['apply', '-f', exampleFile], { kubeconfig: paths.kubeconfig, env, signal: leave });
+  step(`kubectl apply -f ${exampleFile}: ${said}`);
+  const appliedMs = performance.now();
+  const late = within(startTimeoutMs, leave, 'the VM did not run');
+  const vmi = await untilVmiRuns(node.client, { ...vm, onChange: (text) => step(`VM ${vm.name}: ${text}`) }, late);
+  const runningMs = performance.now();
+  const serial = await connectSerial(openSerialConsole(paths, vmi));
+  await untilLogin(serial, within(loginTimeoutMs, leave, 'no login prompt on the serial console'));
+  const [running, login] = [runningMs - appliedMs, performance.now() - appliedMs].map((ms) => (ms / 1000).toFixed(1));
+  step(`the guest asks for a login (apply → Running ${running} s, apply → login ${login} s)`);
+}
+
+async function deleteExample(
+  options: UpOptions,
+  { node, say }: UpDeps,
+  step: (text: string) => void,
+  leave: AbortSignal,
+) {
+  const { paths, exampleFile, env } = options;
+  const inits = await runningInits(node);
+  const namespaces = new Set<string>();
+  for (const { pid } of inits) {
+    const namespace = await podNamespaceOf(pid);
+    if (namespace) namespaces.add(namespace);
+  }
+  const beganMs = performance.now();
+  const said = await kubectl(['delete', '-f', exampleFile], { kubeconfig: paths.kubeconfig, env, signal: leave });
+  await untilVmiGone(node.client, { ...vm, onChange: say }, within(deleteTimeoutMs, leave, 'the VM was not deleted'));
+  step(`${said} (gone in ${((performance.now() - beganMs) / 1000).toFixed(1)} s)`);
+  const left = await findLeftovers(paths, namespaces);
+  for (const init of inits) if (await isAlive(init)) left.push(`process 1 of a pod: ${init.pid}`);
+  if (left.length > 0) throw new NodeError('LEFTOVERS', `the VM left something behind:\n  ${left.join('\n  ')}`);
+  step('nothing is left behind: no processes, files, mounts, ghost records');
+}
+
+async function runningInits(node: StandaloneNode): Promise<ProcessIdentity[]> {
+  const states = await Promise.all((await node.sandboxes.list()).map((uid) => node.sandboxes.inspect(uid)));
+  return states.flatMap((state) => (state.kind === 'running' ? [state.init] : []));
+}
+
+function howToReach({ paths, selfCommand }: UpOptions, say: (line: string) => void): void {
+  say('');
+  say('The node is up. In another terminal:');
+  say(`  export KUBECONFIG=${paths.kubeconfig}`);
+  say('  kubectl get vmi -w');
+  say(`  ${selfCommand} console ${vm.name}     (log in as root, no password; Ctrl-] leaves)`);
+  say('Ctrl-C shuts the virtual machine down and leaves.');
+}
+
+function within(timeoutMs: number, leave: AbortSignal, what: string): AbortSignal {
+  const late = new AbortController();
+  const timer = setTimeout(
+    () => late.abort(new NodeError('TIMEOUT', `${what} within ${timeoutMs / 1000} s`)),
+    timeoutMs,
+  );
+  timer.unref();
+  return AbortSignal.any([leave, late.signal]);
+}
+
+/** Resolves when the signal aborts. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,5 @@
+/** The programs of the node and their order: API server, controller, agent, pod runner. */
+export * from './api-program.ts';
+export * from './node-lock.ts';
+export * from './program.ts';
+export * from './standalone-node.ts';

@@ -1,0 +1,239 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { cpus, release, totalmem } from 'node:os';
+import path from 'node:path';
+import { Lifecycle, type Logger, sleep } from '../../base/index.ts';
+import { type KvmProbeResult, probeKvm } from '../../host/index.ts';
+import { EventRecorder, KubeClient, loadKubeAccess } from '../../kube/index.ts';
+import { NodeError } from '../errors.ts';
+import { readIfThere, writeFileAtomic } from '../files.ts';
+import type { NodePaths } from '../paths.ts';
+import { findCgroupRoot, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
+import { currentBootId } from '../process-identity.ts';
+import { freePort } from './free-port.ts';
+import { judgeKvm, type KvmVerdict } from './kvm.ts';
+import { lockNode } from './node-lock.ts';
+import { ensureNodeObjects } from './node-objects.ts';
+import { endLeftover, Program, type ProgramState } from './program.ts';
+
+const programNames = ['virt-controller', 'virt-handler', 'apiserver'] as const;
+export type ProgramName = (typeof programNames)[number];
+
+export interface StandaloneNodeOptions {
+  readonly paths: NodePaths;
+  readonly nodeName: string;
+  /** Address of API server, agent and pods; a loopback one. */
+  readonly hostIp: string;
+  /** First port to try for the API when none was used before. */
+  readonly apiPort: number;
+  /** node and the script of each program, without arguments. */
+  readonly programs: Readonly<Record<ProgramName | 'virt-launcher', readonly [string, ...string[]]>>;
+  /** Environment of the programs. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly pid: number;
+  /** `-v` of the programs. */
+  readonly verbosity: number;
+}
+
+export interface StandaloneNodeDeps {
+  readonly log: Logger;
+  /** For a person who waits: what has just been done. */
+  readonly progress?: (step: string) => void;
+  readonly probe?: () => Promise<KvmProbeResult>;
+}
+
+/** The whole one-node KubeVirt: programs as child processes, and the pod runner in this one (design.md §3). */
+export class StandaloneNode {
+  readonly #options: StandaloneNodeOptions;
+  readonly #deps: StandaloneNodeDeps;
+  readonly #programs = new Map<ProgramName, Program>();
+  readonly #stopping = new AbortController();
+  #release: () => Promise<void> = async () => undefined;
+  #client: KubeClient | undefined;
+  #lifecycle: Lifecycle | undefined;
+  #runner: PodRunner | undefined;
+  #sandboxes: Sandboxes;
+
+  constructor(options: StandaloneNodeOptions, deps: StandaloneNodeDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    const { podsDir, libvirtCacheDir } = options.paths;
+    this.#sandboxes = new Sandboxes({ podsDir, libvirtCacheDir, cgroupRoot: undefined });
+  }
+
+  /** Client of the node's own API; only after `start`. */
+  get client(): KubeClient {
+    if (!this.#client) throw new NodeError('NOT_RUNNING', 'the node has not been started');
+    return this.#client;
+  }
+
+  get sandboxes(): Sandboxes {
+    return this.#sandboxes;
+  }
+
+  programs(): ReadonlyMap<ProgramName, ProgramState> {
+    return new Map([...this.#programs].map(([name, program]) => [name, program.state]));
+  }
+
+  /** Starts everything, taking over from a supervisor that was killed. On failure what was started is stopped again. */
+  async start(): Promise<void> {
+    const { paths, pid } = this.#options;
+    await mkdir(paths.runDir, { recursive: true });
+    this.#release = await lockNode(paths, pid);
+    try {
+      await this.#startAll();
+    } catch (error) {
+      await this.stop({ pods: 'keep' }).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** `keep` leaves virtual machines running for the next start; `end` shuts them down with their grace periods first. */
+  async stop({ pods }: { readonly pods: 'keep' | 'end' }): Promise<void> {
+    const errors: unknown[] = [];
+    const attempt = (work: Promise<unknown> | undefined) => work?.catch((error: unknown) => errors.push(error));
+    // First: it would start again what is being ended.
+    await attempt(this.#programs.get('virt-controller')?.stop());
+    // The agent is needed: it is what presses the guest's power button (spec 70 §9).
+    if (pods === 'end') await attempt(this.#runner?.drain(this.#stopping.signal));
+    this.#stopping.abort(new Error('the node is stopping'));
+    await attempt(this.#programs.get('virt-handler')?.stop());
+    await attempt(this.#lifecycle?.stop());
+    this.#client?.close();
+    await attempt(this.#programs.get('apiserver')?.stop());
+    await this.#release();
+    if (errors.length > 0) throw new AggregateError(errors, 'the node did not stop cleanly');
+  }
+
+  /** Ends everything now, virtual machines too. */
+  async kill(): Promise<void> {
+    this.#stopping.abort(new Error('the node is killed'));
+    for (const uid of await this.#sandboxes.list()) await this.#sandboxes.kill(uid);
+    for (const program of this.#programs.values()) program.kill();
+    await this.#release();
+  }
+
+  async #startAll(): Promise<void> {
+    const { paths, nodeName, hostIp } = this.#options;
+    const { log, progress = () => undefined } = this.#deps;
+    for (const name of programNames) await endLeftover(path.join(paths.runDir, `${name}.pid`), 5_000);
+    const verdict = judgeKvm(paths, this.#deps.probe ?? probeKvm);
+    const cgroupRoot = await findCgroupRoot('virt-node');
+    this.#sandboxes = new Sandboxes({ ...paths, cgroupRoot });
+    const client = await this.#startApi();
+    progress('Kubernetes API');
+    const { kvm, reason } = await verdict;
+    log.info({ kvm, reason }, 'KVM probe');
+    progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
+    await ensureNodeObjects(client, await this.#facts(kvm), new Date());
+    await this.#startProgram('virt-controller', ['--standalone-scheduler']);
+    await this.#startProgram('virt-handler', await this.#handlerArguments());
+    progress('virt-controller and virt-handler');
+    const events = new EventRecorder({ component: 'virt-node', host: nodeName }, { client, log });
+    const pods = new KubePods({ nodeName }, { client, events, log });
+    const images = new ImageStore({ dir: paths.imagesDir });
+    this.#runner = new PodRunner(
+      {
+        hostIp,
+        kvm,
+        podLogsDir: paths.podLogsDir,
+        programs: { '/usr/bin/virt-launcher-monitor': this.#options.programs['virt-launcher'] },
+        env: { VIRT_LAUNCHER_NETWORK: 'user', VIRT_LAUNCHER_KVM: kvm },
+      },
+      { pods, sandboxes: this.#sandboxes, images, log },
+    );
+    this.#lifecycle = new Lifecycle([
+      { name: 'events', start: async () => undefined, stop: () => events.stop(2_000) },
+      pods,
+      this.#runner,
+    ]);
+    await this.#lifecycle.start(this.#stopping.signal);
+    progress('pod runner');
+  }
+
+  async #startApi(): Promise<KubeClient> {
+    const { paths, hostIp, apiPort } = this.#options;
+    const portFile = path.join(paths.apiDir, 'port');
+    const usual = Number((await readIfThere(portFile)) ?? '') || apiPort;
+    const port = await freePort(hostIp, usual);
+    await this.#startProgram('apiserver', ['--state-dir', paths.stateDir, '--host', hostIp, '--port', String(port)]);
+    const client = await this.#connect(`https://${hostIp}:${port}`);
+    await writeFileAtomic(portFile, `${port}\n`);
+    this.#client = client;
+    return client;
+  }
+
+  /** Waits until the API answers. The kubeconfig may still be the one of an earlier port. */
+  async #connect(server: string): Promise<KubeClient> {
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(30_000)]);
+    let last: unknown = 'no kubeconfig yet';
+    while (!signal.aborted) {
+      try {
+        const access = await loadKubeAccess({ kubeconfig: this.#options.paths.kubeconfig });
+        if (access.server === server) {
+          const options = { userAgent: 'virt-node', rateLimit: { qps: 200, burst: 400 } };
+          const client = new KubeClient({ ...options, retry: { attempts: 3 } }, { access, log: this.#deps.log });
+          await client.raw({ method: 'GET', path: '/version', signal, timeoutMs: 2_000 });
+          return client;
+        }
+      } catch (error) {
+        last = error;
+      }
+      await sleep(50, signal).catch(() => undefined);
+    }
+    const log = path.join(this.#options.paths.logDir, 'apiserver.log');
+    throw new NodeError('CHILD_FAILED', `the Kubernetes API did not come up in 30 s; see ${log}`, { cause: last });
+  }
+
+  async #startProgram(name: ProgramName, args: readonly string[]): Promise<void> {
+    const { paths, programs, env, verbosity, nodeName } = this.#options;
+    const [command, ...script] = programs[name];
+    const access = name === 'apiserver' ? [] : ['--kubeconfig', paths.kubeconfig];
+    const program = new Program(
+      {
+        name,
+        argv: [command, ...script, ...access, ...args, '-v', String(verbosity)],
+        env: { ...env, NODE_NAME: nodeName, KUBEVIRT_PODS_DIR: paths.podsDir },
+        logFile: path.join(paths.logDir, `${name}.log`),
+        pidFile: path.join(paths.runDir, `${name}.pid`),
+      },
+      { log: this.#deps.log },
+    );
+    this.#programs.set(name, program);
+    await program.start();
+  }
+
+  async #handlerArguments(): Promise<string[]> {
+    const { paths, nodeName, hostIp } = this.#options;
+    const metrics = await freePort(hostIp, 18443);
+    const console = await freePort(hostIp, 18186);
+    await mkdir(paths.shareDir, { recursive: true });
+    await mkdir(paths.privateDir, { recursive: true });
+    return [
+      ...['--hostname-override', nodeName],
+      ...['--pod-ip-address', hostIp],
+      ...['--listen', hostIp],
+      ...['--port', String(metrics)],
+      ...['--console-server-port', String(console)],
+      ...['--kubevirt-share-dir', paths.shareDir],
+      ...['--kubevirt-private-dir', paths.privateDir],
+      ...['--kubelet-pods-dir', paths.podsDir],
+      ...['--kubelet-root', paths.stateDir],
+    ];
+  }
+
+  async #facts(kvm: KvmVerdict['kvm']) {
+    const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
+    const osRelease = await readFile('/etc/os-release', 'utf8').catch(() => '');
+    return {
+      nodeName: this.#options.nodeName,
+      hostIp: this.#options.hostIp,
+      cpus: cpus().length,
+      memoryBytes: totalmem(),
+      architecture: architectures[process.arch] ?? process.arch,
+      kernelVersion: release(),
+      osImage: /^PRETTY_NAME="?([^"\n]*)/m.exec(osRelease)?.[1] ?? 'Linux',
+      bootId: await currentBootId(),
+      kvm,
+    };
+  }
+}
