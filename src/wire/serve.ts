@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { createServer, type Server as NetServer, type Socket } from 'node:net';
 import path from 'node:path';
 import { type Server, ServerCredentials } from '@grpc/grpc-js';
@@ -7,8 +7,6 @@ import { unixTarget } from './unix-path.ts';
 export interface ListenOptions {
   /** More connections than this are closed as they come; unlimited unless given. */
   readonly maxConnections?: number;
-  /** File mode of the socket; from the umask unless given. */
-  readonly mode?: number;
 }
 
 export interface UnixListener {
@@ -44,7 +42,6 @@ export async function listenUnix(
   try {
     rmSync(name.path, { force: true });
     await listening(server, name.path);
-    if (options.mode !== undefined) chmodSync(name.path, options.mode);
   } catch (error) {
     server.close();
     name.close();

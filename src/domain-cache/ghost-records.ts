@@ -1,0 +1,203 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type Key, makeKey } from '../api/index.ts';
+import { errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
+import { DomainCacheError } from './errors.ts';
+
+/** A launcher that this agent talked to and whose clean-up is not complete (spec 21 §4). */
+export interface GhostRecord {
+  readonly name: string;
+  readonly namespace: string;
+  readonly socketFile: string;
+  readonly uid: string;
+}
+
+export interface GhostRecordsOptions {
+  /** `<kubevirt-private-dir>/ghost-records`. */
+  readonly directory: string;
+}
+
+const version = 1;
+const maxRecordBytes = 64 * 1024;
+const corruptSuffix = '.corrupt';
+const temporarySuffix = '.tmp';
+const uidPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+/**
+ * One file per VMI UID, with upstream's JSON plus a `version`; written to a temporary file, synced, renamed. In memory by
+ * UID, so that a new VMI with the name of a dead one is no conflict. A failed write never loses a record: memory keeps
+ * it and `saveUnsaved` tries again.
+ */
+export class GhostRecords {
+  readonly #directory: string;
+  readonly #logger: Logger;
+  readonly #records = new Map<string, GhostRecord>();
+  /** UIDs whose file does not match memory yet. */
+  readonly #unsaved = new Set<string>();
+  readonly #writing = new Map<string, Promise<void>>();
+
+  constructor(options: GhostRecordsOptions, deps: { readonly logger?: Logger } = {}) {
+    this.#directory = options.directory;
+    this.#logger = deps.logger ?? silentLogger;
+  }
+
+  /** Reads the directory, made if absent. Unusable files are set aside as `*.corrupt`, with one warning each. */
+  async load(): Promise<void> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    for (const file of await readdir(this.#directory)) {
+      if (file.endsWith(corruptSuffix)) continue;
+      if (file.endsWith(temporarySuffix)) await rm(this.#path(file), { force: true });
+      else await this.#loadOne(file);
+    }
+  }
+
+  all(): readonly GhostRecord[] {
+    return [...this.#records.values()];
+  }
+
+  byUid(uid: string): GhostRecord | undefined {
+    return this.#records.get(uid);
+  }
+
+  /** The record of a key; with several UIDs the one added last. */
+  get(key: Key): GhostRecord | undefined {
+    return this.all().findLast((record) => makeKey(record.namespace, record.name) === key);
+  }
+
+  keys(): Iterable<Key> {
+    return new Set(this.all().map(({ namespace, name }) => makeKey(namespace, name)));
+  }
+
+  /**
+   * Remembers a launcher; the same UID with another socket replaces the former record. Rejects with DomainCacheError
+   * RECORD_INVALID (nothing kept), NO_SPACE or RECORD_NOT_SAVED (kept in memory).
+   */
+  async add(record: GhostRecord): Promise<void> {
+    const problem = invalidity(record);
+    if (problem) throw new DomainCacheError('RECORD_INVALID', problem);
+    const { uid } = record;
+    const known = this.#records.get(uid);
+    if (known && isEqual(known, record) && !this.#unsaved.has(uid)) return;
+    this.#records.set(uid, { ...record });
+    await this.#save(uid);
+  }
+
+  /** Safe when there is none. Rejects with RECORD_NOT_SAVED when the file stays; it is tried again. */
+  async remove(uid: string): Promise<void> {
+    if (!this.#records.delete(uid) && !this.#unsaved.has(uid)) return;
+    await this.#save(uid);
+  }
+
+  /** UIDs that disk does not agree with. */
+  unsaved(): readonly string[] {
+    return [...this.#unsaved];
+  }
+
+  /** One more try for every record that could not be written. Rejects with the first error. */
+  async saveUnsaved(): Promise<void> {
+    for (const uid of [...this.#unsaved]) await this.#save(uid);
+  }
+
+  /** Writes of one UID go one after the other, and always write what memory holds then. */
+  #save(uid: string): Promise<void> {
+    this.#unsaved.add(uid);
+    const before = this.#writing.get(uid) ?? Promise.resolve();
+    const mine = before.catch(() => undefined).then(() => this.#saveNow(uid));
+    this.#writing.set(uid, mine);
+    const done = () => {
+      if (this.#writing.get(uid) === mine) this.#writing.delete(uid);
+    };
+    mine.then(done, done);
+    return mine;
+  }
+
+  async #saveNow(uid: string): Promise<void> {
+    const record = this.#records.get(uid);
+    try {
+      if (record) await this.#write(record);
+      else await rm(this.#path(uid), { force: true });
+    } catch (cause) {
+      throw this.#saveError(uid, cause);
+    }
+    if (this.#records.get(uid) === record) this.#unsaved.delete(uid);
+  }
+
+  async #write(record: GhostRecord): Promise<void> {
+    const temporary = this.#path(`.${record.uid}.${randomUUID()}${temporarySuffix}`);
+    try {
+      const file = await open(temporary, 'wx', 0o600);
+      try {
+        await file.writeFile(JSON.stringify({ ...record, version }));
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(temporary, this.#path(record.uid));
+    } catch (error) {
+      await rm(temporary, { force: true }).catch(() => undefined);
+      throw error;
+    }
+    await this.#syncDirectory();
+  }
+
+  async #syncDirectory(): Promise<void> {
+    const directory = await open(this.#directory, 'r');
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+  }
+
+  async #loadOne(file: string): Promise<void> {
+    try {
+      const record = await this.#read(file);
+      this.#records.set(record.uid, record);
+    } catch (error) {
+      this.#logger.warn({ file, reason: errorMessage(error) }, 'ghost record is unusable and was set aside');
+      await rename(this.#path(file), this.#path(`${file}${corruptSuffix}`)).catch(() => undefined);
+    }
+  }
+
+  async #read(file: string): Promise<GhostRecord> {
+    const { size } = await stat(this.#path(file));
+    if (size > maxRecordBytes) throw new DomainCacheError('RECORD_INVALID', `${size} bytes are too many`);
+    const value: unknown = JSON.parse(await readFile(this.#path(file), 'utf8'));
+    const { name, namespace, socketFile, uid } = (value ?? {}) as Partial<Record<keyof GhostRecord, unknown>>;
+    const record = { name, namespace, socketFile, uid } as GhostRecord;
+    const problem = invalidity(record);
+    if (problem) throw new DomainCacheError('RECORD_INVALID', problem);
+    if (record.uid !== file) throw new DomainCacheError('RECORD_INVALID', 'the file name is not the UID');
+    return record;
+  }
+
+  #saveError(uid: string, cause: unknown): DomainCacheError {
+    const code = errorCode(cause);
+    const full = code === 'ENOSPC' || code === 'EDQUOT';
+    const advice = full ? `free some space in ${this.#directory}` : `check ${this.#directory}`;
+    const text = `the ghost record of VMI ${uid} was not saved (${errorMessage(cause)}): ${advice}; until then a restart of this agent may forget the VMI`;
+    return new DomainCacheError(full ? 'NO_SPACE' : 'RECORD_NOT_SAVED', text, { cause });
+  }
+
+  #path(file: string): string {
+    return path.join(this.#directory, file);
+  }
+}
+
+function invalidity(record: GhostRecord): string | undefined {
+  for (const field of ['name', 'namespace', 'socketFile', 'uid'] as const) {
+    if (typeof record[field] !== 'string' || record[field] === '') return `${field} is missing`;
+  }
+  if (!uidPattern.test(record.uid)) return 'the UID is no file name';
+  if (!path.isAbsolute(record.socketFile)) return 'socketFile is not an absolute path';
+  return undefined;
+}
+
+function isEqual(left: GhostRecord, right: GhostRecord): boolean {
+  return (
+    left.name === right.name &&
+    left.namespace === right.namespace &&
+    path.normalize(left.socketFile) === path.normalize(right.socketFile)
+  );
+}

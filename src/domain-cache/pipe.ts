@@ -1,0 +1,82 @@
+import { errorMessage, type Logger } from '../base/index.ts';
+import { openInRoot, peerOf, type SafePath } from '../host/index.ts';
+import { listenUnix, type UnixListener } from '../wire/index.ts';
+import { DomainCacheError } from './errors.ts';
+import type { NotifyChannel } from './notify-channel.ts';
+
+const pipeName = 'domain-notify-pipe.sock';
+
+export interface PipePlace {
+  /** Root directory of the launcher: `/proc/<pid>/root`. */
+  readonly root: string;
+  /** Directory below it; links are followed as the launcher would. */
+  readonly directory: string;
+}
+
+/**
+ * The socket in a launcher's own file system that it reports to (spec 21 §2). We listen, so a connection here can only
+ * come from this launcher's pod; of its processes only the launcher itself is heard. Nothing is proxied.
+ */
+export class NotifyPipe {
+  readonly #listener: UnixListener;
+  readonly #directory: SafePath;
+
+  private constructor(listener: UnixListener, directory: SafePath) {
+    this.#listener = listener;
+    this.#directory = directory;
+  }
+
+  /** Rejects with DomainCacheError PIPE_FAILED; nothing stays open then. */
+  static async open(place: PipePlace, channel: NotifyChannel, logger: Logger): Promise<NotifyPipe> {
+    let directory: SafePath | undefined;
+    let listener: UnixListener | undefined;
+    try {
+      directory = openInRoot(place.root, place.directory);
+      const { uid, gid } = channel.process;
+      listener = await listenUnix(
+        `${directory.path}/${pipeName}`,
+        (socket) => {
+          peerOf(socket).then(
+            (peer) => {
+              if (channel.isFor(peer)) {
+                channel.accept(socket);
+                return;
+              }
+              socket.destroy();
+              logger.warn(
+                { vmi: channel.identity.key, pid: peer.pid },
+                'a process that is not the launcher was refused',
+              );
+            },
+            () => socket.destroy(),
+          );
+        },
+        { maxConnections: 16 },
+      );
+      setOwner(directory, uid, gid);
+      return new NotifyPipe(listener, directory);
+    } catch (cause) {
+      await listener?.close();
+      directory?.close();
+      const text = `no notify pipe in ${place.root}/${place.directory}: ${errorMessage(cause)}`;
+      throw new DomainCacheError('PIPE_FAILED', text, { cause });
+    }
+  }
+
+  /** Removes the socket. The directory stays open until then: the socket is removed by its bound path. */
+  async close(): Promise<void> {
+    await this.#listener.close();
+    this.#directory.close();
+  }
+}
+
+/** A launcher without root rights must be able to connect, and nobody else. */
+function setOwner(directory: SafePath, uid: number, gid: number): void {
+  const socket = directory.child(pipeName);
+  try {
+    if (!socket.stat().isSocket()) throw new Error(`${socket.shown} was replaced`);
+    socket.setOwner(uid, gid, 0o600);
+  } finally {
+    socket.close();
+  }
+}
