@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Codec, decodeWith, encodeWith } from '../../../src/libvirt/codec.ts';
+import { cpuIndexes, cpumapOf } from '../../../src/libvirt/cpumap.ts';
+import { Program, procedures } from '../../../src/libvirt/procedures.ts';
+
+const domain = { name: 'test', uuid: '6695eb01-f6a4-8304-79aa-97f2502e193f', id: 1 };
+const handle = '00000004 74657374 6695eb01f6a4830479aa97f2502e193f 00000001';
+
+function bothWays<T>(codec: Codec<T>, value: T, bytes: string): void {
+  const wire = Buffer.from(bytes.replaceAll(' ', ''), 'hex');
+  assert.equal(encodeWith(codec, value).toString('hex'), wire.toString('hex'));
+  assert.deepEqual(decodeWith(codec, wire), value);
+}
+
+test('the sample payloads of spec 71 §19 are read and written', () => {
+  bothWays(procedures.authList.reply, { types: [0] }, '00000001 00000000');
+  bothWays(
+    procedures.connectOpen.args,
+    { name: 'test:///default', flags: 0 },
+    '00000001 0000000f 746573743a2f2f2f64656661756c7400 00000000',
+  );
+  bothWays(procedures.connectGetUri.reply, { value: 'test:///default' }, '0000000f 746573743a2f2f2f64656661756c7400');
+  bothWays(procedures.domainLookupByName.reply, { domain }, handle);
+  bothWays(procedures.connectGetLibVersion.reply, { value: 9_000_000n }, '0000000000895440');
+});
+
+test('calls of the launcher put their arguments in the order of the protocol', () => {
+  bothWays(procedures.domainCreateWithFlags.args, { domain, flags: 1 }, `${handle} 00000001`);
+  bothWays(
+    procedures.domainBlockResize.args,
+    { domain, disk: 'vda', size: 2n, flags: 1 },
+    `${handle} 00000003 76646100 0000000000000002 00000001`,
+  );
+  bothWays(procedures.registerEvent.args, { event: 0, domain: undefined }, '00000000 00000000');
+  bothWays(procedures.registerEvent.args, { event: 18, domain }, `00000012 00000001 ${handle}`);
+  bothWays(
+    procedures.agentCommand.args,
+    { domain, command: '{}', timeoutSeconds: -1, flags: 0 },
+    `${handle} 00000002 7b7d0000 ffffffff 00000000`,
+  );
+  bothWays(
+    procedures.connectGetAllDomainStats.args,
+    { domains: [], stats: 63, flags: 2 ** 31 },
+    '00000000 0000003f 80000000',
+  );
+  bothWays(
+    procedures.domainInterfaceAddresses.reply,
+    { interfaces: [{ name: 'lo', hwaddr: undefined, addresses: [{ type: 0, address: '::1', prefix: 8 }] }] },
+    '00000001 00000002 6c6f0000 00000000 00000001 00000000 00000003 3a3a3100 00000008',
+  );
+});
+
+test('fixed-size replies have the size that real daemons send', () => {
+  const node = { model: 'x86_64', memoryKiB: 1n, cpus: 2, mhz: 3, nodes: 1, sockets: 1, cores: 2, threads: 1 };
+  assert.equal(encodeWith(procedures.nodeGetInfo.reply, node).length, 160);
+  const info = { state: 1, maxMemoryKiB: 1n, memoryKiB: 1n, vcpus: 1, cpuTimeNs: 1n };
+  assert.equal(encodeWith(procedures.domainGetInfo.reply, info).length, 32);
+});
+
+test('no two calls share a number of one program', () => {
+  const keys = Object.values(procedures).map(({ program, number }) => `${program}/${number}`);
+  assert.equal(new Set(keys).size, keys.length);
+  assert.equal(procedures.agentCommand.program, Program.QEMU);
+});
+
+test('a CPU list is a bitmap with the lowest CPU in the lowest bit', () => {
+  assert.deepEqual(cpumapOf([0, 3, 9]), Buffer.from([0b1001, 0b10]));
+  assert.deepEqual(cpuIndexes(Buffer.from([0b1001, 0b10])), [0, 3, 9]);
+  for (const bad of [[], [-1], [1.5], [16_384], [Number.NaN]]) {
+    assert.throws(() => cpumapOf(bad), { code: 'INVALID_ARGUMENT' });
+  }
+});
