@@ -31,7 +31,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'classic-level': ['apiserver'],
   rfc6902: ['apiserver'],
   'fast-xml-parser': ['launcher', 'agent'],
-  yaml: ['apiserver', 'node', 'kube'],
+  yaml: ['apiserver', 'node', 'kube', 'launcher'],
 };
 
 interface Import {
