@@ -1,0 +1,55 @@
+#!/usr/bin/env node
+import process from 'node:process';
+import { createLogger, errorMessage } from '../base/index.ts';
+import {
+  Launcher,
+  LauncherError,
+  type LauncherOptions,
+  launcherEnvironment,
+  launcherUsage,
+  parseLauncherFlags,
+} from '../launcher/index.ts';
+
+/** What upstream's panics end with. */
+const failed = 2;
+const exitLimitMs = 2000;
+
+function readFlags(): LauncherOptions | undefined {
+  try {
+    const parsed = parseLauncherFlags(process.argv.slice(2));
+    if (parsed.kind === 'options') return parsed.options;
+    process.stdout.write(parsed.text);
+  } catch (error) {
+    process.stderr.write(`${errorMessage(error)}\n${launcherUsage()}`);
+    process.exitCode = failed;
+  }
+  return undefined;
+}
+
+async function main(flags: LauncherOptions): Promise<void> {
+  const verbosity = Number(process.env.VIRT_LAUNCHER_LOG_VERBOSITY ?? flags.verbosity);
+  const log = createLogger({ component: 'virt-launcher', verbosity: Number.isFinite(verbosity) ? verbosity : 2 });
+  const ids = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+  const environment = launcherEnvironment(process.env, ids);
+  process.umask(0o022);
+  const launcher = new Launcher(
+    { flags, environment },
+    { log, signalProcess: (pid, signal) => process.kill(pid, signal) },
+  );
+  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM', 'SIGQUIT'] as const) {
+    process.on(signal, () => launcher.terminate());
+  }
+  try {
+    await launcher.run();
+    log.info('Exiting...');
+  } catch (error) {
+    const code = error instanceof LauncherError ? error.code : undefined;
+    log.error({ code, err: errorMessage(error) }, 'virt-launcher failed');
+    process.exitCode = failed;
+  }
+  // Nothing is left that would keep the process; should something hang all the same, the pod must not wait for it.
+  setTimeout(() => process.exit(), exitLimitMs).unref();
+}
+
+const flags = readFlags();
+if (flags) await main(flags);

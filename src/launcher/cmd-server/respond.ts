@@ -1,0 +1,49 @@
+import { type handleUnaryCall, status } from '@grpc/grpc-js';
+import { errorMessage, type Logger } from '../../base/index.ts';
+import type { cmd } from '../../wire/index.ts';
+import { LauncherError, responseMessage } from '../errors.ts';
+
+export const ok: cmd.Response = { success: true, message: '' };
+
+/** A handler out of an async function; what it throws becomes a gRPC error of code UNKNOWN (spec 20 §7). */
+export function unary<Request, Answer>(run: (request: Request) => Promise<Answer>): handleUnaryCall<Request, Answer> {
+  return (call, callback) => {
+    run(call.request).then(
+      (answer) => callback(null, answer),
+      (error: unknown) => callback({ code: status.UNKNOWN, message: errorMessage(error) }),
+    );
+  };
+}
+
+/** Business failures are no gRPC errors: they travel in the answer. */
+export async function attempt<T>(
+  work: () => Promise<T>,
+): Promise<{ readonly response: cmd.Response; readonly value?: T }> {
+  try {
+    return { response: ok, value: await work() };
+  } catch (error) {
+    return { response: { success: false, message: responseMessage(error) } };
+  }
+}
+
+/** A command whose answer is a bare `Response`; logged with its duration. */
+export function command<Request>(
+  log: Logger,
+  name: string,
+  work: (request: Request) => Promise<unknown>,
+): handleUnaryCall<Request, cmd.Response> {
+  return unary(async (request) => {
+    const started = performance.now();
+    const { response } = await attempt(() => work(request));
+    const fields = { command: name, tookMs: Math.round(performance.now() - started) };
+    if (response.success) log.debug(fields, 'command done');
+    else log.warn({ ...fields, why: response.message }, 'command failed');
+    return response;
+  });
+}
+
+export function notSupported(name: string): () => Promise<never> {
+  return async () => {
+    throw new LauncherError('NOT_SUPPORTED', `${name} is not supported yet by this launcher`);
+  };
+}

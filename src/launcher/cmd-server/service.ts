@@ -1,0 +1,70 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import type { Logger } from '../../base/index.ts';
+import type { cmd } from '../../wire/index.ts';
+import { converterOptions } from '../converter-options.ts';
+import type { ConverterOptions } from '../domain/index.ts';
+import { decodeVmi, type VmiIdentity } from '../vmi-json.ts';
+import { type GuestCommands, guestHandlers } from './guest-handlers.ts';
+import { type Queries, queryHandlers } from './query-handlers.ts';
+import { command, notSupported } from './respond.ts';
+
+/** What the Cmd service does with the domain; each method throws what the caller is to be told. */
+export interface DomainCommands {
+  sync(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void>;
+  pause(): Promise<void>;
+  unpause(): Promise<void>;
+  reset(): Promise<void>;
+  softReboot(vmi: VirtualMachineInstance): Promise<void>;
+  shutdown(): Promise<void>;
+  kill(): Promise<void>;
+  delete(): Promise<void>;
+  setVcpus(vmi: VirtualMachineInstance): Promise<void>;
+  signalTargetPodCleanup(vmi: VirtualMachineInstance): void;
+}
+
+export interface CommandServiceDeps {
+  readonly identity: VmiIdentity;
+  readonly domain: DomainCommands;
+  readonly guest: GuestCommands;
+  readonly queries: Queries;
+  readonly log: Logger;
+}
+
+/** All 36 calls of `kubevirt.cmd.v1.Cmd` (spec 20 §4, 70 §6). */
+export function commandService(deps: CommandServiceDeps): cmd.CmdServer {
+  return { ...domainHandlers(deps), ...laterHandlers(deps), ...guestHandlers(deps), ...queryHandlers(deps) };
+}
+
+function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
+  const onVmi = (name: string, work: (vmi: VirtualMachineInstance, request: cmd.VMIRequest) => Promise<unknown>) =>
+    command<cmd.VMIRequest>(log, name, async (request) => work(decodeVmi(request.vmi?.vmiJson, identity), request));
+  return {
+    syncVirtualMachine: onVmi('SyncVMI', (vmi, { options }) => domain.sync(vmi, converterOptions(options))),
+    pauseVirtualMachine: onVmi('Pause', () => domain.pause()),
+    unpauseVirtualMachine: onVmi('Unpause', () => domain.unpause()),
+    resetVirtualMachine: onVmi('Reset', () => domain.reset()),
+    softRebootVirtualMachine: onVmi('SoftReboot', (vmi) => domain.softReboot(vmi)),
+    shutdownVirtualMachine: onVmi('Shutdown', () => domain.shutdown()),
+    killVirtualMachine: onVmi('Kill', () => domain.kill()),
+    deleteVirtualMachine: onVmi('Delete', () => domain.delete()),
+    syncVirtualMachineCpUs: onVmi('SyncVirtualMachineCPUs', (vmi) => domain.setVcpus(vmi)),
+    signalTargetPodCleanup: onVmi('SignalTargetPodCleanup', async (vmi) => domain.signalTargetPodCleanup(vmi)),
+  };
+}
+
+/** Calls that exist on the wire but not here yet. They say so, and change nothing. */
+function laterHandlers({ log }: CommandServiceDeps) {
+  const later = <Request>(name: string, what: string) => command<Request>(log, name, notSupported(what));
+  const migration = 'live migration';
+  return {
+    migrateVirtualMachine: later<cmd.MigrationRequest>('Migrate', migration),
+    syncMigrationTarget: later<cmd.VMIRequest>('SyncMigrationTarget', migration),
+    cancelVirtualMachineMigration: later<cmd.VMIRequest>('CancelMigration', migration),
+    finalizeVirtualMachineMigration: later<cmd.VMIRequest>('FinalizeVirtualMachineMigration', migration),
+    hotplugHostDevices: later<cmd.VMIRequest>('HotplugHostDevices', 'hot-plug of host devices'),
+    virtualMachineMemoryDump: later<cmd.MemoryDumpRequest>('Memorydump', 'a memory dump'),
+    syncVirtualMachineMemory: later<cmd.VMIRequest>('SyncVirtualMachineMemory', 'memory hot-plug'),
+    injectLaunchSecret: later<cmd.InjectLaunchSecretRequest>('InjectLaunchSecret', 'SEV'),
+    backupVirtualMachine: later<cmd.BackupRequest>('Backup', 'backup'),
+  };
+}

@@ -1,0 +1,165 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import net from 'node:net';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { type Clock, type Logger, systemClock } from '../../base/index.ts';
+import { LauncherError } from '../errors.ts';
+import type { LibvirtPaths } from '../pod-paths.ts';
+
+export interface DaemonProgram {
+  readonly name: 'virtqemud' | 'libvirtd';
+  readonly file: string;
+  readonly socketName: 'virtqemud-sock' | 'libvirt-sock';
+}
+
+const programs = [
+  { name: 'virtqemud', socketName: 'virtqemud-sock' },
+  { name: 'libvirtd', socketName: 'libvirt-sock' },
+] as const;
+const programDirs = ['/usr/sbin', '/usr/bin', '/usr/local/sbin'];
+
+/** `virtqemud` where the distribution has it, else `libvirtd`. Throws DAEMON_FAILED saying what to install. */
+export function findDaemonProgram(dirs: readonly string[] = programDirs): DaemonProgram {
+  for (const program of programs) {
+    for (const dir of dirs) {
+      const file = path.join(dir, program.name);
+      if (isExecutable(file)) return { ...program, file };
+    }
+  }
+  throw new LauncherError(
+    'DAEMON_FAILED',
+    `neither virtqemud nor libvirtd is in ${dirs.join(', ')}: install libvirt-daemon-system and qemu-system-x86`,
+  );
+}
+
+export interface SupervisorOptions {
+  readonly program: DaemonProgram;
+  readonly paths: LibvirtPaths;
+  readonly configFile: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly restartDelayMs: number;
+}
+
+export interface SupervisorDeps {
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+const maxLogLineLength = 4096;
+const stopLimitMs = 2000;
+
+/** Keeps one libvirt daemon running (spec 70 §1). QEMU is not its child for long and survives its end. */
+export class DaemonSupervisor {
+  readonly #options: SupervisorOptions;
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  #child: ChildProcess | undefined;
+  #cancelRestart: (() => void) | undefined;
+  #stopping = false;
+  #restarts = 0;
+
+  constructor(options: SupervisorOptions, deps: SupervisorDeps) {
+    this.#options = options;
+    this.#log = deps.log;
+    this.#clock = deps.clock ?? systemClock;
+  }
+
+  get socketPath(): string {
+    return path.join(this.#options.paths.runDir, this.#options.program.socketName);
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** Throws FOREIGN_DAEMON when somebody already answers at the socket: this launcher must not change his machine. */
+  async start(): Promise<void> {
+    if (await answers(this.socketPath)) {
+      throw new LauncherError(
+        'FOREIGN_DAEMON',
+        `a libvirt daemon already serves ${this.socketPath}: virt-launcher needs a pod of its own (private /run and /etc/libvirt)`,
+      );
+    }
+    await rm(this.socketPath, { force: true });
+    this.#spawn();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    this.#cancelRestart?.();
+    const child = this.#child;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    await new Promise<void>((resolve) => {
+      const cancelKill = this.#clock.schedule(stopLimitMs, () => child.kill('SIGKILL'));
+      child.once('close', () => {
+        cancelKill();
+        resolve();
+      });
+      child.kill('SIGTERM');
+    });
+  }
+
+  #spawn(): void {
+    const { program, configFile, env } = this.#options;
+    const child = spawn(program.file, ['-f', configFile], {
+      env: { ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    this.#child = child;
+    if (child.stderr) createInterface({ input: child.stderr }).on('line', (line) => this.#relog(line));
+    child.on('spawn', () => this.#log.info({ pid: child.pid, program: program.name }, 'libvirt daemon started'));
+    child.on('error', (error) => this.#log.error({ err: error.message }, 'libvirt daemon cannot be started'));
+    child.on('close', (code, signal) => this.#closed(code, signal));
+  }
+
+  #closed(code: number | null, signal: NodeJS.Signals | null): void {
+    this.#child = undefined;
+    if (this.#stopping) return;
+    this.#log.warn({ code, signal }, 'libvirt daemon ended; it is started again');
+    this.#cancelRestart = this.#clock.schedule(this.#options.restartDelayMs, () => {
+      this.#restarts++;
+      this.#spawn();
+    });
+  }
+
+  #relog(line: string): void {
+    const text = line.slice(0, maxLogLineLength);
+    this.#log.debug({ subcomponent: 'libvirt', text }, 'libvirt says');
+  }
+}
+
+/** Environment of the daemon: a session daemon takes its directories from XDG variables. */
+export function daemonEnvironment(
+  base: Readonly<Record<string, string | undefined>>,
+  { xdg }: LibvirtPaths,
+): Record<string, string | undefined> {
+  if (!xdg) return { ...base };
+  const { runtimeDir, configDir, cacheDir } = xdg;
+  return { ...base, HOME: cacheDir, XDG_RUNTIME_DIR: runtimeDir, XDG_CONFIG_HOME: configDir, XDG_CACHE_HOME: cacheDir };
+}
+
+function answers(socketPath: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect(socketPath);
+    socket.on('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', () => resolve(false));
+  });
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,32 @@
+import { CodedError, errorMessage } from '../base/index.ts';
+import { formatLibvirtError, LibvirtError } from '../libvirt/index.ts';
+
+/**
+ * `BAD_FLAG`: the command line is wrong; `SETUP_FAILED`: a directory or file of the pod cannot be made; `DAEMON_FAILED`: the
+ * libvirt daemon is not installed or does not answer; `FOREIGN_DAEMON`: another libvirt daemon already owns the socket;
+ * `NO_DOMAIN_IN_TIME`: nobody sent a VMI; `BAD_VMI`: the request carries no usable VMI; `WRONG_VMI`: it is another launcher's;
+ * `DOMAIN_NOT_FOUND`; `BUSY`: another change of the domain is still under way; `NOT_SUPPORTED`; `AGENT_FAILED`: the guest agent
+ * answered with an error or not at all; `INVALID_REQUEST`; `STOPPED`: the launcher is ending.
+ */
+export type LauncherErrorCode =
+  | 'BAD_FLAG'
+  | 'SETUP_FAILED'
+  | 'DAEMON_FAILED'
+  | 'FOREIGN_DAEMON'
+  | 'NO_DOMAIN_IN_TIME'
+  | 'BAD_VMI'
+  | 'WRONG_VMI'
+  | 'DOMAIN_NOT_FOUND'
+  | 'BUSY'
+  | 'NOT_SUPPORTED'
+  | 'AGENT_FAILED'
+  | 'INVALID_REQUEST'
+  | 'STOPPED';
+
+/** Every failure of this folder; the message is shown to the user of the VMI. */
+export class LauncherError extends CodedError<LauncherErrorCode> {}
+
+/** The text of `Response.message` (spec 20 §7): a bare libvirt error in upstream's form, else the error's text. */
+export function responseMessage(error: unknown): string {
+  return error instanceof LibvirtError ? formatLibvirtError(error) : errorMessage(error);
+}

@@ -1,0 +1,97 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import { type Clock, systemClock } from '../../base/index.ts';
+import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
+import { LauncherError } from '../errors.ts';
+import type { DomainNotifier } from '../notify/notifier.ts';
+import type { Hypervisor } from '../ports.ts';
+import type { VmiIdentity } from '../vmi-json.ts';
+import { runAgentCommand } from './command.ts';
+import { type ExecRequest, type ExecResult, execInGuest } from './exec.ts';
+import type { GuestFreezer } from './freeze.ts';
+
+export interface GuestAccessDeps {
+  readonly hypervisor: Pick<Hypervisor, 'lookup' | 'state' | 'agentCommand'>;
+  readonly freezer: GuestFreezer;
+  readonly notifier: Pick<DomainNotifier, 'sendEvent'>;
+  readonly clock?: Clock;
+}
+
+/** Reasons of PAUSED in which a silent agent is no failure (spec 70 §6): User to ShuttingDown and more. */
+const excusedPauses: readonly number[] = [1, 2, 3, 4, 7, 8, 9, 11, 12];
+
+/** What others may do to the guest by way of its agent. */
+export class GuestAccess {
+  readonly #identity: VmiIdentity;
+  readonly #domainName: string;
+  readonly #deps: GuestAccessDeps;
+  #probesPaused = false;
+
+  constructor(options: { readonly identity: VmiIdentity; readonly domainName: string }, deps: GuestAccessDeps) {
+    this.#identity = options.identity;
+    this.#domainName = options.domainName;
+    this.#deps = deps;
+  }
+
+  /** Annotation `kubevirt.io/pause-guest-agent-probes` of the last synced VMI. */
+  noteVmi(vmi: VirtualMachineInstance): void {
+    this.#probesPaused = vmi.metadata.annotations?.['kubevirt.io/pause-guest-agent-probes'] === 'true';
+  }
+
+  async freeze(vmi: VirtualMachineInstance, thawAfterSeconds: number): Promise<void> {
+    const migration = vmi.status?.migrationState;
+    if (migration && !migration.completed && !migration.failed) {
+      throw new LauncherError('BUSY', 'the guest cannot be frozen while it is migrated');
+    }
+    await this.#deps.freezer.freeze(await this.#existing(), thawAfterSeconds);
+  }
+
+  async thaw(): Promise<void> {
+    await this.#deps.freezer.thaw(await this.#existing());
+  }
+
+  async exec(request: ExecRequest & { readonly domainName: string }): Promise<ExecResult> {
+    this.#checkName(request.domainName);
+    return execInGuest(this.#deps.hypervisor, await this.#existing(), request, this.#deps.clock ?? systemClock);
+  }
+
+  /** A failure is also told as an event, unless the guest has a good reason to be silent. */
+  async ping(domainName: string, timeoutSeconds: number): Promise<void> {
+    this.#checkName(domainName);
+    if (this.#probesPaused) return;
+    try {
+      const domain = await this.#existing();
+      await runAgentCommand(this.#deps.hypervisor, domain, { execute: 'guest-ping' }, Math.max(1, timeoutSeconds));
+    } catch (error) {
+      if (await this.#isExcused(error)) return;
+      const message = `GuestAgentPing probe failed for VMI ${this.#identity.name}`;
+      this.#deps.notifier.sendEvent({ reason: 'GuestAgentPingFailed', type: 'Warning', message });
+      throw error;
+    }
+  }
+
+  async answer(command: string): Promise<string> {
+    const result = await runAgentCommand(this.#deps.hypervisor, await this.#existing(), { execute: command });
+    return JSON.stringify(result);
+  }
+
+  async #isExcused(error: unknown): Promise<boolean> {
+    if (error instanceof LauncherError && error.code === 'DOMAIN_NOT_FOUND') return true;
+    if (!isLibvirtError(error, 'AGENT_UNRESPONSIVE', 'NO_DOMAIN')) return false;
+    const domain = await this.#deps.hypervisor.lookup(this.#domainName);
+    if (!domain) return true;
+    const { state, reason } = await this.#deps.hypervisor.state(domain);
+    if (state === DomainState.PAUSED) return excusedPauses.includes(reason);
+    return state === DomainState.NOSTATE || state === DomainState.SHUTDOWN || state >= DomainState.SHUTOFF;
+  }
+
+  #checkName(domainName: string): void {
+    if (domainName === this.#domainName) return;
+    throw new LauncherError('WRONG_VMI', `this launcher has the domain ${this.#domainName}, not ${domainName}`);
+  }
+
+  async #existing(): Promise<DomainRef> {
+    const domain = await this.#deps.hypervisor.lookup(this.#domainName);
+    if (!domain) throw new LauncherError('DOMAIN_NOT_FOUND', 'Domain not found.');
+    return domain;
+  }
+}

@@ -1,0 +1,83 @@
+import type { DomainInterfaceStatus, GuestOsInfo } from '../../api/index.ts';
+
+export interface GuestUser {
+  readonly userName: string;
+  readonly domain: string;
+  /** Seconds since 1970, with a fraction. */
+  readonly loginTime: number;
+}
+
+export interface GuestFilesystem {
+  readonly diskName: string;
+  readonly mountPoint: string;
+  readonly fileSystemType: string;
+  readonly usedBytes: number;
+  readonly totalBytes: number;
+  readonly disk: readonly { readonly serial: string; readonly busType: string }[];
+}
+
+/** What the guest agent last said. Nothing is forgotten when it goes away (spec 70 §8.1). */
+export interface GuestFacts {
+  readonly interfaces: readonly DomainInterfaceStatus[] | null;
+  readonly osInfo: GuestOsInfo;
+  readonly hostname: string;
+  /** `<zone>, <offset>`. */
+  readonly timezone: string;
+  readonly users: readonly GuestUser[];
+  readonly filesystems: readonly GuestFilesystem[];
+  readonly fsFreezeStatus: string;
+  readonly agentVersion: string;
+  readonly supportedCommands: readonly { readonly name: string; readonly enabled: boolean }[];
+  readonly load: { readonly load1m: number; readonly load5m: number; readonly load15m: number } | undefined;
+}
+
+export const emptyOsInfo: GuestOsInfo = {
+  Name: '',
+  KernelRelease: '',
+  Version: '',
+  PrettyName: '',
+  VersionId: '',
+  KernelVersion: '',
+  Machine: '',
+  Id: '',
+};
+
+const noFacts: GuestFacts = {
+  interfaces: null,
+  osInfo: emptyOsInfo,
+  hostname: '',
+  timezone: '',
+  users: [],
+  filesystems: [],
+  fsFreezeStatus: '',
+  agentVersion: '',
+  supportedCommands: [],
+  load: undefined,
+};
+
+/** The facts that go into domain events; a difference in one of them is worth an event. */
+function notified({ interfaces, osInfo, fsFreezeStatus }: GuestFacts): string {
+  return JSON.stringify([interfaces, osInfo, fsFreezeStatus]);
+}
+
+export class GuestStore {
+  #facts: GuestFacts = noFacts;
+  readonly #listeners = new Set<() => void>();
+
+  get facts(): GuestFacts {
+    return this.#facts;
+  }
+
+  update(change: Partial<GuestFacts>): void {
+    const before = notified(this.#facts);
+    this.#facts = { ...this.#facts, ...change };
+    if (notified(this.#facts) === before) return;
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Calls back when interfaces, OS or freeze status changed. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}

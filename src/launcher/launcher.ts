@@ -1,0 +1,273 @@
+import { existsSync } from 'node:fs';
+import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
+import { CommandServer } from './cmd-server/server.ts';
+import { writeDaemonConfig } from './daemon/config.ts';
+import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from './daemon/supervisor.ts';
+import { LauncherError } from './errors.ts';
+import { awaitFinalNotice, finalNoticeLimits } from './final-notice.ts';
+import { GracePeriod } from './grace.ts';
+import { HypervisorChoice } from './hypervisor-choice.ts';
+import { LibvirtHypervisor } from './libvirt-hypervisor.ts';
+import type { LauncherEnvironment, LauncherOptions } from './options.ts';
+import { LauncherParts } from './parts.ts';
+import { makePodDirectories, makeSerialLog } from './pod-directories.ts';
+import { type PodPaths, podPaths } from './pod-paths.ts';
+import { prepareDomain } from './prepare-domain.ts';
+import { findQemuUser, type QemuUser } from './qemu-user.ts';
+import { readStandaloneVmi } from './standalone.ts';
+import type { VmiIdentity } from './vmi-json.ts';
+
+export interface LauncherSettings {
+  readonly flags: LauncherOptions;
+  readonly environment: LauncherEnvironment;
+  /** Moves all paths below a directory; for tests of the session mode. */
+  readonly root?: string;
+}
+
+export interface LauncherDeps {
+  readonly log: Logger;
+  /** Sends a signal to QEMU. */
+  readonly signalProcess: (pid: number, signal: NodeJS.Signals) => void;
+  readonly clock?: Clock;
+}
+
+type End = { readonly kind: 'qemu-ended' } | { readonly kind: 'asked-before-start' };
+
+const connectLimitMs = 15_000;
+const restartDelayMs = 1000;
+const outageWaitMs = 4000;
+const checkTimeoutMs = 15_000;
+
+/** One virt-launcher: from an empty pod to the end of its VMI (spec 70 §4, §9). */
+export class Launcher {
+  readonly #settings: LauncherSettings;
+  readonly #deps: LauncherDeps;
+  readonly #log: Logger;
+  readonly #clock: Clock;
+  readonly #cleanUps: { readonly what: string; readonly run: () => Promise<void> | void }[] = [];
+  readonly #ended = newOutcome<End>();
+  #grace: GracePeriod | undefined;
+  #parts: LauncherParts | undefined;
+
+  constructor(settings: LauncherSettings, deps: LauncherDeps) {
+    this.#settings = settings;
+    this.#deps = deps;
+    this.#log = deps.log;
+    this.#clock = deps.clock ?? systemClock;
+  }
+
+  /** Until the VMI has ended and the agent knows. Throws `LauncherError` when it cannot be served. */
+  async run(): Promise<void> {
+    try {
+      const end = await this.#serve();
+      if (end.kind === 'asked-before-start') this.#log.info('asked to end before there was a guest');
+      else await this.#finalNotice();
+    } finally {
+      await this.#cleanUp();
+    }
+  }
+
+  /** SIGTERM of the pod. Without a running guest the launcher ends at once. */
+  terminate(): void {
+    if (!this.#parts?.qemu.hasStarted) this.#ended.resolve({ kind: 'asked-before-start' });
+    else this.#grace?.start();
+  }
+
+  async #serve(): Promise<End> {
+    const { flags, environment } = this.#settings;
+    const standalone = await readStandaloneVmi(environment.standaloneVmi);
+    const identity = identityOf(flags, standalone?.metadata);
+    const paths = podPaths(
+      { ...flags, uid: identity.uid },
+      `${identity.namespace}_${identity.name}`,
+      this.#settings.root,
+    );
+    const qemuUser = environment.uid === 0 ? await findQemuUser() : undefined;
+    this.#refuseWhatIsMissing();
+    await makePodDirectories(paths, qemuUser);
+    await makeSerialLog(paths, qemuUser);
+    if (flags.simulateCrash) throw new LauncherError('SETUP_FAILED', 'crash simulated on request');
+
+    const choice = new HypervisorChoice({ flags, kvm: environment.kvm }, { log: this.#log });
+    choice.prepare();
+    const hypervisor = await this.#startLibvirt(paths, qemuUser);
+    const parts = this.#makeParts({ identity, paths, qemuUser, hypervisor, choice });
+    hypervisor.onEvent((event) => parts.handleEvent(event));
+    await this.#startServing(paths, parts);
+    void this.#warmUp(hypervisor, choice);
+    if (standalone) await parts.syncVmi(standalone, {});
+    return this.#untilEnded(parts);
+  }
+
+  #refuseWhatIsMissing(): void {
+    const { hookSidecars, hypervisor } = this.#settings.flags;
+    if (hookSidecars > 0) {
+      throw new LauncherError(
+        'NOT_SUPPORTED',
+        'hook sidecars are not supported yet by this launcher: remove them from the VMI',
+      );
+    }
+    if (hypervisor !== 'kvm') {
+      throw new LauncherError('NOT_SUPPORTED', `hypervisor ${hypervisor} is not supported by this launcher: use kvm`);
+    }
+  }
+
+  async #startLibvirt(paths: PodPaths, qemuUser: QemuUser | undefined): Promise<LibvirtHypervisor> {
+    const { flags, environment } = this.#settings;
+    const logFilters = flags.libvirtLogFilters || (environment.libvirtDebug ? '1:qemu 1:libvirt' : '');
+    const configFile = await writeDaemonConfig({
+      paths: paths.libvirt,
+      ...(qemuUser && { qemuUser }),
+      logFilters,
+      hugepages: existsSync('/dev/hugepages'),
+      virtiofsdDebug: environment.virtiofsdDebug,
+      sharedFilesystems: environment.sharedFilesystemPaths,
+    });
+    const daemon = new DaemonSupervisor(
+      {
+        program: findDaemonProgram(),
+        paths: paths.libvirt,
+        configFile,
+        env: daemonEnvironment(environment.child, paths.libvirt),
+        restartDelayMs,
+      },
+      { log: this.#log, clock: this.#clock },
+    );
+    this.#cleanUps.push({ what: 'libvirt daemon', run: () => daemon.stop() });
+    await daemon.start();
+    return this.#connect(daemon.socketPath);
+  }
+
+  async #connect(socketPath: string): Promise<LibvirtHypervisor> {
+    const uri = this.#settings.flags.runAsNonroot ? 'qemu:///session' : 'qemu:///system';
+    const hypervisor = new LibvirtHypervisor({ socketPath, uri, outageWaitMs }, { log: this.#log });
+    this.#cleanUps.push({ what: 'libvirt connection', run: () => hypervisor.close() });
+    try {
+      await hypervisor.connect(AbortSignal.timeout(connectLimitMs));
+    } catch (cause) {
+      const why = `libvirt at ${socketPath} did not answer within ${connectLimitMs / 1000} s: ${errorMessage(cause)}`;
+      throw new LauncherError('DAEMON_FAILED', why, { cause });
+    }
+    return hypervisor;
+  }
+
+  #makeParts(made: {
+    readonly identity: VmiIdentity;
+    readonly paths: PodPaths;
+    readonly qemuUser: QemuUser | undefined;
+    readonly hypervisor: LibvirtHypervisor;
+    readonly choice: HypervisorChoice;
+  }): LauncherParts {
+    const { flags, environment } = this.#settings;
+    const { identity, paths, qemuUser, hypervisor, choice } = made;
+    const parts = new LauncherParts(
+      { flags, identity, paths },
+      {
+        hypervisor,
+        prepare: (vmi, converter) => prepareDomain(vmi, converter, { flags, environment, paths, qemuUser }, choice),
+        onQemuEnded: () => this.#ended.resolve({ kind: 'qemu-ended' }),
+        onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),
+        log: this.#log,
+        clock: this.#clock,
+      },
+    );
+    this.#parts = parts;
+    const { metadata, power, qemu } = parts;
+    const { signalProcess } = this.#deps;
+    this.#grace = new GracePeriod(
+      { graceSeconds: flags.gracePeriodSeconds },
+      { metadata, power, qemu, signalProcess, log: this.#log, clock: this.#clock },
+    );
+    return parts;
+  }
+
+  async #startServing(paths: PodPaths, parts: LauncherParts): Promise<void> {
+    const { initSocket, commandSocket } = paths;
+    const server = new CommandServer({ initSocket, socket: commandSocket, checkTimeoutMs }, parts.service);
+    this.#cleanUps.push({ what: 'command server', run: () => server.stop() });
+    await server.start();
+    this.#cleanUps.push({ what: 'notifier', run: () => parts.stop() });
+    this.#cleanUps.push({ what: 'grace period', run: () => this.#grace?.stop() });
+    parts.start();
+    await server.markReady();
+    this.#log.info({ socket: commandSocket }, 'ready');
+  }
+
+  /** What the first define would wait for is found out while nobody waits. */
+  async #warmUp(hypervisor: LibvirtHypervisor, choice: HypervisorChoice): Promise<void> {
+    try {
+      await hypervisor.warmUp(await choice.choose());
+    } catch (error) {
+      this.#log.debug({ err: errorMessage(error) }, 'libvirt was not warmed up');
+    }
+  }
+
+  #targetPodCleanup(pod: string): void {
+    if (pod !== '' && pod === this.#settings.environment.podName) this.terminate();
+  }
+
+  async #untilEnded({ qemu }: LauncherParts): Promise<End> {
+    const { qemuTimeoutMs } = this.#settings.flags;
+    const cancel = this.#clock.schedule(qemuTimeoutMs, () => {
+      if (qemu.hasStarted) return;
+      const limit = `${qemuTimeoutMs / 1000} s`;
+      this.#ended.reject(new LauncherError('NO_DOMAIN_IN_TIME', `no domain was started within ${limit}`));
+    });
+    try {
+      return await this.#ended.promise;
+    } finally {
+      cancel();
+    }
+  }
+
+  async #finalNotice(): Promise<void> {
+    const parts = this.#parts;
+    if (!parts) return;
+    this.#grace?.stop();
+    this.#log.info('QEMU ended');
+    const { notifier, power } = parts;
+    notifier.trigger('MODIFIED');
+    const isTerminating = () => this.#grace?.hasStarted ?? false;
+    const result = await awaitFinalNotice(finalNoticeLimits, {
+      notifier,
+      power,
+      isTerminating,
+      log: this.#log,
+      clock: this.#clock,
+    });
+    this.#log.info({ result }, 'leaving');
+  }
+
+  async #cleanUp(): Promise<void> {
+    for (const { what, run } of this.#cleanUps.splice(0).reverse()) {
+      try {
+        await run();
+      } catch (error) {
+        this.#log.warn({ what, err: errorMessage(error) }, 'not stopped cleanly');
+      }
+    }
+  }
+}
+
+function identityOf(flags: LauncherOptions, vmi?: { name?: string; namespace?: string; uid?: string }): VmiIdentity {
+  const name = flags.name || vmi?.name || '';
+  const uid = flags.uid || vmi?.uid || '';
+  const namespace = flags.namespace || vmi?.namespace || 'default';
+  if (name === '' || uid === '')
+    throw new LauncherError('BAD_FLAG', '--name and --uid must say whose launcher this is');
+  if (!/^[A-Za-z0-9][A-Za-z0-9-]*$/.test(uid))
+    throw new LauncherError('BAD_FLAG', `--uid ${JSON.stringify(uid)} is no UID`);
+  return { name, namespace, uid };
+}
+
+function newOutcome<T>() {
+  let resolve: (value: T) => void = () => undefined;
+  let reject: (error: Error) => void = () => undefined;
+  const promise = new Promise<T>((onValue, onError) => {
+    resolve = onValue;
+    reject = onError;
+  });
+  // It may be settled before anybody waits for it.
+  promise.catch(() => undefined);
+  return { promise, resolve, reject };
+}

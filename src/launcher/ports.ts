@@ -1,0 +1,68 @@
+import type { DomainRef, TypedParams } from '../libvirt/index.ts';
+
+/** What happened in libvirt, as far as this launcher cares. */
+export type HypervisorEvent =
+  /** Numbers of spec 71 §13. */
+  | { readonly kind: 'lifecycle'; readonly domain: DomainRef; readonly event: number; readonly detail: number }
+  | { readonly kind: 'agent'; readonly domain: DomainRef; readonly connected: boolean }
+  /** Devices came or went, memory changed its size, a job ended: the picture of the domain is old. */
+  | { readonly kind: 'changed'; readonly domain: DomainRef }
+  /** The daemon answers (again); events may have been missed. */
+  | { readonly kind: 'connected' };
+
+export interface DomainStateNumbers {
+  readonly state: number;
+  readonly reason: number;
+}
+
+/**
+ * What the launcher asks of libvirt. Failures are `LibvirtError`. The real one is `connectHypervisor`; tests have one in
+ * memory that passes the same cases.
+ */
+export interface Hypervisor {
+  /** Undefined when libvirt has no such domain. */
+  lookup(name: string): Promise<DomainRef | undefined>;
+  list(): Promise<readonly DomainRef[]>;
+  define(xml: string): Promise<DomainRef>;
+  start(domain: DomainRef, options: { readonly paused: boolean }): Promise<void>;
+  state(domain: DomainRef): Promise<DomainStateNumbers>;
+  /** The live definition. */
+  xml(domain: DomainRef): Promise<string>;
+  suspend(domain: DomainRef): Promise<void>;
+  resume(domain: DomainRef): Promise<void>;
+  reset(domain: DomainRef): Promise<void>;
+  reboot(domain: DomainRef, by: 'guest-agent' | 'acpi'): Promise<void>;
+  /** Asks the guest to power off. */
+  shutdown(domain: DomainRef): Promise<void>;
+  /** Ends QEMU with SIGTERM, so that disks are flushed. */
+  destroy(domain: DomainRef): Promise<void>;
+  /** Keeps NVRAM. */
+  undefine(domain: DomainRef): Promise<void>;
+  setVcpus(domain: DomainRef, count: number): Promise<void>;
+  /** Device changes of the running domain; with `persistent` also of its definition. */
+  attachDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
+  updateDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
+  diskErrors(domain: DomainRef): Promise<readonly { readonly disk: string; readonly error: number }[]>;
+  /** `QEMU 7.2.22`. */
+  version(): Promise<string>;
+  screenshot(domain: DomainRef): Promise<{ readonly mime: string; readonly data: Buffer }>;
+  /** JSON text in, the agent's whole JSON text out. */
+  agentCommand(domain: DomainRef, command: string, timeoutSeconds: number): Promise<string>;
+  /** Names of spec 71 §15. */
+  guestInfo(domain: DomainRef, types: number): Promise<TypedParams>;
+  freeze(domain: DomainRef): Promise<void>;
+  thaw(domain: DomainRef): Promise<void>;
+  setGuestTime(domain: DomainRef, time: Date): Promise<void>;
+  /** Groups of spec 70 §8.2, of running and paused domains. */
+  stats(): Promise<readonly { readonly domain: DomainRef; readonly params: TypedParams }[]>;
+  /** By memory statistics tag (spec 71 §14). */
+  memoryStats(domain: DomainRef): Promise<ReadonlyMap<number, bigint>>;
+  /** Per vCPU, for each host CPU: may it run there. */
+  vcpuPins(domain: DomainRef): Promise<readonly (readonly boolean[])[]>;
+  /** Measures for `seconds`; the result is in the next `stats`. */
+  measureDirtyRate(domain: DomainRef, seconds: number): Promise<void>;
+  /** Lets libvirt find out what QEMU can do, which its first define otherwise waits for. */
+  warmUp(virtType: string): Promise<void>;
+}
+
+export type HypervisorListener = (event: HypervisorEvent) => void;

@@ -1,0 +1,42 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { errorMessage, type Logger } from '../base/index.ts';
+
+/** One small JSON document that is replaced as a whole: a reader sees the old one or the new one, never a half. */
+export class StateFile<T extends object> {
+  readonly #file: string;
+  readonly #log: Logger;
+
+  constructor(options: { readonly file: string }, deps: { readonly log: Logger }) {
+    this.#file = options.file;
+    this.#log = deps.log;
+  }
+
+  /** Undefined when there is none, or a torn one: that is set aside with a warning. */
+  read(isValid: (value: unknown) => value is T): T | undefined {
+    if (!existsSync(this.#file)) return undefined;
+    try {
+      const value: unknown = JSON.parse(readFileSync(this.#file, 'utf8'));
+      if (isValid(value)) return value;
+    } catch (error) {
+      this.#log.warn({ file: this.#file, err: errorMessage(error) }, 'state file cannot be read');
+    }
+    const aside = `${this.#file}.broken`;
+    this.#log.warn({ file: this.#file, aside }, 'state file is set aside');
+    renameSync(this.#file, aside);
+    return undefined;
+  }
+
+  /** A full disk costs the state after a restart, not the running VM: the failure is logged only. */
+  write(value: T): void {
+    const fresh = `${this.#file}.new`;
+    try {
+      mkdirSync(path.dirname(this.#file), { recursive: true });
+      writeFileSync(fresh, JSON.stringify(value), { mode: 0o600 });
+      renameSync(fresh, this.#file);
+    } catch (error) {
+      rmSync(fresh, { force: true });
+      this.#log.warn({ file: this.#file, err: errorMessage(error) }, 'state file cannot be written');
+    }
+  }
+}
