@@ -32,7 +32,7 @@ export function deviceElements(
     blockQueues: devices.blockMultiQueue ? cpu.count : 0,
     ioThreads: ioThreads.byDisk,
   };
-  const inputs = inputElements(vmi, virtioModel);
+  const inputs = inputElements(vmi);
   return {
     ioThreads: ioThreads.count,
     devices: {
@@ -128,7 +128,7 @@ function videoModel(vmi: VirtualMachineInstance, context: ConverterContext): Xml
   return { '@type': 'vga', '@vram': 16384, '@heads': 1 };
 }
 
-function inputElements(vmi: VirtualMachineInstance, virtioModel: string): XmlElement[] {
+function inputElements(vmi: VirtualMachineInstance): XmlElement[] {
   const { inputs = [], autoattachInputDevice } = vmi.spec.domain.devices ?? {};
   const added = autoattachInputDevice && inputs.length === 0 ? [{ name: 'default-0', type: 'tablet', bus: 'usb' }] : [];
   return [...inputs, ...added].map(({ name, type, bus }) => {
@@ -138,7 +138,7 @@ function inputElements(vmi: VirtualMachineInstance, virtioModel: string): XmlEle
     return {
       '@type': type,
       '@bus': bus || 'usb',
-      '@model': bus === 'virtio' ? virtioModel : undefined,
+      '@model': bus === 'virtio' ? 'virtio' : undefined,
       alias: userAlias('spec.domain.devices.inputs[]', name),
     };
   });

@@ -1,5 +1,11 @@
-import type { Domain, DomainInterfaceStatus, GuestOsInfo, KubeVirtMetadata } from '../../api/index.ts';
-import { parseDomainXml } from './parse.ts';
+import {
+  type Domain,
+  type DomainInterfaceStatus,
+  domainName,
+  type GuestOsInfo,
+  type KubeVirtMetadata,
+} from '../../api/index.ts';
+import { emptyDomainSpec, parseDomainXml } from './parse.ts';
 import type { StatusAndReason } from './status.ts';
 
 /** What the launcher knows about its domain. */
@@ -21,7 +27,41 @@ export interface DomainParts {
   readonly deletionTimestamp?: string;
 }
 
+const noOsInfo: GuestOsInfo = {
+  Name: '',
+  KernelRelease: '',
+  Version: '',
+  PrettyName: '',
+  VersionId: '',
+  KernelVersion: '',
+  Machine: '',
+  Id: '',
+};
+
 /** The whole Domain JSON of spec 22: every key is there, empty ones as null, "", 0 or false. Throws BAD_XML. */
 export function domainFromXml(parts: DomainParts): Domain {
-  throw new Error(`${parts.xml && parseDomainXml(parts.xml)}`);
+  const { namespace, name } = parts;
+  const spec = parts.xml === undefined ? emptyDomainSpec(domainName(namespace, name)) : parseDomainXml(parts.xml);
+  const interfaces = parts.interfaces ?? [];
+  return {
+    kind: 'Domain',
+    apiVersion: '1.2.2',
+    ObjectMeta: {
+      name,
+      namespace,
+      ...(parts.uid && { uid: parts.uid }),
+      creationTimestamp: null,
+      ...(parts.deletionTimestamp && { deletionTimestamp: parts.deletionTimestamp }),
+    },
+    Spec: { ...spec, Metadata: { KubeVirt: parts.metadata } },
+    Status: {
+      Status: parts.state.Status,
+      Reason: parts.state.Reason,
+      Interfaces: interfaces.length === 0 ? null : [...interfaces],
+      OSInfo: { ...noOsInfo, ...parts.osInfo },
+      FSFreezeStatus: { Status: parts.fsFreezeStatus ?? '' },
+      GuestPanicInfo: parts.guestPanicInfo ?? null,
+      PanicCount: parts.panicCount ?? 0,
+    },
+  };
 }

@@ -1,10 +1,117 @@
 import type { DomainSpec } from '../../api/index.ts';
-import { ConvertError } from './errors.ts';
+import { parseDevices } from './parse-devices.ts';
+import { child, childText, parseXml, type XmlNode } from './xml.ts';
 
-/** The `Spec` of Domain JSON without the launcher's metadata: exactly what libvirt's XML says. */
-export type ParsedDomainSpec = Omit<DomainSpec, 'Metadata'>;
+/** The `Spec` of Domain JSON without the launcher's metadata: what libvirt's XML says, with every key of spec 22 §4. */
+export interface ParsedDomainSpec
+  extends Pick<DomainSpec, 'Type' | 'Name' | 'UUID' | 'OS' | 'Features' | 'CurrentMemory' | 'Devices'> {
+  readonly [key: string]: unknown;
+}
 
 /** Reads libvirt's domain XML (`virDomainGetXMLDesc`). Throws `ConvertError` BAD_XML. */
-export function parseDomainXml(_xml: string): ParsedDomainSpec {
-  throw new ConvertError('BAD_XML', 'not there yet');
+export function parseDomainXml(xml: string): ParsedDomainSpec {
+  return specOf(parseXml(xml, 'domain'));
+}
+
+/** The spec of a domain whose XML libvirt cannot give now. */
+export function emptyDomainSpec(name: string): ParsedDomainSpec {
+  const nothing: XmlNode = { name: 'domain', attributes: {}, text: '', children: [] };
+  return { ...specOf(nothing), Name: name };
+}
+
+/**
+ * Keys that are null here hold parts no reader of Domain JSON uses; Go decodes null into any type, so they cannot break a
+ * stock agent.
+ */
+function specOf(domain: XmlNode): ParsedDomainSpec {
+  return {
+    Type: domain.attributes.type ?? '',
+    XmlNS: '',
+    Name: childText(domain, 'name'),
+    UUID: childText(domain, 'uuid'),
+    Memory: memoryOf(child(domain, 'memory')) ?? { Value: 0, Unit: '' },
+    CurrentMemory: memoryOf(child(domain, 'currentMemory')),
+    MaxMemory: null,
+    MemoryBacking: null,
+    OS: osOf(child(domain, 'os')),
+    SysInfo: null,
+    Devices: parseDevices(child(domain, 'devices')),
+    Clock: null,
+    Resource: null,
+    QEMUCmd: null,
+    Features: featuresOf(child(domain, 'features')),
+    CPU: cpuOf(child(domain, 'cpu')),
+    VCPU: vcpuOf(child(domain, 'vcpu')),
+    VCPUs: null,
+    CPUTune: null,
+    NUMATune: null,
+    IOThreads: null,
+    LaunchSecurity: null,
+    OnReboot: childText(domain, 'on_reboot'),
+    IOMMUFD: null,
+  };
+}
+
+/** libvirt's unit is KiB when it is not said. */
+function memoryOf(node: XmlNode | undefined): { Value: number; Unit: string } | null {
+  if (!node) return null;
+  return { Value: wholeNumber(node.text), Unit: node.attributes.unit ?? 'KiB' };
+}
+
+/** Go reads these as unsigned integers: nothing else may be written. */
+function wholeNumber(text: string | undefined): number {
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : 0;
+}
+
+function osOf(os: XmlNode | undefined): ParsedDomainSpec['OS'] {
+  const type = os && child(os, 'type');
+  return {
+    Type: { OS: type?.text ?? '', Arch: type?.attributes.arch ?? '', Machine: type?.attributes.machine ?? '' },
+    SMBios: null,
+    BootOrder: null,
+    BootMenu: null,
+    BIOS: null,
+    Kernel: os ? childText(os, 'kernel') : '',
+    Initrd: os ? childText(os, 'initrd') : '',
+    KernelArgs: os ? childText(os, 'cmdline') : '',
+    BootLoader: null,
+    NVRam: null,
+    ACPI: null,
+  };
+}
+
+function featuresOf(features: XmlNode | undefined): ParsedDomainSpec['Features'] {
+  if (!features) return null;
+  return {
+    ACPI: child(features, 'acpi') ? {} : null,
+    APIC: null,
+    Hyperv: null,
+    SMM: null,
+    KVM: null,
+    PVSpinlock: null,
+    PMU: null,
+    VMPort: null,
+  };
+}
+
+function cpuOf(cpu: XmlNode | undefined): object {
+  const topology = cpu && child(cpu, 'topology');
+  return {
+    Mode: cpu?.attributes.mode ?? '',
+    Model: cpu ? childText(cpu, 'model') : '',
+    Features: null,
+    Topology: topology
+      ? {
+          Sockets: wholeNumber(topology.attributes.sockets),
+          Cores: wholeNumber(topology.attributes.cores),
+          Threads: wholeNumber(topology.attributes.threads),
+        }
+      : null,
+    NUMA: null,
+  };
+}
+
+function vcpuOf(vcpu: XmlNode | undefined): object | null {
+  if (!vcpu) return null;
+  return { Placement: vcpu.attributes.placement ?? '', CPUs: wholeNumber(vcpu.text) };
 }

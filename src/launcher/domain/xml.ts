@@ -108,3 +108,16 @@ function toNode(ordered: OrderedNode): XmlNode[] {
   const attributes = (ordered[':@'] ?? {}) as Record<string, string>;
   return [{ name, attributes, text: text.trim(), children: items.flatMap(toNode) }];
 }
+
+export function child(node: XmlNode, name: string): XmlNode | undefined {
+  return node.children.find((one) => one.name === name);
+}
+
+export function childrenOf(node: XmlNode, name: string): XmlNode[] {
+  return node.children.filter((one) => one.name === name);
+}
+
+/** Text of a child, '' without it. */
+export function childText(node: XmlNode, name: string): string {
+  return child(node, name)?.text ?? '';
+}
