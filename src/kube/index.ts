@@ -8,6 +8,7 @@ export * from './client.ts';
 export * from './errors.ts';
 export * from './event-recorder.ts';
 export * from './informer.ts';
+export * from './leader-elector.ts';
 export * from './paths.ts';
 export * from './rate-limiter.ts';
 export * from './selectors.ts';

@@ -1,0 +1,116 @@
+import { type Pod, resources, type VirtualMachine, type VirtualMachineInstance } from '../api/index.ts';
+import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
+import { EventRecorder, Informer, type KubeClient, labelSelector } from '../kube/index.ts';
+import { activeKubeVirt, type ClusterConfig, type ConfigBase, type KubeVirt, readClusterConfig } from './config.ts';
+import type { Node } from './scheduler/fit.ts';
+import { StandaloneScheduler } from './scheduler/scheduler.ts';
+import { VmController } from './vm/controller.ts';
+import { podIndexes, VmiController } from './vmi/controller.ts';
+
+export interface ControllerOptions {
+  readonly config: ConfigBase;
+  readonly vmWorkers: number;
+  readonly vmiWorkers: number;
+  /** Bind launcher pods to nodes: where no kube-scheduler runs. */
+  readonly standaloneScheduler: boolean;
+}
+
+export interface ControllerDeps {
+  readonly client: KubeClient;
+  readonly log: Logger;
+  readonly randomUuid: () => string;
+  readonly random?: () => number;
+  readonly clock?: Clock;
+}
+
+/** Source of the events of VM, VMI and migration (spec 61 §12). */
+const component = 'virtualmachine-controller';
+const syncWarningMs = 15_000;
+
+/** All of virt-controller's parts on one set of caches. */
+export class Controller implements Component {
+  readonly name = 'virt-controller';
+  readonly #deps: Required<ControllerDeps>;
+  readonly #options: ControllerOptions;
+  readonly #informers: Informers;
+  readonly #events: EventRecorder;
+  readonly #workers: Lifecycle;
+  readonly #vmis: VmiController;
+  #config: ClusterConfig;
+
+  constructor(options: ControllerOptions, deps: ControllerDeps) {
+    this.#options = options;
+    this.#deps = { random: Math.random, clock: systemClock, ...deps };
+    this.#config = readClusterConfig(undefined, options.config);
+    this.#informers = makeInformers(this.#deps);
+    const { client, log, clock, random, randomUuid } = this.#deps;
+    const events = new EventRecorder({ component }, { client, log, clock });
+    this.#events = events;
+    const shared = { client, log, clock, events, ...this.#informers };
+    this.#vmis = new VmiController(
+      { workers: options.vmiWorkers },
+      { ...shared, config: () => this.#config, randomUuid },
+    );
+    const vms = new VmController({ workers: options.vmWorkers }, { ...shared, random });
+    const scheduler = options.standaloneScheduler ? [new StandaloneScheduler(shared)] : [];
+    this.#workers = new Lifecycle([this.#vmis, vms, ...scheduler]);
+  }
+
+  /** Resolves when the caches are read and the work has begun. */
+  async start(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#deps;
+    const informers = Object.values(this.#informers);
+    for (const informer of informers) await informer.start();
+    const cancel = clock.schedule(syncWarningMs, () => {
+      const waiting = informers.filter(({ hasSynced }) => !hasSynced);
+      const errors = waiting.map(({ name, health }) => `${name}: ${health.lastError ?? 'no answer yet'}`);
+      log.warn({ errors }, 'still waiting for the first list from the API server');
+    });
+    try {
+      await Promise.all(informers.map((informer) => informer.waitForSync(signal)));
+    } finally {
+      cancel();
+    }
+    this.#followConfig();
+    await this.#workers.start(signal);
+    log.info({ vmis: this.#informers.vmis.size, vms: this.#informers.vms.size }, 'virt-controller is at work');
+  }
+
+  async stop(): Promise<void> {
+    try {
+      await this.#workers.stop();
+    } finally {
+      await this.#events.stop(2_000);
+      await Promise.all(Object.values(this.#informers).map((informer) => informer.stop()));
+    }
+  }
+
+  #followConfig(): void {
+    const read = () => {
+      const kubevirt = activeKubeVirt(this.#informers.kubevirts.list());
+      const next = readClusterConfig(kubevirt, this.#options.config, this.#config);
+      if (next.problem) this.#deps.log.warn({ problem: next.problem }, 'the KubeVirt CR cannot be used as it is');
+      this.#config = next;
+      this.#vmis.wakeAll();
+    };
+    this.#informers.kubevirts.addHandlers({ added: read, updated: read, deleted: read });
+    read();
+  }
+}
+
+type Informers = ReturnType<typeof makeInformers>;
+
+function makeInformers(deps: Required<ControllerDeps>) {
+  const { client, log, clock, random } = deps;
+  const shared = { client, log, clock, random };
+  return {
+    kubevirts: new Informer<KubeVirt>({ type: resources.kubevirts }, shared),
+    vms: new Informer<VirtualMachine>({ type: resources.virtualMachines }, shared),
+    vmis: new Informer<VirtualMachineInstance>({ type: resources.virtualMachineInstances }, shared),
+    pods: new Informer<Pod>(
+      { type: resources.pods, labelSelector: labelSelector({ key: 'kubevirt.io', exists: true }), indexes: podIndexes },
+      shared,
+    ),
+    nodes: new Informer<Node>({ type: resources.nodes }, shared),
+  };
+}

@@ -1,0 +1,126 @@
+import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
+
+const later = 'accepted, not used yet: ';
+
+/** Upstream's flags and defaults (spec 50 §2.4), then ours. */
+export const controllerFlags = {
+  v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
+  kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },
+  master: { kind: 'string', fallback: '', help: 'URL of the API server, wins over the kubeconfig' },
+  'launcher-image': { kind: 'string', fallback: 'virt-launcher', help: 'image of the compute container' },
+  'vm-controller-threads': { kind: 'int', fallback: 3, help: 'VMs worked on side by side' },
+  'vmi-controller-threads': { kind: 'int', fallback: 10, help: 'VMIs worked on side by side' },
+  listen: { kind: 'string', fallback: '0.0.0.0', help: `${later}address of the HTTPS server` },
+  port: { kind: 'int', fallback: 8182, help: `${later}port of /healthz, /leader and /metrics` },
+  'launcher-qemu-timeout': { kind: 'int', fallback: 240, help: `${later}seconds, 240 and up to 119 more` },
+  'launcher-subgid': { kind: 'int', fallback: 107, help: `${later}group of launchers` },
+  'exporter-image': { kind: 'string', fallback: 'virt-exportserver', help: `${later}image of VM exports` },
+  'image-pull-secret': { kind: 'string', fallback: '', help: `${later}pull secret of the launcher image` },
+  ...path('kubevirt-share-dir', '/var/run/kubevirt'),
+  ...path('ephemeral-disk-dir', '/var/run/kubevirt-ephemeral-disks'),
+  ...path('container-disk-dir', '/var/run/kubevirt/container-disks'),
+  ...path('hotplug-disk-dir', '/var/run/kubevirt/hotplug-disks'),
+  ...path('prom-cert-file', '/etc/virt-controller/certificates/tls.crt'),
+  ...path('prom-key-file', '/etc/virt-controller/certificates/tls.key'),
+  ...threads('node', 3),
+  ...threads('rs', 3),
+  ...threads('pool', 3),
+  ...threads('migration', 3),
+  ...threads('evacuation', 3),
+  ...threads('disruption-budget', 3),
+  ...threads('snapshot', 6),
+  ...threads('restore', 3),
+  ...threads('export', 3),
+  ...threads('clone', 3),
+  ...threads('backup', 6),
+  'snapshot-controller-resync-period': { kind: 'duration', fallback: 300_000, help: `${later}snapshots` },
+  'node-topology-update-period': { kind: 'duration', fallback: 30_000, help: `${later}node topology` },
+  'additional-launcher-annotations-sync': { kind: 'string', fallback: '', help: `${later}annotations synced to pods` },
+  'additional-launcher-labels-sync': { kind: 'string', fallback: '', help: `${later}labels synced to pods` },
+  'leader-elect-resource-lock': { kind: 'string', fallback: 'leases', help: 'kind of the lock' },
+  'leader-elect-lease-duration': { kind: 'duration', fallback: 15_000, help: 'how long a silent leader stays one' },
+  'leader-elect-renew-deadline': { kind: 'duration', fallback: 10_000, help: 'a leader that cannot renew gives up' },
+  'leader-elect-retry-period': { kind: 'duration', fallback: 2_000, help: 'time between tries' },
+  'leader-elect': { kind: 'bool', fallback: true, help: 'work only while holding the lease; false: a single replica' },
+  'standalone-scheduler': { kind: 'bool', fallback: false, help: 'bind launcher pods to nodes (no kube-scheduler)' },
+  'standalone-runtime-user': {
+    kind: 'int',
+    fallback: 107,
+    help: 'user of new launchers without the gate Root: 107 or 0',
+  },
+} as const satisfies FlagTable;
+
+export interface ControllerFlags {
+  readonly verbosity: number;
+  readonly kubeconfig: string;
+  readonly master: string;
+  readonly launcherImage: string;
+  readonly vmWorkers: number;
+  readonly vmiWorkers: number;
+  readonly runtimeUser: number;
+  readonly standaloneScheduler: boolean;
+  /** Undefined: no election, this is the only controller. */
+  readonly lease: { durationMs: number; renewDeadlineMs: number; retryPeriodMs: number } | undefined;
+}
+
+/** A flag's value cannot be used; the message says what to change. */
+export class ControllerFlagsError extends CodedError<'BAD_FLAG'> {}
+
+/** Undefined: `--help` was asked for. Throws FlagError or ControllerFlagsError (usage, exit 2). */
+export function parseControllerFlags(argv: readonly string[]): ControllerFlags | undefined {
+  const flags = parseGoFlags(controllerFlags, argv);
+  if (!flags) return undefined;
+  const runtimeUser = flags['standalone-runtime-user'];
+  if (runtimeUser !== 0 && runtimeUser !== 107) throw bad('--standalone-runtime-user must be 107 or 0');
+  return {
+    verbosity: flags.v,
+    kubeconfig: flags.kubeconfig,
+    master: flags.master,
+    launcherImage: flags['launcher-image'],
+    vmWorkers: positive('--vm-controller-threads', flags['vm-controller-threads']),
+    vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
+    runtimeUser,
+    standaloneScheduler: flags['standalone-scheduler'],
+    lease: flags['leader-elect'] ? leaseOf(flags) : undefined,
+  };
+}
+
+export function controllerUsage(): string {
+  return flagUsage('virt-controller', controllerFlags);
+}
+
+function leaseOf(flags: FlagValues<typeof controllerFlags>): NonNullable<ControllerFlags['lease']> {
+  if (flags['leader-elect-resource-lock'] !== 'leases') throw bad('--leader-elect-resource-lock must be leases');
+  const durationMs = positive('--leader-elect-lease-duration', flags['leader-elect-lease-duration']);
+  const renewDeadlineMs = positive('--leader-elect-renew-deadline', flags['leader-elect-renew-deadline']);
+  const retryPeriodMs = positive('--leader-elect-retry-period', flags['leader-elect-retry-period']);
+  if (durationMs <= renewDeadlineMs || renewDeadlineMs <= retryPeriodMs) {
+    throw bad(
+      '--leader-elect-lease-duration must be above --leader-elect-renew-deadline, and that above the retry period',
+    );
+  }
+  return { durationMs, renewDeadlineMs, retryPeriodMs };
+}
+
+function positive(flag: string, value: number): number {
+  if (value > 0) return value;
+  throw bad(`${flag} must be above 0`);
+}
+
+function bad(message: string): ControllerFlagsError {
+  return new ControllerFlagsError('BAD_FLAG', message);
+}
+
+function path<Name extends string>(name: Name, fallback: string) {
+  return { [name]: { kind: 'string', fallback, help: `${later}path` } } as Record<
+    Name,
+    { kind: 'string'; fallback: string; help: string }
+  >;
+}
+
+function threads<Name extends string>(name: Name, fallback: number) {
+  return { [`${name}-controller-threads`]: { kind: 'int', fallback, help: `${later}workers` } } as Record<
+    `${Name}-controller-threads`,
+    { kind: 'int'; fallback: number; help: string }
+  >;
+}

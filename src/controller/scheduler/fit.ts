@@ -1,0 +1,131 @@
+import { type KubeObject, type Pod, parseQuantity } from '../../api/index.ts';
+
+export interface Taint {
+  readonly key: string;
+  readonly value?: string;
+  readonly effect: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute';
+}
+
+/** The parts of a core Node that placing a pod reads. */
+export interface Node extends KubeObject {
+  readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly Taint[] };
+  readonly status?: { readonly allocatable?: Readonly<Record<string, string | number>> };
+}
+
+export type Placement =
+  | { readonly kind: 'node'; readonly name: string }
+  /** In the words of kube-scheduler: `0/2 nodes are available: …`. */
+  | { readonly kind: 'none'; readonly message: string };
+
+interface Requirement {
+  readonly key: string;
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+interface Toleration {
+  readonly key?: string;
+  readonly operator?: string;
+  readonly value?: string;
+  readonly effect?: string;
+}
+
+/** The node with the most free memory among those that fit; names decide a tie. `usedBytes`: memory asked for by a node's pods. */
+export function placePod(pod: Pod, nodes: readonly Node[], usedBytes: (node: string) => number): Placement {
+  const counts = new Map<string, number>();
+  const fitting: { name: string; freeBytes: number }[] = [];
+  for (const node of nodes) {
+    const freeBytes = memoryBytes(node) - usedBytes(node.metadata.name);
+    const reason = refusal(pod, node, freeBytes);
+    if (reason === undefined) fitting.push({ name: node.metadata.name, freeBytes });
+    else counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  fitting.sort((a, b) => b.freeBytes - a.freeBytes || (a.name < b.name ? -1 : 1));
+  const [best] = fitting;
+  if (best) return { kind: 'node', name: best.name };
+  const reasons = [...counts].map(([reason, count]) => `${count} ${reason}`).sort();
+  const detail = reasons.length > 0 ? reasons.join(', ') : 'there is no node';
+  return { kind: 'none', message: `0/${nodes.length} nodes are available: ${detail}.` };
+}
+
+/** Memory that the containers of a pod ask for. */
+export function podMemoryBytes(pod: Pod): number {
+  return pod.spec.containers.reduce((sum, { resources }) => {
+    const requests = (resources as { requests?: Record<string, string | number> } | undefined)?.requests;
+    return sum + (parseQuantity(requests?.memory) ?? 0);
+  }, 0);
+}
+
+function memoryBytes(node: Node): number {
+  return parseQuantity(node.status?.allocatable?.memory) ?? Number.POSITIVE_INFINITY;
+}
+
+function refusal(pod: Pod, node: Node, freeBytes: number): string | undefined {
+  if (node.metadata.deletionTimestamp) return 'node(s) are being deleted';
+  if (node.spec?.unschedulable) return 'node(s) were unschedulable';
+  const label = mismatchedLabel(pod, node);
+  if (label) return `node(s) didn't match Pod's node selector (${label})`;
+  if (!matchesAffinity(pod, node)) return "node(s) didn't match Pod's node affinity";
+  const taint = (node.spec?.taints ?? []).find((found) => !isTolerated(found, pod));
+  if (taint) return `node(s) had untolerated taint {${taint.key}: ${taint.value ?? ''}}`;
+  if (podMemoryBytes(pod) > freeBytes) return 'Insufficient memory';
+  return undefined;
+}
+
+function mismatchedLabel(pod: Pod, node: Node): string | undefined {
+  const labels = node.metadata.labels ?? {};
+  const wanted = Object.entries(pod.spec.nodeSelector ?? {}).find(([key, value]) => labels[key] !== value);
+  return wanted && `${wanted[0]}=${wanted[1]}`;
+}
+
+function matchesAffinity(pod: Pod, node: Node): boolean {
+  const affinity = pod.spec.affinity as
+    | {
+        nodeAffinity?: {
+          requiredDuringSchedulingIgnoredDuringExecution?: {
+            nodeSelectorTerms?: { matchExpressions?: Requirement[]; matchFields?: Requirement[] }[];
+          };
+        };
+      }
+    | undefined;
+  const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+  if (!terms) return true;
+  const labels = node.metadata.labels ?? {};
+  const fields = { 'metadata.name': node.metadata.name };
+  return terms.some(
+    ({ matchExpressions = [], matchFields = [] }) =>
+      matchExpressions.length + matchFields.length > 0 &&
+      matchExpressions.every((requirement) => meets(labels, requirement)) &&
+      matchFields.every((requirement) => meets(fields, requirement)),
+  );
+}
+
+function meets(labels: Readonly<Record<string, string>>, { key, operator, values = [] }: Requirement): boolean {
+  const value = labels[key];
+  switch (operator) {
+    case 'In':
+      return value !== undefined && values.includes(value);
+    case 'NotIn':
+      return value === undefined || !values.includes(value);
+    case 'Exists':
+      return value !== undefined;
+    case 'DoesNotExist':
+      return value === undefined;
+    case 'Gt':
+      return Number(value) > Number(values[0]);
+    case 'Lt':
+      return Number(value) < Number(values[0]);
+    default:
+      return false;
+  }
+}
+
+function isTolerated(taint: Taint, pod: Pod): boolean {
+  if (taint.effect === 'PreferNoSchedule') return true;
+  const tolerations = (pod.spec.tolerations as readonly Toleration[] | undefined) ?? [];
+  return tolerations.some(({ key, operator = 'Equal', value = '', effect }) => {
+    if (effect && effect !== taint.effect) return false;
+    if (!key) return operator === 'Exists';
+    return key === taint.key && (operator === 'Exists' || value === (taint.value ?? ''));
+  });
+}

@@ -1,0 +1,95 @@
+import {
+  type Condition,
+  findCondition,
+  isBeingDeleted,
+  isFinal,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
+import { rfc3339 } from '../../base/index.ts';
+import { type ConditionState, withCondition, withoutCondition } from '../conditions.ts';
+import { printableStatus } from './printable-status.ts';
+import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';
+
+export interface VmObservation {
+  readonly vm: VirtualMachine;
+  /** The VMI of this VM; one of the same name that belongs to another is not seen. */
+  readonly vmi: VirtualMachineInstance | undefined;
+  /** A VMI was created that the cache does not show yet. */
+  readonly creationExpected: boolean;
+  /** A VMI was deleted that the cache still shows as before. */
+  readonly deletionExpected: boolean;
+  readonly failure: { readonly reason: string; readonly message: string } | undefined;
+  readonly now: Date;
+}
+
+type VmStatus = NonNullable<VirtualMachine['status']>;
+
+/** Conditions a VM has of its own; all others are its VMI's. */
+const ownConditions = new Set(['Ready', 'Failure', 'RestartRequired', 'ManualRecoveryRequired']);
+
+/** The status of a VM as it shall be stored now (spec 50 §3.7). A pure function but for `random`. */
+export function projectVmStatus(seen: VmObservation, random: () => number): VmStatus {
+  const { vm, vmi } = seen;
+  const status: VmStatus = structuredClone(vm.status ?? {});
+  status.created = vmi !== undefined;
+  status.ready = findCondition(vmi?.status?.conditions, 'Ready')?.status === 'True';
+  status.desiredGeneration = vm.metadata.generation ?? 1;
+  if (vmi) {
+    const observed = Number(vmi.metadata.annotations?.['kubevirt.io/vm-generation']);
+    if (Number.isInteger(observed)) status.observedGeneration = observed;
+    status.runStrategy = strategyOrHalted(vm);
+  }
+  popDoneRequest(status, vm, vmi);
+  setStartFailure(status, seen, random);
+  status.conditions = conditionsOf(seen);
+  status.printableStatus = printableStatus(seen, status);
+  return status;
+}
+
+function popDoneRequest(status: VmStatus, vm: VirtualMachine, vmi: VirtualMachineInstance | undefined): void {
+  const [first, ...rest] = status.stateChangeRequests ?? [];
+  if (!first) return;
+  const isStopped = first.action === 'Stop' && !hasStopRequest(vm, vmi);
+  const isStarted = startRequest(vm) !== undefined && vmi !== undefined && !isFinal(vmi) && !isBeingDeleted(vmi);
+  if (!isStopped && !isStarted) return;
+  if (rest.length > 0) status.stateChangeRequests = rest;
+  else delete status.stateChangeRequests;
+}
+
+function setStartFailure(status: VmStatus, { vm, vmi, now }: VmObservation, random: () => number): void {
+  const restarts = ['Always', 'RerunOnFailure', 'Once'].includes(strategyOrHalted(vm));
+  const hasRun = vmi?.status?.phaseTransitionTimestamps?.some(({ phase }) => phase === 'Running') ?? false;
+  if (!restarts || hasRun || vmi?.status?.phase === 'Running') {
+    delete status.startFailure;
+    return;
+  }
+  const uid = vmi?.metadata.uid;
+  if (!vmi || !uid || !isFinal(vmi) || status.startFailure?.lastFailedVMIUID === uid) return;
+  const failures = (status.startFailure?.consecutiveFailCount ?? 0) + 1;
+  const retryAt = new Date(now.getTime() + startBackoffSeconds(failures, random) * 1000);
+  status.startFailure = {
+    consecutiveFailCount: failures,
+    lastFailedVMIUID: uid,
+    retryAfterTimestamp: rfc3339(retryAt),
+  };
+}
+
+function conditionsOf({ vm, vmi, failure, now }: VmObservation): Condition[] {
+  const time = rfc3339(now);
+  const own = (vm.status?.conditions ?? []).filter(({ type }) => ownConditions.has(type));
+  const copies = (vmi?.status?.conditions ?? []).filter(({ type }) => !ownConditions.has(type));
+  const ready = withCondition(own, readyCondition(vmi), time);
+  const all = failure
+    ? withCondition(ready, { type: 'Failure', status: 'True', ...failure }, time)
+    : withoutCondition(ready, 'Failure');
+  return [...all, ...copies];
+}
+
+function readyCondition(vmi: VirtualMachineInstance | undefined): ConditionState {
+  if (!vmi) return { type: 'Ready', status: 'False', reason: 'VMINotExists', message: 'VMI does not exist' };
+  const ready = findCondition(vmi.status?.conditions, 'Ready');
+  if (!ready) return { type: 'Ready', status: 'False', reason: 'VMIConditionMissing', message: 'VMI is missing Ready' };
+  const { status, reason, message } = ready;
+  return { type: 'Ready', status, ...(reason ? { reason } : {}), ...(message ? { message } : {}) };
+}

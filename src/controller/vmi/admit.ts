@@ -1,0 +1,31 @@
+import { finalizers, type VirtualMachineInstance } from '../../api/index.ts';
+import type { ClusterConfig } from '../config.ts';
+import { fillDefaults } from './defaults.ts';
+
+const oldFinalizer = 'foregroundDeleteVirtualMachine';
+const seenVersion = 'kubevirt.io/latest-observed-api-version';
+const storedVersion = 'kubevirt.io/storage-observed-api-version';
+
+/** The first write has been made: the VMI cannot vanish without us, and has what the rest builds on. */
+export function isAdmitted(vmi: VirtualMachineInstance): boolean {
+  return Boolean(vmi.status?.phase) && vmi.metadata.finalizers?.includes(finalizers.vmi) === true;
+}
+
+/**
+ * What upstream's webhook does to a new VMI, where no webhook did (spec 60 §8.1): finalizer, defaults, first status.
+ * Changes `vmi`; what is set already stays.
+ */
+export function admit(vmi: VirtualMachineInstance, config: ClusterConfig, randomUuid: () => string): void {
+  const { metadata } = vmi;
+  const kept = (metadata.finalizers ?? []).filter((name) => name !== oldFinalizer);
+  metadata.finalizers = kept.includes(finalizers.vmi) ? kept : [...kept, finalizers.vmi];
+  metadata.annotations = { ...metadata.annotations, [seenVersion]: 'v1', [storedVersion]: 'v1' };
+  fillDefaults(vmi, config, randomUuid);
+  const status = vmi.status ?? {};
+  vmi.status = status;
+  status.runtimeUser ??= config.runtimeUser;
+  const { cpu, memory } = vmi.spec.domain;
+  const guest = memory?.guest;
+  if (guest !== undefined) status.memory ??= { guestAtBoot: guest, guestCurrent: guest, guestRequested: guest };
+  status.currentCPUTopology ??= { cores: cpu?.cores || 1, sockets: cpu?.sockets || 1, threads: cpu?.threads || 1 };
+}

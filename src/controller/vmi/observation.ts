@@ -1,0 +1,21 @@
+import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
+import type { ClusterConfig } from '../config.ts';
+
+/** Everything a decision about one VMI rests on; plain data. */
+export interface VmiObservation {
+  readonly vmi: VirtualMachineInstance;
+  /** All pods this VMI controls, finished and temporary ones too. */
+  readonly pods: readonly Pod[];
+  /** The one that runs or will run the guest. */
+  readonly pod: Pod | undefined;
+  /** A VirtualMachine that owns it is in the cache. */
+  readonly hasOwnerVm: boolean;
+  readonly config: ClusterConfig;
+  readonly now: Date;
+}
+
+/** What went wrong in a step, in words for a condition. */
+export interface SyncFailure {
+  readonly reason: string;
+  readonly message: string;
+}

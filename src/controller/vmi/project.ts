@@ -1,0 +1,199 @@
+import {
+  type Condition,
+  finalizers,
+  findCondition,
+  isBeingDeleted,
+  isFinal,
+  labels,
+  type Pod,
+  type VirtualMachineInstance,
+  type VmiPhase,
+  type VmiStatus,
+} from '../../api/index.ts';
+import { rfc3339 } from '../../base/index.ts';
+import { type ConditionState, withCondition, withoutCondition } from '../conditions.ts';
+import { podFacts } from '../pod/facts.ts';
+import { admit, isAdmitted } from './admit.ts';
+import { isUnprocessed } from './decide.ts';
+import type { SyncFailure, VmiObservation } from './observation.ts';
+
+const outdatedImage = 'kubevirt.io/outdatedLauncherImage';
+/** Reasons of a waiting container that will not go away by waiting. */
+const startProblems = new Set([
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'InvalidImageName',
+  'ErrImageNeverPull',
+  'CreateContainerConfigError',
+  'CreateContainerError',
+]);
+
+export interface ProjectOptions {
+  readonly failure?: SyncFailure | undefined;
+  readonly randomUuid: () => string;
+}
+
+/** The VMI as it shall be stored now (spec 50 §4.5). The observation is not changed. */
+export function projectVmi(seen: VmiObservation, options: ProjectOptions): VirtualMachineInstance {
+  const vmi = structuredClone(seen.vmi);
+  if (!isAdmitted(vmi) && isUnprocessed(vmi) && !isBeingDeleted(vmi) && !options.failure) {
+    admit(vmi, seen.config, options.randomUuid);
+  }
+  const status: VmiStatus = vmi.status ?? {};
+  vmi.status = status;
+  const time = rfc3339(seen.now);
+  const phase = nextPhase(seen);
+  copyPodFacts(vmi, status, seen, time);
+  if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) handOver(vmi, status, seen.pod);
+  if (phase === 'Scheduled' || phase === 'Running') status.volumeStatus = volumeStatus(vmi);
+  if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
+  if (isControllersPhase(seen.vmi)) setSynchronized(status, seen, options.failure, time);
+  if (phase !== (status.phase ?? '')) {
+    status.phase = phase;
+    stampPhase(status, phase, time);
+  }
+  if (isFinal(vmi) && seen.pods.length === 0) release(vmi, status, seen.hasOwnerVm);
+  return vmi;
+}
+
+function nextPhase({ vmi, pod }: VmiObservation): VmiPhase {
+  const phase = vmi.status?.phase ?? '';
+  const isDeleting = isBeingDeleted(vmi);
+  switch (phase) {
+    case '':
+    case 'Pending':
+      if (pod) return 'Scheduling';
+      return isDeleting ? 'Failed' : 'Pending';
+    case 'Scheduling':
+      if (!pod || podFacts.isDownOrGoingDown(pod)) return 'Failed';
+      return podFacts.isReady(pod) && pod.spec.nodeName && !isDeleting ? 'Scheduled' : 'Scheduling';
+    case 'Scheduled':
+    case 'Running':
+      // With a pod the agent has the say.
+      return pod ? phase : 'Failed';
+    default:
+      return phase;
+  }
+}
+
+/** The agent writes `Synchronized` from Scheduled on. */
+function isControllersPhase(vmi: VirtualMachineInstance): boolean {
+  const phase = vmi.status?.phase;
+  return phase !== 'Scheduled' && phase !== 'Running' && !isFinal(vmi);
+}
+
+function handOver(vmi: VirtualMachineInstance, status: VmiStatus, pod: Pod): void {
+  const node = pod.spec.nodeName ?? '';
+  vmi.metadata.labels = { ...vmi.metadata.labels, [labels.nodeName]: node };
+  status.nodeName = node;
+  if (pod.metadata.annotations?.['kubevirt.io/migrationTransportUnix'] !== undefined) {
+    status.migrationTransport = 'Unix';
+  }
+  status.conditions = withoutCondition(status.conditions ?? [], 'PodScheduled');
+}
+
+function copyPodFacts(
+  vmi: VirtualMachineInstance,
+  status: VmiStatus,
+  { pod, pods, config }: VmiObservation,
+  time: string,
+): void {
+  const active = Object.fromEntries(pods.map(({ metadata, spec }) => [metadata.uid ?? '', spec.nodeName ?? '']));
+  if (pods.length > 0 || status.activePods) status.activePods = active;
+  status.conditions = withCondition(status.conditions ?? [], readyCondition(vmi, pod), time);
+  if (!pod) return;
+  const image = podFacts.computeImage(pod);
+  if (image) status.launcherContainerImageVersion = image;
+  if (pod.status?.qosClass) status.qosClass = pod.status.qosClass;
+  const overhead = pod.metadata.annotations?.['kubevirt.io/memory-overhead-bytes'];
+  if (overhead && status.memory?.guestAtBoot !== undefined) status.memory.memoryOverhead ??= overhead;
+  const all = { ...vmi.metadata.labels };
+  if (image && image !== config.launcherImage) all[outdatedImage] = '';
+  else delete all[outdatedImage];
+  if (Object.keys(all).length > 0 || vmi.metadata.labels) vmi.metadata.labels = all;
+}
+
+/** Spec 50 §4.6. */
+function readyCondition(vmi: VirtualMachineInstance, pod: Pod | undefined): ConditionState {
+  const type = 'Ready';
+  const no = (reason: string, message: string): ConditionState => ({ type, status: 'False', reason, message });
+  if (!pod) return no('PodNotExists', 'the launcher pod does not exist');
+  if (podFacts.isDownOrGoingDown(pod)) return no('PodTerminating', 'the launcher pod ends or has ended');
+  if (vmi.status?.phase !== 'Running') return no('GuestNotRunning', 'the guest does not run');
+  const ready = findCondition(pod.status?.conditions, 'Ready');
+  if (!ready) return no('PodConditionMissing', 'the launcher pod has no condition Ready');
+  const { status, reason, message } = ready;
+  return { type, status, ...(reason ? { reason } : {}), ...(message ? { message } : {}) };
+}
+
+/** While the pod is on its way to a node: what keeps it. */
+function copyStartProblems(status: VmiStatus, pod: Pod | undefined, time: string): void {
+  const scheduled = findCondition(pod?.status?.conditions, 'PodScheduled');
+  let conditions: Condition[] = status.conditions ?? [];
+  if (scheduled?.status === 'False') {
+    const { reason, message } = scheduled;
+    const state: ConditionState = { type: 'PodScheduled', status: 'False' };
+    if (reason) state.reason = reason;
+    if (message) state.message = message;
+    conditions = withCondition(conditions, state, time);
+  } else {
+    conditions = withoutCondition(conditions, 'PodScheduled');
+  }
+  status.conditions = withoutCondition(conditions, 'Provisioning');
+}
+
+function setSynchronized(
+  status: VmiStatus,
+  { pod }: VmiObservation,
+  failure: SyncFailure | undefined,
+  time: string,
+): void {
+  const problem = failure ?? startProblem(pod) ?? endProblem(pod);
+  const conditions = status.conditions ?? [];
+  status.conditions = problem
+    ? withCondition(conditions, { type: 'Synchronized', status: 'False', ...problem }, time)
+    : withoutCondition(conditions, 'Synchronized');
+}
+
+/** A container that cannot start, in the kubelet's words. */
+export function startProblem(pod: Pod | undefined): SyncFailure | undefined {
+  const statuses = [...(pod?.status?.initContainerStatuses ?? []), ...(pod?.status?.containerStatuses ?? [])];
+  for (const { name, state } of statuses) {
+    const { reason = '', message } = state?.waiting ?? {};
+    if (startProblems.has(reason)) return { reason, message: message || `container ${name}: ${reason}` };
+  }
+  return undefined;
+}
+
+/** Why the pod ended before the guest was handed over. */
+function endProblem(pod: Pod | undefined): SyncFailure | undefined {
+  if (!pod || isBeingDeleted(pod) || !podFacts.isDownOrGoingDown(pod)) return undefined;
+  const ended = pod.status?.containerStatuses?.find(({ name }) => name === 'compute')?.state?.terminated;
+  const detail = ended?.message || pod.status?.message || ended?.reason || pod.status?.reason || 'no reason given';
+  const code = ended ? ` with exit code ${ended.exitCode}` : '';
+  return { reason: 'PodFailed', message: `launcher pod ${pod.metadata.name} ended${code} before the start: ${detail}` };
+}
+
+/** One entry per volume, sorted; what the agent has written into an entry stays (spec 50 §4.7). */
+function volumeStatus(vmi: VirtualMachineInstance): NonNullable<VmiStatus['volumeStatus']> {
+  const old = vmi.status?.volumeStatus ?? [];
+  const names = new Set((vmi.spec.volumes ?? []).map(({ name }) => name));
+  const kept = old.filter(({ name, hotplugVolume }) => names.has(name) || hotplugVolume);
+  const known = new Set(kept.map(({ name }) => name));
+  const added = [...names].filter((name) => !known.has(name)).map((name) => ({ name, target: '' }));
+  return [...kept, ...added].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function stampPhase(status: VmiStatus, phase: VmiPhase, time: string): void {
+  const stamps = status.phaseTransitionTimestamps ?? [];
+  if (stamps.some((stamp) => stamp.phase === phase)) return;
+  status.phaseTransitionTimestamps = [...stamps, { phase, phaseTransitionTimestamp: time }];
+}
+
+/** Nothing of the VMI is left outside: it may go (spec 50 §4.8). */
+function release(vmi: VirtualMachineInstance, status: VmiStatus, hasOwnerVm: boolean): void {
+  const done = ['foregroundDeleteVirtualMachine', finalizers.vmi, ...(hasOwnerVm ? [] : [finalizers.vm])];
+  vmi.metadata.finalizers = (vmi.metadata.finalizers ?? []).filter((name) => !done.includes(name));
+  delete status.launcherContainerImageVersion;
+  if (vmi.metadata.labels) delete vmi.metadata.labels[outdatedImage];
+}
