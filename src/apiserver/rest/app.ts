@@ -91,7 +91,8 @@ function sendOpenapiV2(request: Request, response: Response): void {
     sendValue(response, 200, openapiV2Json());
     return;
   }
-  response.status(200).set('Content-Type', 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf');
+  // Not the name in Accept: Go's parser of media types refuses its @.
+  response.status(200).set('Content-Type', 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf');
   response.end(openapiV2Protobuf());
 }
 

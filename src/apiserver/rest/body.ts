@@ -1,6 +1,7 @@
 import { LineCounter, parseDocument } from 'yaml';
 import { errorMessage } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
+import { decodeProtobuf, protobufType } from './protobuf/decode.ts';
 
 export const maxBodyBytes = 3 * 1024 * 1024;
 
@@ -16,8 +17,8 @@ export function parseBody(body: Buffer, contentType: string | undefined): unknow
   const type = mediaType(contentType);
   if (type === 'application/yaml') return parseYaml(body.toString('utf8'));
   if (type === 'application/json' || type === '') return parseJson(body.toString('utf8'));
-  const hint = type.includes('protobuf') ? ' (protobuf is not supported: send JSON)' : '';
-  throw unsupported(type, ['application/json', 'application/yaml'], hint);
+  if (type === protobufType) return decodeProtobuf(body);
+  throw unsupported(type, ['application/json', 'application/yaml']);
 }
 
 export function unsupported(type: string, accepted: readonly string[], hint = ''): ApiError {
