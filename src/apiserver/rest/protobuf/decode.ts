@@ -44,6 +44,7 @@ function decodeMessage(buffer: Buffer, schema: Message, path: string): JsonObjec
   for (const wire of readFields(buffer)) {
     const field = schema.get(wire.number);
     if (!field) throw notKnown(`field ${wire.number} of ${path}`);
+    if (field.type === 'ignored') continue;
     const below = `${path}.${field.name}`;
     if (typeof field.type === 'object' && 'map' in field.type) {
       const present = (result[field.name] ?? {}) as JsonObject;
@@ -65,6 +66,8 @@ function isLeftOut(value: unknown, { type }: Field): boolean {
 
 function decodeValue(wire: WireField, { type }: Field, path: string): unknown {
   switch (type) {
+    case 'ignored':
+      return undefined;
     case 'string':
       return bytesOf(wire).toString('utf8');
     case 'bytes':

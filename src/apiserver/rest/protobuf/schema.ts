@@ -14,6 +14,8 @@ export type FieldType =
   | 'time'
   | 'microtime'
   | 'int-or-string'
+  /** Said by the server alone; not looked at. */
+  | 'ignored'
   | { readonly map: 'string' | 'bytes' }
   | { readonly message: Message };
 
@@ -36,8 +38,6 @@ function message(fields: Readonly<Record<number, readonly [string, FieldType]>>)
 
 const strings = (...names: readonly string[]): Message =>
   message(Object.fromEntries(names.map((name, index) => [index + 1, [name, 'string'] as const])));
-
-const empty = message({});
 
 export const typeMeta = strings('apiVersion', 'kind');
 
@@ -148,7 +148,7 @@ const accessSpec = message({
 });
 
 const withSpec = (spec: Message): Message =>
-  message({ 1: head, 2: ['spec', { message: spec }], 3: ['status', { message: empty }] });
+  message({ 1: head, 2: ['spec', { message: spec }], 3: ['status', 'ignored'] });
 
 const tokenSpec = message({ 1: ['token', 'string'], 2: ['audiences[]', 'string'] });
 
@@ -179,7 +179,7 @@ export const messages: Readonly<Record<string, Message>> = {
   'v1/Service': message({
     1: head,
     2: ['spec', { message: serviceSpec }],
-    3: ['status', { message: message({ 1: ['loadBalancer', { message: empty }] }) }],
+    3: ['status', 'ignored'],
   }),
   'v1/Event': event,
   'v1/DeleteOptions': deleteOptions,
@@ -190,6 +190,6 @@ export const messages: Readonly<Record<string, Message>> = {
   'authorization.k8s.io/v1/SubjectAccessReview': withSpec(accessSpec),
   'authorization.k8s.io/v1/LocalSubjectAccessReview': withSpec(accessSpec),
   'authorization.k8s.io/v1/SelfSubjectRulesReview': withSpec(strings('namespace')),
-  'authentication.k8s.io/v1/SelfSubjectReview': message({ 1: head, 2: ['status', { message: empty }] }),
+  'authentication.k8s.io/v1/SelfSubjectReview': message({ 1: head, 2: ['status', 'ignored'] }),
   'authentication.k8s.io/v1/TokenReview': withSpec(tokenSpec),
 };
