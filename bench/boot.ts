@@ -1,0 +1,109 @@
+import { closeSync, constants, openSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import path from 'node:path';
+import { parse } from 'yaml';
+import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
+import { sleep } from '../src/base/index.ts';
+import type { NodeUnderTest } from './node-under-test.ts';
+
+/** Milliseconds since the object was applied. */
+export interface Boot {
+  readonly scheduledMs: number;
+  readonly runningMs: number;
+  /** From Scheduled to Running without the launcher's SyncVirtualMachine: what the agent adds. */
+  readonly agentMs: number;
+  readonly loginMs: number;
+  readonly goneMs: number;
+}
+
+type Watched = ReadonlyMap<string, number>;
+
+function example(name: string): VirtualMachineInstance {
+  const vmi: VirtualMachineInstance = parse(readFileSync('examples/vmi.yaml', 'utf8'));
+  return { ...vmi, metadata: { ...vmi.metadata, name, namespace: 'default' } };
+}
+
+/** One VMI from apply to login to gone, timed from outside through watches and the guest's serial line. */
+export async function measureBoot(node: NodeUnderTest, name: string, whileRunning: () => void): Promise<Boot> {
+  const { client } = node;
+  const type = resources.virtualMachineInstances;
+  const signal = AbortSignal.timeout(120_000);
+  const phases = new Map<string, number>();
+  const { resourceVersion } = await client.list(type, { namespace: 'default' });
+  const startMs = performance.now();
+  const watching = watchPhases(node, name, resourceVersion, startMs, phases, signal);
+  const { metadata } = await client.create(type, example(name));
+  await phaseSeen(phases, 'Running', signal);
+  await serialLogin(node, metadata.uid ?? '', signal);
+  const loginMs = performance.now() - startMs;
+  whileRunning();
+  await client.delete(type, { namespace: 'default', name });
+  await watching;
+  const at = (phase: string) => phases.get(phase) ?? Number.NaN;
+  const agentMs = at('Running') - at('Scheduled') - syncMs(node, name);
+  return { scheduledMs: at('Scheduled'), runningMs: at('Running'), agentMs, loginMs, goneMs: at('deleted') - loginMs };
+}
+
+/** How long the launcher took for SyncVirtualMachine, from the agent's log of its decisions. */
+function syncMs(node: NodeUnderTest, name: string): number {
+  const log = readFileSync(path.join(node.stateDir, 'run', 'log', 'virt-handler.log'), 'utf8');
+  const lines = log.split('\n').filter((line) => line.includes(`"default/${name}"`) && line.includes('"tookMs"'));
+  const took = lines.map((line): unknown => JSON.parse(line).tookMs?.syncVirtualMachine);
+  const first = took.find((ms) => typeof ms === 'number');
+  if (typeof first !== 'number') throw new Error(`the log of virt-handler has no sync of default/${name}`);
+  return first;
+}
+
+async function watchPhases(
+  node: NodeUnderTest,
+  name: string,
+  resourceVersion: string,
+  startMs: number,
+  phases: Map<string, number>,
+  signal: AbortSignal,
+): Promise<void> {
+  const options = { namespace: 'default', fieldSelector: `metadata.name=${name}`, resourceVersion, signal };
+  for await (const event of node.client.watch<VirtualMachineInstance>(resources.virtualMachineInstances, options)) {
+    const now = performance.now() - startMs;
+    if (event.type === 'DELETED') {
+      phases.set('deleted', now);
+      return;
+    }
+    if (event.type !== 'ADDED' && event.type !== 'MODIFIED') continue;
+    const phase = event.object.status?.phase ?? '';
+    if (!phases.has(phase)) phases.set(phase, now);
+    if (phase === 'Failed') throw new Error(`${name} failed: ${JSON.stringify(event.object.status?.conditions)}`);
+  }
+}
+
+async function phaseSeen(phases: Watched, phase: string, signal: AbortSignal): Promise<void> {
+  while (!phases.has(phase)) await sleep(2, signal);
+}
+
+/** Waits for the login prompt. The socket's path is longer than 107 bytes: it is reached through its directory's descriptor. */
+async function serialLogin(node: NodeUnderTest, uid: string, signal: AbortSignal): Promise<void> {
+  const pods = await node.client.list(resources.pods, {
+    namespace: 'default',
+    labelSelector: `kubevirt.io/created-by=${uid}`,
+  });
+  const pod = pods.items[0]?.metadata.uid ?? '';
+  const dir = path.join(node.stateDir, 'pods', pod, 'volumes', 'kubernetes.io~empty-dir', 'private', uid);
+  const directory = openSync(dir, constants.O_RDONLY | constants.O_DIRECTORY);
+  const socket = connect(`/proc/self/fd/${directory}/virt-serial0`);
+  let seen = '';
+  const knock = setInterval(() => socket.write('\r'), 200);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      socket.once('error', reject);
+      socket.on('data', (chunk: Buffer) => {
+        seen = (seen + chunk.toString('latin1')).slice(-4096);
+        if (/login: ?$/.test(seen)) resolve();
+      });
+    });
+  } finally {
+    clearInterval(knock);
+    socket.destroy();
+    closeSync(directory);
+  }
+}

@@ -1,0 +1,55 @@
+import { writeFileSync } from 'node:fs';
+import { cpus, totalmem } from 'node:os';
+import { parseArgs } from 'node:util';
+import { type Boot, measureBoot } from './boot.ts';
+import { type Figure, spread, table } from './figures.ts';
+import { residentMegabytes, startNode } from './node-under-test.ts';
+
+const { values } = parseArgs({
+  options: {
+    runs: { type: 'string', default: '5' },
+    json: { type: 'string', default: '.build/bench.json' },
+  },
+});
+const runs = Number(values.runs);
+if (!Number.isInteger(runs) || runs < 1) throw new Error(`--runs ${values.runs}: a whole number from 1 on`);
+
+const say = (text: string) => process.stderr.write(`${text}\n`);
+
+say('starting the node');
+const node = await startNode();
+try {
+  const boots: Boot[] = [];
+  let resident: ReadonlyMap<string, number> = new Map();
+  for (let run = 1; run <= runs; run++) {
+    const boot = await measureBoot(node, `bench-${run}`, () => {
+      resident = residentMegabytes(node);
+    });
+    boots.push(boot);
+    say(
+      `run ${run} of ${runs}: Running after ${boot.runningMs.toFixed(0)} ms, login after ${boot.loginMs.toFixed(0)} ms`,
+    );
+  }
+  const samples = (pick: (boot: Boot) => number) => boots.map(pick);
+  const figures: Figure[] = [
+    { name: 'node start → schedulable', unit: 'ms', samples: [node.readyMs] },
+    {
+      name: 'apply → Scheduled (controller, pod runner, launcher start)',
+      unit: 'ms',
+      samples: samples((b) => b.scheduledMs),
+    },
+    { name: 'Scheduled → Running', unit: 'ms', samples: samples((b) => b.runningMs - b.scheduledMs) },
+    { name: '  of that the agent itself', unit: 'ms', samples: samples((b) => b.agentMs) },
+    { name: 'apply → Running', unit: 'ms', samples: samples((b) => b.runningMs) },
+    { name: 'apply → serial login', unit: 'ms', samples: samples((b) => b.loginMs) },
+    { name: 'delete → gone', unit: 'ms', samples: samples((b) => b.goneMs) },
+    ...[...resident].map(([name, mb]): Figure => ({ name: `RSS of ${name}, one VM`, unit: 'MB', samples: [mb] })),
+  ];
+  console.log(`\n${table(figures)}\n`);
+  const machine = { cpus: cpus().length, model: cpus()[0]?.model, memoryBytes: totalmem(), node: process.version };
+  const report = figures.map((figure) => ({ ...figure, ...spread(figure.samples) }));
+  writeFileSync(values.json, `${JSON.stringify({ machine, figures: report }, null, 2)}\n`);
+  say(`written: ${values.json}`);
+} finally {
+  await node.stop();
+}

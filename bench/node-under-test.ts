@@ -1,0 +1,106 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { resources } from '../src/api/index.ts';
+import { sleep } from '../src/base/index.ts';
+import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
+
+const cli = 'dist/bin/virt-node.js';
+
+/** A standalone node on a state directory of its own, started as a user would: by its command. */
+export interface NodeUnderTest {
+  readonly stateDir: string;
+  readonly pid: number;
+  readonly client: KubeClient;
+  /** From the command to the moment at which a VM can be applied and will be scheduled. */
+  readonly readyMs: number;
+  stop(): Promise<void>;
+}
+
+async function waitFor<T>(what: string, timeoutMs: number, probe: () => Promise<T | undefined>): Promise<T> {
+  const end = performance.now() + timeoutMs;
+  for (;;) {
+    const found = await probe();
+    if (found !== undefined) return found;
+    if (performance.now() > end) throw new Error(`${what}: not within ${timeoutMs} ms`);
+    await sleep(10);
+  }
+}
+
+async function connect(kubeconfig: string): Promise<KubeClient | undefined> {
+  if (!existsSync(kubeconfig)) return undefined;
+  const access = await loadKubeAccess({ kubeconfig });
+  return new KubeClient(
+    { userAgent: 'bench', rateLimit: { qps: 1000, burst: 1000 }, retry: { attempts: 1 } },
+    { access },
+  );
+}
+
+async function isSchedulable(client: KubeClient): Promise<true | undefined> {
+  const nodes = await client.list(resources.nodes).catch(() => undefined);
+  return nodes?.items.some(({ metadata }) => metadata.labels?.['kubevirt.io/schedulable'] === 'true') || undefined;
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  await new Promise((resolve) => child.once('exit', resolve));
+}
+
+export async function startNode(): Promise<NodeUnderTest> {
+  const stateDir = mkdtempSync(path.join(tmpdir(), 'virt-node-bench-'));
+  const startMs = performance.now();
+  const child = spawn(process.execPath, [cli, 'start', '--state-dir', stateDir, '--node-name', 'bench'], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  if (child.pid === undefined) throw new Error(`${cli} cannot be started: npm run build`);
+  const client = await waitFor('kubeconfig', 60_000, () => connect(path.join(stateDir, 'api', 'kubeconfig')));
+  await waitFor('schedulable node', 60_000, () => isSchedulable(client));
+  const readyMs = performance.now() - startMs;
+  const stop = async () => {
+    client.close();
+    const stopping = spawn(process.execPath, [cli, 'stop', '--state-dir', stateDir], { stdio: 'ignore' });
+    await ended(stopping);
+    child.kill('SIGTERM');
+    await ended(child);
+    rmSync(stateDir, { recursive: true, force: true });
+  };
+  return { stateDir, pid: child.pid, client, readyMs, stop };
+}
+
+/** Resident memory in MB of each program of the node, by its name. QEMU and libvirt are those of one VM. */
+export function residentMegabytes(node: NodeUnderTest): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    const name = programName(pid, node);
+    const kilobytes = name && /^VmRSS:\s+(\d+) kB$/m.exec(readOrEmpty(`/proc/${pid}/status`))?.[1];
+    if (name && kilobytes) found.set(name, Math.max(found.get(name) ?? 0, Number(kilobytes) / 1024));
+  }
+  return found;
+}
+
+function programName(pid: string, node: NodeUnderTest): string | undefined {
+  if (Number(pid) === node.pid) return 'virt-node start';
+  const argv = readOrEmpty(`/proc/${pid}/cmdline`).split('\0');
+  const program = argv
+    .map((arg) => path.basename(arg))
+    .find((arg) => /^(virt-\w+\.js|libvirtd|virtqemud|qemu-system-\w+)$/.test(arg));
+  if (!program || !belongsTo(pid, node)) return undefined;
+  return program === 'virt-node.js' ? `virt-node ${argv[2] ?? ''}` : program.replace(/\.js$/, '');
+}
+
+/** Descendants of the node's command, or processes that name its state directory or a pod's sandbox below it. */
+function belongsTo(pid: string, { pid: root, stateDir }: NodeUnderTest): boolean {
+  if (readOrEmpty(`/proc/${pid}/cmdline`).includes(stateDir)) return true;
+  if (readOrEmpty(`/proc/${pid}/mountinfo`).includes(stateDir)) return true;
+  const parent = /^\d+ \(.*\) \S (\d+)/s.exec(readOrEmpty(`/proc/${pid}/stat`))?.[1];
+  return parent !== undefined && Number(parent) === root;
+}
+
+function readOrEmpty(file: string): string {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch {
+    return '';
+  }
+}
