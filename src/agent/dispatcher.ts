@@ -10,13 +10,16 @@ import type { Pass } from './status/index.ts';
 import { type WriteOutcome, writeStatus } from './write-status.ts';
 
 export interface DispatcherOptions {
-  /** VMIs worked on side by side; a hung launcher holds one place for at most its own time limits. */
+  /**
+   * VMIs worked on side by side: more than a node has launchers that can hang, for each holds its place until its time
+   * limits end, and upstream's ten workers are all taken by a dozen (fault 8, spec 00). A pass waits, it does not compute.
+   */
   readonly concurrency: number;
   readonly backoff: { readonly baseMs: number; readonly maxMs: number };
 }
 
 export const defaultDispatcherOptions: DispatcherOptions = {
-  concurrency: 16,
+  concurrency: 256,
   backoff: { baseMs: 20, maxMs: 60_000 },
 };
 

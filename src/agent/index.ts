@@ -3,4 +3,16 @@
  * Must not know: how Kubernetes, gRPC or files of the domain cache work (ports.ts is all it sees of them; adapters/ fits
  * the real ones), nor argv, environment and signals.
  */
+
+export { readTopology } from './adapters/host-topology.ts';
+export { DecisionLog, type DecisionRecord } from './decision-log.ts';
+export { type DispatcherDeps, type DispatcherOptions, defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
+export { NodeAgent, type NodeAgentDeps } from './node-agent.ts';
+export {
+  type AgentEnvironment,
+  type AgentOptions,
+  AgentOptionsError,
+  agentUsage,
+  parseAgentOptions,
+} from './options.ts';
 export type * from './ports.ts';

@@ -77,6 +77,8 @@ export interface DomainCache {
   onChange(listener: (key: Key) => void): () => void;
   /** Asks the launcher (GetDomain) and stores the answer. Never rejects: a failure becomes `unknown`. */
   refresh(key: Key, uid: string, signal: AbortSignal): Promise<DomainView>;
+  /** What the user should know about this VMI's records: the disk is full, say. */
+  problemOf(uid: string): { readonly message: string } | undefined;
   /** Last step of a clean-up. */
   forget(key: Key, uid: string): void;
 }
@@ -89,7 +91,9 @@ export interface GhostRecord {
 }
 
 export interface GhostRecords {
+  /** Of several the one added last. */
   get(key: Key): GhostRecord | undefined;
+  byUid(uid: string): GhostRecord | undefined;
   keys(): Iterable<Key>;
 }
 

@@ -9,7 +9,10 @@ export interface KubeVirt extends KubeObject {
 interface Configuration {
   readonly smbios?: SmBios;
   readonly memBalloonStatsPeriod?: number;
-  readonly virtualMachineOptions?: { readonly disableFreePageReporting?: object; readonly disableSerialConsoleLog?: object };
+  readonly virtualMachineOptions?: {
+    readonly disableFreePageReporting?: object;
+    readonly disableSerialConsoleLog?: object;
+  };
   readonly developerConfiguration?: {
     readonly featureGates?: readonly string[];
     readonly disabledFeatureGates?: readonly string[];

@@ -38,7 +38,10 @@ export class KubeVmis implements VmiStore, Component {
   /** A VMI in both lists is one object seen at two times: the later one counts. */
   get(key: Key): Vmi | undefined {
     const found = this.#informers.map((informer) => informer.get(key)).filter((vmi) => vmi !== undefined);
-    return found.reduce<Vmi | undefined>((newest, vmi) => (newest && versionOf(newest) >= versionOf(vmi) ? newest : vmi), undefined);
+    return found.reduce<Vmi | undefined>(
+      (newest, vmi) => (newest && versionOf(newest) >= versionOf(vmi) ? newest : vmi),
+      undefined,
+    );
   }
 
   keys(): Iterable<Key> {

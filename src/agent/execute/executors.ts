@@ -6,7 +6,7 @@ import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.t
 import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';
 import { adjustHost, prepareHost, syncVirtualMachine } from './start-steps.ts';
 
-export type ExecutePorts = Pick<AgentPorts, 'vmis' | 'domains' | 'launchers' | 'config' | 'hooks' | 'clock'>;
+export type ExecutePorts = Pick<AgentPorts, 'vmis' | 'domains' | 'ghosts' | 'launchers' | 'config' | 'hooks' | 'clock'>;
 
 export interface ExecuteContext {
   readonly observation: Observation;

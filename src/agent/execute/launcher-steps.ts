@@ -1,17 +1,17 @@
 import type { Outcome, Step } from '../decide/index.ts';
-import { type Observation, targetOf } from '../observe/index.ts';
+import { targetOf } from '../observe/index.ts';
 import type { LauncherCalls, LauncherTarget } from '../ports.ts';
 import type { ExecuteContext } from './executors.ts';
 
 export const done: Outcome = { kind: 'done' };
 
-export function targetFor(observation: Observation, uid: string): LauncherTarget {
+export function targetFor(uid: string, { observation, ports }: ExecuteContext): LauncherTarget {
   const vmi = 'vmi' in observation.vmi ? observation.vmi.vmi : undefined;
-  return targetOf(observation.key, uid, vmi, observation.ghost);
+  return targetOf(observation.key, uid, vmi, ports.ghosts.byUid(uid));
 }
 
-export function connect(uid: string, { observation, ports, signal }: ExecuteContext): Promise<LauncherCalls> {
-  return ports.launchers.connect(targetFor(observation, uid), signal);
+export function connect(uid: string, context: ExecuteContext): Promise<LauncherCalls> {
+  return context.ports.launchers.connect(targetFor(uid, context), context.signal);
 }
 
 /** The domain cache is filled by the connection's own first question; a launcher that cannot answer makes it `unknown`. */

@@ -29,10 +29,10 @@ export function adjustHost({ uid }: Step<'adjustHost'>, context: ExecuteContext)
 type HookCall = (hook: HostHook, context: HostHookContext) => Promise<readonly VmiEvent[]>;
 
 async function runHooks(uid: string, context: ExecuteContext, call: HookCall): Promise<Outcome> {
-  const { observation, ports, signal } = context;
+  const { ports, signal } = context;
   const vmi = replaceClaimsByHostDisks(currentVmi(uid, context));
   if (ports.hooks.length === 0) return { kind: 'done' };
-  const launcherPid = await ports.launchers.launcherPid(targetFor(observation, uid), signal);
+  const launcherPid = await ports.launchers.launcherPid(targetFor(uid, context), signal);
   const events: VmiEvent[] = [];
   for (const hook of ports.hooks) {
     events.push(...(await call(hook, { vmi, launcherPid, config: ports.config.current(), signal })));

@@ -68,6 +68,8 @@ export interface Observation {
   readonly ghost?: GhostRecord;
   readonly predecessor?: Predecessor;
   readonly memory: KeyMemory;
+  /** The launcher could not be remembered on disk. */
+  readonly recordProblem?: string;
   readonly syncOptions: SyncOptions;
   /** Digest of all that a sync would carry; equal digests need no second sync. */
   readonly syncFingerprint: string;

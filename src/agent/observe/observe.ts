@@ -33,8 +33,9 @@ export async function observeVmi(
   const uid = uidOf(key, vmi, ghost, ports);
   const domain = uid === '' ? ({ kind: 'absent' } as const) : ports.domains.view(key, uid);
   const object = 'vmi' in vmi ? vmi.vmi : undefined;
-  const launcher = await launcherState(targetOf(key, uid, object, ghost), ports);
+  const launcher = await launcherState(targetOf(key, uid, object, ports.ghosts.byUid(uid)), ports);
   const predecessor = await findPredecessor(key, uid, ghost, ports);
+  const recordProblem = ports.domains.problemOf(uid)?.message;
   const syncOptions = syncOptionsOf(object, ports.config.current(), ports.host);
   return {
     key,
@@ -48,6 +49,7 @@ export async function observeVmi(
     ...(ghost && { ghost }),
     ...(predecessor && { predecessor }),
     memory: memory?.uid === uid ? memory : { uid },
+    ...(recordProblem && { recordProblem }),
     syncOptions,
     syncFingerprint: object && !isFinal(object) ? fingerprintOf(object, syncOptions) : '',
     selinuxContext: ports.host.selinuxContext(undefined),
@@ -144,7 +146,7 @@ async function findPredecessor(
   const [old] = [...ghostUid, ...ports.domains.otherUids(key, uid)];
   if (!old || uid === '') return undefined;
   const domain: DomainView = ports.domains.view(key, old);
-  const launcher = await launcherState(targetOf(key, old, undefined, ghost), ports);
+  const launcher = await launcherState(targetOf(key, old, undefined, ports.ghosts.byUid(old)), ports);
   return { uid: old, domain, launcher };
 }
 

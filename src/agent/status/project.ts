@@ -106,11 +106,11 @@ function phaseOf({ decision, outcomes }: Pass): VmiPhase | undefined {
 /** A VMI that was replaced or vanished under the step is no failure to tell of. */
 const silentCodes = new Set(['STALE', 'NO_VMI']);
 
-function problemOf({ decision, outcomes }: Pass): string | undefined {
+function problemOf({ observation, decision, outcomes }: Pass): string | undefined {
   for (const { outcome } of outcomes) {
     if (outcome.kind === 'failed' && !silentCodes.has(outcome.error.code)) return outcome.error.message;
   }
-  return decision.problem;
+  return decision.problem ?? observation.recordProblem;
 }
 
 function hasSynced({ outcomes }: Pass): boolean {

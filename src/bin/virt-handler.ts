@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import {
+  type AgentOptions,
+  AgentOptionsError,
+  agentUsage,
+  NodeAgent,
+  parseAgentOptions,
+  readTopology,
+} from '../agent/index.ts';
+import { createLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
+import { loadKubeAccess } from '../kube/index.ts';
+
+const capabilitiesFile = '/var/lib/kubevirt-node-labeller/capabilities.xml';
+
+const options = readOptions();
+if (options) await run(options);
+
+function readOptions(): AgentOptions | undefined {
+  const environment = {
+    hostName: hostname(),
+    nodeName: process.env.NODE_NAME,
+    podsDir: process.env.KUBEVIRT_PODS_DIR,
+  };
+  try {
+    const parsed = parseAgentOptions(process.argv.slice(2), environment);
+    if (!parsed) process.stdout.write(agentUsage());
+    return parsed;
+  } catch (error) {
+    if (error instanceof FlagError) process.stderr.write(`${error.message}\n${agentUsage()}`);
+    else if (error instanceof AgentOptionsError) process.stderr.write(`virt-handler: ${error.message}\n`);
+    else throw error;
+    process.exitCode = 2;
+    return undefined;
+  }
+}
+
+async function run(agentOptions: AgentOptions): Promise<void> {
+  const log = createLogger({ component: 'virt-handler', verbosity: agentOptions.verbosity });
+  const leaving = new AbortController();
+  let signals = 0;
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const) {
+    process.on(name, () => {
+      signals++;
+      // Whoever asks twice does not want to wait for what the first time began.
+      if (signals > 1) process.exit(1);
+      log.info({ signal: name }, 'leaving; VMs go on');
+      leaving.abort(new Error(name));
+    });
+  }
+  try {
+    const access = await loadAccess(agentOptions);
+    const hostDevDir = '/proc/1/root/dev';
+    const agent = new NodeAgent(agentOptions, { access, log, topology: topology(), hostDevDir });
+    await serve(agent, agentOptions, log, leaving.signal);
+  } catch (error) {
+    if (leaving.signal.aborted) return;
+    log.fatal({ reason: describe(error) }, 'virt-handler cannot run');
+    process.exitCode = 2;
+  }
+}
+
+async function serve(agent: NodeAgent, { nodeName }: AgentOptions, log: Logger, signal: AbortSignal): Promise<void> {
+  try {
+    await agent.start(signal);
+  } catch (error) {
+    await agent.stop().catch(() => undefined);
+    throw error;
+  }
+  log.info({ node: nodeName, startUpMs: Math.round(performance.now()) }, 'virt-handler serves this node');
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  await agent.stop().catch((error: unknown) => log.warn({ reason: describe(error) }, 'not everything stopped cleanly'));
+  log.info({ node: nodeName }, 'left');
+}
+
+function loadAccess({ kubeconfig, master }: AgentOptions) {
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
+  return loadKubeAccess({ kubeconfig, master, inCluster: { host, port } });
+}
+
+/** Written by an init container; a node without it simply has no topology to tell. */
+function topology() {
+  try {
+    return readTopology(readFileSync(capabilitiesFile, 'utf8'));
+  } catch {
+    return [];
+  }
+}
+
+function describe(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(errorMessage).join('; ');
+  const cause = error instanceof Error && error.cause !== undefined ? `: ${errorMessage(error.cause)}` : '';
+  return `${errorMessage(error)}${cause}`;
+}
