@@ -107,14 +107,15 @@ export class NotifyChannel {
         'grpc.max_concurrent_streams': 4,
       }),
     );
-    server.addService(notifyInfo.NotifyInfoService, {
-      info: (_call: unknown, answer: sendUnaryData<notifyInfo.NotifyInfoResponse>) =>
-        answer(null, { supportedNotifyVersions: [...supportedVersions] }),
-    });
-    server.addService(notify.NotifyService, {
+    const info: notifyInfo.NotifyInfoServer = {
+      info: (_call, answer) => answer(null, { supportedNotifyVersions: [...supportedVersions] }),
+    };
+    const service: notify.NotifyServer = {
       handleDomainEvent: this.#answering((request: notify.DomainEventRequest) => this.#onDomainEvent(request)),
-      handleK8sEvent: this.#answering((request: notify.K8sEventRequest) => this.#onKubernetesEvent(request)),
-    });
+      handleK8SEvent: this.#answering((request: notify.K8sEventRequest) => this.#onKubernetesEvent(request)),
+    };
+    server.addService(notifyInfo.NotifyInfoService, info);
+    server.addService(notify.NotifyService, service);
     return server;
   }
 
