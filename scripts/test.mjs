@@ -6,7 +6,8 @@ import path from 'node:path';
 import { build } from 'esbuild';
 import { kubeApiserverAssets } from './kube-apiserver.mjs';
 
-const outDir = '.build/test';
+// Of this run alone: two runs side by side must not pull each other's bundles away.
+const outDir = `.build/test/${process.pid}`;
 const suites = {
   unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 60_000 },
   integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 120_000 },
@@ -93,5 +94,6 @@ if (wanted.has('check')) {
 if (wanted.has('cluster')) process.env.KUBEBUILDER_ASSETS = kubeApiserverAssets();
 for (const name of Object.keys(suites)) if (wanted.has(name)) await runSuite(name);
 
+rmSync(outDir, { recursive: true, force: true });
 console.log(`\n${totals.passed} passed, ${totals.failed} failed`);
 process.exitCode = totals.failed > 0 || totals.passed === 0 ? 1 : 0;
