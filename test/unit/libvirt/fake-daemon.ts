@@ -31,7 +31,7 @@ export class Peer {
     });
   }
 
-  sendStream(call: Packet, status: number, payload = Buffer.alloc(0)): void {
+  sendStream(call: Packet, status: number, payload: Buffer = Buffer.alloc(0)): void {
     this.send({ ...call, type: PacketType.STREAM, status, payload });
   }
 
