@@ -143,6 +143,8 @@ export class KeyedQueue {
       state.failures = 0;
       if (result.requeueAfterMs !== undefined) this.addAfter(key, result.requeueAfterMs);
     }
+    // A run asked for with no delay has begun already: its state is in use.
+    if (state.running) return;
     if (state.queued) this.#ready.add(key);
     else if (!state.cancelTimer && state.failures === 0) this.#states.delete(key);
   }

@@ -113,3 +113,26 @@ test('nothing runs after stop, and stop waits for what runs', async () => {
   queue.add('a/b');
   assert.equal(queue.depth, 0);
 });
+
+test('a key that runs again without delay still never runs twice at a time', async () => {
+  let running = 0;
+  let worst = 0;
+  let runs = 0;
+  const done = gate();
+  const queue = new KeyedQueue(fast, {
+    async run(key): Promise<KeyResult> {
+      worst = Math.max(worst, ++running);
+      runs++;
+      await sleep(1);
+      queue.add(key);
+      await sleep(1);
+      running--;
+      if (runs >= 6) done.open();
+      return runs < 3 ? { kind: 'done', requeueAfterMs: 0 } : { kind: 'done' };
+    },
+  });
+  queue.add('a/b');
+  await done.opened;
+  await queue.stop();
+  assert.equal(worst, 1);
+});
