@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+import { bundleLauncher, type LauncherSandbox, startLauncher } from '../../fixtures/launcher-sandbox.ts';
+import { launcherArgs, launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import { type NotifyAgent, type SeenEvent, startNotifyAgent } from '../../fixtures/notify-agent.ts';
+
+const env = { VIRT_LAUNCHER_KVM: 'fails', VIRT_LAUNCHER_NETWORK: 'user' };
+const hasStatus = (status: string, reason?: string) => (event: SeenEvent) =>
+  event.domain.Status.Status === status && (reason === undefined || event.domain.Status.Reason === reason);
+const isGone = ({ domain }: SeenEvent) => domain.ObjectMeta.deletionTimestamp !== undefined;
+
+for (const nonRoot of [false, true]) {
+  describe(`a VMI's life in a ${nonRoot ? 'non-root' : 'root'} launcher`, () => {
+    let bundle: Awaited<ReturnType<typeof bundleLauncher>>;
+    let pod: LauncherSandbox;
+    let agent: NotifyAgent;
+    let cmd: CmdCaller;
+    const vmi = launcherVmi();
+
+    before(async () => {
+      bundle = await bundleLauncher();
+      const args = [...launcherArgs, ...(nonRoot ? ['--run-as-nonroot'] : [])];
+      pod = await startLauncher(bundle.file, { args, env, nonRoot });
+      agent = await startNotifyAgent(pod.notifyPipe);
+      await eventually(() => assert.ok(existsSync(pod.commandSocket), pod.log()));
+      cmd = new CmdCaller(pod.commandSocket);
+    });
+    after(async () => {
+      cmd?.close();
+      await pod?.close();
+      await agent?.close();
+      await bundle?.remove();
+    });
+
+    test('before the first sync there is no domain, and commands on it say so', async () => {
+      const { response, domain } = await cmd.call(cmd.client.getDomain, {});
+      assert.deepEqual([response, domain], [{ success: true, message: '' }, '']);
+      const pause = await cmd.call(cmd.client.pauseVirtualMachine, vmiRequest(vmi));
+      assert.deepEqual(pause, { success: false, message: 'Domain not found.' });
+      const stats = await cmd.call(cmd.client.getDomainStats, {});
+      assert.equal(stats.response?.message, 'empty DomainStats');
+      for (const call of [cmd.client.shutdownVirtualMachine, cmd.client.killVirtualMachine]) {
+        assert.equal((await cmd.call(call, vmiRequest(vmi))).success, true);
+      }
+      assert.deepEqual(agent.events, []);
+    });
+
+    test('a sync starts QEMU and the agent sees it run', async () => {
+      assert.deepEqual(await cmd.sync(vmi), { success: true, message: '' }, pod.log());
+      const { domain } = await agent.waitFor(hasStatus('Running'), 5000);
+      assert.equal(agent.events[0]?.type, 'ADDED');
+      assert.equal(domain.ObjectMeta.uid, launcherVmiUid);
+      assert.equal(domain.Spec.Type, 'qemu');
+      assert.equal(domain.Spec.Metadata.KubeVirt.UID, launcherVmiUid);
+      assert.equal(domain.Spec.Metadata.KubeVirt.GracePeriod?.DeletionGracePeriodSeconds, 3);
+      assert.equal(pod.pids('qemu-system').length, 1);
+    });
+
+    test('a second sync changes nothing', async () => {
+      const qemu = pod.pids('qemu-system');
+      assert.equal((await cmd.sync(vmi)).success, true);
+      assert.equal((await cmd.sync(launcherVmi({ phase: 'Running' }))).success, true);
+      assert.deepEqual(pod.pids('qemu-system'), qemu);
+    });
+
+    test('the domain, its statistics, its screen and the version can be read', async () => {
+      const { domain } = await cmd.call(cmd.client.getDomain, {});
+      const parsed = JSON.parse(domain);
+      assert.equal(parsed.ObjectMeta.uid, undefined);
+      assert.equal(parsed.Spec.Metadata.KubeVirt.UID, launcherVmiUid);
+      const stats = JSON.parse((await cmd.call(cmd.client.getDomainStats, {})).domainStats);
+      assert.equal(stats.Name, 'default_small');
+      assert.equal(stats.Vcpu.length, 1);
+      assert.equal(stats.Memory.Total, 65536);
+      assert.ok(stats.MigrateDomainJobInfo);
+      const shot = await cmd.call(cmd.client.getScreenshot, vmiRequest(vmi));
+      assert.match(shot.mime, /^image\//);
+      assert.ok(shot.data.length > 100);
+      assert.match((await cmd.call(cmd.client.getQemuVersion, {})).version, /^QEMU \d+\.\d+\.\d+$/);
+    });
+
+    test('console and screen sockets are in the private directory', () => {
+      for (const name of ['virt-serial0', 'virt-vnc']) {
+        assert.ok(existsSync(`${pod.privateDir}/${launcherVmiUid}/${name}`), name);
+      }
+    });
+
+    test('pause and unpause reach the guest, and a sync leaves a pause on purpose alone', async () => {
+      assert.equal((await cmd.call(cmd.client.pauseVirtualMachine, vmiRequest(vmi))).success, true);
+      await agent.waitFor(hasStatus('Paused', 'User'), 5000);
+      assert.equal((await cmd.sync(vmi)).success, true);
+      const paused = JSON.parse((await cmd.call(cmd.client.getDomain, {})).domain);
+      assert.equal(paused.Status.Status, 'Paused');
+      assert.equal((await cmd.call(cmd.client.unpauseVirtualMachine, vmiRequest(vmi))).success, true);
+      const running = JSON.parse((await cmd.call(cmd.client.getDomain, {})).domain);
+      assert.equal(running.Status.Status, 'Running');
+    });
+
+    test('what needs a guest agent fails clearly without one', async () => {
+      const freeze = await cmd.call(cmd.client.freezeVirtualMachine, { ...vmiRequest(vmi), unfreezeTimeoutSeconds: 0 });
+      assert.match(freeze.message, /^LibvirtError\(Code=86, Domain=10, Message='Guest agent is not responding/);
+      const exec = { domainName: 'default_small', Command: 'true', Args: [], timeoutSeconds: 1 };
+      await assert.rejects(cmd.call(cmd.client.exec, exec), { code: 2, details: /guest agent/i });
+      await assert.rejects(cmd.call(cmd.client.guestPing, { domainName: 'default_small', timeoutSeconds: 1 }), { code: 2 });
+      await eventually(() => assert.equal(agent.k8sEvents.at(-1)?.reason, 'GuestAgentPingFailed'));
+      assert.equal(agent.k8sEvents.at(-1)?.involvedObject.uid, launcherVmiUid);
+    });
+
+    test('reset works, and what is not there yet says so', async () => {
+      assert.equal((await cmd.call(cmd.client.resetVirtualMachine, vmiRequest(vmi))).success, true);
+      const target = await cmd.call(cmd.client.syncMigrationTarget, vmiRequest(vmi));
+      assert.deepEqual(target, { success: false, message: 'live migration is not supported yet by this launcher' });
+      const migrate = { ...vmiRequest(vmi), options: Buffer.alloc(0) };
+      assert.match((await cmd.call(cmd.client.migrateVirtualMachine, migrate)).message, /not supported yet/);
+      await assert.rejects(cmd.call(cmd.client.getVmStats, {} as never), {
+        code: 2,
+        details: 'VMStatsCollector feature gate is not enabled',
+      });
+    });
+
+    test('shutdown is asked for and remembered; kill ends QEMU; a later sync does not start it again', async () => {
+      assert.equal((await cmd.call(cmd.client.shutdownVirtualMachine, vmiRequest(vmi))).success, true);
+      await agent.waitFor(({ domain }) => Boolean(domain.Spec.Metadata.KubeVirt.GracePeriod?.DeletionTimestamp), 5000);
+      assert.equal((await cmd.call(cmd.client.killVirtualMachine, vmiRequest(vmi))).success, true);
+      await agent.waitFor(hasStatus('Shutoff', 'Destroyed'), 5000);
+      assert.equal((await cmd.sync(vmi)).success, true);
+      assert.deepEqual(pod.pids('qemu-system'), []);
+    });
+
+    test('delete is told to the agent, and the launcher leaves with 0', async () => {
+      assert.equal((await cmd.call(cmd.client.deleteVirtualMachine, vmiRequest(vmi))).success, true);
+      const { domain, type } = await agent.waitFor(isGone, 5000);
+      assert.deepEqual([type, domain.Status.Status, domain.Status.Reason], ['MODIFIED', 'NoState', 'NonExistent']);
+      assert.equal(domain.Spec.Metadata.KubeVirt.UID, launcherVmiUid);
+      assert.equal(await pod.exited, 0, pod.log());
+      assert.equal(agent.events.filter(isGone).length, agent.events.slice(agent.events.findIndex(isGone)).length);
+    });
+  });
+}
