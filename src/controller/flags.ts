@@ -45,8 +45,8 @@ export const controllerFlags = {
   'standalone-scheduler': { kind: 'bool', fallback: false, help: 'bind launcher pods to nodes (no kube-scheduler)' },
   'standalone-runtime-user': {
     kind: 'int',
-    fallback: 107,
-    help: 'user of new launchers without the gate Root: 107 or 0',
+    fallback: -1,
+    help: 'user of new launchers without the gate Root: 107 or 0; -1: 0 with --standalone-scheduler, else 107',
   },
 } as const satisfies FlagTable;
 
@@ -70,8 +70,6 @@ export class ControllerFlagsError extends CodedError<'BAD_FLAG'> {}
 export function parseControllerFlags(argv: readonly string[]): ControllerFlags | undefined {
   const flags = parseGoFlags(controllerFlags, argv);
   if (!flags) return undefined;
-  const runtimeUser = flags['standalone-runtime-user'];
-  if (runtimeUser !== 0 && runtimeUser !== 107) throw bad('--standalone-runtime-user must be 107 or 0');
   return {
     verbosity: flags.v,
     kubeconfig: flags.kubeconfig,
@@ -79,7 +77,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     launcherImage: flags['launcher-image'],
     vmWorkers: positive('--vm-controller-threads', flags['vm-controller-threads']),
     vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
-    runtimeUser,
+    runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     lease: flags['leader-elect'] ? leaseOf(flags) : undefined,
   };
@@ -87,6 +85,13 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
 
 export function controllerUsage(): string {
   return flagUsage('virt-controller', controllerFlags);
+}
+
+function runtimeUserOf(flags: FlagValues<typeof controllerFlags>): number {
+  const user = flags['standalone-runtime-user'];
+  if (user === -1) return flags['standalone-scheduler'] ? 0 : 107;
+  if (user === 0 || user === 107) return user;
+  throw bad('--standalone-runtime-user must be 107, 0 or -1');
 }
 
 function leaseOf(flags: FlagValues<typeof controllerFlags>): NonNullable<ControllerFlags['lease']> {
