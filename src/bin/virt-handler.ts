@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { join } from 'node:path';
 import {
   type AgentOptions,
   AgentOptionsError,
@@ -50,7 +51,8 @@ async function run(agentOptions: AgentOptions): Promise<void> {
   }
   try {
     const access = await loadAccess(agentOptions);
-    const hostDevDir = '/proc/1/root/dev';
+    // In a pod with the host's pid namespace process 1 is the host's; a standalone agent says where the host is.
+    const hostDevDir = join(process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root', 'dev');
     const agent = new NodeAgent(agentOptions, { access, log, topology: topology(), hostDevDir });
     await serve(agent, agentOptions, log, leaving.signal);
   } catch (error) {

@@ -192,7 +192,7 @@ export class StandaloneNode {
       {
         name,
         argv: [command, ...script, ...access, ...args, '-v', String(verbosity)],
-        env: { ...env, NODE_NAME: nodeName, KUBEVIRT_PODS_DIR: paths.podsDir },
+        env: { ...env, NODE_NAME: nodeName, KUBEVIRT_PODS_DIR: paths.podsDir, KUBEVIRT_HOST_ROOT: '/' },
         logFile: path.join(paths.logDir, `${name}.log`),
         pidFile: path.join(paths.runDir, `${name}.pid`),
       },
