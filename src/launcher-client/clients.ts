@@ -1,13 +1,10 @@
 import type { Key } from '../api/index.ts';
-import { type Clock, type Logger, silentLogger, sleep, systemClock } from '../base/index.ts';
-import { isProcessAlive, type ProcessId } from '../host/index.ts';
+import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
 import { type ConnectionLimits, type ConnectionTarget, connectionLimits, LauncherConnection } from './connection.ts';
 import { LauncherError } from './errors.ts';
-import { type Listening, probeSocket } from './probe.ts';
 import {
   checkResponsive,
   findSockets,
-  hasAnyPod,
   hasPodDirectory,
   type LauncherTarget,
   markUnresponsive,
@@ -16,6 +13,7 @@ import {
   openSocket,
   type SocketOptions,
 } from './sockets.ts';
+import { judgeLauncher, type KnownLauncher, probeLauncher, type Verdict } from './verdict.ts';
 
 export interface LauncherClientsOptions extends SocketOptions {
   /** How long a pod may be there without its socket; 3 min upstream. */
@@ -52,19 +50,6 @@ export type LauncherState =
   | { readonly kind: 'dead'; readonly reason: string }
   /** Several sockets for one VMI, or a place that cannot be read: proves nothing. */
   | { readonly kind: 'unclear'; readonly reason: string };
-
-/** What is known of a launcher process. `dead` is a proof, `unknown` is nothing. */
-export type Verdict =
-  | { readonly kind: 'alive' }
-  | { readonly kind: 'dead'; readonly proof: string }
-  | { readonly kind: 'unknown'; readonly reason: string };
-
-/** A launcher that was seen before; `process` when it was connected to. */
-export interface KnownLauncher {
-  readonly uid: string;
-  readonly socketFile: string;
-  readonly process?: ProcessId | undefined;
-}
 
 interface Entry {
   readonly key: Key;
@@ -146,11 +131,12 @@ export class LauncherClients {
   async state(target: LauncherTarget): Promise<LauncherState> {
     const entry = this.#entry(target);
     const { connection } = entry;
-    if (connection && !connection.closed) return this.#stateOf(connection.target.socketFile, connection.connected);
+    if (connection && !connection.closed)
+      return this.#stateOf(target.uid, connection.target.socketFile, connection.connected);
     try {
       const [socketFile, ...others] = await this.#listeningSockets(target);
       if (others.length > 0) return { kind: 'unclear', reason: multipleSockets(target).message };
-      if (socketFile !== undefined) return await this.#stateOf(socketFile, false);
+      if (socketFile !== undefined) return await this.#stateOf(target.uid, socketFile, false);
       return this.#stateWithoutSocket(entry, target);
     } catch (error) {
       return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
@@ -254,18 +240,17 @@ export class LauncherClients {
   async #listeningSockets(target: LauncherTarget): Promise<string[]> {
     const found = findSockets(target, this.#options);
     if (found.length < 2) return found;
-    const probed = await Promise.all(found.map((socketFile) => this.#probe(socketFile)));
+    const probed = await Promise.all(found.map((socketFile) => probeLauncher(socketFile, this.#options)));
     const listening = found.filter((_, index) => probed[index] !== 'refused');
     return listening.length > 0 ? listening : found.slice(0, 1);
   }
 
-  async #stateOf(socketFile: string, connected: boolean): Promise<LauncherState> {
+  async #stateOf(uid: string, socketFile: string, connected: boolean): Promise<LauncherState> {
     const responsive = checkResponsive(socketFile, this.#options.podsDir);
     if (responsive.kind === 'unresponsive') return { kind: 'dead', reason: `the launcher is dead: ${responsive.why}` };
     if (connected) return { kind: 'ready', connected };
-    if ((await this.#probeTwice(socketFile)) === 'refused') {
-      return { kind: 'dead', reason: 'the launcher is dead: nobody listens on its socket' };
-    }
+    const verdict = await this.#judge({ uid, socketFile });
+    if (verdict.kind === 'dead') return { kind: 'dead', reason: `the launcher is dead: ${verdict.proof}` };
     return { kind: 'ready', connected };
   }
 
@@ -279,35 +264,9 @@ export class LauncherClients {
     return { kind: 'dead', reason: `the launcher made no socket within ${initTimeoutMs / 1_000} s` };
   }
 
-  async #judge(known: KnownLauncher, connection = this.peek(known.uid)): Promise<Verdict> {
+  #judge(known: KnownLauncher, connection = this.peek(known.uid)): Promise<Verdict> {
     const own = connection?.target.socketFile === known.socketFile && !connection.closed ? connection : undefined;
-    const process = own?.peer ?? known.process;
-    const listening = await this.#probeTwice(known.socketFile, own);
-    if (listening === 'listening') return { kind: 'alive' };
-    if (listening === 'hung' || listening === 'unclear')
-      return { kind: 'unknown', reason: `its socket is ${listening}` };
-    if (process && !isProcessAlive(process)) return { kind: 'dead', proof: `process ${process.pid} ended` };
-    if (process) return { kind: 'unknown', reason: `process ${process.pid} runs, its socket is ${listening}` };
-    if (listening === 'refused') return { kind: 'dead', proof: 'nobody listens on its socket' };
-    if (hasAnyPod(this.#options.podsDir)) return { kind: 'dead', proof: 'its socket is gone' };
-    return { kind: 'unknown', reason: `its socket is not there, but ${this.#options.podsDir} is empty` };
-  }
-
-  async #probeTwice(socketFile: string, connection?: LauncherConnection): Promise<Listening> {
-    const first = await this.#probe(socketFile, connection);
-    if (first !== 'refused') return first;
-    await sleep(this.#options.recheckMs, undefined, this.#clock);
-    return this.#probe(socketFile, connection);
-  }
-
-  async #probe(socketFile: string, connection?: LauncherConnection): Promise<Listening> {
-    if (connection && !connection.closed) return probeSocket(connection.socketPath, this.#options.probeTimeoutMs);
-    try {
-      const socket = openSocket(socketFile, this.#options.podsDir);
-      return await probeSocket(socket.path, this.#options.probeTimeoutMs).finally(() => socket.close());
-    } catch (error) {
-      return isMissing(error) ? 'missing' : 'unclear';
-    }
+    return judgeLauncher(known, own, { ...this.#options, clock: this.#clock });
   }
 
   #tellChanged(key: Key): void {
@@ -317,10 +276,6 @@ export class LauncherClients {
 
 function knownOf({ target, peer }: LauncherConnection): KnownLauncher {
   return { uid: target.uid, socketFile: target.socketFile, process: peer };
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
 }
 
 /** Lets a caller go when its signal fires; what it waited for goes on. */

@@ -5,15 +5,14 @@
  */
 
 export type {
-  KnownLauncher,
   LauncherClientsDeps,
   LauncherClientsOptions,
   LauncherHooks,
   LauncherState,
-  Verdict,
 } from './clients.ts';
 export { LauncherClients } from './clients.ts';
 export { type Command, type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
 export { type ConnectionLimits, type ConnectionTarget, LauncherConnection, vmiRequest } from './connection.ts';
 export { LauncherError, type LauncherErrorCode } from './errors.ts';
 export type { LauncherTarget } from './sockets.ts';
+export type { KnownLauncher, Verdict } from './verdict.ts';

@@ -1,0 +1,75 @@
+import { type Clock, errorCode, sleep } from '../base/index.ts';
+import { isProcessAlive, type ProcessId } from '../host/index.ts';
+import type { LauncherConnection } from './connection.ts';
+import { type Listening, probeSocket } from './probe.ts';
+import { hasAnyPod, openSocket } from './sockets.ts';
+
+/** What is known of a launcher process. `dead` is a proof, `unknown` is nothing. */
+export type Verdict =
+  | { readonly kind: 'alive' }
+  | { readonly kind: 'dead'; readonly proof: string }
+  | { readonly kind: 'unknown'; readonly reason: string };
+
+/** A launcher that was seen before; `process` when it was connected to. */
+export interface KnownLauncher {
+  readonly uid: string;
+  readonly socketFile: string;
+  readonly process?: ProcessId | undefined;
+}
+
+export interface JudgeOptions {
+  readonly podsDir: string;
+  readonly probeTimeoutMs: number;
+  /** Between two looks at a launcher that seems to be ending. */
+  readonly recheckMs: number;
+  readonly clock: Clock;
+}
+
+/** A process closes its sockets one by one and is seen in /proc a little longer: as many looks before giving up. */
+const looks = 5;
+
+/**
+ * Whether a launcher still runs (spec 20 §12): a refusal on its socket, twice, together with the end of its process, is
+ * the proof that it does not. `own`: the connection to it, whose socket is pinned. Never rejects.
+ */
+export async function judgeLauncher(
+  known: KnownLauncher,
+  own: LauncherConnection | undefined,
+  options: JudgeOptions,
+): Promise<Verdict> {
+  const process = own?.peer ?? known.process;
+  let listening = await probeLauncher(known.socketFile, options, own);
+  for (let look = 1; look < looks && isEnding(listening, process, own); look++) {
+    await sleep(options.recheckMs, undefined, options.clock);
+    listening = await probeLauncher(known.socketFile, options, own);
+    if (listening === 'refused' && !process) break;
+  }
+  if (listening === 'listening') return { kind: 'alive' };
+  if (listening === 'hung' || listening === 'unclear') return { kind: 'unknown', reason: `its socket is ${listening}` };
+  if (process && !isProcessAlive(process)) return { kind: 'dead', proof: `process ${process.pid} ended` };
+  if (process) return { kind: 'unknown', reason: `process ${process.pid} runs, its socket is ${listening}` };
+  if (listening === 'refused') return { kind: 'dead', proof: 'nobody listens on its socket' };
+  if (hasAnyPod(options.podsDir)) return { kind: 'dead', proof: 'its socket is gone' };
+  return { kind: 'unknown', reason: `its socket is not there, but ${options.podsDir} is empty` };
+}
+
+/** Whether another look can tell more. A refusal alone is looked at twice. */
+function isEnding(listening: Listening, process: ProcessId | undefined, own: LauncherConnection | undefined): boolean {
+  if (listening === 'refused') return process === undefined || isProcessAlive(process);
+  return listening === 'listening' && own !== undefined && !own.closed && !own.connected;
+}
+
+export async function probeLauncher(
+  socketFile: string,
+  { podsDir, probeTimeoutMs }: Pick<JudgeOptions, 'podsDir' | 'probeTimeoutMs'>,
+  own?: LauncherConnection,
+): Promise<Listening> {
+  if (own && !own.closed) return probeSocket(own.socketPath, probeTimeoutMs);
+  try {
+    const socket = openSocket(socketFile, podsDir);
+    return await probeSocket(socket.path, probeTimeoutMs).finally(() => socket.close());
+  } catch (error) {
+    const code = errorCode(error);
+    return code === 'ENOENT' || code === 'ENOTDIR' ? 'missing' : 'unclear';
+  }
+}
