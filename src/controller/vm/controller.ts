@@ -98,7 +98,7 @@ export class VmController implements Component {
     const failure = await this.#act(key, action, vm, vmi, signal);
     const wroteStatus = await this.#writeStatus(key, vm, vmi, { failure, action }, signal);
     if (!wroteStatus) return { kind: 'retry', cause: 'the VM changed in between' };
-    if (vmi && isFinal(vmi)) await this.#releaseVmi(vmi, signal);
+    if (vmi && isFinal(vmi) && action.kind !== 'requestStart') await this.#releaseVmi(vmi, signal);
     if (failure) return { kind: 'retry', cause: failure.message };
     if (action.kind === 'wait') return { kind: 'done', requeueAfterMs: action.ms };
     const expected = this.#expected.get(key);
@@ -116,7 +116,7 @@ export class VmController implements Component {
     const isOrphaning = names.includes('orphan');
     const live = vmi ?? (isOrphaning ? undefined : await this.#liveVmi(vm, signal));
     if (live && !isOrphaning) {
-      const failure = await this.#act(key, { kind: 'stop', startAgain: false }, vm, live, signal);
+      const failure = await this.#act(key, { kind: 'stop' }, vm, live, signal);
       const wroteStatus = await this.#writeStatus(key, vm, live, { failure }, signal);
       if (isFinal(live)) await this.#releaseVmi(live, signal);
       return failure || !wroteStatus ? { kind: 'retry', cause: failure?.message } : done;
@@ -230,15 +230,8 @@ export class VmController implements Component {
       now: this.#now(),
     };
     const status = projectVmStatus(seen, random);
-    if (
-      outcome.action?.kind === 'stop' &&
-      outcome.action.startAgain &&
-      !outcome.failure &&
-      vmi &&
-      !isBeingDeleted(vmi)
-    ) {
-      const isAskedFor = status.stateChangeRequests?.some(({ action }) => action === 'Start');
-      if (!isAskedFor) status.stateChangeRequests = [...(status.stateChangeRequests ?? []), { action: 'Start' }];
+    if (outcome.action?.kind === 'requestStart') {
+      status.stateChangeRequests = [...(status.stateChangeRequests ?? []), { action: 'Start' }];
     }
     if (sameJson(vm.status, status)) return true;
     // After switchToAlways the version in hand is old; the new one comes by the watch.

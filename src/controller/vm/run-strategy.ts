@@ -9,8 +9,9 @@ import {
 export type RunAction =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'start'; readonly paused: boolean }
-  /** `startAgain`: a Start request is left behind, so that the end of this VMI is followed by a new one. */
-  | { readonly kind: 'stop'; readonly startAgain: boolean }
+  | { readonly kind: 'stop' }
+  /** Leave a Start request behind before the failed VMI is deleted: after that nothing else would tell of the failure. */
+  | { readonly kind: 'requestStart' }
   /** Back-off after failed starts. */
   | { readonly kind: 'wait'; readonly ms: number }
   /** A Start request for a halted VM: from now on it shall run. */
@@ -49,7 +50,7 @@ interface RunInput {
 }
 
 const nothing: RunAction = { kind: 'nothing' };
-const stopNow: RunAction = { kind: 'stop', startAgain: false };
+const stopNow: RunAction = { kind: 'stop' };
 
 const strategies: Readonly<Partial<Record<RunStrategy, (input: RunInput) => RunAction>>> = {
   Always({ vmi, stop, start, waitMs }) {
@@ -62,7 +63,8 @@ const strategies: Readonly<Partial<Record<RunStrategy, (input: RunInput) => RunA
       return start || isFirstRun ? startUnlessWaiting(waitMs, start) : nothing;
     }
     if (isBeingDeleted(vmi)) return nothing;
-    if (vmi.status?.phase === 'Failed') return { kind: 'stop', startAgain: true };
+    const isStartAsked = vm.status?.stateChangeRequests?.some(({ action }) => action === 'Start');
+    if (vmi.status?.phase === 'Failed' && !isStartAsked) return { kind: 'requestStart' };
     return stop || isFinal(vmi) ? stopNow : nothing;
   },
   Manual({ vmi, stop, start }) {
