@@ -1,0 +1,62 @@
+import { randomBytes } from 'node:crypto';
+import { ApiClient } from '../../fixtures/api-client.ts';
+import { startEmbeddedApi } from '../../fixtures/embedded-api.ts';
+
+export interface Subject {
+  readonly client: ApiClient;
+  readonly namespace: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * The server under the contract: the one `CONTRACT_KUBECONFIG` names (a real kube-apiserver with the CRDs of `daemonset/`), else
+ * the embedded one. Each file works in a namespace of its own.
+ */
+export async function startSubject(): Promise<Subject> {
+  const kubeconfig = process.env.CONTRACT_KUBECONFIG;
+  const embedded = kubeconfig ? undefined : await startEmbeddedApi();
+  const client = embedded?.controller ?? ApiClient.fromKubeconfig(String(kubeconfig));
+  const namespace = `contract-${randomBytes(4).toString('hex')}`;
+  const made = await client.post('/api/v1/namespaces', { metadata: { name: namespace } });
+  if (made.status !== 201) throw new Error(`namespace: ${made.text}`);
+  return {
+    client,
+    namespace,
+    async stop() {
+      await client.delete(`/api/v1/namespaces/${namespace}`);
+      await embedded?.stop();
+    },
+  };
+}
+
+export function configMap(name: string, more: object = {}) {
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: { key: 'value' }, ...more };
+}
+
+export function pod(name: string, more: { metadata?: object; spec?: object } = {}) {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, ...more.metadata },
+    spec: { containers: [{ name: 'main', image: 'none' }], ...more.spec },
+  };
+}
+
+export function vmi(name: string, more: { metadata?: object; spec?: object; status?: object } = {}) {
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstance',
+    metadata: { name, ...more.metadata },
+    spec: { domain: { devices: {}, memory: { guest: '64Mi' } }, ...more.spec },
+    ...(more.status ? { status: more.status } : {}),
+  };
+}
+
+export function vm(name: string) {
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachine',
+    metadata: { name },
+    spec: { runStrategy: 'Halted', template: { spec: { domain: { devices: {}, memory: { guest: '64Mi' } } } } },
+  };
+}
