@@ -82,7 +82,7 @@ export function diskElement(plan: DiskPlan, settings: DiskSettings): XmlElement 
     target: { '@dev': plan.targetDevice, '@bus': plan.bus, '@tray': plan.target.tray || undefined },
     ...((isReadOnly || resolved?.readonly) && { readonly: {} }),
     ...(disk.shareable && { shareable: {} }),
-    serial: disk.serial || undefined,
+    serial: serialOf(disk),
     ...bootElement(disk),
     alias: userAlias('spec.domain.devices.disks[]', disk.name),
     ...addressElement(plan),
@@ -157,6 +157,18 @@ function blockIo(logical?: number, physical?: number, discardGranularity?: numbe
     '@physical_block_size': physical,
     '@discard_granularity': discardGranularity,
   };
+}
+
+/** What libvirt takes; its own message would not say which disk. */
+const serialPattern = /^[A-Za-z0-9 _.+-]*$/;
+
+function serialOf(disk: Disk): string | undefined {
+  if (serialPattern.test(disk.serial ?? '')) return disk.serial || undefined;
+  const allowed = 'letters, digits, blanks and "_", "-", ".", "+"';
+  throw invalid(
+    `spec.domain.devices.disks[${disk.name}].serial`,
+    `${JSON.stringify(disk.serial)} may only have ${allowed}`,
+  );
 }
 
 function bootElement(device: { name: string; bootOrder?: number }): XmlElement {

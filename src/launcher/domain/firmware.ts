@@ -97,7 +97,7 @@ export function sysinfoElement(vmi: VirtualMachineInstance, context: ConverterCo
   ]);
   return {
     '@type': 'smbios',
-    system: { entry: system },
+    ...(system.length > 0 && { system: { entry: system } }),
     ...(chassisEntries.length > 0 && { chassis: { entry: chassisEntries } }),
   };
 }

@@ -4,6 +4,8 @@ import { invalid } from './errors.ts';
 import type { XmlElement } from './xml.ts';
 
 const mebibyte = 2 ** 20;
+/** For memory plugged in later. libvirt before 10 refuses upstream's 0. */
+const memorySlots = 1;
 const memfdAnnotation = 'kubevirt.io/memfd';
 
 export interface MemoryShape {
@@ -60,7 +62,9 @@ function hugePageSize(pageSize: string | undefined, guestBytes: number): number 
 export function memoryElements(shape: MemoryShape): XmlElement {
   const size = { '@unit': 'b', '#text': shape.guestBytes };
   return {
-    ...(shape.maxBytes !== undefined && { maxMemory: { '@slots': 0, '@unit': 'b', '#text': shape.maxBytes } }),
+    ...(shape.maxBytes !== undefined && {
+      maxMemory: { '@slots': memorySlots, '@unit': 'b', '#text': shape.maxBytes },
+    }),
     memory: size,
     currentMemory: size,
     ...(shape.hugePageBytes !== undefined && {

@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import type { Devices, DomainSpecInput, VmiSpec } from '../../../../src/api/index.ts';
+import { driveName } from '../../../../src/launcher/domain/disk-devices.ts';
+import {
+  buildDomainXml,
+  ConvertError,
+  chooseHypervisor,
+  parseDomainXml,
+} from '../../../../src/launcher/domain/index.ts';
+import { parseXml } from '../../../../src/launcher/domain/xml.ts';
+import { contextWith, goldenCases, lean, overlay, vmiWith } from './cases.ts';
+
+const fixtures = path.join(process.cwd(), 'test/fixtures/domain-xml');
+
+for (const { name, vmi, context } of goldenCases) {
+  test(`a VMI becomes the kept document ${name}.xml`, () => {
+    const file = path.join(fixtures, `${name}.xml`);
+    const xml = buildDomainXml(vmi, context);
+    // `UPDATE_GOLDEN=1` writes them anew; the difference is then reviewed in git.
+    if (process.env.UPDATE_GOLDEN) writeFileSync(file, xml);
+    assert.equal(xml, readFileSync(file, 'utf8'));
+    assert.equal(buildDomainXml(structuredClone(vmi), context), xml);
+  });
+}
+
+test('every kept document has a case', () => {
+  const names = readdirSync(fixtures).filter((name) => name.endsWith('.xml'));
+  assert.deepEqual(names.sort(), goldenCases.map(({ name }) => `${name}.xml`).sort());
+});
+
+function refusal(domain: DomainSpecInput, spec: Partial<VmiSpec> = {}, context = contextWith()): ConvertError {
+  try {
+    buildDomainXml(vmiWith(domain, spec), context);
+  } catch (error) {
+    assert.ok(error instanceof ConvertError, `not a ConvertError: ${error}`);
+    return error;
+  }
+  return assert.fail('was accepted');
+}
+
+const unsupportedCases: readonly (readonly [string, DomainSpecInput, Partial<VmiSpec>?])[] = [
+  ['spec.domain.devices.gpus', { devices: { gpus: [{ name: 'g' }] } }],
+  ['spec.domain.devices.hostDevices', { devices: { hostDevices: [{ name: 'h' }] } }],
+  ['spec.domain.devices.filesystems', { devices: { filesystems: [{ name: 'f', virtiofs: {} }] } }],
+  ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
+  ['spec.domain.cpu.dedicatedCpuPlacement', { cpu: { dedicatedCpuPlacement: true } }],
+  ['spec.domain.cpu.numa', { cpu: { numa: { guestMappingPassthrough: {} } } }],
+  ['spec.domain.devices.tpm.persistent', { devices: { tpm: { persistent: true } } }],
+  ['spec.domain.firmware.acpi', { firmware: { acpi: {} } }],
+  ['spec.architecture arm64', {}, { architecture: 'arm64' }],
+  ['spec.domain.ioThreadsPolicy supplementalPool', { ioThreadsPolicy: 'supplementalPool' }],
+  ['.sriov', { devices: { interfaces: [{ name: 'n', sriov: {} }] } }, { networks: [{ name: 'n', pod: {} }] }],
+  [
+    '.passtBinding',
+    { devices: { interfaces: [{ name: 'n', passtBinding: {} }] } },
+    { networks: [{ name: 'n', pod: {} }] },
+  ],
+  [
+    '.multus',
+    { devices: { interfaces: [{ name: 'n' }] } },
+    { networks: [{ name: 'n', multus: { networkName: 'x' } }] },
+  ],
+];
+
+for (const [field, domain, spec] of unsupportedCases) {
+  test(`a field that cannot be honoured is refused, never dropped: ${field}`, () => {
+    const error = refusal(domain, spec);
+    assert.equal(error.code, 'UNSUPPORTED_FIELD');
+    assert.ok(error.message.includes(field), error.message);
+  });
+}
+
+const oneDisk = (disk: object): DomainSpecInput => ({ devices: { disks: [{ name: 'root', ...disk }] } as Devices });
+const rootVolume: Partial<VmiSpec> = { volumes: [{ name: 'root', containerDisk: { image: 'i' } }] };
+const rootContext = contextWith({ disks: new Map([['root', overlay]]) });
+const pod = { networks: [{ name: 'n', pod: {} }] };
+
+const invalidCases: readonly (readonly [string, string, DomainSpecInput, Partial<VmiSpec>?])[] = [
+  ['no memory size', 'spec.domain.memory.guest', { memory: {} }],
+  ['a memory size that is no quantity', 'spec.domain.memory.guest', { memory: { guest: 'much' } }],
+  ['a negative memory size', 'spec.domain.memory.guest', { memory: { guest: -1 } }],
+  ['maxGuest below guest', 'spec.domain.memory.maxGuest', { memory: { guest: '2Gi', maxGuest: '1Gi' } }],
+  ['an odd page size', 'hugepages.pageSize', { memory: { guest: '64Mi', hugepages: { pageSize: '3Mi' } } }],
+  [
+    'memory that is no multiple of the page',
+    'hugepages.pageSize',
+    { memory: { guest: '65Mi', hugepages: { pageSize: '2Mi' } } },
+  ],
+  ['half a core', 'spec.domain.cpu.cores', { cpu: { cores: 0.5 } }],
+  ['more CPUs than QEMU has', 'spec.domain.cpu', { cpu: { cores: 1000 } }],
+  ['maxSockets below sockets', 'maxSockets', { cpu: { sockets: 4, maxSockets: 2 } }],
+  ['an unknown feature policy', 'features[aes].policy', { cpu: { features: [{ name: 'aes', policy: 'maybe' }] } }],
+  ['a UUID that is none', 'spec.domain.firmware.uuid', { firmware: { uuid: 'abc' } }],
+  ['arguments without a kernel', 'kernelArgs', { firmware: { kernelBoot: { kernelArgs: 'quiet' } } }],
+  ['an unknown bus', 'disks[root].disk.bus', oneDisk({ disk: { bus: 'floppy' } }), rootVolume],
+  ['an unknown error policy', 'errorPolicy', oneDisk({ errorPolicy: 'panic' }), rootVolume],
+  ['a PCI address that is none', 'pciAddress', oneDisk({ disk: { bus: 'virtio', pciAddress: '1:2' } }), rootVolume],
+  ['a PCI address on a sata disk', 'pciAddress', oneDisk({ disk: { pciAddress: '0000:01:00.0' } }), rootVolume],
+  ['a shared disk with a cache', 'shareable', oneDisk({ shareable: true, cache: 'writeback' }), rootVolume],
+  ['markup in a disk serial', 'disks[root].serial', oneDisk({ serial: '"><x' }), rootVolume],
+  ['boot order zero', 'bootOrder', oneDisk({ bootOrder: 0 }), rootVolume],
+  ['two bindings', 'interfaces[n]', { devices: { interfaces: [{ name: 'n', bridge: {}, masquerade: {} }] } }, pod],
+  ['an interface without network', 'interfaces[m]', { devices: { interfaces: [{ name: 'm' }] } }, pod],
+  ['a MAC that is none', 'macAddress', { devices: { interfaces: [{ name: 'n', macAddress: 'x' }] } }, pod],
+  ['an unknown NIC model', 'model', { devices: { interfaces: [{ name: 'n', model: 'ne3000' }] } }, pod],
+  ['a watchdog action', 'i6300esb.action', { devices: { watchdog: { name: 'w', i6300esb: { action: 'bark' } } } }],
+  ['an unknown timer', 'timer.sun', { clock: { timer: { sun: {} } } }],
+  ['an unknown hyperv feature', 'hyperv.warp', { features: { hyperv: { warp: {} } } }],
+  ['VSOCK without an address', 'autoattachVSOCK', { devices: { autoattachVSOCK: true } }],
+  ['a reboot policy', 'rebootPolicy', { rebootPolicy: 'Never' as 'Reboot' }],
+];
+
+for (const [what, field, domain, spec] of invalidCases) {
+  test(`a value that makes no sense is refused with its field: ${what}`, () => {
+    const error = refusal(domain, spec, rootContext);
+    assert.equal(error.code, 'INVALID_FIELD');
+    assert.ok(error.message.includes(field), error.message);
+  });
+}
+
+test('a disk whose volume is not in the VMI is refused with its name', () => {
+  const error = refusal(oneDisk({}), {});
+  assert.equal(error.code, 'MISSING_VOLUME');
+  assert.match(error.message, /disks\[root\].*spec\.volumes/);
+});
+
+test('a volume whose file was not prepared is refused', () => {
+  assert.equal(refusal(oneDisk({}), rootVolume).code, 'MISSING_VOLUME');
+});
+
+test('without the device that the agent makes, a tap interface is refused and the message lists what is there', () => {
+  const links = new Map([['lo', { name: 'lo' }]]);
+  const devices = { interfaces: [{ name: 'n', masquerade: {} }] };
+  const error = refusal({ devices }, pod, contextWith({ network: 'tap', links }));
+  assert.equal(error.code, 'MISSING_LINK');
+  assert.match(error.message, /tap0 or eth0 \(there are: lo\)/);
+});
+
+test('missing EFI files are reported with the words that the agent searches for', () => {
+  const error = refusal({ firmware: { bootloader: { efi: {} } } }, {}, contextWith({ efi: { searched: ['/fw'] } }));
+  assert.equal(error.code, 'MISSING_FIRMWARE');
+  assert.match(error.message, /EFI OVMF rom missing in \/fw/);
+});
+
+test('a socket path that a Unix socket cannot have is refused before libvirt sees it', () => {
+  const context = contextWith();
+  const paths = { ...context.paths, privateDir: `/${'d'.repeat(80)}` };
+  assert.equal(refusal({}, {}, { ...context, paths }).code, 'PATH_TOO_LONG');
+});
+
+const hostileNames = ['"><x', '../../etc', 'a/b', 'a\0b', '..', ''];
+for (const name of hostileNames) {
+  test(`a name cannot break out of the document or a directory: ${JSON.stringify(name)}`, () => {
+    const context = contextWith({ efi: { plain: { code: '/c', vars: '/v' }, searched: [] } });
+    const efi = { firmware: { bootloader: { efi: { secureBoot: false } } } };
+    const outcome = () => buildDomainXml(vmiWith(efi, {}, { name }), context);
+    if (name === '"><x') assert.equal(parseDomainXml(outcome()).Name, `default_${name}`);
+    else assert.throws(outcome, { code: 'INVALID_FIELD' });
+  });
+}
+
+test('a disk name that no alias can have is refused', () => {
+  const spec = { volumes: [{ name: '"><x', emptyDisk: { capacity: '1Mi' } }] };
+  const context = contextWith({ disks: new Map([['"><x', overlay]]) });
+  assert.equal(refusal({}, spec, context).code, 'INVALID_FIELD');
+});
+
+test('markup in kernel arguments and firmware serials stays text', () => {
+  const hostile = "\"><x y='1'/> & ]]> <!-- &lt; é 😀";
+  const kernelBoot = { kernelArgs: hostile, container: { image: 'i', kernelPath: '/k' } };
+  const vmi = vmiWith({ firmware: { serial: hostile, kernelBoot } });
+  const xml = buildDomainXml(vmi, contextWith({ kernelBoot: { kernelPath: '/k' } }));
+  assert.equal(parseDomainXml(xml).OS.KernelArgs, hostile);
+  const entries = parseXml(xml, 'domain').children.find(({ name }) => name === 'sysinfo')?.children[0]?.children;
+  assert.equal(entries?.find(({ attributes }) => attributes.name === 'serial')?.text, hostile);
+});
+
+test('a character that XML cannot carry is refused with its place', () => {
+  const error = refusal({ firmware: { serial: 'a\u0000b' } });
+  assert.equal(error.code, 'INVALID_FIELD');
+  assert.match(error.message, /sysinfo.*contains the character U\+0000/);
+});
+
+test('names of disks that a guest knows are kept, new ones take the free letters', () => {
+  const volumes = ['a', 'b', 'c'].map((name) => ({ name, emptyDisk: { capacity: '1Mi' } }));
+  const disks = volumes.map(({ name }) => ({ name, disk: { bus: 'virtio' as const } }));
+  const vmi = vmiWith({ devices: { ...lean, disks } }, { volumes });
+  vmi.status = { volumeStatus: [{ name: 'c', target: 'vda' }] };
+  const spec = parseDomainXml(
+    buildDomainXml(vmi, contextWith({ disks: new Map(volumes.map(({ name }) => [name, overlay])) })),
+  );
+  assert.deepEqual(
+    spec.Devices.Disks?.map((disk) => [disk.Alias?.Name, disk.Target.Device]),
+    [
+      ['a', 'vdb'],
+      ['b', 'vdc'],
+      ['c', 'vda'],
+    ],
+  );
+});
+
+test('the 27th and 703rd disks of a bus are named vdaa and vdaaa', () => {
+  assert.deepEqual(
+    [0, 25, 26, 701, 702].map((index) => driveName('vd', index)),
+    ['vda', 'vdz', 'vdaa', 'vdzz', 'vdaaa'],
+  );
+});
+
+test('a volume that is being plugged in appears only when it is mounted and its file is there', () => {
+  const volumes = [{ name: 'plug', persistentVolumeClaim: { claimName: 'c', hotpluggable: true } }];
+  const vmi = vmiWith({ devices: { disks: [{ name: 'plug', disk: { bus: 'scsi' } }] } }, { volumes });
+  const disksIn = (phase: string, prepared: boolean) => {
+    vmi.status = { volumeStatus: [{ name: 'plug', target: '', phase }] };
+    const context = contextWith({ disks: new Map(prepared ? [['plug', overlay]] : []) });
+    return parseDomainXml(buildDomainXml(vmi, context)).Devices.Disks?.length ?? 0;
+  };
+  assert.deepEqual([disksIn('Bound', true), disksIn('MountedToPod', false), disksIn('Ready', true)], [0, 0, 1]);
+});
+
+test('emulation is chosen only when it is allowed', () => {
+  assert.equal(chooseHypervisor({ kvmUsable: true, allowEmulation: false }), 'kvm');
+  assert.equal(chooseHypervisor({ kvmUsable: false, allowEmulation: true }), 'qemu');
+  assert.throws(() => chooseHypervisor({ kvmUsable: false, allowEmulation: false, kvmReason: 'hangs' }), {
+    code: 'NO_HYPERVISOR',
+    message: /kvm not present and emulation is not allowed \(hangs\)/,
+  });
+});

@@ -1,0 +1,290 @@
+import type { Devices, DomainSpecInput, VirtualMachineInstance, VmiSpec } from '../../../../src/api/index.ts';
+import { type ConverterContext, launcherPaths, type ResolvedDisk } from '../../../../src/launcher/domain/index.ts';
+
+/** A small VMI; the arguments are laid over it. */
+export function vmiWith(
+  domain: DomainSpecInput = {},
+  spec: Partial<VmiSpec> = {},
+  metadata: Partial<VirtualMachineInstance['metadata']> = {},
+): VirtualMachineInstance {
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstance',
+    metadata: { name: 'testvm', namespace: 'default', uid: 'b3f5e2a0-5a2e-4a53-9f43-3a6a3c3b6f10', ...metadata },
+    spec: { ...spec, domain: { memory: { guest: '64Mi' }, ...domain } },
+  };
+}
+
+export const lean: Devices = {
+  autoattachGraphicsDevice: false,
+  autoattachSerialConsole: false,
+  autoattachPodInterface: false,
+  disableHotplug: true,
+};
+
+export function contextWith(overrides: Partial<ConverterContext> = {}): ConverterContext {
+  return {
+    hypervisor: 'qemu',
+    architecture: 'amd64',
+    paths: launcherPaths({ nonRoot: false }),
+    disks: new Map(),
+    network: 'user',
+    ...overrides,
+  };
+}
+
+export const overlay: ResolvedDisk = {
+  path: '/var/run/kubevirt-ephemeral-disks/disk-data/root/disk.qcow2',
+  format: 'qcow2',
+  isBlock: false,
+  cache: 'none',
+  backing: { path: '/var/run/kubevirt/container-disks/disk_0.img', format: 'raw', isBlock: false },
+};
+
+export const rawFile: ResolvedDisk = { path: '/data/disk.img', format: 'raw', isBlock: false, cache: 'writethrough' };
+
+const efi = {
+  secureBoot: { code: '/usr/share/OVMF/OVMF_CODE_4M.secboot.fd', vars: '/usr/share/OVMF/OVMF_VARS_4M.ms.fd' },
+  plain: { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', vars: '/usr/share/OVMF/OVMF_VARS_4M.fd' },
+  searched: ['/usr/share/OVMF'],
+};
+
+const smbios = { family: 'KubeVirt', manufacturer: 'KubeVirt', product: 'None' };
+
+export interface GoldenCase {
+  readonly name: string;
+  readonly vmi: VirtualMachineInstance;
+  readonly context: ConverterContext;
+}
+
+function golden(name: string, vmi: VirtualMachineInstance, context: Partial<ConverterContext> = {}): GoldenCase {
+  return { name, vmi, context: contextWith(context) };
+}
+
+const network = { networks: [{ name: 'default', pod: {} }] };
+
+/** Documents that are kept as files and that a real libvirt must accept. */
+export const goldenCases: readonly GoldenCase[] = [
+  golden('minimal', vmiWith()),
+  golden('lean', vmiWith({ devices: lean })),
+  golden(
+    'container-disk-cloud-init',
+    vmiWith(
+      {
+        devices: {
+          rng: {},
+          disks: [
+            { name: 'root', disk: { bus: 'virtio' }, bootOrder: 1 },
+            { name: 'seed', disk: { bus: 'virtio' }, serial: 'SEED-1' },
+          ],
+          interfaces: [{ name: 'default', masquerade: {}, ports: [{ port: 22 }] }],
+        },
+        resources: { requests: { memory: '128Mi', cpu: '1500m' } },
+        memory: {},
+      },
+      {
+        ...network,
+        volumes: [
+          { name: 'root', containerDisk: { image: 'registry/fedora:40' } },
+          { name: 'seed', cloudInitNoCloud: { userData: '#cloud-config' } },
+        ],
+      },
+    ),
+    {
+      disks: new Map([
+        ['root', overlay],
+        ['seed', rawFile],
+      ]),
+      options: { smbios },
+    },
+  ),
+  golden(
+    'kernel-boot',
+    vmiWith({
+      firmware: {
+        uuid: '5D307CA9-B3EF-428C-8861-06E72D69F223',
+        serial: 'e4686d2c',
+        kernelBoot: {
+          container: { image: 'kernel:1', kernelPath: '/boot/vmlinuz', initrdPath: '/boot/initramfs.gz' },
+          kernelArgs: 'console=ttyS0 init="/bin/sh" x=<&>\'',
+        },
+      },
+      features: { acpi: {} },
+      devices: { autoattachGraphicsDevice: false },
+    }),
+    {
+      kernelBoot: {
+        kernelPath: '/var/run/kubevirt/container-disks/kernel-boot/vmlinuz',
+        initrdPath: '/var/run/kubevirt/container-disks/kernel-boot/initramfs.gz',
+      },
+    },
+  ),
+  golden(
+    'all-disks',
+    vmiWith(
+      {
+        ioThreadsPolicy: 'auto',
+        devices: {
+          blockMultiQueue: true,
+          disks: [
+            { name: 'host', disk: { bus: 'virtio' }, cache: 'writeback', errorPolicy: 'report', io: 'threads' },
+            { name: 'empty', disk: { bus: 'scsi' } },
+            { name: 'stick', disk: { bus: 'usb', readonly: true } },
+            { name: 'claim', lun: { bus: 'scsi' } },
+            { name: 'cd', cdrom: { bus: 'sata', tray: 'open' } },
+            { name: 'drive', cdrom: {} },
+            {
+              name: 'fast',
+              disk: { bus: 'virtio' },
+              dedicatedIOThread: true,
+              blockSize: { custom: { logical: 4096, physical: 4096 } },
+            },
+            { name: 'shared', disk: { bus: 'virtio', pciAddress: '0000:01:00.0' }, cache: 'none', shareable: true },
+          ],
+        },
+      },
+      {
+        volumes: [
+          { name: 'host', hostDisk: { path: '/data/disk.img', type: 'DiskOrCreate', capacity: '1Gi' } },
+          { name: 'empty', emptyDisk: { capacity: '1Gi' } },
+          { name: 'stick', emptyDisk: { capacity: '1Gi' } },
+          { name: 'claim', persistentVolumeClaim: { claimName: 'claim' } },
+          { name: 'cd', containerDisk: { image: 'virtio-win' } },
+          { name: 'fast', emptyDisk: { capacity: '1Gi' } },
+          { name: 'shared', hostDisk: { path: '/data/shared.img', type: 'Disk' } },
+          { name: 'unused', emptyDisk: { capacity: '1Gi' } },
+        ],
+      },
+    ),
+    {
+      disks: new Map<string, ResolvedDisk>([
+        ['host', rawFile],
+        ['empty', { path: '/empty.qcow2', format: 'qcow2', isBlock: false, cache: 'none' }],
+        ['stick', { path: '/stick.qcow2', format: 'qcow2', isBlock: false }],
+        ['claim', { path: '/dev/claim', format: 'raw', isBlock: true, cache: 'none', io: 'native' }],
+        ['cd', overlay],
+        ['fast', { path: '/fast.qcow2', format: 'qcow2', isBlock: false }],
+        ['shared', { path: '/shared.img', format: 'raw', isBlock: false, cache: 'none' }],
+        ['unused', { path: '/unused.qcow2', format: 'qcow2', isBlock: false }],
+      ]),
+      options: { preallocatedVolumes: ['host'] },
+    },
+  ),
+  golden(
+    'tap-network',
+    vmiWith(
+      {
+        devices: {
+          networkInterfaceMultiqueue: true,
+          interfaces: [
+            { name: 'default', masquerade: {}, macAddress: '02-AB-00-00-00-01' },
+            { name: 'blue', bridge: {}, model: 'e1000e', bootOrder: 1, state: 'down' },
+            { name: 'red', bridge: {}, state: 'absent' },
+          ],
+        },
+        cpu: { cores: 2 },
+      },
+      {
+        networks: [
+          { name: 'default', pod: {} },
+          { name: 'blue', multus: { networkName: 'blue' } },
+          { name: 'red', multus: { networkName: 'red' } },
+        ],
+      },
+    ),
+    {
+      network: 'tap',
+      links: new Map([
+        ['eth0', { name: 'eth0', mac: '02:00:00:00:00:aa', mtu: 1450 }],
+        ['tap0', { name: 'tap0', mtu: 1450 }],
+        ['pod16477688c0e', { name: 'pod16477688c0e', mac: '02:00:00:00:00:bb', mtu: 9000 }],
+        ['tap16477688c0e', { name: 'tap16477688c0e' }],
+      ]),
+    },
+  ),
+  golden(
+    'cpu-and-memory',
+    vmiWith({
+      cpu: {
+        sockets: 1,
+        cores: 2,
+        threads: 1,
+        maxSockets: 4,
+        model: 'Nehalem',
+        features: [{ name: 'aes' }, { name: 'vmx', policy: 'disable' }],
+      },
+      memory: { guest: '1Gi', maxGuest: '4Gi' },
+      devices: lean,
+    }),
+  ),
+  golden('host-passthrough', vmiWith({ cpu: { model: 'host-passthrough' }, devices: lean })),
+  golden(
+    'huge-pages',
+    vmiWith({ memory: { guest: '64Mi', hugepages: { pageSize: '2Mi' } }, cpu: { cores: 2 }, devices: lean }),
+  ),
+  golden('efi-secure', vmiWith({ firmware: { bootloader: { efi: {} } } }), {
+    efi,
+    options: { clusterConfig: { bochsDisplayForEfiGuests: true } },
+  }),
+  golden('efi-plain', vmiWith({ firmware: { bootloader: { efi: { secureBoot: false } } }, machine: { type: 'q35' } }), {
+    efi,
+  }),
+  golden(
+    'devices',
+    vmiWith(
+      {
+        rebootPolicy: 'Terminate',
+        chassis: { manufacturer: 'ACME', asset: 'A & B' },
+        devices: {
+          rng: {},
+          watchdog: { name: 'dog', i6300esb: { action: 'poweroff' } },
+          inputs: [
+            { name: 'pen', type: 'tablet', bus: 'virtio' },
+            { name: 'tablet', type: 'tablet' },
+          ],
+          sound: { name: 'audio', model: 'ac97' },
+          panicDevices: [{ model: 'isa' }],
+          clientPassthrough: {},
+          useVirtioTransitional: true,
+          video: { type: 'virtio' },
+          logSerialConsole: false,
+        },
+      },
+      { startStrategy: 'Paused' },
+    ),
+    { options: { memBalloonStatsPeriodSeconds: 0, clusterConfig: { freePageReportingDisabled: true } } },
+  ),
+  golden(
+    'features-and-clock',
+    vmiWith({
+      devices: lean,
+      features: {
+        acpi: { enabled: false },
+        apic: { endOfInterrupt: true },
+        kvm: { hidden: true },
+        hyperv: {
+          relaxed: {},
+          vapic: {},
+          vpindex: { enabled: true },
+          synic: {},
+          synictimer: { direct: { enabled: true } },
+          spinlocks: { spinlocks: 8191 },
+          vendorid: { vendorid: 'acme' },
+          ipi: { enabled: false },
+        },
+      },
+      clock: {
+        utc: {},
+        timer: {
+          hpet: { present: false },
+          pit: { tickPolicy: 'delay' },
+          rtc: { tickPolicy: 'catchup', track: 'guest' },
+          hyperv: {},
+          kvm: { present: false },
+        },
+      },
+    }),
+  ),
+  golden('clock-offset', vmiWith({ devices: lean, clock: { utc: { offsetSeconds: 3600 } } })),
+  golden('clock-timezone', vmiWith({ devices: lean, clock: { timezone: 'Europe/Vienna' } })),
+];
