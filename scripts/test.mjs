@@ -1,6 +1,7 @@
 // node scripts/test.mjs <suite>... [path filter...]   suites: check unit integration system contract cluster all
 // Bundles test files with esbuild and runs them with node:test; prints `N passed, N failed` last.
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
@@ -42,17 +43,11 @@ function testFiles(dir) {
     .sort();
 }
 
-async function runSuite(name) {
-  const { dir, concurrency, timeoutMs } = suites[name];
-  const files = testFiles(dir);
-  if (files.length === 0) return;
-  console.log(`\n# ${name}: ${files.length} files`);
-  const suiteDir = path.join(outDir, name);
-  rmSync(suiteDir, { recursive: true, force: true });
+async function bundle(entryPoints, outdir, outbase) {
   await build({
-    entryPoints: files,
-    outdir: suiteDir,
-    outbase: dir,
+    entryPoints,
+    outdir,
+    outbase,
     outExtension: { '.js': '.mjs' },
     bundle: true,
     packages: 'external',
@@ -62,6 +57,16 @@ async function runSuite(name) {
     sourcemap: 'inline',
     logLevel: 'warning',
   });
+}
+
+async function runSuite(name, within = '') {
+  const { dir, concurrency, timeoutMs } = suites[name];
+  const files = testFiles(dir).filter((file) => file.startsWith(within));
+  if (files.length === 0) return;
+  console.log(`\n# ${name}: ${files.length} files`);
+  const suiteDir = path.join(outDir, name);
+  rmSync(suiteDir, { recursive: true, force: true });
+  await bundle(files, suiteDir, dir);
   const bundles = files.map((file) => path.join(suiteDir, path.relative(dir, file).replace(/\.ts$/, '.mjs')));
   const summaryFile = path.join(suiteDir, 'summary.json');
   const nodeArgs = [
@@ -85,15 +90,33 @@ async function runSuite(name) {
   if (summary.passed + summary.failed === 0) totals.failed++;
 }
 
+/** The agent, and the contract of the embedded API, against a real kube-apiserver. */
+async function runCluster() {
+  process.env.KUBEBUILDER_ASSETS = kubeApiserverAssets();
+  await runSuite('cluster');
+  const dir = path.join(outDir, 'server');
+  await bundle(['test/fixtures/serve-kube-apiserver.ts'], dir, 'test/fixtures');
+  const server = spawn(process.execPath, [path.join(dir, 'serve-kube-apiserver.mjs')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const [line] = await Promise.race([once(server.stdout, 'data'), once(server, 'exit').then(() => [''])]);
+  process.env.CONTRACT_KUBECONFIG = String(line).trim();
+  if (process.env.CONTRACT_KUBECONFIG) await runSuite('contract', 'test/contract/apiserver/');
+  else totals.failed++;
+  server.stdin.end();
+}
+
 mkdirSync(outDir, { recursive: true });
 if (wanted.has('check')) {
   step('format and lint', 'node_modules/.bin/biome', ['check', '.']);
   step('types', 'node_modules/.bin/tsc', []);
   step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
-if (wanted.has('cluster')) process.env.KUBEBUILDER_ASSETS = kubeApiserverAssets();
-for (const name of Object.keys(suites)) if (wanted.has(name)) await runSuite(name);
+for (const name of Object.keys(suites)) {
+  if (name === 'cluster' || !wanted.has(name)) continue;
+  await runSuite(name);
+}
+if (wanted.has('cluster')) await runCluster();
 
-rmSync(outDir, { recursive: true, force: true });
 console.log(`\n${totals.passed} passed, ${totals.failed} failed`);
 process.exitCode = totals.failed > 0 || totals.passed === 0 ? 1 : 0;
