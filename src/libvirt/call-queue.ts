@@ -124,6 +124,11 @@ export class CallQueue {
     });
   }
 
+  /** The call of this serial, when it was sent and not answered. */
+  sent(serial: number): PendingCall | undefined {
+    return this.#sent.get(serial);
+  }
+
   /** The call that a reply answers; it leaves the queue. */
   take(serial: number): PendingCall | undefined {
     const call = this.#sent.get(serial);

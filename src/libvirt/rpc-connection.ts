@@ -33,6 +33,9 @@ export interface RpcLimits {
   readonly maxUnsentBytes: number;
 }
 
+/** The daemon queues the reply right behind its first data; one packet has been seen before it. */
+const maxEarlyPackets = 16;
+
 export const defaultRpcLimits: RpcLimits = {
   maxPacketBytes,
   maxInFlightCalls: 4,
@@ -66,6 +69,8 @@ export class RpcConnection {
   readonly #limits: RpcLimits;
   readonly #splitter: PacketSplitter;
   readonly #calls: CallQueue;
+  /** Stream packets that came before the reply of their call, by serial. */
+  readonly #early = new Map<number, Packet[]>();
   readonly #streams = new Map<number, { readonly procedure: number; readonly stream: RpcStream }>();
   readonly #settleClosed: (result: { readonly cause?: Error }) => void;
   #keepalive: KeepaliveTimer | undefined;
@@ -226,9 +231,11 @@ export class RpcConnection {
     if (status === PacketStatus.OK) {
       // Made at once, not when the caller goes on: data may follow the reply in the same read.
       const stream = call.opensStream ? this.#openStreamOf(call) : undefined;
+      for (const early of this.#takeEarly(serial)) stream?.receive(early.status, early.payload);
       if (!call.wanted) stream?.abort();
       else call.resolve(stream ? { payload, stream } : { payload });
     } else if (status === PacketStatus.ERROR) {
+      this.#takeEarly(serial);
       call.reject(decodeError(payload));
     } else {
       const error = clientError('PROTOCOL_VIOLATION', `reply with status ${status}`);
@@ -255,7 +262,24 @@ export class RpcConnection {
   #receiveStream(packet: Packet): void {
     const entry = this.#streams.get(packet.serial);
     if (entry?.procedure === packet.procedure) entry.stream.receive(packet.status, packet.payload);
+    else if (this.#calls.sent(packet.serial)?.opensStream) this.#keepEarly(packet);
     else this.#ignored('data of no stream', packet);
+  }
+
+  /** The daemon's stream runs in a thread of its own: its first data may overtake the reply of the call. */
+  #keepEarly(packet: Packet): void {
+    const early = this.#early.get(packet.serial) ?? [];
+    early.push(packet);
+    this.#early.set(packet.serial, early);
+    if (early.length > maxEarlyPackets) {
+      throw clientError('PROTOCOL_VIOLATION', `stream ${packet.serial} sends data without a reply to its call`);
+    }
+  }
+
+  #takeEarly(serial: number): readonly Packet[] {
+    const early = this.#early.get(serial) ?? [];
+    this.#early.delete(serial);
+    return early;
   }
 
   #holdReading(hold: boolean): void {
@@ -304,6 +328,7 @@ export class RpcConnection {
     this.#calls.end(lost);
     for (const { stream } of [...this.#streams.values()]) stream.fail(lost());
     this.#streams.clear();
+    this.#early.clear();
     this.#settleClosed(cause ? { cause } : {});
   }
 }
