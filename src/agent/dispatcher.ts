@@ -110,17 +110,22 @@ export class VmiDispatcher implements Component {
 
   #resultOf(key: Key, { decision, outcomes }: Pass, written: WriteOutcome | undefined): KeyResult {
     if (written?.kind === 'outdated') return { kind: 'done', requeueAfterMs: 0 };
+    // The watch will say so, too.
+    if (written?.kind === 'gone') return { kind: 'done', requeueAfterMs: 1_000 };
     const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
     if (failed?.kind === 'failed' || written?.kind === 'conflicts') {
-      // The plan's own timer still counts: a failing signal must not carry a guest past the end of its grace.
-      if (decision.requeueAfterMs !== undefined && decision.requeueAfterMs > 0) {
-        this.#queue.addAfter(key, decision.requeueAfterMs);
-      }
+      if (decision.latestMs !== undefined) this.#queue.addAfter(key, decision.latestMs);
       return { kind: 'retry', cause: failed?.kind === 'failed' ? failed.error : conflictStorm };
     }
     const waiting = outcomes.find(({ outcome }) => outcome.kind === 'wait')?.outcome;
-    const requeueAfterMs = waiting?.kind === 'wait' ? waiting.afterMs : decision.requeueAfterMs;
+    const wanted = waiting?.kind === 'wait' ? waiting.afterMs : decision.requeueAfterMs;
+    const requeueAfterMs = wanted === 0 && this.#isSpinning(key) ? spinningPauseMs : wanted;
     return requeueAfterMs === undefined ? { kind: 'done' } : { kind: 'done', requeueAfterMs };
+  }
+
+  /** "Again at once" is for progress: the same decision over and over makes none. */
+  #isSpinning(key: Key): boolean {
+    return (this.decisions.of(key).at(-1)?.times ?? 0) > spinningTimes;
   }
 
   #remember(observation: Observation, more: Partial<Omit<KeyMemory, 'uid'>> | undefined): void {
@@ -173,6 +178,9 @@ export class VmiDispatcher implements Component {
     this.#log.warn(fields, 'the VMI is tried again');
   }
 }
+
+const spinningTimes = 3;
+const spinningPauseMs = 1_000;
 
 const conflictStorm = { code: 'CONFLICT', message: 'the VMI was changed by others at every try to write its status' };
 

@@ -47,10 +47,13 @@ export class OwnWrites implements VmiStore {
     });
   }
 
-  /** `base`: the version that the PUT carried. */
-  wrote(key: Key, base: VirtualMachineInstance, vmi: VirtualMachineInstance): void {
-    const baseVersion = base.metadata.resourceVersion ?? '';
-    // The watch may have been faster than the answer to the PUT.
-    if (this.#store.get(key)?.metadata.resourceVersion === baseVersion) this.#writes.set(key, { baseVersion, vmi });
+  /** `observed`: what the pass began with; `newer`: what the API server answered since. */
+  saw(key: Key, observed: VirtualMachineInstance, newer: VirtualMachineInstance): void {
+    const shown = this.get(key)?.metadata.resourceVersion;
+    const stored = this.#store.get(key)?.metadata.resourceVersion;
+    const known = this.#writes.get(key)?.vmi.metadata.resourceVersion;
+    // Else the watch was faster than the answer.
+    const isNewer = shown === observed.metadata.resourceVersion || (known !== undefined && shown === known);
+    if (stored !== undefined && isNewer) this.#writes.set(key, { baseVersion: stored, vmi: newer });
   }
 }

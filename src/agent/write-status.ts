@@ -8,8 +8,9 @@ const conflictTries = 5;
 
 export type WriteOutcome =
   | { readonly kind: 'unchanged' | 'written'; readonly projection: Projection }
-  /** The object changed so that the decision may no longer hold, or it is gone: observe again. */
+  /** The object changed so that the decision may no longer hold: observe again, the newest object is known. */
   | { readonly kind: 'outdated' }
+  | { readonly kind: 'gone' }
   | { readonly kind: 'conflicts' };
 
 export interface WritePorts {
@@ -35,12 +36,14 @@ export async function writeStatus(
     if (!projection.vmi) return { kind: 'unchanged', projection };
     const result = await ports.writer.put(projection.vmi, signal);
     if (result.kind === 'written') {
-      ports.vmis.wrote(key, base, result.vmi);
+      ports.vmis.saw(key, stored, result.vmi);
       return { kind: 'written', projection };
     }
-    if (result.kind === 'gone') return { kind: 'outdated' };
+    if (result.kind === 'gone') return { kind: 'gone' };
     const newest = await ports.lookup.find(key, signal);
-    if (!newest || !stillHolds(stored, newest)) return { kind: 'outdated' };
+    if (!newest) return { kind: 'gone' };
+    ports.vmis.saw(key, stored, newest);
+    if (!stillHolds(stored, newest)) return { kind: 'outdated' };
     base = newest;
   }
   return { kind: 'conflicts' };

@@ -81,7 +81,7 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'domain-running',
     when: ({ phase, situation }) => situation.kind === 'alive' && situation.runs && phase !== 'Running',
-    plan: () => become('Running'),
+    plan: () => become('Running', { healthy: true }),
   },
   {
     name: 'handed-over',

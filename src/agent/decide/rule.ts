@@ -12,6 +12,8 @@ export interface Plan {
   readonly phase?: VmiPhase;
   /** Run again after this time if nothing else wakes the key; 0: at once. */
   readonly requeueAfterMs?: number;
+  /** After a failed step the key backs off, but no longer than this: a failing signal must not outlast a grace period. */
+  readonly latestMs?: number;
   /** Kept whatever becomes of the steps; what depends on a step's success is in its outcome. */
   readonly remember?: Remember;
   readonly events?: readonly VmiEvent[];

@@ -11,15 +11,17 @@ const leftMs = ({ grace, observation }: Facts) => Math.max(0, grace.deadlineMs -
 const within = (sinceMs: number | undefined, periodMs: number) => sinceMs !== undefined && sinceMs < periodMs;
 
 function kill(facts: Facts): Plan {
-  return { steps: [{ step: 'killDomain', uid: facts.uid }], requeueAfterMs: killPeriodMs };
+  return { steps: [{ step: 'killDomain', uid: facts.uid }], requeueAfterMs: killPeriodMs, latestMs: killPeriodMs };
 }
 
 function signal(facts: Facts): Plan {
   const { observation, grace } = facts;
   const { nowMs, memory } = observation;
+  const againMs = Math.max(1, Math.min(signalPeriodMs, leftMs(facts)));
   return {
     steps: [{ step: 'shutdownDomain', uid: facts.uid, graceSeconds: grace.seconds, firstSignal: grace.firstSignal }],
-    requeueAfterMs: Math.max(1, Math.min(signalPeriodMs, leftMs(facts))),
+    requeueAfterMs: againMs,
+    latestMs: againMs,
     remember: {
       shutdown: { firstMs: memory.shutdown?.firstMs ?? nowMs, deadlineMs: grace.deadlineMs, lastSignalMs: nowMs },
     },

@@ -126,13 +126,13 @@ function setPhase(status: VmiStatus, phase: VmiPhase, now: string): void {
 }
 
 /**
- * Before a guest runs only a problem is worth a write of its own; the rest travels with the phase Running. So a start costs
+ * Before a guest runs only a new problem is worth a write of its own; the rest travels with the phase Running. So a start costs
  * one PUT where upstream needs two.
  */
 function isNoticeable(phase: VmiPhase, stored: VirtualMachineInstance, vmi: VirtualMachineInstance): boolean {
   if (phase === 'Running') return true;
   const [before, after] = [stored, vmi].map((each) => findCondition(each.status?.conditions, 'Synchronized'));
-  return before?.message !== after?.message || before?.status !== after?.status;
+  return after !== undefined && (before?.message !== after.message || before?.status !== after.status);
 }
 
 function phaseEvents(phase: VmiPhase): VmiEvent[] {
