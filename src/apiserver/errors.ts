@@ -121,7 +121,12 @@ export function badRequest(message: string, cause?: unknown): ApiError {
 /** One thing wrong with one field. */
 export interface FieldError {
   readonly field: string;
-  readonly reason: 'FieldValueRequired' | 'FieldValueInvalid' | 'FieldValueNotSupported' | 'FieldValueDuplicate';
+  readonly reason:
+    | 'FieldValueRequired'
+    | 'FieldValueInvalid'
+    | 'FieldValueNotSupported'
+    | 'FieldValueDuplicate'
+    | 'FieldValueForbidden';
   readonly message: string;
 }
 
@@ -152,4 +157,13 @@ export function unsupportedField(field: string, value: unknown, allowed: readonl
     reason: 'FieldValueNotSupported',
     message: `Unsupported value: ${JSON.stringify(value)}: supported values: ${list}`,
   };
+}
+
+export function forbiddenField(field: string, why: string): FieldError {
+  return { field, reason: 'FieldValueForbidden', message: `Forbidden: ${why}` };
+}
+
+/** Query parameters that contradict each other, as Kubernetes refuses them. */
+export function invalidOptions(kind: 'ListOptions' | 'CreateOptions' | 'DeleteOptions', error: FieldError): ApiError {
+  return invalid({ group: 'meta.k8s.io', resource: kind, kind }, '', [error]);
 }

@@ -1,6 +1,6 @@
 import { apiVersionOf } from '../../api/index.ts';
 import { ApiError, badRequest, type FieldError, invalid, invalidField } from '../errors.ts';
-import { type ApiObject, isObject } from '../object.ts';
+import { type ApiObject, isObject, type JsonObject } from '../object.ts';
 import type { ApiType } from '../types/api-type.ts';
 import type { Target } from './context.ts';
 
@@ -10,6 +10,7 @@ export const maxObjectBytes = 1.5 * 1024 * 1024;
 export function asObject(body: unknown, type: ApiType, namespace: string): ApiObject {
   if (!isObject(body)) throw badRequest('the body must be one object');
   const wanted = apiVersionOf(type);
+  if (type.custom) checkPresent(body, 'apiVersion', 'kind');
   const { apiVersion = wanted, kind = type.kind } = body;
   if (apiVersion !== wanted) {
     throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${wanted})`);
@@ -30,6 +31,12 @@ export function asObject(body: unknown, type: ApiType, namespace: string): ApiOb
   if (type.namespaced) checkNamespace(object, namespace);
   else delete object.metadata.namespace;
   return object;
+}
+
+/** A URL tells the kind of built-in types; custom resources are read without that knowledge. */
+function checkPresent(body: JsonObject, ...names: readonly string[]): void {
+  const missing = names.find((name) => typeof body[name] !== 'string' || body[name] === '');
+  if (missing !== undefined) throw badRequest(`${missing} is missing in the object`);
 }
 
 function withoutNulls(metadata: Record<string, unknown>): Record<string, unknown> {

@@ -1,4 +1,12 @@
-import { ApiError, badRequest, notFound } from '../errors.ts';
+import {
+  ApiError,
+  badRequest,
+  type FieldError,
+  forbiddenField,
+  invalidOptions,
+  notFound,
+  unsupportedField,
+} from '../errors.ts';
 import type { ApiObject } from '../object.ts';
 import { parseFieldSelector } from '../select/field-selector.ts';
 import { parseLabelSelector } from '../select/label-selector.ts';
@@ -154,10 +162,13 @@ function parseLimit(text: string | undefined): number {
 function checkMatch({ resourceVersion, resourceVersionMatch }: ListQuery): void {
   if (!resourceVersionMatch) return;
   if (resourceVersionMatch !== 'Exact' && resourceVersionMatch !== 'NotOlderThan') {
-    throw badRequest(`resourceVersionMatch "${resourceVersionMatch}" is not supported: use Exact or NotOlderThan`);
+    throw refusedMatch(unsupportedField('resourceVersionMatch', resourceVersionMatch, ['Exact', 'NotOlderThan', '']));
   }
-  if (!resourceVersion) throw badRequest('resourceVersionMatch is forbidden unless resourceVersion is provided');
+  if (!resourceVersion) throw refusedMatch(matchForbidden('is forbidden unless resourceVersion is provided'));
   if (resourceVersionMatch === 'Exact' && resourceVersion === '0') {
-    throw badRequest('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"');
+    throw refusedMatch(matchForbidden('"Exact" is forbidden for resourceVersion "0"'));
   }
 }
+
+const refusedMatch = (error: FieldError) => invalidOptions('ListOptions', error);
+const matchForbidden = (why: string) => forbiddenField('resourceVersionMatch', `resourceVersionMatch ${why}`);

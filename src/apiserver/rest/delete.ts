@@ -1,6 +1,6 @@
 import type { Response } from 'express';
 import { apiVersionOf } from '../../api/index.ts';
-import { ApiError, badRequest } from '../errors.ts';
+import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
 import { type ApiObject, at, isObject, textAt } from '../object.ts';
 import type { DeleteOptions, Propagation } from '../objects/remover.ts';
 import type { ApiType } from '../types/api-type.ts';
@@ -82,7 +82,6 @@ function graceOf(value: unknown): number {
 function propagationOf(policy: unknown, orphanDependents: unknown): Propagation | undefined {
   if (policy === undefined || policy === null || policy === '') return orphanDependents === true ? 'Orphan' : undefined;
   if (policy === 'Background' || policy === 'Foreground' || policy === 'Orphan') return policy;
-  throw badRequest(
-    `Invalid value: ${JSON.stringify(policy)}: propagationPolicy must be Background, Foreground or Orphan`,
-  );
+  const allowed = ['Background', 'Foreground', 'Orphan'];
+  throw invalidOptions('DeleteOptions', unsupportedField('propagationPolicy', policy, allowed));
 }

@@ -1,4 +1,4 @@
-import { ApiError, badRequest } from '../errors.ts';
+import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
 import type { Target } from '../objects/context.ts';
 import type { ApiType } from '../types/api-type.ts';
 import { findType } from '../types/registry.ts';
@@ -58,11 +58,11 @@ export function isTrue(value: string | undefined): boolean {
   return value === 'true' || value === '1' || value === '';
 }
 
-/** Throws ApiError BAD_REQUEST for a value Kubernetes does not know either. */
+/** Throws ApiError INVALID for a value Kubernetes does not know either. */
 export function isDryRun(value: unknown): boolean {
   if (value === undefined || value === null || value === '') return false;
   const values = Array.isArray(value) ? value : [value];
   if (values.length === 0) return false;
   if (values.every((item) => item === 'All')) return true;
-  throw badRequest(`Invalid value: ${JSON.stringify(value)}: dryRun must be "All"`);
+  throw invalidOptions('CreateOptions', unsupportedField('dryRun', value, ['All']));
 }

@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 import { apiVersionOf } from '../../api/index.ts';
 import type { Clock } from '../../base/index.ts';
-import { ApiError, badRequest } from '../errors.ts';
+import { ApiError, badRequest, forbiddenField, invalidOptions } from '../errors.ts';
 import type { ApiObject } from '../object.ts';
 import { checkNotFuture, expiredMessage, type ListQuery, parseRevision, parseSelectors } from '../objects/reader.ts';
 import { partialMetadata } from '../print/table.ts';
@@ -216,14 +216,13 @@ function lifetimeMs(timeoutSeconds: string | undefined): number {
 }
 
 function checkInitialEvents({ sendInitialEvents, resourceVersionMatch }: WatchQuery): void {
+  const refuse = (why: string) => invalidOptions('ListOptions', forbiddenField('resourceVersionMatch', why));
   if (sendInitialEvents === undefined) {
-    if (resourceVersionMatch)
-      throw badRequest('resourceVersionMatch is forbidden for watch unless sendInitialEvents is set');
-    return;
+    if (!resourceVersionMatch) return;
+    throw refuse('resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided');
   }
   if (sendInitialEvents !== 'true' && sendInitialEvents !== 'false')
     throw badRequest('sendInitialEvents: true or false');
-  if (resourceVersionMatch !== 'NotOlderThan') {
-    throw badRequest('sendInitialEvents requires setting resourceVersionMatch to NotOlderThan');
-  }
+  if (resourceVersionMatch === 'NotOlderThan') return;
+  throw refuse('sendInitialEvents requires setting resourceVersionMatch to NotOlderThan');
 }

@@ -79,15 +79,19 @@ describe('reading', () => {
     assert.equal(first.body.items.length, 2);
     assert.ok(first.body.metadata.continue);
     await subject.client.patch(`${maps}/list-2`, 'merge', { data: { key: 'changed' } });
-    const rest = `${maps}?labelSelector=tier&limit=2&continue=${encodeURIComponent(first.body.metadata.continue)}`;
-    const second = await subject.client.get(rest);
-    assert.deepEqual(
-      second.body.items.map((item: { metadata: { name: string } }) => item.metadata.name),
-      ['list-2', 'list-3'],
-    );
-    assert.equal(second.body.items[0].data.key, 'value');
-    assert.equal(second.body.metadata.resourceVersion, first.body.metadata.resourceVersion);
-    assert.equal(second.body.metadata.continue ?? '', '');
+    const items = [];
+    let token: string = first.body.metadata.continue;
+    while (token) {
+      const { body } = await subject.client.get(
+        `${maps}?labelSelector=tier&limit=2&continue=${encodeURIComponent(token)}`,
+      );
+      assert.equal(body.metadata.resourceVersion, first.body.metadata.resourceVersion);
+      items.push(...body.items);
+      token = body.metadata.continue ?? '';
+    }
+    const names = items.map((item: { metadata: { name: string } }) => item.metadata.name);
+    assert.deepEqual(names, ['list-2', 'list-3']);
+    assert.equal(items[0].data.key, 'value');
   });
 
   test('a page without selectors says how many remain', async () => {
@@ -98,6 +102,21 @@ describe('reading', () => {
   test('a made-up continue token is refused with 400', async () => {
     assert.equal((await subject.client.get(`${maps}?limit=1&continue=bogus`)).status, 400);
   });
+
+  for (const query of [
+    'resourceVersionMatch=NotOlderThan',
+    'resourceVersionMatch=Foo&resourceVersion=5',
+    'resourceVersionMatch=Exact&resourceVersion=0',
+    'watch=1&sendInitialEvents=true',
+    'watch=1&resourceVersionMatch=NotOlderThan',
+  ]) {
+    test(`options that make no sense (${query}) are refused with 422`, async () => {
+      const { status, body } = await subject.client.get(`${maps}?${query}`);
+      assert.equal(status, 422);
+      assert.equal(body.details.kind, 'ListOptions');
+      assert.equal(body.details.causes[0].field, 'resourceVersionMatch');
+    });
+  }
 
   test('a list at a version of the future is refused so that the client lists again', async () => {
     const { status, body } = await subject.client.get(`${maps}?resourceVersion=99999999999`);

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { ApiServerOptions } from '../../../src/apiserver/index.ts';
 import { ApiClient } from '../../fixtures/api-client.ts';
 import { startEmbeddedApi } from '../../fixtures/embedded-api.ts';
 
@@ -12,9 +13,9 @@ export interface Subject {
  * The server under the contract: the one `CONTRACT_KUBECONFIG` names (a real kube-apiserver with the CRDs of `daemonset/`), else
  * the embedded one. Each file works in a namespace of its own.
  */
-export async function startSubject(): Promise<Subject> {
+export async function startSubject(embeddedOptions: Partial<ApiServerOptions> = {}): Promise<Subject> {
   const kubeconfig = process.env.CONTRACT_KUBECONFIG;
-  const embedded = kubeconfig ? undefined : await startEmbeddedApi();
+  const embedded = kubeconfig ? undefined : await startEmbeddedApi(embeddedOptions);
   const client = embedded?.controller ?? ApiClient.fromKubeconfig(String(kubeconfig));
   const namespace = `contract-${randomBytes(4).toString('hex')}`;
   const made = await client.post('/api/v1/namespaces', { metadata: { name: namespace } });

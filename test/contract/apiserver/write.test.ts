@@ -201,9 +201,11 @@ describe('writing', () => {
   });
 
   test('a VMI without spec.domain is refused, and the message names it', async () => {
-    const { status, body } = await subject.client.post(vmis, { metadata: { name: 'bad' }, spec: {} });
+    const { status, body } = await subject.client.post(vmis, { ...vmi('bad'), spec: {} });
     assert.equal(status, 422);
     assert.match(body.message, /spec\.domain/);
+    const kindless = await subject.client.post(vmis, { metadata: { name: 'bad' }, spec: {} });
+    assert.equal(kindless.status, 400);
   });
 
   test('the status of a VM is written below /status only, that of a VMI with the object', async () => {
