@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { type Key, makeKey } from '../api/index.ts';
 import {
@@ -90,6 +91,8 @@ export class DomainCache {
   constructor(options: DomainCacheOptions, deps: DomainCacheDeps) {
     this.#options = { ...defaults, ...options };
     this.#deps = deps;
+    // Every question to a launcher listens on it.
+    setMaxListeners(0, this.#stopping.signal);
     this.#clock = deps.clock ?? systemClock;
     this.#logger = deps.logger ?? silentLogger;
     this.#store = new DomainStore(this.#clock);
@@ -200,7 +203,7 @@ export class DomainCache {
   async refresh(key: Key, uid: string, signal?: AbortSignal): Promise<DomainView> {
     const link = this.#deps.links.peek(uid);
     if (link) await this.#ask(link, signal);
-    if (!link || this.#store.view(key, uid).kind === 'unknown') await this.#check(uid);
+    if (!link?.connected) await this.#check(uid);
     return this.#store.view(key, uid);
   }
 
