@@ -146,12 +146,15 @@ export class Cluster {
     });
   }
 
-  async events(name: string): Promise<string[]> {
-    const { items } = await this.client.list<KubeObject & { reason: string }>(resources.events, {
-      namespace: 'default',
-      fieldSelector: `involvedObject.name=${name}`,
-    });
-    return items.map(({ reason }) => reason);
+  /** Events are written behind the change they tell of. */
+  async untilEvent(name: string, reason: string): Promise<void> {
+    const type = resources.events;
+    const fieldSelector = `involvedObject.name=${name},reason=${reason}`;
+    const end = Date.now() + 10_000;
+    while ((await this.client.list(type, { namespace: 'default', fieldSelector })).items.length === 0) {
+      if (Date.now() > end) throw new Error(`no event ${reason} of ${name} in 10 s`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 }
 

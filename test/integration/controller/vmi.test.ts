@@ -78,7 +78,8 @@ test('an image that cannot be pulled becomes a condition with the words of the k
   const condition = findCondition(vmi.status?.conditions, 'Synchronized');
   assert.deepEqual([condition?.status, condition?.reason, condition?.message], ['False', 'ErrImagePull', message]);
   assert.equal(vmi.status?.phase, 'Scheduling');
-  assert.ok((await cluster.events('no-image')).includes('ErrImagePull'));
+  await cluster.untilEvent('no-image', 'ErrImagePull');
+  await cluster.untilEvent('no-image', 'SuccessfulCreate');
 });
 
 test('a pod that ends before the hand-over fails the VMI and says why', async () => {
