@@ -61,15 +61,13 @@ export class CommandServer {
     await rename(this.#options.initSocket, this.#options.socket);
   }
 
-  /** Cuts open calls. The ready socket's file stays: a connect to it is refused from now on (spec 70 §10). */
+  /**
+   * Lets answers that are under way go out (the Delete that ends it all), for up to a second. The ready socket's file stays: a
+   * connect to it is refused from now on (spec 70 §10).
+   */
   async stop(): Promise<void> {
-    const closed = this.#listener?.close();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, stopLimitMs);
-    });
-    await Promise.race([closed, late]);
-    clearTimeout(timer);
+    await withLimit(new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve())), stopLimitMs);
+    await withLimit(this.#listener?.close(), stopLimitMs);
     this.#server.forceShutdown();
   }
 
@@ -91,4 +89,13 @@ export class CommandServer {
       name.close();
     }
   }
+}
+
+async function withLimit(work: Promise<void> | undefined, limitMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, limitMs);
+  });
+  await Promise.race([work, late]);
+  clearTimeout(timer);
 }

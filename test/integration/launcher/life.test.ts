@@ -56,14 +56,14 @@ for (const nonRoot of [false, true]) {
       assert.equal(domain.Spec.Type, 'qemu');
       assert.equal(domain.Spec.Metadata.KubeVirt.UID, launcherVmiUid);
       assert.equal(domain.Spec.Metadata.KubeVirt.GracePeriod?.DeletionGracePeriodSeconds, 3);
-      assert.equal(pod.pids('qemu-system').length, 1);
+      assert.equal(pod.pids('guest=default_small').length, 1);
     });
 
     test('a second sync changes nothing', async () => {
-      const qemu = pod.pids('qemu-system');
+      const qemu = pod.pids('guest=default_small');
       assert.equal((await cmd.sync(vmi)).success, true);
       assert.equal((await cmd.sync(launcherVmi({ phase: 'Running' }))).success, true);
-      assert.deepEqual(pod.pids('qemu-system'), qemu);
+      assert.deepEqual(pod.pids('guest=default_small'), qemu);
     });
 
     test('the domain, its statistics, its screen and the version can be read', async () => {
@@ -104,7 +104,9 @@ for (const nonRoot of [false, true]) {
       assert.match(freeze.message, /^LibvirtError\(Code=86, Domain=10, Message='Guest agent is not responding/);
       const exec = { domainName: 'default_small', Command: 'true', Args: [], timeoutSeconds: 1 };
       await assert.rejects(cmd.call(cmd.client.exec, exec), { code: 2, details: /guest agent/i });
-      await assert.rejects(cmd.call(cmd.client.guestPing, { domainName: 'default_small', timeoutSeconds: 1 }), { code: 2 });
+      await assert.rejects(cmd.call(cmd.client.guestPing, { domainName: 'default_small', timeoutSeconds: 1 }), {
+        code: 2,
+      });
       await eventually(() => assert.equal(agent.k8sEvents.at(-1)?.reason, 'GuestAgentPingFailed'));
       assert.equal(agent.k8sEvents.at(-1)?.involvedObject.uid, launcherVmiUid);
     });
@@ -127,7 +129,7 @@ for (const nonRoot of [false, true]) {
       assert.equal((await cmd.call(cmd.client.killVirtualMachine, vmiRequest(vmi))).success, true);
       await agent.waitFor(hasStatus('Shutoff', 'Destroyed'), 5000);
       assert.equal((await cmd.sync(vmi)).success, true);
-      assert.deepEqual(pod.pids('qemu-system'), []);
+      assert.deepEqual(pod.pids('guest=default_small'), []);
     });
 
     test('delete is told to the agent, and the launcher leaves with 0', async () => {
