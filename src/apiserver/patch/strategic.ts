@@ -51,13 +51,15 @@ function mergeValue(target: unknown, value: unknown, path: string, schema: Strat
     const rule = schema.lists[path];
     const current = Array.isArray(target) ? target : [];
     if (rule === undefined) return value.map(withoutDirectivesDeep);
-    return rule === 'set' ? mergeSet(current, value) : mergeList(current, value, rule.key, path, schema);
+    return rule === 'set' ? mergeSet(current, value, path) : mergeList(current, value, rule.key, path, schema);
   }
   if (!isObject(value)) return value;
   return mergeObjects(isObject(target) ? target : {}, value, path, schema);
 }
 
-function mergeSet(target: readonly unknown[], patch: readonly unknown[]): unknown[] {
+function mergeSet(target: readonly unknown[], patch: readonly unknown[], path: string): unknown[] {
+  if (patch.some((value) => typeof value === 'object'))
+    throw badRequest(`${path}: elements of this list are plain values`);
   return [...target, ...patch.filter((value, index) => !target.includes(value) && patch.indexOf(value) === index)];
 }
 

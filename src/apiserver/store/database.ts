@@ -43,7 +43,10 @@ export function openError(dir: string, error: unknown): StoreError {
     const text = `the database ${dir} is in use: another API server runs on it; stop that one first`;
     return new StoreError('STORE_IN_USE', text, { cause });
   }
-  if (code === 'LEVEL_CORRUPTION' || /corruption|missing files|does not exist|bad record/i.test(errorMessage(cause))) {
+  if (
+    code === 'LEVEL_CORRUPTION' ||
+    /corruption|missing files|(?:MANIFEST-\d+|\.ldb|\.sst|\.log): No such file/i.test(errorMessage(cause))
+  ) {
     return corruptDatabase(dir, cause);
   }
   const text = `the database ${dir} cannot be opened: ${errorMessage(cause)}`;

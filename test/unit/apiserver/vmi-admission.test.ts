@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { vmAdmission } from '../../../src/apiserver/admission/vm.ts';
+import { vmiAdmission } from '../../../src/apiserver/admission/vmi.ts';
+import type { ApiObject } from '../../../src/apiserver/object.ts';
+import type { AdmissionContext } from '../../../src/apiserver/types/api-type.ts';
+
+let counter = 0;
+function context(more: Partial<AdmissionContext> = {}): AdmissionContext {
+  return {
+    old: undefined,
+    now: new Date(0),
+    privileged: false,
+    randomUuid: () => `uuid-${++counter}`,
+    cluster: {
+      architecture: 'amd64',
+      networkBinding: 'bridge',
+      cpuModel: undefined,
+      machineType: undefined,
+      evictionStrategy: undefined,
+    },
+    ...more,
+  };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into specs of every shape
+function vmi(spec: unknown): ApiObject & { spec: any } {
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstance',
+    metadata: { name: 'x' },
+    spec: structuredClone(spec),
+  };
+}
+
+const memory = { guest: '64Mi' };
+
+describe('defaults of a VMI', () => {
+  test('what upstream fills in is filled in, and twice is the same as once', () => {
+    const object = vmi({
+      domain: {
+        resources: { requests: { memory: '1Gi', cpu: '1500m' } },
+        devices: { disks: [{ name: 'cd', cdrom: {} }] },
+      },
+      volumes: [
+        { name: 'cd', containerDisk: { image: 'a:latest' } },
+        { name: 'root', containerDisk: { image: 'registry:5000/b' } },
+      ],
+    });
+    vmiAdmission.fill?.(object, context());
+    const { domain, networks, volumes, architecture } = object.spec;
+    assert.equal(architecture, 'amd64');
+    assert.deepEqual(domain.machine, { type: 'q35' });
+    assert.deepEqual(domain.cpu, { sockets: 2, cores: 1, threads: 1, model: 'host-model' });
+    assert.equal(domain.memory.guest, '1Gi');
+    assert.match(domain.firmware.uuid, /^uuid-/);
+    assert.deepEqual(domain.devices.interfaces, [{ name: 'default', bridge: {} }]);
+    assert.deepEqual(networks, [{ name: 'default', pod: {} }]);
+    assert.deepEqual(domain.devices.disks, [
+      { name: 'cd', cdrom: { bus: 'sata', readonly: true, tray: 'closed' } },
+      { name: 'root', disk: { bus: 'sata' } },
+    ]);
+    assert.deepEqual(
+      volumes.map((volume: { containerDisk: { imagePullPolicy: string } }) => volume.containerDisk.imagePullPolicy),
+      ['Always', 'IfNotPresent'],
+    );
+    const again = structuredClone(object);
+    vmiAdmission.fill?.(again, context());
+    assert.deepEqual(again, object);
+  });
+
+  test('a given topology, model, network or autoattachPodInterface: false stays', () => {
+    const object = vmi({
+      domain: { memory, cpu: { cores: 2, model: 'qemu64' }, devices: { autoattachPodInterface: false } },
+    });
+    vmiAdmission.fill?.(object, context());
+    assert.deepEqual(object.spec.domain.cpu, { cores: 2, model: 'qemu64' });
+    assert.equal(object.spec.domain.devices.interfaces, undefined);
+    assert.equal(object.spec.networks, undefined);
+  });
+
+  test('the KubeVirt object decides about binding, CPU model and eviction', () => {
+    const object = vmi({ domain: { memory } });
+    const cluster = {
+      ...context().cluster,
+      networkBinding: 'masquerade' as const,
+      cpuModel: 'Nehalem',
+      evictionStrategy: 'None',
+    };
+    vmiAdmission.fill?.(object, context({ cluster }));
+    assert.deepEqual(object.spec.domain.devices.interfaces, [{ name: 'default', masquerade: {} }]);
+    assert.equal(object.spec.domain.cpu.model, 'Nehalem');
+    assert.equal(object.spec.evictionStrategy, 'None');
+  });
+
+  test('a random uuid is kept when the same manifest is applied again', () => {
+    const first = vmi({ domain: { memory } });
+    vmiAdmission.fill?.(first, context());
+    const second = vmi({ domain: { memory } });
+    vmiAdmission.fill?.(second, context({ old: first }));
+    assert.deepEqual(second.spec, first.spec);
+    assert.deepEqual(vmiAdmission.validate?.(second, context({ old: first })), []);
+  });
+});
+
+describe('what a user may change on a VMI', () => {
+  const old = vmi({ domain: { memory } });
+  vmiAdmission.fill?.(old, context());
+
+  test('not the spec', () => {
+    const next = structuredClone(old);
+    next.spec.hostname = 'other';
+    const errors = vmiAdmission.validate?.(next, context({ old })) ?? [];
+    assert.equal(errors[0]?.field, 'spec');
+    assert.deepEqual(vmiAdmission.validate?.(next, context({ old, privileged: true })), []);
+  });
+
+  test('not the status: it stays without a word, as upstream', () => {
+    const next: ApiObject = { ...structuredClone(old), status: { phase: 'Running' } };
+    vmiAdmission.fill?.(next, context({ old }));
+    assert.deepEqual(next.status, old.status);
+    const byController: ApiObject = { ...structuredClone(old), status: { phase: 'Running' } };
+    vmiAdmission.fill?.(byController, context({ old, privileged: true }));
+    assert.deepEqual(byController.status, { phase: 'Running' });
+  });
+
+  test('not the labels that say where it runs', () => {
+    const next = structuredClone(old);
+    next.metadata.labels = { 'kubevirt.io/nodeName': 'other', mine: 'yes' };
+    const errors = vmiAdmission.validate?.(next, context({ old })) ?? [];
+    assert.deepEqual(
+      errors.map(({ field }) => field),
+      ['metadata.labels[kubevirt.io/nodeName]'],
+    );
+  });
+});
+
+describe('a VMI that cannot work is refused, naming the field', () => {
+  const disk = { name: 'a' };
+  const volume = { name: 'a', emptyDisk: { capacity: '1Gi' } };
+  const table: [string, unknown][] = [
+    ['spec', undefined],
+    ['spec', 'text'],
+    ['spec.domain', {}],
+    ['spec.domain', { domain: 5 }],
+    ['spec.domain.memory.guest', { domain: {} }],
+    ['spec.domain.memory.guest', { domain: { memory: { guest: 'lots' } } }],
+    ['spec.domain.memory.guest', { domain: { memory: { guest: '-1Gi' } } }],
+    ['spec.domain.cpu.cores', { domain: { memory, cpu: { cores: -1 } } }],
+    ['spec.domain.cpu.cores', { domain: { memory, cpu: { cores: '2' } } }],
+    ['spec.domain.devices.disks', { domain: { memory, devices: { disks: {} } } }],
+    ['spec.domain.devices.disks[0].name', { domain: { memory, devices: { disks: [{}] } } }],
+    ['spec.domain.devices.disks[0].name', { domain: { memory, devices: { disks: [disk] } } }],
+    [
+      'spec.domain.devices.disks[0].disk.bus',
+      { domain: { memory, devices: { disks: [{ name: 'a', disk: { bus: 'ide' } }] } }, volumes: [volume] },
+    ],
+    [
+      'spec.domain.devices.disks[0]',
+      { domain: { memory, devices: { disks: [{ name: 'a', disk: {}, cdrom: {} }] } }, volumes: [volume] },
+    ],
+    ['spec.volumes[0]', { domain: { memory }, volumes: [{ name: 'a' }] }],
+    ['spec.volumes[0]', { domain: { memory }, volumes: [{ ...volume, containerDisk: { image: 'x' } }] }],
+    ['spec.volumes[0].emptyDisk.capacity', { domain: { memory }, volumes: [{ name: 'a', emptyDisk: {} }] }],
+    [
+      'spec.volumes[0].hostDisk.type',
+      { domain: { memory }, volumes: [{ name: 'a', hostDisk: { path: '/x', type: 'Dir' } }] },
+    ],
+    ['spec.volumes[1].name', { domain: { memory }, volumes: [volume, volume] }],
+    [
+      'spec.domain.devices.interfaces[0].name',
+      { domain: { memory, devices: { interfaces: [{ name: 'x', bridge: {} }] } } },
+    ],
+    [
+      'spec.domain.devices.interfaces[0].slirp',
+      { domain: { memory, devices: { interfaces: [{ name: 'x', slirp: {} }] } }, networks: [{ name: 'x', pod: {} }] },
+    ],
+    ['spec.networks[0].name', { domain: { memory }, networks: [{ name: 'x', pod: {} }] }],
+    [
+      'spec.domain.devices.disks[1].bootOrder',
+      {
+        domain: {
+          memory,
+          devices: {
+            disks: [
+              { ...disk, bootOrder: 1 },
+              { name: 'b', bootOrder: 1 },
+            ],
+          },
+        },
+        volumes: [volume, { ...volume, name: 'b' }],
+      },
+    ],
+    ['spec.terminationGracePeriodSeconds', { domain: { memory }, terminationGracePeriodSeconds: -1 }],
+    ['spec.startStrategy', { domain: { memory }, startStrategy: 'Later' }],
+    [
+      'spec.volumes',
+      { domain: { memory }, volumes: Array.from({ length: 257 }, (_, index) => ({ ...volume, name: `v${index}` })) },
+    ],
+  ];
+  for (const [field, spec] of table) {
+    test(`${field}: ${JSON.stringify(spec)?.slice(0, 90)}`, () => {
+      const object = vmi(spec);
+      vmiAdmission.fill?.(object, context());
+      const errors = vmiAdmission.validate?.(object, context()) ?? [];
+      assert.ok(
+        errors.some((error) => error.field === field),
+        JSON.stringify(errors),
+      );
+    });
+  }
+
+  test('a VMI without disks is fine', () => {
+    const object = vmi({ domain: { memory } });
+    vmiAdmission.fill?.(object, context());
+    assert.deepEqual(vmiAdmission.validate?.(object, context()), []);
+  });
+});
+
+describe('a VM', () => {
+  const vm = (spec: object) => ({
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'x' },
+    spec,
+  });
+  const template = { spec: { domain: { memory } } };
+
+  const bad: [string, object][] = [
+    ['spec.template', { running: true }],
+    ['spec.runStrategy', { template }],
+    ['spec.running', { template, running: true, runStrategy: 'Always' }],
+    ['spec.running', { template, running: 'yes' }],
+    ['spec.runStrategy', { template, runStrategy: 'Sometimes' }],
+    ['spec.template.spec.domain', { running: true, template: { spec: {} } }],
+  ];
+  for (const [field, spec] of bad) {
+    test(`${field} is named when it is wrong: ${JSON.stringify(spec)}`, () => {
+      const errors = vmAdmission.validate?.(vm(spec), context()) ?? [];
+      assert.ok(
+        errors.some((error) => error.field === field),
+        JSON.stringify(errors),
+      );
+    });
+  }
+
+  test('gets a firmware uuid that stays', () => {
+    const made: ApiObject = vm({ running: true, template: structuredClone(template) });
+    vmAdmission.fill?.(made, context());
+    const again: ApiObject = vm({ running: true, template: structuredClone(template) });
+    vmAdmission.fill?.(again, context({ old: made }));
+    assert.deepEqual(again.spec, made.spec);
+  });
+});
