@@ -67,6 +67,9 @@ const defaults = {
   recheckMs: 100,
 };
 const staleDelayMs = 1_000;
+/** Upstream's launcher waits 15 s for its last event. */
+const lingerMs = 20_000;
+const lingerCheckMs = 200;
 const retryBackoff = { baseMs: 500, maxMs: 15_000, jitter: 0.2 };
 
 /**
@@ -83,6 +86,7 @@ export class DomainCache {
   readonly #store: DomainStore;
   readonly #shared: SharedSocket;
   readonly #launchers = new Map<string, Launcher>();
+  readonly #lingering = new Set<Launcher>();
   readonly #problems = new Map<string, DomainCacheError>();
   readonly #stopping = new AbortController();
   #synced = false;
@@ -156,7 +160,7 @@ export class DomainCache {
     this.#stopping.abort(new Error('domain cache stopped'));
     for (const end of this.#ends.splice(0)) end();
     await this.#shared.stop();
-    await Promise.all([...this.#launchers.values()].map((launcher) => this.#detach(launcher)));
+    await Promise.all([...this.#launchers.values(), ...this.#lingering].map((launcher) => this.#detach(launcher)));
     await this.ghostRecords.saveUnsaved().catch(() => undefined);
   }
 
@@ -185,11 +189,11 @@ export class DomainCache {
     await this.#ask(link);
   }
 
-  /** Hook at the end of a clean-up: pipe and ghost record go. */
+  /** Hook at the end of a clean-up: the ghost record goes, the pipe when the launcher has said its last word. */
   async released(key: Key, uid: string): Promise<void> {
     const launcher = this.#launchers.get(uid);
     this.#launchers.delete(uid);
-    if (launcher) await this.#detach(launcher);
+    if (launcher) this.#linger(launcher);
     await this.#saving(key, uid, this.ghostRecords.remove(uid));
     this.#setProblem(key, uid, undefined);
   }
@@ -344,6 +348,25 @@ export class DomainCache {
         kubernetesEvent: (event) => this.#deps.onLauncherEvent?.(key, uid, event),
       },
     });
+  }
+
+  /** A launcher stays until its DELETED event was taken, else for 45 s (spec 70 §9): its pipe outlives the clean-up. */
+  #linger(launcher: Launcher): void {
+    const endMs = this.#clock.monotonicMs() + lingerMs;
+    launcher.cancelRetry?.();
+    this.#lingering.add(launcher);
+    const check = () => {
+      const { channel } = launcher;
+      const isOver = !channel || channel.hasEnded || this.#clock.monotonicMs() >= endMs || !channel.isProcessAlive();
+      if (!isOver) {
+        launcher.cancelRetry = this.#clock.schedule(lingerCheckMs, check);
+        return;
+      }
+      this.#lingering.delete(launcher);
+      void this.#detach(launcher);
+    };
+    // Not at once: the answer to the last event may be on its way.
+    launcher.cancelRetry = this.#clock.schedule(lingerCheckMs, check);
   }
 
   #launcher(place: LauncherPlace): Launcher {

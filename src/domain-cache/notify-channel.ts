@@ -63,6 +63,7 @@ export class NotifyChannel {
   #refused = 0;
   #shutUntilMs = 0;
   #closed = false;
+  #hasEnded = false;
 
   constructor(identity: Identity, process: LauncherProcess, deps: ChannelDeps) {
     this.identity = identity;
@@ -74,6 +75,11 @@ export class NotifyChannel {
     this.#kubernetesEvents = new TokenBucket(this.#limits.kubernetesEvents, deps.clock);
     this.#server = this.#createServer();
     this.#inject = connectionInjector(this.#server);
+  }
+
+  /** The launcher has said that its domain is no more. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
   /** Whether `peer` is the process that this channel was made for. */
@@ -143,11 +149,15 @@ export class NotifyChannel {
     }
     switch (eventType) {
       case 'ADDED':
-      case 'MODIFIED':
-        handlers.domain(readDomainEvent(domainJSON, this.identity));
+      case 'MODIFIED': {
+        const domain = readDomainEvent(domainJSON, this.identity);
+        if (domain.ObjectMeta.deletionTimestamp) this.#hasEnded = true;
+        handlers.domain(domain);
         return;
+      }
       case 'DELETED':
         readDomainEvent(domainJSON, this.identity);
+        this.#hasEnded = true;
         handlers.stale();
         return;
       case 'ERROR':

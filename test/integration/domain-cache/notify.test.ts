@@ -100,13 +100,16 @@ describe('the notify pipe of a launcher', () => {
     assert.equal(clients.peek(uid), undefined);
   });
 
-  it('goes when the VMI is cleaned up, with the ghost record', async () => {
+  it('is there after the clean-up until the launcher has said its last word, else that one waits for 45 s', async () => {
     const { cache, clients } = await attached();
     await clients.close(key, uid);
     cache.forget(key, uid);
-    assert.equal(existsSync(node.pipeOf(uid)), false);
     assert.deepEqual(cache.ghostRecords.all(), []);
+    const domain = scriptedDomain(key, uid, 'NoState', 'NonExistent');
+    domain.ObjectMeta.deletionTimestamp = '2026-01-01T00:00:00Z';
+    assert.equal((await node.notifier(uid).domainEvent('MODIFIED', domain)).success, true);
     assert.deepEqual(cache.view(key), { kind: 'absent' });
+    await eventually(() => assert.equal(existsSync(node.pipeOf(uid)), false));
   });
 });
 
