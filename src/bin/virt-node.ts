@@ -93,7 +93,7 @@ async function supervise(flags: NodeFlags, run: (node: StandaloneNode, leave: Ab
   );
   const leave = onSignals(() => {
     say('ending everything now');
-    node.kill().finally(() => process.exit(130));
+    void node.kill().finally(() => process.exit(130));
   });
   await run(node, leave);
 }
@@ -120,7 +120,7 @@ async function up(flags: NodeFlags & { readonly once: boolean }): Promise<void> 
       exampleFile: path.join(packageDir, 'examples/vm.yaml'),
       guestDir: path.join(packageDir, '.cache/guest'),
       env: process.env,
-      selfCommand: `node ${script}${stateFlag}`,
+      consoleCommand: `node ${script} console demo${stateFlag}`,
     };
     await runUp(options, { node, say }, leave);
   });

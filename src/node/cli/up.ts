@@ -20,8 +20,8 @@ export interface UpOptions {
   readonly exampleFile: string;
   readonly guestDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** How a person calls this program: for the hints at the end. */
-  readonly selfCommand: string;
+  /** How a person attaches to the console of the VM `demo`, for the hints at the end. */
+  readonly consoleCommand: string;
 }
 
 export interface UpDeps {
@@ -115,12 +115,12 @@ async function runningInits(node: StandaloneNode): Promise<ProcessIdentity[]> {
   return states.flatMap((state) => (state.kind === 'running' ? [state.init] : []));
 }
 
-function howToReach({ paths, selfCommand }: UpOptions, say: (line: string) => void): void {
+function howToReach({ paths, consoleCommand }: UpOptions, say: (line: string) => void): void {
   say('');
   say('The node is up. In another terminal:');
   say(`  export KUBECONFIG=${paths.kubeconfig}`);
   say('  kubectl get vmi -w');
-  say(`  ${selfCommand} console ${vm.name}     (log in as root, no password; Ctrl-] leaves)`);
+  say(`  ${consoleCommand}     (log in as root, no password; Ctrl-] leaves)`);
   say('Ctrl-C shuts the virtual machine down and leaves.');
 }
 

@@ -70,7 +70,9 @@ export class KubePods implements PodSource, Component {
   }
 
   async patchStatus(pod: Pod, status: PodStatus): Promise<void> {
-    const body = { metadata: { uid: pod.metadata.uid }, status };
+    // A strategic merge keeps the fields of a condition that are not named.
+    const conditions = status.conditions?.map((condition) => ({ reason: null, message: null, ...condition }));
+    const body = { metadata: { uid: pod.metadata.uid }, status: { ...status, ...(conditions && { conditions }) } };
     await ignoreGone(
       this.#deps.client.patch(resources.pods, pod.metadata, body, 'strategic', { subresource: 'status' }),
     );
