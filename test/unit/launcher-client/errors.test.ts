@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { mapRpcError } from '../../../src/launcher-client/errors.ts';
+import { goQuote } from '../../../src/launcher-client/go-quote.ts';
+import { commands } from '../../../src/launcher-client/index.ts';
+
+describe('goQuote', () => {
+  const rows: [string, string][] = [
+    ['plain', '"plain"'],
+    ['a "b" \\c', '"a \\"b\\" \\\\c"'],
+    ['\u0007\b\f\n\r\t\v', '"\\a\\b\\f\\n\\r\\t\\v"'],
+    ['\0\u001f\u007f', '"\\x00\\x1f\\x7f"'],
+    ['grün 日本 😀', '"grün 日本 😀"'],
+    ['\u00a0\u200b\u2028', '"\\u00a0\\u200b\\u2028"'],
+    ['\u{e0001}', '"\\U000e0001"'],
+    ['\ud800', '"\ufffd"'],
+    ["it's", '"it\'s"'],
+  ];
+  for (const [input, wanted] of rows) {
+    it(`quotes ${JSON.stringify(input)} as Go does`, () => assert.equal(goQuote(input), wanted));
+  }
+});
+
+describe('mapRpcError', () => {
+  const error = (code: number) =>
+    Object.assign(new Error(`${code} x`), { code, details: 'x', metadata: undefined as never });
+  const rows: [number, boolean, string, string][] = [
+    [1, false, 'DISCONNECTED', 'rpc error: code = Canceled desc = x'],
+    [12, false, 'UNIMPLEMENTED', 'rpc error: code = Unimplemented desc = x'],
+    [14, true, 'DISCONNECTED', 'rpc error: code = Unavailable desc = x'],
+    [
+      14,
+      false,
+      'UNAVAILABLE',
+      'unknown error encountered sending command Kill: rpc error: code = Unavailable desc = x',
+    ],
+    [
+      4,
+      false,
+      'TIMEOUT',
+      'unknown error encountered sending command Kill: rpc error: code = DeadlineExceeded desc = x',
+    ],
+    [
+      8,
+      false,
+      'TOO_LARGE',
+      'unknown error encountered sending command Kill: rpc error: code = ResourceExhausted desc = x',
+    ],
+    [2, true, 'RPC_FAILED', 'unknown error encountered sending command Kill: rpc error: code = Unknown desc = x'],
+    [99, false, 'RPC_FAILED', 'unknown error encountered sending command Kill: rpc error: code = Code(99) desc = x'],
+  ];
+  for (const [code, ended, wanted, text] of rows) {
+    it(`status ${code}, launcher ${ended ? 'ended' : 'runs'}: ${wanted}`, () => {
+      const mapped = mapRpcError('Kill', error(code), ended);
+      assert.equal(mapped.code, wanted);
+      assert.equal(mapped.message, text);
+    });
+  }
+});
+
+describe('commands', () => {
+  it('have the deadlines of spec 20', () => {
+    const seconds = Object.values(commands).map(({ timeoutMs }) => timeoutMs / 1_000);
+    assert.equal(seconds.length, 36);
+    assert.equal(commands.freezeVirtualMachine.timeoutMs, 60_000);
+    assert.equal(commands.syncVirtualMachine.timeoutMs, 20_000);
+    assert.equal(commands.getDomain.timeoutMs, 5_000);
+    assert.equal(commands.getDomainDirtyRateStats.timeoutMs, 20_000);
+    assert.deepEqual(
+      [...new Set(seconds)].sort((a, b) => a - b),
+      [5, 20, 60],
+    );
+  });
+});
