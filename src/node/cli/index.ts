@@ -1,7 +1,9 @@
 /** What the commands of `virt-node` do, without argv, environment and signals. */
 export * from './command.ts';
 export * from './console.ts';
+export * from './demo-image.ts';
 export * from './find-vmi.ts';
+export * from './leftovers.ts';
 export * from './serial-login.ts';
 export * from './status.ts';
 export * from './up.ts';
