@@ -20,6 +20,9 @@ export interface TransportOptions {
   readonly userAgent: string;
 }
 
+/** TCP keep-alive finds a peer that vanished without a word: Node's probes begin after this silence and end 10 s later. */
+const probeAfterMs = 30_000;
+
 /** One HTTP exchange at a time over kept connections; no retry, no meaning. */
 export class Transport {
   readonly #access: KubeAccess;
@@ -31,8 +34,7 @@ export class Transport {
     this.#access = access;
     this.#userAgent = options.userAgent;
     this.#base = new URL(access.server);
-    // TCP keep-alive finds a peer that vanished without a word: Node's probes begin after this and end 10 s later.
-    const settings = { keepAlive: true, keepAliveMsecs: 30_000 };
+    const settings = { keepAlive: true, keepAliveMsecs: probeAfterMs };
     const { Agent } = this.#base.protocol === 'https:' ? https : http;
     this.#agents = {
       request: new Agent({ ...settings, maxSockets: options.maxSockets, maxFreeSockets: options.maxSockets }),
@@ -93,6 +95,8 @@ function exchange(
     // The request ends after its answer was read or dropped; until then an abort must still reach it.
     sent.once('close', () => signal.removeEventListener('abort', onAbort));
     sent.on('error', (cause) => reject(signal.aborted ? signal.reason : unreachableError(options, cause)));
+    // The agent sets it on plain sockets only, and on TLS ones when they are idle.
+    sent.once('socket', (socket) => socket.setKeepAlive(true, probeAfterMs));
     sent.once('response', resolve);
     sent.end(body);
   });

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { EventObject } from '../../../src/api/index.ts';
+import { EventRecorder, type EventRecorderOptions, KubeError } from '../../../src/kube/index.ts';
+
+type Client = ConstructorParameters<typeof EventRecorder>[1]['client'];
+
+/** Keeps what is written; `fail` answers the next calls. */
+function fakeClient(...fail: KubeError[]) {
+  const created: EventObject[] = [];
+  const patched: { name: string; body: unknown }[] = [];
+  const client = {
+    async create(_type: unknown, object: EventObject) {
+      const error = fail.shift();
+      if (error) throw error;
+      created.push(object);
+      return object;
+    },
+    async patch(_type: unknown, ref: { name: string }, body: unknown) {
+      const error = fail.shift();
+      if (error) throw error;
+      patched.push({ name: ref.name, body });
+      return {};
+    },
+  } as unknown as Client;
+  return { client, created, patched };
+}
+
+const subject = (name = 'vm1') => ({
+  apiVersion: 'kubevirt.io/v1',
+  kind: 'VirtualMachineInstance',
+  metadata: { name, namespace: 'default', uid: `uid-${name}`, resourceVersion: '7', labels: { secret: 'no' } },
+});
+
+function makeRecorder(client: Client, options: Partial<EventRecorderOptions> = {}): EventRecorder {
+  return new EventRecorder({ component: 'virt-handler', host: 'node1', ...options }, { client });
+}
+
+test('an event tells who saw what about which object', async () => {
+  const { client, created } = fakeClient();
+  const recorder = makeRecorder(client);
+  recorder.record(subject(), 'Warning', 'SyncFailed', 'no disk');
+  await recorder.stop();
+  const [event] = created;
+  assert.deepEqual(event?.involvedObject, {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstance',
+    namespace: 'default',
+    name: 'vm1',
+    uid: 'uid-vm1',
+    resourceVersion: '7',
+  });
+  assert.match(event?.metadata.name ?? '', /^vm1\.[0-9a-f]{15,16}$/);
+  assert.deepEqual([event?.type, event?.reason, event?.message, event?.count], ['Warning', 'SyncFailed', 'no disk', 1]);
+  assert.deepEqual(event?.source, { component: 'virt-handler', host: 'node1' });
+});
+
+test('a repeated event raises the count of the first one', async () => {
+  const { client, created, patched } = fakeClient();
+  const recorder = makeRecorder(client);
+  for (let index = 0; index < 3; index++) recorder.record(subject(), 'Normal', 'Started', 'up');
+  recorder.record(subject(), 'Normal', 'Started', 'up again');
+  await recorder.stop();
+  assert.equal(created.length, 2);
+  assert.deepEqual(
+    patched.map(({ body }) => (body as { count: number }).count),
+    [2, 3],
+  );
+  assert.equal(patched[0]?.name, created[0]?.metadata.name);
+});
+
+test('an event that has expired meanwhile is made anew', async () => {
+  const { client, created } = fakeClient();
+  const recorder = makeRecorder(client);
+  recorder.record(subject(), 'Normal', 'Started', 'up');
+  await recorder.flush();
+  const gone = fakeClient(new KubeError('NOT_FOUND', 'gone'));
+  Object.assign(client, gone.client);
+  recorder.record(subject(), 'Normal', 'Started', 'up');
+  await recorder.stop();
+  assert.equal(created.length + gone.created.length, 2);
+});
+
+test('one object has 25 events at once and the next after its time; others have their own', async () => {
+  let nowMs = 0;
+  const clock = { now: () => new Date(0), monotonicMs: () => nowMs, schedule: () => () => undefined };
+  const { client, created } = fakeClient();
+  const recorder = new EventRecorder({ component: 'x' }, { client, clock });
+  for (let index = 0; index < 40; index++) recorder.record(subject('noisy'), 'Normal', 'R', `m${index}`);
+  recorder.record(subject('quiet'), 'Normal', 'R', 'hello');
+  await recorder.flush();
+  assert.equal(created.length, 26);
+  assert.equal(recorder.dropped, 15);
+  nowMs = 300_000;
+  recorder.record(subject('noisy'), 'Normal', 'R', 'later');
+  recorder.record(subject('noisy'), 'Normal', 'R', 'too soon');
+  await recorder.flush();
+  assert.equal(created.length, 27);
+});
+
+test('a failing API loses events but neither throws nor blocks the caller', async () => {
+  const { client, created } = fakeClient(new KubeError('UNREACHABLE', 'down'));
+  const recorder = makeRecorder(client);
+  recorder.record(subject(), 'Normal', 'Lost', 'x');
+  recorder.record(subject(), 'Normal', 'Kept', 'x');
+  await recorder.stop();
+  assert.deepEqual(
+    created.map(({ reason }) => reason),
+    ['Kept'],
+  );
+});
+
+test('a full queue drops the oldest', async () => {
+  const { client, created } = fakeClient();
+  const recorder = makeRecorder(client, { queueSize: 3, burst: 100 });
+  for (let index = 0; index < 10; index++) recorder.record(subject(), 'Normal', 'R', `m${index}`);
+  await recorder.stop();
+  assert.deepEqual(
+    created.map(({ message }) => message),
+    ['m0', 'm7', 'm8', 'm9'],
+  );
+});
+
+test('stop gives up after its time, when the API hangs', async () => {
+  const hanging = {
+    create: (_t: unknown, _o: unknown, options: { signal?: AbortSignal }) =>
+      new Promise((_, reject) => options.signal?.addEventListener('abort', () => reject(options.signal?.reason))),
+  } as unknown as Client;
+  const recorder = makeRecorder(hanging);
+  recorder.record(subject(), 'Normal', 'R', 'x');
+  const startedMs = performance.now();
+  await recorder.stop(50);
+  assert.ok(performance.now() - startedMs < 1_000);
+  recorder.record(subject(), 'Normal', 'R', 'after the end');
+});
+
+test('an overlong message is cut', async () => {
+  const { client, created } = fakeClient();
+  const recorder = makeRecorder(client);
+  recorder.record(subject(), 'Normal', 'R', 'x'.repeat(5000));
+  await recorder.stop();
+  assert.equal(created[0]?.message.length, 1024);
+});
