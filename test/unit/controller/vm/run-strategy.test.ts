@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { RunStrategy, VirtualMachine, VirtualMachineInstance } from '../../../../src/api/index.ts';
+import { makeVmi, uuidV5 } from '../../../../src/controller/vm/make-vmi.ts';
+import { decideRun, runStrategyOf, startBackoffSeconds } from '../../../../src/controller/vm/run-strategy.ts';
+import { projectVmStatus, type VmObservation } from '../../../../src/controller/vm/status.ts';
+import { buildVm, buildVmi } from '../builders.ts';
+
+const now = new Date('2026-01-01T00:00:00Z');
+const running = buildVmi({}, { phase: 'Running' });
+const succeeded = buildVmi({}, { phase: 'Succeeded' });
+const failed = buildVmi({}, { phase: 'Failed' });
+const vmis = { 'no VMI': undefined, 'a running one': running, 'a succeeded one': succeeded, 'a failed one': failed };
+const requests = {
+  nothing: [],
+  start: [{ action: 'Start' as const }],
+  stop: [{ action: 'Stop' as const, uid: 'uid-vmi' }],
+  'stop of another': [{ action: 'Stop' as const, uid: 'uid-other' }],
+};
+
+/** Spec 50 §3.4: strategy, VMI, request → action. */
+const table: readonly (readonly [RunStrategy, keyof typeof vmis, keyof typeof requests, string])[] = [
+  ['Always', 'no VMI', 'nothing', 'start'],
+  ['Always', 'a running one', 'nothing', 'nothing'],
+  ['Always', 'a running one', 'stop', 'stop'],
+  ['Always', 'a running one', 'stop of another', 'nothing'],
+  ['Always', 'a succeeded one', 'nothing', 'stop'],
+  ['Always', 'a failed one', 'nothing', 'stop'],
+  ['RerunOnFailure', 'no VMI', 'nothing', 'start'],
+  ['RerunOnFailure', 'a running one', 'nothing', 'nothing'],
+  ['RerunOnFailure', 'a running one', 'stop', 'stop'],
+  ['RerunOnFailure', 'a succeeded one', 'nothing', 'stop'],
+  ['RerunOnFailure', 'a failed one', 'nothing', 'requestStart'],
+  ['RerunOnFailure', 'a failed one', 'start', 'stop'],
+  ['Manual', 'no VMI', 'nothing', 'nothing'],
+  ['Manual', 'no VMI', 'start', 'start'],
+  ['Manual', 'a running one', 'nothing', 'nothing'],
+  ['Manual', 'a running one', 'stop', 'stop'],
+  ['Manual', 'a failed one', 'nothing', 'nothing'],
+  ['Manual', 'a failed one', 'stop', 'stop'],
+  ['Halted', 'no VMI', 'nothing', 'nothing'],
+  ['Halted', 'no VMI', 'start', 'switchToAlways'],
+  ['Halted', 'a running one', 'nothing', 'stop'],
+  ['Halted', 'a succeeded one', 'nothing', 'stop'],
+  ['Once', 'no VMI', 'nothing', 'start'],
+  ['Once', 'a running one', 'stop', 'nothing'],
+  ['Once', 'a failed one', 'nothing', 'nothing'],
+  ['WaitAsReceiver', 'no VMI', 'nothing', 'refuse'],
+];
+for (const [runStrategy, vmi, request, action] of table) {
+  test(`${runStrategy} with ${vmi} and a request for ${request}: ${action}`, () => {
+    const vm = buildVm({ runStrategy }, { stateChangeRequests: requests[request] });
+    assert.equal(decideRun(vm, vmis[vmi], now).kind, action);
+  });
+}
+
+test('RerunOnFailure does not start again by itself once it has run', () => {
+  const vm = buildVm({ runStrategy: 'RerunOnFailure' }, { runStrategy: 'RerunOnFailure' });
+  assert.equal(decideRun(vm, undefined, now).kind, 'nothing');
+});
+
+test('a start waits for the rest of the back-off', () => {
+  const vm = buildVm({}, { startFailure: { retryAfterTimestamp: '2026-01-01T00:00:07Z' } });
+  assert.deepEqual(decideRun(vm, undefined, now), { kind: 'wait', ms: 7000 });
+});
+
+test('the deprecated field running means Always or Halted, and both fields together are refused', () => {
+  const only = (running: boolean): VirtualMachine => ({
+    ...buildVm(),
+    spec: { running, template: { spec: { domain: {} } } },
+  });
+  assert.equal(runStrategyOf(only(true)), 'Always');
+  assert.equal(runStrategyOf(only(false)), 'Halted');
+  assert.equal(decideRun(buildVm({ running: true }), undefined, now).kind, 'refuse');
+});
+
+test('the delay grows with the square of the failures up to five minutes', () => {
+  const range = (failures: number) => [startBackoffSeconds(failures, () => 0), startBackoffSeconds(failures, () => 1)];
+  assert.deepEqual([1, 2, 3, 4, 5, 50].map(range), [
+    [10, 15],
+    [40, 60],
+    [90, 135],
+    [160, 240],
+    [250, 300],
+    [300, 300],
+  ]);
+});
+
+function status(seen: Partial<VmObservation>): NonNullable<VirtualMachine['status']> {
+  return projectVmStatus(
+    {
+      vm: buildVm(),
+      vmi: undefined,
+      creationExpected: false,
+      deletionExpected: false,
+      failure: undefined,
+      now,
+      ...seen,
+    },
+    () => 0,
+  );
+}
+
+const deletingVmi: VirtualMachineInstance = {
+  ...running,
+  metadata: { ...running.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+};
+const withCondition = (phase: 'Scheduling' | 'Running', type: string, value: 'True' | 'False', reason = '') =>
+  buildVmi({}, { phase, conditions: [{ type, status: value, reason }] });
+const ended = buildVmi(
+  {},
+  {
+    phase: 'Succeeded',
+    phaseTransitionTimestamps: [{ phase: 'Running', phaseTransitionTimestamp: '2026-01-01T00:00:00Z' }],
+  },
+);
+const prints: readonly (readonly [string, string, Partial<VmObservation>])[] = [
+  ['Stopped', 'there is no VMI', {}],
+  ['Starting', 'a VMI was just created', { creationExpected: true }],
+  ['Starting', 'the VMI is on its way', { vmi: buildVmi({}, { phase: 'Scheduled' }) }],
+  ['Running', 'the guest runs', { vmi: running }],
+  ['Paused', 'the guest is paused', { vmi: withCondition('Running', 'Paused', 'True') }],
+  ['Stopping', 'the VMI is being deleted', { vmi: deletingVmi }],
+  ['Stopping', 'the VMI was just deleted', { vmi: running, deletionExpected: true }],
+  ['Stopped', 'the guest has run and ended', { vmi: ended }],
+  ['CrashLoopBackOff', 'the guest never came up', { vmi: failed }],
+  [
+    'ErrorUnschedulable',
+    'no node fits',
+    { vmi: withCondition('Scheduling', 'PodScheduled', 'False', 'Unschedulable') },
+  ],
+  [
+    'ErrImagePull',
+    'the image is missing',
+    { vmi: withCondition('Scheduling', 'Synchronized', 'False', 'ErrImagePull') },
+  ],
+  [
+    'Migrating',
+    'it moves',
+    { vmi: buildVmi({}, { phase: 'Running', migrationState: { startTimestamp: '2026-01-01T00:00:00Z' } }) },
+  ],
+  [
+    'Terminating',
+    'the VM is being deleted',
+    { vm: { ...buildVm(), metadata: { ...buildVm().metadata, deletionTimestamp: 'x' } }, vmi: running },
+  ],
+];
+for (const [value, situation, seen] of prints) {
+  test(`a VM is printed as ${value}, when ${situation}`, () => {
+    assert.equal(status(seen).printableStatus, value);
+  });
+}
+
+test('a failed start counts once per VMI and is forgotten after a run', () => {
+  const once = status({ vmi: failed });
+  assert.deepEqual(once.startFailure, {
+    consecutiveFailCount: 1,
+    lastFailedVMIUID: 'uid-vmi',
+    retryAfterTimestamp: '2026-01-01T00:00:10Z',
+  });
+  assert.deepEqual(status({ vm: buildVm({}, once), vmi: failed }).startFailure, once.startFailure);
+  assert.equal(status({ vm: buildVm({}, once), vmi: running }).startFailure, undefined);
+});
+
+test("conditions of the VMI are copied, and gone with the VMI; the VM's own stay", () => {
+  const agent = withCondition('Running', 'AgentConnected', 'True');
+  const withVmi = status({ vmi: agent, failure: { reason: 'r', message: 'm' } });
+  assert.deepEqual(withVmi.conditions?.map(({ type }) => type).sort(), ['AgentConnected', 'Failure', 'Ready']);
+  const without = status({ vm: buildVm({}, withVmi) });
+  assert.deepEqual(
+    without.conditions?.map(({ type }) => type),
+    ['Ready'],
+  );
+});
+
+test('the status is the same when nothing has changed', () => {
+  for (const [, , seen] of prints) {
+    const first = status(seen);
+    const vm = { ...(seen.vm ?? buildVm()), status: first };
+    assert.deepEqual(
+      projectVmStatus(
+        {
+          creationExpected: false,
+          deletionExpected: false,
+          failure: undefined,
+          vmi: undefined,
+          ...seen,
+          vm,
+          now: new Date(),
+        },
+        () => 1,
+      ),
+      first,
+    );
+  }
+});
+
+test('the VMI of a VM is its template with owner, finalizer and a stable machine id', () => {
+  const vm = buildVm({ template: { metadata: { labels: { a: 'b' } }, spec: { domain: { cpu: { cores: 2 } } } } });
+  const vmi = makeVmi(vm, true);
+  assert.deepEqual(vmi.metadata.labels, { a: 'b' });
+  assert.equal(vmi.spec.domain.firmware?.uuid, makeVmi(vm, false).spec.domain.firmware?.uuid);
+  assert.equal(vmi.spec.startStrategy, 'Paused');
+  assert.equal(vmi.metadata.annotations?.['kubevirt.io/vm-generation'], '1');
+  assert.equal(vm.spec.template.spec.domain.firmware, undefined, 'the template is not changed');
+});
+
+test('a name-based UUID is the one of RFC 4122', () => {
+  assert.equal(uuidV5('python.org', '6ba7b810-9dad-11d1-80b4-00c04fd430c8'), '886313e1-3b8a-5372-9b90-0c9aee199e5d');
+});

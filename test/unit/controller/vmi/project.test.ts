@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Condition, finalizers, findCondition, type Pod, type VmiPhase } from '../../../../src/api/index.ts';
+import { decideVmi } from '../../../../src/controller/vmi/decide.ts';
+import type { VmiObservation } from '../../../../src/controller/vmi/observation.ts';
+import { projectVmi } from '../../../../src/controller/vmi/project.ts';
+import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
+
+const now = new Date('2026-01-01T00:00:00Z');
+const randomUuid = () => '00000000-0000-4000-8000-000000000000';
+
+function observe(
+  phase: VmiPhase,
+  pod: Pod | undefined,
+  extra: { deleting?: boolean; node?: string } = {},
+): VmiObservation {
+  const metadata = {
+    finalizers: [finalizers.vmi],
+    ...(extra.deleting ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
+  };
+  const vmi = buildVmi({}, { phase, ...(extra.node ? { nodeName: extra.node } : {}) }, phase === '' ? {} : metadata);
+  return { vmi, pods: pod ? [pod] : [], pod, hasOwnerVm: false, config: buildConfig(), now };
+}
+
+const project = (seen: VmiObservation, failure?: { reason: string; message: string }) =>
+  projectVmi(seen, { failure, randomUuid });
+
+const terminating = buildPod({ phase: 'Running' }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
+const failed = buildPod({ phase: 'Failed' });
+const crashed = buildRunningPod({
+  containerStatuses: [
+    { name: 'compute', state: { terminated: { exitCode: 1 } }, ready: false, restartCount: 0, image: '', imageID: '' },
+  ],
+});
+
+/** Spec 50 §4.5: phase, pod, being deleted → next phase. */
+const table: readonly (readonly [VmiPhase, string, Pod | undefined, boolean, VmiPhase])[] = [
+  ['', 'no pod', undefined, false, 'Pending'],
+  ['Pending', 'no pod', undefined, false, 'Pending'],
+  ['Pending', 'no pod', undefined, true, 'Failed'],
+  ['Pending', 'a pod', buildPod(), false, 'Scheduling'],
+  ['Scheduling', 'a pod that waits', buildPod(), false, 'Scheduling'],
+  ['Scheduling', 'a running pod', buildRunningPod(), false, 'Scheduled'],
+  ['Scheduling', 'a running pod', buildRunningPod(), true, 'Scheduling'],
+  ['Scheduling', 'a terminating pod', terminating, false, 'Failed'],
+  ['Scheduling', 'a failed pod', failed, false, 'Failed'],
+  ['Scheduling', 'a pod whose launcher has ended', crashed, false, 'Failed'],
+  ['Scheduling', 'no pod', undefined, false, 'Failed'],
+  ['Scheduled', 'a running pod', buildRunningPod(), false, 'Scheduled'],
+  ['Scheduled', 'a failed pod', failed, false, 'Scheduled'],
+  ['Scheduled', 'no pod', undefined, false, 'Failed'],
+  ['Running', 'a running pod', buildRunningPod(), false, 'Running'],
+  ['Running', 'a terminating pod', terminating, true, 'Running'],
+  ['Running', 'a pod whose launcher has ended', crashed, false, 'Running'],
+  ['Running', 'no pod', undefined, false, 'Failed'],
+  ['Succeeded', 'no pod', undefined, false, 'Succeeded'],
+  ['Failed', 'a running pod', buildRunningPod(), false, 'Failed'],
+  ['Unknown', 'no pod', undefined, false, 'Unknown'],
+];
+for (const [phase, what, pod, deleting, next] of table) {
+  const name = phase === '' ? 'without a phase' : phase;
+  test(`a VMI ${name}${deleting ? ' that is being deleted' : ''} with ${what} becomes ${next}`, () => {
+    assert.equal(project(observe(phase, pod, { deleting })).status?.phase, next);
+  });
+}
+
+test('projecting its own result changes nothing more, in every row of the table', () => {
+  for (const [phase, , pod, deleting] of table) {
+    const seen = observe(phase, pod, { deleting });
+    let last = project(seen);
+    for (let round = 0; round < 3; round++) last = project({ ...seen, vmi: last });
+    assert.deepEqual(project({ ...seen, vmi: last, now: new Date('2027-01-01T00:00:00Z') }), last, `${phase}`);
+  }
+});
+
+test('the observation is never changed', () => {
+  for (const [phase, , pod, deleting] of table) {
+    const seen = observe(phase, pod, { deleting });
+    const before = structuredClone(seen);
+    project(seen);
+    assert.deepEqual(seen, before);
+  }
+});
+
+test('the hand-over writes label, node and volumes in one go', () => {
+  const seen = observe('Scheduling', buildRunningPod());
+  seen.vmi.spec.volumes = [
+    { name: 'b', emptyDisk: { capacity: '1Gi' } },
+    { name: 'a', emptyDisk: { capacity: '1Gi' } },
+  ];
+  const vmi = project(seen);
+  assert.equal(vmi.metadata.labels?.['kubevirt.io/nodeName'], 'node1');
+  assert.equal(vmi.status?.nodeName, 'node1');
+  assert.deepEqual(
+    vmi.status?.volumeStatus?.map(({ name }) => name),
+    ['a', 'b'],
+  );
+});
+
+test('what the agent wrote about a volume stays', () => {
+  const seen = observe('Running', buildRunningPod());
+  seen.vmi.spec.volumes = [{ name: 'a', emptyDisk: { capacity: '1Gi' } }];
+  seen.vmi.status = { ...seen.vmi.status, volumeStatus: [{ name: 'a', target: 'vda', size: 5 }] };
+  assert.deepEqual(project(seen).status?.volumeStatus, [{ name: 'a', target: 'vda', size: 5 }]);
+});
+
+const readiness: readonly (readonly [string, VmiObservation, string, string])[] = [
+  ['there is no pod', observe('Pending', undefined), 'False', 'PodNotExists'],
+  ['the pod ends', observe('Running', terminating), 'False', 'PodTerminating'],
+  ['the guest does not run', observe('Scheduled', buildRunningPod()), 'False', 'GuestNotRunning'],
+  ['the pod has no condition', observe('Running', buildRunningPod()), 'False', 'PodConditionMissing'],
+  [
+    'the pod is ready',
+    observe('Running', buildRunningPod({ conditions: [{ type: 'Ready', status: 'True', reason: 'AllGood' }] })),
+    'True',
+    'AllGood',
+  ],
+];
+for (const [situation, seen, status, reason] of readiness) {
+  test(`Ready is ${status} with ${reason}, when ${situation}`, () => {
+    const ready = findCondition(project(seen).status?.conditions, 'Ready');
+    assert.deepEqual([ready?.status, ready?.reason], [status, reason]);
+  });
+}
+
+test('a condition of the agent is left alone, once the agent owns the VMI', () => {
+  const synchronized: Condition = { type: 'Synchronized', status: 'False', reason: 'x', message: 'agent says' };
+  const seen = observe('Running', buildRunningPod());
+  seen.vmi.status = { ...seen.vmi.status, conditions: [synchronized] };
+  assert.deepEqual(findCondition(project(seen).status?.conditions, 'Synchronized'), synchronized);
+});
+
+test('a failed step becomes Synchronized=False and goes with the next success', () => {
+  const seen = observe('Pending', undefined);
+  const failing = project(seen, { reason: 'FailedCreate', message: 'quota' });
+  assert.equal(findCondition(failing.status?.conditions, 'Synchronized')?.message, 'quota');
+  const healed = project({ ...seen, vmi: failing });
+  assert.equal(findCondition(healed.status?.conditions, 'Synchronized'), undefined);
+});
+
+test('a final VMI is let go when its last pod is gone, and keeps the finalizer of a VM that exists', () => {
+  const both = [finalizers.vmi, finalizers.vm, 'other/finalizer'];
+  const seen = observe('Succeeded', undefined);
+  seen.vmi.metadata.finalizers = both;
+  assert.deepEqual(project(seen).metadata.finalizers, ['other/finalizer']);
+  assert.deepEqual(project({ ...seen, hasOwnerVm: true }).metadata.finalizers, [finalizers.vm, 'other/finalizer']);
+  const held = { ...seen, pods: [failed], pod: failed };
+  assert.deepEqual(project(held).metadata.finalizers, both);
+});
+
+test('an outdated launcher image is labelled, a current one is not', () => {
+  const seen = observe('Running', buildRunningPod());
+  const outdated = project({ ...seen, config: { ...seen.config, launcherImage: 'virt-launcher:2' } });
+  assert.equal(outdated.metadata.labels?.['kubevirt.io/outdatedLauncherImage'], '');
+  const current = project({ ...seen, vmi: outdated });
+  assert.deepEqual(current.metadata.labels, {});
+});
+
+test('a new VMI gets its defaults, and a second pass adds nothing', () => {
+  const seen = observe('', undefined);
+  seen.vmi.spec = {
+    domain: {
+      resources: { requests: { memory: '64Mi', cpu: '1500m' } },
+      devices: { disks: [{ name: 'a', cdrom: {} }] },
+    },
+    volumes: [
+      { name: 'a', containerDisk: { image: 'host:5000/img' } },
+      { name: 'b', containerDisk: { image: 'img' } },
+    ],
+  };
+  const vmi = project(seen);
+  assert.deepEqual(vmi.spec.domain.cpu, { sockets: 2, cores: 1, threads: 1, model: 'host-model' });
+  assert.equal(vmi.spec.domain.memory?.guest, '64Mi');
+  assert.equal(vmi.spec.domain.machine?.type, 'q35');
+  assert.equal(vmi.spec.domain.firmware?.uuid, randomUuid());
+  assert.deepEqual(vmi.spec.domain.devices?.interfaces, [{ name: 'default', bridge: {} }]);
+  assert.deepEqual(vmi.spec.domain.devices?.disks, [
+    { name: 'a', cdrom: { readonly: true, tray: 'closed', bus: 'sata' } },
+    { name: 'b', disk: { bus: 'sata' } },
+  ]);
+  assert.deepEqual(
+    vmi.spec.volumes?.map(({ containerDisk }) => containerDisk?.imagePullPolicy),
+    ['IfNotPresent', 'Always'],
+  );
+  assert.ok(vmi.metadata.finalizers?.includes(finalizers.vmi));
+  assert.deepEqual(project({ ...seen, vmi }), vmi);
+});
+
+test('a VMI that cannot be started stays Pending without defaults, with the reason as condition', () => {
+  const vmi = project(observe('', undefined), { reason: 'FailedCreate', message: 'spec is wrong' });
+  assert.equal(vmi.status?.phase, 'Pending');
+  assert.equal(vmi.spec.domain.firmware, undefined);
+  assert.equal(findCondition(vmi.status?.conditions, 'Synchronized')?.message, 'spec is wrong');
+});
+
+const decisions: readonly (readonly [string, VmiObservation, string, readonly string[]])[] = [
+  ['is new', observe('', undefined), 'not-admitted', []],
+  ['is admitted and has no pod', observe('Pending', undefined), 'no-pod-yet', ['createPod']],
+  ['has lost its pod', observe('Running', undefined), 'pod-lost', []],
+  ['is final', observe('Failed', undefined), 'final', []],
+  ['is being deleted', observe('Running', buildRunningPod(), { deleting: true }), 'being-deleted', ['deletePod']],
+  ['is being deleted with a pod that ends', observe('Running', terminating, { deleting: true }), 'being-deleted', []],
+  ['is being deleted and final', observe('Failed', failed, { deleting: true }), 'being-deleted', ['deletePod']],
+  ['has a new pod', observe('Scheduling', buildPod()), 'pod-there', ['setPodCondition']],
+  ['has a finished pod', observe('Running', failed), 'pod-there', []],
+];
+for (const [situation, seen, rule, steps] of decisions) {
+  test(`the rule is ${rule}, when a VMI ${situation}`, () => {
+    const plan = decideVmi(seen);
+    assert.deepEqual([plan.rule, plan.steps.map(({ step }) => step)], [rule, steps]);
+  });
+}
