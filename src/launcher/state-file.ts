@@ -12,18 +12,19 @@ export class StateFile<T extends object> {
     this.#log = deps.log;
   }
 
-  /** Undefined when there is none, or a torn one: that is set aside with a warning. */
+  /** Undefined when there is none, or one that cannot be used: that is set aside with a warning. */
   read(isValid: (value: unknown) => value is T): T | undefined {
     if (!existsSync(this.#file)) return undefined;
+    let problem = 'its content has another shape';
     try {
       const value: unknown = JSON.parse(readFileSync(this.#file, 'utf8'));
       if (isValid(value)) return value;
     } catch (error) {
-      this.#log.warn({ file: this.#file, err: errorMessage(error) }, 'state file cannot be read');
+      problem = errorMessage(error);
     }
     const aside = `${this.#file}.broken`;
-    this.#log.warn({ file: this.#file, aside }, 'state file is set aside');
-    renameSync(this.#file, aside);
+    this.#log.warn({ file: this.#file, aside, problem }, 'state file cannot be used and is set aside');
+    quietly(() => renameSync(this.#file, aside));
     return undefined;
   }
 
@@ -35,8 +36,16 @@ export class StateFile<T extends object> {
       writeFileSync(fresh, JSON.stringify(value), { mode: 0o600 });
       renameSync(fresh, this.#file);
     } catch (error) {
-      rmSync(fresh, { force: true });
+      quietly(() => rmSync(fresh, { force: true }));
       this.#log.warn({ file: this.#file, err: errorMessage(error) }, 'state file cannot be written');
     }
+  }
+}
+
+function quietly(work: () => void): void {
+  try {
+    work();
+  } catch {
+    // The failure before it was told already.
   }
 }

@@ -1,0 +1,34 @@
+import { after, before } from 'node:test';
+import { silentLogger } from '../../../src/base/index.ts';
+import { LibvirtHypervisor } from '../../../src/launcher/libvirt-hypervisor.ts';
+import { domainCases } from '../../fixtures/domain-cases.ts';
+import { PrivateLibvirtd } from '../../fixtures/libvirtd.ts';
+
+let daemon: PrivateLibvirtd;
+let hypervisor: LibvirtHypervisor;
+
+before(async () => {
+  daemon = await PrivateLibvirtd.start();
+  const options = { socketPath: daemon.socketPath, uri: 'qemu:///session', outageWaitMs: 0 };
+  hypervisor = new LibvirtHypervisor(options, { log: silentLogger });
+  await hypervisor.connect(AbortSignal.timeout(15_000));
+});
+after(async () => {
+  await hypervisor?.close();
+  await daemon?.remove();
+});
+
+domainCases('a real libvirtd', 'cases_real', () => ({
+  hypervisor,
+  async endGuest(name) {
+    const ended = new Promise<void>((resolve) => {
+      const stop = hypervisor.onEvent((event) => {
+        if (event.kind !== 'lifecycle' || event.event !== 5) return;
+        stop();
+        resolve();
+      });
+    });
+    process.kill(await daemon.qemuPid(name), 'SIGTERM');
+    await ended;
+  },
+}));
