@@ -31,7 +31,7 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
   }
 
   test('kubectl get vmi -w shows Pending, Scheduling, Scheduled, Running within 10 s, and the guest asks for a login', async () => {
-    const watch = spawn('kubectl', ['get', 'vmi', 'life', '-w', '--no-headers'], {
+    const watch = spawn('kubectl', ['get', 'vmi', '-w', '--no-headers'], {
       env: { ...process.env, KUBECONFIG: node.paths.kubeconfig },
     });
     const phases = new Set<string>();

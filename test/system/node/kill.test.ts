@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { connectSerial, openSerialConsole, untilLogin } from '../../../src/node/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+import { demoVmi, launcherPid, NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
+const programs = ['virt-handler', 'virt-controller', 'apiserver'] as const;
+
+describe('kill -9 on the standalone node', { skip: needsRoot }, () => {
+  let node: NodeProcess;
+
+  before(async () => {
+    node = await NodeProcess.create();
+    await node.start();
+    await node.apply(demoVmi('stays'));
+    await running('stays');
+  });
+  after(() => node.dispose());
+
+  async function running(name: string) {
+    const vmi = await node.vmiUntil(name, (found) => found?.status?.phase === 'Running');
+    assert.ok(vmi);
+    return vmi;
+  }
+
+  async function login(name: string): Promise<void> {
+    const serial = await connectSerial(openSerialConsole(node.paths, await running(name)));
+    await untilLogin(serial, AbortSignal.timeout(60_000));
+  }
+
+  /** A VM can be made and deleted: API, controller, pod runner, agent and launcher all do their part. */
+  async function everythingWorks(name: string): Promise<void> {
+    await eventually(() => node.apply(demoVmi(name)).then(() => undefined), 20_000);
+    await running(name);
+    await node.kubectl('delete', 'vmi', name);
+    assert.equal(await qemuPid(name), undefined);
+  }
+
+  for (const order of [programs, [...programs].reverse()]) {
+    test(`of ${order.join(', ')} leaves the VM running, and everything works afterwards`, async () => {
+      const qemu = await qemuPid('stays');
+      for (const program of order) process.kill(await node.pidOf(program), 'SIGKILL');
+      await everythingWorks(`new-${order[0]}`);
+      assert.equal(await qemuPid('stays'), qemu);
+      assert.equal((await node.vmi('stays'))?.status?.phase, 'Running');
+      await login('stays');
+    });
+  }
+
+  test('of the supervisor with all its programs still there: a new start takes over', async () => {
+    const qemu = await qemuPid('stays');
+    const before = await Promise.all(programs.map((program) => node.pidOf(program)));
+    await node.end('SIGKILL');
+    await node.start();
+    const later = await Promise.all(programs.map((program) => node.pidOf(program)));
+    for (const pid of before) {
+      assert.ok(!later.includes(pid));
+      assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+    }
+    await everythingWorks('new-supervisor');
+    assert.equal(await qemuPid('stays'), qemu);
+    await login('stays');
+  });
+
+  test('of a VM that ended while nobody was there: the next start reports it', async () => {
+    await node.apply(demoVmi('gone-meanwhile'));
+    const vmi = await running('gone-meanwhile');
+    await node.end('SIGKILL');
+    for (const program of programs) process.kill(await node.pidOf(program), 'SIGKILL');
+    const pid = await launcherPid(vmi.metadata.uid ?? '');
+    assert.ok(pid);
+    process.kill(pid, 'SIGKILL');
+    await eventually(async () => assert.equal(await qemuPid('gone-meanwhile'), undefined));
+    await node.start();
+    await node.vmiUntil('gone-meanwhile', (found) => found?.status?.phase === 'Failed');
+    await node.kubectl('delete', 'vmi', 'gone-meanwhile');
+  });
+
+  test('of a launcher makes its VMI Failed and is cleaned up; the other VM goes on', async () => {
+    const qemu = await qemuPid('stays');
+    await node.apply(demoVmi('victim'));
+    const vmi = await running('victim');
+    const pid = await launcherPid(vmi.metadata.uid ?? '');
+    assert.ok(pid);
+    process.kill(pid, 'SIGKILL');
+    await node.vmiUntil('victim', (found) => found?.status?.phase === 'Failed', 20_000);
+    await eventually(async () => assert.equal(await qemuPid('victim'), undefined));
+    await node.kubectl('delete', 'vmi', 'victim');
+    assert.equal(await qemuPid('stays'), qemu);
+    assert.equal((await node.vmi('stays'))?.status?.phase, 'Running');
+  });
+
+  test('not at all: SIGTERM to `start` leaves the VM to the next start; `stop` shuts it down first', async () => {
+    const qemu = await qemuPid('stays');
+    assert.equal(await node.end('SIGTERM'), 0);
+    assert.equal(await qemuPid('stays'), qemu);
+    await node.start();
+    assert.equal((await running('stays')).status?.phase, 'Running');
+    const stopped = await node.cli(['stop']);
+    assert.equal(stopped.code, 0, stopped.stderr);
+    assert.equal(await qemuPid('stays'), undefined);
+    await node.start();
+    await node.vmiUntil('stays', (vmi) => vmi?.status?.phase === 'Succeeded');
+  });
+});

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { findLeftovers } from '../../../src/node/index.ts';
+import { NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
+
+describe('virt-node up', { skip: needsRoot }, () => {
+  let node: NodeProcess;
+
+  before(async () => {
+    node = await NodeProcess.create();
+  });
+  after(() => node.dispose());
+
+  test('boots the example VM, says how to reach it; Ctrl-C shuts it down and keeps the object, the next up starts it again', async () => {
+    await node.start(['up'], 'Ctrl-C shuts');
+    assert.match(node.output, /VM demo: Running[\s\S]*the guest asks for a login/);
+    assert.match(node.output, new RegExp(`export KUBECONFIG=${node.paths.kubeconfig}`));
+    assert.ok(await qemuPid('demo'));
+    assert.equal(await node.end('SIGINT'), 0, node.output);
+    assert.equal(await qemuPid('demo'), undefined);
+    await node.start(['up'], 'Ctrl-C shuts');
+    assert.match(node.output, /VM demo: Running/);
+    assert.equal((await node.cli(['stop'])).code, 0);
+  });
+
+  test('with --once it deletes the VM, finds nothing left and exits 0', async () => {
+    await node.start(['up', '--once'], 'stopped');
+    assert.match(node.output, /nothing is left behind/);
+    assert.equal(await node.end('SIGTERM'), 0);
+    assert.deepEqual(await findLeftovers(node.paths, new Set()), []);
+  });
+
+  test('a failure is explained, with the ends of the logs, and the exit code is 1', async () => {
+    await assert.rejects(node.start(['up', '--once', '--node-name', 'Not A Name'], 'stopped'), /ended with 1/);
+    assert.match(node.output, /Not A Name/);
+  });
+});
