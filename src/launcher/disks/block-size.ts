@@ -13,24 +13,24 @@ export async function withBlockSize(disk: Disk, resolved: ResolvedDisk): Promise
   return { ...resolved, blockSize: { logical: bsize, physical: bsize, discardGranularity: bsize } };
 }
 
-async function deviceBlockSize(device: string) {
-  const { rdev } = await stat(device);
+async function deviceBlockSize(file: string) {
+  const { rdev } = await stat(file);
   // Numbers as in sysfs: the kernel's 12 and 20 bits of a dev_t.
   const major = (rdev >> 8) & 0xfff;
   const minor = (rdev & 0xff) | ((rdev >> 12) & 0xfff00);
-  const dir = await realpath(`/sys/dev/block/${major}:${minor}`);
-  // A partition has its queue one directory up.
-  const logical =
-    (await sysfsNumber(dir, 'logical_block_size')) ?? (await sysfsNumber(path.dirname(dir), 'logical_block_size'));
-  if (logical === undefined)
-    throw new DiskError('MISSING_SOURCE', `${device}: the kernel tells no block size in ${dir}`);
-  const queue = (await sysfsNumber(dir, 'logical_block_size')) === undefined ? path.dirname(dir) : dir;
-  const physical = (await sysfsNumber(queue, 'physical_block_size')) ?? logical;
-  const discardGranularity = await sysfsNumber(queue, 'discard_granularity');
-  return { logical, physical, ...(discardGranularity !== undefined && { discardGranularity }) };
+  const device = await realpath(`/sys/dev/block/${major}:${minor}`);
+  // A partition has no queue of its own: the disk above it has.
+  for (const dir of [device, path.dirname(device)]) {
+    const logical = await queueNumber(dir, 'logical_block_size');
+    if (logical === undefined) continue;
+    const physical = (await queueNumber(dir, 'physical_block_size')) ?? logical;
+    const discardGranularity = await queueNumber(dir, 'discard_granularity');
+    return { logical, physical, ...(discardGranularity !== undefined && { discardGranularity }) };
+  }
+  throw new DiskError('MISSING_SOURCE', `${file}: the kernel tells no block size in ${device}`);
 }
 
-async function sysfsNumber(dir: string, name: string): Promise<number | undefined> {
+async function queueNumber(dir: string, name: string): Promise<number | undefined> {
   const text = await readFile(path.join(dir, 'queue', name), 'utf8').catch(() => undefined);
   return text === undefined ? undefined : Number(text.trim());
 }

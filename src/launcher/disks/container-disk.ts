@@ -6,7 +6,7 @@ import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
 import { ensureDir, ensureOverlay, inspectImage } from './image.ts';
-import { lstatIfThere, resolveFileInRoot, resolveInRoot } from './safe-path.ts';
+import { lstatIfThere, resolveDirInRoot, resolveFileInRoot } from './safe-path.ts';
 
 /** Where a containerDisk image keeps its disk unless the volume says otherwise. */
 const diskDirectory = 'disk';
@@ -46,7 +46,7 @@ async function findImageFile(volume: Volume, index: number, env: DiskEnv): Promi
 
 async function listDisks(root: string, what: string, image: string): Promise<string[]> {
   try {
-    const dir = await resolveInRoot(root, diskDirectory);
+    const dir = await resolveDirInRoot(root, diskDirectory);
     return (await readdir(dir)).filter((name) => !name.startsWith('.')).sort();
   } catch (error) {
     const advice = 'put the disk there, or set path';

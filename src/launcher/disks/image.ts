@@ -129,8 +129,9 @@ async function handOver(file: string, env: DiskEnv, mode: number): Promise<void>
   }
 }
 
-/** A directory that QEMU's user may enter; only a new one is changed. */
+/** A directory that QEMU's user may enter; only new ones are changed. */
 export async function ensureDir(dir: string, env: DiskEnv): Promise<void> {
-  const first = await mkdir(dir, { recursive: true, mode: 0o755 });
-  if (first !== undefined) await handOver(dir, env, 0o755);
+  const first = await mkdir(dir, { recursive: true });
+  if (first === undefined) return;
+  for (let made = dir; made.startsWith(first); made = path.dirname(made)) await handOver(made, env, 0o755);
 }

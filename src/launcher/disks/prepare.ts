@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance, Volume } from '../../api/index.ts';
+import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import {
   type DiskEntry,
   diskEntries,
@@ -26,16 +27,30 @@ import { prepareKernelBoot } from './kernel-boot.ts';
 export async function prepareDisks(vmi: VirtualMachineInstance, env: DiskEnv): Promise<PreparedDisks> {
   const entries = diskEntries(vmi);
   refuseSecondCloudInit(entries);
-  const kernelBoot = await prepareKernelBoot(vmi, env);
+  const kernelBoot = await explained('spec.domain.firmware.kernelBoot', () => prepareKernelBoot(vmi, env));
   const disks = new Map<string, ResolvedDisk>();
   for (const entry of entries) {
     const { disk, volume } = entry;
     if (!volume) continue;
     fileNamePart(`spec.volumes[${JSON.stringify(volume.name)}].name`, volume.name);
-    const resolved = await prepareVolume(vmi, volume, entry.volumeIndex, env);
-    if (resolved) disks.set(volume.name, await withBlockSize(disk, await withCacheMode(disk, resolved)));
+    const resolved = await explained(`spec.volumes[${volume.name}]`, async () => {
+      const found = await prepareVolume(vmi, volume, entry.volumeIndex, env);
+      return found && withBlockSize(disk, await withCacheMode(disk, found));
+    });
+    if (resolved) disks.set(volume.name, resolved);
   }
   return { disks, ...(kernelBoot && { kernelBoot }) };
+}
+
+/** The system's own errors say neither which volume nor what to do. */
+async function explained<T>(field: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof CodedError) throw error;
+    const advice = errorCode(error) === 'ENOSPC' ? 'free some space on the node' : 'look at its rights on the node';
+    throw new DiskError('IO_FAILED', `${field}: ${errorMessage(error)}: ${advice}`, { cause: error });
+  }
 }
 
 async function prepareVolume(

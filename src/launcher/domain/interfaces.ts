@@ -38,6 +38,8 @@ function namedInterfaces(vmi: VirtualMachineInstance, context: ConverterContext)
     const name = 'default';
     return [{ iface: { name, masquerade: {} }, network: { name, pod: {} }, field: interfaceField(name) }];
   }
+  const unused = networks.find(({ name }) => !interfaces.some((iface) => iface.name === name));
+  if (unused) throw invalid(`spec.networks[${unused.name}]`, 'no interface uses it; add one or remove the network');
   return interfaces.map((iface) => {
     const network = networks.find(({ name }) => name === iface.name);
     if (network) return { iface, network, field: interfaceField(iface.name) };

@@ -1,5 +1,5 @@
 import type { Disk, VirtualMachineInstance, Volume, VolumeStatus } from '../../api/index.ts';
-import { ConvertError } from './errors.ts';
+import { ConvertError, invalid } from './errors.ts';
 
 /** A disk of the VMI with its volume; without one it is an empty CD-ROM drive. */
 export interface DiskEntry {
@@ -19,6 +19,9 @@ export function diskEntries(vmi: VirtualMachineInstance): DiskEntry[] {
   const used = new Set([...disks.map((disk) => disk.name), ...filesystems.map((system) => system.name)]);
   const added = volumes.filter((volume) => !used.has(volume.name) && isDiskVolume(volume));
   const all = [...disks, ...added.map((volume): Disk => ({ name: volume.name }))];
+  const twice = all.find((disk, index) => all.findIndex(({ name }) => name === disk.name) !== index);
+  if (twice)
+    throw invalid(`spec.domain.devices.disks[${twice.name}]`, 'there are two of this name; rename or remove one');
   return all
     .map((disk) => entryOf(disk, volumes))
     .filter(({ volume }) => !volume || isAttachable(volume, statusOf(vmi, volume.name)));

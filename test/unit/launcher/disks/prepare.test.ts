@@ -241,3 +241,11 @@ test('a kernel that is missing in its image is reported with its path', async (t
   const error = await refusal(env, booting({ kernelPath: '/boot/vmlinuz' }));
   assert.match(error.message, /kernelPath: the image kernel:1 has no file \/boot\/vmlinuz/);
 });
+
+test('an error of the operating system names the volume and what to look at', async (t) => {
+  const { env, put } = sandbox(t);
+  put('var/run/libvirt/empty-disks', 'a file where a directory should be');
+  const error = await refusal(env, withVolumes({ name: 'scratch', emptyDisk: { capacity: '1Mi' } }));
+  assert.equal(error.code, 'IO_FAILED');
+  assert.match(error.message, /^spec\.volumes\[scratch\]: .*: look at its rights on the node$/);
+});

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { resolveFileInRoot, resolveInRoot } from '../../../../src/launcher/disks/safe-path.ts';
+import { resolveDirInRoot, resolveFileInRoot } from '../../../../src/launcher/disks/safe-path.ts';
 import { sandbox } from './sandbox.ts';
 
 test('a path is looked up as if the image were the whole file system', async (t) => {
@@ -34,7 +34,7 @@ test('links in a circle end with an error instead of a hang', async (t) => {
   const { root } = sandbox(t);
   symlinkSync('b', path.join(root, 'a'));
   symlinkSync('a', path.join(root, 'b'));
-  await assert.rejects(resolveInRoot(root, 'a'), { code: 'UNSAFE_PATH', message: /too many symbolic links/ });
+  await assert.rejects(resolveFileInRoot(root, 'a'), { code: 'UNSAFE_PATH', message: /too many elements/ });
 });
 
 test('only an ordinary file passes as a file', async (t) => {
@@ -47,4 +47,6 @@ test('only an ordinary file passes as a file', async (t) => {
   await assert.rejects(resolveFileInRoot(root, 'file/below'), { code: 'IMAGE_MISSING' });
   await assert.rejects(resolveFileInRoot(root, 'a\0b'), { code: 'UNSAFE_PATH' });
   await assert.rejects(resolveFileInRoot(root, ''), { code: 'UNSAFE_PATH' });
+  await assert.rejects(resolveDirInRoot(root, 'file'), { code: 'UNSAFE_PATH' });
+  assert.equal(await resolveDirInRoot(root, 'dir'), path.join(root, 'dir'));
 });
