@@ -125,7 +125,12 @@ export class VmiDispatcher implements Component {
 
   /** "Again at once" is for progress: the same decision over and over makes none. */
   #isSpinning(key: Key): boolean {
-    return (this.decisions.of(key).at(-1)?.times ?? 0) > spinningTimes;
+    const last = this.decisions.of(key).at(-1);
+    if (!last || last.times <= spinningTimes) return false;
+    if (last.times === spinningTimes + 1) {
+      this.#log.warn({ vmi: key, uid: last.uid, rule: last.rule }, 'the same decision is taken over and over');
+    }
+    return true;
   }
 
   #remember(observation: Observation, more: Partial<Omit<KeyMemory, 'uid'>> | undefined): void {
