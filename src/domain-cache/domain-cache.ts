@@ -1,24 +1,18 @@
 import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { type Key, makeKey } from '../api/index.ts';
-import {
-  backoffDelayMs,
-  type Clock,
-  errorMessage,
-  type Logger,
-  silentLogger,
-  sleep,
-  systemClock,
-} from '../base/index.ts';
+import { type Clock, errorMessage, type Logger, silentLogger, sleep, systemClock } from '../base/index.ts';
 import { DomainStore, type DomainView } from './domain-store.ts';
-import { DomainCacheError } from './errors.ts';
+import type { DomainCacheError } from './errors.ts';
 import { type GhostRecord, GhostRecords } from './ghost-records.ts';
 import { forEachLimited } from './limited.ts';
 import { type ChannelLimits, NotifyChannel } from './notify-channel.ts';
 import { ownDomain } from './notify-events.ts';
-import { NotifyPipe, type PipePlace } from './pipe.ts';
-import type { LauncherEvent, LauncherLink, LauncherLinks, LauncherPlace } from './ports.ts';
+import type { PipePlace } from './pipe.ts';
+import type { LauncherEvent, LauncherLink, LauncherLinks, LauncherPlace, LauncherProcess } from './ports.ts';
+import { RecordKeeper } from './record-keeper.ts';
 import { SharedSocket } from './shared-socket.ts';
+import { TrackedLauncher } from './tracked-launcher.ts';
 
 export interface DomainCacheOptions {
   /** `--kubevirt-share-dir`: holds `domain-notify.sock`. */
@@ -48,30 +42,12 @@ export interface DomainCacheDeps {
   readonly logger?: Logger;
 }
 
-interface Launcher {
-  readonly place: LauncherPlace;
-  channel: NotifyChannel | undefined;
-  pipe: NotifyPipe | undefined;
-  checking: Promise<void> | undefined;
-  failures: number;
-  cancelRetry: (() => void) | undefined;
-  refreshing: boolean;
-  refreshAgain: boolean;
-  dead: boolean;
-}
-
 const defaults = {
   resyncMs: 300_000,
   watchdogMs: 11_000,
   parallel: 32,
   recheckMs: 100,
 };
-const staleDelayMs = 1_000;
-/** Upstream's launcher waits 15 s for its last event. */
-const lingerMs = 20_000;
-const lingerCheckMs = 200;
-const retryBackoff = { baseMs: 500, maxMs: 15_000, jitter: 0.2 };
-
 /**
  * The domains of this node, in three values: present, gone (proven), unknown. Fed by launchers' events, by questions at
  * start, after each connection and every five minutes, and by the watch on their connections.
@@ -85,9 +61,9 @@ export class DomainCache {
   readonly #logger: Logger;
   readonly #store: DomainStore;
   readonly #shared: SharedSocket;
-  readonly #launchers = new Map<string, Launcher>();
-  readonly #lingering = new Set<Launcher>();
-  readonly #problems = new Map<string, DomainCacheError>();
+  readonly #launchers = new Map<string, TrackedLauncher>();
+  readonly #lingering = new Set<TrackedLauncher>();
+  readonly #keeper: RecordKeeper;
   readonly #stopping = new AbortController();
   #synced = false;
   #ends: (() => void)[] = [];
@@ -102,6 +78,13 @@ export class DomainCache {
     this.#store = new DomainStore(this.#clock);
     const logger = this.#logger;
     this.ghostRecords = new GhostRecords({ directory: path.join(options.privateDir, 'ghost-records') }, { logger });
+    this.#keeper = new RecordKeeper(this.ghostRecords, {
+      logger,
+      onProblem: (key, uid, problem) => {
+        deps.onProblem?.(key, uid, problem);
+        this.#store.touch(key);
+      },
+    });
     this.#shared = new SharedSocket(path.join(options.shareDir, 'domain-notify.sock'), {
       logger,
       accept: (peer, socket) => {
@@ -138,7 +121,7 @@ export class DomainCache {
 
   /** What the user should know about this VMI: a record that is not saved. */
   problemOf(uid: string): DomainCacheError | undefined {
-    return this.#problems.get(uid);
+    return this.#keeper.problemOf(uid);
   }
 
   /** Reads the ghost records, serves the notify socket, and begins to ask all remembered launchers. */
@@ -160,16 +143,15 @@ export class DomainCache {
     this.#stopping.abort(new Error('domain cache stopped'));
     for (const end of this.#ends.splice(0)) end();
     await this.#shared.stop();
-    await Promise.all([...this.#launchers.values(), ...this.#lingering].map((launcher) => this.#detach(launcher)));
-    await this.ghostRecords.saveUnsaved().catch(() => undefined);
+    await Promise.all([...this.#launchers.values(), ...this.#lingering].map((launcher) => launcher.detach()));
+    await this.#keeper.saveUnsaved();
   }
 
   /** Hook before a dial: remembers the launcher on disk. A full disk is a problem to show, no reason to lose the VM. */
   async register(place: LauncherPlace): Promise<void> {
-    const { namespace, name } = splitKey(place.key);
     this.#launcher(place);
-    const record: GhostRecord = { namespace, name, socketFile: place.socketFile, uid: place.uid };
-    await this.#saving(place.key, place.uid, this.ghostRecords.add(record));
+    const known = this.ghostRecords.byUid(place.uid);
+    await this.#keeper.add(known?.socketFile === place.socketFile ? known : recordOf(place));
   }
 
   /** Hook after a dial: notify pipe first, then the first question, so that nothing falls between. */
@@ -177,14 +159,13 @@ export class DomainCache {
     const launcher = this.#launcher(link.target);
     launcher.dead = false;
     if (!launcher.channel?.isFor(link.peer)) {
-      await this.#detach(launcher);
-      const channel = this.#createChannel(link);
+      await this.#endLingering(link.target.uid);
       const place = this.#options.pipePlace?.(link) ?? {
         root: `/proc/${link.peer.pid}/root`,
         directory: 'var/run/kubevirt',
       };
-      launcher.pipe = await NotifyPipe.open(place, channel, this.#logger);
-      launcher.channel = channel;
+      await launcher.attach(this.#createChannel(link, launcher), place, this.#logger);
+      await this.#keeper.add(recordOf(link.target, link.peer));
     }
     await this.#ask(link);
   }
@@ -193,9 +174,11 @@ export class DomainCache {
   async released(key: Key, uid: string): Promise<void> {
     const launcher = this.#launchers.get(uid);
     this.#launchers.delete(uid);
-    if (launcher) this.#linger(launcher);
-    await this.#saving(key, uid, this.ghostRecords.remove(uid));
-    this.#setProblem(key, uid, undefined);
+    if (launcher) {
+      this.#lingering.add(launcher);
+      launcher.linger(() => this.#lingering.delete(launcher));
+    }
+    await this.#keeper.remove(key, uid);
   }
 
   /** Drops the picture itself; the last step of a clean-up. */
@@ -223,7 +206,7 @@ export class DomainCache {
     );
     await Promise.all([
       this.#shared.ensure().catch((error: unknown) => this.#logger.error({ error }, 'notify socket was not made')),
-      this.#saveUnsaved(),
+      this.#keeper.saveUnsaved(),
       forEachLimited(idle, this.#options.parallel, ({ place }) => this.#check(place.uid)),
     ]);
   }
@@ -243,11 +226,11 @@ export class DomainCache {
     return launcher.checking;
   }
 
-  async #checkNow(launcher: Launcher): Promise<void> {
+  async #checkNow(launcher: TrackedLauncher): Promise<void> {
     const { key, uid, socketFile } = launcher.place;
     const { links } = this.#deps;
     const asked = this.#store.ask();
-    const process = launcher.channel?.process ?? links.peek(uid)?.peer;
+    const process = launcher.channel?.process ?? links.peek(uid)?.peer ?? processOf(this.ghostRecords.byUid(uid));
     const verdict = await links.inspect({ uid, socketFile, process });
     if (this.#launchers.get(uid) !== launcher || this.#stopping.signal.aborted) return;
     if (verdict.kind === 'dead') return this.#died(launcher, verdict.proof);
@@ -262,31 +245,20 @@ export class DomainCache {
     }
   }
 
-  async #died(launcher: Launcher, proof: string): Promise<void> {
+  async #died(launcher: TrackedLauncher, proof: string): Promise<void> {
     const { key, uid, socketFile } = launcher.place;
     launcher.dead = true;
-    this.#settled(launcher);
+    launcher.settled();
     this.#logger.info({ vmi: key, uid, proof }, 'launcher ended');
-    await this.#detach(launcher);
+    await launcher.detach();
     this.#deps.links.markUnresponsive(socketFile);
     this.#store.dead(key, uid, proof);
   }
 
-  #notKnown(launcher: Launcher, reason: string, asked: { seq: number; seenMs: number }): void {
+  #notKnown(launcher: TrackedLauncher, reason: string, asked: { seq: number; seenMs: number }): void {
     const { key, uid } = launcher.place;
     this.#store.unknown(key, uid, reason, asked);
-    launcher.failures++;
-    launcher.cancelRetry?.();
-    launcher.cancelRetry = this.#clock.schedule(backoffDelayMs(launcher.failures, retryBackoff), () => {
-      launcher.cancelRetry = undefined;
-      void this.#check(uid);
-    });
-  }
-
-  #settled(launcher: Launcher): void {
-    launcher.failures = 0;
-    launcher.cancelRetry?.();
-    launcher.cancelRetry = undefined;
+    if (!this.#stopping.signal.aborted) launcher.retryLater(() => void this.#check(uid));
   }
 
   /** One question to a launcher. "No domain" where there was one is asked twice. Never rejects. */
@@ -304,36 +276,15 @@ export class DomainCache {
       }
       if (this.#launchers.get(uid) !== launcher || launcher.dead) return;
       this.#store.answer(key, uid, domain && ownDomain(domain, link.target), asked);
-      this.#settled(launcher);
+      launcher.settled();
     } catch (error) {
       if (this.#launchers.get(uid) !== launcher || signal.aborted) return;
       this.#notKnown(launcher, errorMessage(error), asked);
     }
   }
 
-  /** Asks once, soon, however often it is called: for floods and for events that say nothing. */
-  #refreshSoon(launcher: Launcher): void {
-    if (launcher.refreshing) {
-      launcher.refreshAgain = true;
-      return;
-    }
-    launcher.refreshing = true;
-    const cancel = this.#clock.schedule(staleDelayMs, () => {
-      this.#ends = this.#ends.filter((end) => end !== cancel);
-      const link = this.#deps.links.peek(launcher.place.uid);
-      void (link ? this.#ask(link) : Promise.resolve()).then(() => {
-        launcher.refreshing = false;
-        if (!launcher.refreshAgain) return;
-        launcher.refreshAgain = false;
-        this.#refreshSoon(launcher);
-      });
-    });
-    this.#ends.push(cancel);
-  }
-
-  #createChannel({ target, peer }: LauncherLink): NotifyChannel {
+  #createChannel({ target, peer }: LauncherLink, launcher: TrackedLauncher): NotifyChannel {
     const { key, uid } = target;
-    const launcher = this.#launcher(target);
     return new NotifyChannel({ key, uid }, peer, {
       clock: this.#clock,
       logger: this.#logger,
@@ -341,89 +292,35 @@ export class DomainCache {
       handlers: {
         domain: (domain) => {
           if (this.#launchers.get(uid) !== launcher || launcher.dead) return;
-          this.#settled(launcher);
+          launcher.settled();
           this.#store.event(key, uid, domain);
         },
-        stale: () => this.#refreshSoon(launcher),
+        stale: () =>
+          launcher.runSoon(async () => {
+            const link = this.#deps.links.peek(uid);
+            if (link) await this.#ask(link);
+          }),
         kubernetesEvent: (event) => this.#deps.onLauncherEvent?.(key, uid, event),
       },
     });
   }
 
-  /** A launcher stays until its DELETED event was taken, else for 45 s (spec 70 §9): its pipe outlives the clean-up. */
-  #linger(launcher: Launcher): void {
-    const endMs = this.#clock.monotonicMs() + lingerMs;
-    launcher.cancelRetry?.();
-    this.#lingering.add(launcher);
-    const check = () => {
-      const { channel } = launcher;
-      const isOver = !channel || channel.hasEnded || this.#clock.monotonicMs() >= endMs || !channel.isProcessAlive();
-      if (!isOver) {
-        launcher.cancelRetry = this.#clock.schedule(lingerCheckMs, check);
-        return;
-      }
+  /** The pipe of an earlier clean-up may be in the same place, and its end would remove the new one. */
+  async #endLingering(uid: string): Promise<void> {
+    for (const launcher of this.#lingering) {
+      if (launcher.place.uid !== uid) continue;
       this.#lingering.delete(launcher);
-      void this.#detach(launcher);
-    };
-    // Not at once: the answer to the last event may be on its way.
-    launcher.cancelRetry = this.#clock.schedule(lingerCheckMs, check);
+      await launcher.detach();
+    }
   }
 
-  #launcher(place: LauncherPlace): Launcher {
+  #launcher(place: LauncherPlace): TrackedLauncher {
     const known = this.#launchers.get(place.uid);
-    if (known && known.place.socketFile === place.socketFile) return known;
-    const launcher: Launcher = {
-      place: { key: place.key, uid: place.uid, socketFile: place.socketFile },
-      channel: undefined,
-      pipe: undefined,
-      checking: undefined,
-      failures: 0,
-      cancelRetry: undefined,
-      refreshing: false,
-      refreshAgain: false,
-      dead: false,
-    };
-    if (known) void this.#detach(known);
+    if (known?.place.socketFile === place.socketFile) return known;
+    const launcher = new TrackedLauncher(place, this.#clock);
+    void known?.detach();
     this.#launchers.set(place.uid, launcher);
     return launcher;
-  }
-
-  async #detach(launcher: Launcher): Promise<void> {
-    const { channel, pipe } = launcher;
-    launcher.channel = undefined;
-    launcher.pipe = undefined;
-    launcher.cancelRetry?.();
-    launcher.cancelRetry = undefined;
-    channel?.close();
-    await pipe?.close();
-  }
-
-  async #saveUnsaved(): Promise<void> {
-    for (const uid of this.ghostRecords.unsaved()) {
-      const record = this.ghostRecords.byUid(uid);
-      if (record) await this.#saving(makeKey(record.namespace, record.name), uid, this.ghostRecords.add(record));
-      else await this.ghostRecords.remove(uid).catch(() => undefined);
-    }
-  }
-
-  async #saving(key: Key, uid: string, saved: Promise<void>): Promise<void> {
-    try {
-      await saved;
-      this.#setProblem(key, uid, undefined);
-    } catch (error) {
-      if (!(error instanceof DomainCacheError) || error.code === 'RECORD_INVALID') throw error;
-      this.#setProblem(key, uid, error);
-    }
-  }
-
-  #setProblem(key: Key, uid: string, problem: DomainCacheError | undefined): void {
-    if (this.#problems.get(uid)?.message === problem?.message) return;
-    if (problem) {
-      this.#problems.set(uid, problem);
-      this.#logger.error({ vmi: key, uid, code: problem.code, reason: problem.message }, 'ghost record not saved');
-    } else this.#problems.delete(uid);
-    this.#deps.onProblem?.(key, uid, problem);
-    this.#store.touch(key);
   }
 
   /** Runs `work` again and again, `ms` after it ended. `work` must not reject. */
@@ -442,7 +339,13 @@ function placeOf({ namespace, name, uid, socketFile }: GhostRecord): LauncherPla
   return { key: makeKey(namespace, name), uid, socketFile };
 }
 
-function splitKey(key: Key): { namespace: string; name: string } {
+function recordOf({ key, uid, socketFile }: LauncherPlace, process?: LauncherProcess): GhostRecord {
   const at = key.indexOf('/');
-  return { namespace: key.slice(0, at), name: key.slice(at + 1) };
+  const known = process && { pid: process.pid, startTime: process.startTime };
+  return { namespace: key.slice(0, at), name: key.slice(at + 1), socketFile, uid, ...known };
+}
+
+function processOf(record: GhostRecord | undefined): { pid: number; startTime: string } | undefined {
+  const { pid, startTime } = record ?? {};
+  return pid !== undefined && startTime !== undefined ? { pid, startTime } : undefined;
 }

@@ -11,6 +11,9 @@ export interface GhostRecord {
   readonly namespace: string;
   readonly socketFile: string;
   readonly uid: string;
+  /** The launcher's process, once it was connected to: its end is proof even when the pod's directory is gone. */
+  readonly pid?: number;
+  readonly startTime?: string;
 }
 
 export interface GhostRecordsOptions {
@@ -164,8 +167,9 @@ export class GhostRecords {
     const { size } = await stat(this.#path(file));
     if (size > maxRecordBytes) throw new DomainCacheError('RECORD_INVALID', `${size} bytes are too many`);
     const value: unknown = JSON.parse(await readFile(this.#path(file), 'utf8'));
-    const { name, namespace, socketFile, uid } = (value ?? {}) as Partial<Record<keyof GhostRecord, unknown>>;
-    const record = { name, namespace, socketFile, uid } as GhostRecord;
+    const { name, namespace, socketFile, uid, pid, startTime } = (value ?? {}) as Partial<Record<string, unknown>>;
+    const process = typeof pid === 'number' && typeof startTime === 'string' ? { pid, startTime } : {};
+    const record = { name, namespace, socketFile, uid, ...process } as GhostRecord;
     const problem = invalidity(record);
     if (problem) throw new DomainCacheError('RECORD_INVALID', problem);
     if (record.uid !== file) throw new DomainCacheError('RECORD_INVALID', 'the file name is not the UID');
@@ -198,6 +202,8 @@ function isEqual(left: GhostRecord, right: GhostRecord): boolean {
   return (
     left.name === right.name &&
     left.namespace === right.namespace &&
-    path.normalize(left.socketFile) === path.normalize(right.socketFile)
+    path.normalize(left.socketFile) === path.normalize(right.socketFile) &&
+    left.pid === right.pid &&
+    left.startTime === right.startTime
   );
 }

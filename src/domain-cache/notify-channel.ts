@@ -151,7 +151,7 @@ export class NotifyChannel {
       case 'ADDED':
       case 'MODIFIED': {
         const domain = readDomainEvent(domainJSON, this.identity);
-        if (domain.ObjectMeta.deletionTimestamp) this.#hasEnded = true;
+        this.#hasEnded = domain.ObjectMeta.deletionTimestamp !== undefined;
         handlers.domain(domain);
         return;
       }

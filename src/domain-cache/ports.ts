@@ -42,7 +42,7 @@ export interface LauncherLinks {
   inspect(known: {
     readonly uid: string;
     readonly socketFile: string;
-    readonly process?: LauncherProcess | undefined;
+    readonly process?: Pick<LauncherProcess, 'pid' | 'startTime'> | undefined;
   }): Promise<LauncherVerdict>;
   /** A connection broke. */
   onDown(listener: (uid: string) => void): () => void;

@@ -5,6 +5,7 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symli
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { sleep } from '../../../src/base/index.ts';
 import { channelLimits } from '../../../src/domain-cache/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { launcherProgram } from '../../fixtures/launcher-process.ts';
@@ -111,6 +112,20 @@ describe('the notify pipe of a launcher', () => {
     assert.deepEqual(cache.view(key), { kind: 'absent' });
     await eventually(() => assert.equal(existsSync(node.pipeOf(uid)), false));
   });
+});
+
+it('a launcher that is connected to again after a clean-up keeps its new pipe', async () => {
+  const { cache, clients } = await attached();
+  const ended = scriptedDomain(key, uid, 'NoState', 'NonExistent');
+  ended.ObjectMeta.deletionTimestamp = '2026-01-01T00:00:00Z';
+  await node.notifier(uid).domainEvent('MODIFIED', ended);
+  await clients.close(key, uid);
+  await clients.connect(node.targetOf(key, uid));
+  // Longer than the old pipe would have lingered.
+  await sleep(500);
+  const answer = await node.notifier(uid).domainEvent('MODIFIED', scriptedDomain(key, uid, 'Paused'));
+  assert.equal(answer.success, true);
+  assert.equal(statusOf(cache, key, uid), 'Paused');
 });
 
 describe('upstream fault 4: no launcher can end another VMI', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -165,18 +165,6 @@ describe('restart of the agent', () => {
     for (const id of ids.slice(0, 5)) assert.equal(cache.view(`default/${id}`).kind, 'unknown');
   });
 
-  it('a launcher that ended meanwhile is gone, with proof', async () => {
-    const launcher = await node.launcher(key, uid);
-    const first = await node.run();
-    await first.clients.connect(node.targetOf(key, uid));
-    await first.stop();
-    await launcher.stop();
-    const { cache } = await node.run();
-    await eventually(() => assert.equal(cache.view(key, uid).kind, 'gone'));
-    const view = cache.view(key, uid);
-    assert.equal(view.kind === 'gone' && view.proof, 'launcher-dead');
-  });
-
   it('a pods directory that is empty because its mount is missing proves nothing', async () => {
     await node.launcher(key, uid);
     const first = await node.run();
@@ -281,6 +269,40 @@ describe('the end of a launcher', () => {
     assert.deepEqual(cache.otherUids(key, 'uid-2'), []);
     assert.equal(cache.ghostRecords.byUid(uid), undefined);
     assert.ok(cache.ghostRecords.byUid('uid-2'));
+  });
+
+  it('while the agent was away is proven after its start, even when the pods directory is empty', async () => {
+    const launcher = await program.start(node.socketOf(uid));
+    await launcher.setDomain(scriptedDomain(key, uid));
+    const first = await node.run();
+    await first.clients.connect(node.targetOf(key, uid));
+    await first.stop();
+    await launcher.kill();
+    rmSync(node.podsDir, { recursive: true });
+    mkdirSync(node.podsDir);
+    const { cache } = await node.run();
+    await eventually(() => assert.equal(cache.view(key, uid).kind, 'gone'));
+  });
+
+  it('is proven by the refused connection alone when upstream wrote the record', async () => {
+    const launcher = await program.start(node.socketOf(uid));
+    await launcher.kill();
+    const directory = path.join(node.privateDir, 'ghost-records');
+    mkdirSync(directory, { recursive: true });
+    const record = { name: 'vm1', namespace: 'default', socketFile: node.socketOf(uid), uid };
+    writeFileSync(path.join(directory, uid), JSON.stringify(record));
+    const { cache } = await node.run();
+    await eventually(() => assert.equal(cache.view(key, uid).kind, 'gone'));
+    const view = cache.view(key, uid);
+    assert.equal(view.kind === 'gone' && view.proof, 'launcher-dead');
+  });
+
+  it('is not concluded while its process runs without listening', async () => {
+    const launcher = await node.launcher(key, uid);
+    const { cache, clients } = await node.run();
+    await clients.connect(node.targetOf(key, uid));
+    await launcher.stop();
+    await eventually(() => assert.equal(cache.view(key, uid).kind, 'unknown'));
   });
 
   it('the same VMI with another pod is followed at its new socket', async () => {
