@@ -81,7 +81,8 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
 }
 
 function makeElector(lease: NonNullable<ControllerFlags['lease']>, client: KubeClient, log: Logger): LeaderElector {
-  const identity = `${hostname()}_${randomUUID()}`;
+  // As upstream: the pod's name, so that a process that was killed goes on at once when it is back.
+  const identity = hostname();
   return new LeaderElector(
     { namespace: installNamespace(), name: 'virt-controller', identity, ...lease },
     { client, log },

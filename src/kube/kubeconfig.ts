@@ -33,6 +33,16 @@ function parse(file: string): KubeConfig {
   return config;
 }
 
+/** client-node makes an https agent along with the credentials and refuses to for an http server, which kubectl allows. */
+function forPlainHttp(config: KubeConfig): KubeConfig {
+  const cluster = config.getCurrentCluster();
+  const user = config.getCurrentUser();
+  if (!cluster?.server.startsWith('http:') || !user) return config;
+  const same = new KubeConfig();
+  same.loadFromClusterAndUser({ ...cluster, server: cluster.server.replace(/^http:/, 'https:') }, user);
+  return same;
+}
+
 function bad(file: string, what: string, cause?: unknown): KubeError {
   return new KubeError('BAD_CONFIG', `kubeconfig ${file}: ${what}`, { cause });
 }
@@ -48,7 +58,7 @@ class KubeconfigCredentials implements Credentials {
 
   constructor(file: string, config: KubeConfig, clock: Clock = systemClock) {
     this.#file = file;
-    this.#config = config;
+    this.#config = forPlainHttp(config);
     this.#clock = clock;
   }
 
@@ -74,7 +84,7 @@ class KubeconfigCredentials implements Credentials {
   }
 
   async #apply(): Promise<RequestOptions> {
-    this.#config ??= parse(this.#file);
+    this.#config ??= forPlainHttp(parse(this.#file));
     const options: RequestOptions = {};
     try {
       await this.#config.applyToHTTPSOptions(options);

@@ -9,7 +9,7 @@ import { silentLogger } from '../../../src/base/index.ts';
 import { Controller } from '../../../src/controller/index.ts';
 import { type Credentials, isKubeError, KubeClient } from '../../../src/kube/index.ts';
 
-const token = 'integration-admin-token';
+export const token = 'integration-admin-token';
 
 export function bearer(value: string): Credentials {
   return { current: async () => ({ headers: { authorization: `Bearer ${value}` } }), invalidate: () => false };

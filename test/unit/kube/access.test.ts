@@ -45,6 +45,13 @@ test('a kubeconfig gives server, CA and token', async () => {
   assert.equal((await access.credentials.current()).headers.authorization, 'Bearer secret');
 });
 
+test('a token is also used with a server without TLS', async () => {
+  const file = await kubeconfig('plain', { cluster: { server: 'http://127.0.0.1:8080' }, user: { token: 'secret' } });
+  const access = await loadKubeAccess({ kubeconfig: file });
+  assert.equal(access.server, 'http://127.0.0.1:8080');
+  assert.equal((await access.credentials.current()).headers.authorization, 'Bearer secret');
+});
+
 test('a client certificate, basic auth and skipped verification are taken from a kubeconfig', async () => {
   const file = await kubeconfig('certificate', {
     cluster: { 'insecure-skip-tls-verify': true },
