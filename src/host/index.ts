@@ -3,8 +3,8 @@
  * network namespace, paths without following links, the process behind a Unix socket.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
-export { type EfiFirmware, type EfiPair, findEfiFirmware } from './efi.ts';
-export { type KvmProbeOptions, type KvmProbeResult, probeKvm } from './kvm-probe.ts';
+export { type EfiFirmware, findEfiFirmware } from './efi.ts';
+export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
 export {
   isProcessAlive,

@@ -15,11 +15,11 @@ export type {
   ResolvedDisk,
 } from './context.ts';
 export { type DomainParts, domainFromXml } from './domain-json.ts';
-export { ConvertError, type ConvertErrorCode } from './errors.ts';
+export { ConvertError } from './errors.ts';
 export { domainUuid } from './firmware.ts';
 export { chooseHypervisor } from './hypervisor.ts';
 export { fileNamePart } from './names.ts';
-export { type ParsedDomainSpec, parseDomainXml } from './parse.ts';
+export { parseDomainXml } from './parse.ts';
 export { type LauncherPaths, launcherPaths, serialSocket, vncSocket } from './paths.ts';
 export { domainStatus, nonExistent, type StatusAndReason } from './status.ts';
 export { type DiskEntry, diskEntries, isHotplugged, statusOf } from './volumes.ts';

@@ -47,7 +47,7 @@ function specOf(domain: XmlNode): ParsedDomainSpec {
     NUMATune: null,
     IOThreads: null,
     LaunchSecurity: null,
-    OnReboot: childText(domain, 'on_reboot'),
+    OnReboot: null,
     IOMMUFD: null,
   };
 }
