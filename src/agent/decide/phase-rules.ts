@@ -86,7 +86,7 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'handed-over',
     when: ({ phase, situation }) =>
-      phase !== 'Running' && phase !== 'Scheduled' && (situation.kind === 'gone' || situation.kind === 'absent'),
+      phase !== 'Running' && phase !== 'Scheduled' && ['gone', 'absent', 'not-started'].includes(situation.kind),
     plan: () => become('Scheduled'),
   },
   {
