@@ -35,6 +35,7 @@ export interface RpcLimits {
 
 /** The daemon queues the reply right behind its first data; one packet has been seen before it. */
 const maxEarlyPackets = 16;
+const maxEarlyBytes = 4 * 1024 * 1024;
 
 export const defaultRpcLimits: RpcLimits = {
   maxPacketBytes,
@@ -271,7 +272,8 @@ export class RpcConnection {
     const early = this.#early.get(packet.serial) ?? [];
     early.push(packet);
     this.#early.set(packet.serial, early);
-    if (early.length > maxEarlyPackets) {
+    const bytes = early.reduce((sum, { payload }) => sum + payload.length, 0);
+    if (early.length > maxEarlyPackets || bytes > maxEarlyBytes) {
       throw clientError('PROTOCOL_VIOLATION', `stream ${packet.serial} sends data without a reply to its call`);
     }
   }

@@ -135,12 +135,9 @@ test('a disk is attached, measured and resized, with an event', async () => {
   await writeFile(image, Buffer.alloc(1024 * 1024));
   await chmod(image, 0o666);
   const seen = await recordEvents(['deviceAdded']);
-  const pciPort =
-    `<controller type='pci' model='pcie-root'/>` + `<controller type='pci' model='pcie-root-port'/>`.repeat(4);
-  const domain = await client.createDomain(
-    await client.defineXml(domainXml('disks', pciPort)),
-    CreateFlag.START_PAUSED,
-  );
+  const ports = "<controller type='pci' model='pcie-root-port'/>".repeat(4);
+  const pci = `<controller type='pci' model='pcie-root'/>${ports}`;
+  const domain = await client.createDomain(await client.defineXml(domainXml('disks', pci)), CreateFlag.START_PAUSED);
   const disk = `<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='${image}'/><target dev='vda' bus='virtio'/><alias name='ua-data'/></disk>`;
   await client.attachDevice(domain, disk, 1);
   assert.match(await client.getXmlDesc(domain), /ua-data/);

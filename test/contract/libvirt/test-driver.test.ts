@@ -173,3 +173,15 @@ test('the daemon pings a silent client, and the client answers', async () => {
     await quick.remove();
   }
 });
+
+test('a daemon that wants SASL for its socket is refused with advice', async () => {
+  const strict = await PrivateLibvirtd.start({ conf: 'auth_unix_rw = "sasl"' });
+  try {
+    await assert.rejects(
+      LibvirtClient.connect({ socketPath: strict.socketPath, uri: 'test:///default' }),
+      (error) => isLibvirtError(error, 'AUTH_REFUSED') && error.message.includes('auth_unix_rw'),
+    );
+  } finally {
+    await strict.remove();
+  }
+});

@@ -294,14 +294,19 @@ test('bytes of a stream that overtake the reply of its call are kept, the end to
   assert.equal((await data).toString(), 'all');
 });
 
-test('stream data without end before the reply of its call ends the connection', async () => {
-  await open();
-  daemon.onRaw(procedures.domainScreenshot.number, (_args, peer, call) => {
-    for (let sent = 0; sent < 20; sent++) peer.sendStream(call, PacketStatus.CONTINUE, Buffer.alloc(10));
-    return undefined;
+for (const [packets, size] of [
+  [20, 10],
+  [3, 2_000_000],
+] as const) {
+  test(`${packets} packets of ${size} stream bytes before the reply of their call end the connection`, async () => {
+    await open();
+    daemon.onRaw(procedures.domainScreenshot.number, (_args, peer, call) => {
+      for (let sent = 0; sent < packets; sent++) peer.sendStream(call, PacketStatus.CONTINUE, Buffer.alloc(size));
+      return undefined;
+    });
+    await assert.rejects(connection.openStream(procedures.domainScreenshot, screenshot), failsWith('CONNECTION_LOST'));
   });
-  await assert.rejects(connection.openStream(procedures.domainScreenshot, screenshot), failsWith('CONNECTION_LOST'));
-});
+}
 
 test('a stream that the daemon fails gives the error after its bytes', async () => {
   await open();
@@ -377,7 +382,10 @@ test('a reader that does not read stops the daemon, not this process', async () 
   streamOf(Array.from({ length: 200 }, () => chunk));
   const { stream } = await connection.openStream(procedures.domainScreenshot, screenshot);
   const { socket } = daemon.peer;
-  await eventually(() => assert.ok(socket.writableLength > 1_000_000, String(socket.writableLength)));
+  const drained = new Promise((resolve) => socket.once('drain', resolve)).then(() => 'drained');
+  const state = await Promise.race([drained, new Promise((resolve) => setTimeout(resolve, 200, 'held'))]);
+  assert.equal(state, 'held');
+  assert.ok(socket.writableLength > 8_000_000, String(socket.writableLength));
   const data = collectStream(stream, { maxBytes: 20_000_000, timeoutMs: 10_000 });
   await answerFinish();
   assert.equal((await data).length, 10_000_000);
