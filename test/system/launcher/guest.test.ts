@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync } from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+import { bundleLauncher, type LauncherSandbox, startLauncher } from '../../fixtures/launcher-sandbox.ts';
+import { launcherArgs, launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import { type NotifyAgent, type SeenEvent, startNotifyAgent } from '../../fixtures/notify-agent.ts';
+
+const guestDir = '.cache/guest';
+const hasStatus = (status: string, reason?: string) => (event: SeenEvent) =>
+  event.domain.Status.Status === status && (reason === undefined || event.domain.Status.Reason === reason);
+
+const vmi = launcherVmi({
+  spec: {
+    domain: {
+      resources: { requests: { memory: '192Mi' } },
+      features: { acpi: { enabled: true } },
+      firmware: {
+        uuid: '0b0a2f6f-4b3a-4b0e-9a57-2c1d3e4f5a6b',
+        kernelBoot: {
+          container: { image: 'virt-node/guest', kernelPath: '/vmlinuz', initrdPath: '/initramfs.gz' },
+          kernelArgs: 'console=ttyS0',
+        },
+      },
+      devices: {
+        disks: [
+          { name: 'image', disk: { bus: 'virtio' } },
+          { name: 'empty', disk: { bus: 'sata' } },
+          { name: 'ci', disk: { bus: 'virtio' } },
+        ],
+        interfaces: [{ name: 'default', masquerade: {} }],
+        rng: {},
+      },
+    },
+    networks: [{ name: 'default', pod: {} }],
+    volumes: [
+      { name: 'image', containerDisk: { image: 'virt-node/disk' } },
+      { name: 'empty', emptyDisk: { capacity: '8Mi' } },
+      { name: 'ci', cloudInitNoCloud: { userData: '#cloud-config\n' } },
+    ],
+  },
+});
+
+for (const nonRoot of [false, true]) {
+  describe(`a Linux guest under a ${nonRoot ? 'non-root' : 'root'} launcher`, () => {
+    let bundle: Awaited<ReturnType<typeof bundleLauncher>>;
+    let pod: LauncherSandbox;
+    let agent: NotifyAgent;
+    let cmd: CmdCaller;
+    let serial = '';
+
+    before(async () => {
+      assert.ok(existsSync(`${guestDir}/vmlinuz`), 'there is no guest: run node scripts/guest/build.mjs');
+      bundle = await bundleLauncher();
+      const args = [...launcherArgs, ...(nonRoot ? ['--run-as-nonroot'] : [])];
+      const env = { VIRT_LAUNCHER_KVM: 'fails', VIRT_LAUNCHER_NETWORK: 'user' };
+      pod = await startLauncher(bundle.file, { args, env, nonRoot, kernelBootDir: guestDir });
+      agent = await startNotifyAgent(pod.notifyPipe);
+      const imageDir = path.join(pod.imageVolumeDir, 'disk_0/disk');
+      mkdirSync(imageDir, { recursive: true });
+      execFileSync('qemu-img', ['create', '-q', '-f', 'raw', path.join(imageDir, 'disk.img'), '4M']);
+      await eventually(() => assert.ok(existsSync(pod.commandSocket), pod.log()));
+      cmd = new CmdCaller(pod.commandSocket);
+    });
+    after(async () => {
+      cmd?.close();
+      await pod?.close();
+      await agent?.close();
+      await bundle?.remove();
+    });
+
+    test('boots with all its disks to a login on the serial console', async () => {
+      assert.deepEqual(await cmd.sync(vmi), { success: true, message: '' }, pod.log());
+      await agent.waitFor(hasStatus('Running'), 5000);
+      const socket = net.connect(path.join(pod.privateDir, launcherVmiUid, 'virt-serial0'));
+      socket.on('error', (error) => (serial += `\n${error.message}`));
+      socket.setEncoding('latin1').on('data', (text) => (serial += text));
+      await eventually(() => assert.match(serial, /login:/), 60_000);
+      socket.destroy();
+      const { domain } = await agent.waitFor(hasStatus('Running'), 1);
+      const volumes = domain.Spec.Devices.Disks?.map(({ Alias }) => Alias?.Name).sort();
+      assert.deepEqual(volumes, ['ci', 'empty', 'image']);
+      assert.ok(domain.Spec.Devices.Interfaces?.[0]?.MAC?.MAC);
+    });
+
+    test('statistics carry the names of volumes and interfaces', async () => {
+      const stats = JSON.parse((await cmd.call(cmd.client.getDomainStats, {})).domainStats);
+      const aliases = stats.Block.map(({ Alias }: { Alias: string }) => Alias);
+      assert.deepEqual(aliases.sort(), ['ci', 'empty', 'image']);
+    });
+
+    test('powers off when it is asked to, and that is what the agent is told', async () => {
+      assert.equal((await cmd.call(cmd.client.shutdownVirtualMachine, vmiRequest(vmi))).success, true);
+      await agent.waitFor(hasStatus('Shutoff', 'Shutdown'), 30_000);
+      await cmd.call(cmd.client.deleteVirtualMachine, vmiRequest(vmi));
+      await agent.waitFor(({ domain }) => domain.ObjectMeta.deletionTimestamp !== undefined, 5000);
+      assert.equal(await pod.exited, 0, pod.log());
+    });
+  });
+}
