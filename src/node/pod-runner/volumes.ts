@@ -16,6 +16,8 @@ export interface VolumeDeps {
 interface Source {
   readonly dir: string;
   readonly readOnly: boolean;
+  /** Lies below the pod's directory: a missing sub-path is made, as kubelet does it. */
+  readonly isOfPod: boolean;
 }
 
 /**
@@ -44,7 +46,7 @@ async function toMount(mount: VolumeMount, source: Source): Promise<SandboxMount
   const target = podPath(mount.mountPath);
   const from = mount.subPath ? path.join(source.dir, relativePath(mount.subPath, 'subPath')) : source.dir;
   const found = await stat(from).catch(() => undefined);
-  if (!found && !source.readOnly && mount.subPath) await makeOpenDirectory(from);
+  if (!found && source.isOfPod && mount.subPath) await makeOpenDirectory(from);
   else if (!found) throw new NodeError('NOT_FOUND', `volume ${mount.name} has no ${mount.subPath ?? 'directory'}`);
   const type = found && !found.isDirectory() ? 'file' : 'directory';
   return { source: from, target, readOnly: source.readOnly || mount.readOnly === true, type };
@@ -56,7 +58,9 @@ async function prepareVolume(pod: Pod, volume: PodVolume, podDir: string, deps: 
   }
   const place = (plugin: string) => path.join(podDir, 'volumes', `kubernetes.io~${plugin}`, volume.name);
   if (volume.emptyDir) return prepareEmptyDir(volume, place('empty-dir'));
-  if (volume.image) return { dir: await deps.images.resolve(volume.image.reference ?? ''), readOnly: true };
+  if (volume.image) {
+    return { dir: await deps.images.resolve(volume.image.reference ?? ''), readOnly: true, isOfPod: false };
+  }
   if (volume.hostPath) return prepareHostPath(volume.name, volume.hostPath);
   if (volume.secret)
     return prepareObject(pod, volume.secret.secretName, volume.secret, place('secret'), 'secret', deps);
@@ -76,7 +80,7 @@ async function prepareEmptyDir(volume: PodVolume, dir: string): Promise<Source> 
     throw new NodeError('UNSUPPORTED', `volume ${volume.name}: the standalone node does not give out huge pages`);
   }
   await makeOpenDirectory(dir);
-  return { dir, readOnly: false };
+  return { dir, readOnly: false, isOfPod: true };
 }
 
 /** As kubelet leaves an emptyDir with fsGroup 107: anyone may use it, new files belong to the group. */
@@ -95,7 +99,7 @@ async function prepareHostPath(name: string, hostPath: { path: string; type?: st
   if (type.startsWith('Directory') && !found.isDirectory()) {
     throw new NodeError('NOT_FOUND', `volume ${name}: ${dir} is not a directory`);
   }
-  return { dir, readOnly: false };
+  return { dir, readOnly: false, isOfPod: false };
 }
 
 interface ObjectSource {
@@ -124,7 +128,7 @@ async function prepareObject(
     if (content) await writeFileAtomic(path.join(dir, relativePath(file, 'path')), content, 0o644);
     else if (!source.optional) throw new NodeError('NOT_FOUND', `${kind} ${namespace}/${name} has no key ${key}`);
   }
-  return { dir, readOnly: true };
+  return { dir, readOnly: true, isOfPod: true };
 }
 
 /** Mount points are made in the pod's private /run; anywhere else they would have to be made on the host. */

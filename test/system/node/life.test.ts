@@ -44,6 +44,8 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
     const tookMs = performance.now() - startMs;
     await login('life');
     watch.kill();
+    // The moment between the user's write and the controller's first one.
+    phases.delete('');
     assert.deepEqual([...phases], ['Pending', 'Scheduling', 'Scheduled', 'Running']);
     assert.ok(tookMs < 10_000, `Running after ${tookMs} ms`);
   });
