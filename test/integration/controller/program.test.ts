@@ -7,7 +7,7 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { build } from 'esbuild';
 import { resources, type VirtualMachineInstance } from '../../../src/api/index.ts';
-import { Cluster, token } from './embedded.ts';
+import { Cluster, embeddedApi, token } from '../../fixtures/controller/cluster.ts';
 
 /** The program as it is shipped, against the embedded API; it may be killed at any point. */
 
@@ -31,7 +31,7 @@ before(async () => {
       js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
     },
   });
-  cluster = await Cluster.start();
+  cluster = new Cluster(await embeddedApi());
   await cluster.addNode();
   writeFileSync(
     path.join(dir, 'kubeconfig'),
