@@ -5,14 +5,7 @@
  */
 
 export { readTopology } from './adapters/host-topology.ts';
-export { DecisionLog, type DecisionRecord } from './decision-log.ts';
-export { type DispatcherDeps, type DispatcherOptions, defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
-export { NodeAgent, type NodeAgentDeps } from './node-agent.ts';
-export {
-  type AgentEnvironment,
-  type AgentOptions,
-  AgentOptionsError,
-  agentUsage,
-  parseAgentOptions,
-} from './options.ts';
+export { type DispatcherOptions, VmiDispatcher } from './dispatcher.ts';
+export { NodeAgent } from './node-agent.ts';
+export { type AgentOptions, AgentOptionsError, agentUsage, parseAgentOptions } from './options.ts';
 export type * from './ports.ts';

@@ -3,5 +3,5 @@
  * Must not know: how steps are done, how the status is written, the clock, the logger, promises.
  */
 export { decide, rulesByRoute } from './decide.ts';
-export type { Decision, Plan, Route, Rule } from './rule.ts';
-export type { Outcome, Remember, Step, StepArgs, StepError, StepName, StepOutcome } from './steps.ts';
+export type { Decision, Plan } from './rule.ts';
+export type { Outcome, Step, StepError, StepName, StepOutcome } from './steps.ts';

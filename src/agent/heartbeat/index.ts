@@ -2,4 +2,4 @@
  * Owns: the node's heartbeat annotation and its `schedulable` label.
  * Must not know: VMIs, how a node is patched.
  */
-export { Heartbeat, type HeartbeatDeps, type HeartbeatOptions, type NodePatch } from './heartbeat.ts';
+export { Heartbeat, type NodePatch } from './heartbeat.ts';

@@ -2,7 +2,6 @@
  * Owns: what the agent prepares inside a launcher's container before its guest starts: devices, disk images.
  * Must not know: VMI rules, the API server, launchers' calls.
  */
-export { type DeviceOwnershipOptions, deviceOwnership } from './device-ownership.ts';
-export { HostError, type HostErrorCode } from './errors.ts';
+export { deviceOwnership } from './device-ownership.ts';
 export { hostDiskImages } from './host-disk-images.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';
