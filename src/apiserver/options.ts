@@ -30,7 +30,7 @@ export interface ApiServerOptions {
   readonly extraHosts?: readonly string[];
   /** Changes kept for watches that resume; older ones get 410. Default 10,000. */
   readonly historySize?: number;
-  /** Bytes of objects kept in that history. Default 32 MiB. */
+  /** Bytes of objects kept in that history. Default 8 MiB. */
   readonly historyBytes?: number;
   /** Time between bookmarks of one watch. Default 60 s. */
   readonly bookmarkIntervalMs?: number;

@@ -45,7 +45,7 @@ export class ApiServer {
 
   /** Throws StoreError when the database cannot be used; its message says what to do. Throws EADDRINUSE and the like. */
   async start(): Promise<{ port: number }> {
-    const { dataDir, historySize = 10_000, historyBytes = 32 * 1024 * 1024 } = this.#options;
+    const { dataDir, historySize = 10_000, historyBytes = 8 * 1024 * 1024 } = this.#options;
     const { log } = this.#deps;
     const storeOptions = { dir: path.join(dataDir, 'db'), maxEvents: historySize, maxBytes: historyBytes };
     const store = await Store.open(storeOptions, { log });

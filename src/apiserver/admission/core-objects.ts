@@ -1,5 +1,5 @@
-import { type FieldError, invalidField } from '../errors.ts';
-import { at, ensureObject, isObject } from '../object.ts';
+import { type FieldError, forbiddenField, invalidField } from '../errors.ts';
+import { type ApiObject, at, ensureObject, isObject, objectsAt, sameJson } from '../object.ts';
 import type { Admission } from '../types/api-type.ts';
 
 export const namespaceFinalizer = 'kubernetes';
@@ -14,6 +14,19 @@ export const namespaceAdmission: Admission = {
     ensureObject(namespace, 'spec').finalizers = [namespaceFinalizer];
     namespace.status = { phase: 'Active' };
   },
+};
+
+/** `immutable: true` of config maps and secrets, which cannot be taken back. */
+function validateImmutable(object: ApiObject, old: ApiObject | undefined): FieldError[] {
+  if (old?.immutable !== true) return [];
+  const text = 'field is immutable when `immutable` is set';
+  return ['immutable', 'data', 'binaryData']
+    .filter((name) => !sameJson(object[name], old[name]))
+    .map((name) => forbiddenField(name, text));
+}
+
+export const configMapAdmission: Admission = {
+  validate: (map, { old }) => validateImmutable(map, old),
 };
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -38,7 +51,7 @@ export const secretAdmission: Admission = {
       errors.push(invalidField(`data[${key}]`, '<hidden>', 'must be base64 text'));
     }
     if (old && old.type !== secret.type) errors.push(invalidField('type', secret.type, 'field is immutable'));
-    return errors;
+    return [...errors, ...validateImmutable(secret, old)];
   },
 };
 
@@ -47,6 +60,10 @@ export const serviceAdmission: Admission = {
     const spec = ensureObject(service, 'spec');
     spec.type ??= 'ClusterIP';
     spec.sessionAffinity ??= 'None';
+    for (const port of objectsAt(spec, 'ports')) {
+      port.protocol ??= 'TCP';
+      port.targetPort ??= port.port;
+    }
   },
   validate(service) {
     const ports = at(service, 'spec', 'ports');

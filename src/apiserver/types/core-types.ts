@@ -1,4 +1,9 @@
-import { namespaceAdmission, secretAdmission, serviceAdmission } from '../admission/core-objects.ts';
+import {
+  configMapAdmission,
+  namespaceAdmission,
+  secretAdmission,
+  serviceAdmission,
+} from '../admission/core-objects.ts';
 import { podAdmission, podGraceSeconds } from '../admission/pods.ts';
 import {
   claimStrategic,
@@ -138,7 +143,13 @@ export const coreTypes: readonly ApiType[] = [
   }),
   pods,
   events,
-  builtIn({ resource: 'configmaps', kind: 'ConfigMap', shortNames: ['cm'], columns: configMapColumns }),
+  builtIn({
+    resource: 'configmaps',
+    kind: 'ConfigMap',
+    shortNames: ['cm'],
+    columns: configMapColumns,
+    admission: configMapAdmission,
+  }),
   builtIn({
     resource: 'secrets',
     kind: 'Secret',

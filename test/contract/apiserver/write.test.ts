@@ -109,6 +109,16 @@ describe('writing', () => {
     assert.equal(again.body.metadata.resourceVersion, made.metadata.resourceVersion);
   });
 
+  test('an immutable config map keeps its data', async () => {
+    await subject.client.post(maps, configMap('fixed', { immutable: true }));
+    const changed = await subject.client.patch(`${maps}/fixed`, 'merge', { data: { key: 'two' } });
+    assert.equal(changed.status, 422);
+    const undone = await subject.client.patch(`${maps}/fixed`, 'merge', { immutable: null });
+    assert.equal(undone.status, 422);
+    const labelled = await subject.client.patch(`${maps}/fixed`, 'merge', { metadata: { labels: { a: 'b' } } });
+    assert.equal(labelled.status, 200);
+  });
+
   test('a PUT to what is not there is 404', async () => {
     assert.equal((await subject.client.put(`${maps}/absent`, configMap('absent'))).status, 404);
   });

@@ -84,6 +84,35 @@ describe('the real kubectl', () => {
     assert.notEqual((await kubectl.try(['get', 'vmi', 'dry'])).code, 0);
   });
 
+  test('apply of core objects takes away what the manifest no longer has', async () => {
+    const manifest = (data: string, ports: string, image: string) => `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: core}
+data: {${data}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: core}
+spec: {selector: {a: b}, ports: [${ports}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: core}
+spec: {containers: [{name: c, image: ${image}, env: [{name: A, value: "1"}]}]}
+`;
+    const first = manifest('a: "1", b: "2"', '{port: 80, name: h}, {port: 81, name: i}', 'one');
+    assert.equal((await kubectl.run(['apply', '-f', '-'], first)).match(/created/g)?.length, 3);
+    assert.equal((await kubectl.run(['apply', '-f', '-'], first)).match(/unchanged/g)?.length, 3);
+    const second = manifest('a: "1"', '{port: 80, name: h}', 'two');
+    assert.equal((await kubectl.run(['apply', '-f', '-'], second)).match(/configured/g)?.length, 3);
+    const show = (what: string, field: string) => kubectl.run(['get', what, 'core', '-o', `jsonpath={${field}}`]);
+    assert.equal(await show('cm', '.data'), '{"a":"1"}');
+    assert.equal(await show('svc', '.spec.ports[*].port'), '80');
+    assert.equal(await show('pod', '.spec.containers[*].image'), 'two');
+    assert.equal((await kubectl.run(['delete', '-f', '-'], second)).match(/deleted/g)?.length, 3);
+  });
+
   test('server-side apply is refused with a text that says what to do', async () => {
     const { code, stderr } = await kubectl.try(['apply', '--server-side', '-f', '-'], vmi('ssa'));
     assert.notEqual(code, 0);
