@@ -10,10 +10,7 @@ export {
   isProcessAlive,
   listenerOf,
   type Peer,
-  PeerError,
-  type PeerErrorCode,
   type ProcessId,
   peerOf,
-  processStartTime,
 } from './peer.ts';
-export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError, type SafePathErrorCode } from './safe-path.ts';
+export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
@@ -426,6 +426,27 @@ describe('the end of a launcher', () => {
     await assert.rejects(call, hasCode('ABORTED'));
     launcher.signal('SIGCONT');
     await connection.ping();
+  });
+
+  it('is not concluded from a queue of connections that is full', async () => {
+    const clients = clientsOf();
+    const socketFile = socketFileOf(podsDir, pod);
+    launcher.signal('SIGSTOP');
+    const waiting: Socket[] = [];
+    cleanups.push(() => {
+      for (const socket of waiting) socket.destroy();
+    });
+    for (let full = false; !full; ) {
+      const socket = connect(socketFile);
+      waiting.push(socket);
+      full = await new Promise((resolve) => {
+        socket.once('connect', () => resolve(false)).once('error', () => resolve(true));
+      });
+    }
+    const hung = { kind: 'unknown', reason: 'its socket is hung' };
+    assert.deepEqual(await clients.inspect({ uid, socketFile }), hung);
+    assert.deepEqual(await clients.inspect({ uid, socketFile, process: { pid: launcher.pid, startTime: '1' } }), hung);
+    await assert.rejects(clients.connect(targetOf()), hasCode('TIMEOUT'));
   });
 
   it('drops the entry when another process answers at the path, and never talks to it on the old one', async () => {

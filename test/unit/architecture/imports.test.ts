@@ -8,7 +8,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   base: [],
   api: ['base'],
   host: ['base'],
-  wire: ['base', 'host'],
+  wire: ['base', 'api'],
   kube: ['base', 'api'],
   libvirt: ['base'],
   apiserver: ['base', 'api'],
