@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, it } from 'node:test';
+import { type Clock, systemClock } from '../../../src/base/index.ts';
+import { DomainStore } from '../../../src/domain-cache/domain-store.ts';
+import { TokenBucket } from '../../../src/domain-cache/token-bucket.ts';
+import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';
+
+const key = 'default/vm1';
+const uid = 'uid-1';
+let nowMs: number;
+const clock: Clock = { ...systemClock, monotonicMs: () => nowMs };
+
+beforeEach(() => {
+  nowMs = 1_000;
+});
+
+describe('DomainStore', () => {
+  let store: DomainStore;
+  let told: string[];
+
+  beforeEach(() => {
+    store = new DomainStore(clock);
+    told = [];
+    store.onChange((changed) => told.push(changed));
+  });
+
+  const running = () => scriptedDomain(key, uid, 'Running');
+  const paused = () => scriptedDomain(key, uid, 'Paused');
+  const kind = () => store.view(key, uid).kind;
+
+  it('an answer carries the time of its question, not of its arrival', () => {
+    const asked = store.ask();
+    nowMs = 5_000;
+    store.answer(key, uid, running(), asked);
+    const view = store.view(key, uid);
+    assert.equal(view.kind === 'present' && view.seenMs, 1_000);
+  });
+
+  it('of two answers the one asked later stays, whatever their order', () => {
+    const [first, second] = [store.ask(), store.ask()];
+    assert.equal(store.answer(key, uid, paused(), second), true);
+    assert.equal(store.answer(key, uid, running(), first), false);
+    const view = store.view(key, uid);
+    assert.equal(view.kind === 'present' && view.domain.Status.Status, 'Paused');
+  });
+
+  it('a failure that was asked before an event does not hide it', () => {
+    const asked = store.ask();
+    store.event(key, uid, running());
+    store.unknown(key, uid, 'late', asked);
+    assert.equal(kind(), 'present');
+  });
+
+  it('a failure keeps the last domain to show, and "gone" too', () => {
+    store.event(key, uid, running());
+    store.unknown(key, uid, 'no answer');
+    store.answer(key, uid, undefined, store.ask());
+    const view = store.view(key, uid);
+    assert.equal(view.kind === 'gone' && view.lastDomain?.Status.Status, 'Running');
+  });
+
+  it('silence does not take back the proof of an end, a new answer does', () => {
+    store.dead(key, uid, 'process 1 ended');
+    store.unknown(key, uid, 'no answer');
+    assert.equal(kind(), 'gone');
+    store.answer(key, uid, running(), store.ask());
+    assert.equal(kind(), 'present');
+  });
+
+  it('every event wakes the listeners, an equal answer or failure does not', () => {
+    store.event(key, uid, running());
+    store.event(key, uid, running());
+    assert.equal(told.length, 2);
+    store.answer(key, uid, running(), store.ask());
+    assert.equal(told.length, 2);
+    store.unknown(key, uid, 'no answer');
+    store.unknown(key, uid, 'no answer');
+    assert.equal(told.length, 3);
+  });
+
+  it('keeps VMIs of one name apart, and forgets a key with its last UID', () => {
+    store.event(key, uid, running());
+    store.dead(key, 'uid-2', 'x');
+    assert.equal(kind(), 'present');
+    assert.deepEqual(store.otherUids(key, uid), ['uid-2']);
+    store.forget(key, uid);
+    store.forget(key, 'uid-2');
+    store.forget(key, 'uid-2');
+    assert.deepEqual([...store.keys()], []);
+    assert.deepEqual(store.view(key), { kind: 'absent' });
+  });
+});
+
+describe('TokenBucket', () => {
+  it('lets the burst through, then the rate', () => {
+    const bucket = new TokenBucket({ perSecond: 2, burst: 3 }, clock);
+    assert.deepEqual(
+      [1, 2, 3, 4].map(() => bucket.take()),
+      [true, true, true, false],
+    );
+    nowMs += 500;
+    assert.deepEqual([bucket.take(), bucket.take()], [true, false]);
+    nowMs += 3_600_000;
+    assert.deepEqual(
+      [1, 2, 3, 4].map(() => bucket.take()),
+      [true, true, true, false],
+    );
+  });
+
+  it('what costs more than there is takes nothing', () => {
+    const bucket = new TokenBucket({ perSecond: 0, burst: 10 }, clock);
+    assert.equal(bucket.take(11), false);
+    assert.equal(bucket.take(10), true);
+  });
+});
