@@ -3,7 +3,7 @@
  * defaults that upstream's webhooks set, and (standalone only) a scheduler for launcher pods.
  * Must not know: node paths, sockets, launchers, libvirt, the agent's decisions; argv and the environment.
  */
-export { type ClusterConfig, type ConfigBase, type KubeVirt, readClusterConfig } from './config.ts';
-export { Controller, type ControllerDeps, type ControllerOptions } from './controller.ts';
+export { type ClusterConfig, type ConfigBase, readClusterConfig } from './config.ts';
+export { Controller } from './controller.ts';
 export { type ControllerFlags, controllerUsage, parseControllerFlags } from './flags.ts';
 export { podNames, renderLauncherPod } from './pod/render.ts';

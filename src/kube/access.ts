@@ -4,7 +4,7 @@ import { type Credentials, checkedServer, type KubeAccess } from './credentials.
 import { KubeError } from './errors.ts';
 import { ServiceAccountCredentials } from './service-account.ts';
 
-export type { Credentials, KubeAccess, RequestIdentity } from './credentials.ts';
+export type { Credentials, KubeAccess } from './credentials.ts';
 
 export interface InClusterOptions {
   /** `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT` of the pod. */
@@ -34,7 +34,7 @@ export const noCredentials: Credentials = {
 /** Kubeconfig, else `master` alone, else the pod's service account. Rejects with BAD_CONFIG saying what is missing. */
 export async function loadKubeAccess(options: KubeAccessOptions): Promise<KubeAccess> {
   if (options.kubeconfig) {
-    // Loaded only here: client-node costs an agent 40 MB (docs/decisions/kubernetes-client.md).
+    // Loaded only here: client-node costs an agent 40 MB (docs/decisions/0006).
     const { loadKubeconfig } = await import('./kubeconfig.ts');
     const access = await loadKubeconfig(options.kubeconfig);
     return options.master ? { ...access, server: checkedServer(options.master) } : access;

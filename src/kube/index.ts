@@ -12,5 +12,3 @@ export * from './leader-elector.ts';
 export * from './paths.ts';
 export * from './rate-limiter.ts';
 export * from './selectors.ts';
-export type { StoreHandlers } from './store.ts';
-export type { WatchEvent } from './watch.ts';

@@ -1,4 +1,4 @@
-import { findCondition, type Key, keyOf, type Pod, resources } from '../../api/index.ts';
+import { findCondition, type Key, keyOf, labels, type Pod, resources } from '../../api/index.ts';
 import { type Clock, type Component, KeyedQueue, type KeyResult, type Logger, rfc3339 } from '../../base/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { podFacts } from '../pod/facts.ts';
@@ -114,6 +114,8 @@ export class StandaloneScheduler implements Component {
   }
 }
 
+/** Of the pods with a `kubevirt.io` label only launchers are ours to place. */
 function isWaiting(pod: Pod): boolean {
+  if (pod.metadata.labels?.[labels.app] !== 'virt-launcher') return false;
   return !pod.spec.nodeName && !pod.metadata.deletionTimestamp && !podFacts.isFinal(pod);
 }
