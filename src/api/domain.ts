@@ -165,9 +165,3 @@ export function domainKey(domain: Domain): string {
 export function domainUid(domain: Domain): string {
   return domain.Spec?.Metadata?.KubeVirt?.UID || domain.ObjectMeta.uid || '';
 }
-
-/** Spec 10 §9: everything that is not stopped, crashed or a placeholder counts as alive. */
-export function isDomainAlive(domain: Domain): boolean {
-  const { Status } = domain.Status;
-  return Status !== 'Shutoff' && Status !== 'Crashed' && Status !== '';
-}
