@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { type Stats, statSync } from 'node:fs';
 import { errorCode } from '../../base/index.ts';
 import { openInRoot, type SafePath } from '../../host/index.ts';
 
@@ -41,7 +41,13 @@ export class LauncherRoot {
 
   /** The standalone node's launchers share the machine's own device directory: its owners are not ours to change. */
   sharesDevicesWith(hostDev: string): boolean {
-    const own = statSync(hostDev);
+    let own: Stats;
+    try {
+      own = statSync(hostDev);
+    } catch {
+      // A guarded process 1 hides the machine's devices from a pod; those of a launcher's container are its own anyway.
+      return false;
+    }
     return this.use('/dev', (dev) => dev.stat().dev === own.dev && dev.stat().ino === own.ino) ?? false;
   }
 }
