@@ -1,6 +1,6 @@
 import { type Key, resources } from '../api/index.ts';
 import { type Component, errorMessage, Lifecycle, type Logger, systemClock } from '../base/index.ts';
-import { DomainCache } from '../domain-cache/index.ts';
+import { DomainCache, type LauncherEvent } from '../domain-cache/index.ts';
 import { EventRecorder, Informer, type KubeAccess, KubeClient } from '../kube/index.ts';
 import { LauncherClients } from '../launcher-client/index.ts';
 import { clusterConfigSource, type KubeVirt } from './adapters/cluster-config.ts';
@@ -41,10 +41,11 @@ export class NodeAgent {
       { component: 'virt-handler', host: options.nodeName },
       { client: this.#client, log },
     );
-    const { clients, domains } = launcherSide(options, log, (key, uid, event) => {
+    const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
       const vmi = vmis.get(key);
-      if (vmi?.metadata.uid === uid) recorder.record(vmi, event.type, event.reason, event.message);
-    });
+      if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
+    };
+    const { clients, domains } = launcherSide(options, log, record);
     const ports: AgentPorts = {
       vmis,
       lookup: kubeVmiLookup(this.#client),
@@ -158,7 +159,14 @@ function launcherSide(options: AgentOptions, log: Logger, onLauncherEvent: OnLau
   const watchdogMs = (Math.floor(watchdogTimeoutMs / 3000) + 1) * 1000;
   domains = new DomainCache(
     { shareDir, privateDir, resyncMs: domainResyncPeriodMs, watchdogMs },
-    { links: clients, onLauncherEvent, logger: log },
+    {
+      links: clients,
+      onLauncherEvent,
+      onProblem: (key, uid, problem) => {
+        if (problem) onLauncherEvent(key, uid, { type: 'Warning', reason: 'SyncFailed', message: problem.message });
+      },
+      logger: log,
+    },
   );
   return { clients, domains };
 }
