@@ -8,6 +8,7 @@ import { interfaceElements } from './interfaces.ts';
 import { planIoThreads } from './io-threads.ts';
 import { fileNamePart, userAlias } from './names.ts';
 import { serialSocket, socketPath, vncSocket } from './paths.ts';
+import { rootPortElements } from './pci-ports.ts';
 import { isHotplugged, statusOf } from './volumes.ts';
 import type { XmlElement } from './xml.ts';
 
@@ -33,28 +34,28 @@ export function deviceElements(
     ioThreads: ioThreads.byDisk,
   };
   const inputs = inputElements(vmi);
-  return {
-    ioThreads: ioThreads.count,
-    devices: {
-      disk: plans.map((plan) => diskElement(plan, disks)),
-      controller: controllerElements(vmi, { plans, inputs, virtioModel }),
-      interface: interfaceElements(vmi, { context, virtioModel, cpuCount: cpu.count }),
-      ...serialElements(vmi, context),
-      channel: [{ '@type': 'unix', target: { '@type': 'virtio', '@name': guestAgentChannel } }],
-      input: inputs,
-      ...tpmElements(vmi),
-      ...graphicsElements(vmi, context),
-      ...soundElements(vmi),
-      redirdev: redirElements(vmi, context),
-      ...watchdogElements(vmi),
-      memballoon: balloonElement(vmi, context, virtioModel),
-      ...(devices.rng && {
-        rng: { '@model': virtioModel, backend: { '@model': 'random', '#text': '/dev/urandom' } },
-      }),
-      panic: (devices.panicDevices ?? []).map(({ model }) => ({ '@model': model })),
-      ...vsockElements(vmi),
-    },
+  const controllers = controllerElements(vmi, { plans, inputs, virtioModel });
+  const all: XmlElement = {
+    disk: plans.map((plan) => diskElement(plan, disks)),
+    controller: controllers,
+    interface: interfaceElements(vmi, { context, virtioModel, cpuCount: cpu.count }),
+    ...serialElements(vmi, context),
+    channel: [{ '@type': 'unix', target: { '@type': 'virtio', '@name': guestAgentChannel } }],
+    input: inputs,
+    ...tpmElements(vmi),
+    ...graphicsElements(vmi, context),
+    ...soundElements(vmi),
+    redirdev: redirElements(vmi, context),
+    ...watchdogElements(vmi),
+    memballoon: balloonElement(vmi, context, virtioModel),
+    ...(devices.rng && {
+      rng: { '@model': virtioModel, backend: { '@model': 'random', '#text': '/dev/urandom' } },
+    }),
+    panic: (devices.panicDevices ?? []).map(({ model }) => ({ '@model': model })),
+    ...vsockElements(vmi),
   };
+  const controller = [...controllers, ...rootPortElements(vmi, all)];
+  return { ioThreads: ioThreads.count, devices: { ...all, controller } };
 }
 
 /** A volume that is being plugged in may not have its file yet: the next sync attaches it. */

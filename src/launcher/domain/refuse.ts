@@ -45,6 +45,11 @@ const refusals: readonly Refusal[] = [
     (vmi) => vmi.metadata.annotations?.['hooks.kubevirt.io/hookSidecars'],
     'remove the hook sidecars',
   ],
+  [
+    'annotation kubevirt.io/placePCIDevicesOnRootComplex',
+    (vmi) => vmi.metadata.annotations?.['kubevirt.io/placePCIDevicesOnRootComplex'] === 'true',
+    'remove it; every device then gets its own root port',
+  ],
 ];
 
 /** Throws `UNSUPPORTED_FIELD` for the first field that cannot be honoured. */

@@ -4,8 +4,15 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { buildDomainXml, parseDomainXml } from '../../../src/launcher/domain/index.ts';
-import { goldenCases } from '../../unit/launcher/domain/cases.ts';
+import { contextWith, goldenCases, lean, vmiWith } from '../../unit/launcher/domain/cases.ts';
 import { privateLibvirt } from './private-libvirt.ts';
+
+/** Root ports that no device sits on. */
+function freeRootPorts(xml: string): number {
+  const buses = new Set([...xml.matchAll(/<address type='pci' domain='0x0000' bus='0x(\w\w)'/g)].map(([, bus]) => bus));
+  const ports = [...xml.matchAll(/index='(\d+)' model='pcie-root-port'/g)].map(([, index]) => Number(index));
+  return ports.filter((index) => !buses.has(index.toString(16).padStart(2, '0'))).length;
+}
 
 test('a real libvirt validates, accepts and gives back every kept document', (t) => {
   const { dir, virsh, remove } = privateLibvirt();
@@ -33,4 +40,33 @@ test('a real libvirt validates, accepts and gives back every kept document', (t)
     const aliases = (spec.Devices.Disks ?? []).map((disk) => disk.Alias?.Name);
     assert.deepEqual(aliases.slice(0, wanted.length).sort(), wanted.sort());
   }
+});
+
+test('a guest has root ports left to plug devices into, more when it is large', (t) => {
+  const { dir, virsh, remove } = privateLibvirt();
+  t.after(remove);
+  const cases = [
+    { name: 'small', vmi: vmiWith({ devices: { rng: {} } }), free: 3 },
+    { name: 'large', vmi: vmiWith({ memory: { guest: '3Gi' } }), free: 12 },
+    {
+      name: 'bare',
+      vmi: vmiWith({ devices: { ...lean, disableHotplug: false, autoattachMemBalloon: false } }),
+      free: 6,
+    },
+  ];
+  const commands = cases.flatMap(({ name, vmi }) => {
+    const file = path.join(dir, `${name}.xml`);
+    writeFileSync(
+      file,
+      buildDomainXml({ ...vmi, metadata: { ...vmi.metadata, name, uid: randomUUID() } }, contextWith()),
+    );
+    return [`define --validate ${file}`, `dumpxml default_${name}`];
+  });
+  const { output } = virsh(commands.join('; '));
+  const documents = output.match(/<domain [\s\S]*?<\/domain>/g) ?? [];
+  assert.deepEqual(
+    documents.map(freeRootPorts),
+    cases.map(({ free }) => free),
+    output,
+  );
 });
