@@ -161,7 +161,7 @@ describe('restart of the agent', () => {
     const { cache } = await node.run();
     await eventually(() => {
       for (const id of ids.slice(5)) assert.equal(cache.view(`default/${id}`).kind, 'present');
-    }, 3_000);
+    }, 4_500);
     for (const id of ids.slice(0, 5)) assert.equal(cache.view(`default/${id}`).kind, 'unknown');
   });
 
@@ -210,7 +210,8 @@ describe('the end of a launcher', () => {
     const killedMs = performance.now();
     await launcher.kill();
     await eventually(() => assert.equal(cache.view(key, uid).kind, 'gone'));
-    assert.ok(performance.now() - killedMs < 1_000, 'noticed within a second');
+    // The watchdog alone would take up to 11 s, upstream 33 to 44 s.
+    assert.ok(performance.now() - killedMs < 5_000, 'noticed by the connection');
     const view = cache.view(key, uid);
     assert.equal(view.kind === 'gone' && view.proof, 'launcher-dead');
     assert.equal(view.kind === 'gone' && view.lastDomain?.Status.Status, 'Running');
@@ -232,7 +233,7 @@ describe('the end of a launcher', () => {
   it('upstream fault 7: a death is noticed at once while other launchers come and go', async () => {
     const victim = await program.start(node.socketOf(uid));
     await victim.setDomain(scriptedDomain(key, uid));
-    const { cache, clients } = await node.run({ watchdogMs: 200 });
+    const { cache, clients } = await node.run();
     await clients.connect(node.targetOf(key, uid));
     let churning = true;
     const churn = (async () => {
@@ -249,7 +250,7 @@ describe('the end of a launcher', () => {
     const tookMs = performance.now() - killedMs;
     churning = false;
     await churn;
-    assert.ok(tookMs < 2_000, `took ${tookMs} ms`);
+    assert.ok(tookMs < 5_000, `took ${tookMs} ms`);
   });
 
   it('upstream fault 5: a new VMI starts with the name of one whose launcher died', async () => {

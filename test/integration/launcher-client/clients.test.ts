@@ -404,7 +404,7 @@ describe('the end of a launcher', () => {
     assert.equal(await down, uid);
     const known = { uid, socketFile: connection.target.socketFile };
     assert.deepEqual(await clients.inspect(known), { kind: 'dead', proof: `process ${launcher.pid} ended` });
-    assert.ok(performance.now() - killedMs < 2_000);
+    assert.ok(performance.now() - killedMs < 5_000);
     assert.equal(clients.peek(uid), undefined);
   });
 
