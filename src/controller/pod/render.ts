@@ -12,7 +12,8 @@ const privateDir = '/var/run/kubevirt-private';
  * The launcher pod of a VMI (spec 52 §2–8, the parts of §12 and what is cheap beyond). A pure function: the same VMI always
  * gives the same pod, name included, so that creating it twice cannot make two. Throws PodRenderError.
  */
-export function renderLauncherPod(vmi: VirtualMachineInstance, config: ClusterConfig): Pod {
+export function renderLauncherPod(given: VirtualMachineInstance, config: ClusterConfig): Pod {
+  const vmi = { ...given, spec: withoutNulls(given.spec) };
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
   const { generateName, podName } = podNames(name, uid);
   const nonRoot = (vmi.status?.runtimeUser ?? 0) !== 0;
@@ -72,6 +73,14 @@ export function renderLauncherPod(vmi: VirtualMachineInstance, config: ClusterCo
       volumes: storage.volumes,
     },
   };
+}
+
+/** A field that is null counts as absent (spec 61 §1). */
+function withoutNulls<T>(value: T): T {
+  if (Array.isArray(value)) return value.map(withoutNulls) as T;
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).filter(([, field]) => field !== null);
+  return Object.fromEntries(entries.map(([name, field]) => [name, withoutNulls(field)])) as T;
 }
 
 const rootContext = { runAsUser: 0, capabilities: { add: ['NET_BIND_SERVICE', 'SYS_NICE'] } };

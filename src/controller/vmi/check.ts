@@ -1,26 +1,111 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 
+type Form = 'object' | 'text' | 'number' | 'objects' | 'named';
+
 /**
- * Whether the object has the form that everything after relies on, or what is wrong with it. An API server with KubeVirt's
- * webhooks (or the embedded one) has refused such objects already; a bare one takes anything.
+ * Form of the fields that the controller reads. `[]` steps into each item of a list; `!` marks a field that must be there
+ * when what holds it is. Absent and null are the same otherwise.
+ */
+const forms: readonly (readonly [path: string, form: Form])[] = [
+  ['domain!', 'object'],
+  ['domain.cpu', 'object'],
+  ['domain.cpu.model', 'text'],
+  ...['cores', 'sockets', 'threads'].map((name) => [`domain.cpu.${name}`, 'number'] as const),
+  ['domain.memory', 'object'],
+  ['domain.memory.hugepages', 'object'],
+  ['domain.memory.hugepages.pageSize!', 'text'],
+  ['domain.machine', 'object'],
+  ['domain.machine.type', 'text'],
+  ['domain.resources', 'object'],
+  ['domain.resources.requests', 'object'],
+  ['domain.resources.limits', 'object'],
+  ['domain.ioThreads', 'object'],
+  ['domain.ioThreads.supplementalPoolThreadCount', 'number'],
+  ['domain.launchSecurity', 'object'],
+  ['domain.firmware', 'object'],
+  ['domain.firmware.uuid', 'text'],
+  ['domain.firmware.kernelBoot', 'object'],
+  ['domain.firmware.kernelBoot.container', 'object'],
+  ['domain.firmware.kernelBoot.container.image!', 'text'],
+  ['domain.devices', 'object'],
+  ['domain.devices.disks', 'named'],
+  ...['disk', 'lun', 'cdrom'].map((name) => [`domain.devices.disks[].${name}`, 'object'] as const),
+  ['domain.devices.interfaces', 'named'],
+  ['domain.devices.interfaces[].ports', 'objects'],
+  ['domain.devices.filesystems', 'named'],
+  ['domain.devices.gpus', 'objects'],
+  ['domain.devices.hostDevices', 'objects'],
+  ['domain.devices.tpm', 'object'],
+  ['networks', 'named'],
+  ['volumes', 'named'],
+  ['volumes[].containerDisk', 'object'],
+  ['volumes[].containerDisk.image!', 'text'],
+  ['volumes[].hostDisk', 'object'],
+  ['volumes[].hostDisk.path!', 'text'],
+  ['volumes[].persistentVolumeClaim', 'object'],
+  ['volumes[].persistentVolumeClaim.claimName!', 'text'],
+  ['volumes[].dataVolume', 'object'],
+  ['volumes[].dataVolume.name!', 'text'],
+  ['volumes[].ephemeral', 'object'],
+  ['volumes[].ephemeral.persistentVolumeClaim', 'object'],
+  ['volumes[].configMap', 'object'],
+  ['volumes[].secret', 'object'],
+  ['volumes[].downwardAPI', 'object'],
+  ...['cloudInitNoCloud', 'cloudInitConfigDrive'].flatMap(
+    (name) =>
+      [
+        [`volumes[].${name}`, 'object'],
+        [`volumes[].${name}.secretRef`, 'object'],
+        [`volumes[].${name}.networkDataSecretRef`, 'object'],
+      ] as const,
+  ),
+  ['nodeSelector', 'object'],
+  ['hostname', 'text'],
+  ['subdomain', 'text'],
+  ['architecture', 'text'],
+  ['terminationGracePeriodSeconds', 'number'],
+];
+
+/**
+ * What is wrong with the object, in words for a condition, or undefined. An API server with KubeVirt's webhooks (or the
+ * embedded one) has refused such objects already; a bare one takes anything.
  */
 export function vmiProblem(vmi: VirtualMachineInstance): string | undefined {
   const spec: unknown = vmi.spec;
   if (!isObject(spec)) return 'spec is missing';
-  if (!isObject(spec.domain)) return 'spec.domain must be an object';
-  const devices = spec.domain.devices ?? {};
-  if (!isObject(devices)) return 'spec.domain.devices must be an object';
-  const lists = [
-    ['spec.volumes', spec.volumes],
-    ['spec.networks', spec.networks],
-    ['spec.domain.devices.disks', devices.disks],
-    ['spec.domain.devices.interfaces', devices.interfaces],
-  ] as const;
-  for (const [path, list] of lists) {
-    const problem = namesProblem(path, list ?? []);
+  for (const [path, form] of forms) {
+    const problem = formProblem(spec, 'spec', path.split('.'), form);
     if (problem) return problem;
   }
   return referenceProblem(vmi) ?? memoryProblem(vmi);
+}
+
+function formProblem(holder: unknown, where: string, steps: readonly string[], form: Form): string | undefined {
+  const [step = '', ...rest] = steps;
+  const name = step.replace(/!$|\[\]$/, '');
+  const path = `${where}.${name}`;
+  const value = isObject(holder) ? (holder[name] ?? undefined) : undefined;
+  if (value === undefined) return step.endsWith('!') && isObject(holder) ? `${path} is missing` : undefined;
+  if (step.endsWith('[]')) {
+    const problems = (value as unknown[]).map((item, index) => formProblem(item, `${path}[${index}]`, rest, form));
+    return problems.find((problem) => problem !== undefined);
+  }
+  return rest.length > 0 ? formProblem(value, path, rest, form) : valueProblem(value, path, form);
+}
+
+function valueProblem(value: unknown, path: string, form: Form): string | undefined {
+  switch (form) {
+    case 'object':
+      return isObject(value) ? undefined : `${path} must be an object`;
+    case 'text':
+      return typeof value === 'string' ? undefined : `${path} must be a string`;
+    case 'number':
+      return Number.isInteger(value) && Number(value) >= 0 ? undefined : `${path} must be a whole number`;
+    case 'objects':
+      return Array.isArray(value) && value.every(isObject) ? undefined : `${path} must be a list of objects`;
+    case 'named':
+      return namesProblem(path, value);
+  }
 }
 
 function namesProblem(path: string, list: unknown): string | undefined {
@@ -38,9 +123,6 @@ function referenceProblem({ spec }: VirtualMachineInstance): string | undefined 
   const volumes = new Set((spec.volumes ?? []).map(({ name }) => name));
   const lost = (spec.domain.devices?.disks ?? []).find(({ name, cdrom }) => !volumes.has(name) && !cdrom);
   if (lost) return `disk ${lost.name}: spec.volumes has no volume of this name`;
-  for (const { name, containerDisk } of spec.volumes ?? []) {
-    if (containerDisk && typeof containerDisk.image !== 'string') return `volume ${name}: containerDisk needs an image`;
-  }
   const networks = new Set((spec.networks ?? []).map(({ name }) => name));
   const loose = (spec.domain.devices?.interfaces ?? []).find(({ name }) => !networks.has(name));
   return loose ? `interface ${loose.name}: spec.networks has no network of this name` : undefined;
@@ -50,7 +132,8 @@ function memoryProblem({ spec }: VirtualMachineInstance): string | undefined {
   const { memory, resources } = spec.domain;
   const given =
     memory?.guest ?? memory?.hugepages?.pageSize ?? resources?.requests?.memory ?? resources?.limits?.memory;
-  return given === undefined ? 'spec.domain.memory.guest is missing: say how much memory the guest has' : undefined;
+  const isGiven = given !== undefined && given !== null;
+  return isGiven ? undefined : 'spec.domain.memory.guest is missing: say how much memory the guest has';
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -97,7 +97,11 @@ const malformed: readonly (readonly [string, unknown, RegExp])[] = [
     { domain: { devices: { disks: [{ name: 'x', disk: {} }] } } },
     /disk x: spec.volumes has no/,
   ],
-  ['a container disk without image', { domain: {}, volumes: [{ name: 'a', containerDisk: {} }] }, /needs an image/],
+  [
+    'a container disk without image',
+    { domain: {}, volumes: [{ name: 'a', containerDisk: {} }] },
+    /containerDisk.image is missing/,
+  ],
   ['an interface without network', { domain: { devices: { interfaces: [{ name: 'i' }] } } }, /interface i/],
   ['no memory', { domain: {} }, /memory.guest is missing/],
 ];
