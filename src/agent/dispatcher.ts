@@ -105,6 +105,9 @@ export class VmiDispatcher implements Component {
     this.#tell(observation, written.projection.events);
     const { problem } = written.projection;
     if (problem !== undefined) this.#remember(observation, { toldProblem: problem });
+    // The same problem a second time, after all was well, is news again.
+    else if (pass.decision.healthy && pass.observation.memory.toldProblem)
+      this.#remember(observation, { toldProblem: '' });
     return written;
   }
 

@@ -1,4 +1,5 @@
-import { type Condition, type Domain, findCondition, type VmiStatus } from '../../api/index.ts';
+import { type Condition, type Domain, findCondition, type VmiSpec, type VmiStatus } from '../../api/index.ts';
+import type { VmiEvent } from '../ports.ts';
 
 export const syncFailedReason = 'Synchronizing with the Domain failed.';
 
@@ -34,6 +35,26 @@ export function setNotMigratable(status: VmiStatus): void {
   for (const type of ['LiveMigratable', 'StorageLiveMigratable']) {
     putCondition(status, { type, status: 'False', reason: 'NotMigratable', message: notMigratable }, null);
   }
+}
+
+const nothingToBoot =
+  'there is nothing to boot: no disk, no kernel and no network interface with a boot order. Add a volume with a disk ' +
+  '(a containerDisk, say) or spec.domain.firmware.kernelBoot, and create the VirtualMachineInstance again.';
+
+/**
+ * Such a guest runs, as upstream's does, and shows its firmware's complaint on a screen nobody looks at: said here.
+ * Gives the event when the condition is new.
+ */
+export function setNothingToBoot(status: VmiStatus, spec: VmiSpec | undefined): VmiEvent[] {
+  const type = 'NothingToBoot';
+  const { devices, firmware } = spec?.domain ?? {};
+  const isBootable =
+    Boolean(spec?.volumes?.length || devices?.disks?.length || firmware?.kernelBoot?.container) ||
+    devices?.interfaces?.some(({ bootOrder }) => bootOrder !== undefined);
+  const isKnown = findCondition(status.conditions, type) !== undefined;
+  if (isBootable || isKnown) return [];
+  setCondition(status, { type, status: 'True', reason: 'NoDiskAndNoKernel', message: nothingToBoot });
+  return [{ type: 'Warning', reason: type, message: nothingToBoot }];
 }
 
 const pauseReasons: Readonly<Record<string, readonly [reason: string, message: string]>> = {

@@ -14,6 +14,7 @@ import {
   removeCondition,
   setAccessCredentials,
   setAgentConnected,
+  setNothingToBoot,
   setNotMigratable,
   setPaused,
   setSyncFailed,
@@ -59,17 +60,15 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   const before = status.phase ?? '';
   const phase = phaseOf(pass) ?? before;
   const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
-  const credentialsChanged = projectStatus(vmi, status, domain, observation, now);
+  const noticed = projectStatus(vmi, status, domain, observation, now);
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
   else if (decision.healthy || hasSynced(pass)) removeCondition(status, 'Synchronized');
   setPhase(status, phase, now);
-  const events = [
-    ...syncFailed(problem, failedBefore, observation),
-    ...(credentialsChanged ? [credentialsEvent(domain)] : []),
-    ...(phase === before ? [] : phaseEvents(phase)),
-  ];
   const isWorth = phase !== before || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, status));
+  // What is not written yet is noticed again in the next pass: its event waits for the write.
+  const written = isWorth ? [...noticed, ...(phase === before ? [] : phaseEvents(phase))] : [];
+  const events = [...syncFailed(problem, failedBefore, observation), ...written];
   return { vmi: isWorth ? vmi : undefined, events, problem };
 }
 
@@ -80,7 +79,7 @@ function projectStatus(
   domain: Domain | undefined,
   observation: Observation,
   now: string,
-): boolean {
+): VmiEvent[] {
   const readable = structuredClone(vmi);
   dropUnusable(readable);
   if (domain) {
@@ -89,13 +88,13 @@ function projectStatus(
   }
   status.selinuxContext = observation.selinuxContext;
   if (readable.spec?.domain) status.migrationMethod = migrationMethodOf(readable);
-  const credentialsChanged = setAccessCredentials(status, domain, now);
+  const events = setAccessCredentials(status, domain, now) ? [credentialsEvent(domain)] : [];
   setNotMigratable(status);
   if (domain || observation.domain.kind === 'gone') {
     setAgentConnected(status, domain, now);
     setPaused(status, domain, now);
   }
-  return credentialsChanged;
+  return domain ? [...events, ...setNothingToBoot(status, readable.spec)] : events;
 }
 
 function phaseOf({ decision, outcomes }: Pass): VmiPhase | undefined {

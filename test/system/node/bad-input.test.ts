@@ -65,13 +65,14 @@ describe('what cannot run says what to do', { skip: needsRoot }, () => {
     await node.kubectl('delete', 'vmi', 'no-secret');
   });
 
-  test('a VMI without disks and kernel: condition or refusal says that there is nothing to boot', async () => {
+  test('a VMI without disks and kernel runs, and a condition and an event say that there is nothing to boot', async () => {
     const vmi = demoVmi('nothing');
     vmi.spec.domain = { memory: { guest: '64Mi' }, devices: {} };
     delete vmi.spec.networks;
     await node.apply(vmi);
-    const found = await node.vmiUntil('nothing', (seen) => problemOf(seen) !== '' || seen?.status?.phase === 'Running');
-    assert.match(problemOf(found), /disk/);
+    const found = await node.vmiUntil('nothing', (seen) => seen?.status?.phase === 'Running');
+    assert.match(findCondition(found?.status?.conditions, 'NothingToBoot')?.message ?? '', /no disk, no kernel/);
+    await eventually(async () => assert.match(await events(), /"reason": "NothingToBoot"/));
     await node.kubectl('delete', 'vmi', 'nothing');
   });
 

@@ -93,6 +93,8 @@ test('a VMI without disks is sent as it is: the launcher is the judge, its words
   assert.deepEqual(loop.reasons(), ['SyncFailed']);
   await loop.clock.pass(1_000);
   assert.equal(loop.phase(), 'Running', 'the second try worked');
+  assert.match(loop.condition('NothingToBoot')?.message ?? '', /no disk, no kernel/);
+  assert.equal(loop.reasons().filter((reason) => reason === 'NothingToBoot').length, 1);
   assert.equal(loop.condition('Synchronized'), undefined, 'and the condition went');
 });
 
