@@ -51,7 +51,9 @@ function addHealth(app: Express, { store }: ApiContext): void {
     if (store.healthy) sendJson(response, 200, 'ok', 'text/plain; charset=utf-8');
     else sendJson(response, 500, 'database refuses writes\n', 'text/plain; charset=utf-8');
   };
-  for (const path of ['/healthz', '/livez', '/readyz']) app.get(path, healthy);
+  for (const path of ['/healthz', '/readyz']) app.get(path, healthy);
+  // A full disk is no reason to be started again: reading still works.
+  app.get('/livez', (_request, response) => sendJson(response, 200, 'ok', 'text/plain; charset=utf-8'));
   app.get('/version', (_request, response) => sendValue(response, 200, versionInfo));
 }
 
