@@ -1,4 +1,5 @@
 /** kubelet's part for launcher pods: sandboxes, volumes, images, pod status. */
+export { accountFiles } from './accounts.ts';
 export * from './decide.ts';
 export * from './images.ts';
 export * from './kube-pods.ts';
@@ -7,3 +8,4 @@ export type { PodSource } from './ports.ts';
 export * from './sandbox.ts';
 export * from './sandbox-script.ts';
 export * from './status.ts';
+export { prepareVolumes } from './volumes.ts';

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import type { Pod, PodVolume, VolumeMount } from '../../../src/api/index.ts';
+import { ImageStore, prepareVolumes } from '../../../src/node/index.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'kubelet’s owner of volumes takes root';
+
+describe('volumes of a pod', { skip: needsRoot }, () => {
+  let dir: string;
+  const secrets = new Map([['default/creds', new Map([['userdata', Buffer.from('#!/bin/sh')]])]]);
+
+  beforeEach(async () => {
+    dir = await mkdtemp(path.join(tmpdir(), 'virt-volumes-'));
+  });
+  afterEach(() => rm(dir, { recursive: true, force: true }));
+
+  function prepare(volumes: PodVolume[], volumeMounts: VolumeMount[]) {
+    const container = { name: 'compute', volumeMounts };
+    const pod: Pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'p', namespace: 'default', uid: 'u' },
+      spec: { containers: [container], volumes },
+    };
+    return prepareVolumes(pod, container, path.join(dir, 'pods/u'), {
+      images: new ImageStore({ dir: path.join(dir, 'images') }),
+      objects: { readObject: async (_, namespace, name) => secrets.get(`${namespace}/${name}`) },
+    });
+  }
+
+  test('an emptyDir lies in kubelet’s place, open to the group of QEMU; parents are mounted before what is inside them', async () => {
+    const mounts = await prepare(
+      [
+        { name: 'sockets', emptyDir: {} },
+        { name: 'public', emptyDir: {} },
+      ],
+      [
+        { name: 'sockets', mountPath: '/var/run/kubevirt/sockets' },
+        { name: 'public', mountPath: '/var/run/kubevirt' },
+      ],
+    );
+    assert.deepEqual(
+      mounts.map(({ target }) => target),
+      ['/run/kubevirt', '/run/kubevirt/sockets'],
+    );
+    const { mode, gid } = await stat(path.join(dir, 'pods/u/volumes/kubernetes.io~empty-dir/sockets'));
+    assert.deepEqual([mode & 0o7777, gid], [0o2777, 107]);
+  });
+
+  test('an image is mounted read-only from the node’s directory; a missing one says where to put it', async () => {
+    const volume = { name: 'disk', image: { reference: 'reg.io/a/b:1' } };
+    const mount = { name: 'disk', mountPath: '/var/run/kubevirt-image-volume/disk_0' };
+    await assert.rejects(prepare([volume], [mount]), { code: 'IMAGE_MISSING', message: /images\/reg\.io_a_b_1,/ });
+    await mkdir(path.join(dir, 'images/reg.io_a_b_1'), { recursive: true });
+    const [found] = await prepare([volume], [mount]);
+    assert.deepEqual([found?.source, found?.readOnly], [path.join(dir, 'images/reg.io_a_b_1'), true]);
+  });
+
+  test('a secret’s keys are files; a sub-path of one key is a file mount, a missing one a directory', async () => {
+    const mounts = await prepare(
+      [{ name: 'init-udata', secret: { secretName: 'creds' } }],
+      [
+        { name: 'init-udata', mountPath: '/var/run/kubevirt-private/secret/init/userdata', subPath: 'userdata' },
+        { name: 'init-udata', mountPath: '/var/run/kubevirt-private/secret/init/userData', subPath: 'userData' },
+      ],
+    );
+    assert.deepEqual(
+      mounts.map(({ type }) => type),
+      ['file', 'directory'],
+    );
+    assert.equal(await readFile(mounts[0]?.source ?? '', 'utf8'), '#!/bin/sh');
+  });
+
+  const emptyDir = { name: 'v', emptyDir: {} };
+  const run = { name: 'v', mountPath: '/run/v' };
+  const refused: readonly [string, PodVolume, VolumeMount, string][] = [
+    ['a mount outside /run', emptyDir, { name: 'v', mountPath: '/etc' }, 'UNSUPPORTED'],
+    ['a mount that climbs out of /run', emptyDir, { name: 'v', mountPath: '/run/../etc' }, 'UNSUPPORTED'],
+    ['a sub-path that climbs', emptyDir, { ...run, subPath: '../../x' }, 'POD_INVALID'],
+    ['an absolute sub-path', emptyDir, { ...run, subPath: '/etc' }, 'POD_INVALID'],
+    ['a volume name with a slash', { name: '../v', emptyDir: {} }, { ...run, name: '../v' }, 'POD_INVALID'],
+    ['a mount of no volume', emptyDir, { name: 'other', mountPath: '/run/v' }, 'POD_INVALID'],
+    ['an image reference that climbs', { name: 'v', image: { reference: '../x' } }, run, 'IMAGE_INVALID'],
+    ['an empty image reference', { name: 'v', image: {} }, run, 'IMAGE_INVALID'],
+    ['a claim', { name: 'v', persistentVolumeClaim: { claimName: 'c' } }, run, 'UNSUPPORTED'],
+    ['huge pages', { name: 'v', emptyDir: { medium: 'HugePages' } }, run, 'UNSUPPORTED'],
+    ['a secret that is not there', { name: 'v', secret: { secretName: 'nope' } }, run, 'NOT_FOUND'],
+    ['a host path that is not there', { name: 'v', hostPath: { path: '/no/such/place' } }, run, 'NOT_FOUND'],
+    ['a relative host path', { name: 'v', hostPath: { path: 'etc' } }, run, 'POD_INVALID'],
+    [
+      'a secret’s file that climbs',
+      { name: 'v', secret: { secretName: 'creds', items: [{ key: 'userdata', path: '../../x' }] } },
+      run,
+      'POD_INVALID',
+    ],
+  ];
+  for (const [title, volume, mount, code] of refused) {
+    test(`${title} is refused as ${code}`, async () => {
+      await assert.rejects(prepare([volume], [mount]), { code });
+    });
+  }
+
+  test('an image is added from a disk file or a directory, replacing what was there', async () => {
+    const images = new ImageStore({ dir: path.join(dir, 'images') });
+    const disk = path.join(dir, 'my.qcow2');
+    await writeFile(disk, 'one');
+    await images.add('a/b', disk);
+    await writeFile(disk, 'two');
+    const target = await images.add('a/b', disk);
+    assert.equal(await readFile(path.join(target, 'disk/my.qcow2'), 'utf8'), 'two');
+    assert.deepEqual(await images.list(), ['a_b']);
+    await assert.rejects(images.add('a/b', path.join(dir, 'missing')), { code: 'NOT_FOUND' });
+    assert.deepEqual(await images.list(), ['a_b']);
+  });
+});
