@@ -4,7 +4,6 @@ export * from './decide.ts';
 export * from './images.ts';
 export * from './kube-pods.ts';
 export * from './pod-runner.ts';
-export type { PodSource } from './ports.ts';
 export * from './sandbox.ts';
 export * from './sandbox-script.ts';
 export * from './status.ts';
