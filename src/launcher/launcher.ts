@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
 import { CommandServer } from './cmd-server/server.ts';
 import { writeDaemonConfig } from './daemon/config.ts';
+import { watchForHang } from './daemon/hang-watch.ts';
 import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from './daemon/supervisor.ts';
 import { LauncherError } from './errors.ts';
 import { awaitFinalNotice, finalNoticeLimits } from './final-notice.ts';
@@ -37,6 +38,8 @@ const connectLimitMs = 15_000;
 const restartDelayMs = 1000;
 const outageWaitMs = 4000;
 const checkTimeoutMs = 15_000;
+/** The client itself gives up a daemon that does not answer its pings after 25 s. */
+const hungLimits = { checkMs: 2000, goneMs: 10_000 };
 
 /** One virt-launcher: from an empty pod to the end of its VMI (spec 70 §4, §9). */
 export class Launcher {
@@ -61,7 +64,8 @@ export class Launcher {
     try {
       const end = await this.#serve();
       if (end.kind === 'asked-before-start') this.#log.info('asked to end before there was a guest');
-      else await this.#finalNotice();
+      // In standalone mode there is no agent that could be told.
+      else if (this.#settings.environment.standaloneVmi === undefined) await this.#finalNotice();
     } finally {
       await this.#cleanUp();
     }
@@ -135,7 +139,14 @@ export class Launcher {
     );
     this.#cleanUps.push({ what: 'libvirt daemon', run: () => daemon.stop() });
     await daemon.start();
-    return this.#connect(daemon.socketPath);
+    const hypervisor = await this.#connect(daemon.socketPath);
+    const stopWatching = watchForHang(hungLimits, {
+      isConnected: () => hypervisor.isConnected,
+      onHung: () => daemon.killHung(),
+      clock: this.#clock,
+    });
+    this.#cleanUps.push({ what: 'libvirt watch', run: stopWatching });
+    return hypervisor;
   }
 
   async #connect(socketPath: string): Promise<LibvirtHypervisor> {
@@ -160,11 +171,13 @@ export class Launcher {
   }): LauncherParts {
     const { flags, environment } = this.#settings;
     const { identity, paths, qemuUser, hypervisor, choice } = made;
+    const { signalProcess } = this.#deps;
     const parts = new LauncherParts(
       { flags, identity, paths },
       {
         hypervisor,
         prepare: (vmi, converter) => prepareDomain(vmi, converter, { flags, environment, paths, qemuUser }, choice),
+        signalProcess,
         onQemuEnded: () => this.#ended.resolve({ kind: 'qemu-ended' }),
         onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),
         log: this.#log,
@@ -173,7 +186,6 @@ export class Launcher {
     );
     this.#parts = parts;
     const { metadata, power, qemu } = parts;
-    const { signalProcess } = this.#deps;
     this.#grace = new GracePeriod(
       { graceSeconds: flags.gracePeriodSeconds },
       { metadata, power, qemu, signalProcess, log: this.#log, clock: this.#clock },

@@ -49,6 +49,10 @@ export class LibvirtHypervisor implements Hypervisor {
     this.#slow = connector();
   }
 
+  get isConnected(): boolean {
+    return this.#main.isConnected;
+  }
+
   /** Resolves when libvirt answers and all events are registered. Rejects with CONNECT_FAILED after `signal`. */
   async connect(signal: AbortSignal): Promise<void> {
     this.#main.onConnected(() => this.#emit({ kind: 'connected' }));
@@ -112,8 +116,8 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#main.shutdown(domain, ShutdownFlag.DEFAULT);
   }
 
-  destroy(domain: DomainRef): Promise<void> {
-    return this.#slow.destroy(domain, DestroyFlag.GRACEFUL);
+  destroy(domain: DomainRef, { graceful }: { readonly graceful: boolean }): Promise<void> {
+    return this.#slow.destroy(domain, graceful ? DestroyFlag.GRACEFUL : DestroyFlag.DEFAULT);
   }
 
   undefine(domain: DomainRef): Promise<void> {

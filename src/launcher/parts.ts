@@ -38,6 +38,7 @@ export interface PartsDeps {
   readonly hypervisor: Hypervisor;
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
   readonly onQemuEnded: () => void;
+  readonly signalProcess: (pid: number, signal: NodeJS.Signals) => void;
   readonly onTargetPodCleanup: (targetPod: string) => void;
   readonly log: Logger;
   readonly clock: Clock;
@@ -88,7 +89,8 @@ export class LauncherParts {
       { pidFile: paths.libvirt.qemuPidFile, pollMs: qemuPollMs },
       { onEnded: deps.onQemuEnded, clock },
     );
-    this.power = new PowerControl(named, shared);
+    const killQemu = () => this.#killQemu();
+    this.power = new PowerControl(named, { ...shared, killQemu });
     this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
@@ -167,6 +169,11 @@ export class LauncherParts {
         agentAnswer: (command) => this.#access.answer(command),
       },
     });
+  }
+
+  #killQemu(): void {
+    const { pid, hasEnded } = this.qemu;
+    if (pid !== undefined && !hasEnded) this.#deps.signalProcess(pid, 'SIGKILL');
   }
 
   async #unpause(): Promise<void> {

@@ -34,8 +34,8 @@ export interface Hypervisor {
   reboot(domain: DomainRef, by: 'guest-agent' | 'acpi'): Promise<void>;
   /** Asks the guest to power off. */
   shutdown(domain: DomainRef): Promise<void>;
-  /** Ends QEMU with SIGTERM, so that disks are flushed. */
-  destroy(domain: DomainRef): Promise<void>;
+  /** Ends QEMU: `graceful` with SIGTERM, so that disks are flushed, else with SIGKILL. */
+  destroy(domain: DomainRef, options: { readonly graceful: boolean }): Promise<void>;
   /** Keeps NVRAM. */
   undefine(domain: DomainRef): Promise<void>;
   setVcpus(domain: DomainRef, count: number): Promise<void>;

@@ -13,9 +13,12 @@ export interface PowerDeps {
   >;
   readonly lock: DomainLock;
   readonly metadata: MetadataCache;
+  /** SIGKILL to QEMU, if it lives. */
+  readonly killQemu: () => void;
   readonly clock?: Clock;
 }
 
+const forceAfterMs = 10_000;
 const { RUNNING, PAUSED, SHUTDOWN } = DomainState;
 
 /** Pause, shutdown, kill and the like (spec 70 §6). Which of them take the modify lock is upstream's choice. */
@@ -99,10 +102,27 @@ export class PowerControl {
     const { state } = await hypervisor.state(domain);
     if (state !== RUNNING && state !== PAUSED && state !== SHUTDOWN) return;
     try {
-      await hypervisor.destroy(domain);
+      await this.#destroy(domain);
     } catch (error) {
       // It ended by itself between the question and the order.
       if (!isLibvirtError(error, 'OPERATION_INVALID', 'NO_DOMAIN')) throw error;
+    }
+  }
+
+  /**
+   * A QEMU that does not react to SIGTERM is killed, where upstream gives up. By its pid, because libvirt holds the domain's
+   * lock while it waits, and soon enough for the agent, which waits 20 s for the answer.
+   */
+  async #destroy(domain: DomainRef): Promise<void> {
+    const { hypervisor, killQemu } = this.#deps;
+    const cancel = this.#clock.schedule(forceAfterMs, killQemu);
+    try {
+      await hypervisor.destroy(domain, { graceful: true });
+    } catch (error) {
+      if (!isLibvirtError(error, 'OPERATION_FAILED', 'SYSTEM_ERROR', 'INTERNAL_ERROR')) throw error;
+      await hypervisor.destroy(domain, { graceful: false });
+    } finally {
+      cancel();
     }
   }
 

@@ -90,6 +90,12 @@ export class DaemonSupervisor {
     this.#spawn();
   }
 
+  /** Ends a daemon that hangs; it is started again like one that died. */
+  killHung(): void {
+    this.#log.error({ pid: this.pid }, 'libvirt daemon does not answer: it is killed');
+    this.#child?.kill('SIGKILL');
+  }
+
   async stop(): Promise<void> {
     this.#stopping = true;
     this.#cancelRestart?.();

@@ -223,3 +223,20 @@ test('a VMI without any disk and with startStrategy Paused stays paused until it
   assert.equal((await cmd.call(cmd.client.unpauseVirtualMachine, vmiRequest(paused))).success, true);
   assert.equal(await status(), 'Running');
 });
+
+test('STANDALONE_VMI: the guest runs without an agent, and the launcher leaves when it ends', async () => {
+  const args = launcherArgs.filter((arg) => !/--(name|namespace|uid)=/.test(arg));
+  const standalone = { ...env, STANDALONE_VMI: JSON.stringify(vmi) };
+  const pod = await startLauncher(bundle.file, { args, env: standalone });
+  opened.push(() => pod.close());
+  await eventually(() => assert.match(pod.log(), /domain started/));
+  process.kill(pod.pids('guest=default_small')[0] ?? 0, 'SIGTERM');
+  assert.equal(await pod.exited, 0, pod.log());
+});
+
+test('a STANDALONE_VMI that cannot be read ends the launcher with 2 and a reason', async () => {
+  const pod = await startLauncher(bundle.file, { args: launcherArgs, env: { ...env, STANDALONE_VMI: 'a: [' } });
+  opened.push(() => pod.close());
+  assert.equal(await pod.exited, 2);
+  assert.match(pod.log(), /STANDALONE_VMI cannot be read/);
+});

@@ -20,7 +20,7 @@ domainCases('libvirt in memory', 'cases_memory', () => ({
 function parts(hypervisor: MemoryHypervisor) {
   const lock = new DomainLock({ maxWaitMs: 1000 });
   const metadata = new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger });
-  const deps = { hypervisor, lock, metadata, log: silentLogger };
+  const deps = { hypervisor, lock, metadata, log: silentLogger, killQemu: () => undefined };
   const prepare = async () => '<domain><name>default_small</name></domain>';
   const named = { domainName: 'default_small' };
   return { sync: new VmiSync(named, { ...deps, prepare }), power: new PowerControl(named, deps), lock, metadata };
@@ -99,4 +99,16 @@ test('the number of vCPUs is sockets times cores times threads; dedicated CPUs a
   assert.ok(hypervisor.calls.includes('setVcpus 6'));
   vmi.spec.domain.cpu = { dedicatedCpuPlacement: true };
   await assert.rejects(setVcpus(vmi, 'default_small', { hypervisor, lock }), { code: 'NOT_SUPPORTED' });
+});
+
+test('a QEMU that does not react to SIGTERM is killed by force', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, power } = parts(hypervisor);
+  await sync.sync(launcherVmi(), {});
+  hypervisor.failures.set('destroy', new LibvirtError('SYSTEM_ERROR', 'Failed to terminate process'));
+  await power.kill();
+  assert.deepEqual(
+    hypervisor.calls.filter((call) => call.startsWith('destroy')),
+    ['destroy', 'destroy by force'],
+  );
 });

@@ -32,6 +32,7 @@ before(async () => {
       hypervisor,
       prepare: async () => '<domain><name>default_small</name></domain>',
       onQemuEnded: () => undefined,
+      signalProcess: () => undefined,
       onTargetPodCleanup: () => undefined,
       log: silentLogger,
       clock: systemClock,
