@@ -108,6 +108,19 @@ test('fault 12: a domain stuck in ShuttingDown is killed when its grace ends, wi
   assert.ok(launcher.calls.includes('kill'));
 });
 
+test('a kill that libvirt refuses is repeated at least every five seconds, and told', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  launcher.onShutdown = 'ignores';
+  launcher.killError = 'cannot terminate the process: device or resource busy';
+  markDeleted(loop);
+  await loop.clock.pass(150_000);
+  assert.match(loop.condition('Synchronized')?.message ?? '', /resource busy/);
+  assert.equal(loop.phase(), 'Running');
+  launcher.killError = undefined;
+  await loop.clock.pass(5_100);
+  assert.equal(loop.phase(), 'Failed');
+});
+
 test('the grace period does not start again after an agent restart', async (t) => {
   const { loop, launcher } = await startRunning(t);
   launcher.onShutdown = 'ignores';
