@@ -4,7 +4,7 @@
  * the real ones), nor argv, environment and signals.
  */
 
-export { readTopology } from './adapters/host-topology.ts';
+export { readTopology } from './adapters/index.ts';
 export { type DispatcherOptions, VmiDispatcher } from './dispatcher.ts';
 export { NodeAgent } from './node-agent.ts';
 export { type AgentOptions, AgentOptionsError, agentUsage, parseAgentOptions } from './options.ts';

@@ -3,9 +3,14 @@ import { type Component, errorMessage, Lifecycle, type Logger, systemClock } fro
 import { DomainCache, type LauncherEvent } from '../domain-cache/index.ts';
 import { EventRecorder, Informer, type KubeAccess, KubeClient } from '../kube/index.ts';
 import { LauncherClients } from '../launcher-client/index.ts';
-import { clusterConfigSource, type KubeVirt } from './adapters/cluster-config.ts';
-import { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './adapters/kube-vmis.ts';
-import { launcherPort } from './adapters/launchers.ts';
+import {
+  clusterConfigSource,
+  type KubeVirt,
+  KubeVmis,
+  kubeVmiLookup,
+  kubeVmiWriter,
+  launcherPort,
+} from './adapters/index.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
 import { Heartbeat, type NodePatch } from './heartbeat/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';

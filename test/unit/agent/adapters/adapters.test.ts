@@ -4,8 +4,8 @@ import {
   clusterConfigSource,
   type KubeVirt,
   readClusterConfig,
-} from '../../../../src/agent/adapters/cluster-config.ts';
-import { readTopology } from '../../../../src/agent/adapters/host-topology.ts';
+  readTopology,
+} from '../../../../src/agent/adapters/index.ts';
 import { replaceClaimsByHostDisks } from '../../../../src/agent/execute/index.ts';
 import { OwnWrites } from '../../../../src/agent/own-writes.ts';
 import { key, vmiOf } from '../../../fixtures/agent-builders.ts';
