@@ -3,7 +3,7 @@
  * events to the agent, the guest agent, the end of it all (spec 70).
  * Must not know: Kubernetes, the agent's decisions, argv, environment variables and signals (src/bin hands them in).
  */
-export { LauncherError, type LauncherErrorCode } from './errors.ts';
-export { launcherUsage, type ParsedFlags, parseLauncherFlags } from './flags.ts';
-export { Launcher, type LauncherDeps, type LauncherSettings } from './launcher.ts';
-export { type LauncherEnvironment, type LauncherOptions, launcherEnvironment } from './options.ts';
+export { LauncherError } from './errors.ts';
+export { launcherUsage, parseLauncherFlags } from './flags.ts';
+export { Launcher } from './launcher.ts';
+export { type LauncherOptions, launcherEnvironment } from './options.ts';
