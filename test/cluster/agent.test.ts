@@ -74,7 +74,12 @@ function apply(name: string, node: string, more: object = {}): VirtualMachineIns
       labels: { 'kubevirt.io/nodeName': node },
       finalizers: ['kubevirt.io/foregroundDeleteVirtualMachine'],
     },
-    spec: { terminationGracePeriodSeconds: 30, domain: { devices: {} }, fieldOfTomorrow: { keep: ['me'] } },
+    spec: {
+      terminationGracePeriodSeconds: 30,
+      domain: { devices: { disks: [{ name: 'data', disk: { bus: 'virtio' } }] } },
+      volumes: [{ name: 'data', emptyDisk: { capacity: '1Mi' } }],
+      fieldOfTomorrow: { keep: ['me'] },
+    },
     status: { phase: 'Scheduled', nodeName: node, activePods: { [`pod-${name}`]: node }, statusOfTomorrow: 7 },
     ...more,
   };

@@ -54,7 +54,8 @@ async function create(name: string, more: object = {}): Promise<VirtualMachineIn
     metadata: { name, labels: { 'kubevirt.io/nodeName': 'node1' } },
     spec: {
       terminationGracePeriodSeconds: 2,
-      domain: { memory: { guest: '64Mi' }, devices: {} },
+      domain: { memory: { guest: '64Mi' }, devices: { disks: [{ name: 'data', disk: { bus: 'virtio' } }] } },
+      volumes: [{ name: 'data', emptyDisk: { capacity: '1Mi' } }],
       fieldOfTomorrow: [1, { a: null }],
     },
     status: { phase: 'Scheduled', nodeName: 'node1', activePods: { [`pod-${name}`]: 'node1' } },
