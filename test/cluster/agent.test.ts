@@ -111,7 +111,7 @@ test('a Scheduled VMI becomes Running with stock rights, and fields of tomorrow 
   const vmi = read('boots');
   assert.deepEqual(vmi.spec.fieldOfTomorrow, { keep: ['me'] });
   assert.equal(vmi.status?.statusOfTomorrow, 7);
-  assert.deepEqual(eventReasons('boots').sort(), ['Created', 'Started']);
+  await eventually(() => assert.deepEqual(eventReasons('boots').sort(), ['Created', 'Started']));
 });
 
 test('kill -9 of the agent changes nothing of a running VMI, and the next agent takes it over without a write', async () => {

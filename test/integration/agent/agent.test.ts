@@ -121,7 +121,7 @@ test('a scheduled VMI becomes Running with two events, and unknown fields are ke
   const vmi = await read('starts');
   assert.deepEqual(vmi.spec.fieldOfTomorrow, [1, { a: null }]);
   assert.equal(vmi.metadata.uid, uid);
-  assert.deepEqual((await reasons('starts')).sort(), ['Created', 'Started']);
+  await eventually(async () => assert.deepEqual((await reasons('starts')).sort(), ['Created', 'Started']));
   assert.ok(ghosts().includes(uid));
 });
 
