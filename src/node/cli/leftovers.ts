@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { NodePaths } from '../paths.ts';
@@ -10,9 +11,13 @@ export async function podNamespaceOf(pid: number): Promise<string | undefined> {
 
 /**
  * What a finished VM must not leave on the node, one line each; empty when all is clean. `namespaces` are the pid namespaces
- * of the pods that ran.
+ * of the pods that ran, `cgroups` their directories.
  */
-export async function findLeftovers(paths: NodePaths, namespaces: ReadonlySet<string>): Promise<string[]> {
+export async function findLeftovers(
+  paths: NodePaths,
+  namespaces: ReadonlySet<string>,
+  cgroups: readonly string[] = [],
+): Promise<string[]> {
   const pods = await readdir(paths.podsDir).catch(() => []);
   const ghosts = await readdir(path.join(paths.privateDir, 'ghost-records')).catch(() => []);
   const logs = await readdir(paths.podLogsDir).catch(() => []);
@@ -21,6 +26,7 @@ export async function findLeftovers(paths: NodePaths, namespaces: ReadonlySet<st
     ...pods.map((uid) => `files of pod ${uid} in ${paths.podsDir}`),
     ...logs.map((uid) => `logs of pod ${uid} in ${paths.podLogsDir}`),
     ...ghosts.map((name) => `ghost record ${name} in ${paths.privateDir}`),
+    ...cgroups.filter((dir) => existsSync(dir)).map((dir) => `cgroup ${dir}`),
     ...mounts.map((point) => `mount ${point}`),
     ...(await leftProcesses(paths, namespaces)),
   ];

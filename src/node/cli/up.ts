@@ -95,6 +95,7 @@ async function deleteExample(
 ) {
   const { paths, exampleFile, env } = options;
   const inits = await runningInits(node);
+  const cgroups = (await node.sandboxes.list()).flatMap((uid) => node.sandboxes.cgroupDir(uid) ?? []);
   const namespaces = new Set<string>();
   for (const { pid } of inits) {
     const namespace = await podNamespaceOf(pid);
@@ -104,7 +105,7 @@ async function deleteExample(
   const said = await kubectl(['delete', '-f', exampleFile], { kubeconfig: paths.kubeconfig, env, signal: leave });
   await untilVmiGone(node.client, { ...vm, onChange: say }, within(deleteTimeoutMs, leave, 'the VM was not deleted'));
   step(`${said} (gone in ${((performance.now() - beganMs) / 1000).toFixed(1)} s)`);
-  const left = await findLeftovers(paths, namespaces);
+  const left = await findLeftovers(paths, namespaces, cgroups);
   for (const init of inits) if (await isAlive(init)) left.push(`process 1 of a pod: ${init.pid}`);
   if (left.length > 0) throw new NodeError('LEFTOVERS', `the VM left something behind:\n  ${left.join('\n  ')}`);
   step('nothing is left behind: no processes, files, mounts, ghost records');

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { type FSWatcher, watch } from 'node:fs';
 import { chmod, mkdir, open, readdir, readFile, rm, rmdir, stat, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { errorMessage, required } from '../../base/index.ts';
+import { errorCode, errorMessage, required, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { isAlive, type ProcessIdentity, parseIdentity, signalProcess } from '../process-identity.ts';
@@ -132,8 +132,8 @@ export class Sandboxes {
       throw new NodeError('SANDBOX', `files of pod ${uid} stay, something is mounted there: ${mounts.join(', ')}`);
     }
     await rm(dir, { recursive: true, force: true });
-    const cgroup = this.#cgroupDir(uid);
-    if (cgroup) await rmdir(cgroup).catch(() => undefined);
+    const cgroup = this.cgroupDir(uid);
+    if (cgroup) await removeCgroup(cgroup);
   }
 
   /** Calls back when something of the pod's record changes: it started, it ended. The returned function stops that. */
@@ -148,13 +148,14 @@ export class Sandboxes {
     return () => watcher.close();
   }
 
-  #dir(uid: string): string {
-    return path.join(this.podDir(uid), 'sandbox');
-  }
-
-  #cgroupDir(uid: string): string | undefined {
+  /** The pod's cgroup; undefined on a machine without cgroup v2. */
+  cgroupDir(uid: string): string | undefined {
     const { cgroupRoot } = this.#options;
     return cgroupRoot && path.join(cgroupRoot, uid);
+  }
+
+  #dir(uid: string): string {
+    return path.join(this.podDir(uid), 'sandbox');
   }
 
   async #startedAtMs(dir: string): Promise<number | undefined> {
@@ -184,12 +185,24 @@ export class Sandboxes {
   }
 
   async #makeCgroup(uid: string): Promise<string | undefined> {
-    const dir = this.#cgroupDir(uid);
+    const dir = this.cgroupDir(uid);
     if (!dir) return undefined;
     return mkdir(dir, { recursive: true }).then(
       () => dir,
       () => undefined,
     );
+  }
+}
+
+/** Its last process, the shim, may still be on its way out. */
+async function removeCgroup(dir: string): Promise<void> {
+  for (let tries = 0; tries < 50; tries++) {
+    const code = await rmdir(dir).then(
+      () => undefined,
+      (error: unknown) => errorCode(error),
+    );
+    if (code !== 'EBUSY') return;
+    await sleep(20);
   }
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -30,6 +31,9 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     for (const uid of uids) {
       await sandboxes.kill(uid);
       await settled(uid);
+      await sandboxes.remove(uid);
+      const cgroup = sandboxes.cgroupDir(uid);
+      assert.ok(!cgroup || !existsSync(cgroup), `${cgroup} is left`);
     }
     await rm(dir, { recursive: true, force: true });
   });

@@ -31,7 +31,10 @@ describe('kill -9 on the standalone node', { skip: needsRoot }, () => {
 
   /** A VM can be made and deleted: API, controller, pod runner, agent and launcher all do their part. */
   async function everythingWorks(name: string): Promise<void> {
-    await eventually(() => node.apply(demoVmi(name)).then(() => undefined), 20_000);
+    await eventually(
+      () => node.apply(demoVmi(name, { terminationGracePeriodSeconds: 2 })).then(() => undefined),
+      20_000,
+    );
     await running(name);
     await node.kubectl('delete', 'vmi', name);
     assert.equal(await qemuPid(name), undefined);

@@ -28,7 +28,7 @@ describe('virt-node up', { skip: needsRoot }, () => {
   test('with --once it deletes the VM, finds nothing left and exits 0', async () => {
     await node.start(['up', '--once'], 'stopped');
     assert.match(node.output, /nothing is left behind/);
-    assert.equal(await node.end('SIGTERM'), 0);
+    assert.equal(await node.ended(), 0);
     assert.deepEqual(await findLeftovers(node.paths, new Set()), []);
   });
 
