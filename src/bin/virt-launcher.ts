@@ -13,10 +13,13 @@ import {
 /** What upstream's panics end with. */
 const failed = 2;
 const exitLimitMs = 2000;
+/** For upstream's virt-launcher-monitor, which takes it away; here there is none in between. */
+const monitorFlag = '--keep-after-failure';
 
 function readFlags(): LauncherOptions | undefined {
   try {
-    const parsed = parseLauncherFlags(process.argv.slice(2));
+    const argv = process.argv.slice(2).filter((argument) => argument !== monitorFlag);
+    const parsed = parseLauncherFlags(argv);
     if (parsed.kind === 'options') return parsed.options;
     process.stdout.write(parsed.text);
   } catch (error) {
