@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { NodeError } from '../errors.ts';
 
 /** More than a boot's worth of messages; only the end is looked at. */
 const keptBytes = 4096;
@@ -6,7 +7,7 @@ const promptPattern = /login: ?$/;
 /** A prompt printed before we connected is not repeated by itself: the Enter key makes it appear again. */
 const knockMs = 500;
 
-/** Waits until a guest shows its login prompt. Closes the console. Rejects with the signal's reason or when it is closed. */
+/** Waits until a guest shows its login prompt. Closes the console. Rejects with the signal's reason, or NO_CONSOLE when it is closed. */
 export async function untilLogin(serial: Socket, signal: AbortSignal): Promise<void> {
   let seen = '';
   const knock = setInterval(() => serial.write('\r'), knockMs);
@@ -18,7 +19,7 @@ export async function untilLogin(serial: Socket, signal: AbortSignal): Promise<v
         seen = (seen + chunk.toString('latin1')).slice(-keptBytes);
         if (promptPattern.test(seen)) resolve();
       });
-      serial.once('close', () => reject(new Error('the serial console was closed')));
+      serial.once('close', () => reject(new NodeError('NO_CONSOLE', 'the serial console was closed')));
       serial.once('error', reject);
     });
   } finally {

@@ -11,8 +11,8 @@ export interface WatchVmiOptions {
 }
 
 /**
- * Waits until the VMI runs. Rejects with NodeError CHILD_FAILED when it ends as Failed, or with the signal's reason. A VMI
- * that had ended before is passed over: its VirtualMachine makes a new one.
+ * Waits until the VMI runs. Rejects with NodeError CHILD_FAILED when it ends as Failed, or with the signal's reason. The end
+ * of one that was there before is passed over (the node was killed, or stopped): its VirtualMachine makes a new one.
  */
 export async function untilVmiRuns(
   client: KubeClient,
@@ -25,7 +25,7 @@ export async function untilVmiRuns(
     { client },
   );
   let told = '';
-  let passedOver: string | undefined;
+  let earlier: string | undefined;
   try {
     await informer.start();
     return await new Promise<VirtualMachineInstance>((resolve, reject) => {
@@ -33,8 +33,8 @@ export async function untilVmiRuns(
       const see = (vmi: VirtualMachineInstance, isFirst: boolean) => {
         if (vmi.metadata.name !== name) return;
         const phase = vmi.status?.phase || 'Pending';
-        if (isFirst && (phase === 'Succeeded' || phase === 'Failed')) passedOver = vmi.metadata.uid;
-        if (passedOver !== undefined && vmi.metadata.uid === passedOver) return;
+        if (isFirst) earlier = vmi.metadata.uid;
+        if ((phase === 'Succeeded' || phase === 'Failed') && vmi.metadata.uid === earlier) return;
         const problem = findCondition(vmi.status?.conditions, 'Synchronized');
         const text = problem?.status === 'False' ? `${phase}: ${problem.reason}: ${problem.message}` : phase;
         if (text !== told) onChange(text);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { sleep } from '../../../src/base/index.ts';
 import { findLeftovers } from '../../../src/node/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
 import { NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
@@ -30,6 +32,19 @@ describe('virt-node up', { skip: needsRoot }, () => {
     assert.match(node.output, /nothing is left behind/);
     assert.equal(await node.ended(), 0);
     assert.deepEqual(await findLeftovers(node.paths, new Set()), []);
+  });
+
+  test('a second Ctrl-C ends everything now, and the next up recovers from that', async () => {
+    await node.start(['up'], 'Ctrl-C shuts');
+    const forced = node.ended();
+    process.kill(node.pid, 'SIGINT');
+    await sleep(1_200);
+    process.kill(node.pid, 'SIGINT');
+    assert.equal(await forced, 130);
+    await eventually(async () => assert.equal(await qemuPid('demo'), undefined));
+    await node.start(['up', '--once'], 'stopped');
+    assert.match(node.output, /the guest asks for a login[\s\S]*nothing is left behind/);
+    assert.equal(await node.ended(), 0);
   });
 
   test('a failure is explained, with the ends of the logs, and the exit code is 1', async () => {
