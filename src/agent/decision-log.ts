@@ -15,6 +15,8 @@ export interface DecisionRecord {
   readonly phase: VmiPhase;
   readonly newPhase?: VmiPhase;
   readonly steps: readonly string[];
+  /** Of the steps that were begun; the first time when the decision was taken several times in a row. */
+  readonly tookMs: Readonly<Record<string, number>>;
   /** `step: failure or wait reason` of the steps that were not done. */
   readonly troubles: readonly string[];
   readonly problem?: string;
@@ -79,6 +81,10 @@ export function troublesOf(outcomes: readonly StepOutcome[]): string[] {
     if (outcome.kind === 'done') return [];
     return [`${step}: ${outcome.kind === 'failed' ? outcome.error.message : outcome.reason}`];
   });
+}
+
+export function durationsOf(outcomes: readonly StepOutcome[]): Record<string, number> {
+  return Object.fromEntries(outcomes.map(({ step, tookMs }) => [step, Math.round(tookMs * 10) / 10]));
 }
 
 export function stepNames(decision: Decision): string[] {

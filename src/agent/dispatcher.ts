@@ -1,7 +1,7 @@
 import type { Key } from '../api/index.ts';
 import { type Component, errorCode, errorMessage, KeyedQueue, type KeyResult, type Logger } from '../base/index.ts';
 import { type Decision, decide, type StepOutcome } from './decide/index.ts';
-import { DecisionLog, type DecisionRecord, stepNames, troublesOf } from './decision-log.ts';
+import { DecisionLog, type DecisionRecord, durationsOf, stepNames, troublesOf } from './decision-log.ts';
 import { type ExecutePorts, runPlan } from './execute/index.ts';
 import { type KeyMemory, type Observation, observeVmi } from './observe/index.ts';
 import { OwnWrites } from './own-writes.ts';
@@ -171,6 +171,7 @@ export class VmiDispatcher implements Component {
       phase: 'vmi' in observation.vmi ? (observation.vmi.vmi.status?.phase ?? '') : '',
       ...(decision.phase && { newPhase: decision.phase }),
       steps: stepNames(decision),
+      tookMs: durationsOf(outcomes),
       troubles: troublesOf(outcomes),
       ...(decision.problem && { problem: decision.problem }),
       ...(decision.requeueAfterMs !== undefined && { requeueAfterMs: decision.requeueAfterMs }),

@@ -41,4 +41,5 @@ export type Outcome =
 export interface StepOutcome {
   readonly step: StepName;
   readonly outcome: Outcome;
+  readonly tookMs: number;
 }

@@ -243,3 +243,9 @@ test('a migration is refused with an event and the guest goes on, on source and 
   await loop.clock.pass(1_000);
   assert.deepEqual(launcher.calls, ['sync', 'shutdown', 'delete'], 'it is still served');
 });
+
+test('a decision is remembered with the time of each of its steps', async (t) => {
+  const { loop } = await startRunning(t);
+  const start = loop.dispatcher.decisions.of(key).find(({ rule }) => rule === 'start-due');
+  assert.deepEqual(Object.keys(start?.tookMs ?? {}), ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine']);
+});
