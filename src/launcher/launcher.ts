@@ -10,6 +10,7 @@ import { GracePeriod } from './grace.ts';
 import { HypervisorChoice } from './hypervisor-choice.ts';
 import { LibvirtHypervisor } from './libvirt-hypervisor.ts';
 import type { LauncherEnvironment, LauncherOptions } from './options.ts';
+import { requireOwnPod } from './own-pod.ts';
 import { LauncherParts } from './parts.ts';
 import { makePodDirectories, makeSerialLog } from './pod-directories.ts';
 import { type PodPaths, podPaths } from './pod-paths.ts';
@@ -88,6 +89,7 @@ export class Launcher {
     );
     const qemuUser = environment.uid === 0 ? await findQemuUser() : undefined;
     this.#refuseWhatIsMissing();
+    if (!flags.runAsNonroot) await requireOwnPod();
     await makePodDirectories(paths, qemuUser);
     await makeSerialLog(paths, qemuUser);
     if (flags.simulateCrash) throw new LauncherError('SETUP_FAILED', 'crash simulated on request');

@@ -8,6 +8,7 @@ import { silentLogger } from '../../../src/base/index.ts';
 import { daemonConf, qemuConf } from '../../../src/launcher/daemon/config.ts';
 import { watchForHang } from '../../../src/launcher/daemon/hang-watch.ts';
 import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from '../../../src/launcher/daemon/supervisor.ts';
+import { requireOwnPod } from '../../../src/launcher/own-pod.ts';
 import { findQemuUser } from '../../../src/launcher/qemu-user.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../libvirt/fake-clock.ts';
@@ -126,4 +127,13 @@ test('a daemon without an answer for long is told once per period, one that come
   assert.equal(hung, 2);
   stop();
   assert.equal(clock.pending, 0);
+});
+
+test('as root outside of a pod the launcher refuses to touch the machine', async () => {
+  mkdirSync(path.join(dir, '2'));
+  writeFileSync(path.join(dir, '2/comm'), 'sh\n');
+  await requireOwnPod(dir);
+  await requireOwnPod(path.join(dir, 'none'));
+  writeFileSync(path.join(dir, '2/comm'), 'kthreadd\n');
+  await assert.rejects(requireOwnPod(dir), { code: 'FOREIGN_DAEMON', message: /must run in a pod/ });
 });
