@@ -2,6 +2,7 @@ import type { Key } from '../api/index.ts';
 import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
 import { type ConnectionLimits, type ConnectionTarget, connectionLimits, LauncherConnection } from './connection.ts';
 import { LauncherError } from './errors.ts';
+import { SocketWatch } from './socket-watch.ts';
 import {
   checkResponsive,
   findSockets,
@@ -56,6 +57,8 @@ interface Entry {
   connection: LauncherConnection | undefined;
   opening: Promise<LauncherConnection> | undefined;
   firstLookMs: number | undefined;
+  /** While the socket is missing. */
+  watch: SocketWatch | undefined;
 }
 
 /** One connection per VMI UID, made on demand; each costs its own key only. */
@@ -82,7 +85,7 @@ export class LauncherClients {
     this.#logger = deps.logger ?? silentLogger;
   }
 
-  /** A launcher of this key was connected to, or its connection broke. */
+  /** A launcher of this key made its socket, was connected to, or its connection broke. */
   onChange(listener: (key: Key) => void): () => void {
     this.#changed.add(listener);
     return () => this.#changed.delete(listener);
@@ -134,10 +137,13 @@ export class LauncherClients {
     if (connection && !connection.closed)
       return this.#stateOf(target.uid, connection.target.socketFile, connection.connected);
     try {
+      this.#watchFor(entry, target);
       const [socketFile, ...others] = await this.#listeningSockets(target);
+      if (socketFile === undefined) return this.#stateWithoutSocket(entry, target);
+      entry.watch?.close();
+      entry.watch = undefined;
       if (others.length > 0) return { kind: 'unclear', reason: multipleSockets(target).message };
-      if (socketFile !== undefined) return await this.#stateOf(target.uid, socketFile, false);
-      return this.#stateWithoutSocket(entry, target);
+      return await this.#stateOf(target.uid, socketFile, false);
     } catch (error) {
       return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
     }
@@ -171,6 +177,7 @@ export class LauncherClients {
   async close(key: Key, uid: string): Promise<void> {
     const entry = this.#entries.get(uid);
     this.#entries.delete(uid);
+    entry?.watch?.close();
     entry?.connection?.close();
     await entry?.opening?.then(
       (connection) => connection.close(),
@@ -182,14 +189,17 @@ export class LauncherClients {
   /** The agent leaves: connections end, launchers and all records stay. */
   stop(): void {
     this.#stopping.abort();
-    for (const entry of this.#entries.values()) entry.connection?.close();
+    for (const entry of this.#entries.values()) {
+      entry.watch?.close();
+      entry.connection?.close();
+    }
     this.#entries.clear();
   }
 
   #entry({ key, uid }: LauncherTarget): Entry {
     let entry = this.#entries.get(uid);
     if (!entry) {
-      entry = { key, connection: undefined, opening: undefined, firstLookMs: undefined };
+      entry = { key, connection: undefined, opening: undefined, firstLookMs: undefined, watch: undefined };
       this.#entries.set(uid, entry);
     }
     return entry;
@@ -252,6 +262,13 @@ export class LauncherClients {
     const verdict = await this.#judge({ uid, socketFile });
     if (verdict.kind === 'dead') return { kind: 'dead', reason: `the launcher is dead: ${verdict.proof}` };
     return { kind: 'ready', connected };
+  }
+
+  /** Begins before the look, so that a socket made meanwhile is not missed. Made anew with each look: pods come and go. */
+  #watchFor(entry: Entry, target: LauncherTarget): void {
+    entry.watch?.close();
+    entry.watch = new SocketWatch(target, this.#options, () => this.#tellChanged(entry.key));
+    if (this.#stopping.signal.aborted) entry.watch.close();
   }
 
   #stateWithoutSocket(entry: Entry, target: LauncherTarget): LauncherState {

@@ -5,7 +5,8 @@ import { errorCode, errorMessage } from '../base/index.ts';
 import { openNoFollow, openTrusted, type SafePath, SafePathError } from '../host/index.ts';
 import { LauncherError } from './errors.ts';
 
-const socketsDirectory = 'volumes/kubernetes.io~empty-dir/sockets';
+/** Of a pod's directory (spec 20 §1.1). */
+export const socketsDirectory = 'volumes/kubernetes.io~empty-dir/sockets';
 const socketName = 'launcher-sock';
 const unresponsiveName = 'launcher-unresponsive';
 

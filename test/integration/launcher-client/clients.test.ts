@@ -265,6 +265,29 @@ describe('state of a launcher without calling it', () => {
     assert.equal(await stateKind(clientsOf({ initTimeoutMs: 0 })), 'dead');
   });
 
+  it('a launcher that makes its socket is told at once, without another look', async () => {
+    mkdirSync(path.dirname(socketFileOf(podsDir, pod)), { recursive: true });
+    const clients = clientsOf();
+    const told = new Promise<string>((resolve) => clients.onChange(resolve));
+    assert.equal(await stateKind(clients), 'not-ready');
+    await launcherOf();
+    assert.equal(await told, key);
+    assert.equal(await stateKind(clients), 'ready');
+  });
+
+  it('a VMI that is cleaned up before its socket came is not watched any more', async () => {
+    mkdirSync(path.dirname(socketFileOf(podsDir, pod)), { recursive: true });
+    const clients = clientsOf();
+    const told: string[] = [];
+    assert.equal(await stateKind(clients), 'not-ready');
+    await clients.close(key, uid);
+    clients.onChange((changed) => told.push(changed));
+    await launcherOf();
+    const other = clientsOf();
+    assert.equal(await stateKind(other), 'ready');
+    assert.deepEqual(told, []);
+  });
+
   it('is ready with a listener, and connected after connect', async () => {
     await launcherOf();
     const clients = clientsOf();
