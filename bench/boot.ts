@@ -33,7 +33,8 @@ export async function measureBoot(node: NodeUnderTest, name: string, whileRunnin
   const startMs = performance.now();
   const watching = watchPhases(node, name, resourceVersion, startMs, phases, signal);
   const { metadata } = await client.create(type, example(name));
-  await phaseSeen(phases, 'Running', signal);
+  // A watch that ends before Running has failed.
+  await Promise.race([phaseSeen(phases, 'Running', signal), watching]);
   await serialLogin(node, metadata.uid ?? '', signal);
   const loginMs = performance.now() - startMs;
   whileRunning();

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { resources } from '../src/api/index.ts';
@@ -47,8 +47,19 @@ async function ended(child: ChildProcess): Promise<void> {
   await new Promise((resolve) => child.once('exit', resolve));
 }
 
+/** The guest of `npm run up`, which set-up has built; `virt-node start` brings no images of its own. */
+async function addDemoImage(stateDir: string): Promise<void> {
+  const image = path.join(stateDir, 'demo-image');
+  mkdirSync(path.join(image, 'boot'), { recursive: true });
+  for (const file of ['vmlinuz', 'initramfs.gz'])
+    copyFileSync(path.join('.cache/guest', file), path.join(image, 'boot', file));
+  const args = [cli, 'image', 'add', 'virt-node/demo', image, '--state-dir', stateDir];
+  await ended(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] }));
+}
+
 export async function startNode(): Promise<NodeUnderTest> {
   const stateDir = mkdtempSync(path.join(tmpdir(), 'virt-node-bench-'));
+  await addDemoImage(stateDir);
   const startMs = performance.now();
   const child = spawn(process.execPath, [cli, 'start', '--state-dir', stateDir, '--node-name', 'bench'], {
     stdio: ['ignore', 'ignore', 'inherit'],
