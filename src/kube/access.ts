@@ -34,7 +34,7 @@ export const noCredentials: Credentials = {
 /** Kubeconfig, else `master` alone, else the pod's service account. Rejects with BAD_CONFIG saying what is missing. */
 export async function loadKubeAccess(options: KubeAccessOptions): Promise<KubeAccess> {
   if (options.kubeconfig) {
-    // Loaded only here: client-node costs an agent 40 MB (docs/decisions/0009).
+    // Loaded only here: client-node costs an agent 40 MB (docs/decisions/0010).
     const { loadKubeconfig } = await import('./kubeconfig.ts');
     const access = await loadKubeconfig(options.kubeconfig);
     return options.master ? { ...access, server: checkedServer(options.master) } : access;
