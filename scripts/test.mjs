@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { build } from 'esbuild';
+import { bundleForRepository } from './bundle.mjs';
 import { kubeApiserverAssets } from './kube-apiserver.mjs';
 
 // Of this run alone: two runs side by side must not pull each other's bundles away.
@@ -43,22 +43,6 @@ function testFiles(dir) {
     .sort();
 }
 
-async function bundle(entryPoints, outdir, outbase) {
-  await build({
-    entryPoints,
-    outdir,
-    outbase,
-    outExtension: { '.js': '.mjs' },
-    bundle: true,
-    packages: 'external',
-    platform: 'node',
-    format: 'esm',
-    target: 'node20.19',
-    sourcemap: 'inline',
-    logLevel: 'warning',
-  });
-}
-
 async function runSuite(name, within = '') {
   const { dir, concurrency, timeoutMs } = suites[name];
   const files = testFiles(dir).filter((file) => file.startsWith(within));
@@ -66,7 +50,7 @@ async function runSuite(name, within = '') {
   console.log(`\n# ${name}: ${files.length} files`);
   const suiteDir = path.join(outDir, name);
   rmSync(suiteDir, { recursive: true, force: true });
-  await bundle(files, suiteDir, dir);
+  await bundleForRepository(files, suiteDir, dir);
   const bundles = files.map((file) => path.join(suiteDir, path.relative(dir, file).replace(/\.ts$/, '.mjs')));
   const summaryFile = path.join(suiteDir, 'summary.json');
   const nodeArgs = [
@@ -95,7 +79,7 @@ async function runCluster() {
   process.env.KUBEBUILDER_ASSETS = kubeApiserverAssets();
   await runSuite('cluster');
   const dir = path.join(outDir, 'server');
-  await bundle(['test/fixtures/serve-kube-apiserver.ts'], dir, 'test/fixtures');
+  await bundleForRepository(['test/fixtures/serve-kube-apiserver.ts'], dir, 'test/fixtures');
   const server = spawn(process.execPath, [path.join(dir, 'serve-kube-apiserver.mjs')], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });

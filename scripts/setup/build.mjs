@@ -12,7 +12,12 @@ function sources() {
   const files = readdirSync(path.join(root, 'src'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name));
-  return [...files, path.join(root, 'package-lock.json'), path.join(root, 'scripts/build.mjs')]
+  return [
+    ...files,
+    path.join(root, 'package-lock.json'),
+    path.join(root, 'scripts/build.mjs'),
+    path.join(root, 'scripts/bundle.mjs'),
+  ]
     .sort()
     .map((file) => {
       const { size, mtimeMs } = statSync(file);

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { build } from 'esbuild';
+import { bundleProgram } from '../../scripts/bundle.mjs';
 import type { VirtualMachineInstance } from '../../src/api/index.ts';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -26,19 +26,7 @@ let launchers: Awaited<ReturnType<typeof launcherProgram>>;
 let agent: ChildProcess;
 
 before(async () => {
-  await build({
-    entryPoints: ['src/bin/virt-handler.ts'],
-    outfile: program,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20.19',
-    external: ['koffi', 'classic-level'],
-    banner: {
-      js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
-    },
-    logLevel: 'warning',
-  });
+  await bundleProgram('virt-handler', program);
   const assets = process.env.KUBEBUILDER_ASSETS;
   assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
   [cluster, launchers] = await Promise.all([startKubeApiserver(assets), launcherProgram()]);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { build } from 'esbuild';
+import { bundleProgram } from '../../../scripts/bundle.mjs';
 
 /** The program virt-handler as a process of its own, on the directories of a temporary node. */
 export class AgentProgram {
@@ -18,19 +18,7 @@ export class AgentProgram {
 
   async build(): Promise<void> {
     for (const name of ['pods', 'share', 'private']) mkdirSync(path.join(this.dir, name));
-    await build({
-      entryPoints: ['src/bin/virt-handler.ts'],
-      outfile: this.#program,
-      bundle: true,
-      platform: 'node',
-      format: 'esm',
-      target: 'node20.19',
-      external: ['koffi', 'classic-level'],
-      banner: {
-        js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
-      },
-      logLevel: 'error',
-    });
+    await bundleProgram('virt-handler', this.#program);
   }
 
   start(kubeconfig: string): ChildProcess {

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { build } from 'esbuild';
+import { bundleForRepository } from '../../../scripts/bundle.mjs';
 import { ApiClient } from '../../fixtures/api-client.ts';
 
 const token = 'token-of-the-durability-test';
@@ -28,16 +28,7 @@ describe('kill -9', () => {
     const out = path.resolve('.build', `durability-${path.basename(dir)}`);
     await mkdir(out, { recursive: true });
     program = path.join(out, 'api-child.mjs');
-    await build({
-      entryPoints: ['test/fixtures/api-child.ts'],
-      outfile: program,
-      bundle: true,
-      packages: 'external',
-      platform: 'node',
-      format: 'esm',
-      target: 'node20.19',
-      logLevel: 'warning',
-    });
+    await bundleForRepository(['test/fixtures/api-child.ts'], out, 'test/fixtures');
   });
   after(async () => {
     running?.process.kill('SIGKILL');

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { build } from 'esbuild';
+import { bundleProgram } from '../../../scripts/bundle.mjs';
 import { resources, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { Cluster, embeddedApi, token } from '../../fixtures/controller/cluster.ts';
 
@@ -19,18 +19,7 @@ const running = new Set<ChildProcess>();
 before(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'virt-controller-'));
   program = path.join(dir, 'virt-controller.mjs');
-  await build({
-    entryPoints: ['src/bin/virt-controller.ts'],
-    outfile: program,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20.19',
-    logLevel: 'warning',
-    banner: {
-      js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
-    },
-  });
+  await bundleProgram('virt-controller', program);
   cluster = new Cluster(await embeddedApi());
   await cluster.addNode();
   writeFileSync(

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { build } from 'esbuild';
+import { bundleForAnywhere } from '../../../scripts/bundle.mjs';
 import type { Logger } from '../../../src/base/index.ts';
 import { GhostRecords } from '../../../src/domain-cache/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -88,15 +88,7 @@ describe('kill -9 while records are written', () => {
        write();`,
     );
     const outfile = path.join(directory, 'main.cjs');
-    await build({
-      entryPoints: [source],
-      outfile,
-      bundle: true,
-      platform: 'node',
-      format: 'cjs',
-      logLevel: 'warning',
-      external: ['koffi'],
-    });
+    await bundleForAnywhere(source, outfile);
     for (let round = 0; round < 5; round++) {
       const child = spawn(process.execPath, [outfile], { stdio: ['ignore', 'pipe', 'inherit'] });
       await once(child.stdout, 'data');

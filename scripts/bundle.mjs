@@ -1,0 +1,63 @@
+// The ways this tree is bundled; scripts and tests share them. Paths are relative to the repository.
+import { build } from 'esbuild';
+
+/** @type {import('esbuild').BuildOptions} */
+const common = { bundle: true, platform: 'node', format: 'esm', target: 'node20.19', logLevel: 'warning' };
+
+/** @type {import('esbuild').BuildOptions} */
+const shipped = {
+  ...common,
+  // What is native or read from disk at run time stays outside the bundle.
+  external: ['koffi', 'classic-level'],
+  // CommonJS dependencies inside an ES module bundle still call require().
+  banner: {
+    js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
+  },
+};
+
+/**
+ * Programs of src/bin as they are shipped: `<name>.js` in `outdir`.
+ * @param {readonly string[]} names
+ * @param {string} outdir
+ */
+export async function bundlePrograms(names, outdir) {
+  const entryPoints = names.map((name) => `src/bin/${name}.ts`);
+  await build({ ...shipped, entryPoints, outdir, sourcemap: 'linked', legalComments: 'none' });
+}
+
+/**
+ * One program of src/bin for a test, in a file that ends with `.mjs`. Below the repository, when it needs native packages.
+ * @param {string} name
+ * @param {string} outfile
+ */
+export async function bundleProgram(name, outfile) {
+  await build({ ...shipped, entryPoints: [`src/bin/${name}.ts`], outfile });
+}
+
+/**
+ * Tests and tools that run inside the repository, whose packages are found there: `.mjs` files in `outdir`, as deep as
+ * the sources are below `outbase`.
+ * @param {readonly string[]} entryPoints
+ * @param {string} outdir
+ * @param {string} outbase
+ */
+export async function bundleForRepository(entryPoints, outdir, outbase) {
+  await build({
+    ...common,
+    entryPoints: [...entryPoints],
+    outdir,
+    outbase,
+    outExtension: { '.js': '.mjs' },
+    packages: 'external',
+    sourcemap: 'inline',
+  });
+}
+
+/**
+ * One file that runs outside the repository, for tests that start a child there; it cannot use native packages.
+ * @param {string} source
+ * @param {string} outfile ends with `.cjs`
+ */
+export async function bundleForAnywhere(source, outfile) {
+  await build({ ...common, entryPoints: [source], outfile, format: 'cjs', external: ['koffi'] });
+}
