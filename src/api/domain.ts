@@ -59,6 +59,18 @@ export interface GuestOsInfo {
   Id: string;
 }
 
+/** Of a guest whose agent has not said anything. */
+export const noGuestOsInfo: Readonly<GuestOsInfo> = {
+  Name: '',
+  KernelRelease: '',
+  Version: '',
+  PrettyName: '',
+  VersionId: '',
+  KernelVersion: '',
+  Machine: '',
+  Id: '',
+};
+
 export interface GracePeriodMetadata {
   DeletionGracePeriodSeconds: number;
   DeletionTimestamp: string | null;

@@ -4,6 +4,7 @@ import {
   domainName,
   type GuestOsInfo,
   type KubeVirtMetadata,
+  noGuestOsInfo,
 } from '../../api/index.ts';
 import { emptyDomainSpec, parseDomainXml } from './parse.ts';
 import type { StatusAndReason } from './status.ts';
@@ -27,17 +28,6 @@ export interface DomainParts {
   readonly deletionTimestamp?: string;
 }
 
-const noOsInfo: GuestOsInfo = {
-  Name: '',
-  KernelRelease: '',
-  Version: '',
-  PrettyName: '',
-  VersionId: '',
-  KernelVersion: '',
-  Machine: '',
-  Id: '',
-};
-
 /** The whole Domain JSON of spec 22: every key is there, empty ones as null, "", 0 or false. Throws BAD_XML. */
 export function domainFromXml(parts: DomainParts): Domain {
   const { namespace, name } = parts;
@@ -58,7 +48,7 @@ export function domainFromXml(parts: DomainParts): Domain {
       Status: parts.state.Status,
       Reason: parts.state.Reason,
       Interfaces: interfaces.length === 0 ? null : [...interfaces],
-      OSInfo: { ...noOsInfo, ...parts.osInfo },
+      OSInfo: { ...noGuestOsInfo, ...parts.osInfo },
       FSFreezeStatus: { Status: parts.fsFreezeStatus ?? '' },
       GuestPanicInfo: parts.guestPanicInfo ?? null,
       PanicCount: parts.panicCount ?? 0,

@@ -1,4 +1,4 @@
-import type { DomainInterfaceStatus, GuestOsInfo } from '../../api/index.ts';
+import { type DomainInterfaceStatus, type GuestOsInfo, noGuestOsInfo } from '../../api/index.ts';
 
 export interface GuestUser {
   readonly userName: string;
@@ -31,20 +31,9 @@ export interface GuestFacts {
   readonly load: { readonly load1m: number; readonly load5m: number; readonly load15m: number } | undefined;
 }
 
-export const emptyOsInfo: GuestOsInfo = {
-  Name: '',
-  KernelRelease: '',
-  Version: '',
-  PrettyName: '',
-  VersionId: '',
-  KernelVersion: '',
-  Machine: '',
-  Id: '',
-};
-
 const noFacts: GuestFacts = {
   interfaces: null,
-  osInfo: emptyOsInfo,
+  osInfo: noGuestOsInfo,
   hostname: '',
   timezone: '',
   users: [],
