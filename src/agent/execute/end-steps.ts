@@ -3,7 +3,7 @@ import { parseKey } from '../../api/index.ts';
 import { errorCode } from '../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import type { LauncherCalls, VmiEvent } from '../ports.ts';
-import type { ExecuteContext } from './executors.ts';
+import type { ExecuteContext } from './context.ts';
 import { connect, done } from './launcher-steps.ts';
 
 const shuttingDown: VmiEvent = { type: 'Normal', reason: 'ShuttingDown', message: 'Signaled Graceful Shutdown' };

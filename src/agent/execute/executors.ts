@@ -1,18 +1,9 @@
 import { errorCode, errorMessage } from '../../base/index.ts';
 import type { Outcome, Step, StepError, StepName } from '../decide/index.ts';
-import type { Observation } from '../observe/index.ts';
-import type { AgentPorts } from '../ports.ts';
+import type { ExecuteContext } from './context.ts';
 import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.ts';
 import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';
 import { adjustHost, prepareHost, syncVirtualMachine } from './start-steps.ts';
-
-export type ExecutePorts = Pick<AgentPorts, 'vmis' | 'domains' | 'ghosts' | 'launchers' | 'config' | 'hooks' | 'clock'>;
-
-export interface ExecuteContext {
-  readonly observation: Observation;
-  readonly ports: ExecutePorts;
-  readonly signal: AbortSignal;
-}
 
 /** One function per step: the compiler refuses a missing one. */
 export type Executors = {

@@ -1,7 +1,7 @@
 import type { Outcome, Step } from '../decide/index.ts';
 import { targetOf } from '../observe/index.ts';
 import type { LauncherCalls, LauncherTarget } from '../ports.ts';
-import type { ExecuteContext } from './executors.ts';
+import type { ExecuteContext } from './context.ts';
 
 export const done: Outcome = { kind: 'done' };
 

@@ -1,5 +1,6 @@
 import type { Plan, StepOutcome } from '../decide/index.ts';
-import { type ExecuteContext, executeStep } from './executors.ts';
+import type { ExecuteContext } from './context.ts';
+import { executeStep } from './executors.ts';
 
 /** The steps of a plan in order; the first that fails or has to wait ends it. */
 export async function runPlan(plan: Plan, context: ExecuteContext): Promise<StepOutcome[]> {

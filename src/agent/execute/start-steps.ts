@@ -2,7 +2,7 @@ import type { VirtualMachineInstance } from '../../api/index.ts';
 import { CodedError } from '../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import type { HostHook, HostHookContext, VmiEvent } from '../ports.ts';
-import type { ExecuteContext } from './executors.ts';
+import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
 import { connect, targetFor } from './launcher-steps.ts';
 

@@ -12,8 +12,9 @@ import { type Clock, type Component, errorMessage, KeyedQueue, type KeyResult, t
 import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { sameJson } from '../equal.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
+import type { VmObservation } from './observation.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
-import { projectVmStatus, type VmObservation } from './status.ts';
+import { projectVmStatus } from './status.ts';
 
 export interface VmControllerOptions {
   readonly workers: number;

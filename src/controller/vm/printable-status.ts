@@ -1,18 +1,10 @@
-import {
-  findCondition,
-  isBeingDeleted,
-  isFinal,
-  type VirtualMachine,
-  type VirtualMachineInstance,
-} from '../../api/index.ts';
+import { findCondition, isBeingDeleted, isFinal, type VirtualMachineInstance } from '../../api/index.ts';
+import type { VmObservation, VmStatus } from './observation.ts';
 import { strategyOrHalted } from './run-strategy.ts';
-import type { VmObservation } from './status.ts';
-
-type Status = NonNullable<VirtualMachine['status']>;
 
 interface PrintableRule {
   readonly value: string;
-  readonly when: (seen: VmObservation, status: Status) => boolean;
+  readonly when: (seen: VmObservation, status: VmStatus) => boolean;
 }
 
 const phaseIn = (vmi: VirtualMachineInstance | undefined, ...phases: string[]) =>
@@ -64,6 +56,6 @@ export const printableRules: readonly PrintableRule[] = [
   { value: 'Stopped', when: ({ vmi }) => isDown(vmi) },
 ];
 
-export function printableStatus(seen: VmObservation, status: Status): string {
+export function printableStatus(seen: VmObservation, status: VmStatus): string {
   return printableRules.find(({ when }) => when(seen, status))?.value ?? 'Unknown';
 }

@@ -8,22 +8,9 @@ import {
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
 import { type ConditionState, withCondition, withoutCondition } from '../conditions.ts';
+import type { VmObservation, VmStatus } from './observation.ts';
 import { printableStatus } from './printable-status.ts';
 import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';
-
-export interface VmObservation {
-  readonly vm: VirtualMachine;
-  /** The VMI of this VM; one of the same name that belongs to another is not seen. */
-  readonly vmi: VirtualMachineInstance | undefined;
-  /** A VMI was created that the cache does not show yet. */
-  readonly creationExpected: boolean;
-  /** A VMI was deleted that the cache still shows as before. */
-  readonly deletionExpected: boolean;
-  readonly failure: { readonly reason: string; readonly message: string } | undefined;
-  readonly now: Date;
-}
-
-type VmStatus = NonNullable<VirtualMachine['status']>;
 
 /** Conditions a VM has of its own; all others are its VMI's. */
 const ownConditions = new Set(['Ready', 'Failure', 'RestartRequired', 'ManualRecoveryRequired']);

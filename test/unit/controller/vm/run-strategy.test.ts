@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RunStrategy, VirtualMachine, VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { makeVmi, uuidV5 } from '../../../../src/controller/vm/make-vmi.ts';
+import type { VmObservation } from '../../../../src/controller/vm/observation.ts';
 import { decideRun, runStrategyOf, startBackoffSeconds } from '../../../../src/controller/vm/run-strategy.ts';
-import { projectVmStatus, type VmObservation } from '../../../../src/controller/vm/status.ts';
+import { projectVmStatus } from '../../../../src/controller/vm/status.ts';
 import { buildVm, buildVmi } from '../builders.ts';
 
 const now = new Date('2026-01-01T00:00:00Z');
