@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
@@ -15,6 +15,8 @@ export interface IsoContent {
 }
 
 const isoTimeoutMs = 10_000;
+/** Largest request alignment of direct I/O; a CD's own blocks have 2048 bytes, and QEMU refuses an image with a broken end. */
+const alignmentBytes = 4096;
 const volumeIdPattern = /^[\x20-\x7e]{1,32}$/;
 
 /** Makes a CD image with Joliet and Rock Ridge names. Kept when it exists; `content` is then not even asked for. */
@@ -35,10 +37,16 @@ export async function ensureIso(file: string, env: DiskEnv, content: () => Promi
       const names = ['-joliet', '-joliet-long', '-rock'];
       const args = ['-quiet', '-output', part, '-volid', volumeId, ...names, staging];
       await runTool('genisoimage', args, { timeoutMs: isoTimeoutMs, signal: env.signal });
+      await padTo(part, alignmentBytes);
     } finally {
       await rm(staging, { recursive: true, force: true });
     }
   });
+}
+
+async function padTo(file: string, multipleBytes: number): Promise<void> {
+  const { size } = await stat(file);
+  await truncate(file, Math.ceil(size / multipleBytes) * multipleBytes);
 }
 
 async function writeTree(dir: string, files: IsoContent['files'], mode: number): Promise<void> {

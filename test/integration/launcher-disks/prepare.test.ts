@@ -215,6 +215,17 @@ test('NoCloud data becomes a CD labelled cidata that a guest can read, and nothi
   assert.deepEqual(picture(box.root), done);
 });
 
+// QEMU with direct I/O on such a file system said: "Image size is not a multiple of request alignment".
+for (const userDataBytes of [1, 3000]) {
+  test(`a CD of ${userDataBytes} bytes of user data ends on a block of 4096 bytes`, async (t) => {
+    const box = sandbox(t);
+    const vmi = withVolumes(noCloud('seed', { userData: 'x'.repeat(userDataBytes) }));
+    const iso = (await prepareDisks(vmi, box.env)).disks.get('seed')?.path ?? '';
+    assert.equal(statSync(iso).size % 4096, 0);
+    assert.equal(isoFile(iso, 'user-data').length, userDataBytes);
+  });
+}
+
 test('ConfigDrive data from secrets, with SSH keys, becomes a CD labelled config-2', async (t) => {
   const box = sandbox(t);
   box.put('var/run/kubevirt-private/secret/seed/userData', '#!/bin/sh');
