@@ -1,4 +1,5 @@
 import type { VmiPhase } from '../../api/index.ts';
+import type { GoneProof } from '../ports.ts';
 import { type Facts, isMigrationInProgress } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { hasFailedPostCopy } from './shutdown-rules.ts';
@@ -16,10 +17,24 @@ function become(phase: VmiPhase, more: Partial<Plan> = {}): Plan {
   return { steps: [], phase, requeueAfterMs: 0, ...more };
 }
 
+/** Nothing starts a failed VirtualMachineInstance again; its pod is where the cause is written. */
+const whatToDo =
+  'See the log and the status of its launcher pod for the cause (kubectl describe, kubectl logs), then delete the ' +
+  'VirtualMachineInstance and create it again; a VirtualMachine with runStrategy Always does that by itself.';
+
 function end(facts: Facts): Plan {
   const { situation } = facts;
   if (situation.kind !== 'stopped' && situation.kind !== 'gone') return rest;
-  return become(situation.verdict.phase, { remember: { verdict: situation.verdict } });
+  const remember = { verdict: situation.verdict };
+  const isLost = situation.kind === 'gone' && situation.verdict.phase === 'Failed' && !facts.deleting;
+  return become(situation.verdict.phase, { remember, ...(isLost && { problem: lostText(situation.proof) }) });
+}
+
+/** A guest that was stopped has told how it ended; one that is gone has not. */
+function lostText(proof: GoneProof): string {
+  const what =
+    proof === 'launcher-dead' ? 'the launcher of the guest ended, and the guest with it' : 'the guest is gone';
+  return `${what}. ${whatToDo}`;
 }
 
 function fail(because: string): Plan {
@@ -68,7 +83,7 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'launcher-dead-before-start',
     when: (facts) => isScheduled(facts) && facts.situation.kind === 'gone' && facts.situation.proof === 'launcher-dead',
-    plan: () => fail('the launcher of this VirtualMachineInstance died before the guest was started'),
+    plan: () => fail(`the launcher of this VirtualMachineInstance died before the guest was started. ${whatToDo}`),
   },
   {
     name: 'launcher-never-ready',
@@ -76,7 +91,8 @@ export const phaseRules: readonly Rule[] = [
       const { launcher } = facts.observation;
       return isScheduled(facts) && launcher.kind === 'not-ready' && launcher.forMs >= socketWaitMs;
     },
-    plan: () => fail('the launcher of this VirtualMachineInstance has not opened its socket within 3 minutes'),
+    plan: () =>
+      fail(`the launcher of this VirtualMachineInstance has not opened its socket within 3 minutes. ${whatToDo}`),
   },
   {
     name: 'domain-running',

@@ -1,7 +1,16 @@
 import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
 
 /** Spec 50 §1.7: what a launcher pod's state means to its VMI. */
-export const podFacts = { isReady, isDownOrGoingDown, isFinal, isTemporary, controllerUid, currentPod, computeImage };
+export const podFacts = {
+  isReady,
+  isDownOrGoingDown,
+  hasFailed,
+  isFinal,
+  isTemporary,
+  controllerUid,
+  currentPod,
+  computeImage,
+};
 
 /** May be handed over: `compute` runs, every other container is ready. */
 function isReady(pod: Pod): boolean {
@@ -18,6 +27,12 @@ function isReady(pod: Pod): boolean {
 function isDownOrGoingDown(pod: Pod): boolean {
   const compute = pod.status?.containerStatuses?.find(({ name }) => name === 'compute');
   return isFinal(pod) || compute?.state?.terminated !== undefined || pod.metadata.deletionTimestamp !== undefined;
+}
+
+/** The launcher ended with an error: not as the last act of a guest that ran. */
+function hasFailed(pod: Pod): boolean {
+  const compute = pod.status?.containerStatuses?.find(({ name }) => name === 'compute');
+  return (compute?.state?.terminated?.exitCode ?? 0) !== 0;
 }
 
 function isFinal(pod: Pod): boolean {

@@ -47,7 +47,8 @@ export function projectVmi(seen: VmiObservation, options: ProjectOptions): Virtu
   if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) handOver(vmi, status, seen.pod);
   if (phase === 'Scheduled' || phase === 'Running') status.volumeStatus = volumeStatus(vmi);
   if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
-  if (isControllersPhase(seen.vmi)) setSynchronized(status, seen, options.failure, time);
+  const failsBeforeStart = phase === 'Failed' && seen.vmi.status?.phase === 'Scheduled' && seen.pod !== undefined;
+  if (isControllersPhase(seen.vmi) || failsBeforeStart) setSynchronized(status, seen, options.failure, time);
   if (phase !== (status.phase ?? '')) {
     status.phase = phase;
     stampPhase(status, phase, time);
@@ -68,6 +69,8 @@ function nextPhase({ vmi, pod }: VmiObservation): VmiPhase {
       if (!pod || podFacts.isDownOrGoingDown(pod)) return 'Failed';
       return podFacts.isReady(pod) && pod.spec.nodeName && !isDeleting ? 'Scheduled' : 'Scheduling';
     case 'Scheduled':
+      if (pod && podFacts.hasFailed(pod) && !isDeleting) return 'Failed';
+      return pod ? phase : 'Failed';
     case 'Running':
       // With a pod the agent has the say.
       return pod ? phase : 'Failed';
@@ -165,7 +168,7 @@ export function startProblem(pod: Pod | undefined): SyncFailure | undefined {
   return undefined;
 }
 
-/** Why the pod ended before the guest was handed over. */
+/** Why the pod ended before the guest ran. */
 function endProblem(pod: Pod | undefined): SyncFailure | undefined {
   if (!pod || isBeingDeleted(pod) || !podFacts.isDownOrGoingDown(pod)) return undefined;
   const ended = pod.status?.containerStatuses?.find(({ name }) => name === 'compute')?.state?.terminated;

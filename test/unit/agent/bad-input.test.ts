@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { decide } from '../../../src/agent/decide/index.ts';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
-import { domainOf, key, node, uid, vmiOf } from '../../fixtures/agent-builders.ts';
+import {
+  domainOf,
+  key,
+  launcherDead,
+  node,
+  observationOf,
+  presentVmi,
+  uid,
+  vmiOf,
+} from '../../fixtures/agent-builders.ts';
 import { settle } from '../../fixtures/agent-fakes.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
@@ -162,6 +172,31 @@ test('a hook that fails is told, the others are released in spite of it, and the
   await loop.clock.pass(1_000);
   assert.deepEqual(loop.released.slice(0, 2), [`second ${uid}`, `first ${uid}`]);
   assert.equal(loop.launchers.get(key), undefined, 'in the end all is gone');
+});
+
+test('a launcher that dies under a running guest is a condition and an event that say what to do', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  loop.launchers.die(launcher);
+  await settle();
+  assert.equal(loop.phase(), 'Failed');
+  const { message = '', status: state } = loop.condition('Synchronized') ?? {};
+  assert.equal(state, 'False');
+  assert.match(message, /the launcher of the guest ended.*kubectl logs.*create it again/);
+  const told = loop.events.filter(({ reason }) => reason === 'SyncFailed');
+  assert.deepEqual(
+    told.map((event) => event.message),
+    [message],
+  );
+});
+
+test('a launcher that dies after its VMI was deleted is no problem to tell of', () => {
+  const launcher = { kind: 'dead', reason: 'ended' } as const;
+  const vmi = vmiOf('Running');
+  const before = decide(observationOf({ vmi: presentVmi(vmi), domain: launcherDead, launcher, memory: { uid } }));
+  vmi.metadata.deletionTimestamp = '2026-01-02T03:04:00Z';
+  const after = decide(observationOf({ vmi: presentVmi(vmi), domain: launcherDead, launcher, memory: { uid } }));
+  assert.deepEqual([before.phase, after.phase], ['Failed', 'Failed']);
+  assert.deepEqual([before.problem !== undefined, after.problem], [true, undefined]);
 });
 
 test('a launcher that hangs in a sync costs its own VMI a condition', async (t) => {

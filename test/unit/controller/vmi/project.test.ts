@@ -27,11 +27,13 @@ const project = (seen: VmiObservation, failure?: { reason: string; message: stri
 
 const terminating = buildPod({ phase: 'Running' }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
 const failed = buildPod({ phase: 'Failed' });
-const crashed = buildRunningPod({
-  containerStatuses: [
-    { name: 'compute', state: { terminated: { exitCode: 1 } }, ready: false, restartCount: 0, image: '', imageID: '' },
-  ],
-});
+function endedPod(exitCode: number, message?: string): Pod {
+  const state = { terminated: { exitCode, ...(message !== undefined && { message }) } };
+  const compute = { name: 'compute', state, ready: false, restartCount: 0, image: '', imageID: '' };
+  return buildRunningPod({ containerStatuses: [compute] });
+}
+const crashed = endedPod(1);
+const completed = endedPod(0);
 
 /** Spec 50 §4.5: phase, pod, being deleted → next phase. */
 const table: readonly (readonly [VmiPhase, string, Pod | undefined, boolean, VmiPhase])[] = [
@@ -48,6 +50,9 @@ const table: readonly (readonly [VmiPhase, string, Pod | undefined, boolean, Vmi
   ['Scheduling', 'no pod', undefined, false, 'Failed'],
   ['Scheduled', 'a running pod', buildRunningPod(), false, 'Scheduled'],
   ['Scheduled', 'a failed pod', failed, false, 'Scheduled'],
+  ['Scheduled', 'a pod whose launcher has ended with an error', crashed, false, 'Failed'],
+  ['Scheduled', 'a pod whose launcher has ended with an error', crashed, true, 'Scheduled'],
+  ['Scheduled', 'a pod whose launcher has ended well', completed, false, 'Scheduled'],
   ['Scheduled', 'no pod', undefined, false, 'Failed'],
   ['Running', 'a running pod', buildRunningPod(), false, 'Running'],
   ['Running', 'a terminating pod', terminating, true, 'Running'],
@@ -63,6 +68,14 @@ for (const [phase, what, pod, deleting, next] of table) {
     assert.equal(project(observe(phase, pod, { deleting })).status?.phase, next);
   });
 }
+
+test('a launcher that fails after the hand-over and before the guest runs fails its VMI with its words', () => {
+  const vmi = project(observe('Scheduled', endedPod(2, 'no libvirt here: install it')));
+  assert.equal(vmi.status?.phase, 'Failed');
+  const synchronized = findCondition(vmi.status?.conditions, 'Synchronized');
+  assert.deepEqual([synchronized?.status, synchronized?.reason], ['False', 'PodFailed']);
+  assert.match(synchronized?.message ?? '', /ended with exit code 2 before the start: no libvirt here: install it/);
+});
 
 test('projecting its own result changes nothing more, in every row of the table', () => {
   for (const [phase, , pod, deleting] of table) {
