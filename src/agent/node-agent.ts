@@ -40,74 +40,11 @@ export class NodeAgent {
   constructor(options: AgentOptions, deps: NodeAgentDeps) {
     const { log } = deps;
     this.#client = new KubeClient({ userAgent: 'virt-handler' }, { access: deps.access, log });
-    const vmis = new KubeVmis(options.nodeName, { client: this.#client, log });
-    const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts }, { client: this.#client, log });
-    const recorder = new EventRecorder(
-      { component: 'virt-handler', host: options.nodeName },
-      { client: this.#client, log },
-    );
-    const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
-      const vmi = vmis.get(key);
-      if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
-    };
-    const { clients, domains } = launcherSide(options, log, record);
-    const ports: AgentPorts = {
-      vmis,
-      lookup: kubeVmiLookup(this.#client),
-      writer: kubeVmiWriter(this.#client),
-      events: {
-        record: (vmi, { type, reason, message }) => recorder.record(vmi, type, reason, message),
-        flush: () => recorder.flush(),
-      },
-      domains,
-      ghosts: domains.ghostRecords,
-      launchers: launcherPort(clients, options.podsDir),
-      config: clusterConfigSource(() => kubevirts.list()),
-      host: {
-        nodeName: options.nodeName,
-        ...(deps.topology.length > 0 && { topology: deps.topology }),
-        selinuxContext: () => 'none',
-      },
-      hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
-      clock: systemClock,
-    };
+    const parts = makeParts(options, log, this.#client);
+    const ports = portsOf(parts, options, deps);
     this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log });
     const heartbeat = this.#createHeartbeat(options, log);
-    this.#lifecycle = new Lifecycle(
-      [
-        component(
-          'events',
-          async () => undefined,
-          () => recorder.stop(),
-        ),
-        component(
-          'kubevirt informer',
-          (signal) => startOptional(kubevirts, signal, log),
-          () => kubevirts.stop(),
-        ),
-        component(
-          'launchers',
-          async () => undefined,
-          async () => clients.stop(),
-        ),
-        component(
-          'domains',
-          () => domains.start(),
-          () => domains.stop(),
-        ),
-        component(
-          vmis.name,
-          async (signal) => {
-            await vmis.start();
-            await vmis.waitForSync(signal);
-          },
-          () => vmis.stop(),
-        ),
-        this.dispatcher,
-        heartbeat,
-      ],
-      { stopTimeoutMs },
-    );
+    this.#lifecycle = new Lifecycle([...componentsOf(parts, log), this.dispatcher, heartbeat], { stopTimeoutMs });
   }
 
   /** Rejects when a part does not start; waits without limit for an API server that is away. */
@@ -137,6 +74,74 @@ export class NodeAgent {
       },
     );
   }
+}
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly vmis: KubeVmis;
+  readonly kubevirts: Informer<KubeVirt>;
+  readonly recorder: EventRecorder;
+  readonly clients: LauncherClients;
+  readonly domains: DomainCache;
+}
+
+function makeParts(options: AgentOptions, log: Logger, client: KubeClient): Parts {
+  const vmis = new KubeVmis(options.nodeName, { client, log });
+  const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts }, { client, log });
+  const recorder = new EventRecorder({ component: 'virt-handler', host: options.nodeName }, { client, log });
+  const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
+    const vmi = vmis.get(key);
+    if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
+  };
+  return { client, vmis, kubevirts, recorder, ...launcherSide(options, log, record) };
+}
+
+/** The real parts fitted to what the VMI loop asks for. */
+function portsOf(parts: Parts, { nodeName, podsDir }: AgentOptions, deps: NodeAgentDeps): AgentPorts {
+  const { client, vmis, kubevirts, recorder, clients, domains } = parts;
+  return {
+    vmis,
+    lookup: kubeVmiLookup(client),
+    writer: kubeVmiWriter(client),
+    events: {
+      record: (vmi, { type, reason, message }) => recorder.record(vmi, type, reason, message),
+      flush: () => recorder.flush(),
+    },
+    domains,
+    ghosts: domains.ghostRecords,
+    launchers: launcherPort(clients, podsDir),
+    config: clusterConfigSource(() => kubevirts.list()),
+    host: {
+      nodeName,
+      ...(deps.topology.length > 0 && { topology: deps.topology }),
+      selinuxContext: () => 'none',
+    },
+    hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
+    clock: systemClock,
+  };
+}
+
+/** In the order in which they start. */
+function componentsOf({ vmis, kubevirts, recorder, clients, domains }: Parts, log: Logger): Component[] {
+  const nothing = async () => undefined;
+  return [
+    { name: 'events', start: nothing, stop: () => recorder.stop() },
+    {
+      name: 'kubevirt informer',
+      start: (signal) => startOptional(kubevirts, signal, log),
+      stop: () => kubevirts.stop(),
+    },
+    { name: 'launchers', start: nothing, stop: async () => clients.stop() },
+    { name: 'domains', start: () => domains.start(), stop: () => domains.stop() },
+    {
+      name: vmis.name,
+      start: async (signal) => {
+        await vmis.start();
+        await vmis.waitForSync(signal);
+      },
+      stop: () => vmis.stop(),
+    },
+  ];
 }
 
 type OnLauncherEvent = NonNullable<ConstructorParameters<typeof DomainCache>[1]['onLauncherEvent']>;
@@ -184,8 +189,4 @@ async function startOptional(informer: Informer<KubeVirt>, signal: AbortSignal, 
     if (signal.aborted) throw error;
     log.warn({ reason: errorMessage(error) }, 'no KubeVirt object could be read: the defaults are used until one can');
   });
-}
-
-function component(name: string, start: (signal: AbortSignal) => Promise<void>, stop: () => Promise<void>): Component {
-  return { name, start, stop };
 }

@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { annotations, labels, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  annotations,
+  type Container,
+  labels,
+  type OwnerReference,
+  type Pod,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import type { ClusterConfig } from '../config.ts';
 import { PodRenderError } from './errors.ts';
 import { type PodResources, renderResources } from './resources.ts';
@@ -29,16 +36,7 @@ export function renderLauncherPod(given: VirtualMachineInstance, config: Cluster
       namespace,
       labels: podLabels(vmi),
       annotations: podAnnotations(vmi, resources),
-      ownerReferences: [
-        {
-          apiVersion: vmi.apiVersion,
-          kind: vmi.kind,
-          name,
-          uid,
-          controller: true,
-          blockOwnerDeletion: true,
-        },
-      ],
+      ownerReferences: [ownerReference(vmi)],
     },
     spec: {
       restartPolicy: 'Never',
@@ -56,22 +54,39 @@ export function renderLauncherPod(given: VirtualMachineInstance, config: Cluster
         ? { fsGroup: 107, runAsUser: 107, runAsGroup: 107, runAsNonRoot: true }
         : { fsGroup: 107, runAsUser: 0 },
       ...pullSecrets(vmi),
-      containers: [
-        {
-          name: 'compute',
-          image: config.launcherImage,
-          imagePullPolicy: config.imagePullPolicy,
-          command: launcherCommand(vmi, config, nonRoot),
-          env: launcherEnvironment(vmi, config, nonRoot),
-          resources: { requests: resources.requests, limits: resources.limits },
-          securityContext: nonRoot ? nonRootContext : rootContext,
-          ...ports(vmi),
-          terminationMessagePolicy: 'FallbackToLogsOnError',
-          volumeMounts: storage.mounts,
-        },
-      ],
+      containers: [computeContainer(vmi, config, { nonRoot, resources, storage })],
       volumes: storage.volumes,
     },
+  };
+}
+
+function ownerReference({ apiVersion, kind, metadata }: VirtualMachineInstance): OwnerReference {
+  const { name, uid = '' } = metadata;
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+interface ComputeParts {
+  readonly nonRoot: boolean;
+  readonly resources: PodResources;
+  readonly storage: ReturnType<typeof renderStorage>;
+}
+
+function computeContainer(
+  vmi: VirtualMachineInstance,
+  config: ClusterConfig,
+  { nonRoot, resources, storage }: ComputeParts,
+): Container {
+  return {
+    name: 'compute',
+    image: config.launcherImage,
+    imagePullPolicy: config.imagePullPolicy,
+    command: launcherCommand(vmi, config, nonRoot),
+    env: launcherEnvironment(vmi, config, nonRoot),
+    resources: { requests: resources.requests, limits: resources.limits },
+    securityContext: nonRoot ? nonRootContext : rootContext,
+    ...ports(vmi),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    volumeMounts: storage.mounts,
   };
 }
 
