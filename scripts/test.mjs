@@ -31,7 +31,10 @@ function step(title, command, commandArgs) {
   console.log(`\n# ${title}`);
   const { status } = spawnSync(command, commandArgs, { stdio: 'inherit' });
   if (status === 0) totals.passed++;
-  else totals.failed++;
+  else {
+    totals.failed++;
+    console.log(`✖ ${title}: ${command} ${commandArgs.join(' ')} ended with ${status}`);
+  }
 }
 
 function testFiles(dir) {
