@@ -1,4 +1,5 @@
 import type { Clock, Logger } from '../base/index.ts';
+import type { AccessRule } from './access.ts';
 import type { PodLogs } from './pod-logs.ts';
 
 export interface ApiToken {
@@ -8,6 +9,8 @@ export interface ApiToken {
   readonly user: string;
   /** `system:authenticated` is always added. */
   readonly groups?: readonly string[];
+  /** All that the token may do, as a ClusterRole says it; undefined: everything. */
+  readonly rules?: readonly AccessRule[];
 }
 
 /** PEM texts. */

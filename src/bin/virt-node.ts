@@ -15,7 +15,6 @@ import {
   ImageStore,
   NodeError,
   type NodeFlags,
-  type NodePaths,
   nodePaths,
   openSerialConsole,
   parseCommand,
@@ -54,12 +53,15 @@ function requireRoot(): void {
   );
 }
 
-function newNode(flags: NodeFlags, paths: NodePaths, log: Logger, progress: (step: string) => void): StandaloneNode {
+function nodeOf({ stateDir, nodeName }: Pick<NodeFlags, 'stateDir' | 'nodeName'>) {
+  return { paths: nodePaths(stateDir), nodeName: nodeName ?? hostname().toLowerCase() };
+}
+
+function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void): StandaloneNode {
   const program = (name: string): [string, string] => [process.execPath, path.join(binDir, `${name}.js`)];
   return new StandaloneNode(
     {
-      paths,
-      nodeName: flags.nodeName ?? hostname().toLowerCase(),
+      ...nodeOf(flags),
       hostIp: '127.0.0.1',
       apiPort: flags.apiPort,
       programs: {
@@ -87,7 +89,6 @@ async function supervise(flags: NodeFlags, run: (node: StandaloneNode, leave: Ab
   });
   const node = newNode(
     flags,
-    paths,
     log,
     stopwatch(say, () => performance.now()),
   );
@@ -128,7 +129,7 @@ async function up(flags: NodeFlags & { readonly once: boolean }): Promise<void> 
 
 async function apiserver(command: Extract<Command, { command: 'apiserver' }>): Promise<void> {
   const log = createLogger({ component: 'apiserver', verbosity: command.verbosity });
-  const program = new ApiProgram({ ...command, paths: nodePaths(command.stateDir) }, { log });
+  const program = new ApiProgram({ ...command, ...nodeOf(command) }, { log });
   const leave = onSignals(() => process.exit(130));
   await program.start();
   await untilAborted(leave);

@@ -1,11 +1,16 @@
 import path from 'node:path';
 
+/** Who has a kubeconfig: the user, the two programs, and the pod runner (`node`). */
+export type KubeconfigName = 'admin' | 'virt-controller' | 'virt-handler' | 'node';
+
 /** Every place of the standalone node on disk, from its state directory. */
 export interface NodePaths {
   readonly stateDir: string;
-  /** Database, certificates, token and kubeconfig of the embedded API. */
+  /** Database, certificates, tokens and kubeconfigs of the embedded API. */
   readonly apiDir: string;
+  /** The user's, as in `kubeconfigs.admin`. */
   readonly kubeconfig: string;
+  readonly kubeconfigs: Readonly<Record<KubeconfigName, string>>;
   /** kubelet's layout below: `<uid>/volumes/kubernetes.io~empty-dir/<name>`. */
   readonly podsDir: string;
   /** `<uid>/<container>.log` */
@@ -28,10 +33,18 @@ export const defaultStateDir = '/var/lib/virt-node';
 export function nodePaths(stateDir: string): NodePaths {
   const root = path.resolve(stateDir);
   const run = path.join(root, 'run');
+  const kubeconfig = path.join(root, 'api', 'kubeconfig');
+  const kubeconfigOf = (name: string) => path.join(root, 'api', 'kubeconfigs', name);
   return {
     stateDir: root,
     apiDir: path.join(root, 'api'),
-    kubeconfig: path.join(root, 'api', 'kubeconfig'),
+    kubeconfig,
+    kubeconfigs: {
+      admin: kubeconfig,
+      'virt-controller': kubeconfigOf('virt-controller'),
+      'virt-handler': kubeconfigOf('virt-handler'),
+      node: kubeconfigOf('node'),
+    },
     podsDir: path.join(root, 'pods'),
     podLogsDir: path.join(run, 'pod-logs'),
     imagesDir: path.join(root, 'images'),

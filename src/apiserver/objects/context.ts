@@ -1,5 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/index.ts';
+import type { AccessRule } from '../access.ts';
 import { at, textAt } from '../object.ts';
 import { collectionOf } from '../store/entry.ts';
 import type { KeyLock } from '../store/key-lock.ts';
@@ -10,6 +11,8 @@ import type { ApiType, ClusterDefaults } from '../types/api-type.ts';
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];
+  /** All that the user may do; undefined: everything. */
+  readonly rules?: readonly AccessRule[];
 }
 
 /** What reading and writing objects needs. */
@@ -65,5 +68,14 @@ export function clusterDefaults({ store, architecture }: ObjectContext): Cluster
       textAt(configuration, 'machineType') ||
       undefined,
     evictionStrategy: textAt(configuration, 'evictionStrategy') || undefined,
+    runtimeUser: found.length === 0 ? undefined : hasGate(configuration, 'Root') ? 0 : 107,
   };
+}
+
+function hasGate(configuration: unknown, gate: string): boolean {
+  const isIn = (list: string) => {
+    const names = at(configuration, 'developerConfiguration', list);
+    return Array.isArray(names) && names.includes(gate);
+  };
+  return isIn('featureGates') && !isIn('disabledFeatureGates');
 }

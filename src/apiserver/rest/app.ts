@@ -1,5 +1,6 @@
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
 import { errorMessage } from '../../base/index.ts';
+import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import type { User } from '../objects/context.ts';
 import { StoreError } from '../store/errors.ts';
@@ -20,7 +21,7 @@ import { openapiDocument, openapiIndex, openapiV2Json, openapiV2Protobuf, openap
 import { noSuchPath, parsePath, parseQuery } from './request.ts';
 import { serveResource } from './resources.ts';
 import { sendJson, sendValue } from './respond.ts';
-import { answerReview } from './reviews.ts';
+import { answerReview, isReview } from './reviews.ts';
 
 /** All routes. Every refusal is a Status object. */
 export function createApp(context: ApiContext): Express {
@@ -120,7 +121,8 @@ async function serve(
   const call = callOf(request, response);
   const resource = segments.at(-1) ?? '';
   if (request.method === 'POST' && version === 'v1' && segments.length <= 3) {
-    const answer = reviewOf(context, { group, resource }, call);
+    const namespace = segments.length === 3 ? segments[1] : undefined;
+    const answer = reviewOf(context, { group, resource, namespace }, call);
     if (answer) {
       sendValue(response, 201, answer);
       return;
@@ -130,8 +132,13 @@ async function serve(
   await serveResource(context, parsePath(group, version, segments), call, request, response);
 }
 
-function reviewOf(context: ApiContext, path: { group: string; resource: string }, call: ResourceCall) {
-  if (!path.group.endsWith('.k8s.io') || !path.resource.endsWith('reviews')) return undefined;
+function reviewOf(
+  context: ApiContext,
+  path: { group: string; resource: string; namespace: string | undefined },
+  call: ResourceCall,
+) {
+  if (!isReview(path)) return undefined;
+  checkAccess(call.user, { verb: 'create', ...path, subresource: undefined }, { ...path, name: undefined });
   return answerReview(path, parseBody(call.body, call.contentType), call.user, context.tokens);
 }
 

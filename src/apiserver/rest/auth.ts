@@ -10,13 +10,16 @@ const minTokenLength = 16;
 export class TokenAuthenticator {
   readonly #known: readonly { readonly digest: Buffer; readonly user: User }[];
 
-  /** Throws when a token is too short to be a secret. */
+  /** Throws when a token is too short to be a secret, or belongs to two users. */
   constructor(tokens: readonly ApiToken[]) {
-    this.#known = tokens.map(({ token, user, groups = [] }) => {
+    this.#known = tokens.map(({ token, user, groups = [], rules }) => {
       if (token.length < minTokenLength)
         throw new Error(`the token of ${user} has less than ${minTokenLength} characters`);
-      return { digest: digestOf(token), user: { name: user, groups: [...groups, 'system:authenticated'] } };
+      const known = { name: user, groups: [...groups, 'system:authenticated'], ...(rules && { rules }) };
+      return { digest: digestOf(token), user: known };
     });
+    const twice = tokens.find(({ token }, index) => tokens.findIndex((other) => other.token === token) !== index);
+    if (twice) throw new Error(`the token of ${twice.user} belongs to another user too`);
   }
 
   /** undefined for a token that is not known. */
@@ -27,12 +30,32 @@ export class TokenAuthenticator {
     return found;
   }
 
-  /** Throws ApiError UNAUTHORIZED. */
+  /** The user of this name; undefined when nobody's token says so. */
+  userNamed(name: string): User | undefined {
+    return this.#known.find(({ user }) => user.name === name)?.user;
+  }
+
+  /** Throws ApiError UNAUTHORIZED, or FORBIDDEN when the user wants to act as somebody and may not. */
   authenticate(request: IncomingMessage): User {
     const [scheme = '', token = '', ...rest] = (request.headers.authorization ?? '').split(' ');
     const user = scheme.toLowerCase() === 'bearer' && rest.length === 0 ? this.userOf(token) : undefined;
     if (!user) throw new ApiError('UNAUTHORIZED', 'Unauthorized');
-    return user;
+    return this.#actingAs(user, request);
+  }
+
+  /** `kubectl --as`: who may do everything may act as another user of this server. */
+  #actingAs(user: User, { headers }: IncomingMessage): User {
+    const asked = Object.keys(headers).filter((name) => name.startsWith('impersonate-'));
+    if (asked.length === 0) return user;
+    const name = String(headers['impersonate-user'] ?? '');
+    if (user.rules !== undefined) {
+      const text = `users "${name}" is forbidden: User "${user.name}" cannot impersonate resource "users" in API group "" at the cluster scope`;
+      throw new ApiError('FORBIDDEN', text);
+    }
+    const other = asked.length === 1 ? this.userNamed(name) : undefined;
+    if (other) return other;
+    const users = this.#known.map((known) => known.user.name).join(', ');
+    throw new ApiError('FORBIDDEN', `this server lets you act as one of its users only, without --as-group: ${users}`);
   }
 }
 

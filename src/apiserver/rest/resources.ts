@@ -1,5 +1,6 @@
 import type { Request, Response } from 'express';
 import { unreachable } from '../../base/index.ts';
+import { checkAccess } from '../access.ts';
 import { ApiError, badRequest, qualified } from '../errors.ts';
 import type { IncludeObject } from '../print/table.ts';
 import { selectedName } from '../select/field-selector.ts';
@@ -25,11 +26,15 @@ export async function serveResource(
   request: Request,
   response: Response,
 ): Promise<void> {
-  if (path.subresource !== undefined && path.subresource !== 'status') {
+  const { type, subresource, namespace, name } = path;
+  const isOwn = subresource !== undefined && subresource !== 'status';
+  const verb = isOwn ? subresourceVerb(request.method) : verbOf(request.method, path, call);
+  const { group, resource } = type;
+  checkAccess(call.user, { verb, group, resource, subresource }, { namespace, name });
+  if (isOwn) {
     await serveSubresource(context, path, call, request, response);
     return;
   }
-  const verb = verbOf(request.method, path, call);
   checkVerb(path, verb);
   const view = viewOf(context, path.type, call);
   switch (verb) {
@@ -58,6 +63,11 @@ export async function serveResource(
     default:
       unreachable(verb);
   }
+}
+
+function subresourceVerb(method: string): Verb {
+  const verbs: Readonly<Record<string, Verb>> = { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' };
+  return verbs[method] ?? 'get';
 }
 
 function verbOf(method: string, path: ResourcePath, call: ResourceCall): Verb {

@@ -1,5 +1,6 @@
+import { isAllowed, isPathAllowed, openPaths, rulesOf } from '../access.ts';
 import { badRequest } from '../errors.ts';
-import { isObject, type JsonObject, textAt } from '../object.ts';
+import { at, isObject, type JsonObject, textAt } from '../object.ts';
 import type { User } from '../objects/context.ts';
 import type { TokenAuthenticator } from './auth.ts';
 
@@ -26,13 +27,11 @@ export function reviewResources(group: string): readonly Review[] {
   return group === 'authentication.k8s.io' ? authentication : [];
 }
 
-const rule = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] };
-const nonResourceRule = { verbs: ['*'], nonResourceURLs: ['*'] };
+export function isReview({ group, resource }: { readonly group: string; readonly resource: string }): boolean {
+  return reviewResources(group).some((item) => item.resource === resource);
+}
 
-/**
- * Answers a question about rights or identity. Who has a token may do everything here, so the answer about rights is yes.
- * undefined when there is no such question.
- */
+/** Answers a question about rights or identity. undefined when there is no such question. */
 export function answerReview(
   { group, resource }: { readonly group: string; readonly resource: string },
   body: unknown,
@@ -56,16 +55,56 @@ export function answerReview(
 function statusOf(resource: string, body: JsonObject, user: User, tokens: TokenAuthenticator): JsonObject {
   switch (resource) {
     case 'selfsubjectrulesreviews':
-      return { incomplete: false, resourceRules: [rule], nonResourceRules: [nonResourceRule] };
+      return rulesReview(user);
     case 'selfsubjectreviews':
       return { userInfo: userInfo(user) };
     case 'tokenreviews': {
       const known = tokens.userOf(textAt(body, 'spec', 'token') ?? '');
       return known ? { authenticated: true, user: userInfo(known) } : { authenticated: false, error: 'unknown token' };
     }
+    case 'selfsubjectaccessreviews':
+      return accessReview(user, body);
     default:
-      return { allowed: true, reason: 'every token of this server may do everything' };
+      return reviewOfOther(body, tokens);
   }
+}
+
+function rulesReview(user: User): JsonObject {
+  const paths = user.rules === undefined ? ['*'] : openPaths;
+  return {
+    incomplete: false,
+    resourceRules: rulesOf(user).map((rule) => ({ ...rule })),
+    nonResourceRules: [{ verbs: user.rules === undefined ? ['*'] : ['get', 'head'], nonResourceURLs: paths }],
+  };
+}
+
+function reviewOfOther(body: JsonObject, tokens: TokenAuthenticator): JsonObject {
+  const groups = at(body, 'spec', 'groups');
+  const name = textAt(body, 'spec', 'user') ?? '';
+  const known = tokens.userNamed(name);
+  if (known) return accessReview(known, body);
+  if (Array.isArray(groups) && groups.includes('system:masters')) return accessReview({ name, groups }, body);
+  return { allowed: false, reason: `no token of this server belongs to user ${JSON.stringify(name)}` };
+}
+
+/** Throws ApiError BAD_REQUEST when the question names neither a resource nor a path. */
+function accessReview(user: User, body: JsonObject): JsonObject {
+  const resource = at(body, 'spec', 'resourceAttributes');
+  const path = at(body, 'spec', 'nonResourceAttributes');
+  if (isObject(resource) === isObject(path)) {
+    throw badRequest('spec must have exactly one of resourceAttributes, nonResourceAttributes');
+  }
+  const text = (name: string) => textAt(resource ?? path, name) ?? '';
+  const allowed = isObject(resource)
+    ? isAllowed(user, {
+        verb: text('verb'),
+        group: text('group'),
+        resource: text('resource'),
+        subresource: text('subresource') || undefined,
+      })
+    : isPathAllowed(user, text('path'), text('verb'));
+  if (user.rules === undefined) return { allowed, reason: `${user.name} may do everything on this server` };
+  return { allowed, reason: allowed ? 'a rule of the token says so' : 'no rule of the token says so' };
 }
 
 function userInfo(user: User): JsonObject {

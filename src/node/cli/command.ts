@@ -10,6 +10,7 @@ export type Command =
       readonly stateDir: string;
       readonly host: string;
       readonly port: number;
+      readonly nodeName: string | undefined;
       readonly verbosity: number;
     }
   | { readonly command: 'stop'; readonly stateDir: string; readonly keepVms: boolean }
@@ -36,9 +37,14 @@ interface Flag {
 
 const stateDir: Flag = { kind: 'text', fallback: defaultStateDir, help: 'where the node keeps everything' };
 const verbosity: Flag = { kind: 'number', fallback: 2, help: 'log verbosity', short: 'v' };
+const nodeName: Flag = {
+  kind: 'text',
+  fallback: undefined,
+  help: 'name of the Node object (default: the host name)',
+};
 const nodeFlags: Readonly<Record<string, Flag>> = {
   'state-dir': stateDir,
-  'node-name': { kind: 'text', fallback: undefined, help: 'name of the Node object (default: the host name)' },
+  'node-name': nodeName,
   'api-port': { kind: 'number', fallback: 16443, help: 'port of the Kubernetes API; the next free one is taken' },
   verbosity,
 };
@@ -88,6 +94,7 @@ const specs: Readonly<Record<string, CommandSpec>> = {
       'state-dir': stateDir,
       host: { kind: 'text', fallback: '127.0.0.1', help: 'loopback address to listen on' },
       port: { kind: 'number', fallback: 16443, help: 'port to listen on' },
+      'node-name': nodeName,
       verbosity,
     },
     positional: 0,
@@ -137,8 +144,8 @@ function toCommand(name: string, values: Values, [one = '', two = '']: readonly 
     case 'status':
       return { command: 'status', stateDir: state };
     case 'apiserver': {
-      const { verbosity } = node;
-      return { command: 'apiserver', stateDir: state, host: String(values.host), port: Number(values.port), verbosity };
+      const { apiPort: _none, ...rest } = node;
+      return { command: 'apiserver', ...rest, host: String(values.host), port: Number(values.port) };
     }
     default:
       return { command: 'version' };

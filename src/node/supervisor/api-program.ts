@@ -1,19 +1,18 @@
-import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { ApiServer, directoryPodLogs, ensureCertificates, writeKubeconfig } from '../../apiserver/index.ts';
+import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
-import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
+import { loadIdentities, writeKubeconfigs } from './identities.ts';
 
 export interface ApiProgramOptions {
   readonly paths: NodePaths;
   readonly host: string;
   readonly port: number;
+  /** The pod runner is the user `system:node:<name>`. */
+  readonly nodeName: string;
 }
 
-const user = 'virt-node-admin';
-
-/** `virt-node apiserver`: the embedded API with the node's certificates, its token and a kubeconfig for both. */
+/** `virt-node apiserver`: the embedded API with the node's certificates, and a kubeconfig for each of its users. */
 export class ApiProgram implements Component {
   readonly name = 'apiserver';
   readonly #options: ApiProgramOptions;
@@ -26,35 +25,26 @@ export class ApiProgram implements Component {
   }
 
   async start(): Promise<void> {
-    const { paths, host, port } = this.#options;
+    const { paths, host, port, nodeName } = this.#options;
     const certificates = await ensureCertificates(path.join(paths.apiDir, 'certificates'));
-    const token = await ensureToken(path.join(paths.apiDir, 'token'));
+    const identities = await loadIdentities(paths, nodeName);
     this.#server = new ApiServer(
       {
         dataDir: path.join(paths.apiDir, 'data'),
         host,
         port,
         tls: { key: certificates.key, cert: certificates.cert },
-        tokens: [{ token, user, groups: ['system:masters'] }],
+        tokens: identities,
       },
       { log: this.#log, podLogs: directoryPodLogs(paths.podLogsDir) },
     );
     const bound = await this.#server.start();
     const server = `https://${host}:${bound.port}`;
-    await writeKubeconfig(paths.kubeconfig, { server, ca: certificates.ca, user, token });
+    await writeKubeconfigs(identities, { server, ca: certificates.ca });
     this.#log.info({ server, kubeconfig: paths.kubeconfig }, 'Kubernetes API is up');
   }
 
   async stop(): Promise<void> {
     await this.#server?.stop();
   }
-}
-
-/** Kept from start to start, so that a kubeconfig that somebody copied stays good. */
-async function ensureToken(file: string): Promise<string> {
-  const kept = (await readIfThere(file))?.trim();
-  if (kept && kept.length >= 32) return kept;
-  const token = randomBytes(24).toString('base64url');
-  await writeFileAtomic(file, `${token}\n`, 0o600);
-  return token;
 }

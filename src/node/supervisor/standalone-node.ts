@@ -1,14 +1,15 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { cpus, release, totalmem } from 'node:os';
 import path from 'node:path';
-import { Lifecycle, type Logger, sleep } from '../../base/index.ts';
+import { Lifecycle, type Logger } from '../../base/index.ts';
 import { type KvmProbeResult, probeKvm } from '../../host/index.ts';
-import { EventRecorder, KubeClient, loadKubeAccess } from '../../kube/index.ts';
+import { EventRecorder, type KubeClient } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
-import type { NodePaths } from '../paths.ts';
+import type { KubeconfigName, NodePaths } from '../paths.ts';
 import { findCgroupRoot, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
+import { connectApi } from './connect-api.ts';
 import { freePort } from './free-port.ts';
 import { judgeKvm, type KvmVerdict } from './kvm.ts';
 import { lockNode } from './node-lock.ts';
@@ -48,7 +49,7 @@ export class StandaloneNode {
   readonly #programs = new Map<ProgramName, Program>();
   readonly #stopping = new AbortController();
   #release: () => Promise<void> = async () => undefined;
-  #client: KubeClient | undefined;
+  readonly #clients = new Map<KubeconfigName, KubeClient>();
   #lifecycle: Lifecycle | undefined;
   #runner: PodRunner | undefined;
   #sandboxes: Sandboxes;
@@ -60,10 +61,9 @@ export class StandaloneNode {
     this.#sandboxes = new Sandboxes({ podsDir, libvirtCacheDir, cgroupRoot: undefined });
   }
 
-  /** Client of the node's own API; only after `start`. */
+  /** The administrator's client of the node's own API; only after `start`. */
   get client(): KubeClient {
-    if (!this.#client) throw new NodeError('NOT_RUNNING', 'the node has not been started');
-    return this.#client;
+    return this.#clientOf('admin');
   }
 
   get sandboxes(): Sandboxes {
@@ -98,7 +98,8 @@ export class StandaloneNode {
     this.#stopping.abort(new Error('the node is stopping'));
     await attempt(this.#programs.get('virt-handler')?.stop());
     await attempt(this.#lifecycle?.stop());
-    this.#client?.close();
+    for (const client of this.#clients.values()) client.close();
+    this.#clients.clear();
     await attempt(this.#programs.get('apiserver')?.stop());
     await this.#release();
     if (errors.length > 0) throw new AggregateError(errors, 'the node did not stop cleanly');
@@ -119,15 +120,16 @@ export class StandaloneNode {
     const verdict = judgeKvm(paths, this.#deps.probe ?? probeKvm);
     const cgroupRoot = await findCgroupRoot('virt-node');
     this.#sandboxes = new Sandboxes({ ...paths, cgroupRoot });
-    const client = await this.#startApi();
+    await this.#startApi();
     progress('Kubernetes API');
     const { kvm, reason } = await verdict;
     log.info({ kvm, reason }, 'KVM probe');
     progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
-    await ensureNodeObjects(client, await this.#facts(kvm), new Date());
+    await ensureNodeObjects(this.client, await this.#facts(kvm), new Date());
     await this.#startProgram('virt-controller', ['--standalone-scheduler']);
     await this.#startProgram('virt-handler', await this.#handlerArguments());
     progress('virt-controller and virt-handler');
+    const client = this.#clientOf('node');
     const events = new EventRecorder({ component: 'virt-node', host: nodeName }, { client, log });
     const pods = new KubePods({ nodeName }, { client, events, log });
     const images = new ImageStore({ dir: paths.imagesDir });
@@ -150,44 +152,33 @@ export class StandaloneNode {
     progress('pod runner');
   }
 
-  async #startApi(): Promise<KubeClient> {
-    const { paths, hostIp, apiPort } = this.#options;
+  /** Resolves when the API answers to everybody who has a kubeconfig. */
+  async #startApi(): Promise<void> {
+    const { paths, nodeName, hostIp, apiPort } = this.#options;
     const portFile = path.join(paths.apiDir, 'port');
     const usual = Number((await readIfThere(portFile)) ?? '') || apiPort;
     const port = await freePort(hostIp, usual);
-    await this.#startProgram('apiserver', ['--state-dir', paths.stateDir, '--host', hostIp, '--port', String(port)]);
-    const client = await this.#connect(`https://${hostIp}:${port}`);
+    const where = ['--state-dir', paths.stateDir, '--node-name', nodeName];
+    await this.#startProgram('apiserver', [...where, '--host', hostIp, '--port', String(port)]);
+    const server = `https://${hostIp}:${port}`;
+    const logFile = path.join(paths.logDir, 'apiserver.log');
+    for (const [name, kubeconfig] of Object.entries(paths.kubeconfigs) as [KubeconfigName, string][]) {
+      const options = { kubeconfig, server, logFile };
+      this.#clients.set(name, await connectApi(options, this.#deps.log, this.#stopping.signal));
+    }
     await writeFileAtomic(portFile, `${port}\n`);
-    this.#client = client;
-    return client;
   }
 
-  /** Waits until the API answers. The kubeconfig may still be the one of an earlier port. */
-  async #connect(server: string): Promise<KubeClient> {
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(30_000)]);
-    let last: unknown = 'no kubeconfig yet';
-    while (!signal.aborted) {
-      try {
-        const access = await loadKubeAccess({ kubeconfig: this.#options.paths.kubeconfig });
-        if (access.server === server) {
-          const options = { userAgent: 'virt-node', rateLimit: { qps: 200, burst: 400 } };
-          const client = new KubeClient({ ...options, retry: { attempts: 3 } }, { access, log: this.#deps.log });
-          await client.raw({ method: 'GET', path: '/version', signal, timeoutMs: 2_000 });
-          return client;
-        }
-      } catch (error) {
-        last = error;
-      }
-      await sleep(50, signal).catch(() => undefined);
-    }
-    const log = path.join(this.#options.paths.logDir, 'apiserver.log');
-    throw new NodeError('CHILD_FAILED', `the Kubernetes API did not come up in 30 s; see ${log}`, { cause: last });
+  #clientOf(name: KubeconfigName): KubeClient {
+    const client = this.#clients.get(name);
+    if (!client) throw new NodeError('NOT_RUNNING', 'the node has not been started');
+    return client;
   }
 
   async #startProgram(name: ProgramName, args: readonly string[]): Promise<void> {
     const { paths, programs, env, verbosity, nodeName } = this.#options;
     const [command, ...script] = programs[name];
-    const access = name === 'apiserver' ? [] : ['--kubeconfig', paths.kubeconfig];
+    const access = name === 'apiserver' ? [] : ['--kubeconfig', paths.kubeconfigs[name]];
     const program = new Program(
       {
         name,

@@ -1,0 +1,77 @@
+import { ApiError, qualified } from './errors.ts';
+import type { User } from './objects/context.ts';
+
+/** A rule of a ClusterRole: what it names is allowed in all namespaces. `*` stands for everything. */
+export interface AccessRule {
+  /** Empty text is the core group. */
+  readonly apiGroups: readonly string[];
+  /** `pods`, `pods/log`, `*`, or `*` followed by `/` and a sub-resource. */
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** One question about rights. */
+export interface AccessRequest {
+  readonly verb: string;
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource: string | undefined;
+}
+
+/** What everybody with a token may do, as `system:basic-user` of Kubernetes: ask about itself. */
+const selfRules: readonly AccessRule[] = [
+  {
+    apiGroups: ['authorization.k8s.io'],
+    resources: ['selfsubjectaccessreviews', 'selfsubjectrulesreviews'],
+    verbs: ['create'],
+  },
+  { apiGroups: ['authentication.k8s.io'], resources: ['selfsubjectreviews'], verbs: ['create'] },
+];
+
+/** As `system:discovery` of Kubernetes; the server has no other paths besides resources. */
+export const openPaths: readonly string[] = [
+  ...['/', '/api', '/api/*', '/apis', '/apis/*', '/healthz', '/livez', '/readyz', '/openapi/*', '/version'],
+];
+
+const everything: readonly AccessRule[] = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
+
+/** All rules of a user; whose token came without rules may do everything. */
+export function rulesOf({ rules }: User): readonly AccessRule[] {
+  return rules === undefined ? everything : [...selfRules, ...rules];
+}
+
+export function isAllowed(user: User, { verb, group, resource, subresource }: AccessRequest): boolean {
+  const wanted = subresource === undefined ? [resource] : [`${resource}/${subresource}`, `*/${subresource}`];
+  return rulesOf(user).some(
+    ({ apiGroups, resources, verbs }) =>
+      names(apiGroups, [group]) && names(resources, wanted) && names(verbs, [verb.toLowerCase()]),
+  );
+}
+
+/** Of paths that are no resources; reading the open ones is all there is. */
+export function isPathAllowed({ rules }: User, path: string, verb: string): boolean {
+  if (rules === undefined) return true;
+  if (verb.toLowerCase() !== 'get' && verb.toLowerCase() !== 'head') return false;
+  return openPaths.some((open) => (open.endsWith('/*') ? path.startsWith(open.slice(0, -1)) : path === open));
+}
+
+function names(list: readonly string[], wanted: readonly string[]): boolean {
+  return list.includes('*') || wanted.some((item) => list.includes(item));
+}
+
+export interface AccessTarget {
+  readonly namespace: string | undefined;
+  readonly name: string | undefined;
+}
+
+/** Throws ApiError FORBIDDEN in the words of Kubernetes. */
+export function checkAccess(user: User, request: AccessRequest, { namespace, name }: AccessTarget): void {
+  if (isAllowed(user, request)) return;
+  const { verb, group, resource, subresource } = request;
+  const whole = subresource === undefined ? resource : `${resource}/${subresource}`;
+  const where = namespace === undefined ? 'at the cluster scope' : `in the namespace "${namespace}"`;
+  const what = `${qualified({ group, resource, kind: '' })}${name === undefined ? '' : ` "${name}"`}`;
+  const text = `${what} is forbidden: User "${user.name}" cannot ${verb} resource "${whole}" in API group "${group}" ${where}`;
+  const details = { ...(name === undefined ? {} : { name }), ...(group === '' ? {} : { group }), kind: resource };
+  throw new ApiError('FORBIDDEN', text, { details });
+}

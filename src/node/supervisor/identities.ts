@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto';
+import { chmod } from 'node:fs/promises';
+import path from 'node:path';
+import { type ApiToken, writeKubeconfig } from '../../apiserver/index.ts';
+import { readIfThere, writeFileAtomic } from '../files.ts';
+import type { KubeconfigName, NodePaths } from '../paths.ts';
+import { handlerRules } from './handler-rights.ts';
+import { kubevirtNamespace } from './node-objects.ts';
+
+/** One user of the node's API: its name there, its token, its kubeconfig. */
+export interface Identity extends ApiToken {
+  readonly kubeconfig: string;
+}
+
+const account = (name: string) => `system:serviceaccount:${kubevirtNamespace}:${name}`;
+const accountGroups = ['system:serviceaccounts', `system:serviceaccounts:${kubevirtNamespace}`];
+
+type Account = Pick<ApiToken, 'user' | 'groups' | 'rules'>;
+
+/** Who is who (docs/decisions/0011). Nobody is in system:masters: what upstream keeps from users is kept from them here too. */
+function accounts(nodeName: string): Readonly<Record<KubeconfigName, Account>> {
+  return {
+    'virt-controller': { user: account('kubevirt-controller'), groups: accountGroups },
+    'virt-handler': { user: account('kubevirt-handler'), groups: accountGroups, rules: handlerRules },
+    node: { user: `system:node:${nodeName}`, groups: ['system:nodes'] },
+    admin: { user: 'admin' },
+  };
+}
+
+/**
+ * The users of the API, with tokens that stay from start to start. A token that is torn, or that another user has too, is
+ * replaced. Until 0.1 one token in `api/token` served everybody: it goes on as the administrator's.
+ */
+export async function loadIdentities(paths: NodePaths, nodeName: string): Promise<readonly Identity[]> {
+  const identities: Identity[] = [];
+  const entries = Object.entries(accounts(nodeName)) as [KubeconfigName, Account][];
+  // The administrator's first: it is the one that somebody may have copied.
+  for (const [name, user] of entries.reverse()) {
+    const taken = identities.map(({ token }) => token);
+    identities.push({
+      ...user,
+      token: await ensureToken(tokenFile(paths, name), taken),
+      kubeconfig: paths.kubeconfigs[name],
+    });
+  }
+  return identities;
+}
+
+/** Writes each identity's kubeconfig, for its owner only (0600). */
+export async function writeKubeconfigs(
+  identities: readonly Identity[],
+  api: { readonly server: string; readonly ca: string },
+): Promise<void> {
+  await Promise.all(
+    identities.map(({ kubeconfig, user, token }) => writeKubeconfig(kubeconfig, { ...api, user, token })),
+  );
+}
+
+function tokenFile({ apiDir }: NodePaths, name: KubeconfigName): string {
+  return name === 'admin' ? path.join(apiDir, 'token') : path.join(apiDir, 'tokens', name);
+}
+
+async function ensureToken(file: string, taken: readonly string[]): Promise<string> {
+  const kept = (await readIfThere(file))?.trim() ?? '';
+  if (/^[\w-]{32,}$/.test(kept) && !taken.includes(kept)) {
+    await chmod(file, 0o600);
+    return kept;
+  }
+  const token = randomBytes(24).toString('base64url');
+  await writeFileAtomic(file, `${token}\n`, 0o600);
+  return token;
+}
