@@ -141,7 +141,7 @@ export class Launcher {
     );
     this.#cleanUps.push({ what: 'libvirt daemon', run: () => daemon.stop() });
     await daemon.start();
-    const hypervisor = await this.#connect(daemon.socketPath);
+    const hypervisor = await this.#connect(daemon);
     const stopWatching = watchForHang(hungLimits, {
       isConnected: () => hypervisor.isConnected,
       onHung: () => daemon.killHung(),
@@ -151,15 +151,20 @@ export class Launcher {
     return hypervisor;
   }
 
-  async #connect(socketPath: string): Promise<LibvirtHypervisor> {
+  async #connect(daemon: DaemonSupervisor): Promise<LibvirtHypervisor> {
+    const { socketPath } = daemon;
     const uri = this.#settings.flags.runAsNonroot ? 'qemu:///session' : 'qemu:///system';
     const hypervisor = new LibvirtHypervisor({ socketPath, uri, outageWaitMs }, { log: this.#log });
     this.#cleanUps.push({ what: 'libvirt connection', run: () => hypervisor.close() });
     try {
       await hypervisor.connect(AbortSignal.timeout(connectLimitMs));
     } catch (cause) {
-      const why = `libvirt at ${socketPath} did not answer within ${connectLimitMs / 1000} s: ${errorMessage(cause)}`;
-      throw new LauncherError('DAEMON_FAILED', why, { cause });
+      const why = daemon.lastEnd ?? errorMessage(cause);
+      throw new LauncherError(
+        'DAEMON_FAILED',
+        `libvirt at ${socketPath} did not answer within ${connectLimitMs / 1000} s: ${why}. Check the libvirt installation of this node`,
+        { cause },
+      );
     }
     return hypervisor;
   }

@@ -172,9 +172,24 @@ export function startProblem(pod: Pod | undefined): SyncFailure | undefined {
 function endProblem(pod: Pod | undefined): SyncFailure | undefined {
   if (!pod || isBeingDeleted(pod) || !podFacts.isDownOrGoingDown(pod)) return undefined;
   const ended = pod.status?.containerStatuses?.find(({ name }) => name === 'compute')?.state?.terminated;
-  const detail = ended?.message || pod.status?.message || ended?.reason || pod.status?.reason || 'no reason given';
+  const detail =
+    lastWords(ended?.message ?? '') || pod.status?.message || ended?.reason || pod.status?.reason || 'no reason given';
   const code = ended ? ` with exit code ${ended.exitCode}` : '';
   return { reason: 'PodFailed', message: `launcher pod ${pod.metadata.name} ended${code} before the start: ${detail}` };
+}
+
+/**
+ * Of the end of a log, which is what a kubelet gives for a container that failed: the last line, and of a line in JSON the
+ * text of its error. An event has room for 1 KiB.
+ */
+function lastWords(log: string): string {
+  const line = log.trimEnd().split('\n').at(-1) ?? '';
+  try {
+    const { err, msg }: { err?: unknown; msg?: unknown } = JSON.parse(line);
+    return typeof err === 'string' && typeof msg === 'string' ? `${msg}: ${err}` : line;
+  } catch {
+    return line;
+  }
 }
 
 /** One entry per volume, sorted; what the agent has written into an entry stays (spec 50 §4.7). */

@@ -59,6 +59,8 @@ export class DaemonSupervisor {
   #cancelRestart: (() => void) | undefined;
   #stopping = false;
   #restarts = 0;
+  #lastLine = '';
+  #lastEnd: string | undefined;
 
   constructor(options: SupervisorOptions, deps: SupervisorDeps) {
     this.#options = options;
@@ -76,6 +78,11 @@ export class DaemonSupervisor {
 
   get restarts(): number {
     return this.#restarts;
+  }
+
+  /** How it last ended by itself, with its last words; undefined while it never did. */
+  get lastEnd(): string | undefined {
+    return this.#lastEnd;
   }
 
   /** Throws FOREIGN_DAEMON when somebody already answers at the socket: this launcher must not change his machine. */
@@ -118,16 +125,22 @@ export class DaemonSupervisor {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     this.#child = child;
+    this.#lastLine = '';
     if (child.stderr) createInterface({ input: child.stderr }).on('line', (line) => this.#relog(line));
     child.on('spawn', () => this.#log.info({ pid: child.pid, program: program.name }, 'libvirt daemon started'));
-    child.on('error', (error) => this.#log.error({ err: error.message }, 'libvirt daemon cannot be started'));
+    child.on('error', (error) => {
+      this.#lastLine = error.message;
+      this.#log.error({ err: error.message }, 'libvirt daemon cannot be started');
+    });
     child.on('close', (code, signal) => this.#closed(code, signal));
   }
 
   #closed(code: number | null, signal: NodeJS.Signals | null): void {
     this.#child = undefined;
     if (this.#stopping) return;
-    this.#log.warn({ code, signal }, 'libvirt daemon ended; it is started again');
+    const words = this.#lastLine && `: ${this.#lastLine}`;
+    this.#lastEnd = `${this.#options.program.name} ended with ${signal ?? `code ${code}`}${words}`;
+    this.#log.warn({ code, signal, lastLine: this.#lastLine }, 'libvirt daemon ended; it is started again');
     this.#cancelRestart = this.#clock.schedule(this.#options.restartDelayMs, () => {
       this.#restarts++;
       this.#spawn();
@@ -136,6 +149,7 @@ export class DaemonSupervisor {
 
   #relog(line: string): void {
     const text = line.slice(0, maxLogLineLength);
+    if (text.trim() !== '') this.#lastLine = text;
     this.#log.debug({ subcomponent: 'libvirt', text }, 'libvirt says');
   }
 }

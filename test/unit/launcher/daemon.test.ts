@@ -11,7 +11,7 @@ import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from '../../..
 import { requireOwnPod } from '../../../src/launcher/own-pod.ts';
 import { findQemuUser } from '../../../src/launcher/qemu-user.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { FakeClock } from '../libvirt/fake-clock.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 let dir: string;
 let supervisor: DaemonSupervisor | undefined;
@@ -60,6 +60,16 @@ test('a daemon that ends is started again, one that hangs is killed first, and s
   await eventually(() => assert.equal(daemon.restarts, 2));
   await daemon.stop();
   assert.equal(daemon.pid, undefined);
+});
+
+test('a daemon that cannot start is tried again, and its last words are kept', async () => {
+  const daemon = supervise('echo first >&2\necho "cannot open libfoo.so: install it" >&2\nexit 127');
+  await daemon.start();
+  assert.equal(daemon.lastEnd, undefined);
+  await eventually(() => assert.ok(daemon.restarts >= 2));
+  assert.equal(daemon.lastEnd, 'virtqemud ended with code 127: cannot open libfoo.so: install it');
+  rmSync(path.join(dir, 'virtqemud'));
+  await eventually(() => assert.match(daemon.lastEnd ?? '', /ENOENT/));
 });
 
 test('a socket at which somebody answers already is not taken over', async () => {
@@ -126,7 +136,7 @@ test('a daemon without an answer for long is told once per period, one that come
   clock.advance(6000);
   assert.equal(hung, 2);
   stop();
-  assert.equal(clock.pending, 0);
+  assert.equal(clock.timers, 0);
 });
 
 test('as root outside of a pod the launcher refuses to touch the machine', async () => {

@@ -77,6 +77,24 @@ test('a launcher that fails after the hand-over and before the guest runs fails 
   assert.match(synchronized?.message ?? '', /ended with exit code 2 before the start: no libvirt here: install it/);
 });
 
+const endings: readonly (readonly [log: string, told: RegExp])[] = [
+  [
+    `${'noise\n'.repeat(300)}{"level":"error","err":"no libvirt: install it","msg":"failed"}\n`,
+    /start: failed: no libvirt: install it$/,
+  ],
+  ['first\nsandbox: cannot bind /a at /b', /start: sandbox: cannot bind \/a at \/b$/],
+  ['null', /start: null$/],
+  ['{"err":7}', /start: \{"err":7\}$/],
+  ['{"torn', /start: \{"torn$/],
+  ['\n\n', /start: no reason given$/],
+];
+for (const [log, told] of endings) {
+  test(`of a launcher's log that ends with ${JSON.stringify(log.slice(-40))} the last words are told`, () => {
+    const vmi = project(observe('Scheduled', endedPod(2, log)));
+    assert.match(findCondition(vmi.status?.conditions, 'Synchronized')?.message ?? '', told);
+  });
+}
+
 test('projecting its own result changes nothing more, in every row of the table', () => {
   for (const [phase, , pod, deleting] of table) {
     const seen = observe(phase, pod, { deleting });
