@@ -143,7 +143,7 @@ async function oneOf(source: CloudInitSource, names: FieldNames, place: DataPlac
   }
   throw new DiskError(
     'MISSING_SOURCE',
-    `${place.field}.${names.secret}: the secret has no key ${names.files.join(' or ')} (looked in ${place.secretDir})`,
+    `${place.field}.${names.secret}: the secret has no key ${names.files.join(' or ')} (looked in ${place.secretDir}): add one to the secret, then create the VirtualMachineInstance again`,
   );
 }
 
@@ -161,9 +161,11 @@ function limited(data: Buffer, field: string): Buffer {
   throw new DiskError('BAD_CLOUD_INIT', `${field}: has ${data.length} bytes, ${maxDataBytes} are possible: shorten it`);
 }
 
+/** The kubelet makes an empty directory where it is to mount a key that the secret does not have. */
 async function readIfThere(file: string): Promise<Buffer | undefined> {
   return readFile(file).catch((error: unknown) => {
-    if (errorCode(error) === 'ENOENT') return undefined;
+    const code = errorCode(error);
+    if (code === 'ENOENT' || code === 'EISDIR') return undefined;
     throw error;
   });
 }

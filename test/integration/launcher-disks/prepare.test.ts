@@ -226,6 +226,21 @@ for (const userDataBytes of [1, 3000]) {
   });
 }
 
+test('the user data of a secret is read in either spelling, also when the kubelet made a directory of the other', async (t) => {
+  for (const [key, other] of [
+    ['userData', 'userdata'],
+    ['userdata', 'userData'],
+  ]) {
+    const box = sandbox(t);
+    box.put(`var/run/kubevirt-private/secret/seed/${key}`, '#!/bin/sh');
+    mkdirSync(path.join(box.root, `var/run/kubevirt-private/secret/seed/${other}`));
+    const iso = (await prepareDisks(withVolumes(noCloud('seed', { secretRef: { name: 's' } })), box.env)).disks.get(
+      'seed',
+    );
+    assert.equal(isoFile(iso?.path ?? '', 'user-data'), '#!/bin/sh');
+  }
+});
+
 test('ConfigDrive data from secrets, with SSH keys, becomes a CD labelled config-2', async (t) => {
   const box = sandbox(t);
   box.put('var/run/kubevirt-private/secret/seed/userData', '#!/bin/sh');

@@ -194,6 +194,15 @@ test('a cloud-init secret without the expected key is reported with keys and dir
   assert.match(error.message, /secretRef: the secret has no key userdata or userData \(looked in .*secret\/seed\)/);
 });
 
+test('a key that the secret lacks is reported the same when the kubelet made a directory of it', async (t) => {
+  const { env } = sandbox(t);
+  for (const name of ['userdata', 'userData'])
+    mkdirSync(path.join(env.paths.privateDir, 'secret/seed', name), { recursive: true });
+  const error = await refusal(env, withVolumes(noCloud('seed', { secretRef: { name: 's' } })));
+  assert.equal(error.code, 'MISSING_SOURCE');
+  assert.match(error.message, /the secret has no key userdata or userData .*: add one/);
+});
+
 test('two cloud-init disks are refused: which one a guest takes would be chance', async (t) => {
   const { env } = sandbox(t);
   const second: Volume = { name: 'b', cloudInitConfigDrive: { userData: 'x' } };
