@@ -1,7 +1,9 @@
 import { type DispatcherOptions, VmiDispatcher } from '../../../src/agent/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
-import { key, uid, vmiOf } from '../../fixtures/agent-builders.ts';
-import { type FakeLauncher, type FakeWorld, fakeWorld, settle } from '../../fixtures/agent-fakes.ts';
+import { key, uid, vmiOf } from '../../fixtures/agent/builders.ts';
+import type { FakeLauncher } from '../../fixtures/agent/fake-launchers.ts';
+import { type FakeWorld, fakeWorld } from '../../fixtures/agent/fake-world.ts';
+import { settle } from '../../fixtures/fake-clock.ts';
 
 export interface Loop extends FakeWorld {
   dispatcher: VmiDispatcher;

@@ -11,8 +11,8 @@ import {
   presentVmi,
   uid,
   vmiOf,
-} from '../../fixtures/agent-builders.ts';
-import { settle } from '../../fixtures/agent-fakes.ts';
+} from '../../fixtures/agent/builders.ts';
+import { settle } from '../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
 const metadata = { name: 'vm1', namespace: 'default', uid, labels: { 'kubevirt.io/nodeName': node } };

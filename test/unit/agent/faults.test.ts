@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
-import { domainOf, key, launcherDead, node, seen, uid, vmiOf } from '../../fixtures/agent-builders.ts';
-import { settle } from '../../fixtures/agent-fakes.ts';
+import { domainOf, key, launcherDead, node, seen, uid, vmiOf } from '../../fixtures/agent/builders.ts';
+import { settle } from '../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
 /** Upstream's faults as numbered in the specification (00-index): none may occur here. */

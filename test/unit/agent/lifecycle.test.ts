@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { domainOf, key, node, uid, vmiOf } from '../../fixtures/agent-builders.ts';
-import { settle } from '../../fixtures/agent-fakes.ts';
+import { domainOf, key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
+import { settle } from '../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
 test('a start costs one sync, one write and two events, when the launcher is ready', async (t) => {

@@ -11,7 +11,7 @@ import { awaitFinalNotice, finalNoticeLimits } from '../../../src/launcher/final
 import { GracePeriod } from '../../../src/launcher/grace.ts';
 import { MetadataCache } from '../../../src/launcher/metadata.ts';
 import { QemuWatch } from '../../../src/launcher/qemu-watch.ts';
-import { FakeClock } from '../libvirt/fake-clock.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 describe('the grace period', () => {
   let clock: FakeClock;
@@ -49,7 +49,7 @@ describe('the grace period', () => {
     clock.advance(15_000);
     assert.deepEqual(acts, ['kill', 'kill', 'SIGTERM 42', 'kill', 'SIGKILL 42', 'kill', 'SIGKILL 42']);
     grace.stop();
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.timers, 0);
   });
 
   test('does nothing to a QEMU that has ended meanwhile', () => {
@@ -57,7 +57,7 @@ describe('the grace period', () => {
     qemu.hasEnded = true;
     clock.advance(60_000);
     assert.deepEqual(acts, []);
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.timers, 0);
   });
 });
 
@@ -94,7 +94,7 @@ describe('the final notice', () => {
     deliver(gone);
     await result;
     assert.equal(state.result, 'deleted');
-    assert.deepEqual([clock.pending, watchers.size], [0, 0]);
+    assert.deepEqual([clock.timers, watchers.size], [0, 0]);
   });
 
   test('kills after 15 s and leaves after 45 s when the agent knows and does nothing', async () => {

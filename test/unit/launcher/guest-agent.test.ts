@@ -11,9 +11,9 @@ import { GuestStore } from '../../../src/launcher/guest-agent/store.ts';
 import type { VmiEvent } from '../../../src/launcher/notify/k8s-event.ts';
 import type { DomainRef } from '../../../src/libvirt/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { launcherVmi } from '../../fixtures/launcher-vmi.ts';
 import { MemoryHypervisor } from '../../fixtures/memory-hypervisor.ts';
-import { FakeClock } from '../libvirt/fake-clock.ts';
 
 let hypervisor: MemoryHypervisor;
 let clock: FakeClock;
@@ -147,7 +147,7 @@ describe('freezing', () => {
     await freezer.thaw(domain);
     status = 'thawed';
     await freezer.thaw(domain);
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.timers, 0);
     assert.equal(hypervisor.calls.filter((call) => call === 'thaw').length, 1);
   });
 });
@@ -220,7 +220,7 @@ describe('the poller', () => {
     assert.equal(changes, first);
     assert.equal(hypervisor.calls.filter((call) => call === 'guest-fsfreeze-status').length, 2);
     poller.stop();
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.timers, 0);
   });
 
   test('rests while the guest is paused or the agent away, and keeps what it knows', async () => {

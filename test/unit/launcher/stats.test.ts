@@ -5,8 +5,8 @@ import { GuestStore } from '../../../src/launcher/guest-agent/store.ts';
 import { StatsCollector } from '../../../src/launcher/stats/collector.ts';
 import { domainStats } from '../../../src/launcher/stats/domain-stats.ts';
 import type { TypedParams } from '../../../src/libvirt/index.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { MemoryHypervisor } from '../../fixtures/memory-hypervisor.ts';
-import { FakeClock } from '../libvirt/fake-clock.ts';
 
 const ref = { name: 'default_small', uuid: '5d307ca9-b3ef-428c-8861-06e72d69f223', id: 1 };
 const params: TypedParams = new Map<string, number | bigint | string>([

@@ -8,8 +8,9 @@ import {
 } from '../../../../src/agent/adapters/index.ts';
 import { replaceClaimsByHostDisks } from '../../../../src/agent/execute/index.ts';
 import { OwnWrites } from '../../../../src/agent/own-writes.ts';
-import { key, vmiOf } from '../../../fixtures/agent-builders.ts';
-import { FakeApi, settle } from '../../../fixtures/agent-fakes.ts';
+import { key, vmiOf } from '../../../fixtures/agent/builders.ts';
+import { FakeApi } from '../../../fixtures/agent/fake-api.ts';
+import { settle } from '../../../fixtures/fake-clock.ts';
 
 function kubevirt(configuration: object, phase: string | undefined = 'Deployed'): KubeVirt {
   const status = phase === undefined ? {} : { phase };

@@ -14,7 +14,7 @@ import {
   seen,
   uid,
   vmiOf,
-} from '../../../fixtures/agent-builders.ts';
+} from '../../../fixtures/agent/builders.ts';
 
 /** The whole behaviour at a glance: a change of it is a diff of this file. `UPDATE_GOLDEN=1` writes it anew. */
 const golden = 'test/unit/agent/decide/matrix.golden.txt';

@@ -18,7 +18,7 @@ import {
   seen,
   uid,
   vmiOf,
-} from '../../../fixtures/agent-builders.ts';
+} from '../../../fixtures/agent/builders.ts';
 
 const phases: VmiPhase[] = [
   '',

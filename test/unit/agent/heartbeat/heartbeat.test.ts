@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Heartbeat, type NodePatch } from '../../../../src/agent/heartbeat/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
-import { FakeClock, settle } from '../../../fixtures/agent-fakes.ts';
+import { FakeClock, settle } from '../../../fixtures/fake-clock.ts';
 
 function heartbeatOn(clock: FakeClock, patchNode: (patch: NodePatch) => void) {
   return new Heartbeat(

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from '../../../../src/agent/host/index.ts';
 import type { ClusterConfig, HostHookContext } from '../../../../src/agent/index.ts';
 import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
-import { clusterConfig, vmiOf } from '../../../fixtures/agent-builders.ts';
+import { clusterConfig, vmiOf } from '../../../fixtures/agent/builders.ts';
 
 const pid = 77;
 const isRoot = process.getuid?.() === 0;

@@ -4,7 +4,7 @@ import { decide } from '../../../../src/agent/decide/index.ts';
 import type { Observation } from '../../../../src/agent/observe/index.ts';
 import { project, semanticEqual } from '../../../../src/agent/status/index.ts';
 import type { Domain, VirtualMachineInstance } from '../../../../src/api/index.ts';
-import { domainNone, domainOf, observationOf, presentVmi, seen, vmiOf } from '../../../fixtures/agent-builders.ts';
+import { domainNone, domainOf, observationOf, presentVmi, seen, vmiOf } from '../../../fixtures/agent/builders.ts';
 
 function projected(vmi: VirtualMachineInstance, more: Partial<Observation> = {}) {
   const observation = observationOf({ vmi: presentVmi(vmi), ...more });

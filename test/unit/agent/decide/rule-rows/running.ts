@@ -1,0 +1,191 @@
+import type { Observation } from '../../../../../src/agent/observe/index.ts';
+import {
+  domainNone,
+  domainOf,
+  launcherDead,
+  nowMs,
+  presentVmi,
+  seen,
+  uid,
+  vmiOf,
+} from '../../../../fixtures/agent/builders.ts';
+import { memory, type Row, scheduled } from './row.ts';
+
+/** Rules for a VMI that this node owns: phase, start and changes. */
+export const runningRows: readonly Row[] = [
+  {
+    rule: 'guest-stopped',
+    when: 'the guest shut itself down',
+    given: { domain: seen(domainOf('Shutoff', 'Shutdown')) },
+    expect: { steps: [], phase: 'Succeeded', requeueAfterMs: 0 },
+  },
+  {
+    rule: 'guest-stopped',
+    when: 'the guest crashed',
+    given: { domain: seen(domainOf('Crashed', 'Panicked')) },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'domain-migrated',
+    when: 'the hand-over is not visible yet',
+    given: { domain: seen(domainOf('Shutoff', 'Migrated')) },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migrated-without-hand-over',
+    when: 'the migration ended and this node still owns the VMI',
+    given: {
+      vmi: presentVmi(vmiOf('Running', { status: { migrationState: { endTimestamp: '2026-01-01T00:00:00Z' } } })),
+      domain: seen(domainOf('Shutoff', 'Migrated')),
+    },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'migration-in-progress',
+    when: 'the launcher is sending the guest',
+    given: { domain: seen(domainOf('Paused', 'Migration')) },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'post-copy-failed',
+    when: 'the guest cannot be recovered',
+    given: { domain: seen(domainOf('Paused', 'PostcopyFailed')) },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'shutoff-unexplained',
+    when: 'a running guest is shut off without a reason',
+    given: { domain: seen(domainOf('Shutoff')) },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'shutoff-believed',
+    when: 'the launcher says so again',
+    given: { domain: seen(domainOf('Shutoff')), memory: memory({ askedAgainMs: nowMs - 10 }) },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'domain-lost',
+    when: 'the launcher says that a running VMI has no domain',
+    given: { domain: domainNone },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'launcher-dead-before-start',
+    when: 'the launcher of a scheduled VMI ended',
+    given: { vmi: scheduled, domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'launcher-never-ready',
+    when: 'the socket is missing for three minutes',
+    given: { vmi: scheduled, domain: { kind: 'absent' }, launcher: { kind: 'not-ready', forMs: 180_000 } },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'domain-running',
+    when: 'the domain of a scheduled VMI runs',
+    given: { vmi: scheduled },
+    expect: { steps: [], phase: 'Running', requeueAfterMs: 0 },
+  },
+  {
+    rule: 'domain-running',
+    when: 'the guest starts paused',
+    given: { vmi: scheduled, domain: seen(domainOf('Paused', 'User')) },
+    expect: { phase: 'Running' },
+  },
+  {
+    rule: 'handed-over',
+    when: 'the phase is older than the hand-over label',
+    given: { vmi: presentVmi(vmiOf('Scheduling')), domain: domainNone },
+    expect: { phase: 'Scheduled' },
+  },
+  {
+    rule: 'launcher-not-ready',
+    when: 'the socket is not there yet',
+    given: { vmi: scheduled, domain: { kind: 'absent' }, launcher: { kind: 'not-ready', forMs: 5 } },
+    expect: { steps: [], requeueAfterMs: 1_000 },
+  },
+  {
+    rule: 'vmi-malformed',
+    when: 'the spec has no domain',
+    given: {
+      vmi: {
+        ...scheduled,
+        problems: [{ path: 'spec.domain', expected: 'an object', part: 'spec' }],
+      } as Observation['vmi'],
+      domain: domainNone,
+    },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'start-due',
+    when: 'the launcher is ready and has no domain',
+    given: { vmi: scheduled, domain: domainNone, memory: { uid } },
+    expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
+  },
+  {
+    rule: 'start-due',
+    when: 'the domain is defined and not started (fault 2)',
+    given: { vmi: scheduled, domain: seen(domainOf('Shutoff')), memory: { uid } },
+    expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
+  },
+  {
+    rule: 'start-due',
+    when: 'a start ten seconds ago left nothing',
+    given: {
+      vmi: scheduled,
+      domain: domainNone,
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 10_000 } }),
+    },
+    expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
+  },
+  {
+    rule: 'start-unseen',
+    when: 'no event came after the start',
+    given: {
+      vmi: scheduled,
+      domain: domainNone,
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 1_000 } }),
+    },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'start-awaited',
+    when: 'the start was a moment ago',
+    given: {
+      vmi: scheduled,
+      domain: domainNone,
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 100 } }),
+    },
+    expect: { steps: [], requeueAfterMs: 900 },
+  },
+  {
+    rule: 'domain-not-yet-running',
+    when: 'libvirt is still starting the guest',
+    given: { vmi: scheduled, domain: seen(domainOf('Paused', 'StartingUp')) },
+    expect: { steps: [], requeueAfterMs: 1_000 },
+  },
+  {
+    rule: 'io-error-pause',
+    when: 'the last try was two seconds ago',
+    given: {
+      domain: seen(domainOf('Paused', 'IOError')),
+      memory: memory({ ioRetry: { lastMs: nowMs - 2_000, waitMs: 10_000 } }),
+    },
+    expect: { steps: [], requeueAfterMs: 8_000 },
+  },
+  {
+    rule: 'io-error-retry',
+    when: 'the guest is paused by an I/O error',
+    given: { domain: seen(domainOf('Paused', 'IOError')) },
+    expect: { steps: ['adjustHost', 'syncVirtualMachine'], requeueAfterMs: 10_000 },
+  },
+  {
+    rule: 'vmi-changed',
+    when: 'the spec of a running VMI changed',
+    given: { syncFingerprint: 'other' },
+    expect: { steps: ['adjustHost', 'syncVirtualMachine'] },
+  },
+  { rule: 'steady', when: 'all is as it should be', given: {}, expect: { steps: [], healthy: true } },
+];
