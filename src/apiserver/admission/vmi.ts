@@ -1,3 +1,5 @@
+import { finalizers } from '../../api/index.ts';
+import { rfc3339 } from '../../base/index.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
 import { type ApiObject, at, clone, ensureObject, isObject, type JsonObject, sameJson } from '../object.ts';
 import type { Admission, AdmissionContext } from '../types/api-type.ts';
@@ -19,11 +21,13 @@ export const vmiAdmission: Admission = {
   fill(vmi, context) {
     const { old, privileged } = context;
     // As upstream: what a user writes into the status of a VMI is dropped without a word.
-    if (old && !privileged) restoreStatus(vmi, old);
+    if (!privileged) restoreStatus(vmi, old);
     const spec = vmi.spec;
     if (!isObject(spec) || !isObject(spec.domain) || vmiSpecShape(spec, 'spec').length > 0) return;
     fillVmiSpec(spec, old?.spec, context);
-    if (!old) fillStatus(vmi, spec);
+    if (old) return;
+    fillStatus(vmi, spec);
+    accept(vmi, context);
   },
   validate(vmi, context) {
     const errors = validateSpec(vmi.spec, 'spec');
@@ -39,18 +43,39 @@ export function validateSpec(spec: unknown, field: string): FieldError[] {
   return errors.length > 0 || !isObject(spec) ? errors : checkVmiSpec(spec, field);
 }
 
-function restoreStatus(vmi: ApiObject, old: ApiObject): void {
-  if (old.status === undefined) delete vmi.status;
+function restoreStatus(vmi: ApiObject, old: ApiObject | undefined): void {
+  if (old?.status === undefined) delete vmi.status;
   else vmi.status = clone(old.status);
 }
 
-/** Members that later stages read: first figures of memory and CPU. The phase is the controller's. */
+/** Members that later stages read: first figures of memory and CPU. */
 function fillStatus(vmi: ApiObject, spec: JsonObject): void {
   const status = ensureObject(vmi, 'status');
   const guest = at(spec, 'domain', 'memory', 'guest');
   if (guest !== undefined) status.memory ??= { guestAtBoot: guest, guestCurrent: guest, guestRequested: guest };
   const figure = (name: string) => Number(at(spec, 'domain', 'cpu', name) || 1);
   status.currentCPUTopology ??= { cores: figure('cores'), sockets: figure('sockets'), threads: figure('threads') };
+}
+
+const observedVersions = ['latest', 'storage'].map((which) => `kubevirt.io/${which}-observed-api-version`);
+
+/**
+ * First phase, finalizer and user of the launcher (spec 60 §8.1), so that nobody ever sees a VMI without them. Without a
+ * deployed KubeVirt there is nobody to take the VMI in; the controller does all this once it comes. A program that brings a
+ * phase has made up its mind.
+ */
+function accept(vmi: ApiObject, { now, cluster }: AdmissionContext): void {
+  const status = ensureObject(vmi, 'status');
+  if (cluster.runtimeUser === undefined || status.phase) return;
+  const { metadata } = vmi;
+  metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), finalizers.vmi])];
+  metadata.annotations = {
+    ...metadata.annotations,
+    ...Object.fromEntries(observedVersions.map((name) => [name, 'v1'])),
+  };
+  status.phase = 'Pending';
+  status.phaseTransitionTimestamps = [{ phase: 'Pending', phaseTransitionTimestamp: rfc3339(now) }];
+  status.runtimeUser ??= cluster.runtimeUser;
 }
 
 function validateUserChange(vmi: ApiObject, old: ApiObject): FieldError[] {

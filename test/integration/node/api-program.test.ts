@@ -79,6 +79,36 @@ describe('the API of the standalone node', () => {
     assert.equal(await admin.run(phase), 'Scheduled');
   });
 
+  interface KubeVirtCase {
+    readonly phase?: string;
+    readonly featureGates: unknown;
+    readonly disabledFeatureGates?: readonly string[];
+  }
+  const gates: [string, KubeVirtCase, number | undefined][] = [
+    ['no phase, so that it is not deployed', { featureGates: ['Root'], phase: '' }, undefined],
+    ['no gates', { featureGates: [] }, 107],
+    ['the gate Root', { featureGates: ['Root'] }, 0],
+    ['the gate Root, switched off', { featureGates: ['Root'], disabledFeatureGates: ['Root'] }, 107],
+    ['gates that are no list', { featureGates: 'Root' }, 107],
+  ];
+  for (const [what, { phase = 'Deployed', ...developerConfiguration }, runtimeUser] of gates) {
+    test(`a KubeVirt object with ${what} gives a new VMI runtimeUser ${runtimeUser}`, async () => {
+      const admin = client('admin');
+      const all = '/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts';
+      const head = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
+      await admin.post(all, { ...head, spec: { configuration: { developerConfiguration } } });
+      await admin.patch(`${all}/kubevirt/status`, 'merge', { status: { phase } });
+      const made = await kubectl('admin').run(['create', '-o', 'json', '-f', '-'], vmi('gated'));
+      const { metadata, status } = JSON.parse(made);
+      assert.equal(status.runtimeUser, runtimeUser);
+      assert.equal(status.phase, runtimeUser === undefined ? undefined : 'Pending');
+      assert.equal(metadata.finalizers?.length ?? 0, runtimeUser === undefined ? 0 : 1);
+      await admin.delete(`${vmis}/gated`);
+      await admin.patch(`${vmis}/gated`, 'merge', { metadata: { finalizers: null } });
+      await admin.delete(`${all}/kubevirt`);
+    });
+  }
+
   test("the agent updates, lists and watches VMIs, and no more: the rest is a 403 in Kubernetes' words", async () => {
     await kubectl('admin').run(['create', '-f', '-'], vmi('agents'));
     const handler = client('virt-handler');

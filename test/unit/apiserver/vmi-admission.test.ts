@@ -18,6 +18,7 @@ function context(more: Partial<AdmissionContext> = {}): AdmissionContext {
       cpuModel: undefined,
       machineType: undefined,
       evictionStrategy: undefined,
+      runtimeUser: undefined,
     },
     ...more,
   };
@@ -100,6 +101,64 @@ describe('defaults of a VMI', () => {
     vmiAdmission.fill?.(second, context({ old: first }));
     assert.deepEqual(second.spec, first.spec);
     assert.deepEqual(vmiAdmission.validate?.(second, context({ old: first })), []);
+  });
+});
+
+describe('a new VMI is Pending from its first moment on', () => {
+  const deployed = (runtimeUser: 0 | 107 | undefined) => ({ ...context().cluster, runtimeUser });
+  const filled = (object: ApiObject, more: Partial<AdmissionContext>) => {
+    vmiAdmission.fill?.(object, context(more));
+    return object as ApiObject & { status: Record<string, unknown> };
+  };
+  const finalizer = 'kubevirt.io/foregroundDeleteVirtualMachine';
+
+  for (const runtimeUser of [0, 107] as const) {
+    test(`with finalizer, time of the phase and runtimeUser ${runtimeUser}, as the KubeVirt object says`, () => {
+      const { metadata, status } = filled(vmi({ domain: { memory } }), { cluster: deployed(runtimeUser) });
+      assert.deepEqual(metadata.finalizers, [finalizer]);
+      assert.equal(metadata.annotations?.['kubevirt.io/latest-observed-api-version'], 'v1');
+      assert.equal(metadata.annotations?.['kubevirt.io/storage-observed-api-version'], 'v1');
+      assert.equal(status.phase, 'Pending');
+      assert.deepEqual(status.phaseTransitionTimestamps, [
+        { phase: 'Pending', phaseTransitionTimestamp: '1970-01-01T00:00:00Z' },
+      ]);
+      assert.equal(status.runtimeUser, runtimeUser);
+    });
+  }
+
+  test('its own finalizers and annotations stay; a finalizer that is there already is not doubled', () => {
+    const object = vmi({ domain: { memory } });
+    object.metadata = { name: 'x', finalizers: ['example.com/mine', finalizer], annotations: { mine: 'yes' } };
+    const { metadata } = filled(object, { cluster: deployed(107) });
+    assert.deepEqual(metadata.finalizers, ['example.com/mine', finalizer]);
+    assert.equal(metadata.annotations?.mine, 'yes');
+  });
+
+  test('a status that a user brings is dropped; one of a program with a phase is kept', () => {
+    const status = { phase: 'Running', nodeName: 'forged', runtimeUser: 0 };
+    const byUser = filled({ ...vmi({ domain: { memory } }), status }, { cluster: deployed(107) });
+    assert.equal(byUser.status.phase, 'Pending');
+    assert.equal(byUser.status.nodeName, undefined);
+    assert.equal(byUser.status.runtimeUser, 107);
+    const restored = filled(
+      { ...vmi({ domain: { memory } }), status: { ...status } },
+      { cluster: deployed(107), privileged: true },
+    );
+    assert.equal(restored.status.phase, 'Running');
+    assert.equal(restored.metadata.finalizers, undefined);
+  });
+
+  test('not while no KubeVirt is deployed: the controller does it when it comes', () => {
+    const { metadata, status } = filled(vmi({ domain: { memory } }), { cluster: deployed(undefined) });
+    assert.equal(status.phase, undefined);
+    assert.equal(metadata.finalizers, undefined);
+  });
+
+  test('an update adds nothing: a finalizer that was taken away stays away', () => {
+    const old = filled(vmi({ domain: { memory } }), { cluster: deployed(0) });
+    const next = structuredClone(old);
+    delete next.metadata.finalizers;
+    assert.equal(filled(next, { old, cluster: deployed(0) }).metadata.finalizers, undefined);
   });
 });
 
