@@ -1,3 +1,4 @@
+import { backoffDelayMs } from '../../base/index.ts';
 import { describeProblems } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
@@ -6,6 +7,12 @@ import { type Plan, type Rule, rest, wait } from './rule.ts';
 const startAgainMs = 10_000;
 /** The launcher's own event comes first as a rule; after this it is asked. */
 const startUnseenMs = 1_000;
+
+/**
+ * Between tries of a start that fails. The queue's own back-off does not hold here: a domain that is defined and undefined
+ * again wakes the key each time.
+ */
+const startBackoff = { baseMs: 250, maxMs: 30_000 };
 
 const ioRetryFirstMs = 10_000;
 const ioRetryMaxMs = 180_000;
@@ -29,15 +36,28 @@ function isSeenSinceSync({ observation }: Facts): boolean {
   return domain.kind !== 'absent' && memory.synced !== undefined && domain.seenMs > memory.synced.atMs;
 }
 
+/** Failed tries of exactly this start: a changed VMI begins anew. */
+function startTries({ observation }: Facts) {
+  const { startTries: tries } = observation.memory;
+  return tries?.fingerprint === observation.syncFingerprint ? tries : undefined;
+}
+
+function startPauseLeftMs(facts: Facts): number {
+  const tries = startTries(facts);
+  return tries ? tries.lastMs + backoffDelayMs(tries.count, startBackoff) - facts.observation.nowMs : 0;
+}
+
 function start(facts: Facts): Plan {
   const { uid, observation } = facts;
+  const { syncFingerprint: fingerprint, nowMs } = observation;
   return {
     steps: [
       { step: 'ensureLauncherConnection', uid },
       { step: 'prepareHost', uid },
-      { step: 'syncVirtualMachine', uid, fingerprint: observation.syncFingerprint, firstStart: true },
+      { step: 'syncVirtualMachine', uid, fingerprint, firstStart: true },
     ],
     requeueAfterMs: startUnseenMs,
+    remember: { startTries: { fingerprint, count: (startTries(facts)?.count ?? 0) + 1, lastMs: nowMs } },
   };
 }
 
@@ -87,6 +107,11 @@ export const syncRules: readonly Rule[] = [
     name: 'vmi-malformed',
     when: ({ observation }) => observation.vmi.kind === 'present' && observation.vmi.problems.length > 0,
     plan: tellProblems,
+  },
+  {
+    name: 'start-backing-off',
+    when: (facts) => isWaitingForStart(facts) && startPauseLeftMs(facts) > 0,
+    plan: (facts) => wait(startPauseLeftMs(facts)),
   },
   {
     name: 'start-due',

@@ -51,6 +51,6 @@ export async function syncVirtualMachine(step: Step<'syncVirtualMachine'>, conte
   return {
     kind: 'done',
     events: isFirst ? [created] : [],
-    remember: { synced: { fingerprint: step.fingerprint, atMs } },
+    remember: { synced: { fingerprint: step.fingerprint, atMs }, startTries: undefined },
   };
 }

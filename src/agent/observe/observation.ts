@@ -33,6 +33,8 @@ export interface KeyMemory {
   readonly uid: string;
   /** Last SyncVirtualMachine that succeeded, and what it carried. */
   readonly synced?: { readonly fingerprint: string; readonly atMs: number };
+  /** Starts that were tried with this fingerprint and have not succeeded. */
+  readonly startTries?: { readonly fingerprint: string; readonly count: number; readonly lastMs: number } | undefined;
   /** A graceful shutdown under way. The deadline only ever moves forward in time, never back. */
   readonly shutdown?: { readonly firstMs: number; readonly deadlineMs: number; readonly lastSignalMs: number };
   readonly killedMs?: number;

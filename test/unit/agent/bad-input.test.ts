@@ -113,9 +113,36 @@ test('the same failure is told once, however often it is retried', async (t) => 
   const launcher = loop.launchers.run(key, uid);
   launcher.syncErrors = Array.from({ length: 8 }, () => 'image missing');
   loop.api.apply(vmiOf('Scheduled'));
-  await loop.clock.pass(60_000);
+  await loop.clock.pass(120_000);
   assert.deepEqual(loop.reasons(), ['SyncFailed', 'Created', 'Started']);
   assert.equal(loop.api.puts.length, 2);
+});
+
+test('a start that fails in QEMU is tried again with back-off, although each try wakes the key by its domain events', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  launcher.syncErrors = Array.from({ length: 1_000 }, () => 'QEMU does not start');
+  launcher.failsLate = true;
+  loop.api.apply(vmiOf('Scheduled'));
+  await loop.clock.pass(60_000);
+  const syncs = launcher.calls.filter((call) => call === 'sync').length;
+  assert.ok(syncs >= 7 && syncs <= 9, `${syncs} tries in a minute`);
+  assert.equal(loop.api.puts.length, 1);
+  assert.ok(loop.rules().includes('start-backing-off'));
+});
+
+test('a changed VMI is started at once, whatever the back-off of the start before', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  launcher.syncErrors = Array.from({ length: 7 }, () => 'no such disk');
+  loop.api.apply(vmiOf('Scheduled'));
+  await loop.clock.pass(20_000);
+  launcher.syncErrors = [];
+  loop.api.change(key, ({ spec }) => {
+    spec.domain.cpu = { sockets: 2 };
+  });
+  await settle();
+  assert.equal(loop.phase(), 'Running');
 });
 
 test('a missing secure boot firmware ends the VMI', async (t) => {

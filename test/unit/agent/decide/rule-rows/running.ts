@@ -119,6 +119,36 @@ export const runningRows: readonly Row[] = [
     expect: { steps: [] },
   },
   {
+    rule: 'start-backing-off',
+    when: 'this very start has just failed for the third time',
+    given: {
+      vmi: scheduled,
+      domain: domainNone,
+      memory: { uid, startTries: { fingerprint: 'same', count: 3, lastMs: nowMs - 400 } },
+    },
+    expect: { steps: [], requeueAfterMs: 600 },
+  },
+  {
+    rule: 'start-due',
+    when: 'the pause after a failed start is over',
+    given: {
+      vmi: scheduled,
+      domain: domainNone,
+      memory: { uid, startTries: { fingerprint: 'same', count: 3, lastMs: nowMs - 1_000 } },
+    },
+    expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
+  },
+  {
+    rule: 'start-due',
+    when: 'another start had failed: the VMI has changed since',
+    given: {
+      vmi: scheduled,
+      domain: domainNone,
+      memory: { uid, startTries: { fingerprint: 'other', count: 9, lastMs: nowMs } },
+    },
+    expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
+  },
+  {
     rule: 'start-due',
     when: 'the launcher is ready and has no domain',
     given: { vmi: scheduled, domain: domainNone, memory: { uid } },
