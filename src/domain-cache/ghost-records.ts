@@ -1,8 +1,8 @@
-import { randomUUID } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Key, makeKey } from '../api/index.ts';
 import { errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
+import { draftSuffix, replaceFile } from '../host/index.ts';
 import { DomainCacheError } from './errors.ts';
 
 /** A launcher that this agent talked to and whose clean-up is not complete (spec 21 §4). */
@@ -24,11 +24,10 @@ export interface GhostRecordsOptions {
 const version = 1;
 const maxRecordBytes = 64 * 1024;
 const corruptSuffix = '.corrupt';
-const temporarySuffix = '.tmp';
 const uidPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /**
- * One file per VMI UID, with upstream's JSON plus a `version`; written to a temporary file, synced, renamed. In memory by
+ * One file per VMI UID, with upstream's JSON plus a `version`; each is replaced as a whole. In memory by
  * UID, so that a new VMI with the name of a dead one is no conflict. A failed write never loses a record: memory keeps
  * it and `saveUnsaved` tries again.
  */
@@ -50,7 +49,7 @@ export class GhostRecords {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     for (const file of await readdir(this.#directory)) {
       if (file.endsWith(corruptSuffix)) continue;
-      if (file.endsWith(temporarySuffix)) await rm(this.#path(file), { force: true });
+      if (file.endsWith(draftSuffix)) await rm(this.#path(file), { force: true });
       else await this.#loadOne(file);
     }
   }
@@ -118,39 +117,12 @@ export class GhostRecords {
   async #saveNow(uid: string): Promise<void> {
     const record = this.#records.get(uid);
     try {
-      if (record) await this.#write(record);
+      if (record) await replaceFile(this.#path(uid), JSON.stringify({ ...record, version }), 0o600);
       else await rm(this.#path(uid), { force: true });
     } catch (cause) {
       throw this.#saveError(uid, cause);
     }
     if (this.#records.get(uid) === record) this.#unsaved.delete(uid);
-  }
-
-  async #write(record: GhostRecord): Promise<void> {
-    const temporary = this.#path(`.${record.uid}.${randomUUID()}${temporarySuffix}`);
-    try {
-      const file = await open(temporary, 'wx', 0o600);
-      try {
-        await file.writeFile(JSON.stringify({ ...record, version }));
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await rename(temporary, this.#path(record.uid));
-    } catch (error) {
-      await rm(temporary, { force: true }).catch(() => undefined);
-      throw error;
-    }
-    await this.#syncDirectory();
-  }
-
-  async #syncDirectory(): Promise<void> {
-    const directory = await open(this.#directory, 'r');
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
   }
 
   async #loadOne(file: string): Promise<void> {

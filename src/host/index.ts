@@ -1,6 +1,6 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this
- * network namespace, paths without following links, the process behind a Unix socket.
+ * network namespace, paths without following links, files replaced as a whole, the process behind a Unix socket.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
@@ -13,4 +13,5 @@ export {
   type ProcessId,
   peerOf,
 } from './peer.ts';
+export { draftSuffix, replaceFile } from './replace-file.ts';
 export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
