@@ -2,55 +2,29 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import net from 'node:net';
 import { after, afterEach, before, test } from 'node:test';
-import { CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
+import { vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { bundleLauncher, type LauncherSandbox, startLauncher } from '../../fixtures/launcher-sandbox.ts';
+import { hasStatus, isGone, LauncherBench } from '../../fixtures/launcher-bench.ts';
 import { launcherArgs, launcherVmi } from '../../fixtures/launcher-vmi.ts';
-import { type NotifyAgent, type SeenEvent, startNotifyAgent } from '../../fixtures/notify-agent.ts';
+import type { SeenEvent } from '../../fixtures/notify-agent.ts';
 
-const env = { VIRT_LAUNCHER_KVM: 'fails', VIRT_LAUNCHER_NETWORK: 'user' };
 const vmi = launcherVmi();
-const hasStatus = (status: string, reason?: string) => (event: SeenEvent) =>
-  event.domain.Status.Status === status && (reason === undefined || event.domain.Status.Reason === reason);
-const isGone = ({ domain }: SeenEvent) => domain.ObjectMeta.deletionTimestamp !== undefined;
-
-let bundle: Awaited<ReturnType<typeof bundleLauncher>>;
-const opened: (() => Promise<void>)[] = [];
+let bench: LauncherBench;
 
 before(async () => {
-  bundle = await bundleLauncher();
+  bench = await LauncherBench.create();
 });
-afterEach(async () => {
-  for (const close of opened.splice(0).reverse()) await close();
-});
-after(() => bundle.remove());
+afterEach(() => bench.closeAll());
+after(() => bench.dispose());
 
-async function startPod(change: { args?: readonly string[] } = {}): Promise<{ pod: LauncherSandbox; cmd: CmdCaller }> {
-  const pod = await startLauncher(bundle.file, { args: [...launcherArgs, ...(change.args ?? [])], env });
-  opened.push(() => pod.close());
-  await eventually(() => assert.ok(existsSync(pod.commandSocket), pod.log()));
-  const cmd = new CmdCaller(pod.commandSocket);
-  opened.push(async () => cmd.close());
-  return { pod, cmd };
-}
-
-async function startAgent(pod: LauncherSandbox): Promise<NotifyAgent> {
-  const agent = await startNotifyAgent(pod.notifyPipe);
-  opened.push(() => agent.close());
-  return agent;
-}
-
-/** A VMI that runs, and an agent that has seen it. */
-async function runningVmi() {
-  const { pod, cmd } = await startPod();
-  const agent = await startAgent(pod);
-  assert.deepEqual(await cmd.sync(vmi), { success: true, message: '' }, pod.log());
-  await agent.waitFor(hasStatus('Running'), 5000);
-  return { pod, cmd, agent };
+/** A launcher that serves its command socket. */
+async function readyPod(...args: string[]) {
+  const pod = await bench.startPod({ args: [...launcherArgs, ...args] });
+  return { pod, cmd: await bench.callerOf(pod) };
 }
 
 test('libvirtd killed with -9: QEMU goes on as the same process, and the launcher works again', async () => {
-  const { pod, cmd, agent } = await runningVmi();
+  const { pod, cmd, agent } = await bench.runVmi(vmi);
   const qemu = pod.pids('guest=default_small');
   const [daemon] = pod.pids('/usr/sbin/libvirtd');
   const seen = agent.events.length;
@@ -68,7 +42,7 @@ test('libvirtd killed with -9: QEMU goes on as the same process, and the launche
 });
 
 test('a guest that ends while libvirtd is away is still seen to end', async () => {
-  const { pod, cmd, agent } = await runningVmi();
+  const { pod, cmd, agent } = await bench.runVmi(vmi);
   const [qemu] = pod.pids('guest=default_small');
   const [daemon] = pod.pids('/usr/sbin/libvirtd');
   process.kill(daemon ?? 0, 'SIGKILL');
@@ -85,7 +59,7 @@ test('a guest that ends while libvirtd is away is still seen to end', async () =
 });
 
 test('QEMU killed with -9 is told as a crash', async () => {
-  const { pod, cmd, agent } = await runningVmi();
+  const { pod, cmd, agent } = await bench.runVmi(vmi);
   const [qemu] = pod.pids('guest=default_small');
   process.kill(qemu ?? 0, 'SIGKILL');
   await agent.waitFor(hasStatus('Shutoff', 'Crashed'), 5000);
@@ -95,9 +69,9 @@ test('QEMU killed with -9 is told as a crash', async () => {
 });
 
 test('an agent that comes late gets the latest state at once, and one that was away the last one', async () => {
-  const { pod, cmd } = await startPod();
+  const { pod, cmd } = await readyPod();
   assert.equal((await cmd.sync(vmi)).success, true, pod.log());
-  const first = await startAgent(pod);
+  const first = await bench.startAgent(pod);
   await first.waitFor(hasStatus('Running'), 3000);
   assert.equal(first.events[0]?.type, 'ADDED', 'nothing was sent before, so the first is an addition');
   await first.close();
@@ -106,7 +80,7 @@ test('an agent that comes late gets the latest state at once, and one that was a
   await cmd.call(cmd.client.unpauseVirtualMachine, vmiRequest(vmi));
   await cmd.call(cmd.client.killVirtualMachine, vmiRequest(vmi));
   await eventually(() => assert.deepEqual(pod.pids('guest=default_small'), []));
-  const second = await startAgent(pod);
+  const second = await bench.startAgent(pod);
   await second.waitFor(hasStatus('Shutoff', 'Destroyed'), 3000);
   assert.equal(second.events.some(hasStatus('Paused')), false, 'only the latest state is told');
   await cmd.call(cmd.client.deleteVirtualMachine, vmiRequest(vmi));
@@ -115,14 +89,14 @@ test('an agent that comes late gets the latest state at once, and one that was a
 });
 
 test('a new pipe of a restarted agent is told the state without being asked', async () => {
-  const { pod, agent } = await runningVmi();
+  const { pod, agent } = await bench.runVmi(vmi);
   await agent.close();
-  const next = await startAgent(pod);
+  const next = await bench.startAgent(pod);
   await next.waitFor(hasStatus('Running'), 3000);
 });
 
 test('SIGTERM is passed on to the agent as metadata; after the grace period the guest is ended by force', async () => {
-  const { pod, cmd, agent } = await runningVmi();
+  const { pod, cmd, agent } = await bench.runVmi(vmi);
   const startedMs = performance.now();
   pod.terminate();
   const marked = ({ domain }: SeenEvent) =>
@@ -137,7 +111,7 @@ test('SIGTERM is passed on to the agent as metadata; after the grace period the 
 });
 
 test('SIGTERM before there is a domain ends the launcher at once with 0', async () => {
-  const { pod } = await startPod();
+  const { pod } = await readyPod();
   const startedMs = performance.now();
   pod.terminate();
   assert.equal(await pod.exited, 0, pod.log());
@@ -146,13 +120,13 @@ test('SIGTERM before there is a domain ends the launcher at once with 0', async 
 });
 
 test('without a VMI in time the launcher ends with 2 and says why', async () => {
-  const { pod } = await startPod({ args: ['--qemu-timeout=1s'] });
+  const { pod } = await readyPod('--qemu-timeout=1s');
   assert.equal(await pod.exited, 2);
   assert.match(pod.log(), /no domain was started within 1 s/);
 });
 
 test('garbage on the command socket harms nobody', async () => {
-  const { pod, cmd } = await startPod();
+  const { pod, cmd } = await readyPod();
   for (const bytes of ['GET / HTTP/1.1\r\n\r\n', '\0'.repeat(4096), 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff']) {
     await new Promise<void>((resolve) => {
       const socket = net.connect(pod.commandSocket, () => socket.end(Buffer.from(bytes, 'latin1')));
@@ -167,7 +141,7 @@ test('garbage on the command socket harms nobody', async () => {
 });
 
 test('requests without a usable VMI are refused with a reason', async () => {
-  const { cmd } = await startPod();
+  const { cmd } = await readyPod();
   const texts: [string, RegExp][] = [
     ['', /carries no usable VMI: it is empty/],
     ['{', /carries no usable VMI/],
@@ -190,8 +164,8 @@ test('requests without a usable VMI are refused with a reason', async () => {
 });
 
 test('a VMI that cannot be made leaves nothing behind, and a good one works afterwards', async () => {
-  const { pod, cmd } = await startPod();
-  const agent = await startAgent(pod);
+  const { pod, cmd } = await readyPod();
+  const agent = await bench.startAgent(pod);
   const disk = (name: string) => ({
     domain: { ...vmi.spec.domain, devices: { disks: [{ name, disk: { bus: 'virtio' as const } }] } },
   });
@@ -213,7 +187,7 @@ test('a VMI that cannot be made leaves nothing behind, and a good one works afte
 });
 
 test('a VMI without any disk and with startStrategy Paused stays paused until it is told to go on', async () => {
-  const { pod, cmd } = await startPod();
+  const { pod, cmd } = await readyPod();
   const paused = launcherVmi({ spec: { startStrategy: 'Paused' } });
   const status = async () => JSON.parse((await cmd.call(cmd.client.getDomain, {})).domain).Status.Status;
   assert.equal((await cmd.sync(paused)).success, true, pod.log());
@@ -226,17 +200,14 @@ test('a VMI without any disk and with startStrategy Paused stays paused until it
 
 test('STANDALONE_VMI: the guest runs without an agent, and the launcher leaves when it ends', async () => {
   const args = launcherArgs.filter((arg) => !/--(name|namespace|uid)=/.test(arg));
-  const standalone = { ...env, STANDALONE_VMI: JSON.stringify(vmi) };
-  const pod = await startLauncher(bundle.file, { args, env: standalone });
-  opened.push(() => pod.close());
+  const pod = await bench.startPod({ args, env: { STANDALONE_VMI: JSON.stringify(vmi) } });
   await eventually(() => assert.match(pod.log(), /domain started/));
   process.kill(pod.pids('guest=default_small')[0] ?? 0, 'SIGTERM');
   assert.equal(await pod.exited, 0, pod.log());
 });
 
 test('a STANDALONE_VMI that cannot be read ends the launcher with 2 and a reason', async () => {
-  const pod = await startLauncher(bundle.file, { args: launcherArgs, env: { ...env, STANDALONE_VMI: 'a: [' } });
-  opened.push(() => pod.close());
+  const pod = await bench.startPod({ env: { STANDALONE_VMI: 'a: [' } });
   assert.equal(await pod.exited, 2);
   assert.match(pod.log(), /STANDALONE_VMI cannot be read/);
 });

@@ -1,39 +1,28 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
+import { type CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { bundleLauncher, type LauncherSandbox, startLauncher } from '../../fixtures/launcher-sandbox.ts';
-import { launcherArgs, launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
-import { type NotifyAgent, type SeenEvent, startNotifyAgent } from '../../fixtures/notify-agent.ts';
-
-const env = { VIRT_LAUNCHER_KVM: 'fails', VIRT_LAUNCHER_NETWORK: 'user' };
-const hasStatus = (status: string, reason?: string) => (event: SeenEvent) =>
-  event.domain.Status.Status === status && (reason === undefined || event.domain.Status.Reason === reason);
-const isGone = ({ domain }: SeenEvent) => domain.ObjectMeta.deletionTimestamp !== undefined;
+import { hasStatus, isGone, LauncherBench } from '../../fixtures/launcher-bench.ts';
+import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
+import { launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
 
 for (const nonRoot of [false, true]) {
   describe(`a VMI's life in a ${nonRoot ? 'non-root' : 'root'} launcher`, () => {
-    let bundle: Awaited<ReturnType<typeof bundleLauncher>>;
+    let bench: LauncherBench;
     let pod: LauncherSandbox;
     let agent: NotifyAgent;
     let cmd: CmdCaller;
     const vmi = launcherVmi();
 
     before(async () => {
-      bundle = await bundleLauncher();
-      const args = [...launcherArgs, ...(nonRoot ? ['--run-as-nonroot'] : [])];
-      pod = await startLauncher(bundle.file, { args, env, nonRoot });
-      agent = await startNotifyAgent(pod.notifyPipe);
-      await eventually(() => assert.ok(existsSync(pod.commandSocket), pod.log()));
-      cmd = new CmdCaller(pod.commandSocket);
+      bench = await LauncherBench.create();
+      pod = await bench.startPod({ nonRoot });
+      agent = await bench.startAgent(pod);
+      cmd = await bench.callerOf(pod);
     });
-    after(async () => {
-      cmd?.close();
-      await pod?.close();
-      await agent?.close();
-      await bundle?.remove();
-    });
+    after(() => bench?.dispose());
 
     test('before the first sync there is no domain, and commands on it say so', async () => {
       const { response, domain } = await cmd.call(cmd.client.getDomain, {});

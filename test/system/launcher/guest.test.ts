@@ -4,15 +4,14 @@ import { existsSync, mkdirSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
+import { type CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { bundleLauncher, type LauncherSandbox, startLauncher } from '../../fixtures/launcher-sandbox.ts';
-import { launcherArgs, launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
-import { type NotifyAgent, type SeenEvent, startNotifyAgent } from '../../fixtures/notify-agent.ts';
+import { hasStatus, LauncherBench } from '../../fixtures/launcher-bench.ts';
+import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
+import { launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
 
 const guestDir = '.cache/guest';
-const hasStatus = (status: string, reason?: string) => (event: SeenEvent) =>
-  event.domain.Status.Status === status && (reason === undefined || event.domain.Status.Reason === reason);
 
 const vmi = launcherVmi({
   spec: {
@@ -47,7 +46,7 @@ const vmi = launcherVmi({
 
 for (const nonRoot of [false, true]) {
   describe(`a Linux guest under a ${nonRoot ? 'non-root' : 'root'} launcher`, () => {
-    let bundle: Awaited<ReturnType<typeof bundleLauncher>>;
+    let bench: LauncherBench;
     let pod: LauncherSandbox;
     let agent: NotifyAgent;
     let cmd: CmdCaller;
@@ -55,23 +54,15 @@ for (const nonRoot of [false, true]) {
 
     before(async () => {
       assert.ok(existsSync(`${guestDir}/vmlinuz`), 'there is no guest: run node scripts/guest/build.mjs');
-      bundle = await bundleLauncher();
-      const args = [...launcherArgs, ...(nonRoot ? ['--run-as-nonroot'] : [])];
-      const env = { VIRT_LAUNCHER_KVM: 'fails', VIRT_LAUNCHER_NETWORK: 'user' };
-      pod = await startLauncher(bundle.file, { args, env, nonRoot, kernelBootDir: guestDir });
-      agent = await startNotifyAgent(pod.notifyPipe);
+      bench = await LauncherBench.create();
+      pod = await bench.startPod({ nonRoot, kernelBootDir: guestDir });
+      agent = await bench.startAgent(pod);
       const imageDir = path.join(pod.imageVolumeDir, 'disk_0/disk');
       mkdirSync(imageDir, { recursive: true });
       execFileSync('qemu-img', ['create', '-q', '-f', 'raw', path.join(imageDir, 'disk.img'), '4M']);
-      await eventually(() => assert.ok(existsSync(pod.commandSocket), pod.log()));
-      cmd = new CmdCaller(pod.commandSocket);
+      cmd = await bench.callerOf(pod);
     });
-    after(async () => {
-      cmd?.close();
-      await pod?.close();
-      await agent?.close();
-      await bundle?.remove();
-    });
+    after(() => bench?.dispose());
 
     test('boots with all its disks to a login on the serial console', async () => {
       assert.deepEqual(await cmd.sync(vmi), { success: true, message: '' }, pod.log());
