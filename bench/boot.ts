@@ -4,13 +4,14 @@ import path from 'node:path';
 import { parse } from 'yaml';
 import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
+import { logLine } from './logs.ts';
 import type { NodeUnderTest } from './node-under-test.ts';
 
 /** Milliseconds since the object was applied. */
 export interface Boot {
   readonly scheduledMs: number;
   readonly runningMs: number;
-  /** From Scheduled to Running without the launcher's SyncVirtualMachine: what the agent adds. */
+  /** Of the time to Running what the agent adds, see `agentShareMs`. */
   readonly agentMs: number;
   readonly loginMs: number;
   readonly goneMs: number;
@@ -24,7 +25,11 @@ function example(name: string): VirtualMachineInstance {
 }
 
 /** One VMI from apply to login to gone, timed from outside through watches and the guest's serial line. */
-export async function measureBoot(node: NodeUnderTest, name: string, whileRunning: () => void): Promise<Boot> {
+export async function measureBoot(
+  node: NodeUnderTest,
+  name: string,
+  whileRunning: (podUid: string) => void,
+): Promise<Boot> {
   const { client } = node;
   const type = resources.virtualMachineInstances;
   const signal = AbortSignal.timeout(120_000);
@@ -35,24 +40,32 @@ export async function measureBoot(node: NodeUnderTest, name: string, whileRunnin
   const { metadata } = await client.create(type, example(name));
   // A watch that ends before Running has failed.
   await Promise.race([phaseSeen(phases, 'Running', signal), watching]);
-  await serialLogin(node, metadata.uid ?? '', signal);
+  const podUid = await podUidOf(node, metadata.uid ?? '');
+  await serialLogin(node, podUid, metadata.uid ?? '', signal);
   const loginMs = performance.now() - startMs;
-  whileRunning();
+  const at = (phase: string) => phases.get(phase) ?? Number.NaN;
+  const wall = (phase: string) => performance.timeOrigin + startMs + at(phase);
+  const agentMs = agentShareMs(node, name, podUid, { scheduled: wall('Scheduled'), running: wall('Running') });
+  whileRunning(podUid);
   await client.delete(type, { namespace: 'default', name });
   await watching;
-  const at = (phase: string) => phases.get(phase) ?? Number.NaN;
-  const agentMs = at('Running') - at('Scheduled') - syncMs(node, name);
   return { scheduledMs: at('Scheduled'), runningMs: at('Running'), agentMs, loginMs, goneMs: at('deleted') - loginMs };
 }
 
-/** How long the launcher took for SyncVirtualMachine, from the agent's log of its decisions. */
-function syncMs(node: NodeUnderTest, name: string): number {
-  const log = readFileSync(path.join(node.stateDir, 'run', 'log', 'virt-handler.log'), 'utf8');
-  const lines = log.split('\n').filter((line) => line.includes(`"default/${name}"`) && line.includes('"tookMs"'));
-  const took = lines.map((line): unknown => JSON.parse(line).tookMs?.syncVirtualMachine);
-  const first = took.find((ms) => typeof ms === 'number');
-  if (typeof first !== 'number') throw new Error(`the log of virt-handler has no sync of default/${name}`);
-  return first;
+/**
+ * From the moment at which both the VMI was Scheduled and its launcher ready until Running could be seen, without the
+ * launcher's SyncVirtualMachine: what the agent adds.
+ */
+function agentShareMs(
+  { stateDir }: NodeUnderTest,
+  name: string,
+  podUid: string,
+  seenAtMs: { readonly scheduled: number; readonly running: number },
+): number {
+  const ready = logLine(path.join(stateDir, 'run/pod-logs', podUid, 'compute.log'), ['"msg":"ready"']);
+  const sync = logLine(path.join(stateDir, 'run/log/virt-handler.log'), [`"default/${name}"`, '"syncVirtualMachine":']);
+  const couldStartAtMs = Math.max(seenAtMs.scheduled, Date.parse(ready.timestamp));
+  return seenAtMs.running - couldStartAtMs - (sync.tookMs?.syncVirtualMachine ?? Number.NaN);
 }
 
 async function watchPhases(
@@ -81,14 +94,15 @@ async function phaseSeen(phases: Watched, phase: string, signal: AbortSignal): P
   while (!phases.has(phase)) await sleep(2, signal);
 }
 
+async function podUidOf({ client }: NodeUnderTest, vmiUid: string): Promise<string> {
+  const labelSelector = `kubevirt.io/created-by=${vmiUid}`;
+  const pods = await client.list(resources.pods, { namespace: 'default', labelSelector });
+  return pods.items[0]?.metadata.uid ?? '';
+}
+
 /** Waits for the login prompt. The socket's path is longer than 107 bytes: it is reached through its directory's descriptor. */
-async function serialLogin(node: NodeUnderTest, uid: string, signal: AbortSignal): Promise<void> {
-  const pods = await node.client.list(resources.pods, {
-    namespace: 'default',
-    labelSelector: `kubevirt.io/created-by=${uid}`,
-  });
-  const pod = pods.items[0]?.metadata.uid ?? '';
-  const dir = path.join(node.stateDir, 'pods', pod, 'volumes', 'kubernetes.io~empty-dir', 'private', uid);
+async function serialLogin(node: NodeUnderTest, podUid: string, vmiUid: string, signal: AbortSignal): Promise<void> {
+  const dir = path.join(node.stateDir, 'pods', podUid, 'volumes', 'kubernetes.io~empty-dir', 'private', vmiUid);
   const directory = openSync(dir, constants.O_RDONLY | constants.O_DIRECTORY);
   const socket = connect(`/proc/self/fd/${directory}/virt-serial0`);
   let seen = '';

@@ -1,9 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
+import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Boot, measureBoot } from './boot.ts';
 import { type Figure, spread, table } from './figures.ts';
-import { residentMegabytes, startNode } from './node-under-test.ts';
+import { startUpMs } from './logs.ts';
+import { type RunningProgram, runningPrograms, startNode } from './node-under-test.ts';
 
 const { values } = parseArgs({
   options: {
@@ -14,16 +16,32 @@ const { values } = parseArgs({
 const runs = Number(values.runs);
 if (!Number.isInteger(runs) || runs < 1) throw new Error(`--runs ${values.runs}: a whole number from 1 on`);
 
+function readyMessages(stateDir: string) {
+  const log = (name: string) => path.join(stateDir, 'run/log', `${name}.log`);
+  return [
+    ['virt-node apiserver', 'Kubernetes API is up', log('apiserver')],
+    ['virt-controller', 'virt-controller is at work', log('virt-controller')],
+    ['virt-handler', 'virt-handler serves this node', log('virt-handler')],
+  ] as const;
+}
+
 const say = (text: string) => process.stderr.write(`${text}\n`);
 
 say('starting the node');
 const node = await startNode();
 try {
   const boots: Boot[] = [];
-  let resident: ReadonlyMap<string, number> = new Map();
+  let programs: ReadonlyMap<string, RunningProgram> = new Map();
+  const startUps = new Map<string, number[]>();
   for (let run = 1; run <= runs; run++) {
-    const boot = await measureBoot(node, `bench-${run}`, () => {
-      resident = residentMegabytes(node);
+    const boot = await measureBoot(node, `bench-${run}`, (podUid) => {
+      programs = runningPrograms(node);
+      const podLog = path.join(node.stateDir, 'run/pod-logs', podUid, 'compute.log');
+      for (const [name, ready, log] of [...readyMessages(node.stateDir), ['virt-launcher', 'ready', podLog] as const]) {
+        // The node's own programs start once; each VM has a launcher of its own.
+        if (startUps.has(name) && log !== podLog) continue;
+        startUps.set(name, [...(startUps.get(name) ?? []), startUpMs(programs.get(name)?.pid ?? '', log, ready)]);
+      }
     });
     boots.push(boot);
     say(
@@ -43,7 +61,10 @@ try {
     { name: 'apply → Running', unit: 'ms', samples: samples((b) => b.runningMs) },
     { name: 'apply → serial login', unit: 'ms', samples: samples((b) => b.loginMs) },
     { name: 'delete → gone', unit: 'ms', samples: samples((b) => b.goneMs) },
-    ...[...resident].map(([name, mb]): Figure => ({ name: `RSS of ${name}, one VM`, unit: 'MB', samples: [mb] })),
+    ...[...startUps].map(([name, ms]): Figure => ({ name: `start-up of ${name}`, unit: 'ms', samples: ms })),
+    ...[...programs].map(([name, { residentMb }]): Figure => {
+      return { name: `RSS of ${name}, one VM`, unit: 'MB', samples: [residentMb] };
+    }),
   ];
   console.log(`\n${table(figures)}\n`);
   const machine = { cpus: cpus().length, model: cpus()[0]?.model, memoryBytes: totalmem(), node: process.version };

@@ -79,13 +79,20 @@ export async function startNode(): Promise<NodeUnderTest> {
   return { stateDir, pid: child.pid, client, readyMs, stop };
 }
 
-/** Resident memory in MB of each program of the node, by its name. QEMU and libvirt are those of one VM. */
-export function residentMegabytes(node: NodeUnderTest): ReadonlyMap<string, number> {
-  const found = new Map<string, number>();
+export interface RunningProgram {
+  readonly pid: string;
+  readonly residentMb: number;
+}
+
+/** The processes of the node and of its one VM, by the program's name. */
+export function runningPrograms(node: NodeUnderTest): ReadonlyMap<string, RunningProgram> {
+  const found = new Map<string, RunningProgram>();
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     const name = programName(pid, node);
     const kilobytes = name && /^VmRSS:\s+(\d+) kB$/m.exec(readOrEmpty(`/proc/${pid}/status`))?.[1];
-    if (name && kilobytes) found.set(name, Math.max(found.get(name) ?? 0, Number(kilobytes) / 1024));
+    const residentMb = Number(kilobytes) / 1024;
+    // Helpers of a program (a shim, a fork) are smaller than the program itself.
+    if (name && kilobytes && residentMb > (found.get(name)?.residentMb ?? 0)) found.set(name, { pid, residentMb });
   }
   return found;
 }
