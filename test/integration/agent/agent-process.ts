@@ -43,8 +43,12 @@ export class AgentProgram {
     return readFileSync(this.#logFile, 'utf8');
   }
 
-  async dispose(): Promise<void> {
+  async stopAll(): Promise<void> {
     for (const child of this.#running) await stopped(child, 'SIGKILL');
+  }
+
+  async dispose(): Promise<void> {
+    await this.stopAll();
     for (const directory of [this.dir, this.#programDir]) rmSync(directory, { recursive: true, force: true });
   }
 }
