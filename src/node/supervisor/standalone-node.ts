@@ -162,10 +162,11 @@ export class StandaloneNode {
     await this.#startProgram('apiserver', [...where, '--host', hostIp, '--port', String(port)]);
     const server = `https://${hostIp}:${port}`;
     const logFile = path.join(paths.logDir, 'apiserver.log');
-    for (const [name, kubeconfig] of Object.entries(paths.kubeconfigs) as [KubeconfigName, string][]) {
-      const options = { kubeconfig, server, logFile };
-      this.#clients.set(name, await connectApi(options, this.#deps.log, this.#stopping.signal));
-    }
+    const connect = (kubeconfig: string) =>
+      connectApi({ kubeconfig, server, logFile }, this.#deps.log, this.#stopping.signal);
+    for (const name of ['admin', 'node'] as const) this.#clients.set(name, await connect(paths.kubeconfigs[name]));
+    // So that no program starts with a file that is not there yet, or from before.
+    for (const name of ['virt-controller', 'virt-handler'] as const) (await connect(paths.kubeconfigs[name])).close();
     await writeFileAtomic(portFile, `${port}\n`);
   }
 
