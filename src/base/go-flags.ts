@@ -101,7 +101,7 @@ function convert(kind: FlagSpec['kind'], raw: string): unknown {
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** `3m`, `1m30s`, `500ms`, `0` in milliseconds; undefined when it is no duration. */
-export function parseGoDuration(text: string): number | undefined {
+function parseGoDuration(text: string): number | undefined {
   if (text === '0') return 0;
   if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(text)) return undefined;
   let totalMs = 0;

@@ -3,7 +3,7 @@ import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } 
 const later = 'accepted, not used yet: ';
 
 /** Upstream's flags and defaults (spec 50 §2.4), then ours. */
-export const controllerFlags = {
+const controllerFlags = {
   v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
   kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },
   master: { kind: 'string', fallback: '', help: 'URL of the API server, wins over the kubeconfig' },

@@ -82,7 +82,7 @@ export function listenerOf(socketPath: string, timeoutMs: number): Promise<Peer>
 }
 
 /** Start time of a process that runs; undefined for none, and for one that is dead but not yet reaped. */
-export function processStartTime(pid: number): string | undefined {
+function processStartTime(pid: number): string | undefined {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'latin1');

@@ -84,7 +84,7 @@ export class LineSplitter {
 }
 
 /** Throws BAD_RESPONSE: an event that cannot be read may not be dropped, the cache would lie from then on. */
-export function parseEvent<T extends KubeObject>(line: string): WatchEvent<T> {
+function parseEvent<T extends KubeObject>(line: string): WatchEvent<T> {
   let event: { type?: unknown; object?: unknown };
   try {
     event = JSON.parse(line);

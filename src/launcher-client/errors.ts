@@ -61,7 +61,7 @@ const goCodeNames: Readonly<Record<number, string>> = {
 };
 
 /** A gRPC status as upstream prints it: conditions and events carry this text. */
-export function rpcErrorText({ code, details }: Pick<ServiceError, 'code' | 'details'>): string {
+function rpcErrorText({ code, details }: Pick<ServiceError, 'code' | 'details'>): string {
   return `rpc error: code = ${goCodeNames[code] ?? `Code(${code})`} desc = ${details}`;
 }
 

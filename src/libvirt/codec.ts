@@ -9,7 +9,7 @@ export interface Codec<T> {
 export type ValueOf<C> = C extends Codec<infer T> ? T : never;
 
 /** REMOTE_STRING_MAX of the protocol. */
-export const maxStringBytes = 4_194_304;
+const maxStringBytes = 4_194_304;
 
 export const nothing: Codec<void> = { encode: () => undefined, decode: () => undefined };
 export const int: Codec<number> = { encode: (w, v) => w.int(v), decode: (r) => r.int() };

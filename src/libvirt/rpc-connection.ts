@@ -37,7 +37,7 @@ export interface RpcLimits {
 const maxEarlyPackets = 16;
 const maxEarlyBytes = 4 * 1024 * 1024;
 
-export const defaultRpcLimits: RpcLimits = {
+const defaultRpcLimits: RpcLimits = {
   maxPacketBytes,
   maxInFlightCalls: 4,
   maxQueuedCalls: 1000,

@@ -14,7 +14,7 @@ export interface StreamTransport {
 }
 
 /** VIR_NET_MESSAGE_LEGACY_PAYLOAD_MAX: the most bytes that every daemon takes in one stream packet. */
-export const maxStreamDataBytes = 262_120;
+const maxStreamDataBytes = 262_120;
 
 type StreamState =
   | { readonly kind: 'open' }

@@ -5,7 +5,7 @@ import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { hasFailedPostCopy } from './shutdown-rules.ts';
 
 /** A launcher's socket may be missing this long after its pod was first looked at (spec 20 §8.2). */
-export const socketWaitMs = 180_000;
+const socketWaitMs = 180_000;
 
 /** After this an unexplained Shutoff that was asked for again is believed. */
 const believeAfterMs = 1_000;

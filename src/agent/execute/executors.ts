@@ -10,7 +10,7 @@ export type Executors = {
   readonly [K in StepName]: (step: Step<K>, context: ExecuteContext) => Promise<Outcome>;
 };
 
-export const executors: Executors = {
+const executors: Executors = {
   ensureLauncherConnection,
   refreshDomain,
   prepareHost,
@@ -38,7 +38,7 @@ export async function executeStep<K extends StepName>(step: Step<K>, context: Ex
 const secureBootText = 'EFI OVMF rom missing';
 
 /** Spec 10b §3: two kinds of failure end the VMI, all others are tried again. */
-export function stepErrorOf(error: unknown): StepError {
+function stepErrorOf(error: unknown): StepError {
   const code = errorCode(error) ?? 'FAILED';
   const message = errorMessage(error);
   if (code === 'CRITICAL_NETWORK') return { severity: 'critical', code, message: `Critical network error: ${message}` };

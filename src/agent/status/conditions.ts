@@ -1,9 +1,9 @@
 import { type Condition, type Domain, findCondition, type VmiSpec, type VmiStatus } from '../../api/index.ts';
 import type { VmiEvent } from '../ports.ts';
 
-export const syncFailedReason = 'Synchronizing with the Domain failed.';
+const syncFailedReason = 'Synchronizing with the Domain failed.';
 
-export function setCondition(status: VmiStatus, condition: Condition): void {
+function setCondition(status: VmiStatus, condition: Condition): void {
   const others = (status.conditions ?? []).filter(({ type }) => type !== condition.type);
   status.conditions = [...others, condition];
 }
@@ -83,7 +83,7 @@ export function setPaused(status: VmiStatus, domain: Domain | undefined, now: st
 
 const agentChannel = 'org.qemu.guest_agent.0';
 
-export function isGuestAgentConnected(domain: Domain | undefined): boolean {
+function isGuestAgentConnected(domain: Domain | undefined): boolean {
   const channels = domain?.Spec?.Devices?.Channels ?? [];
   return channels.some(({ Target: target }) => target?.Name === agentChannel && target.State === 'connected');
 }

@@ -116,7 +116,7 @@ export function podNames(vmiName: string, uid: string): { generateName: string; 
   return { generateName, podName: generateName.slice(0, 58) + suffix };
 }
 
-export function graceSeconds(vmi: VirtualMachineInstance): number {
+function graceSeconds(vmi: VirtualMachineInstance): number {
   return vmi.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds;
 }
 

@@ -30,7 +30,7 @@ export function renderResources(vmi: VirtualMachineInstance, config: ClusterConf
 }
 
 /** Cores × sockets × threads, where 0 and absent count as 1. */
-export function vcpus(vmi: VirtualMachineInstance): number {
+function vcpus(vmi: VirtualMachineInstance): number {
   const { cores, sockets, threads } = vmi.spec.domain.cpu ?? {};
   return (cores || 1) * (sockets || 1) * (threads || 1);
 }

@@ -21,7 +21,7 @@ function isFalseWith(vmi: VirtualMachineInstance | undefined, type: string, reas
 const isDown = (vmi: VirtualMachineInstance | undefined) => vmi === undefined || isFinal(vmi);
 
 /** First match wins (spec 50 §3.7; the rows about volumes are not here yet). */
-export const printableRules: readonly PrintableRule[] = [
+const printableRules: readonly PrintableRule[] = [
   { value: 'Terminating', when: ({ vm }) => isBeingDeleted(vm) },
   {
     value: 'Stopping',

@@ -20,7 +20,7 @@ import { projectVmi, startProblem } from './project.ts';
 import { writeVmi } from './write.ts';
 
 /** Index of the pod informer: UID of the controlling VMI. */
-export const podsByVmi = 'vmi';
+const podsByVmi = 'vmi';
 
 export interface VmiControllerOptions {
   /** VMIs worked on side by side. */
@@ -252,7 +252,7 @@ export class VmiController implements Component {
 }
 
 /** Index of the pod informer: key of the VMI that the pod names as its controller. */
-export const podsByVmiName = 'vmi-name';
+const podsByVmiName = 'vmi-name';
 
 export const podIndexes = {
   [podsByVmi]: (pod: Pod) => vmiOwners(pod).map(({ uid }) => uid),

@@ -4,7 +4,7 @@ import { podFacts } from '../pod/facts.ts';
 import { isAdmitted } from './admit.ts';
 import type { VmiObservation } from './observation.ts';
 
-export const unpausedCondition = 'kubevirt.io/virtual-machine-unpaused';
+const unpausedCondition = 'kubevirt.io/virtual-machine-unpaused';
 
 export type VmiStep =
   | { readonly step: 'createPod' }
@@ -24,7 +24,7 @@ interface VmiRule {
 }
 
 /** First match wins (spec 50 §4.3). The phase is not decided here but projected, see project.ts. */
-export const vmiRules: readonly VmiRule[] = [
+const vmiRules: readonly VmiRule[] = [
   {
     name: 'being-deleted',
     when: ({ vmi }) => isBeingDeleted(vmi),

@@ -6,7 +6,7 @@ import type { DiskCache, ResolvedDisk } from '../domain/index.ts';
 import { DiskError } from './errors.ts';
 
 /** Can the file be opened past the page cache? tmpfs and some network file systems cannot. */
-export async function supportsDirectIo(file: string): Promise<boolean> {
+async function supportsDirectIo(file: string): Promise<boolean> {
   try {
     const handle = await open(file, constants.O_RDONLY | constants.O_DIRECT);
     await handle.close();

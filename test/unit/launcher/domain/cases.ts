@@ -41,7 +41,7 @@ export const overlay: ResolvedDisk = {
   backing: { path: '/var/run/kubevirt/container-disks/disk_0.img', format: 'raw', isBlock: false },
 };
 
-export const rawFile: ResolvedDisk = { path: '/data/disk.img', format: 'raw', isBlock: false, cache: 'writethrough' };
+const rawFile: ResolvedDisk = { path: '/data/disk.img', format: 'raw', isBlock: false, cache: 'writethrough' };
 
 const efi = {
   secureBoot: { code: '/usr/share/OVMF/OVMF_CODE_4M.secboot.fd', vars: '/usr/share/OVMF/OVMF_VARS_4M.ms.fd' },

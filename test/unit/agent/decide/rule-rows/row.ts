@@ -26,7 +26,7 @@ export const scheduled = presentVmi(vmiOf('Scheduled'));
 export const deleting = presentVmi(vmiOf('Running', deleted));
 export const ghost = { name: 'vm1', namespace: 'default', uid, socketFile: '/pods/pod-1/sock' };
 export const migrating = { migrationUid: 'm1', sourceNode: node, targetNode: 'node2' };
-export const toNode2 = {
+const toNode2 = {
   metadata: { name: 'vm1', namespace: 'default', uid, labels: { 'kubevirt.io/nodeName': 'node2' } },
 };
 export const elsewhere = {
