@@ -9,7 +9,7 @@ import { bundleProgram } from '../../scripts/bundle.mjs';
 import type { VirtualMachineInstance } from '../../src/api/index.ts';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
-import { type LauncherProcess, launcherProgram } from '../fixtures/launcher-process.ts';
+import { type LauncherProcess, type LauncherProgram, launcherProgram } from '../fixtures/launcher-process.ts';
 import { scriptedDomain, socketFileOf } from '../fixtures/scripted-launcher.ts';
 
 /** The agent's own program against a real kube-apiserver, with upstream's CRDs and rights, and a scripted launcher. */
@@ -22,7 +22,7 @@ const logFile = path.join(dir, 'virt-handler.log');
 const pipe = '/run/kubevirt/domain-notify-pipe.sock';
 
 let cluster: KubeApiserver;
-let launchers: Awaited<ReturnType<typeof launcherProgram>>;
+let launchers: LauncherProgram;
 let agent: ChildProcess;
 
 before(async () => {

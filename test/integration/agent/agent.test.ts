@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
 import { controllerToken, type EmbeddedApi, startEmbeddedApi, userToken } from '../../fixtures/embedded-api.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { type LauncherProcess, launcherProgram } from '../../fixtures/launcher-process.ts';
+import { type LauncherProcess, type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { scriptedDomain, socketFileOf } from '../../fixtures/scripted-launcher.ts';
 import { AgentProgram, stopped } from './agent-process.ts';
 
@@ -22,7 +22,7 @@ const handler = { token: userToken, user: 'system:serviceaccount:kubevirt:kubevi
 const controller = { token: controllerToken, user: 'system:serviceaccount:kubevirt:kubevirt-controller' };
 
 let api: EmbeddedApi;
-let launchers: Awaited<ReturnType<typeof launcherProgram>>;
+let launchers: LauncherProgram;
 let agent: ChildProcess;
 
 before(async () => {

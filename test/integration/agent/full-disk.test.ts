@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { findCondition, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { controllerToken, type EmbeddedApi, startEmbeddedApi, userToken } from '../../fixtures/embedded-api.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { launcherProgram } from '../../fixtures/launcher-process.ts';
+import { type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { scriptedDomain, socketFileOf } from '../../fixtures/scripted-launcher.ts';
 import { AgentProgram } from './agent-process.ts';
 
@@ -19,7 +19,7 @@ describe('the program virt-handler on a full disk', { skip: needsRoot }, () => {
   const program = new AgentProgram();
   const ballast = path.join(program.privateDir, 'ballast');
   let api: EmbeddedApi;
-  let launchers: Awaited<ReturnType<typeof launcherProgram>>;
+  let launchers: LauncherProgram;
 
   before(async () => {
     [api, launchers] = await Promise.all([

@@ -8,7 +8,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { sleep } from '../../../src/base/index.ts';
 import { channelLimits } from '../../../src/domain-cache/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { launcherProgram } from '../../fixtures/launcher-process.ts';
+import { type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';
 import { type AgentRun, statusOf, TestNode } from './node.ts';
 
@@ -188,7 +188,7 @@ describe('upstream fault 4: no launcher can end another VMI', () => {
 });
 
 describe('who is heard', () => {
-  let program: Awaited<ReturnType<typeof launcherProgram>>;
+  let program: LauncherProgram;
   before(async () => {
     program = await launcherProgram();
   });

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:f
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
-import { launcherProgram } from '../../fixtures/launcher-process.ts';
+import { type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { ScriptedLauncher, scriptedDomain } from '../../fixtures/scripted-launcher.ts';
 import { statusOf, TestNode } from './node.ts';
 
@@ -195,7 +195,7 @@ describe('restart of the agent', () => {
 });
 
 describe('the end of a launcher', () => {
-  let program: Awaited<ReturnType<typeof launcherProgram>>;
+  let program: LauncherProgram;
   before(async () => {
     program = await launcherProgram();
   });

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
-import { type LauncherProcess, launcherProgram } from '../../fixtures/launcher-process.ts';
+import { type LauncherProcess, type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { socketFileOf } from '../../fixtures/scripted-launcher.ts';
 import { type ClientsBench, eachTestHasClientsBench, hasCode, key, pod, targetOf, uid } from './clients-bench.ts';
 
@@ -15,7 +15,7 @@ eachTestHasClientsBench((each) => {
 });
 
 describe('the end of a launcher', () => {
-  let program: Awaited<ReturnType<typeof launcherProgram>>;
+  let program: LauncherProgram;
   let launcher: LauncherProcess;
 
   before(async () => {
