@@ -1,5 +1,4 @@
 import { ApiError, qualified } from './errors.ts';
-import type { User } from './objects/context.ts';
 
 /** A rule of a ClusterRole: what it names is allowed in all namespaces. `*` stands for everything. */
 export interface AccessRule {
@@ -8,6 +7,13 @@ export interface AccessRule {
   /** `pods`, `pods/log`, `*`, or `*` followed by `/` and a sub-resource. */
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
+}
+
+export interface User {
+  readonly name: string;
+  readonly groups: readonly string[];
+  /** All that the user may do; undefined: everything. */
+  readonly rules?: readonly AccessRule[];
 }
 
 /** One question about rights. */

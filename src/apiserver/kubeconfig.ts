@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
+import { replaceFile } from '../host/index.ts';
 
 export interface KubeconfigOptions {
   /** `https://127.0.0.1:<port>`. */
@@ -31,23 +31,10 @@ export async function writeKubeconfig(file: string, options: KubeconfigOptions):
   await writePrivateFile(file, text);
 }
 
-/** Replaces a file by rename, mode 0600 from its first byte on. */
-export async function writePrivateFile(file: string, text: string): Promise<void> {
+/** Whole or not at all, mode 0600 from its first byte on. */
+async function writePrivateFile(file: string, text: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
-  const draft = `${file}.${randomBytes(6).toString('hex')}.tmp`;
-  try {
-    const handle = await open(draft, 'wx', 0o600);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(draft, file);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
-  }
+  await replaceFile(file, text, 0o600);
 }
 
 function base64(text: string): string {

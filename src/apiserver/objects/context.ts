@@ -1,19 +1,12 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/index.ts';
-import type { AccessRule } from '../access.ts';
+import type { User } from '../access.ts';
 import { at, textAt } from '../object.ts';
 import { collectionOf } from '../store/entry.ts';
 import type { KeyLock } from '../store/key-lock.ts';
 import { recordKey } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import type { ApiType, ClusterDefaults } from '../types/api-type.ts';
-
-export interface User {
-  readonly name: string;
-  readonly groups: readonly string[];
-  /** All that the user may do; undefined: everything. */
-  readonly rules?: readonly AccessRule[];
-}
 
 /** What reading and writing objects needs. */
 export interface ObjectContext {

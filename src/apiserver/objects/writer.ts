@@ -1,4 +1,5 @@
 import { rfc3339 } from '../../base/index.ts';
+import type { User } from '../access.ts';
 import { validateMetadata } from '../admission/metadata.ts';
 import {
   ApiError,
@@ -22,7 +23,6 @@ import {
   randomSuffix,
   randomUuid,
   type Target,
-  type User,
 } from './context.ts';
 import { asObject, checkFinalizers, checkName, checkSize, keepSystemMetadata } from './identity.ts';
 

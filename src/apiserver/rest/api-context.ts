@@ -1,5 +1,6 @@
 import type { Logger } from '../../base/index.ts';
-import type { ObjectContext, User } from '../objects/context.ts';
+import type { User } from '../access.ts';
+import type { ObjectContext } from '../objects/context.ts';
 import type { Reader } from '../objects/reader.ts';
 import type { Remover } from '../objects/remover.ts';
 import type { Writer } from '../objects/writer.ts';

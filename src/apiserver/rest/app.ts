@@ -1,8 +1,8 @@
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
 import { errorMessage } from '../../base/index.ts';
+import type { User } from '../access.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import type { User } from '../objects/context.ts';
 import { StoreError } from '../store/errors.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { checkOrigin } from './auth.ts';

@@ -1,7 +1,7 @@
+import type { User } from '../access.ts';
 import { isAllowed, isPathAllowed, openPaths, rulesOf } from '../access.ts';
 import { badRequest } from '../errors.ts';
 import { at, isObject, type JsonObject, textAt } from '../object.ts';
-import type { User } from '../objects/context.ts';
 import type { TokenAuthenticator } from './auth.ts';
 
 interface Review {

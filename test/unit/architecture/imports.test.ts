@@ -11,7 +11,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   wire: ['base', 'api'],
   kube: ['base', 'api'],
   libvirt: ['base'],
-  apiserver: ['base', 'api'],
+  apiserver: ['base', 'api', 'host'],
   'launcher-client': ['base', 'api', 'host', 'wire'],
   'domain-cache': ['base', 'api', 'host', 'wire', 'launcher-client'],
   agent: ['base', 'api', 'host', 'kube', 'domain-cache', 'launcher-client'],
