@@ -61,8 +61,14 @@ export type DomainView =
       readonly lastDomain?: Domain;
       readonly seenMs: number;
     }
-  /** The launcher could not be asked. */
-  | { readonly kind: 'unknown'; readonly uid: string; readonly reason: string; readonly seenMs: number }
+  /** The launcher could not be asked, or could not tell, since `sinceMs`. */
+  | {
+      readonly kind: 'unknown';
+      readonly uid: string;
+      readonly reason: string;
+      readonly sinceMs: number;
+      readonly seenMs: number;
+    }
   /** Never heard of since this process started. */
   | { readonly kind: 'absent' };
 

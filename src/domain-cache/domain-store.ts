@@ -36,6 +36,8 @@ export type DomainView =
       readonly kind: 'unknown';
       readonly uid: string;
       readonly reason: string;
+      /** When it began to be so. */
+      readonly sinceMs: number;
       readonly lastDomain?: Domain;
       readonly seenMs: number;
       readonly seq: number;
@@ -109,7 +111,8 @@ export class DomainStore {
     const before = this.view(key, uid);
     if (this.#isNewer(key, uid, asked)) return;
     if (before.kind === 'gone' && before.proof === 'launcher-dead') return;
-    const view: KnownView = { kind: 'unknown', uid, reason, ...this.#lastDomain(key, uid), ...asked };
+    const sinceMs = before.kind === 'unknown' ? before.sinceMs : asked.seenMs;
+    const view: KnownView = { kind: 'unknown', uid, reason, sinceMs, ...this.#lastDomain(key, uid), ...asked };
     this.#put(key, view, !isSame(before, view));
   }
 

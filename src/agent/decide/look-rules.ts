@@ -1,9 +1,12 @@
+import type { Observation } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 import { type Rule, wait } from './rule.ts';
 
 /** Fallback when nothing wakes the key; a launcher that answers again does it by an event. */
 const unknownRetryMs = 10_000;
 const predecessorRetryMs = 5_000;
+/** From here on the user is told. */
+const tellUnknownAfterMs = 15_000;
 
 const isNotStarted = ({ phase, final, observation }: Facts) =>
   phase !== 'Running' && !final && observation.domain.kind !== 'present';
@@ -34,9 +37,25 @@ export const lookRules: readonly Rule[] = [
   {
     name: 'domain-unknown',
     when: ({ situation }) => situation.kind === 'unknown',
-    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unknownRetryMs }),
+    plan: ({ uid, observation }) => {
+      const problem = unknownForLong(observation);
+      return {
+        steps: [{ step: 'refreshDomain', uid }],
+        requeueAfterMs: unknownRetryMs,
+        ...(problem !== undefined && { problem }),
+      };
+    },
   },
 ];
+
+/** A short silence (a busy launcher, a libvirt daemon that is started again) is nobody's business. */
+function unknownForLong({ domain, nowMs }: Observation): string | undefined {
+  if (domain.kind !== 'unknown' || nowMs - domain.sinceMs < tellUnknownAfterMs) return undefined;
+  return (
+    `the launcher cannot tell how the guest is (${domain.reason}), and nothing is done with the guest until it can. It is ` +
+    'asked again by itself; if this stays, look at the log of its launcher pod, and at libvirt and the load of the node'
+  );
+}
 
 /** Nothing is decided about a VMI before its own launcher was asked once in the life of this process (design rule 4). */
 export const probeRules: readonly Rule[] = [

@@ -201,6 +201,32 @@ test('a hook that fails is told, the others are released in spite of it, and the
   assert.equal(loop.launchers.get(key), undefined, 'in the end all is gone');
 });
 
+test('a launcher that cannot tell how its guest is for long is a condition and one event, which go when it can', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  loop.launchers.run('default/other', 'other');
+  loop.api.apply(vmiOf('Scheduled', { metadata: { ...metadata, name: 'other', uid: 'other' } }));
+  await settle();
+  launcher.mode = 'hangs';
+  await loop.launchers.refresh(key, uid);
+  await loop.clock.pass(12_000);
+  assert.equal(loop.condition('Synchronized'), undefined, 'a short silence is not told');
+  await loop.clock.pass(60_000);
+  assert.match(
+    loop.condition('Synchronized')?.message ?? '',
+    /cannot tell how the guest is.*look at the log of its launcher/,
+  );
+  assert.deepEqual(
+    loop.reasons().filter((reason) => reason === 'SyncFailed'),
+    ['SyncFailed'],
+  );
+  assert.equal(loop.phase(), 'Running', 'nothing is concluded from silence');
+  assert.equal(loop.condition('Synchronized', 'default/other'), undefined);
+  launcher.mode = 'works';
+  await loop.clock.pass(30_000);
+  assert.equal(loop.condition('Synchronized'), undefined);
+  assert.equal(loop.phase(), 'Running');
+});
+
 test('a launcher that dies under a running guest is a condition and an event that say what to do', async (t) => {
   const { loop, launcher } = await startRunning(t);
   loop.launchers.die(launcher);

@@ -176,7 +176,7 @@ test('a VMI that vanished from the watch is not taken for deleted while the API 
 
 test('fault 12: an unknown domain writes nothing, and a later phase is still written', async (t) => {
   const { loop, launcher } = await startRunning(t);
-  loop.launchers.setView(key, uid, { kind: 'unknown', uid, reason: 'the guest agent hangs', seenMs: 0 });
+  loop.launchers.setView(key, uid, { kind: 'unknown', uid, reason: 'the guest agent hangs', sinceMs: 0, seenMs: 0 });
   launcher.domain = domainOf('Shutoff', 'Shutdown');
   await loop.clock.pass(11_000);
   assert.equal(loop.phase(), 'Succeeded');

@@ -51,6 +51,21 @@ describe('DomainStore', () => {
     assert.equal(kind(), 'present');
   });
 
+  it('an unknown domain carries the time since when it is unknown, whatever the reasons; an answer begins anew', () => {
+    const since = () => {
+      const view = store.view(key, uid);
+      return view.kind === 'unknown' ? view.sinceMs : undefined;
+    };
+    store.unknown(key, uid, 'no answer');
+    nowMs = 2_000;
+    store.unknown(key, uid, 'libvirt is away');
+    assert.equal(since(), 1_000);
+    store.answer(key, uid, running(), store.ask());
+    nowMs = 3_000;
+    store.unknown(key, uid, 'no answer');
+    assert.equal(since(), 3_000);
+  });
+
   it('a failure keeps the last domain to show, and "gone" too', () => {
     store.event(key, uid, running());
     store.unknown(key, uid, 'no answer');
