@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type Key, makeKey } from '../api/index.ts';
 import { errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
@@ -136,7 +136,10 @@ export class GhostRecords {
   }
 
   async #read(file: string): Promise<GhostRecord> {
-    const { size } = await stat(this.#path(file));
+    const found = await lstat(this.#path(file));
+    // A pipe would be waited for without end, a link leads elsewhere.
+    if (!found.isFile()) throw new DomainCacheError('RECORD_INVALID', 'it is no ordinary file');
+    const { size } = found;
     if (size > maxRecordBytes) throw new DomainCacheError('RECORD_INVALID', `${size} bytes are too many`);
     const value: unknown = JSON.parse(await readFile(this.#path(file), 'utf8'));
     const { name, namespace, socketFile, uid, pid, startTime } = (value ?? {}) as Partial<Record<string, unknown>>;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -8,6 +9,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -115,6 +117,18 @@ describe('bad records', () => {
     assert.equal(warnings.length, aside.length);
     await loaded(logger);
     assert.equal(warnings.length, aside.length, 'the second start does not warn again');
+  });
+
+  it('that are links or named pipes are set aside unread, and the start goes on', async () => {
+    mkdirSync(directory, { recursive: true });
+    const outside = path.join(directory, '../outside');
+    writeFileSync(outside, JSON.stringify({ ...record, uid: 'uid-link' }));
+    symlinkSync(outside, path.join(directory, 'uid-link'));
+    execFileSync('mkfifo', [path.join(directory, 'uid-pipe')]);
+    const records = await loaded();
+    assert.deepEqual(records.all(), []);
+    assert.deepEqual(readdirSync(directory).sort(), ['uid-link.corrupt', 'uid-pipe.corrupt']);
+    assert.ok(existsSync(outside));
   });
 
   it('left-over temporary files of a killed agent are removed', async () => {
