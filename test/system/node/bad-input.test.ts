@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { findCondition, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { demoVmi, NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
+import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 
@@ -15,11 +15,12 @@ describe('what cannot run says what to do', { skip: needsRoot }, () => {
     await node.start();
     await node.apply(demoVmi('bystander'));
     await node.vmiUntil('bystander', (vmi) => vmi?.status?.phase === 'Running');
-    qemu = await qemuPid('bystander');
+    qemu = await node.qemuPid('bystander');
   });
   after(async () => {
-    assert.equal(await qemuPid('bystander'), qemu, 'another VM was affected');
+    const found = await node.qemuPid('bystander');
     await node.dispose();
+    assert.equal(found, qemu, 'another VM was affected');
   });
 
   const problemOf = (vmi: VirtualMachineInstance | undefined) => {

@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { findCondition, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { connectSerial, openSerialConsole } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { demoVmi, launcherPid, NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
+import { demoVmi, launcherPid, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 const libvirtd = '/usr/sbin/libvirtd';
@@ -24,12 +24,14 @@ describe('what fails under a VM says what to do', { skip: needsRoot }, () => {
     await node.start(['start'], 'the node is up', ['unshare', '--mount', '--propagation', 'slave']);
     await node.apply(demoVmi('faults-bystander'));
     await running('faults-bystander');
-    bystander = { qemu: await qemuPid('faults-bystander'), transitions: await transitions() };
+    bystander = { qemu: await node.qemuPid('faults-bystander'), transitions: await transitions() };
   });
   after(async () => {
-    assert.deepEqual({ qemu: await qemuPid('faults-bystander'), transitions: await transitions() }, bystander);
-    assert.equal(problemOf(await node.vmi('faults-bystander')), '', 'another VM was affected');
+    const found = { qemu: await node.qemuPid('faults-bystander'), transitions: await transitions() };
+    const problem = problemOf(await node.vmi('faults-bystander'));
     await node.dispose();
+    assert.deepEqual(found, bystander);
+    assert.equal(problem, '', 'another VM was affected');
   });
 
   const running = (name: string) => node.vmiUntil(name, (vmi) => vmi?.status?.phase === 'Running');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { connectSerial, identifyProcess, isAlive, openSerialConsole, untilLogin } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { demoVmi, launcherPid, NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
+import { demoVmi, launcherPid, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 const programs = ['virt-handler', 'virt-controller', 'apiserver'] as const;
@@ -37,29 +37,29 @@ describe('kill -9 on the standalone node', { skip: needsRoot }, () => {
     );
     await running(name);
     await node.kubectl('delete', 'vmi', name);
-    assert.equal(await qemuPid(name), undefined);
+    assert.equal(await node.qemuPid(name), undefined);
   }
 
   for (const order of [programs, [...programs].reverse()]) {
     test(`of ${order.join(', ')} leaves the VM running, and everything works afterwards`, async () => {
-      const qemu = await qemuPid('stays');
+      const qemu = await node.qemuPid('stays');
       for (const program of order) process.kill(await node.pidOf(program), 'SIGKILL');
       await everythingWorks(`new-${order[0]}`);
-      assert.equal(await qemuPid('stays'), qemu);
+      assert.equal(await node.qemuPid('stays'), qemu);
       assert.equal((await node.vmi('stays'))?.status?.phase, 'Running');
       await login('stays');
     });
   }
 
   test('of the supervisor with all its programs still there: a new start takes over', async () => {
-    const qemu = await qemuPid('stays');
+    const qemu = await node.qemuPid('stays');
     const before = await Promise.all(programs.map(async (program) => identifyProcess(await node.pidOf(program))));
     await node.end('SIGKILL');
     await node.start();
     const alive = await Promise.all(before.map((identity) => identity && isAlive(identity)));
     assert.deepEqual(alive, [false, false, false]);
     await everythingWorks('new-supervisor');
-    assert.equal(await qemuPid('stays'), qemu);
+    assert.equal(await node.qemuPid('stays'), qemu);
     await login('stays');
   });
 
@@ -71,35 +71,35 @@ describe('kill -9 on the standalone node', { skip: needsRoot }, () => {
     const pid = await launcherPid(vmi.metadata.uid ?? '');
     assert.ok(pid);
     process.kill(pid, 'SIGKILL');
-    await eventually(async () => assert.equal(await qemuPid('gone-meanwhile'), undefined));
+    await eventually(async () => assert.equal(await node.qemuPid('gone-meanwhile'), undefined));
     await node.start();
     await node.vmiUntil('gone-meanwhile', (found) => found?.status?.phase === 'Failed');
     await node.kubectl('delete', 'vmi', 'gone-meanwhile');
   });
 
   test('of a launcher makes its VMI Failed and is cleaned up; the other VM goes on', async () => {
-    const qemu = await qemuPid('stays');
+    const qemu = await node.qemuPid('stays');
     await node.apply(demoVmi('victim'));
     const vmi = await running('victim');
     const pid = await launcherPid(vmi.metadata.uid ?? '');
     assert.ok(pid);
     process.kill(pid, 'SIGKILL');
     await node.vmiUntil('victim', (found) => found?.status?.phase === 'Failed', 20_000);
-    await eventually(async () => assert.equal(await qemuPid('victim'), undefined));
+    await eventually(async () => assert.equal(await node.qemuPid('victim'), undefined));
     await node.kubectl('delete', 'vmi', 'victim');
-    assert.equal(await qemuPid('stays'), qemu);
+    assert.equal(await node.qemuPid('stays'), qemu);
     assert.equal((await node.vmi('stays'))?.status?.phase, 'Running');
   });
 
   test('not at all: SIGTERM to `start` leaves the VM to the next start; `stop` shuts it down first', async () => {
-    const qemu = await qemuPid('stays');
+    const qemu = await node.qemuPid('stays');
     assert.equal(await node.end('SIGTERM'), 0);
-    assert.equal(await qemuPid('stays'), qemu);
+    assert.equal(await node.qemuPid('stays'), qemu);
     await node.start();
     assert.equal((await running('stays')).status?.phase, 'Running');
     const stopped = await node.cli(['stop']);
     assert.equal(stopped.code, 0, stopped.stderr);
-    assert.equal(await qemuPid('stays'), undefined);
+    assert.equal(await node.qemuPid('stays'), undefined);
     await node.start();
     await node.vmiUntil('stays', (vmi) => vmi?.status?.phase === 'Succeeded');
   });

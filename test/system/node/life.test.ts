@@ -13,7 +13,7 @@ import {
   untilLogin,
 } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { demoVmi, NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
+import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 
@@ -100,7 +100,7 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
   });
 
   test('kubectl delete ends it by the power button within grace and 5 s, and nothing is left', async () => {
-    const pid = await qemuPid('life');
+    const pid = await node.qemuPid('life');
     assert.ok(pid);
     const namespace = await podNamespaceOf(pid);
     const startMs = performance.now();
@@ -109,7 +109,7 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
     await eventually(async () => {
       assert.deepEqual(await findLeftovers(node.paths, new Set(namespace ? [namespace] : [])), []);
     });
-    assert.equal(await qemuPid('life'), undefined);
+    assert.equal(await node.qemuPid('life'), undefined);
   });
 
   test('a guest that powers itself off is Succeeded', async () => {
@@ -133,6 +133,6 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
     await node.kubectl('delete', 'vmi', 'deaf');
     const tookMs = performance.now() - startMs;
     assert.ok(tookMs > 1_500 && tookMs < 7_000, `took ${tookMs} ms`);
-    assert.equal(await qemuPid('deaf'), undefined);
+    assert.equal(await node.qemuPid('deaf'), undefined);
   });
 });

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { sleep } from '../../../src/base/index.ts';
 import { findLeftovers } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { NodeProcess, qemuPid } from '../../fixtures/node-process.ts';
+import { NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 
@@ -19,9 +19,9 @@ describe('virt-node up', { skip: needsRoot }, () => {
     await node.start(['up'], 'Ctrl-C shuts');
     assert.match(node.output, /VM demo: Running[\s\S]*the guest asks for a login/);
     assert.match(node.output, new RegExp(`export KUBECONFIG=${node.paths.kubeconfig}`));
-    assert.ok(await qemuPid('demo'));
+    assert.ok(await node.qemuPid('demo'));
     assert.equal(await node.end('SIGINT'), 0, node.output);
-    assert.equal(await qemuPid('demo'), undefined);
+    assert.equal(await node.qemuPid('demo'), undefined);
     await node.start(['up'], 'Ctrl-C shuts');
     assert.match(node.output, /VM demo: Running/);
     assert.equal((await node.cli(['stop'])).code, 0);
@@ -41,7 +41,7 @@ describe('virt-node up', { skip: needsRoot }, () => {
     await sleep(1_200);
     process.kill(node.pid, 'SIGINT');
     assert.equal(await forced, 130);
-    await eventually(async () => assert.equal(await qemuPid('demo'), undefined));
+    await eventually(async () => assert.equal(await node.qemuPid('demo'), undefined));
     await node.start(['up', '--once'], 'stopped');
     assert.match(node.output, /the guest asks for a login[\s\S]*nothing is left behind/);
     assert.equal(await node.ended(), 0);
