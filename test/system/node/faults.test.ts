@@ -52,9 +52,9 @@ describe('what fails under a VM says what to do', { skip: needsRoot }, () => {
     });
   }
 
-  /** Covers libvirtd for the pods that start from now on. */
+  /** Covers libvirtd for the pods that start from now on. The node's own root: it may be another than its mount namespace's. */
   async function withLibvirtd(file: string, work: () => Promise<void>): Promise<void> {
-    const inNode = ['-t', String(node.pid), '--mount'];
+    const inNode = ['-t', String(node.pid), '--mount', '--root'];
     execFileSync('nsenter', [...inNode, 'mount', '--bind', file, libvirtd]);
     try {
       await work();
@@ -96,7 +96,7 @@ describe('what fails under a VM says what to do', { skip: needsRoot }, () => {
       await eventually(async () => assert.ok(existsSync(await readySocket('killed-daemon'))));
       const launcher = (await launcherPid((await node.vmi('killed-daemon'))?.metadata.uid ?? '')) ?? 0;
       // With the pod's /proc, which mount and umount look into.
-      inPod = ['-t', String(launcher), '--mount', '--pid'];
+      inPod = ['-t', String(launcher), '--mount', '--pid', '--root'];
       execFileSync('nsenter', [...inPod, 'mount', '--bind', '/dev/null', libvirtd]);
       process.kill(daemonOf(launcher), 'SIGKILL');
     } finally {
