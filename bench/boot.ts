@@ -1,9 +1,9 @@
-import { closeSync, constants, openSync, readFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'yaml';
 import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
+import { connectSerial, openSerialConsole, untilLogin } from '../src/node/index.ts';
 import { logLine } from './logs.ts';
 import type { NodeUnderTest } from './node-under-test.ts';
 
@@ -40,9 +40,10 @@ export async function measureBoot(
   const { metadata } = await client.create(type, example(name));
   // A watch that ends before Running has failed.
   await Promise.race([phaseSeen(phases, 'Running', signal), watching]);
-  const podUid = await podUidOf(node, metadata.uid ?? '');
-  await serialLogin(node, podUid, metadata.uid ?? '', signal);
+  const vmi = await client.get<VirtualMachineInstance>(type, { namespace: 'default', name });
+  await untilLogin(await connectSerial(openSerialConsole(node.paths, vmi)), signal);
   const loginMs = performance.now() - startMs;
+  const podUid = await podUidOf(node, metadata.uid ?? '');
   const at = (phase: string) => phases.get(phase) ?? Number.NaN;
   const wall = (phase: string) => performance.timeOrigin + startMs + at(phase);
   const agentMs = agentShareMs(node, name, podUid, { scheduled: wall('Scheduled'), running: wall('Running') });
@@ -57,13 +58,13 @@ export async function measureBoot(
  * launcher's SyncVirtualMachine: what the agent adds.
  */
 function agentShareMs(
-  { stateDir }: NodeUnderTest,
+  { paths }: NodeUnderTest,
   name: string,
   podUid: string,
   seenAtMs: { readonly scheduled: number; readonly running: number },
 ): number {
-  const ready = logLine(path.join(stateDir, 'run/pod-logs', podUid, 'compute.log'), ['"msg":"ready"']);
-  const sync = logLine(path.join(stateDir, 'run/log/virt-handler.log'), [`"default/${name}"`, '"syncVirtualMachine":']);
+  const ready = logLine(path.join(paths.podLogsDir, podUid, 'compute.log'), ['"msg":"ready"']);
+  const sync = logLine(path.join(paths.logDir, 'virt-handler.log'), [`"default/${name}"`, '"syncVirtualMachine":']);
   const couldStartAtMs = Math.max(seenAtMs.scheduled, Date.parse(ready.timestamp));
   return seenAtMs.running - couldStartAtMs - (sync.tookMs?.syncVirtualMachine ?? Number.NaN);
 }
@@ -98,27 +99,4 @@ async function podUidOf({ client }: NodeUnderTest, vmiUid: string): Promise<stri
   const labelSelector = `kubevirt.io/created-by=${vmiUid}`;
   const pods = await client.list(resources.pods, { namespace: 'default', labelSelector });
   return pods.items[0]?.metadata.uid ?? '';
-}
-
-/** Waits for the login prompt. The socket's path is longer than 107 bytes: it is reached through its directory's descriptor. */
-async function serialLogin(node: NodeUnderTest, podUid: string, vmiUid: string, signal: AbortSignal): Promise<void> {
-  const dir = path.join(node.stateDir, 'pods', podUid, 'volumes', 'kubernetes.io~empty-dir', 'private', vmiUid);
-  const directory = openSync(dir, constants.O_RDONLY | constants.O_DIRECTORY);
-  const socket = connect(`/proc/self/fd/${directory}/virt-serial0`);
-  let seen = '';
-  const knock = setInterval(() => socket.write('\r'), 200);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-      socket.once('error', reject);
-      socket.on('data', (chunk: Buffer) => {
-        seen = (seen + chunk.toString('latin1')).slice(-4096);
-        if (/login: ?$/.test(seen)) resolve();
-      });
-    });
-  } finally {
-    clearInterval(knock);
-    socket.destroy();
-    closeSync(directory);
-  }
 }

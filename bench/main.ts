@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import type { NodePaths } from '../src/node/index.ts';
 import { type Boot, measureBoot } from './boot.ts';
 import { type Figure, spread, table } from './figures.ts';
 import { startUpMs } from './logs.ts';
@@ -16,8 +17,8 @@ const { values } = parseArgs({
 const runs = Number(values.runs);
 if (!Number.isInteger(runs) || runs < 1) throw new Error(`--runs ${values.runs}: a whole number from 1 on`);
 
-function readyMessages(stateDir: string) {
-  const log = (name: string) => path.join(stateDir, 'run/log', `${name}.log`);
+function readyMessages({ logDir }: NodePaths) {
+  const log = (name: string) => path.join(logDir, `${name}.log`);
   return [
     ['virt-node apiserver', 'Kubernetes API is up', log('apiserver')],
     ['virt-controller', 'virt-controller is at work', log('virt-controller')],
@@ -36,8 +37,8 @@ try {
   for (let run = 1; run <= runs; run++) {
     const boot = await measureBoot(node, `bench-${run}`, (podUid) => {
       programs = runningPrograms(node);
-      const podLog = path.join(node.stateDir, 'run/pod-logs', podUid, 'compute.log');
-      for (const [name, ready, log] of [...readyMessages(node.stateDir), ['virt-launcher', 'ready', podLog] as const]) {
+      const podLog = path.join(node.paths.podLogsDir, podUid, 'compute.log');
+      for (const [name, ready, log] of [...readyMessages(node.paths), ['virt-launcher', 'ready', podLog] as const]) {
         // The node's own programs start once; each VM has a launcher of its own.
         if (startUps.has(name) && log !== podLog) continue;
         startUps.set(name, [...(startUps.get(name) ?? []), startUpMs(programs.get(name)?.pid ?? '', log, ready)]);

@@ -1,16 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { resources } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
 import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
+import { ImageStore, installDemoImage, type NodePaths, nodePaths } from '../src/node/index.ts';
 
 const cli = 'dist/bin/virt-node.js';
 
 /** A standalone node on a state directory of its own, started as a user would: by its command. */
 export interface NodeUnderTest {
-  readonly stateDir: string;
+  readonly paths: NodePaths;
   readonly pid: number;
   readonly client: KubeClient;
   /** From the command to the moment at which a VM can be applied and will be scheduled. */
@@ -47,25 +48,17 @@ async function ended(child: ChildProcess): Promise<void> {
   await new Promise((resolve) => child.once('exit', resolve));
 }
 
-/** The guest of `npm run up`, which set-up has built; `virt-node start` brings no images of its own. */
-async function addDemoImage(stateDir: string): Promise<void> {
-  const image = path.join(stateDir, 'demo-image');
-  mkdirSync(path.join(image, 'boot'), { recursive: true });
-  for (const file of ['vmlinuz', 'initramfs.gz'])
-    copyFileSync(path.join('.cache/guest', file), path.join(image, 'boot', file));
-  const args = [cli, 'image', 'add', 'virt-node/demo', image, '--state-dir', stateDir];
-  await ended(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] }));
-}
-
 export async function startNode(): Promise<NodeUnderTest> {
   const stateDir = mkdtempSync(path.join(tmpdir(), 'virt-node-bench-'));
-  await addDemoImage(stateDir);
+  const paths = nodePaths(stateDir);
+  // `virt-node start` brings no images of its own.
+  await installDemoImage(new ImageStore({ dir: paths.imagesDir }), '.cache/guest');
   const startMs = performance.now();
   const child = spawn(process.execPath, [cli, 'start', '--state-dir', stateDir, '--node-name', 'bench'], {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   if (child.pid === undefined) throw new Error(`${cli} cannot be started: npm run build`);
-  const client = await waitFor('kubeconfig', 60_000, () => connect(path.join(stateDir, 'api', 'kubeconfig')));
+  const client = await waitFor('kubeconfig', 60_000, () => connect(paths.kubeconfig));
   await waitFor('schedulable node', 60_000, () => isSchedulable(client));
   const readyMs = performance.now() - startMs;
   const stop = async () => {
@@ -76,7 +69,7 @@ export async function startNode(): Promise<NodeUnderTest> {
     await ended(child);
     rmSync(stateDir, { recursive: true, force: true });
   };
-  return { stateDir, pid: child.pid, client, readyMs, stop };
+  return { paths, pid: child.pid, client, readyMs, stop };
 }
 
 export interface RunningProgram {
@@ -108,7 +101,7 @@ function programName(pid: string, node: NodeUnderTest): string | undefined {
 }
 
 /** Descendants of the node's command, or processes that name its state directory or a pod's sandbox below it. */
-function belongsTo(pid: string, { pid: root, stateDir }: NodeUnderTest): boolean {
+function belongsTo(pid: string, { pid: root, paths: { stateDir } }: NodeUnderTest): boolean {
   if (readOrEmpty(`/proc/${pid}/cmdline`).includes(stateDir)) return true;
   if (readOrEmpty(`/proc/${pid}/mountinfo`).includes(stateDir)) return true;
   const parent = /^\d+ \(.*\) \S (\d+)/s.exec(readOrEmpty(`/proc/${pid}/stat`))?.[1];
