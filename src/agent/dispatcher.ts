@@ -58,9 +58,14 @@ export class VmiDispatcher implements Component {
 
   /** All caches must have been filled: what they do not have is taken for missing. */
   async start(): Promise<void> {
-    const { vmis, domains, launchers, ghosts } = this.#ports;
+    const { vmis, domains, launchers, ghosts, relays } = this.#ports;
     const wake = (key: Key) => this.#queue.add(key);
-    this.#subscriptions.push(vmis.onChange(wake), domains.onChange(wake), launchers.onChange(wake));
+    this.#subscriptions.push(
+      vmis.onChange(wake),
+      domains.onChange(wake),
+      launchers.onChange(wake),
+      relays.onChange(wake),
+    );
     for (const key of new Set([...vmis.keys(), ...domains.keys(), ...ghosts.keys()])) wake(key);
   }
 

@@ -6,6 +6,7 @@
 
 export { readTopology } from './adapters/index.ts';
 export { type DispatcherOptions, VmiDispatcher } from './dispatcher.ts';
+export type * from './migration-ports.ts';
 export { NodeAgent } from './node-agent.ts';
 export { type AgentOptions, AgentOptionsError, agentUsage, parseAgentOptions } from './options.ts';
 export type * from './ports.ts';

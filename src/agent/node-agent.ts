@@ -10,6 +10,7 @@ import {
   kubeVmiLookup,
   kubeVmiWriter,
   launcherPort,
+  noRelays,
 } from './adapters/index.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
 import { Heartbeat, type NodePatch } from './heartbeat/index.ts';
@@ -97,7 +98,7 @@ function makeParts(options: AgentOptions, log: Logger, client: KubeClient): Part
 }
 
 /** The real parts fitted to what the VMI loop asks for. */
-function portsOf(parts: Parts, { nodeName, podsDir }: AgentOptions, deps: NodeAgentDeps): AgentPorts {
+function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions, deps: NodeAgentDeps): AgentPorts {
   const { client, vmis, kubevirts, recorder, clients, domains } = parts;
   return {
     vmis,
@@ -117,6 +118,7 @@ function portsOf(parts: Parts, { nodeName, podsDir }: AgentOptions, deps: NodeAg
       selinuxContext: () => 'none',
     },
     hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
+    relays: noRelays(podIp),
     clock: systemClock,
   };
 }

@@ -1,5 +1,6 @@
 import type { Domain, Key, VirtualMachineInstance } from '../api/index.ts';
 import type { Clock } from '../base/index.ts';
+import type { MigrationOptions, MigrationRelays } from './migration-ports.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
@@ -169,6 +170,21 @@ export interface LauncherCalls {
   shutdownVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
   killVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
   deleteVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  /** Target of a migration: prepares for an incoming domain. Repeatable. */
+  syncMigrationTarget(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  /** Source: begins; how it goes is told in the domain's metadata. */
+  migrateVirtualMachine(vmi: VirtualMachineInstance, options: MigrationOptions, signal: AbortSignal): Promise<void>;
+  cancelVirtualMachineMigration(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  /** Target after a success. `interfaceMigration`: interface → method, of network bindings that have one. */
+  finalizeVirtualMachineMigration(
+    vmi: VirtualMachineInstance,
+    interfaceMigration: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Target after a failure: the launcher exits if it is the one of `migrationState.targetPod`. */
+  signalTargetPodCleanup(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  syncVirtualMachineCpus(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  syncVirtualMachineMemory(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
 }
 
 export interface LauncherClients {
@@ -235,5 +251,6 @@ export interface AgentPorts {
   readonly config: ClusterConfigSource;
   readonly host: HostFacts;
   readonly hooks: readonly HostHook[];
+  readonly relays: MigrationRelays;
   readonly clock: Clock;
 }

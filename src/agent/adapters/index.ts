@@ -2,7 +2,9 @@
  * Owns: fitting src/kube, src/domain-cache and src/launcher-client to the agent's ports.
  * Must not know: rules, steps, status.
  */
+
 export { clusterConfigSource, type KubeVirt, readClusterConfig } from './cluster-config.ts';
 export { readTopology } from './host-topology.ts';
 export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';
 export { launcherPort } from './launchers.ts';
+export { noRelays } from './no-relays.ts';

@@ -56,6 +56,43 @@ function callsOf(connection: LauncherConnection): LauncherCalls {
     deleteVirtualMachine: async (vmi, signal) => {
       await mapped(connection.call('deleteVirtualMachine', vmiRequest(vmi), signal));
     },
+    ...migrationCallsOf(connection),
+  };
+}
+
+type MigrationCalls = Omit<
+  LauncherCalls,
+  'syncVirtualMachine' | 'shutdownVirtualMachine' | 'killVirtualMachine' | 'deleteVirtualMachine'
+>;
+
+function migrationCallsOf(connection: LauncherConnection): MigrationCalls {
+  return {
+    syncMigrationTarget: async (vmi, options, signal) => {
+      await mapped(connection.call('syncMigrationTarget', vmiRequest(vmi, targetOptions(options)), signal));
+    },
+    migrateVirtualMachine: async (vmi, options, signal) => {
+      const request = { vmi: vmiRequest(vmi).vmi, options: Buffer.from(JSON.stringify(options)) };
+      await mapped(connection.call('migrateVirtualMachine', request, signal));
+    },
+    cancelVirtualMachineMigration: async (vmi, signal) => {
+      await mapped(connection.call('cancelVirtualMachineMigration', vmiRequest(vmi), signal));
+    },
+    finalizeVirtualMachineMigration: async (vmi, interfaceMigration, signal) => {
+      const methods = Object.entries(interfaceMigration).map(([name, Method]) => [name, { Method }] as const);
+      const request = vmiRequest(vmi, { interfaceMigration: Object.fromEntries(methods) });
+      await mapped(connection.call('finalizeVirtualMachineMigration', request, signal));
+    },
+    signalTargetPodCleanup: async (vmi, signal) => {
+      await mapped(connection.call('signalTargetPodCleanup', vmiRequest(vmi), signal));
+    },
+    syncVirtualMachineCpus: async (vmi, options, signal) => {
+      const { interfaceDomainAttachment: _left, ...carried } = targetOptions(options);
+      await mapped(connection.call('syncVirtualMachineCpUs', vmiRequest(vmi, carried), signal));
+    },
+    syncVirtualMachineMemory: async (vmi, options, signal) => {
+      const { interfaceDomainAttachment: _left, ...carried } = targetOptions(options);
+      await mapped(connection.call('syncVirtualMachineMemory', vmiRequest(vmi, carried), signal));
+    },
   };
 }
 
@@ -65,6 +102,12 @@ async function mapped<T>(call: Promise<T>): Promise<T> {
   } catch (cause) {
     throw new LauncherCallError(codes[errorCode(cause) ?? ''] ?? 'FAILED', errorMessage(cause), { cause });
   }
+}
+
+/** What the target of a migration is told: without SMBIOS, balloon period and preallocated volumes (spec 10b §5). */
+function targetOptions(options: SyncOptions): RequestOptions {
+  const { VirtualMachineSMBios: _smbios, ...carried } = requestOptions(options);
+  return { ...carried, MemBalloonStatsPeriod: 0, PreallocatedVolumes: [] };
 }
 
 /** Spec 10b §5, in the names of the wire. */

@@ -3,5 +3,6 @@
  * Must not know: how steps are done, how the status is written, the clock, the logger, promises.
  */
 export { decide, rulesByRoute } from './decide.ts';
-export type { Decision, Plan } from './rule.ts';
+export { migrationOptionsOf } from './migration/migration-options.ts';
+export type { Decision, Plan, VmiPatch } from './rule.ts';
 export type { Outcome, Step, StepError, StepName, StepOutcome } from './steps.ts';

@@ -1,15 +1,34 @@
-import type { VmiPhase } from '../../api/index.ts';
+import type { Condition, VmiPhase } from '../../api/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import type { Facts } from './facts.ts';
 import type { Remember, Step } from './steps.ts';
 
 export type Route = 'migration-target' | 'orphaned-source' | 'migration-source' | 'default';
 
+/**
+ * A change of the VMI that a rule decided on, merged over what the projection makes of the domain: `null` removes a field.
+ * It is put on the newest object, so it names only what it changes.
+ */
+export interface VmiPatch {
+  readonly labels?: Readonly<Record<string, string | null>>;
+  readonly annotations?: Readonly<Record<string, string | null>>;
+  /** JSON merge patch of `status`; lists are replaced. */
+  readonly status?: Readonly<Record<string, unknown>>;
+  readonly removeConditions?: readonly string[];
+  readonly setConditions?: readonly Condition[];
+  /** Told when the write went through. */
+  readonly events?: readonly VmiEvent[];
+}
+
 export interface Plan {
   /** Done in order; the first that fails or must wait ends the plan. */
   readonly steps: readonly Step[];
   /** Phase to write in this pass. */
   readonly phase?: VmiPhase;
+  /**
+   * Written whatever becomes of the steps: a plan acts or patches, and what follows from an act is the next pass's patch.
+   */
+  readonly patch?: VmiPatch;
   /** Run again after this time if nothing else wakes the key; 0: at once. */
   readonly requeueAfterMs?: number;
   /** After a failed step the key backs off, but no longer than this: a failing signal must not outlast a grace period. */

@@ -1,3 +1,4 @@
+import type { RelayPorts, RelayRole } from '../migration-ports.ts';
 import type { KeyMemory } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 
@@ -18,6 +19,19 @@ export interface StepArgs {
   deleteDomain: { readonly uid: string };
   /** Everything of that UID on this host: hooks, connection, pipe, ghost record, cached domain. */
   cleanUp: { readonly uid: string };
+  /** Migration target: host hooks for an incoming domain, then SyncMigrationTarget. */
+  prepareMigrationTarget: { readonly uid: string; readonly migrationUid: string };
+  openTargetRelays: { readonly uid: string; readonly roles: readonly RelayRole[] };
+  closeTargetRelays: { readonly uid: string };
+  /** Migration source: the sockets in the launcher's pod. */
+  openSourceRelays: { readonly uid: string; readonly address: string; readonly ports: RelayPorts };
+  closeSourceRelays: { readonly uid: string };
+  migrateVirtualMachine: { readonly uid: string; readonly migrationUid: string };
+  cancelMigration: { readonly uid: string; readonly migrationUid: string };
+  /** After the hand-over: CPUs and memory that were waiting for it, then FinalizeVirtualMachineMigration. */
+  finalizeMigration: { readonly uid: string; readonly migrationUid: string };
+  /** After a failure: the target's launcher may go. */
+  signalTargetPodCleanup: { readonly uid: string };
 }
 
 export type StepName = keyof StepArgs;

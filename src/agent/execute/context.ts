@@ -1,7 +1,10 @@
 import type { Observation } from '../observe/index.ts';
 import type { AgentPorts } from '../ports.ts';
 
-export type ExecutePorts = Pick<AgentPorts, 'vmis' | 'domains' | 'ghosts' | 'launchers' | 'config' | 'hooks' | 'clock'>;
+export type ExecutePorts = Pick<
+  AgentPorts,
+  'vmis' | 'domains' | 'ghosts' | 'launchers' | 'relays' | 'config' | 'hooks' | 'clock'
+>;
 
 /** What every step of a plan is given. */
 export interface ExecuteContext {

@@ -3,6 +3,9 @@ import type { Outcome, Step, StepError, StepName } from '../decide/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.ts';
 import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';
+import { cancelMigration, migrateVirtualMachine } from './migration-source-steps.ts';
+import { closeSourceRelays, closeTargetRelays, openSourceRelays, openTargetRelays } from './migration-steps.ts';
+import { finalizeMigration, prepareMigrationTarget, signalTargetPodCleanup } from './migration-target-steps.ts';
 import { adjustHost, prepareHost, syncVirtualMachine } from './start-steps.ts';
 
 /** One function per step: the compiler refuses a missing one. */
@@ -20,6 +23,15 @@ const executors: Executors = {
   killDomain,
   deleteDomain,
   cleanUp,
+  prepareMigrationTarget,
+  openTargetRelays,
+  closeTargetRelays,
+  openSourceRelays,
+  closeSourceRelays,
+  migrateVirtualMachine,
+  cancelMigration,
+  finalizeMigration,
+  signalTargetPodCleanup,
 };
 
 /** Longest time one step may take, whatever is inside: a hung launcher costs its own key this much (fault 8, spec 00). */

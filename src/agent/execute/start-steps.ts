@@ -9,7 +9,7 @@ import { connect, targetFor } from './launcher-steps.ts';
 export class ExecuteError extends CodedError<'STALE' | 'NO_VMI'> {}
 
 /** The VMI as observed; refuses to act for a UID that the store has replaced meanwhile. */
-function currentVmi(uid: string, { observation, ports }: ExecuteContext): VirtualMachineInstance {
+export function currentVmi(uid: string, { observation, ports }: ExecuteContext): VirtualMachineInstance {
   if (observation.vmi.kind !== 'present') throw new ExecuteError('NO_VMI', 'the VirtualMachineInstance is gone');
   const stored = ports.vmis.get(observation.key);
   if (observation.vmi.vmi.metadata.uid !== uid || (stored && stored.metadata.uid !== uid)) {

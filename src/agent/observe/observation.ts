@@ -1,4 +1,5 @@
 import type { Key, VirtualMachineInstance } from '../../api/index.ts';
+import type { RelayPorts } from '../migration-ports.ts';
 import type { DomainView, GhostRecord, LauncherState, SyncOptions } from '../ports.ts';
 import type { VmiProblem } from './vmi-shape.ts';
 
@@ -28,6 +29,21 @@ export interface Predecessor {
   readonly launcher: LauncherState;
 }
 
+/** What this process did for one migration; another migration UID begins anew. */
+export interface MigrationMemory {
+  readonly migrationUid: string;
+  /** SyncMigrationTarget went through. */
+  readonly preparedMs?: number;
+  /** MigrateVirtualMachine went through. */
+  readonly sentMs?: number;
+  readonly cancelledMs?: number;
+  /** First sight of the source's own word that it is over. */
+  readonly overSeenMs?: number;
+  /** What finalizeMigration found out, for the patch that follows. */
+  readonly finalized?: { readonly cpus?: string; readonly memory?: string };
+  readonly signalled?: boolean;
+}
+
 /** What this process remembers of one VMI UID; it dies with the key or with the UID. Times are monotonic. */
 export interface KeyMemory {
   readonly uid: string;
@@ -44,6 +60,7 @@ export interface KeyMemory {
   readonly cleaned?: boolean;
   /** Final phase that was decided and maybe not written yet: it survives the evidence (fault 1, spec 00). */
   readonly verdict?: { readonly phase: 'Succeeded' | 'Failed'; readonly because: string };
+  readonly migration?: MigrationMemory;
   /** Migrations the user was told about. */
   readonly toldMigrationUid?: string;
   /** The launcher was asked again about a domain that is shut off without a reason. */
@@ -52,6 +69,14 @@ export interface KeyMemory {
   readonly toldProblem?: string;
   /** Pause before the next sync of a domain paused by an I/O error. */
   readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number };
+}
+
+/** This VMI's streams between nodes. */
+export interface RelaysView {
+  readonly unavailable: string | undefined;
+  readonly address: string;
+  readonly targetPorts?: RelayPorts;
+  readonly hasSource: boolean;
 }
 
 /** Plain read-only data of one moment; all that `decide` and `project` know. */
@@ -70,6 +95,7 @@ export interface Observation {
   readonly ghost?: GhostRecord;
   readonly predecessor?: Predecessor;
   readonly memory: KeyMemory;
+  readonly relays: RelaysView;
   /** The launcher could not be remembered on disk. */
   readonly recordProblem?: string;
   readonly syncOptions: SyncOptions;

@@ -10,12 +10,12 @@ import type {
   LauncherTarget,
   SyncOptions,
 } from '../ports.ts';
-import type { KeyMemory, Observation, Predecessor, VmiView } from './observation.ts';
+import type { KeyMemory, Observation, Predecessor, RelaysView, VmiView } from './observation.ts';
 import { dropUnusable, isAddressable } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
   AgentPorts,
-  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'config' | 'host' | 'clock'
+  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'relays' | 'config' | 'host' | 'clock'
 >;
 
 /**
@@ -49,11 +49,18 @@ export async function observeVmi(
     ...(ghost && { ghost }),
     ...(predecessor && { predecessor }),
     memory: memory?.uid === uid ? memory : { uid },
+    relays: relaysView(uid, ports.relays),
     ...(recordProblem && { recordProblem }),
     syncOptions,
     syncFingerprint: object && !isFinal(object) ? fingerprintOf(object, syncOptions) : '',
     selinuxContext: ports.host.selinuxContext(undefined),
   };
+}
+
+function relaysView(uid: string, relays: AgentPorts['relays']): RelaysView {
+  const { unavailable, address } = relays;
+  const targetPorts = relays.targetPorts(uid);
+  return { unavailable, address, ...(targetPorts && { targetPorts }), hasSource: relays.hasSource(uid) };
 }
 
 async function viewVmi(

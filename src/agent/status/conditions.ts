@@ -13,7 +13,7 @@ export function removeCondition(status: VmiStatus, type: string): void {
 }
 
 /** Replaces only what differs in meaning, so that times stay those of the change. */
-function putCondition(status: VmiStatus, wanted: Condition, now: string | null): void {
+export function putCondition(status: VmiStatus, wanted: Condition, now: string | null): void {
   const present = findCondition(status.conditions, wanted.type);
   const isSame =
     present?.status === wanted.status &&

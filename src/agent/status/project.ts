@@ -7,7 +7,7 @@ import {
   type VmiStatus,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
-import type { Decision, StepOutcome } from '../decide/index.ts';
+import type { Decision, StepOutcome, VmiPatch } from '../decide/index.ts';
 import { dropUnusable, type Observation } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import {
@@ -23,6 +23,7 @@ import { projectDomainFields } from './domain-fields.ts';
 import { projectInterfaces } from './interfaces.ts';
 import { migrationMethodOf } from './migration-method.ts';
 import { semanticEqual } from './semantic-equal.ts';
+import { applyPatch } from './vmi-patch.ts';
 
 export interface Pass {
   readonly observation: Observation;
@@ -49,7 +50,7 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   const { observation, decision } = pass;
   const problem = problemOf(pass);
   const isOurs = decision.route === 'default' || decision.route === 'migration-source';
-  if (!isOurs || isFinal(stored)) return { ...nothing, problem: undefined };
+  if (!isOurs || isFinal(stored)) return projectPatch(stored, decision.patch, rfc3339(observation.now));
   const vmi = structuredClone(stored);
   if (dropUnusable(structuredClone(stored)).some(({ part }) => part !== 'spec')) {
     return { vmi: undefined, events: syncFailed(problem, undefined, observation), problem };
@@ -64,12 +65,26 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
   else if (decision.healthy || hasSynced(pass)) removeCondition(status, 'Synchronized');
+  applyPatch(vmi, decision.patch, now);
   setPhase(status, phase, now);
-  const isWorth = phase !== before || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, status));
+  const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
+  const isWorth =
+    phase !== before || isPatched || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, status));
   // What is not written yet is noticed again in the next pass: its event waits for the write.
-  const written = isWorth ? [...noticed, ...(phase === before ? [] : phaseEvents(phase))] : [];
+  const written = isWorth
+    ? [...noticed, ...(phase === before ? [] : phaseEvents(phase)), ...(decision.patch?.events ?? [])]
+    : [];
   const events = [...syncFailed(problem, failedBefore, observation), ...written];
   return { vmi: isWorth ? vmi : undefined, events, problem };
+}
+
+/** Of a VMI that is final or another node's only what a rule decided on is written. */
+function projectPatch(stored: VirtualMachineInstance, patch: VmiPatch | undefined, now: string): Projection {
+  if (!patch) return { ...nothing, problem: undefined };
+  const vmi = structuredClone(stored);
+  applyPatch(vmi, patch, now);
+  if (semanticEqual(stored, vmi)) return { ...nothing, problem: undefined };
+  return { vmi, events: patch.events ?? [], problem: undefined };
 }
 
 /** Parts of the safe reading are enough: what has a wrong type was refused above or belongs to the spec. */

@@ -1,34 +1,9 @@
-import type { Facts } from './facts.ts';
-import { cleanUp, deleteDomain, hasStoppedDomain } from './finish-rules.ts';
-import { type Plan, type Rule, rest, wait } from './rule.ts';
+import type { Facts } from '../facts.ts';
+import { cleanUp, deleteDomain, hasStoppedDomain } from '../finish-rules.ts';
+import { type Rule, rest, wait } from '../rule.ts';
 
 /** The hand-over may take as long as the migration: the domain's own events wake the key, this is the fallback. */
 const handOverRetryMs = 30_000;
-
-const migrationUidOf = ({ vmi }: Facts) => vmi?.status?.migrationState?.migrationUid ?? '';
-
-const isUntold = (facts: Facts) => facts.observation.memory.toldMigrationUid !== migrationUidOf(facts);
-
-function tell(facts: Facts): Plan {
-  const message =
-    'live migration is not supported by this node agent yet; the guest goes on where it runs. ' +
-    'Delete the VirtualMachineInstanceMigration object; to move the VM, stop it and start it on another node.';
-  return {
-    steps: [],
-    requeueAfterMs: 0,
-    remember: { toldMigrationUid: migrationUidOf(facts) },
-    events: [{ type: 'Warning', reason: 'MigrationNotSupported', message }],
-  };
-}
-
-/** This node is asked to receive a guest: nothing is prepared, nothing is written; the controller's time limit ends it. */
-export const targetRules: readonly Rule[] = [
-  { name: 'migration-not-supported', when: isUntold, plan: tell },
-  { name: 'migration-target-left-alone', when: () => true, plan: () => rest },
-];
-
-/** This node is asked to send a guest: said once, then the default route goes on serving it. */
-export const sourceRules: readonly Rule[] = [{ name: 'migration-not-supported', when: isUntold, plan: tell }];
 
 /** The VMI belongs to another node: only what is dead here is taken away, a living domain never. */
 export const orphanedRules: readonly Rule[] = [
