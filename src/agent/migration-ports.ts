@@ -29,6 +29,8 @@ export interface SourceRelay {
  * launcher, on the source node sockets in the launcher's pod that lead to them. All of it belongs to one VMI UID.
  */
 export interface MigrationRelays {
+  /** False: there are none in this build, so no VMI of this node can migrate (condition LiveMigratable). */
+  readonly supported: boolean;
   /** Why no migration can be served now, in words for the user: not built in, or this agent is leaving. */
   readonly unavailable: string | undefined;
   /** Address under which other nodes reach this one's listeners. */

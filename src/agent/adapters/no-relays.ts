@@ -8,6 +8,7 @@ export function noRelays(address: string): MigrationRelays {
   };
   const nothing = async () => undefined;
   return {
+    supported: false,
     get unavailable() {
       return unavailable;
     },

@@ -73,6 +73,7 @@ export interface KeyMemory {
 
 /** This VMI's streams between nodes. */
 export interface RelaysView {
+  readonly supported: boolean;
   readonly unavailable: string | undefined;
   readonly address: string;
   readonly targetPorts?: RelayPorts;

@@ -58,9 +58,9 @@ export async function observeVmi(
 }
 
 function relaysView(uid: string, relays: AgentPorts['relays']): RelaysView {
-  const { unavailable, address } = relays;
+  const { supported, unavailable, address } = relays;
   const targetPorts = relays.targetPorts(uid);
-  return { unavailable, address, ...(targetPorts && { targetPorts }), hasSource: relays.hasSource(uid) };
+  return { supported, unavailable, address, ...(targetPorts && { targetPorts }), hasSource: relays.hasSource(uid) };
 }
 
 async function viewVmi(
