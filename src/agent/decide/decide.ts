@@ -14,12 +14,18 @@ import { syncRules, unreadableRule } from './sync-rules.ts';
 /** Before any route: without an answer from the API server a missing VMI is neither deleted nor moved. */
 const lookupRule: Rule = {
   name: 'vmi-lookup-failed',
+  why: 'The API server gave no answer on whether this VMI still exists, so nothing is done until it does.',
   when: ({ observation }) => observation.vmi.kind === 'unclear',
   plan: () => wait(5_000),
 };
 
 /** Total: there is a decision for every situation. */
-const nothingMatches: Rule = { name: 'nothing-to-do', when: () => true, plan: () => rest };
+const nothingMatches: Rule = {
+  name: 'nothing-to-do',
+  why: 'Nothing about this VMI asks for anything at the moment.',
+  when: () => true,
+  plan: () => rest,
+};
 
 const defaultRules: readonly Rule[] = [
   ...lookRules,
@@ -47,6 +53,12 @@ export function decide(observation: Observation): Decision {
   const rules = [lookupRule, ...rulesByRoute[route], nothingMatches];
   const rule = rules.find(({ when }) => when(facts)) ?? nothingMatches;
   return { route, rule: rule.name, ...rule.plan(facts) };
+}
+
+/** The sentence for people that belongs to a decision; empty for a rule this build does not have. */
+export function explainRule(route: Route, name: string): string {
+  const rules = [lookupRule, ...rulesByRoute[route], nothingMatches];
+  return rules.find((rule) => rule.name === name)?.why ?? '';
 }
 
 /** Spec 10 §6.1; the first that fits. */

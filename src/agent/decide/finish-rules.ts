@@ -26,6 +26,7 @@ const isDeleteAwaited = (facts: Facts) =>
 
 export const nothingLeftRule: Rule = {
   name: 'finished-nothing-left',
+  why: 'The guest has ended, nothing of it is left on this node, and there is nothing more to do.',
   when: (facts) => isOver(facts) && (facts.uid === '' || facts.observation.memory.cleaned === true),
   plan: () => rest,
 };
@@ -37,36 +38,47 @@ export const nothingLeftRule: Rule = {
 export const finishRules: readonly Rule[] = [
   {
     name: 'finished-delete-awaited',
+    why: 'The guest has ended; its launcher was told to delete the domain and has not confirmed it yet.',
     when: (facts) => isOver(facts) && isDeleteAwaited(facts),
     plan: (facts) => wait(deleteConfirmMs - (facts.sinceDeleteMs ?? 0)),
   },
   {
     name: 'finished-domain-stopped',
+    why: 'The guest has ended and its final phase is written, so its launcher is told to delete the stopped domain.',
     when: (facts) => isOver(facts) && hasStoppedDomain(facts) && facts.sinceDeleteMs === undefined,
     plan: deleteDomain,
   },
-  { name: 'finished-clean-up', when: isOver, plan: cleanUp },
+  {
+    name: 'finished-clean-up',
+    why: 'The guest has ended, so everything this agent keeps for it on the node is taken away.',
+    when: isOver,
+    plan: cleanUp,
+  },
 ];
 
 /** A VMI deleted before its guest ever ran: its phase stays, its pods are the controller's. */
 export const neverRanRules: readonly Rule[] = [
   {
     name: 'deleted-nothing-left',
+    why: "The VMI was deleted before its guest ran and nothing of it is left here; removing the object is the controller's part.",
     when: (facts) => facts.deleting && facts.phase !== 'Running' && facts.observation.memory.cleaned === true,
     plan: () => rest,
   },
   {
     name: 'deleted-before-start',
+    why: 'The VMI was deleted before its guest was started, so the domain that is only defined is deleted.',
     when: (facts) => facts.deleting && facts.situation.kind === 'not-started' && facts.sinceDeleteMs === undefined,
     plan: deleteDomain,
   },
   {
     name: 'deleted-before-start-awaited',
+    why: 'The VMI was deleted before its guest was started; the launcher has not confirmed yet that the domain is gone.',
     when: (facts) => facts.deleting && facts.situation.kind === 'not-started' && isDeleteAwaited(facts),
     plan: (facts) => wait(deleteConfirmMs - (facts.sinceDeleteMs ?? 0)),
   },
   {
     name: 'deleted-without-domain',
+    why: 'The VMI is being deleted and has no domain here, so what this agent keeps for it is taken away.',
     when: ({ deleting, phase, situation }) =>
       deleting && phase !== 'Running' && ['gone', 'absent', 'not-started'].includes(situation.kind),
     plan: cleanUp,

@@ -2,7 +2,7 @@
  * Owns: what is to be done about a VMI: named rules over an observation, and the vocabulary of steps.
  * Must not know: how steps are done, how the status is written, the clock, the logger, promises.
  */
-export { decide, rulesByRoute } from './decide.ts';
+export { decide, explainRule, rulesByRoute } from './decide.ts';
 export { migrationOptionsOf } from './migration/migration-options.ts';
-export type { Decision, Plan, VmiPatch } from './rule.ts';
+export type { Decision, Plan, Route, VmiPatch } from './rule.ts';
 export type { Outcome, Step, StepError, StepName, StepOutcome } from './steps.ts';

@@ -23,6 +23,7 @@ function isPredecessorDead({ observation }: Facts): boolean {
 export const lookRules: readonly Rule[] = [
   {
     name: 'predecessor-dead',
+    why: 'An older VMI of the same name left traces of a dead guest here, which are taken away first.',
     when: isPredecessorDead,
     plan: ({ observation }) => ({
       steps: [{ step: 'cleanUp', uid: observation.predecessor?.uid ?? '' }],
@@ -31,11 +32,13 @@ export const lookRules: readonly Rule[] = [
   },
   {
     name: 'predecessor-in-the-way',
+    why: 'An older VMI of the same name still has a guest here; this one waits until that guest has ended.',
     when: (facts) => facts.observation.predecessor !== undefined && facts.vmi !== undefined && isNotStarted(facts),
     plan: () => wait(predecessorRetryMs),
   },
   {
     name: 'domain-unknown',
+    why: 'Nobody can say at the moment how the guest is, so it is asked for again and nothing is done with it.',
     when: ({ situation }) => situation.kind === 'unknown',
     plan: ({ uid, observation }) => {
       const problem = unknownForLong(observation);
@@ -61,12 +64,14 @@ function unknownForLong({ domain, nowMs }: Observation): string | undefined {
 export const probeRules: readonly Rule[] = [
   {
     name: 'launcher-not-probed',
+    why: 'The launcher of this VMI has not been asked since this agent started, so that comes before any decision.',
     when: ({ situation, observation }) =>
       situation.kind === 'absent' && observation.launcher.kind === 'ready' && !observation.memory.cleaned,
     plan: ({ uid }) => ({ steps: [{ step: 'ensureLauncherConnection', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'launcher-unclear',
+    why: 'This agent cannot tell which launcher belongs to the VMI or whether it lives, so it looks again and does nothing.',
     when: ({ situation, observation, final }) =>
       situation.kind === 'absent' && observation.launcher.kind === 'unclear' && !observation.memory.cleaned && !final,
     plan: ({ observation }) => ({

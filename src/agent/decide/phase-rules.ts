@@ -43,26 +43,40 @@ function fail(because: string): Plan {
 
 /** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
 export const phaseRules: readonly Rule[] = [
-  { name: 'guest-stopped', when: ({ situation }) => situation.kind === 'stopped', plan: end },
+  {
+    name: 'guest-stopped',
+    why: 'The guest has stopped and the domain says how, so the final phase is written.',
+    when: ({ situation }) => situation.kind === 'stopped',
+    plan: end,
+  },
   {
     name: 'domain-migrated',
+    why: 'The guest migrated away; the node that has it now takes the VMI over.',
     when: ({ situation, deleting, vmi }) =>
       situation.kind === 'migrated' && !deleting && !vmi?.status?.migrationState?.endTimestamp,
     plan: () => rest,
   },
   {
     name: 'migrated-without-hand-over',
+    why: 'The guest migrated away and no node took the VMI over, so it counts as failed.',
     when: ({ situation }) => situation.kind === 'migrated',
     plan: () => fail('the guest migrated away and no other node took it over'),
   },
-  { name: 'migration-in-progress', when: (facts) => !facts.deleting && isMigrationInProgress(facts), plan: () => rest },
+  {
+    name: 'migration-in-progress',
+    why: 'A live migration of the guest is under way; nothing else is done until it ends.',
+    when: (facts) => !facts.deleting && isMigrationInProgress(facts),
+    plan: () => rest,
+  },
   {
     name: 'post-copy-failed',
+    why: 'The post-copy migration failed and the guest cannot be recovered, so the VMI counts as failed.',
     when: hasFailedPostCopy,
     plan: () => fail('the post-copy migration failed and the guest cannot be recovered'),
   },
   {
     name: 'shutoff-believed',
+    why: 'The launcher was asked twice and shows the domain shut off without a reason, so the VMI counts as failed.',
     when: ({ situation, observation }) =>
       situation.kind === 'shutoff-unexplained' &&
       observation.memory.askedAgainMs !== undefined &&
@@ -72,6 +86,7 @@ export const phaseRules: readonly Rule[] = [
   },
   {
     name: 'shutoff-unexplained',
+    why: 'The domain is shut off and says no reason, so the launcher is asked once more before that is believed.',
     when: ({ situation }) => situation.kind === 'shutoff-unexplained',
     plan: ({ uid, observation }) => ({
       steps: [{ step: 'refreshDomain', uid }],
@@ -79,14 +94,21 @@ export const phaseRules: readonly Rule[] = [
       remember: { askedAgainMs: observation.nowMs },
     }),
   },
-  { name: 'domain-lost', when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'gone', plan: end },
+  {
+    name: 'domain-lost',
+    why: 'The guest ran and is proven to be gone, so the final phase is written.',
+    when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'gone',
+    plan: end,
+  },
   {
     name: 'launcher-dead-before-start',
+    why: 'The launcher is proven dead and the guest never started, so the VMI counts as failed.',
     when: (facts) => isScheduled(facts) && facts.situation.kind === 'gone' && facts.situation.proof === 'launcher-dead',
     plan: () => fail(`the launcher of this VirtualMachineInstance died before the guest was started. ${whatToDo}`),
   },
   {
     name: 'launcher-never-ready',
+    why: 'The launcher did not open its socket within the time limit, so the VMI counts as failed.',
     when: (facts) => {
       const { launcher } = facts.observation;
       return isScheduled(facts) && launcher.kind === 'not-ready' && launcher.forMs >= socketWaitMs;
@@ -96,17 +118,20 @@ export const phaseRules: readonly Rule[] = [
   },
   {
     name: 'domain-running',
+    why: 'The guest runs, so phase Running is written.',
     when: ({ phase, situation }) => situation.kind === 'alive' && situation.runs && phase !== 'Running',
     plan: () => become('Running', { healthy: true }),
   },
   {
     name: 'handed-over',
+    why: 'The controller handed the VMI to this node, so phase Scheduled is written.',
     when: ({ phase, situation }) =>
       phase !== 'Running' && phase !== 'Scheduled' && ['gone', 'absent', 'not-started'].includes(situation.kind),
     plan: () => become('Scheduled'),
   },
   {
     name: 'launcher-not-ready',
+    why: 'The launcher has not opened its socket yet; it is looked for again in a moment.',
     when: ({ observation }) => observation.launcher.kind === 'not-ready' && observation.domain.kind !== 'present',
     plan: () => wait(1_000),
   },

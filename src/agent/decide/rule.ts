@@ -45,6 +45,8 @@ export interface Plan {
 /** First match wins. The name is log field, metric label and test title. */
 export interface Rule {
   readonly name: string;
+  /** One sentence for people: what is the matter, and what is done or awaited because of it. Shown by "why". */
+  readonly why: string;
   readonly when: (facts: Facts) => boolean;
   readonly plan: (facts: Facts) => Plan;
 }

@@ -32,18 +32,31 @@ function signal(facts: Facts): Plan {
 export const shutdownRules: readonly Rule[] = [
   {
     name: 'kill-awaited',
+    why: 'The guest was stopped by force and the event that says so is awaited.',
     when: (facts) => (isEnding(facts) || (facts.final && isAlive(facts))) && within(facts.sinceKillMs, killPeriodMs),
     plan: (facts) => wait(killPeriodMs - (facts.sinceKillMs ?? 0)),
   },
-  { name: 'final-domain-alive', when: (facts) => facts.final && isAlive(facts), plan: kill },
+  {
+    name: 'final-domain-alive',
+    why: 'The VMI has its final phase but its guest still runs, so the guest is stopped by force.',
+    when: (facts) => facts.final && isAlive(facts),
+    plan: kill,
+  },
   {
     name: 'ending-post-copy-failed',
+    why: 'The VMI is to end and its guest cannot be recovered after a failed post-copy migration, so it is stopped by force.',
     when: (facts) => isEnding(facts) && hasFailedPostCopy(facts),
     plan: kill,
   },
-  { name: 'grace-over', when: (facts) => isEnding(facts) && leftMs(facts) === 0, plan: kill },
+  {
+    name: 'grace-over',
+    why: 'The guest had its whole grace period to shut down and still runs, so it is stopped by force.',
+    when: (facts) => isEnding(facts) && leftMs(facts) === 0,
+    plan: kill,
+  },
   {
     name: 'guest-shutting-down',
+    why: 'The guest is shutting down by itself; it has until the end of its grace period.',
     when: (facts) => isEnding(facts) && statusOf(facts) === 'ShuttingDown',
     plan: (facts) => ({
       ...wait(leftMs(facts)),
@@ -52,10 +65,16 @@ export const shutdownRules: readonly Rule[] = [
   },
   {
     name: 'shutdown-signal-awaited',
+    why: 'The guest was asked to shut down; it gets time to follow before it is asked again.',
     when: (facts) => isEnding(facts) && within(facts.sinceSignalMs, signalPeriodMs),
     plan: (facts) => wait(Math.min(signalPeriodMs - (facts.sinceSignalMs ?? 0), leftMs(facts))),
   },
-  { name: 'shutdown-signal-due', when: isEnding, plan: signal },
+  {
+    name: 'shutdown-signal-due',
+    why: 'The VMI is to end, so its guest is asked to shut down.',
+    when: isEnding,
+    plan: signal,
+  },
 ];
 
 export function hasFailedPostCopy({ situation }: Facts): boolean {

@@ -96,6 +96,7 @@ function tellProblems({ observation }: Facts): Plan {
 /** Status or metadata of a wrong type: ending and cleaning up still works, but no phase is computed from it. */
 export const unreadableRule: Rule = {
   name: 'vmi-unreadable',
+  why: 'Metadata or status of the VMI cannot be read, so nothing is computed from it until that is corrected.',
   when: ({ observation }) =>
     observation.vmi.kind === 'present' && observation.vmi.problems.some(({ part }) => part !== 'spec'),
   plan: tellProblems,
@@ -105,32 +106,38 @@ export const unreadableRule: Rule = {
 export const syncRules: readonly Rule[] = [
   {
     name: 'vmi-malformed',
+    why: 'The specification of the VMI cannot be read, so it is not given to the launcher until that is corrected.',
     when: ({ observation }) => observation.vmi.kind === 'present' && observation.vmi.problems.length > 0,
     plan: tellProblems,
   },
   {
     name: 'start-backing-off',
+    why: 'The last attempt to start the guest failed; the next one waits, longer after each failure.',
     when: (facts) => isWaitingForStart(facts) && startPauseLeftMs(facts) > 0,
     plan: (facts) => wait(startPauseLeftMs(facts)),
   },
   {
     name: 'start-due',
+    why: 'The guest is to run and does not run yet, so its launcher is told to start it.',
     when: (facts) =>
       isWaitingForStart(facts) && (needsSync(facts) || (isSeenSinceSync(facts) && sinceSyncMs(facts) >= startAgainMs)),
     plan: start,
   },
   {
     name: 'start-unseen',
+    why: 'The launcher was told to start the guest and no event came, so it is asked how the domain is.',
     when: (facts) => isWaitingForStart(facts) && sinceSyncMs(facts) >= startUnseenMs,
     plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 2_000 }),
   },
   {
     name: 'start-awaited',
+    why: 'The launcher was told to start the guest; its first event is awaited.',
     when: isWaitingForStart,
     plan: (facts) => wait(startUnseenMs - sinceSyncMs(facts)),
   },
   {
     name: 'domain-not-yet-running',
+    why: 'The domain exists but does not run yet; its next event is awaited.',
     when: ({ phase, situation }) => situation.kind === 'alive' && phase !== 'Running',
     plan: ({ uid, observation }) =>
       observation.domain.kind === 'present' && observation.nowMs - observation.domain.seenMs >= startUnseenMs
@@ -139,18 +146,26 @@ export const syncRules: readonly Rule[] = [
   },
   {
     name: 'io-error-pause',
+    why: 'The guest is paused by an I/O error; it is resumed again after a pause that grows.',
     when: (facts) => isIoPaused(facts) && ioLeftMs(facts) > 0,
     plan: (facts) => wait(ioLeftMs(facts)),
   },
-  { name: 'io-error-retry', when: isIoPaused, plan: retryIo },
+  {
+    name: 'io-error-retry',
+    why: 'The guest is paused by an I/O error, so its launcher is told to resume it.',
+    when: isIoPaused,
+    plan: retryIo,
+  },
   {
     name: 'vmi-changed',
+    why: 'The VMI has changed since the launcher was last given it, so it is given again.',
     when: (facts) =>
       facts.phase === 'Running' && facts.situation.kind === 'alive' && facts.situation.runs && needsSync(facts),
     plan: resync,
   },
   {
     name: 'steady',
+    why: 'The guest runs as the VMI asks for; there is nothing to do.',
     when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'alive',
     plan: () => ({ steps: [], healthy: true }),
   },
