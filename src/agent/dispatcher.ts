@@ -26,6 +26,8 @@ export const defaultDispatcherOptions: DispatcherOptions = {
 export interface DispatcherDeps {
   readonly ports: AgentPorts;
   readonly log: Logger;
+  /** Spreads the retries. */
+  readonly random?: () => number;
 }
 
 /**
@@ -47,7 +49,10 @@ export class VmiDispatcher implements Component {
     this.#ports = { ...deps.ports, vmis: this.#vmis };
     this.#log = deps.log;
     this.#queue = new KeyedQueue(
-      { concurrency: options.concurrency, backoff: { ...options.backoff, jitter: 0.1 } },
+      {
+        concurrency: options.concurrency,
+        backoff: { ...options.backoff, jitter: 0.1, random: deps.random ?? Math.random },
+      },
       {
         run: (key, signal) => this.#run(key, signal),
         onError: (key, error, retryInMs) => this.#logRetry(key, error, retryInMs),

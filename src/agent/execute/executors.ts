@@ -1,4 +1,4 @@
-import { errorCode, errorMessage } from '../../base/index.ts';
+import { errorCode, errorMessage, withDeadline } from '../../base/index.ts';
 import type { Outcome, Step, StepError, StepName } from '../decide/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.ts';
@@ -39,9 +39,11 @@ const stepTimeoutMs = 30_000;
 
 /** Runs one step. Never rejects: what was thrown becomes a failed outcome. */
 export async function executeStep<K extends StepName>(step: Step<K>, context: ExecuteContext): Promise<Outcome> {
-  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(stepTimeoutMs)]);
+  const { signal, ports } = context;
   try {
-    return await executors[step.step as K](step, { ...context, signal });
+    return await withDeadline({ timeoutMs: stepTimeoutMs, signal, clock: ports.clock }, (ending) =>
+      executors[step.step as K](step, { ...context, signal: ending }),
+    );
   } catch (error) {
     return { kind: 'failed', error: stepErrorOf(error) };
   }

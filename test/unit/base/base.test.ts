@@ -10,7 +10,9 @@ import {
   Lifecycle,
   rfc3339,
   sleep,
+  withDeadline,
 } from '../../../src/base/index.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 test('back-off doubles up to its limit, and jitter stays around the delay', () => {
   const options = { baseMs: 10, maxMs: 100 };
@@ -37,6 +39,22 @@ test('a deadline fires by time or by its parent', async () => {
   parent.abort(new Error('parent'));
   assert.match(errorMessage(signal.reason), /parent/);
   assert.equal(deadline(60_000).aborted, false);
+});
+
+test('work with a deadline is told by time or by its parent, and leaves no timer', async () => {
+  const clock = new FakeClock();
+  const parent = new AbortController();
+  const wait = (signal: AbortSignal) => sleep(60_000, signal, clock);
+  const options = { timeoutMs: 1_000, signal: parent.signal, clock };
+  const late = withDeadline(options, wait);
+  clock.advance(1_000);
+  await assert.rejects(late, { name: 'TimeoutError' });
+  const given = withDeadline(options, wait);
+  parent.abort(new Error('parent'));
+  await assert.rejects(given, /parent/);
+  await assert.rejects(withDeadline(options, wait), /parent/);
+  assert.equal(await withDeadline({ ...options, signal: new AbortController().signal }, async () => 'done'), 'done');
+  assert.equal(clock.timers, 0);
 });
 
 test('times are RFC 3339 with second resolution', () => {
