@@ -9,3 +9,4 @@ export * from './labels.ts';
 export * from './pod.ts';
 export * from './quantity.ts';
 export * from './vmi.ts';
+export * from './why.ts';

@@ -3,8 +3,8 @@ import { type Clock, systemClock } from './clock.ts';
 
 export type KeyResult =
   | { readonly kind: 'done'; readonly requeueAfterMs?: number }
-  /** Counts as a failure of this key: its next run comes after back-off. */
-  | { readonly kind: 'retry'; readonly cause?: unknown };
+  /** Counts as a failure of this key: its next run comes after back-off, and not before `atLeastMs`. */
+  | { readonly kind: 'retry'; readonly cause?: unknown; readonly atLeastMs?: number };
 
 export interface KeyedQueueOptions {
   /** Keys that may run side by side. One key never runs twice at a time. */
@@ -17,6 +17,25 @@ export interface KeyedQueueDeps {
   readonly run: (key: string, signal: AbortSignal) => Promise<KeyResult>;
   readonly onError?: (key: string, error: unknown, retryInMs: number) => void;
   readonly clock?: Clock;
+}
+
+/** What a key does now. */
+export interface KeyStatus {
+  readonly state: 'running' | 'queued' | 'waiting' | 'idle';
+  /** `waiting`: time left. */
+  readonly dueInMs?: number;
+  /** In a row. */
+  readonly failures: number;
+}
+
+export interface QueueCounts {
+  readonly running: number;
+  /** Ready, but no place is free. */
+  readonly queued: number;
+  /** On a timer. */
+  readonly waiting: number;
+  /** Of all, those whose last run failed. */
+  readonly failing: number;
 }
 
 interface KeyState {
@@ -52,6 +71,31 @@ export class KeyedQueue {
   /** Keys that wait for a free place, without those on a timer. */
   get depth(): number {
     return this.#ready.size;
+  }
+
+  status(key: string): KeyStatus {
+    const state = this.#states.get(key);
+    if (!state) return { state: 'idle', failures: 0 };
+    const { running, failures } = state;
+    if (running) return { state: 'running', failures };
+    if (this.#ready.has(key)) return { state: 'queued', failures };
+    if (!state.cancelTimer) return { state: 'idle', failures };
+    return { state: 'waiting', dueInMs: Math.max(0, state.dueMs - this.#clock.monotonicMs()), failures };
+  }
+
+  get counts(): QueueCounts {
+    const states = [...this.#states.values()];
+    return {
+      running: this.#running,
+      queued: this.#ready.size,
+      waiting: states.filter(({ cancelTimer }) => cancelTimer).length,
+      failing: states.filter(({ failures }) => failures > 0).length,
+    };
+  }
+
+  /** Keys whose last run failed. */
+  failing(): string[] {
+    return [...this.#states].filter(([, { failures }]) => failures > 0).map(([key]) => key);
   }
 
   /** Makes the key run soon; wakes it from any delay. */
@@ -136,7 +180,7 @@ export class KeyedQueue {
     if (this.#stopping.signal.aborted) return;
     if (result.kind === 'retry') {
       state.failures++;
-      const delayMs = backoffDelayMs(state.failures, this.#backoff);
+      const delayMs = Math.max(result.atLeastMs ?? 0, backoffDelayMs(state.failures, this.#backoff));
       this.#deps.onError?.(key, result.cause, delayMs);
       this.addAfter(key, delayMs);
     } else {

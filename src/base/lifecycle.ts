@@ -24,8 +24,9 @@ export class Lifecycle {
   /** When a component fails to start, those before it are stopped and the error is thrown. */
   async start(signal: AbortSignal): Promise<void> {
     for (const component of this.#components) {
-      this.#started.push(component);
       try {
+        signal.throwIfAborted();
+        this.#started.push(component);
         await component.start(signal);
       } catch (cause) {
         await this.stop().catch(() => undefined);

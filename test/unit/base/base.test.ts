@@ -104,6 +104,15 @@ test('a component that does not start takes down those before it', async () => {
   assert.deepEqual(calls, ['start a', 'start b', 'stop b', 'stop a']);
 });
 
+test('nothing more is started once the start was called off', async () => {
+  const calls: string[] = [];
+  const leaving = new AbortController();
+  const first = { ...component('one', calls), start: async () => leaving.abort(new Error('SIGTERM')) };
+  const lifecycle = new Lifecycle([first, component('two', calls)]);
+  await assert.rejects(lifecycle.start(leaving.signal), /two did not start/);
+  assert.deepEqual(calls, ['stop one']);
+});
+
 test('a component that hangs in stop does not hold up the others', async () => {
   const calls: string[] = [];
   const hanging: Component = { name: 'h', start: async () => undefined, stop: () => new Promise(() => {}) };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KeyedQueue, type KeyResult, sleep } from '../../../src/base/index.ts';
+import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
 const fast = { concurrency: 4, backoff: { baseMs: 1, maxMs: 4 } };
 
@@ -135,4 +136,29 @@ test('a key that runs again without delay still never runs twice at a time', asy
   await done.opened;
   await queue.stop();
   assert.equal(worst, 1);
+});
+
+test('a queue tells what each key does, and a retry can ask for more than its back-off', async () => {
+  const clock = new FakeClock();
+  const opened = gate();
+  const queue = new KeyedQueue(
+    { concurrency: 2, backoff: { baseMs: 20, maxMs: 1_000 } },
+    {
+      clock,
+      async run(key): Promise<KeyResult> {
+        if (key === 'a/long') await opened.opened;
+        return key === 'a/bad' ? { kind: 'retry', atLeastMs: 60_000 } : { kind: 'done' };
+      },
+    },
+  );
+  queue.add('a/long');
+  queue.add('a/bad');
+  await settle();
+  assert.deepEqual(queue.status('a/bad'), { state: 'waiting', dueInMs: 60_000, failures: 1 });
+  assert.deepEqual(queue.status('a/long'), { state: 'running', failures: 0 });
+  assert.deepEqual(queue.status('a/none'), { state: 'idle', failures: 0 });
+  assert.deepEqual(queue.counts, { running: 1, queued: 0, waiting: 1, failing: 1 });
+  assert.deepEqual(queue.failing(), ['a/bad']);
+  opened.open();
+  await queue.stop();
 });

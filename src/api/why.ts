@@ -1,0 +1,188 @@
+/**
+ * What virt-handler tells about itself as JSON on its own Unix socket: read by `virt-node why`, by operators and by benchmarks.
+ * Fields are added within a version; a reader refuses another version.
+ */
+export const whyApiVersion = 'why.virt-handler/v1';
+
+/** File name of the socket in `--kubevirt-private-dir`. */
+export const whySocketName = 'virt-handler.sock';
+
+interface WhyDocument<Kind extends string> {
+  readonly apiVersion: typeof whyApiVersion;
+  readonly kind: Kind;
+}
+
+/** What one pass saw. Ages are those of the latest pass that came to the same decision. */
+export interface WhySeen {
+  readonly vmi: {
+    readonly kind: string;
+    readonly phase?: string;
+    readonly deletionTimestamp?: string;
+    readonly resourceVersion?: string;
+    /** Fields of a wrong type. */
+    readonly unusable?: readonly string[];
+    readonly because?: string;
+  };
+  readonly domain: {
+    readonly kind: string;
+    readonly status?: string;
+    readonly reason?: string;
+    /** `gone`: what proves it. */
+    readonly proof?: string;
+    readonly because?: string;
+    /** Since it was read from the launcher. */
+    readonly ageMs?: number;
+  };
+  readonly launcher: { readonly kind: string; readonly connected?: boolean; readonly because?: string };
+  /** UID of the ghost record of this name. */
+  readonly ghost?: string;
+  /** An earlier VMI of the same name. */
+  readonly predecessor?: { readonly uid: string; readonly domain: string; readonly launcher: string };
+  readonly relays?: { readonly target: boolean; readonly source: boolean };
+  readonly recordProblem?: string;
+  /** What the agent remembers of this VMI; points in time are given as milliseconds ago. */
+  readonly memory: Readonly<Record<string, unknown>>;
+}
+
+export interface WhyStep {
+  readonly step: string;
+  readonly outcome: 'done' | 'waits' | 'failed' | 'not-reached';
+  readonly tookMs?: number;
+  readonly because?: string;
+}
+
+export interface WhyNext {
+  /** Absent: not before something happens to the VMI. */
+  readonly afterMs?: number;
+  readonly because: string;
+}
+
+/** One decision; the same decision several times in a row is one with `times`. */
+export interface WhyDecision {
+  readonly firstAt: string;
+  readonly lastAt: string;
+  readonly times: number;
+  readonly uid: string;
+  readonly route: string;
+  readonly rule: string;
+  /** One sentence for people. */
+  readonly why: string;
+  readonly seen: WhySeen;
+  readonly steps: readonly WhyStep[];
+  /** Phase the rule wants written. */
+  readonly newPhase?: string;
+  /** Parts of the VMI that the rule changes. */
+  readonly patch?: readonly string[];
+  readonly events?: readonly string[];
+  /** What became of writing the status. */
+  readonly write: { readonly outcome: string; readonly because?: string };
+  readonly problem?: string;
+  readonly next?: WhyNext;
+}
+
+export interface WhyQuarantine {
+  readonly since: string;
+  readonly failures: number;
+  /** The step that fails, `write` or `pass`. */
+  readonly where: string;
+  readonly problem: string;
+}
+
+/** When the next pass comes. */
+export interface WhyTry {
+  readonly state: 'running' | 'queued' | 'waiting' | 'idle';
+  readonly inMs?: number;
+  readonly because: string;
+  readonly failuresInARow: number;
+}
+
+/** `GET /why/<namespace>/<name>` */
+export interface WhyReport extends WhyDocument<'Why'> {
+  readonly node: string;
+  readonly at: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** Present when the VMI is no more on this node. */
+  readonly goneAt?: string;
+  readonly nextTry: WhyTry;
+  readonly quarantine?: WhyQuarantine;
+  /** Oldest first. */
+  readonly decisions: readonly WhyDecision[];
+}
+
+export interface WhyItem {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly goneAt?: string;
+  readonly phase: string;
+  readonly domain: string;
+  readonly rule: string;
+  readonly why: string;
+  readonly since: string;
+  readonly problem?: string;
+  readonly nextTry: WhyTry;
+  readonly quarantined: boolean;
+}
+
+/** `GET /why` */
+export interface WhyList extends WhyDocument<'WhyList'> {
+  readonly node: string;
+  readonly at: string;
+  readonly items: readonly WhyItem[];
+}
+
+/** `GET /state` */
+export interface AgentState extends WhyDocument<'AgentState'> {
+  readonly node: string;
+  readonly at: string;
+  readonly pid: number;
+  readonly upSeconds: number;
+  readonly phase: 'starting' | 'serving' | 'leaving';
+  readonly heartbeat: { readonly lastSuccessSecondsAgo?: number };
+  readonly informers: readonly {
+    readonly name: string;
+    readonly synced: boolean;
+    readonly connected: boolean;
+    readonly objects: number;
+    readonly lastSuccessSecondsAgo?: number;
+    readonly failures: number;
+    readonly lastError?: string;
+  }[];
+  readonly queue: { readonly running: number; readonly queued: number; readonly waiting: number };
+  readonly backingOff: readonly { readonly vmi: string; readonly failures: number; readonly nextInMs?: number }[];
+  readonly quarantined: readonly ({ readonly vmi: string } & WhyQuarantine)[];
+  /** Domains about which no launcher gives an answer. */
+  readonly unknownDomains: readonly { readonly vmi: string; readonly because: string; readonly forSeconds: number }[];
+  readonly relays: { readonly open: number; readonly unavailable?: string };
+  readonly decisions: {
+    readonly vmis: number;
+    readonly gone: number;
+    readonly records: number;
+    readonly bytes: number;
+  };
+  readonly remembered: number;
+  /** Beyond the time a timer may be late anyway; since the process started. */
+  readonly eventLoopDelayMs: {
+    readonly p50: number;
+    readonly p95: number;
+    readonly p99: number;
+    readonly max: number;
+    readonly mean: number;
+  };
+  readonly memory: {
+    readonly rssBytes: number;
+    readonly heapUsedBytes: number;
+    readonly heapTotalBytes: number;
+    readonly externalBytes: number;
+  };
+  readonly cpuSeconds: { readonly user: number; readonly system: number };
+  /** Open things of the process, by Node.js' names; timers and sockets among them. */
+  readonly resources: Readonly<Record<string, number>>;
+  readonly openFiles: number;
+}
+
+export interface WhyError extends WhyDocument<'Error'> {
+  readonly code: 'BAD_REQUEST' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED' | 'INTERNAL';
+  readonly message: string;
+}
