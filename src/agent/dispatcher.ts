@@ -3,6 +3,7 @@ import { type Component, errorCode, errorMessage, KeyedQueue, type KeyResult, ty
 import { type Decision, decide, type StepOutcome } from './decide/index.ts';
 import { DecisionLog, type DecisionRecord, durationsOf, stepNames, troublesOf } from './decision-log.ts';
 import { type ExecutePorts, runPlan } from './execute/index.ts';
+import { GuestAgentCache } from './guest-agent/index.ts';
 import { type KeyMemory, type Observation, observeVmi } from './observe/index.ts';
 import { OwnWrites } from './own-writes.ts';
 import type { AgentPorts, VmiEvent } from './ports.ts';
@@ -39,6 +40,7 @@ export class VmiDispatcher implements Component {
   readonly decisions = new DecisionLog();
   readonly #ports: AgentPorts;
   readonly #vmis: OwnWrites;
+  readonly #guestAgents: GuestAgentCache;
   readonly #log: Logger;
   readonly #queue: KeyedQueue;
   readonly #memories = new Map<Key, KeyMemory>();
@@ -47,6 +49,7 @@ export class VmiDispatcher implements Component {
   constructor(options: DispatcherOptions, deps: DispatcherDeps) {
     this.#vmis = new OwnWrites(deps.ports.vmis);
     this.#ports = { ...deps.ports, vmis: this.#vmis };
+    this.#guestAgents = new GuestAgentCache({}, deps.ports);
     this.#log = deps.log;
     this.#queue = new KeyedQueue(
       {
@@ -70,6 +73,7 @@ export class VmiDispatcher implements Component {
       domains.onChange(wake),
       launchers.onChange(wake),
       relays.onChange(wake),
+      this.#guestAgents.onChange(wake),
     );
     for (const key of new Set([...vmis.keys(), ...domains.keys(), ...ghosts.keys()])) wake(key);
   }
@@ -78,6 +82,7 @@ export class VmiDispatcher implements Component {
   async stop(): Promise<void> {
     for (const end of this.#subscriptions.splice(0)) end();
     await this.#queue.stop();
+    this.#guestAgents.stop();
     this.#memories.clear();
   }
 
@@ -88,7 +93,9 @@ export class VmiDispatcher implements Component {
 
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
     if (!this.#vmis.synced) return { kind: 'done', requeueAfterMs: 1_000 };
-    const observation = await observeVmi(key, this.#memories.get(key), this.#ports, signal);
+    const observed = { ...this.#ports, guestAgents: this.#guestAgents };
+    const observation = await observeVmi(key, this.#memories.get(key), observed, signal);
+    this.#remember(observation, observation.learned);
     const decision = decide(observation);
     this.#remember(observation, decision.remember);
     const ports: ExecutePorts = this.#ports;

@@ -28,10 +28,12 @@ export type WriteResult =
   /** 409: somebody else wrote in between. */
   | { readonly kind: 'conflict' }
   /** 404: the object is no more. */
-  | { readonly kind: 'gone' };
+  | { readonly kind: 'gone' }
+  /** The content is not taken: too large, invalid, or refused by admission. The same again would be refused again. */
+  | { readonly kind: 'refused'; readonly code: 'TOO_LARGE' | 'NOT_ALLOWED'; readonly message: string };
 
 export interface VmiWriter {
-  /** PUT of the whole object with its resourceVersion. Rejects on everything but 409 and 404. */
+  /** PUT of the whole object with its resourceVersion. Rejects when the API server does not answer or cannot work. */
   put(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<WriteResult>;
 }
 
@@ -185,6 +187,24 @@ export interface LauncherCalls {
   signalTargetPodCleanup(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
   syncVirtualMachineCpus(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
   syncVirtualMachineMemory(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  /** What the guest's agent can do. Slow or hanging guests are usual: never on the way of a pass. */
+  getGuestInfo(signal: AbortSignal): Promise<GuestAgentAnswer>;
+}
+
+/** Bounded by whoever reads it off the wire: it is the guest's word. */
+export interface GuestAgentAnswer {
+  /** Empty: the launcher has not heard from the agent yet. */
+  readonly version: string;
+  /** Enabled commands among those anybody asks for; undefined: the launcher lists none (old ones). */
+  readonly commands?: readonly string[];
+}
+
+/** What is known of the agents inside the guests. */
+export interface GuestAgents {
+  /** Never waits: what is not known yet is asked for in the background. `connected` false forgets what was known. */
+  view(target: LauncherTarget, connected: boolean): GuestAgentAnswer | undefined;
+  /** Something became known. */
+  onChange(listener: (key: Key) => void): () => void;
 }
 
 export interface LauncherClients {
@@ -208,6 +228,21 @@ export interface ClusterConfig {
   readonly imageVolume: boolean;
   readonly minimumReservePvcBytes: number;
   readonly tolerateLessPvcSpacePercent: number;
+  readonly status: StatusConfig;
+}
+
+/** What of the configuration shows in a VMI's status only. */
+export interface StatusConfig {
+  /** For VMIs that name none. */
+  readonly evictionStrategy?: string;
+  /** Regular expressions, for launchers that do not list the agent's commands. */
+  readonly supportedGuestAgentVersions: readonly string[];
+  /** Resource names of permitted mediated devices. */
+  readonly mediatedDevices: readonly string[];
+  /** Network bindings (plug-ins) that can migrate. */
+  readonly migratableBindings: readonly string[];
+  /** Gate CrossArchitectureVirtualization. */
+  readonly crossArchitecture: boolean;
 }
 
 export interface ClusterConfigSource {
@@ -218,8 +253,16 @@ export interface ClusterConfigSource {
 export interface HostFacts {
   readonly nodeName: string;
   readonly topology?: readonly NumaCell[];
-  /** SELinux label of a launcher, or `none` where SELinux is off. */
+  /** SELinux label of a launcher, `none` where SELinux is off; empty: it cannot be told (without a pid, say). Never throws. */
   selinuxContext(launcherPid: number | undefined): string;
+  /** CPU model of a guest with `host-model`; empty: this node has none; undefined: not known. */
+  readonly hostModel?: string;
+  /** Of this machine, in Kubernetes' word: `amd64`. */
+  readonly architecture?: string;
+  /** Bytes of files inside a launcher's container; what is no plain file is left out. Never throws. */
+  fileSizes?(launcherPid: number, paths: readonly string[]): Readonly<Record<string, number>>;
+  /** Which of these hot-plugged volumes are mounted in the launcher. Absent: this build mounts none and cannot tell. */
+  mountedVolumes?(launcherPid: number, volumes: readonly string[]): readonly string[];
 }
 
 export interface HostHookContext {

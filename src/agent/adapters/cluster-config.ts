@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../api/index.ts';
 import type { ClusterConfig, ClusterConfigSource, SmBios } from '../ports.ts';
+import { readStatusConfig } from './status-config.ts';
 
 export interface KubeVirt extends KubeObject {
   readonly spec?: { readonly configuration?: Configuration };
@@ -76,6 +77,7 @@ function toClusterConfig(configuration: Configuration, annotations: Record<strin
     imageVolume: gates.has('ImageVolume') || !(developer.disabledFeatureGates ?? []).includes('ImageVolume'),
     minimumReservePvcBytes: developer.minimumReservePVCBytes ?? 131_072,
     tolerateLessPvcSpacePercent: developer.pvcTolerateLessSpaceUpToPercent ?? 10,
+    status: readStatusConfig(configuration),
   };
 }
 

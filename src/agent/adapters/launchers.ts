@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import { type LauncherClients as Clients, type LauncherConnection, vmiRequest } from '../../launcher-client/index.ts';
+import { readGuestInfo } from '../guest-agent/index.ts';
 import type { LauncherCalls, LauncherClients, LauncherState, LauncherTarget, SyncOptions } from '../ports.ts';
 
 type RequestOptions = NonNullable<Parameters<typeof vmiRequest>[1]>;
@@ -93,6 +94,8 @@ function migrationCallsOf(connection: LauncherConnection): MigrationCalls {
       const { interfaceDomainAttachment: _left, ...carried } = targetOptions(options);
       await mapped(connection.call('syncVirtualMachineMemory', vmiRequest(vmi, carried), signal));
     },
+    getGuestInfo: async (signal) =>
+      readGuestInfo((await mapped(connection.call('getGuestInfo', {}, signal))).guestInfoResponse),
   };
 }
 

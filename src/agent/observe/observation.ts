@@ -1,6 +1,6 @@
 import type { Key, VirtualMachineInstance } from '../../api/index.ts';
 import type { RelayPorts } from '../migration-ports.ts';
-import type { DomainView, GhostRecord, LauncherState, SyncOptions } from '../ports.ts';
+import type { DomainView, GhostRecord, GuestAgentAnswer, LauncherState, StatusConfig, SyncOptions } from '../ports.ts';
 import type { VmiProblem } from './vmi-shape.ts';
 
 /** The VMI as this node may see it: a label that moved away and a deletion look the same in a node's own list. */
@@ -69,6 +69,38 @@ export interface KeyMemory {
   readonly toldProblem?: string;
   /** Pause before the next sync of a domain paused by an I/O error. */
   readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number };
+  /** Read once inside the launcher. */
+  readonly launcherFacts?: LauncherFacts;
+  /** Parts of the status that the API server did not take; undefined: it takes all. */
+  readonly refusal?: WriteRefusal | undefined;
+}
+
+/** What is read inside a launcher's container, once: it does not change while the guest runs. */
+export interface LauncherFacts {
+  readonly selinuxContext: string;
+  /** Bytes of the images made for ISO volumes (cloud-init, config maps), by volume. */
+  readonly isoSizes: Readonly<Record<string, number>>;
+}
+
+export interface WriteRefusal {
+  /** Left as they were in what is written. */
+  readonly parts: readonly string[];
+  /** The API server's words and ours, for the user. */
+  readonly message: string;
+  /** From then on the whole is tried again. */
+  readonly retryAtMs: number;
+  readonly waitMs: number;
+}
+
+/** What only the status is made of. */
+export interface StatusFacts {
+  readonly config: StatusConfig;
+  readonly hostModel?: string;
+  readonly architecture?: string;
+  readonly guestAgent?: GuestAgentAnswer;
+  readonly isoSizes: Readonly<Record<string, number>>;
+  /** Hot-plugged volumes mounted in the launcher; undefined: not known. */
+  readonly mountedVolumes?: readonly string[];
 }
 
 /** This VMI's streams between nodes. */
@@ -102,6 +134,9 @@ export interface Observation {
   readonly syncOptions: SyncOptions;
   /** Digest of all that a sync would carry; equal digests need no second sync. */
   readonly syncFingerprint: string;
-  /** SELinux label for the status. */
+  /** SELinux label for the status; empty: not known. */
   readonly selinuxContext: string;
+  readonly statusFacts: StatusFacts;
+  /** Found out by looking, to be remembered. */
+  readonly learned?: Partial<Omit<KeyMemory, 'uid'>>;
 }

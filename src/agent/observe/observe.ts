@@ -5,18 +5,28 @@ import type {
   ClusterConfig,
   DomainView,
   GhostRecord,
+  GuestAgents,
   HostFacts,
   LauncherState,
   LauncherTarget,
   SyncOptions,
 } from '../ports.ts';
-import type { KeyMemory, Observation, Predecessor, RelaysView, VmiView } from './observation.ts';
+import { isGuestAgentConnected, readLauncherFacts } from './launcher-facts.ts';
+import type {
+  KeyMemory,
+  LauncherFacts,
+  Observation,
+  Predecessor,
+  RelaysView,
+  StatusFacts,
+  VmiView,
+} from './observation.ts';
 import { dropUnusable, isAddressable } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
   AgentPorts,
   'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'relays' | 'config' | 'host' | 'clock'
->;
+> & { readonly guestAgents: GuestAgents };
 
 /**
  * Gathers what one pass over `key` may know. The API server is asked only when the node's own list has no such VMI and
@@ -33,10 +43,15 @@ export async function observeVmi(
   const uid = uidOf(key, vmi, ghost, ports);
   const domain = uid === '' ? ({ kind: 'absent' } as const) : ports.domains.view(key, uid);
   const object = 'vmi' in vmi ? vmi.vmi : undefined;
-  const launcher = await launcherState(targetOf(key, uid, object, ports.ghosts.byUid(uid)), ports);
+  const target = targetOf(key, uid, object, ports.ghosts.byUid(uid));
+  const launcher = await launcherState(target, ports);
   const predecessor = await findPredecessor(key, uid, ghost, ports);
   const recordProblem = ports.domains.problemOf(uid)?.message;
   const syncOptions = syncOptionsOf(object, ports.config.current(), ports.host);
+  const known = memory?.uid === uid ? memory : { uid };
+  const runs = domain.kind === 'present' && launcher.kind === 'ready' && launcher.connected;
+  const facts =
+    known.launcherFacts ?? (object && runs ? await readLauncherFacts(target, object, ports, signal) : undefined);
   return {
     key,
     nodeName: ports.host.nodeName,
@@ -48,12 +63,31 @@ export async function observeVmi(
     launcher,
     ...(ghost && { ghost }),
     ...(predecessor && { predecessor }),
-    memory: memory?.uid === uid ? memory : { uid },
+    memory: known,
     relays: relaysView(uid, ports.relays),
     ...(recordProblem && { recordProblem }),
     syncOptions,
     syncFingerprint: object && !isFinal(object) ? fingerprintOf(object, syncOptions) : '',
-    selinuxContext: ports.host.selinuxContext(undefined),
+    selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
+    statusFacts: statusFactsOf(target, domain, facts, ports),
+    ...(facts && facts !== known.launcherFacts && { learned: { launcherFacts: facts } }),
+  };
+}
+
+function statusFactsOf(
+  target: LauncherTarget,
+  domain: DomainView,
+  facts: LauncherFacts | undefined,
+  { config, guestAgents, host }: ObservePorts,
+): StatusFacts {
+  const connected = domain.kind === 'present' && isGuestAgentConnected(domain.domain);
+  const guestAgent = guestAgents.view(target, connected);
+  return {
+    config: config.current().status,
+    ...(host.hostModel !== undefined && { hostModel: host.hostModel }),
+    ...(host.architecture && { architecture: host.architecture }),
+    ...(guestAgent && { guestAgent }),
+    isoSizes: facts?.isoSizes ?? {},
   };
 }
 
