@@ -97,6 +97,9 @@ export interface GhostRecord {
   readonly namespace: string;
   readonly socketFile: string;
   readonly uid: string;
+  /** The launcher's process, once it was connected to. */
+  readonly pid?: number;
+  readonly startTime?: string;
 }
 
 export interface GhostRecords {
@@ -114,6 +117,8 @@ export interface LauncherTarget {
   readonly activePods: Readonly<Record<string, string>>;
   readonly nonRoot: boolean;
   readonly socketFile?: string;
+  /** The process that listened on `socketFile`: while it runs nothing proves the launcher's end. */
+  readonly process?: { readonly pid: number; readonly startTime: string };
 }
 
 /** Looked up in the file system, without a call to the launcher (spec 20 §8). */

@@ -164,8 +164,13 @@ export function targetOf(
     uid,
     activePods: (isOfVmi ? vmi.status?.activePods : undefined) ?? {},
     nonRoot: isOfVmi ? isNonRoot(vmi) : false,
-    ...(ghost?.uid === uid && { socketFile: ghost.socketFile }),
+    ...(ghost?.uid === uid && rememberedOf(ghost)),
   };
+}
+
+function rememberedOf({ socketFile, pid, startTime }: GhostRecord): Pick<LauncherTarget, 'socketFile' | 'process'> {
+  const isProcessKnown = pid !== undefined && startTime !== undefined;
+  return { socketFile, ...(isProcessKnown && { process: { pid, startTime } }) };
 }
 
 async function launcherState(target: LauncherTarget, ports: ObservePorts): Promise<LauncherState> {
