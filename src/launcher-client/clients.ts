@@ -1,11 +1,12 @@
 import type { Key } from '../api/index.ts';
 import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
+import { isProcessAlive } from '../host/index.ts';
 import { type ConnectionLimits, type ConnectionTarget, connectionLimits, LauncherConnection } from './connection.ts';
 import { LauncherError } from './errors.ts';
 import { SocketWatch } from './socket-watch.ts';
 import {
-  checkResponsive,
   findSockets,
+  hasAnyPod,
   hasPodDirectory,
   type LauncherTarget,
   markUnresponsive,
@@ -14,15 +15,17 @@ import {
   openSocket,
   type SocketOptions,
 } from './sockets.ts';
-import { judgeLauncher, type KnownLauncher, probeLauncher, type Verdict } from './verdict.ts';
+import { emptyPods, judgeLauncher, type KnownLauncher, probeLauncher, type Verdict } from './verdict.ts';
 
 export interface LauncherClientsOptions extends SocketOptions {
   /** How long a pod may be there without its socket; 3 min upstream. */
   readonly initTimeoutMs?: number;
   /** One connect() of a probe; 5 s upstream. */
   readonly probeTimeoutMs?: number;
-  /** Between the two refusals that prove an end. */
+  /** Between two refusals, of which several prove an end. */
   readonly recheckMs?: number;
+  /** How long a socket that nobody listens on may be one that is just being made, when its process was never seen. */
+  readonly refusedMs?: number;
   readonly limits?: ConnectionLimits;
 }
 
@@ -42,14 +45,18 @@ export interface LauncherClientsDeps {
   readonly logger?: Logger;
 }
 
-/** Looked up in the file system and by a bare connect(), without a call to the launcher (spec 20 §8.2). */
+/**
+ * Looked up in the file system and by a bare connect(), without a call to the launcher (spec 20 §8.2). Upstream's mark
+ * `launcher-unresponsive` is written for upstream's agent and not believed: it says that somebody gave up waiting, which
+ * proves nothing, and a launcher that was restarted in place finds its predecessor's.
+ */
 export type LauncherState =
   | { readonly kind: 'ready'; readonly connected: boolean }
-  /** The pod is there, its socket not yet. */
+  /** The pod is there, its socket not yet, or nobody listens on it yet. */
   | { readonly kind: 'not-ready'; readonly forMs: number }
-  /** No pod directory, marked unresponsive, nobody listens, or no socket for three minutes. */
+  /** No pod directory, its process ended, nobody listens, or no socket for three minutes. */
   | { readonly kind: 'dead'; readonly reason: string }
-  /** Several sockets for one VMI, or a place that cannot be read: proves nothing. */
+  /** Several sockets for one VMI, a place that cannot be read, a process without its socket: proves nothing. */
   | { readonly kind: 'unclear'; readonly reason: string };
 
 interface Entry {
@@ -57,6 +64,8 @@ interface Entry {
   connection: LauncherConnection | undefined;
   opening: Promise<LauncherConnection> | undefined;
   firstLookMs: number | undefined;
+  /** Since when nobody listens on the socket of a process that was never seen. */
+  refusedSinceMs: number | undefined;
   /** While the socket is missing. */
   watch: SocketWatch | undefined;
 }
@@ -77,6 +86,7 @@ export class LauncherClients {
       initTimeoutMs: 180_000,
       probeTimeoutMs: 5_000,
       recheckMs: 50,
+      refusedMs: 5_000,
       limits: connectionLimits,
       ...options,
     };
@@ -134,34 +144,39 @@ export class LauncherClients {
   async state(target: LauncherTarget): Promise<LauncherState> {
     const entry = this.#entry(target);
     const { connection } = entry;
-    if (connection && !connection.closed)
-      return this.#stateOf(target.uid, connection.target.socketFile, connection.connected);
     try {
+      if (connection && !connection.closed) return await this.#stateOfConnection(connection);
       this.#watchFor(entry, target);
       const [socketFile, ...others] = await this.#listeningSockets(target);
       if (socketFile === undefined) return this.#stateWithoutSocket(entry, target);
       entry.watch?.close();
       entry.watch = undefined;
       if (others.length > 0) return { kind: 'unclear', reason: multipleSockets(target).message };
-      return await this.#stateOf(target.uid, socketFile, false);
+      return await this.#stateOfSocket(entry, target, socketFile);
     } catch (error) {
       return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
     }
   }
 
   /**
-   * Whether a launcher that was seen before still runs. A refusal on its socket, twice, together with the end of its
-   * process is the proof; upstream polls for more than 30 s. Drops the connection of a dead one. Never rejects.
+   * Whether a launcher that was seen before still runs. A refusal on its socket together with the end of its process is
+   * the proof; upstream polls for more than 30 s. Drops the connection of a dead one. `alive` when another process has
+   * taken its place at the same path: a launcher restarted in place may have the guest still. Never rejects.
    */
   async inspect(known: KnownLauncher): Promise<Verdict> {
     const verdict = await this.#judge(known);
     if (verdict.kind !== 'dead') return verdict;
+    const connection = this.#entries.get(known.uid)?.connection;
+    if (connection?.target.socketFile !== known.socketFile) return verdict;
+    connection.close();
     const entry = this.#entries.get(known.uid);
-    if (entry?.connection?.target.socketFile === known.socketFile) {
-      entry.connection.close();
-      entry.connection = undefined;
+    if (entry?.connection === connection) entry.connection = undefined;
+    const listening = await probeLauncher(known.socketFile, this.#options);
+    if (listening === 'listening') {
+      this.#logger.warn({ vmi: connection.target.key, uid: known.uid, ended: verdict.proof }, 'launcher was replaced');
+      return { kind: 'alive' };
     }
-    return verdict;
+    return listening === 'hung' ? { kind: 'unknown', reason: 'its socket is hung', listening } : verdict;
   }
 
   /** Marks the socket for upstream's agent; a directory that is gone needs no mark. */
@@ -199,7 +214,7 @@ export class LauncherClients {
   #entry({ key, uid }: LauncherTarget): Entry {
     let entry = this.#entries.get(uid);
     if (!entry) {
-      entry = { key, connection: undefined, opening: undefined, firstLookMs: undefined, watch: undefined };
+      entry = { key, connection: undefined, opening: undefined, watch: undefined, ...notSeen };
       this.#entries.set(uid, entry);
     }
     return entry;
@@ -210,7 +225,7 @@ export class LauncherClients {
     if (connection.closed) return false;
     if (connection.connected) return true;
     const verdict = await this.inspect(knownOf(connection));
-    return verdict.kind !== 'dead';
+    return verdict.kind !== 'dead' && !connection.closed;
   }
 
   async #open(entry: Entry, target: LauncherTarget): Promise<LauncherConnection> {
@@ -229,7 +244,7 @@ export class LauncherClients {
       throw error;
     }
     entry.connection = connection;
-    entry.firstLookMs = undefined;
+    Object.assign(entry, notSeen);
     if (this.#stopping.signal.aborted) connection.close();
     this.#tellChanged(key);
     return connection;
@@ -255,13 +270,23 @@ export class LauncherClients {
     return listening.length > 0 ? listening : found.slice(0, 1);
   }
 
-  async #stateOf(uid: string, socketFile: string, connected: boolean): Promise<LauncherState> {
-    const responsive = checkResponsive(socketFile, this.#options.podsDir);
-    if (responsive.kind === 'unresponsive') return { kind: 'dead', reason: `the launcher is dead: ${responsive.why}` };
-    if (connected) return { kind: 'ready', connected };
-    const verdict = await this.#judge({ uid, socketFile });
-    if (verdict.kind === 'dead') return { kind: 'dead', reason: `the launcher is dead: ${verdict.proof}` };
-    return { kind: 'ready', connected };
+  async #stateOfConnection(connection: LauncherConnection): Promise<LauncherState> {
+    if (connection.connected) return { kind: 'ready', connected: true };
+    return stateOf(await this.inspect(knownOf(connection)));
+  }
+
+  async #stateOfSocket(entry: Entry, target: LauncherTarget, socketFile: string): Promise<LauncherState> {
+    const isRemembered = target.socketFile === socketFile;
+    const process = isRemembered ? target.process : undefined;
+    const state = stateOf(await this.#judge({ uid: target.uid, socketFile, process }));
+    if (state.kind !== 'dead' || isRemembered) {
+      entry.refusedSinceMs = undefined;
+      return state;
+    }
+    const now = this.#clock.monotonicMs();
+    entry.refusedSinceMs ??= now;
+    const forMs = now - entry.refusedSinceMs;
+    return forMs < this.#options.refusedMs ? { kind: 'not-ready', forMs } : state;
   }
 
   /** Begins before the look, so that a socket made meanwhile is not missed. Made anew with each look: pods come and go. */
@@ -272,11 +297,18 @@ export class LauncherClients {
   }
 
   #stateWithoutSocket(entry: Entry, target: LauncherTarget): LauncherState {
-    if (!hasPodDirectory(target, this.#options)) return { kind: 'dead', reason: 'the launcher pod is gone' };
+    const { process } = target;
+    if (process && isProcessAlive(process)) {
+      return { kind: 'unclear', reason: `the launcher's process ${process.pid} runs and its socket is gone` };
+    }
+    const { initTimeoutMs, podsDir } = this.#options;
+    if (!hasPodDirectory(target, this.#options)) {
+      if (hasAnyPod(podsDir)) return { kind: 'dead', reason: 'the launcher pod is gone' };
+      return { kind: 'unclear', reason: emptyPods(podsDir) };
+    }
     const now = this.#clock.monotonicMs();
     entry.firstLookMs ??= now;
     const forMs = now - entry.firstLookMs;
-    const { initTimeoutMs } = this.#options;
     if (forMs < initTimeoutMs) return { kind: 'not-ready', forMs };
     return { kind: 'dead', reason: `the launcher made no socket within ${initTimeoutMs / 1_000} s` };
   }
@@ -289,6 +321,15 @@ export class LauncherClients {
   #tellChanged(key: Key): void {
     for (const listener of this.#changed) listener(key);
   }
+}
+
+const notSeen = { firstLookMs: undefined, refusedSinceMs: undefined };
+
+function stateOf(verdict: Verdict): LauncherState {
+  if (verdict.kind === 'dead') return { kind: 'dead', reason: `the launcher is dead: ${verdict.proof}` };
+  // One that hangs can be dialled, with a time limit; that its socket went away is another matter.
+  if (verdict.kind === 'alive' || verdict.listening === 'hung') return { kind: 'ready', connected: false };
+  return { kind: 'unclear', reason: verdict.reason };
 }
 
 function knownOf({ target, peer }: LauncherConnection): KnownLauncher {

@@ -8,3 +8,4 @@ export { type CommandRequest, type CommandResponse, type CommandRpc, commands } 
 export { LauncherConnection, vmiRequest } from './connection.ts';
 export { LauncherError, type LauncherErrorCode } from './errors.ts';
 export type { LauncherTarget } from './sockets.ts';
+export { findStrangers, type StrangeLauncher } from './strangers.ts';

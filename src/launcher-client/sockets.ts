@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Key } from '../api/index.ts';
 import { errorCode, errorMessage } from '../base/index.ts';
-import { openNoFollow, openTrusted, type SafePath, SafePathError } from '../host/index.ts';
+import { openNoFollow, openTrusted, type ProcessId, type SafePath, SafePathError } from '../host/index.ts';
 import { LauncherError } from './errors.ts';
 
 /** Of a pod's directory (spec 20 §1.1). */
@@ -24,8 +24,10 @@ export interface LauncherTarget {
   /** `status.activePods`: pod UID → node. */
   readonly activePods: Readonly<Record<string, string>>;
   readonly nonRoot: boolean;
-  /** From a ghost record; used when no active pod has a socket. */
+  /** From a ghost record; used when no active pod has its directory here. */
   readonly socketFile?: string;
+  /** From a ghost record: the process that listened on `socketFile`. While it runs nothing proves the launcher's end. */
+  readonly process?: ProcessId;
 }
 
 /** Paths of the sockets of a VMI's pods on this node that exist, found without following a link. */
@@ -34,12 +36,25 @@ export function findSockets(target: LauncherTarget, { podsDir, nodeName }: Socke
     .filter(([, node]) => nodeName === '' || node === nodeName)
     .map(([podUid]) => path.join(podsDir, podUid, socketsDirectory, socketName))
     .filter((socketFile) => exists(() => openSocket(socketFile, podsDir)));
-  if (found.length > 0 || target.socketFile === undefined) return found;
+  if (found.length > 0 || target.socketFile === undefined || hasPodDirectory(target, { podsDir })) return found;
   return [target.socketFile];
 }
 
+/** Sockets of all pods of this node, whosever they are. Empty when the pods' directory cannot be read. */
+export function findAllSockets({ podsDir }: Pick<SocketOptions, 'podsDir'>): string[] {
+  let pods: string[] = [];
+  try {
+    pods = readdirSync(podsDir);
+  } catch {
+    return [];
+  }
+  return pods
+    .map((podUid) => path.join(podsDir, podUid, socketsDirectory, socketName))
+    .filter((socketFile) => isThere(() => openSocket(socketFile, podsDir)));
+}
+
 /** Spec 20 §8.5: any active pod counts, whatever its node. */
-export function hasPodDirectory(target: LauncherTarget, { podsDir }: SocketOptions): boolean {
+export function hasPodDirectory(target: LauncherTarget, { podsDir }: Pick<SocketOptions, 'podsDir'>): boolean {
   return Object.keys(target.activePods).some((podUid) =>
     exists(() => openNoFollow(podsDir, path.join(podUid, socketsDirectory))),
   );
@@ -67,28 +82,6 @@ function openDirectory(socketFile: string, podsDir: string): SafePath {
   const below = path.relative(podsDir, directory);
   if (below === '' || below.startsWith('..') || path.isAbsolute(below)) return openTrusted(directory);
   return openNoFollow(podsDir, below);
-}
-
-export type Responsiveness = { readonly kind: 'responsive' } | { readonly kind: 'unresponsive'; readonly why: string };
-
-/** Spec 20 §8.1, in its order; no connection is tried. */
-export function checkResponsive(socketFile: string, podsDir: string): Responsiveness {
-  let directory: SafePath;
-  try {
-    directory = openDirectory(socketFile, podsDir);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return { kind: 'unresponsive', why: 'its socket directory is gone' };
-    return { kind: 'responsive' };
-  }
-  try {
-    const mark = lookup(directory, unresponsiveName);
-    if (mark !== 'ENOENT') return { kind: 'unresponsive', why: 'it is marked unresponsive' };
-    const socket = lookup(directory, path.basename(socketFile));
-    if (socket === 'ENOENT') return { kind: 'unresponsive', why: 'its socket is gone' };
-    return { kind: 'responsive' };
-  } finally {
-    directory.close();
-  }
 }
 
 /** Leaves the mark that upstream's agent understands, too. The mark dies with the pod's volume. */
@@ -133,11 +126,11 @@ function exists(open: () => SafePath): boolean {
   }
 }
 
-function lookup(directory: SafePath, name: string): string {
+/** One pod that cannot be looked into hides no other. */
+function isThere(open: () => SafePath): boolean {
   try {
-    directory.child(name).close();
-    return 'found';
-  } catch (error) {
-    return errorCode(error) ?? 'unknown';
+    return exists(open);
+  } catch {
+    return false;
   }
 }

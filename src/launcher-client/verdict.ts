@@ -8,7 +8,7 @@ import { hasAnyPod, openSocket } from './sockets.ts';
 export type Verdict =
   | { readonly kind: 'alive' }
   | { readonly kind: 'dead'; readonly proof: string }
-  | { readonly kind: 'unknown'; readonly reason: string };
+  | { readonly kind: 'unknown'; readonly reason: string; readonly listening: Listening };
 
 /** A launcher that was seen before; `process` when it was connected to. */
 export interface KnownLauncher {
@@ -28,9 +28,12 @@ export interface JudgeOptions {
 /** A process closes its sockets one by one and is seen in /proc a little longer: as many looks before giving up. */
 const looks = 5;
 
+/** Of a process that is not known the refusals alone must prove its end; one between bind() and listen() refuses, too. */
+const looksWithoutProcess = 10;
+
 /**
- * Whether a launcher still runs (spec 20 §12): a refusal on its socket, twice, together with the end of its process, is
- * the proof that it does not. `own`: the connection to it, whose socket is pinned. Never rejects.
+ * Whether a launcher still runs (spec 20 §12): a refusal on its socket together with the end of its process is the proof
+ * that it does not. `own`: the connection to it, whose socket is pinned. Never rejects.
  */
 export async function judgeLauncher(
   known: KnownLauncher,
@@ -39,21 +42,27 @@ export async function judgeLauncher(
 ): Promise<Verdict> {
   const process = own?.peer ?? known.process;
   let listening = await probeLauncher(known.socketFile, options, own);
-  for (let look = 1; look < looks && isEnding(listening, process, own); look++) {
+  const tries = process ? looks : looksWithoutProcess;
+  for (let look = 1; look < tries && isEnding(listening, process, own); look++) {
     await sleep(options.recheckMs, undefined, options.clock);
     listening = await probeLauncher(known.socketFile, options, own);
-    if (listening === 'refused' && !process) break;
   }
+  const unknown = (reason: string): Verdict => ({ kind: 'unknown', reason, listening });
   if (listening === 'listening') return { kind: 'alive' };
-  if (listening === 'hung' || listening === 'unclear') return { kind: 'unknown', reason: `its socket is ${listening}` };
+  if (listening === 'hung' || listening === 'unclear') return unknown(`its socket is ${listening}`);
   if (process && !isProcessAlive(process)) return { kind: 'dead', proof: `process ${process.pid} ended` };
-  if (process) return { kind: 'unknown', reason: `process ${process.pid} runs, its socket is ${listening}` };
+  if (process) return unknown(`process ${process.pid} runs, its socket is ${listening}`);
   if (listening === 'refused') return { kind: 'dead', proof: 'nobody listens on its socket' };
   if (hasAnyPod(options.podsDir)) return { kind: 'dead', proof: 'its socket is gone' };
-  return { kind: 'unknown', reason: `its socket is not there, but ${options.podsDir} is empty` };
+  return unknown(emptyPods(options.podsDir));
 }
 
-/** Whether another look can tell more. A refusal alone is looked at twice. */
+/** Nothing can be told of launchers then: a mount is missing rather than that all of them died. */
+export function emptyPods(podsDir: string): string {
+  return `${podsDir} is empty or cannot be read: mount the directory of the kubelet's pods there`;
+}
+
+/** Whether another look can tell more. */
 function isEnding(listening: Listening, process: ProcessId | undefined, own: LauncherConnection | undefined): boolean {
   if (listening === 'refused') return process === undefined || isProcessAlive(process);
   return listening === 'listening' && own !== undefined && !own.closed && !own.connected;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, it } from 'node:test';
 import { isProcessAlive } from '../../../src/host/index.ts';
@@ -183,6 +183,7 @@ describe('state of a launcher without calling it', () => {
   const stateKind = async (clients: LauncherClients, target = targetOf()) => (await clients.state(target)).kind;
 
   it('is dead when no pod directory is there', async () => {
+    mkdirSync(path.join(bench.podsDir, 'another-pod'));
     assert.deepEqual(await bench.clientsOf().state(targetOf()), { kind: 'dead', reason: 'the launcher pod is gone' });
   });
 
@@ -223,11 +224,13 @@ describe('state of a launcher without calling it', () => {
     assert.deepEqual(await clients.state(targetOf()), { kind: 'ready', connected: true });
   });
 
-  it('is dead when it is marked unresponsive, even by a link that leads nowhere', async () => {
+  it('a mark of upstream’s that it is unresponsive proves nothing while it listens', async () => {
     const launcher = await bench.launcherOf();
     const clients = bench.clientsOf();
     symlinkSync('/nowhere', path.join(path.dirname(launcher.socketFile), 'launcher-unresponsive'));
-    assert.equal(await stateKind(clients), 'dead');
+    assert.equal(await stateKind(clients), 'ready');
+    await clients.connect(targetOf());
+    assert.equal(await stateKind(clients), 'ready');
   });
 
   it('marks for upstream, and a mark that is there already is success', async () => {
@@ -236,13 +239,48 @@ describe('state of a launcher without calling it', () => {
     clients.markUnresponsive(socketFile);
     clients.markUnresponsive(socketFile);
     assert.ok(existsSync(path.join(path.dirname(socketFile), 'launcher-unresponsive')));
-    assert.equal(await stateKind(clients), 'dead');
   });
 
-  it('is dead when the socket file was left behind by a launcher that ended', async () => {
+  it('is not ready, and not dead, while a socket that was just made has no listener yet', async () => {
     const launcher = await bench.launcherOf();
     await launcher.stop();
     assert.ok(existsSync(launcher.socketFile));
-    assert.equal(await stateKind(bench.clientsOf()), 'dead');
+    assert.equal(await stateKind(bench.clientsOf()), 'not-ready');
   });
+
+  it('is dead when nobody has listened on its socket for long', async () => {
+    const launcher = await bench.launcherOf();
+    await launcher.stop();
+    assert.equal(await stateKind(bench.clientsOf({ refusedMs: 0 })), 'dead');
+  });
+
+  it('proves nothing while the pods’ directory is empty: its mount may be missing', async () => {
+    const { socketFile } = await bench.launcherOf();
+    renameSync(path.join(bench.podsDir, pod), `${bench.podsDir}.away`);
+    bench.cleanups.push(() => renameSync(`${bench.podsDir}.away`, path.join(bench.podsDir, pod)));
+    assert.equal(await stateKind(bench.clientsOf()), 'unclear');
+    assert.equal(await stateKind(bench.clientsOf(), { ...targetOf({}), socketFile }), 'unclear');
+  });
+
+  it('is unclear when a remembered process runs and its socket is gone, dead when another process has its pid', async () => {
+    mkdirSync(path.dirname(socketFileOf(bench.podsDir, pod)), { recursive: true });
+    mkdirSync(path.join(bench.podsDir, 'another-pod'));
+    const { peer } = await connectionOf('pod-2');
+    const remembered = { socketFile: socketFileOf(bench.podsDir, pod), process: peer };
+    const reused = { ...remembered, process: { pid: peer.pid, startTime: '1' } };
+    assert.equal(await stateKind(bench.clientsOf(), { ...targetOf(), ...remembered }), 'unclear');
+    assert.equal(await stateKind(bench.clientsOf(), { ...targetOf({}), ...remembered }), 'unclear');
+    assert.equal(await stateKind(bench.clientsOf(), { ...targetOf({}), ...reused }), 'dead');
+  });
+
+  it('a remembered socket of an earlier pod does not hide that the present pod is not ready yet', async () => {
+    mkdirSync(path.dirname(socketFileOf(bench.podsDir, pod)), { recursive: true });
+    const socketFile = socketFileOf(bench.podsDir, 'earlier-pod');
+    assert.equal(await stateKind(bench.clientsOf(), { ...targetOf(), socketFile }), 'not-ready');
+  });
+
+  async function connectionOf(podUid: string) {
+    await bench.launcherOf(podUid);
+    return bench.clientsOf().connect(targetOf({ [podUid]: 'node1' }));
+  }
 });

@@ -76,7 +76,7 @@ describe('the end of a launcher', () => {
         socket.once('connect', () => resolve(false)).once('error', () => resolve(true));
       });
     }
-    const hung = { kind: 'unknown', reason: 'its socket is hung' };
+    const hung = { kind: 'unknown', reason: 'its socket is hung', listening: 'hung' };
     assert.deepEqual(await clients.inspect({ uid, socketFile }), hung);
     assert.deepEqual(await clients.inspect({ uid, socketFile, process: { pid: launcher.pid, startTime: '1' } }), hung);
     await assert.rejects(clients.connect(targetOf()), hasCode('TIMEOUT'));
@@ -95,6 +95,29 @@ describe('the end of a launcher', () => {
     });
     await assert.rejects(old.ping(), hasCode('CLOSED'));
     assert.equal(next.count('ping'), 0);
+  });
+
+  it('is not concluded when another process has taken its place at the same path: it may have the guest still', async () => {
+    const clients = bench.clientsOf();
+    const old = await clients.connect(targetOf());
+    await launcher.kill();
+    rmSync(old.target.socketFile);
+    const next = await bench.launcherOf();
+    assert.deepEqual(await clients.inspect({ uid, socketFile: old.target.socketFile, process: old.peer }), {
+      kind: 'alive',
+    });
+    assert.equal(old.closed, true);
+    assert.deepEqual(await clients.state(targetOf()), { kind: 'ready', connected: false });
+    await clients.connectVerified(targetOf());
+    assert.equal(next.count('ping'), 1);
+  });
+
+  it('is proven although another process has its pid by now', async () => {
+    const socketFile = socketFileOf(bench.podsDir, pod);
+    await launcher.kill();
+    const reused = { pid: process.pid, startTime: '1' };
+    const verdict = await bench.clientsOf().inspect({ uid, socketFile, process: reused });
+    assert.deepEqual(verdict, { kind: 'dead', proof: `process ${process.pid} ended` });
   });
 
   it('is not proven by a socket that is gone while its process runs', async () => {
