@@ -34,8 +34,14 @@ export interface MigrationMemory {
   readonly migrationUid: string;
   /** SyncMigrationTarget went through. */
   readonly preparedMs?: number;
+  /** First try to start it from here; one that cannot be started is given up after a while. */
+  readonly firstTryMs?: number;
   /** MigrateVirtualMachine went through. */
   readonly sentMs?: number;
+  /** MigrateVirtualMachine was refused: the launcher's words. */
+  readonly refusal?: string;
+  /** Since when a migration that was begun is missing in what the launcher tells. */
+  readonly unheardSinceMs?: number;
   readonly cancelledMs?: number;
   /** First sight of the source's own word that it is over. */
   readonly overSeenMs?: number;
