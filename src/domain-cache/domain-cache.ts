@@ -6,12 +6,20 @@ import { DomainStore, type DomainView } from './domain-store.ts';
 import type { DomainCacheError } from './errors.ts';
 import { type GhostRecord, GhostRecords } from './ghost-records.ts';
 import { forEachLimited } from './limited.ts';
-import { type ChannelLimits, NotifyChannel } from './notify-channel.ts';
 import { ownDomain } from './notify-events.ts';
+import { type ChannelLimits, NotifyIntake } from './notify-intake.ts';
 import type { PipePlace } from './pipe.ts';
-import type { LauncherEvent, LauncherLink, LauncherLinks, LauncherPlace, LauncherProcess } from './ports.ts';
+import type {
+  LauncherEvent,
+  LauncherLink,
+  LauncherLinks,
+  LauncherPlace,
+  LauncherProcess,
+  NotifyDoors,
+} from './ports.ts';
+import type { RecordFiles } from './record-files.ts';
 import { RecordKeeper } from './record-keeper.ts';
-import { SharedSocket } from './shared-socket.ts';
+import { SocketDoors } from './socket-doors.ts';
 import { TrackedLauncher } from './tracked-launcher.ts';
 
 export interface DomainCacheOptions {
@@ -39,7 +47,11 @@ export interface DomainCacheDeps {
   /** A problem of a VMI that somebody should do something about; undefined when it is over. */
   readonly onProblem?: (key: Key, uid: string, problem: DomainCacheError | undefined) => void;
   readonly clock?: Clock;
+  readonly random?: () => number;
   readonly logger?: Logger;
+  /** Sockets and files of this machine unless given. */
+  readonly doors?: NotifyDoors;
+  readonly recordFiles?: RecordFiles;
 }
 
 const defaults = {
@@ -60,7 +72,7 @@ export class DomainCache {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #store: DomainStore;
-  readonly #shared: SharedSocket;
+  readonly #doors: NotifyDoors;
   readonly #launchers = new Map<string, TrackedLauncher>();
   readonly #lingering = new Set<TrackedLauncher>();
   readonly #keeper: RecordKeeper;
@@ -77,7 +89,11 @@ export class DomainCache {
     this.#logger = deps.logger ?? silentLogger;
     this.#store = new DomainStore(this.#clock);
     const logger = this.#logger;
-    this.ghostRecords = new GhostRecords({ directory: path.join(options.privateDir, 'ghost-records') }, { logger });
+    const directory = path.join(options.privateDir, 'ghost-records');
+    this.ghostRecords = new GhostRecords(
+      { directory },
+      { logger, ...(deps.recordFiles && { files: deps.recordFiles }) },
+    );
     this.#keeper = new RecordKeeper(this.ghostRecords, {
       logger,
       onProblem: (key, uid, problem) => {
@@ -85,14 +101,8 @@ export class DomainCache {
         this.#store.touch(key);
       },
     });
-    this.#shared = new SharedSocket(path.join(options.shareDir, 'domain-notify.sock'), {
-      logger,
-      accept: (peer, socket) => {
-        const channel = [...this.#launchers.values()].find((launcher) => launcher.channel?.isFor(peer))?.channel;
-        channel?.accept(socket);
-        return channel !== undefined;
-      },
-    });
+    const { shareDir, pipePlace } = options;
+    this.#doors = deps.doors ?? new SocketDoors({ shareDir, pipePlace }, logger);
   }
 
   /** True once every remembered launcher was asked once. Before, those not asked yet are `unknown`. */
@@ -127,7 +137,7 @@ export class DomainCache {
   /** Reads the ghost records, serves the notify socket, and begins to ask all remembered launchers. */
   async start(): Promise<void> {
     await this.ghostRecords.load();
-    await this.#shared.start();
+    await this.#doors.start();
     this.#ends.push(this.#deps.links.onDown((uid) => void this.#check(uid)));
     for (const record of this.ghostRecords.all()) {
       const { place } = this.#launcher(placeOf(record));
@@ -142,7 +152,7 @@ export class DomainCache {
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('domain cache stopped'));
     for (const end of this.#ends.splice(0)) end();
-    await this.#shared.stop();
+    await this.#doors.stop();
     await Promise.all([...this.#launchers.values(), ...this.#lingering].map((launcher) => launcher.detach()));
     await this.#keeper.saveUnsaved();
   }
@@ -158,13 +168,9 @@ export class DomainCache {
   async attach(link: LauncherLink): Promise<void> {
     const launcher = this.#launcher(link.target);
     launcher.dead = false;
-    if (!launcher.channel?.isFor(link.peer)) {
+    if (!launcher.intake?.isFor(link.peer)) {
       await this.#endLingering(link.target.uid);
-      const place = this.#options.pipePlace?.(link) ?? {
-        root: `/proc/${link.peer.pid}/root`,
-        directory: 'var/run/kubevirt',
-      };
-      await launcher.attach(this.#createChannel(link, launcher), place, this.#logger);
+      await launcher.attach(link, this.#createIntake(link, launcher));
       await this.#keeper.add(recordOf(link.target, link.peer));
     }
     await this.#ask(link);
@@ -205,7 +211,7 @@ export class DomainCache {
       ({ dead, place }) => !dead && !this.#deps.links.peek(place.uid)?.connected,
     );
     await Promise.all([
-      this.#shared.ensure().catch((error: unknown) => this.#logger.error({ error }, 'notify socket was not made')),
+      this.#doors.ensure().catch((error: unknown) => this.#logger.error({ error }, 'notify socket was not made')),
       this.#keeper.saveUnsaved(),
       forEachLimited(idle, this.#options.parallel, ({ place }) => this.#check(place.uid)),
     ]);
@@ -230,7 +236,7 @@ export class DomainCache {
     const { key, uid, socketFile } = launcher.place;
     const { links } = this.#deps;
     const asked = this.#store.ask();
-    const process = launcher.channel?.process ?? links.peek(uid)?.peer ?? processOf(this.ghostRecords.byUid(uid));
+    const process = launcher.intake?.process ?? links.peek(uid)?.peer ?? processOf(this.ghostRecords.byUid(uid));
     const verdict = await links.inspect({ uid, socketFile, process });
     if (this.#launchers.get(uid) !== launcher || this.#stopping.signal.aborted) return;
     if (verdict.kind === 'dead') return this.#died(launcher, verdict.proof);
@@ -283,9 +289,9 @@ export class DomainCache {
     }
   }
 
-  #createChannel({ target, peer }: LauncherLink, launcher: TrackedLauncher): NotifyChannel {
+  #createIntake({ target, peer }: LauncherLink, launcher: TrackedLauncher): NotifyIntake {
     const { key, uid } = target;
-    return new NotifyChannel({ key, uid }, peer, {
+    return new NotifyIntake({ key, uid }, peer, {
       clock: this.#clock,
       logger: this.#logger,
       ...(this.#options.channelLimits && { limits: this.#options.channelLimits }),
@@ -317,7 +323,11 @@ export class DomainCache {
   #launcher(place: LauncherPlace): TrackedLauncher {
     const known = this.#launchers.get(place.uid);
     if (known?.place.socketFile === place.socketFile) return known;
-    const launcher = new TrackedLauncher(place, this.#clock);
+    const launcher = new TrackedLauncher(place, {
+      clock: this.#clock,
+      random: this.#deps.random ?? Math.random,
+      doors: this.#doors,
+    });
     void known?.detach();
     this.#launchers.set(place.uid, launcher);
     return launcher;

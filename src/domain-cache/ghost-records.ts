@@ -1,9 +1,8 @@
-import { lstat, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type Key, makeKey } from '../api/index.ts';
 import { errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
-import { draftSuffix, replaceFile } from '../host/index.ts';
 import { DomainCacheError } from './errors.ts';
+import { type RecordFiles, recordDirectory } from './record-files.ts';
 
 /** A launcher that this agent talked to and whose clean-up is not complete (spec 21 §4). */
 export interface GhostRecord {
@@ -21,6 +20,12 @@ export interface GhostRecordsOptions {
   readonly directory: string;
 }
 
+export interface GhostRecordsDeps {
+  readonly logger?: Logger;
+  /** The files of `directory`, unless the real ones are not wanted. */
+  readonly files?: RecordFiles;
+}
+
 const version = 1;
 const maxRecordBytes = 64 * 1024;
 const corruptSuffix = '.corrupt';
@@ -33,24 +38,23 @@ const uidPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
  */
 export class GhostRecords {
   readonly #directory: string;
+  readonly #files: RecordFiles;
   readonly #logger: Logger;
   readonly #records = new Map<string, GhostRecord>();
   /** UIDs whose file does not match memory yet. */
   readonly #unsaved = new Set<string>();
   readonly #writing = new Map<string, Promise<void>>();
 
-  constructor(options: GhostRecordsOptions, deps: { readonly logger?: Logger } = {}) {
+  constructor(options: GhostRecordsOptions, deps: GhostRecordsDeps = {}) {
     this.#directory = options.directory;
+    this.#files = deps.files ?? recordDirectory(options.directory);
     this.#logger = deps.logger ?? silentLogger;
   }
 
   /** Reads the directory, made if absent. Unusable files are set aside as `*.corrupt`, with one warning each. */
   async load(): Promise<void> {
-    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    for (const file of await readdir(this.#directory)) {
-      if (file.endsWith(corruptSuffix)) continue;
-      if (file.endsWith(draftSuffix)) await rm(this.#path(file), { force: true });
-      else await this.#loadOne(file);
+    for (const file of await this.#files.list()) {
+      if (!file.endsWith(corruptSuffix)) await this.#loadOne(file);
     }
   }
 
@@ -117,8 +121,8 @@ export class GhostRecords {
   async #saveNow(uid: string): Promise<void> {
     const record = this.#records.get(uid);
     try {
-      if (record) await replaceFile(this.#path(uid), JSON.stringify({ ...record, version }), 0o600);
-      else await rm(this.#path(uid), { force: true });
+      if (record) await this.#files.replace(uid, JSON.stringify({ ...record, version }));
+      else await this.#files.remove(uid);
     } catch (cause) {
       throw this.#saveError(uid, cause);
     }
@@ -131,17 +135,12 @@ export class GhostRecords {
       this.#records.set(record.uid, record);
     } catch (error) {
       this.#logger.warn({ file, reason: errorMessage(error) }, 'ghost record is unusable and was set aside');
-      await rename(this.#path(file), this.#path(`${file}${corruptSuffix}`)).catch(() => undefined);
+      await this.#files.rename(file, `${file}${corruptSuffix}`).catch(() => undefined);
     }
   }
 
   async #read(file: string): Promise<GhostRecord> {
-    const found = await lstat(this.#path(file));
-    // A pipe would be waited for without end, a link leads elsewhere.
-    if (!found.isFile()) throw new DomainCacheError('RECORD_INVALID', 'it is no ordinary file');
-    const { size } = found;
-    if (size > maxRecordBytes) throw new DomainCacheError('RECORD_INVALID', `${size} bytes are too many`);
-    const value: unknown = JSON.parse(await readFile(this.#path(file), 'utf8'));
+    const value: unknown = JSON.parse(await this.#files.read(file, maxRecordBytes));
     const { name, namespace, socketFile, uid, pid, startTime } = (value ?? {}) as Partial<Record<string, unknown>>;
     const process = typeof pid === 'number' && typeof startTime === 'string' ? { pid, startTime } : {};
     const record = { name, namespace, socketFile, uid, ...process } as GhostRecord;
@@ -157,10 +156,6 @@ export class GhostRecords {
     const advice = full ? `free some space in ${this.#directory}` : `check ${this.#directory}`;
     const text = `the ghost record of VMI ${uid} was not saved (${errorMessage(cause)}): ${advice}; until then a restart of this agent may forget the VMI`;
     return new DomainCacheError(full ? 'NO_SPACE' : 'RECORD_NOT_SAVED', text, { cause });
-  }
-
-  #path(file: string): string {
-    return path.join(this.#directory, file);
   }
 }
 

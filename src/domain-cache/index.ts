@@ -7,5 +7,6 @@
 export { DomainCache, type DomainCacheOptions } from './domain-cache.ts';
 export { DomainCacheError } from './errors.ts';
 export { GhostRecords } from './ghost-records.ts';
-export { channelLimits } from './notify-channel.ts';
-export type { LauncherEvent } from './ports.ts';
+export { channelLimits, type NotifyIntake } from './notify-intake.ts';
+export type { LauncherEvent, LauncherLink, LauncherProcess, NotifyDoor, NotifyDoors } from './ports.ts';
+export type { RecordFiles } from './record-files.ts';

@@ -32,21 +32,19 @@ export class NotifyPipe {
     let listener: UnixListener | undefined;
     try {
       directory = openInRoot(place.root, place.directory);
-      const { uid, gid } = channel.process;
+      const { identity, process } = channel.intake;
+      const { uid, gid } = process;
       listener = await listenUnix(
         `${directory.path}/${pipeName}`,
         (socket) => {
           peerOf(socket).then(
             (peer) => {
-              if (channel.isFor(peer)) {
+              if (channel.intake.isFor(peer)) {
                 channel.accept(socket);
                 return;
               }
               socket.destroy();
-              logger.warn(
-                { vmi: channel.identity.key, pid: peer.pid },
-                'a process that is not the launcher was refused',
-              );
+              logger.warn({ vmi: identity.key, pid: peer.pid }, 'a process that is not the launcher was refused');
             },
             () => socket.destroy(),
           );

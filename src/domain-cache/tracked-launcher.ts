@@ -1,13 +1,18 @@
-import { backoffDelayMs, type Clock, type Logger } from '../base/index.ts';
-import type { NotifyChannel } from './notify-channel.ts';
-import { NotifyPipe, type PipePlace } from './pipe.ts';
-import type { LauncherPlace } from './ports.ts';
+import { backoffDelayMs, type Clock } from '../base/index.ts';
+import type { NotifyIntake } from './notify-intake.ts';
+import type { LauncherLink, LauncherPlace, NotifyDoor, NotifyDoors } from './ports.ts';
 
 const retryBackoff = { baseMs: 500, maxMs: 15_000, jitter: 0.2 };
 const soonMs = 1_000;
 /** Upstream's launcher waits 15 s for its last event. */
 const lingerMs = 20_000;
 const lingerCheckMs = 200;
+
+export interface TrackedLauncherDeps {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly doors: NotifyDoors;
+}
 
 /** What the cache holds for one launcher: its pipe, and the timers of questions to come. */
 export class TrackedLauncher {
@@ -16,46 +21,47 @@ export class TrackedLauncher {
   dead = false;
   /** The check under way. */
   checking: Promise<void> | undefined;
-  readonly #clock: Clock;
-  #channel: NotifyChannel | undefined;
-  #pipe: NotifyPipe | undefined;
+  readonly #deps: TrackedLauncherDeps;
+  #intake: NotifyIntake | undefined;
+  #door: NotifyDoor | undefined;
   #failures = 0;
   #cancelRetry = () => {};
   #soon: { cancel: () => void; again: boolean } | undefined;
 
-  constructor({ key, uid, socketFile }: LauncherPlace, clock: Clock) {
+  constructor({ key, uid, socketFile }: LauncherPlace, deps: TrackedLauncherDeps) {
     this.place = { key, uid, socketFile };
-    this.#clock = clock;
+    this.#deps = deps;
   }
 
-  get channel(): NotifyChannel | undefined {
-    return this.#channel;
+  /** What it says comes in here, once it was connected to. */
+  get intake(): NotifyIntake | undefined {
+    return this.#intake;
   }
 
   /** Replaces the pipe; rejects with DomainCacheError PIPE_FAILED. */
-  async attach(channel: NotifyChannel, place: PipePlace, logger: Logger): Promise<void> {
+  async attach(link: LauncherLink, intake: NotifyIntake): Promise<void> {
     await this.detach();
-    this.#pipe = await NotifyPipe.open(place, channel, logger);
-    this.#channel = channel;
+    this.#door = await this.#deps.doors.open(link, intake);
+    this.#intake = intake;
   }
 
   /** Closes the pipe and forgets what was to come. */
   async detach(): Promise<void> {
-    const [channel, pipe] = [this.#channel, this.#pipe];
-    this.#channel = undefined;
-    this.#pipe = undefined;
+    const door = this.#door;
+    this.#intake = undefined;
+    this.#door = undefined;
     this.#cancelRetry();
     this.#soon?.cancel();
     this.#soon = undefined;
-    channel?.close();
-    await pipe?.close();
+    await door?.close();
   }
 
   /** One more failure: `run` comes after back-off. */
   retryLater(run: () => void): void {
     this.#failures++;
     this.#cancelRetry();
-    this.#cancelRetry = this.#clock.schedule(backoffDelayMs(this.#failures, retryBackoff), run);
+    const delayMs = backoffDelayMs(this.#failures, { ...retryBackoff, random: this.#deps.random });
+    this.#cancelRetry = this.#deps.clock.schedule(delayMs, run);
   }
 
   /** It answered, or nothing more is to be asked. */
@@ -70,7 +76,7 @@ export class TrackedLauncher {
       this.#soon.again = true;
       return;
     }
-    const cancel = this.#clock.schedule(soonMs, () => {
+    const cancel = this.#deps.clock.schedule(soonMs, () => {
       const mine = this.#soon;
       void run().then(() => {
         if (this.#soon !== mine) return;
@@ -86,15 +92,16 @@ export class TrackedLauncher {
    * `done` is called when it is closed by itself.
    */
   linger(done: () => void): void {
-    const endMs = this.#clock.monotonicMs() + lingerMs;
+    const { clock, doors } = this.#deps;
+    const endMs = clock.monotonicMs() + lingerMs;
     const check = () => {
-      const channel = this.#channel;
-      const isOver = !channel || channel.hasEnded || this.#clock.monotonicMs() >= endMs || !channel.isProcessAlive();
+      const intake = this.#intake;
+      const isOver = !intake || intake.hasEnded || clock.monotonicMs() >= endMs || !doors.isAlive(intake.process);
       if (isOver) void this.detach().finally(done);
-      else this.#cancelRetry = this.#clock.schedule(lingerCheckMs, check);
+      else this.#cancelRetry = clock.schedule(lingerCheckMs, check);
     };
     this.#cancelRetry();
     // Not at once: the answer to the last event may be on its way.
-    this.#cancelRetry = this.#clock.schedule(lingerCheckMs, check);
+    this.#cancelRetry = clock.schedule(lingerCheckMs, check);
   }
 }
