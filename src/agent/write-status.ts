@@ -2,6 +2,7 @@ import type { Key, VirtualMachineInstance } from '../api/index.ts';
 import type { OwnWrites } from './own-writes.ts';
 import type { AgentPorts } from './ports.ts';
 import { type Pass, type Projection, project } from './status/index.ts';
+import { stillHolds } from './still-holds.ts';
 
 /** Newest object and PUT again, this often, before the key goes to its back-off. */
 const conflictTries = 5;
@@ -47,14 +48,4 @@ export async function writeStatus(
     base = newest;
   }
   return { kind: 'conflicts' };
-}
-
-/** What the decision was based on is as it was. */
-function stillHolds(before: VirtualMachineInstance, newest: VirtualMachineInstance): boolean {
-  return (
-    before.metadata.uid === newest.metadata.uid &&
-    before.status?.phase === newest.status?.phase &&
-    before.status?.nodeName === newest.status?.nodeName &&
-    Boolean(before.metadata.deletionTimestamp) === Boolean(newest.metadata.deletionTimestamp)
-  );
 }

@@ -6,6 +6,11 @@ export const labels = {
   migrationTargetNodeName: 'kubevirt.io/migrationTargetNodeName',
   schedulable: 'kubevirt.io/schedulable',
   vmName: 'vm.kubevirt.io/name',
+  outdatedLauncherImage: 'kubevirt.io/outdatedLauncherImage',
+  /** Figures of a migration target's pod, for CPUs and memory that are plugged in by the migration. */
+  podCpuLimit: 'kubevirt.io/vmi-pod-cpu-resource-limits',
+  podMemoryRequest: 'kubevirt.io/vmi-pod-memory-resource-requests',
+  memoryOverheadRatio: 'kubevirt.io/memory-hotplug-overhead-ratio',
 } as const;
 
 export const annotations = {
@@ -13,6 +18,7 @@ export const annotations = {
   nonroot: 'kubevirt.io/nonroot',
   heartbeat: 'kubevirt.io/heartbeat',
   createMigrationTarget: 'kubevirt.io/create-migration-target',
+  evictionSource: 'kubevirt.io/eviction-source',
 } as const;
 
 export const finalizers = {

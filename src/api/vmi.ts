@@ -233,6 +233,14 @@ export interface MigrationState {
   failed?: boolean;
   failureReason?: string;
   mode?: string;
+  abortRequested?: boolean;
+  abortStatus?: string;
+  /** Written by the target's agent: where its listeners are, and TCP port → role. */
+  targetNodeAddress?: string;
+  targetDirectMigrationNodePorts?: Record<string, number>;
+  targetNodeDomainDetected?: boolean;
+  targetNodeDomainReadyTimestamp?: string;
+  targetMemoryOverhead?: Quantity;
   [field: string]: unknown;
 }
 
