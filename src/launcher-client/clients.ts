@@ -1,21 +1,10 @@
 import type { Key } from '../api/index.ts';
 import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
-import { isProcessAlive } from '../host/index.ts';
-import { type ConnectionLimits, type ConnectionTarget, connectionLimits, LauncherConnection } from './connection.ts';
+import { type ConnectionLimits, type ConnectionTarget, connectionLimits } from './connection.ts';
 import { LauncherError } from './errors.ts';
-import { SocketWatch } from './socket-watch.ts';
-import {
-  findSockets,
-  hasAnyPod,
-  hasPodDirectory,
-  type LauncherTarget,
-  markUnresponsive,
-  multipleSockets,
-  noSocket,
-  openSocket,
-  type SocketOptions,
-} from './sockets.ts';
-import { emptyPods, judgeLauncher, type KnownLauncher, probeLauncher, type Verdict } from './verdict.ts';
+import { type LauncherHost, type OpenConnection, thisMachine } from './launcher-host.ts';
+import { type LauncherTarget, multipleSockets, noSocket, type SocketOptions } from './sockets.ts';
+import { emptyPods, judgeLauncher, type KnownLauncher, type Verdict } from './verdict.ts';
 
 export interface LauncherClientsOptions extends SocketOptions {
   /** How long a pod may be there without its socket; 3 min upstream. */
@@ -34,13 +23,15 @@ export interface LauncherHooks {
   /** Before the dial: remember the launcher on disk. A rejection ends the attempt. */
   register(target: ConnectionTarget): Promise<void>;
   /** After it: notify pipe, first picture of the domain. A rejection closes the connection. */
-  attached(connection: LauncherConnection): Promise<void>;
+  attached(connection: OpenConnection): Promise<void>;
   /** The VMI is cleaned up: forget all of it. */
   released(key: Key, uid: string): Promise<void>;
 }
 
 export interface LauncherClientsDeps {
   readonly hooks: LauncherHooks;
+  /** This machine unless given. */
+  readonly host?: LauncherHost;
   readonly clock?: Clock;
   readonly logger?: Logger;
 }
@@ -61,19 +52,20 @@ export type LauncherState =
 
 interface Entry {
   readonly key: Key;
-  connection: LauncherConnection | undefined;
-  opening: Promise<LauncherConnection> | undefined;
+  connection: OpenConnection | undefined;
+  opening: Promise<OpenConnection> | undefined;
   firstLookMs: number | undefined;
   /** Since when nobody listens on the socket of a process that was never seen. */
   refusedSinceMs: number | undefined;
   /** While the socket is missing. */
-  watch: SocketWatch | undefined;
+  watch: { close(): void } | undefined;
 }
 
 /** One connection per VMI UID, made on demand; each costs its own key only. */
 export class LauncherClients {
   readonly #options: Required<LauncherClientsOptions>;
   readonly #hooks: LauncherHooks;
+  readonly #host: LauncherHost;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #entries = new Map<string, Entry>();
@@ -91,6 +83,7 @@ export class LauncherClients {
       ...options,
     };
     this.#hooks = deps.hooks;
+    this.#host = deps.host ?? thisMachine(this.#options);
     this.#clock = deps.clock ?? systemClock;
     this.#logger = deps.logger ?? silentLogger;
   }
@@ -108,7 +101,7 @@ export class LauncherClients {
   }
 
   /** The open connection of a VMI, if any. No I/O. */
-  peek(uid: string): LauncherConnection | undefined {
+  peek(uid: string): OpenConnection | undefined {
     return this.#entries.get(uid)?.connection;
   }
 
@@ -117,7 +110,7 @@ export class LauncherClients {
    * agree on a version, notify pipe. Rejects with LauncherError: NO_SOCKET, MULTIPLE_SOCKETS, NOT_LISTENING, TIMEOUT,
    * UNAVAILABLE, INCOMPATIBLE, NO_PEER, ABORTED, or with a hook's error.
    */
-  async connect(target: LauncherTarget, signal?: AbortSignal): Promise<LauncherConnection> {
+  async connect(target: LauncherTarget, signal?: AbortSignal): Promise<OpenConnection> {
     if (this.#stopping.signal.aborted) throw new LauncherError('CLOSED', 'the launcher clients were stopped');
     const entry = this.#entry(target);
     const current = entry.connection;
@@ -130,7 +123,7 @@ export class LauncherClients {
   }
 
   /** Like `connect`, and the launcher answers a Ping. */
-  async connectVerified(target: LauncherTarget, signal?: AbortSignal): Promise<LauncherConnection> {
+  async connectVerified(target: LauncherTarget, signal?: AbortSignal): Promise<OpenConnection> {
     const connection = await this.connect(target, signal);
     await connection.ping(signal);
     return connection;
@@ -171,7 +164,7 @@ export class LauncherClients {
     connection.close();
     const entry = this.#entries.get(known.uid);
     if (entry?.connection === connection) entry.connection = undefined;
-    const listening = await probeLauncher(known.socketFile, this.#options);
+    const listening = await this.#host.probe(known.socketFile);
     if (listening === 'listening') {
       this.#logger.warn({ vmi: connection.target.key, uid: known.uid, ended: verdict.proof }, 'launcher was replaced');
       return { kind: 'alive' };
@@ -182,7 +175,7 @@ export class LauncherClients {
   /** Marks the socket for upstream's agent; a directory that is gone needs no mark. */
   markUnresponsive(socketFile: string): void {
     try {
-      markUnresponsive(socketFile, this.#options.podsDir);
+      this.#host.markUnresponsive(socketFile);
     } catch (error) {
       this.#logger.debug({ socketFile, error }, 'launcher not marked unresponsive');
     }
@@ -221,22 +214,21 @@ export class LauncherClients {
   }
 
   /** A connection that broke is kept as long as its launcher may still be there: gRPC dials it again by itself. */
-  async #isUsable(connection: LauncherConnection): Promise<boolean> {
+  async #isUsable(connection: OpenConnection): Promise<boolean> {
     if (connection.closed) return false;
     if (connection.connected) return true;
     const verdict = await this.inspect(knownOf(connection));
     return verdict.kind !== 'dead' && !connection.closed;
   }
 
-  async #open(entry: Entry, target: LauncherTarget): Promise<LauncherConnection> {
+  async #open(entry: Entry, target: LauncherTarget): Promise<OpenConnection> {
     const [socketFile, ...others] = await this.#listeningSockets(target);
     if (socketFile === undefined) throw noSocket(target);
     if (others.length > 0) throw multipleSockets(target);
     const { key, uid, nonRoot } = target;
     const place: ConnectionTarget = { key, uid, nonRoot, socketFile };
     await this.#hooks.register(place);
-    const socket = openSocket(socketFile, this.#options.podsDir);
-    const connection = await LauncherConnection.open(place, socket, this.#connectionDeps, this.#options.limits);
+    const connection = await this.#host.open(place, this.#connectionDeps);
     try {
       await this.#hooks.attached(connection);
     } catch (error) {
@@ -252,25 +244,25 @@ export class LauncherClients {
 
   get #connectionDeps() {
     return {
-      onDown: (connection: LauncherConnection) => {
+      onDown: (connection: OpenConnection) => {
         for (const listener of this.#down) listener(connection.target.uid);
         this.#tellChanged(connection.target.key);
       },
-      hasEnded: async (connection: LauncherConnection) =>
+      hasEnded: async (connection: OpenConnection) =>
         (await this.#judge(knownOf(connection), connection)).kind === 'dead',
     };
   }
 
   /** With several sockets those that nobody listens on are leftovers of ended pods and do not count. */
   async #listeningSockets(target: LauncherTarget): Promise<string[]> {
-    const found = findSockets(target, this.#options);
+    const found = this.#host.findSockets(target);
     if (found.length < 2) return found;
-    const probed = await Promise.all(found.map((socketFile) => probeLauncher(socketFile, this.#options)));
+    const probed = await Promise.all(found.map((socketFile) => this.#host.probe(socketFile)));
     const listening = found.filter((_, index) => probed[index] !== 'refused');
     return listening.length > 0 ? listening : found.slice(0, 1);
   }
 
-  async #stateOfConnection(connection: LauncherConnection): Promise<LauncherState> {
+  async #stateOfConnection(connection: OpenConnection): Promise<LauncherState> {
     if (connection.connected) return { kind: 'ready', connected: true };
     return stateOf(await this.inspect(knownOf(connection)));
   }
@@ -292,18 +284,18 @@ export class LauncherClients {
   /** Begins before the look, so that a socket made meanwhile is not missed. Made anew with each look: pods come and go. */
   #watchFor(entry: Entry, target: LauncherTarget): void {
     entry.watch?.close();
-    entry.watch = new SocketWatch(target, this.#options, () => this.#tellChanged(entry.key));
+    entry.watch = this.#host.watch(target, () => this.#tellChanged(entry.key));
     if (this.#stopping.signal.aborted) entry.watch.close();
   }
 
   #stateWithoutSocket(entry: Entry, target: LauncherTarget): LauncherState {
     const { process } = target;
-    if (process && isProcessAlive(process)) {
+    if (process && this.#host.isProcessAlive(process)) {
       return { kind: 'unclear', reason: `the launcher's process ${process.pid} runs and its socket is gone` };
     }
     const { initTimeoutMs, podsDir } = this.#options;
-    if (!hasPodDirectory(target, this.#options)) {
-      if (hasAnyPod(podsDir)) return { kind: 'dead', reason: 'the launcher pod is gone' };
+    if (!this.#host.hasPodDirectory(target)) {
+      if (this.#host.hasAnyPod()) return { kind: 'dead', reason: 'the launcher pod is gone' };
       return { kind: 'unclear', reason: emptyPods(podsDir) };
     }
     const now = this.#clock.monotonicMs();
@@ -315,7 +307,8 @@ export class LauncherClients {
 
   #judge(known: KnownLauncher, connection = this.peek(known.uid)): Promise<Verdict> {
     const own = connection?.target.socketFile === known.socketFile && !connection.closed ? connection : undefined;
-    return judgeLauncher(known, own, { ...this.#options, clock: this.#clock });
+    const { podsDir, recheckMs } = this.#options;
+    return judgeLauncher(known, own, { host: this.#host, podsDir, recheckMs, clock: this.#clock });
   }
 
   #tellChanged(key: Key): void {
@@ -332,7 +325,7 @@ function stateOf(verdict: Verdict): LauncherState {
   return { kind: 'unclear', reason: verdict.reason };
 }
 
-function knownOf({ target, peer }: LauncherConnection): KnownLauncher {
+function knownOf({ target, peer }: OpenConnection): KnownLauncher {
   return { uid: target.uid, socketFile: target.socketFile, process: peer };
 }
 

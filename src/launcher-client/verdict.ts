@@ -1,8 +1,7 @@
-import { type Clock, errorCode, sleep } from '../base/index.ts';
-import { isProcessAlive, type ProcessId } from '../host/index.ts';
-import type { LauncherConnection } from './connection.ts';
-import { type Listening, probeSocket } from './probe.ts';
-import { hasAnyPod, openSocket } from './sockets.ts';
+import { type Clock, sleep } from '../base/index.ts';
+import type { ProcessId } from '../host/index.ts';
+import type { LauncherHost, OpenConnection } from './launcher-host.ts';
+import type { Listening } from './probe.ts';
 
 /** What is known of a launcher process. `dead` is a proof, `unknown` is nothing. */
 export type Verdict =
@@ -18,8 +17,8 @@ export interface KnownLauncher {
 }
 
 export interface JudgeOptions {
+  readonly host: LauncherHost;
   readonly podsDir: string;
-  readonly probeTimeoutMs: number;
   /** Between two looks at a launcher that seems to be ending. */
   readonly recheckMs: number;
   readonly clock: Clock;
@@ -37,24 +36,24 @@ const looksWithoutProcess = 10;
  */
 export async function judgeLauncher(
   known: KnownLauncher,
-  own: LauncherConnection | undefined,
-  options: JudgeOptions,
+  own: OpenConnection | undefined,
+  { host, podsDir, recheckMs, clock }: JudgeOptions,
 ): Promise<Verdict> {
   const process = own?.peer ?? known.process;
-  let listening = await probeLauncher(known.socketFile, options, own);
+  let listening = await host.probe(known.socketFile, own);
   const tries = process ? looks : looksWithoutProcess;
-  for (let look = 1; look < tries && isEnding(listening, process, own); look++) {
-    await sleep(options.recheckMs, undefined, options.clock);
-    listening = await probeLauncher(known.socketFile, options, own);
+  for (let look = 1; look < tries && isEnding(listening, process, own, host); look++) {
+    await sleep(recheckMs, undefined, clock);
+    listening = await host.probe(known.socketFile, own);
   }
   const unknown = (reason: string): Verdict => ({ kind: 'unknown', reason, listening });
   if (listening === 'listening') return { kind: 'alive' };
   if (listening === 'hung' || listening === 'unclear') return unknown(`its socket is ${listening}`);
-  if (process && !isProcessAlive(process)) return { kind: 'dead', proof: `process ${process.pid} ended` };
+  if (process && !host.isProcessAlive(process)) return { kind: 'dead', proof: `process ${process.pid} ended` };
   if (process) return unknown(`process ${process.pid} runs, its socket is ${listening}`);
   if (listening === 'refused') return { kind: 'dead', proof: 'nobody listens on its socket' };
-  if (hasAnyPod(options.podsDir)) return { kind: 'dead', proof: 'its socket is gone' };
-  return unknown(emptyPods(options.podsDir));
+  if (host.hasAnyPod()) return { kind: 'dead', proof: 'its socket is gone' };
+  return unknown(emptyPods(podsDir));
 }
 
 /** Nothing can be told of launchers then: a mount is missing rather than that all of them died. */
@@ -63,22 +62,12 @@ export function emptyPods(podsDir: string): string {
 }
 
 /** Whether another look can tell more. */
-function isEnding(listening: Listening, process: ProcessId | undefined, own: LauncherConnection | undefined): boolean {
-  if (listening === 'refused') return process === undefined || isProcessAlive(process);
+function isEnding(
+  listening: Listening,
+  process: ProcessId | undefined,
+  own: OpenConnection | undefined,
+  host: LauncherHost,
+): boolean {
+  if (listening === 'refused') return process === undefined || host.isProcessAlive(process);
   return listening === 'listening' && own !== undefined && !own.closed && !own.connected;
-}
-
-export async function probeLauncher(
-  socketFile: string,
-  { podsDir, probeTimeoutMs }: Pick<JudgeOptions, 'podsDir' | 'probeTimeoutMs'>,
-  own?: LauncherConnection,
-): Promise<Listening> {
-  if (own && !own.closed) return probeSocket(own.socketPath, probeTimeoutMs);
-  try {
-    const socket = openSocket(socketFile, podsDir);
-    return await probeSocket(socket.path, probeTimeoutMs).finally(() => socket.close());
-  } catch (error) {
-    const code = errorCode(error);
-    return code === 'ENOENT' || code === 'ENOTDIR' ? 'missing' : 'unclear';
-  }
 }

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
-import { type LauncherClients as Clients, type LauncherConnection, vmiRequest } from '../../launcher-client/index.ts';
+import { type LauncherClients as Clients, type OpenConnection, vmiRequest } from '../../launcher-client/index.ts';
 import { readGuestInfo } from '../guest-agent/index.ts';
 import type { LauncherCalls, LauncherClients, LauncherState, LauncherTarget, SyncOptions } from '../ports.ts';
 
@@ -43,7 +43,7 @@ function hasPods(podsDir: string): boolean {
   }
 }
 
-function callsOf(connection: LauncherConnection): LauncherCalls {
+function callsOf(connection: OpenConnection): LauncherCalls {
   return {
     syncVirtualMachine: async (vmi, options, signal) => {
       await mapped(connection.call('syncVirtualMachine', vmiRequest(vmi, requestOptions(options)), signal));
@@ -66,7 +66,7 @@ type MigrationCalls = Omit<
   'syncVirtualMachine' | 'shutdownVirtualMachine' | 'killVirtualMachine' | 'deleteVirtualMachine'
 >;
 
-function migrationCallsOf(connection: LauncherConnection): MigrationCalls {
+function migrationCallsOf(connection: OpenConnection): MigrationCalls {
   return {
     syncMigrationTarget: async (vmi, options, signal) => {
       await mapped(connection.call('syncMigrationTarget', vmiRequest(vmi, targetOptions(options)), signal));

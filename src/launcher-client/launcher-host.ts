@@ -1,0 +1,65 @@
+import { errorCode } from '../base/index.ts';
+import { isProcessAlive, type ProcessId } from '../host/index.ts';
+import { type ConnectionDeps, type ConnectionLimits, type ConnectionTarget, LauncherConnection } from './connection.ts';
+import { type Listening, probeSocket } from './probe.ts';
+import { SocketWatch } from './socket-watch.ts';
+import {
+  findSockets,
+  hasAnyPod,
+  hasPodDirectory,
+  type LauncherTarget,
+  markUnresponsive,
+  openSocket,
+  type SocketOptions,
+} from './sockets.ts';
+
+/** An open connection, as everybody but its maker sees it. */
+export type OpenConnection = Pick<LauncherConnection, keyof LauncherConnection>;
+
+/** Where launchers run: their sockets, their processes, and the way to dial them. */
+export interface LauncherHost {
+  /** Paths of the sockets of a VMI's pods that exist. Throws when it cannot look. */
+  findSockets(target: LauncherTarget): string[];
+  hasPodDirectory(target: LauncherTarget): boolean;
+  /** False: the pods' directory itself may be missing. */
+  hasAnyPod(): boolean;
+  markUnresponsive(socketFile: string): void;
+  /** Tells when something appears where the launcher will make its socket. */
+  watch(target: LauncherTarget, onAppeared: () => void): { close(): void };
+  /** A bare connect(); `own`: of the socket that this connection is pinned to. Never rejects. */
+  probe(socketFile: string, own?: OpenConnection): Promise<Listening>;
+  /** False is a proof. */
+  isProcessAlive(process: ProcessId): boolean;
+  /** Rejects as LauncherConnection.open does. */
+  open(target: ConnectionTarget, deps: ConnectionDeps): Promise<OpenConnection>;
+}
+
+export interface MachineOptions extends SocketOptions {
+  /** One connect() of a probe. */
+  readonly probeTimeoutMs: number;
+  readonly limits: ConnectionLimits;
+}
+
+/** The real one. */
+export function thisMachine(options: MachineOptions): LauncherHost {
+  const { podsDir, probeTimeoutMs, limits } = options;
+  return {
+    findSockets: (target) => findSockets(target, options),
+    hasPodDirectory: (target) => hasPodDirectory(target, options),
+    hasAnyPod: () => hasAnyPod(podsDir),
+    markUnresponsive: (socketFile) => markUnresponsive(socketFile, podsDir),
+    watch: (target, onAppeared) => new SocketWatch(target, options, onAppeared),
+    probe: async (socketFile, own) => {
+      if (own && !own.closed) return probeSocket(own.socketPath, probeTimeoutMs);
+      try {
+        const socket = openSocket(socketFile, podsDir);
+        return await probeSocket(socket.path, probeTimeoutMs).finally(() => socket.close());
+      } catch (error) {
+        const code = errorCode(error);
+        return code === 'ENOENT' || code === 'ENOTDIR' ? 'missing' : 'unclear';
+      }
+    },
+    isProcessAlive,
+    open: async (target, deps) => LauncherConnection.open(target, openSocket(target.socketFile, podsDir), deps, limits),
+  };
+}
