@@ -34,11 +34,12 @@ export interface MigrationMemory {
   readonly migrationUid: string;
   /** SyncMigrationTarget went through. */
   readonly preparedMs?: number;
-  /** First try to start it from here; one that cannot be started is given up after a while. */
+  /** First try to start it from here, or to prepare for it; one that cannot be started is given up after a while. */
   readonly firstTryMs?: number;
+  readonly lastTryMs?: number;
   /** MigrateVirtualMachine went through. */
   readonly sentMs?: number;
-  /** MigrateVirtualMachine was refused: the launcher's words. */
+  /** MigrateVirtualMachine or SyncMigrationTarget was refused: the launcher's words. */
   readonly refusal?: string;
   /** Since when a migration that was begun is missing in what the launcher tells. */
   readonly unheardSinceMs?: number;
@@ -48,35 +49,46 @@ export interface MigrationMemory {
   /** What finalizeMigration found out, for the patch that follows. */
   readonly finalized?: { readonly cpus?: string; readonly memory?: string };
   readonly signalled?: boolean;
+  /** First sight of its end, on the target: a launcher that gives no answer holds nothing up beyond a while. */
+  readonly endedSeenMs?: number;
 }
 
-/** What this process remembers of one VMI UID; it dies with the key or with the UID. Times are monotonic. */
+/**
+ * What this process remembers of one VMI UID; it dies with the key or with the UID. Times are monotonic. What belongs to one
+ * stay on this node may be forgotten (undefined): a VMI can migrate away and come back.
+ */
 export interface KeyMemory {
   readonly uid: string;
   /** Last SyncVirtualMachine that succeeded, and what it carried. */
-  readonly synced?: { readonly fingerprint: string; readonly atMs: number };
+  readonly synced?: { readonly fingerprint: string; readonly atMs: number } | undefined;
   /** Starts that were tried with this fingerprint and have not succeeded. */
   readonly startTries?: { readonly fingerprint: string; readonly count: number; readonly lastMs: number } | undefined;
   /** A graceful shutdown under way. The deadline only ever moves forward in time, never back. */
-  readonly shutdown?: { readonly firstMs: number; readonly deadlineMs: number; readonly lastSignalMs: number };
-  readonly killedMs?: number;
+  readonly shutdown?:
+    | { readonly firstMs: number; readonly deadlineMs: number; readonly lastSignalMs: number }
+    | undefined;
+  readonly killedMs?: number | undefined;
   /** The launcher was told to undefine the domain. */
-  readonly deletedMs?: number;
+  readonly deletedMs?: number | undefined;
   /** Local clean-up done: a final VMI costs nothing any more. */
   readonly cleaned?: boolean;
   /** Final phase that was decided and maybe not written yet: it survives the evidence (fault 1, spec 00). */
-  readonly verdict?: { readonly phase: 'Succeeded' | 'Failed'; readonly because: string };
+  readonly verdict?: { readonly phase: 'Succeeded' | 'Failed'; readonly because: string } | undefined;
   readonly migration?: MigrationMemory;
   /** Migrations the user was told about. */
   readonly toldMigrationUid?: string;
-  /** The launcher was asked again about a domain that is shut off without a reason. */
-  readonly askedAgainMs?: number;
+  /** The launcher was asked again about a domain that is shut off without a reason, or missing without a trace. */
+  readonly askedAgainMs?: number | undefined;
+  /** The API server said for the first time that there is no such VMI. */
+  readonly missingSinceMs?: number;
+  /** A predecessor is in the way: first and last time it was met. */
+  readonly blocked?: { readonly sinceMs: number; readonly lastMs: number };
   /** Last problem an event told of. */
   readonly toldProblem?: string;
   /** Pause before the next sync of a domain paused by an I/O error. */
-  readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number };
+  readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number } | undefined;
   /** Read once inside the launcher. */
-  readonly launcherFacts?: LauncherFacts;
+  readonly launcherFacts?: LauncherFacts | undefined;
   /** Parts of the status that the API server did not take; undefined: it takes all. */
   readonly refusal?: WriteRefusal | undefined;
 }
