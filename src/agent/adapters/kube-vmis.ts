@@ -1,13 +1,15 @@
 import { type Key, labels, parseKey, resources, type VirtualMachineInstance } from '../../api/index.ts';
-import { type Component, type Logger, silentLogger } from '../../base/index.ts';
+import { type Clock, type Component, type Logger, silentLogger } from '../../base/index.ts';
 import { fieldSelector, Informer, isKubeError, type KubeClient, labelSelector } from '../../kube/index.ts';
 import type { VmiLookup, VmiStore, VmiWriter, WriteResult } from '../ports.ts';
 
 type Vmi = VirtualMachineInstance;
 
 export interface KubeVmisDeps {
-  readonly client: KubeClient;
+  readonly client: Pick<KubeClient, 'list' | 'watch'>;
   readonly log?: Logger;
+  readonly clock?: Clock;
+  readonly random?: () => number;
 }
 
 /**
@@ -18,7 +20,7 @@ export class KubeVmis implements VmiStore, Component {
   readonly name = 'vmi informers';
   readonly #informers: readonly Informer<Vmi>[];
 
-  constructor(nodeName: string, { client, log = silentLogger }: KubeVmisDeps) {
+  constructor(nodeName: string, { log = silentLogger, ...deps }: KubeVmisDeps) {
     this.#informers = [labels.nodeName, labels.migrationTargetNodeName].map(
       (label) =>
         new Informer<Vmi>(
@@ -26,7 +28,7 @@ export class KubeVmis implements VmiStore, Component {
             type: resources.virtualMachineInstances,
             labelSelector: labelSelector({ key: label, in: [nodeName] }),
           },
-          { client, log: log.child({ selector: label }) },
+          { ...deps, log: log.child({ selector: label }) },
         ),
     );
   }
@@ -79,7 +81,7 @@ function versionOf({ metadata }: Vmi): number {
 const requestTimeoutMs = 10_000;
 
 /** LIST with a field selector: stock rights have no `get` on VMIs (spec 10 §3). */
-export function kubeVmiLookup(client: KubeClient): VmiLookup {
+export function kubeVmiLookup(client: Pick<KubeClient, 'list'>): VmiLookup {
   return {
     find: async (key, signal) => {
       const ref = parseKey(key);
@@ -96,7 +98,7 @@ export function kubeVmiLookup(client: KubeClient): VmiLookup {
 }
 
 /** PUT of the whole object: stock rights have no `patch` on VMIs, and the CRD has no status subresource. */
-export function kubeVmiWriter(client: KubeClient): VmiWriter {
+export function kubeVmiWriter(client: Pick<KubeClient, 'update'>): VmiWriter {
   return {
     put: async (vmi, signal): Promise<WriteResult> => {
       try {
