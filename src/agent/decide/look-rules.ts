@@ -1,12 +1,17 @@
 import type { Observation } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
-import { type Rule, wait } from './rule.ts';
+import { type Plan, type Rule, wait } from './rule.ts';
 
 /** Fallback when nothing wakes the key; a launcher that answers again does it by an event. */
 const unknownRetryMs = 10_000;
 const predecessorRetryMs = 5_000;
 /** From here on the user is told. */
-const tellUnknownAfterMs = 15_000;
+const tellAfterMs = 15_000;
+
+/** A VMI that is missing is looked for again after this, before its guest is ended. */
+const missingAgainMs = 2_000;
+/** An older first sight of its absence is another story: it was there meanwhile. */
+const missingStaleMs = 30_000;
 
 const isNotStarted = ({ phase, final, observation }: Facts) =>
   phase !== 'Running' && !final && observation.domain.kind !== 'present';
@@ -19,8 +24,51 @@ function isPredecessorDead({ observation }: Facts): boolean {
   return domain.kind === 'present' && ['Shutoff', 'Crashed'].includes(domain.domain.Status.Status);
 }
 
+/** Milliseconds since the VMI was first missed; 0 when that is now. */
+function missingForMs({ memory, nowMs }: Observation): number {
+  const { missingSinceMs } = memory;
+  if (missingSinceMs === undefined || nowMs - missingSinceMs > missingStaleMs) return 0;
+  return nowMs - missingSinceMs;
+}
+
+/** What has begun goes on: its own proof was enough. */
+const hasBegunToEnd = ({ memory }: Observation) =>
+  memory.shutdown !== undefined ||
+  memory.killedMs !== undefined ||
+  memory.deletedMs !== undefined ||
+  memory.cleaned === true;
+
+function blockedSinceMs({ memory, nowMs }: Observation): number {
+  const { blocked } = memory;
+  return blocked && nowMs - blocked.lastMs <= 3 * predecessorRetryMs ? blocked.sinceMs : nowMs;
+}
+
+function waitForPredecessor({ observation }: Facts): Plan {
+  const { nowMs, predecessor } = observation;
+  const sinceMs = blockedSinceMs(observation);
+  const problem =
+    `an older VirtualMachineInstance of this name (UID ${predecessor?.uid}) still has a guest or a launcher on this node; ` +
+    'this one starts when that has ended. If it does not end, delete its pod: ' +
+    `kubectl get pods -l kubevirt.io/created-by=${predecessor?.uid}`;
+  return {
+    ...wait(predecessorRetryMs),
+    remember: { blocked: { sinceMs, lastMs: nowMs } },
+    ...(nowMs - sinceMs >= tellAfterMs && { problem }),
+  };
+}
+
 /** Whatever the VMI is, nothing is done about it while its domain is unknown (design rule 3). */
 export const lookRules: readonly Rule[] = [
+  {
+    name: 'vmi-missing',
+    why: 'The API server says that this VMI is no more; it is asked once more before anything of its guest is ended.',
+    when: ({ ending, uid, observation }) =>
+      ending === 'vmi-gone' && uid !== '' && !hasBegunToEnd(observation) && missingForMs(observation) < missingAgainMs,
+    plan: ({ observation }) => ({
+      ...wait(missingAgainMs - missingForMs(observation)),
+      remember: { missingSinceMs: observation.nowMs - missingForMs(observation) },
+    }),
+  },
   {
     name: 'predecessor-dead',
     why: 'An older VMI of the same name left traces of a dead guest here, which are taken away first.',
@@ -34,7 +82,7 @@ export const lookRules: readonly Rule[] = [
     name: 'predecessor-in-the-way',
     why: 'An older VMI of the same name still has a guest here; this one waits until that guest has ended.',
     when: (facts) => facts.observation.predecessor !== undefined && facts.vmi !== undefined && isNotStarted(facts),
-    plan: () => wait(predecessorRetryMs),
+    plan: waitForPredecessor,
   },
   {
     name: 'domain-unknown',
@@ -53,7 +101,7 @@ export const lookRules: readonly Rule[] = [
 
 /** A short silence (a busy launcher, a libvirt daemon that is started again) is nobody's business. */
 function unknownForLong({ domain, nowMs }: Observation): string | undefined {
-  if (domain.kind !== 'unknown' || nowMs - domain.sinceMs < tellUnknownAfterMs) return undefined;
+  if (domain.kind !== 'unknown' || nowMs - domain.sinceMs < tellAfterMs) return undefined;
   return (
     `the launcher cannot tell how the guest is (${domain.reason}), and nothing is done with the guest until it can. It is ` +
     'asked again by itself; if this stays, look at the log of its launcher pod, and at libvirt and the load of the node'

@@ -41,6 +41,22 @@ function fail(because: string): Plan {
   return become('Failed', { remember: { verdict: { phase: 'Failed', because } }, problem: because });
 }
 
+function askAgain({ uid, observation }: Facts): Plan {
+  return {
+    steps: [{ step: 'refreshDomain', uid }],
+    requeueAfterMs: believeAfterMs,
+    remember: { askedAgainMs: observation.nowMs },
+  };
+}
+
+/** A process that is new has only the launcher's first word for it: one question is not enough for a final phase. */
+function isLostUnconfirmed({ phase, observation }: Facts): boolean {
+  const { domain, memory } = observation;
+  if (phase !== 'Running' || domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
+  const isAskedAgain = memory.askedAgainMs !== undefined && domain.seenMs >= memory.askedAgainMs;
+  return domain.lastDomain === undefined && memory.verdict === undefined && !isAskedAgain;
+}
+
 /** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
 export const phaseRules: readonly Rule[] = [
   {
@@ -88,11 +104,13 @@ export const phaseRules: readonly Rule[] = [
     name: 'shutoff-unexplained',
     why: 'The domain is shut off and says no reason, so the launcher is asked once more before that is believed.',
     when: ({ situation }) => situation.kind === 'shutoff-unexplained',
-    plan: ({ uid, observation }) => ({
-      steps: [{ step: 'refreshDomain', uid }],
-      requeueAfterMs: believeAfterMs,
-      remember: { askedAgainMs: observation.nowMs },
-    }),
+    plan: askAgain,
+  },
+  {
+    name: 'domain-none-unconfirmed',
+    why: 'The launcher says that it has no guest, and this agent never saw one end, so it asks once more.',
+    when: isLostUnconfirmed,
+    plan: askAgain,
   },
   {
     name: 'domain-lost',

@@ -10,6 +10,9 @@ import {
 } from '../../../../fixtures/agent/builders.ts';
 import { deleted, deleting, memory, predecessor, type Row, ready, scheduled } from './row.ts';
 
+/** The API server was asked twice. */
+const missed = memory({ missingSinceMs: nowMs - 2_000 });
+
 /** Rules that look first, end a guest and clean up behind it. */
 export const endingRows: readonly Row[] = [
   {
@@ -33,6 +36,24 @@ export const endingRows: readonly Row[] = [
     when: 'the earlier domain still runs',
     given: { vmi: scheduled, domain: { kind: 'absent' }, predecessor: predecessor(seen(domainOf()), ready) },
     expect: { steps: [], requeueAfterMs: 5_000 },
+  },
+  {
+    rule: 'predecessor-in-the-way',
+    when: 'the earlier launcher hangs',
+    given: { vmi: scheduled, domain: { kind: 'absent' }, predecessor: predecessor(domainUnknown, ready) },
+    expect: { steps: [], requeueAfterMs: 5_000 },
+  },
+  {
+    rule: 'vmi-missing',
+    when: 'the API server says for the first time that there is no such VMI',
+    given: { vmi: { kind: 'deleted' } },
+    expect: { steps: [], requeueAfterMs: 2_000 },
+  },
+  {
+    rule: 'vmi-missing',
+    when: 'it was missing long ago and was there since',
+    given: { vmi: { kind: 'deleted' }, memory: memory({ missingSinceMs: nowMs - 60_000 }) },
+    expect: { steps: [], requeueAfterMs: 2_000 },
   },
   {
     rule: 'domain-unknown',
@@ -134,13 +155,17 @@ export const endingRows: readonly Row[] = [
   {
     rule: 'shutdown-signal-due',
     when: 'the VMI object vanished and the domain knows its grace',
-    given: { vmi: { kind: 'deleted' } },
+    given: { vmi: { kind: 'deleted' }, memory: missed },
     expect: { steps: ['shutdownDomain'] },
   },
   {
     rule: 'grace-over',
     when: 'the VMI object vanished and the domain knows no grace',
-    given: { vmi: { kind: 'deleted' }, domain: seen(domainOf('Running', 'Unknown', { GracePeriod: null })) },
+    given: {
+      vmi: { kind: 'deleted' },
+      domain: seen(domainOf('Running', 'Unknown', { GracePeriod: null })),
+      memory: missed,
+    },
     expect: { steps: ['killDomain'] },
   },
   {
@@ -162,7 +187,7 @@ export const endingRows: readonly Row[] = [
   {
     rule: 'finished-domain-stopped',
     when: 'the VMI object vanished',
-    given: { vmi: { kind: 'deleted' }, domain: seen(domainOf('Shutoff', 'Shutdown')) },
+    given: { vmi: { kind: 'deleted' }, domain: seen(domainOf('Shutoff', 'Shutdown')), memory: missed },
     expect: { steps: ['deleteDomain'] },
   },
   {

@@ -67,8 +67,20 @@ export const runningRows: readonly Row[] = [
   {
     rule: 'domain-lost',
     when: 'the launcher says that a running VMI has no domain',
-    given: { domain: domainNone },
+    given: { domain: domainNone, memory: memory({ askedAgainMs: nowMs }) },
     expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'domain-lost',
+    when: 'the domain was seen before the launcher said that there is none',
+    given: { domain: { ...domainNone, lastDomain: domainOf() } },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'domain-none-unconfirmed',
+    when: 'the launcher says once that a running VMI has no domain',
+    given: { domain: domainNone },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 1_000 },
   },
   {
     rule: 'launcher-dead-before-start',
