@@ -1,77 +1,96 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import type { NodePaths } from '../src/node/index.ts';
-import { type Boot, measureBoot } from './boot.ts';
-import { type Figure, spread, table } from './figures.ts';
-import { startUpMs } from './logs.ts';
-import { type RunningProgram, runningPrograms, startNode } from './node-under-test.ts';
+import type { AgentProgram } from './agent-under-test.ts';
+import type { ApiKind } from './api-under-load.ts';
+import { bootBench } from './boot-bench.ts';
+import { burstBench } from './burst-bench.ts';
+import { comparison, type Figure, table, withSpread } from './figures.ts';
 
-const { values } = parseArgs({
+/** npm run bench -- [boot] [burst] [options]; see docs/bench.md. Options of the command line are read here only. */
+
+const benches = ['boot', 'burst'] as const;
+type BenchName = (typeof benches)[number];
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
-    runs: { type: 'string', default: '5' },
+    runs: { type: 'string', default: '3' },
     json: { type: 'string', default: '.build/bench.json' },
+    vms: { type: 'string', default: '100' },
+    api: { type: 'string' },
+    seed: { type: 'string', default: '1' },
+    'steady-seconds': { type: 'string', default: '20' },
+    foreign: { type: 'string', default: '0' },
+    'restart-vms': { type: 'string', default: '0' },
+    paced: { type: 'string', default: '0' },
+    'agent-cmd': { type: 'string' },
+    vs: { type: 'string' },
   },
 });
-const runs = Number(values.runs);
-if (!Number.isInteger(runs) || runs < 1) throw new Error(`--runs ${values.runs}: a whole number from 1 on`);
-
-function readyMessages({ logDir }: NodePaths) {
-  const log = (name: string) => path.join(logDir, `${name}.log`);
-  return [
-    ['virt-node apiserver', 'Kubernetes API is up', log('apiserver')],
-    ['virt-controller', 'virt-controller is at work', log('virt-controller')],
-    ['virt-handler', 'virt-handler serves this node', log('virt-handler')],
-  ] as const;
-}
 
 const say = (text: string) => process.stderr.write(`${text}\n`);
 
-say('starting the node');
-const node = await startNode();
-try {
-  const boots: Boot[] = [];
-  let programs: ReadonlyMap<string, RunningProgram> = new Map();
-  const startUps = new Map<string, number[]>();
-  for (let run = 1; run <= runs; run++) {
-    const boot = await measureBoot(node, `bench-${run}`, (podUid) => {
-      programs = runningPrograms(node);
-      const podLog = path.join(node.paths.podLogsDir, podUid, 'compute.log');
-      for (const [name, ready, log] of [...readyMessages(node.paths), ['virt-launcher', 'ready', podLog] as const]) {
-        // The node's own programs start once; each VM has a launcher of its own.
-        if (startUps.has(name) && log !== podLog) continue;
-        startUps.set(name, [...(startUps.get(name) ?? []), startUpMs(programs.get(name)?.pid ?? '', log, ready)]);
-      }
-    });
-    boots.push(boot);
-    say(
-      `run ${run} of ${runs}: Running after ${boot.runningMs.toFixed(0)} ms, login after ${boot.loginMs.toFixed(0)} ms`,
-    );
-  }
-  const samples = (pick: (boot: Boot) => number) => boots.map(pick);
-  const figures: Figure[] = [
-    { name: 'node start → schedulable', unit: 'ms', samples: [node.readyMs] },
-    {
-      name: 'apply → Scheduled (controller, pod runner, launcher start)',
-      unit: 'ms',
-      samples: samples((b) => b.scheduledMs),
-    },
-    { name: 'Scheduled → Running', unit: 'ms', samples: samples((b) => b.runningMs - b.scheduledMs) },
-    { name: '  of that the agent itself', unit: 'ms', samples: samples((b) => b.agentMs) },
-    { name: 'apply → Running', unit: 'ms', samples: samples((b) => b.runningMs) },
-    { name: 'apply → serial login', unit: 'ms', samples: samples((b) => b.loginMs) },
-    { name: 'delete → gone', unit: 'ms', samples: samples((b) => b.goneMs) },
-    ...[...startUps].map(([name, ms]): Figure => ({ name: `start-up of ${name}`, unit: 'ms', samples: ms })),
-    ...[...programs].map(([name, { residentMb }]): Figure => {
-      return { name: `RSS of ${name}, one VM`, unit: 'MB', samples: [residentMb] };
-    }),
-  ];
-  console.log(`\n${table(figures)}\n`);
-  const machine = { cpus: cpus().length, model: cpus()[0]?.model, memoryBytes: totalmem(), node: process.version };
-  const report = figures.map((figure) => ({ ...figure, ...spread(figure.samples) }));
-  writeFileSync(values.json, `${JSON.stringify({ machine, figures: report }, null, 2)}\n`);
-  say(`written: ${values.json}`);
-} finally {
-  await node.stop();
+function wholeNumber(name: keyof typeof values, least: number): number {
+  const value = Number(values[name]);
+  if (Number.isInteger(value) && value >= least) return value;
+  throw new Error(`--${name} ${values[name]}: a whole number from ${least} on`);
 }
+
+function wantedBenches(): readonly BenchName[] {
+  const unknown = positionals.filter((name) => !benches.some((bench) => bench === name));
+  if (unknown.length > 0) throw new Error(`no such bench: ${unknown.join(', ')}; there are ${benches.join(', ')}`);
+  return positionals.length > 0 ? benches.filter((name) => positionals.includes(name)) : benches;
+}
+
+function apiKind(): ApiKind | undefined {
+  const { api } = values;
+  if (api === undefined || api === 'cluster' || api === 'embedded') return api;
+  throw new Error(`--api ${api}: cluster or embedded`);
+}
+
+function programs(): AgentProgram[] {
+  const ours = `${process.execPath} ${path.resolve('.build/bench/virt-handler.mjs')}`;
+  const first = values['agent-cmd'];
+  return [
+    first === undefined ? { name: 'ours', command: ours } : { name: 'other', command: first },
+    ...(values.vs === undefined ? [] : [{ name: first === undefined ? 'other' : 'versus', command: values.vs }]),
+  ];
+}
+
+const runs = wholeNumber('runs', 1);
+const results: Record<string, unknown> = {};
+for (const bench of wantedBenches()) {
+  if (bench === 'boot') {
+    const figures = await bootBench(runs, say);
+    console.log(`\n${table(figures)}\n`);
+    results.boot = withSpread(figures);
+    continue;
+  }
+  const report = await burstBench({
+    programs: programs(),
+    vms: wholeNumber('vms', 1),
+    runs,
+    api: apiKind(),
+    seed: wholeNumber('seed', 0),
+    steadySeconds: wholeNumber('steady-seconds', 0),
+    foreign: wholeNumber('foreign', 0),
+    restartVms: wholeNumber('restart-vms', 0),
+    paced: wholeNumber('paced', 0),
+    say,
+  });
+  const [first, second] = report.programs;
+  const figures: readonly Figure[] = first?.figures ?? [];
+  const shown = first && second ? comparison([first.name, second.name], figures, second.figures) : table(figures);
+  console.log(`\n${shown}\n`);
+  results.burst = {
+    api: report.api,
+    programs: report.programs.map((program) => ({ ...program, figures: withSpread(program.figures) })),
+  };
+}
+
+const machine = { cpus: cpus().length, model: cpus()[0]?.model, memoryBytes: totalmem(), node: process.version };
+mkdirSync(path.dirname(values.json), { recursive: true });
+writeFileSync(values.json, `${JSON.stringify({ machine, at: new Date().toISOString(), ...results }, null, 2)}\n`);
+say(`written: ${values.json}`);

@@ -1,8 +1,10 @@
-// Bundles bench/ and runs it: node scripts/bench.mjs [--runs N] [--json FILE]
+// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [boot] [burst] [options], see docs/bench.md
 import { spawnSync } from 'node:child_process';
-import { bundleForRepository } from './bundle.mjs';
+import { bundleForRepository, bundleProgram } from './bundle.mjs';
 
 await bundleForRepository(['bench/main.ts'], '.build/bench', 'bench');
+// As it is shipped, from today's sources.
+await bundleProgram('virt-handler', '.build/bench/virt-handler.mjs');
 const { status } = spawnSync(
   process.execPath,
   ['--enable-source-maps', '.build/bench/main.mjs', ...process.argv.slice(2)],

@@ -1,0 +1,158 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { annotations, type KubeObject, resources } from '../src/api/index.ts';
+import type { KubeClient } from '../src/kube/index.ts';
+import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
+import { ended, waitFor } from './waiting.ts';
+
+/** A program with virt-handler's flags, whoever made it. */
+export interface AgentProgram {
+  readonly name: string;
+  /** Split at blanks; the flags follow. */
+  readonly command: string;
+}
+
+export interface AgentPlace {
+  readonly dir: string;
+  readonly nodeName: string;
+  readonly kubeconfig: string;
+  readonly admin: KubeClient;
+}
+
+const clockTicksPerSecond = 100;
+const ports = { port: '28185', 'console-server-port': '28186', 'vmstats-server-port': '28187' };
+
+/**
+ * Other agents have fixed places: `/pods`, `/var/lib/kubelet`, the labeller's capabilities. They get them in a mount namespace
+ * of their own; so does ours, so that both run alike.
+ */
+const ownPlaces = `
+mount -t tmpfs tmpfs /var/lib
+mkdir -p /var/lib/kubelet/pods /var/lib/kubelet/device-plugins /var/lib/kubevirt-node-labeller
+cp "$BENCH_DIR/capabilities.xml" /var/lib/kubevirt-node-labeller/
+mount --bind "$BENCH_DIR/pods" /pods
+exec "$@"
+`;
+
+const capabilities = `<capabilities><host><cpu><arch>x86_64</arch><counter name="tsc" frequency="2000000000" scaling="no"/></cpu>
+<topology><cells num="1"><cell id="0"><memory unit="KiB">8388608</memory><cpus num="1"><cpu id="0" siblings="0"/></cpus></cell></cells></topology>
+</host><guest><os_type>hvm</os_type><arch name="x86_64"><machine>q35</machine></arch></guest></capabilities>\n`;
+
+/** One run of an agent on one set of directories: start, stop, start again. */
+export class AgentUnderTest {
+  readonly program: AgentProgram;
+  readonly podsDir: string;
+  readonly #place: AgentPlace;
+  readonly #logFile: string;
+  #child: ChildProcess | undefined;
+  #startedMs = 0;
+
+  constructor(program: AgentProgram, place: AgentPlace) {
+    this.program = program;
+    this.#place = place;
+    this.podsDir = path.join(place.dir, 'pods');
+    this.#logFile = path.join(place.dir, 'agent.log');
+    for (const name of ['pods', 'share', 'private', 'certs'])
+      mkdirSync(path.join(place.dir, name), { recursive: true });
+    prepareFiles(place.dir);
+  }
+
+  /** Monotonic. */
+  get startedMs(): number {
+    return this.#startedMs;
+  }
+
+  /** Until the first heartbeat. */
+  async start(): Promise<{ readonly heartbeatMs: number }> {
+    const { dir, admin, nodeName, kubeconfig } = this.#place;
+    await admin.patch(
+      resources.nodes,
+      { name: nodeName },
+      { metadata: { annotations: { [annotations.heartbeat]: null } } },
+      'merge',
+    );
+    const log = openSync(this.#logFile, 'a');
+    const flags = flagsOf(dir, nodeName, kubeconfig);
+    const argv = ['--mount', 'sh', '-ec', ownPlaces, 'sh', ...this.program.command.split(/\s+/), ...flags];
+    this.#startedMs = monotonicMs();
+    const env = { ...process.env, NODE_NAME: nodeName, BENCH_DIR: dir, KUBEVIRT_HOST_ROOT: '/' };
+    const child = spawn('unshare', argv, { env, stdio: ['ignore', log, log] });
+    this.#child = child;
+    await waitFor('the first heartbeat', 60_000, async () => {
+      if (child.exitCode !== null)
+        throw new Error(`${this.program.name} ended with ${child.exitCode}:\n${this.logTail()}`);
+      const node = await admin.get<KubeObject>(resources.nodes, { name: nodeName });
+      return node.metadata.annotations?.[annotations.heartbeat];
+    });
+    return { heartbeatMs: monotonicMs() - this.#startedMs };
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    const child = this.#child;
+    if (!child) return;
+    child.kill(signal);
+    const force = setTimeout(() => child.kill('SIGKILL'), 20_000);
+    await ended(child);
+    clearTimeout(force);
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child?.kill(name);
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  /** Of the process and of children it has waited for. */
+  cpuMs(): number {
+    const fields = statFields(this.pid);
+    const ticks = [11, 12, 13, 14].reduce((sum, index) => sum + Number(fields[index]), 0);
+    return (ticks / clockTicksPerSecond) * 1000;
+  }
+
+  residentMb(): number {
+    const status = readFileSync(`/proc/${this.pid}/status`, 'utf8');
+    return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024;
+  }
+
+  logTail(lines = 20): string {
+    return readFileSync(this.#logFile, 'utf8').split('\n').slice(-lines).join('\n');
+  }
+
+  dispose(): void {
+    this.signal('SIGKILL');
+    rmSync(this.#place.dir, { recursive: true, force: true });
+  }
+}
+
+function flagsOf(dir: string, nodeName: string, kubeconfig: string): string[] {
+  const [key, cert] = [path.join(dir, 'certs/tls.key'), path.join(dir, 'certs/tls.crt')];
+  const identities = ['client', 'migration-client', 'tls', 'vsock-client'].flatMap((name) => [
+    ...[`--${name}-cert-file`, cert],
+    ...[`--${name}-key-file`, key],
+  ]);
+  return [
+    ...['--kubeconfig', kubeconfig, '--hostname-override', nodeName, '--pod-ip-address', '127.0.0.1'],
+    ...['--kubevirt-share-dir', path.join(dir, 'share'), '--kubevirt-private-dir', path.join(dir, 'private')],
+    ...Object.entries(ports).flatMap(([name, value]) => [`--${name}`, value]),
+    ...identities,
+    ...['-v', '2'],
+  ];
+}
+
+function prepareFiles(dir: string): void {
+  if (!existsSync('/pods')) mkdirSync('/pods');
+  writeFileSync(path.join(dir, 'capabilities.xml'), capabilities);
+  const names = ['-keyout', path.join(dir, 'certs/tls.key'), '-out', path.join(dir, 'certs/tls.crt')];
+  const subject = ['-subj', '/CN=kubevirt.io:system:node:virt-handler', '-days', '1', '-nodes'];
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', ...names, ...subject], { stdio: 'ignore' });
+}
+
+/** After the name in parentheses, which may hold anything. */
+function statFields(pid: number): string[] {
+  return readFileSync(`/proc/${pid}/stat`, 'latin1')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+}

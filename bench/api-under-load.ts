@@ -1,0 +1,114 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { kubeApiserverAssets } from '../scripts/kube-apiserver.mjs';
+import { resources } from '../src/api/index.ts';
+import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
+import { nodePaths } from '../src/node/index.ts';
+import { startKubeApiserver } from '../test/fixtures/kube-apiserver.ts';
+import { ended, waitFor } from './waiting.ts';
+
+export type ApiKind = 'cluster' | 'embedded';
+
+/** `verb resource` → how often the agent asked for it. */
+export type RequestCounts = Readonly<Record<string, number>>;
+
+/** An API server that an agent is measured against. */
+export interface ApiUnderLoad {
+  readonly kind: ApiKind;
+  /** May write everything. */
+  readonly admin: KubeClient;
+  /** Of the agent. */
+  readonly handlerKubeconfig: string;
+  /** The agent's requests since the last call, watches not counted; undefined where the server does not tell. */
+  requests(): RequestCounts | undefined;
+  stop(): Promise<void>;
+}
+
+async function clientOf(kubeconfig: string): Promise<KubeClient> {
+  const access = await loadKubeAccess({ kubeconfig });
+  return new KubeClient(
+    { userAgent: 'bench', rateLimit: { qps: 100_000, burst: 100_000 }, retry: { attempts: 1 }, maxSockets: 32 },
+    { access },
+  );
+}
+
+/** A real etcd and kube-apiserver where there is one, else the embedded API; `asked` decides if given. */
+export async function startApi(asked: ApiKind | undefined, dir: string, nodeName: string): Promise<ApiUnderLoad> {
+  const api = await (asked === 'embedded' ? embedded(dir) : cluster(dir, asked === 'cluster'));
+  await api.admin.create(resources.nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: nodeName } });
+  return api;
+}
+
+async function cluster(dir: string, isMust: boolean): Promise<ApiUnderLoad> {
+  let assets: string;
+  try {
+    assets = kubeApiserverAssets();
+  } catch (error) {
+    if (isMust) throw error;
+    return embedded(dir);
+  }
+  const auditFile = path.join(dir, 'audit.log');
+  const server = await startKubeApiserver(assets, { auditFile });
+  const admin = await clientOf(server.adminKubeconfig);
+  let readBytes = 0;
+  return {
+    kind: 'cluster',
+    admin,
+    handlerKubeconfig: server.handlerKubeconfig,
+    requests() {
+      if (!existsSync(auditFile)) return {};
+      const end = statSync(auditFile).size;
+      const text = readFileSync(auditFile).subarray(readBytes, end).toString('utf8');
+      readBytes = end;
+      return countsOf(text);
+    },
+    async stop() {
+      admin.close();
+      await server.stop();
+    },
+  };
+}
+
+interface AuditLine {
+  readonly verb: string;
+  readonly objectRef?: { readonly resource?: string; readonly name?: string };
+  readonly responseStatus?: { readonly code?: number };
+}
+
+function countsOf(text: string): RequestCounts {
+  const counts: Record<string, number> = {};
+  for (const line of text.split('\n').filter(Boolean)) {
+    const { verb, objectRef, responseStatus } = JSON.parse(line) as AuditLine;
+    if (verb === 'watch') continue;
+    const isRefused = (responseStatus?.code ?? 200) >= 400;
+    const name = `${verb} ${objectRef?.resource ?? '?'}${isRefused ? ` (${responseStatus?.code})` : ''}`;
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+}
+
+async function embedded(dir: string): Promise<ApiUnderLoad> {
+  const stateDir = path.join(dir, 'api');
+  const child = spawn(process.execPath, ['dist/bin/virt-node.js', 'apiserver', '--state-dir', stateDir], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const { kubeconfigs } = nodePaths(stateDir);
+  await waitFor(
+    'kubeconfig of the embedded API',
+    30_000,
+    async () => existsSync(kubeconfigs['virt-controller']) || undefined,
+  );
+  const admin = await clientOf(kubeconfigs['virt-controller']);
+  return {
+    kind: 'embedded',
+    admin,
+    handlerKubeconfig: kubeconfigs['virt-handler'],
+    requests: () => undefined,
+    async stop() {
+      admin.close();
+      child.kill('SIGTERM');
+      await ended(child);
+    },
+  };
+}

@@ -1,0 +1,132 @@
+import { sleep } from '../src/base/index.ts';
+import {
+  type EventOrder,
+  type FloodResult,
+  type LauncherFleet,
+  type LauncherReport,
+  monotonicMs,
+} from '../test/fixtures/scripted-launcher-fleet.ts';
+import type { AgentUnderTest } from './agent-under-test.ts';
+import type { ApiUnderLoad, RequestCounts } from './api-under-load.ts';
+import { randomOf, shuffled } from './random.ts';
+import { createVmis, deleteVmis, newVmi, PhaseTimes, podUidOf, schedule } from './vmis.ts';
+
+export interface BurstOptions {
+  readonly namespace: string;
+  readonly nodeName: string;
+  readonly vms: number;
+  readonly seed: number;
+  /** Between two hand-overs; 0: all at once. */
+  readonly pauseMs: number;
+  /** Orders that the launchers are given, mixed by the seed. */
+  readonly orders: readonly EventOrder[];
+  /** Without any progress for so long the missing ones are lost. */
+  readonly stallMs: number;
+}
+
+export interface BurstResult {
+  readonly names: readonly string[];
+  /** Of those that got there. */
+  readonly syncMs: readonly number[];
+  readonly runningMs: readonly number[];
+  readonly lost: readonly string[];
+  readonly cpuMsPerStart: number;
+  readonly residentMb: number;
+  readonly syncsPerStart: number;
+  readonly requests: RequestCounts | undefined;
+}
+
+const settleMs = 3_000;
+
+/** N VMIs with ready launchers become Scheduled; ends when all run or nothing moves any more. */
+export async function runBurst(
+  options: BurstOptions,
+  api: ApiUnderLoad,
+  agent: AgentUnderTest,
+  fleet: LauncherFleet,
+): Promise<BurstResult> {
+  const { namespace, vms, nodeName, seed, pauseMs, orders } = options;
+  const random = randomOf(seed);
+  const names = shuffled(
+    Array.from({ length: vms }, (_, index) => `${namespace}-${index}`),
+    random,
+  );
+  const specs = names.map((name) => ({
+    podUid: podUidOf(name),
+    order: orders[Math.floor(random() * orders.length)] ?? 'define-first',
+    bootMs: 2 + Math.round(random() * 8),
+  }));
+  await fleet.add(specs);
+  await createVmis(
+    api.admin,
+    names.map((name) => newVmi(namespace, name)),
+  );
+  const phases = new PhaseTimes(api.admin, namespace);
+  await phases.start();
+  await sleep(500);
+  api.requests();
+  const cpuBeforeMs = agent.cpuMs();
+  const handOvers: Promise<void>[] = [];
+  for (const name of names) {
+    handOvers.push(schedule(api.admin, namespace, name, nodeName));
+    if (pauseMs > 0) await sleep(pauseMs);
+  }
+  await Promise.all(handOvers);
+  await untilAllRun(phases, vms, options.stallMs);
+  await sleep(settleMs);
+  const cpuMs = agent.cpuMs() - cpuBeforeMs;
+  const reports = new Map((await fleet.report()).map((report) => [report.podUid, report]));
+  await phases.stop();
+  const reportOf = (name: string) => reports.get(podUidOf(name));
+  const syncs = names.reduce((sum, name) => sum + (reportOf(name)?.calls.syncVirtualMachine?.count ?? 0), 0);
+  return {
+    names,
+    syncMs: names.flatMap((name) => sinceScheduled(phases, name, reportOf(name)?.calls.syncVirtualMachine?.firstMs)),
+    runningMs: names.flatMap((name) => sinceScheduled(phases, name, phases.at(name, 'Running'))),
+    lost: names.filter((name) => phases.at(name, 'Running') === undefined),
+    cpuMsPerStart: cpuMs / vms,
+    residentMb: agent.residentMb(),
+    syncsPerStart: syncs / vms,
+    requests: api.requests(),
+  };
+}
+
+/** Two programs read the clock: one that is first by chance may seem to be early by parts of a millisecond. */
+function sinceScheduled(phases: PhaseTimes, name: string, atMs: number | undefined): number[] {
+  const scheduledMs = phases.at(name, 'Scheduled');
+  return scheduledMs === undefined || atMs === undefined ? [] : [Math.max(0, atMs - scheduledMs)];
+}
+
+async function untilAllRun(phases: PhaseTimes, wanted: number, stallMs: number): Promise<void> {
+  let [best, movedMs] = [0, monotonicMs()];
+  while (phases.count('Running') < wanted) {
+    if (phases.count('Running') > best) [best, movedMs] = [phases.count('Running'), monotonicMs()];
+    if (monotonicMs() - movedMs > stallMs) return;
+    await sleep(20);
+  }
+}
+
+/** The agent's requests while nothing happens. */
+export async function steadyRequests(api: ApiUnderLoad, seconds: number): Promise<RequestCounts | undefined> {
+  api.requests();
+  await sleep(seconds * 1000);
+  return api.requests();
+}
+
+/** Fewer than the burst that the agent grants each launcher. */
+const eventsEach = 80;
+
+export async function floodEvents(
+  agent: AgentUnderTest,
+  fleet: LauncherFleet,
+): Promise<FloodResult & { readonly cpuMsPerEvent: number }> {
+  const beforeMs = agent.cpuMs();
+  const result = await fleet.flood(eventsEach);
+  return { ...result, cpuMsPerEvent: (agent.cpuMs() - beforeMs) / result.taken };
+}
+
+export async function endBurst(api: ApiUnderLoad, namespace: string, names: readonly string[]): Promise<void> {
+  await deleteVmis(api.admin, namespace, names);
+}
+
+export type { LauncherReport };

@@ -1,0 +1,61 @@
+import { statSync } from 'node:fs';
+import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
+import { sleep } from '../src/base/index.ts';
+import type { LauncherFleet } from '../test/fixtures/scripted-launcher-fleet.ts';
+import type { AgentUnderTest } from './agent-under-test.ts';
+import type { ApiUnderLoad, RequestCounts } from './api-under-load.ts';
+
+export interface RestartResult {
+  /** From the command to the last launcher that can report to the new agent. */
+  readonly adoptedMs: number;
+  readonly heartbeatMs: number;
+  readonly notAdopted: number;
+  /** VMIs that do not run any more. */
+  readonly harmed: number;
+  readonly requests: RequestCounts | undefined;
+}
+
+const limitMs = 60_000;
+const settleMs = 2_000;
+
+/** The agent leaves and comes again among its launchers; the first `hung` of them do not answer any more. */
+export async function measureRestart(
+  api: ApiUnderLoad,
+  namespace: string,
+  agent: AgentUnderTest,
+  fleet: LauncherFleet,
+  hung: number,
+): Promise<RestartResult> {
+  const reports = await fleet.report();
+  const silent = reports.slice(0, hung).map(({ podUid }) => podUid);
+  await agent.stop();
+  await fleet.hang(silent);
+  api.requests();
+  const wallMs = Date.now();
+  const starting = agent.start();
+  const pids = reports.slice(hung).map(({ pid }) => pid);
+  const end = performance.now() + limitMs;
+  while (pids.some((pid) => pipeMadeMs(pid) < wallMs) && performance.now() < end) await sleep(20);
+  const { heartbeatMs } = await starting;
+  const made = pids.map(pipeMadeMs);
+  await sleep(settleMs);
+  const { items } = await api.admin.list<VirtualMachineInstance>(resources.virtualMachineInstances, { namespace });
+  const result = {
+    adoptedMs: Math.max(...made) - wallMs,
+    heartbeatMs,
+    notAdopted: made.filter((atMs) => atMs < wallMs).length,
+    harmed: items.filter(({ status }) => status?.phase !== 'Running').length,
+    requests: api.requests(),
+  };
+  await fleet.resume(silent);
+  return result;
+}
+
+/** Wall clock; an agent makes the notify pipe anew for each launcher that it takes over. */
+function pipeMadeMs(pid: number): number {
+  try {
+    return statSync(`/proc/${pid}/root/run/kubevirt/domain-notify-pipe.sock`).mtimeMs;
+  } catch {
+    return 0;
+  }
+}
