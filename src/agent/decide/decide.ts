@@ -70,7 +70,8 @@ function routeOf(facts: Facts): Route {
   if (observation.vmi.kind === 'elsewhere' || !isOwnedByNode(vmi, nodeName)) return 'orphaned-source';
   const state = vmi.status?.migrationState;
   const isSource = state?.sourceNode === nodeName && state.migrationUid && !state.endTimestamp;
-  return isSource ? 'migration-source' : 'default';
+  // Also when it is over: its streams are still to be closed.
+  return isSource || observation.relays.hasSource ? 'migration-source' : 'default';
 }
 
 function isMigrationTarget({ vmi, observation }: Facts): boolean {

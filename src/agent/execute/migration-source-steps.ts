@@ -1,3 +1,4 @@
+import { errorCode, errorMessage } from '../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import { migrationOptionsOf } from '../decide/index.ts';
 import type { ExecuteContext } from './context.ts';
@@ -6,16 +7,30 @@ import { connect } from './launcher-steps.ts';
 import { migrationMemory } from './migration-target-steps.ts';
 import { currentVmi } from './start-steps.ts';
 
+/**
+ * The launcher only takes the order; how it goes is told in its domain's metadata. A refusal is an answer, not a failure of
+ * the step: the same order again would get the same answer, so a rule ends the migration with it.
+ */
 export async function migrateVirtualMachine(
   step: Step<'migrateVirtualMachine'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
-  const { ports, signal } = context;
+  const { observation, ports, signal } = context;
   const vmi = currentVmi(step.uid, context);
   const calls = await connect(step.uid, context);
-  await calls.migrateVirtualMachine(replaceClaimsByHostDisks(vmi), migrationOptionsOf(vmi), signal);
-  const migration = migrationMemory(step.migrationUid, context, { sentMs: ports.clock.monotonicMs() });
+  try {
+    await calls.migrateVirtualMachine(replaceClaimsByHostDisks(vmi), migrationOptionsOf(vmi), signal);
+  } catch (error) {
+    if (errorCode(error) !== 'REFUSED') throw error;
+    // "Already done" is a refusal, too: the metadata tell it from the others.
+    await ports.domains.refresh(observation.key, step.uid, signal);
+    return {
+      kind: 'done',
+      remember: { migration: migrationMemory(step.migrationUid, context, { refusal: errorMessage(error) }) },
+    };
+  }
   const message = 'VirtualMachineInstance is migrating.';
+  const migration = migrationMemory(step.migrationUid, context, { sentMs: ports.clock.monotonicMs() });
   return { kind: 'done', events: [{ type: 'Normal', reason: 'Migrating', message }], remember: { migration } };
 }
 

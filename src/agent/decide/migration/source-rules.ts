@@ -1,12 +1,42 @@
+import type { Facts } from '../facts.ts';
 import type { Rule } from '../rule.ts';
-import { isUntold, tell } from './not-supported.ts';
+import { isDecentralised, isUntold, tellDecentralised } from './decentralised.ts';
+import { handOverRules } from './hand-over-rules.ts';
+import { sourceReportRules } from './source-report-rules.ts';
+import { sourceRunningRules } from './source-running-rules.ts';
+import { sourceStartRules } from './source-start-rules.ts';
+import { sourceView } from './source-view.ts';
 
-/** This node is asked to send a guest: said once, then the default route goes on serving it. */
+/** Streams nobody needs: of another migration, of one that is over, or of a guest that is to end here. */
+function hasLeftRelays(facts: Facts): boolean {
+  const { relays, memory } = facts.observation;
+  if (!relays.hasSource) return false;
+  const view = sourceView(facts);
+  if (!view || memory.migration?.migrationUid !== view.migrationUid || view.told?.EndTimestamp) return true;
+  // In post-copy the guest's memory is on both nodes: it can only end where it arrives.
+  const isEnding = facts.final || facts.ending !== undefined;
+  return isEnding && facts.situation.kind === 'alive' && view.told?.Mode !== 'PostCopy';
+}
+
+/**
+ * A VMI that is to leave this node, or whose streams are still open. What ends the guest is left to the default rules, which
+ * come after these; while it moves they do not see it, so that nothing is synced.
+ */
 export const sourceRules: readonly Rule[] = [
   {
-    name: 'migration-not-supported',
-    why: 'The VMI is to be migrated, which this agent cannot do yet; the user is told once.',
-    when: isUntold,
-    plan: tell,
+    name: 'source-relays-left',
+    why: 'Streams of a migration are open that nobody needs any more; they are closed.',
+    when: hasLeftRelays,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeSourceRelays', uid }], requeueAfterMs: 0 }),
   },
+  {
+    name: 'migration-decentralised',
+    why: 'The VMI is to move to another cluster or namespace, which this agent cannot do; the user is told once.',
+    when: (facts) => isDecentralised(facts) && isUntold(facts),
+    plan: tellDecentralised,
+  },
+  ...sourceReportRules,
+  ...handOverRules,
+  ...sourceStartRules,
+  ...sourceRunningRules,
 ];

@@ -5,8 +5,9 @@ import { observationOf } from '../../../fixtures/agent/builders.ts';
 import { elsewhereRows } from './rule-rows/elsewhere.ts';
 import { endingRows } from './rule-rows/ending.ts';
 import { runningRows } from './rule-rows/running.ts';
+import { sourceRows } from './rule-rows/source.ts';
 
-const table = [...endingRows, ...runningRows, ...elsewhereRows];
+const table = [...endingRows, ...runningRows, ...elsewhereRows, ...sourceRows];
 
 for (const { rule, when, given, expect } of table) {
   test(`${rule}: ${when}`, () => {

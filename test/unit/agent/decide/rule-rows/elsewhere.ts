@@ -8,7 +8,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
-import { elsewhere, ghost, memory, migrating, type Row } from './row.ts';
+import { elsewhere, ghost, memory, type Row } from './row.ts';
 
 /** Rules for migrations, VMIs without an owner here and what no VMI owns. */
 export const elsewhereRows: readonly Row[] = [
@@ -48,21 +48,6 @@ export const elsewhereRows: readonly Row[] = [
       memory: memory({ toldMigrationUid: 'm1' }),
     },
     expect: { steps: [], route: 'migration-target' },
-  },
-  {
-    rule: 'migration-not-supported',
-    when: 'this node is the source',
-    given: { vmi: presentVmi(vmiOf('Running', { status: { migrationState: migrating } })) },
-    expect: { steps: [], route: 'migration-source' },
-  },
-  {
-    rule: 'steady',
-    when: 'a migration was refused',
-    given: {
-      vmi: presentVmi(vmiOf('Running', { status: { migrationState: migrating } })),
-      memory: memory({ toldMigrationUid: 'm1' }),
-    },
-    expect: { route: 'migration-source' },
   },
   {
     rule: 'orphan-nothing-here',

@@ -1,0 +1,96 @@
+import type { Facts } from '../facts.ts';
+import { type Plan, type Rule, rest, wait } from '../rule.ts';
+import { giveUp, planLeaving, type SourceTest, whenLeaving } from './source-rule.ts';
+import { rememberMigration, type SourceView } from './source-view.ts';
+
+/** An abort that failed may be asked for again, but not in a hot loop. */
+const abortPeriodMs = 5_000;
+/** The launcher's event about the migration it was told to do comes within this; then it is asked. */
+const unheardAskMs = 1_000;
+const unheardRetryMs = 10_000;
+/** A launcher that was asked several times and knows of nothing has lost it, with its memory. */
+const unheardLimitMs = 60_000;
+
+const isUnheard: SourceTest = (_facts, { begun, told }) => begun && told === undefined;
+
+function unheardMs({ observation }: Facts, { memory }: SourceView): number {
+  return observation.nowMs - (memory.unheardSinceMs ?? memory.sentMs ?? observation.nowMs);
+}
+
+/** The launcher was asked meanwhile. At times it tells of a domain without anything inside (spec 70 §7.2): that is no answer. */
+function hasAnswered({ observation }: Facts, { memory }: SourceView): boolean {
+  const { domain } = observation;
+  if (domain.kind !== 'present' || !domain.domain.Spec?.Metadata?.KubeVirt?.UID) return false;
+  return memory.unheardSinceMs !== undefined && domain.seenMs > memory.unheardSinceMs;
+}
+
+function listen(facts: Facts, view: SourceView): Plan {
+  const { uid, observation } = facts;
+  const sinceMs = unheardMs(facts, view);
+  const remember = rememberMigration(view, { unheardSinceMs: observation.nowMs - sinceMs });
+  if (sinceMs < unheardAskMs) return { ...wait(unheardAskMs - sinceMs), remember };
+  return { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unheardRetryMs, remember };
+}
+
+function heardAgain(view: SourceView): NonNullable<Plan['remember']> {
+  const { unheardSinceMs: _silence, ...migration } = view.memory;
+  return { migration };
+}
+
+/** Also against what is written down: an abort that is under way or done is not asked for again (spec 11 §6). */
+const wantsAbort: SourceTest = (_facts, { state, told, running }) => {
+  const settled: readonly unknown[] = ['Aborting', 'Succeeded'];
+  const isSettled = settled.includes(told?.AbortStatus) || settled.includes(state.abortStatus);
+  return state.abortRequested === true && running && told?.Mode !== 'PostCopy' && !isSettled;
+};
+
+function sinceCancelMs({ observation }: Facts, { memory }: SourceView): number {
+  return memory.cancelledMs === undefined ? Number.POSITIVE_INFINITY : observation.nowMs - memory.cancelledMs;
+}
+
+/** A migration that the launcher was told of. */
+export const sourceRunningRules: readonly Rule[] = [
+  {
+    name: 'migration-lost',
+    why: 'The launcher knows nothing any more of a migration that was begun, so it counts as failed.',
+    when: whenLeaving((facts, view) => {
+      return isUnheard(facts, view) && unheardMs(facts, view) >= unheardLimitMs && hasAnswered(facts, view);
+    }),
+    plan: giveUp(() => 'the launcher on the source node knows nothing of the migration it was told to do'),
+  },
+  {
+    name: 'migration-unheard',
+    why: 'The launcher was told to migrate the guest and its word about it is awaited, then asked for.',
+    when: whenLeaving(isUnheard),
+    plan: planLeaving(listen),
+  },
+  {
+    name: 'migration-abort-due',
+    why: 'The migration is cancelled: the launcher is told to abort it.',
+    when: whenLeaving((facts, view) => wantsAbort(facts, view) && sinceCancelMs(facts, view) >= abortPeriodMs),
+    plan: planLeaving(({ uid }, { migrationUid }) => ({
+      steps: [{ step: 'cancelMigration', uid, migrationUid }],
+      requeueAfterMs: abortPeriodMs,
+    })),
+  },
+  {
+    name: 'migration-abort-awaited',
+    why: 'The launcher was just told to abort the migration; it gets time before it is told again.',
+    when: whenLeaving(wantsAbort),
+    plan: planLeaving((facts, view) => wait(abortPeriodMs - sinceCancelMs(facts, view))),
+  },
+  {
+    name: 'migration-running',
+    why: 'The guest is being migrated; nothing is changed about it until the launcher tells how it ended.',
+    when: whenLeaving((_facts, { running }) => running),
+    plan: planLeaving((_facts, view) =>
+      view.memory.unheardSinceMs === undefined ? rest : { steps: [], remember: heardAgain(view) },
+    ),
+  },
+  {
+    name: 'migration-over-unexplained',
+    why: 'The launcher says that the migration is done, and yet shows the guest running here; it is asked again.',
+    when: whenLeaving((_facts, { told }) => Boolean(told?.EndTimestamp)),
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unheardRetryMs }),
+  },
+];

@@ -1,0 +1,90 @@
+import type { Facts } from '../facts.ts';
+import { type Plan, type Rule, rest, wait } from '../rule.ts';
+import { relaysRefusal } from './failed-migration.ts';
+import { publishedPorts } from './published-ports.ts';
+import { giveUp, planLeaving, type SourceTest, whenLeaving } from './source-rule.ts';
+import { rememberMigration, type SourceView } from './source-view.ts';
+
+/** Fallback: the published ports come with the VMI's own event. */
+const portsRetryMs = 30_000;
+/** Spec 11 names no limit for a start that is refused again and again; the user would wait for ever. */
+const startLimitMs = 300_000;
+
+const isStartable: SourceTest = ({ phase, situation }, { begun }) =>
+  !begun && phase === 'Running' && situation.kind === 'alive' && situation.runs;
+
+const hasTriedLong: SourceTest = ({ observation }, { memory }) =>
+  memory.firstTryMs !== undefined && observation.nowMs - memory.firstTryMs >= startLimitMs;
+
+function start(facts: Facts, view: SourceView): Plan {
+  const published = publishedPorts(view.state);
+  if (published.kind !== 'ready') return rest;
+  const { uid, observation } = facts;
+  const { address, ports } = published;
+  return {
+    steps: [
+      { step: 'openSourceRelays', uid, address, ports },
+      { step: 'migrateVirtualMachine', uid, migrationUid: view.migrationUid },
+    ],
+    requeueAfterMs: 0,
+    remember: rememberMigration(view, { firstTryMs: view.memory.firstTryMs ?? observation.nowMs }),
+  };
+}
+
+/** Nothing else is to be done for this guest: the default rules go first. */
+const isQuiet = ({ observation, situation }: Facts) =>
+  situation.kind === 'alive' &&
+  observation.memory.synced?.fingerprint === observation.syncFingerprint &&
+  situation.domain.Status.Reason !== 'IOError';
+
+/** A migration that the launcher does not have yet. */
+export const sourceStartRules: readonly Rule[] = [
+  {
+    name: 'migration-aborted-before-start',
+    why: 'The migration was cancelled before the guest began to move, so it is not begun.',
+    when: whenLeaving((_facts, { state, begun }) => !begun && state.abortRequested === true),
+    plan: giveUp(() => 'Live migration has been aborted before it began', { abortStatus: 'Succeeded' }),
+  },
+  {
+    name: 'migration-refused-here',
+    why: 'This node agent cannot carry the streams of a migration now, so the migration fails and the guest goes on here.',
+    when: whenLeaving((facts, { begun }) => !begun && relaysRefusal(facts) !== undefined),
+    plan: giveUp((facts) => relaysRefusal(facts) ?? ''),
+  },
+  {
+    name: 'migration-refused-by-launcher',
+    why: 'The launcher refused to migrate the guest; asking again would change nothing, so the migration fails.',
+    when: whenLeaving((_facts, { begun, memory }) => !begun && memory.refusal !== undefined),
+    plan: giveUp((_facts, { memory }) => memory.refusal ?? ''),
+  },
+  {
+    name: 'migration-ports-unusable',
+    why: 'The target node has published an address or ports that cannot be used, so the migration fails.',
+    when: whenLeaving((_facts, { begun, state }) => !begun && publishedPorts(state).kind === 'unusable'),
+    plan: giveUp((_facts, { state }) => {
+      const published = publishedPorts(state);
+      return published.kind === 'unusable' ? published.why : '';
+    }),
+  },
+  {
+    name: 'migration-start-given-up',
+    why: 'The migration could not be started for five minutes, so it fails and the guest goes on here.',
+    when: whenLeaving((facts, view) => !view.begun && hasTriedLong(facts, view)),
+    plan: giveUp(({ observation }) => {
+      const { toldProblem } = observation.memory;
+      return `the migration could not be started for ${startLimitMs / 60_000} minutes${toldProblem ? `: ${toldProblem}` : ''}`;
+    }),
+  },
+  {
+    name: 'migration-start-due',
+    why: 'The target node is ready for the guest: the streams are opened and the launcher is told to migrate it.',
+    when: whenLeaving((facts, view) => isStartable(facts, view) && publishedPorts(view.state).kind === 'ready'),
+    plan: planLeaving(start),
+  },
+  {
+    name: 'migration-ports-awaited',
+    why: 'The guest is to be migrated and the target node has not published its ports yet; its event is awaited.',
+    when: whenLeaving((facts, view) => isStartable(facts, view) && isQuiet(facts)),
+    plan: () => ({ ...wait(portsRetryMs), healthy: true }),
+  },
+];
