@@ -33,6 +33,8 @@ export interface DomainCacheOptions {
   readonly watchdogMs?: number;
   /** Launchers that are asked side by side. */
   readonly parallel?: number;
+  /** A launcher that is silent for longer gives its place to the next one. */
+  readonly placeMs?: number;
   /** Wait before the second question after an unexpected "no domain". */
   readonly recheckMs?: number;
   readonly channelLimits?: ChannelLimits;
@@ -58,6 +60,7 @@ const defaults = {
   resyncMs: 300_000,
   watchdogMs: 11_000,
   parallel: 32,
+  placeMs: 500,
   recheckMs: 100,
 };
 /**
@@ -201,9 +204,20 @@ export class DomainCache {
   }
 
   async #list(): Promise<void> {
-    await forEachLimited([...this.#launchers.keys()], this.#options.parallel, (uid) => this.#check(uid));
+    const checks: Promise<void>[] = [];
+    await this.#forEach([...this.#launchers.keys()], (uid) => {
+      const check = this.#check(uid);
+      checks.push(check);
+      return check;
+    });
+    await Promise.all(checks);
     this.#synced = true;
     for (const key of new Set(this.#store.keys())) this.#store.touch(key);
+  }
+
+  #forEach<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+    const { parallel: limit, placeMs } = this.#options;
+    return forEachLimited(items, { limit, placeMs, clock: this.#clock }, work);
   }
 
   async #watchdog(): Promise<void> {
@@ -213,13 +227,13 @@ export class DomainCache {
     await Promise.all([
       this.#doors.ensure().catch((error: unknown) => this.#logger.error({ error }, 'notify socket was not made')),
       this.#keeper.saveUnsaved(),
-      forEachLimited(idle, this.#options.parallel, ({ place }) => this.#check(place.uid)),
+      this.#forEach(idle, ({ place }) => this.#check(place.uid)),
     ]);
   }
 
   async #resync(): Promise<void> {
     const links = [...this.#launchers.keys()].flatMap((uid) => this.#deps.links.peek(uid) ?? []);
-    await forEachLimited(links, this.#options.parallel, (link) => this.#ask(link));
+    await this.#forEach(links, (link) => this.#ask(link));
   }
 
   /** Finds out about one launcher: dead, alive (then connected and asked), or unknown (then again after a while). */
@@ -267,7 +281,7 @@ export class DomainCache {
     if (!this.#stopping.signal.aborted) launcher.retryLater(() => void this.#check(uid));
   }
 
-  /** One question to a launcher. "No domain" where there was one is asked twice. Never rejects. */
+  /** One question to a launcher. "No domain" where there was or may be one is asked twice. Never rejects. */
   async #ask(link: LauncherLink, signal: AbortSignal = this.#stopping.signal): Promise<void> {
     const { key, uid } = link.target;
     const launcher = this.#launchers.get(uid);
@@ -275,7 +289,7 @@ export class DomainCache {
     let asked = this.#store.ask();
     try {
       let domain = await link.getDomain(signal);
-      if (!domain && this.#store.view(key, uid).kind === 'present') {
+      if (!domain && mayHaveDomain(this.#store.view(key, uid))) {
         await sleep(this.#options.recheckMs, signal, this.#clock);
         asked = this.#store.ask();
         domain = await link.getDomain(signal);
@@ -343,6 +357,11 @@ export class DomainCache {
     again();
     this.#ends.push(() => cancel());
   }
+}
+
+/** One that was never heard of is a start: nothing is expected there, and nothing waits. */
+function mayHaveDomain({ kind }: DomainView): boolean {
+  return kind === 'present' || kind === 'unknown';
 }
 
 function placeOf({ namespace, name, uid, socketFile }: GhostRecord): LauncherPlace {

@@ -1,12 +1,31 @@
-/** Runs `work` for every item, at most `limit` at a time. `work` must not reject. */
+import type { Clock } from '../base/index.ts';
+
+export interface Places {
+  /** Items worked on side by side. */
+  readonly limit: number;
+  /** An item that takes longer goes on, and the next one has its place: those that hang keep no place from others. */
+  readonly placeMs: number;
+  readonly clock: Clock;
+}
+
+/** Runs `work` for every item; resolves when each has ended or given up its place. `work` must not reject. */
 export async function forEachLimited<T>(
   items: readonly T[],
-  limit: number,
+  { limit, placeMs, clock }: Places,
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   const rest = [...items];
   const worker = async () => {
-    for (let item = rest.shift(); item !== undefined; item = rest.shift()) await work(item);
+    for (let item = rest.shift(); item !== undefined; item = rest.shift()) {
+      const working = work(item);
+      await new Promise<void>((resolve) => {
+        const cancel = clock.schedule(placeMs, resolve);
+        void working.finally(() => {
+          cancel();
+          resolve();
+        });
+      });
+    }
   };
   await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
 }

@@ -21,7 +21,7 @@ describe('what is known after connecting', () => {
     const { cache } = await node.run();
     assert.deepEqual(cache.view(key), { kind: 'absent' });
     assert.deepEqual([...cache.keys()], []);
-    assert.equal(cache.synced, true);
+    await eventually(() => assert.equal(cache.synced, true));
   });
 
   it('is the launcher’s domain, with the UID of its channel', async () => {
@@ -112,6 +112,18 @@ describe('order', () => {
     launcher.on('getDomain', () => ({ domain: answers++ === 0 ? '' : JSON.stringify(scriptedDomain(key, uid)) }));
     assert.equal((await cache.refresh(key, uid)).kind, 'present');
     assert.equal(answers, 2);
+  });
+
+  it('after a start one answer "no domain" of a remembered launcher is not believed', async () => {
+    const launcher = await node.launcher(key, uid);
+    const first = await node.run();
+    await first.clients.connect(node.targetOf(key, uid));
+    await first.stop();
+    let answers = 0;
+    launcher.on('getDomain', () => ({ domain: answers++ === 0 ? '' : JSON.stringify(scriptedDomain(key, uid)) }));
+    const { cache } = await node.run();
+    await eventually(() => assert.equal(cache.synced, true));
+    assert.equal(statusOf(cache, key, uid), 'Running');
   });
 
   it('the same answer twice wakes nobody', async () => {
@@ -304,6 +316,45 @@ describe('the end of a launcher', () => {
     await clients.connect(node.targetOf(key, uid));
     await launcher.stop();
     await eventually(() => assert.equal(cache.view(key, uid).kind, 'unknown'));
+  });
+
+  for (const [what, domain, kind, proof] of [
+    ['has the domain still', scriptedDomain(key, uid, 'Paused'), 'present', undefined],
+    ['has no domain', undefined, 'gone', 'launcher-says-none'],
+  ] as const) {
+    it(`and a new process at the same path that ${what}: it is asked, and its word counts`, async () => {
+      const old = await program.start(node.socketOf(uid));
+      await old.setDomain(scriptedDomain(key, uid));
+      const { cache, clients } = await node.run({ watchdogMs: 100 });
+      await clients.connect(node.targetOf(key, uid));
+      // The new one takes the path first, as after a rename: there is no moment in which nobody listens.
+      const next = await program.start(`${node.socketOf(uid)}.next`);
+      await next.setDomain(domain);
+      renameSync(`${node.socketOf(uid)}.next`, node.socketOf(uid));
+      await old.kill();
+      await eventually(() => {
+        assert.equal(clients.peek(uid)?.peer.pid, next.pid);
+        assert.equal(cache.view(key, uid).kind, kind);
+      });
+      const view = cache.view(key, uid);
+      assert.equal(view.kind === 'gone' ? view.proof : undefined, proof);
+      const event = scriptedDomain(key, uid, 'ShuttingDown');
+      assert.equal((await next.sendEvent(node.pipeOf(uid), 'MODIFIED', event)).success, true);
+      assert.equal(statusOf(cache, key, uid), 'ShuttingDown', 'its events are heard, by its own process');
+      assert.equal(cache.ghostRecords.byUid(uid)?.pid, next.pid, 'and it is the one that is remembered');
+    });
+  }
+
+  it('while the agent was away is proven although another process has its pid by now', async () => {
+    const launcher = await program.start(node.socketOf(uid));
+    await launcher.kill();
+    const directory = path.join(node.privateDir, 'ghost-records');
+    mkdirSync(directory, { recursive: true });
+    const socketFile = node.socketOf(uid);
+    const record = { name: 'vm1', namespace: 'default', socketFile, uid, pid: process.pid, startTime: '12' };
+    writeFileSync(path.join(directory, uid), JSON.stringify(record));
+    const { cache } = await node.run();
+    await eventually(() => assert.equal(cache.view(key, uid).kind, 'gone'));
   });
 
   it('the same VMI with another pod is followed at its new socket', async () => {

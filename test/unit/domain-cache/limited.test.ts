@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { forEachLimited } from '../../../src/domain-cache/limited.ts';
+import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
+
+describe('work on many launchers', () => {
+  it('has a limit, and goes on in order', async () => {
+    const begun: number[] = [];
+    let running = 0;
+    const places = { limit: 3, placeMs: 500, clock: new FakeClock() };
+    await forEachLimited([1, 2, 3, 4, 5, 6, 7], places, async (item) => {
+      begun.push(item);
+      assert.ok(++running <= 3);
+      await settle();
+      running--;
+    });
+    assert.deepEqual(begun, [1, 2, 3, 4, 5, 6, 7]);
+    assert.equal(places.clock.timers, 0);
+  });
+
+  it('takes the place from one that hangs, and does not wait for it', async () => {
+    const clock = new FakeClock();
+    const ended: number[] = [];
+    let isOver = false;
+    const all = forEachLimited([1, 2, 3, 4, 5], { limit: 2, placeMs: 500, clock }, async (item) => {
+      if (item < 3) await new Promise(() => undefined);
+      ended.push(item);
+    }).then(() => {
+      isOver = true;
+    });
+    await settle();
+    assert.deepEqual(ended, []);
+    await clock.pass(500);
+    await all;
+    assert.deepEqual(ended, [3, 4, 5]);
+    assert.equal(isOver, true);
+  });
+});
