@@ -18,6 +18,7 @@ export const annotations = {
   nonroot: 'kubevirt.io/nonroot',
   heartbeat: 'kubevirt.io/heartbeat',
   createMigrationTarget: 'kubevirt.io/create-migration-target',
+  allowPodBridgeMigration: 'kubevirt.io/allow-pod-bridge-network-live-migration',
   evictionSource: 'kubevirt.io/eviction-source',
 } as const;
 

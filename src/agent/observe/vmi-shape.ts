@@ -57,6 +57,11 @@ const fields: readonly FieldRule[] = [
   rule('spec.domain.devices.disks', isNamedList, 'a list of named disks'),
   rule('spec.domain.devices.interfaces', isNamedList, 'a list of named interfaces'),
   rule('spec.domain.devices.filesystems', isNamedList, 'a list of named filesystems'),
+  rule('spec.domain.devices.hostDevices', isNamedList, 'a list of named devices'),
+  rule('spec.domain.devices.gpus', isNamedList, 'a list of named devices'),
+  rule('spec.domain.cpu', isRecord, 'an object'),
+  rule('spec.domain.cpu.features', isNamedList, 'a list of named features'),
+  rule('spec.domain.launchSecurity', isRecord, 'an object'),
   rule('spec.domain.features', isRecord, 'an object'),
   rule('spec.domain.firmware', isRecord, 'an object'),
 ];

@@ -1,11 +1,14 @@
 import { type Condition, type Domain, findCondition, type VmiSpec, type VmiStatus } from '../../api/index.ts';
+import type { StatusFacts } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
+import { bounds, clip } from './bounds.ts';
 
 const syncFailedReason = 'Synchronizing with the Domain failed.';
 
+/** Unset times are written as null, as upstream does (spec 10b §1). */
 function setCondition(status: VmiStatus, condition: Condition): void {
   const others = (status.conditions ?? []).filter(({ type }) => type !== condition.type);
-  status.conditions = [...others, condition];
+  status.conditions = [...others, { lastProbeTime: null, lastTransitionTime: null, ...condition }];
 }
 
 export function removeCondition(status: VmiStatus, type: string): void {
@@ -13,28 +16,24 @@ export function removeCondition(status: VmiStatus, type: string): void {
 }
 
 /** Replaces only what differs in meaning, so that times stay those of the change. */
-export function putCondition(status: VmiStatus, wanted: Condition, now: string | null): void {
-  const present = findCondition(status.conditions, wanted.type);
+export function putCondition(status: VmiStatus, condition: Condition, now: string | null): void {
+  const present = findCondition(status.conditions, condition.type);
+  const { message, reason } = condition;
+  const wanted = {
+    ...condition,
+    ...(reason !== undefined && { reason: clip(reason, bounds.reasonBytes) }),
+    ...(message !== undefined && { message: clip(message, bounds.messageBytes) }),
+  };
   const isSame =
     present?.status === wanted.status &&
     (present.reason ?? '') === (wanted.reason ?? '') &&
     (present.message ?? '') === (wanted.message ?? '');
-  if (!isSame)
-    setCondition(status, { ...wanted, lastProbeTime: wanted.lastProbeTime ?? null, lastTransitionTime: now });
+  if (!isSame) setCondition(status, { ...wanted, lastTransitionTime: now });
 }
 
 /** Upstream keeps the first message for ever; ours follows the error (spec 10b §7). */
 export function setSyncFailed(status: VmiStatus, message: string, now: string): void {
   putCondition(status, { type: 'Synchronized', status: 'False', reason: syncFailedReason, message }, now);
-}
-
-/** The agent cannot migrate yet, and says so before anybody tries. */
-const notMigratable = 'this node agent does not support live migration yet';
-
-export function setNotMigratable(status: VmiStatus): void {
-  for (const type of ['LiveMigratable', 'StorageLiveMigratable']) {
-    putCondition(status, { type, status: 'False', reason: 'NotMigratable', message: notMigratable }, null);
-  }
 }
 
 const nothingToBoot =
@@ -61,14 +60,16 @@ const pauseReasons: Readonly<Record<string, readonly [reason: string, message: s
   User: ['PausedByUser', 'VMI was paused by user'],
   IOError: ['PausedIOError', 'VMI was paused, low-level IO error detected'],
 };
+const pausedByMigration = ['PausedByMigrationMonitor', 'VMI was paused by the migration monitor'] as const;
 
 /** A paused guest keeps the reason it was first paused for (spec 10b §3). */
-export function setPaused(status: VmiStatus, domain: Domain | undefined, now: string): void {
+export function setPaused(status: VmiStatus, domain: Domain | undefined, nodeName: string, now: string): void {
   if (domain?.Status.Status !== 'Paused') {
     removeCondition(status, 'Paused');
     return;
   }
-  const known = pauseReasons[domain.Status.Reason];
+  const { Reason: why } = domain.Status;
+  const known = why === 'Migration' && isPausedToMigrate(status, nodeName) ? pausedByMigration : pauseReasons[why];
   if (!known || findCondition(status.conditions, 'Paused')) return;
   const [reason, message] = known;
   setCondition(status, {
@@ -81,21 +82,28 @@ export function setPaused(status: VmiStatus, domain: Domain | undefined, now: st
   });
 }
 
-const agentChannel = 'org.qemu.guest_agent.0';
-
-function isGuestAgentConnected(domain: Domain | undefined): boolean {
-  const channels = domain?.Spec?.Devices?.Channels ?? [];
-  return channels.some(({ Target: target }) => target?.Name === agentChannel && target.State === 'connected');
+/** The migration monitor stopped the guest of this node so that its memory can follow. */
+function isPausedToMigrate({ migrationState: state }: VmiStatus, nodeName: string): boolean {
+  return (
+    state?.mode === 'Paused' && !state.completed && state.sourceNode === nodeName && Boolean(state.targetNodeAddress)
+  );
 }
 
-export function setAgentConnected(status: VmiStatus, domain: Domain | undefined, now: string): void {
-  if (!isGuestAgentConnected(domain)) {
-    removeCondition(status, 'AgentConnected');
-    removeCondition(status, 'AgentVersionNotSupported');
+/** A guest of another architecture runs without KVM, slowly (gate CrossArchitectureVirtualization). */
+export function setSoftwareEmulation(
+  status: VmiStatus,
+  domain: Domain | undefined,
+  guest: string | undefined,
+  { config, architecture: host }: StatusFacts,
+): void {
+  if (!config.crossArchitecture) return;
+  const type = 'SoftwareEmulation';
+  if (domain?.Spec?.Type !== 'qemu' || !guest || !host || guest === host) {
+    removeCondition(status, type);
     return;
   }
-  if (findCondition(status.conditions, 'AgentConnected')) return;
-  setCondition(status, { type: 'AgentConnected', status: 'True', lastProbeTime: now, lastTransitionTime: null });
+  const message = `VM running with software emulation (host=${host}, guest=${guest})`;
+  putCondition(status, { type, status: 'True', reason: 'CrossArchitectureEmulation', message }, null);
 }
 
 /** True when the condition changed: worth an event. */

@@ -1,13 +1,15 @@
-import type { Domain, GuestOsInfo, VmiStatus, VolumeStatus } from '../../api/index.ts';
+import type { Domain, GuestOsInfo, VmiStatus } from '../../api/index.ts';
+import { projectBackup } from './backup.ts';
+import { bounds, clip } from './bounds.ts';
 
 /** Fields of the status that are read off the domain (spec 10b §2). Each leaves the old value where the domain says nothing. */
 export function projectDomainFields(status: VmiStatus, domain: Domain): void {
   const machine = domain.Spec?.OS?.Type?.Machine;
-  if (machine) status.machine = { ...status.machine, type: machine };
+  if (machine) status.machine = { ...status.machine, type: clip(machine, bounds.guestTextBytes) };
   projectMemory(status, domain);
   projectGuestOs(status, domain.Status.OSInfo);
   projectFreeze(status, domain);
-  if (status.volumeStatus?.length) status.volumeStatus = projectVolumes(status.volumeStatus, domain);
+  projectBackup(status, domain);
 }
 
 const factors: Readonly<Record<string, number>> = {
@@ -61,22 +63,14 @@ const guestOsFields: readonly (readonly [keyof GuestOsInfo, string])[] = [
 function projectGuestOs(status: VmiStatus, info: GuestOsInfo | null | undefined): void {
   if (!info?.Name) return;
   const given = guestOsFields.filter(([field]) => Boolean(info[field]));
-  status.guestOSInfo = Object.fromEntries(given.map(([field, name]) => [name, info[field]]));
+  status.guestOSInfo = Object.fromEntries(
+    given.map(([field, name]) => [name, clip(info[field], bounds.guestTextBytes)]),
+  );
 }
 
 function projectFreeze(status: VmiStatus, domain: Domain): void {
   const reported = domain.Status.FSFreezeStatus?.Status;
   if (!reported) return;
   if (reported === 'thawed') delete status.fsFreezeStatus;
-  else status.fsFreezeStatus = reported;
-}
-
-function projectVolumes(volumes: readonly VolumeStatus[], domain: Domain): VolumeStatus[] {
-  const targets = new Map<string, string>();
-  for (const { Alias: alias, Source: source, Target: target } of domain.Spec?.Devices?.Disks ?? []) {
-    // A disk without alias has no volume; upstream's process dies on it (fault 3, spec 00).
-    if (alias?.Name && (source?.File || source?.Dev)) targets.set(alias.Name, target?.Device ?? '');
-  }
-  const updated = volumes.map((volume) => ({ ...volume, target: targets.get(volume.name) ?? '' }));
-  return updated.sort((left, right) => (left.name < right.name ? -1 : Number(left.name > right.name)));
+  else status.fsFreezeStatus = clip(reported, bounds.guestTextBytes);
 }

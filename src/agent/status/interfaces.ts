@@ -5,6 +5,7 @@ import type {
   VirtualMachineInstance,
   VmiInterfaceStatus,
 } from '../../api/index.ts';
+import { bounds, clip } from './bounds.ts';
 
 /** Interfaces that only the guest agent knows (bridges inside the guest, say) are listed up to this many. */
 const maxUnmatched = 10;
@@ -29,7 +30,7 @@ export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): 
 
 /** An interface without alias or MAC is listed with what it has; upstream's process dies on it (fault 3, spec 00). */
 function fromDomain(domain: Domain): VmiInterfaceStatus[] {
-  return (domain.Spec?.Devices?.Interfaces ?? []).flatMap((entry) => {
+  return (domain.Spec?.Devices?.Interfaces ?? []).slice(0, bounds.interfaces).flatMap((entry) => {
     const name = entry.Alias?.Name;
     const mac = entry.MAC?.MAC;
     if (!name && !mac) return [];
@@ -46,7 +47,7 @@ function fromDomain(domain: Domain): VmiInterfaceStatus[] {
 const sriovPrefix = 'sriov-';
 
 function fromHostDevices(domain: Domain, wanted: readonly Interface[]): VmiInterfaceStatus[] {
-  return (domain.Spec?.Devices?.HostDevices ?? []).flatMap(({ Alias: alias }) => {
+  return (domain.Spec?.Devices?.HostDevices ?? []).slice(0, bounds.interfaces).flatMap(({ Alias: alias }) => {
     if (!alias?.Name.startsWith(sriovPrefix)) return [];
     const name = alias.Name.slice(sriovPrefix.length);
     const mac = wanted.find((entry) => entry.name === name)?.macAddress;
@@ -68,21 +69,38 @@ function withAgentReport(
 ): VmiInterfaceStatus {
   const report = reports.find(({ Mac }) => sameMac(Mac, entry.mac));
   if (!report) return entry;
-  const ips = agentIps(report, wanted?.masquerade !== undefined);
-  const isOwnAddress = wanted?.masquerade !== undefined && entry.ipAddresses?.length;
+  const isMasqueraded = wanted?.masquerade !== undefined;
+  const told = agentIps(report, isMasqueraded);
+  const ips = isMasqueraded ? byFamily(entry.ipAddresses ?? [], told) : told;
   return {
     ...entry,
-    interfaceName: report.InterfaceName,
+    interfaceName: clip(report.InterfaceName, bounds.guestTextBytes),
     infoSource: 'domain, guest-agent',
-    ...(!isOwnAddress && ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
+    ...(ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
   };
 }
+
+const isIpv6 = (ip: string) => ip.includes(':');
+
+/** Behind masquerading the pod's own addresses are those others reach; the guest's count only in a family without any. */
+function byFamily(own: readonly string[], told: readonly string[]): string[] {
+  return [false, true].flatMap((six) => {
+    const ofPod = own.filter((ip) => isIpv6(ip) === six);
+    return ofPod.length > 0 ? ofPod : told.filter((ip) => isIpv6(ip) === six);
+  });
+}
+
+/** An IPv6 address with its zone; what is longer is none. */
+const maxAddressLength = 64;
 
 /** IPv4 first. A guest behind masquerading has link-local addresses nobody can reach. */
 function agentIps(report: DomainInterfaceStatus, isMasqueraded: boolean): string[] {
   const all = report.IPs ?? (report.Ip ? [report.Ip] : []);
-  const usable = all.filter((ip) => !isMasqueraded || !(ip.startsWith('169.254.') || /^fe[89ab]/i.test(ip)));
-  return [...usable.filter((ip) => !ip.includes(':')), ...usable.filter((ip) => ip.includes(':'))];
+  const usable = all
+    .filter((ip) => ip.length <= maxAddressLength)
+    .filter((ip) => !isMasqueraded || !(ip.startsWith('169.254.') || /^fe[89ab]/i.test(ip)))
+    .slice(0, bounds.addresses);
+  return [...usable.filter((ip) => !isIpv6(ip)), ...usable.filter(isIpv6)];
 }
 
 function unmatched(
@@ -93,8 +111,8 @@ function unmatched(
   return strangers.slice(0, maxUnmatched).map((report) => {
     const ips = agentIps(report, false);
     return {
-      mac: report.Mac,
-      interfaceName: report.InterfaceName,
+      mac: clip(report.Mac, bounds.guestTextBytes),
+      interfaceName: clip(report.InterfaceName, bounds.guestTextBytes),
       infoSource: 'guest-agent',
       ...(ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
     };

@@ -7,28 +7,34 @@ import {
   type VmiStatus,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
-import type { Decision, StepOutcome, VmiPatch } from '../decide/index.ts';
+import type { Decision, StepOutcome } from '../decide/index.ts';
 import { dropUnusable, type Observation } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
+import { bounds, clip } from './bounds.ts';
 import {
   removeCondition,
   setAccessCredentials,
-  setAgentConnected,
   setNothingToBoot,
-  setNotMigratable,
   setPaused,
+  setSoftwareEmulation,
   setSyncFailed,
 } from './conditions.ts';
 import { projectDomainFields } from './domain-fields.ts';
+import { setAgentConditions } from './guest-agent-conditions.ts';
 import { projectInterfaces } from './interfaces.ts';
-import { migrationMethodOf } from './migration-method.ts';
+import { setLiveMigratable } from './live-conditions.ts';
+import { judgeMigration } from './migratable.ts';
+import { restoreParts, type StatusPart } from './parts.ts';
 import { semanticEqual } from './semantic-equal.ts';
 import { applyPatch } from './vmi-patch.ts';
+import { projectVolumes } from './volumes.ts';
 
 export interface Pass {
   readonly observation: Observation;
   readonly decision: Decision;
   readonly outcomes: readonly StepOutcome[];
+  /** Parts that the API server does not take: they stay as they are, and the user is told. */
+  readonly refused?: { readonly parts: readonly StatusPart[]; readonly message: string };
 }
 
 export interface Projection {
@@ -38,78 +44,124 @@ export interface Projection {
   readonly events: readonly VmiEvent[];
   /** What is wrong, in words for the user. */
   readonly problem: string | undefined;
+  /** Look again after this time: something is under way that no event may tell of. */
+  readonly requeueAfterMs?: number;
 }
 
-const nothing = { vmi: undefined, events: [] } as const;
+/** Domain events tell of attached volumes and ended dumps; this is for the event that was lost. Upstream looks every second. */
+const unfinishedMs = 10_000;
 
 /**
  * The VMI as it should be after this pass, also after a failed step. Pure. Unknown fields are kept: `stored` is copied and
  * changed in place, never rebuilt. Nothing is written to a final VMI, to another node's, or without a difference.
  */
 export function project(stored: VirtualMachineInstance, pass: Pass): Projection {
-  const { observation, decision } = pass;
-  const problem = problemOf(pass);
-  const isOurs = decision.route === 'default' || decision.route === 'migration-source';
-  if (!isOurs || isFinal(stored)) return projectPatch(stored, decision.patch, rfc3339(observation.now));
+  const { observation, decision, refused } = pass;
+  const isOurs = decision.route !== 'migration-target' && decision.route !== 'orphaned-source';
+  const now = rfc3339(observation.now);
+  if (!isOurs || isFinal(stored)) return projectPatch(stored, pass, now);
+  const told = problemOf(pass);
   const vmi = structuredClone(stored);
   if (dropUnusable(structuredClone(stored)).some(({ part }) => part !== 'spec')) {
-    return { vmi: undefined, events: syncFailed(problem, undefined, observation), problem };
+    return { vmi: undefined, events: syncFailed(told, undefined, observation), problem: told };
   }
   vmi.status ??= {};
   const { status } = vmi;
-  const now = rfc3339(observation.now);
   const before = status.phase ?? '';
   const phase = phaseOf(pass) ?? before;
-  const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
-  const noticed = projectStatus(vmi, status, domain, observation, now);
+  setPhase(status, phase, now);
+  const noticed = projectStatus(vmi, status, observation, now);
+  const problem = joined(told, refused?.message) ?? noticed.problem;
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
   else if (decision.healthy || hasSynced(pass)) removeCondition(status, 'Synchronized');
+  if (refused) restoreParts(vmi, stored, refused.parts);
   applyPatch(vmi, decision.patch, now);
-  setPhase(status, phase, now);
   const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
   const isWorth =
     phase !== before || isPatched || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, status));
   // What is not written yet is noticed again in the next pass: its event waits for the write.
   const written = isWorth
-    ? [...noticed, ...(phase === before ? [] : phaseEvents(phase)), ...(decision.patch?.events ?? [])]
+    ? [...noticed.events, ...(phase === before ? [] : phaseEvents(phase)), ...(decision.patch?.events ?? [])]
     : [];
   const events = [...syncFailed(problem, failedBefore, observation), ...written];
-  return { vmi: isWorth ? vmi : undefined, events, problem };
+  if (isWorth) fillIn(status);
+  const requeue = noticed.unfinished && phase === 'Running' ? { requeueAfterMs: unfinishedMs } : {};
+  return { vmi: isWorth ? vmi : undefined, events, problem, ...requeue };
 }
 
-/** Of a VMI that is final or another node's only what a rule decided on is written. */
-function projectPatch(stored: VirtualMachineInstance, patch: VmiPatch | undefined, now: string): Projection {
-  if (!patch) return { ...nothing, problem: undefined };
+/** Always there in what upstream writes (spec 10b §1); worth no write of their own. */
+function fillIn(status: VmiStatus): void {
+  status.guestOSInfo ??= {};
+  status.runtimeUser ??= 0;
+}
+
+function joined(...problems: readonly (string | undefined)[]): string | undefined {
+  const texts = problems.filter((problem) => problem !== undefined);
+  // As the condition has it: the same text is told once, also by the next process.
+  return texts.length > 0 ? clip(texts.join('; '), bounds.messageBytes) : undefined;
+}
+
+/** Of a VMI that is final or another node's only what a rule decided on is written; a target tells what goes wrong as events. */
+function projectPatch(stored: VirtualMachineInstance, pass: Pass, now: string): Projection {
+  const { observation, decision } = pass;
+  const problem = decision.route === 'migration-target' && !isFinal(stored) ? problemOf(pass) : undefined;
+  const failures = syncFailed(problem, undefined, observation);
+  if (!decision.patch) return { vmi: undefined, events: failures, problem };
   const vmi = structuredClone(stored);
-  applyPatch(vmi, patch, now);
-  if (semanticEqual(stored, vmi)) return { ...nothing, problem: undefined };
-  return { vmi, events: patch.events ?? [], problem: undefined };
+  applyPatch(vmi, decision.patch, now);
+  if (semanticEqual(stored, vmi)) return { vmi: undefined, events: failures, problem };
+  return { vmi, events: [...failures, ...(decision.patch.events ?? [])], problem };
+}
+
+interface Noticed {
+  readonly events: readonly VmiEvent[];
+  readonly unfinished: boolean;
+  readonly problem: string | undefined;
 }
 
 /** Parts of the safe reading are enough: what has a wrong type was refused above or belongs to the spec. */
-function projectStatus(
-  vmi: VirtualMachineInstance,
-  status: VmiStatus,
-  domain: Domain | undefined,
-  observation: Observation,
-  now: string,
-): VmiEvent[] {
+function projectStatus(vmi: VirtualMachineInstance, status: VmiStatus, observation: Observation, now: string): Noticed {
+  const { nodeName, selinuxContext, statusFacts } = observation;
+  const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
   const readable = structuredClone(vmi);
   dropUnusable(readable);
+  const events: VmiEvent[] = [];
+  let volumes: ReturnType<typeof projectVolumes> | undefined;
   if (domain) {
     projectDomainFields(status, domain);
     status.interfaces = projectInterfaces(readable, domain);
+    if (status.volumeStatus?.length) {
+      volumes = projectVolumes(readable, domain, statusFacts, observation.now);
+      status.volumeStatus = volumes.volumes;
+      events.push(...volumes.events);
+    }
   }
-  status.selinuxContext = observation.selinuxContext;
-  if (readable.spec?.domain) status.migrationMethod = migrationMethodOf(readable);
-  const events = setAccessCredentials(status, domain, now) ? [credentialsEvent(domain)] : [];
-  setNotMigratable(status);
+  if (selinuxContext !== '') status.selinuxContext = selinuxContext;
+  if (setAccessCredentials(status, domain, now)) events.push(credentialsEvent(domain));
+  if (readable.spec?.domain) {
+    const verdict = judgeMigration(readable, migrationFactsOf(observation));
+    status.migrationMethod = verdict.method;
+    events.push(...setLiveMigratable(status, verdict, readable, statusFacts));
+  }
   if (domain || observation.domain.kind === 'gone') {
-    setAgentConnected(status, domain, now);
-    setPaused(status, domain, now);
+    setAgentConditions(status, domain, readable.spec, statusFacts, now);
+    setPaused(status, domain, nodeName, now);
+    setSoftwareEmulation(status, domain, readable.spec?.architecture, statusFacts);
   }
-  return domain ? [...events, ...setNothingToBoot(status, readable.spec)] : events;
+  if (domain) events.push(...setNothingToBoot(status, readable.spec));
+  return { events, unfinished: volumes?.unfinished ?? false, problem: volumes?.problem };
+}
+
+const noMigrations = 'this node agent does not support live migration yet';
+
+function migrationFactsOf({ nodeName, relays, statusFacts, syncOptions }: Observation) {
+  return {
+    nodeName,
+    vgpuMigration: syncOptions.clusterFlags.vgpuLiveMigrationEnabled,
+    nodeObstacle: relays.supported ? undefined : (relays.unavailable ?? noMigrations),
+    status: statusFacts,
+  };
 }
 
 function phaseOf({ decision, outcomes }: Pass): VmiPhase | undefined {

@@ -1,0 +1,58 @@
+import { findCondition, type VirtualMachineInstance, type VmiStatus } from '../../api/index.ts';
+import { semanticEqual } from './semantic-equal.ts';
+
+/**
+ * What of the status a VMI can do without: when the API server does not take the whole, these are left as they were, one
+ * alone or all, so that phase, labels, migration and the word about it still get through. In the order in which they are
+ * suspected: what guests and launchers fill comes first.
+ */
+export const statusParts = [
+  'guestOSInfo',
+  'interfaces',
+  'volumeStatus',
+  'changedBlockTracking',
+  'machine',
+  'memory',
+  'fsFreezeStatus',
+  'selinuxContext',
+  'conditions',
+] as const;
+
+export type StatusPart = (typeof statusParts)[number];
+
+/** Conditions that must be told whatever else is refused. */
+const essentialConditions: readonly string[] = ['Synchronized', 'Paused'];
+
+/** Puts the `parts` of `vmi` back to what they are in `stored`, in place. */
+export function restoreParts(
+  vmi: VirtualMachineInstance,
+  stored: VirtualMachineInstance,
+  parts: readonly StatusPart[],
+): void {
+  const before: Readonly<VmiStatus> = stored.status ?? {};
+  vmi.status ??= {};
+  for (const part of parts) {
+    if (part === 'conditions') vmi.status.conditions = restoredConditions(vmi.status, before);
+    else if (before[part] === undefined) delete vmi.status[part];
+    else Object.assign(vmi.status, { [part]: structuredClone(before[part]) });
+  }
+}
+
+/** The stored conditions in their order, but for the essential ones, which are as they are now. */
+function restoredConditions({ conditions: now = [] }: VmiStatus, { conditions: before = [] }: Readonly<VmiStatus>) {
+  const isEssential = ({ type }: { type: string }) => essentialConditions.includes(type);
+  const kept = before.flatMap((condition) =>
+    isEssential(condition) ? (findCondition(now, condition.type) ?? []) : [structuredClone(condition)],
+  );
+  const fresh = now.filter((condition) => isEssential(condition) && !findCondition(before, condition.type));
+  return [...kept, ...fresh];
+}
+
+/** The parts in which `vmi` differs from `stored`. */
+export function changedParts(vmi: VirtualMachineInstance, stored: VirtualMachineInstance): StatusPart[] {
+  return statusParts.filter((part) => {
+    const one = structuredClone(vmi);
+    restoreParts(one, stored, [part]);
+    return !semanticEqual(one.status?.[part], vmi.status?.[part]);
+  });
+}
