@@ -25,11 +25,23 @@ function hasAnswered({ observation }: Facts, { memory }: SourceView): boolean {
 }
 
 function listen(facts: Facts, view: SourceView): Plan {
-  const { uid, observation } = facts;
+  const { observation } = facts;
   const sinceMs = unheardMs(facts, view);
   const remember = rememberMigration(view, { unheardSinceMs: observation.nowMs - sinceMs });
-  if (sinceMs < unheardAskMs) return { ...wait(unheardAskMs - sinceMs), remember };
-  return { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unheardRetryMs, remember };
+  const answeredMs = answerAgeMs(facts);
+  const hasAsked = answeredMs < sinceMs;
+  const pauseMs = hasAsked ? unheardRetryMs - answeredMs : unheardAskMs - sinceMs;
+  return { ...(pauseMs > 0 ? wait(pauseMs) : askAgain(facts)), remember };
+}
+
+/** Each answer wakes the key: without a pause of its own a question would follow at once. */
+function askAgain({ uid }: Facts): Plan {
+  return { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unheardRetryMs };
+}
+
+function answerAgeMs({ observation }: Facts): number {
+  const { domain, nowMs } = observation;
+  return domain.kind === 'present' ? nowMs - domain.seenMs : Number.POSITIVE_INFINITY;
 }
 
 function heardAgain(view: SourceView): NonNullable<Plan['remember']> {
@@ -91,6 +103,9 @@ export const sourceRunningRules: readonly Rule[] = [
     name: 'migration-over-unexplained',
     why: 'The launcher says that the migration is done, and yet shows the guest running here; it is asked again.',
     when: whenLeaving((_facts, { told }) => Boolean(told?.EndTimestamp)),
-    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unheardRetryMs }),
+    plan: (facts) => {
+      const pauseMs = unheardRetryMs - answerAgeMs(facts);
+      return pauseMs > 0 ? wait(pauseMs) : askAgain(facts);
+    },
   },
 ];

@@ -27,11 +27,14 @@ const told = (
   more: Partial<MigrationMetadata> = {},
   status: DomainStatus = 'Running',
   reason: DomainReason = 'Unknown',
+  seenMs = nowMs,
 ) =>
   seen(
     domainOf(status, reason, {
       Migration: { ...noMigration, UID: 'm1', StartTimestamp: '2026-01-02T03:04:00Z', Mode: 'PreCopy', ...more },
     }),
+    uid,
+    seenMs,
   );
 const over = { EndTimestamp: '2026-01-02T03:05:00Z' };
 const migration = (more: object = {}) => memory({ migration: { migrationUid: 'm1', ...more } });
@@ -219,15 +222,25 @@ export const sourceRows: readonly Row[] = [
   {
     rule: 'migration-unheard',
     when: 'it began under an earlier agent and the launcher does not tell of it',
-    given: { vmi: leaving(started), memory: migration({ unheardSinceMs: nowMs - 1_000 }) },
+    given: {
+      vmi: leaving(started),
+      domain: seen(domainOf(), uid, nowMs - 2_000),
+      memory: migration({ unheardSinceMs: nowMs - 1_000 }),
+    },
     expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'migration-unheard',
+    when: 'the launcher was asked this moment',
+    given: { vmi: leaving(started), memory: migration({ unheardSinceMs: nowMs - 20_000 }) },
+    expect: { steps: [], requeueAfterMs: 10_000 },
   },
   {
     rule: 'migration-unheard',
     when: 'the launcher tells of a domain with nothing inside for long: that says nothing',
     given: {
       vmi: leaving(started),
-      domain: seen(domainOf('Running', 'Unknown', { UID: '' })),
+      domain: seen(domainOf('Running', 'Unknown', { UID: '' }), uid, nowMs - 10_000),
       memory: migration({ unheardSinceMs: nowMs - 600_000 }),
     },
     expect: { steps: ['refreshDomain'] },
@@ -307,8 +320,14 @@ export const sourceRows: readonly Row[] = [
   {
     rule: 'migration-over-unexplained',
     when: 'the launcher says it is done and shows the guest running',
-    given: { vmi: leaving(started), domain: told(over) },
+    given: { vmi: leaving(started), domain: told(over, 'Running', 'Unknown', nowMs - 10_000) },
     expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'migration-over-unexplained',
+    when: 'it was asked again this moment',
+    given: { vmi: leaving(started), domain: told(over) },
+    expect: { steps: [], requeueAfterMs: 10_000 },
   },
   {
     rule: 'migration-in-progress',
