@@ -4,11 +4,11 @@ import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findCondition, type VirtualMachineInstance } from '../../../src/api/index.ts';
+import { AgentProgram } from '../../fixtures/agent-process.ts';
 import { controllerToken, type EmbeddedApi, startEmbeddedApi, userToken } from '../../fixtures/embedded-api.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { scriptedDomain, socketFileOf } from '../../fixtures/scripted-launcher.ts';
-import { AgentProgram } from './agent-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'a file system of its own needs root';
 const vmis = '/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances';
