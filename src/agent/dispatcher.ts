@@ -1,14 +1,18 @@
-import type { Key } from '../api/index.ts';
-import { type Component, errorCode, errorMessage, KeyedQueue, type KeyResult, type Logger } from '../base/index.ts';
-import { type Decision, decide, type StepOutcome } from './decide/index.ts';
-import { DecisionLog, type DecisionRecord, durationsOf, stepNames, troublesOf } from './decision-log.ts';
+import type { Key, WhyTry } from '../api/index.ts';
+import { type Component, KeyedQueue, type KeyResult, type Logger, type QueueCounts } from '../base/index.ts';
+import { decide, type StepOutcome } from './decide/index.ts';
 import { type ExecutePorts, runPlan } from './execute/index.ts';
 import { GuestAgentCache } from './guest-agent/index.ts';
-import { type KeyMemory, type Observation, observeVmi } from './observe/index.ts';
+import { Memories } from './memories.ts';
+import { type Observation, observeVmi } from './observe/index.ts';
 import { OwnWrites } from './own-writes.ts';
 import type { AgentPorts, VmiEvent } from './ports.ts';
+import { Quarantine } from './quarantine.ts';
+import { again, backOff, describeCause, type Next, nextOf, type Written } from './retry.ts';
 import type { Pass } from './status/index.ts';
-import { type WriteOutcome, writeStatus } from './write-status.ts';
+import { Teller } from './teller.ts';
+import { clip, type DecisionLog, type DecisionRecord, recordOf } from './why/index.ts';
+import { writeStatus } from './write-status.ts';
 
 export interface DispatcherOptions {
   /**
@@ -17,6 +21,8 @@ export interface DispatcherOptions {
    */
   readonly concurrency: number;
   readonly backoff: { readonly baseMs: number; readonly maxMs: number };
+  /** The same failure this often in a row puts a VMI into quarantine; 10 unless given. */
+  readonly quarantineFailures?: number;
 }
 
 export const defaultDispatcherOptions: DispatcherOptions = {
@@ -37,20 +43,23 @@ export interface DispatcherDeps {
  */
 export class VmiDispatcher implements Component {
   readonly name = 'vmi dispatcher';
-  readonly decisions = new DecisionLog();
+  readonly quarantine: Quarantine;
+  readonly #options: DispatcherOptions;
   readonly #ports: AgentPorts;
   readonly #vmis: OwnWrites;
   readonly #guestAgents: GuestAgentCache;
-  readonly #log: Logger;
+  readonly #teller: Teller;
   readonly #queue: KeyedQueue;
-  readonly #memories = new Map<Key, KeyMemory>();
+  readonly #memories = new Memories();
   readonly #subscriptions: (() => void)[] = [];
 
   constructor(options: DispatcherOptions, deps: DispatcherDeps) {
+    this.#options = options;
     this.#vmis = new OwnWrites(deps.ports.vmis);
     this.#ports = { ...deps.ports, vmis: this.#vmis };
     this.#guestAgents = new GuestAgentCache({}, deps.ports);
-    this.#log = deps.log;
+    this.#teller = new Teller({ events: deps.ports.events, log: deps.log });
+    this.quarantine = new Quarantine({ failures: options.quarantineFailures ?? 10 });
     this.#queue = new KeyedQueue(
       {
         concurrency: options.concurrency,
@@ -58,7 +67,7 @@ export class VmiDispatcher implements Component {
       },
       {
         run: (key, signal) => this.#run(key, signal),
-        onError: (key, error, retryInMs) => this.#logRetry(key, error, retryInMs),
+        onError: (key, error, retryInMs) => this.#teller.retry(key, error, retryInMs),
         clock: deps.ports.clock,
       },
     );
@@ -86,141 +95,131 @@ export class VmiDispatcher implements Component {
     this.#memories.clear();
   }
 
+  /** What was decided and why, per VMI. */
+  get decisions(): DecisionLog {
+    return this.#teller.decisions;
+  }
+
   /** Keys of which something is remembered: they die with their VMI. */
   get remembered(): number {
     return this.#memories.size;
   }
 
+  get counts(): QueueCounts {
+    return this.#queue.counts;
+  }
+
+  /** Keys whose last pass failed. */
+  failing(): Key[] {
+    return this.#queue.failing();
+  }
+
+  /** When the key runs again, and what is waited for. */
+  tryOf(key: Key): WhyTry {
+    const { state, dueInMs, failures } = this.#queue.status(key);
+    const because = this.decisions.last(key)?.next?.because ?? 'nothing was decided yet';
+    return { state, ...(dueInMs !== undefined && { inMs: Math.round(dueInMs) }), because, failuresInARow: failures };
+  }
+
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
     if (!this.#vmis.synced) return { kind: 'done', requeueAfterMs: 1_000 };
-    const observed = { ...this.#ports, guestAgents: this.#guestAgents };
-    const observation = await observeVmi(key, this.#memories.get(key), observed, signal);
-    this.#remember(observation, observation.learned);
+    let observation: Observation | undefined;
+    try {
+      const observed = { ...this.#ports, guestAgents: this.#guestAgents };
+      observation = await observeVmi(key, this.#memories.get(key), observed, signal);
+      return await this.#pass(observation, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return this.#fault(key, observation, error);
+    }
+  }
+
+  async #pass(observation: Observation, signal: AbortSignal): Promise<KeyResult> {
+    this.#memories.add(observation, observation.learned);
     const decision = decide(observation);
-    this.#remember(observation, decision.remember);
+    this.#memories.add(observation, decision.remember);
     const ports: ExecutePorts = this.#ports;
     const outcomes = await runPlan(decision, { observation, ports, signal });
     for (const { outcome } of outcomes) {
-      if (outcome.kind === 'done') this.#remember(observation, outcome.remember);
+      if (outcome.kind === 'done') this.#memories.add(observation, outcome.remember);
     }
-    this.#note(observation, decision, outcomes);
+    const record = this.#teller.note(observation, recordOf(observation, decision, outcomes));
     if (signal.aborted) return { kind: 'done' };
-    const pass = { observation: this.#withMemory(observation), decision, outcomes };
-    this.#tell(observation, [...(decision.events ?? []), ...eventsOf(outcomes)]);
-    const written = await this.#write(key, pass, signal);
-    this.#forgetIfDone(key, observation);
-    return this.#resultOf(key, pass, written);
+    const pass = { observation: this.#memories.refresh(observation), decision, outcomes };
+    this.#teller.events(record, observation, [...(decision.events ?? []), ...eventsOf(outcomes)]);
+    const written = await this.#write(record, pass, signal);
+    this.#judge(record, pass, written);
+    return this.#plan(observation.key, record, nextOf(pass, written));
   }
 
-  async #write(key: Key, pass: Pass, signal: AbortSignal): Promise<WriteOutcome | undefined> {
+  async #write(record: DecisionRecord, pass: Pass, signal: AbortSignal): Promise<Written> {
     const { observation } = pass;
-    if (observation.vmi.kind !== 'present') return undefined;
+    const { vmi, key } = observation;
+    if (vmi.kind !== 'present') return { kind: 'no-vmi' };
     const { writer, lookup } = this.#ports;
     const ports = { writer, lookup, vmis: this.#vmis };
-    const written = await writeStatus(key, observation.vmi.stored, pass, ports, signal);
+    let written: Written;
+    try {
+      written = await writeStatus(key, vmi.stored, pass, ports, signal);
+    } catch (error) {
+      record.write = { outcome: 'failed', because: clip(describeCause(error)) };
+      return { kind: 'failed', error };
+    }
+    record.write = { outcome: written.kind };
     if (written.kind !== 'written' && written.kind !== 'unchanged') return written;
-    this.#tell(observation, written.projection.events);
+    this.#teller.events(record, observation, written.projection.events);
     const { problem } = written.projection;
-    if (problem !== undefined) this.#remember(observation, { toldProblem: problem });
+    if (problem !== undefined) {
+      record.problem = clip(problem);
+      this.#memories.add(observation, { toldProblem: problem });
+    }
     // The same problem a second time, after all was well, is news again.
     else if (pass.decision.healthy && pass.observation.memory.toldProblem)
-      this.#remember(observation, { toldProblem: '' });
+      this.#memories.add(observation, { toldProblem: '' });
     return written;
   }
 
-  #resultOf(key: Key, { decision, outcomes }: Pass, written: WriteOutcome | undefined): KeyResult {
-    if (written?.kind === 'outdated') return { kind: 'done', requeueAfterMs: 0 };
-    // The watch will say so, too.
-    if (written?.kind === 'gone') return { kind: 'done', requeueAfterMs: 1_000 };
-    const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
-    if (failed?.kind === 'failed' || written?.kind === 'conflicts') {
-      if (decision.latestMs !== undefined) this.#queue.addAfter(key, decision.latestMs);
-      return { kind: 'retry', cause: failed?.kind === 'failed' ? failed.error : conflictStorm };
-    }
-    const waiting = outcomes.find(({ outcome }) => outcome.kind === 'wait')?.outcome;
-    const wanted = waiting?.kind === 'wait' ? waiting.afterMs : decision.requeueAfterMs;
-    const requeueAfterMs = wanted === 0 && this.#isSpinning(key) ? spinningPauseMs : wanted;
-    return requeueAfterMs === undefined ? { kind: 'done' } : { kind: 'done', requeueAfterMs };
+  /** What the queue is told; also the reason, for those who ask why. */
+  #plan(key: Key, record: DecisionRecord, wanted: Next): KeyResult {
+    const next =
+      wanted.afterMs === 0 && this.#isSpinning(key) ? again(spinningPauseMs, 'it makes no progress') : wanted;
+    const { result, because, afterMs, latestMs } = next;
+    record.next = { because: clip(because), ...(afterMs !== undefined && { afterMs: Math.round(afterMs) }) };
+    if (result.kind !== 'retry') return result;
+    if (latestMs !== undefined) this.#queue.addAfter(key, latestMs);
+    return this.quarantine.of(key) ? { ...result, atLeastMs: this.#options.backoff.maxMs } : result;
   }
 
   /** "Again at once" is for progress: the same decision over and over makes none. */
   #isSpinning(key: Key): boolean {
-    const last = this.decisions.of(key).at(-1);
-    if (!last || last.times <= spinningTimes) return false;
-    if (last.times === spinningTimes + 1) {
-      this.#log.warn({ vmi: key, uid: last.uid, rule: last.rule }, 'the same decision is taken over and over');
-    }
+    const times = this.decisions.timesInARow(key);
+    if (times <= spinningTimes) return false;
+    if (times === spinningTimes + 1) this.#teller.spinning(key);
     return true;
   }
 
-  #remember(observation: Observation, more: Partial<Omit<KeyMemory, 'uid'>> | undefined): void {
-    if (!more) return;
-    this.#memories.set(observation.key, { ...this.#withMemory(observation).memory, ...more });
+  /** A pass that threw: a bug of this agent, which costs this key only. */
+  #fault(key: Key, observation: Observation | undefined, error: unknown): KeyResult {
+    const at = this.#ports.clock.now();
+    const record = this.#teller.fault(key, observation, at, error);
+    const change = this.quarantine.judgeFault(key, record.uid, at, error);
+    if (change && observation) this.#teller.quarantine(record, observation, change, this.#options.backoff.maxMs);
+    return this.#plan(key, record, backOff(error));
   }
 
-  #withMemory(observation: Observation): Observation {
-    const memory = this.#memories.get(observation.key);
-    return memory?.uid === observation.uid ? { ...observation, memory } : observation;
-  }
-
-  /** Per-key state ends with the VMI and the last trace of it. */
-  #forgetIfDone(key: Key, { vmi, uid }: Observation): void {
-    const isGone = vmi.kind === 'deleted' && (uid === '' || this.#memories.get(key)?.cleaned === true);
-    if (isGone) this.#memories.delete(key);
-  }
-
-  #tell({ vmi }: Observation, events: readonly VmiEvent[]): void {
-    if (vmi.kind !== 'present') return;
-    for (const event of events) this.#ports.events.record(vmi.stored, event);
-  }
-
-  #note(observation: Observation, decision: Decision, outcomes: readonly StepOutcome[]): void {
-    const { key, uid, now } = observation;
-    const record: DecisionRecord = {
-      firstAt: now,
-      lastAt: now,
-      times: 1,
-      uid,
-      route: decision.route,
-      rule: decision.rule,
-      domain: describeDomain(observation),
-      launcher: observation.launcher.kind,
-      phase: 'vmi' in observation.vmi ? (observation.vmi.vmi.status?.phase ?? '') : '',
-      ...(decision.phase && { newPhase: decision.phase }),
-      steps: stepNames(decision),
-      tookMs: durationsOf(outcomes),
-      troubles: troublesOf(outcomes),
-      ...(decision.problem && { problem: decision.problem }),
-      ...(decision.requeueAfterMs !== undefined && { requeueAfterMs: decision.requeueAfterMs }),
-    };
-    if (!this.decisions.add(key, record)) return;
-    const { firstAt: _first, lastAt: _last, times: _times, ...fields } = record;
-    const isQuiet = decision.steps.length === 0 && !decision.phase && !decision.problem;
-    this.#log[isQuiet ? 'debug' : 'info']({ vmi: key, ...fields }, 'decided');
-  }
-
-  #logRetry(key: Key, error: unknown, retryInMs: number): void {
-    const fields = { vmi: key, code: errorCode(error), reason: messageOf(error), retryInMs: Math.round(retryInMs) };
-    this.#log.warn(fields, 'the VMI is tried again');
+  #judge(record: DecisionRecord, pass: Pass, written: Written): void {
+    const { observation } = pass;
+    const change = this.quarantine.judge(observation.key, pass, written);
+    if (change) this.#teller.quarantine(record, observation, change, this.#options.backoff.maxMs);
+    if (!this.#memories.forgetIfGone(observation)) return;
+    this.quarantine.forget(observation.key);
+    this.decisions.markGone(observation.key, observation.now);
   }
 }
 
 const spinningTimes = 3;
 const spinningPauseMs = 1_000;
 
-const conflictStorm = { code: 'CONFLICT', message: 'the VMI was changed by others at every try to write its status' };
-
-function messageOf(error: unknown): string {
-  const isStepError = typeof error === 'object' && error !== null && 'message' in error;
-  return isStepError && typeof error.message === 'string' ? error.message : errorMessage(error);
-}
-
 function eventsOf(outcomes: readonly StepOutcome[]): VmiEvent[] {
   return outcomes.flatMap(({ outcome }) => (outcome.kind === 'wait' ? [] : (outcome.events ?? [])));
-}
-
-function describeDomain({ domain }: Observation): string {
-  if (domain.kind !== 'present') return domain.kind;
-  const { Status, Reason } = domain.domain.Status;
-  return `${Status}/${Reason}`;
 }
