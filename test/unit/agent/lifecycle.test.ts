@@ -230,20 +230,6 @@ test('an agent restart touches no VM: one sync to adopt it, no write, no event',
   assert.equal(loop.rules()[0], 'launcher-not-probed');
 });
 
-test('a migration is refused with an event and the guest goes on, on source and target', async (t) => {
-  const { loop, launcher } = await startRunning(t);
-  loop.api.change(key, (vmi) => {
-    vmi.metadata.labels = { ...vmi.metadata.labels, 'kubevirt.io/migrationTargetNodeName': 'node2' };
-    vmi.status = { ...vmi.status, migrationState: { migrationUid: 'm1', sourceNode: node, targetNode: 'node2' } };
-  });
-  await loop.clock.pass(60_000);
-  assert.equal(loop.reasons().filter((reason) => reason === 'MigrationNotSupported').length, 1);
-  assert.equal(loop.phase(), 'Running');
-  markDeleted(loop);
-  await loop.clock.pass(1_000);
-  assert.deepEqual(launcher.calls, ['sync', 'shutdown', 'delete'], 'it is still served');
-});
-
 test('a decision is remembered with the time of each of its steps', async (t) => {
   const { loop } = await startRunning(t);
   const start = loop.dispatcher.decisions.of(key).find(({ rule }) => rule === 'start-due');
