@@ -3,6 +3,7 @@ import type { Observation } from '../observe/index.ts';
 import { type Facts, factsOf } from './facts.ts';
 import { finishRules, neverRanRules, nothingLeftRule } from './finish-rules.ts';
 import { lookRules, probeRules } from './look-rules.ts';
+import { arrivedRules, waitingRules } from './migration/arrived-rules.ts';
 import { orphanedRules } from './migration/orphaned-rules.ts';
 import { sourceRules } from './migration/source-rules.ts';
 import { targetRules } from './migration/target-rules.ts';
@@ -35,12 +36,14 @@ const defaultRules: readonly Rule[] = [
   ...finishRules,
   unreadableRule,
   ...neverRanRules,
+  ...waitingRules,
   ...phaseRules,
   ...syncRules,
 ];
 
 export const rulesByRoute: Readonly<Record<Route, readonly Rule[]>> = {
   'migration-target': targetRules,
+  'migration-arrived': [...arrivedRules, ...defaultRules],
   'orphaned-source': orphanedRules,
   'migration-source': [...sourceRules, ...defaultRules],
   default: defaultRules,
@@ -66,16 +69,17 @@ function routeOf(facts: Facts): Route {
   const { vmi, observation } = facts;
   if (!vmi) return 'default';
   const { nodeName } = observation;
-  if (isMigrationTarget(facts)) return 'migration-target';
-  if (observation.vmi.kind === 'elsewhere' || !isOwnedByNode(vmi, nodeName)) return 'orphaned-source';
+  const isOwner = isOwnedByNode(vmi, nodeName);
+  if (isAskedToReceive(facts) && !isOwner) return 'migration-target';
+  if (observation.vmi.kind === 'elsewhere' || !isOwner) return 'orphaned-source';
+  if (isAskedToReceive(facts) && vmi.status?.migrationState?.sourceNode !== nodeName) return 'migration-arrived';
   const state = vmi.status?.migrationState;
   const isSource = state?.sourceNode === nodeName && state.migrationUid && !state.endTimestamp;
   // Also when it is over: its streams are still to be closed.
   return isSource || observation.relays.hasSource ? 'migration-source' : 'default';
 }
 
-function isMigrationTarget({ vmi, observation }: Facts): boolean {
-  const { nodeName } = observation;
-  const isAsked = vmi?.metadata.labels?.[labels.migrationTargetNodeName] === nodeName;
-  return isAsked && vmi?.status?.nodeName !== nodeName && vmi?.metadata.labels?.[labels.nodeName] !== nodeName;
+/** The migration controller's label; it stays until the migration is over, also when the VMI is this node's already. */
+function isAskedToReceive({ vmi, observation }: Facts): boolean {
+  return vmi?.metadata.labels?.[labels.migrationTargetNodeName] === observation.nodeName;
 }

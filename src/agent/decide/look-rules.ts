@@ -57,6 +57,16 @@ function waitForPredecessor({ observation }: Facts): Plan {
   };
 }
 
+export const predecessorDeadRule: Rule = {
+  name: 'predecessor-dead',
+  why: 'An older VMI of the same name left traces of a dead guest here, which are taken away first.',
+  when: isPredecessorDead,
+  plan: ({ observation }) => ({
+    steps: [{ step: 'cleanUp', uid: observation.predecessor?.uid ?? '' }],
+    requeueAfterMs: 0,
+  }),
+};
+
 /** Whatever the VMI is, nothing is done about it while its domain is unknown (design rule 3). */
 export const lookRules: readonly Rule[] = [
   {
@@ -69,15 +79,7 @@ export const lookRules: readonly Rule[] = [
       remember: { missingSinceMs: observation.nowMs - missingForMs(observation) },
     }),
   },
-  {
-    name: 'predecessor-dead',
-    why: 'An older VMI of the same name left traces of a dead guest here, which are taken away first.',
-    when: isPredecessorDead,
-    plan: ({ observation }) => ({
-      steps: [{ step: 'cleanUp', uid: observation.predecessor?.uid ?? '' }],
-      requeueAfterMs: 0,
-    }),
-  },
+  predecessorDeadRule,
   {
     name: 'predecessor-in-the-way',
     why: 'An older VMI of the same name still has a guest here; this one waits until that guest has ended.',

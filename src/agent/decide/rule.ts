@@ -3,7 +3,7 @@ import type { VmiEvent } from '../ports.ts';
 import type { Facts } from './facts.ts';
 import type { Remember, Step } from './steps.ts';
 
-export type Route = 'migration-target' | 'orphaned-source' | 'migration-source' | 'default';
+export type Route = 'migration-target' | 'migration-arrived' | 'orphaned-source' | 'migration-source' | 'default';
 
 /**
  * A change of the VMI that a rule decided on, merged over what the projection makes of the domain: `null` removes a field.

@@ -47,11 +47,13 @@ export const orphanedRules: readonly Rule[] = [
     name: 'orphan-clean-up',
     why: 'The VMI belongs to another node, so what this agent keeps for it here is taken away.',
     when: () => true,
-    plan: cleanUp,
+    // Once more at the end: then nothing is known here, and what is remembered of it goes, too.
+    plan: (facts) => ({ ...cleanUp(facts), requeueAfterMs: 0 }),
   },
 ];
 
 function hasNothingHere({ observation }: Facts): boolean {
-  const { domain, ghost, memory } = observation;
+  const { domain, ghost, memory, relays } = observation;
+  if (relays.hasSource || relays.targetPorts) return false;
   return memory.cleaned === true || (domain.kind === 'absent' && ghost === undefined);
 }

@@ -1,18 +1,170 @@
-import { type Rule, rest } from '../rule.ts';
-import { isUntold, tell } from './not-supported.ts';
+import type { Facts } from '../facts.ts';
+import { deleteDomain, hasStoppedDomain } from '../finish-rules.ts';
+import { predecessorDeadRule } from '../look-rules.ts';
+import { type Rule, rest, wait } from '../rule.ts';
+import { isDecentralised, isUntold, tellDecentralised } from './decentralised.ts';
+import { failedMigration } from './failed-migration.ts';
+import { targetEndRules } from './target-end-rules.ts';
+import { handOverPatch, progressPatch } from './target-patches.ts';
+import { prepareRules } from './target-prepare-rules.ts';
+import {
+  hasArrived,
+  hasFailedHere,
+  isProvenAway,
+  isSettled,
+  isStarted,
+  memoryOf,
+  notesOf,
+  rememberFor,
+  stateOf,
+  timeOr,
+} from './target-view.ts';
 
-/** This node is asked to receive a guest: nothing is prepared, nothing is written; the controller's time limit ends it. */
-export const targetRules: readonly Rule[] = [
+const predecessorRetryMs = 5_000;
+/** Fallback when nothing wakes the key; a launcher that answers again does it by an event. */
+const unknownRetryMs = 10_000;
+
+/** From here on the guest is this node's: nothing may come between that and its arrival, not even its deletion. */
+const handOverRule: Rule = {
+  name: 'target-hand-over',
+  why: 'The guest has arrived and runs on this node, so the VMI is handed over to it.',
+  when: (facts) => !facts.final && !isSettled(facts) && hasMigration(facts) && hasArrived(facts),
+  plan: (facts) => ({ steps: [], patch: handOverPatch(facts), requeueAfterMs: 0 }),
+};
+
+/** Without a migration there is nobody to take the guest over from. */
+const hasMigration = (facts: Facts) => Boolean(stateOf(facts)?.migrationUid);
+
+/** Something of an earlier stay or attempt: a launcher of a migration that failed, a domain that migrated away once. */
+const isLeftFromBefore = (facts: Facts) =>
+  memoryOf(facts) === undefined &&
+  facts.observation.memory.cleaned !== true &&
+  !isStarted(facts) &&
+  isProvenAway(facts) &&
+  (facts.observation.domain.kind !== 'absent' || facts.observation.ghost !== undefined);
+
+/** What is told of the guest on its way. */
+const progressRules: readonly Rule[] = [
   {
-    name: 'migration-not-supported',
-    why: 'The VMI is to be migrated, which this agent cannot do yet; the user is told once.',
-    when: isUntold,
-    plan: tell,
+    name: 'target-arrival-failed',
+    why: 'The launcher says that the migration is over, and no guest runs here: the migration has failed.',
+    when: (facts) => hasFailedHere(facts) || hasEndedElsewhere(facts),
+    plan: (facts) => {
+      const notes = notesOf(facts);
+      const { now } = facts.observation;
+      const patch = failedMigration(facts, {
+        reason: notes?.FailureReason || 'the guest did not run on the target node when the migration was over',
+        ...(notes?.EndTimestamp && { endTimestamp: timeOr(notes.EndTimestamp, now) }),
+        ...(notes?.StartTimestamp && { startTimestamp: timeOr(notes.StartTimestamp, now) }),
+      });
+      return { steps: [], patch, requeueAfterMs: 0 };
+    },
   },
   {
-    name: 'migration-target-left-alone',
-    why: 'The VMI is to be migrated to this node, which this agent cannot do yet; nothing is prepared.',
-    when: () => true,
+    name: 'target-progress',
+    why: 'The guest is seen on this node, which is written for the migration controller.',
+    when: (facts) => facts.situation.kind === 'alive' && progressPatch(facts) !== undefined,
+    plan: (facts) => {
+      const patch = progressPatch(facts);
+      return patch ? { steps: [], patch, requeueAfterMs: 0 } : rest;
+    },
+  },
+];
+
+/** Began and ended by the VMI's own times without an outcome, and the guest is proven not to be here (spec 11 §3, 3). */
+function hasEndedElsewhere(facts: Facts): boolean {
+  const state = stateOf(facts);
+  return Boolean(state?.startTimestamp && state.endTimestamp) && isProvenAway(facts);
+}
+
+/** What is there from before goes first: streams and connections of an earlier attempt lead to another pod. */
+const beginRules: readonly Rule[] = [
+  {
+    name: 'target-earlier-streams',
+    why: 'Streams of an earlier migration of this VMI are still open; they are closed before this one is prepared.',
+    when: (facts) => facts.observation.relays.targetPorts !== undefined && memoryOf(facts) === undefined,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetRelays', uid }], requeueAfterMs: 0 }),
+  },
+  {
+    name: 'target-earlier-domain',
+    why: 'The VMI was on this node before and left a stopped domain; it is deleted before the guest comes back.',
+    when: (facts) => isLeftFromBefore(facts) && hasStoppedDomain(facts) && facts.sinceDeleteMs === undefined,
+    plan: deleteDomain,
+  },
+  {
+    name: 'target-earlier-attempt',
+    why: 'Something is left of an earlier stay or migration of this VMI; it is taken away before this one is prepared.',
+    when: isLeftFromBefore,
+    plan: ({ uid }) => ({ steps: [{ step: 'cleanUp', uid }], requeueAfterMs: 0 }),
+  },
+  {
+    name: 'target-begun',
+    why: 'This node is asked to receive the guest; what was remembered of an earlier stay counts no more.',
+    when: (facts) => memoryOf(facts) === undefined,
+    plan: (facts) => ({
+      steps: [],
+      requeueAfterMs: 0,
+      remember: {
+        ...rememberFor(facts, {}),
+        cleaned: false,
+        synced: undefined,
+        startTries: undefined,
+        shutdown: undefined,
+        killedMs: undefined,
+        deletedMs: undefined,
+        verdict: undefined,
+        askedAgainMs: undefined,
+        ioRetry: undefined,
+        launcherFacts: undefined,
+        toldProblem: '',
+      },
+    }),
+  },
+];
+
+const underWayRules: readonly Rule[] = [
+  {
+    name: 'target-domain-unknown',
+    why: 'The launcher here gives no answer about its domain; it is asked again, and nothing is done until it can tell.',
+    when: ({ situation }) => situation.kind === 'unknown',
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unknownRetryMs }),
+  },
+  ...beginRules,
+  {
+    name: 'target-under-way',
+    why: 'The guest is on its way to this node; its arrival or the end of the migration is awaited.',
+    when: (facts) => facts.situation.kind === 'alive' || (isStarted(facts) && facts.situation.kind !== 'absent'),
     plan: () => rest,
   },
+];
+
+/**
+ * This node is asked to receive a guest, and does not own its VMI (spec 11 §3). It prepares, publishes, tells of progress and
+ * takes the VMI over; it never writes a phase. Whatever ends the attempt is met before anything new is begun.
+ */
+export const targetRules: readonly Rule[] = [
+  {
+    name: 'target-decentralised',
+    why: 'The VMI is to come from another cluster or namespace, which this agent cannot do; the user is told once.',
+    when: (facts) => isDecentralised(facts) && isUntold(facts),
+    plan: tellDecentralised,
+  },
+  {
+    name: 'target-decentralised-left-alone',
+    why: 'The VMI is to come from another cluster or namespace, which this agent cannot do; nothing of it is touched.',
+    when: isDecentralised,
+    plan: () => rest,
+  },
+  handOverRule,
+  ...targetEndRules,
+  predecessorDeadRule,
+  {
+    name: 'target-predecessor-in-the-way',
+    why: 'An earlier VMI of this name still has a domain on this node; the guest can come when that is gone.',
+    when: ({ observation }) => observation.predecessor !== undefined,
+    plan: () => wait(predecessorRetryMs),
+  },
+  ...progressRules,
+  ...underWayRules,
+  ...prepareRules,
 ];
