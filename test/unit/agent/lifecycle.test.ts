@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { domainOf, key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
+import { domainOf, key, uid, vmiOf } from '../../fixtures/agent/builders.ts';
 import { settle } from '../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
