@@ -13,6 +13,7 @@ import {
   noRelays,
 } from './adapters/index.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
+import { ForgottenGuests } from './forgotten-guests.ts';
 import { Heartbeat, type NodePatch } from './heartbeat/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
 import type { AgentOptions } from './options.ts';
@@ -45,7 +46,9 @@ export class NodeAgent {
     const ports = portsOf(parts, options, deps);
     this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log });
     const heartbeat = this.#createHeartbeat(options, log);
-    this.#lifecycle = new Lifecycle([...componentsOf(parts, log), this.dispatcher, heartbeat], { stopTimeoutMs });
+    const forgotten = new ForgottenGuests(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
+    const components = [...componentsOf(parts, log), this.dispatcher, forgotten, heartbeat];
+    this.#lifecycle = new Lifecycle(components, { stopTimeoutMs });
   }
 
   /** Rejects when a part does not start; waits without limit for an API server that is away. */

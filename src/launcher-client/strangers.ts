@@ -1,12 +1,17 @@
 import type { Domain } from '../api/index.ts';
 import type { Logger } from '../base/index.ts';
 import { type ConnectionLimits, connectionLimits, LauncherConnection } from './connection.ts';
+import type { OpenConnection } from './launcher-host.ts';
 import { findAllSockets, openSocket } from './sockets.ts';
 
-/** A launcher as it shows itself on its socket. What it says of whom it serves is its own word and no proof. */
+/**
+ * A launcher as it shows itself on its socket. What it says of whom it serves is its own word and no proof, so nothing may be
+ * done by that name; what is done through its own connection can only reach itself.
+ */
 export interface StrangeLauncher {
-  readonly socketFile: string;
   readonly domain: Domain;
+  /** The receiver's to close. */
+  readonly connection: OpenConnection;
 }
 
 export interface StrangersOptions {
@@ -31,31 +36,42 @@ export async function* findStrangers(options: StrangersOptions, deps: StrangersD
   const found: StrangeLauncher[] = [];
   for (const socketFile of findAllSockets(options)) {
     if (deps.isKnown(socketFile)) continue;
-    const asked: Promise<void> = domainAt(socketFile, options, deps).then((domain) => {
-      if (domain) found.push({ socketFile, domain });
+    const asked: Promise<void> = meet(socketFile, options, deps).then((stranger) => {
+      if (stranger && deps.signal.aborted) stranger.connection.close();
+      else if (stranger) found.push(stranger);
       asking.delete(asked);
     });
     asking.add(asked);
   }
+  const leaving = once(deps.signal);
   while (asking.size > 0 && !deps.signal.aborted) {
-    await Promise.race(asking);
-    yield* found.splice(0);
+    await Promise.race([...asking, leaving]);
+    for (let next = found.shift(); next; next = found.shift()) yield next;
   }
+  for (const { connection } of found) connection.close();
 }
 
-/** Undefined when there is no domain, or no word of it. */
-async function domainAt(
+/** Undefined when it has no domain, or gives no word of it. */
+async function meet(
   socketFile: string,
   { podsDir, limits = connectionLimits }: StrangersOptions,
   { signal, logger }: StrangersDeps,
-): Promise<Domain | undefined> {
+): Promise<StrangeLauncher | undefined> {
+  let connection: OpenConnection | undefined;
   try {
     const place = { key: '', uid: '', nonRoot: false, socketFile };
     const hooks = { onDown: () => undefined, hasEnded: async () => false };
-    const connection = await LauncherConnection.open(place, openSocket(socketFile, podsDir), hooks, limits);
-    return await connection.getDomain(signal).finally(() => connection.close());
+    connection = await LauncherConnection.open(place, openSocket(socketFile, podsDir), hooks, limits);
+    const domain = await connection.getDomain(signal);
+    if (domain) return { domain, connection };
   } catch (error) {
     logger.debug({ socketFile, error }, 'a launcher that nobody knows could not be asked');
-    return undefined;
   }
+  connection?.close();
+  return undefined;
+}
+
+function once(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }

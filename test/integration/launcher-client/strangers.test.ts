@@ -17,7 +17,8 @@ const limits = { dialTimeoutMs: 300, infoTimeoutMs: 300, peerTimeoutMs: 300 };
 async function strangersOf(isKnown: (socketFile: string) => boolean = () => false): Promise<string[]> {
   const names: string[] = [];
   const deps = { isKnown, signal: AbortSignal.timeout(10_000), logger: silentLogger };
-  for await (const { domain } of findStrangers({ podsDir: bench.podsDir, limits }, deps)) {
+  for await (const { domain, connection } of findStrangers({ podsDir: bench.podsDir, limits }, deps)) {
+    connection.close();
     names.push(`${domain.Spec.Name} ${domain.Spec.Metadata.KubeVirt.UID}`);
   }
   return names;
@@ -42,7 +43,9 @@ describe('launchers found by their sockets alone', () => {
     const deps = { isKnown: () => false, signal: abort.signal, logger: silentLogger };
     const found = findStrangers({ podsDir: bench.podsDir, limits }, deps);
     const first = await found.next();
-    assert.equal(first.done === false && first.value.socketFile, socketFileOf(bench.podsDir, 'pod-good'));
+    assert.ok(!first.done);
+    assert.equal(first.value.connection.target.socketFile, socketFileOf(bench.podsDir, 'pod-good'));
+    first.value.connection.close();
     abort.abort();
     assert.equal((await found.next()).done, true, 'the agent leaves: nobody is waited for');
   });
