@@ -12,3 +12,4 @@ export * from './leader-elector.ts';
 export * from './paths.ts';
 export * from './rate-limiter.ts';
 export * from './selectors.ts';
+export type { WatchEvent } from './watch.ts';

@@ -1,8 +1,8 @@
 import type { Key } from '../api/index.ts';
 import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
-import { type ConnectionLimits, type ConnectionTarget, connectionLimits } from './connection.ts';
+import { type ConnectionLimits, type ConnectionTarget, connectionLimits, type OpenConnection } from './connection.ts';
 import { LauncherError } from './errors.ts';
-import { type LauncherHost, type OpenConnection, thisMachine } from './launcher-host.ts';
+import { type LauncherHost, thisMachine } from './launcher-host.ts';
 import { type LauncherTarget, multipleSockets, noSocket, type SocketOptions } from './sockets.ts';
 import { emptyPods, judgeLauncher, type KnownLauncher, type Verdict } from './verdict.ts';
 

@@ -32,6 +32,9 @@ export interface ConnectionTarget {
   readonly socketFile: string;
 }
 
+/** An open connection, as everybody but its maker sees it. */
+export type OpenConnection = Pick<LauncherConnection, keyof LauncherConnection>;
+
 /** The request that carries a whole VMI. Options are present, and empty unless given (spec 20 §5.1). */
 export function vmiRequest(
   vmi: VirtualMachineInstance,
@@ -189,9 +192,9 @@ export class LauncherConnection {
 
 export interface ConnectionDeps {
   /** The connection broke; the launcher may have ended, or not. */
-  readonly onDown: (connection: LauncherConnection) => void;
+  readonly onDown: (connection: OpenConnection) => void;
   /** Whether this connection's launcher is proven to have ended. */
-  readonly hasEnded: (connection: LauncherConnection) => Promise<boolean>;
+  readonly hasEnded: (connection: OpenConnection) => Promise<boolean>;
 }
 
 type UnaryMethod<Req, Res> = Pick<MethodDefinition<Req, Res>, 'path' | 'requestSerialize' | 'responseDeserialize'>;

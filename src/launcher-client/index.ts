@@ -5,8 +5,8 @@
  */
 export { LauncherClients, type LauncherClientsOptions } from './clients.ts';
 export { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
-export { type ConnectionDeps, type ConnectionTarget, vmiRequest } from './connection.ts';
+export { type ConnectionDeps, type ConnectionTarget, type OpenConnection, vmiRequest } from './connection.ts';
 export { LauncherError, type LauncherErrorCode } from './errors.ts';
-export type { LauncherHost, OpenConnection } from './launcher-host.ts';
+export type { LauncherHost } from './launcher-host.ts';
 export type { LauncherTarget } from './sockets.ts';
 export { findStrangers, type StrangeLauncher } from './strangers.ts';

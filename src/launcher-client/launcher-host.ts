@@ -1,6 +1,12 @@
 import { errorCode } from '../base/index.ts';
 import { isProcessAlive, type ProcessId } from '../host/index.ts';
-import { type ConnectionDeps, type ConnectionLimits, type ConnectionTarget, LauncherConnection } from './connection.ts';
+import {
+  type ConnectionDeps,
+  type ConnectionLimits,
+  type ConnectionTarget,
+  LauncherConnection,
+  type OpenConnection,
+} from './connection.ts';
 import { type Listening, probeSocket } from './probe.ts';
 import { SocketWatch } from './socket-watch.ts';
 import {
@@ -13,8 +19,7 @@ import {
   type SocketOptions,
 } from './sockets.ts';
 
-/** An open connection, as everybody but its maker sees it. */
-export type OpenConnection = Pick<LauncherConnection, keyof LauncherConnection>;
+export type { OpenConnection } from './connection.ts';
 
 /** Where launchers run: their sockets, their processes, and the way to dial them. */
 export interface LauncherHost {

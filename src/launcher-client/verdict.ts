@@ -1,6 +1,7 @@
 import { type Clock, sleep } from '../base/index.ts';
 import type { ProcessId } from '../host/index.ts';
-import type { LauncherHost, OpenConnection } from './launcher-host.ts';
+import type { OpenConnection } from './connection.ts';
+import type { LauncherHost } from './launcher-host.ts';
 import type { Listening } from './probe.ts';
 
 /** What is known of a launcher process. `dead` is a proof, `unknown` is nothing. */
