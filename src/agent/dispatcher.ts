@@ -169,10 +169,7 @@ export class VmiDispatcher implements Component {
     if (written.kind !== 'written' && written.kind !== 'unchanged') return written;
     this.#teller.events(record, observation, written.projection.events);
     const { problem } = written.projection;
-    if (problem !== undefined) {
-      record.problem = clip(problem);
-      this.#memories.add(observation, { toldProblem: problem });
-    }
+    if (problem !== undefined) this.#memories.add(observation, { toldProblem: problem });
     // The same problem a second time, after all was well, is news again.
     else if (pass.decision.healthy && pass.observation.memory.toldProblem)
       this.#memories.add(observation, { toldProblem: '' });

@@ -21,6 +21,7 @@ export function recordOf(
 ): DecisionRecord {
   const at = observation.now.toISOString();
   const patch = patchParts(decision.patch);
+  const problem = problemOf(observation, decision, outcomes);
   return {
     firstAt: at,
     lastAt: at,
@@ -33,8 +34,17 @@ export function recordOf(
     ...(decision.phase && { newPhase: decision.phase }),
     ...(patch.length > 0 && { patch }),
     write: { outcome: 'not-reached' },
-    ...(decision.problem !== undefined && { problem: clip(decision.problem) }),
+    ...(problem !== undefined && { problem: clip(problem) }),
   };
+}
+
+function problemOf(
+  { recordProblem }: Observation,
+  decision: Decision,
+  outcomes: readonly StepOutcome[],
+): string | undefined {
+  const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
+  return failed?.kind === 'failed' ? failed.error.message : (decision.problem ?? recordProblem);
 }
 
 /** A pass that threw is a fault of this agent, told like any other trouble of the VMI. */
