@@ -67,6 +67,21 @@ export interface MigrationOptions {
   readonly AllowPostCopy: boolean;
   readonly ParallelMigrationThreads: number | null;
   readonly AllowWorkloadDisruption: boolean;
-  readonly StallDetectorOptions: Readonly<Record<string, unknown>> | null;
+  readonly StallDetectorOptions: StallDetectorOptions | null;
   readonly Compression: string | null;
+}
+
+/** Numbers, as the launcher reads them; in the cluster's objects the fractions are decimal strings. */
+export interface StallDetectorOptions {
+  /** A part of 1. */
+  readonly StallMargin: number;
+  /** Seconds. */
+  readonly StallProgressTimeout: number;
+  /** Seconds. */
+  readonly SwitchoverTimeout: number;
+  readonly EwmaAlpha: number;
+  readonly PrecopyPossibleFactor: number;
+  readonly PatienceWindowDecayFactor: number;
+  readonly SearchLocalMinima: boolean;
+  readonly CompletionTimeoutFactor: number;
 }

@@ -1,6 +1,7 @@
 import type { Domain, Key, VirtualMachineInstance } from '../api/index.ts';
 import type { Clock } from '../base/index.ts';
 import type { MigrationOptions, MigrationRelays } from './migration-ports.ts';
+import type { MigrationConfig } from './migration-settings.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
@@ -164,7 +165,12 @@ export interface SyncOptions {
   readonly preallocatedVolumes: readonly string[];
   readonly topology?: readonly NumaCell[];
   readonly clusterFlags: ClusterFlags;
+  /** Interface → how it is attached. */
   readonly interfaceDomainAttachment: Readonly<Record<string, string>>;
+  /** Interface → what its network binding wants done after a migration; sent with FinalizeVirtualMachineMigration only. */
+  readonly interfaceMigration: Readonly<Record<string, string>>;
+  /** Aliases of devices that are NVIDIA Grace GPUs, sorted; with gate GraceIOVirtualization. */
+  readonly graceHostDeviceAliases: readonly string[];
 }
 
 /**
@@ -234,6 +240,18 @@ export interface ClusterConfig {
   readonly minimumReservePvcBytes: number;
   readonly tolerateLessPvcSpacePercent: number;
   readonly status: StatusConfig;
+  readonly migrations: MigrationConfig;
+  /** Network plug-ins by name. */
+  readonly networkBindings: Readonly<Record<string, NetworkBinding>>;
+  /** Resource names of permitted PCI devices that are NVIDIA Grace GPUs. */
+  readonly graceResources: readonly string[];
+}
+
+export interface NetworkBinding {
+  /** `tap`, `managedTap` or a word of the plug-in; absent: the plug-in attaches it by itself. */
+  readonly domainAttachmentType?: string;
+  /** `link-refresh`; absent: its interfaces need nothing after a migration, or cannot migrate. */
+  readonly migrationMethod?: string;
 }
 
 /** What of the configuration shows in a VMI's status only. */

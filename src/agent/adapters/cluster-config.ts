@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../api/index.ts';
 import type { ClusterConfig, ClusterConfigSource, SmBios } from '../ports.ts';
+import { isMigrationConfigUsable, readMigrationConfig } from './migration-config.ts';
 import { readStatusConfig } from './status-config.ts';
 
 export interface KubeVirt extends KubeObject {
@@ -39,7 +40,8 @@ function activeKubeVirt(candidates: readonly KubeVirt[]): KubeVirt | undefined {
  */
 export function readClusterConfig(kubevirt: KubeVirt | undefined, last?: ClusterConfig): ClusterConfig {
   const given = kubevirt?.spec?.configuration;
-  const configuration = isRecord(given) ? (given as Configuration) : {};
+  const configuration = given === undefined || given === null ? {} : (given as Configuration);
+  if (!isReadable(configuration) || !isMigrationConfigUsable(configuration)) return last ?? toClusterConfig({}, {});
   const config = toClusterConfig(configuration, kubevirt?.metadata.annotations ?? {});
   return isUsable(config) ? config : (last ?? toClusterConfig({}, {}));
 }
@@ -78,13 +80,37 @@ function toClusterConfig(configuration: Configuration, annotations: Record<strin
     minimumReservePvcBytes: developer.minimumReservePVCBytes ?? 131_072,
     tolerateLessPvcSpacePercent: developer.pvcTolerateLessSpaceUpToPercent ?? 10,
     status: readStatusConfig(configuration),
+    ...readMigrationConfig(configuration),
   };
+}
+
+/** The CRD of a cluster may be permissive: what is taken apart below must have the shape for it. */
+function isReadable(configuration: unknown): configuration is Configuration {
+  if (!isRecord(configuration)) return false;
+  const { smbios, virtualMachineOptions, developerConfiguration: developer } = configuration;
+  if (
+    ![smbios, virtualMachineOptions, developer].every((part) => part === undefined || part === null || isRecord(part))
+  )
+    return false;
+  const { featureGates, disabledFeatureGates } = isRecord(developer) ? developer : {};
+  const isWordy = Object.values(isRecord(smbios) ? smbios : {}).every((value) => typeof value === 'string');
+  return (
+    isWordy &&
+    [featureGates, disabledFeatureGates].every((list) => (list ?? undefined) === undefined || Array.isArray(list))
+  );
 }
 
 function isUsable(config: ClusterConfig): boolean {
   const { memBalloonStatsPeriodSeconds: period, minimumReservePvcBytes: reserve } = config;
   const percent = config.tolerateLessPvcSpacePercent;
-  return Number.isInteger(period) && period >= 0 && Number.isFinite(reserve) && percent >= 0 && percent <= 100;
+  return (
+    Number.isInteger(period) &&
+    period >= 0 &&
+    period <= 0xffff_ffff &&
+    Number.isFinite(reserve) &&
+    percent >= 0 &&
+    percent <= 100
+  );
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

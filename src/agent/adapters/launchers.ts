@@ -15,6 +15,8 @@ const codes: Readonly<Record<string, LauncherCallError['code']>> = {
   TIMEOUT: 'UNRESPONSIVE',
   UNAVAILABLE: 'UNRESPONSIVE',
   COMMAND_FAILED: 'REFUSED',
+  // An old launcher: it will say the same next time.
+  UNIMPLEMENTED: 'REFUSED',
 };
 
 /** The launcher clients behind the port. `podsDir`: where the pods' directories are. */
@@ -133,6 +135,7 @@ function requestOptions(options: SyncOptions): RequestOptions {
       GraceIOVirtualizationEnabled: flags.graceIoVirtualizationEnabled,
     },
     interfaceDomainAttachment: { ...options.interfaceDomainAttachment },
+    GraceHostDeviceAliases: [...options.graceHostDeviceAliases],
   };
 }
 

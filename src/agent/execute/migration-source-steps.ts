@@ -17,9 +17,10 @@ export async function migrateVirtualMachine(
 ): Promise<Outcome> {
   const { observation, ports, signal } = context;
   const vmi = currentVmi(step.uid, context);
+  const options = migrationOptionsOf(vmi, ports.config.current().migrations);
   const calls = await connect(step.uid, context);
   try {
-    await calls.migrateVirtualMachine(replaceClaimsByHostDisks(vmi), migrationOptionsOf(vmi), signal);
+    await calls.migrateVirtualMachine(replaceClaimsByHostDisks(vmi), options, signal);
   } catch (error) {
     if (errorCode(error) !== 'REFUSED') throw error;
     // "Already done" is a refusal, too: the metadata tell it from the others.

@@ -2,11 +2,9 @@ import { createHash } from 'node:crypto';
 import { domainUid, isFinal, isNonRoot, type Key, labels, type VirtualMachineInstance } from '../../api/index.ts';
 import type {
   AgentPorts,
-  ClusterConfig,
   DomainView,
   GhostRecord,
   GuestAgents,
-  HostFacts,
   LauncherState,
   LauncherTarget,
   SyncOptions,
@@ -21,6 +19,7 @@ import type {
   StatusFacts,
   VmiView,
 } from './observation.ts';
+import { syncOptionsOf } from './sync-options.ts';
 import { dropUnusable, isAddressable } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
@@ -194,22 +193,6 @@ async function findPredecessor(
   const domain: DomainView = ports.domains.view(key, old);
   const launcher = await launcherState(targetOf(key, old, undefined, ports.ghosts.byUid(old)), ports);
   return { uid: old, domain, launcher };
-}
-
-function syncOptionsOf(vmi: VirtualMachineInstance | undefined, config: ClusterConfig, host: HostFacts): SyncOptions {
-  const volumes = vmi?.status?.volumeStatus ?? [];
-  const interfaces = vmi?.spec?.domain?.devices?.interfaces ?? [];
-  const attached = interfaces.filter(({ masquerade, bridge }) => masquerade || bridge);
-  return {
-    ...(config.smbios && { smbios: config.smbios }),
-    memBalloonStatsPeriodSeconds: config.memBalloonStatsPeriodSeconds,
-    preallocatedVolumes: volumes
-      .filter(({ persistentVolumeClaimInfo }) => persistentVolumeClaimInfo?.preallocated)
-      .map(({ name }) => name),
-    ...(host.topology && { topology: host.topology }),
-    clusterFlags: config.clusterFlags,
-    interfaceDomainAttachment: Object.fromEntries(attached.map(({ name }) => [name, 'tap'])),
-  };
 }
 
 /** What the launcher acts on. Labels and what this agent writes itself are left out: they would only repeat the call. */

@@ -1,25 +1,43 @@
-import type { VirtualMachineInstance } from '../../../api/index.ts';
-import type { MigrationOptions } from '../../migration-ports.ts';
+import { parseQuantity, type VirtualMachineInstance } from '../../../api/index.ts';
+import type { MigrationOptions, StallDetectorOptions } from '../../migration-ports.ts';
+import { type MigrationConfig, readMigrationSettings, type StallDetectorSettings } from '../../migration-settings.ts';
 
-type Given = Readonly<Record<string, unknown>>;
+/** Upstream's figure for multifd. */
+const parallelThreads = 8;
 
-/** Spec 11 §4.1, with the defaults of the cluster for what the VMI's `migrationConfiguration` does not say. */
-export function migrationOptionsOf(vmi: VirtualMachineInstance): MigrationOptions {
-  const given = (vmi.status?.migrationState?.migrationConfiguration ?? {}) as Given;
-  const allowPostCopy = given.allowPostCopy === true;
-  const { cpu, resources } = vmi.spec.domain as { cpu?: Given; resources?: { limits?: Record<string, unknown> } };
-  const hasCpuLimit = Number.parseFloat(String(resources?.limits?.cpu ?? 0)) > 0;
+/** Spec 11 §4.1: the VMI's `migrationConfiguration` (the cluster's and its policy's, resolved at hand-off) over the cluster's. */
+export function migrationOptionsOf(vmi: VirtualMachineInstance, cluster: MigrationConfig): MigrationOptions {
+  const settings = readMigrationSettings(vmi.status?.migrationState?.migrationConfiguration, cluster.settings);
   return {
-    Bandwidth: String(given.bandwidthPerMigration ?? '0'),
-    ProgressTimeout: Number(given.progressTimeout ?? 150),
-    CompletionTimeoutPerGiB: Number(given.completionTimeoutPerGiB ?? 150),
-    MaxDowntimeMs: Number(given.maxDowntimeMs ?? 900),
-    UnsafeMigration: given.unsafeMigrationOverride === true,
-    AllowAutoConverge: given.allowAutoConverge === true,
-    AllowPostCopy: allowPostCopy,
-    ParallelMigrationThreads: hasCpuLimit || cpu?.dedicatedCpuPlacement === true ? null : 8,
-    AllowWorkloadDisruption: (given.allowWorkloadDisruption ?? allowPostCopy) === true,
-    StallDetectorOptions: null,
-    Compression: null,
+    Bandwidth: settings.bandwidth,
+    ProgressTimeout: settings.progressTimeoutSeconds,
+    CompletionTimeoutPerGiB: settings.completionTimeoutSecondsPerGiB,
+    MaxDowntimeMs: settings.maxDowntimeMs,
+    UnsafeMigration: settings.unsafe,
+    AllowAutoConverge: settings.allowAutoConverge,
+    AllowPostCopy: settings.allowPostCopy,
+    ParallelMigrationThreads: hasCpuBudget(vmi) ? null : parallelThreads,
+    AllowWorkloadDisruption: settings.allowWorkloadDisruption,
+    StallDetectorOptions: cluster.stallDetection ? stallOptions(settings.stallDetector) : null,
+    Compression: settings.compression ?? null,
+  };
+}
+
+/** More threads would be taken from a guest whose CPU time is limited, or bound to CPUs of its own. */
+function hasCpuBudget({ spec }: VirtualMachineInstance): boolean {
+  const { cpu, resources } = spec.domain;
+  return (parseQuantity(resources?.limits?.cpu) ?? 0) > 0 || cpu?.dedicatedCpuPlacement === true;
+}
+
+function stallOptions(stall: StallDetectorSettings): StallDetectorOptions {
+  return {
+    StallMargin: stall.marginPercent / 100,
+    StallProgressTimeout: stall.progressTimeoutSeconds,
+    SwitchoverTimeout: stall.switchoverTimeoutSeconds,
+    EwmaAlpha: stall.ewmaAlpha,
+    PrecopyPossibleFactor: stall.precopyPossibleFactor,
+    PatienceWindowDecayFactor: stall.patienceWindowDecayFactor,
+    SearchLocalMinima: stall.searchLocalMinima,
+    CompletionTimeoutFactor: stall.completionTimeoutFactor,
   };
 }
