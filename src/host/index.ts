@@ -15,3 +15,4 @@ export {
 } from './peer.ts';
 export { draftSuffix, replaceFile } from './replace-file.ts';
 export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
+export { xattrReader } from './xattr.ts';

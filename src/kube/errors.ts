@@ -11,6 +11,8 @@ export type KubeErrorCode =
   | 'UNAUTHORIZED'
   /** The server (or this client, before sending) refuses the content. Repeating it does not help. */
   | 'INVALID'
+  /** 413, or more than the store behind the server takes. */
+  | 'TOO_LARGE'
   | 'TOO_MANY_REQUESTS'
   | 'SERVER_ERROR'
   /** No answer: refused, reset, unknown host, bad certificate. */
@@ -55,7 +57,7 @@ const byHttpStatus: Readonly<Record<number, KubeErrorCode>> = {
   405: 'INVALID',
   409: 'CONFLICT',
   410: 'GONE',
-  413: 'INVALID',
+  413: 'TOO_LARGE',
   415: 'INVALID',
   422: 'INVALID',
   429: 'TOO_MANY_REQUESTS',
@@ -70,14 +72,18 @@ export function refusalError(
   retryAfterMs?: number,
 ): KubeError {
   const text = status?.message ?? `HTTP ${httpStatus}`;
-  return new KubeError(refusalCode(httpStatus, status?.reason), `${what}: ${text}`, {
+  return new KubeError(refusalCode(httpStatus, status?.reason, text), `${what}: ${text}`, {
     httpStatus,
     status,
     retryAfterMs,
   });
 }
 
-function refusalCode(httpStatus: number, reason: string | undefined): KubeErrorCode {
+/** etcd's limit on a request (1.5 MiB) and gRPC's on a message (2 MiB) come through as errors of the server. */
+const tooLargeForStore = /request is too large|message larger than max/;
+
+function refusalCode(httpStatus: number, reason: string | undefined, text: string): KubeErrorCode {
+  if (httpStatus >= 500 && tooLargeForStore.test(text)) return 'TOO_LARGE';
   if (reason === 'AlreadyExists') return 'ALREADY_EXISTS';
   if (reason === 'Expired' || reason === 'Gone') return 'GONE';
   const known = byHttpStatus[httpStatus];

@@ -1,6 +1,14 @@
 import { type Key, labels, parseKey, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, silentLogger } from '../../base/index.ts';
-import { fieldSelector, Informer, isKubeError, type KubeClient, labelSelector } from '../../kube/index.ts';
+import {
+  fieldSelector,
+  Informer,
+  type InformerHealth,
+  isKubeError,
+  type KubeClient,
+  type KubeError,
+  labelSelector,
+} from '../../kube/index.ts';
 import type { VmiLookup, VmiStore, VmiWriter, WriteResult } from '../ports.ts';
 
 type Vmi = VirtualMachineInstance;
@@ -60,6 +68,11 @@ export class KubeVmis implements VmiStore, Component {
     };
   }
 
+  /** Of each watch, for those who look after the agent. */
+  get health(): readonly (InformerHealth & { readonly objects: number })[] {
+    return this.#informers.map((informer) => ({ ...informer.health, objects: informer.size }));
+  }
+
   async start(): Promise<void> {
     for (const informer of this.#informers) await informer.start();
   }
@@ -107,8 +120,17 @@ export function kubeVmiWriter(client: Pick<KubeClient, 'update'>): VmiWriter {
       } catch (error) {
         if (isKubeError(error, 'CONFLICT')) return { kind: 'conflict' };
         if (isKubeError(error, 'NOT_FOUND')) return { kind: 'gone' };
+        if (isKubeError(error, 'TOO_LARGE')) return { kind: 'refused', code: 'TOO_LARGE', message: wordsOf(error) };
+        // A webhook or an admission policy refuses with 403, 422, or 400; the schema with 422.
+        if (isKubeError(error, 'INVALID', 'FORBIDDEN'))
+          return { kind: 'refused', code: 'NOT_ALLOWED', message: wordsOf(error) };
         throw error;
       }
     },
   };
+}
+
+/** Without the request's path, which is this agent's business. */
+function wordsOf(error: KubeError): string {
+  return error.status?.message ?? error.message;
 }

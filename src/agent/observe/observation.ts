@@ -103,6 +103,8 @@ export interface LauncherFacts {
 export interface WriteRefusal {
   /** Left as they were in what is written. */
   readonly parts: readonly string[];
+  /** Even those that are stored are taken out, for the essential to fit. */
+  readonly makeRoom: boolean;
   /** The API server's words and ours, for the user. */
   readonly message: string;
   /** From then on the whole is tried again. */

@@ -2,5 +2,7 @@
  * Owns: the VMI's status as a pure function of what was observed, decided and done.
  * Must not know: how it is written, the logger, the clock (the observation carries `now`).
  */
+export { clip } from './bounds.ts';
+export { changedParts, type StatusPart, statusParts } from './parts.ts';
 export { type Pass, type Projection, project } from './project.ts';
 export { semanticEqual } from './semantic-equal.ts';

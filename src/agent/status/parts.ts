@@ -20,18 +20,22 @@ export const statusParts = [
 
 export type StatusPart = (typeof statusParts)[number];
 
+const guestParts: readonly StatusPart[] = ['guestOSInfo', 'interfaces'];
+
 /** Conditions that must be told whatever else is refused. */
 const essentialConditions: readonly string[] = ['Synchronized', 'Paused'];
 
-/** Puts the `parts` of `vmi` back to what they are in `stored`, in place. */
+/** Puts the `parts` of `vmi` back to what they are in `stored`, in place; with `makeRoom` what guests fill goes altogether. */
 export function restoreParts(
   vmi: VirtualMachineInstance,
   stored: VirtualMachineInstance,
-  parts: readonly StatusPart[],
+  { parts, makeRoom }: { readonly parts: readonly string[]; readonly makeRoom: boolean },
 ): void {
   const before: Readonly<VmiStatus> = stored.status ?? {};
   vmi.status ??= {};
-  for (const part of parts) {
+  if (makeRoom) for (const part of guestParts) delete vmi.status[part];
+  for (const part of statusParts) {
+    if (!parts.includes(part) || (makeRoom && guestParts.includes(part))) continue;
     if (part === 'conditions') vmi.status.conditions = restoredConditions(vmi.status, before);
     else if (before[part] === undefined) delete vmi.status[part];
     else Object.assign(vmi.status, { [part]: structuredClone(before[part]) });
@@ -52,7 +56,7 @@ function restoredConditions({ conditions: now = [] }: VmiStatus, { conditions: b
 export function changedParts(vmi: VirtualMachineInstance, stored: VirtualMachineInstance): StatusPart[] {
   return statusParts.filter((part) => {
     const one = structuredClone(vmi);
-    restoreParts(one, stored, [part]);
+    restoreParts(one, stored, { parts: [part], makeRoom: false });
     return !semanticEqual(one.status?.[part], vmi.status?.[part]);
   });
 }

@@ -24,7 +24,7 @@ import { setAgentConditions } from './guest-agent-conditions.ts';
 import { projectInterfaces } from './interfaces.ts';
 import { setLiveMigratable } from './live-conditions.ts';
 import { judgeMigration } from './migratable.ts';
-import { restoreParts, type StatusPart } from './parts.ts';
+import { restoreParts } from './parts.ts';
 import { semanticEqual } from './semantic-equal.ts';
 import { applyPatch } from './vmi-patch.ts';
 import { projectVolumes } from './volumes.ts';
@@ -34,7 +34,7 @@ export interface Pass {
   readonly decision: Decision;
   readonly outcomes: readonly StepOutcome[];
   /** Parts that the API server does not take: they stay as they are, and the user is told. */
-  readonly refused?: { readonly parts: readonly StatusPart[]; readonly message: string };
+  readonly refused?: { readonly parts: readonly string[]; readonly message: string; readonly makeRoom: boolean };
 }
 
 export interface Projection {
@@ -75,7 +75,7 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
   else if (decision.healthy || hasSynced(pass)) removeCondition(status, 'Synchronized');
-  if (refused) restoreParts(vmi, stored, refused.parts);
+  if (refused) restoreParts(vmi, stored, refused);
   applyPatch(vmi, decision.patch, now);
   const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
   const isWorth =

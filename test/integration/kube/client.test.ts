@@ -53,7 +53,7 @@ const refusals = [
   [401, 'Unauthorized', 'UNAUTHORIZED'],
   [422, 'Invalid', 'INVALID'],
   [400, 'BadRequest', 'INVALID'],
-  [413, '', 'INVALID'],
+  [413, '', 'TOO_LARGE'],
   [504, 'Timeout', 'TIMEOUT'],
 ] as const;
 for (const [status, reason, code] of refusals) {
