@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Decision, decide, rulesByRoute } from '../../../../src/agent/decide/index.ts';
 import { observationOf } from '../../../fixtures/agent/builders.ts';
-import { elsewhereRows } from './rule-rows/elsewhere.ts';
 import { endingRows } from './rule-rows/ending.ts';
+import { orphanRows } from './rule-rows/orphan.ts';
 import { runningRows } from './rule-rows/running.ts';
 import { sourceRows } from './rule-rows/source.ts';
+import { targetRows } from './rule-rows/target.ts';
 
-const table = [...endingRows, ...runningRows, ...elsewhereRows, ...sourceRows];
+const table = [...endingRows, ...runningRows, ...sourceRows, ...targetRows, ...orphanRows];
 
 for (const { rule, when, given, expect } of table) {
   test(`${rule}: ${when}`, () => {

@@ -1,54 +1,8 @@
-import {
-  domainOf,
-  domainUnknown,
-  launcherDead,
-  node,
-  presentVmi,
-  seen,
-  uid,
-  vmiOf,
-} from '../../../../fixtures/agent/builders.ts';
+import { domainOf, domainUnknown, launcherDead, observationOf, seen } from '../../../../fixtures/agent/builders.ts';
 import { elsewhere, ghost, memory, type Row } from './row.ts';
 
-/** Rules for migrations, VMIs without an owner here and what no VMI owns. */
-export const elsewhereRows: readonly Row[] = [
-  {
-    rule: 'migration-not-supported',
-    when: 'this node is the target',
-    given: {
-      vmi: presentVmi(
-        vmiOf('Running', {
-          metadata: {
-            name: 'vm1',
-            namespace: 'default',
-            uid,
-            labels: { 'kubevirt.io/nodeName': 'node2', 'kubevirt.io/migrationTargetNodeName': node },
-          },
-          status: { nodeName: 'node2', migrationState: { migrationUid: 'm1' } },
-        }),
-      ),
-    },
-    expect: { steps: [], route: 'migration-target' },
-  },
-  {
-    rule: 'migration-target-left-alone',
-    when: 'the user was told',
-    given: {
-      vmi: presentVmi(
-        vmiOf('Running', {
-          metadata: {
-            name: 'vm1',
-            namespace: 'default',
-            uid,
-            labels: { 'kubevirt.io/nodeName': 'node2', 'kubevirt.io/migrationTargetNodeName': node },
-          },
-          status: { nodeName: 'node2', migrationState: { migrationUid: 'm1' } },
-        }),
-      ),
-      memory: memory({ toldMigrationUid: 'm1' }),
-    },
-    expect: { steps: [], route: 'migration-target' },
-  },
+/** Rules for VMIs of another node and what no VMI owns. */
+export const orphanRows: readonly Row[] = [
   {
     rule: 'orphan-nothing-here',
     when: 'nothing of the VMI is left',
@@ -90,6 +44,23 @@ export const elsewhereRows: readonly Row[] = [
     when: 'the launcher of a moved VMI is gone (fault 12 of spec 10)',
     given: { vmi: elsewhere, domain: launcherDead, ghost },
     expect: { steps: ['cleanUp'] },
+  },
+  {
+    rule: 'orphan-clean-up',
+    when: 'nothing but streams is left of a moved VMI',
+    given: {
+      vmi: elsewhere,
+      domain: launcherDead,
+      relays: { ...observationOf().relays, hasSource: true },
+      memory: memory({ cleaned: true }),
+    },
+    expect: { steps: ['cleanUp'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'orphan-alive',
+    when: 'the domain of a moved VMI still runs and its streams are open: they may still be in use',
+    given: { vmi: elsewhere, relays: { ...observationOf().relays, hasSource: true } },
+    expect: { steps: [] },
   },
   {
     rule: 'nothing-to-do',
