@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { type BackoffOptions, backoffDelayMs } from './backoff.ts';
 import { type Clock, systemClock } from './clock.ts';
 
@@ -9,6 +10,8 @@ export type KeyResult =
 export interface KeyedQueueOptions {
   /** Keys that may run side by side. One key never runs twice at a time. */
   readonly concurrency: number;
+  /** A run that takes longer gives its place to another key: those that hang keep nobody out. For ever unless given. */
+  readonly placeMs?: number;
   /** Back-off per key; keys do not share a bucket (upstream fault 8, spec 00). */
   readonly backoff?: BackoffOptions;
 }
@@ -52,6 +55,7 @@ interface KeyState {
  */
 export class KeyedQueue {
   readonly #concurrency: number;
+  readonly #placeMs: number | undefined;
   readonly #backoff: BackoffOptions;
   readonly #deps: KeyedQueueDeps;
   readonly #clock: Clock;
@@ -59,13 +63,18 @@ export class KeyedQueue {
   readonly #ready = new Set<string>();
   readonly #stopping = new AbortController();
   #running = 0;
+  /** Runs that hold a place. */
+  #placed = 0;
   #idle: (() => void)[] = [];
 
   constructor(options: KeyedQueueOptions, deps: KeyedQueueDeps) {
     this.#concurrency = options.concurrency;
+    this.#placeMs = options.placeMs;
     this.#backoff = options.backoff ?? { baseMs: 5, maxMs: 1_000_000, jitter: 0.1 };
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
+    // Every run listens on it.
+    setMaxListeners(0, this.#stopping.signal);
   }
 
   /** Keys that wait for a free place, without those on a timer. */
@@ -152,10 +161,30 @@ export class KeyedQueue {
 
   #pump(): void {
     for (const key of this.#ready) {
-      if (this.#running >= this.#concurrency || this.#stopping.signal.aborted) return;
+      if (this.#placed >= this.#concurrency || this.#stopping.signal.aborted) return;
       this.#ready.delete(key);
       void this.#runKey(key);
     }
+  }
+
+  /** The place is given back once: by the result, or when it has been held for too long. */
+  #takePlace(): () => void {
+    this.#placed++;
+    let isHeld = true;
+    let cancel = () => {};
+    const leave = () => {
+      cancel();
+      if (!isHeld) return;
+      isHeld = false;
+      this.#placed--;
+    };
+    if (this.#placeMs !== undefined) {
+      cancel = this.#clock.schedule(this.#placeMs, () => {
+        leave();
+        this.#pump();
+      });
+    }
+    return leave;
   }
 
   async #runKey(key: string): Promise<void> {
@@ -163,6 +192,7 @@ export class KeyedQueue {
     state.queued = false;
     state.running = true;
     this.#running++;
+    const leave = this.#takePlace();
     let result: KeyResult;
     try {
       result = await this.#deps.run(key, this.#stopping.signal);
@@ -171,6 +201,7 @@ export class KeyedQueue {
     }
     state.running = false;
     this.#running--;
+    leave();
     this.#settle(key, state, result);
     if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     this.#pump();

@@ -162,3 +162,30 @@ test('a queue tells what each key does, and a retry can ask for more than its ba
   opened.open();
   await queue.stop();
 });
+
+test('a run that hangs gives up its place after a while, keeps its key to itself, and is waited for at the end', async () => {
+  const clock = new FakeClock();
+  const hung = gate();
+  const runs: string[] = [];
+  const run = async (key: string): Promise<KeyResult> => {
+    runs.push(key);
+    if (key.startsWith('hung')) await hung.opened;
+    return { kind: 'done' };
+  };
+  const queue = new KeyedQueue({ concurrency: 2, placeMs: 1_000 }, { run, clock });
+  for (const key of ['hung-1', 'hung-2', 'good-1', 'good-2', 'good-3']) queue.add(key);
+  queue.add('hung-1');
+  await clock.pass(999);
+  assert.deepEqual(runs, ['hung-1', 'hung-2']);
+  await clock.pass(1);
+  assert.deepEqual(runs, ['hung-1', 'hung-2', 'good-1', 'good-2', 'good-3']);
+  assert.equal(clock.timers, 0);
+  let isStopped = false;
+  const stopping = queue.stop().then(() => {
+    isStopped = true;
+  });
+  await settle();
+  assert.equal(isStopped, false);
+  hung.open();
+  await stopping;
+});
