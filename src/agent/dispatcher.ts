@@ -16,8 +16,8 @@ import { writeStatus } from './write-status.ts';
 
 export interface DispatcherOptions {
   /**
-   * VMIs worked on side by side: more than a node has launchers that can hang, for each holds its place until its time
-   * limits end, and upstream's ten workers are all taken by a dozen (fault 8, spec 00). A pass waits, it does not compute.
+   * VMIs worked on side by side; a pass waits, it does not compute. One that hangs gives its place to another after a second:
+   * upstream's ten workers are all taken by a dozen hung launchers (fault 8, spec 00).
    */
   readonly concurrency: number;
   readonly backoff: { readonly baseMs: number; readonly maxMs: number };
@@ -29,6 +29,8 @@ export const defaultDispatcherOptions: DispatcherOptions = {
   concurrency: 256,
   backoff: { baseMs: 20, maxMs: 60_000 },
 };
+
+const placeMs = 1_000;
 
 export interface DispatcherDeps {
   readonly ports: AgentPorts;
@@ -63,6 +65,7 @@ export class VmiDispatcher implements Component {
     this.#queue = new KeyedQueue(
       {
         concurrency: options.concurrency,
+        placeMs,
         backoff: { ...options.backoff, jitter: 0.1, random: deps.random ?? Math.random },
       },
       {
@@ -165,8 +168,16 @@ export class VmiDispatcher implements Component {
       record.write = { outcome: 'failed', because: clip(describeCause(error)) };
       return { kind: 'failed', error };
     }
+    if (written.kind === 'refused') {
+      const { error, events, remember } = written;
+      record.write = { outcome: 'failed', because: clip(error.message) };
+      this.#teller.events(record, observation, events);
+      this.#memories.add(observation, remember);
+      return { kind: 'failed', error };
+    }
     record.write = { outcome: written.kind };
     if (written.kind !== 'written' && written.kind !== 'unchanged') return written;
+    this.#memories.add(observation, written.remember);
     this.#teller.events(record, observation, written.projection.events);
     const { problem } = written.projection;
     if (problem !== undefined) this.#memories.add(observation, { toldProblem: problem });
