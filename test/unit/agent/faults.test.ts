@@ -174,6 +174,115 @@ test('a VMI that vanished from the watch is not taken for deleted while the API 
   assert.ok(launcher.calls.includes('shutdown'));
 });
 
+test('fault 10: a deletion that happened while the agent was away is carried out after its start', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  await loop.dispatcher.stop();
+  markDeleted(loop);
+  await loop.restart();
+  await loop.clock.pass(3_000);
+  assert.deepEqual(
+    launcher.calls.slice(1).filter((call) => call !== 'sync'),
+    ['shutdown', 'delete'],
+  );
+  assert.equal(loop.phase(), 'Succeeded');
+});
+
+test('fault 10: a deletion whose event was lost with the watch is carried out after the next list', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  loop.api.holdWatch = true;
+  markDeleted(loop);
+  await loop.clock.pass(60_000);
+  loop.api.holdWatch = false;
+  loop.api.deliver(key);
+  await loop.clock.pass(3_000);
+  assert.deepEqual(launcher.calls, ['sync', 'shutdown', 'delete']);
+});
+
+test('fault 10: a deletion that comes while a pass waits for a hung launcher is not lost with it', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  launcher.mode = 'hangs';
+  loop.api.apply(vmiOf('Scheduled'));
+  await settle();
+  markDeleted(loop);
+  await settle();
+  launcher.mode = 'works';
+  await loop.clock.pass(60_000);
+  assert.ok(!launcher.calls.includes('sync'), 'what is deleted is not started');
+  assert.equal(loop.launchers.get(key), undefined);
+});
+
+test('fault 10: an object that vanished together with its deletion event is noticed by the next word of its domain', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  loop.api.holdWatch = true;
+  loop.api.remove(key);
+  loop.api.holdWatch = false;
+  loop.api.relistEmpty();
+  await loop.clock.pass(5_000);
+  assert.deepEqual(launcher.calls, ['sync', 'shutdown', 'delete']);
+});
+
+test('fault 11: host work that an agent left half done is done again after its restart and fails no VMI', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  let state: 'none' | 'started' | 'finished' = 'none';
+  const seenStates: string[] = [];
+  loop.hooks.push({
+    name: 'network',
+    prepare: async ({ signal }) => {
+      seenStates.push(state);
+      const isFirst = state === 'none';
+      state = 'started';
+      if (isFirst) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      state = 'finished';
+      return [];
+    },
+    release: async () => undefined,
+  });
+  loop.api.apply(vmiOf('Scheduled'));
+  await settle();
+  assert.equal(state, 'started');
+  await loop.restart();
+  await loop.clock.pass(5_000);
+  assert.deepEqual(seenStates, ['none', 'started']);
+  assert.equal(loop.phase(), 'Running');
+  assert.deepEqual(launcher.calls, ['sync']);
+});
+
+test('fault 11: host work that fails over and over is tried again, told, and never the end of a VMI', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  let failures = 10;
+  loop.hooks.push({
+    name: 'network',
+    prepare: async () => {
+      if (failures-- > 0) throw new Error('the network set-up is left in state Started');
+      return [];
+    },
+    release: async () => undefined,
+  });
+  loop.api.apply(vmiOf('Scheduled'));
+  await loop.clock.pass(20_000);
+  assert.equal(loop.phase(), 'Scheduled');
+  assert.match(loop.condition('Synchronized')?.message ?? '', /left in state Started/);
+  await loop.clock.pass(300_000);
+  assert.equal(loop.phase(), 'Running');
+  assert.deepEqual(launcher.calls, ['sync']);
+});
+
+test('fault 12: a hanging guest agent holds up no phase', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  const target = { Name: 'org.qemu.guest_agent.0', Type: 'virtio', Address: '', Port: 1, State: 'connected' };
+  const domain = domainOf('Running');
+  domain.Spec.Devices.Channels = [{ Target: target }];
+  loop.launchers.become(launcher, domain);
+  await settle();
+  assert.ok(loop.condition('AgentConnected'));
+  loop.launchers.become(launcher, domainOf('Shutoff', 'Shutdown'));
+  await settle();
+  assert.equal(loop.phase(), 'Succeeded', 'without a timer having passed');
+});
+
 test('fault 12: an unknown domain writes nothing, and a later phase is still written', async (t) => {
   const { loop, launcher } = await startRunning(t);
   loop.launchers.setView(key, uid, { kind: 'unknown', uid, reason: 'the guest agent hangs', sinceMs: 0, seenMs: 0 });
