@@ -21,7 +21,7 @@ export const agentFlags = {
   'console-server-port': { kind: 'int', fallback: 8186, help: `${later}port of console and VNC` },
   'vmstats-server-port': { kind: 'int', fallback: 8187, help: `${later}port of VM statistics` },
   'domain-resync-period-seconds': { kind: 'int', fallback: 300, help: 'every domain is read again this often' },
-  'graceful-shutdown-seconds': { kind: 'int', fallback: 300, help: `${later}wait for migrations at shutdown` },
+  'graceful-shutdown-seconds': { kind: 'int', fallback: 300, help: 'wait this long for migrations at shutdown' },
   'enable-node-labeller': { kind: 'bool', fallback: true, help: `${later}CPU labels of the node` },
   'migration-cn-types': {
     kind: 'list',

@@ -1,4 +1,4 @@
-import { type Key, resources } from '../api/index.ts';
+import { type AgentState, type Key, resources } from '../api/index.ts';
 import { type Component, errorMessage, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import { DomainCache, type LauncherEvent } from '../domain-cache/index.ts';
 import { EventRecorder, Informer, type KubeAccess, KubeClient } from '../kube/index.ts';
@@ -10,25 +10,29 @@ import {
   kubeVmiLookup,
   kubeVmiWriter,
   launcherPort,
+  type NodeFacts,
   noRelays,
 } from './adapters/index.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
 import { ForgottenGuests } from './forgotten-guests.ts';
 import { Heartbeat, type NodePatch } from './heartbeat/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
+import { drain, notReadyYet } from './leaving.ts';
 import type { AgentOptions } from './options.ts';
-import type { AgentPorts, NumaCell } from './ports.ts';
+import type { AgentPorts } from './ports.ts';
+import { type InformerState, type LoopDelay, measureLoopDelay, readState, WhyServer, WhyService } from './why/index.ts';
 
 export interface NodeAgentDeps {
   readonly access: KubeAccess;
   readonly log: Logger;
-  readonly topology: readonly NumaCell[];
+  readonly host: NodeFacts;
   /** Devices of the machine, to tell a launcher's own from them. */
   readonly hostDevDir: string;
 }
 
 const heartbeatPeriodMs = 60_000;
 const stopTimeoutMs = 8_000;
+const markTimeoutMs = 4_000;
 
 /**
  * The whole agent: real parts fitted to the ports, in the order in which they start. It is ready when its VMIs are listed;
@@ -36,38 +40,85 @@ const stopTimeoutMs = 8_000;
  */
 export class NodeAgent {
   readonly dispatcher: VmiDispatcher;
+  readonly #options: AgentOptions;
+  readonly #log: Logger;
   readonly #client: KubeClient;
+  readonly #relays: AgentPorts['relays'];
+  readonly #heartbeat: Heartbeat;
+  readonly #loopDelay: LoopDelay;
   readonly #lifecycle: Lifecycle;
+  #phase: AgentState['phase'] = 'starting';
 
   constructor(options: AgentOptions, deps: NodeAgentDeps) {
     const { log } = deps;
+    this.#options = options;
+    this.#log = log;
     this.#client = new KubeClient({ userAgent: 'virt-handler' }, { access: deps.access, log });
     const parts = makeParts(options, log, this.#client);
     const ports = portsOf(parts, options, deps);
+    this.#relays = ports.relays;
     this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log });
-    const heartbeat = this.#createHeartbeat(options, log);
+    this.#heartbeat = this.#createHeartbeat(options, log);
+    this.#loopDelay = measureLoopDelay();
     const forgotten = new ForgottenGuests(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
-    const components = [...componentsOf(parts, log), this.dispatcher, forgotten, heartbeat];
+    const components = [
+      this.#createWhy(parts),
+      notReadyYet(this.#heartbeat),
+      ...componentsOf(parts, log),
+      this.dispatcher,
+      forgotten,
+      this.#heartbeat,
+    ];
     this.#lifecycle = new Lifecycle(components, { stopTimeoutMs });
   }
 
   /** Rejects when a part does not start; waits without limit for an API server that is away. */
-  start(signal: AbortSignal): Promise<void> {
-    return this.#lifecycle.start(signal);
+  async start(signal: AbortSignal): Promise<void> {
+    await this.#lifecycle.start(signal);
+    this.#phase = 'serving';
   }
 
-  /** The agent leaves: the node is marked, running passes end, events are written. No VM is touched. */
+  /**
+   * The agent leaves: the node is marked, running migrations are waited for, running passes end, events are written. No VM is
+   * touched. Takes up to `gracefulShutdownMs` and some seconds.
+   */
   async stop(): Promise<void> {
+    const wasServing = this.#phase === 'serving';
+    this.#phase = 'leaving';
     try {
+      if (wasServing) await this.#drain();
       await this.#lifecycle.stop();
     } finally {
+      this.#loopDelay.stop();
       this.#client.close();
     }
   }
 
+  async #drain(): Promise<void> {
+    const deps = { heartbeat: this.#heartbeat, relays: this.#relays, clock: systemClock, log: this.#log };
+    await drain({ gracefulMs: this.#options.gracefulShutdownMs }, deps);
+  }
+
+  #createWhy(parts: Parts): WhyServer {
+    const { nodeName, privateDir } = this.#options;
+    const state = () =>
+      readState(nodeName, {
+        loop: this.dispatcher,
+        informers: () => informersOf(parts),
+        domains: parts.domains,
+        relays: this.#relays,
+        heartbeat: this.#heartbeat,
+        phase: () => this.#phase,
+        clock: systemClock,
+        loopDelay: this.#loopDelay,
+      });
+    const service = new WhyService({ nodeName }, { source: this.dispatcher, state, clock: systemClock });
+    return new WhyServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: systemClock });
+  }
+
   #createHeartbeat({ nodeName }: AgentOptions, log: Logger): Heartbeat {
     return new Heartbeat(
-      { nodeName, periodMs: heartbeatPeriodMs, stopTimeoutMs: stopTimeoutMs / 2 },
+      { nodeName, periodMs: heartbeatPeriodMs, markTimeoutMs },
       {
         patchNode: async (name: string, patch: NodePatch, signal: AbortSignal) => {
           await this.#client.patch(resources.nodes, { name }, patch, 'strategic', { signal });
@@ -115,15 +166,23 @@ function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions, deps:
     ghosts: domains.ghostRecords,
     launchers: launcherPort(clients, podsDir),
     config: clusterConfigSource(() => kubevirts.list()),
-    host: {
-      nodeName,
-      ...(deps.topology.length > 0 && { topology: deps.topology }),
-      selinuxContext: () => 'none',
-    },
+    host: { ...deps.host, nodeName },
     hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
     relays: noRelays(podIp),
     clock: systemClock,
   };
+}
+
+function informersOf({ vmis, kubevirts }: Parts): InformerState[] {
+  const named = [
+    ...vmis.health.map((health) => ({ ...health, name: resources.virtualMachineInstances.resource })),
+    { ...kubevirts.health, objects: kubevirts.size, name: resources.kubevirts.resource },
+  ];
+  return named.map(({ hasSynced, isConnected, lists: _lists, watches: _watches, ...rest }) => ({
+    ...rest,
+    synced: hasSynced,
+    connected: isConnected,
+  }));
 }
 
 /** In the order in which they start. */

@@ -21,6 +21,8 @@ export interface AgentOptions {
   readonly podsDir: string;
   readonly watchdogTimeoutMs: number;
   readonly domainResyncPeriodMs: number;
+  /** How long running migrations are waited for when the agent leaves. */
+  readonly gracefulShutdownMs: number;
 }
 
 /** The command line or the environment cannot be used; the message says what to change. */
@@ -51,6 +53,7 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
     podsDir: environment.podsDir || '/pods',
     watchdogTimeoutMs,
     domainResyncPeriodMs: resyncSeconds * 1000,
+    gracefulShutdownMs: notNegative('--graceful-shutdown-seconds', flags['graceful-shutdown-seconds']) * 1000,
   };
 }
 
@@ -73,4 +76,9 @@ function nodeNameOf(flags: FlagValues<typeof agentFlags>, environment: AgentEnvi
 function positive(flag: string, value: number): number {
   if (value > 0) return value;
   throw new AgentOptionsError('BAD_PERIOD', `${flag} must be more than 0`);
+}
+
+function notNegative(flag: string, value: number): number {
+  if (value >= 0) return value;
+  throw new AgentOptionsError('BAD_PERIOD', `${flag} must not be less than 0`);
 }

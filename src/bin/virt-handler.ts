@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -7,12 +6,13 @@ import {
   agentUsage,
   NodeAgent,
   parseAgentOptions,
-  readTopology,
+  readNodeFacts,
 } from '../agent/index.ts';
 import { createLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
 import { loadKubeAccess } from '../kube/index.ts';
 
-const capabilitiesFile = '/var/lib/kubevirt-node-labeller/capabilities.xml';
+/** Written by an init container. */
+const labellerDir = '/var/lib/kubevirt-node-labeller';
 
 const options = readOptions();
 if (options) await run(options);
@@ -45,18 +45,23 @@ async function run(agentOptions: AgentOptions): Promise<void> {
       signals++;
       // Whoever asks twice does not want to wait for what the first time began.
       if (signals > 1) process.exit(1);
-      log.info({ signal: name }, 'leaving; VMs go on');
+      log.info({ signal: name }, 'leaving; VMs go on; a second signal ends it at once');
       leaving.abort(new Error(name));
     });
   }
   try {
     const access = await loadAccess(agentOptions);
     // In a pod with the host's pid namespace process 1 is the host's; a standalone agent says where the host is.
-    const hostDevDir = join(process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root', 'dev');
-    const agent = new NodeAgent(agentOptions, { access, log, topology: topology(), hostDevDir });
+    const hostRoot = process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root';
+    const host = await readNodeFacts({ hostRoot, labellerDir, arch: process.arch }, log);
+    const agent = new NodeAgent(agentOptions, { access, log, host, hostDevDir: join(hostRoot, 'dev') });
     await serve(agent, agentOptions, log, leaving.signal);
   } catch (error) {
-    if (leaving.signal.aborted) return;
+    if (leaving.signal.aborted) {
+      log.info({ reason: describe(error) }, 'left before it served');
+      leaveForSure(log);
+      return;
+    }
     log.fatal({ reason: describe(error) }, 'virt-handler cannot run');
     process.exitCode = 2;
   }
@@ -73,20 +78,21 @@ async function serve(agent: NodeAgent, { nodeName }: AgentOptions, log: Logger, 
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
   await agent.stop().catch((error: unknown) => log.warn({ reason: describe(error) }, 'not everything stopped cleanly'));
   log.info({ node: nodeName }, 'left');
+  leaveForSure(log);
+}
+
+/** The process ends because nothing is left of it. What is stuck all the same, a file system say, does not keep it. */
+function leaveForSure(log: Logger): void {
+  const timer = setTimeout(() => {
+    log.warn({ open: process.getActiveResourcesInfo() }, 'something keeps this process: it ends now');
+    process.exit();
+  }, 2_000);
+  timer.unref();
 }
 
 function loadAccess({ kubeconfig, master }: AgentOptions) {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
   return loadKubeAccess({ kubeconfig, master, inCluster: { host, port } });
-}
-
-/** Written by an init container; a node without it simply has no topology to tell. */
-function topology() {
-  try {
-    return readTopology(readFileSync(capabilitiesFile, 'utf8'));
-  } catch {
-    return [];
-  }
 }
 
 function describe(error: unknown): string {

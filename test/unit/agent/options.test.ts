@@ -71,6 +71,7 @@ test('defaults are those of upstream', () => {
     podsDir: '/pods',
     watchdogTimeoutMs: 30_000,
     domainResyncPeriodMs: 300_000,
+    gracefulShutdownMs: 300_000,
   });
 });
 

@@ -6,7 +6,7 @@ import { FakeClock, settle } from '../../../fixtures/fake-clock.ts';
 
 function heartbeatOn(clock: FakeClock, patchNode: (patch: NodePatch) => void) {
   return new Heartbeat(
-    { nodeName: 'node1', periodMs: 60_000, stopTimeoutMs: 1_000 },
+    { nodeName: 'node1', periodMs: 60_000, markTimeoutMs: 1_000 },
     { clock, log: silentLogger, random: () => 0.5, patchNode: async (_name, patch) => patchNode(patch) },
   );
 }
@@ -55,6 +55,95 @@ test('a beat that fails is tried again soon, and its age can be asked for', asyn
   await clock.pass(6_000);
   assert.equal(heartbeat.lastSuccessMs, 1_006_000);
   await heartbeat.stop();
+});
+
+const yes = 'true';
+const no = 'false';
+const marks = (patches: readonly NodePatch[]) =>
+  patches.map(({ metadata }) => metadata.labels['kubevirt.io/schedulable']);
+
+test('the node is marked not ready before anything else, with the one label upstream writes then', async () => {
+  const patches: NodePatch[] = [];
+  const heartbeat = heartbeatOn(new FakeClock(), (patch) => patches.push(patch));
+  await heartbeat.markStarting(new AbortController().signal);
+  assert.deepEqual(patches, [{ metadata: { labels: { 'kubevirt.io/schedulable': no } } }]);
+});
+
+test('an API server that is away does not keep the agent from starting; a signal does', async () => {
+  const heartbeat = heartbeatOn(new FakeClock(), () => {
+    throw new Error('away');
+  });
+  await heartbeat.markStarting(new AbortController().signal);
+  await assert.rejects(heartbeat.markStarting(AbortSignal.abort(new Error('SIGTERM'))), /away/);
+});
+
+test('a node that leaves is marked once, and stays marked while the agent drains', async () => {
+  const clock = new FakeClock();
+  const patches: NodePatch[] = [];
+  const heartbeat = heartbeatOn(clock, (patch) => patches.push(patch));
+  await heartbeat.start();
+  await settle();
+  await heartbeat.leave();
+  await heartbeat.leave();
+  assert.deepEqual(marks(patches), [yes, no]);
+  await clock.pass(97_000);
+  assert.deepEqual(marks(patches), [yes, no, no], 'the heartbeat goes on: five silent minutes fail its VMIs');
+  await heartbeat.stop();
+  assert.deepEqual(marks(patches), [yes, no, no]);
+  assert.equal(clock.timers, 0);
+});
+
+test('fault 6: a "yes" under way when the agent leaves is followed by the "no", never the other way round', async () => {
+  const clock = new FakeClock();
+  const patches: NodePatch[] = [];
+  let open: () => void = () => undefined;
+  const slow = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const heartbeat = new Heartbeat(
+    { nodeName: 'node1', periodMs: 60_000, markTimeoutMs: 4_000 },
+    {
+      clock,
+      log: silentLogger,
+      random: () => 0.5,
+      patchNode: async (_name, patch) => {
+        if (patches.length === 0) await slow;
+        patches.push(patch);
+      },
+    },
+  );
+  await heartbeat.start();
+  const left = heartbeat.leave();
+  await settle();
+  open();
+  await left;
+  await settle();
+  assert.deepEqual(marks(patches), [yes, no]);
+  await heartbeat.stop();
+});
+
+test('while the API server is away the mark is tried again and again, within its limit', async () => {
+  const clock = new FakeClock();
+  let tries = 0;
+  let isAway = false;
+  const patches: NodePatch[] = [];
+  const heartbeat = heartbeatOn(clock, (patch) => {
+    tries++;
+    if (isAway) throw new Error('away');
+    patches.push(patch);
+  });
+  await heartbeat.start();
+  await settle();
+  isAway = true;
+  const late = assert.rejects(heartbeat.leave(), { code: 'NOT_MARKED' });
+  await clock.pass(1_000);
+  await late;
+  assert.ok(tries >= 4, `${tries} tries`);
+  isAway = false;
+  await clock.pass(300);
+  assert.deepEqual(marks(patches), [yes, no], 'it is marked when the API server is back');
+  await heartbeat.stop();
+  assert.equal(clock.timers, 0);
 });
 
 test('stop without start writes nothing', async () => {

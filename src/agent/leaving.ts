@@ -1,0 +1,67 @@
+import { type Clock, type Component, errorMessage, type Logger } from '../base/index.ts';
+import type { MigrationRelays } from './migration-ports.ts';
+
+export interface LeavingOptions {
+  /** `--graceful-shutdown-seconds`: how long running migrations are waited for. */
+  readonly gracefulMs: number;
+}
+
+export interface LeavingDeps {
+  readonly heartbeat: { leave(): Promise<void> };
+  readonly relays: Pick<MigrationRelays, 'open' | 'refuse' | 'onChange'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export type LeftBehind = { readonly openMigrations: number };
+
+const lookAgainMs = 1_000;
+const progressMs = 10_000;
+
+/**
+ * The agent is asked to leave (spec 10 §2, one ordered shutdown): the node takes no VMIs any more, no migration is begun, and
+ * those that run are waited for while the VM loop goes on serving them. Nothing is stopped here, and no VM is touched. Never
+ * rejects: an API server that is away does not keep the agent.
+ */
+export async function drain(options: LeavingOptions, deps: LeavingDeps): Promise<LeftBehind> {
+  const { heartbeat, relays, clock, log } = deps;
+  relays.refuse('this node agent is leaving; its successor takes migrations again');
+  await heartbeat.leave().catch((error: unknown) => {
+    log.warn({ reason: errorMessage(error) }, 'the node is not marked unschedulable yet');
+  });
+  const beganMs = clock.monotonicMs();
+  const leftMs = () => beganMs + options.gracefulMs - clock.monotonicMs();
+  let toldMs = Number.NEGATIVE_INFINITY;
+  while (relays.open > 0 && leftMs() > 0) {
+    if (clock.monotonicMs() - toldMs >= progressMs) {
+      toldMs = clock.monotonicMs();
+      log.info({ open: relays.open, atMostSeconds: Math.ceil(leftMs() / 1000) }, 'waiting for running migrations');
+    }
+    await changeOf(relays, Math.min(lookAgainMs, leftMs()), clock);
+  }
+  const openMigrations = relays.open;
+  if (openMigrations > 0) log.warn({ open: openMigrations }, 'migrations still run; they end with this agent');
+  return { openMigrations };
+}
+
+/** A relay changed, or the time is over. */
+function changeOf(relays: LeavingDeps['relays'], ms: number, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      cancel();
+      end();
+      resolve();
+    };
+    const end = relays.onChange(done);
+    const cancel = clock.schedule(ms, done);
+  });
+}
+
+/** The first part to start: marks the node as not ready before anything else is done. */
+export function notReadyYet(heartbeat: { markStarting(signal: AbortSignal): Promise<void> }): Component {
+  return {
+    name: 'not-ready mark',
+    start: (signal) => heartbeat.markStarting(signal),
+    stop: async () => undefined,
+  };
+}
