@@ -28,6 +28,9 @@ export function nextOf({ decision, outcomes }: Pass, written: Written): Next {
   if (written.kind === 'failed') return backOff(written.error, decision.latestMs);
   const waiting = outcomes.find(({ outcome }) => outcome.kind === 'wait')?.outcome;
   if (waiting?.kind === 'wait') return again(waiting.afterMs, waiting.reason);
+  const unfinishedMs = 'projection' in written ? written.projection.requeueAfterMs : undefined;
+  if (unfinishedMs !== undefined && unfinishedMs < (decision.requeueAfterMs ?? Number.POSITIVE_INFINITY))
+    return again(unfinishedMs, 'part of the status is not finished or was not taken');
   if (decision.requeueAfterMs === undefined) return { because: onChange, result: { kind: 'done' } };
   const because = decision.requeueAfterMs === 0 ? 'what follows is decided at once' : 'the rule asks for it';
   return again(decision.requeueAfterMs, because);
