@@ -175,16 +175,8 @@ export class VmiDispatcher implements Component {
       this.#memories.add(observation, remember);
       return { kind: 'failed', error };
     }
-    if (written.kind === 'refused') {
-      const { error, events, remember } = written;
-      record.write = { outcome: 'failed', because: clip(error.message) };
-      this.#teller.events(record, observation, events);
-      this.#memories.add(observation, remember);
-      return { kind: 'failed', error };
-    }
     record.write = { outcome: written.kind };
     if (written.kind !== 'written' && written.kind !== 'unchanged') return written;
-    this.#memories.add(observation, written.remember);
     this.#memories.add(observation, written.remember);
     this.#teller.events(record, observation, written.projection.events);
     const { problem } = written.projection;
