@@ -86,13 +86,16 @@ export class DomainStore {
     return { seq: ++this.#seq, seenMs: this.#clock.monotonicMs() };
   }
 
-  /** What a launcher reported by itself. */
+  /**
+   * What a launcher reported by itself. Each event carries the whole domain; one that says nothing new wakes nobody (spec 22
+   * §6).
+   */
   event(key: Key, uid: string, domain: Domain): void {
     const asked = this.ask();
     const view: KnownView = domain.ObjectMeta.deletionTimestamp
       ? this.#gone(key, uid, 'launcher-says-none', 'the launcher reported its end', asked)
       : { kind: 'present', uid, domain, ...asked };
-    this.#put(key, view, true);
+    this.#put(key, view, !isSame(this.view(key, uid), view));
   }
 
   /** What a launcher answered; false when something newer is known. Tells listeners only of a difference. */

@@ -82,11 +82,16 @@ describe('DomainStore', () => {
     assert.equal(kind(), 'present');
   });
 
-  it('every event wakes the listeners, an equal answer or failure does not', () => {
+  it('what says nothing new wakes nobody, event, answer or failure, and is remembered with its time', () => {
     store.event(key, uid, running());
+    assert.equal(told.length, 1);
+    nowMs = 2_000;
     store.event(key, uid, running());
-    assert.equal(told.length, 2);
-    store.answer(key, uid, running(), store.ask());
+    const view = store.view(key, uid);
+    assert.equal(view.kind === 'present' && view.seenMs, 2_000);
+    assert.equal(told.length, 1);
+    store.event(key, uid, paused());
+    store.answer(key, uid, paused(), store.ask());
     assert.equal(told.length, 2);
     store.unknown(key, uid, 'no answer');
     store.unknown(key, uid, 'no answer');
