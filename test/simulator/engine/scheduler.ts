@@ -1,0 +1,166 @@
+import type { Clock } from '../../../src/base/index.ts';
+import type { Chance } from './chance.ts';
+import type { Trace } from './trace.ts';
+
+/** One process of the world. What belongs to a dead one never happens. */
+export interface Life {
+  readonly name: string;
+  dead: boolean;
+  /** Entries of the scheduler that wait for it. */
+  pending: number;
+}
+
+export function newLife(name: string): Life {
+  return { name, dead: false, pending: 0 };
+}
+
+interface Entry {
+  readonly dueMs: number;
+  /** Chosen by chance: decides among entries of the same time. */
+  readonly rank: number;
+  readonly label: string;
+  readonly life: Life;
+  run: (() => void) | undefined;
+}
+
+interface Countdown {
+  readonly life: Life;
+  left: number;
+  readonly then: () => void;
+}
+
+/**
+ * Virtual time and the order of everything. Each timer and each end of an input or output is an entry; one runs at a time,
+ * and all promises settle before the next.
+ */
+export class Scheduler {
+  nowMs = 1_000_000;
+  readonly #chance: Chance;
+  readonly #trace: Trace;
+  readonly #heap: Entry[] = [];
+  #countdowns: Countdown[] = [];
+
+  constructor(chance: Chance, trace: Trace) {
+    this.#chance = chance;
+    this.#trace = trace;
+  }
+
+  /** The returned function takes it back. */
+  after(ms: number, label: string, life: Life, run: () => void): () => void {
+    const entry: Entry = { dueMs: this.nowMs + Math.max(0, ms), rank: this.#chance.next(), label, life, run };
+    life.pending++;
+    this.#push(entry);
+    return () => {
+      if (!entry.run) return;
+      entry.run = undefined;
+      life.pending--;
+    };
+  }
+
+  /** False when nothing is left before `untilMs`; then it is that time. */
+  async step(untilMs: number): Promise<boolean> {
+    const entry = this.#next(untilMs);
+    if (!entry?.run) {
+      this.nowMs = Math.max(this.nowMs, untilMs);
+      return false;
+    }
+    const { run, label, life } = entry;
+    this.nowMs = Math.max(this.nowMs, entry.dueMs);
+    entry.run = undefined;
+    life.pending--;
+    this.#trace.step(this.nowMs, `${life.name}: ${label}`);
+    run();
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const counted of this.#countdowns) {
+      if (counted.life === life && counted.left-- <= 0) this.#count(counted);
+    }
+    return true;
+  }
+
+  /** Calls back right after this many more steps of a process. */
+  onSteps(life: Life, steps: number, then: () => void): void {
+    this.#countdowns.push({ life, left: steps, then });
+  }
+
+  #count(counted: Countdown): void {
+    this.#countdowns = this.#countdowns.filter((each) => each !== counted);
+    counted.then();
+  }
+
+  #next(untilMs: number): Entry | undefined {
+    for (let first = this.#heap[0]; first && first.dueMs <= untilMs; first = this.#heap[0]) {
+      this.#pop();
+      if (first.run && !first.life.dead) return first;
+    }
+    return undefined;
+  }
+
+  #push(entry: Entry): void {
+    const heap = this.#heap;
+    let at = heap.length;
+    heap.push(entry);
+    while (at > 0) {
+      const up = (at - 1) >> 1;
+      const parent = heap[up];
+      if (!parent || !isBefore(entry, parent)) break;
+      heap[at] = parent;
+      at = up;
+    }
+    heap[at] = entry;
+  }
+
+  #pop(): void {
+    const heap = this.#heap;
+    const last = heap.pop();
+    if (!last || heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      let down = 2 * at + 1;
+      const [left, right] = [heap[down], heap[down + 1]];
+      if (!left) break;
+      if (right && isBefore(right, left)) down++;
+      const child = heap[down];
+      if (!child || !isBefore(child, last)) break;
+      heap[at] = child;
+      at = down;
+    }
+    heap[at] = last;
+  }
+}
+
+function isBefore(left: Entry, right: Entry): boolean {
+  return left.dueMs < right.dueMs || (left.dueMs === right.dueMs && left.rank < right.rank);
+}
+
+/** The clock of one process. Its timers are late by chance, as on a busy machine; never early. */
+export class SimClock implements Clock {
+  readonly #scheduler: Scheduler;
+  readonly #chance: Chance;
+  readonly #life: Life;
+  readonly #wall: Wall;
+
+  constructor(scheduler: Scheduler, chance: Chance, wall: Wall, life: Life) {
+    this.#scheduler = scheduler;
+    this.#chance = chance;
+    this.#wall = wall;
+    this.#life = life;
+  }
+
+  now(): Date {
+    return new Date(this.#wall.epochMs + this.#scheduler.nowMs);
+  }
+
+  monotonicMs(): number {
+    return this.#scheduler.nowMs;
+  }
+
+  schedule(ms: number, callback: () => void): () => void {
+    const lateMs = this.#chance.happens(0.9) ? this.#chance.next() : this.#chance.between(0, 60);
+    return this.#scheduler.after(ms + lateMs, 'timer', this.#life, callback);
+  }
+}
+
+/** The machine's wall clock; it may jump. */
+export interface Wall {
+  epochMs: number;
+}

@@ -1,0 +1,174 @@
+import { isBeingDeleted, isFinal, type Key, type VirtualMachineInstance, type VmiPhase } from '../../src/api/index.ts';
+import type { SimAgent } from './world/sim-agent.ts';
+import { isAlive } from './world/sim-domain.ts';
+import type { SimLauncher } from './world/sim-launcher.ts';
+import type { SimWorld, WorldVmi } from './world/sim-world.ts';
+
+type Vmi = VirtualMachineInstance;
+
+export interface Violation {
+  readonly invariant: string;
+  readonly text: string;
+}
+
+const destructive = new Set(['shutdownVirtualMachine', 'killVirtualMachine', 'deleteVirtualMachine']);
+
+/** What an agent may make of a phase. */
+const legal: Readonly<Record<string, readonly VmiPhase[]>> = {
+  Scheduled: ['Scheduled', 'Running', 'Succeeded', 'Failed'],
+  Running: ['Running', 'Succeeded', 'Failed'],
+  Succeeded: ['Succeeded'],
+  Failed: ['Failed'],
+};
+
+/** Passes over one key in one second above which it is a hot loop. */
+const hotPasses = 150;
+/** What an agent knew this long before it wrote must show in what it wrote: its decision and its tries to write lie between. */
+const knownForMs = 15_000;
+/** A destructive call may be on its way this long after the domain became unknown. */
+const unknownForMs = 12_000;
+
+/** Watches all that agents do, and says what they may never do. Knows the truth: what the API server and the guests are. */
+export class Judge {
+  violation: Violation | undefined;
+  readonly #world: SimWorld;
+  readonly #inFlight = new Map<string, number>();
+  readonly #passes = new Map<Key, number[]>();
+  /** `agent uid` → how it saw the guest end, and when. */
+  readonly #evidence = new Map<string, { readonly reason: string; readonly atMs: number }>();
+  writes = 0;
+  passes = 0;
+
+  constructor(world: SimWorld) {
+    this.#world = world;
+  }
+
+  violate(invariant: string, text: string): void {
+    this.violation ??= { invariant, text };
+  }
+
+  /** An agent sends a call to a launcher. The returned function tells that it is not waited for any more. */
+  onCall(agent: SimAgent, launcher: SimLauncher, rpc: string, body: string): () => void {
+    if (body === '') return () => undefined;
+    const carried = JSON.parse(body) as Vmi;
+    const { uid } = launcher.options;
+    if (carried.metadata.uid !== uid) {
+      this.violate('no-call-for-another-uid', `${rpc} for ${carried.metadata.uid} was sent to the launcher of ${uid}`);
+    }
+    if (rpc === 'syncVirtualMachine') this.#checkSync(agent, launcher, carried);
+    if (!destructive.has(rpc)) return () => undefined;
+    this.#checkDestructive(agent, launcher, rpc);
+    const id = `${agent.life.name} ${uid}`;
+    const running = (this.#inFlight.get(id) ?? 0) + 1;
+    this.#inFlight.set(id, running);
+    if (running > 1) this.violate('one-destructive-call-in-flight', `${rpc} to ${uid}`);
+    return () => {
+      this.#inFlight.set(id, (this.#inFlight.get(id) ?? 1) - 1);
+    };
+  }
+
+  onAgentWrite(writer: string, before: Vmi, after: Vmi): void {
+    this.writes++;
+    const [from, to] = [before.status?.phase ?? '', after.status?.phase ?? ''];
+    if (!legal[from]?.includes(to)) this.violate('phases-move-along-the-legal-table', `${from} became ${to}`);
+    if (isFinal(before)) this.violate('a-final-vmi-is-not-written', `${before.metadata.name} was ${from}`);
+    const foreign = foreignPart(before);
+    if (foreign !== foreignPart(after)) {
+      this.violate('foreign-fields-are-kept', `${foreign} became ${foreignPart(after)}`);
+    }
+    const vmi = this.#world.byUid(before.metadata.uid ?? '');
+    if (vmi && from !== to && isFinal(after)) this.#checkFinal(writer, vmi, to);
+  }
+
+  onPass(_agent: SimAgent, key: Key): void {
+    this.passes++;
+    const { nowMs } = this.#world.scheduler;
+    const times = this.#passes.get(key) ?? [];
+    this.#passes.set(key, times);
+    times.push(nowMs);
+    const earlier = times[times.length - hotPasses];
+    if (earlier !== undefined && nowMs - earlier < 1_000) {
+      this.violate('no-hot-loop', `${hotPasses} passes over ${key} within a second`);
+    }
+    if (times.length > 2 * hotPasses) times.splice(0, hotPasses);
+  }
+
+  /** An event or an answer with this domain reached an agent. */
+  onDomainSeen(agent: string, launcher: SimLauncher, json: string): void {
+    const reason = /"Status":"(?:Shutoff|Crashed)","Reason":"(Shutdown|Crashed|Destroyed)"/.exec(json)?.[1];
+    const id = `${agent} ${launcher.options.uid}`;
+    if (reason && !this.#evidence.has(id)) this.#evidence.set(id, { reason, atMs: this.#world.scheduler.nowMs });
+  }
+
+  /** An agent said that it has ended. */
+  onStopped(agent: SimAgent): void {
+    const { pending } = agent.life;
+    const open = agent.connections(this.#world.node);
+    const watches = [...this.#world.streams].filter(({ life }) => life === agent.life).length;
+    if (pending + open + watches === 0) return;
+    const text = `${pending} timers or requests, ${open} connections, ${watches} watches`;
+    this.violate('a-stopped-agent-leaves-nothing', text);
+  }
+
+  #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): void {
+    if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', `${launcher.options.uid} by ${agent.life.name}`);
+  }
+
+  #checkDestructive(agent: SimAgent, launcher: SimLauncher, rpc: string): void {
+    const { uid } = launcher.options;
+    const vmi = this.#world.byUid(uid);
+    if (!vmi) return;
+    const { nowMs } = this.#world.scheduler;
+    const stored = this.#stored(vmi);
+    if (launcher.alive && isWanted(stored, launcher)) {
+      this.violate('no-vm-is-lost', `${rpc} was sent to ${uid}, whose VMI wants it`);
+    }
+    const view = agent.domains.view(vmi.key, uid);
+    if (view.kind === 'unknown' && nowMs - view.sinceMs > unknownForMs) {
+      this.violate('nothing-destructive-on-unknown', `${rpc} to ${uid}: ${view.reason}`);
+    }
+    if (rpc === 'deleteVirtualMachine' && isAlive(launcher.domain)) {
+      this.violate('a-living-domain-is-not-deleted', `${uid} is ${launcher.domain.status}`);
+    }
+    if (rpc === 'killVirtualMachine') this.#checkGrace(vmi, stored);
+  }
+
+  #checkGrace(vmi: WorldVmi, stored: Vmi | undefined): void {
+    const { launcher, plan, unwantedMs } = vmi;
+    if (!isAlive(launcher.domain) || (stored && isFinal(stored)) || this.#world.wallJumped) return;
+    const graceMs = plan.graceSeconds * 1_000;
+    const passedMs = this.#world.scheduler.nowMs - (unwantedMs ?? this.#world.scheduler.nowMs);
+    if (passedMs < graceMs - 50) {
+      this.violate('no-kill-before-the-grace-ends', `${vmi.uid} after ${passedMs} of ${graceMs} ms`);
+    }
+  }
+
+  /** A final phase is the truth about the guest. */
+  #checkFinal(writer: string, { launcher, uid }: WorldVmi, phase: string): void {
+    const { nowMs } = this.#world.scheduler;
+    if (isAlive(launcher.domain)) {
+      this.violate('no-vm-is-lost', `${uid} became ${phase} and its guest is ${launcher.domain.status}`);
+    }
+    const hasCause = launcher.ended !== undefined || !launcher.alive;
+    if (!hasCause) this.violate('no-vm-is-lost', `${uid} became ${phase} and its guest did not end`);
+    const seen = this.#evidence.get(`${writer} ${uid}`);
+    if (!seen || nowMs - seen.atMs < knownForMs) return;
+    const isFalse = phase === 'Failed' ? seen.reason === 'Shutdown' : seen.reason === 'Crashed';
+    if (isFalse) this.violate('the-final-phase-is-true', `${uid} became ${phase}, its end was ${seen.reason}`);
+  }
+
+  #stored(vmi: WorldVmi): Vmi | undefined {
+    const stored = this.#world.api.get(vmi.key);
+    return stored?.metadata.uid === vmi.uid ? stored : undefined;
+  }
+}
+
+function isWanted(stored: Vmi | undefined, launcher: SimLauncher): boolean {
+  return stored !== undefined && !isBeingDeleted(stored) && !isFinal(stored) && !launcher.marked;
+}
+
+/** What belongs to others, as text. */
+function foreignPart({ metadata, spec, status }: Vmi): string {
+  const { resourceVersion: _version, ...others } = metadata;
+  return JSON.stringify([others, spec, status?.foreign, status?.nodeName, status?.activePods]);
+}

@@ -1,0 +1,195 @@
+import { Chance } from './engine/chance.ts';
+import type { ShutdownHabit } from './world/sim-launcher.ts';
+
+/** What a seed makes of a world: read it to know what a failing seed is about. */
+export interface Plan {
+  readonly vmis: readonly VmiPlan[];
+  readonly deeds: readonly Deed[];
+  readonly faults: readonly Fault[];
+  /** No deed and no fault is under way after this. */
+  readonly calmAtMs: number;
+}
+
+export interface VmiPlan {
+  readonly name: string;
+  readonly atMs: number;
+  readonly graceSeconds: number;
+  readonly habit: ShutdownHabit;
+  /** `running`: when the first agent starts its guest runs already, as after an upgrade of the agent. */
+  readonly begins: 'scheduled' | 'running' | 'running-recorded';
+  readonly socketDelayMs: number;
+}
+
+export type DeedKind =
+  | 'delete'
+  | 'remove-by-force'
+  | 'guest-shuts-down'
+  | 'guest-crashes'
+  | 'pause'
+  | 'launcher-dies'
+  | 'pod-is-evicted'
+  | 'change-vmi'
+  | 'create-again';
+
+/** Something that users and guests do. */
+export interface Deed {
+  readonly atMs: number;
+  readonly name: string;
+  readonly kind: DeedKind;
+}
+
+export type FaultKind =
+  | 'api-down'
+  | 'api-errors'
+  | 'answers-lost'
+  | 'conflict-storm'
+  | 'watch-cut'
+  | 'watch-expires'
+  | 'watch-silent'
+  | 'lists-are-old'
+  | 'agent-killed'
+  | 'agent-restarted'
+  | 'two-agents'
+  | 'launcher-hangs'
+  | 'launcher-slow'
+  | 'launcher-refuses'
+  | 'launcher-garbage'
+  | 'connection-breaks'
+  | 'events-late'
+  | 'events-doubled'
+  | 'events-swapped'
+  | 'events-garbage'
+  | 'events-lost'
+  | 'notify-storm'
+  | 'pipe-fails'
+  | 'disk-full'
+  | 'disk-errors'
+  | 'record-torn'
+  | 'clock-jumps';
+
+export interface Fault {
+  readonly atMs: number;
+  readonly forMs: number;
+  readonly kind: FaultKind;
+  /** VMI whose launcher it is about. */
+  readonly name: string;
+  /** 0 to 1: how much. */
+  readonly size: number;
+}
+
+const faultKinds: readonly FaultKind[] = [
+  'api-down',
+  'api-errors',
+  'answers-lost',
+  'conflict-storm',
+  'watch-cut',
+  'watch-expires',
+  'watch-silent',
+  'lists-are-old',
+  'agent-killed',
+  'agent-killed',
+  'agent-killed',
+  'agent-restarted',
+  'two-agents',
+  'launcher-hangs',
+  'launcher-slow',
+  'launcher-refuses',
+  'launcher-garbage',
+  'connection-breaks',
+  'events-late',
+  'events-doubled',
+  'events-swapped',
+  'events-garbage',
+  'events-lost',
+  'notify-storm',
+  'pipe-fails',
+  'disk-full',
+  'disk-errors',
+  'record-torn',
+  'clock-jumps',
+];
+
+const deedKinds: readonly DeedKind[] = [
+  'delete',
+  'delete',
+  'delete',
+  'remove-by-force',
+  'guest-shuts-down',
+  'guest-shuts-down',
+  'guest-crashes',
+  'pause',
+  'launcher-dies',
+  'pod-is-evicted',
+  'change-vmi',
+];
+
+export function planOf(seed: number): Plan {
+  const chance = new Chance(seed * 2 + 1);
+  const vmis = Array.from({ length: chance.pick([1, 1, 1, 2, 2, 3]) }, (_, at) => planVmi(chance, `vm${at + 1}`));
+  const deeds = vmis.flatMap((vmi) => planDeeds(chance, vmi)).sort(byTime);
+  const faults = Array.from({ length: chance.pick([0, 1, 1, 2, 2, 3, 3, 4, 6]) }, () =>
+    planFault(chance, chance.pick(vmis).name, deeds),
+  ).sort(byTime);
+  const ends = [...deeds.map(({ atMs }) => atMs), ...faults.map(({ atMs, forMs }) => atMs + forMs)];
+  return { vmis, deeds, faults, calmAtMs: Math.max(15_000, ...ends) + 1_000 };
+}
+
+function planVmi(chance: Chance, name: string): VmiPlan {
+  return {
+    name,
+    atMs: chance.happens(0.5) ? 0 : round(chance.between(0, 4_000)),
+    graceSeconds: chance.pick([0, 5, 5, 30]),
+    habit: chance.pick(['obeys', 'obeys', 'obeys', 'ignores', 'hangs'] as const),
+    begins: chance.pick(['scheduled', 'scheduled', 'scheduled', 'scheduled', 'running', 'running-recorded'] as const),
+    socketDelayMs: chance.happens(0.2) ? round(chance.between(0, 6_000)) : 0,
+  };
+}
+
+function planDeeds(chance: Chance, { name, atMs }: VmiPlan): Deed[] {
+  const deeds: Deed[] = [];
+  let at = atMs;
+  for (let count = chance.pick([0, 0, 1, 1, 2]); count > 0; count--) {
+    // Near the start everything is in motion.
+    at += chance.happens(0.5) ? round(chance.between(0, 1_500)) : round(chance.between(1_000, 15_000));
+    deeds.push({ atMs: at, name, kind: chance.pick(deedKinds) });
+  }
+  const isOver = deeds.some(({ kind }) => kind === 'delete' || kind === 'remove-by-force');
+  if (isOver && chance.happens(0.6))
+    deeds.push({ atMs: at + round(chance.between(10, 8_000)), name, kind: 'create-again' });
+  return deeds;
+}
+
+/** Half of the faults come close to a deed. */
+function planFault(chance: Chance, name: string, deeds: readonly Deed[]): Fault {
+  const deed = deeds.length > 0 && chance.happens(0.5) ? chance.pick(deeds) : undefined;
+  const atMs = deed ? Math.max(0, deed.atMs + chance.between(-500, 2_000)) : chance.between(0, 12_000);
+  const forMs = chance.happens(0.7) ? chance.between(50, 4_000) : chance.between(4_000, 45_000);
+  return {
+    atMs: round(atMs),
+    forMs: round(forMs),
+    kind: chance.pick(faultKinds),
+    name: deed?.name ?? name,
+    size: Math.round(chance.next() * 100) / 100,
+  };
+}
+
+function byTime(left: { readonly atMs: number }, right: { readonly atMs: number }): number {
+  return left.atMs - right.atMs;
+}
+
+function round(ms: number): number {
+  return Math.round(ms);
+}
+
+export function describePlan({ vmis, deeds, faults, calmAtMs }: Plan): string {
+  const lines = [
+    ...vmis.map(({ name, atMs, ...rest }) => ({ atMs, text: `${name} ${JSON.stringify(rest)}` })),
+    ...deeds.map(({ atMs, name, kind }) => ({ atMs, text: `${name}: ${kind}` })),
+    ...faults.map(({ atMs, forMs, kind, name, size }) => ({
+      atMs,
+      text: `fault ${kind} ${name} ${size} for ${forMs} ms`,
+    })),
+    { atMs: calmAtMs, text: 'calm' },
+  ].sort(byTime);
+  return lines.map(({ atMs, text }) => `  ${(atMs / 1000).toFixed(3)} ${text}`).join('\n');
+}

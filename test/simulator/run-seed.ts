@@ -1,0 +1,122 @@
+import { beginFault, doDeed } from './act.ts';
+import { Chance } from './engine/chance.ts';
+import { Trace } from './engine/trace.ts';
+import { Judge, type Violation } from './judge.ts';
+import { describePlan, type Plan, planOf } from './plan.ts';
+import { unsettled } from './settled.ts';
+import { SimWorld } from './world/sim-world.ts';
+
+export interface SeedResult {
+  readonly seed: number;
+  /** Equal for equal runs. */
+  readonly hash: string;
+  readonly steps: number;
+  readonly virtualMs: number;
+  readonly passes: number;
+  /** VMIs that were to start. */
+  readonly starts: number;
+  readonly violation?: Violation;
+  /** Seed, plan, last steps: only with a violation. */
+  readonly story?: string;
+}
+
+export interface RunOptions {
+  readonly plan?: Plan;
+  readonly onLine?: (line: string) => void;
+}
+
+const lookMs = 5_000;
+/** By now everything is in order: longer than the longest period (resync and a watch's silence, 300 s each). */
+const settleMs = 20 * 60_000;
+/** Longer than the resync of all domains. */
+const steadyMs = 310_000;
+const maxSteps = 200_000;
+
+/** One world from its beginning to its end: trouble, calm, order, silence, a clean stop. */
+export async function runSeed(seed: number, options: RunOptions = {}): Promise<SeedResult> {
+  const plan = options.plan ?? planOf(seed);
+  const trace = new Trace(options.onLine);
+  const world = new SimWorld(new Chance(seed * 2), trace, (made) => new Judge(made));
+  const { judge } = world;
+  const startedMs = world.scheduler.nowMs;
+  const onRejection = (error: unknown) => judge.violate('no-unhandled-rejection', errorText(error));
+  process.on('unhandledRejection', onRejection);
+  process.on('uncaughtException', onRejection);
+  try {
+    await play(world, plan);
+  } catch (error) {
+    judge.violate('the-simulator-works', errorText(error));
+  } finally {
+    process.off('unhandledRejection', onRejection);
+    process.off('uncaughtException', onRejection);
+  }
+  const { violation } = judge;
+  const result = {
+    seed,
+    hash: trace.hash,
+    steps: trace.steps,
+    virtualMs: world.scheduler.nowMs - startedMs,
+    passes: judge.passes,
+    starts: world.vmis.filter(({ plan: { begins } }) => begins === 'scheduled').length,
+  };
+  return violation ? { ...result, violation, story: storyOf(seed, plan, violation, trace) } : result;
+}
+
+async function play(world: SimWorld, plan: Plan): Promise<void> {
+  for (const vmi of plan.vmis) {
+    if (vmi.atMs === 0) world.createVmi(vmi);
+    else world.after(vmi.atMs, `${vmi.name} is created`, () => world.createVmi(vmi));
+  }
+  for (const deed of plan.deeds) world.after(deed.atMs, `${deed.name}: ${deed.kind}`, () => doDeed(world, deed));
+  for (const fault of plan.faults) world.after(fault.atMs, `fault ${fault.kind}`, () => beginFault(world, fault));
+  world.spawnAgent();
+  if (!(await passTime(world, plan.calmAtMs))) return;
+  world.ensureAgent();
+  await settle(world);
+}
+
+async function settle(world: SimWorld): Promise<void> {
+  const { judge, scheduler } = world;
+  const endMs = scheduler.nowMs + settleMs;
+  for (let quiet = 0; quiet < 2; quiet = unsettled(world).length === 0 ? quiet + 1 : 0) {
+    if (scheduler.nowMs >= endMs) return judge.violate('all-is-in-order-in-the-end', unsettled(world).join('; '));
+    if (!(await passTime(world, lookMs))) return;
+  }
+  const [writes, events] = [judge.writes, world.api.events];
+  const passes = judge.passes;
+  if (!(await passTime(world, steadyMs))) return;
+  const news = judge.writes - writes + world.api.events - events;
+  if (news > 0)
+    judge.violate(
+      'a-steady-state-writes-nothing',
+      `${judge.writes - writes} VMIs, ${world.api.events - events} events`,
+    );
+  if (judge.passes - passes > 12 * world.vmis.length) {
+    judge.violate('a-steady-state-is-quiet', `${judge.passes - passes} passes in ${steadyMs / 1000} s`);
+  }
+  const late = unsettled(world);
+  if (late.length > 0) judge.violate('order-lasts', late.join('; '));
+  for (const agent of [...world.agents]) world.stopAgent(agent, () => undefined);
+  if (await passTime(world, 30_000)) {
+    if (world.agents.length > 0) judge.violate('agent-stops', 'it did not end within 30 s');
+  }
+}
+
+/** False when an invariant is broken. */
+async function passTime(world: SimWorld, ms: number): Promise<boolean> {
+  const { scheduler, judge, trace } = world;
+  const untilMs = scheduler.nowMs + ms;
+  while (!judge.violation && (await scheduler.step(untilMs))) {
+    if (trace.steps > maxSteps) judge.violate('a-world-comes-to-an-end', `${maxSteps} steps`);
+  }
+  return judge.violation === undefined;
+}
+
+function storyOf(seed: number, plan: Plan, { invariant, text }: Violation, trace: Trace): string {
+  const last = trace.lines.slice(-50).map((line) => `  ${line}`);
+  return [`seed ${seed} breaks ${invariant}: ${text}`, 'plan:', describePlan(plan), 'last steps:', ...last].join('\n');
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -1,0 +1,50 @@
+import type { RecordFiles } from '../../../src/domain-cache/index.ts';
+import type { Life } from '../engine/scheduler.ts';
+import type { Wire } from '../engine/wire.ts';
+
+/** What is wrong with the node's disk. */
+export interface DiskTrouble {
+  full: boolean;
+  /** Reads and writes fail with EIO this often. */
+  errorRate: number;
+}
+
+/** The ghost records' directory of one node. It outlives the agents. */
+export class SimDisk {
+  readonly files = new Map<string, string>();
+  readonly trouble: DiskTrouble = { full: false, errorRate: 0 };
+
+  /** The directory as one process sees it. `fails`: whether this operation meets an error. */
+  for(life: Life, wire: Wire, fails: (rate: number) => boolean): RecordFiles {
+    const run = <T>(label: string, act: () => T) =>
+      wire.request({ life, label }, () => {
+        if (fails(this.trouble.errorRate)) throw systemError('EIO');
+        return act();
+      });
+    return {
+      list: () => run('disk list', () => [...this.files.keys()]),
+      read: (name) => run(`disk read ${name}`, () => this.#read(name)),
+      replace: (name, content) =>
+        run(`disk write ${name}`, () => {
+          if (this.trouble.full) throw systemError('ENOSPC');
+          this.files.set(name, content);
+        }),
+      remove: (name) => run(`disk remove ${name}`, () => void this.files.delete(name)),
+      rename: (from, to) =>
+        run(`disk rename ${from}`, () => {
+          this.files.set(to, this.#read(from));
+          this.files.delete(from);
+        }),
+    };
+  }
+
+  #read(name: string): string {
+    const content = this.files.get(name);
+    if (content === undefined) throw systemError('ENOENT');
+    return content;
+  }
+}
+
+function systemError(code: string): Error {
+  return Object.assign(new Error(`${code}: simulated`), { code });
+}

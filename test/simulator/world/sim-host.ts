@@ -1,0 +1,149 @@
+import type { NotifyDoor, NotifyDoors, NotifyIntake } from '../../../src/domain-cache/index.ts';
+import {
+  type ConnectionDeps,
+  type ConnectionTarget,
+  LauncherError,
+  type LauncherHost,
+  type LauncherTarget,
+} from '../../../src/launcher-client/index.ts';
+import type { Chance } from '../engine/chance.ts';
+import type { Life, Scheduler } from '../engine/scheduler.ts';
+import type { Wire } from '../engine/wire.ts';
+import { SimConnection } from './sim-connection.ts';
+import type { SimLauncher } from './sim-launcher.ts';
+
+/** The machine that launchers run on; it outlives agents and launchers. */
+export class SimNode {
+  readonly name: string;
+  /** By pod UID; a pod whose directory is gone has none. */
+  readonly launchers = new Map<string, SimLauncher>();
+  readonly connections = new Set<SimConnection>();
+  readonly #watchers = new Set<{
+    readonly podUids: readonly string[];
+    readonly life: Life;
+    readonly tell: () => void;
+  }>();
+  /** Pipes cannot be made. */
+  pipesFail = false;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  byUid(uid: string): SimLauncher[] {
+    return [...this.launchers.values()].filter(({ options }) => options.uid === uid);
+  }
+
+  bySocket(socketFile: string): SimLauncher | undefined {
+    return [...this.launchers.values()].find((launcher) => launcher.socketFile === socketFile);
+  }
+
+  watch(podUids: readonly string[], life: Life, tell: () => void): () => void {
+    const watcher = { podUids, life, tell };
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  /** A socket appeared, or a process ended. */
+  changed(launcher: SimLauncher): void {
+    for (const { podUids, life, tell } of this.#watchers) {
+      if (!life.dead && podUids.includes(launcher.options.podUid)) tell();
+    }
+    if (!launcher.alive) for (const connection of this.connections) connection.onLauncherEnded(launcher);
+  }
+
+  /** Sockets that this process holds open. */
+  connectionsOf(life: Life): SimConnection[] {
+    return [...this.connections].filter((connection) => connection.life === life && !connection.closed);
+  }
+}
+
+export interface SimHostDeps {
+  readonly node: SimNode;
+  readonly wire: Wire;
+  readonly scheduler: Scheduler;
+  readonly chance: Chance;
+  readonly life: Life;
+  /** Before a call leaves the agent. */
+  readonly onCall: (launcher: SimLauncher, rpc: string, body: string) => () => void;
+  /** An answer about the domain reached the agent. */
+  readonly onDomainSeen: (launcher: SimLauncher, json: string) => void;
+}
+
+const dialTimeoutMs = 2_000;
+const probeTimeoutMs = 5_000;
+
+/** The node's launchers as one agent finds them. */
+export function simHost(deps: SimHostDeps): LauncherHost {
+  const { node, wire, scheduler, chance, life } = deps;
+  const podsOf = (target: LauncherTarget) =>
+    Object.entries(target.activePods).flatMap(([podUid, name]) => (name === node.name ? [podUid] : []));
+  const hasDirectory = (target: LauncherTarget) => podsOf(target).some((podUid) => node.launchers.has(podUid));
+  return {
+    findSockets: (target) => {
+      const found = podsOf(target).flatMap((podUid) => node.launchers.get(podUid) ?? []);
+      const sockets = found.filter(({ socketExists }) => socketExists).map(({ socketFile }) => socketFile);
+      if (sockets.length > 0 || target.socketFile === undefined || hasDirectory(target)) return sockets;
+      return [target.socketFile];
+    },
+    hasPodDirectory: hasDirectory,
+    hasAnyPod: () => true,
+    markUnresponsive: () => undefined,
+    watch: (target, onAppeared) => {
+      const close = node.watch(podsOf(target), life, () => {
+        scheduler.after(chance.latencyMs(), 'inotify', life, onAppeared);
+      });
+      return { close };
+    },
+    probe: (socketFile) =>
+      wire.request({ life, label: 'probe' }, async () => {
+        const launcher = node.bySocket(socketFile);
+        if (!launcher?.socketExists) return 'missing';
+        if (!launcher.alive) return 'refused';
+        if (!launcher.isHung || chance.happens(0.7)) return 'listening';
+        return await new Promise<'hung'>((resolve) => {
+          scheduler.after(probeTimeoutMs, 'probe gives up', life, () => resolve('hung'));
+        });
+      }),
+    isProcessAlive: ({ pid }) =>
+      [...node.launchers.values()].some(({ options, alive }) => alive && options.pid === pid),
+    open: (target, connectionDeps) => open(target, connectionDeps, deps),
+  };
+}
+
+async function open(target: ConnectionTarget, hooks: ConnectionDeps, deps: SimHostDeps): Promise<SimConnection> {
+  const { node, wire, scheduler, life } = deps;
+  return wire.request({ life, label: `dial ${target.uid}` }, async () => {
+    const launcher = node.bySocket(target.socketFile);
+    if (!launcher?.socketExists) throw new LauncherError('NO_PEER', `${target.socketFile}: no such file`);
+    if (!launcher.alive) throw new LauncherError('NOT_LISTENING', `${target.socketFile}: nobody listens`);
+    if (launcher.isHung) {
+      await new Promise<void>((resolve) => scheduler.after(dialTimeoutMs, 'dial gives up', life, resolve));
+      throw new LauncherError('TIMEOUT', `${target.socketFile} did not answer`);
+    }
+    return new SimConnection(target, launcher, hooks, deps);
+  });
+}
+
+/** The ways in for launchers' events, as one agent makes them. */
+export function simDoors({ node, wire, life }: SimHostDeps): NotifyDoors {
+  const nothing = async () => undefined;
+  return {
+    start: nothing,
+    ensure: nothing,
+    stop: nothing,
+    open: async (link, intake: NotifyIntake): Promise<NotifyDoor> => {
+      const pipe = { intake, agent: life, open: true };
+      await wire.request({ life, label: `pipe for ${link.target.uid}` }, () => {
+        if (node.pipesFail) throw new Error('no notify pipe');
+        node.bySocket(link.target.socketFile)?.notifier.usePipe(pipe);
+      });
+      return {
+        close: async () => {
+          pipe.open = false;
+        },
+      };
+    },
+    isAlive: ({ pid }) => [...node.launchers.values()].some(({ options, alive }) => alive && options.pid === pid),
+  };
+}

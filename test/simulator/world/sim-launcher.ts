@@ -1,0 +1,242 @@
+import type { DomainReason, DomainStatus, Key, VirtualMachineInstance } from '../../../src/api/index.ts';
+import type { Chance } from '../engine/chance.ts';
+import { type Life, newLife, type Scheduler } from '../engine/scheduler.ts';
+import { Notifier, type NotifyTrouble, noNotifyTrouble } from './notifier.ts';
+import { domainJson, type GuestEnd, isAlive, type SimDomain } from './sim-domain.ts';
+
+/** What the guest does when it is asked to shut down. */
+export type ShutdownHabit = 'obeys' | 'ignores' | 'hangs';
+
+export interface LauncherOptions {
+  readonly key: Key;
+  readonly uid: string;
+  readonly podUid: string;
+  readonly pid: number;
+  readonly graceSeconds: number;
+  readonly habit: ShutdownHabit;
+  readonly socketDelayMs: number;
+}
+
+export interface LauncherWorld {
+  readonly scheduler: Scheduler;
+  readonly chance: Chance;
+  readonly wallNow: () => Date;
+  readonly note: (text: string) => void;
+  readonly onTaken: (launcher: SimLauncher, agent: Life, json: string) => void;
+  /** Its socket appeared, or its process ended. */
+  readonly onChange: (launcher: SimLauncher) => void;
+}
+
+export class Refusal extends Error {}
+
+/** After its guest's end a launcher waits for the agent this long, then goes (spec 21 §2.1). */
+const lingerMs = 45_000;
+
+/** One virt-launcher process with its libvirt and its guest. */
+export class SimLauncher {
+  readonly options: LauncherOptions;
+  readonly life: Life;
+  readonly notifyTrouble: NotifyTrouble = noNotifyTrouble();
+  readonly notifier: Notifier;
+  domain: SimDomain | undefined;
+  /** The first end of its guest. */
+  ended: GuestEnd | undefined;
+  endedMs = 0;
+  /** The guest ran, or was asked to. */
+  everStarted = false;
+  marked = false;
+  socketExists = false;
+  /** Answers nothing, takes connections. */
+  hungUntilMs = 0;
+  slowMs = 0;
+  /** Syncs fail this often. */
+  refuseRate = 0;
+  /** GetDomain answers nonsense this often. */
+  garbageRate = 0;
+  readonly #world: LauncherWorld;
+
+  constructor(options: LauncherOptions, world: LauncherWorld) {
+    this.options = options;
+    this.#world = world;
+    this.life = newLife(`launcher ${options.uid}`);
+    const { scheduler, chance } = world;
+    this.notifier = new Notifier({
+      scheduler,
+      chance,
+      life: this.life,
+      trouble: this.notifyTrouble,
+      isHung: () => this.isHung,
+      onTaken: (agent, json) => world.onTaken(this, agent, json),
+      onLastWord: () => this.#after(this.#world.chance.between(10, 500), 'exits', () => this.#exitWhenDone()),
+    });
+    this.#after(options.socketDelayMs, 'listens', () => {
+      this.socketExists = true;
+      world.onChange(this);
+    });
+  }
+
+  get socketFile(): string {
+    return `/pods/${this.options.podUid}/volumes/kubernetes.io~empty-dir/sockets/launcher-sock`;
+  }
+
+  get process() {
+    return { pid: this.options.pid, startTime: `${this.options.pid}0`, uid: 0, gid: 0 };
+  }
+
+  get alive(): boolean {
+    return !this.life.dead;
+  }
+
+  get isHung(): boolean {
+    return this.#world.scheduler.nowMs < this.hungUntilMs;
+  }
+
+  /** Handles a call when the process has time for it. */
+  async serve<T>(act: () => T | Promise<T>): Promise<T> {
+    const waitMs = Math.max(0, this.hungUntilMs - this.#world.scheduler.nowMs) + this.slowMs;
+    if (waitMs > 0) await this.#pause(waitMs, 'has time again');
+    return act();
+  }
+
+  /** SyncVirtualMachine. Throws Refusal. */
+  async sync(vmi: VirtualMachineInstance): Promise<void> {
+    const { chance } = this.#world;
+    const isDown = this.domain === undefined || !isAlive(this.domain);
+    const mayStart = vmi.status?.phase !== 'Running' && !this.marked;
+    if (!isDown || !mayStart) return;
+    this.domain = {
+      status: 'Shutoff',
+      reason: 'Unknown',
+      graceSeconds: this.options.graceSeconds,
+      shutdownAt: null,
+      migration: null,
+    };
+    this.tell('ADDED');
+    await this.#pause(chance.between(1, 400), 'starts the guest');
+    if (!this.domain) throw new Refusal('the domain was deleted');
+    if (chance.happens(this.refuseRate)) {
+      this.domain = undefined;
+      this.tell('MODIFIED');
+      throw new Refusal('QEMU does not start');
+    }
+    this.everStarted = true;
+    if (chance.happens(0.5)) this.become('Paused', 'StartingUp');
+    await this.#pause(chance.between(0, 50), 'guest runs');
+    if (isAlive(this.domain)) this.become('Running', 'Unknown');
+  }
+
+  /** A guest that runs already when the world begins. */
+  boot(): void {
+    this.everStarted = true;
+    this.socketExists = true;
+    this.domain = {
+      status: 'Running',
+      reason: 'Unknown',
+      graceSeconds: this.options.graceSeconds,
+      shutdownAt: null,
+      migration: null,
+    };
+  }
+
+  shutdown(): void {
+    const { domain } = this;
+    if (!isAlive(domain)) return;
+    if (domain.shutdownAt === null) {
+      domain.shutdownAt = this.#world.wallNow().toISOString();
+      this.tell('MODIFIED');
+    }
+    const { habit } = this.options;
+    if (habit === 'ignores' || domain.status !== 'Running') return;
+    this.become('ShuttingDown', 'User');
+    if (habit === 'obeys')
+      this.#after(this.#world.chance.between(10, 3_000), 'guest shuts down', () => this.end('shutdown'));
+  }
+
+  kill(): void {
+    if (isAlive(this.domain)) this.end('killed');
+  }
+
+  /** DeleteVirtualMachine. */
+  delete(): void {
+    if (!this.domain) return;
+    if (isAlive(this.domain)) this.#noteEnd('killed');
+    this.domain = undefined;
+    this.tell('MODIFIED');
+  }
+
+  /** The guest's own end. */
+  end(how: 'shutdown' | 'crashed' | 'killed'): void {
+    if (!isAlive(this.domain)) return;
+    this.#noteEnd(how);
+    const [status, reason] = ends[how];
+    this.become(status, reason);
+    this.#after(lingerMs, 'gives up waiting', () => this.exit());
+  }
+
+  /** SIGTERM to the pod: the agent is asked to end the guest; without a guest there is nothing to stay for. */
+  terminate(): void {
+    if (this.marked) return;
+    this.marked = true;
+    if (!this.domain) {
+      this.#after(this.#world.chance.between(10, 1_000), 'exits', () => this.#exitWhenDone());
+      return;
+    }
+    this.tell('MODIFIED');
+    const killMs = (this.options.graceSeconds + 15) * 1_000;
+    this.#after(killMs, 'ends the guest itself', () => this.kill());
+  }
+
+  /** The process ends, and the guest with it. */
+  exit(): void {
+    if (this.life.dead) return;
+    if (isAlive(this.domain)) this.#noteEnd('launcher-died');
+    this.domain = undefined;
+    this.life.dead = true;
+    this.#world.note(`launcher ${this.options.uid} has ended`);
+    this.#world.onChange(this);
+  }
+
+  become(status: DomainStatus, reason: DomainReason): void {
+    if (!this.domain) return;
+    this.domain.status = status;
+    this.domain.reason = reason;
+    this.#world.note(`${this.options.uid} is ${status}/${reason}`);
+    this.tell('MODIFIED');
+  }
+
+  tell(type: 'ADDED' | 'MODIFIED'): void {
+    const isLast = this.domain === undefined;
+    this.notifier.send(type, this.json(), isLast);
+  }
+
+  /** What an event says now. */
+  json(): string {
+    const [namespace = '', name = ''] = this.options.key.split('/');
+    const identity = { namespace, name, uid: this.options.uid, markedForShutdown: this.marked };
+    return domainJson(this.domain, identity, this.#world.wallNow());
+  }
+
+  #exitWhenDone(): void {
+    const isOver = this.ended !== undefined || this.marked;
+    if (!this.domain && isOver) this.exit();
+  }
+
+  #noteEnd(how: GuestEnd): void {
+    this.ended ??= how;
+    this.endedMs ||= this.#world.scheduler.nowMs;
+  }
+
+  #pause(ms: number, label: string): Promise<void> {
+    return new Promise((resolve) => this.#after(ms, label, resolve));
+  }
+
+  #after(ms: number, label: string, run: () => void): void {
+    this.#world.scheduler.after(ms, label, this.life, run);
+  }
+}
+
+const ends: Readonly<Record<'shutdown' | 'crashed' | 'killed', readonly [DomainStatus, DomainReason]>> = {
+  shutdown: ['Shutoff', 'Shutdown'],
+  crashed: ['Shutoff', 'Crashed'],
+  killed: ['Shutoff', 'Destroyed'],
+};
