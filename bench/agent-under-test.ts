@@ -1,9 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { annotations, type KubeObject, resources } from '../src/api/index.ts';
 import type { KubeClient } from '../src/kube/index.ts';
 import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
+import { registeringKubelet } from './registering-kubelet.ts';
 import { ended, waitFor } from './waiting.ts';
 
 /** A program with virt-handler's flags, whoever made it. */
@@ -29,15 +30,28 @@ const ports = { port: '28185', 'console-server-port': '28186', 'vmstats-server-p
  */
 const ownPlaces = `
 mount -t tmpfs tmpfs /var/lib
-mkdir -p /var/lib/kubelet/pods /var/lib/kubelet/device-plugins /var/lib/kubevirt-node-labeller
-cp "$BENCH_DIR/capabilities.xml" /var/lib/kubevirt-node-labeller/
+mkdir /var/lib/kubelet /var/lib/kubevirt-node-labeller
+mount --bind "$BENCH_DIR/labeller" /var/lib/kubevirt-node-labeller
+mount --bind "$BENCH_DIR/kubelet" /var/lib/kubelet
 mount --bind "$BENCH_DIR/pods" /pods
+mount -t tmpfs tmpfs /run
+mkdir /run/kubevirt
+mount --bind "$BENCH_DIR/share" /run/kubevirt
 exec "$@"
 `;
 
-const capabilities = `<capabilities><host><cpu><arch>x86_64</arch><counter name="tsc" frequency="2000000000" scaling="no"/></cpu>
+const cpuMode = `<cpu><mode name="host-model" supported="yes"><model fallback="forbid">Skylake-Server</model><vendor>Intel</vendor>
+</mode><mode name="custom" supported="yes"><model usable="yes">Penryn</model></mode></cpu>`;
+
+/** What an init container leaves for the node labeller: the least that is read. */
+const labellerFiles: Readonly<Record<string, string>> = {
+  'capabilities.xml': `<capabilities><host><cpu><arch>x86_64</arch><counter name="tsc" frequency="2000000000" scaling="no"/></cpu>
 <topology><cells num="1"><cell id="0"><memory unit="KiB">8388608</memory><cpus num="1"><cpu id="0" siblings="0"/></cpus></cell></cells></topology>
-</host><guest><os_type>hvm</os_type><arch name="x86_64"><machine>q35</machine></arch></guest></capabilities>\n`;
+</host><guest><os_type>hvm</os_type><arch name="x86_64"><machine>q35</machine></arch></guest></capabilities>`,
+  'supported_features.xml': '<cpu><feature policy="require" name="aes"/></cpu>',
+  'virsh_domcapabilities.xml': `<domainCapabilities>${cpuMode}</domainCapabilities>`,
+  'virsh_domcapabilities_x86_64.xml': `<domainCapabilities>${cpuMode}</domainCapabilities>`,
+};
 
 /** One run of an agent on one set of directories: start, stop, start again. */
 export class AgentUnderTest {
@@ -47,13 +61,14 @@ export class AgentUnderTest {
   readonly #logFile: string;
   #child: ChildProcess | undefined;
   #startedMs = 0;
+  #stopKubelet: (() => Promise<void>) | undefined;
 
   constructor(program: AgentProgram, place: AgentPlace) {
     this.program = program;
     this.#place = place;
     this.podsDir = path.join(place.dir, 'pods');
     this.#logFile = path.join(place.dir, 'agent.log');
-    for (const name of ['pods', 'share', 'private', 'certs'])
+    for (const name of ['pods', 'share', 'private', 'certs', 'labeller', 'kubelet/device-plugins'])
       mkdirSync(path.join(place.dir, name), { recursive: true });
     prepareFiles(place.dir);
   }
@@ -66,6 +81,7 @@ export class AgentUnderTest {
   /** Until the first heartbeat. */
   async start(): Promise<{ readonly heartbeatMs: number }> {
     const { dir, admin, nodeName, kubeconfig } = this.#place;
+    this.#stopKubelet ??= await registeringKubelet(path.join(dir, 'kubelet'));
     await admin.patch(
       resources.nodes,
       { name: nodeName },
@@ -121,8 +137,14 @@ export class AgentUnderTest {
     return readFileSync(this.#logFile, 'utf8').split('\n').slice(-lines).join('\n');
   }
 
-  dispose(): void {
+  saveLog(file: string): void {
+    mkdirSync(path.dirname(file), { recursive: true });
+    copyFileSync(this.#logFile, file);
+  }
+
+  async dispose(): Promise<void> {
     this.signal('SIGKILL');
+    await this.#stopKubelet?.();
     rmSync(this.#place.dir, { recursive: true, force: true });
   }
 }
@@ -135,7 +157,7 @@ function flagsOf(dir: string, nodeName: string, kubeconfig: string): string[] {
   ]);
   return [
     ...['--kubeconfig', kubeconfig, '--hostname-override', nodeName, '--pod-ip-address', '127.0.0.1'],
-    ...['--kubevirt-share-dir', path.join(dir, 'share'), '--kubevirt-private-dir', path.join(dir, 'private')],
+    ...['--kubevirt-share-dir', '/var/run/kubevirt', '--kubevirt-private-dir', path.join(dir, 'private')],
     ...Object.entries(ports).flatMap(([name, value]) => [`--${name}`, value]),
     ...identities,
     ...['-v', '2'],
@@ -144,7 +166,7 @@ function flagsOf(dir: string, nodeName: string, kubeconfig: string): string[] {
 
 function prepareFiles(dir: string): void {
   if (!existsSync('/pods')) mkdirSync('/pods');
-  writeFileSync(path.join(dir, 'capabilities.xml'), capabilities);
+  for (const [name, text] of Object.entries(labellerFiles)) writeFileSync(path.join(dir, 'labeller', name), text);
   const names = ['-keyout', path.join(dir, 'certs/tls.key'), '-out', path.join(dir, 'certs/tls.crt')];
   const subject = ['-subj', '/CN=kubevirt.io:system:node:virt-handler', '-days', '1', '-nodes'];
   execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', ...names, ...subject], { stdio: 'ignore' });

@@ -26,6 +26,8 @@ export interface BurstBenchOptions {
   readonly restartVms: number;
   /** Starts one by one; 0: not measured. */
   readonly paced: number;
+  /** Directory for the agents' logs; undefined: they are thrown away. */
+  readonly logsDir: string | undefined;
   readonly say: (text: string) => void;
 }
 
@@ -106,7 +108,8 @@ async function onStage<T>(
     bench.options.say(agent.logTail());
     throw error;
   } finally {
-    agent.dispose();
+    if (bench.options.logsDir) agent.saveLog(path.join(bench.options.logsDir, `${namespace}.log`));
+    await agent.dispose();
     await fleet.stop();
   }
 }

@@ -26,6 +26,7 @@ const { values, positionals } = parseArgs({
     'restart-vms': { type: 'string', default: '0' },
     paced: { type: 'string', default: '0' },
     'agent-cmd': { type: 'string' },
+    logs: { type: 'string' },
     vs: { type: 'string' },
   },
 });
@@ -78,6 +79,7 @@ for (const bench of wantedBenches()) {
     foreign: wholeNumber('foreign', 0),
     restartVms: wholeNumber('restart-vms', 0),
     paced: wholeNumber('paced', 0),
+    logsDir: values.logs,
     say,
   });
   const [first, second] = report.programs;
