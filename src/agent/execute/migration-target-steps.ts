@@ -62,7 +62,7 @@ export async function finalizeMigration(step: Step<'finalizeMigration'>, context
   const vmi = currentVmi(uid, context);
   const calls = await connect(uid, context);
   const { events, ...finalized } = await hotPlug(vmi, calls, observation.syncOptions, signal);
-  await calls.finalizeVirtualMachineMigration(vmi, {}, signal);
+  await calls.finalizeVirtualMachineMigration(vmi, observation.syncOptions.interfaceMigration, signal);
   return { kind: 'done', events, remember: { migration: migrationMemory(migrationUid, context, { finalized }) } };
 }
 
