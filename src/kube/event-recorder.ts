@@ -1,5 +1,14 @@
 import { type EventObject, type KubeObject, type ObjectMeta, resources } from '../api/index.ts';
-import { type Clock, errorMessage, type Logger, rfc3339, silentLogger, systemClock } from '../base/index.ts';
+import {
+  backoffDelayMs,
+  type Clock,
+  errorMessage,
+  type Logger,
+  rfc3339,
+  silentLogger,
+  sleep,
+  systemClock,
+} from '../base/index.ts';
 import type { KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
 import { RateLimiter } from './rate-limiter.ts';
@@ -47,6 +56,11 @@ interface Known {
 /** Per-object and per-event memory is bounded by this; the least recently used goes first. */
 const memorySize = 4096;
 const maxMessageLength = 1024;
+
+const awayCodes = ['UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR', 'BAD_RESPONSE', 'TOO_MANY_REQUESTS'] as const;
+
+/** An API server that is away for a minute or so loses no event; what it refuses is not said again. */
+const patience = { tries: 12, baseMs: 250, maxMs: 10_000, jitter: 0.5 };
 
 /**
  * Writes events in the background, in order. Repeats of an event become a higher count on the first one. `record` never
@@ -127,6 +141,21 @@ export class EventRecorder {
     }
   }
 
+  /** Repeats `write` while the API server is away. Both writes say the same however often they arrive. */
+  async #patiently(write: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await write(signal);
+        return;
+      } catch (error) {
+        if (attempt > 1 && isKubeError(error, 'ALREADY_EXISTS')) return;
+        if (attempt >= patience.tries || !isKubeError(error, ...awayCodes)) throw error;
+        await sleep(backoffDelayMs(attempt, { ...patience, random: this.#random }), signal, this.#clock);
+      }
+    }
+  }
+
   async #writeOne(event: Pending): Promise<void> {
     const identity = identityOf(event);
     const known = this.#known.get(identity);
@@ -135,7 +164,7 @@ export class EventRecorder {
         known.count++;
         const body = { count: known.count, lastTimestamp: event.time };
         const ref = { namespace: known.namespace, name: known.name };
-        await this.#client.patch(resources.events, ref, body, 'merge', { signal: this.#stopping.signal });
+        await this.#patiently((signal) => this.#client.patch(resources.events, ref, body, 'merge', { signal }));
         remember(this.#known, identity, known);
         return;
       } catch (error) {
@@ -145,7 +174,7 @@ export class EventRecorder {
       }
     }
     const object = this.#objectOf(event);
-    await this.#client.create<EventObject>(resources.events, object, { signal: this.#stopping.signal });
+    await this.#patiently((signal) => this.#client.create<EventObject>(resources.events, object, { signal }));
     const namespace = object.metadata.namespace ?? 'default';
     remember(this.#known, identity, { name: object.metadata.name, namespace, count: 1 });
   }

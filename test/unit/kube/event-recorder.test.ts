@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EventObject } from '../../../src/api/index.ts';
 import { EventRecorder, type EventRecorderOptions, KubeError } from '../../../src/kube/index.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 type Client = ConstructorParameters<typeof EventRecorder>[1]['client'];
 
@@ -98,11 +99,42 @@ test('one object has 25 events at once and the next after its time; others have 
   assert.equal(created.length, 27);
 });
 
-test('a failing API loses events but neither throws nor blocks the caller', async () => {
-  const { client, created } = fakeClient(new KubeError('UNREACHABLE', 'down'));
+test('an API that refuses an event loses it and gets the next one', async () => {
+  const { client, created } = fakeClient(new KubeError('FORBIDDEN', 'no'));
   const recorder = makeRecorder(client);
   recorder.record(subject(), 'Normal', 'Lost', 'x');
   recorder.record(subject(), 'Normal', 'Kept', 'x');
+  await recorder.stop();
+  assert.deepEqual(
+    created.map(({ reason }) => reason),
+    ['Kept'],
+  );
+});
+
+test('an API that is away gets the events in order when it is back, also when an answer of it was lost', async () => {
+  const { client, created } = fakeClient(
+    new KubeError('UNREACHABLE', 'down'),
+    new KubeError('SERVER_ERROR', 'not yet'),
+    new KubeError('ALREADY_EXISTS', 'its answer was lost'),
+  );
+  const clock = new FakeClock();
+  const recorder = new EventRecorder({ component: 'virt-handler' }, { client, clock });
+  for (const reason of ['First', 'Second']) recorder.record(subject(), 'Normal', reason, 'x');
+  await clock.pass(2_000);
+  await recorder.stop();
+  assert.deepEqual(
+    created.map(({ reason }) => reason),
+    ['Second'],
+    'the first one is there already',
+  );
+});
+
+test('an API that stays away is given up after a dozen tries, and the next event has its own', async () => {
+  const { client, created } = fakeClient(...Array.from({ length: 12 }, () => new KubeError('TIMEOUT', 'silence')));
+  const clock = new FakeClock();
+  const recorder = new EventRecorder({ component: 'virt-handler' }, { client, clock });
+  for (const reason of ['Lost', 'Kept']) recorder.record(subject(), 'Normal', reason, 'x');
+  await clock.pass(10 * 60_000);
   await recorder.stop();
   assert.deepEqual(
     created.map(({ reason }) => reason),
