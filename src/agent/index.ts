@@ -4,7 +4,7 @@
  * the real ones), nor argv, environment and signals.
  */
 
-export { readNodeFacts, readTopology } from './adapters/index.ts';
+export { readNodeFacts } from './adapters/index.ts';
 export { type DispatcherOptions, VmiDispatcher } from './dispatcher.ts';
 export type * from './migration-ports.ts';
 export { NodeAgent } from './node-agent.ts';
