@@ -272,6 +272,7 @@ test('fault 11: host work that fails over and over is tried again, told, and nev
 
 test('fault 12: a hanging guest agent holds up no phase', async (t) => {
   const { loop, launcher } = await startRunning(t);
+  launcher.guestAgent = 'hangs';
   const target = { Name: 'org.qemu.guest_agent.0', Type: 'virtio', Address: '', Port: 1, State: 'connected' };
   const domain = domainOf('Running');
   domain.Spec.Devices.Channels = [{ Target: target }];
