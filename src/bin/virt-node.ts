@@ -5,6 +5,7 @@ import path from 'node:path';
 import { createLogger, errorMessage, type Logger } from '../base/index.ts';
 import {
   ApiProgram,
+  askWhy,
   attachConsole,
   type Command,
   connectSerial,
@@ -167,6 +168,8 @@ async function run(command: Command): Promise<void> {
       return status(command.stateDir);
     case 'console':
       return serialConsole(command);
+    case 'why':
+      return say(await askWhy(command));
     case 'image-add': {
       const images = new ImageStore({ dir: nodePaths(command.stateDir).imagesDir });
       return say(`${command.reference} is in ${await images.add(command.reference, command.source)}`);

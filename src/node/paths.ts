@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { whySocketName } from '../api/index.ts';
 
 /** Who has a kubeconfig: the user, the two programs, and the pod runner (`node`). */
 export type KubeconfigName = 'admin' | 'virt-controller' | 'virt-handler' | 'node';
@@ -24,6 +25,8 @@ export interface NodePaths {
   readonly shareDir: string;
   /** virt-handler's `--kubevirt-private-dir`: ghost records. Survives a reboot, as on a cluster node. */
   readonly privateDir: string;
+  /** Where virt-handler tells why it does what it does. */
+  readonly agentSocket: string;
   /** What libvirt learnt about QEMU, shared by all pods (docs/decisions/0005). */
   readonly libvirtCacheDir: string;
 }
@@ -52,6 +55,7 @@ export function nodePaths(stateDir: string): NodePaths {
     logDir: path.join(run, 'log'),
     shareDir: path.join(run, 'kubevirt'),
     privateDir: path.join(root, 'kubevirt-private'),
+    agentSocket: path.join(root, 'kubevirt-private', whySocketName),
     libvirtCacheDir: path.join(root, 'cache', 'libvirt'),
   };
 }

@@ -1,5 +1,6 @@
 import { NodeError } from '../errors.ts';
-import { defaultStateDir } from '../paths.ts';
+import { defaultStateDir, nodePaths } from '../paths.ts';
+import type { WhyQuestion } from './why.ts';
 
 /** What the command line asks for. */
 export type Command =
@@ -16,6 +17,7 @@ export type Command =
   | { readonly command: 'stop'; readonly stateDir: string; readonly keepVms: boolean }
   | { readonly command: 'status'; readonly stateDir: string }
   | { readonly command: 'console'; readonly stateDir: string; readonly name: string; readonly namespace: string }
+  | ({ readonly command: 'why' } & WhyQuestion)
   | { readonly command: 'image-add'; readonly stateDir: string; readonly reference: string; readonly source: string }
   | { readonly command: 'images'; readonly stateDir: string }
   | { readonly command: 'version' }
@@ -54,6 +56,8 @@ interface CommandSpec {
   readonly help: string;
   readonly flags: Readonly<Record<string, Flag>>;
   readonly positional: number;
+  /** May follow those. */
+  readonly optional?: number;
 }
 
 const specs: Readonly<Record<string, CommandSpec>> = {
@@ -79,6 +83,22 @@ const specs: Readonly<Record<string, CommandSpec>> = {
       namespace: { kind: 'text', fallback: 'default', help: 'namespace of the VM', short: 'n' },
     },
     positional: 1,
+  },
+  why: {
+    usage: 'why [NAME] [-n NAMESPACE] [-o text|json]',
+    help: 'show what the agent decided about a VM and why; without NAME about all',
+    flags: {
+      'state-dir': stateDir,
+      namespace: { kind: 'text', fallback: 'default', help: 'namespace of the VM', short: 'n' },
+      output: { kind: 'text', fallback: 'text', help: 'text or json', short: 'o' },
+      socket: {
+        kind: 'text',
+        fallback: undefined,
+        help: 'socket of the agent, in a pod: <private dir>/virt-handler.sock',
+      },
+    },
+    positional: 0,
+    optional: 1,
   },
   'image add': {
     usage: 'image add REFERENCE FILE|DIRECTORY',
@@ -112,7 +132,8 @@ export function parseCommand(argv: readonly string[]): Command {
   if (!spec) throw new NodeError('USAGE', `unknown command ${JSON.stringify(name)}\n\n${usage()}`);
   const { flags, positional, wantsHelp } = parseFlags(name, spec, argv.slice(name.split(' ').length));
   if (wantsHelp) return { command: 'help', text: commandUsage(spec) };
-  if (positional.length !== spec.positional) {
+  const most = spec.positional + (spec.optional ?? 0);
+  if (positional.length < spec.positional || positional.length > most) {
     throw new NodeError('USAGE', `usage: virt-node ${spec.usage}`);
   }
   return toCommand(name, flags, positional);
@@ -137,6 +158,8 @@ function toCommand(name: string, values: Values, [one = '', two = '']: readonly 
       return { command: 'stop', stateDir: state, keepVms: values['keep-vms'] === true };
     case 'console':
       return { command: 'console', stateDir: state, name: one, namespace: String(values.namespace) };
+    case 'why':
+      return { command: 'why', ...whyQuestion(values, one) };
     case 'image add':
       return { command: 'image-add', stateDir: state, reference: one, source: two };
     case 'images':
@@ -150,6 +173,19 @@ function toCommand(name: string, values: Values, [one = '', two = '']: readonly 
     default:
       return { command: 'version' };
   }
+}
+
+function whyQuestion(values: Values, name: string): WhyQuestion {
+  const { output, socket } = values;
+  if (output !== 'text' && output !== 'json') {
+    throw new NodeError('USAGE', `--output: ${JSON.stringify(output)} is neither text nor json`);
+  }
+  return {
+    output,
+    namespace: String(values.namespace),
+    ...(name !== '' && { name }),
+    socket: socket === undefined ? nodePaths(String(values['state-dir'])).agentSocket : String(socket),
+  };
 }
 
 interface Parsed {

@@ -7,3 +7,4 @@ export * from './leftovers.ts';
 export * from './serial-login.ts';
 export * from './status.ts';
 export * from './up.ts';
+export * from './why.ts';
