@@ -7,7 +7,7 @@ export function whyStory(report: WhyReport): string[] {
   const { namespace, name, node, at, goneAt, decisions, quarantine } = report;
   const last = decisions.at(-1);
   const left = goneAt === undefined ? '' : `, gone ${ago(goneAt, at)}`;
-  if (!last) return [`${namespace}/${name} on node ${node}${left}: nothing was decided yet`];
+  if (last === undefined) return [`${namespace}/${name} on node ${node}${left}: nothing was decided yet`];
   const since = last.times > 1 ? `decided ${last.times} times, first ${ago(last.firstAt, at)}, ` : '';
   return [
     `${namespace}/${name} on node ${node}${left}`,
@@ -23,10 +23,7 @@ export function whyStory(report: WhyReport): string[] {
         ]
       : []),
     '',
-    ...table(
-      ['AGO', 'TIMES', 'RULE', 'SAW', 'DID', 'WROTE'],
-      decisions.slice(-decisionsShown).map((decision) => row(decision, at)),
-    ),
+    ...decisionTable(decisions.slice(-decisionsShown), at),
     ...(decisions.length > decisionsShown
       ? [`${decisions.length - decisionsShown} older decisions are not shown: -o json has them`]
       : []),
@@ -51,34 +48,66 @@ export function whyTable({ items, node, at }: WhyList): string[] {
   );
 }
 
+/** What went wrong stands below its decision, where it has room. */
+function decisionTable(decisions: readonly WhyDecision[], at: string): string[] {
+  const [head = '', ...lines] = table(
+    ['AGO', 'TIMES', 'RULE', 'PHASE', 'GUEST', 'LAUNCHER', 'DID'],
+    decisions.map((decision) => row(decision, at)),
+  );
+  return [head, ...lines.flatMap((line, index) => [line, ...troubles(decisions[index])])];
+}
+
 function row(decision: WhyDecision, at: string): string[] {
-  const { newPhase, patch = [], events = [], write } = decision;
-  const changes = [...(newPhase ? [`phase ${newPhase}`] : []), ...patch, ...events.map((reason) => `event ${reason}`)];
-  const failed = write.because === undefined ? '' : `${write.outcome}: ${short(write.because, 60)}`;
-  const wrote = [...changes, ...(failed ? [failed] : write.outcome === 'written' ? ['status'] : [])];
+  const { seen, newPhase, patch = [], events = [], write } = decision;
+  const changes = [...(newPhase ? [`phase ${newPhase}`] : []), ...patch];
+  const did = [
+    ...decision.steps.map(stepText),
+    ...(write.outcome === 'written' ? [`wrote ${changes.join(', ') || 'status'}`] : []),
+    ...events.map((reason) => `event ${reason}`),
+  ];
   return [
     ago(decision.lastAt, at).replace(' ago', ''),
     String(decision.times),
     decision.rule,
-    short(picture(decision), 48),
-    decision.steps.map(stepText).join(', ') || '-',
-    wrote.join(', ') || '-',
+    phaseOf(decision),
+    domainText(decision),
+    seen.launcher.kind,
+    did.join(', ') || '-',
   ];
 }
 
-function picture({ seen }: WhyDecision): string {
-  const { vmi, domain, launcher } = seen;
+function troubles(decision: WhyDecision | undefined): string[] {
+  if (!decision) return [];
+  const { steps, write } = decision;
+  const failed = steps.filter(({ because }) => because !== undefined);
+  return [
+    ...failed.map(({ step, outcome, because }) => `        ${step} ${outcome}: ${short(because ?? '', 160)}`),
+    ...(write.because === undefined ? [] : [`        write ${write.outcome}: ${short(write.because, 160)}`]),
+  ];
+}
+
+function phaseOf({ seen: { vmi } }: WhyDecision): string {
+  return vmi.kind === 'present' ? vmi.phase || '-' : vmi.kind;
+}
+
+function domainText({ seen: { domain } }: WhyDecision): string {
+  return domain.kind === 'present' ? `${domain.status}/${domain.reason}` : domain.kind;
+}
+
+function picture(decision: WhyDecision): string {
+  const { vmi, domain, launcher } = decision.seen;
   const phase = vmi.kind === 'present' ? vmi.phase || 'no phase' : `VMI ${vmi.kind}`;
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const proof = domain.proof === undefined ? '' : ` (${domain.proof})`;
-  const guest = domain.kind === 'present' ? `guest ${domain.status}/${domain.reason}` : `guest ${domain.kind}${proof}`;
-  return `${phase}${ends}, ${guest}, launcher ${launcher.kind}`;
+  const age = domain.ageMs === undefined ? '' : `, heard of ${duration(domain.ageMs)} before`;
+  const because = domain.because === undefined ? '' : ` (${short(domain.because, 120)})`;
+  return `${phase}${ends}; guest ${domainText(decision)}${proof}${because}${age}; launcher ${launcher.kind}`;
 }
 
-function stepText({ step, outcome, tookMs, because }: WhyStep): string {
+function stepText({ step, outcome, tookMs }: WhyStep): string {
   if (outcome === 'not-reached') return `(${step})`;
   const time = tookMs === undefined ? '' : ` ${duration(tookMs)}`;
-  return outcome === 'done' ? `${step}${time}` : `${step} ${outcome}${time}: ${short(because ?? '', 60)}`;
+  return outcome === 'done' ? `${step}${time}` : `${step} ${outcome}${time}`;
 }
 
 function nextOf({ state, inMs, because, failuresInARow }: WhyTry): string {
@@ -106,6 +135,7 @@ function ago(time: string, at: string): string {
 }
 
 function duration(ms: number): string {
+  if (ms < 1) return '<1 ms';
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 120_000) return `${Math.round(ms / 1_000)} s`;
   if (ms < 7_200_000) return `${Math.round(ms / 60_000)} min`;
