@@ -67,7 +67,7 @@ export const targetEndRules: readonly Rule[] = [
   over(
     'target-streams-over',
     'The migration to this node is over or its VMI ends, so the streams that were opened for it are closed.',
-    ({ observation }) => observation.relays.targetPorts !== undefined,
+    (facts) => facts.observation.relays.targetPorts !== undefined && !mayBeArriving(facts),
     (facts) => ({
       steps: [{ step: 'closeTargetRelays', uid: facts.uid }],
       requeueAfterMs: 0,
@@ -139,11 +139,14 @@ export const targetEndRules: readonly Rule[] = [
   ),
   over(
     'target-nothing-left',
-    'The VMI ends or is not migrated any more, and nothing of it is left on this node.',
+    'The VMI ends or is not migrated any more, and nothing is left to do about it on this node.',
     () => true,
-    () => rest,
+    (facts) => (hasSomethingHere(facts) ? wait(lingerMs) : rest),
   ),
 ];
+
+/** Nobody can say whether its guest runs here: of a VMI that is deleted, not of a migration that has an outcome. */
+const mayBeArriving = (facts: Facts) => facts.situation.kind === 'unknown' && !facts.final && !isSettled(facts);
 
 /** In post-copy and right before its end the guest runs here already: without its streams it would be lost. */
 function isArriving(facts: Facts): boolean {

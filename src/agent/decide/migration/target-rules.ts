@@ -14,6 +14,7 @@ import {
   isSettled,
   isStarted,
   memoryOf,
+  migrationUidOf,
   notesOf,
   rememberFor,
   stateOf,
@@ -33,7 +34,7 @@ const handOverRule: Rule = {
 };
 
 /** Without a migration there is nobody to take the guest over from. */
-const hasMigration = (facts: Facts) => Boolean(stateOf(facts)?.migrationUid);
+const hasMigration = (facts: Facts) => migrationUidOf(facts) !== '';
 
 /** Something of an earlier stay or attempt: a launcher of a migration that failed, a domain that migrated away once. */
 const isLeftFromBefore = (facts: Facts) =>

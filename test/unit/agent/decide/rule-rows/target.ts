@@ -110,6 +110,12 @@ const takingBack: readonly Row[] = [
     expect: { steps: ['refreshDomain'], requeueAfterMs: 5_000 },
   },
   {
+    rule: 'target-end-unknown',
+    when: 'the VMI is deleted and nobody can say whether its guest has just arrived: its streams stay open',
+    given: { vmi: coming(begun, deletedVmi), domain: domainUnknown, memory: own(done), relays: open },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
     rule: 'target-pod-may-go',
     when: 'the migration failed and the launcher waits for a guest',
     given: { ...kept, vmi: coming(failed) },
