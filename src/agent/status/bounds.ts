@@ -20,7 +20,7 @@ const cut = '…';
 export function clip(text: string, maxBytes: number): string {
   // Three bytes per UTF-16 unit at most: short texts need no counting.
   if (text.length * 3 <= maxBytes) return text;
-  const bytes = Buffer.from(text);
+  const bytes = Buffer.from(text.slice(0, maxBytes + 1));
   if (bytes.length <= maxBytes) return text;
   let end = maxBytes - Buffer.byteLength(cut);
   // A byte 10xxxxxx continues a character.
