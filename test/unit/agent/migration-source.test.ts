@@ -287,6 +287,19 @@ test('streams that cannot be opened are tried again, and after five minutes the 
   assert.equal(countOf(running, 'migrate'), 0);
 });
 
+test('a start that works after some tries takes its problem back', async (t) => {
+  const running = await startRunning(t);
+  const { loop } = running;
+  loop.relays.openError = new Error('no file descriptor left');
+  await handOff(running);
+  await publish(running);
+  assert.match(loop.condition('Synchronized')?.message ?? '', /no file descriptor left/);
+  loop.relays.openError = undefined;
+  await loop.clock.pass(60_000);
+  assert.equal(loop.rules().at(-1), 'migration-running');
+  assert.equal(loop.condition('Synchronized'), undefined);
+});
+
 test('ports that nobody can connect to end the migration instead of being tried for ever', async (t) => {
   const running = await startRunning(t);
   await handOff(running);

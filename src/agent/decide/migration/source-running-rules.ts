@@ -95,9 +95,11 @@ export const sourceRunningRules: readonly Rule[] = [
     name: 'migration-running',
     why: 'The guest is being migrated; nothing is changed about it until the launcher tells how it ended.',
     when: whenLeaving((_facts, { running }) => running),
-    plan: planLeaving((_facts, view) =>
-      view.memory.unheardSinceMs === undefined ? rest : { steps: [], remember: heardAgain(view) },
-    ),
+    plan: planLeaving((_facts, view) => ({
+      ...rest,
+      ...(view.memory.unheardSinceMs !== undefined && { remember: heardAgain(view) }),
+      healthy: true,
+    })),
   },
   {
     name: 'migration-over-unexplained',
