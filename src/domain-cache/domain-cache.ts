@@ -305,6 +305,11 @@ export class DomainCache {
 
   #createIntake({ target, peer }: LauncherLink, launcher: TrackedLauncher): NotifyIntake {
     const { key, uid } = target;
+    const askSoon = () =>
+      launcher.runSoon(async () => {
+        const link = this.#deps.links.peek(uid);
+        if (link) await this.#ask(link);
+      });
     return new NotifyIntake({ key, uid }, peer, {
       clock: this.#clock,
       logger: this.#logger,
@@ -313,13 +318,9 @@ export class DomainCache {
         domain: (domain) => {
           if (this.#launchers.get(uid) !== launcher || launcher.dead) return;
           launcher.settled();
-          this.#store.event(key, uid, domain);
+          if (!this.#store.event(key, uid, domain)) askSoon();
         },
-        stale: () =>
-          launcher.runSoon(async () => {
-            const link = this.#deps.links.peek(uid);
-            if (link) await this.#ask(link);
-          }),
+        stale: askSoon,
         kubernetesEvent: (event) => this.#deps.onLauncherEvent?.(key, uid, event),
       },
     });

@@ -88,14 +88,17 @@ export class DomainStore {
 
   /**
    * What a launcher reported by itself. Each event carries the whole domain; one that says nothing new wakes nobody (spec 22
-   * §6).
+   * §6). False: it is not believed, for a guest that has ended does not live again in the same launcher (the event is late or
+   * repeated); the launcher is to be asked.
    */
-  event(key: Key, uid: string, domain: Domain): void {
+  event(key: Key, uid: string, domain: Domain): boolean {
+    if (hasEnded(this.view(key, uid)) && !isDown(domain)) return false;
     const asked = this.ask();
     const view: KnownView = domain.ObjectMeta.deletionTimestamp
       ? this.#gone(key, uid, 'launcher-says-none', 'the launcher reported its end', asked)
       : { kind: 'present', uid, domain, ...asked };
     this.#put(key, view, !isSame(this.view(key, uid), view));
+    return true;
   }
 
   /** What a launcher answered; false when something newer is known. Tells listeners only of a difference. */
@@ -171,6 +174,14 @@ export interface Asked {
   readonly seq: number;
   readonly seenMs: number;
 }
+
+/** The launcher said how its guest ended. Shutoff without a reason is no end: define comes before start. */
+function hasEnded(view: DomainView): boolean {
+  return view.kind === 'present' && isDown(view.domain) && view.domain.Status.Reason !== 'Unknown';
+}
+
+const isDown = ({ ObjectMeta, Status }: Domain) =>
+  ObjectMeta.deletionTimestamp !== undefined || Status.Status === 'Shutoff' || Status.Status === 'Crashed';
 
 /** Equal but for the time. */
 function isSame(before: DomainView, after: DomainView): boolean {

@@ -52,6 +52,23 @@ describe('the notify pipe of a launcher', () => {
     assert.equal(view.kind === 'gone' && view.lastDomain?.Status.Status, 'Running');
   });
 
+  it('a late event does not bring back a guest that has ended; the launcher is asked, and its answer counts', async () => {
+    const launcher = await node.launcher(key, uid);
+    const { cache, clients } = await node.run();
+    await clients.connect(node.targetOf(key, uid));
+    const notifier = node.notifier(uid);
+    launcher.domain = scriptedDomain(key, uid, 'Shutoff', 'Shutdown');
+    await notifier.domainEvent('MODIFIED', scriptedDomain(key, uid, 'Shutoff', 'Shutdown'));
+    const asked = launcher.count('getDomain');
+    await notifier.domainEvent('MODIFIED', scriptedDomain(key, uid, 'Running'));
+    assert.equal(statusOf(cache, key, uid), 'Shutoff');
+    await eventually(() => assert.ok(launcher.count('getDomain') > asked));
+    assert.equal(statusOf(cache, key, uid), 'Shutoff');
+    launcher.domain = scriptedDomain(key, uid, 'Running');
+    await notifier.domainEvent('MODIFIED', scriptedDomain(key, uid, 'Running'));
+    await eventually(() => assert.equal(statusOf(cache, key, uid), 'Running'));
+  });
+
   it('an unknown event type is ignored with success, an ERROR only makes us ask', async () => {
     const { cache } = await attached();
     const notifier = node.notifier(uid);
