@@ -321,6 +321,27 @@ test('a launcher that took the order and tells nothing is asked, and after a min
   assert.equal(loop.phase(), 'Running');
 });
 
+for (const [what, happen] of [
+  ['deleted', (vmi) => Object.assign(vmi.metadata, { deletionTimestamp: '2026-01-02T03:00:00Z' })],
+  ['cancelled', (vmi) => Object.assign(vmi.status?.migrationState ?? {}, { abortRequested: true })],
+  ['handed to another migration', (vmi) => Object.assign(vmi.status?.migrationState ?? {}, { migrationUid: 'm9' })],
+] satisfies (readonly [string, (vmi: VirtualMachineInstance) => unknown])[]) {
+  test(`a VMI that is ${what} while its streams are opened is not migrated`, async (t) => {
+    const running = await startRunning(t);
+    const { loop } = running;
+    const open = loop.relays.openSource.bind(loop.relays);
+    loop.relays.openSource = async (relay) => {
+      loop.relays.openSource = open;
+      await open(relay);
+      loop.api.change(key, happen);
+    };
+    await handOff(running);
+    await publish(running);
+    assert.notEqual(running.launcher.domain?.Spec.Metadata.KubeVirt.Migration?.UID, 'm1');
+    assert.equal(eventsOf(running, 'SyncFailed').length, 0);
+  });
+}
+
 test('a VMI deleted while its guest is copied: the streams are closed and the guest is shut down here', async (t) => {
   const running = await startMigration(t);
   const { loop, launcher } = running;
