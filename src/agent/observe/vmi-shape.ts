@@ -20,6 +20,9 @@ const isNamedList: Check = (value) =>
   Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.name));
 const isTypedList: Check = (value) =>
   Array.isArray(value) && value.every((item) => isRecord(item) && isString(item.type));
+const isInterfaceList: Check = (value) =>
+  Array.isArray(value) &&
+  value.every((item) => isRecord(item) && (item.infoSource === undefined || isString(item.infoSource)));
 const isSeconds: Check = (value) => typeof value === 'number' && Number.isFinite(value) && value >= 0;
 
 interface FieldRule {
@@ -42,7 +45,7 @@ const fields: readonly FieldRule[] = [
   rule('status.activePods', isRecordOfStrings, 'a map of strings'),
   rule('status.conditions', isTypedList, 'a list of conditions'),
   rule('status.volumeStatus', isNamedList, 'a list of named objects'),
-  rule('status.interfaces', isListOfRecords, 'a list of objects'),
+  rule('status.interfaces', isInterfaceList, 'a list of interfaces'),
   rule('status.phaseTransitionTimestamps', isListOfRecords, 'a list of objects'),
   rule('status.migrationState', isRecord, 'an object'),
   rule('status.guestOSInfo', isRecord, 'an object'),
