@@ -6,7 +6,7 @@ import { sleep } from '../src/base/index.ts';
 import { LauncherFleet } from '../test/fixtures/scripted-launcher-fleet.ts';
 import { type AgentProgram, AgentUnderTest } from './agent-under-test.ts';
 import { type ApiKind, type ApiUnderLoad, startApi } from './api-under-load.ts';
-import { type BurstResult, floodEvents, runBurst, steadyRequests } from './burst.ts';
+import { type BurstResult, endBurst, floodEvents, runBurst, steadyRequests } from './burst.ts';
 import { type BurstSample, figuresOf } from './burst-figures.ts';
 import type { Figure } from './figures.ts';
 import { installForOthers } from './foreign-crds.ts';
@@ -26,6 +26,8 @@ export interface BurstBenchOptions {
   readonly restartVms: number;
   /** Starts one by one; 0: not measured. */
   readonly paced: number;
+  /** Notify events that each launcher sends at once after the burst; at most what an agent grants to each. */
+  readonly eventsEach: number;
   /** Directory for the agents' logs; undefined: they are thrown away. */
   readonly logsDir: string | undefined;
   readonly say: (text: string) => void;
@@ -121,8 +123,9 @@ function burst(
   seed: number,
   pauseMs: number,
   scene: Scene,
+  prefix = 'vm',
 ): Promise<BurstResult> {
-  const options = { namespace, nodeName, vms, seed, pauseMs, orders: ['define-first'] as const, stallMs };
+  const options = { namespace, nodeName, prefix, vms, seed, pauseMs, orders: ['define-first'] as const, stallMs };
   return runBurst(options, bench.api, scene.agent, scene.fleet);
 }
 
@@ -134,7 +137,9 @@ async function oneRun(bench: Bench, program: AgentProgram, run: number): Promise
     const result = await burst(bench, namespace, vms, seed + run, 0, scene);
     const loaded = scene.agent.residentMb();
     const steady = run === 1 ? await steadyRequests(bench.api, steadySeconds) : undefined;
-    const flood = await floodEvents(scene.agent, scene.fleet);
+    const second = await burst(bench, namespace, vms, seed + 1000 + run, 0, scene, 'second');
+    await endBurst(bench.api, scene.fleet, namespace, second.names);
+    const flood = await floodEvents(scene.agent, scene.fleet, bench.options.eventsEach);
     const restart = await measureRestart(bench.api, namespace, scene.agent, scene.fleet, 0);
     say(
       `${program.name} run ${run}: ${vms - result.lost.length} of ${vms} run, slowest ${Math.max(...result.runningMs).toFixed(0)} ms`,
@@ -142,7 +147,18 @@ async function oneRun(bench: Bench, program: AgentProgram, run: number): Promise
     const { heartbeatMs, idleMb } = scene;
     return {
       names: result.names,
-      result: { kind: 'burst', vms, result, heartbeatMs, idleMb, loadedMb: loaded, steady, flood, restart } as const,
+      result: {
+        kind: 'burst',
+        vms,
+        result,
+        second,
+        heartbeatMs,
+        idleMb,
+        loadedMb: loaded,
+        steady,
+        flood,
+        restart,
+      } as const,
     };
   });
 }

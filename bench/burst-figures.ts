@@ -10,6 +10,8 @@ export type BurstSample =
       readonly kind: 'burst';
       readonly vms: number;
       readonly result: BurstResult;
+      /** As many once more, beside the first. */
+      readonly second: BurstResult;
       readonly heartbeatMs: number;
       readonly idleMb: number;
       readonly loadedMb: number;
@@ -51,18 +53,21 @@ function burstFigures(samples: readonly Of<'burst'>[]): Figure[] {
   if (!first) return [];
   const { vms } = first;
   const make = (name: string, unit: Unit, pick: (sample: Of<'burst'>) => number) => figure(samples, name, unit, pick);
-  const percentiles = [50, 95, 99].flatMap((percent) => [
-    make(`${vms} at once: Scheduled → Sync received, p${percent}`, 'ms', ({ result }) =>
-      percentile(result.syncMs, percent),
-    ),
-    make(`${vms} at once: Scheduled → Running, p${percent}`, 'ms', ({ result }) =>
-      percentile(result.runningMs, percent),
-    ),
-  ]);
+  const percentiles = (title: string, of: (sample: Of<'burst'>) => BurstResult) =>
+    (['Sync received', 'Running'] as const).flatMap((until) =>
+      [50, 95, 99].map((percent) =>
+        make(`${title}: Scheduled → ${until}, p${percent}`, 'ms', (sample) => {
+          const { syncMs, runningMs } = of(sample);
+          return percentile(until === 'Running' ? runningMs : syncMs, percent);
+        }),
+      ),
+    );
   return [
-    ...percentiles.sort((a, b) => a.name.localeCompare(b.name)),
-    make(`VMIs lost of ${vms}`, '1', ({ result }) => result.lost.length),
+    ...percentiles(`${vms} at once`, ({ result }) => result),
+    ...percentiles(`${vms} more at once`, ({ second }) => second),
+    make(`VMIs lost of ${2 * vms}`, '1', ({ result, second }) => result.lost.length + second.lost.length),
     make('agent CPU per start', 'ms', ({ result }) => result.cpuMsPerStart),
+    make('agent CPU per start, of those more', 'ms', ({ second }) => second.cpuMsPerStart),
     make('SyncVirtualMachine per start', '1', ({ result }) => result.syncsPerStart),
     ...requestFigures(samples),
     make('RSS idle', 'MB', ({ idleMb }) => idleMb),

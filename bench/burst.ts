@@ -3,17 +3,19 @@ import {
   type EventOrder,
   type FloodResult,
   type LauncherFleet,
-  type LauncherReport,
   monotonicMs,
 } from '../test/fixtures/scripted-launcher-fleet.ts';
 import type { AgentUnderTest } from './agent-under-test.ts';
 import type { ApiUnderLoad, RequestCounts } from './api-under-load.ts';
 import { randomOf, shuffled } from './random.ts';
 import { createVmis, deleteVmis, newVmi, PhaseTimes, podUidOf, schedule } from './vmis.ts';
+import { waitFor } from './waiting.ts';
 
 export interface BurstOptions {
   readonly namespace: string;
   readonly nodeName: string;
+  /** VMIs are named `<prefix>-<number>`. */
+  readonly prefix: string;
   readonly vms: number;
   readonly seed: number;
   /** Between two hand-overs; 0: all at once. */
@@ -45,10 +47,10 @@ export async function runBurst(
   agent: AgentUnderTest,
   fleet: LauncherFleet,
 ): Promise<BurstResult> {
-  const { namespace, vms, nodeName, seed, pauseMs, orders } = options;
+  const { namespace, prefix, vms, nodeName, seed, pauseMs, orders } = options;
   const random = randomOf(seed);
   const names = shuffled(
-    Array.from({ length: vms }, (_, index) => `${namespace}-${index}`),
+    Array.from({ length: vms }, (_, index) => `${prefix}-${index}`),
     random,
   );
   const specs = names.map((name) => ({
@@ -113,20 +115,28 @@ export async function steadyRequests(api: ApiUnderLoad, seconds: number): Promis
   return api.requests();
 }
 
-/** Fewer than the burst that the agent grants each launcher. */
-const eventsEach = 80;
-
 export async function floodEvents(
   agent: AgentUnderTest,
   fleet: LauncherFleet,
+  eventsEach: number,
 ): Promise<FloodResult & { readonly cpuMsPerEvent: number }> {
   const beforeMs = agent.cpuMs();
   const result = await fleet.flood(eventsEach);
   return { ...result, cpuMsPerEvent: (agent.cpuMs() - beforeMs) / result.taken };
 }
 
-export async function endBurst(api: ApiUnderLoad, namespace: string, names: readonly string[]): Promise<void> {
+/** Deletes VMIs of a burst and waits until their launchers have ended. */
+export async function endBurst(
+  api: ApiUnderLoad,
+  fleet: LauncherFleet,
+  namespace: string,
+  names: readonly string[],
+): Promise<void> {
   await deleteVmis(api.admin, namespace, names);
+  const pods = new Set(names.map(podUidOf));
+  await waitFor('end of the deleted VMIs', 60_000, async () => {
+    const left = (await fleet.report()).filter(({ podUid }) => pods.has(podUid));
+    await sleep(200);
+    return left.length === 0 || undefined;
+  });
 }
-
-export type { LauncherReport };

@@ -25,6 +25,7 @@ const { values, positionals } = parseArgs({
     foreign: { type: 'string', default: '0' },
     'restart-vms': { type: 'string', default: '0' },
     paced: { type: 'string', default: '0' },
+    'events-each': { type: 'string', default: '80' },
     'agent-cmd': { type: 'string' },
     logs: { type: 'string' },
     vs: { type: 'string' },
@@ -79,6 +80,7 @@ for (const bench of wantedBenches()) {
     foreign: wholeNumber('foreign', 0),
     restartVms: wholeNumber('restart-vms', 0),
     paced: wholeNumber('paced', 0),
+    eventsEach: wholeNumber('events-each', 0),
     logsDir: values.logs,
     say,
   });
