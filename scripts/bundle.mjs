@@ -40,8 +40,9 @@ export async function bundleProgram(name, outfile) {
  * @param {readonly string[]} entryPoints
  * @param {string} outdir
  * @param {string} outbase
+ * @param {import('esbuild').Plugin[]} plugins
  */
-export async function bundleForRepository(entryPoints, outdir, outbase) {
+export async function bundleForRepository(entryPoints, outdir, outbase, plugins = []) {
   await build({
     ...common,
     entryPoints: [...entryPoints],
@@ -49,6 +50,7 @@ export async function bundleForRepository(entryPoints, outdir, outbase) {
     outbase,
     outExtension: { '.js': '.mjs' },
     packages: 'external',
+    plugins,
     sourcemap: 'inline',
   });
 }

@@ -26,6 +26,8 @@ export interface RunOptions {
 }
 
 const lookMs = 5_000;
+/** Longer than a request may hang. */
+const quietLooks = 8;
 /** By now everything is in order: longer than the longest period (resync and a watch's silence, 300 s each). */
 const settleMs = 20 * 60_000;
 /** Longer than the resync of all domains. */
@@ -78,9 +80,15 @@ async function play(world: SimWorld, plan: Plan): Promise<void> {
 async function settle(world: SimWorld): Promise<void> {
   const { judge, scheduler } = world;
   const endMs = scheduler.nowMs + settleMs;
-  for (let quiet = 0; quiet < 2; quiet = unsettled(world).length === 0 ? quiet + 1 : 0) {
-    if (scheduler.nowMs >= endMs) return judge.violate('all-is-in-order-in-the-end', unsettled(world).join('; '));
+  for (let quiet = 0, news = -1; quiet < quietLooks; ) {
+    if (scheduler.nowMs >= endMs) {
+      judge.violate('all-is-in-order-in-the-end', unsettled(world).join('; ') || 'it never gets quiet');
+      return;
+    }
     if (!(await passTime(world, lookMs))) return;
+    const isQuiet = unsettled(world).length === 0 && news === newsOf(world);
+    news = newsOf(world);
+    quiet = isQuiet ? quiet + 1 : 0;
   }
   const [writes, events] = [judge.writes, world.api.events];
   const passes = judge.passes;
@@ -97,9 +105,13 @@ async function settle(world: SimWorld): Promise<void> {
   const late = unsettled(world);
   if (late.length > 0) judge.violate('order-lasts', late.join('; '));
   for (const agent of [...world.agents]) world.stopAgent(agent, () => undefined);
-  if (await passTime(world, 30_000)) {
-    if (world.agents.length > 0) judge.violate('agent-stops', 'it did not end within 30 s');
+  if ((await passTime(world, 60_000)) && world.agents.length > 0) {
+    judge.violate('an-agent-stops', 'it did not end within a minute');
   }
+}
+
+function newsOf({ api, judge }: SimWorld): number {
+  return api.events + judge.writes;
 }
 
 /** False when an invariant is broken. */

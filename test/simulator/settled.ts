@@ -16,6 +16,7 @@ function unsettledVmi(world: SimWorld, { key, uid, launcher }: WorldVmi): string
   const isStored = stored?.metadata.uid === uid;
   const phase = isStored ? (stored.status?.phase ?? '') : 'removed';
   const problems: string[] = [];
+  if (isStored && !isFinal(stored) && launcher.marked) problems.push(`${uid} is ${phase} and its pod is to end`);
   if (isStored && isBeingDeleted(stored)) problems.push(`${uid} is still being deleted (${phase})`);
   if (isStored && !isFinal(stored) && !isBeingDeleted(stored)) {
     const runs = launcher.alive && launcher.domain?.status === 'Running';

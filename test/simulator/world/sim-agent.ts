@@ -21,10 +21,11 @@ export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'sched
   readonly disk: SimDisk;
   readonly wall: Wall;
   readonly note: (text: string) => void;
+  readonly onNews: () => void;
   readonly onCall: (agent: SimAgent, ...call: Parameters<SimHostDeps['onCall']>) => () => void;
   readonly onDomainSeen: (agent: SimAgent, ...seen: Parameters<SimHostDeps['onDomainSeen']>) => void;
-  /** A pass over a key begins. */
-  readonly onPass: (agent: SimAgent, key: Key) => void;
+  /** A pass over a key begins; false: it is not to go on. */
+  readonly onPass: (agent: SimAgent, key: Key) => boolean;
 }
 
 /** One process of the agent: the production code, wired as src/agent/node-agent.ts wires it, on this world. */
@@ -122,7 +123,7 @@ export class SimAgent {
       launchers: {
         ...launchers,
         state: (target) => {
-          onPass(this, target.key);
+          if (!onPass(this, target.key)) return new Promise(() => undefined);
           return launchers.state(target);
         },
       },

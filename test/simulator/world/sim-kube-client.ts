@@ -35,6 +35,8 @@ export interface SimKubeClientDeps {
   readonly trouble: ApiTrouble;
   readonly life: Life;
   readonly note: (text: string) => void;
+  /** A watch tells something. */
+  readonly onNews: () => void;
 }
 
 type Client = Pick<KubeClient, 'list' | 'watch' | 'update' | 'create' | 'patch'>;

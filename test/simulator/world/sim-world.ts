@@ -16,6 +16,9 @@ import type { WatchStream } from './watch-stream.ts';
 
 type Vmi = VirtualMachineInstance;
 
+/** What an agent began before it stopped has ended by then. */
+const longestRequestMs = 35_000;
+
 /** One VMI that was ever there, with its pod. */
 export interface WorldVmi {
   readonly key: Key;
@@ -24,7 +27,6 @@ export interface WorldVmi {
   readonly launcher: SimLauncher;
   /** When somebody wanted its guest to end: deleted, removed, evicted. */
   unwantedMs: number | undefined;
-  removed: boolean;
 }
 
 /** One node with its API server, launchers and agents, and what the rest of the cluster does: a controller, a kubelet. */
@@ -82,7 +84,7 @@ export class SimWorld {
     const launcher = this.#createLauncher(plan, key, uid, number);
     const isRunning = plan.begins !== 'scheduled';
     if (isRunning) launcher.boot();
-    this.vmis.push({ key, uid, plan, launcher, unwantedMs: undefined, removed: false });
+    this.vmis.push({ key, uid, plan, launcher, unwantedMs: undefined });
     this.api.create(this.#vmiObject(plan, uid, launcher.options.podUid, isRunning), 'controller');
     if (plan.begins === 'running-recorded') {
       const { pid, startTime } = launcher.process;
@@ -103,6 +105,7 @@ export class SimWorld {
       disk: this.disk,
       wall: this.wall,
       note: (text) => this.note(text),
+      onNews: () => this.judge.onNews(),
       onCall: (...call) => this.judge.onCall(...call),
       onDomainSeen: (seer, launcher, json) => this.judge.onDomainSeen(seer.life.name, launcher, json),
       onPass: (passing, key) => this.judge.onPass(passing, key),
@@ -126,15 +129,21 @@ export class SimWorld {
     this.note(`${agent.life.name} was killed`);
   }
 
-  /** SIGTERM; what it leaves behind is the judge's to see. */
+  /** SIGTERM; what it leaves behind is the judge's to see, once what was under way has ended. */
   stopAgent(agent: SimAgent, then: () => void): void {
+    const { life } = agent;
     agent.stop().then(
       () => {
-        this.judge.onStopped(agent);
-        if (this.agents.includes(agent)) this.killAgent(agent);
+        if (life.dead) return;
+        this.agents.splice(this.agents.indexOf(agent), 1);
+        this.note(`${life.name} has stopped`);
         then();
+        this.scheduler.after(longestRequestMs, `${life.name} is looked at`, this.life, () => {
+          this.judge.onStopped(agent);
+          life.dead = true;
+        });
       },
-      (error: unknown) => this.judge.violate('agent-stops-cleanly', String(error)),
+      (error: unknown) => this.judge.violate('an-agent-stops', String(error)),
     );
   }
 
@@ -229,21 +238,18 @@ export class SimWorld {
     if (!vmi) return;
     const isUnwanted = !after || isBeingDeleted(after);
     if (isUnwanted) vmi.unwantedMs ??= this.scheduler.nowMs;
-    if (!after) vmi.removed = true;
     const wasOver = before !== undefined && (isFinal(before) || isBeingDeleted(before));
-    if (after && (isFinal(after) || isUnwanted) && !wasOver) this.#endPod(vmi);
+    if ((isUnwanted || isFinal(after)) && !wasOver) this.#endPod(vmi);
+    if (after && isUnwanted) this.#removeIfDone(vmi.uid);
   }
 
-  /** virt-controller deletes the pod; kubelet's patience is longer than the guest's. */
+  /** virt-controller, or for an object that was removed by force the garbage collector, deletes the pod. */
   #endPod(vmi: WorldVmi): void {
-    const { launcher, plan } = vmi;
-    this.after(this.chance.between(20, 3_000), `controller deletes the pod of ${vmi.uid}`, () => {
-      this.terminate(vmi);
-      this.after((plan.graceSeconds + 60) * 1_000, `kubelet kills ${vmi.uid}`, () => launcher.exit());
-    });
-    if (!launcher.alive) this.#removeIfDone(vmi.uid);
+    const lateMs = this.chance.happens(0.2) ? this.chance.between(3_000, 40_000) : this.chance.between(20, 3_000);
+    this.after(lateMs, `the pod of ${vmi.uid} is deleted`, () => this.terminate(vmi));
   }
 
+  /** SIGTERM to the pod; kubelet's patience is longer than the guest's. */
   terminate(vmi: WorldVmi): void {
     if (!vmi.launcher.alive) {
       this.#removeIfDone(vmi.uid);
@@ -251,6 +257,7 @@ export class SimWorld {
     }
     vmi.unwantedMs ??= this.scheduler.nowMs;
     vmi.launcher.terminate();
+    this.after((vmi.plan.graceSeconds + 60) * 1_000, `kubelet kills ${vmi.uid}`, () => vmi.launcher.exit());
   }
 
   /** A deleted VMI goes when its pod has gone. */

@@ -106,6 +106,7 @@ export class WatchStream implements Watcher {
 
   #arrive(item: Pulled | Error): void {
     this.#heardMs = this.#deps.scheduler.nowMs;
+    this.#deps.onNews();
     this.#arrived.push(item);
     this.#wake?.();
     this.#wake = undefined;
