@@ -15,7 +15,7 @@ export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): 
   const before = vmi.status?.interfaces ?? [];
   const wanted = vmi.spec?.domain?.devices?.interfaces ?? [];
   const reports = (domain.Status.Interfaces ?? []).filter(({ InterfaceName }) => InterfaceName !== '');
-  const found = [...fromDomain(domain), ...fromHostDevices(domain, wanted)];
+  const found = firstOfEachName([...fromDomain(domain), ...fromHostDevices(domain, wanted)]);
   const known = found.map((entry) => {
     const kept = keepIps(entry, before);
     return withAgentReport(
@@ -26,6 +26,11 @@ export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): 
   });
   const listed = [...known, ...unmatched(found, reports)];
   return withMultus(podNetworkFirst(listed, vmi, before), before, wanted).map((entry) => keepPodName(entry, before));
+}
+
+/** A name belongs to one interface; a domain that says otherwise is not believed twice. */
+function firstOfEachName(list: readonly VmiInterfaceStatus[]): VmiInterfaceStatus[] {
+  return list.filter(({ name }, at) => name === undefined || list.findIndex((entry) => entry.name === name) === at);
 }
 
 /** An interface without alias or MAC is listed with what it has; upstream's process dies on it (fault 3, spec 00). */
