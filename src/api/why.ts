@@ -77,6 +77,8 @@ export interface WhyDecision {
   /** What became of writing the status. */
   readonly write: { readonly outcome: string; readonly because?: string };
   readonly problem?: string;
+  /** Present: all is as the VMI asks for. */
+  readonly healthy?: true;
   readonly next?: WhyNext;
 }
 
@@ -104,6 +106,8 @@ export interface WhyReport extends WhyDocument<'Why'> {
   readonly name: string;
   /** Present when the VMI is no more on this node. */
   readonly goneAt?: string;
+  /** What is wrong now, also while something else is awaited. */
+  readonly problem?: string;
   readonly nextTry: WhyTry;
   readonly quarantine?: WhyQuarantine;
   /** Oldest first. */

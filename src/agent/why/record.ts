@@ -35,6 +35,7 @@ export function recordOf(
     ...(patch.length > 0 && { patch }),
     write: { outcome: 'not-reached' },
     ...(problem !== undefined && { problem: clip(problem) }),
+    ...(decision.healthy && { healthy: true }),
   };
 }
 

@@ -74,6 +74,7 @@ export class WhyService {
       namespace,
       name,
       ...this.#goneAt(key),
+      ...problemOf(decisions.at(-1)),
       nextTry: source.tryOf(key),
       ...(quarantine && { quarantine }),
       decisions: decisions.map(explained),
@@ -103,7 +104,7 @@ export class WhyService {
       rule: last.rule,
       why: whyOf(last),
       since: last.firstAt,
-      ...(last.problem !== undefined && { problem: last.problem }),
+      ...problemOf(last),
       nextTry: source.tryOf(key),
       quarantined: source.quarantine.of(key) !== undefined,
     };
@@ -128,6 +129,12 @@ export function errorAnswer(httpStatus: number, code: WhyError['code'], message:
 
 function explained(record: DecisionRecord): WhyDecision {
   return { ...record, why: whyOf(record) };
+}
+
+/** While one thing is awaited, what the user was told of another still holds. */
+function problemOf(last: DecisionRecord | undefined): { readonly problem?: string } {
+  const problem = last?.problem ?? (last?.healthy ? undefined : last?.seen.memory.toldProblem);
+  return typeof problem === 'string' && problem !== '' ? { problem } : {};
 }
 
 function whyOf({ route, rule }: DecisionRecord): string {

@@ -4,7 +4,7 @@ const decisionsShown = 12;
 
 /** A VMI's story for a person: what is, why, what is awaited, and how it came about. Lines without their ends. */
 export function whyStory(report: WhyReport): string[] {
-  const { namespace, name, node, at, goneAt, decisions, quarantine } = report;
+  const { namespace, name, node, at, goneAt, problem, decisions, quarantine } = report;
   const last = decisions.at(-1);
   const left = goneAt === undefined ? '' : `, gone ${ago(goneAt, at)}`;
   if (last === undefined) return [`${namespace}/${name} on node ${node}${left}: nothing was decided yet`];
@@ -15,7 +15,7 @@ export function whyStory(report: WhyReport): string[] {
     `  because  ${last.why}`,
     `           rule ${last.rule}, ${since}last ${ago(last.lastAt, at)}`,
     `  next     ${nextOf(report.nextTry)}`,
-    ...(last.problem === undefined ? [] : [`  problem  ${last.problem}`]),
+    ...(problem === undefined ? [] : [`  problem  ${problem}`]),
     ...(quarantine
       ? [
           `  quarantine since ${ago(quarantine.since, at)}: ${quarantine.where} failed ${quarantine.failures} times in a row; it is ` +

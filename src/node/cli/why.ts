@@ -77,12 +77,12 @@ function get(socketPath: string, target: string): Promise<{ readonly httpStatus:
         if (bytes > maxBytes) response.destroy(new Error(`the answer is longer than ${maxBytes} bytes`));
         else chunks.push(chunk);
       });
-      response.once('error', fail);
+      response.on('error', fail);
       response.once('end', () =>
         resolve({ httpStatus: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
       );
     });
-    call.once('error', fail);
+    call.on('error', fail);
     call.end();
   });
 }

@@ -37,6 +37,7 @@ const report: WhyReport = {
   at,
   namespace: 'default',
   name: 'demo',
+  problem: 'no such disk\u001b[2J: look at the log of its launcher pod',
   nextTry: { state: 'waiting', inMs: 51_400, because: 'back-off after a failure: no such disk', failuresInARow: 12 },
   quarantine: { since: '2026-01-02T03:04:00.000Z', failures: 12, where: 'syncVirtualMachine', problem: 'no such disk' },
   decisions: [
