@@ -545,3 +545,68 @@ test('a steady target costs no call and no write', async (t) => {
   assert.equal(loop.api.puts.length, length);
   assert.equal(launcher.calls.length, calls);
 });
+
+const stages = ['handed to this node', 'prepared', 'begun', 'seen here', 'running here'] as const;
+
+/** The story of a migration up to and with a stage; `then` runs right after that stage, before the agent has looked. */
+async function playUpTo(t: TestContext, stage: number, then: (loop: Loop) => Promise<void>): Promise<Arriving> {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  const { migration } = loop.launchers;
+  const acts: readonly (() => unknown)[] = [
+    () => loop.api.apply(incoming()),
+    settle,
+    () => begin({ loop, launcher }),
+    () => migration.arrives(launcher, 'm1'),
+    () => migration.resumes(launcher),
+  ];
+  for (const [at, act] of acts.entries()) {
+    await act();
+    if (at === stage) await then(loop);
+  }
+  await loop.clock.pass(5_000);
+  return { loop, launcher };
+}
+
+const accidents: readonly (readonly [what: string, happens: (loop: Loop) => Promise<void>])[] = [
+  ['the agent is started again', (loop) => loop.restart()],
+  ['the agent is started again and has lost its records', (loop) => loop.restart(false)],
+  [
+    'a write is lost and the agent is started again',
+    async (loop) => {
+      loop.api.failPuts = 1;
+      await settle();
+      await loop.restart();
+    },
+  ],
+  [
+    'the agent is started again without its streams',
+    async (loop) => {
+      loop.relays.targets.clear();
+      await loop.restart();
+    },
+  ],
+  [
+    'others write five times',
+    async (loop) => {
+      loop.api.conflicts = 5;
+    },
+  ],
+];
+
+for (const [at, stage] of stages.entries()) {
+  for (const [what, happens] of accidents) {
+    test(`a guest arrives all the same when ${what} while it is ${stage}`, async (t) => {
+      const { loop, launcher } = await playUpTo(t, at, happens);
+      assert.equal(labelsOf(loop)[nodeLabel], node, loop.rules().join());
+      assert.equal(labelsOf(loop)[targetLabel], undefined);
+      assert.equal(stateOf(loop).completed, true);
+      assert.equal(stateOf(loop).failed, undefined);
+      assert.equal(loop.phase(), 'Running');
+      assert.deepEqual(loop.released.length % 2, 0);
+      assert.equal(countOf(launcher, 'signal-cleanup') + countOf(launcher, 'kill') + countOf(launcher, 'delete'), 0);
+      assert.equal(messages(loop, 'Migrated').length, 1);
+      assert.equal(loop.relays.targets.size, 0);
+    });
+  }
+}
