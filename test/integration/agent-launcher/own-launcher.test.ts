@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { launcherPort } from '../../../src/agent/adapters/index.ts';
+import { migrationOptionsOf } from '../../../src/agent/decide/index.ts';
+import type { LauncherCalls, SyncOptions } from '../../../src/agent/index.ts';
+import { errorCode, errorMessage, silentLogger, systemClock } from '../../../src/base/index.ts';
+import { CommandServer } from '../../../src/launcher/cmd-server/server.ts';
+import { parseLauncherFlags } from '../../../src/launcher/flags.ts';
+import { LauncherParts } from '../../../src/launcher/parts.ts';
+import { podPaths } from '../../../src/launcher/pod-paths.ts';
+import { LauncherClients } from '../../../src/launcher-client/index.ts';
+import { clusterConfig, vmiOf } from '../../fixtures/agent/builders.ts';
+import { launcherArgs, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import { MemoryHypervisor } from '../../fixtures/memory-hypervisor.ts';
+import { socketFileOf } from '../../fixtures/scripted-launcher.ts';
+
+const { signal } = new AbortController();
+const metadata = { name: 'small', namespace: 'default', uid: launcherVmiUid };
+const vmi = vmiOf('Running', { metadata, status: { migrationState: { migrationUid: 'm1', targetPod: 'pod-2' } } });
+const options: SyncOptions = {
+  memBalloonStatsPeriodSeconds: 10,
+  preallocatedVolumes: [],
+  clusterFlags: clusterConfig.clusterFlags,
+  interfaceDomainAttachment: {},
+  interfaceMigration: {},
+  graceHostDeviceAliases: [],
+};
+
+let dir: string;
+let server: CommandServer;
+let parts: LauncherParts;
+let clients: LauncherClients;
+let calls: LauncherCalls;
+const toldPods: string[] = [];
+
+before(async () => {
+  dir = mkdtempSync(path.join(tmpdir(), 'own-'));
+  const parsed = parseLauncherFlags([...launcherArgs, '--run-as-nonroot']);
+  const flags = parsed.kind === 'options' ? parsed.options : assert.fail();
+  const paths = podPaths(flags, 'default_small', path.join(dir, 'pod'));
+  const hypervisor = new MemoryHypervisor();
+  parts = new LauncherParts(
+    { flags, identity: metadata, paths },
+    {
+      hypervisor,
+      prepare: async () => '<domain><name>default_small</name></domain>',
+      onQemuEnded: () => undefined,
+      signalProcess: () => undefined,
+      onTargetPodCleanup: (pod) => void toldPods.push(pod),
+      log: silentLogger,
+      clock: systemClock,
+    },
+  );
+  const socket = socketFileOf(path.join(dir, 'pods'), 'pod-1');
+  const initSocket = path.join(path.dirname(socket), 'launcher-init-sock');
+  server = new CommandServer({ initSocket, socket, checkTimeoutMs: 5000 }, parts.service);
+  await server.start();
+  parts.start();
+  await server.markReady();
+  const podsDir = path.join(dir, 'pods');
+  const hooks = { register: async () => undefined, attached: async () => undefined, released: async () => undefined };
+  clients = new LauncherClients({ podsDir, nodeName: 'node1' }, { hooks });
+  const target = { key: 'default/small', uid: launcherVmiUid, activePods: { 'pod-1': 'node1' }, nonRoot: true };
+  calls = await launcherPort(clients, podsDir).connect(target, signal);
+});
+after(async () => {
+  await clients.stop();
+  await parts.stop();
+  await server.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const refused: readonly (readonly [what: string, send: () => Promise<void>])[] = [
+  ['Migrate', () => calls.migrateVirtualMachine(vmi, migrationOptionsOf(vmi, clusterConfig.migrations), signal)],
+  ['SyncMigrationTarget', () => calls.syncMigrationTarget(vmi, options, signal)],
+  ['CancelMigration', () => calls.cancelVirtualMachineMigration(vmi, signal)],
+  ['FinalizeVirtualMachineMigration', () => calls.finalizeVirtualMachineMigration(vmi, {}, signal)],
+];
+
+for (const [what, send] of refused) {
+  test(`our launcher refuses ${what} in words, which the agent tells from a launcher in trouble`, async () => {
+    await assert.rejects(send, (error) => {
+      assert.equal(errorCode(error), 'REFUSED');
+      const text = `server error. command ${what} failed: "live migration is not supported yet by this launcher"`;
+      assert.equal(errorMessage(error), text);
+      return true;
+    });
+  });
+}
+
+test('our launcher takes the word that its pod was the target of a failed migration', async () => {
+  await calls.signalTargetPodCleanup(vmi, signal);
+  assert.deepEqual(toldPods, ['pod-2']);
+});
