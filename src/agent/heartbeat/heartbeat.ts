@@ -106,10 +106,10 @@ export class Heartbeat implements Component {
     );
   }
 
-  /** Leaves, if that was not done before, and beats no more. */
+  /** Leaves, if nobody asked for that before, and beats no more. */
   async stop(): Promise<void> {
     try {
-      await this.leave();
+      if (!this.#isLeaving) await this.leave();
     } finally {
       this.#stopping.abort(new Error('heartbeat stopped'));
       this.#pause.end();
