@@ -4,11 +4,8 @@
  */
 
 export { clusterConfigSource, type KubeVirt, readClusterConfig } from './cluster-config.ts';
-export { readHostModel } from './host-cpu-model.ts';
-export { launcherFileSizes } from './host-file-sizes.ts';
-export { selinuxContexts } from './host-selinux.ts';
 export { readTopology } from './host-topology.ts';
 export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';
 export { launcherPort } from './launchers.ts';
 export { noRelays } from './no-relays.ts';
-export { type NodeFacts, type NodeFactsOptions, readNodeFacts } from './node-facts.ts';
+export { type NodeFacts, readNodeFacts } from './node-facts.ts';

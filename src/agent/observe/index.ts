@@ -2,7 +2,7 @@
  * Owns: gathering what one pass over a VMI may know, as plain data; checking the shape of VMIs.
  * Must not know: what is decided or done with it.
  */
-export { isGuestAgentConnected } from './launcher-facts.ts';
+export { isGuestAgentConnected, readLauncherFacts } from './launcher-facts.ts';
 export type { KeyMemory, MigrationMemory, Observation, RelaysView, StatusFacts, WriteRefusal } from './observation.ts';
 export { observeVmi, targetOf } from './observe.ts';
 export { describeProblems, dropUnusable } from './vmi-shape.ts';
