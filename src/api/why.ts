@@ -174,6 +174,8 @@ export interface AgentState extends WhyDocument<'AgentState'> {
     readonly max: number;
     readonly mean: number;
   };
+  /** Part of the time since the process started in which the event loop was busy. */
+  readonly eventLoopUtilization: number;
   readonly memory: {
     readonly rssBytes: number;
     readonly heapUsedBytes: number;

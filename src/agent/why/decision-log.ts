@@ -11,7 +11,7 @@ export interface DecisionLogOptions {
   readonly bytes: number;
 }
 
-const defaultOptions: DecisionLogOptions = { recordsPerVmi: 24, vmis: 2048, gone: 256, bytes: 6 * 1024 * 1024 };
+const defaultOptions: DecisionLogOptions = { recordsPerVmi: 16, vmis: 2048, gone: 256, bytes: 4 * 1024 * 1024 };
 
 interface Kept {
   readonly record: DecisionRecord;
