@@ -339,8 +339,9 @@ describe('the end of a launcher', () => {
       const view = cache.view(key, uid);
       assert.equal(view.kind === 'gone' ? view.proof : undefined, proof);
       const event = scriptedDomain(key, uid, 'ShuttingDown');
+      await next.setDomain(event);
       assert.equal((await next.sendEvent(node.pipeOf(uid), 'MODIFIED', event)).success, true);
-      assert.equal(statusOf(cache, key, uid), 'ShuttingDown', 'its events are heard, by its own process');
+      await eventually(() => assert.equal(statusOf(cache, key, uid), 'ShuttingDown', 'its own events are heard'));
       assert.equal(cache.ghostRecords.byUid(uid)?.pid, next.pid, 'and it is the one that is remembered');
     });
   }
