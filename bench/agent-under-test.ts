@@ -57,6 +57,7 @@ const labellerFiles: Readonly<Record<string, string>> = {
 export class AgentUnderTest {
   readonly program: AgentProgram;
   readonly podsDir: string;
+  readonly privateDir: string;
   readonly #place: AgentPlace;
   readonly #logFile: string;
   #child: ChildProcess | undefined;
@@ -67,6 +68,7 @@ export class AgentUnderTest {
     this.program = program;
     this.#place = place;
     this.podsDir = path.join(place.dir, 'pods');
+    this.privateDir = path.join(place.dir, 'private');
     this.#logFile = path.join(place.dir, 'agent.log');
     for (const name of ['pods', 'share', 'private', 'certs', 'labeller', 'kubelet/device-plugins'])
       mkdirSync(path.join(place.dir, name), { recursive: true });

@@ -7,10 +7,15 @@ import type { ApiKind } from './api-under-load.ts';
 import { bootBench } from './boot-bench.ts';
 import { burstBench } from './burst-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
+import { type StageOptions, soakBench } from './soak-bench.ts';
+import { judgeSoak } from './soak-verdict.ts';
+import { startsBench } from './starts-bench.ts';
 
-/** npm run bench -- [boot] [burst] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [boot] [burst] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
 
-const benches = ['boot', 'burst'] as const;
+const benches = ['boot', 'burst', 'soak', 'starts'] as const;
+/** Without a name all but the long one. */
+const usual = ['boot', 'burst', 'soak'] as const;
 type BenchName = (typeof benches)[number];
 
 const { values, positionals } = parseArgs({
@@ -20,6 +25,9 @@ const { values, positionals } = parseArgs({
     json: { type: 'string', default: '.build/bench.json' },
     vms: { type: 'string', default: '100' },
     api: { type: 'string' },
+    cycles: { type: 'string', default: '40' },
+    starts: { type: 'string', default: '10000' },
+    batch: { type: 'string', default: '200' },
     seed: { type: 'string', default: '1' },
     'steady-seconds': { type: 'string', default: '20' },
     foreign: { type: 'string', default: '0' },
@@ -43,7 +51,7 @@ function wholeNumber(name: keyof typeof values, least: number): number {
 function wantedBenches(): readonly BenchName[] {
   const unknown = positionals.filter((name) => !benches.some((bench) => bench === name));
   if (unknown.length > 0) throw new Error(`no such bench: ${unknown.join(', ')}; there are ${benches.join(', ')}`);
-  return positionals.length > 0 ? benches.filter((name) => positionals.includes(name)) : benches;
+  return positionals.length > 0 ? benches.filter((name) => positionals.includes(name)) : usual;
 }
 
 function apiKind(): ApiKind | undefined {
@@ -53,7 +61,7 @@ function apiKind(): ApiKind | undefined {
 }
 
 function programs(): AgentProgram[] {
-  const ours = `${process.execPath} ${path.resolve('.build/bench/virt-handler.mjs')}`;
+  const ours = `${process.execPath} ${ownProgram}`;
   const first = values['agent-cmd'];
   return [
     first === undefined ? { name: 'ours', command: ours } : { name: 'other', command: first },
@@ -61,19 +69,24 @@ function programs(): AgentProgram[] {
   ];
 }
 
-const runs = wholeNumber('runs', 1);
-const results: Record<string, unknown> = {};
-for (const bench of wantedBenches()) {
-  if (bench === 'boot') {
-    const figures = await bootBench(runs, say);
-    console.log(`\n${table(figures)}\n`);
-    results.boot = withSpread(figures);
-    continue;
-  }
+const ownProgram = path.resolve('.build/bench/virt-handler.mjs');
+
+function stage(name: string): StageOptions {
+  const logFile = values.logs === undefined ? undefined : path.join(values.logs, `${name}.log`);
+  return { api: apiKind(), program: ownProgram, logFile };
+}
+
+async function boot(): Promise<unknown> {
+  const figures = await bootBench(wholeNumber('runs', 1), say);
+  console.log(`\n${table(figures)}\n`);
+  return withSpread(figures);
+}
+
+async function burst(): Promise<unknown> {
   const report = await burstBench({
     programs: programs(),
     vms: wholeNumber('vms', 1),
-    runs,
+    runs: wholeNumber('runs', 1),
     api: apiKind(),
     seed: wholeNumber('seed', 0),
     steadySeconds: wholeNumber('steady-seconds', 0),
@@ -88,11 +101,34 @@ for (const bench of wantedBenches()) {
   const figures: readonly Figure[] = first?.figures ?? [];
   const shown = first && second ? comparison([first.name, second.name], figures, second.figures) : table(figures);
   console.log(`\n${shown}\n`);
-  results.burst = {
-    api: report.api,
-    programs: report.programs.map((program) => ({ ...program, figures: withSpread(program.figures) })),
-  };
+  const measured = report.programs.map((program) => ({ ...program, figures: withSpread(program.figures) }));
+  return { api: report.api, programs: measured };
 }
+
+async function soak(): Promise<unknown> {
+  const cycles = {
+    cycles: wholeNumber('cycles', 4),
+    vmsPerCycle: 40,
+    sampleEvery: Math.ceil(wholeNumber('cycles', 4) / 10),
+  };
+  const result = await soakBench(stage('soak'), { ...cycles, seed: wholeNumber('seed', 0), say });
+  const verdict = judgeSoak(result);
+  console.log(`\nsoak: ${result.samples.at(-1)?.starts} starts and ends; ${JSON.stringify(verdict)}\n`);
+  if (verdict.faults.length > 0) process.exitCode = 1;
+  return { ...result, verdict };
+}
+
+async function starts(): Promise<unknown> {
+  const options = { starts: wholeNumber('starts', 1), batch: wholeNumber('batch', 1), seed: wholeNumber('seed', 0) };
+  const result = await startsBench(stage('starts'), { ...options, say });
+  console.log(`\n${result.starts} starts in all orders of events: ${result.lost.length} lost\n`);
+  if (result.lost.length > 0) process.exitCode = 1;
+  return result;
+}
+
+const run: Readonly<Record<BenchName, () => Promise<unknown>>> = { boot, burst, soak, starts };
+const results: Record<string, unknown> = {};
+for (const bench of wantedBenches()) results[bench] = await run[bench]();
 
 const machine = { cpus: cpus().length, model: cpus()[0]?.model, memoryBytes: totalmem(), node: process.version };
 mkdirSync(path.dirname(values.json), { recursive: true });

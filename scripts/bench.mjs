@@ -1,4 +1,4 @@
-// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [boot] [burst] [options], see docs/bench.md
+// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [boot] [burst] [soak] [starts] [options], see docs/bench.md
 import { spawnSync } from 'node:child_process';
 import { bundleForRepository, bundleProgram } from './bundle.mjs';
 
