@@ -134,6 +134,18 @@ describe('finding the socket of a VMI', () => {
     assert.equal((await bench.clientsOf().state(both)).kind, 'unclear');
   });
 
+  it('of two that are listened on, the other is found as soon as one has ended', async () => {
+    const one = await bench.launcherOf('pod-a');
+    const other = await bench.launcherOf('pod-b');
+    const both = targetOf({ 'pod-a': 'node1', 'pod-b': 'node1' });
+    const clients = bench.clientsOf();
+    assert.equal((await clients.state(both)).kind, 'unclear');
+    await one.stop();
+    assert.equal((await clients.state(both)).kind, 'ready');
+    await clients.connectVerified(both);
+    assert.equal(other.count('ping'), 1);
+  });
+
   it('skips a leftover socket of an ended pod', async () => {
     const ended = await bench.launcherOf('pod-a');
     await ended.stop();
