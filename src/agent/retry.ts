@@ -32,7 +32,8 @@ export function nextOf({ decision, outcomes }: Pass, written: Written): Next {
   if (unfinishedMs !== undefined && unfinishedMs < (decision.requeueAfterMs ?? Number.POSITIVE_INFINITY))
     return again(unfinishedMs, 'part of the status is not finished or was not taken');
   if (decision.requeueAfterMs === undefined) return { because: onChange, result: { kind: 'done' } };
-  const because = decision.requeueAfterMs === 0 ? 'what follows is decided at once' : 'the rule asks for it';
+  const because =
+    decision.requeueAfterMs === 0 ? 'what follows is decided at once' : `at the latest; sooner ${onChange}`;
   return again(decision.requeueAfterMs, because);
 }
 

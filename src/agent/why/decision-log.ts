@@ -41,10 +41,9 @@ export class DecisionLog {
     const ring = this.#touch(key);
     if (record.uid !== '') this.#setGone(key, ring, undefined);
     const last = ring.kept.at(-1)?.record;
-    if (last && isSame(last, record)) {
-      const { firstAt } = last;
-      return { record: Object.assign(last, record, { firstAt, times: last.times + 1 }), isNew: false };
-    }
+    if (last && isSame(last, record)) return { record: merge(last, record), isNew: false };
+    const alternated = this.#foldPair(ring, record);
+    if (alternated) return { record: alternated, isNew: false };
     const bytes = JSON.stringify(record).length;
     ring.kept.push({ record, bytes });
     this.#bytes += bytes;
@@ -105,6 +104,18 @@ export class DecisionLog {
     };
   }
 
+  /** Try, pause, try, pause: two decisions that take turns are two records with their times, not a ring full of them. */
+  #foldPair(ring: Ring, record: DecisionRecord): DecisionRecord | undefined {
+    const [first, second, third] = ring.kept.slice(-3);
+    if (!first || !second || !third || ring.kept.length < 3) return undefined;
+    if (!isSame(first.record, third.record) || !isSame(second.record, record)) return undefined;
+    merge(first.record, third.record);
+    ring.kept.pop();
+    this.#bytes -= third.bytes;
+    this.#records--;
+    return merge(second.record, record);
+  }
+
   #touch(key: Key): Ring {
     const ring = this.#rings.get(key) ?? { kept: [], goneAt: undefined };
     this.#rings.delete(key);
@@ -145,6 +156,12 @@ export class DecisionLog {
     this.#bytes -= first.bytes;
     this.#records--;
   }
+}
+
+/** The earlier one with what the later one brought. */
+function merge(earlier: DecisionRecord, later: DecisionRecord): DecisionRecord {
+  const { firstAt, times } = earlier;
+  return Object.assign(earlier, later, { firstAt, times: times + later.times });
 }
 
 function isSameDecision(left: DecisionRecord, right: DecisionRecord): boolean {

@@ -24,9 +24,7 @@ export function whyStory(report: WhyReport): string[] {
       : []),
     '',
     ...decisionTable(decisions.slice(-decisionsShown), at),
-    ...(decisions.length > decisionsShown
-      ? [`${decisions.length - decisionsShown} older decisions are not shown: -o json has them`]
-      : []),
+    ...(decisions.length > decisionsShown ? [`(${decisions.length - decisionsShown} older: -o json shows all)`] : []),
   ];
 }
 

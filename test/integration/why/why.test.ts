@@ -69,7 +69,7 @@ function ask(target: string, method = 'GET', body?: string): Promise<Reply> {
 
 const json = async <T>(target: string): Promise<T> => JSON.parse((await ask(target)).body) as T;
 
-/** All bytes that come back for these; the server ends the connection. */
+/** All bytes that come back for these, few enough to be read at once; the server ends the connection. */
 async function raw(bytes: string): Promise<string> {
   const socket = createConnection(socketPath);
   let text = '';
@@ -78,7 +78,7 @@ async function raw(bytes: string): Promise<string> {
   });
   socket.on('error', () => undefined);
   socket.write(bytes);
-  await once(socket, 'close');
+  await new Promise((resolve) => socket.once('close', resolve));
   return text;
 }
 
@@ -184,8 +184,8 @@ test('what is no question is refused in words, and the agent goes on', async () 
   const deleted = await ask('/why', 'DELETE');
   assert.deepEqual([deleted.status, deleted.allow], [405, 'GET, HEAD']);
   assert.match(await raw('\u0000\u0001\u0002 garbage\r\n\r\n'), /^HTTP\/1.1 400/);
-  assert.match(await raw(`GET /${'a'.repeat(100_000)} HTTP/1.1\r\n\r\n`), /^HTTP\/1.1 431/);
-  assert.match(await raw(`GET /why HTTP/1.1\r\nHost: x\r\nx: ${'a'.repeat(100_000)}\r\n\r\n`), /^HTTP\/1.1 431/);
+  assert.match(await raw(`GET /${'a'.repeat(10_000)} HTTP/1.1\r\n\r\n`), /^HTTP\/1.1 431/);
+  assert.match(await raw(`GET /why HTTP/1.1\r\nHost: x\r\nx: ${'a'.repeat(10_000)}\r\n\r\n`), /^HTTP\/1.1 431/);
   assert.equal((await ask('/why')).status, 200);
 });
 

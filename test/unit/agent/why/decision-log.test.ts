@@ -57,6 +57,24 @@ test('another picture of the domain is a line of its own, and still the same dec
   assert.equal(log.timesInARow('a/b'), 1);
 });
 
+test('two decisions that take turns, as try and pause do, do not fill the ring', () => {
+  const log = new DecisionLog();
+  log.add('a/b', record('launcher-not-probed'));
+  for (let second = 0; second < 40; second++) {
+    const at = now(second).toISOString();
+    log.add('a/b', record(second % 2 === 0 ? 'start-due' : 'start-backing-off', { firstAt: at, lastAt: at }));
+  }
+  assert.deepEqual(
+    log.of('a/b').map(({ rule, times, firstAt, lastAt }) => [rule, times, firstAt.slice(17, 19), lastAt.slice(17, 19)]),
+    [
+      ['launcher-not-probed', 1, '00', '00'],
+      ['start-due', 20, '00', '38'],
+      ['start-backing-off', 20, '01', '39'],
+    ],
+  );
+  assert.equal(log.size.records, 3);
+});
+
 test('a VMI keeps its last decisions only', () => {
   const log = new DecisionLog({ recordsPerVmi: 3 });
   for (let index = 0; index < 10; index++) log.add('a/b', record(`rule-${index}`));
