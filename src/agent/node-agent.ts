@@ -43,6 +43,8 @@ export class NodeAgent {
   readonly #options: AgentOptions;
   readonly #log: Logger;
   readonly #client: KubeClient;
+  /** Events have a rate limit and a connection of their own: after a burst of starts they would keep status writes waiting. */
+  readonly #eventClient: KubeClient;
   readonly #relays: AgentPorts['relays'];
   readonly #heartbeat: Heartbeat;
   readonly #loopDelay: LoopDelay;
@@ -54,7 +56,8 @@ export class NodeAgent {
     this.#options = options;
     this.#log = log;
     this.#client = new KubeClient({ userAgent: 'virt-handler' }, { access: deps.access, log });
-    const parts = makeParts(options, log, this.#client);
+    this.#eventClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, { access: deps.access, log });
+    const parts = makeParts(options, log, { client: this.#client, eventClient: this.#eventClient });
     const ports = portsOf(parts, options, deps);
     this.#relays = ports.relays;
     this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log });
@@ -91,6 +94,7 @@ export class NodeAgent {
     } finally {
       this.#loopDelay.stop();
       this.#client.close();
+      this.#eventClient.close();
     }
   }
 
@@ -140,10 +144,15 @@ interface Parts {
   readonly domains: DomainCache;
 }
 
-function makeParts(options: AgentOptions, log: Logger, client: KubeClient): Parts {
+interface Clients {
+  readonly client: KubeClient;
+  readonly eventClient: KubeClient;
+}
+
+function makeParts(options: AgentOptions, log: Logger, { client, eventClient }: Clients): Parts {
   const vmis = new KubeVmis(options.nodeName, { client, log });
   const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts }, { client, log });
-  const recorder = new EventRecorder({ component: 'virt-handler', host: options.nodeName }, { client, log });
+  const recorder = new EventRecorder({ component: 'virt-handler', host: options.nodeName }, { client: eventClient, log });
   const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
     const vmi = vmis.get(key);
     if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
