@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Logger } from '../base/index.ts';
-import { isProcessAlive } from '../host/index.ts';
+import { isProcessAlive, preparePeers } from '../host/index.ts';
 import { NotifyChannel } from './notify-channel.ts';
 import type { NotifyIntake } from './notify-intake.ts';
 import { NotifyPipe, type PipePlace } from './pipe.ts';
@@ -34,8 +34,8 @@ export class SocketDoors implements NotifyDoors {
     });
   }
 
-  start(): Promise<void> {
-    return this.#shared.start();
+  async start(): Promise<void> {
+    await Promise.all([this.#shared.start(), preparePeers()]);
   }
 
   ensure(): Promise<void> {

@@ -12,6 +12,7 @@ export {
   type Peer,
   type ProcessId,
   peerOf,
+  preparePeers,
 } from './peer.ts';
 export { draftSuffix, replaceFile } from './replace-file.ts';
 export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';

@@ -43,6 +43,14 @@ function loadGetSockOpt(): Promise<GetSockOpt> {
 }
 
 /**
+ * For a program that will have peers: the first burst of them does not wait until the native library is loaded. Never
+ * rejects: what is wrong with it is told by `peerOf`.
+ */
+export async function preparePeers(): Promise<void> {
+  await loadGetSockOpt().catch(() => undefined);
+}
+
+/**
  * The process at the other end of a connected Unix socket: for a client the one that called listen(), for a server the
  * one that called connect(). Rejects with PeerError.
  */
