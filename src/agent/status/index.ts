@@ -3,6 +3,6 @@
  * Must not know: how it is written, the logger, the clock (the observation carries `now`).
  */
 export { clip } from './bounds.ts';
-export { changedParts, type StatusPart, statusParts } from './parts.ts';
+export { changedParts, statusParts } from './parts.ts';
 export { type Pass, type Projection, project } from './project.ts';
 export { semanticEqual } from './semantic-equal.ts';
