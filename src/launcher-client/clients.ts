@@ -133,9 +133,24 @@ export class LauncherClients {
     return (await this.connect(target, signal)).peer.pid;
   }
 
-  /** Never rejects. */
+  /** UIDs of which something is kept: a connection, or a socket that is waited for. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Nothing is kept of a launcher that was only looked at, unless its socket is waited for. Never rejects. */
   async state(target: LauncherTarget): Promise<LauncherState> {
     const entry = this.#entry(target);
+    const state = await this.#look(entry, target);
+    const isNeeded = state.kind === 'not-ready' || entry.connection || entry.opening;
+    if (!isNeeded && this.#entries.get(target.uid) === entry) {
+      entry.watch?.close();
+      this.#entries.delete(target.uid);
+    }
+    return state;
+  }
+
+  async #look(entry: Entry, target: LauncherTarget): Promise<LauncherState> {
     const { connection } = entry;
     try {
       if (connection && !connection.closed) return await this.#stateOfConnection(connection);

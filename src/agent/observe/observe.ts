@@ -1,5 +1,13 @@
 import { createHash } from 'node:crypto';
-import { domainUid, isFinal, isNonRoot, type Key, labels, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  domainUid,
+  isBeingDeleted,
+  isFinal,
+  isNonRoot,
+  type Key,
+  labels,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import type {
   AgentPorts,
   DomainView,
@@ -43,7 +51,8 @@ export async function observeVmi(
   const domain = uid === '' ? ({ kind: 'absent' } as const) : ports.domains.view(key, uid);
   const object = 'vmi' in vmi ? vmi.vmi : undefined;
   const target = targetOf(key, uid, object, ports.ghosts.byUid(uid));
-  const launcher = await launcherState(target, ports);
+  const isCleanedUp = memory?.uid === uid && memory.cleaned === true && isOverHere(vmi, ports.host.nodeName);
+  const launcher = isCleanedUp ? notLookedAt : await launcherState(target, ports);
   const predecessor = await findPredecessor(key, uid, ghost, ports);
   const recordProblem = ports.domains.problemOf(uid)?.message;
   const syncOptions = syncOptionsOf(object, ports.config.current(), ports.host);
@@ -170,6 +179,16 @@ export function targetOf(
 function rememberedOf({ socketFile, pid, startTime }: GhostRecord): Pick<LauncherTarget, 'socketFile' | 'process'> {
   const isProcessKnown = pid !== undefined && startTime !== undefined;
   return { socketFile, ...(isProcessKnown && { process: { pid, startTime } }) };
+}
+
+/** Of what has ended and is cleaned up nobody asks any more: looking for its launcher would begin to wait for one. */
+const notLookedAt: LauncherState = { kind: 'unclear', reason: 'all of it on this node is cleaned up' };
+
+function isOverHere(view: VmiView, nodeName: string): boolean {
+  if (view.kind === 'deleted') return true;
+  if (view.kind !== 'present') return false;
+  const isAskedFor = view.vmi.metadata.labels?.[labels.migrationTargetNodeName] === nodeName;
+  return !isAskedFor && (isFinal(view.vmi) || isBeingDeleted(view.vmi));
 }
 
 async function launcherState(target: LauncherTarget, ports: ObservePorts): Promise<LauncherState> {

@@ -215,6 +215,24 @@ describe('state of a launcher without calling it', () => {
     assert.equal(await stateKind(clients), 'ready');
   });
 
+  it('a launcher that was only looked at leaves nothing behind, one whose socket is waited for does until it came', async () => {
+    const clients = bench.clientsOf();
+    mkdirSync(path.join(bench.podsDir, 'another-pod'));
+    assert.equal(await stateKind(clients), 'dead');
+    assert.equal(clients.size, 0);
+    mkdirSync(path.dirname(socketFileOf(bench.podsDir, pod)), { recursive: true });
+    assert.equal(await stateKind(clients), 'not-ready');
+    assert.equal(clients.size, 1);
+    await bench.launcherOf();
+    assert.equal(await stateKind(clients), 'ready');
+    assert.equal(clients.size, 0);
+    await clients.connect(targetOf());
+    assert.equal(await stateKind(clients), 'ready');
+    assert.equal(clients.size, 1);
+    await clients.close(key, uid);
+    assert.equal(clients.size, 0);
+  });
+
   it('a VMI that is cleaned up before its socket came is not watched any more', async () => {
     mkdirSync(path.dirname(socketFileOf(bench.podsDir, pod)), { recursive: true });
     const clients = bench.clientsOf();

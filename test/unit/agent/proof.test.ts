@@ -169,6 +169,28 @@ describe('ghost records', () => {
   });
 });
 
+it('of what is cleaned up nobody asks any more, whatever happens to its VMI', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  let looks = 0;
+  const { state } = loop.launchers;
+  loop.launchers.state = (target) => {
+    looks++;
+    return state.call(loop.launchers, target);
+  };
+  loop.launchers.become(launcher, domainOf('Shutoff', 'Shutdown'));
+  await loop.clock.pass(1_000);
+  assert.equal(loop.launchers.get(key), undefined, 'cleaned up');
+  const before = looks;
+  loop.api.change(key, ({ metadata }) => {
+    metadata.labels = { ...metadata.labels, changed: 'yes' };
+  });
+  await settle();
+  loop.api.remove(key);
+  await loop.clock.pass(hour);
+  assert.equal(looks, before);
+  assert.equal(loop.dispatcher.remembered, 0);
+});
+
 it('fault 8: more hung launchers than there are places for passes cost others a second, once', async (t) => {
   const loop = await startLoop(t);
   for (let index = 0; index < 200; index++) {
