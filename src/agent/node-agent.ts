@@ -152,7 +152,10 @@ interface Clients {
 function makeParts(options: AgentOptions, log: Logger, { client, eventClient }: Clients): Parts {
   const vmis = new KubeVmis(options.nodeName, { client, log });
   const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts }, { client, log });
-  const recorder = new EventRecorder({ component: 'virt-handler', host: options.nodeName }, { client: eventClient, log });
+  const recorder = new EventRecorder(
+    { component: 'virt-handler', host: options.nodeName },
+    { client: eventClient, log },
+  );
   const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
     const vmi = vmis.get(key);
     if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
