@@ -1,5 +1,6 @@
 import type { Observation } from '../../../../../src/agent/observe/index.ts';
 import {
+  answered,
   domainNone,
   domainOf,
   domainUnknown,
@@ -224,10 +225,36 @@ export const endingRows: readonly Row[] = [
     expect: { steps: [] },
   },
   {
-    rule: 'deleted-before-start',
-    when: 'the domain was only defined',
+    rule: 'deleted-before-start-unconfirmed',
+    when: 'the domain was only defined when it was seen last',
     given: { vmi: presentVmi(vmiOf('Scheduled', deleted)), domain: seen(domainOf('Shutoff')) },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'deleted-before-start-unconfirmed',
+    when: 'the answer is older than the last sync',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled', deleted)),
+      domain: answered(domainOf('Shutoff')),
+      memory: memory({ askedAgainMs: nowMs - 10, synced: { fingerprint: 'same', atMs: nowMs + 1 } }),
+    },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'deleted-before-start',
+    when: 'the launcher answered that the domain is only defined',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled', deleted)),
+      domain: answered(domainOf('Shutoff')),
+      memory: memory({ askedAgainMs: nowMs - 10 }),
+    },
     expect: { steps: ['deleteDomain'] },
+  },
+  {
+    rule: 'finished-domain-unconfirmed',
+    when: 'the VMI was removed while its guest was being started',
+    given: { vmi: { kind: 'deleted' }, domain: seen(domainOf('Shutoff')), memory: missed },
+    expect: { steps: ['refreshDomain'] },
   },
   {
     rule: 'deleted-before-start-awaited',

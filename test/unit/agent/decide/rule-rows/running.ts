@@ -1,5 +1,6 @@
 import type { Observation } from '../../../../../src/agent/observe/index.ts';
 import {
+  answered,
   domainNone,
   domainOf,
   launcherDead,
@@ -59,15 +60,21 @@ export const runningRows: readonly Row[] = [
     expect: { steps: ['refreshDomain'] },
   },
   {
+    rule: 'shutoff-unexplained',
+    when: 'after the question an event says so, which may be older than it looks',
+    given: { domain: seen(domainOf('Shutoff')), memory: memory({ askedAgainMs: nowMs - 10 }) },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
     rule: 'shutoff-believed',
     when: 'the launcher says so again',
-    given: { domain: seen(domainOf('Shutoff')), memory: memory({ askedAgainMs: nowMs - 10 }) },
+    given: { domain: answered(domainOf('Shutoff')), memory: memory({ askedAgainMs: nowMs - 10 }) },
     expect: { phase: 'Failed' },
   },
   {
     rule: 'domain-lost',
     when: 'the launcher says that a running VMI has no domain',
-    given: { domain: domainNone, memory: memory({ askedAgainMs: nowMs }) },
+    given: { domain: { ...domainNone, askedMs: nowMs }, memory: memory({ askedAgainMs: nowMs }) },
     expect: { phase: 'Failed' },
   },
   {
