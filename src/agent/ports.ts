@@ -53,10 +53,17 @@ export interface EventRecorder {
 
 /**
  * What is known about the domain of one VMI UID. "Unknown" and "absent" prove nothing.
- * `seenMs`: monotonic time at which it was read from the launcher.
+ * `seenMs`: monotonic time at which it was read from the launcher. `askedMs`: when the question was sent that this answers;
+ * absent for what a launcher told by itself, which may be older than it looks.
  */
 export type DomainView =
-  | { readonly kind: 'present'; readonly uid: string; readonly domain: Domain; readonly seenMs: number }
+  | {
+      readonly kind: 'present';
+      readonly uid: string;
+      readonly domain: Domain;
+      readonly seenMs: number;
+      readonly askedMs?: number;
+    }
   /** Proven: the launcher answered "no domain", or its process is gone. */
   | {
       readonly kind: 'gone';
@@ -64,6 +71,7 @@ export type DomainView =
       readonly proof: GoneProof;
       readonly lastDomain?: Domain;
       readonly seenMs: number;
+      readonly askedMs?: number;
     }
   /** The launcher could not be asked, or could not tell, since `sinceMs`. */
   | {

@@ -15,6 +15,8 @@ export type DomainView =
       readonly uid: string;
       readonly domain: Domain;
       readonly seenMs: number;
+      /** When the question was sent that this answers; absent for an event. */
+      readonly askedMs?: number;
       readonly seq: number;
     }
   /**
@@ -29,6 +31,7 @@ export type DomainView =
       readonly detail: string;
       readonly lastDomain?: Domain;
       readonly seenMs: number;
+      readonly askedMs?: number;
       readonly seq: number;
     }
   /** The launcher could not be asked: proves nothing. */
@@ -46,6 +49,7 @@ export type DomainView =
   | { readonly kind: 'absent' };
 
 type KnownView = Exclude<DomainView, { kind: 'absent' }>;
+type GoneView = Extract<DomainView, { kind: 'gone' }>;
 
 /**
  * The latest picture of every domain, by key and UID: a predecessor of the same name never shows through. A question
@@ -88,11 +92,12 @@ export class DomainStore {
 
   /**
    * What a launcher reported by itself. Each event carries the whole domain; one that says nothing new wakes nobody (spec 22
-   * §6). False: it is not believed, for a guest that has ended does not live again in the same launcher (the event is late or
-   * repeated); the launcher is to be asked.
+   * §6). False: it is not believed, for a guest that has ended does not live again in the same launcher, and one that lives
+   * does not end without a reason (the event is late or repeated); the launcher is to be asked.
    */
   event(key: Key, uid: string, domain: Domain): boolean {
-    if (hasEnded(this.view(key, uid)) && !isDown(domain)) return false;
+    const before = this.view(key, uid);
+    if (hasEnded(before) ? !isDown(domain) : isAlive(before) && isUnexplained(domain)) return false;
     const asked = this.ask();
     const view: KnownView = domain.ObjectMeta.deletionTimestamp
       ? this.#gone(key, uid, 'launcher-says-none', 'the launcher reported its end', asked)
@@ -106,8 +111,8 @@ export class DomainStore {
     if (this.#isNewer(key, uid, asked)) return false;
     const view: KnownView =
       domain && !domain.ObjectMeta.deletionTimestamp
-        ? { kind: 'present', uid, domain, ...asked }
-        : this.#gone(key, uid, 'launcher-says-none', 'the launcher has no domain', asked);
+        ? { kind: 'present', uid, domain, ...asked, askedMs: asked.seenMs }
+        : { ...this.#gone(key, uid, 'launcher-says-none', 'the launcher has no domain', asked), askedMs: asked.seenMs };
     this.#put(key, view, !isSame(this.view(key, uid), view));
     return true;
   }
@@ -145,7 +150,7 @@ export class DomainStore {
     return known.kind !== 'absent' && known.seq > asked.seq;
   }
 
-  #gone(key: Key, uid: string, proof: GoneProof, detail: string, asked: Asked): KnownView {
+  #gone(key: Key, uid: string, proof: GoneProof, detail: string, asked: Asked): GoneView {
     return { kind: 'gone', uid, proof, detail, ...this.#lastDomain(key, uid), ...asked };
   }
 
@@ -175,16 +180,30 @@ export interface Asked {
   readonly seenMs: number;
 }
 
-/** The launcher said how its guest ended. Shutoff without a reason is no end: define comes before start. */
+/**
+ * The launcher said that its guest ended: by how it ended, or by having none any more. Shutoff without a reason is no end, and
+ * neither is none before there was one: define comes before start.
+ */
 function hasEnded(view: DomainView): boolean {
-  return view.kind === 'present' && isDown(view.domain) && view.domain.Status.Reason !== 'Unknown';
+  if (view.kind === 'present') return isDown(view.domain) && hasRun(view.domain);
+  return view.kind === 'gone' && view.lastDomain !== undefined && hasRun(view.lastDomain);
 }
+
+const hasRun = ({ Status: { Status: status, Reason: reason } }: Domain) => status !== 'Shutoff' || reason !== 'Unknown';
+
+const isAlive = (view: DomainView) => view.kind === 'present' && !isDown(view.domain);
+
+/** As before a start, or as if there had never been one. */
+const isUnexplained = (domain: Domain) =>
+  isDown(domain) && (domain.ObjectMeta.deletionTimestamp !== undefined || domain.Status.Reason === 'Unknown');
 
 const isDown = ({ ObjectMeta, Status }: Domain) =>
   ObjectMeta.deletionTimestamp !== undefined || Status.Status === 'Shutoff' || Status.Status === 'Crashed';
 
+const timeless = { seq: 0, seenMs: 0, askedMs: 0 };
+
 /** Equal but for the time. */
 function isSame(before: DomainView, after: DomainView): boolean {
   if (before.kind === 'absent' || after.kind === 'absent') return before.kind === after.kind;
-  return isDeepStrictEqual({ ...before, seq: 0, seenMs: 0 }, { ...after, seq: 0, seenMs: 0 });
+  return isDeepStrictEqual({ ...before, ...timeless }, { ...after, ...timeless });
 }

@@ -1,8 +1,12 @@
+import { askAgain, isAnsweredAgain } from './ask-again.ts';
 import type { Facts } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 
 /** How long the launcher may take to report that the domain it deleted is gone; then the clean-up goes on without. */
 const deleteConfirmMs = 10_000;
+
+/** Shut off as before a start: it may run by now, if a sync was under way when the end was decided. */
+const isUnconfirmed = (facts: Facts) => facts.situation.kind === 'not-started' && !isAnsweredAgain(facts);
 
 /** Nothing will run any more: the final phase is written, or there is no VMI. */
 const isOver = (facts: Facts) => facts.final || facts.ending === 'vmi-gone';
@@ -43,6 +47,12 @@ export const finishRules: readonly Rule[] = [
     plan: (facts) => wait(deleteConfirmMs - (facts.sinceDeleteMs ?? 0)),
   },
   {
+    name: 'finished-domain-unconfirmed',
+    why: 'The VMI is over while its guest was being started; the launcher is asked whether it runs by now.',
+    when: (facts) => isOver(facts) && facts.sinceDeleteMs === undefined && isUnconfirmed(facts),
+    plan: askAgain,
+  },
+  {
     name: 'finished-domain-stopped',
     why: 'The guest has ended and its final phase is written, so its launcher is told to delete the stopped domain.',
     when: (facts) => isOver(facts) && hasStoppedDomain(facts) && facts.sinceDeleteMs === undefined,
@@ -63,6 +73,12 @@ export const neverRanRules: readonly Rule[] = [
     why: "The VMI was deleted before its guest ran and nothing of it is left here; removing the object is the controller's part.",
     when: (facts) => facts.deleting && facts.phase !== 'Running' && facts.observation.memory.cleaned === true,
     plan: () => rest,
+  },
+  {
+    name: 'deleted-before-start-unconfirmed',
+    why: 'The VMI was deleted while its guest was being started; the launcher is asked whether it runs by now.',
+    when: (facts) => facts.deleting && facts.sinceDeleteMs === undefined && isUnconfirmed(facts),
+    plan: askAgain,
   },
   {
     name: 'deleted-before-start',

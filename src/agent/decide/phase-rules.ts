@@ -1,14 +1,12 @@
 import type { VmiPhase } from '../../api/index.ts';
 import type { GoneProof } from '../ports.ts';
+import { askAgain, isAnsweredAgain } from './ask-again.ts';
 import { type Facts, isMigrationInProgress } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { hasFailedPostCopy } from './shutdown-rules.ts';
 
 /** A launcher's socket may be missing this long after its pod was first looked at (spec 20 §8.2). */
 const socketWaitMs = 180_000;
-
-/** After this an unexplained Shutoff that was asked for again is believed. */
-const believeAfterMs = 1_000;
 
 const isScheduled = ({ phase }: Facts) => phase === 'Scheduled';
 
@@ -41,20 +39,12 @@ function fail(because: string): Plan {
   return become('Failed', { remember: { verdict: { phase: 'Failed', because } }, problem: because });
 }
 
-function askAgain({ uid, observation }: Facts): Plan {
-  return {
-    steps: [{ step: 'refreshDomain', uid }],
-    requeueAfterMs: believeAfterMs,
-    remember: { askedAgainMs: observation.nowMs },
-  };
-}
-
 /** A process that is new has only the launcher's first word for it: one question is not enough for a final phase. */
-function isLostUnconfirmed({ phase, observation }: Facts): boolean {
+function isLostUnconfirmed(facts: Facts): boolean {
+  const { phase, observation } = facts;
   const { domain, memory } = observation;
   if (phase !== 'Running' || domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
-  const isAskedAgain = memory.askedAgainMs !== undefined && domain.seenMs >= memory.askedAgainMs;
-  return domain.lastDomain === undefined && memory.verdict === undefined && !isAskedAgain;
+  return domain.lastDomain === undefined && memory.verdict === undefined && !isAnsweredAgain(facts);
 }
 
 /** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
@@ -93,11 +83,7 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'shutoff-believed',
     why: 'The launcher was asked twice and shows the domain shut off without a reason, so the VMI counts as failed.',
-    when: ({ situation, observation }) =>
-      situation.kind === 'shutoff-unexplained' &&
-      observation.memory.askedAgainMs !== undefined &&
-      observation.domain.kind === 'present' &&
-      observation.domain.seenMs >= observation.memory.askedAgainMs,
+    when: (facts) => facts.situation.kind === 'shutoff-unexplained' && isAnsweredAgain(facts),
     plan: () => fail('libvirt shows the domain shut off and gives no reason'),
   },
   {
