@@ -6,9 +6,13 @@ import type { Observation, RelaysView } from '../../../../src/agent/observe/inde
 import type { MigrationMetadata, MigrationState, VirtualMachineInstance, VmiPhase } from '../../../../src/api/index.ts';
 import { domainOf, node, seen, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { noMigration } from '../../../fixtures/agent/migration-play.ts';
-import { observation, observed, time, timestamp } from './arbitrary.ts';
+import { observation, observed, time } from './arbitrary.ts';
 
 const runs = { numRuns: 2_000 };
+
+function seldom<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
+  return fc.oneof({ weight: 7, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
+}
 
 const published = { targetNodeAddress: '10.0.0.2', targetDirectMigrationNodePorts: { '40000': 0, '40001': 49_152 } };
 
@@ -31,15 +35,15 @@ const state: fc.Arbitrary<MigrationState> = fc
 const told: fc.Arbitrary<MigrationMetadata | null> = fc.option(
   fc
     .record({
-      UID: fc.constantFrom('m0', 'm1'),
+      UID: fc.constantFrom('m0', 'm1', 'm1', 'm1'),
       StartTimestamp: time,
-      EndTimestamp: timestamp,
+      EndTimestamp: seldom(time).map((end) => end ?? null),
       Failed: fc.boolean(),
-      AbortStatus: fc.constantFrom<MigrationMetadata['AbortStatus']>('', 'Aborting', 'Succeeded', 'Failed'),
+      AbortStatus: fc.constantFrom<MigrationMetadata['AbortStatus']>('', '', 'Aborting', 'Failed'),
       Mode: fc.constantFrom<MigrationMetadata['Mode']>('PreCopy', 'PostCopy', 'Paused'),
     })
     .map((given) => ({ ...noMigration, ...given })),
-  { nil: null },
+  { nil: null, freq: 3 },
 );
 
 const domainStates = [
@@ -52,10 +56,6 @@ const domainStates = [
   ['Shutoff', 'Shutdown'],
 ] as const;
 
-function seldom<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
-  return fc.oneof({ weight: 7, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
-}
-
 /** A VMI that is to leave this node, in the middle of all that may be known of it. */
 const leaving = fc
   .record({
@@ -64,7 +64,7 @@ const leaving = fc
     told,
     domain: fc.option(fc.constantFrom(...domainStates), { nil: undefined }),
     phase: fc.oneof({ weight: 9, arbitrary: fc.constant<VmiPhase>('Running') }, fc.constant<VmiPhase>('Failed')),
-    deletionTimestamp: seldom(time),
+    deletionTimestamp: fc.option(time, { nil: undefined, freq: 3 }),
     startTimestamp: seldom(time),
     endTimestamp: seldom(time),
     isQuiet: fc.boolean(),
