@@ -18,6 +18,9 @@ export interface ForgottenGuestsDeps {
 /** Between two looks at the VMI's absence, and between two signals to the guest. */
 const againMs = 5_000;
 
+/** For a guest whose domain does not know how long it has. */
+const defaultGraceSeconds = 30;
+
 /**
  * Guests that run on this node although nobody knows of them: their launcher was started while the agent was away, and their
  * VMI vanished before it came back, so there is neither VMI nor ghost record (upstream leaves them running, spec 21 §6).
@@ -123,7 +126,7 @@ export class ForgottenGuests implements Component {
 }
 
 function graceMsOf(domain: Domain): number {
-  return (domain.Spec.Metadata.KubeVirt.GracePeriod?.DeletionGracePeriodSeconds ?? 0) * 1_000;
+  return (domain.Spec.Metadata.KubeVirt.GracePeriod?.DeletionGracePeriodSeconds ?? defaultGraceSeconds) * 1_000;
 }
 
 function rpcFor({ Status: { Status: status } }: Domain, leftMs: number) {
