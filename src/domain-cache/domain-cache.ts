@@ -174,6 +174,8 @@ export class DomainCache {
     if (!launcher.intake?.isFor(link.peer)) {
       await this.#endLingering(link.target.uid);
       await launcher.attach(link, this.#createIntake(link, launcher));
+      // What was under way when the agent began to leave would keep its process.
+      if (this.#stopping.signal.aborted) await launcher.detach();
       await this.#keeper.add(recordOf(link.target, link.peer));
     }
     await this.#ask(link);
