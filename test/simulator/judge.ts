@@ -86,20 +86,19 @@ export class Judge {
     this.#news++;
   }
 
-  /** False: nothing goes on from here, or the world would never end. */
-  onPass(_agent: SimAgent, key: Key): boolean {
+  /** A pass over a key begins. */
+  onPass(key: Key): void {
     this.passes++;
     const { nowMs } = this.#world.scheduler;
     const known = this.#passes.get(key);
     if (!known || nowMs - known.sinceMs > 1_000) {
       this.#passes.set(key, { sinceMs: nowMs, count: 1, newsBefore: this.#news });
-      return true;
+      return;
     }
     known.count++;
     const unexplained = known.count - (this.#news - known.newsBefore);
-    if (unexplained <= hotPasses) return true;
+    if (unexplained <= hotPasses) return;
     this.violate('no-hot-loop', `${known.count} passes over ${key} within ${nowMs - known.sinceMs} ms`);
-    return false;
   }
 
   /** An event or an answer with this domain reached an agent. */

@@ -24,8 +24,10 @@ export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'sched
   readonly onNews: () => void;
   readonly onCall: (agent: SimAgent, ...call: Parameters<SimHostDeps['onCall']>) => () => void;
   readonly onDomainSeen: (agent: SimAgent, ...seen: Parameters<SimHostDeps['onDomainSeen']>) => void;
-  /** A pass over a key begins; false: it is not to go on. */
-  readonly onPass: (agent: SimAgent, key: Key) => boolean;
+  /** A pass over a key begins. */
+  readonly onPass: (agent: SimAgent, key: Key) => void;
+  /** False when an invariant is broken: a loop that never waits would never end. */
+  readonly mayGoOn: () => boolean;
 }
 
 /** One process of the agent: the production code, wired as src/agent/node-agent.ts wires it, on this world. */
@@ -108,7 +110,8 @@ export class SimAgent {
     await this.#recorder.stop();
   }
 
-  #ports(client: SimKubeClient, { node, onPass }: SimAgentDeps): AgentPorts {
+  #ports(client: SimKubeClient, { node, onPass, mayGoOn }: SimAgentDeps): AgentPorts {
+    const { ghostRecords } = this.domains;
     const launchers = launcherPort(this.clients, '/');
     return {
       vmis: this.#vmis,
@@ -119,12 +122,20 @@ export class SimAgent {
         flush: () => this.#recorder.flush(),
       },
       domains: this.domains,
-      ghosts: this.domains.ghostRecords,
+      ghosts: {
+        // Asked once in each pass.
+        get: (key) => {
+          onPass(this, key);
+          return ghostRecords.get(key);
+        },
+        byUid: (uid) => ghostRecords.byUid(uid),
+        keys: () => ghostRecords.keys(),
+      },
       launchers: {
         ...launchers,
         state: (target) => {
-          if (!onPass(this, target.key)) return new Promise(() => undefined);
-          return launchers.state(target);
+          if (mayGoOn()) return launchers.state(target);
+          return new Promise(() => undefined);
         },
       },
       config: { current: () => clusterConfig },

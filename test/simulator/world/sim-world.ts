@@ -108,7 +108,8 @@ export class SimWorld {
       onNews: () => this.judge.onNews(),
       onCall: (...call) => this.judge.onCall(...call),
       onDomainSeen: (seer, launcher, json) => this.judge.onDomainSeen(seer.life.name, launcher, json),
-      onPass: (passing, key) => this.judge.onPass(passing, key),
+      onPass: (_passing, key) => this.judge.onPass(key),
+      mayGoOn: () => this.judge.violation === undefined,
     });
     this.agents.push(agent);
     agent.start().catch((error: unknown) => {
