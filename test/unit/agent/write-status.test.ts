@@ -99,9 +99,13 @@ test('several refused parts leave the essential: the phase and the word about it
 test('an object that is too large for more than its phase gets its phase: room is made of what guests fill', async (t) => {
   const { loop, launcher } = await startRunning(t);
   await become(loop, launcher, withGuest('SomeOS'));
-  refuseIf(loop, tooLarge, ({ status }) => status?.phase === 'Succeeded' && (status.interfaces?.length ?? 0) > 0);
-  await become(loop, launcher, { ...domainOf('Shutoff', 'Shutdown', { UID: uid }) });
+  assert.equal(stored(loop)?.interfaces?.length, 1);
+  refuseIf(loop, tooLarge, ({ status }) => (status?.interfaces?.length ?? 0) > 0);
+  const ended = withGuest('SomeOS');
+  ended.Status = { ...ended.Status, Status: 'Shutoff', Reason: 'Shutdown' };
+  await become(loop, launcher, ended);
   assert.equal(loop.phase(), 'Succeeded');
+  assert.equal(stored(loop)?.interfaces, undefined);
 });
 
 test('a change of which nothing is taken is told once, backed off, and written when it is taken', async (t) => {
