@@ -532,6 +532,19 @@ test('a VMI of another cluster’s migration is told of and not touched', async 
   assert.equal(messages(loop, 'MigrationNotSupported').length, 1);
 });
 
+test('a VMI that waits for a guest of another cluster, with a node of this name, is told of once and not for ever', async (t) => {
+  const loop = await startLoop(t);
+  loop.launchers.run(key, uid);
+  const vmi = vmiOf('Scheduled');
+  vmi.metadata.annotations = { 'kubevirt.io/create-migration-target': 'true' };
+  const sides = { sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} };
+  vmi.status = { ...vmi.status, migrationState: { migrationUid: 'm1', sourceNode: node, ...sides } };
+  loop.api.apply(vmi);
+  await loop.clock.pass(30_000);
+  assert.equal(messages(loop, 'MigrationNotSupported').length, 1);
+  assert.equal(loop.phase(), 'Scheduled');
+});
+
 test('a steady target costs no call and no write', async (t) => {
   const { loop, launcher } = await prepared(t);
   const { length } = loop.api.puts;

@@ -131,7 +131,8 @@ const waitingText =
 const isWaiting = ({ vmi, deleting, final }: Facts) =>
   vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && !deleting && !final;
 
-const isUntoldWaiting = ({ observation }: Facts) => observation.memory.toldMigrationUid !== waitingMark;
+/** Whatever was told of it is enough: the source's rules tell of a migration that cannot be done, too. */
+const isUntoldWaiting = ({ observation }: Facts) => observation.memory.toldMigrationUid === undefined;
 
 const hasNoGuestYet = ({ phase, situation }: Facts) =>
   situation.kind === 'gone' && (phase === 'Running' || (phase === 'Scheduled' && situation.proof === 'launcher-dead'));
