@@ -42,14 +42,21 @@ describe('the notify pipe of a launcher', () => {
     assert.equal(changes.length, before + 1);
   });
 
-  it('a deletion event is proof that the domain is gone', async () => {
-    const { cache } = await attached();
-    const domain = scriptedDomain(key, uid, 'NoState', 'NonExistent');
-    domain.ObjectMeta.deletionTimestamp = '2026-01-01T00:00:00Z';
-    await node.notifier(uid).domainEvent('MODIFIED', domain);
+  it('a deletion event is proof that the domain is gone when its guest had ended, else the launcher is asked', async () => {
+    const launcher = await node.launcher(key, uid);
+    const { cache, clients } = await node.run();
+    await clients.connect(node.targetOf(key, uid));
+    const notifier = node.notifier(uid);
+    const deletion = scriptedDomain(key, uid, 'NoState', 'NonExistent');
+    deletion.ObjectMeta.deletionTimestamp = '2026-01-01T00:00:00Z';
+    await notifier.domainEvent('MODIFIED', deletion);
+    assert.equal(statusOf(cache, key, uid), 'Running', 'a guest that lives does not vanish by an event');
+    launcher.domain = scriptedDomain(key, uid, 'Shutoff', 'Shutdown');
+    await notifier.domainEvent('MODIFIED', launcher.domain);
+    await notifier.domainEvent('MODIFIED', deletion);
     const view = cache.view(key, uid);
     assert.equal(view.kind === 'gone' && view.proof, 'launcher-says-none');
-    assert.equal(view.kind === 'gone' && view.lastDomain?.Status.Status, 'Running');
+    assert.equal(view.kind === 'gone' && view.lastDomain?.Status.Status, 'Shutoff');
   });
 
   it('a late event does not bring back a guest that has ended; the launcher is asked, and its answer counts', async () => {

@@ -98,6 +98,18 @@ describe('DomainStore', () => {
     assert.equal(told.length, 3);
   });
 
+  it('a late event does not bring back a guest that is gone; a start after one that never ran is believed', () => {
+    store.event(key, uid, running());
+    store.answer(key, uid, undefined, store.ask());
+    assert.equal(store.event(key, uid, running()), false);
+    assert.equal(kind(), 'gone');
+    assert.equal(store.answer(key, uid, running(), store.ask()), true, 'an answer is newer than anything');
+    const defined = scriptedDomain(key, 'uid-3', 'Shutoff', 'Unknown');
+    store.event(key, 'uid-3', defined);
+    store.answer(key, 'uid-3', undefined, store.ask());
+    assert.equal(store.event(key, 'uid-3', scriptedDomain(key, 'uid-3', 'Running')), true);
+  });
+
   it('keeps VMIs of one name apart, and forgets a key with its last UID', () => {
     store.event(key, uid, running());
     store.dead(key, 'uid-2', 'x');
