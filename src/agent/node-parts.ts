@@ -1,0 +1,159 @@
+import { type Key, resources } from '../api/index.ts';
+import { type Component, errorMessage, type Logger, systemClock } from '../base/index.ts';
+import { DomainCache, type LauncherEvent } from '../domain-cache/index.ts';
+import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
+import { LauncherClients } from '../launcher-client/index.ts';
+import {
+  clusterConfigSource,
+  type KubeVirt,
+  KubeVmis,
+  kubeVmiLookup,
+  kubeVmiWriter,
+  launcherPort,
+  type NodeFacts,
+  noRelays,
+} from './adapters/index.ts';
+import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
+import type { AgentOptions } from './options.ts';
+import type { AgentPorts } from './ports.ts';
+import type { InformerState } from './why/index.ts';
+
+/** The real things that the agent is made of. */
+export interface Parts {
+  readonly client: KubeClient;
+  readonly vmis: KubeVmis;
+  readonly kubevirts: Informer<KubeVirt>;
+  readonly recorder: EventRecorder;
+  readonly clients: LauncherClients;
+  readonly domains: DomainCache;
+}
+
+interface Clients {
+  readonly client: KubeClient;
+  readonly eventClient: KubeClient;
+}
+
+/** Nothing is started and nothing is asked yet. */
+export function makeParts(options: AgentOptions, log: Logger, { client, eventClient }: Clients): Parts {
+  const vmis = new KubeVmis(options.nodeName, { client, log });
+  const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts }, { client, log });
+  const recorder = new EventRecorder(
+    { component: 'virt-handler', host: options.nodeName },
+    { client: eventClient, log },
+  );
+  const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
+    const vmi = vmis.get(key);
+    if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
+  };
+  return { client, vmis, kubevirts, recorder, ...launcherSide(options, log, record) };
+}
+
+interface HostDeps {
+  readonly host: NodeFacts;
+  readonly hostDevDir: string;
+}
+
+/** The real parts fitted to what the VMI loop asks for. */
+export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions, deps: HostDeps): AgentPorts {
+  const { client, vmis, kubevirts, recorder, clients, domains } = parts;
+  return {
+    vmis,
+    lookup: kubeVmiLookup(client),
+    writer: kubeVmiWriter(client),
+    events: {
+      record: (vmi, { type, reason, message }) => recorder.record(vmi, type, reason, message),
+      flush: () => recorder.flush(),
+    },
+    domains,
+    ghosts: domains.ghostRecords,
+    launchers: launcherPort(clients, podsDir),
+    config: clusterConfigSource(() => kubevirts.list()),
+    host: { ...deps.host, nodeName },
+    hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
+    relays: noRelays(podIp),
+    clock: systemClock,
+  };
+}
+
+/** Their health, for those who look after the agent. */
+export function informersOf({ vmis, kubevirts }: Parts): InformerState[] {
+  const named = [
+    ...vmis.health.map((health) => ({ ...health, name: resources.virtualMachineInstances.resource })),
+    { ...kubevirts.health, objects: kubevirts.size, name: resources.kubevirts.resource },
+  ];
+  return named.map(({ hasSynced, isConnected, lists: _lists, watches: _watches, ...rest }) => ({
+    ...rest,
+    synced: hasSynced,
+    connected: isConnected,
+  }));
+}
+
+/** In the order in which they start. */
+export function componentsOf({ vmis, kubevirts, recorder, clients, domains }: Parts, log: Logger): Component[] {
+  const nothing = async () => undefined;
+  return [
+    { name: 'events', start: nothing, stop: () => recorder.stop() },
+    {
+      name: 'kubevirt informer',
+      start: (signal) => startOptional(kubevirts, signal, log),
+      stop: () => kubevirts.stop(),
+    },
+    { name: 'launchers', start: nothing, stop: async () => clients.stop() },
+    { name: 'domains', start: () => domains.start(), stop: () => domains.stop() },
+    {
+      name: vmis.name,
+      start: async (signal) => {
+        await vmis.start();
+        await vmis.waitForSync(signal);
+      },
+      stop: () => vmis.stop(),
+    },
+  ];
+}
+
+type OnLauncherEvent = NonNullable<ConstructorParameters<typeof DomainCache>[1]['onLauncherEvent']>;
+
+/** Launcher clients and domain cache know each other through hooks. */
+function launcherSide(options: AgentOptions, log: Logger, onLauncherEvent: OnLauncherEvent) {
+  const { shareDir, privateDir, podsDir, nodeName, domainResyncPeriodMs, watchdogTimeoutMs } = options;
+  let domains: DomainCache | undefined;
+  const cache = (): DomainCache => {
+    if (!domains) throw new Error('the domain cache is made right after the clients');
+    return domains;
+  };
+  // A socket that is late is this agent's decision (rule launcher-never-ready), not a proof of death.
+  const clients = new LauncherClients(
+    { podsDir, nodeName, initTimeoutMs: Number.POSITIVE_INFINITY },
+    {
+      hooks: {
+        register: (target) => cache().register(target),
+        attached: (connection) => cache().attach(connection),
+        released: (key: Key, uid: string) => cache().released(key, uid),
+      },
+      logger: log,
+    },
+  );
+  const watchdogMs = (Math.floor(watchdogTimeoutMs / 3000) + 1) * 1000;
+  domains = new DomainCache(
+    { shareDir, privateDir, resyncMs: domainResyncPeriodMs, watchdogMs },
+    {
+      links: clients,
+      onLauncherEvent,
+      onProblem: (key, uid, problem) => {
+        if (problem) onLauncherEvent(key, uid, { type: 'Warning', reason: 'SyncFailed', message: problem.message });
+      },
+      logger: log,
+    },
+  );
+  return { clients, domains };
+}
+
+/** The KubeVirt object is worth a short wait: without it the defaults count, and it is followed when it comes. */
+async function startOptional(informer: Informer<KubeVirt>, signal: AbortSignal, log: Logger): Promise<void> {
+  await informer.start();
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(3_000)]);
+  await informer.waitForSync(limit).catch((error: unknown) => {
+    if (signal.aborted) throw error;
+    log.warn({ reason: errorMessage(error) }, 'no KubeVirt object could be read: the defaults are used until one can');
+  });
+}
