@@ -1,5 +1,5 @@
 import type { Domain, VirtualMachineInstance, Volume } from '../../api/index.ts';
-import type { AgentPorts, LauncherTarget } from '../ports.ts';
+import type { AgentPorts, DomainView, LauncherTarget } from '../ports.ts';
 import type { LauncherFacts } from './observation.ts';
 
 /** Images that are made for a start and never change, so their sizes are read once per start (spec 10b §2.2). */
@@ -15,6 +15,11 @@ export function isoPath(volume: Volume, vmi: VirtualMachineInstance): string | u
   if (volume.sysprep) return `${priv}/sysprep-disks/${volume.name}.iso`;
   if (volume.serviceAccount) return `${priv}/service-account-disk/service-account.iso`;
   return undefined;
+}
+
+/** The guest was started: all that its launcher makes for a start is there. */
+export function hasBegun(domain: DomainView): boolean {
+  return domain.kind === 'present' && !['', 'NoState', 'Shutoff', 'Crashed'].includes(domain.domain.Status.Status);
 }
 
 export type LauncherFactsPorts = Pick<AgentPorts, 'host' | 'launchers'>;
@@ -45,6 +50,26 @@ export async function readLauncherFacts(
   const sizes = wantsSizes ? (host.fileSizes?.(pid, [...new Set(paths.map(([, path]) => path))]) ?? {}) : {};
   const found = paths.flatMap(([name, path]) => (sizes[path] === undefined ? [] : [[name, sizes[path]] as const]));
   return { selinuxContext: host.selinuxContext(pid), isoSizes: Object.fromEntries(found) };
+}
+
+/** Hot-plugged volumes that are mounted in the launcher; undefined where the build cannot tell, or nobody needs to know. */
+export async function readMountedVolumes(
+  target: LauncherTarget,
+  vmi: VirtualMachineInstance,
+  { host, launchers }: LauncherFactsPorts,
+  signal: AbortSignal,
+): Promise<readonly string[] | undefined> {
+  const plugged = (vmi.status?.volumeStatus ?? []).filter(({ hotplugVolume }) => hotplugVolume);
+  if (!host.mountedVolumes || plugged.length === 0) return undefined;
+  try {
+    const pid = await launchers.launcherPid(target, signal);
+    return host.mountedVolumes(
+      pid,
+      plugged.map(({ name }) => name),
+    );
+  } catch {
+    return undefined;
+  }
 }
 
 const agentChannel = 'org.qemu.guest_agent.0';

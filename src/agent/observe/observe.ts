@@ -17,7 +17,7 @@ import type {
   LauncherTarget,
   SyncOptions,
 } from '../ports.ts';
-import { isGuestAgentConnected, readLauncherFacts } from './launcher-facts.ts';
+import { hasBegun, isGuestAgentConnected, readLauncherFacts, readMountedVolumes } from './launcher-facts.ts';
 import type {
   KeyMemory,
   LauncherFacts,
@@ -57,9 +57,9 @@ export async function observeVmi(
   const recordProblem = ports.domains.problemOf(uid)?.message;
   const syncOptions = syncOptionsOf(object, ports.config.current(), ports.host);
   const known = memory?.uid === uid ? memory : { uid };
-  const runs = domain.kind === 'present' && launcher.kind === 'ready' && launcher.connected;
-  const facts =
-    known.launcherFacts ?? (object && runs ? await readLauncherFacts(target, object, ports, signal) : undefined);
+  const inside = hasBegun(domain) && launcher.kind === 'ready' && launcher.connected ? object : undefined;
+  const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
+  const mounted = inside && (await readMountedVolumes(target, inside, ports, signal));
   return {
     key,
     nodeName: ports.host.nodeName,
@@ -77,7 +77,7 @@ export async function observeVmi(
     syncOptions,
     syncFingerprint: object && !isFinal(object) ? fingerprintOf(object, syncOptions) : '',
     selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
-    statusFacts: statusFactsOf(target, domain, facts, ports),
+    statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...(mounted && { mountedVolumes: mounted }) },
     ...(facts && facts !== known.launcherFacts && { learned: { launcherFacts: facts } }),
   };
 }
