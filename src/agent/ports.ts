@@ -292,6 +292,8 @@ export interface HostFacts {
   readonly architecture?: string;
   /** Bytes of files inside a launcher's container; what is no plain file is left out. Never throws. */
   fileSizes?(launcherPid: number, paths: readonly string[]): Readonly<Record<string, number>>;
+  /** CPUs that a launcher's pod may use, ascending. Throws when they cannot be read. */
+  cpuSet?(launcherPid: number): readonly number[];
   /** Which of these hot-plugged volumes are mounted in the launcher. Absent: this build mounts none and cannot tell. May throw. */
   mountedVolumes?(launcherPid: number, volumes: readonly string[]): readonly string[];
 }

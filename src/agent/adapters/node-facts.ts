@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Logger } from '../../base/index.ts';
 import type { HostFacts } from '../ports.ts';
 import { readHostModel } from './host-cpu-model.ts';
+import { launcherCpuSet } from './host-cpu-set.ts';
 import { launcherFileSizes } from './host-file-sizes.ts';
 import { type SelinuxOptions, selinuxContexts } from './host-selinux.ts';
 import { readTopology } from './host-topology.ts';
@@ -32,6 +33,7 @@ export async function readNodeFacts(options: NodeFactsOptions, log: Logger): Pro
     ...(architecture && { architecture }),
     selinuxContext: await selinuxContexts(options, log),
     fileSizes: (pid, paths) => launcherFileSizes(pid, paths, procDir),
+    cpuSet: (pid) => launcherCpuSet(pid, procDir),
   };
 }
 

@@ -1,12 +1,14 @@
-import { errorCode, errorMessage } from '../../base/index.ts';
+import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import type { MigrationMemory } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
-import { connect, done } from './launcher-steps.ts';
+import { connect, done, targetFor } from './launcher-steps.ts';
 import { hotPlug } from './migration-hot-plug.ts';
 import { withTargetClaims } from './migration-volumes.ts';
 import { currentVmi, prepareHost } from './start-steps.ts';
+
+export class MigrationTargetError extends CodedError<'NO_CPU_SET'> {}
 
 export function migrationMemory(
   migrationUid: string,
@@ -42,12 +44,19 @@ export async function prepareMigrationTarget(
     const migration = migrationMemory(migrationUid, context, { ...tried(context), refusal });
     return { kind: 'done', events: isNews ? [...events, told] : events, remember: { migration } };
   }
+  const cpuSet = await dedicatedCpuSet(uid, context);
   const preparedMs = ports.clock.monotonicMs();
-  return {
-    kind: 'done',
-    events,
-    remember: { migration: migrationMemory(migrationUid, context, { ...tried(context), preparedMs }) },
-  };
+  const more = { ...tried(context), ...(cpuSet && { cpuSet }), preparedMs };
+  return { kind: 'done', events, remember: { migration: migrationMemory(migrationUid, context, more) } };
+}
+
+/** CPUs of this pod, for a guest that has CPUs of its own; undefined: it has none. */
+async function dedicatedCpuSet(uid: string, context: ExecuteContext): Promise<readonly number[] | undefined> {
+  const { launchers, host } = context.ports;
+  const { cpu } = (currentVmi(uid, context).spec.domain ?? {}) as { cpu?: { dedicatedCpuPlacement?: boolean } };
+  if (cpu?.dedicatedCpuPlacement !== true) return undefined;
+  if (!host.cpuSet) throw new MigrationTargetError('NO_CPU_SET', 'this node cannot tell which CPUs a pod may use');
+  return host.cpuSet(await launchers.launcherPid(targetFor(uid, context), context.signal));
 }
 
 /** The rule that planned this remembers the try, too; what a step remembers replaces it. */

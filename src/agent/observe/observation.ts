@@ -34,6 +34,8 @@ export interface MigrationMemory {
   readonly migrationUid: string;
   /** SyncMigrationTarget went through. */
   readonly preparedMs?: number;
+  /** CPUs of the pod that waits here, for a guest with CPUs of its own. */
+  readonly cpuSet?: readonly number[];
   /** First try to start it from here, or to prepare for it; one that cannot be started is given up after a while. */
   readonly firstTryMs?: number;
   readonly lastTryMs?: number;

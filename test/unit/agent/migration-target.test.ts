@@ -326,14 +326,38 @@ test('a node that cannot carry streams fails the migration in words, and does no
   assert.equal(labelsOf(loop)[targetLabel], undefined);
 });
 
-test('a guest with dedicated CPUs is refused in words', async (t) => {
-  const loop = await startLoop(t);
+test('a guest with dedicated CPUs: the source is told which CPUs its pod has here, and the node’s topology', async (t) => {
+  const topology = [
+    {
+      id: 0,
+      memory: { amount: 8, unit: 'KiB' },
+      pages: [],
+      distances: [{ id: 0, value: 10 }],
+      cpus: [{ id: 1, siblings: [1] }],
+    },
+  ];
+  const loop = await startLoop(t, ({ ports }) => Object.assign(ports.host, { cpuSet: () => [2, 3, 8], topology }));
   loop.launchers.run(key, uid);
   const vmi = incoming();
   vmi.spec.domain = { ...vmi.spec.domain, cpu: { dedicatedCpuPlacement: true } };
   loop.api.apply(vmi);
   await settle();
-  assert.match(stateOf(loop).failureReason ?? '', /dedicated CPUs/);
+  assert.deepEqual(stateOf(loop).targetCPUSet, [2, 3, 8]);
+  assert.deepEqual(JSON.parse(String(stateOf(loop).targetNodeTopology)), {
+    numa_cells: [{ memory: { amount: 8, unit: 'KiB' }, distances: [{ value: 10 }], cpus: [{ id: 1, siblings: [1] }] }],
+  });
+  assert.equal(loop.api.puts.length, 1, 'in the same write as the ports, and once');
+});
+
+test('a guest with dedicated CPUs fails in words where nobody can tell which CPUs its pod has', async (t) => {
+  const loop = await startLoop(t);
+  loop.launchers.run(key, uid);
+  const vmi = incoming();
+  vmi.spec.domain = { ...vmi.spec.domain, cpu: { dedicatedCpuPlacement: true } };
+  loop.api.apply(vmi);
+  await loop.clock.pass(200_000);
+  assert.match(stateOf(loop).failureReason ?? '', /cannot tell which CPUs/);
+  assert.equal(labelsOf(loop)[targetLabel], undefined);
 });
 
 test('a launcher that refuses to prepare is asked again, then the migration fails with its words', async (t) => {

@@ -3,6 +3,7 @@ import { rfc3339 } from '../../../base/index.ts';
 import type { RelayPorts } from '../../migration-ports.ts';
 import type { Facts } from '../facts.ts';
 import type { VmiPatch } from '../rule.ts';
+import { cpuFields } from './target-cpus.ts';
 import { hasArrived, isActive, isRecord, notesOf, stateOf, targetStateOf, timeOr } from './target-view.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -73,7 +74,7 @@ export function handOverPatch(facts: Facts): VmiPatch {
   };
 }
 
-/** Undefined: the VMI names exactly the listeners that are open, so nothing is to be told. */
+/** Undefined: the VMI names exactly the listeners that are open, and the CPUs if it has its own; nothing is to be told. */
 export function publishPatch(facts: Facts): VmiPatch | undefined {
   const { targetPorts: ports, address } = facts.observation.relays;
   if (!ports) return undefined;
@@ -81,7 +82,8 @@ export function publishPatch(facts: Facts): VmiPatch | undefined {
   const mirror = targetStateOf(facts);
   const isFlatSame = isPublished(state?.targetNodeAddress, state?.targetDirectMigrationNodePorts, address, ports);
   const isMirrorSame = !mirror || isPublished(mirror.nodeAddress, mirror.directMigrationNodePorts, address, ports);
-  if (isFlatSame && isMirrorSame) return undefined;
+  const cpus = cpuFields(facts);
+  if (isFlatSame && isMirrorSame && Object.keys(cpus).length === 0) return undefined;
   const list = Object.keys(ports).join(',');
   return {
     status: inState(
@@ -89,6 +91,7 @@ export function publishPatch(facts: Facts): VmiPatch | undefined {
       {
         targetNodeAddress: address,
         targetDirectMigrationNodePorts: replacing(state?.targetDirectMigrationNodePorts, ports),
+        ...cpus,
       },
       { nodeAddress: address, directMigrationNodePorts: replacing(mirror?.directMigrationNodePorts, ports) },
     ),

@@ -33,18 +33,6 @@ function rolesOf({ vmi }: Facts): readonly RelayRole[] {
   return copiesDisks ? [libvirt, direct, block] : [libvirt, direct];
 }
 
-/** Why this node cannot receive the guest at all, in words for the user; undefined: it can. */
-function refusalOf(facts: Facts): string | undefined {
-  const { cpu } = (facts.vmi?.spec?.domain ?? {}) as { cpu?: { dedicatedCpuPlacement?: boolean } };
-  if (cpu?.dedicatedCpuPlacement === true) {
-    return (
-      `node ${facts.observation.nodeName}: this node agent cannot receive a guest with dedicated CPUs yet. The guest goes on ` +
-      'where it runs; to move the VM, stop it and start it on another node'
-    );
-  }
-  return relaysRefusal(facts);
-}
-
 const sinceFirstTryMs = (facts: Facts): number => sinceMs(facts, memoryOf(facts)?.firstTryMs);
 const sinceLastTryMs = (facts: Facts): number => sinceMs(facts, memoryOf(facts)?.lastTryMs);
 
@@ -87,10 +75,10 @@ export const prepareRules: readonly Rule[] = [
   {
     name: 'target-refused',
     why: 'This node cannot receive the guest, so the migration fails and the guest goes on where it runs.',
-    when: (facts) => isSafeToFail(facts) && refusalOf(facts) !== undefined,
+    when: (facts) => isSafeToFail(facts) && relaysRefusal(facts) !== undefined,
     plan: (facts) => ({
       steps: [],
-      patch: failedMigration(facts, { reason: refusalOf(facts) ?? '' }),
+      patch: failedMigration(facts, { reason: relaysRefusal(facts) ?? '' }),
       requeueAfterMs: 0,
     }),
   },
