@@ -138,7 +138,7 @@ async function oneRun(bench: Bench, program: AgentProgram, run: number): Promise
     const loaded = scene.agent.residentMb();
     const steady = run === 1 ? await steadyRequests(bench.api, steadySeconds) : undefined;
     const second = await burst(bench, namespace, vms, seed + 1000 + run, 0, scene, 'second');
-    await endBurst(bench.api, scene.fleet, namespace, second.names);
+    const notEnded = await endBurst(bench.api, scene.fleet, namespace, second.names);
     const flood = await floodEvents(scene.agent, scene.fleet, bench.options.eventsEach);
     const restart = await measureRestart(bench.api, namespace, scene.agent, scene.fleet, 0);
     say(

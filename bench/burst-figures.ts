@@ -12,6 +12,8 @@ export type BurstSample =
       readonly result: BurstResult;
       /** As many once more, beside the first. */
       readonly second: BurstResult;
+      /** Launchers of deleted VMIs that were still there half a minute later. */
+      readonly notEnded: number;
       readonly heartbeatMs: number;
       readonly idleMb: number;
       readonly loadedMb: number;
@@ -70,6 +72,7 @@ function burstFigures(samples: readonly Of<'burst'>[]): Figure[] {
     make('agent CPU per start, of those more', 'ms', ({ second }) => second.cpuMsPerStart),
     make('SyncVirtualMachine per start', '1', ({ result }) => result.syncsPerStart),
     ...requestFigures(samples),
+    make(`launchers left of ${vms} deleted VMIs`, '1', ({ notEnded }) => notEnded),
     make('RSS idle', 'MB', ({ idleMb }) => idleMb),
     make(`RSS with ${vms} VMIs`, 'MB', ({ loadedMb }) => loadedMb),
     make('notify events taken', '1/s', ({ flood }) => (flood.taken / flood.tookMs) * 1000),

@@ -12,6 +12,8 @@ export interface StartsOptions {
 export interface StartsResult {
   readonly starts: number;
   readonly lost: readonly string[];
+  /** Launchers that the deletion of their VMI did not end. */
+  readonly notEnded: number;
   readonly syncsPerStart: number;
 }
 
@@ -23,6 +25,7 @@ export function startsBench(stage: StageOptions, options: StartsOptions): Promis
     const lost: string[] = [];
     let starts = 0;
     let syncs = 0;
+    let notEnded = 0;
     for (let batch = 1; starts < options.starts; batch++) {
       const vms = Math.min(options.batch, options.starts - starts);
       const burst = { namespace: 'default', nodeName: 'bench', prefix: `b${batch}`, vms, seed: options.seed + batch };
@@ -31,8 +34,8 @@ export function startsBench(stage: StageOptions, options: StartsOptions): Promis
       syncs += result.syncsPerStart * vms;
       lost.push(...result.lost);
       options.say(`${starts} starts, ${lost.length} lost`);
-      await endBurst(api, fleet, 'default', result.names);
+      notEnded += await endBurst(api, fleet, 'default', result.names);
     }
-    return { starts, lost, syncsPerStart: syncs / starts };
+    return { starts, lost, notEnded, syncsPerStart: syncs / starts };
   });
 }
