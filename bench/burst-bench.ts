@@ -152,6 +152,7 @@ async function oneRun(bench: Bench, program: AgentProgram, run: number): Promise
         vms,
         result,
         second,
+        notEnded,
         heartbeatMs,
         idleMb,
         loadedMb: loaded,
