@@ -49,6 +49,11 @@ function leftovers(world: SimWorld, agent: SimAgent): string[] {
     const stored = world.api.get(key);
     if (!stored || isFinal(stored)) problems.push(`the domain of ${key} is remembered`);
   }
+  for (const { key, uid, launcher } of world.vmis) {
+    const view = agent.domains.view(key, uid);
+    const isOld = view.kind === 'present' && view.domain.Status.Status !== launcher.domain?.status;
+    if (isOld) problems.push(`${uid} is ${launcher.domain?.status} and seen as ${view.domain.Status.Status}`);
+  }
   const known = world.api.keys().length;
   if (agent.dispatcher.remembered > known) problems.push(`${agent.dispatcher.remembered} memories of ${known} VMIs`);
   return problems;

@@ -104,7 +104,7 @@ export class Notifier {
     const { scheduler, life, isHung, onTaken, onLastWord } = this.#deps;
     const pipe = this.#pipe;
     const isTaken = pipe?.open && !pipe.agent.dead && !pipe.intake.isShut && !isHung();
-    if (!isTaken && scheduler.nowMs - event.sinceMs < giveUpMs) {
+    if (!isTaken && (isHung() || scheduler.nowMs - event.sinceMs < giveUpMs)) {
       scheduler.after(retryMs, 'notify again', life, () => this.#try(event));
       return;
     }

@@ -1,0 +1,80 @@
+import type { Mutation } from '../../scripts/simulator.mjs';
+
+/**
+ * Ways to break the production code that the simulator has to notice: what is protected by no invariant would rot unseen. A
+ * line that is not found any more needs its new wording here.
+ */
+export const mutations: readonly Mutation[] = [
+  {
+    name: 'a domain that is defined and not started counts as dead',
+    file: 'src/agent/decide/domain-situation.ts',
+    find: "return context.phase === 'Running' ? { kind: 'shutoff-unexplained', domain } : { kind: 'not-started', domain };",
+    replace: "return { kind: 'stopped', domain, verdict: { phase: 'Failed', because: 'mutation' } };",
+  },
+  {
+    name: 'what is unknown counts as gone',
+    file: 'src/agent/decide/domain-situation.ts',
+    find: "return view.kind === 'absent' ? view : { kind: 'unknown', reason: view.reason };",
+    replace: "return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context) };",
+  },
+  {
+    name: 'a guest is killed without its grace',
+    file: 'src/agent/decide/shutdown-rules.ts',
+    find: 'const leftMs = ({ grace, observation }: Facts) => Math.max(0, grace.deadlineMs - observation.nowMs);',
+    replace: 'const leftMs = ({ grace, observation }: Facts) => Math.max(0, grace.deadlineMs - observation.nowMs) * 0;',
+  },
+  {
+    name: 'a start is synced again and again',
+    file: 'src/agent/decide/sync-rules.ts',
+    find: 'return observation.memory.synced?.fingerprint !== observation.syncFingerprint;',
+    replace: 'return observation.syncFingerprint !== undefined;',
+  },
+  {
+    name: 'one VMI has several actors',
+    file: 'src/base/keyed-queue.ts',
+    find: 'if (!state.running) this.#ready.add(key);',
+    replace: 'this.#ready.add(key);',
+  },
+  {
+    name: 'an expired watch goes on without a new list',
+    file: 'src/kube/informer.ts',
+    find: 'if (isKubeError(error) && !resume && !silence) this.#resourceVersion = undefined;',
+    replace: 'void [resume, silence];',
+  },
+  {
+    name: 'the clean-up leaves the ghost record',
+    file: 'src/domain-cache/domain-cache.ts',
+    find: 'await this.#keeper.remove(key, uid);',
+    replace: 'void [key, uid];',
+  },
+  {
+    name: 'an answer that is older than what is known replaces it',
+    file: 'src/domain-cache/domain-store.ts',
+    find: "return known.kind !== 'absent' && known.seq > asked.seq;",
+    replace: "return known.kind !== 'absent' && known.seq > asked.seq * 0 + 1e9;",
+  },
+  {
+    name: 'a shut off domain is believed at once',
+    file: 'src/agent/decide/ask-again.ts',
+    find: 'return askedMs >= Math.max(memory.askedAgainMs, memory.synced?.atMs ?? 0);',
+    replace: 'return true;',
+  },
+  {
+    name: 'the phase is written without the status it was decided on',
+    file: 'src/agent/write-status.ts',
+    find: "if (!stillHolds(stored, newest)) return { kind: 'outdated' };",
+    replace: '',
+  },
+  {
+    name: 'fields of others are not written back',
+    file: 'src/agent/status/project.ts',
+    find: 'vmi.status ??= {};',
+    replace: 'vmi.status = { phase: vmi.status?.phase } as never;',
+  },
+  {
+    name: 'a stopped queue keeps its timers',
+    file: 'src/base/keyed-queue.ts',
+    find: 'for (const state of this.#states.values()) this.#cancelTimer(state);',
+    replace: '',
+  },
+];

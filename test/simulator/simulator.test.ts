@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { describe, it } from 'node:test';
+import { bundleSimulator, runSeeds } from '../../scripts/simulator.mjs';
+import { planOf } from './plan.ts';
+import { runSeed, type SeedResult } from './run-seed.ts';
+import { regressionSeeds } from './seed-file.ts';
+
+/** Fresh seeds of one run of the suite; `npm run simulate -- --seeds N` runs others. */
+const freshSeeds = 10_000;
+
+describe('simulated worlds around the production agent', () => {
+  it('seeds that once failed hold', async () => {
+    const known = regressionSeeds();
+    assert.ok(known.length > 0, 'the file of seeds was not read');
+    for (const { seed } of known) {
+      const { story } = await runSeed(seed);
+      assert.equal(story, undefined);
+    }
+  });
+
+  it('a seed replays exactly, and another seed is another world', async () => {
+    for (const seed of [7, 4242, 64]) {
+      const [first, second] = [await runSeed(seed), await runSeed(seed)];
+      assert.deepEqual(second, first);
+      assert.ok(first.steps > 50, `only ${first.steps} steps`);
+    }
+    assert.notEqual((await runSeed(7)).hash, (await runSeed(8)).hash);
+  });
+
+  it('a broken invariant is told with seed, plan and last steps', async () => {
+    const broken = { atMs: 20, forMs: 1, kind: 'no such fault' as never, name: 'vm1', size: 0 };
+    const { story } = await runSeed(1, { plan: { ...planOf(1), faults: [broken] } });
+    assert.match(story ?? '', /^seed 1 breaks the-simulator-works: [\s\S]*plan:[\s\S]*no such fault[\s\S]*last steps:/);
+  });
+
+  it(`no invariant is broken in ${freshSeeds} worlds`, async () => {
+    const outdir = mkdtempSync('.build/simulator-');
+    const stories: string[] = [];
+    const sums = { seeds: 0, starts: 0, steps: 0 };
+    try {
+      const bundle = await bundleSimulator(outdir);
+      const workers = availableParallelism();
+      await runSeeds({ bundle, first: 100_000, count: freshSeeds, workers }, (result: SeedResult) => {
+        sums.seeds++;
+        sums.starts += result.starts;
+        sums.steps += result.steps;
+        if (result.story) stories.push(result.story);
+        return stories.length < 3;
+      });
+    } finally {
+      rmSync(outdir, { recursive: true, force: true });
+    }
+    assert.deepEqual(stories, [], stories.join('\n\n'));
+    assert.equal(sums.seeds, freshSeeds);
+    assert.ok(sums.starts > freshSeeds / 2, `only ${sums.starts} starts`);
+  });
+});
