@@ -21,9 +21,18 @@ function which(program) {
   return status === 0 ? stdout.trim() : undefined;
 }
 
+const goEnv = { ...process.env, GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local', CGO_ENABLED: '0' };
+
 function run(command, args, cwd) {
-  const env = { ...process.env, GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local', CGO_ENABLED: '0' };
-  return execFileSync(command, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+  return execFileSync(command, args, { cwd, env: goEnv, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+}
+
+/** `go build` names each package that it has compiled: one line per hundred, and whatever is no package, is shown. */
+function goBuild(target, cwd) {
+  const counted =
+    '/^[^ #]+$/ { if (++n % 100 == 0) { print "  " n " packages compiled"; fflush() }; next } { print; fflush() }';
+  const script = `set -o pipefail; go build -v -o "$1" k8s.io/kubernetes/cmd/kube-apiserver 2>&1 | awk '${counted}' >&2`;
+  execFileSync('bash', ['-c', script, 'bash', target], { cwd, env: goEnv, stdio: ['ignore', 'inherit', 'inherit'] });
 }
 
 /**
@@ -40,10 +49,17 @@ function buildFromGoModule(target) {
     const repos = [...source.matchAll(/^\s*(k8s\.io\/[a-z-]+) => \.\/staging/gm)].map(([, repo]) => repo);
     const replaced = repos.map((repo) => `-replace=${repo}=${repo}@${staging}`);
     run('go', ['mod', 'edit', `-require=k8s.io/kubernetes@${version}`, ...replaced], work);
-    run('go', ['build', '-o', target, 'k8s.io/kubernetes/cmd/kube-apiserver'], work);
+    goBuild(target, work);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
+}
+
+/** Why there can be none here, in words; undefined when KUBEBUILDER_ASSETS, an earlier build or `go` can give one. */
+export function whyNoKubeApiserver() {
+  if (process.env.KUBEBUILDER_ASSETS || which('go')) return undefined;
+  if (existsSync(path.resolve('.cache', `kube-apiserver-${version}`, 'kube-apiserver'))) return undefined;
+  return 'neither KUBEBUILDER_ASSETS is set nor `go` is on PATH to build kube-apiserver with';
 }
 
 export function kubeApiserverAssets(log = console.error) {
@@ -57,7 +73,7 @@ export function kubeApiserverAssets(log = console.error) {
     if (!which('go'))
       throw new Error('no kube-apiserver: put `go` on PATH (it is built once) or set KUBEBUILDER_ASSETS');
     mkdirSync(dir, { recursive: true });
-    log(`building kube-apiserver ${version} from its Go module; about ten minutes, once`);
+    log(`building kube-apiserver ${version} from its Go module; four to ten minutes, once`);
     buildFromGoModule(`${target}.new`);
     copyFileSync(`${target}.new`, target);
     rmSync(`${target}.new`);
