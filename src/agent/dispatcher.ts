@@ -112,6 +112,11 @@ export class VmiDispatcher implements Component {
     return this.#queue.counts;
   }
 
+  /** Keys whose pass has been under way for this long. */
+  runningFor(ms: number): Key[] {
+    return this.#queue.runningFor(ms);
+  }
+
   /** Keys whose last pass failed. */
   failing(): Key[] {
     return this.#queue.failing();
@@ -119,9 +124,15 @@ export class VmiDispatcher implements Component {
 
   /** When the key runs again, and what is waited for. */
   tryOf(key: Key): WhyTry {
-    const { state, dueInMs, failures } = this.#queue.status(key);
+    const { state, dueInMs, forMs, failures } = this.#queue.status(key);
     const because = this.decisions.last(key)?.next?.because ?? 'nothing was decided yet';
-    return { state, ...(dueInMs !== undefined && { inMs: Math.round(dueInMs) }), because, failuresInARow: failures };
+    return {
+      state,
+      ...(dueInMs !== undefined && { inMs: Math.round(dueInMs) }),
+      ...(forMs !== undefined && { forMs: Math.round(forMs) }),
+      because,
+      failuresInARow: failures,
+    };
   }
 
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {

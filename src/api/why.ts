@@ -94,6 +94,8 @@ export interface WhyQuarantine {
 export interface WhyTry {
   readonly state: 'running' | 'queued' | 'waiting' | 'idle';
   readonly inMs?: number;
+  /** `running`: since it began. */
+  readonly forMs?: number;
   readonly because: string;
   readonly failuresInARow: number;
 }
@@ -154,6 +156,8 @@ export interface AgentState extends WhyDocument<'AgentState'> {
     readonly lastError?: string;
   }[];
   readonly queue: { readonly running: number; readonly queued: number; readonly waiting: number };
+  /** Passes that have taken more than a second, mostly because a launcher does not answer. */
+  readonly slow: readonly { readonly vmi: string; readonly forSeconds: number }[];
   readonly backingOff: readonly { readonly vmi: string; readonly failures: number; readonly nextInMs?: number }[];
   readonly quarantined: readonly ({ readonly vmi: string } & WhyQuarantine)[];
   /** Domains about which no launcher gives an answer. */

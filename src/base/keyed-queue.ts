@@ -27,6 +27,8 @@ export interface KeyStatus {
   readonly state: 'running' | 'queued' | 'waiting' | 'idle';
   /** `waiting`: time left. */
   readonly dueInMs?: number;
+  /** `running`: since it began. */
+  readonly forMs?: number;
   /** In a row. */
   readonly failures: number;
 }
@@ -47,6 +49,7 @@ interface KeyState {
   failures: number;
   cancelTimer: (() => void) | undefined;
   dueMs: number;
+  startedMs: number;
 }
 
 /**
@@ -86,7 +89,7 @@ export class KeyedQueue {
     const state = this.#states.get(key);
     if (!state) return { state: 'idle', failures: 0 };
     const { running, failures } = state;
-    if (running) return { state: 'running', failures };
+    if (running) return { state: 'running', forMs: this.#clock.monotonicMs() - state.startedMs, failures };
     if (this.#ready.has(key)) return { state: 'queued', failures };
     if (!state.cancelTimer) return { state: 'idle', failures };
     return { state: 'waiting', dueInMs: Math.max(0, state.dueMs - this.#clock.monotonicMs()), failures };
@@ -100,6 +103,14 @@ export class KeyedQueue {
       waiting: states.filter(({ cancelTimer }) => cancelTimer).length,
       failing: states.filter(({ failures }) => failures > 0).length,
     };
+  }
+
+  /** Keys that have been running for at least this long. */
+  runningFor(ms: number): string[] {
+    const nowMs = this.#clock.monotonicMs();
+    return [...this.#states]
+      .filter(([, { running, startedMs }]) => running && nowMs - startedMs >= ms)
+      .map(([key]) => key);
   }
 
   /** Keys whose last run failed. */
@@ -148,7 +159,7 @@ export class KeyedQueue {
   #state(key: string): KeyState {
     let state = this.#states.get(key);
     if (!state) {
-      state = { queued: false, running: false, failures: 0, cancelTimer: undefined, dueMs: 0 };
+      state = { queued: false, running: false, failures: 0, cancelTimer: undefined, dueMs: 0, startedMs: 0 };
       this.#states.set(key, state);
     }
     return state;
@@ -191,6 +202,7 @@ export class KeyedQueue {
     const state = this.#state(key);
     state.queued = false;
     state.running = true;
+    state.startedMs = this.#clock.monotonicMs();
     this.#running++;
     const leave = this.#takePlace();
     let result: KeyResult;

@@ -22,6 +22,7 @@ export interface StateDeps {
     readonly remembered: number;
     readonly quarantine: { keys(): Key[]; of(key: Key): WhyQuarantine | undefined };
     failing(): Key[];
+    runningFor(ms: number): Key[];
   };
   readonly informers: () => readonly InformerState[];
   readonly domains: { keys(): Iterable<Key>; view(key: Key): DomainView };
@@ -33,6 +34,7 @@ export interface StateDeps {
 }
 
 const listLimit = 100;
+const slowMs = 1_000;
 
 export async function readState(nodeName: string, deps: StateDeps): Promise<AgentState> {
   const { clock, loop, relays, heartbeat } = deps;
@@ -55,6 +57,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
       ...(lastError !== undefined && { lastError }),
     })),
     queue: { running, queued, waiting },
+    slow: slowPasses(deps),
     backingOff: loop
       .failing()
       .slice(0, listLimit)
@@ -77,6 +80,11 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
     eventLoopUtilization: Math.round(performance.eventLoopUtilization().utilization * 1e4) / 1e4,
     ...(await processFigures()),
   };
+}
+
+function slowPasses({ loop }: StateDeps): AgentState['slow'] {
+  const keys = loop.runningFor(slowMs).slice(0, listLimit);
+  return keys.map((vmi) => ({ vmi, forSeconds: Math.round((loop.tryOf(vmi).forMs ?? 0) / 1000) }));
 }
 
 function unknownDomains({ domains }: StateDeps, nowMs: number): AgentState['unknownDomains'] {

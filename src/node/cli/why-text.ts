@@ -108,11 +108,11 @@ function stepText({ step, outcome, tookMs }: WhyStep): string {
   return outcome === 'done' ? `${step}${time}` : `${step} ${outcome}${time}`;
 }
 
-function nextOf({ state, inMs, because, failuresInARow }: WhyTry): string {
+function nextOf({ state, inMs, forMs, because, failuresInARow }: WhyTry): string {
   const failures = failuresInARow > 0 ? `; ${failuresInARow} failures in a row` : '';
   switch (state) {
     case 'running':
-      return `it is being looked at now${failures}`;
+      return `its launcher or the API server is being asked, for ${duration(forMs ?? 0)}${failures}`;
     case 'queued':
       return `now: it waits for its turn${failures}`;
     case 'waiting':

@@ -168,6 +168,16 @@ test('a launcher that hangs keeps nobody from asking', async () => {
   const beganMs = performance.now();
   for (const target of ['/why', '/why/default/hangs', '/state']) assert.equal((await ask(target)).status, 200);
   assert.ok(performance.now() - beganMs < 1_000);
+  await eventually(async () => {
+    const { slow } = await json<AgentState>('/state');
+    assert.deepEqual(
+      slow.map(({ vmi }) => vmi),
+      ['default/hangs'],
+    );
+  });
+  const { nextTry } = await json<WhyReport>('/why/default/hangs');
+  assert.equal(nextTry.state, 'running');
+  assert.ok((nextTry.forMs ?? 0) >= 1_000);
 });
 
 test('the socket is for root only', async () => {

@@ -155,7 +155,10 @@ test('a queue tells what each key does, and a retry can ask for more than its ba
   queue.add('a/bad');
   await settle();
   assert.deepEqual(queue.status('a/bad'), { state: 'waiting', dueInMs: 60_000, failures: 1 });
-  assert.deepEqual(queue.status('a/long'), { state: 'running', failures: 0 });
+  assert.deepEqual(queue.status('a/long'), { state: 'running', forMs: 0, failures: 0 });
+  clock.advance(1_500);
+  assert.deepEqual(queue.runningFor(1_500), ['a/long']);
+  assert.deepEqual(queue.runningFor(1_501), []);
   assert.deepEqual(queue.status('a/none'), { state: 'idle', failures: 0 });
   assert.deepEqual(queue.counts, { running: 1, queued: 0, waiting: 1, failing: 1 });
   assert.deepEqual(queue.failing(), ['a/bad']);
