@@ -11,6 +11,9 @@ export interface Violation {
   readonly text: string;
 }
 
+/** Told when a call is not waited for any more. */
+export type CallEnd = (isDone: boolean) => void;
+
 const destructive = new Set(['shutdownVirtualMachine', 'killVirtualMachine', 'deleteVirtualMachine']);
 
 /** What an agent may make of a phase. */
@@ -25,6 +28,8 @@ const legal: Readonly<Record<string, readonly VmiPhase[]>> = {
 const hotPasses = 50;
 /** What an agent knew this long before it wrote must show in what it wrote: its decision and its tries to write lie between. */
 const knownForMs = 15_000;
+/** A start that left no trace may be tried again after this (rule start-due). */
+const startAgainMs = 9_000;
 /** A destructive call may be on its way this long after the domain became unknown. */
 const unknownForMs = 12_000;
 
@@ -37,6 +42,8 @@ export class Judge {
   #news = 0;
   /** `agent uid` → how it saw the guest end, and when. */
   readonly #evidence = new Map<string, { readonly reason: string; readonly atMs: number }>();
+  /** `uid by agent` → what it synced last, and when. */
+  readonly #synced = new Map<string, { readonly content: string; readonly atMs: number }>();
   writes = 0;
   passes = 0;
 
@@ -49,14 +56,14 @@ export class Judge {
   }
 
   /** An agent sends a call to a launcher. The returned function tells that it is not waited for any more. */
-  onCall(agent: SimAgent, launcher: SimLauncher, rpc: string, body: string): () => void {
+  onCall(agent: SimAgent, launcher: SimLauncher, rpc: string, body: string): CallEnd {
     if (body === '') return () => undefined;
     const carried = JSON.parse(body) as Vmi;
     const { uid } = launcher.options;
     if (carried.metadata.uid !== uid) {
       this.violate('no-call-for-another-uid', `${rpc} for ${carried.metadata.uid} was sent to the launcher of ${uid}`);
     }
-    if (rpc === 'syncVirtualMachine') this.#checkSync(agent, launcher, carried);
+    if (rpc === 'syncVirtualMachine') return this.#checkSync(agent, launcher, carried);
     if (!destructive.has(rpc)) return () => undefined;
     this.#checkDestructive(agent, launcher, rpc);
     const id = `${agent.life.name} ${uid}`;
@@ -121,8 +128,18 @@ export class Judge {
     this.violate('a-stopped-agent-leaves-nothing', text);
   }
 
-  #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): void {
-    if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', `${launcher.options.uid} by ${agent.life.name}`);
+  #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): CallEnd {
+    const id = `${launcher.options.uid} by ${agent.life.name}`;
+    if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', id);
+    const content = JSON.stringify([carried.spec, carried.metadata.annotations]);
+    const { nowMs } = this.#world.scheduler;
+    const last = this.#synced.get(id);
+    if (last?.content === content && nowMs - last.atMs < startAgainMs) {
+      this.violate('a-vmi-is-synced-once', `${id}, again after ${nowMs - last.atMs} ms`);
+    }
+    return (isDone) => {
+      if (isDone) this.#synced.set(id, { content, atMs: nowMs });
+    };
   }
 
   #checkDestructive(agent: SimAgent, launcher: SimLauncher, rpc: string): void {

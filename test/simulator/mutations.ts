@@ -48,33 +48,27 @@ export const mutations: readonly Mutation[] = [
     replace: 'void [key, uid];',
   },
   {
-    name: 'an answer that is older than what is known replaces it',
-    file: 'src/domain-cache/domain-store.ts',
-    find: "return known.kind !== 'absent' && known.seq > asked.seq;",
-    replace: "return known.kind !== 'absent' && known.seq > asked.seq * 0 + 1e9;",
-  },
-  {
-    name: 'a shut off domain is believed at once',
-    file: 'src/agent/decide/ask-again.ts',
-    find: 'return askedMs >= Math.max(memory.askedAgainMs, memory.synced?.atMs ?? 0);',
-    replace: 'return true;',
-  },
-  {
-    name: 'the phase is written without the status it was decided on',
-    file: 'src/agent/write-status.ts',
-    find: "if (!stillHolds(stored, newest)) return { kind: 'outdated' };",
-    replace: '',
-  },
-  {
     name: 'fields of others are not written back',
     file: 'src/agent/status/project.ts',
     find: 'vmi.status ??= {};',
     replace: 'vmi.status = { phase: vmi.status?.phase } as never;',
   },
   {
-    name: 'a stopped queue keeps its timers',
-    file: 'src/base/keyed-queue.ts',
-    find: 'for (const state of this.#states.values()) this.#cancelTimer(state);',
+    name: 'a VMI that the list leaves out counts as deleted',
+    file: 'src/agent/observe/observe.ts',
+    find: "if (!isKnownHere) return { kind: 'deleted' };",
+    replace: "return { kind: 'deleted' };",
+  },
+  {
+    name: 'the picture of a predecessor shows through',
+    file: 'src/agent/observe/observe.ts',
+    find: ': ports.domains.view(key, uid);',
+    replace: ': ports.domains.view(key);',
+  },
+  {
+    name: 'no event is doubted',
+    file: 'src/domain-cache/domain-store.ts',
+    find: 'if (hasEnded(before) ? !isDown(domain) : isAlive(before) && isUnexplained(domain)) return false;',
     replace: '',
   },
 ];

@@ -8,6 +8,7 @@ import { LauncherClients } from '../../../src/launcher-client/index.ts';
 import { clusterConfig } from '../../fixtures/agent/builders.ts';
 import { FakeRelays } from '../../fixtures/agent/fake-relays.ts';
 import { type Life, newLife, SimClock, type Wall } from '../engine/scheduler.ts';
+import type { CallEnd } from '../judge.ts';
 import type { SimApi } from './sim-api.ts';
 import type { SimDisk } from './sim-disk.ts';
 import { type SimHostDeps, type SimNode, simDoors, simHost } from './sim-host.ts';
@@ -22,7 +23,7 @@ export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'sched
   readonly wall: Wall;
   readonly note: (text: string) => void;
   readonly onNews: () => void;
-  readonly onCall: (agent: SimAgent, ...call: Parameters<SimHostDeps['onCall']>) => () => void;
+  readonly onCall: (agent: SimAgent, ...call: Parameters<SimHostDeps['onCall']>) => CallEnd;
   readonly onDomainSeen: (agent: SimAgent, ...seen: Parameters<SimHostDeps['onDomainSeen']>) => void;
   /** A pass over a key begins. */
   readonly onPass: (agent: SimAgent, key: Key) => void;

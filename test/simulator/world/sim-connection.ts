@@ -87,9 +87,12 @@ export class SimConnection implements OpenConnection {
     const body = 'vmi' in request ? String(request.vmi?.vmiJson ?? '') : '';
     const answered = this.#deps.onCall(this.launcher, rpc, body);
     try {
-      return (await this.#carry(name, timeoutMs, signal, () => this.#handle(rpc, body))) as CommandResponse<R>;
-    } finally {
-      answered();
+      const answer = await this.#carry(name, timeoutMs, signal, () => this.#handle(rpc, body));
+      answered(true);
+      return answer as CommandResponse<R>;
+    } catch (error) {
+      answered(false);
+      throw error;
     }
   }
 

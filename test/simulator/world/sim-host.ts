@@ -9,6 +9,7 @@ import {
 import type { Chance } from '../engine/chance.ts';
 import type { Life, Scheduler } from '../engine/scheduler.ts';
 import type { Wire } from '../engine/wire.ts';
+import type { CallEnd } from '../judge.ts';
 import { SimConnection } from './sim-connection.ts';
 import type { SimLauncher } from './sim-launcher.ts';
 
@@ -65,7 +66,7 @@ export interface SimHostDeps {
   readonly chance: Chance;
   readonly life: Life;
   /** Before a call leaves the agent. */
-  readonly onCall: (launcher: SimLauncher, rpc: string, body: string) => () => void;
+  readonly onCall: (launcher: SimLauncher, rpc: string, body: string) => CallEnd;
   /** An answer about the domain reached the agent. */
   readonly onDomainSeen: (launcher: SimLauncher, json: string) => void;
 }
