@@ -6,6 +6,7 @@ import { defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
 import { ForgottenGuests } from './forgotten-guests.ts';
 import { Heartbeat, type NodePatch } from './heartbeat/index.ts';
 import { drain, notReadyYet } from './leaving.ts';
+import type { MigrationRelays } from './migration-ports.ts';
 import { componentsOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
 import type { AgentOptions } from './options.ts';
 import type { AgentPorts } from './ports.ts';
@@ -17,6 +18,8 @@ export interface NodeAgentDeps {
   readonly host: NodeFacts;
   /** Devices of the machine, to tell a launcher's own from them. */
   readonly hostDevDir: string;
+  /** The streams of live migrations; without them every migration is refused in words. */
+  readonly relays?: MigrationRelays;
 }
 
 const heartbeatPeriodMs = 60_000;

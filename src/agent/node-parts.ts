@@ -51,6 +51,7 @@ export function makeParts(options: AgentOptions, log: Logger, { client, eventCli
 interface HostDeps {
   readonly host: NodeFacts;
   readonly hostDevDir: string;
+  readonly relays?: AgentPorts['relays'];
 }
 
 /** The real parts fitted to what the VMI loop asks for. */
@@ -70,7 +71,7 @@ export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions
     config: clusterConfigSource(() => kubevirts.list()),
     host: { ...deps.host, nodeName },
     hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
-    relays: noRelays(podIp),
+    relays: deps.relays ?? noRelays(podIp),
     clock: systemClock,
   };
 }
