@@ -207,7 +207,7 @@ export class KeyedQueue {
     const leave = this.#takePlace();
     let result: KeyResult;
     try {
-      result = await this.#deps.run(key, this.#stopping.signal);
+      result = await this.#withOwnSignal((signal) => this.#deps.run(key, signal));
     } catch (cause) {
       result = { kind: 'retry', cause };
     }
@@ -217,6 +217,19 @@ export class KeyedQueue {
     this.#settle(key, state, result);
     if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     this.#pump();
+  }
+
+  /** A signal for one run: Node.js keeps for ever what `AbortSignal.any` hung on one that lives as long as the queue. */
+  async #withOwnSignal<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const all = this.#stopping.signal;
+    const own = new AbortController();
+    const pass = () => own.abort(all.reason);
+    all.addEventListener('abort', pass, { once: true });
+    try {
+      return await run(own.signal);
+    } finally {
+      all.removeEventListener('abort', pass);
+    }
   }
 
   #settle(key: string, state: KeyState, result: KeyResult): void {

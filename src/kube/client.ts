@@ -292,7 +292,11 @@ export class KubeClient {
     const cancel = this.#clock.schedule(timeoutMs, () =>
       stop.abort(new KubeError('TIMEOUT', `${what}: no answer in ${timeoutMs} ms`)),
     );
-    const signal = request.signal ? AbortSignal.any([request.signal, stop.signal]) : stop.signal;
+    // By a listener that goes again: Node.js keeps for ever what `AbortSignal.any` hung on a signal that lives on.
+    const giveUp = () => stop.abort(request.signal?.reason);
+    request.signal?.addEventListener('abort', giveUp, { once: true });
+    if (request.signal?.aborted) giveUp();
+    const { signal } = stop;
     const headers = body === undefined ? {} : { 'content-type': request.contentType ?? 'application/json' };
     try {
       const text = body === undefined ? undefined : JSON.stringify(body);
@@ -301,6 +305,7 @@ export class KubeClient {
       if (status < 200 || status > 299) throw await this.#refusal(reply, what, signal);
       return parseJson(await readBody(reply, this.#maxBodyBytes, signal), what) as T;
     } finally {
+      request.signal?.removeEventListener('abort', giveUp);
       cancel();
     }
   }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, test } from 'node:test';
 import { type KubeObject, resources } from '../../../src/api/index.ts';
 import { type Credentials, KubeClient, type KubeClientOptions, noCredentials } from '../../../src/kube/index.ts';
@@ -36,6 +37,16 @@ test('requests share kept connections and carry the user agent', async () => {
   await Promise.all(Array.from({ length: 40 }, () => client.get(type, ref)));
   assert.ok(api.connections <= 8, `${api.connections} connections`);
   assert.equal(api.requests[0]?.headers['user-agent'], 'test/1');
+});
+
+test('a signal that lives on is left as it was, whatever became of the requests', async () => {
+  const long = new AbortController();
+  const { signal } = long;
+  for (let index = 0; index < 5; index++) await client.get(type, ref, { signal });
+  await assert.rejects(client.get(type, { ...ref, name: 'missing' }, { signal }));
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+  long.abort(new Error('enough'));
+  await assert.rejects(client.get(type, ref, { signal }), /enough/);
 });
 
 test('a connection that the server closed while it was idle is no error', async () => {

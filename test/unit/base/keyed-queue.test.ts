@@ -192,3 +192,27 @@ test('a run that hangs gives up its place after a while, keeps its key to itself
   hung.open();
   await stopping;
 });
+
+test('each run has a signal of its own, which the end of the queue aborts with its reason', async () => {
+  const signals: AbortSignal[] = [];
+  const begun = gate();
+  const queue = new KeyedQueue(fast, {
+    async run(key, signal): Promise<KeyResult> {
+      signals.push(signal);
+      if (key === 'a/last') {
+        begun.open();
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      }
+      return { kind: 'done' };
+    },
+  });
+  queue.add('a/first');
+  queue.add('a/last');
+  await begun.opened;
+  await queue.stop();
+  const [first, last] = signals;
+  assert.equal(signals.length, 2);
+  assert.notEqual(first, last);
+  assert.equal(first?.aborted, false, 'its run was over before');
+  assert.ok(last?.reason instanceof Error);
+});
