@@ -76,6 +76,7 @@ export class PhaseTimes {
   readonly #seen = new Map<string, Map<string, number>>();
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
+  #failure: unknown;
 
   constructor(admin: KubeClient, namespace: string) {
     this.#admin = admin;
@@ -85,8 +86,10 @@ export class PhaseTimes {
   async start(): Promise<void> {
     const { resourceVersion } = await this.#admin.list(type, { namespace: this.#namespace });
     await new Promise<void>((opened, reject) => {
-      this.#loop = this.#follow(resourceVersion, opened);
-      this.#loop.catch(reject);
+      this.#loop = this.#follow(resourceVersion, opened).catch((error: unknown) => {
+        this.#failure = error;
+        reject(error);
+      });
     });
   }
 
@@ -95,13 +98,15 @@ export class PhaseTimes {
     return this.#seen.get(name)?.get(phase);
   }
 
+  /** Throws when the watch broke: what it did not see proves nothing. */
   count(phase: VmiPhase): number {
+    if (this.#failure !== undefined) throw new Error('the watch of the bench broke', { cause: this.#failure });
     return [...this.#seen.values()].filter((phases) => phases.has(phase)).length;
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('enough'));
-    await this.#loop?.catch(() => undefined);
+    await this.#loop;
   }
 
   async #follow(resourceVersion: string, onOpen: () => void): Promise<void> {
