@@ -1,6 +1,7 @@
-import { keyOf, labels, resources, type VirtualMachineInstance, type VmiPhase } from '../src/api/index.ts';
-import type { KubeClient } from '../src/kube/index.ts';
+import { labels, resources, type VirtualMachineInstance, type VmiPhase } from '../src/api/index.ts';
+import { Informer, type KubeClient } from '../src/kube/index.ts';
 import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
+import { waitFor } from './waiting.ts';
 
 const type = resources.virtualMachineInstances;
 
@@ -69,28 +70,21 @@ export async function schedule(admin: KubeClient, namespace: string, name: strin
   await admin.patch(type, { namespace, name }, patch, 'merge');
 }
 
-/** When each VMI of a namespace was first seen in each phase, by a watch. */
+/** When each VMI of a namespace was first seen in each phase, by an informer, which survives a watch that breaks. */
 export class PhaseTimes {
-  readonly #admin: KubeClient;
-  readonly #namespace: string;
+  readonly #informer: Informer<VirtualMachineInstance>;
   readonly #seen = new Map<string, Map<string, number>>();
-  readonly #stopping = new AbortController();
-  #loop: Promise<void> | undefined;
-  #failure: unknown;
 
-  constructor(admin: KubeClient, namespace: string) {
-    this.#admin = admin;
-    this.#namespace = namespace;
+  constructor(client: KubeClient, namespace: string) {
+    this.#informer = new Informer({ type, namespace }, { client });
+    const see = (vmi: VirtualMachineInstance) => this.#see(vmi);
+    this.#informer.addHandlers({ added: see, updated: (_old, vmi) => see(vmi) });
   }
 
   async start(): Promise<void> {
-    const { resourceVersion } = await this.#admin.list(type, { namespace: this.#namespace });
-    await new Promise<void>((opened, reject) => {
-      this.#loop = this.#follow(resourceVersion, opened).catch((error: unknown) => {
-        this.#failure = error;
-        reject(error);
-      });
-    });
+    await this.#informer.start();
+    await this.#informer.waitForSync();
+    await waitFor('the watch of the bench', 30_000, async () => this.#informer.health.isConnected || undefined);
   }
 
   /** Monotonic; undefined: not yet. */
@@ -98,28 +92,20 @@ export class PhaseTimes {
     return this.#seen.get(name)?.get(phase);
   }
 
-  /** Throws when the watch broke: what it did not see proves nothing. */
   count(phase: VmiPhase): number {
-    if (this.#failure !== undefined) throw new Error('the watch of the bench broke', { cause: this.#failure });
     return [...this.#seen.values()].filter((phases) => phases.has(phase)).length;
   }
 
-  async stop(): Promise<void> {
-    this.#stopping.abort(new Error('enough'));
-    await this.#loop;
+  stop(): Promise<void> {
+    return this.#informer.stop();
   }
 
-  async #follow(resourceVersion: string, onOpen: () => void): Promise<void> {
-    const { signal } = this.#stopping;
-    const options = { namespace: this.#namespace, resourceVersion, signal, onOpen };
-    for await (const event of this.#admin.watch<VirtualMachineInstance>(type, options)) {
-      if (event.type !== 'ADDED' && event.type !== 'MODIFIED') continue;
-      const now = monotonicMs();
-      const name = event.object.metadata.name ?? keyOf(event.object);
-      const phase = event.object.status?.phase ?? '';
-      const phases = this.#seen.get(name) ?? new Map<string, number>();
-      this.#seen.set(name, phases);
-      if (!phases.has(phase)) phases.set(phase, now);
-    }
+  #see({ metadata, status }: VirtualMachineInstance): void {
+    const now = monotonicMs();
+    const name = metadata.name ?? '';
+    const phases = this.#seen.get(name) ?? new Map<string, number>();
+    this.#seen.set(name, phases);
+    const phase = status?.phase ?? '';
+    if (!phases.has(phase)) phases.set(phase, now);
   }
 }
