@@ -111,6 +111,7 @@ function restartFigures<T>(samples: readonly T[], title: string, of: (sample: T)
 }
 
 function pacedFigures(samples: readonly Of<'paced'>[]): Figure[] {
+  if (samples.length === 0) return [];
   return [50, 95].map((percent) =>
     figure(samples, `one start per 200 ms: Scheduled → Running, p${percent}`, 'ms', ({ result }) => {
       return percentile(result.runningMs, percent);
