@@ -14,6 +14,8 @@ export interface Violation {
 /** Told when a call is not waited for any more. */
 export type CallEnd = (isDone: boolean) => void;
 
+const diskFaults = new Set<string>(['disk-full', 'disk-errors', 'record-torn']);
+
 const destructive = new Set(['shutdownVirtualMachine', 'killVirtualMachine', 'deleteVirtualMachine']);
 
 /** What an agent may make of a phase. */
@@ -131,10 +133,16 @@ export class Judge {
   #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): CallEnd {
     const id = `${launcher.options.uid} by ${agent.life.name}`;
     if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', id);
+    const { disk, plan } = this.#world;
+    const hasTrouble = plan.faults.some(({ kind }) => diskFaults.has(kind));
+    if (!hasTrouble && !disk.files.has(launcher.options.uid))
+      this.violate('a-launcher-is-remembered-before-it-is-used', id);
     const content = JSON.stringify([carried.spec, carried.metadata.annotations]);
     const { nowMs } = this.#world.scheduler;
     const last = this.#synced.get(id);
-    if (last?.content === content && nowMs - last.atMs < startAgainMs) {
+    // A list that shows the predecessor again makes the agent begin anew; a repeated sync changes nothing.
+    const isExcused = plan.faults.some(({ kind }) => kind === 'lists-are-old');
+    if (!isExcused && last?.content === content && nowMs - last.atMs < startAgainMs) {
       this.violate('a-vmi-is-synced-once', `${id}, again after ${nowMs - last.atMs} ms`);
     }
     return (isDone) => {

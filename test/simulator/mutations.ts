@@ -36,12 +36,6 @@ export const mutations: readonly Mutation[] = [
     replace: 'this.#ready.add(key);',
   },
   {
-    name: 'an expired watch goes on without a new list',
-    file: 'src/kube/informer.ts',
-    find: 'if (isKubeError(error) && !resume && !silence) this.#resourceVersion = undefined;',
-    replace: 'void [resume, silence];',
-  },
-  {
     name: 'the clean-up leaves the ghost record',
     file: 'src/domain-cache/domain-cache.ts',
     find: 'await this.#keeper.remove(key, uid);',
@@ -66,9 +60,9 @@ export const mutations: readonly Mutation[] = [
     replace: ': ports.domains.view(key);',
   },
   {
-    name: 'no event is doubted',
-    file: 'src/domain-cache/domain-store.ts',
-    find: 'if (hasEnded(before) ? !isDown(domain) : isAlive(before) && isUnexplained(domain)) return false;',
-    replace: '',
+    name: 'ghost records are not saved',
+    file: 'src/domain-cache/ghost-records.ts',
+    find: 'if (record) await this.#files.replace(uid, JSON.stringify({ ...record, version }));',
+    replace: 'if (record) void version;',
   },
 ];

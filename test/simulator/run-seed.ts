@@ -38,7 +38,7 @@ const maxSteps = 200_000;
 export async function runSeed(seed: number, options: RunOptions = {}): Promise<SeedResult> {
   const plan = options.plan ?? planOf(seed);
   const trace = new Trace(options.onLine);
-  const world = new SimWorld(new Chance(seed * 2), trace, (made) => new Judge(made));
+  const world = new SimWorld(plan, new Chance(seed * 2), trace, (made) => new Judge(made));
   const { judge } = world;
   const startedMs = world.scheduler.nowMs;
   const onRejection = (error: unknown) => judge.violate('no-unhandled-rejection', errorText(error));

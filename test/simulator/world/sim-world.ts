@@ -5,7 +5,7 @@ import { type Life, newLife, Scheduler, type Wall } from '../engine/scheduler.ts
 import type { Trace } from '../engine/trace.ts';
 import { Wire } from '../engine/wire.ts';
 import type { Judge } from '../judge.ts';
-import type { VmiPlan } from '../plan.ts';
+import type { Plan, VmiPlan } from '../plan.ts';
 import { SimAgent } from './sim-agent.ts';
 import { SimApi } from './sim-api.ts';
 import { SimDisk } from './sim-disk.ts';
@@ -41,16 +41,17 @@ export class SimWorld {
   readonly streams = new Set<WatchStream>();
   readonly vmis: WorldVmi[] = [];
   readonly agents: SimAgent[] = [];
+  readonly plan: Plan;
   readonly chance: Chance;
   readonly trace: Trace;
   readonly judge: Judge;
   wallJumped = false;
-  recordsTorn = false;
   readonly #wire: Wire;
   #made = 0;
   #agentsMade = 0;
 
-  constructor(chance: Chance, trace: Trace, judgeOf: (world: SimWorld) => Judge) {
+  constructor(plan: Plan, chance: Chance, trace: Trace, judgeOf: (world: SimWorld) => Judge) {
+    this.plan = plan;
     this.chance = chance;
     this.trace = trace;
     this.scheduler = new Scheduler(chance, trace);
@@ -86,7 +87,8 @@ export class SimWorld {
     if (isRunning) launcher.boot();
     this.vmis.push({ key, uid, plan, launcher, unwantedMs: undefined });
     this.api.create(this.#vmiObject(plan, uid, launcher.options.podUid, isRunning), 'controller');
-    if (plan.begins === 'running-recorded') {
+    // A record that comes after the agent has read them is nobody's.
+    if (plan.begins === 'running-recorded' && this.#agentsMade === 0) {
       const { pid, startTime } = launcher.process;
       const record = { name: plan.name, namespace: 'default', socketFile: launcher.socketFile, uid, pid, startTime };
       this.disk.files.set(uid, JSON.stringify({ ...record, version: 1 }));
@@ -176,7 +178,6 @@ export class SimWorld {
   tearRecord(): void {
     const file = [...this.disk.files.keys()][0];
     if (file === undefined) return;
-    this.recordsTorn = true;
     this.disk.files.set(file, (this.disk.files.get(file) ?? '').slice(0, 20));
   }
 
