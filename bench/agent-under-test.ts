@@ -19,10 +19,12 @@ export interface AgentPlace {
   readonly nodeName: string;
   readonly kubeconfig: string;
   readonly admin: KubeClient;
+  /** Three ports from here on; 28185 unless given. */
+  readonly firstPort?: number;
 }
 
 const clockTicksPerSecond = 100;
-const ports = { port: '28185', 'console-server-port': '28186', 'vmstats-server-port': '28187' };
+const portFlags = ['port', 'console-server-port', 'vmstats-server-port'] as const;
 
 /**
  * Other agents have fixed places: `/pods`, `/var/lib/kubelet`, the labeller's capabilities. They get them in a mount namespace
@@ -82,7 +84,7 @@ export class AgentUnderTest {
 
   /** Until the first heartbeat. */
   async start(): Promise<{ readonly heartbeatMs: number }> {
-    const { dir, admin, nodeName, kubeconfig } = this.#place;
+    const { admin, nodeName, dir } = this.#place;
     this.#stopKubelet ??= await registeringKubelet(path.join(dir, 'kubelet'));
     await admin.patch(
       resources.nodes,
@@ -91,7 +93,7 @@ export class AgentUnderTest {
       'merge',
     );
     const log = openSync(this.#logFile, 'a');
-    const flags = flagsOf(dir, nodeName, kubeconfig);
+    const flags = flagsOf(this.#place);
     const argv = ['--mount', 'sh', '-ec', ownPlaces, 'sh', ...this.program.command.split(/\s+/), ...flags];
     this.#startedMs = monotonicMs();
     const env = { ...process.env, NODE_NAME: nodeName, BENCH_DIR: dir, KUBEVIRT_HOST_ROOT: '/' };
@@ -151,7 +153,7 @@ export class AgentUnderTest {
   }
 }
 
-function flagsOf(dir: string, nodeName: string, kubeconfig: string): string[] {
+function flagsOf({ dir, nodeName, kubeconfig, firstPort = 28185 }: AgentPlace): string[] {
   const [key, cert] = [path.join(dir, 'certs/tls.key'), path.join(dir, 'certs/tls.crt')];
   const identities = ['client', 'migration-client', 'tls', 'vsock-client'].flatMap((name) => [
     ...[`--${name}-cert-file`, cert],
@@ -160,7 +162,7 @@ function flagsOf(dir: string, nodeName: string, kubeconfig: string): string[] {
   return [
     ...['--kubeconfig', kubeconfig, '--hostname-override', nodeName, '--pod-ip-address', '127.0.0.1'],
     ...['--kubevirt-share-dir', '/var/run/kubevirt', '--kubevirt-private-dir', path.join(dir, 'private')],
-    ...Object.entries(ports).flatMap(([name, value]) => [`--${name}`, value]),
+    ...portFlags.flatMap((name, index) => [`--${name}`, `${firstPort + index}`]),
     ...identities,
     ...['-v', '2'],
   ];

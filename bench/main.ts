@@ -7,14 +7,16 @@ import type { ApiKind } from './api-under-load.ts';
 import { bootBench } from './boot-bench.ts';
 import { burstBench } from './burst-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
+import { report } from './parity/compare.ts';
+import { parityBench } from './parity/parity-bench.ts';
 import { type StageOptions, soakBench } from './soak-bench.ts';
 import { judgeSoak } from './soak-verdict.ts';
 import { startsBench } from './starts-bench.ts';
 
 /** npm run bench -- [boot] [burst] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
 
-const benches = ['boot', 'burst', 'soak', 'starts'] as const;
-/** Without a name all but the long one. */
+const benches = ['boot', 'burst', 'soak', 'starts', 'parity'] as const;
+/** Without a name all but the long one, and the one that needs another agent. */
 const usual = ['boot', 'burst', 'soak'] as const;
 type BenchName = (typeof benches)[number];
 
@@ -37,6 +39,8 @@ const { values, positionals } = parseArgs({
     'agent-cmd': { type: 'string' },
     logs: { type: 'string' },
     vs: { type: 'string' },
+    only: { type: 'string', multiple: true },
+    parallel: { type: 'string', default: '8' },
   },
 });
 
@@ -128,7 +132,17 @@ async function starts(): Promise<unknown> {
   return result;
 }
 
-const run: Readonly<Record<BenchName, () => Promise<unknown>>> = { boot, burst, soak, starts };
+async function parity(): Promise<unknown> {
+  const [ours, other] = programs();
+  if (!ours || !other) throw new Error('parity: --vs "CMD" names the agent that ours is compared with');
+  const [only, parallel] = [values.only ?? [], wholeNumber('parallel', 1)];
+  const results = await parityBench({ programs: [ours, other], only, parallel, logsDir: values.logs, say });
+  console.log(`\n${report(results, true)}\n`);
+  if (results.some(({ differences }) => differences.some(({ reason }) => reason === undefined))) process.exitCode = 1;
+  return results;
+}
+
+const run: Readonly<Record<BenchName, () => Promise<unknown>>> = { boot, burst, soak, starts, parity };
 const results: Record<string, unknown> = {};
 for (const bench of wantedBenches()) results[bench] = await run[bench]();
 
