@@ -32,7 +32,8 @@ export function recordDirectory(directory: string): RecordFiles {
       if (found.size > maxBytes) throw new Error(`${found.size} bytes are too many`);
       return readFile(pathOf(name), 'utf8');
     },
-    replace: (name, content) => replaceFile(pathOf(name), content, 0o600),
+    // A power failure ends the launchers, too. Each start waited four times for the disk, and in a burst for all others.
+    replace: (name, content) => replaceFile(pathOf(name), content, 0o600, 'process'),
     remove: (name) => rm(pathOf(name), { force: true }),
     rename: (from, to) => rename(pathOf(from), pathOf(to)),
   };
