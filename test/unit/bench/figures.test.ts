@@ -60,9 +60,9 @@ test('a soak that grows in its warm-up only is flat', () => {
 
 test('a soak is failed by each thing that grows or stays', () => {
   assert.equal(
-    faultsOf((index) => ({ heapKb: 10_000 + 100 * index })),
+    faultsOf((index) => ({ heapKb: 10_000 + 1_000 * index })),
     1,
-    'a KB for each start',
+    '10 KB for each start',
   );
   assert.equal(
     faultsOf((index) => ({ openFiles: 30 + index })),
