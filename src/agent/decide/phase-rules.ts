@@ -105,6 +105,13 @@ export const phaseRules: readonly Rule[] = [
     plan: end,
   },
   {
+    name: 'ended-before-seen-running',
+    why: 'The guest was shut down, and its launcher ended, before phase Running could be written; the VMI succeeded.',
+    when: ({ phase, situation }) =>
+      phase === 'Scheduled' && situation.kind === 'gone' && situation.verdict.phase === 'Succeeded',
+    plan: end,
+  },
+  {
     name: 'launcher-dead-before-start',
     why: 'The launcher is proven dead and the guest never started, so the VMI counts as failed.',
     when: (facts) => isScheduled(facts) && facts.situation.kind === 'gone' && facts.situation.proof === 'launcher-dead',

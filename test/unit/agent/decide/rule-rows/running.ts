@@ -90,6 +90,15 @@ export const runningRows: readonly Row[] = [
     expect: { steps: ['refreshDomain'], requeueAfterMs: 1_000 },
   },
   {
+    rule: 'ended-before-seen-running',
+    when: 'the guest shut itself down while the API server was away, and then its launcher ended',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled')),
+      domain: { ...launcherDead, lastDomain: domainOf('Shutoff', 'Shutdown') },
+    },
+    expect: { phase: 'Succeeded' },
+  },
+  {
     rule: 'launcher-dead-before-start',
     when: 'the launcher of a scheduled VMI ended',
     given: { vmi: scheduled, domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } },
