@@ -130,7 +130,9 @@ function projectStatus(vmi: VirtualMachineInstance, status: VmiStatus, observati
   let volumes: ReturnType<typeof projectVolumes> | undefined;
   if (domain) {
     projectDomainFields(status, domain);
-    status.interfaces = projectInterfaces(readable, domain);
+    const interfaces = projectInterfaces(readable, domain);
+    if (interfaces.length > 0) status.interfaces = interfaces;
+    else delete status.interfaces;
     if (status.volumeStatus?.length) {
       volumes = projectVolumes(readable, domain, statusFacts, observation.now);
       status.volumeStatus = volumes.volumes;
