@@ -8,5 +8,5 @@ export { DomainCache, type DomainCacheOptions } from './domain-cache.ts';
 export { DomainCacheError } from './errors.ts';
 export { GhostRecords } from './ghost-records.ts';
 export { channelLimits, type NotifyIntake } from './notify-intake.ts';
-export type { LauncherEvent, LauncherLink, LauncherProcess, NotifyDoor, NotifyDoors } from './ports.ts';
+export type { LauncherEvent, NotifyDoor, NotifyDoors } from './ports.ts';
 export type { RecordFiles } from './record-files.ts';

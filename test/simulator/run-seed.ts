@@ -26,8 +26,8 @@ export interface RunOptions {
 }
 
 const lookMs = 5_000;
-/** Longer than a request may hang. */
-const quietLooks = 8;
+/** Longer than a request may hang, and than the pause after a write that was refused. */
+const quietLooks = 15;
 /** By now everything is in order: longer than the longest period (resync and a watch's silence, 300 s each). */
 const settleMs = 20 * 60_000;
 /** Longer than the resync of all domains. */
