@@ -82,7 +82,7 @@ export interface KeyMemory {
   /** The launcher was asked again about a domain that is shut off without a reason, or missing without a trace. */
   readonly askedAgainMs?: number | undefined;
   /** The API server said for the first time that there is no such VMI. */
-  readonly missingSinceMs?: number;
+  readonly missingSinceMs?: number | undefined;
   /** A predecessor is in the way: first and last time it was met. */
   readonly blocked?: { readonly sinceMs: number; readonly lastMs: number };
   /** Last problem an event told of. */

@@ -78,7 +78,22 @@ export async function observeVmi(
     syncFingerprint: object && !isFinal(object) ? fingerprintOf(object, syncOptions) : '',
     selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
     statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...(mounted && { mountedVolumes: mounted }) },
-    ...(facts && facts !== known.launcherFacts && { learned: { launcherFacts: facts } }),
+    ...learnedOf(known, vmi, facts),
+  };
+}
+
+/** What began because the VMI was missing counts no more once it is there: the next time it is missing is another story. */
+function learnedOf(known: KeyMemory, vmi: VmiView, facts: LauncherFacts | undefined): Pick<Observation, 'learned'> {
+  const isBack = known.missingSinceMs !== undefined && 'vmi' in vmi;
+  const isNew = facts !== undefined && facts !== known.launcherFacts;
+  if (!isBack && !isNew) return {};
+  const lives = isBack && !isBeingDeleted(vmi.vmi);
+  return {
+    learned: {
+      ...(isNew && { launcherFacts: facts }),
+      ...(isBack && { missingSinceMs: undefined }),
+      ...(lives && { shutdown: undefined }),
+    },
   };
 }
 

@@ -38,6 +38,33 @@ describe('lists that return less', () => {
     assert.equal(loop.phase(), 'Running');
   });
 
+  it('and again some seconds later, when it was there in between: one answer alone is never enough', async (t) => {
+    const { loop, launcher } = await startRunning(t);
+    loop.api.emptyLookups = 1;
+    loop.api.relistEmpty();
+    await loop.clock.pass(5_000);
+    loop.api.emptyLookups = 1;
+    loop.launchers.become(launcher, domainOf('Paused', 'User'));
+    await loop.clock.pass(hour);
+    assert.equal(loop.phase(), 'Running');
+    assert.deepEqual(launcher.calls, ['sync']);
+  });
+
+  it('a guest that was signalled because its VMI seemed gone has its whole grace again when that is back', async (t) => {
+    const { loop, launcher } = await startRunning(t);
+    launcher.onShutdown = 'ignores';
+    loop.api.emptyLookups = 2;
+    loop.api.relistEmpty();
+    await loop.clock.pass(5_000);
+    assert.deepEqual(launcher.calls, ['sync', 'shutdown']);
+    await loop.clock.pass(60_000);
+    loop.api.emptyLookups = 1;
+    loop.launchers.become(launcher, domainOf('Paused', 'User'));
+    await loop.clock.pass(hour);
+    assert.equal(loop.phase(), 'Running');
+    assert.deepEqual(launcher.calls, ['sync', 'shutdown'], 'not killed at the next miss');
+  });
+
   it('a VMI that is still served although the list has lost it ends as it should', async (t) => {
     const { loop, launcher } = await startRunning(t);
     loop.api.relistEmpty();
