@@ -8,11 +8,19 @@ export interface Clock {
   schedule(ms: number, callback: () => void): () => void;
 }
 
+/** Node.js turns anything longer into 1 ms: a grace period of a month would be a hot loop. */
+const maxTimerMs = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => new Date(),
   monotonicMs: () => performance.now(),
   schedule(ms, callback) {
-    const timer = setTimeout(callback, ms);
+    let timer: NodeJS.Timeout;
+    const wait = (leftMs: number) => {
+      const laterMs = leftMs - maxTimerMs;
+      timer = laterMs > 0 ? setTimeout(() => wait(laterMs), maxTimerMs) : setTimeout(callback, leftMs);
+    };
+    wait(ms);
     return () => clearTimeout(timer);
   },
 };

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '../../../src/base/index.ts';
+
+const monthMs = 30 * 86_400_000;
+
+test('a timer longer than Node.js can wait is due when its time is over, not at once', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let calls = 0;
+  systemClock.schedule(monthMs, () => calls++);
+  for (let day = 0; day < 29; day++) t.mock.timers.tick(86_400_000);
+  assert.equal(calls, 0);
+  t.mock.timers.tick(86_400_000);
+  assert.equal(calls, 1);
+  t.mock.timers.tick(monthMs);
+  assert.equal(calls, 1);
+});
+
+test('a long timer can be cancelled in each of its parts', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let calls = 0;
+  for (const days of [1, 26]) {
+    const cancel = systemClock.schedule(monthMs, () => calls++);
+    for (let day = 0; day < days; day++) t.mock.timers.tick(86_400_000);
+    cancel();
+  }
+  t.mock.timers.tick(2 * monthMs);
+  assert.equal(calls, 0);
+});
+
+test('real timers: one of a month is not due after a moment', async () => {
+  let calls = 0;
+  const cancel = systemClock.schedule(monthMs, () => calls++);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  cancel();
+  assert.equal(calls, 0);
+});
