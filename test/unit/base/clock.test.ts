@@ -3,14 +3,17 @@ import { test } from 'node:test';
 import { systemClock } from '../../../src/base/index.ts';
 
 const monthMs = 30 * 86_400_000;
+const longestMs = 2 ** 31 - 1;
 
 test('a timer longer than Node.js can wait is due when its time is over, not at once', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let calls = 0;
   systemClock.schedule(monthMs, () => calls++);
-  for (let day = 0; day < 29; day++) t.mock.timers.tick(86_400_000);
+  // In steps of the parts: the mocked timers count a nested one from the end of a step.
+  t.mock.timers.tick(longestMs);
+  t.mock.timers.tick(monthMs - longestMs - 1);
   assert.equal(calls, 0);
-  t.mock.timers.tick(86_400_000);
+  t.mock.timers.tick(1);
   assert.equal(calls, 1);
   t.mock.timers.tick(monthMs);
   assert.equal(calls, 1);
