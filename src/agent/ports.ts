@@ -79,6 +79,7 @@ export type DomainView =
       readonly uid: string;
       readonly reason: string;
       readonly sinceMs: number;
+      readonly lastDomain?: Domain;
       readonly seenMs: number;
     }
   /** Never heard of since this process started. */

@@ -27,12 +27,26 @@ export function classifyDomain(observation: Observation, phase: VmiPhase, graceS
     case 'present':
       return classifyPresent(view.domain, context);
     case 'gone':
+      if (isContradicted(observation)) return { kind: 'absent' };
       return { kind: 'gone', proof: view.proof, verdict: verdictWhenGone(context, view.lastDomain) };
     case 'unknown':
+      if (launcher.kind === 'dead') return launcherDead(context, view.lastDomain);
+      return { kind: 'unknown', reason: view.reason };
     case 'absent':
-      if (launcher.kind === 'dead') return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context) };
-      return view.kind === 'absent' ? view : { kind: 'unknown', reason: view.reason };
+      return launcher.kind === 'dead' ? launcherDead(context) : view;
   }
+}
+
+/**
+ * Somebody listens where the VMI's pods have their socket: the launcher that ended was another, in another place (a record of an
+ * earlier stay, or with paths of another agent), and this one has not been asked.
+ */
+function isContradicted({ domain, launcher }: Observation): boolean {
+  return domain.kind === 'gone' && domain.proof === 'launcher-dead' && launcher.kind === 'ready';
+}
+
+function launcherDead(context: EndContext, lastDomain?: Domain): DomainSituation {
+  return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context, lastDomain) };
 }
 
 interface EndContext {
@@ -68,9 +82,14 @@ function classifyPresent(domain: Domain, context: EndContext): DomainSituation {
 
 function classifyStopped(domain: Domain, context: EndContext): DomainSituation {
   if (domain.Status.Reason === 'Migrated') return { kind: 'migrated', domain };
-  const verdict = verdictOf(domain, context);
+  const verdict = verdictOf(domain, context) ?? decidedBefore(context);
   if (verdict) return { kind: 'stopped', domain, verdict };
   return context.phase === 'Running' ? { kind: 'shutoff-unexplained', domain } : { kind: 'not-started', domain };
+}
+
+/** What it showed before it lost its reason. A failure before the guest ran may have been a start that came late after all. */
+function decidedBefore({ phase, memory: { verdict } }: EndContext): Verdict | undefined {
+  return phase === 'Running' || verdict?.phase === 'Succeeded' ? verdict : undefined;
 }
 
 /** Undefined: the reason says nothing about how it ended. */

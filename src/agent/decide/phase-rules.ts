@@ -131,7 +131,8 @@ export const phaseRules: readonly Rule[] = [
     name: 'domain-running',
     why: 'The guest runs, so phase Running is written.',
     when: ({ phase, situation }) => situation.kind === 'alive' && situation.runs && phase !== 'Running',
-    plan: () => become('Running', { healthy: true }),
+    // A final phase that was decided and could not be written is refuted.
+    plan: () => become('Running', { healthy: true, remember: { verdict: undefined } }),
   },
   {
     name: 'handed-over',

@@ -167,6 +167,10 @@ export const syncRules: readonly Rule[] = [
     name: 'steady',
     why: 'The guest runs as the VMI asks for; there is nothing to do.',
     when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'alive',
-    plan: () => ({ steps: [], healthy: true }),
+    plan: ({ observation }) => ({
+      steps: [],
+      healthy: true,
+      ...(observation.memory.verdict && { remember: { verdict: undefined } }),
+    }),
   },
 ];

@@ -21,9 +21,9 @@ export async function ensureLauncherConnection(
 ): Promise<Outcome> {
   const { observation, ports, signal } = context;
   await connect(uid, context);
-  if (ports.domains.view(observation.key, uid).kind === 'absent') {
-    await ports.domains.refresh(observation.key, uid, signal);
-  }
+  const view = ports.domains.view(observation.key, uid);
+  const isUnasked = view.kind === 'absent' || (view.kind === 'gone' && view.proof === 'launcher-dead');
+  if (isUnasked) await ports.domains.refresh(observation.key, uid, signal);
   return done;
 }
 

@@ -33,6 +33,34 @@ test('fault 1: the verdict outlives the launcher, when the API server is away un
   assert.equal(loop.phase(), 'Succeeded');
 });
 
+test('fault 1: what was decided and not written outlives a picture that has lost its reason', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  loop.api.failPuts = 3;
+  loop.launchers.become(launcher, domainOf('Shutoff', 'Shutdown'));
+  await settle();
+  loop.launchers.become(launcher, domainOf('Shutoff', 'Unknown'));
+  await loop.clock.pass(600_000);
+  assert.equal(loop.phase(), 'Succeeded');
+});
+
+test('a failure that was decided and not written is forgotten when the guest runs after all', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid, 'not-ready');
+  loop.api.apply(vmiOf('Scheduled'));
+  await loop.clock.pass(179_000);
+  loop.api.failPuts = 1;
+  await loop.clock.pass(1_000);
+  assert.equal(loop.rules().at(-1), 'launcher-never-ready');
+  launcher.mode = 'works';
+  await loop.clock.pass(2_000);
+  assert.equal(loop.phase(), 'Running');
+  const lastDomain = domainOf('Shutoff', 'Shutdown');
+  loop.launchers.die(launcher);
+  loop.launchers.setView(key, uid, { ...launcherDead, lastDomain });
+  await loop.clock.pass(2_000);
+  assert.equal(loop.phase(), 'Succeeded');
+});
+
 test('fault 1: a 409 on the final phase is answered by writing it on the newest object, without repeating a call', async (t) => {
   const { loop, launcher } = await startRunning(t);
   loop.api.conflicts = 1;

@@ -169,6 +169,17 @@ describe('the same name with a new UID', () => {
 });
 
 describe('ghost records', () => {
+  it('whose launcher has ended prove nothing against one that listens in the place of the VMI’s pods', async (t) => {
+    const loop = await startLoop(t, (world) => {
+      world.launchers.run(key, uid).domain = domainOf();
+      world.launchers.setView(key, uid, launcherDead);
+      world.api.apply(vmiOf('Running'));
+    });
+    await loop.clock.pass(hour);
+    assert.equal(loop.phase(), 'Running');
+    assert.deepEqual(loop.launchers.launchers.get(uid)?.calls, ['sync']);
+  });
+
   it('of VMIs that are on other nodes take nothing from them and nothing here', async (t) => {
     const elsewhere = {
       metadata: { name: 'vm1', namespace: 'default', uid, labels: { 'kubevirt.io/nodeName': 'node2' } },

@@ -4,6 +4,7 @@ import {
   domainNone,
   domainOf,
   domainUnknown,
+  launcherDead,
   nowMs,
   presentVmi,
   seen,
@@ -72,6 +73,12 @@ export const endingRows: readonly Row[] = [
     rule: 'launcher-not-probed',
     when: 'this process never asked the launcher',
     given: { domain: { kind: 'absent' } },
+    expect: { steps: ['ensureLauncherConnection'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'launcher-not-probed',
+    when: 'a launcher that was remembered has ended, and another listens where the pods of the VMI have their socket',
+    given: { domain: launcherDead },
     expect: { steps: ['ensureLauncherConnection'], requeueAfterMs: 0 },
   },
   {

@@ -42,7 +42,7 @@ export const orphanRows: readonly Row[] = [
   {
     rule: 'orphan-clean-up',
     when: 'the launcher of a moved VMI is gone (fault 12 of spec 10)',
-    given: { vmi: elsewhere, domain: launcherDead, ghost },
+    given: { vmi: elsewhere, domain: launcherDead, ghost, launcher: { kind: 'dead', reason: 'ended' } },
     expect: { steps: ['cleanUp'] },
   },
   {
@@ -51,6 +51,7 @@ export const orphanRows: readonly Row[] = [
     given: {
       vmi: elsewhere,
       domain: launcherDead,
+      launcher: { kind: 'dead', reason: 'ended' },
       relays: { ...observationOf().relays, hasSource: true },
       memory: memory({ cleaned: true }),
     },

@@ -27,6 +27,31 @@ export const runningRows: readonly Row[] = [
     expect: { phase: 'Failed' },
   },
   {
+    rule: 'guest-stopped',
+    when: 'the guest shut itself down, and its domain has lost the reason since',
+    given: {
+      domain: seen(domainOf('Shutoff', 'Unknown')),
+      memory: memory({ verdict: { phase: 'Succeeded', because: 'the guest was shut down' } }),
+    },
+    expect: { phase: 'Succeeded' },
+  },
+  {
+    rule: 'domain-lost',
+    when: 'the guest shut itself down, then its launcher gave no answer, then it ended',
+    given: {
+      domain: {
+        kind: 'unknown',
+        uid,
+        reason: 'no answer',
+        sinceMs: 0,
+        seenMs: 0,
+        lastDomain: domainOf('Shutoff', 'Shutdown'),
+      },
+      launcher: { kind: 'dead', reason: 'ended' },
+    },
+    expect: { phase: 'Succeeded' },
+  },
+  {
     rule: 'domain-migrated',
     when: 'the hand-over is not visible yet',
     given: { domain: seen(domainOf('Shutoff', 'Migrated')) },
@@ -95,6 +120,7 @@ export const runningRows: readonly Row[] = [
     given: {
       vmi: presentVmi(vmiOf('Scheduled')),
       domain: { ...launcherDead, lastDomain: domainOf('Shutoff', 'Shutdown') },
+      launcher: { kind: 'dead', reason: 'ended' },
     },
     expect: { phase: 'Succeeded' },
   },
