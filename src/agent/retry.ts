@@ -1,5 +1,5 @@
 import type { WhyNext } from '../api/index.ts';
-import { errorMessage, type KeyResult } from '../base/index.ts';
+import { errorCode, errorMessage, type KeyResult } from '../base/index.ts';
 import type { Pass } from './status/index.ts';
 import type { WriteOutcome } from './write-status.ts';
 
@@ -15,6 +15,8 @@ export interface Next extends WhyNext {
 
 /** The watch will say so, too. */
 const goneRetryMs = 1_000;
+/** Others who write the VMI wake its key: while writes fail each of their writes lengthens the back-off, to a minute in a moment. */
+const unwrittenRetryMs = 15_000;
 
 const conflictStorm = { code: 'CONFLICT', message: 'the VMI was changed by others at every try to write its status' };
 
@@ -24,8 +26,11 @@ export function nextOf({ decision, outcomes }: Pass, written: Written): Next {
   if (written.kind === 'gone') return again(goneRetryMs, 'the VMI is no more; its watch will say so');
   const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
   if (failed?.kind === 'failed') return backOff(failed.error, decision.latestMs);
-  if (written.kind === 'conflicts') return backOff(conflictStorm, decision.latestMs);
-  if (written.kind === 'failed') return backOff(written.error, decision.latestMs);
+  if (written.kind === 'conflicts') return backOff(conflictStorm, latestWriteMs(decision));
+  if (written.kind === 'failed') {
+    const isRefused = errorCode(written.error) === 'INVALID';
+    return backOff(written.error, isRefused ? decision.latestMs : latestWriteMs(decision));
+  }
   const waiting = outcomes.find(({ outcome }) => outcome.kind === 'wait')?.outcome;
   if (waiting?.kind === 'wait') return again(waiting.afterMs, waiting.reason);
   const unfinishedMs = 'projection' in written ? written.projection.requeueAfterMs : undefined;
@@ -35,6 +40,10 @@ export function nextOf({ decision, outcomes }: Pass, written: Written): Next {
   const because =
     decision.requeueAfterMs === 0 ? 'what follows is decided at once' : `at the latest; sooner ${onChange}`;
   return again(decision.requeueAfterMs, because);
+}
+
+function latestWriteMs({ latestMs = unwrittenRetryMs }: Pass['decision']): number {
+  return Math.min(latestMs, unwrittenRetryMs);
 }
 
 const onChange = 'when the VMI, its domain or its launcher changes';

@@ -73,6 +73,21 @@ test('a part that is taken again is written, and the condition goes', async (t) 
   assert.equal(loop.condition('Synchronized'), undefined);
 });
 
+test('a status that was not written is written soon after the API server is back, also when others wrote the VMI meanwhile', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  loop.api.failPuts = 20;
+  await become(loop, launcher, withGuest('SomeOS'));
+  for (let write = 0; write < 40 && loop.api.failPuts > 0; write++) {
+    loop.api.change(key, ({ metadata }) => {
+      metadata.labels = { ...metadata.labels, touched: String(write) };
+    });
+    await settle();
+  }
+  assert.deepEqual([loop.api.failPuts, stored(loop)?.guestOSInfo?.name], [0, undefined]);
+  await loop.clock.pass(16_000);
+  assert.equal(stored(loop)?.guestOSInfo?.name, 'SomeOS');
+});
+
 test('a guest that ends is written at once while a part is refused', async (t) => {
   const { loop, launcher } = await startRunning(t);
   refuseIf(loop, denied, (vmi) => vmi.status?.guestOSInfo?.name !== undefined);
