@@ -28,6 +28,7 @@ export interface GhostRecordsDeps {
 
 const version = 1;
 const maxRecordBytes = 64 * 1024;
+const readTries = 3;
 const corruptSuffix = '.corrupt';
 const uidPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
@@ -51,7 +52,7 @@ export class GhostRecords {
     this.#logger = deps.logger ?? silentLogger;
   }
 
-  /** Reads the directory, made if absent. Unusable files are set aside as `*.corrupt`, with one warning each. */
+  /** Reads the directory, made if absent. Unusable files are set aside as `*.corrupt`, with one warning each; what the disk does not give stays. */
   async load(): Promise<void> {
     for (const file of await this.#files.list()) {
       if (!file.endsWith(corruptSuffix)) await this.#loadOne(file);
@@ -134,13 +135,18 @@ export class GhostRecords {
       const record = await this.#read(file);
       this.#records.set(record.uid, record);
     } catch (error) {
-      this.#logger.warn({ file, reason: errorMessage(error) }, 'ghost record is unusable and was set aside');
+      const fields = { file, reason: errorMessage(error) };
+      if (isOfTheDisk(error)) {
+        this.#logger.error(fields, 'ghost record cannot be read and stays for the next start');
+        return;
+      }
+      this.#logger.warn(fields, 'ghost record is unusable and was set aside');
       await this.#files.rename(file, `${file}${corruptSuffix}`).catch(() => undefined);
     }
   }
 
   async #read(file: string): Promise<GhostRecord> {
-    const value: unknown = JSON.parse(await this.#files.read(file, maxRecordBytes));
+    const value: unknown = JSON.parse(await this.#readText(file, readTries));
     const { name, namespace, socketFile, uid, pid, startTime } = (value ?? {}) as Partial<Record<string, unknown>>;
     const process = typeof pid === 'number' && typeof startTime === 'string' ? { pid, startTime } : {};
     const record = { name, namespace, socketFile, uid, ...process } as GhostRecord;
@@ -150,6 +156,16 @@ export class GhostRecords {
     return record;
   }
 
+  /** A disk that fails once may do the next time. */
+  async #readText(file: string, tries: number): Promise<string> {
+    try {
+      return await this.#files.read(file, maxRecordBytes);
+    } catch (error) {
+      if (tries <= 1 || !isOfTheDisk(error)) throw error;
+      return this.#readText(file, tries - 1);
+    }
+  }
+
   #saveError(uid: string, cause: unknown): DomainCacheError {
     const code = errorCode(cause);
     const full = code === 'ENOSPC' || code === 'EDQUOT';
@@ -157,6 +173,11 @@ export class GhostRecords {
     const text = `the ghost record of VMI ${uid} was not saved (${errorMessage(cause)}): ${advice}; until then a restart of this agent may forget the VMI`;
     return new DomainCacheError(full ? 'NO_SPACE' : 'RECORD_NOT_SAVED', text, { cause });
   }
+}
+
+/** An error of the system says nothing about what is in the file. */
+function isOfTheDisk(error: unknown): boolean {
+  return !(error instanceof DomainCacheError) && errorCode(error) !== undefined;
 }
 
 function invalidity(record: GhostRecord): string | undefined {

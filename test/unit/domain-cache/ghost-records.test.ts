@@ -17,6 +17,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { Logger } from '../../../src/base/index.ts';
 import { GhostRecords } from '../../../src/domain-cache/index.ts';
+import { recordDirectory } from '../../../src/domain-cache/record-files.ts';
 
 const record = { name: 'vm1', namespace: 'default', socketFile: '/pods/p/launcher-sock', uid: 'uid-1' };
 let directory: string;
@@ -129,6 +130,24 @@ describe('bad records', () => {
     assert.deepEqual(records.all(), []);
     assert.deepEqual(readdirSync(directory).sort(), ['uid-link.corrupt', 'uid-pipe.corrupt']);
     assert.ok(existsSync(outside));
+  });
+
+  it('that the disk does not give are asked for again, and stay where they are: nobody knows that they are torn', async () => {
+    await (await loaded()).add(record);
+    const real = recordDirectory(directory);
+    let failures = 2;
+    const read = (file: string, maxBytes: number) =>
+      failures-- > 0
+        ? Promise.reject(Object.assign(new Error('EIO: i/o error'), { code: 'EIO' }))
+        : real.read(file, maxBytes);
+    const patient = new GhostRecords({ directory }, { files: { ...real, read } });
+    await patient.load();
+    assert.deepEqual(patient.all(), [record]);
+    failures = Number.POSITIVE_INFINITY;
+    const unlucky = new GhostRecords({ directory }, { files: { ...real, read } });
+    await unlucky.load();
+    assert.deepEqual([unlucky.all(), readdirSync(directory)], [[], ['uid-1']]);
+    assert.deepEqual((await loaded()).all(), [record]);
   });
 
   it('left-over temporary files of a killed agent are removed', async () => {
