@@ -135,7 +135,9 @@ export class Judge {
     if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', id);
     const { disk, plan } = this.#world;
     const hasTrouble = plan.faults.some(({ kind }) => diskFaults.has(kind));
-    if (!hasTrouble && !disk.files.has(launcher.options.uid))
+    // Two agents on one node share the directory: what one of them remembered the other may have cleaned up.
+    const remover = disk.removedBy.get(launcher.options.uid) ?? agent.life.name;
+    if (!hasTrouble && remover === agent.life.name && !disk.files.has(launcher.options.uid))
       this.violate('a-launcher-is-remembered-before-it-is-used', id);
     const content = JSON.stringify([carried.spec, carried.metadata.annotations]);
     const { nowMs } = this.#world.scheduler;

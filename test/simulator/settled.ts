@@ -7,8 +7,18 @@ import type { SimWorld, WorldVmi } from './world/sim-world.ts';
 export function unsettled(world: SimWorld): string[] {
   return [
     ...world.vmis.flatMap((vmi) => unsettledVmi(world, vmi)),
-    ...world.agents.flatMap((agent) => leftovers(world, agent)),
+    ...world.agents.flatMap((agent) => [...unreadRecords(world, agent), ...leftovers(world, agent)]),
   ];
+}
+
+/**
+ * Records nobody needs that this agent cannot know: another agent wrote them after its start, or the disk did not give them then.
+ * The next start reads them.
+ */
+export function unreadRecords(world: SimWorld, agent: SimAgent): string[] {
+  return needlessRecords(world).flatMap((file) =>
+    agent.domains.ghostRecords.byUid(file) === undefined ? [`ghost record ${file} was never read`] : [],
+  );
 }
 
 function unsettledVmi(world: SimWorld, { key, uid, launcher }: WorldVmi): string[] {
@@ -37,14 +47,8 @@ function unsettledVmi(world: SimWorld, { key, uid, launcher }: WorldVmi): string
 
 /** Things of VMIs that are over. */
 function leftovers(world: SimWorld, agent: SimAgent): string[] {
-  const problems: string[] = [];
-  for (const file of world.disk.files.keys()) {
-    if (file.endsWith('.corrupt')) continue;
-    const vmi = world.byUid(file);
-    const stored = vmi && world.api.get(vmi.key);
-    const isNeeded = stored?.metadata.uid === file && !isFinal(stored);
-    if (!isNeeded) problems.push(`ghost record ${file} is left`);
-  }
+  const known = needlessRecords(world).filter((file) => agent.domains.ghostRecords.byUid(file) !== undefined);
+  const problems = known.map((file) => `ghost record ${file} is left`);
   for (const key of agent.domains.keys()) {
     const stored = world.api.get(key);
     if (!stored || isFinal(stored)) problems.push(`the domain of ${key} is remembered`);
@@ -54,7 +58,16 @@ function leftovers(world: SimWorld, agent: SimAgent): string[] {
     const isOld = view.kind === 'present' && view.domain.Status.Status !== launcher.domain?.status;
     if (isOld) problems.push(`${uid} is ${launcher.domain?.status} and seen as ${view.domain.Status.Status}`);
   }
-  const known = world.api.keys().length;
-  if (agent.dispatcher.remembered > known) problems.push(`${agent.dispatcher.remembered} memories of ${known} VMIs`);
+  const stored = world.api.keys().length;
+  if (agent.dispatcher.remembered > stored) problems.push(`${agent.dispatcher.remembered} memories of ${stored} VMIs`);
   return problems;
+}
+
+function needlessRecords(world: SimWorld): string[] {
+  return [...world.disk.files.keys()].filter((file) => {
+    if (file.endsWith('.corrupt')) return false;
+    const vmi = world.byUid(file);
+    const stored = vmi && world.api.get(vmi.key);
+    return stored?.metadata.uid !== file || isFinal(stored);
+  });
 }

@@ -13,6 +13,8 @@ export interface DiskTrouble {
 export class SimDisk {
   readonly files = new Map<string, string>();
   readonly trouble: DiskTrouble = { full: false, errorRate: 0 };
+  /** File → the process that removed it last. */
+  readonly removedBy = new Map<string, string>();
 
   /** The directory as one process sees it. `fails`: whether this operation meets an error. */
   for(life: Life, wire: Wire, fails: (rate: number) => boolean): RecordFiles {
@@ -29,7 +31,11 @@ export class SimDisk {
           if (this.trouble.full) throw systemError('ENOSPC');
           this.files.set(name, content);
         }),
-      remove: (name) => run(`disk remove ${name}`, () => void this.files.delete(name)),
+      remove: (name) =>
+        run(`disk remove ${name}`, () => {
+          this.files.delete(name);
+          this.removedBy.set(name, life.name);
+        }),
       rename: (from, to) =>
         run(`disk rename ${from}`, () => {
           this.files.set(to, this.#read(from));

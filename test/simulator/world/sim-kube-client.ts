@@ -1,4 +1,4 @@
-import type { EventObject, KubeObject, VirtualMachineInstance } from '../../../src/api/index.ts';
+import { type EventObject, type KubeObject, keyOf, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import {
   type KubeClient,
   KubeError,
@@ -82,8 +82,9 @@ export class SimKubeClient implements Client {
     const vmi = object as unknown as VirtualMachineInstance;
     const sent = JSON.stringify(vmi);
     return this.#call(`PUT ${vmi.metadata.name} ${vmi.status?.phase}`, options, () => {
+      const before = api.get(keyOf(vmi));
       const written = api.put(JSON.parse(sent) as VirtualMachineInstance, life.name);
-      note(`written as ${written.metadata.resourceVersion}`);
+      note(`written as ${written.metadata.resourceVersion}: ${changesOf(before, written).join(', ')}`);
       return written as unknown as T;
     });
   };
@@ -163,6 +164,22 @@ export class SimKubeClient implements Client {
     }
   }
 }
+
+/** What a write changed, in words: the top of what differs. */
+function changesOf(before: VirtualMachineInstance | undefined, after: VirtualMachineInstance): string[] {
+  const flat = (vmi: VirtualMachineInstance | undefined) =>
+    new Map(
+      [vmi?.metadata, vmi?.spec, vmi?.status].flatMap((part, index) =>
+        Object.entries(part ?? {}).map(([field, value]) => [`${partNames[index]}.${field}`, JSON.stringify(value)]),
+      ),
+    );
+  const [old, now] = [flat(before), flat(after)];
+  const fields = new Set([...old.keys(), ...now.keys()]);
+  fields.delete('metadata.resourceVersion');
+  return [...fields].filter((field) => old.get(field) !== now.get(field)).sort();
+}
+
+const partNames = ['metadata', 'spec', 'status'];
 
 type Fate = 'ok' | 'hangs' | 'lost' | KubeErrorCode;
 
