@@ -130,7 +130,7 @@ async function notIn(
 }
 
 /** What is on its way when the last VMI went (a pipe's last word, an event) has ended long before. */
-const calmLimitMs = 25_000;
+const calmLimitMs = 10_000;
 
 async function takeSample({ agent }: SoakParts, starts: number): Promise<SoakSample> {
   const state = async () => readAgentState(agent.privateDir);
