@@ -92,12 +92,13 @@ export class DomainStore {
 
   /**
    * What a launcher reported by itself. Each event carries the whole domain; one that says nothing new wakes nobody (spec 22
-   * §6). False: it is not believed, for a guest that has ended does not live again in the same launcher, and one that lives
-   * does not end without a reason (the event is late or repeated); the launcher is to be asked.
+   * §6). False: it is not believed, for a guest that has ended does not live again in the same launcher nor lose the reason of
+   * its end, and one that lives does not end without a reason (the event is late or repeated); the launcher is to be asked.
    */
   event(key: Key, uid: string, domain: Domain): boolean {
     const before = this.view(key, uid);
-    if (hasEnded(before) ? !isDown(domain) : isAlive(before) && isUnexplained(domain)) return false;
+    if (hasEnded(before) ? !isDown(domain) || isBeforeStart(domain) : isAlive(before) && isUnexplained(domain))
+      return false;
     const asked = this.ask();
     const view: KnownView = domain.ObjectMeta.deletionTimestamp
       ? this.#gone(key, uid, 'launcher-says-none', 'the launcher reported its end', asked)
@@ -192,6 +193,9 @@ function hasEnded(view: DomainView): boolean {
 const hasRun = ({ Status: { Status: status, Reason: reason } }: Domain) => status !== 'Shutoff' || reason !== 'Unknown';
 
 const isAlive = (view: DomainView) => view.kind === 'present' && !isDown(view.domain);
+
+const isBeforeStart = ({ ObjectMeta, Status: { Status: status, Reason: reason } }: Domain) =>
+  ObjectMeta.deletionTimestamp === undefined && status === 'Shutoff' && reason === 'Unknown';
 
 /** As before a start, or as if there had never been one. */
 const isUnexplained = (domain: Domain) =>

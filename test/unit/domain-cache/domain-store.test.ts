@@ -110,6 +110,16 @@ describe('DomainStore', () => {
     assert.equal(store.event(key, 'uid-3', scriptedDomain(key, 'uid-3', 'Running')), true);
   });
 
+  it('a late event does not take the reason from an end, also when the launcher has no domain any more', () => {
+    store.event(key, uid, scriptedDomain(key, uid, 'Shutoff', 'Shutdown'));
+    const before = store.view(key, uid);
+    assert.equal(store.event(key, uid, scriptedDomain(key, uid, 'Shutoff', 'Unknown')), false);
+    assert.equal(store.view(key, uid), before);
+    store.answer(key, uid, undefined, store.ask());
+    assert.equal(store.event(key, uid, scriptedDomain(key, uid, 'Shutoff', 'Unknown')), false);
+    assert.equal(kind(), 'gone');
+  });
+
   it('keeps VMIs of one name apart, and forgets a key with its last UID', () => {
     store.event(key, uid, running());
     store.dead(key, 'uid-2', 'x');
