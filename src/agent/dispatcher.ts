@@ -177,6 +177,7 @@ export class VmiDispatcher implements Component {
       written = await writeStatus(key, vmi.stored, pass, ports, signal);
     } catch (error) {
       record.write = { outcome: 'failed', because: clip(describeCause(error)) };
+      this.#memories.add(observation, { writeFailedMs: this.#ports.clock.monotonicMs() });
       return { kind: 'failed', error };
     }
     if (written.kind === 'refused') {

@@ -116,6 +116,9 @@ function verdictWhenDestroyed(context: EndContext, hasAcpi: boolean): Verdict {
   return { phase: 'Succeeded', because: 'the guest was stopped without a grace period' };
 }
 
+/** Nothing tells how it ended. */
+export const unexplainedEnd: Verdict = { phase: 'Failed', because: 'the domain is gone' };
+
 /** The best evidence that is left: what was decided before, the last sight of the domain, what this agent did to it. */
 function verdictWhenGone(context: EndContext, lastDomain?: Domain): Verdict {
   const { memory } = context;
@@ -124,7 +127,7 @@ function verdictWhenGone(context: EndContext, lastDomain?: Domain): Verdict {
   if (seen) return seen;
   if (memory.killedMs !== undefined) return verdictWhenDestroyed(context, true);
   if (memory.shutdown) return { phase: 'Succeeded', because: 'the guest was shut down on request' };
-  return { phase: 'Failed', because: 'the domain is gone' };
+  return unexplainedEnd;
 }
 
 function isAliveStatus(domain: Domain): boolean {

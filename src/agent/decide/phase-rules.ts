@@ -2,6 +2,7 @@ import type { VmiPhase } from '../../api/index.ts';
 import type { GoneProof } from '../ports.ts';
 import { askAgain, isAnsweredAgain } from './ask-again.ts';
 import { type Facts, isMigrationInProgress } from './facts.ts';
+import { sourceView } from './migration/source-view.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { hasFailedPostCopy } from './shutdown-rules.ts';
 
@@ -47,6 +48,9 @@ function isLostUnconfirmed(facts: Facts): boolean {
   return domain.lastDomain === undefined && memory.verdict === undefined && !isAnsweredAgain(facts);
 }
 
+/** It was to leave from here and has ended here: nothing of it goes on. */
+const hasLostItsGuest = (facts: Facts) => facts.situation.kind === 'gone' && sourceView(facts) !== undefined;
+
 /** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
 export const phaseRules: readonly Rule[] = [
   {
@@ -71,7 +75,7 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'migration-in-progress',
     why: 'A live migration of the guest is under way; nothing else is done until it ends.',
-    when: (facts) => !facts.deleting && isMigrationInProgress(facts),
+    when: (facts) => !facts.deleting && isMigrationInProgress(facts) && !hasLostItsGuest(facts),
     plan: () => rest,
   },
   {
@@ -145,6 +149,17 @@ export const phaseRules: readonly Rule[] = [
     name: 'launcher-not-ready',
     why: 'The launcher has not opened its socket yet; it is looked for again in a moment.',
     when: ({ observation }) => observation.launcher.kind === 'not-ready' && observation.domain.kind !== 'present',
-    plan: () => wait(1_000),
+    plan: ({ phase, observation: { launcher } }) => ({
+      ...wait(1_000),
+      ...(launcher.kind === 'not-ready' && launcher.forMs >= socketWaitMs && { problem: noSocketText(phase) }),
+    }),
   },
 ];
+
+/** It ran, or it would have failed by now; what is not there proves nothing. */
+function noSocketText(phase: VmiPhase): string {
+  return (
+    `the pod of this VirtualMachineInstance is on this node and has had no launcher socket for minutes, so nobody can say how ` +
+    `its guest is (phase ${phase || 'empty'}). Look at the log of the pod; if its launcher has ended, delete the pod.`
+  );
+}

@@ -89,6 +89,8 @@ export interface KeyMemory {
   readonly toldProblem?: string;
   /** Pause before the next sync of a domain paused by an I/O error. */
   readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number } | undefined;
+  /** The API server gave no answer to a write of this VMI. */
+  readonly writeFailedMs?: number;
   /** Read once inside the launcher. */
   readonly launcherFacts?: LauncherFacts | undefined;
   /** Parts of the status that the API server did not take; undefined: it takes all. */

@@ -226,6 +226,53 @@ test('a target that has seen the guest is not given up so soon', async (t) => {
   assert.equal(loop.phase(), 'Running');
 });
 
+test('an API server that was away when the time was over counts not against the target: its time begins anew', async (t) => {
+  const running = await startMigration(t);
+  const { loop, launcher } = running;
+  loop.launchers.migration.succeeds(launcher);
+  await settle();
+  loop.api.failPuts = 8;
+  await loop.clock.pass(240_000);
+  assert.equal(loop.phase(), 'Running');
+  assert.equal(loop.rules().at(-1), 'hand-over-awaited');
+  await takeOver(running);
+  assert.equal(loop.phase(), 'Running');
+});
+
+test('the user is told at half time that the target is silent, and not any more when the guest has arrived', async (t) => {
+  const running = await startMigration(t);
+  const { loop, launcher } = running;
+  loop.launchers.migration.succeeds(launcher);
+  await loop.clock.pass(89_000);
+  assert.equal(loop.condition('Synchronized'), undefined);
+  await loop.clock.pass(2_000);
+  assert.match(loop.condition('Synchronized')?.message ?? '', /sent to node node2, which has not told yet/);
+  assert.equal(eventsOf(running, 'SyncFailed').length, 1);
+});
+
+test('a launcher that dies while it migrates its guest: the target has its time to tell of the guest, then the VMI has failed', async (t) => {
+  const running = await startMigration(t);
+  const { loop, launcher } = running;
+  loop.launchers.die(launcher);
+  await loop.clock.pass(179_000);
+  assert.equal(loop.phase(), 'Running', 'in its last moments the guest may live on the target');
+  await loop.clock.pass(60_000);
+  assert.equal(loop.phase(), 'Failed');
+  assert.equal(stateOf(running).failed, true);
+  assert.equal(loop.relays.hasSource(uid), false);
+});
+
+test('a launcher that dies while it migrates, and the target takes the guest over in time: nothing fails', async (t) => {
+  const running = await startMigration(t);
+  const { loop, launcher } = running;
+  loop.launchers.die(launcher);
+  await loop.clock.pass(100_000);
+  await takeOver(running);
+  await loop.clock.pass(600_000);
+  assert.equal(loop.phase(), 'Running');
+  assert.equal(loop.launchers.get(key), undefined, 'what is left here is taken away');
+});
+
 test('without relays the migration fails in words that say what to do, once, and the guest goes on', async (t) => {
   const running = await startRunning(t);
   const { loop } = running;

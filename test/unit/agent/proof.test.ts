@@ -106,6 +106,16 @@ describe('a restart of the agent', () => {
     assert.match(loop.condition('Synchronized')?.message ?? '', /the guest is gone/);
   });
 
+  it('a running VMI whose pod has no socket for minutes is not failed, and its user reads where to look', async (t) => {
+    const loop = await startLoop(t);
+    loop.launchers.run(key, uid, 'not-ready');
+    loop.api.apply(vmiOf('Running'));
+    await loop.clock.pass(600_000);
+    assert.equal(loop.phase(), 'Running');
+    assert.match(loop.condition('Synchronized')?.message ?? '', /no launcher socket for minutes.*log of the pod/);
+    assert.equal(loop.reasons().filter((reason) => reason === 'SyncFailed').length, 1);
+  });
+
   it('a launcher whose socket has no listener yet is waited for', async (t) => {
     const loop = await startLoop(t);
     const launcher = loop.launchers.run(key, uid, 'not-ready');

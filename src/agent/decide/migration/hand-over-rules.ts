@@ -1,3 +1,4 @@
+import { unexplainedEnd } from '../domain-situation.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import { failedMigration } from './failed-migration.ts';
@@ -10,30 +11,62 @@ import { rememberMigration, type SourceView, sourceView } from './source-view.ts
  */
 const silentLimitMs = 180_000;
 const arrivedLimitMs = 600_000;
+/** A domain that has lost its reason may find it again. */
+const askAgainMs = 10_000;
 
 /** The guest has left and the API server does not say yet where it is; also while the VMI is being deleted. */
 function handedOver(facts: Facts): SourceView | undefined {
-  return facts.situation.kind === 'migrated' && !facts.final ? sourceView(facts) : undefined;
+  if (facts.final) return undefined;
+  const view = sourceView(facts);
+  return facts.situation.kind === 'migrated' || (view?.begun && isLostOnTheWay(facts)) ? view : undefined;
 }
 
-function leftMs({ observation }: Facts, { memory, state }: SourceView): number {
+/**
+ * It ended in the middle of the migration and nobody can say how: in the last moments of it, and in post-copy, the guest may
+ * live on the target node.
+ */
+function isLostOnTheWay({ situation, deleting }: Facts): boolean {
+  if (deleting) return false;
+  return (
+    situation.kind === 'shutoff-unexplained' || (situation.kind === 'gone' && situation.verdict === unexplainedEnd)
+  );
+}
+
+/** While this node cannot write, the target node can hardly do so: its time begins when the API server is back. */
+function waitOf({ observation }: Facts, { memory, state }: SourceView) {
+  const { nowMs } = observation;
   const hasArrived = state.targetNodeDomainDetected === true || Boolean(state.targetNodeDomainReadyTimestamp);
   const limitMs = hasArrived ? arrivedLimitMs : silentLimitMs;
-  return (memory.overSeenMs ?? observation.nowMs) + limitMs - observation.nowMs;
+  const sinceMs = Math.max(memory.overSeenMs ?? nowMs, observation.memory.writeFailedMs ?? 0);
+  const forMs = nowMs - sinceMs;
+  return { leftMs: limitMs - forMs, tellInMs: limitMs / 2 - forMs };
 }
+
+const whereToLook = 'Look at virt-handler and the launcher pod on the target node';
 
 function giveUp(facts: Facts): Plan {
   const reason =
     "The VirtualMachineInstance's domain was never observed on the target after the migration completed within the " +
     'timeout period.';
-  const problem = `${reason} Look at virt-handler and the launcher pod on the target node, then start the VM again.`;
+  const problem = `${reason} ${whereToLook}, then start the VM again.`;
+  return { steps: [], phase: 'Failed', patch: failedMigration(facts, { reason }), problem, requeueAfterMs: 0 };
+}
+
+/** Told at half time: also a write that shows whether the API server can be reached at all. */
+function awaitHandOver(facts: Facts, view: SourceView): Plan {
+  const { leftMs, tellInMs } = waitOf(facts, view);
+  const overSeenMs = view.memory.overSeenMs ?? facts.observation.nowMs;
+  const problem =
+    `the guest was sent to node ${view.state.targetNode ?? ''}, which has not told yet that it runs there; the ` +
+    `VirtualMachineInstance fails if that does not come. ${whereToLook}.`;
+  const restMs = tellInMs > 0 ? tellInMs : leftMs;
+  const { situation, uid } = facts;
   return {
-    steps: [],
-    phase: 'Failed',
-    patch: failedMigration(facts, { reason }),
-    remember: { verdict: { phase: 'Failed', because: reason } },
-    problem,
-    requeueAfterMs: 0,
+    ...(situation.kind === 'shutoff-unexplained'
+      ? { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: Math.min(restMs, askAgainMs) }
+      : wait(restMs)),
+    remember: rememberMigration(view, { overSeenMs }),
+    ...(tellInMs <= 0 && { problem }),
   };
 }
 
@@ -44,19 +77,17 @@ export const handOverRules: readonly Rule[] = [
     why: 'The guest was sent away and the target node never reported it, so the VMI has failed.',
     when: (facts) => {
       const view = handedOver(facts);
-      return view !== undefined && leftMs(facts, view) <= 0;
+      return view !== undefined && waitOf(facts, view).leftMs <= 0;
     },
     plan: giveUp,
   },
   {
     name: 'hand-over-awaited',
-    why: 'The guest was sent to the target node, whose word that it runs there is awaited.',
+    why: 'The guest has left, or its launcher ended on the way; the word of the target node that it runs there is awaited.',
     when: (facts) => handedOver(facts) !== undefined,
     plan: (facts) => {
       const view = handedOver(facts);
-      if (!view) return rest;
-      const overSeenMs = view.memory.overSeenMs ?? facts.observation.nowMs;
-      return { ...wait(leftMs(facts, view)), remember: rememberMigration(view, { overSeenMs }) };
+      return view ? awaitHandOver(facts, view) : rest;
     },
   },
 ];

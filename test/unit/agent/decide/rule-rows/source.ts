@@ -2,6 +2,7 @@ import type { Observation } from '../../../../../src/agent/observe/index.ts';
 import type { DomainReason, DomainStatus, MigrationMetadata } from '../../../../../src/api/index.ts';
 import {
   domainOf,
+  launcherDead,
   node,
   nowMs,
   observationOf,
@@ -119,7 +120,49 @@ export const sourceRows: readonly Row[] = [
     rule: 'hand-over-awaited',
     when: 'the guest has left',
     given: { vmi: leaving(started), domain: told(over, 'Shutoff', 'Migrated') },
-    expect: { steps: [], requeueAfterMs: 180_000 },
+    expect: { steps: [], requeueAfterMs: 90_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the user is told at half time',
+    given: {
+      vmi: leaving(started),
+      domain: told(over, 'Shutoff', 'Migrated'),
+      memory: migration({ overSeenMs: nowMs - 90_000 }),
+    },
+    expect: { steps: [], requeueAfterMs: 90_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the launcher ended in the middle of the migration',
+    given: { vmi: leaving(started), domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } },
+    expect: { steps: [], requeueAfterMs: 90_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the domain is shut off in the middle of the migration, and says no reason',
+    given: { vmi: leaving(started), domain: told({}, 'Shutoff', 'Unknown') },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 10_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the API server was away until a moment ago',
+    given: {
+      vmi: leaving(started),
+      domain: told(over, 'Shutoff', 'Migrated'),
+      memory: { ...migration({ overSeenMs: nowMs - 180_000 }), writeFailedMs: nowMs - 1_000 },
+    },
+    expect: { steps: [], requeueAfterMs: 89_000 },
+  },
+  {
+    rule: 'domain-lost',
+    when: 'the guest crashed in the middle of the migration, and then its launcher ended',
+    given: {
+      vmi: leaving(started),
+      domain: { ...launcherDead, lastDomain: domainOf('Crashed', 'Panicked') },
+      launcher: { kind: 'dead', reason: 'ended' },
+    },
+    expect: { phase: 'Failed' },
   },
   {
     rule: 'hand-over-awaited',
@@ -135,7 +178,7 @@ export const sourceRows: readonly Row[] = [
       domain: told(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 200_000 }),
     },
-    expect: { steps: [], requeueAfterMs: 400_000 },
+    expect: { steps: [], requeueAfterMs: 100_000 },
   },
   {
     rule: 'hand-over-never-came',
