@@ -68,7 +68,7 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   vmi.status ??= {};
   const { status } = vmi;
   const before = status.phase ?? '';
-  const phase = phaseOf(pass) ?? before;
+  const phase = phaseOf(pass, before) ?? before;
   setPhase(status, phase, now);
   const noticed = projectStatus(vmi, status, observation, now);
   const problem = joined(told, refused?.message) ?? noticed.problem;
@@ -166,7 +166,9 @@ function migrationFactsOf({ nodeName, relays, statusFacts, syncOptions }: Observ
   };
 }
 
-function phaseOf({ decision, outcomes }: Pass): VmiPhase | undefined {
+/** A critical failure ends a VMI that has not started. A guest that runs is not killed for it, as upstream does: it is told. */
+function phaseOf({ decision, outcomes }: Pass, before: VmiPhase): VmiPhase | undefined {
+  if (before === 'Running') return decision.phase;
   const isCritical = outcomes.some(({ outcome }) => outcome.kind === 'failed' && outcome.error.severity === 'critical');
   return isCritical ? 'Failed' : decision.phase;
 }

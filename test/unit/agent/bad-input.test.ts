@@ -155,6 +155,19 @@ test('a missing secure boot firmware ends the VMI', async (t) => {
   assert.match(loop.condition('Synchronized')?.message ?? '', /mismatch of Secure Boot setting/);
 });
 
+test('what would end a VMI at its start is only told of a guest that runs', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  launcher.syncErrors = ['EFI OVMF rom missing'];
+  loop.api.change(key, ({ metadata }) => {
+    metadata.annotations = { note: 'changed' };
+  });
+  await settle();
+  assert.equal(loop.phase(), 'Running');
+  assert.deepEqual(launcher.calls.slice(0, 2), ['sync', 'sync']);
+  assert.match(loop.reasons().join(), /SyncFailed/);
+  assert.ok(!launcher.calls.includes('kill'));
+});
+
 test('unknown fields of the VMI are kept on every write', async (t) => {
   const loop = await startLoop(t);
   loop.launchers.run(key, uid);
