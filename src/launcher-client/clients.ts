@@ -59,7 +59,14 @@ interface Entry {
   refusedSinceMs: number | undefined;
   /** While the socket is missing. */
   watch: { close(): void } | undefined;
+  lookedMs: number;
+  /** The VMI was cleaned up: whoever waits here comes too late. */
+  released: boolean;
 }
+
+/** Whoever waits for a socket asks about it far more often: after this nobody does. */
+const unaskedMs = 300_000;
+const sweepMs = 60_000;
 
 /** One connection per VMI UID, made on demand; each costs its own key only. */
 export class LauncherClients {
@@ -72,6 +79,7 @@ export class LauncherClients {
   readonly #changed = new Set<(key: Key) => void>();
   readonly #down = new Set<(uid: string) => void>();
   readonly #stopping = new AbortController();
+  #sweptMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: LauncherClientsOptions, deps: LauncherClientsDeps) {
     this.#options = {
@@ -108,14 +116,16 @@ export class LauncherClients {
   /**
    * The VMI's connection: the one that is open, or a new one (single flight per UID): find the socket, remember it, dial,
    * agree on a version, notify pipe. Rejects with LauncherError: NO_SOCKET, MULTIPLE_SOCKETS, NOT_LISTENING, TIMEOUT,
-   * UNAVAILABLE, INCOMPATIBLE, NO_PEER, ABORTED, or with a hook's error.
+   * UNAVAILABLE, INCOMPATIBLE, NO_PEER, ABORTED, CLOSED, or with a hook's error.
    */
   async connect(target: LauncherTarget, signal?: AbortSignal): Promise<OpenConnection> {
     if (this.#stopping.signal.aborted) throw new LauncherError('CLOSED', 'the launcher clients were stopped');
     const entry = this.#entry(target);
     const current = entry.connection;
     if (current && (await this.#isUsable(current))) return current;
-    if (entry.connection && entry.connection !== current) return this.connect(target, signal);
+    if (entry.released) throw new LauncherError('CLOSED', 'the VMI was cleaned up');
+    const isReplaced = this.#entries.get(target.uid) !== entry || (entry.connection && entry.connection !== current);
+    if (isReplaced) return this.connect(target, signal);
     entry.opening ??= this.#open(entry, target).finally(() => {
       entry.opening = undefined;
     });
@@ -141,13 +151,28 @@ export class LauncherClients {
   /** Nothing is kept of a launcher that was only looked at, unless its socket is waited for. Never rejects. */
   async state(target: LauncherTarget): Promise<LauncherState> {
     const entry = this.#entry(target);
+    entry.lookedMs = this.#clock.monotonicMs();
+    this.#sweep();
     const state = await this.#look(entry, target);
     const isNeeded = state.kind === 'not-ready' || entry.connection || entry.opening;
-    if (!isNeeded && this.#entries.get(target.uid) === entry) {
-      entry.watch?.close();
-      this.#entries.delete(target.uid);
-    }
+    if (!isNeeded) this.#drop(target.uid, entry);
     return state;
+  }
+
+  /** VMIs that vanished while their socket was waited for: nobody says so. */
+  #sweep(): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#sweptMs < sweepMs) return;
+    this.#sweptMs = nowMs;
+    for (const [uid, entry] of this.#entries) {
+      if (!entry.connection && !entry.opening && nowMs - entry.lookedMs >= unaskedMs) this.#drop(uid, entry);
+    }
+  }
+
+  #drop(uid: string, entry: Entry): void {
+    if (this.#entries.get(uid) !== entry) return;
+    entry.watch?.close();
+    this.#entries.delete(uid);
   }
 
   async #look(entry: Entry, target: LauncherTarget): Promise<LauncherState> {
@@ -200,6 +225,7 @@ export class LauncherClients {
   async close(key: Key, uid: string): Promise<void> {
     const entry = this.#entries.get(uid);
     this.#entries.delete(uid);
+    if (entry) entry.released = true;
     entry?.watch?.close();
     entry?.connection?.close();
     await entry?.opening?.then(
@@ -222,7 +248,8 @@ export class LauncherClients {
   #entry({ key, uid }: LauncherTarget): Entry {
     let entry = this.#entries.get(uid);
     if (!entry) {
-      entry = { key, connection: undefined, opening: undefined, watch: undefined, ...notSeen };
+      const nothing = { connection: undefined, opening: undefined, watch: undefined, released: false };
+      entry = { key, ...nothing, ...notSeen, lookedMs: this.#clock.monotonicMs() };
       this.#entries.set(uid, entry);
     }
     return entry;
