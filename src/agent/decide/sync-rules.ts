@@ -1,3 +1,4 @@
+import type { DomainReason } from '../../api/index.ts';
 import { backoffDelayMs } from '../../base/index.ts';
 import { describeProblems } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
@@ -61,13 +62,42 @@ function start(facts: Facts): Plan {
   };
 }
 
-function resync({ uid, observation }: Facts): Plan {
+function resync(facts: Facts): Plan {
+  const { uid, observation } = facts;
+  const { memory, nowMs } = observation;
   return {
     steps: [
       { step: 'adjustHost', uid },
       { step: 'syncVirtualMachine', uid, fingerprint: observation.syncFingerprint, firstStart: false },
     ],
+    ...(isPausedForNow(facts) && { remember: { pausedSinceMs: memory.pausedSinceMs ?? nowMs } }),
   };
+}
+
+/** Not those in which libvirt or a migration is in the middle of something. */
+const pausesToEnd: readonly DomainReason[] = ['User', 'Watchdog', 'Unknown', ''];
+
+/**
+ * Only the launcher knows who paused its guest: a sync resumes it unless a user did. A guest whose emulator threads are set apart
+ * begins like this, and one that its watchdog stopped waits like this (spec 70, SyncVirtualMachine).
+ */
+const isPausedForNow = ({ situation }: Facts) =>
+  situation.kind === 'alive' &&
+  situation.domain.Status.Status === 'Paused' &&
+  pausesToEnd.includes(situation.domain.Status.Reason);
+
+/** No sync has succeeded since this pause was first seen. */
+function isPauseUntold({ observation }: Facts): boolean {
+  const { pausedSinceMs, synced } = observation.memory;
+  return pausedSinceMs === undefined || synced === undefined || synced.atMs < pausedSinceMs;
+}
+
+/** The owner of such a guest brings session and certificate later, by a change of the VMI. */
+function isSevSessionMissing({ vmi }: Facts): boolean {
+  const sev = vmi?.spec?.domain?.launchSecurity?.sev;
+  if (typeof sev !== 'object' || sev === null || !('attestation' in sev) || !sev.attestation) return false;
+  const isGiven = (name: string) => Boolean((sev as Record<string, unknown>)[name]);
+  return !isGiven('session') || !isGiven('dhCert');
 }
 
 const isIoPaused = ({ situation }: Facts) =>
@@ -109,6 +139,12 @@ export const syncRules: readonly Rule[] = [
     why: 'The specification of the VMI cannot be read, so it is not given to the launcher until that is corrected.',
     when: ({ observation }) => observation.vmi.kind === 'present' && observation.vmi.problems.length > 0,
     plan: tellProblems,
+  },
+  {
+    name: 'sev-session-awaited',
+    why: 'The guest asks for SEV attestation and its session or its certificate is not there yet: it starts when its owner brings them.',
+    when: (facts) => isWaitingForStart(facts) && isSevSessionMissing(facts),
+    plan: () => rest,
   },
   {
     name: 'start-backing-off',
@@ -164,13 +200,20 @@ export const syncRules: readonly Rule[] = [
     plan: resync,
   },
   {
+    name: 'guest-paused',
+    why: 'The guest is paused; its launcher is given the VMI once more, which resumes it unless a user paused it.',
+    when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUntold(facts),
+    plan: resync,
+  },
+  {
     name: 'steady',
     why: 'The guest runs as the VMI asks for; there is nothing to do.',
     when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'alive',
-    plan: ({ observation }) => ({
-      steps: [],
-      healthy: true,
-      ...(observation.memory.verdict && { remember: { verdict: undefined } }),
-    }),
+    plan: (facts) => {
+      const { verdict, pausedSinceMs } = facts.observation.memory;
+      const isOver = pausedSinceMs !== undefined && !isPausedForNow(facts);
+      const remember = { ...(verdict && { verdict: undefined }), ...(isOver && { pausedSinceMs: undefined }) };
+      return { steps: [], healthy: true, ...(Object.keys(remember).length > 0 && { remember }) };
+    },
   },
 ];

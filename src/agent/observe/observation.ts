@@ -89,6 +89,8 @@ export interface KeyMemory {
   readonly toldProblem?: string;
   /** Pause before the next sync of a domain paused by an I/O error. */
   readonly ioRetry?: { readonly lastMs: number; readonly waitMs: number } | undefined;
+  /** First sight of the pause that the guest is in; a sync after it may have ended it. */
+  readonly pausedSinceMs?: number | undefined;
   /** The API server gave no answer to a write of this VMI. */
   readonly writeFailedMs?: number;
   /** Read once inside the launcher. */

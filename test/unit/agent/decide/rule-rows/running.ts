@@ -12,6 +12,9 @@ import {
 } from '../../../../fixtures/agent/builders.ts';
 import { memory, type Row, scheduled } from './row.ts';
 
+const scheduledWithSev = (sev: object) =>
+  presentVmi(vmiOf('Scheduled', { spec: { domain: { devices: {}, launchSecurity: { sev } } } }));
+
 /** Rules for a VMI that this node owns: phase, start and changes. */
 export const runningRows: readonly Row[] = [
   {
@@ -270,6 +273,40 @@ export const runningRows: readonly Row[] = [
     when: 'the spec of a running VMI changed',
     given: { syncFingerprint: 'other' },
     expect: { steps: ['adjustHost', 'syncVirtualMachine'] },
+  },
+  {
+    rule: 'guest-paused',
+    when: 'its watchdog paused it',
+    given: { domain: seen(domainOf('Paused', 'Watchdog')) },
+    expect: { steps: ['adjustHost', 'syncVirtualMachine'] },
+  },
+  {
+    rule: 'guest-paused',
+    when: 'it is paused in a way only its launcher can tell, and the sync since has failed',
+    given: { domain: seen(domainOf('Paused', 'User')), memory: memory({ pausedSinceMs: nowMs - 10 }) },
+    expect: { steps: ['adjustHost', 'syncVirtualMachine'] },
+  },
+  {
+    rule: 'steady',
+    when: 'the launcher left it paused: a user did it',
+    given: { domain: seen(domainOf('Paused', 'User')), memory: memory({ pausedSinceMs: nowMs - 90_000 }) },
+    expect: { steps: [], healthy: true },
+  },
+  {
+    rule: 'sev-session-awaited',
+    when: 'SEV attestation is asked for and there is no certificate yet',
+    given: { vmi: scheduledWithSev({ attestation: {}, session: 'c2Vzc2lvbg==' }), domain: domainNone, memory: { uid } },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'start-due',
+    when: 'session and certificate of a guest with SEV attestation are there',
+    given: {
+      vmi: scheduledWithSev({ attestation: {}, session: 'c2Vzc2lvbg==', dhCert: 'Y2VydA==' }),
+      domain: domainNone,
+      memory: { uid },
+    },
+    expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
   },
   { rule: 'steady', when: 'all is as it should be', given: {}, expect: { steps: [], healthy: true } },
 ];
