@@ -113,6 +113,6 @@ export function setAccessCredentials(status: VmiStatus, domain: Domain | undefin
   const type = 'AccessCredentialsSynchronized';
   const before = findCondition(status.conditions, type);
   const wanted = metadata.Succeeded ? 'True' : 'False';
-  putCondition(status, { type, status: wanted, message: metadata.Message ?? '' }, now);
+  putCondition(status, { type, status: wanted, ...(metadata.Message && { message: metadata.Message }) }, now);
   return findCondition(status.conditions, type) !== before;
 }

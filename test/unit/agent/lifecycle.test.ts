@@ -238,3 +238,29 @@ test('a decision is remembered with the time of each of its steps', async (t) =>
     ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'].map((step) => [step, 'done', 'number']),
   );
 });
+
+test('a paused guest gets one sync per pause, with which its launcher resumes one that no user paused', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  const before = launcher.calls.length;
+  loop.launchers.become(launcher, domainOf('Paused', 'Watchdog'));
+  await settle();
+  loop.launchers.become(launcher, domainOf('Paused', 'Watchdog'));
+  await loop.clock.pass(600_000);
+  assert.deepEqual(launcher.calls.slice(before), ['sync'], 'one, however long it lasts');
+  loop.launchers.become(launcher, domainOf('Running'));
+  await settle();
+  loop.launchers.become(launcher, domainOf('Paused', 'User'));
+  await settle();
+  assert.deepEqual(launcher.calls.slice(before), ['sync', 'sync'], 'the next pause has its own');
+});
+
+test('a failed sync of a paused guest is told and tried again', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  launcher.syncErrors = ['busy'];
+  loop.launchers.become(launcher, domainOf('Paused', 'Watchdog'));
+  await settle();
+  assert.equal(loop.condition('Synchronized')?.status, 'False');
+  await loop.clock.pass(60_000);
+  assert.equal(loop.condition('Synchronized'), undefined);
+  assert.equal(loop.rules().at(-1), 'steady');
+});

@@ -44,7 +44,7 @@ describe('lists that return less', () => {
     loop.api.relistEmpty();
     await loop.clock.pass(5_000);
     loop.api.emptyLookups = 1;
-    loop.launchers.become(launcher, domainOf('Paused', 'User'));
+    loop.launchers.become(launcher, domainOf('Paused', 'Snapshot'));
     await loop.clock.pass(hour);
     assert.equal(loop.phase(), 'Running');
     assert.deepEqual(launcher.calls, ['sync']);
@@ -59,7 +59,7 @@ describe('lists that return less', () => {
     assert.deepEqual(launcher.calls, ['sync', 'shutdown']);
     await loop.clock.pass(60_000);
     loop.api.emptyLookups = 1;
-    loop.launchers.become(launcher, domainOf('Paused', 'User'));
+    loop.launchers.become(launcher, domainOf('Paused', 'Snapshot'));
     await loop.clock.pass(hour);
     assert.equal(loop.phase(), 'Running');
     assert.deepEqual(launcher.calls, ['sync', 'shutdown'], 'not killed at the next miss');

@@ -229,7 +229,6 @@ test('AccessCredentialsSynchronized follows the metadata, with an event per chan
   assert.deepEqual(conditionOf(good.vmi, 'AccessCredentialsSynchronized'), {
     type: 'AccessCredentialsSynchronized',
     status: 'True',
-    message: '',
     lastProbeTime: null,
     lastTransitionTime: now,
   });
