@@ -23,12 +23,8 @@ export function compare(scenario: string, ours: readonly Look[], other: readonly
   const differences: Difference[] = [];
   for (let index = 0; index < Math.max(ours.length, other.length); index++) {
     const at = ours[index]?.at ?? other[index]?.at ?? '';
-    const [a, b] = [leavesOf(ours[index]?.view), leavesOf(other[index]?.view)];
-    for (const path of new Set([...a.keys(), ...b.keys()])) {
-      const [left, right] = [a.get(path), b.get(path)];
-      if (left === right) continue;
-      const found = { at, path, ours: left, other: right };
-      differences.push({ ...found, reason: reasonOf(scenario, found) });
+    for (const found of differencesOf(ours[index]?.view, other[index]?.view)) {
+      differences.push({ at, ...found, reason: reasonOf(scenario, { at, ...found }) });
     }
   }
   return { scenario, looks: ours.length, differences };
@@ -43,15 +39,22 @@ function reasonOf(scenario: string, { at, path, ours, other }: Omit<Difference, 
   return known?.why;
 }
 
-/** `path → JSON of the leaf`; empty objects and lists are leaves. */
-function leavesOf(value: Json, path = '', leaves = new Map<string, string>()): Map<string, string> {
-  const entries = typeof value === 'object' && value !== null ? Object.entries(value) : [];
-  if (entries.length === 0) {
-    if (value !== undefined) leaves.set(path, JSON.stringify(value));
-    return leaves;
+type Leaf = Pick<Difference, 'path' | 'ours' | 'other'>;
+
+/** What only one side has is one difference, however large it is. */
+function differencesOf(ours: Json, other: Json, path = ''): Leaf[] {
+  if (isHolder(ours) && isHolder(other)) {
+    const names = new Set([...Object.keys(ours), ...Object.keys(other)]);
+    return [...names].flatMap((name) =>
+      differencesOf(ours[name], other[name], path === '' ? name : `${path} › ${name}`),
+    );
   }
-  for (const [name, child] of entries) leavesOf(child, path === '' ? name : `${path} › ${name}`, leaves);
-  return leaves;
+  const [left, right] = [JSON.stringify(ours), JSON.stringify(other)];
+  return left === right ? [] : [{ path, ours: left, other: right }];
+}
+
+function isHolder(value: Json): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length > 0;
 }
 
 /** For people: one block per scenario, findings first. */

@@ -14,7 +14,7 @@ const giveUpMs = 20_000;
 
 /** A pod's places: /run, /dev and a network of its own, whose eth0 has an address as a CNI plugin would give it. */
 const ownPlaces = `
-mount -t tmpfs -o size=64m tmpfs /run
+mount -t tmpfs -o size=4g tmpfs /run
 mkdir -p /run/kubevirt /run/kubevirt-private/vmi-disks
 for volume in $PVCS; do mkdir /run/kubevirt-private/vmi-disks/$volume; done
 mount -t tmpfs -o size=64k tmpfs /dev

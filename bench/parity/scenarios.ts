@@ -133,7 +133,7 @@ const starting: readonly Scenario[] = [
     }),
   ),
   starts('start-eviction-not-migratable', (vmi) => {
-    network({ bridge: {} })(vmi);
+    vmi.spec.domain.launchSecurity = { sev: {} };
     vmi.spec.evictionStrategy = 'LiveMigrate';
   }),
   starts('start-eviction-if-possible', (vmi) => {
