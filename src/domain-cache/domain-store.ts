@@ -102,7 +102,7 @@ export class DomainStore {
     const asked = this.ask();
     const view: KnownView = domain.ObjectMeta.deletionTimestamp
       ? this.#gone(key, uid, 'launcher-says-none', 'the launcher reported its end', asked)
-      : { kind: 'present', uid, domain, ...asked };
+      : { kind: 'present', uid, domain: withContent(domain, before), ...asked };
     this.#put(key, view, !isSame(this.view(key, uid), view));
     return true;
   }
@@ -112,7 +112,13 @@ export class DomainStore {
     if (this.#isNewer(key, uid, asked)) return false;
     const view: KnownView =
       domain && !domain.ObjectMeta.deletionTimestamp
-        ? { kind: 'present', uid, domain, ...asked, askedMs: asked.seenMs }
+        ? {
+            kind: 'present',
+            uid,
+            domain: withContent(domain, this.view(key, uid)),
+            ...asked,
+            askedMs: asked.seenMs,
+          }
         : { ...this.#gone(key, uid, 'launcher-says-none', 'the launcher has no domain', asked), askedMs: asked.seenMs };
     this.#put(key, view, !isSame(this.view(key, uid), view));
     return true;
@@ -203,6 +209,18 @@ const isUnexplained = (domain: Domain) =>
 
 const isDown = ({ ObjectMeta, Status }: Domain) =>
   ObjectMeta.deletionTimestamp !== undefined || Status.Status === 'Shutoff' || Status.Status === 'Crashed';
+
+/**
+ * A launcher that cannot read the description of its domain, as at times during a migration, sends the state alone (spec 70
+ * §7.2): that is no word about devices, metadata or grace, which stay as they were.
+ */
+function withContent(domain: Domain, before: DomainView): Domain {
+  const known = before.kind === 'present' ? before.domain : 'lastDomain' in before ? before.lastDomain : undefined;
+  if (domain.Spec.Name !== '' || !known) return domain;
+  const told = Object.entries(domain.Spec.Metadata.KubeVirt).filter(([, value]) => value !== null && value !== '');
+  const metadata = { ...known.Spec.Metadata.KubeVirt, ...Object.fromEntries(told) };
+  return { ...domain, Spec: { ...known.Spec, Metadata: { ...known.Spec.Metadata, KubeVirt: metadata } } };
+}
 
 const timeless = { seq: 0, seenMs: 0, askedMs: 0 };
 

@@ -14,13 +14,17 @@ export interface Grace {
   readonly firstSignal: boolean;
 }
 
-/** The VMI's own wish, then what the launcher was told at start; without any of them an orphan is killed at once. */
+/**
+ * The VMI's own wish, then what the launcher was told at start; without any of them an orphan is killed at once, but for one whose
+ * domain cannot be read now.
+ */
 export function graceSecondsOf(vmi: VirtualMachineInstance | undefined, domain: Domain | undefined): number {
   const wanted = vmi?.spec?.terminationGracePeriodSeconds;
   if (wanted !== undefined) return wanted;
   const told = domain?.Spec?.Metadata?.KubeVirt?.GracePeriod?.DeletionGracePeriodSeconds;
   if (typeof told === 'number') return told;
-  return vmi ? defaultGraceSeconds : 0;
+  const isReadable = Boolean(domain?.Spec?.Name);
+  return vmi || !isReadable ? defaultGraceSeconds : 0;
 }
 
 /**

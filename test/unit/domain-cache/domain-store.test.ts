@@ -120,6 +120,27 @@ describe('DomainStore', () => {
     assert.equal(kind(), 'gone');
   });
 
+  it('a picture without content, as of a domain whose description cannot be read now, changes the state only', () => {
+    const full = running();
+    full.Spec.Metadata.KubeVirt.GracePeriod = {
+      DeletionGracePeriodSeconds: 60,
+      DeletionTimestamp: null,
+      MarkedForGracefulShutdown: null,
+    };
+    full.Spec.Devices.Interfaces = [{ MAC: { MAC: '02:00:00:00:00:01' } }] as typeof full.Spec.Devices.Interfaces;
+    store.event(key, uid, full);
+    const bare = scriptedDomain(key, uid, 'Paused', 'Migration');
+    bare.Spec.Name = '';
+    store.event(key, uid, bare);
+    const view = store.view(key, uid);
+    assert.equal(view.kind === 'present' && view.domain.Status.Status, 'Paused');
+    assert.deepEqual(view.kind === 'present' && view.domain.Spec, full.Spec);
+    const stranger = scriptedDomain(key, 'uid-9', 'Running');
+    stranger.Spec.Name = '';
+    store.answer(key, 'uid-9', stranger, store.ask());
+    assert.equal(store.view(key, 'uid-9').kind, 'present', 'the first picture is what there is');
+  });
+
   it('keeps VMIs of one name apart, and forgets a key with its last UID', () => {
     store.event(key, uid, running());
     store.dead(key, 'uid-2', 'x');

@@ -15,6 +15,9 @@ import { deleted, deleting, memory, predecessor, type Row, ready, scheduled } fr
 /** The API server was asked twice. */
 const missed = memory({ missingSinceMs: nowMs - 2_000 });
 
+const unreadable = domainOf('Running', 'Unknown', { GracePeriod: null });
+unreadable.Spec.Name = '';
+
 /** Rules that look first, end a guest and clean up behind it. */
 export const endingRows: readonly Row[] = [
   {
@@ -164,6 +167,12 @@ export const endingRows: readonly Row[] = [
     rule: 'shutdown-signal-due',
     when: 'the VMI object vanished and the domain knows its grace',
     given: { vmi: { kind: 'deleted' }, memory: missed },
+    expect: { steps: ['shutdownDomain'] },
+  },
+  {
+    rule: 'shutdown-signal-due',
+    when: 'the VMI object vanished and the domain cannot be read now',
+    given: { vmi: { kind: 'deleted' }, domain: seen(unreadable), memory: missed },
     expect: { steps: ['shutdownDomain'] },
   },
   {
