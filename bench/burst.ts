@@ -73,7 +73,7 @@ export async function runBurst(
     if (pauseMs > 0) await sleep(pauseMs);
   }
   await Promise.all(handOvers);
-  await untilAllRun(phases, vms, options.stallMs);
+  await untilAllRun(phases, names, options.stallMs);
   await sleep(settleMs);
   const cpuMs = agent.cpuMs() - cpuBeforeMs;
   const reports = new Map((await fleet.report()).map((report) => [report.podUid, report]));
@@ -98,10 +98,12 @@ function sinceScheduled(phases: PhaseTimes, name: string, atMs: number | undefin
   return scheduledMs === undefined || atMs === undefined ? [] : [Math.max(0, atMs - scheduledMs)];
 }
 
-async function untilAllRun(phases: PhaseTimes, wanted: number, stallMs: number): Promise<void> {
+/** Of these only: an earlier burst's VMIs may run beside them. */
+async function untilAllRun(phases: PhaseTimes, names: readonly string[], stallMs: number): Promise<void> {
+  const count = () => names.filter((name) => phases.at(name, 'Running') !== undefined).length;
   let [best, movedMs] = [0, monotonicMs()];
-  while (phases.count('Running') < wanted) {
-    if (phases.count('Running') > best) [best, movedMs] = [phases.count('Running'), monotonicMs()];
+  for (let running = count(); running < names.length; running = count()) {
+    if (running > best) [best, movedMs] = [running, monotonicMs()];
     if (monotonicMs() - movedMs > stallMs) return;
     await sleep(20);
   }

@@ -92,10 +92,6 @@ export class PhaseTimes {
     return this.#seen.get(name)?.get(phase);
   }
 
-  count(phase: VmiPhase): number {
-    return [...this.#seen.values()].filter((phases) => phases.has(phase)).length;
-  }
-
   stop(): Promise<void> {
     return this.#informer.stop();
   }
