@@ -1,3 +1,4 @@
+import './small-heap.ts';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import {
