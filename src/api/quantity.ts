@@ -30,3 +30,13 @@ export function parseQuantity(quantity: string | number | undefined | null): num
   const factor = suffixes[suffix];
   return factor === undefined ? undefined : Number(digits) * factor;
 }
+
+const binarySuffixes = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'] as const;
+
+/** Shortest exact form of whole bytes with a binary suffix, as the API server writes it: 1073741824 is `1Gi`. */
+export function binaryQuantity(bytes: number): string {
+  let [value, power] = [bytes, 0];
+  while (value !== 0 && value % 1024 === 0 && power < binarySuffixes.length - 1)
+    [value, power] = [value / 1024, power + 1];
+  return `${value}${binarySuffixes[power]}`;
+}

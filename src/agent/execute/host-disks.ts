@@ -1,4 +1,10 @@
-import { parseQuantity, type VirtualMachineInstance, type Volume, type VolumeStatus } from '../../api/index.ts';
+import {
+  binaryQuantity,
+  parseQuantity,
+  type VirtualMachineInstance,
+  type Volume,
+  type VolumeStatus,
+} from '../../api/index.ts';
 import { CodedError } from '../../base/index.ts';
 
 export class HostDiskError extends CodedError<'CLAIM_WITHOUT_SIZE'> {}
@@ -60,5 +66,5 @@ function capacityOf(name: string, info: ClaimInfo): string {
       `the claim of volume ${name} has neither a request nor a capacity of 1 MiB or more`,
     );
   }
-  return String(sizeBytes);
+  return binaryQuantity(sizeBytes);
 }

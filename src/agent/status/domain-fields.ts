@@ -1,4 +1,4 @@
-import type { Domain, GuestOsInfo, VmiStatus } from '../../api/index.ts';
+import { binaryQuantity, type Domain, type GuestOsInfo, type VmiStatus } from '../../api/index.ts';
 import { projectBackup } from './backup.ts';
 import { bounds, clip } from './bounds.ts';
 
@@ -33,19 +33,7 @@ function projectMemory(status: VmiStatus, domain: Domain): void {
   const current = domain.Spec?.CurrentMemory;
   const factor = current ? factors[current.Unit] : undefined;
   if (!current || factor === undefined || !Number.isFinite(current.Value)) return;
-  status.memory = { ...status.memory, guestCurrent: quantityOf(current.Value * factor) };
-}
-
-/** Shortest exact form with a binary suffix, as the API server writes it. */
-function quantityOf(bytes: number): string {
-  for (const [suffix, size] of [
-    ['Gi', 2 ** 30],
-    ['Mi', 2 ** 20],
-    ['Ki', 2 ** 10],
-  ] as const) {
-    if (bytes >= size && bytes % size === 0) return `${bytes / size}${suffix}`;
-  }
-  return String(bytes);
+  status.memory = { ...status.memory, guestCurrent: binaryQuantity(current.Value * factor) };
 }
 
 const guestOsFields: readonly (readonly [keyof GuestOsInfo, string])[] = [

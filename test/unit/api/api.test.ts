@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  binaryQuantity,
   domainName,
   findCondition,
   isFinal,
@@ -42,6 +43,21 @@ test('quantities have decimal, binary and exponent forms, and malformed ones hav
     [Number.NaN, undefined],
   ];
   for (const [quantity, value] of table) assert.equal(parseQuantity(quantity), value, JSON.stringify(quantity));
+});
+
+test('whole bytes are written in the shortest exact form, as the API server does it', () => {
+  const table: [number, string][] = [
+    [0, '0'],
+    [1023, '1023'],
+    [1024, '1Ki'],
+    [1025, '1025'],
+    [536_870_912, '512Mi'],
+    [999_292_928, '953Mi'],
+    [2 ** 40, '1Ti'],
+    [3 * 2 ** 60, '3Ei'],
+    [2 ** 70, '1024Ei'],
+  ];
+  for (const [bytes, quantity] of table) assert.equal(binaryQuantity(bytes), quantity);
 });
 
 test('a key has exactly two parts', () => {

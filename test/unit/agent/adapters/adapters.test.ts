@@ -100,7 +100,7 @@ test('filesystem claims become disk images in what the launcher gets, and only t
       hostDisk: {
         path: '/var/run/kubevirt-private/vmi-disks/data/disk.img',
         type: 'DiskOrCreate',
-        capacity: '1073741824',
+        capacity: '1Gi',
         shared: true,
       },
     },
