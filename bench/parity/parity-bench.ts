@@ -9,7 +9,7 @@ import { installForOthers } from '../foreign-crds.ts';
 import { forEach } from '../vmis.ts';
 import { compare, type ScenarioResult } from './compare.ts';
 import { restartScenarios, type Scenario, scenarios } from './scenarios.ts';
-import { Stage } from './stage.ts';
+import { Stage, type StageDeps } from './stage.ts';
 import type { Look } from './view.ts';
 
 export interface ParityOptions {
@@ -84,7 +84,7 @@ async function playTo(
   const looks = new Map<string, readonly Look[]>();
   const wanted = (all: readonly Scenario[]) =>
     all.filter(({ name }) => options.only.length === 0 || options.only.some((part) => name.includes(part)));
-  const play = async ({ name, play: act }: Scenario, restartAgent: () => Promise<void>) => {
+  const play = async ({ name, play: act }: Scenario, restartAgent: StageDeps['restartAgent']) => {
     const places = { podsDir: agent.podsDir, privateDir: agent.privateDir, workDir };
     const stage = new Stage({ scenario: name, namespace, nodeName, ...places }, { admin: api.admin, restartAgent });
     await act(stage).catch((error: unknown) => options.say(`${program.name} ${name}: ${error}`));
@@ -96,8 +96,9 @@ async function playTo(
     const noRestart = () => Promise.reject(new Error('no scenario that restarts the agent'));
     await forEach(wanted(scenarios), options.parallel, (each) => play(each, noRestart));
     const together = wanted(restartScenarios);
-    const restart = meeting(together.length, async () => {
+    const restart = meeting<() => Promise<void>>(together.length, async (whileDown) => {
       await agent.stop();
+      await Promise.all(whileDown.map((act) => act()));
       await agent.start();
     });
     await Promise.all(together.map((each) => play(each, restart)));
@@ -117,16 +118,17 @@ async function playTo(
   return looks;
 }
 
-/** The last one of `count` that comes does it; then all go on. */
-function meeting(count: number, act: () => Promise<void>): () => Promise<void> {
-  let came = 0;
+/** Of `count` that come each brings something; when the last one is there, `act` gets it all, and all go on. */
+function meeting<T>(count: number, act: (brought: readonly T[]) => Promise<void>): (bring: T) => Promise<void> {
+  const brought: T[] = [];
   let done: () => void = () => undefined;
   let fail: (error: unknown) => void = () => undefined;
   const met = new Promise<void>((resolve, reject) => {
     [done, fail] = [resolve, reject];
   });
-  return () => {
-    if (++came === count) act().then(done, fail);
+  return (bring) => {
+    brought.push(bring);
+    if (brought.length === count) act(brought).then(done, fail);
     return met;
   };
 }

@@ -17,6 +17,7 @@ const ownPlaces = `
 mount -t tmpfs -o size=4g tmpfs /run
 mkdir -p /run/kubevirt /run/kubevirt-private/vmi-disks
 for volume in $PVCS; do mkdir /run/kubevirt-private/vmi-disks/$volume; done
+for file in $FILES; do mkdir -p "$(dirname $file)"; truncate -s 4096 $file; done
 mount -t tmpfs -o size=64k tmpfs /dev
 mkdir /dev/net
 mknod -m 600 /dev/kvm c 10 232
@@ -46,6 +47,8 @@ export interface PlayedLauncherOptions {
   readonly workDir: string;
   /** Directories of volumes that exist in the pod. */
   readonly pvcs: readonly string[];
+  /** Files of 4 KiB below /run. */
+  readonly files: readonly string[];
 }
 
 /** One launcher of a scenario, which keeps what it was asked and does what the scenario says. */
@@ -95,7 +98,7 @@ export class PlayedLauncher {
     const relay = spawn('unshare', own, {
       cwd: options.workDir,
       stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, PVCS: options.pvcs.join(' ') },
+      env: { ...process.env, PVCS: options.pvcs.join(' '), FILES: options.files.join(' ') },
     });
     relay.stdin.on('error', () => undefined);
     const ended = once(relay, 'exit').then(() => {

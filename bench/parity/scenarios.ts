@@ -1,3 +1,4 @@
+import type { DomainReason, DomainStatus } from '../../src/api/index.ts';
 import type { Stage } from './stage.ts';
 import { agentChannel, type Json, macOf } from './started-domain.ts';
 
@@ -275,6 +276,66 @@ const running: readonly Scenario[] = [
     stage.launcher.become('Running', 'Unknown');
     await stage.look('runs again', (vmi) => !hasCondition(vmi, 'Paused'));
   }),
+  scenario('pause-by-watchdog', async (stage) => {
+    await stage.run();
+    stage.launcher.become('Paused', 'Watchdog');
+    await stage.look('paused');
+  }),
+  scenario('starts-paused', (stage) =>
+    stage.run(
+      (vmi) => {
+        vmi.spec.startStrategy = 'Paused';
+      },
+      (launcher) => {
+        launcher.shape = (domain) => Object.assign(domain.Status, { Status: 'Paused', Reason: 'User' });
+      },
+    ),
+  ),
+  ...(['PMSuspended', 'Blocked', 'NoState', 'ShuttingDown'] as const).map((status) =>
+    scenario(`state-${status.toLowerCase()}`, async (stage) => {
+      await stage.run();
+      stage.launcher.become(status, 'Unknown');
+      await stage.look('changed');
+    }),
+  ),
+  scenario('iso-sizes', (stage) =>
+    stage.run((vmi) => {
+      volume('seed', { cloudInitNoCloud: { userData: '#cloud-config\n' } })(vmi);
+      volume('settings', { configMap: { name: 'settings' } })(vmi);
+      vmi.status.volumeStatus.push({ name: 'seed', target: '' }, { name: 'settings', target: '' });
+    }),
+  ),
+  scenario('hot-plugged-volume-attached', async (stage) => {
+    await stage.run();
+    const hot = { name: 'hot', target: '', phase: 'MountedToPod', reason: 'VolumeMountedToPod' };
+    const hotplugVolume = { attachPodName: 'hp', attachPodUID: 'hp-1' };
+    stage.launcher.change((domain) => {
+      const [root] = domain.Spec.Devices.Disks ?? [];
+      const disk: Json = {
+        ...root,
+        Alias: { Name: 'hot', UserDefined: true },
+        Target: { Bus: 'scsi', Device: 'sda', Tray: '' },
+      };
+      domain.Spec.Devices.Disks = [...(domain.Spec.Devices.Disks ?? []), disk];
+    });
+    await stage.patch({
+      status: {
+        volumeStatus: [
+          { ...hot, hotplugVolume },
+          { name: 'root', target: 'vda' },
+        ],
+      },
+    });
+    await stage.look('attached', (vmi) => vmi.status.volumeStatus?.some(({ phase }: Json) => phase === 'Ready'));
+  }),
+  scenario('queues-and-links', (stage) =>
+    stage.run(network({ masquerade: {} }), (launcher) => {
+      launcher.shape = (domain) => {
+        for (const entry of domain.Spec.Devices.Interfaces ?? [])
+          Object.assign(entry, { Driver: { Name: 'vhost', Queues: 4 }, LinkState: { State: 'down' } });
+      };
+    }),
+  ),
   scenario('freeze', async (stage) => {
     await stage.run();
     stage.launcher.change((domain) => {
@@ -334,11 +395,12 @@ function hasCondition(vmi: Json, wanted: string): boolean {
 /** A guest that ends by itself; then virt-controller lets the object go. */
 function ends(
   name: string,
-  status: 'Shutoff' | 'Crashed',
-  reason: 'Shutdown' | 'Crashed' | 'Panicked' | 'Destroyed',
+  status: DomainStatus,
+  reason: DomainReason,
+  change: (vmi: Json) => void = () => undefined,
 ): Scenario {
   return scenario(name, async (stage) => {
-    await stage.run();
+    await stage.run(change);
     stage.launcher.become(status, reason);
     await stage.look('ended', final);
     await stage.launcher.remove();
@@ -353,6 +415,29 @@ const ending: readonly Scenario[] = [
   ends('end-destroyed', 'Shutoff', 'Destroyed'),
   ends('end-crashed', 'Crashed', 'Crashed'),
   ends('end-panicked', 'Crashed', 'Panicked'),
+  ends('end-failed', 'Shutoff', 'Failed'),
+  ends('end-saved', 'Shutoff', 'Saved'),
+  ends('end-snapshot', 'Shutoff', 'FromSnapshot'),
+  ends('end-unexplained', 'Shutoff', 'Unknown'),
+  ends('end-post-copy-failed', 'Paused', 'PostcopyFailed'),
+  ends('end-destroyed-without-grace', 'Shutoff', 'Destroyed', (vmi) => {
+    vmi.spec.terminationGracePeriodSeconds = 0;
+  }),
+  scenario('end-deleted-while-paused', async (stage) => {
+    await stage.run();
+    stage.launcher.become('Paused', 'User');
+    await stage.look('paused', (vmi) => hasCondition(vmi, 'Paused'));
+    await stage.delete();
+    await stage.look('ended', final);
+  }),
+  scenario('end-deleted-while-failing-to-start', async (stage) => {
+    await stage.create();
+    await stage.startLauncher((launcher) => launcher.fail('syncVirtualMachine', 'not yet'));
+    await stage.schedule();
+    await stage.look('failing', (vmi) => hasCondition(vmi, 'Synchronized'));
+    await stage.delete();
+    await stage.look('ended', final);
+  }),
   scenario('end-deleted-with-grace', async (stage) => {
     await stage.run();
     await stage.delete();
@@ -471,6 +556,29 @@ const restarting: readonly Scenario[] = [
     await stage.look('ended', final);
     await stage.restartAgent();
     await stage.look('again');
+  }),
+  scenario('restart-deleted-meanwhile', async (stage) => {
+    await stage.run();
+    await stage.restartAgent(() => stage.delete());
+    await stage.look('ended', final);
+  }),
+  scenario('restart-ended-meanwhile', async (stage) => {
+    await stage.run();
+    await stage.restartAgent(async () => stage.launcher.become('Shutoff', 'Shutdown'));
+    await stage.look('ended', final);
+  }),
+  scenario('restart-launcher-died-meanwhile', async (stage) => {
+    await stage.run();
+    await stage.restartAgent(() => stage.launcher.kill());
+    await stage.look('ended', final, 60_000);
+  }),
+  scenario('restart-object-gone-meanwhile', async (stage) => {
+    await stage.run();
+    await stage.restartAgent(async () => {
+      await stage.letGo();
+      await stage.delete();
+    });
+    await stage.look('ended', () => stage.launcher.ended, 60_000);
   }),
   scenario('restart-paused', async (stage) => {
     await stage.run();

@@ -24,8 +24,8 @@ export interface StageOptions {
 
 export interface StageDeps {
   readonly admin: KubeClient;
-  /** Resolves when the agent was stopped and started again. */
-  restartAgent(): Promise<void>;
+  /** Resolves when the agent was stopped and started again; `whileDown` happens in between. */
+  restartAgent(whileDown: () => Promise<void>): Promise<void>;
 }
 
 /** What a scenario can do to its one VMI and its launcher. */
@@ -60,13 +60,19 @@ export class Stage {
   }
 
   async startLauncher(prepare: (launcher: PlayedLauncher) => void = () => undefined): Promise<void> {
-    const { scenario, podsDir, workDir } = this.#options;
+    const { scenario, namespace, podsDir, workDir } = this.#options;
     const podUid = `${scenario}-${++this.#launchers}`;
     const { spec } = await this.vmi();
     const pvcs = (spec.volumes ?? [])
       .filter((volume) => volume.persistentVolumeClaim || volume.hostDisk)
       .map(({ name }) => name);
-    this.#launcher = await PlayedLauncher.start({ podUid, podsDir, workDir, pvcs });
+    this.#launcher = await PlayedLauncher.start({
+      podUid,
+      podsDir,
+      workDir,
+      pvcs,
+      files: isoImages(namespace, scenario),
+    });
     prepare(this.#launcher);
   }
 
@@ -103,8 +109,8 @@ export class Stage {
     await this.patch({ metadata: { finalizers: null } });
   }
 
-  async restartAgent(): Promise<void> {
-    await this.#deps.restartAgent();
+  async restartAgent(whileDown: () => Promise<void> = async () => undefined): Promise<void> {
+    await this.#deps.restartAgent(whileDown);
   }
 
   /** Waits until `done` (at most `limitMs`) and until all is quiet; then all that can be seen from outside is kept. */
@@ -158,6 +164,13 @@ export class Stage {
     const versions = events.map(({ metadata }) => metadata.resourceVersion).join();
     return `${vmi?.metadata.resourceVersion} ${versions} ${this.#launcher?.commands} ${this.#ghosts().length}`;
   }
+}
+
+/** Images that a real launcher makes of volumes, whose sizes are told. */
+function isoImages(namespace: string, name: string): string[] {
+  const seeds = ['noCloud', 'configdrive'].map((kind) => `cloud-init-data/${namespace}/${name}/${kind}.iso`);
+  const volumes = ['config-map', 'secret'].map((kind) => `/run/kubevirt-private/${kind}-disks/settings.iso`);
+  return [...seeds.map((file) => `/run/kubevirt-ephemeral-disks/${file}`), ...volumes];
 }
 
 function plainVmi(namespace: string, name: string): Json {
