@@ -67,8 +67,11 @@ function endingOf(
 ): Ending | undefined {
   if (observation.vmi.kind === 'deleted') return 'vmi-gone';
   if (vmi && isBeingDeleted(vmi)) return 'vmi-deleted';
-  const marked = domain?.Spec?.Metadata?.KubeVirt?.GracePeriod?.MarkedForGracefulShutdown === true;
-  return marked && phase === 'Running' ? 'launcher-asks' : undefined;
+  const { GracePeriod, Migration } = domain?.Spec?.Metadata?.KubeVirt ?? {};
+  // A pod that ends while its guest leaves it: the guest lives on where it arrives.
+  const isLeaving = Boolean(Migration?.StartTimestamp) && !Migration?.EndTimestamp;
+  const isAsked = GracePeriod?.MarkedForGracefulShutdown === true && phase === 'Running';
+  return isAsked && !isLeaving ? 'launcher-asks' : undefined;
 }
 
 /** Spec 10 §7. */

@@ -289,6 +289,22 @@ export const sourceRows: readonly Row[] = [
     expect: { steps: ['refreshDomain'] },
   },
   {
+    rule: 'migration-running',
+    when: 'its pod is to end: the guest has a better place to go to',
+    given: {
+      vmi: leaving({ ...published, ...started }),
+      domain: seen(
+        domainOf('Running', 'Unknown', {
+          GracePeriod: { DeletionGracePeriodSeconds: 30, DeletionTimestamp: null, MarkedForGracefulShutdown: true },
+          Migration: { ...noMigration, UID: 'm1', StartTimestamp: started.startTimestamp, Mode: 'PreCopy' },
+        }),
+      ),
+      memory: migration({ sentMs: nowMs - 5_000 }),
+      relays: open,
+    },
+    expect: { steps: [] },
+  },
+  {
     rule: 'migration-abort-due',
     when: 'the migration is cancelled',
     given: { vmi: leaving({ ...started, abortRequested: true }), domain: told() },
