@@ -8,8 +8,12 @@ import { type ApiUnderLoad, startApi } from '../api-under-load.ts';
 import { installForOthers } from '../foreign-crds.ts';
 import { forEach } from '../vmis.ts';
 import { compare, type ScenarioResult } from './compare.ts';
-import { restartScenarios, type Scenario, scenarios } from './scenarios.ts';
+import { endScenarios } from './end-scenarios.ts';
+import { restartScenarios } from './restart-scenarios.ts';
+import { runningScenarios } from './running-scenarios.ts';
+import type { Scenario } from './scenario.ts';
 import { Stage, type StageDeps } from './stage.ts';
+import { startScenarios } from './start-scenarios.ts';
 import type { Look } from './view.ts';
 
 export interface ParityOptions {
@@ -94,7 +98,9 @@ async function playTo(
   try {
     await agent.start();
     const noRestart = () => Promise.reject(new Error('no scenario that restarts the agent'));
-    await forEach(wanted(scenarios), options.parallel, (each) => play(each, noRestart));
+    await forEach(wanted([...startScenarios, ...runningScenarios, ...endScenarios]), options.parallel, (each) =>
+      play(each, noRestart),
+    );
     const together = wanted(restartScenarios);
     const restart = meeting<() => Promise<void>>(together.length, async (whileDown) => {
       await agent.stop();
