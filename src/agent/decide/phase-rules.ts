@@ -9,6 +9,9 @@ import { hasFailedPostCopy } from './shutdown-rules.ts';
 /** A launcher's socket may be missing this long after its pod was first looked at (spec 20 §8.2). */
 const socketWaitMs = 180_000;
 
+/** Between two looks at a guest that moves and of which nothing is seen here. */
+const migrationLookMs = 10_000;
+
 const isScheduled = ({ phase }: Facts) => phase === 'Scheduled';
 
 /** Writes the phase now and looks again at once: the act that follows from it is another rule's. */
@@ -76,7 +79,8 @@ export const phaseRules: readonly Rule[] = [
     name: 'migration-in-progress',
     why: 'A live migration of the guest is under way; nothing else is done until it ends.',
     when: (facts) => !facts.deleting && isMigrationInProgress(facts) && !hasLostItsGuest(facts),
-    plan: () => rest,
+    // Nothing tells of the end of a launcher that nobody is connected to.
+    plan: ({ situation }) => (situation.kind === 'alive' ? rest : wait(migrationLookMs)),
   },
   {
     name: 'post-copy-failed',

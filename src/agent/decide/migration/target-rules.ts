@@ -1,7 +1,7 @@
 import type { Facts } from '../facts.ts';
 import { deleteDomain, hasStoppedDomain } from '../finish-rules.ts';
 import { predecessorDeadRule } from '../look-rules.ts';
-import { type Rule, rest, wait } from '../rule.ts';
+import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import { isDecentralised, isUntold, tellDecentralised } from './decentralised.ts';
 import { failedMigration } from './failed-migration.ts';
 import { targetEndRules } from './target-end-rules.ts';
@@ -24,6 +24,17 @@ import {
 const predecessorRetryMs = 5_000;
 /** Fallback when nothing wakes the key; a launcher that answers again does it by an event. */
 const unknownRetryMs = 10_000;
+
+/** The launcher's events tell of the arrival; those that are lost must not cost the guest its VMI. */
+const lookAgainMs = 15_000;
+
+function lookOrWait({ uid, situation, observation }: Facts): Plan {
+  const { domain, nowMs } = observation;
+  const isTold = domain.kind === 'present' || (domain.kind === 'gone' && domain.proof === 'launcher-says-none');
+  if (!isTold || situation.kind === 'stopped') return rest;
+  const leftMs = domain.seenMs + lookAgainMs - nowMs;
+  return leftMs > 0 ? wait(leftMs) : { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: lookAgainMs };
+}
 
 /** From here on the guest is this node's: nothing may come between that and its arrival, not even its deletion. */
 const handOverRule: Rule = {
@@ -135,7 +146,7 @@ const underWayRules: readonly Rule[] = [
     name: 'target-under-way',
     why: 'The guest is on its way to this node; its arrival or the end of the migration is awaited.',
     when: (facts) => facts.situation.kind === 'alive' || (isStarted(facts) && facts.situation.kind !== 'absent'),
-    plan: () => rest,
+    plan: lookOrWait,
   },
 ];
 

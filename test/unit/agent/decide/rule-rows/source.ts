@@ -394,4 +394,10 @@ export const sourceRows: readonly Row[] = [
     given: { vmi: leaving({ sourceNode: `${node}-not` }), domain: told() },
     expect: { route: 'default' },
   },
+  {
+    rule: 'migration-in-progress',
+    when: 'the agent was started again, and nobody can tell yet whether the launcher of the guest lives',
+    given: { vmi: leaving(started), domain: { kind: 'absent' }, launcher: { kind: 'not-ready', forMs: 100 } },
+    expect: { steps: [], requeueAfterMs: 10_000 },
+  },
 ];

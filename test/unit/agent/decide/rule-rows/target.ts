@@ -322,6 +322,17 @@ const receiving: readonly Row[] = [
     expect: { steps: [] },
   },
   {
+    rule: 'target-under-way',
+    when: 'nothing was heard of the guest for a while: events may be lost, and the source waits for this node',
+    given: {
+      ...kept,
+      vmi: coming({ ...published, ...begun }),
+      relays: open,
+      domain: { kind: 'gone', uid, proof: 'launcher-says-none', seenMs: -100_000 },
+    },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 15_000 },
+  },
+  {
     rule: 'target-started-unseen',
     when: 'the source has begun and the launcher here is not there to be asked',
     given: {
