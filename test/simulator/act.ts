@@ -1,4 +1,5 @@
 import type { Deed, Fault, FaultKind } from './plan.ts';
+import type { SimNode } from './world/sim-host.ts';
 import type { SimLauncher } from './world/sim-launcher.ts';
 import type { SimWorld } from './world/sim-world.ts';
 
@@ -33,7 +34,8 @@ export function doDeed(world: SimWorld, { kind, name }: Deed): void {
       launcher.exit();
       return;
     case 'pod-is-evicted':
-      world.terminate(vmi);
+      vmi.unwantedMs ??= world.scheduler.nowMs;
+      world.endLauncher(launcher);
       return;
     case 'change-vmi':
       world.api.change(key, 'user', ({ metadata }) => {
@@ -54,7 +56,9 @@ function createAgain(world: SimWorld, plan: Parameters<SimWorld['createVmi']>[0]
 
 /** Begins a fault; its end is planned here, too. */
 export function beginFault(world: SimWorld, fault: Fault): void {
-  faults[fault.kind]({ world, fault, launcher: world.latest(fault.name)?.launcher });
+  const vmi = world.latest(fault.name);
+  const launcher = fault.size > 0.5 ? vmi?.launchers.at(-1) : vmi?.launcher;
+  faults[fault.kind]({ world, fault, launcher });
 }
 
 interface Act {
@@ -99,7 +103,8 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
   'launcher-refuses': (act) => during(act, act.launcher, 'refuseRate', 0.3 + 0.7 * act.fault.size),
   'launcher-garbage': (act) => during(act, act.launcher, 'garbageRate', 0.3 + 0.7 * act.fault.size),
   'connection-breaks': ({ world }) => {
-    for (const connection of [...world.node.connections]) if (world.chance.happens(0.7)) connection.break();
+    for (const { connections } of world.nodes)
+      for (const connection of [...connections]) if (world.chance.happens(0.7)) connection.break();
   },
   'events-late': (act) => during(act, act.launcher?.notifyTrouble, 'lateMs', 100 + 9_000 * act.fault.size),
   'events-doubled': (act) => during(act, act.launcher?.notifyTrouble, 'duplicateRate', 0.2 + 0.8 * act.fault.size),
@@ -109,15 +114,20 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
   'notify-storm': ({ fault, launcher }) => {
     if (launcher?.alive) launcher.notifier.storm(launcher.json(), 50 + Math.floor(700 * fault.size));
   },
-  'pipe-fails': (act) => during(act, act.world.node, 'pipesFail', true),
-  'disk-full': (act) => during(act, act.world.disk.trouble, 'full', true),
-  'disk-errors': (act) => during(act, act.world.disk.trouble, 'errorRate', 0.1 + 0.5 * act.fault.size),
+  'pipe-fails': (act) => during(act, aNode(act), 'pipesFail', true),
+  'disk-full': (act) => during(act, aNode(act).disk.trouble, 'full', true),
+  'disk-errors': (act) => during(act, aNode(act).disk.trouble, 'errorRate', 0.1 + 0.5 * act.fault.size),
   'record-torn': ({ world }) => world.tearRecord(),
+  'relays-fail': (act) => during(act, aNode(act), 'relaysFail', true),
   'clock-jumps': ({ world, fault }) => {
     world.wallJumped = true;
     world.wall.epochMs += (fault.size - 0.5) * 7_200_000;
   },
 };
+
+function aNode({ world, fault }: Act): SimNode {
+  return world.nodes[Math.floor(fault.size * 100) % world.nodes.length] ?? world.nodes[0];
+}
 
 /** A field is otherwise for the time of the fault; after it nothing of the kind is wrong. */
 function during<K extends string, V extends number | boolean>(

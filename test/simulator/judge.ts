@@ -1,4 +1,11 @@
-import { isBeingDeleted, isFinal, type Key, type VirtualMachineInstance, type VmiPhase } from '../../src/api/index.ts';
+import {
+  isBeingDeleted,
+  isFinal,
+  type Key,
+  labels,
+  type VirtualMachineInstance,
+  type VmiPhase,
+} from '../../src/api/index.ts';
 import type { SimAgent } from './world/sim-agent.ts';
 import { isAlive } from './world/sim-domain.ts';
 import type { SimLauncher } from './world/sim-launcher.ts';
@@ -45,7 +52,8 @@ export class Judge {
   /** `agent uid` → how it saw the guest end, and when. */
   readonly #evidence = new Map<string, { readonly reason: string; readonly atMs: number }>();
   /** `uid by agent` → what it synced last, and when. */
-  readonly #synced = new Map<string, { readonly content: string; readonly atMs: number }>();
+  readonly #synced = new Map<string, { readonly content: string; readonly atMs: number; readonly pauses: number }>();
+  readonly #movedBy = new Set<string>();
   writes = 0;
   passes = 0;
 
@@ -81,13 +89,15 @@ export class Judge {
     this.writes++;
     const [from, to] = [before.status?.phase ?? '', after.status?.phase ?? ''];
     if (!legal[from]?.includes(to)) this.violate('phases-move-along-the-legal-table', `${from} became ${to}`);
-    if (isFinal(before)) this.violate('a-final-vmi-is-not-written', `${before.metadata.name} was ${from}`);
+    if (isFinal(before) && !isLabelDropped(before, after))
+      this.violate('a-final-vmi-is-not-written', `${before.metadata.name} was ${from}`);
     const foreign = foreignPart(before);
     if (foreign !== foreignPart(after)) {
       this.violate('foreign-fields-are-kept', `${foreign} became ${foreignPart(after)}`);
     }
     const vmi = this.#world.byUid(before.metadata.uid ?? '');
     if (vmi && from !== to && isFinal(after)) this.#checkFinal(writer, vmi, to);
+    if (vmi && ownerOf(before) !== ownerOf(after)) this.#checkHandOver(writer, vmi, before, after);
   }
 
   /** Something came from outside by itself: one more pass over each key is explained. */
@@ -121,7 +131,7 @@ export class Judge {
   /** An agent said that it has ended. */
   onStopped(agent: SimAgent): void {
     const { pending } = agent.life;
-    const open = agent.connections(this.#world.node);
+    const open = agent.connections(agent.node);
     const watches = [...this.#world.streams].filter(({ life }) => life === agent.life).length;
     const pipes = this.#world.vmis.filter(({ launcher: { notifier } }) => notifier.pipe?.agent === agent.life);
     const openPipes = pipes.filter(({ launcher: { notifier } }) => notifier.pipe?.open).length;
@@ -131,9 +141,12 @@ export class Judge {
   }
 
   #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): CallEnd {
-    const id = `${launcher.options.uid} by ${agent.life.name}`;
+    const id = `${launcher.options.uid} in ${launcher.options.podUid} by ${agent.life.name}`;
     if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', id);
-    const { disk, plan } = this.#world;
+    const home = this.#world.byUid(launcher.options.uid)?.home;
+    if (home !== launcher) this.violate('a-guest-is-in-one-place', `${id} was synced, its guest lives elsewhere`);
+    const { plan } = this.#world;
+    const { disk } = agent.node;
     const hasTrouble = plan.faults.some(({ kind }) => diskFaults.has(kind));
     // Two agents on one node share the directory: what one of them remembered the other may have cleaned up.
     const remover = disk.removedBy.get(launcher.options.uid) ?? agent.life.name;
@@ -141,14 +154,17 @@ export class Judge {
       this.violate('a-launcher-is-remembered-before-it-is-used', id);
     const content = JSON.stringify([carried.spec, carried.metadata.annotations]);
     const { nowMs } = this.#world.scheduler;
+    // Each pause of the guest is worth one more: only its launcher knows whether it may go on.
+    const { pauses } = launcher;
     const last = this.#synced.get(id);
     // A list that shows the predecessor again makes the agent begin anew; a repeated sync changes nothing.
     const isExcused = plan.faults.some(({ kind }) => kind === 'lists-are-old');
-    if (!isExcused && last?.content === content && nowMs - last.atMs < startAgainMs) {
+    const isSame = last?.content === content && last.pauses === pauses;
+    if (!isExcused && isSame && nowMs - last.atMs < startAgainMs) {
       this.violate('a-vmi-is-synced-once', `${id}, again after ${nowMs - last.atMs} ms`);
     }
     return (isDone) => {
-      if (isDone) this.#synced.set(id, { content, atMs: nowMs });
+      if (isDone) this.#synced.set(id, { content, atMs: nowMs, pauses });
     };
   }
 
@@ -158,6 +174,10 @@ export class Judge {
     if (!vmi) return;
     const { nowMs } = this.#world.scheduler;
     const stored = this.#stored(vmi);
+    if (launcher !== vmi.home) {
+      this.#checkElsewhere(vmi, launcher, rpc, stored);
+      return;
+    }
     if (launcher.alive && isWanted(stored, launcher)) {
       this.violate('no-vm-is-lost', `${rpc} was sent to ${uid}, whose VMI wants it`);
     }
@@ -169,6 +189,30 @@ export class Judge {
       this.violate('a-living-domain-is-not-deleted', `${uid} is ${launcher.domain.status}`);
     }
     if (rpc === 'killVirtualMachine') this.#checkGrace(vmi, stored);
+  }
+
+  /** A launcher that the guest left, or has not come to yet. */
+  #checkElsewhere({ uid }: WorldVmi, launcher: SimLauncher, rpc: string, stored: Vmi | undefined): void {
+    // Of a VMI that was removed by force nobody needs the guest that is on its way.
+    if (stored && isAlive(launcher.domain)) this.violate('an-incoming-guest-is-left-alone', `${rpc} to ${uid}`);
+    const isOwner = stored?.status?.nodeName === launcher.options.nodeName;
+    if (launcher.ended === 'migrated' && isOwner && stored && !isFinal(stored)) {
+      this.violate('the-source-is-kept-until-the-hand-over', `${rpc} to ${uid}`);
+    }
+  }
+
+  /** By the node that the guest lives on, once per migration, in all places of one write. */
+  #checkHandOver(writer: string, { uid, home }: WorldVmi, before: Vmi, after: Vmi): void {
+    const [from, to] = [ownerOf(before), ownerOf(after)];
+    const { migrationUid = '' } = after.status?.migrationState ?? {};
+    const { nodeName } = home.options;
+    const isTrue = to === `${nodeName} ${nodeName}` && this.#world.nodeOfAgent.get(writer) === nodeName;
+    if (!isTrue || this.#movedBy.has(`${uid} ${migrationUid}`) || migrationUid === '')
+      this.violate(
+        'ownership-follows-the-guest',
+        `${uid} by ${writer}: from ${from} to ${to}, its guest is on ${nodeName}`,
+      );
+    this.#movedBy.add(`${uid} ${migrationUid}`);
   }
 
   #checkGrace(vmi: WorldVmi, stored: Vmi | undefined): void {
@@ -207,6 +251,25 @@ function isWanted(stored: Vmi | undefined, launcher: SimLauncher): boolean {
 
 /** What belongs to others, as text. */
 function foreignPart({ metadata, spec, status }: Vmi): string {
-  const { resourceVersion: _version, ...others } = metadata;
-  return JSON.stringify([others, spec, status?.foreign, status?.nodeName, status?.activePods]);
+  const { resourceVersion: _version, labels: all, ...others } = metadata;
+  const { [labels.nodeName]: _owner, [labels.migrationTargetNodeName]: _target, ...othersLabels } = all ?? {};
+  const { migrationUid, sourceNode, targetNode, targetPod, abortRequested } = status?.migrationState ?? {};
+  const controllers = [migrationUid, sourceNode, targetNode, targetPod, abortRequested];
+  return JSON.stringify([others, othersLabels, spec, status?.foreign, status?.activePods, controllers]);
+}
+
+/** By label and by status: one and the same. */
+function ownerOf({ metadata, status }: Vmi): string {
+  return `${metadata.labels?.[labels.nodeName]} ${status?.nodeName}`;
+}
+
+/** The one thing that is left to do about a VMI that ended while a node was waiting for it. */
+function isLabelDropped(before: Vmi, after: Vmi): boolean {
+  const bare = (vmi: Vmi) => {
+    const { metadata } = structuredClone(vmi);
+    delete metadata.resourceVersion;
+    delete metadata.labels?.[labels.migrationTargetNodeName];
+    return JSON.stringify([metadata, vmi.spec, vmi.status]);
+  };
+  return bare(before) === bare(after);
 }

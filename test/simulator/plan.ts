@@ -6,6 +6,8 @@ export interface Plan {
   readonly vmis: readonly VmiPlan[];
   readonly deeds: readonly Deed[];
   readonly faults: readonly Fault[];
+  /** With any there are two nodes. */
+  readonly migrations: readonly MigrationPlan[];
   /** No deed and no fault is under way after this. */
   readonly calmAtMs: number;
 }
@@ -18,6 +20,17 @@ export interface VmiPlan {
   /** `running`: when the first agent starts its guest runs already, as after an upgrade of the agent. */
   readonly begins: 'scheduled' | 'running' | 'running-recorded';
   readonly socketDelayMs: number;
+}
+
+/** A live migration to the other node. */
+export interface MigrationPlan {
+  readonly atMs: number;
+  readonly name: string;
+  readonly fate: 'succeeds' | 'breaks' | 'aborted' | 'target-dies';
+  /** When its fate comes: after the hand-off, or into the copy. */
+  readonly fateMs: number;
+  /** The guest's memory is copied for this long. */
+  readonly copyMs: number;
 }
 
 export type DeedKind =
@@ -65,7 +78,9 @@ export type FaultKind =
   | 'disk-full'
   | 'disk-errors'
   | 'record-torn'
-  | 'clock-jumps';
+  | 'clock-jumps'
+  /** Not on one node: there are no migrations. */
+  | 'relays-fail';
 
 export interface Fault {
   readonly atMs: number;
@@ -123,7 +138,11 @@ const deedKinds: readonly DeedKind[] = [
   'change-vmi',
 ];
 
+/** Seeds from here on are worlds of two nodes with live migrations. */
+export const firstMigrationSeed = 1_000_000;
+
 export function planOf(seed: number): Plan {
+  if (seed >= firstMigrationSeed) return planMigrationWorld(new Chance(seed * 2 + 1));
   const chance = new Chance(seed * 2 + 1);
   const vmis = Array.from({ length: chance.pick([1, 1, 1, 2, 2, 3]) }, (_, at) => planVmi(chance, `vm${at + 1}`));
   const deeds = vmis.flatMap((vmi) => planDeeds(chance, vmi)).sort(byTime);
@@ -131,7 +150,46 @@ export function planOf(seed: number): Plan {
     planFault(chance, chance.pick(vmis).name, deeds),
   ).sort(byTime);
   const ends = [...deeds.map(({ atMs }) => atMs), ...faults.map(({ atMs, forMs }) => atMs + forMs)];
-  return { vmis, deeds, faults, calmAtMs: Math.max(15_000, ...ends) + 1_000 };
+  return { vmis, deeds, faults, migrations: [], calmAtMs: Math.max(15_000, ...ends) + 1_000 };
+}
+
+const migrationDeeds: readonly DeedKind[] = [
+  'delete',
+  'remove-by-force',
+  'guest-shuts-down',
+  'guest-crashes',
+  'pause',
+  'pause',
+  'launcher-dies',
+  'pod-is-evicted',
+  'change-vmi',
+];
+
+function planMigrationWorld(chance: Chance): Plan {
+  const vmis = Array.from({ length: chance.pick([1, 1, 2]) }, (_, at) => planVmi(chance, `vm${at + 1}`));
+  const migrations: MigrationPlan[] = [];
+  for (let count = chance.pick([1, 1, 2, 3]), at = 1_000; count > 0; count--) {
+    at += round(chance.between(500, 9_000));
+    migrations.push({
+      atMs: at,
+      name: chance.pick(vmis).name,
+      fate: chance.pick(['succeeds', 'succeeds', 'succeeds', 'succeeds', 'breaks', 'aborted', 'target-dies'] as const),
+      fateMs: round(chance.happens(0.5) ? chance.between(0, 1_500) : chance.between(0, 8_000)),
+      copyMs: round(chance.happens(0.5) ? chance.between(10, 1_000) : chance.between(500, 8_000)),
+    });
+  }
+  const deeds = Array.from({ length: chance.pick([0, 0, 0, 1, 1, 2]) }, () => {
+    const near = chance.pick(migrations);
+    return { atMs: round(near.atMs + chance.between(0, 12_000)), name: near.name, kind: chance.pick(migrationDeeds) };
+  }).sort(byTime);
+  const kinds = [...faultKinds, 'relays-fail' as const];
+  const faults = Array.from({ length: chance.pick([0, 1, 1, 2, 2, 3, 4]) }, () => {
+    const near = chance.pick(migrations);
+    const fault = planFault(chance, near.name, deeds, kinds);
+    return chance.happens(0.7) ? { ...fault, atMs: round(near.atMs + chance.between(0, 10_000)) } : fault;
+  }).sort(byTime);
+  const ends = [...deeds, ...migrations].map(({ atMs }) => atMs).concat(faults.map(({ atMs, forMs }) => atMs + forMs));
+  return { vmis, deeds, faults, migrations, calmAtMs: Math.max(25_000, ...ends.map((ms) => ms + 8_000)) + 1_000 };
 }
 
 function planVmi(chance: Chance, name: string): VmiPlan {
@@ -160,14 +218,14 @@ function planDeeds(chance: Chance, { name, atMs }: VmiPlan): Deed[] {
 }
 
 /** Half of the faults come close to a deed. */
-function planFault(chance: Chance, name: string, deeds: readonly Deed[]): Fault {
+function planFault(chance: Chance, name: string, deeds: readonly Deed[], kinds = faultKinds): Fault {
   const deed = deeds.length > 0 && chance.happens(0.5) ? chance.pick(deeds) : undefined;
   const atMs = deed ? Math.max(0, deed.atMs + chance.between(-500, 2_000)) : chance.between(0, 12_000);
   const forMs = chance.happens(0.7) ? chance.between(50, 4_000) : chance.between(4_000, 45_000);
   return {
     atMs: round(atMs),
     forMs: round(forMs),
-    kind: chance.pick(faultKinds),
+    kind: chance.pick(kinds),
     name: deed?.name ?? name,
     size: Math.round(chance.next() * 100) / 100,
   };
@@ -181,10 +239,11 @@ function round(ms: number): number {
   return Math.round(ms);
 }
 
-export function describePlan({ vmis, deeds, faults, calmAtMs }: Plan): string {
+export function describePlan({ vmis, deeds, faults, migrations, calmAtMs }: Plan): string {
   const lines = [
     ...vmis.map(({ name, atMs, ...rest }) => ({ atMs, text: `${name} ${JSON.stringify(rest)}` })),
     ...deeds.map(({ atMs, name, kind }) => ({ atMs, text: `${name}: ${kind}` })),
+    ...migrations.map(({ atMs, name, ...rest }) => ({ atMs, text: `${name} migrates ${JSON.stringify(rest)}` })),
     ...faults.map(({ atMs, forMs, kind, name, size }) => ({
       atMs,
       text: `fault ${kind} ${name} ${size} for ${forMs} ms`,

@@ -4,6 +4,7 @@ import { Trace } from './engine/trace.ts';
 import { Judge, type Violation } from './judge.ts';
 import { describePlan, type Plan, planOf } from './plan.ts';
 import { unreadRecords, unsettled } from './settled.ts';
+import { Migration } from './world/migration.ts';
 import { SimWorld } from './world/sim-world.ts';
 
 export interface SeedResult {
@@ -63,7 +64,7 @@ export async function runSeed(seed: number, options: RunOptions = {}): Promise<S
     passes: judge.passes,
     starts: world.vmis.filter(({ plan: { begins } }) => begins === 'scheduled').length,
   };
-  return violation ? { ...result, violation, story: storyOf(seed, plan, violation, trace) } : result;
+  return violation ? { ...result, violation, story: storyOf(seed, world, violation) } : result;
 }
 
 async function play(world: SimWorld, plan: Plan): Promise<void> {
@@ -73,7 +74,12 @@ async function play(world: SimWorld, plan: Plan): Promise<void> {
   }
   for (const deed of plan.deeds) world.after(deed.atMs, `${deed.name}: ${deed.kind}`, () => doDeed(world, deed));
   for (const fault of plan.faults) world.after(fault.atMs, `fault ${fault.kind}`, () => beginFault(world, fault));
-  world.spawnAgent();
+  for (const [number, migration] of plan.migrations.entries()) {
+    world.after(migration.atMs, `${migration.name} is to migrate`, () =>
+      Migration.begin(world, migration, `migration-${number + 1}`),
+    );
+  }
+  world.ensureAgent();
   if (!(await passTime(world, plan.calmAtMs))) return;
   world.ensureAgent();
   await settle(world);
@@ -139,9 +145,25 @@ async function passTime(world: SimWorld, ms: number): Promise<boolean> {
   return judge.violation === undefined;
 }
 
-function storyOf(seed: number, plan: Plan, { invariant, text }: Violation, trace: Trace): string {
+function storyOf(seed: number, world: SimWorld, { invariant, text }: Violation): string {
+  const { plan, trace, agents, vmis } = world;
+  const keys = new Set(vmis.map(({ key }) => key));
+  const rules = agents.flatMap(({ life, node, dispatcher }) =>
+    [...keys].map((key) => {
+      const last = dispatcher.decisions.of(key).slice(-8);
+      return `  ${life.name} on ${node.name}, ${key}: ${last.map(({ rule }) => rule).join(', ')}`;
+    }),
+  );
   const last = trace.lines.slice(-50).map((line) => `  ${line}`);
-  return [`seed ${seed} breaks ${invariant}: ${text}`, 'plan:', describePlan(plan), 'last steps:', ...last].join('\n');
+  return [
+    `seed ${seed} breaks ${invariant}: ${text}`,
+    'plan:',
+    describePlan(plan),
+    'last rules:',
+    ...rules,
+    'last steps:',
+    ...last,
+  ].join('\n');
 }
 
 function errorText(error: unknown): string {

@@ -1,4 +1,4 @@
-import { isBeingDeleted, isFinal } from '../../src/api/index.ts';
+import { isBeingDeleted, isFinal, labels, type VirtualMachineInstance } from '../../src/api/index.ts';
 import type { SimAgent } from './world/sim-agent.ts';
 import { isAlive } from './world/sim-domain.ts';
 import type { SimWorld, WorldVmi } from './world/sim-world.ts';
@@ -7,6 +7,7 @@ import type { SimWorld, WorldVmi } from './world/sim-world.ts';
 export function unsettled(world: SimWorld): string[] {
   return [
     ...world.vmis.flatMap((vmi) => unsettledVmi(world, vmi)),
+    ...world.vmis.flatMap((vmi) => unsettledMigration(world, vmi)),
     ...world.agents.flatMap((agent) => [...unreadRecords(world, agent), ...leftovers(world, agent)]),
   ];
 }
@@ -16,7 +17,7 @@ export function unsettled(world: SimWorld): string[] {
  * The next start reads them.
  */
 export function unreadRecords(world: SimWorld, agent: SimAgent): string[] {
-  return needlessRecords(world).flatMap((file) =>
+  return needlessRecords(world, agent).flatMap((file) =>
     agent.domains.ghostRecords.byUid(file) === undefined ? [`ghost record ${file} was never read`] : [],
   );
 }
@@ -47,13 +48,14 @@ function unsettledVmi(world: SimWorld, { key, uid, launcher }: WorldVmi): string
 
 /** Things of VMIs that are over. */
 function leftovers(world: SimWorld, agent: SimAgent): string[] {
-  const known = needlessRecords(world).filter((file) => agent.domains.ghostRecords.byUid(file) !== undefined);
+  const known = needlessRecords(world, agent).filter((file) => agent.domains.ghostRecords.byUid(file) !== undefined);
   const problems = known.map((file) => `ghost record ${file} is left`);
   for (const key of agent.domains.keys()) {
-    const stored = world.api.get(key);
-    if (!stored || isFinal(stored)) problems.push(`the domain of ${key} is remembered`);
+    if (!isOwned(world.api.get(key), agent)) problems.push(`the domain of ${key} is remembered on ${agent.node.name}`);
   }
   for (const { key, uid, launcher } of world.vmis) {
+    if (agent.relays.hasSource(uid) || agent.relays.targetPorts(uid)) problems.push(`${uid} has streams`);
+    if (launcher.options.nodeName !== agent.node.name) continue;
     const view = agent.domains.view(key, uid);
     const isOld = view.kind === 'present' && view.domain.Status.Status !== launcher.domain?.status;
     if (isOld) problems.push(`${uid} is ${launcher.domain?.status} and seen as ${view.domain.Status.Status}`);
@@ -63,11 +65,33 @@ function leftovers(world: SimWorld, agent: SimAgent): string[] {
   return problems;
 }
 
-function needlessRecords(world: SimWorld): string[] {
-  return [...world.disk.files.keys()].filter((file) => {
+function needlessRecords(world: SimWorld, agent: SimAgent): string[] {
+  return [...agent.node.disk.files.keys()].filter((file) => {
     if (file.endsWith('.corrupt')) return false;
     const vmi = world.byUid(file);
     const stored = vmi && world.api.get(vmi.key);
-    return stored?.metadata.uid !== file || isFinal(stored);
+    return stored?.metadata.uid !== file || !isOwned(stored, agent);
   });
+}
+
+/** Its guest is this agent's, or is to be. */
+function isOwned(stored: VirtualMachineInstance | undefined, { node }: SimAgent): boolean {
+  return stored !== undefined && !isFinal(stored) && stored.status?.nodeName === node.name;
+}
+
+function unsettledMigration(world: SimWorld, { key, uid, launchers, home }: WorldVmi): string[] {
+  const stored = world.api.get(key);
+  const problems: string[] = [];
+  for (const launcher of launchers) {
+    const { podUid, nodeName } = launcher.options;
+    if (launcher !== home && launcher.alive) problems.push(`${uid} has an empty launcher ${podUid} on ${nodeName}`);
+  }
+  if (!stored || stored.metadata.uid !== uid || isFinal(stored)) return problems;
+  const { migrationState: state, nodeName } = stored.status ?? {};
+  if (nodeName !== home.options.nodeName)
+    problems.push(`${uid} is on ${home.options.nodeName}, its VMI says ${nodeName}`);
+  if (stored.metadata.labels?.[labels.migrationTargetNodeName]) problems.push(`${uid} still asks for a target node`);
+  if (state && !state.completed && !state.failed) problems.push(`${uid} is still migrating`);
+  if (state?.failed && state.completed !== true) problems.push(`${uid} failed to migrate and is not completed`);
+  return problems;
 }

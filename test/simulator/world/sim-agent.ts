@@ -1,25 +1,24 @@
 import { KubeVmis, kubeVmiLookup, kubeVmiWriter, launcherPort } from '../../../src/agent/adapters/index.ts';
 import { type AgentPorts, VmiDispatcher } from '../../../src/agent/index.ts';
+import { drain } from '../../../src/agent/leaving.ts';
 import type { Key } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { DomainCache } from '../../../src/domain-cache/index.ts';
 import { EventRecorder } from '../../../src/kube/index.ts';
 import { LauncherClients } from '../../../src/launcher-client/index.ts';
 import { clusterConfig } from '../../fixtures/agent/builders.ts';
-import { FakeRelays } from '../../fixtures/agent/fake-relays.ts';
 import { type Life, newLife, SimClock, type Wall } from '../engine/scheduler.ts';
 import type { CallEnd } from '../judge.ts';
 import type { SimApi } from './sim-api.ts';
-import type { SimDisk } from './sim-disk.ts';
 import { type SimHostDeps, type SimNode, simDoors, simHost } from './sim-host.ts';
 import { type ApiTrouble, SimKubeClient } from './sim-kube-client.ts';
+import { SimRelays } from './sim-relays.ts';
 import type { WatchStream } from './watch-stream.ts';
 
-export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'scheduler' | 'chance'> {
+export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'scheduler' | 'chance' | 'moveOf'> {
   readonly api: SimApi;
   readonly trouble: ApiTrouble;
   readonly streams: Set<WatchStream>;
-  readonly disk: SimDisk;
   readonly wall: Wall;
   readonly note: (text: string) => void;
   readonly onNews: () => void;
@@ -31,6 +30,9 @@ export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'sched
   readonly mayGoOn: () => boolean;
 }
 
+/** How long one that leaves waits for migrations. */
+const gracefulMs = 20_000;
+
 /** One process of the agent: the production code, wired as src/agent/node-agent.ts wires it, on this world. */
 export class SimAgent {
   readonly life: Life;
@@ -38,14 +40,18 @@ export class SimAgent {
   readonly domains: DomainCache;
   readonly clients: LauncherClients;
   readonly clock: SimClock;
+  readonly node: SimNode;
+  readonly relays: SimRelays;
   readonly #vmis: KubeVmis;
   readonly #recorder: EventRecorder;
   readonly #starting = new AbortController();
 
   constructor(name: string, deps: SimAgentDeps) {
-    const { node, scheduler, chance, wall, wire, disk } = deps;
+    const { node, scheduler, chance, wall, wire } = deps;
     this.life = newLife(name);
     const { life } = this;
+    this.node = node;
+    this.relays = new SimRelays({ node, wire, life });
     const clock = new SimClock(scheduler, chance, wall, life);
     this.clock = clock;
     const random = () => chance.next();
@@ -72,7 +78,7 @@ export class SimAgent {
         clock,
       },
     );
-    const recordFiles = disk.for(life, wire, (rate) => chance.happens(rate));
+    const recordFiles = node.disk.for(life, wire, (rate) => chance.happens(rate));
     domains = new DomainCache(
       { shareDir: '/share', privateDir: '/private' },
       { links: this.clients, clock, random, doors: simDoors(hostDeps), recordFiles },
@@ -104,7 +110,10 @@ export class SimAgent {
   /** SIGTERM: in reverse order of the start. */
   async stop(): Promise<void> {
     this.#starting.abort(new Error('stopped'));
+    const heartbeat = { leave: async () => undefined };
+    await drain({ gracefulMs }, { heartbeat, relays: this.relays, clock: this.clock, log: silentLogger });
     await this.dispatcher.stop();
+    this.relays.closeAll();
     await this.#vmis.stop();
     await this.domains.stop();
     this.clients.stop();
@@ -142,7 +151,7 @@ export class SimAgent {
       config: { current: () => clusterConfig },
       host: { nodeName: node.name, selinuxContext: () => 'none' },
       hooks: [],
-      relays: new FakeRelays(),
+      relays: this.relays,
       clock: this.clock,
     };
   }

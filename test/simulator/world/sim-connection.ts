@@ -178,11 +178,35 @@ export class SimConnection implements OpenConnection {
       case 'deleteVirtualMachine':
         launcher.delete();
         break;
+      case 'getGuestInfo':
+        return { response: { success: true, message: '' }, guestInfoResponse: '{}' };
+      case 'finalizeVirtualMachineMigration':
+        break;
+      case 'syncMigrationTarget':
+        launcher.preparedFor = migrationUidOf(body);
+        break;
+      case 'signalTargetPodCleanup':
+        if (targetPodOf(body) === launcher.options.podUid) launcher.mayGo();
+        break;
+      case 'migrateVirtualMachine':
+        this.#deps.moveOf(migrationUidOf(body))?.begin();
+        break;
+      case 'cancelVirtualMachineMigration':
+        this.#deps.moveOf(migrationUidOf(body))?.cancel();
+        break;
       default:
         throw new Refusal(`${rpc} is not known to the simulator`);
     }
     return { response: { success: true, message: '' } };
   }
+}
+
+function migrationUidOf(body: string): string {
+  return (JSON.parse(body) as VirtualMachineInstance).status?.migrationState?.migrationUid ?? '';
+}
+
+function targetPodOf(body: string): string | undefined {
+  return (JSON.parse(body) as VirtualMachineInstance).status?.migrationState?.targetPod;
 }
 
 const broken = new Error('the stream broke');

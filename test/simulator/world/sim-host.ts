@@ -10,12 +10,17 @@ import type { Chance } from '../engine/chance.ts';
 import type { Life, Scheduler } from '../engine/scheduler.ts';
 import type { Wire } from '../engine/wire.ts';
 import type { CallEnd } from '../judge.ts';
+import type { Move } from './migration-move.ts';
 import { SimConnection } from './sim-connection.ts';
+import { SimDisk } from './sim-disk.ts';
 import type { SimLauncher } from './sim-launcher.ts';
 
 /** The machine that launchers run on; it outlives agents and launchers. */
 export class SimNode {
   readonly name: string;
+  /** Under which other nodes reach its listeners. */
+  readonly address: string;
+  readonly disk = new SimDisk();
   /** By pod UID; a pod whose directory is gone has none. */
   readonly launchers = new Map<string, SimLauncher>();
   readonly connections = new Set<SimConnection>();
@@ -26,9 +31,17 @@ export class SimNode {
   }>();
   /** Pipes cannot be made. */
   pipesFail = false;
+  /** Streams of migrations cannot be opened. */
+  relaysFail = false;
+  #nextPort = 40_000;
 
-  constructor(name: string) {
+  constructor(name: string, address: string) {
     this.name = name;
+    this.address = address;
+  }
+
+  freePort(): number {
+    return this.#nextPort++;
   }
 
   byUid(uid: string): SimLauncher[] {
@@ -67,6 +80,7 @@ export interface SimHostDeps {
   readonly life: Life;
   /** Before a call leaves the agent. */
   readonly onCall: (launcher: SimLauncher, rpc: string, body: string) => CallEnd;
+  readonly moveOf: (migrationUid: string) => Move | undefined;
   /** An answer about the domain reached the agent. */
   readonly onDomainSeen: (launcher: SimLauncher, json: string) => void;
 }

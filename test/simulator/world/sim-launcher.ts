@@ -11,6 +11,7 @@ export interface LauncherOptions {
   readonly key: Key;
   readonly uid: string;
   readonly podUid: string;
+  readonly nodeName: string;
   readonly pid: number;
   readonly graceSeconds: number;
   readonly habit: ShutdownHabit;
@@ -45,6 +46,8 @@ export class SimLauncher {
   /** The guest ran, or was asked to. */
   everStarted = false;
   marked = false;
+  /** How often somebody paused its guest. */
+  pauses = 0;
   socketExists = false;
   /** Answers nothing, takes connections. */
   hungUntilMs = 0;
@@ -53,6 +56,8 @@ export class SimLauncher {
   refuseRate = 0;
   /** GetDomain answers nonsense this often. */
   garbageRate = 0;
+  /** Migration that it waits for as a target. */
+  preparedFor: string | undefined;
   readonly #world: LauncherWorld;
 
   constructor(options: LauncherOptions, world: LauncherWorld) {
@@ -173,6 +178,20 @@ export class SimLauncher {
     this.#after(lingerMs, 'gives up waiting', () => this.exit());
   }
 
+  /** The guest goes on somewhere else: shut off here, and kept until it is deleted. */
+  leave(): void {
+    this.#noteEnd('migrated');
+    this.become('Shutoff', 'Migrated');
+    this.#after(lingerMs, 'gives up waiting', () => this.exit());
+  }
+
+  /** SignalTargetPodCleanup: nobody comes. */
+  mayGo(): void {
+    if (isAlive(this.domain)) return;
+    this.marked = true;
+    this.#after(this.#world.chance.between(10, 500), 'exits', () => this.#exitWhenDone());
+  }
+
   /** SIGTERM to the pod: the agent is asked to end the guest; without a guest there is nothing to stay for. */
   terminate(): void {
     if (this.marked) return;
@@ -200,6 +219,7 @@ export class SimLauncher {
     if (!this.domain) return;
     this.domain.status = status;
     this.domain.reason = reason;
+    if (status === 'Paused' && reason === 'User') this.pauses++;
     this.#world.note(`${this.options.uid} is ${status}/${reason}`);
     this.tell('MODIFIED');
   }

@@ -6,9 +6,9 @@ import type { Trace } from '../engine/trace.ts';
 import { Wire } from '../engine/wire.ts';
 import type { Judge } from '../judge.ts';
 import type { Plan, VmiPlan } from '../plan.ts';
+import type { Migration } from './migration.ts';
 import { SimAgent } from './sim-agent.ts';
 import { SimApi } from './sim-api.ts';
-import { SimDisk } from './sim-disk.ts';
 import { SimNode } from './sim-host.ts';
 import type { ApiTrouble } from './sim-kube-client.ts';
 import { SimLauncher } from './sim-launcher.ts';
@@ -24,19 +24,26 @@ export interface WorldVmi {
   readonly key: Key;
   readonly uid: string;
   readonly plan: VmiPlan;
+  /** The launcher in which the guest lives, or is to. */
+  home: SimLauncher;
+  /** All there were, also those that guests came to or left. */
+  readonly launchers: SimLauncher[];
+  /** The same as `home`. */
   readonly launcher: SimLauncher;
   /** When somebody wanted its guest to end: deleted, removed, evicted. */
   unwantedMs: number | undefined;
 }
 
-/** One node with its API server, launchers and agents, and what the rest of the cluster does: a controller, a kubelet. */
+/** Nodes with their API server, launchers and agents, and what the rest of the cluster does: controllers, a kubelet. */
 export class SimWorld {
   readonly scheduler: Scheduler;
   readonly life: Life = newLife('world');
   readonly wall: Wall = { epochMs: Date.parse('2026-01-02T03:00:00Z') - 1_000_000 };
   readonly api = new SimApi();
-  readonly node = new SimNode(nodeName);
-  readonly disk = new SimDisk();
+  readonly nodes: readonly [SimNode, ...SimNode[]];
+  readonly migrations: Migration[] = [];
+  /** Also of those that are no more. */
+  readonly nodeOfAgent = new Map<string, string>();
   readonly trouble: ApiTrouble = { downUntilMs: 0, errorRate: 0, lostRate: 0, oldLists: false, silentUntilMs: 0 };
   readonly streams = new Set<WatchStream>();
   readonly vmis: WorldVmi[] = [];
@@ -55,6 +62,8 @@ export class SimWorld {
     this.chance = chance;
     this.trace = trace;
     this.scheduler = new Scheduler(chance, trace);
+    const first = new SimNode(nodeName, '10.0.0.1');
+    this.nodes = plan.migrations.length > 0 ? [first, new SimNode(`${nodeName}-b`, '10.0.0.2')] : [first];
     this.#wire = new Wire(this.scheduler, chance, this.life);
     this.judge = judgeOf(this);
     this.api.hooks = { onWrite: (writer, before, after) => this.#onWrite(writer, before, after) };
@@ -73,6 +82,14 @@ export class SimWorld {
     return this.vmis.findLast(({ plan }) => plan.name === name);
   }
 
+  agentsOf(name: string): SimAgent[] {
+    return this.agents.filter(({ node, life }) => node.name === name && !life.dead);
+  }
+
+  nodeOf({ options }: SimLauncher): SimNode {
+    return this.nodes.find(({ name }) => name === options.nodeName) ?? this.nodes[0];
+  }
+
   byUid(uid: string): WorldVmi | undefined {
     return this.vmis.find((vmi) => vmi.uid === uid);
   }
@@ -80,33 +97,39 @@ export class SimWorld {
   createVmi(plan: VmiPlan): void {
     const key = `default/${plan.name}`;
     if (this.api.get(key)) return;
-    const number = ++this.#made;
-    const uid = `uid-${number}`;
-    const launcher = this.#createLauncher(plan, key, uid, number);
+    const uid = `uid-${++this.#made}`;
+    const launcher = this.#createLauncher(plan, key, uid, this.#made, this.nodes[0]);
     const isRunning = plan.begins !== 'scheduled';
     if (isRunning) launcher.boot();
-    this.vmis.push({ key, uid, plan, launcher, unwantedMs: undefined });
+    this.vmis.push(worldVmi(key, uid, plan, launcher));
     this.api.create(this.#vmiObject(plan, uid, launcher.options.podUid, isRunning), 'controller');
     // A record that comes after the agent has read them is nobody's.
     if (plan.begins === 'running-recorded' && this.#agentsMade === 0) {
       const { pid, startTime } = launcher.process;
       const record = { name: plan.name, namespace: 'default', socketFile: launcher.socketFile, uid, pid, startTime };
-      this.disk.files.set(uid, JSON.stringify({ ...record, version: 1 }));
+      this.nodes[0].disk.files.set(uid, JSON.stringify({ ...record, version: 1 }));
     }
   }
 
-  spawnAgent(): SimAgent {
+  /** A pod that a guest can come to. */
+  addLauncher(vmi: WorldVmi, node: SimNode): SimLauncher {
+    const launcher = this.#createLauncher(vmi.plan, vmi.key, vmi.uid, ++this.#made, node);
+    vmi.launchers.push(launcher);
+    return launcher;
+  }
+
+  spawnAgent(node: SimNode = this.nodes[0]): SimAgent {
     const agent = new SimAgent(`agent-${++this.#agentsMade}`, {
-      node: this.node,
+      node,
       wire: this.#wire,
       scheduler: this.scheduler,
       chance: this.chance,
       api: this.api,
       trouble: this.trouble,
       streams: this.streams,
-      disk: this.disk,
       wall: this.wall,
       note: (text) => this.note(text),
+      moveOf: (uid) => this.migrations.find((migration) => migration.uid === uid)?.move,
       onNews: () => this.judge.onNews(),
       onCall: (...call) => this.judge.onCall(...call),
       onDomainSeen: (seer, launcher, json) => this.judge.onDomainSeen(seer.life.name, launcher, json),
@@ -114,11 +137,12 @@ export class SimWorld {
       mayGoOn: () => this.judge.violation === undefined,
     });
     this.agents.push(agent);
+    this.nodeOfAgent.set(agent.life.name, node.name);
     agent.start().catch((error: unknown) => {
       if (agent.life.dead) return;
       this.note(`${agent.life.name} did not start: ${String(error)}`);
       this.killAgent(agent);
-      this.after(this.chance.between(100, 3_000), 'the agent is started again', () => this.spawnAgent());
+      this.after(this.chance.between(100, 3_000), 'the agent is started again', () => this.ensureAgent());
     });
     return agent;
   }
@@ -128,7 +152,7 @@ export class SimWorld {
     agent.kill();
     this.agents.splice(this.agents.indexOf(agent), 1);
     for (const stream of [...this.streams]) if (stream.life === agent.life) stream.close();
-    for (const connection of this.node.connectionsOf(agent.life)) this.node.connections.delete(connection);
+    for (const connection of agent.node.connectionsOf(agent.life)) agent.node.connections.delete(connection);
     this.note(`${agent.life.name} was killed`);
   }
 
@@ -152,13 +176,14 @@ export class SimWorld {
 
   /** `size`: how many steps of the agent later it is killed. */
   disturbAgents(kind: 'agent-killed' | 'agent-restarted' | 'two-agents', forMs: number, size: number): void {
-    const agent = this.agents[0];
+    const node = this.nodes[size % this.nodes.length] ?? this.nodes[0];
+    const agent = this.agents.find((each) => each.node === node);
     const again = () => this.after(Math.min(forMs, 30_000), 'a new agent starts', () => this.ensureAgent());
     if (kind === 'two-agents') {
-      const second = this.spawnAgent();
+      const second = this.spawnAgent(node);
       this.after(forMs, 'one agent is enough', () => {
         const [one] = [agent, second].filter((each) => each && this.agents.includes(each));
-        if (one && this.agents.length > 1) this.killAgent(one);
+        if (one && this.agents.filter((each) => each.node === node).length > 1) this.killAgent(one);
       });
     } else if (!agent) again();
     else if (kind === 'agent-restarted') this.stopAgent(agent, again);
@@ -170,21 +195,32 @@ export class SimWorld {
       });
   }
 
+  /** On each node. */
   ensureAgent(): void {
-    if (this.agents.length === 0) this.spawnAgent();
+    for (const node of this.nodes) if (!this.agents.some((agent) => agent.node === node)) this.spawnAgent(node);
   }
 
   /** A record is cut off, as after a crash of the machine. */
   tearRecord(): void {
-    const file = [...this.disk.files.keys()][0];
+    const { files } = this.nodes[0].disk;
+    const file = [...files.keys()][0];
     if (file === undefined) return;
-    this.disk.files.set(file, (this.disk.files.get(file) ?? '').slice(0, 20));
+    files.set(file, (files.get(file) ?? '').slice(0, 20));
   }
 
-  #createLauncher(plan: VmiPlan, key: Key, uid: string, number: number): SimLauncher {
+  #createLauncher(plan: VmiPlan, key: Key, uid: string, number: number, node: SimNode): SimLauncher {
     const { graceSeconds, habit, socketDelayMs } = plan;
     const launcher = new SimLauncher(
-      { key, uid, podUid: `pod-${number}`, pid: 1000 + number, graceSeconds, habit, socketDelayMs },
+      {
+        key,
+        uid,
+        podUid: `pod-${number}`,
+        nodeName: node.name,
+        pid: 1000 + number,
+        graceSeconds,
+        habit,
+        socketDelayMs,
+      },
       {
         scheduler: this.scheduler,
         chance: this.chance,
@@ -194,7 +230,7 @@ export class SimWorld {
         onChange: (changed) => this.#onLauncherChange(changed),
       },
     );
-    this.node.launchers.set(launcher.options.podUid, launcher);
+    node.launchers.set(launcher.options.podUid, launcher);
     return launcher;
   }
 
@@ -206,7 +242,7 @@ export class SimWorld {
         name: plan.name,
         namespace: 'default',
         uid,
-        labels: { 'kubevirt.io/nodeName': this.node.name, 'example.org/team': 'blue' },
+        labels: { 'kubevirt.io/nodeName': this.nodes[0].name, 'example.org/team': 'blue' },
         annotations: { 'example.org/note': '0' },
         finalizers: ['foregroundDeleteVirtualMachine'],
       },
@@ -217,8 +253,8 @@ export class SimWorld {
       },
       status: {
         phase: isRunning ? 'Running' : 'Scheduled',
-        nodeName: this.node.name,
-        activePods: { [podUid]: this.node.name },
+        nodeName: this.nodes[0].name,
+        activePods: { [podUid]: this.nodes[0].name },
         runtimeUser: 0,
         foreign: { counter: 0 },
       },
@@ -226,10 +262,11 @@ export class SimWorld {
   }
 
   #onLauncherChange(launcher: SimLauncher): void {
-    this.node.changed(launcher);
+    const node = this.nodeOf(launcher);
+    node.changed(launcher);
     if (launcher.alive) return;
     this.after(this.chance.between(500, 15_000), `kubelet removes ${launcher.options.podUid}`, () => {
-      this.node.launchers.delete(launcher.options.podUid);
+      node.launchers.delete(launcher.options.podUid);
       this.#removeIfDone(launcher.options.uid);
     });
   }
@@ -253,13 +290,17 @@ export class SimWorld {
 
   /** SIGTERM to the pod; kubelet's patience is longer than the guest's. */
   terminate(vmi: WorldVmi): void {
-    if (!vmi.launcher.alive) {
-      this.#removeIfDone(vmi.uid);
-      return;
-    }
-    vmi.unwantedMs ??= this.scheduler.nowMs;
-    vmi.launcher.terminate();
-    this.after((vmi.plan.graceSeconds + 60) * 1_000, `kubelet kills ${vmi.uid}`, () => vmi.launcher.exit());
+    if (vmi.launcher.alive) vmi.unwantedMs ??= this.scheduler.nowMs;
+    for (const launcher of vmi.launchers) this.endLauncher(launcher);
+    this.#removeIfDone(vmi.uid);
+  }
+
+  /** The same for one pod. */
+  endLauncher(launcher: SimLauncher): void {
+    if (!launcher.alive) return;
+    launcher.terminate();
+    const { graceSeconds, uid } = launcher.options;
+    this.after((graceSeconds + 60) * 1_000, `kubelet kills ${uid}`, () => launcher.exit());
   }
 
   /** A deleted VMI goes when its pod has gone. */
@@ -267,9 +308,23 @@ export class SimWorld {
     const vmi = this.byUid(uid);
     const stored = vmi && this.api.get(vmi.key);
     if (!vmi || stored?.metadata.uid !== uid || !isBeingDeleted(stored)) return;
-    if (this.node.launchers.has(vmi.launcher.options.podUid)) return;
+    if (vmi.launchers.some((launcher) => this.nodeOf(launcher).launchers.has(launcher.options.podUid))) return;
     this.after(this.chance.between(10, 1_000), `controller lets ${uid} go`, () => {
       if (this.api.get(vmi.key)?.metadata.uid === uid) this.api.remove(vmi.key, 'controller');
     });
   }
+}
+
+function worldVmi(key: Key, uid: string, plan: VmiPlan, home: SimLauncher): WorldVmi {
+  return {
+    key,
+    uid,
+    plan,
+    home,
+    launchers: [home],
+    get launcher() {
+      return this.home;
+    },
+    unwantedMs: undefined,
+  };
 }

@@ -1,0 +1,172 @@
+import type { MigrationMetadata } from '../../../src/api/index.ts';
+import type { MigrationPlan } from '../plan.ts';
+import { isAlive } from './sim-domain.ts';
+import { Refusal, type SimLauncher } from './sim-launcher.ts';
+import type { SimWorld, WorldVmi } from './sim-world.ts';
+
+export interface MigrationMove {
+  readonly uid: string;
+  readonly plan: MigrationPlan;
+  readonly world: SimWorld;
+  readonly vmi: WorldVmi;
+  readonly source: SimLauncher;
+  readonly target: SimLauncher;
+}
+
+const noNotes: MigrationMetadata = {
+  UID: '',
+  StartTimestamp: null,
+  EndTimestamp: null,
+  Failed: false,
+  FailureReason: '',
+  AbortStatus: '',
+  Mode: '',
+};
+/** A stream that broke is noticed within this. */
+const sliceMs = 400;
+
+/** How libvirt moves the guest from one launcher to the other, and what both note about it (spec 73 §2.1, §3, §5). */
+export class Move {
+  readonly #of: MigrationMove;
+  /** Before the last moment. */
+  #was: 'Paused' | 'Running' = 'Running';
+  #leftMs: number;
+  #phase: 'not begun' | 'copies' | 'switches' | 'over' = 'not begun';
+
+  constructor(of: MigrationMove) {
+    this.#of = of;
+    this.#leftMs = of.plan.copyMs;
+  }
+
+  /** MigrateVirtualMachine. Throws Refusal. */
+  begin(): void {
+    const { source, uid } = this.#of;
+    const { domain } = source;
+    if (!isAlive(domain)) throw new Refusal('the domain does not run');
+    if (domain.migration?.UID === uid) {
+      if (domain.migration.EndTimestamp) throw new Refusal(`migration job ${uid} already executed`);
+      return;
+    }
+    this.#note(source, { ...noNotes, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' });
+    this.#phase = 'copies';
+    this.#later(this.#of.world.chance.between(5, 300), () => this.#connect());
+  }
+
+  /** CancelVirtualMachineMigration: always a success. */
+  cancel(): void {
+    const { source } = this.#of;
+    const notes = source.domain?.migration;
+    if (!notes?.StartTimestamp || notes.EndTimestamp || notes.AbortStatus === 'Aborting') return;
+    this.#note(source, { AbortStatus: 'Aborting' });
+    this.#later(this.#of.world.chance.between(1, 500), () => {
+      if (this.#phase === 'copies') this.#fail('Live migration has been aborted', { AbortStatus: 'Succeeded' });
+      else this.#note(source, { AbortStatus: 'Failed' });
+    });
+  }
+
+  #connect(): void {
+    const { source, target, uid, world } = this.#of;
+    if (this.#phase !== 'copies') return;
+    if (!this.#isConnected() || target.preparedFor !== uid) {
+      this.#fail('unable to connect to server');
+      return;
+    }
+    target.domain = {
+      status: 'Paused',
+      reason: 'Migration',
+      graceSeconds: source.options.graceSeconds,
+      shutdownAt: null,
+      migration: { ...noNotes, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' },
+    };
+    target.tell('ADDED');
+    world.note(`${uid} is on its way`);
+    this.#copy();
+  }
+
+  #copy(): void {
+    const { source, plan, world } = this.#of;
+    if (this.#phase !== 'copies') return;
+    const broken = this.#brokenBy();
+    const isDoomed = plan.fate === 'breaks' && plan.copyMs - this.#leftMs >= plan.fateMs;
+    if (broken !== undefined || isDoomed || !isAlive(source.domain)) {
+      this.#fail(broken ?? 'QEMU gave up');
+      return;
+    }
+    if (this.#leftMs > 0) {
+      const passedMs = Math.min(sliceMs, this.#leftMs);
+      this.#leftMs -= passedMs;
+      this.#later(passedMs, () => this.#copy());
+      return;
+    }
+    this.#phase = 'switches';
+    this.#was = source.domain.status === 'Paused' ? 'Paused' : 'Running';
+    source.become('Paused', 'Migration');
+    this.#later(world.chance.between(1, 300), () => this.#switch());
+  }
+
+  /** The one moment: before it the guest is here, after it there. */
+  #switch(): void {
+    const { source, target, vmi, world } = this.#of;
+    const broken = this.#brokenBy();
+    if (broken !== undefined) {
+      this.#fail(broken);
+      return;
+    }
+    this.#phase = 'over';
+    source.leave();
+    vmi.home = target;
+    target.become(this.#was, this.#was === 'Paused' ? 'User' : 'Unknown');
+    target.everStarted = true;
+    world.note(`${vmi.uid} lives on ${target.options.nodeName} now`);
+    this.#later(world.chance.between(0, 200), () => this.#note(source, { EndTimestamp: this.#now() }));
+    this.#later(world.chance.between(50, 4_000), () => this.#note(target, { EndTimestamp: this.#now() }));
+  }
+
+  #brokenBy(): string | undefined {
+    const { source, target } = this.#of;
+    if (!isAlive(source.domain)) return 'the guest ended on its way';
+    return this.#isConnected() && isAlive(target.domain) ? undefined : 'the connection was reset';
+  }
+
+  /** The source goes on, if its guest lives; what came to the target goes. */
+  #fail(reason: string, more: Partial<MigrationMetadata> = {}): void {
+    const { source, target } = this.#of;
+    this.#phase = 'over';
+    if (target.domain) {
+      target.domain = undefined;
+      target.tell('MODIFIED');
+    }
+    this.#note(source, { Failed: true, FailureReason: reason, EndTimestamp: this.#now(), ...more });
+    const isPausedByThis = source.domain?.status === 'Paused' && source.domain.reason === 'Migration';
+    if (isPausedByThis) source.become(this.#was, this.#was === 'Paused' ? 'User' : 'Unknown');
+  }
+
+  #isConnected(): boolean {
+    const { world, vmi, source, target } = this.#of;
+    if (!source.alive || !target.alive) return false;
+    const from = world.agentsOf(source.options.nodeName).find(({ relays }) => relays.hasSource(vmi.uid));
+    const relay = from?.relays.sourceOf(vmi.uid);
+    if (!relay) return false;
+    const listens = world.agentsOf(target.options.nodeName).some(({ relays }) => {
+      const open = relays.targetPorts(vmi.uid);
+      return open && relays.address === relay.address && Object.keys(relay.ports).every((port) => port in open);
+    });
+    return listens;
+  }
+
+  #note(launcher: SimLauncher, more: Partial<MigrationMetadata>): void {
+    const { domain } = launcher;
+    if (!launcher.alive || !domain) return;
+    domain.migration = { ...noNotes, ...domain.migration, ...more };
+    launcher.tell('MODIFIED');
+  }
+
+  #later(ms: number, run: () => void): void {
+    this.#of.world.after(ms, `migration ${this.#of.uid}`, run);
+  }
+
+  #now(): string {
+    const { wall, scheduler } = this.#of.world;
+    return `${new Date(wall.epochMs + scheduler.nowMs).toISOString().slice(0, 19)}Z`;
+  }
+}
