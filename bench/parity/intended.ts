@@ -115,4 +115,40 @@ export const intended: readonly Intended[] = [
     line: /^(requests › \w+ › vmi › (spec|status)|events › Normal)/,
     why: 'nothing is told to an object that is gone',
   },
+  {
+    scenario: /^start-sev-attestation$/,
+    line: /^vmi › status › (conditions|migrationMethod|selinuxContext): ({}|-) \| /,
+    why: 'before a guest runs only a problem is worth a write (figures: one PUT per start)',
+  },
+  {
+    scenario: /^end-forced-removal$/,
+    line: /^calls: "shutdownVirtualMachine, deleteVirtualMachine" \| "syncVirtualMachine, /,
+    why: 'a running guest is synced when its VMI changed or it is paused, not with each word of its domain',
+  },
+  {
+    scenario: /^restart-object-gone-meanwhile$/,
+    at: /^ended$/,
+    line: /./,
+    why: 'an orphan is reached through its ghost record, and ended (Fault 9)',
+  },
+  {
+    scenario: /^(end-failed|end-unexplained|end-post-copy-failed)$/,
+    line: /(Synchronized|SyncFailed: (libvirt shows|the post-copy|VMI is irrecoverable))/,
+    why: 'why a VMI failed is told in words of our own',
+  },
+  {
+    line: /^requests › (kill|delete)VirtualMachine › vmi › status › (phase|phaseTransitionTimestamps › \d+|conditions › Paused): /,
+    why: 'the final phase is written before the domain is ended (Fault 1)',
+  },
+  {
+    scenario: /^end-deleted-while-failing-to-start$/,
+    at: /^ended$/,
+    line: /^(calls|requests|vmi › status › conditions › Synchronized|events › Normal Deleted)/,
+    why: 'a launcher that has no domain is not told to delete it; what was wrong stays readable',
+  },
+  {
+    scenario: /^hot-plugged-volume-attached$/,
+    line: /^requests › syncVirtualMachine › vmi › status › volumeStatus: /,
+    why: 'a running guest is synced when its VMI changed or it is paused, not with each word of its domain',
+  },
 ];
