@@ -7,6 +7,10 @@ const common = { bundle: true, platform: 'node', format: 'esm', target: 'node20.
 /** @type {import('esbuild').BuildOptions} */
 const shipped = {
   ...common,
+  // Node.js keeps the text of a program in memory, twice as large when comments in other alphabets are in it.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  legalComments: 'none',
   // What is native or read from disk at run time stays outside the bundle.
   external: ['koffi', 'classic-level'],
   // CommonJS dependencies inside an ES module bundle still call require().
@@ -22,7 +26,7 @@ const shipped = {
  */
 export async function bundlePrograms(names, outdir) {
   const entryPoints = names.map((name) => `src/bin/${name}.ts`);
-  await build({ ...shipped, entryPoints, outdir, sourcemap: 'linked', legalComments: 'none' });
+  await build({ ...shipped, entryPoints, outdir, sourcemap: 'linked' });
 }
 
 /**

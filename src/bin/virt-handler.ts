@@ -11,6 +11,7 @@ import {
 } from '../agent/index.ts';
 import { createLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
 import { loadKubeAccess } from '../kube/index.ts';
+import { collectOnce } from './collect-once.ts';
 
 /** Written by an init container. */
 const labellerDir = '/var/lib/kubevirt-node-labeller';
@@ -76,6 +77,7 @@ async function serve(agent: NodeAgent, { nodeName }: AgentOptions, log: Logger, 
     throw error;
   }
   log.info({ node: nodeName, startUpMs: Math.round(performance.now()) }, 'virt-handler serves this node');
+  collectOnce();
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
   await agent.stop().catch((error: unknown) => log.warn({ reason: describe(error) }, 'not everything stopped cleanly'));
   log.info({ node: nodeName }, 'left');

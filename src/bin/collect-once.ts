@@ -1,0 +1,12 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+/**
+ * What starting left behind goes. Before its first collection V8 has no measure of how much is in use, and waits until there is
+ * much more. Takes some 20 ms.
+ */
+export function collectOnce(): void {
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('gc');
+  if (typeof collect === 'function') collect();
+}
