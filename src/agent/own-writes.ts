@@ -27,7 +27,7 @@ export class OwnWrites implements VmiStore {
     const stored = this.#store.get(key);
     const own = this.#writes.get(key);
     if (!own) return stored;
-    if (stored?.metadata.resourceVersion === own.baseVersion) return own.vmi;
+    if (stored && isBefore(stored, own)) return own.vmi;
     this.#writes.delete(key);
     return stored;
   }
@@ -36,13 +36,14 @@ export class OwnWrites implements VmiStore {
     return this.#store.keys();
   }
 
-  /** The echo of an own write is no news and wakes nobody. */
+  /** The echo of an own write, and of what came before it, is no news and wakes nobody. */
   onChange(listener: (key: Key) => void): () => void {
     return this.#store.onChange((key) => {
       const own = this.#writes.get(key);
-      const version = this.#store.get(key)?.metadata.resourceVersion;
-      if (own && version !== own.baseVersion) this.#writes.delete(key);
-      const isEcho = own !== undefined && version === own.vmi.metadata.resourceVersion;
+      const stored = this.#store.get(key);
+      if (own && stored && isBefore(stored, own)) return;
+      if (own) this.#writes.delete(key);
+      const isEcho = own !== undefined && stored?.metadata.resourceVersion === own.vmi.metadata.resourceVersion;
       if (!isEcho) listener(key);
     });
   }
@@ -56,4 +57,13 @@ export class OwnWrites implements VmiStore {
     const isNewer = shown === observed.metadata.resourceVersion || (known !== undefined && shown === known);
     if (stored !== undefined && isNewer) this.#writes.set(key, { baseVersion: stored, vmi: newer });
   }
+}
+
+/**
+ * The watch has not caught up: it shows what the write was based on, or with several writes in a row the echo of an earlier one.
+ * Resource versions are comparable numbers on every API server there is.
+ */
+function isBefore({ metadata }: VirtualMachineInstance, { baseVersion, vmi }: OwnWrite): boolean {
+  if (metadata.resourceVersion === baseVersion) return true;
+  return metadata.uid === vmi.metadata.uid && Number(metadata.resourceVersion) < Number(vmi.metadata.resourceVersion);
 }

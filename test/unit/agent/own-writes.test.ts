@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { VmiStore } from '../../../src/agent/index.ts';
+import { OwnWrites } from '../../../src/agent/own-writes.ts';
+import type { VirtualMachineInstance } from '../../../src/api/index.ts';
+import { key, vmiOf } from '../../fixtures/agent/builders.ts';
+import { Listeners } from '../../fixtures/agent/listeners.ts';
+
+const at = (resourceVersion: string, uid = 'uid-1'): VirtualMachineInstance => {
+  const vmi = vmiOf('Running');
+  return { ...vmi, metadata: { ...vmi.metadata, uid, resourceVersion } };
+};
+
+/** A watch that a test plays. */
+function watched(first: VirtualMachineInstance) {
+  let shown: VirtualMachineInstance | undefined = first;
+  const listeners = new Listeners();
+  const store: VmiStore = {
+    synced: true,
+    get: () => shown,
+    keys: () => [key],
+    onChange: (listener) => listeners.add(listener),
+  };
+  const writes = new OwnWrites(store);
+  const woken: string[] = [];
+  writes.onChange((each) => woken.push(each));
+  const tell = (vmi: VirtualMachineInstance | undefined) => {
+    shown = vmi;
+    listeners.tell(key);
+  };
+  return { writes, woken, tell, version: () => writes.get(key)?.metadata.resourceVersion };
+}
+
+test('of two own writes in a row the echo of the first neither hides the second nor wakes anybody', () => {
+  const { writes, woken, tell, version } = watched(at('101'));
+  writes.saw(key, at('101'), at('102'));
+  writes.saw(key, at('102'), at('103'));
+  tell(at('102'));
+  assert.deepEqual([version(), woken], ['103', []]);
+  tell(at('103'));
+  assert.deepEqual([version(), woken], ['103', []]);
+});
+
+test('what others write after the own write is shown and wakes', () => {
+  const { writes, woken, tell, version } = watched(at('99'));
+  writes.saw(key, at('99'), at('100'));
+  tell(at('101'));
+  assert.deepEqual([version(), woken], ['101', [key]]);
+});
+
+test('a VMI that is gone, or another of the same name, is not hidden by an own write', () => {
+  const { writes, woken, tell, version } = watched(at('101'));
+  writes.saw(key, at('101'), at('105'));
+  tell(at('104', 'uid-2'));
+  assert.deepEqual([version(), woken], ['104', [key]]);
+  writes.saw(key, at('104', 'uid-2'), at('106', 'uid-2'));
+  tell(undefined);
+  assert.deepEqual([version(), woken], [undefined, [key, key]]);
+});
