@@ -72,7 +72,9 @@ function routeOf(facts: Facts): Route {
   const isOwner = isOwnedByNode(vmi, nodeName);
   if (isAskedToReceive(facts) && !isOwner) return 'migration-target';
   if (observation.vmi.kind === 'elsewhere' || !isOwner) return 'orphaned-source';
-  if (isAskedToReceive(facts) && vmi.status?.migrationState?.sourceNode !== nodeName) return 'migration-arrived';
+  // Also when the label went without this agent: its streams are still to be closed.
+  const hasArrived = isAskedToReceive(facts) || observation.relays.targetPorts !== undefined;
+  if (hasArrived && vmi.status?.migrationState?.sourceNode !== nodeName) return 'migration-arrived';
   const state = vmi.status?.migrationState;
   const isSource = state?.sourceNode === nodeName && state.migrationUid && !state.endTimestamp;
   // Also when it is over: its streams are still to be closed.

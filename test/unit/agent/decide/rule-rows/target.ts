@@ -465,6 +465,16 @@ const arriving: readonly Row[] = [
     expect: { steps: ['closeTargetRelays'] },
   },
   {
+    rule: 'arrived-streams-over',
+    when: 'the migration is completed, and the label went before this agent saw it: another agent of this node was there',
+    given: {
+      vmi: presentVmi(vmiOf('Running', { status: { migrationState: { ...ended, completed: true } } })),
+      memory: own(done),
+      relays: open,
+    },
+    expect: { steps: ['closeTargetRelays'] },
+  },
+  {
     rule: 'arrived-label-dropped',
     when: 'the migration is completed',
     given: { vmi: here({ ...ended, completed: true }), memory: own(done) },
