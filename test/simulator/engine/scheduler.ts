@@ -134,6 +134,8 @@ function isBefore(left: Entry, right: Entry): boolean {
 
 /** The clock of one process. Its timers are late by chance, as on a busy machine; never early. */
 export class SimClock implements Clock {
+  /** That have neither run nor been cancelled. */
+  timers = 0;
   readonly #scheduler: Scheduler;
   readonly #chance: Chance;
   readonly #life: Life;
@@ -156,7 +158,20 @@ export class SimClock implements Clock {
 
   schedule(ms: number, callback: () => void): () => void {
     const lateMs = this.#chance.happens(0.9) ? this.#chance.next() : this.#chance.between(0, 60);
-    return this.#scheduler.after(ms + lateMs, 'timer', this.#life, callback);
+    let isOver = false;
+    const end = () => {
+      if (!isOver) this.timers--;
+      isOver = true;
+    };
+    this.timers++;
+    const cancel = this.#scheduler.after(ms + lateMs, 'timer', this.#life, () => {
+      end();
+      callback();
+    });
+    return () => {
+      end();
+      cancel();
+    };
   }
 }
 

@@ -1,7 +1,7 @@
 import { KubeVmis, kubeVmiLookup, kubeVmiWriter, launcherPort } from '../../../src/agent/adapters/index.ts';
 import { type AgentPorts, VmiDispatcher } from '../../../src/agent/index.ts';
 import { drain } from '../../../src/agent/leaving.ts';
-import type { Key } from '../../../src/api/index.ts';
+import type { Key, VirtualMachineInstance } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { DomainCache } from '../../../src/domain-cache/index.ts';
 import { EventRecorder } from '../../../src/kube/index.ts';
@@ -22,6 +22,8 @@ export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'sched
   readonly wall: Wall;
   readonly note: (text: string) => void;
   readonly onNews: () => void;
+  readonly onPut: (agent: SimAgent, vmi: VirtualMachineInstance) => void;
+  readonly onWritten: (agent: SimAgent, vmi: VirtualMachineInstance) => void;
   readonly onCall: (agent: SimAgent, ...call: Parameters<SimHostDeps['onCall']>) => CallEnd;
   readonly onDomainSeen: (agent: SimAgent, ...seen: Parameters<SimHostDeps['onDomainSeen']>) => void;
   /** A pass over a key begins. */
@@ -55,7 +57,12 @@ export class SimAgent {
     const clock = new SimClock(scheduler, chance, wall, life);
     this.clock = clock;
     const random = () => chance.next();
-    const client = new SimKubeClient({ ...deps, life });
+    const client = new SimKubeClient({
+      ...deps,
+      life,
+      onPut: (vmi) => deps.onPut(this, vmi),
+      onWritten: (vmi) => deps.onWritten(this, vmi),
+    });
     this.#vmis = new KubeVmis(node.name, { client, clock, random });
     this.#recorder = new EventRecorder({ component: 'virt-handler', host: node.name }, { client, clock, random });
     const hostDeps: SimHostDeps = {

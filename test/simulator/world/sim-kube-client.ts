@@ -35,6 +35,9 @@ export interface SimKubeClientDeps {
   readonly trouble: ApiTrouble;
   readonly life: Life;
   readonly note: (text: string) => void;
+  /** Before a PUT leaves, and when its answer has come. */
+  readonly onPut: (vmi: VirtualMachineInstance) => void;
+  readonly onWritten: (vmi: VirtualMachineInstance) => void;
   /** A watch tells something. */
   readonly onNews: () => void;
 }
@@ -81,12 +84,15 @@ export class SimKubeClient implements Client {
     const { api, life, note } = this.#deps;
     const vmi = object as unknown as VirtualMachineInstance;
     const sent = JSON.stringify(vmi);
-    return this.#call(`PUT ${vmi.metadata.name} ${vmi.status?.phase}`, options, () => {
+    this.#deps.onPut(vmi);
+    const answer = await this.#call(`PUT ${vmi.metadata.name} ${vmi.status?.phase}`, options, () => {
       const before = api.get(keyOf(vmi));
       const written = api.put(JSON.parse(sent) as VirtualMachineInstance, life.name);
       note(`written as ${written.metadata.resourceVersion}: ${changesOf(before, written).join(', ')}`);
-      return written as unknown as T;
+      return written;
     });
+    this.#deps.onWritten(answer);
+    return answer as unknown as T;
   };
 
   create: Client['create'] = async <T extends KubeObject>(

@@ -131,6 +131,8 @@ export class SimWorld {
       note: (text) => this.note(text),
       moveOf: (uid) => this.migrations.find((migration) => migration.uid === uid)?.move,
       onNews: () => this.judge.onNews(),
+      onPut: (by, vmi) => this.judge.onPut(by, vmi),
+      onWritten: (by, vmi) => this.judge.onWritten(by, vmi),
       onCall: (...call) => this.judge.onCall(...call),
       onDomainSeen: (seer, launcher, json) => this.judge.onDomainSeen(seer.life.name, launcher, json),
       onPass: (_passing, key) => this.judge.onPass(key),
@@ -164,6 +166,7 @@ export class SimWorld {
         if (life.dead) return;
         this.agents.splice(this.agents.indexOf(agent), 1);
         this.note(`${life.name} has stopped`);
+        this.judge.onSaidStopped(agent);
         then();
         this.scheduler.after(longestRequestMs, `${life.name} is looked at`, this.life, () => {
           this.judge.onStopped(agent);
