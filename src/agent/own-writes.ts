@@ -50,12 +50,15 @@ export class OwnWrites implements VmiStore {
 
   /** `observed`: what the pass began with; `newer`: what the API server answered since. */
   saw(key: Key, observed: VirtualMachineInstance, newer: VirtualMachineInstance): void {
+    const stored = this.#store.get(key);
+    const baseVersion = stored?.metadata.resourceVersion;
+    if (!stored || baseVersion === undefined) return;
     const shown = this.get(key)?.metadata.resourceVersion;
-    const stored = this.#store.get(key)?.metadata.resourceVersion;
     const known = this.#writes.get(key)?.vmi.metadata.resourceVersion;
-    // Else the watch was faster than the answer.
-    const isNewer = shown === observed.metadata.resourceVersion || (known !== undefined && shown === known);
-    if (stored !== undefined && isNewer) this.#writes.set(key, { baseVersion: stored, vmi: newer });
+    const own = { baseVersion, vmi: newer };
+    const wasShown = shown === observed.metadata.resourceVersion || (known !== undefined && shown === known);
+    // Else the watch was faster than the answer: maybe only by what others wrote before it.
+    if (wasShown || isOlder(stored, newer)) this.#writes.set(key, own);
   }
 }
 
@@ -63,7 +66,11 @@ export class OwnWrites implements VmiStore {
  * The watch has not caught up: it shows what the write was based on, or with several writes in a row the echo of an earlier one.
  * Resource versions are comparable numbers on every API server there is.
  */
-function isBefore({ metadata }: VirtualMachineInstance, { baseVersion, vmi }: OwnWrite): boolean {
-  if (metadata.resourceVersion === baseVersion) return true;
-  return metadata.uid === vmi.metadata.uid && Number(metadata.resourceVersion) < Number(vmi.metadata.resourceVersion);
+function isBefore(stored: VirtualMachineInstance, { baseVersion, vmi }: OwnWrite): boolean {
+  return stored.metadata.resourceVersion === baseVersion || isOlder(stored, vmi);
+}
+
+function isOlder(stored: VirtualMachineInstance, vmi: VirtualMachineInstance): boolean {
+  const [at, than] = [stored, vmi].map(({ metadata }) => Number(metadata.resourceVersion));
+  return stored.metadata.uid === vmi.metadata.uid && at !== undefined && than !== undefined && at < than;
 }

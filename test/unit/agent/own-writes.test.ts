@@ -57,3 +57,12 @@ test('a VMI that is gone, or another of the same name, is not hidden by an own w
   tell(undefined);
   assert.deepEqual([version(), woken], [undefined, [key, key]]);
 });
+
+test('while others write again and again the own write among theirs is the newest that is known', () => {
+  const { writes, woken, tell, version } = watched(at('101'));
+  tell(at('103'));
+  writes.saw(key, at('101'), at('105'));
+  assert.equal(version(), '105');
+  tell(at('104'));
+  assert.deepEqual([version(), woken], ['105', [key]]);
+});
