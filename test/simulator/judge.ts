@@ -176,12 +176,12 @@ export class Judge {
       this.violate('a-launcher-is-remembered-before-it-is-used', id);
     const content = JSON.stringify([carried.spec, carried.metadata.annotations]);
     const { nowMs } = this.#world.scheduler;
-    // Each pause of the guest is worth one more: only its launcher knows whether it may go on.
+    // A pause of the guest is worth one more, and late events show it anew: only its launcher knows whether it may go on.
     const { pauses } = launcher;
     const last = this.#synced.get(id);
     // A list that shows the predecessor again makes the agent begin anew; a repeated sync changes nothing.
     const isExcused = plan.faults.some(({ kind }) => kind === 'lists-are-old');
-    const isSame = last?.content === content && last.pauses === pauses;
+    const isSame = last?.content === content && last.pauses === pauses && pauses === 0;
     if (!isExcused && isSame && nowMs - last.atMs < startAgainMs) {
       this.violate('a-vmi-is-synced-once', `${id}, again after ${nowMs - last.atMs} ms`);
     }
