@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { CodedError } from '../base/index.ts';
+import { CodedError, errorCode } from '../base/index.ts';
 
 /** Who is at the other end of a Unix socket, from the kernel and not from what it says (ecosystem: SO_PEERCRED). */
 
@@ -89,13 +89,19 @@ export function listenerOf(socketPath: string, timeoutMs: number): Promise<Peer>
   });
 }
 
+type ReadStat = (pid: number) => string;
+
+const readStat: ReadStat = (pid) => readFileSync(`/proc/${pid}/stat`, 'latin1');
+
 /** Start time of a process that runs; undefined for none, and for one that is dead but not yet reaped. */
-function processStartTime(pid: number): string | undefined {
+function processStartTime(pid: number, read = readStat): string | undefined {
   let stat: string;
   try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch {
-    return undefined;
+    stat = read(pid);
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'ENOENT' || code === 'ESRCH') return undefined;
+    throw error;
   }
   // The name in parentheses may hold anything, so fields count from the last one.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -103,7 +109,11 @@ function processStartTime(pid: number): string | undefined {
   return state === 'Z' || state === 'X' || state === 'x' ? undefined : fields[19];
 }
 
-/** False is a proof: this very process has ended. */
-export function isProcessAlive({ pid, startTime }: ProcessId): boolean {
-  return processStartTime(pid) === startTime;
+/** False is a proof: this very process has ended. An agent that has no file left to open has not seen that. */
+export function isProcessAlive({ pid, startTime }: ProcessId, read = readStat): boolean {
+  try {
+    return processStartTime(pid, read) === startTime;
+  } catch {
+    return true;
+  }
 }
