@@ -4,6 +4,7 @@
  */
 export * from './backoff.ts';
 export * from './clock.ts';
+export { copyJson } from './copy-json.ts';
 export * from './errors.ts';
 export * from './go-flags.ts';
 export * from './keyed-queue.ts';

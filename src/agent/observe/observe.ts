@@ -8,6 +8,7 @@ import {
   labels,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
+import { copyJson } from '../../base/index.ts';
 import type {
   AgentPorts,
   DomainView,
@@ -149,14 +150,14 @@ function elsewhere(
   const here = ports.domains.view(key);
   const uidHere = ghost?.uid ?? (here.kind === 'absent' ? undefined : here.uid);
   if (uidHere && uidHere !== found.metadata.uid) return { kind: 'deleted' };
-  const vmi = structuredClone(found);
+  const vmi = copyJson(found);
   dropUnusable(vmi);
   return { kind: 'elsewhere', vmi };
 }
 
 function present(shared: VirtualMachineInstance): VmiView {
-  const stored = structuredClone(shared);
-  const vmi = structuredClone(shared);
+  const stored = copyJson(shared);
+  const vmi = copyJson(shared);
   const problems = dropUnusable(vmi);
   return { kind: 'present', vmi, stored, problems };
 }

@@ -1,4 +1,5 @@
 import { findCondition, type VirtualMachineInstance, type VmiStatus } from '../../api/index.ts';
+import { copyJson } from '../../base/index.ts';
 import { semanticEqual } from './semantic-equal.ts';
 
 /**
@@ -38,7 +39,7 @@ export function restoreParts(
     if (!parts.includes(part) || (makeRoom && guestParts.includes(part))) continue;
     if (part === 'conditions') vmi.status.conditions = restoredConditions(vmi.status, before);
     else if (before[part] === undefined) delete vmi.status[part];
-    else Object.assign(vmi.status, { [part]: structuredClone(before[part]) });
+    else Object.assign(vmi.status, { [part]: copyJson(before[part]) });
   }
 }
 
@@ -46,7 +47,7 @@ export function restoreParts(
 function restoredConditions({ conditions: now = [] }: VmiStatus, { conditions: before = [] }: Readonly<VmiStatus>) {
   const isEssential = ({ type }: { type: string }) => essentialConditions.includes(type);
   const kept = before.flatMap((condition) =>
-    isEssential(condition) ? (findCondition(now, condition.type) ?? []) : [structuredClone(condition)],
+    isEssential(condition) ? (findCondition(now, condition.type) ?? []) : [copyJson(condition)],
   );
   const fresh = now.filter((condition) => isEssential(condition) && !findCondition(before, condition.type));
   return [...kept, ...fresh];
@@ -55,7 +56,7 @@ function restoredConditions({ conditions: now = [] }: VmiStatus, { conditions: b
 /** The parts in which `vmi` differs from `stored`. */
 export function changedParts(vmi: VirtualMachineInstance, stored: VirtualMachineInstance): StatusPart[] {
   return statusParts.filter((part) => {
-    const one = structuredClone(vmi);
+    const one = copyJson(vmi);
     restoreParts(one, stored, { parts: [part], makeRoom: false });
     return !semanticEqual(one.status?.[part], vmi.status?.[part]);
   });

@@ -6,7 +6,7 @@ import {
   type VmiPhase,
   type VmiStatus,
 } from '../../api/index.ts';
-import { rfc3339 } from '../../base/index.ts';
+import { copyJson, rfc3339 } from '../../base/index.ts';
 import type { Decision, StepOutcome } from '../decide/index.ts';
 import { dropUnusable, type Observation } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
@@ -61,8 +61,8 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   const now = rfc3339(observation.now);
   if (!isOurs || isFinal(stored)) return projectPatch(stored, pass, now);
   const told = problemOf(pass);
-  const vmi = structuredClone(stored);
-  if (dropUnusable(structuredClone(stored)).some(({ part }) => part !== 'spec')) {
+  const vmi = copyJson(stored);
+  if (dropUnusable(copyJson(stored)).some(({ part }) => part !== 'spec')) {
     return { vmi: undefined, events: syncFailed(told, undefined, observation), problem: told };
   }
   vmi.status ??= {};
@@ -108,7 +108,7 @@ function projectPatch(stored: VirtualMachineInstance, pass: Pass, now: string): 
   const problem = decision.route === 'migration-target' && !isFinal(stored) ? problemOf(pass) : undefined;
   const failures = syncFailed(problem, undefined, observation);
   if (!decision.patch) return { vmi: undefined, events: failures, problem };
-  const vmi = structuredClone(stored);
+  const vmi = copyJson(stored);
   applyPatch(vmi, decision.patch, now);
   if (semanticEqual(stored, vmi)) return { vmi: undefined, events: failures, problem };
   return { vmi, events: [...failures, ...(decision.patch.events ?? [])], problem };
@@ -124,7 +124,7 @@ interface Noticed {
 function projectStatus(vmi: VirtualMachineInstance, status: VmiStatus, observation: Observation, now: string): Noticed {
   const { nodeName, selinuxContext, statusFacts } = observation;
   const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
-  const readable = structuredClone(vmi);
+  const readable = copyJson(vmi);
   dropUnusable(readable);
   const events: VmiEvent[] = [];
   let volumes: ReturnType<typeof projectVolumes> | undefined;
