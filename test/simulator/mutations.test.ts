@@ -16,7 +16,7 @@ describe('a simulator that finds what is broken', () => {
       let found: SeedResult | undefined;
       try {
         const bundle = await bundleSimulator(outdir, mutation);
-        const options = { bundle, first: 1, count: seedsToFindIt, workers: availableParallelism() };
+        const options = { bundle, first: mutation.first ?? 1, count: seedsToFindIt, workers: availableParallelism() };
         await runSeeds(options, (result: SeedResult) => {
           tried++;
           if (result.violation) found ??= result;

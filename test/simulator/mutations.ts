@@ -1,10 +1,11 @@
 import type { Mutation } from '../../scripts/simulator.mjs';
+import { firstMigrationSeed } from './plan.ts';
 
 /**
  * Ways to break the production code that the simulator has to notice: what is protected by no invariant would rot unseen. A
- * line that is not found any more needs its new wording here.
+ * line that is not found any more needs its new wording here. `first`: the first seed that is tried.
  */
-export const mutations: readonly Mutation[] = [
+export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a domain that is defined and not started counts as dead',
     file: 'src/agent/decide/domain-situation.ts',
@@ -64,5 +65,59 @@ export const mutations: readonly Mutation[] = [
     file: 'src/domain-cache/ghost-records.ts',
     find: 'if (record) await this.#files.replace(uid, JSON.stringify({ ...record, version }));',
     replace: 'if (record) void version;',
+  },
+  {
+    name: "the agent's own writes are not remembered",
+    file: 'src/agent/own-writes.ts',
+    find: 'if (wasShown || isOlder(stored, newer)) this.#writes.set(key, own);',
+    replace: 'void [wasShown, own];',
+  },
+  {
+    name: 'a domain shut off without a reason is believed at once',
+    file: 'src/agent/decide/phase-rules.ts',
+    find: "facts.situation.kind === 'shutoff-unexplained' && isAnsweredAgain(facts)",
+    replace: "facts.situation.kind === 'shutoff-unexplained'",
+  },
+  {
+    name: 'a queue that stops keeps its timers',
+    file: 'src/base/keyed-queue.ts',
+    find: 'for (const state of this.#states.values()) this.#cancelTimer(state);',
+    replace: '',
+  },
+  {
+    name: 'a VMI is handed over before its guest has arrived',
+    file: 'src/agent/decide/migration/target-view.ts',
+    find: 'if (!notes?.EndTimestamp || notes.Failed) return false;',
+    replace: `if (!notes || notes.Failed) return false;
+  if (facts.situation.kind === 'alive') return true;`,
+    first: firstMigrationSeed,
+  },
+  {
+    name: 'the source is deleted before the hand-over',
+    file: 'src/agent/decide/migration/hand-over-rules.ts',
+    find: 'return view ? awaitHandOver(facts, view) : rest;',
+    replace: "return view ? { steps: [{ step: 'deleteDomain', uid: facts.uid }] } : (awaitHandOver, rest);",
+    first: firstMigrationSeed,
+  },
+  {
+    name: 'the streams of a source stay open',
+    file: 'src/agent/decide/migration/source-rules.ts',
+    find: 'if (!relays.hasSource) return false;',
+    replace: 'if (relays.hasSource) return false;',
+    first: firstMigrationSeed,
+  },
+  {
+    name: 'the streams of a target stay open',
+    file: 'src/agent/decide/migration/arrived-rules.ts',
+    find: 'when: (facts) => isSettled(facts) && facts.observation.relays.targetPorts !== undefined,',
+    replace: 'when: () => false,',
+    first: firstMigrationSeed,
+  },
+  {
+    name: 'a node that has its guest is still asked for',
+    file: 'src/agent/decide/migration/arrived-rules.ts',
+    find: 'labels: { [labels.migrationTargetNodeName]: null },',
+    replace: 'labels: {},',
+    first: firstMigrationSeed,
   },
 ];

@@ -3,12 +3,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { describe, it } from 'node:test';
 import { bundleSimulator, runSeeds } from '../../scripts/simulator.mjs';
-import { planOf } from './plan.ts';
+import { firstMigrationSeed, planOf } from './plan.ts';
 import { runSeed, type SeedResult } from './run-seed.ts';
 import { regressionSeeds } from './seed-file.ts';
 
 /** Fresh seeds of one run of the suite; `npm run simulate -- --seeds N` runs others. */
 const freshSeeds = 10_000;
+const ranges = [
+  { what: 'worlds of one node', first: 100_000, count: 8_000 },
+  { what: 'worlds of two nodes with live migrations', first: firstMigrationSeed, count: freshSeeds - 8_000 },
+];
+const progressSeeds = 1_000;
 
 describe('simulated worlds around the production agent', () => {
   it('seeds that once failed hold', async () => {
@@ -21,7 +26,7 @@ describe('simulated worlds around the production agent', () => {
   });
 
   it('a seed replays exactly, and another seed is another world', async () => {
-    for (const seed of [7, 4242, 64]) {
+    for (const seed of [7, 4242, 64, firstMigrationSeed + 1]) {
       const [first, second] = [await runSeed(seed), await runSeed(seed)];
       assert.deepEqual(second, first);
       assert.ok(first.steps > 50, `only ${first.steps} steps`);
@@ -42,13 +47,16 @@ describe('simulated worlds around the production agent', () => {
     try {
       const bundle = await bundleSimulator(outdir);
       const workers = availableParallelism();
-      await runSeeds({ bundle, first: 100_000, count: freshSeeds, workers }, (result: SeedResult) => {
-        sums.seeds++;
-        sums.starts += result.starts;
-        sums.steps += result.steps;
-        if (result.story) stories.push(result.story);
-        return stories.length < 3;
-      });
+      for (const { what, first, count } of ranges) {
+        await runSeeds({ bundle, first, count, workers }, (result: SeedResult) => {
+          sums.seeds++;
+          sums.starts += result.starts;
+          sums.steps += result.steps;
+          if (result.story) stories.push(result.story);
+          if (sums.seeds % progressSeeds === 0) console.log(`# ${sums.seeds} of ${freshSeeds} (${what})`);
+          return stories.length < 3;
+        });
+      }
     } finally {
       rmSync(outdir, { recursive: true, force: true });
     }
