@@ -15,7 +15,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'what is unknown counts as gone',
     file: 'src/agent/decide/domain-situation.ts',
-    find: "return view.kind === 'absent' ? view : { kind: 'unknown', reason: view.reason };",
+    find: "return { kind: 'unknown', reason: view.reason };",
     replace: "return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context) };",
   },
   {
