@@ -148,7 +148,7 @@ export class Judge {
     if (reason && !this.#evidence.has(id)) this.#evidence.set(id, { reason, atMs: this.#world.scheduler.nowMs });
   }
 
-  /** An agent has just said that it has ended: nothing of it is to happen any more. */
+  /** An agent said a moment ago that it has ended: nothing of it is to happen any more. */
   onSaidStopped({ clock }: SimAgent): void {
     if (clock.timers > 0) this.violate('a-stopped-agent-leaves-nothing', `${clock.timers} timers`);
   }

@@ -16,6 +16,8 @@ import type { WatchStream } from './watch-stream.ts';
 
 type Vmi = VirtualMachineInstance;
 
+/** A question about a launcher's end that was under way has an answer by then. */
+const questionMs = 1_000;
 /** What an agent began before it stopped has ended by then. */
 const longestRequestMs = 35_000;
 
@@ -166,7 +168,7 @@ export class SimWorld {
         if (life.dead) return;
         this.agents.splice(this.agents.indexOf(agent), 1);
         this.note(`${life.name} has stopped`);
-        this.judge.onSaidStopped(agent);
+        this.scheduler.after(questionMs, `${life.name} is quiet`, this.life, () => this.judge.onSaidStopped(agent));
         then();
         this.scheduler.after(longestRequestMs, `${life.name} is looked at`, this.life, () => {
           this.judge.onStopped(agent);
