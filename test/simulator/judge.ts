@@ -116,7 +116,11 @@ export class Judge {
       );
   }
 
-  onWritten({ life }: SimAgent, { metadata }: Vmi): void {
+  /** What its watches do not show yet is not remembered: nothing would ever end that. It may cost a 409. */
+  onWritten(agent: SimAgent, vmi: Vmi): void {
+    const { life } = agent;
+    const { metadata } = vmi;
+    if (!agent.lists(vmi)) return;
     this.#written.set(`${life.name} ${metadata.uid}`, Number(metadata.resourceVersion));
   }
 

@@ -1,7 +1,7 @@
 import { KubeVmis, kubeVmiLookup, kubeVmiWriter, launcherPort } from '../../../src/agent/adapters/index.ts';
 import { type AgentPorts, VmiDispatcher } from '../../../src/agent/index.ts';
 import { drain } from '../../../src/agent/leaving.ts';
-import type { Key, VirtualMachineInstance } from '../../../src/api/index.ts';
+import { type Key, keyOf, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { DomainCache } from '../../../src/domain-cache/index.ts';
 import { EventRecorder } from '../../../src/kube/index.ts';
@@ -107,6 +107,11 @@ export class SimAgent {
   /** Sockets that this process has open to launchers. */
   connections(node: SimNode): number {
     return node.connectionsOf(this.life).length;
+  }
+
+  /** Its own watches show this VMI. */
+  lists(vmi: VirtualMachineInstance): boolean {
+    return this.#vmis.get(keyOf(vmi))?.metadata.uid === vmi.metadata.uid;
   }
 
   /** SIGKILL. */
