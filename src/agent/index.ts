@@ -5,7 +5,7 @@
  */
 
 export { readNodeFacts } from './adapters/index.ts';
-export { type DispatcherOptions, VmiDispatcher } from './dispatcher.ts';
+export { type DispatcherOptions, VmiDispatcher } from './loop/index.ts';
 export type * from './migration-ports.ts';
 export { NodeAgent } from './node-agent.ts';
 export { type AgentOptions, AgentOptionsError, agentUsage, parseAgentOptions } from './options.ts';

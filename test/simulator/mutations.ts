@@ -68,7 +68,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: "the agent's own writes are not remembered",
-    file: 'src/agent/own-writes.ts',
+    file: 'src/agent/loop/own-writes.ts',
     find: 'if (wasShown || isOlder(stored, newer)) this.#writes.set(key, own);',
     replace: 'void [wasShown, own];',
   },

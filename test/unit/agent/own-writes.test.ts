@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { VmiStore } from '../../../src/agent/index.ts';
-import { OwnWrites } from '../../../src/agent/own-writes.ts';
+import { OwnWrites } from '../../../src/agent/loop/own-writes.ts';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
 import { key, vmiOf } from '../../fixtures/agent/builders.ts';
 import { Listeners } from '../../fixtures/agent/listeners.ts';

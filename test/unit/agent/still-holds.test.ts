@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { stillHolds } from '../../../src/agent/still-holds.ts';
+import { stillHolds } from '../../../src/agent/loop/still-holds.ts';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
 import { vmiOf } from '../../fixtures/agent/builders.ts';
 

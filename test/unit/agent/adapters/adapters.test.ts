@@ -7,7 +7,7 @@ import {
   readTopology,
 } from '../../../../src/agent/adapters/index.ts';
 import { replaceClaimsByHostDisks } from '../../../../src/agent/execute/index.ts';
-import { OwnWrites } from '../../../../src/agent/own-writes.ts';
+import { OwnWrites } from '../../../../src/agent/loop/own-writes.ts';
 import { key, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { FakeApi } from '../../../fixtures/agent/fake-api.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';

@@ -1,10 +1,10 @@
-import type { Key } from '../api/index.ts';
-import { errorCode, type Logger } from '../base/index.ts';
-import type { Observation } from './observe/index.ts';
-import type { AgentPorts, VmiEvent } from './ports.ts';
+import type { Key } from '../../api/index.ts';
+import { errorCode, type Logger } from '../../base/index.ts';
+import type { Observation } from '../observe/index.ts';
+import type { AgentPorts, VmiEvent } from '../ports.ts';
+import { DecisionLog, type DecisionRecord, faultRecord, logDecision, nothingSeen, seenOf } from '../why/index.ts';
 import { type QuarantineChange, quarantineEvent } from './quarantine.ts';
 import { describeCause } from './retry.ts';
-import { DecisionLog, type DecisionRecord, faultRecord, logDecision, nothingSeen, seenOf } from './why/index.ts';
 
 export interface TellerDeps {
   readonly events: AgentPorts['events'];

@@ -1,5 +1,5 @@
-import type { Key, VirtualMachineInstance } from '../api/index.ts';
-import type { VmiStore } from './ports.ts';
+import type { Key, VirtualMachineInstance } from '../../api/index.ts';
+import type { VmiStore } from '../ports.ts';
 
 interface OwnWrite {
   /** What the object was based on: while the watch still shows this version, ours is newer. */

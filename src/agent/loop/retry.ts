@@ -1,6 +1,6 @@
-import type { WhyNext } from '../api/index.ts';
-import { errorCode, errorMessage, type KeyResult } from '../base/index.ts';
-import type { Pass } from './status/index.ts';
+import type { WhyNext } from '../../api/index.ts';
+import { errorCode, errorMessage, type KeyResult } from '../../base/index.ts';
+import type { Pass } from '../status/index.ts';
 import type { WriteOutcome } from './write-status.ts';
 
 /** Also what `writeStatus` throws, and that there is nothing to write to. */

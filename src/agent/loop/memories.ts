@@ -1,5 +1,5 @@
-import type { Key } from '../api/index.ts';
-import type { KeyMemory, Observation } from './observe/index.ts';
+import type { Key } from '../../api/index.ts';
+import type { KeyMemory, Observation } from '../observe/index.ts';
 
 type Remembered = Partial<Omit<KeyMemory, 'uid'>>;
 

@@ -1,17 +1,17 @@
-import type { Key, WhyTry } from '../api/index.ts';
-import { type Component, KeyedQueue, type KeyResult, type Logger, type QueueCounts } from '../base/index.ts';
-import { decide, type StepOutcome } from './decide/index.ts';
-import { type ExecutePorts, runPlan } from './execute/index.ts';
-import { GuestAgentCache } from './guest-agent/index.ts';
+import type { Key, WhyTry } from '../../api/index.ts';
+import { type Component, KeyedQueue, type KeyResult, type Logger, type QueueCounts } from '../../base/index.ts';
+import { decide, type StepOutcome } from '../decide/index.ts';
+import { type ExecutePorts, runPlan } from '../execute/index.ts';
+import { GuestAgentCache } from '../guest-agent/index.ts';
+import { type Observation, observeVmi } from '../observe/index.ts';
+import type { AgentPorts, VmiEvent } from '../ports.ts';
+import type { Pass } from '../status/index.ts';
+import { clip, type DecisionLog, type DecisionRecord, recordOf } from '../why/index.ts';
 import { Memories } from './memories.ts';
-import { type Observation, observeVmi } from './observe/index.ts';
 import { OwnWrites } from './own-writes.ts';
-import type { AgentPorts, VmiEvent } from './ports.ts';
 import { Quarantine } from './quarantine.ts';
 import { again, backOff, describeCause, type Next, nextOf, type Written } from './retry.ts';
-import type { Pass } from './status/index.ts';
 import { Teller } from './teller.ts';
-import { clip, type DecisionLog, type DecisionRecord, recordOf } from './why/index.ts';
 import { writeStatus } from './write-status.ts';
 
 export interface DispatcherOptions {

@@ -1,10 +1,10 @@
-import type { Key, VirtualMachineInstance } from '../api/index.ts';
-import { CodedError } from '../base/index.ts';
-import type { KeyMemory } from './observe/index.ts';
+import type { Key, VirtualMachineInstance } from '../../api/index.ts';
+import { CodedError } from '../../base/index.ts';
+import type { KeyMemory } from '../observe/index.ts';
+import type { AgentPorts, VmiEvent } from '../ports.ts';
+import { clip, type Pass, type Projection, project, semanticEqual } from '../status/index.ts';
 import type { OwnWrites } from './own-writes.ts';
-import type { AgentPorts, VmiEvent } from './ports.ts';
 import { activeRefusal, onlyEssential, type Refusal, type Refused, rememberRefusal, suspects } from './refusal.ts';
-import { clip, type Pass, type Projection, project, semanticEqual } from './status/index.ts';
 import { stillHolds } from './still-holds.ts';
 
 /** Newest object and PUT again, this often, before the key goes to its back-off. */

@@ -1,4 +1,4 @@
-import { labels, type MigrationState, type VirtualMachineInstance } from '../api/index.ts';
+import { labels, type MigrationState, type VirtualMachineInstance } from '../../api/index.ts';
 
 /** What routes and rules decide by: a change of any of these by somebody else makes the decision a thing of the past. */
 const decisive: readonly (keyof MigrationState)[] = [

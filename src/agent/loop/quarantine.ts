@@ -1,9 +1,9 @@
-import type { Key, WhyQuarantine } from '../api/index.ts';
-import { errorCode } from '../base/index.ts';
-import type { Observation } from './observe/index.ts';
-import type { VmiEvent } from './ports.ts';
+import type { Key, WhyQuarantine } from '../../api/index.ts';
+import { errorCode } from '../../base/index.ts';
+import type { Observation } from '../observe/index.ts';
+import type { VmiEvent } from '../ports.ts';
+import type { Pass } from '../status/index.ts';
 import { describeCause, type Written } from './retry.ts';
-import type { Pass } from './status/index.ts';
 
 export interface QuarantineOptions {
   /** The same failure this often in a row. */

@@ -1,7 +1,7 @@
-import type { VirtualMachineInstance } from '../api/index.ts';
-import type { WriteRefusal } from './observe/index.ts';
-import type { WriteResult } from './ports.ts';
-import { changedParts, clip, type Pass, type Projection, statusParts } from './status/index.ts';
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import type { WriteRefusal } from '../observe/index.ts';
+import type { WriteResult } from '../ports.ts';
+import { changedParts, clip, type Pass, type Projection, statusParts } from '../status/index.ts';
 
 /** What is left out of a write, and what the user is told about it. */
 export type Refused = NonNullable<Pass['refused']>;
