@@ -1,5 +1,6 @@
 import type { Facts } from '../facts.ts';
 import type { Plan } from '../rule.ts';
+import { migrationUidOf } from './target-view.ts';
 
 /** A migration between two VMI objects, maybe of two clusters (spec 11 §7): exactly one side lacks its `syncAddress`. */
 export function isDecentralised({ vmi }: Facts): boolean {
@@ -7,8 +8,6 @@ export function isDecentralised({ vmi }: Facts): boolean {
   if (!isRecord(sourceState) || !isRecord(targetState)) return false;
   return Boolean(sourceState.syncAddress) !== Boolean(targetState.syncAddress);
 }
-
-const migrationUidOf = ({ vmi }: Facts) => vmi?.status?.migrationState?.migrationUid ?? '';
 
 export const isUntold = (facts: Facts) => facts.observation.memory.toldMigrationUid !== migrationUidOf(facts);
 
