@@ -5,4 +5,12 @@
 export { decide, explainRule, rulesByRoute } from './decide.ts';
 export { migrationOptionsOf } from './migration/migration-options.ts';
 export type { Decision, Plan, Route, VmiPatch } from './rule.ts';
-export type { Outcome, Step, StepError, StepName, StepOutcome } from './steps.ts';
+export {
+  isOvertaken,
+  type Outcome,
+  type OvertakenCode,
+  type Step,
+  type StepError,
+  type StepName,
+  type StepOutcome,
+} from './steps.ts';

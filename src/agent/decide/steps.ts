@@ -46,6 +46,14 @@ export interface StepError {
   readonly message: string;
 }
 
+/** Codes of steps whose VMI was replaced, or was no more, when they came to it: no failure to tell of, and nobody's fault. */
+const overtakenCodes = ['STALE', 'NO_VMI'] as const;
+export type OvertakenCode = (typeof overtakenCodes)[number];
+
+export function isOvertaken({ code }: StepError): boolean {
+  return overtakenCodes.some((each) => each === code);
+}
+
 export type Outcome =
   | { readonly kind: 'done'; readonly events?: readonly VmiEvent[]; readonly remember?: Remember }
   /** Not possible yet and no error: the rest of the plan waits. */

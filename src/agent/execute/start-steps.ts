@@ -1,12 +1,12 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { CodedError } from '../../base/index.ts';
-import type { Outcome, Step } from '../decide/index.ts';
+import type { Outcome, OvertakenCode, Step } from '../decide/index.ts';
 import type { HostHook, HostHookContext, VmiEvent } from '../ports.ts';
 import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
 import { connect, targetFor } from './launcher-steps.ts';
 
-export class ExecuteError extends CodedError<'STALE' | 'NO_VMI'> {}
+export class ExecuteError extends CodedError<OvertakenCode> {}
 
 /** The VMI as observed; refuses to act for a UID that the store has replaced meanwhile. */
 export function currentVmi(uid: string, { observation, ports }: ExecuteContext): VirtualMachineInstance {

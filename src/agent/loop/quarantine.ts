@@ -1,5 +1,6 @@
 import type { Key, WhyQuarantine } from '../../api/index.ts';
 import { errorCode } from '../../base/index.ts';
+import { isOvertaken } from '../decide/index.ts';
 import type { Observation } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import type { Pass } from '../status/index.ts';
@@ -34,9 +35,6 @@ interface Failure {
   readonly code: string;
   readonly problem: string;
 }
-
-/** Replaced or vanished under the step: nobody's fault. */
-const innocentCodes = new Set(['STALE', 'NO_VMI']);
 
 /**
  * VMIs that fail the same way over and over. Such a key is told about once and tried at the longest back-off. It is out again
@@ -140,7 +138,7 @@ function pictureOf({ domain, launcher }: Observation): string {
 
 function failureOf({ outcomes }: Pass, written: Written): Failure | undefined {
   for (const { step, outcome } of outcomes) {
-    if (outcome.kind !== 'failed' || innocentCodes.has(outcome.error.code)) continue;
+    if (outcome.kind !== 'failed' || isOvertaken(outcome.error)) continue;
     return { where: step, code: outcome.error.code, problem: outcome.error.message };
   }
   // Content that the API server refuses stays refused; one that is away comes back.

@@ -7,7 +7,7 @@ import {
   type VmiStatus,
 } from '../../api/index.ts';
 import { copyJson, rfc3339 } from '../../base/index.ts';
-import type { Decision, StepOutcome } from '../decide/index.ts';
+import { type Decision, isOvertaken, type StepOutcome } from '../decide/index.ts';
 import { dropUnusable, type Observation } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import { bounds, clip } from './bounds.ts';
@@ -173,12 +173,9 @@ function phaseOf({ decision, outcomes }: Pass, before: VmiPhase): VmiPhase | und
   return isCritical ? 'Failed' : decision.phase;
 }
 
-/** A VMI that was replaced or vanished under the step is no failure to tell of. */
-const silentCodes = new Set(['STALE', 'NO_VMI']);
-
 function problemOf({ observation, decision, outcomes }: Pass): string | undefined {
   for (const { outcome } of outcomes) {
-    if (outcome.kind === 'failed' && !silentCodes.has(outcome.error.code)) return outcome.error.message;
+    if (outcome.kind === 'failed' && !isOvertaken(outcome.error)) return outcome.error.message;
   }
   return decision.problem ?? observation.recordProblem;
 }
