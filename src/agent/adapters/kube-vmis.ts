@@ -1,4 +1,4 @@
-import { type Key, labels, parseKey, resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { isOlderVersion, type Key, labels, parseKey, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, silentLogger } from '../../base/index.ts';
 import {
   fieldSelector,
@@ -49,7 +49,7 @@ export class KubeVmis implements VmiStore, Component {
   get(key: Key): Vmi | undefined {
     const found = this.#informers.map((informer) => informer.get(key)).filter((vmi) => vmi !== undefined);
     return found.reduce<Vmi | undefined>(
-      (newest, vmi) => (newest && versionOf(newest) >= versionOf(vmi) ? newest : vmi),
+      (newest, vmi) => (newest && !isOlderVersion(newest, vmi) ? newest : vmi),
       undefined,
     );
   }
@@ -84,11 +84,6 @@ export class KubeVmis implements VmiStore, Component {
   async stop(): Promise<void> {
     await Promise.all(this.#informers.map((informer) => informer.stop()));
   }
-}
-
-/** Resource versions are comparable numbers on every API server there is. */
-function versionOf({ metadata }: Vmi): number {
-  return Number(metadata.resourceVersion) || 0;
 }
 
 const requestTimeoutMs = 10_000;

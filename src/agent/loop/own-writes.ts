@@ -1,4 +1,4 @@
-import type { Key, VirtualMachineInstance } from '../../api/index.ts';
+import { isOlderVersion, type Key, type VirtualMachineInstance } from '../../api/index.ts';
 import type { VmiStore } from '../ports.ts';
 
 interface OwnWrite {
@@ -62,15 +62,11 @@ export class OwnWrites implements VmiStore {
   }
 }
 
-/**
- * The watch has not caught up: it shows what the write was based on, or with several writes in a row the echo of an earlier one.
- * Resource versions are comparable numbers on every API server there is.
- */
+/** The watch has not caught up: it shows what the write was based on, or with several writes in a row the echo of an earlier one. */
 function isBefore(stored: VirtualMachineInstance, { baseVersion, vmi }: OwnWrite): boolean {
   return stored.metadata.resourceVersion === baseVersion || isOlder(stored, vmi);
 }
 
 function isOlder(stored: VirtualMachineInstance, vmi: VirtualMachineInstance): boolean {
-  const [at, than] = [stored, vmi].map(({ metadata }) => Number(metadata.resourceVersion));
-  return stored.metadata.uid === vmi.metadata.uid && at !== undefined && than !== undefined && at < than;
+  return stored.metadata.uid === vmi.metadata.uid && isOlderVersion(stored, vmi);
 }
