@@ -1,4 +1,4 @@
-import { type Domain, domainKey, domainUid, type Key, parseKey, type VirtualMachineInstance } from '../api/index.ts';
+import { type Domain, domainKey, domainUid, type Key, placeholderVmi } from '../api/index.ts';
 import { type Clock, type Component, errorMessage, type Logger, sleep } from '../base/index.ts';
 import { findStrangers, type StrangeLauncher, vmiRequest } from '../launcher-client/index.ts';
 import type { GhostRecord, VmiLookup, VmiStore } from './ports.ts';
@@ -102,7 +102,7 @@ export class ForgottenGuests implements Component {
   /** Rejects when the launcher cannot be reached any more: then the guest ends with it. */
   async #end(connection: StrangeLauncher['connection'], key: Key, uid: string): Promise<void> {
     const { signal } = this.#stopping;
-    const request = vmiRequest(placeholderOf(key, uid));
+    const request = vmiRequest(placeholderVmi(key, uid));
     let deadlineMs: number | undefined;
     for (let domain = await connection.getDomain(signal); domain; domain = await connection.getDomain(signal)) {
       const nowMs = this.#deps.clock.monotonicMs();
@@ -132,15 +132,4 @@ function graceMsOf(domain: Domain): number {
 function rpcFor({ Status: { Status: status } }: Domain, leftMs: number) {
   if (status === 'Shutoff' || status === 'Crashed') return 'deleteVirtualMachine';
   return leftMs > 0 ? 'shutdownVirtualMachine' : 'killVirtualMachine';
-}
-
-/** The launcher finds its domain by namespace and name. */
-function placeholderOf(key: Key, uid: string): VirtualMachineInstance {
-  const { namespace, name } = parseKey(key) ?? { namespace: '', name: key };
-  return {
-    apiVersion: 'kubevirt.io/v1',
-    kind: 'VirtualMachineInstance',
-    metadata: { namespace, name, uid },
-    spec: { domain: {} },
-  };
 }

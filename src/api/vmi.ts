@@ -1,3 +1,4 @@
+import { type Key, parseKey } from './keys.ts';
 import type { Condition, KubeObject } from './kubernetes.ts';
 import { annotations, labels } from './labels.ts';
 
@@ -318,6 +319,22 @@ export function isOwnedByNode(vmi: VirtualMachineInstance, node: string): boolea
 /** Spec 61 §7.3. */
 export function isNonRoot(vmi: VirtualMachineInstance): boolean {
   return (vmi.status?.runtimeUser ?? 0) !== 0 || vmi.metadata.annotations?.[annotations.nonroot] !== undefined;
+}
+
+/** `spec.domain.cpu.dedicatedCpuPlacement`: the guest has CPUs of its own. Also of a VMI whose spec has a wrong shape. */
+export function hasDedicatedCpus(vmi: VirtualMachineInstance | undefined): boolean {
+  return vmi?.spec?.domain?.cpu?.dedicatedCpuPlacement === true;
+}
+
+/** For calls about a VMI that is no more: its launcher finds the domain by namespace and name. */
+export function placeholderVmi(key: Key, uid: string): VirtualMachineInstance {
+  const { namespace, name } = parseKey(key) ?? { namespace: '', name: key };
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstance',
+    metadata: { namespace, name, uid },
+    spec: { domain: {} },
+  };
 }
 
 export function findCondition(conditions: Condition[] | undefined, type: string): Condition | undefined {

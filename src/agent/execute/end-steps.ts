@@ -1,5 +1,4 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
-import { parseKey } from '../../api/index.ts';
+import { placeholderVmi, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorCode } from '../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import type { LauncherCalls, VmiEvent } from '../ports.ts';
@@ -41,16 +40,9 @@ async function call(
   }
 }
 
-/** The launcher finds its domain by namespace and name; of a VMI that is no more nothing else is known. */
 function vmiOrPlaceholder(uid: string, { observation }: ExecuteContext): VirtualMachineInstance {
   if ('vmi' in observation.vmi && observation.vmi.vmi.metadata.uid === uid) return observation.vmi.vmi;
-  const { namespace, name } = parseKey(observation.key) ?? { namespace: '', name: observation.key };
-  return {
-    apiVersion: 'kubevirt.io/v1',
-    kind: 'VirtualMachineInstance',
-    metadata: { namespace, name, uid },
-    spec: { domain: {} },
-  };
+  return placeholderVmi(observation.key, uid);
 }
 
 /**

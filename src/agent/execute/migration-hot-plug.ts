@@ -1,4 +1,10 @@
-import { findCondition, labels, parseQuantity, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  findCondition,
+  hasDedicatedCpus,
+  labels,
+  parseQuantity,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
 import type { LauncherCalls, SyncOptions, VmiEvent } from '../ports.ts';
 
@@ -9,11 +15,6 @@ export interface HotPlugged {
   readonly cpus?: HotPlugResult;
   readonly memory?: HotPlugResult;
   readonly events: readonly VmiEvent[];
-}
-
-interface Sizes {
-  readonly cpu?: { sockets?: number; cores?: number; threads?: number; dedicatedCpuPlacement?: boolean };
-  readonly memory?: { guest?: string | number };
 }
 
 type Attempt = () => Promise<void>;
@@ -57,21 +58,17 @@ function failure(what: string, why: string): VmiEvent {
   return { type: 'Warning', reason: 'HotPlugFailed', message: `${what}: ${why}` };
 }
 
-function sizesOf(vmi: VirtualMachineInstance): Sizes {
-  return (vmi.spec.domain ?? {}) as Sizes;
-}
-
 function tooManyCpus(vmi: VirtualMachineInstance): string | undefined {
-  const { cpu } = sizesOf(vmi);
-  if (cpu?.dedicatedCpuPlacement !== true) return undefined;
-  const wanted = (cpu.sockets ?? 1) * (cpu.cores ?? 1) * (cpu.threads ?? 1);
+  if (!hasDedicatedCpus(vmi)) return undefined;
+  const { cpu } = vmi.spec.domain;
+  const wanted = (cpu?.sockets ?? 1) * (cpu?.cores ?? 1) * (cpu?.threads ?? 1);
   const limit = parseQuantity(vmi.metadata.labels?.[labels.podCpuLimit]);
   if (limit === undefined) return `label ${labels.podCpuLimit} is missing or no quantity`;
   return wanted <= limit ? undefined : `${wanted} dedicated CPUs are wanted and the pod has ${limit}`;
 }
 
 function tooMuchMemory(vmi: VirtualMachineInstance): string | undefined {
-  const wanted = parseQuantity(sizesOf(vmi).memory?.guest);
+  const wanted = parseQuantity(vmi.spec?.domain?.memory?.guest);
   const request = parseQuantity(vmi.metadata.labels?.[labels.podMemoryRequest]);
   if (wanted === undefined) return 'spec.domain.memory.guest is missing or no quantity';
   if (request === undefined) return `label ${labels.podMemoryRequest} is missing or no quantity`;

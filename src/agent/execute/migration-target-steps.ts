@@ -1,3 +1,4 @@
+import { hasDedicatedCpus } from '../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import type { MigrationMemory } from '../observe/index.ts';
@@ -53,8 +54,7 @@ export async function prepareMigrationTarget(
 /** CPUs of this pod, for a guest that has CPUs of its own; undefined: it has none. */
 async function dedicatedCpuSet(uid: string, context: ExecuteContext): Promise<readonly number[] | undefined> {
   const { launchers, host } = context.ports;
-  const { cpu } = (currentVmi(uid, context).spec.domain ?? {}) as { cpu?: { dedicatedCpuPlacement?: boolean } };
-  if (cpu?.dedicatedCpuPlacement !== true) return undefined;
+  if (!hasDedicatedCpus(currentVmi(uid, context))) return undefined;
   if (!host.cpuSet) throw new MigrationTargetError('NO_CPU_SET', 'this node cannot tell which CPUs a pod may use');
   return host.cpuSet(await launchers.launcherPid(targetFor(uid, context), context.signal));
 }

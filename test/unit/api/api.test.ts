@@ -4,13 +4,16 @@ import {
   binaryQuantity,
   domainName,
   findCondition,
+  hasDedicatedCpus,
   isFinal,
   isNonRoot,
+  isOlderVersion,
   isOwnedByNode,
   keyOf,
   parseDomainName,
   parseKey,
   parseQuantity,
+  placeholderVmi,
   type VirtualMachineInstance,
 } from '../../../src/api/index.ts';
 
@@ -86,4 +89,29 @@ test('final, non-root and condition predicates read absent fields as unset', () 
   assert.equal(isNonRoot(vmi({ status: { runtimeUser: 0 } })), false);
   assert.equal(isNonRoot(vmi({ status: { runtimeUser: 107 } })), true);
   assert.equal(findCondition(undefined, 'Ready'), undefined);
+});
+
+test('a guest has CPUs of its own only where the spec says true, and a spec of a wrong shape says nothing', () => {
+  const placed = (cpu: unknown) => vmi({ spec: { domain: { cpu } } as unknown as VirtualMachineInstance['spec'] });
+  assert.equal(hasDedicatedCpus(placed({ dedicatedCpuPlacement: true })), true);
+  for (const cpu of [undefined, null, 'all', {}, { dedicatedCpuPlacement: false }, { dedicatedCpuPlacement: 'true' }]) {
+    assert.equal(hasDedicatedCpus(placed(cpu)), false, JSON.stringify(cpu));
+  }
+  assert.equal(hasDedicatedCpus({ ...vmi(), spec: null as unknown as VirtualMachineInstance['spec'] }), false);
+  assert.equal(hasDedicatedCpus(undefined), false);
+});
+
+test('an object is older by the number of its version, and never where one has none', () => {
+  const at = (resourceVersion?: string) =>
+    vmi({ metadata: { name: 'demo', ...(resourceVersion && { resourceVersion }) } });
+  assert.equal(isOlderVersion(at('9'), at('10')), true);
+  assert.equal(isOlderVersion(at('10'), at('10')), false);
+  assert.equal(isOlderVersion(at('10'), at('9')), false);
+  assert.equal(isOlderVersion(at(), at('9')), false);
+  assert.equal(isOlderVersion(at('9'), at('odd')), false);
+});
+
+test('of a VMI that is no more, its launcher is told namespace, name and UID, and the name alone when the key is odd', () => {
+  assert.deepEqual(placeholderVmi('ns/demo', 'uid-1').metadata, { namespace: 'ns', name: 'demo', uid: 'uid-1' });
+  assert.deepEqual(placeholderVmi('demo', 'uid-1').metadata, { namespace: '', name: 'demo', uid: 'uid-1' });
 });

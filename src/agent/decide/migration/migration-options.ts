@@ -1,4 +1,4 @@
-import { parseQuantity, type VirtualMachineInstance } from '../../../api/index.ts';
+import { hasDedicatedCpus, parseQuantity, type VirtualMachineInstance } from '../../../api/index.ts';
 import type { MigrationOptions, StallDetectorOptions } from '../../migration-ports.ts';
 import { type MigrationConfig, readMigrationSettings, type StallDetectorSettings } from '../../migration-settings.ts';
 
@@ -24,9 +24,8 @@ export function migrationOptionsOf(vmi: VirtualMachineInstance, cluster: Migrati
 }
 
 /** More threads would be taken from a guest whose CPU time is limited, or bound to CPUs of its own. */
-function hasCpuBudget({ spec }: VirtualMachineInstance): boolean {
-  const { cpu, resources } = spec.domain;
-  return (parseQuantity(resources?.limits?.cpu) ?? 0) > 0 || cpu?.dedicatedCpuPlacement === true;
+function hasCpuBudget(vmi: VirtualMachineInstance): boolean {
+  return (parseQuantity(vmi.spec.domain.resources?.limits?.cpu) ?? 0) > 0 || hasDedicatedCpus(vmi);
 }
 
 function stallOptions(stall: StallDetectorSettings): StallDetectorOptions {

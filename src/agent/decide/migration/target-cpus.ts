@@ -1,13 +1,9 @@
+import { hasDedicatedCpus } from '../../../api/index.ts';
 import type { NumaCell } from '../../ports.ts';
 import type { Facts } from '../facts.ts';
 import { memoryOf, stateOf } from './target-view.ts';
 
 type Json = Readonly<Record<string, unknown>>;
-
-export function hasDedicatedCpus({ vmi }: Facts): boolean {
-  const { cpu } = (vmi?.spec?.domain ?? {}) as { cpu?: { dedicatedCpuPlacement?: boolean } };
-  return cpu?.dedicatedCpuPlacement === true;
-}
 
 /**
  * What the source must know to pin the guest's CPUs for this node (spec 11 §2): fields of `migrationState`; none when the guest
@@ -15,7 +11,7 @@ export function hasDedicatedCpus({ vmi }: Facts): boolean {
  */
 export function cpuFields(facts: Facts): Json {
   const cpuSet = memoryOf(facts)?.cpuSet;
-  if (!hasDedicatedCpus(facts) || !cpuSet) return {};
+  if (!hasDedicatedCpus(facts.vmi) || !cpuSet) return {};
   const state = stateOf(facts);
   const topology = JSON.stringify(goTopology(facts.observation.syncOptions.topology ?? []));
   const isWritten =
