@@ -11,13 +11,16 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   wire: ['base', 'api'],
   kube: ['base', 'api'],
   libvirt: ['base'],
-  apiserver: ['base', 'api', 'host'],
+  tls: ['base'],
+  console: ['base'],
+  web: ['base', 'api'],
+  apiserver: ['base', 'api', 'host', 'tls'],
   'launcher-client': ['base', 'api', 'host', 'wire'],
   'domain-cache': ['base', 'api', 'host', 'wire', 'launcher-client'],
-  agent: ['base', 'api', 'host', 'kube', 'domain-cache', 'launcher-client'],
+  agent: ['base', 'api', 'host', 'kube', 'tls', 'console', 'web', 'domain-cache', 'launcher-client'],
   launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
   controller: ['base', 'api', 'kube'],
-  node: ['base', 'api', 'host', 'kube', 'apiserver'],
+  node: ['base', 'api', 'host', 'kube', 'tls', 'web', 'apiserver'],
 };
 
 /** One door per vendor. `node:` modules are free. */
@@ -25,13 +28,17 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   '@kubernetes/client-node': ['kube'],
   '@grpc/grpc-js': ['wire', 'launcher-client', 'domain-cache', 'launcher'],
   '@bufbuild/protobuf': ['wire'],
-  express: ['apiserver', 'agent'],
+  express: ['apiserver', 'agent', 'web'],
+  ws: ['console', 'node'],
   pino: ['base'],
   koffi: ['host'],
   'classic-level': ['apiserver'],
   rfc6902: ['apiserver'],
   'fast-xml-parser': ['launcher', 'agent'],
-  yaml: ['apiserver', 'node', 'kube', 'launcher'],
+  yaml: ['apiserver', 'node', 'kube', 'launcher', 'agent'],
+  '@novnc/novnc': ['web'],
+  '@xterm/xterm': ['web'],
+  '@xterm/addon-fit': ['web'],
 };
 
 interface Import {

@@ -1,0 +1,6 @@
+/**
+ * Owns: a guest's byte streams (serial console, screen, USB) joined to websockets: handshake, sessions that are taken over,
+ * shared and resumed, scrollback, back-pressure, keep-alive, close codes (spec 30 §4).
+ * Must not know: Kubernetes, VMIs, launchers, TLS, who may connect.
+ */
+export type { Access, StreamKind, StreamRequest } from './stream-request.ts';
