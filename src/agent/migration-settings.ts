@@ -1,4 +1,5 @@
 import { parseQuantity } from '../api/index.ts';
+import { memberAt } from '../base/index.ts';
 
 /** How migrations run: the cluster's `spec.configuration.migrations`, overlaid by a VMI's `migrationConfiguration`. */
 export interface MigrationSettings {
@@ -58,7 +59,6 @@ export const defaultMigrationSettings: MigrationSettings = {
   },
 };
 
-type Json = Readonly<Record<string, unknown>>;
 /** The value of a field, or undefined when it cannot be used. */
 type Read<T> = (value: unknown) => T | undefined;
 
@@ -121,7 +121,10 @@ export function readMigrationSettings(given: unknown, base: MigrationSettings): 
 /** Paths of fields that are given and cannot be used. */
 export function unusableMigrationFields(given: unknown): string[] {
   return [...Object.values(fields), ...Object.values(stallFields)]
-    .filter(({ path, read }) => at(given, path) !== undefined && read(at(given, path)) === undefined)
+    .filter(
+      ({ path, read }) =>
+        memberAt(given, ...path.split('.')) !== undefined && read(memberAt(given, ...path.split('.'))) === undefined,
+    )
     .map(({ path }) => path);
 }
 
@@ -129,16 +132,8 @@ type Fields = Readonly<Record<string, { readonly path: string; readonly read: Re
 type ValuesOf<F extends Fields> = { -readonly [K in keyof F]?: NonNullable<ReturnType<F[K]['read']>> };
 
 function readFields<F extends Fields>(given: unknown, table: F): ValuesOf<F> {
-  const entries = Object.entries(table).map(([name, { path, read }]) => [name, read(at(given, path))] as const);
+  const entries = Object.entries(table).map(
+    ([name, { path, read }]) => [name, read(memberAt(given, ...path.split('.')))] as const,
+  );
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined)) as ValuesOf<F>;
-}
-
-/** `null` is how a field is left out, too. */
-function at(given: unknown, path: string): unknown {
-  const value = path.split('.').reduce<unknown>((holder, name) => (isJson(holder) ? holder[name] : undefined), given);
-  return value ?? undefined;
-}
-
-function isJson(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 import type { VirtualMachineInstance } from '../api/index.ts';
-import { errorMessage } from '../base/index.ts';
+import { errorMessage, isRecord } from '../base/index.ts';
 import { LauncherError } from './errors.ts';
 
 /** Whose requests this launcher serves; an empty field accepts any. */
@@ -17,9 +17,9 @@ export function decodeVmi(json: Uint8Array | undefined, own: VmiIdentity): Virtu
 
 /** The same checks for a VMI that was parsed elsewhere. */
 export function checkVmi(value: unknown, own: VmiIdentity): VirtualMachineInstance {
-  if (!isObject(value)) throw bad('it is not an object');
+  if (!isRecord(value)) throw bad('it is not an object');
   const { metadata, spec } = value;
-  if (!isObject(metadata)) throw bad('metadata is missing');
+  if (!isRecord(metadata)) throw bad('metadata is missing');
   for (const field of ['name', 'namespace', 'uid'] as const) {
     const text = metadata[field];
     if (typeof text !== 'string' || text === '') throw bad(`metadata.${field} is missing`);
@@ -27,7 +27,7 @@ export function checkVmi(value: unknown, own: VmiIdentity): VirtualMachineInstan
       throw new LauncherError('WRONG_VMI', `this launcher serves ${field} ${own[field]}, not ${text}`);
     }
   }
-  if (!isObject(spec) || !isObject(spec.domain)) throw bad('spec.domain is missing');
+  if (!isRecord(spec) || !isRecord(spec.domain)) throw bad('spec.domain is missing');
   return value as unknown as VirtualMachineInstance;
 }
 
@@ -41,8 +41,4 @@ function parse(text: string): unknown {
 
 function bad(why: string, cause?: unknown): LauncherError {
   return new LauncherError('BAD_VMI', `the request carries no usable VMI: ${why}`, { cause });
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import type { KubeObject } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import type { ClusterConfig, ClusterConfigSource, SmBios } from '../ports.ts';
 import { isMigrationConfigUsable, readMigrationConfig } from './migration-config.ts';
 import { readStatusConfig } from './status-config.ts';
@@ -111,8 +112,4 @@ function isUsable(config: ClusterConfig): boolean {
     percent >= 0 &&
     percent <= 100
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

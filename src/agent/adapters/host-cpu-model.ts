@@ -1,4 +1,5 @@
 import { XMLParser } from 'fast-xml-parser';
+import { listOf, memberAt } from '../../base/index.ts';
 
 const parser = new XMLParser({
   ignoreAttributes: false,
@@ -19,21 +20,13 @@ export function readHostModel(domainCapabilitiesXml: string): string | undefined
   } catch {
     return undefined;
   }
-  const cpu = at(document, 'domainCapabilities', 'cpu');
+  const cpu = memberAt(document, 'domainCapabilities', 'cpu');
   if (cpu === undefined) return undefined;
-  const modes = at(cpu, 'mode');
-  const hostModel = (Array.isArray(modes) ? modes : []).find((mode) => at(mode, 'name') === 'host-model');
-  const models = at(hostModel, 'model');
-  const first: unknown = Array.isArray(models) ? models[0] : undefined;
+  const modes = memberAt(cpu, 'mode');
+  const hostModel = listOf(modes).find((mode) => memberAt(mode, 'name') === 'host-model');
+  const models = memberAt(hostModel, 'model');
+  const [first] = listOf(models);
   if (typeof first === 'string') return first;
-  const text = at(first, 'text');
+  const text = memberAt(first, 'text');
   return typeof text === 'string' ? text : '';
-}
-
-function at(value: unknown, ...path: string[]): unknown {
-  return path.reduce<unknown>(
-    (holder, name) =>
-      typeof holder === 'object' && holder !== null ? (holder as Record<string, unknown>)[name] : undefined,
-    value,
-  );
 }

@@ -1,4 +1,5 @@
 import { XMLParser } from 'fast-xml-parser';
+import { memberAt } from '../../base/index.ts';
 import type { NumaCell } from '../ports.ts';
 
 const parser = new XMLParser({
@@ -17,23 +18,25 @@ export function readTopology(capabilitiesXml: string): NumaCell[] {
   } catch {
     return [];
   }
-  return list(at(document, 'capabilities', 'host', 'topology', 'cells', 'cell')).map((cell) => {
-    const memory = at(cell, 'memory');
+  return list(memberAt(document, 'capabilities', 'host', 'topology', 'cells', 'cell')).map((cell) => {
+    const memory = memberAt(cell, 'memory');
     return {
-      id: number(at(cell, 'id')),
-      ...(memory !== undefined && { memory: { amount: number(at(memory, 'text')), unit: text(at(memory, 'unit')) } }),
-      pages: list(at(cell, 'pages')).map((pages) => ({
-        count: number(at(pages, 'text')),
-        unit: text(at(pages, 'unit')),
-        size: number(at(pages, 'size')),
+      id: number(memberAt(cell, 'id')),
+      ...(memory !== undefined && {
+        memory: { amount: number(memberAt(memory, 'text')), unit: text(memberAt(memory, 'unit')) },
+      }),
+      pages: list(memberAt(cell, 'pages')).map((pages) => ({
+        count: number(memberAt(pages, 'text')),
+        unit: text(memberAt(pages, 'unit')),
+        size: number(memberAt(pages, 'size')),
       })),
-      distances: list(at(cell, 'distances', 'sibling')).map((sibling) => ({
-        id: number(at(sibling, 'id')),
-        value: number(at(sibling, 'value')),
+      distances: list(memberAt(cell, 'distances', 'sibling')).map((sibling) => ({
+        id: number(memberAt(sibling, 'id')),
+        value: number(memberAt(sibling, 'value')),
       })),
-      cpus: list(at(cell, 'cpus', 'cpu')).map((cpu) => ({
-        id: number(at(cpu, 'id')),
-        siblings: siblingsOf(text(at(cpu, 'siblings'))),
+      cpus: list(memberAt(cell, 'cpus', 'cpu')).map((cpu) => ({
+        id: number(memberAt(cpu, 'id')),
+        siblings: siblingsOf(text(memberAt(cpu, 'siblings'))),
       })),
     };
   });
@@ -48,15 +51,6 @@ function siblingsOf(siblings: string): number[] {
     const last = Number(match[2] ?? match[1]);
     return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
   });
-}
-
-function at(value: unknown, ...path: string[]): unknown {
-  let current = value;
-  for (const name of path) {
-    if (typeof current !== 'object' || current === null) return undefined;
-    current = (current as Record<string, unknown>)[name];
-  }
-  return current;
 }
 
 function list(value: unknown): unknown[] {

@@ -1,3 +1,4 @@
+import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import { defaultMigrationSettings, readMigrationSettings, unusableMigrationFields } from '../migration-settings.ts';
 import type { ClusterConfig, NetworkBinding } from '../ports.ts';
 
@@ -8,34 +9,34 @@ const graceSelector = /^(?:0x)?10de:(?:0x)?(?:2342|2348|2941)$/i;
 export function readMigrationConfig(
   configuration: unknown,
 ): Pick<ClusterConfig, 'migrations' | 'networkBindings' | 'graceResources'> {
-  const given = at(configuration, 'migrations');
-  const gates = at(configuration, 'developerConfiguration', 'featureGates');
+  const given = memberAt(configuration, 'migrations');
+  const gates = memberAt(configuration, 'developerConfiguration', 'featureGates');
   return {
     migrations: {
       settings: readMigrationSettings(given, defaultMigrationSettings),
       stallDetection: listOf(gates).includes('MigrationStallDetection'),
-      disableTls: at(given, 'disableTLS') === true,
+      disableTls: memberAt(given, 'disableTLS') === true,
     },
-    networkBindings: bindingsOf(at(configuration, 'network', 'binding')),
-    graceResources: listOf(at(configuration, 'permittedHostDevices', 'pciHostDevices')).flatMap((device) => {
-      const name = at(device, 'resourceName');
-      return isWord(name) && graceSelector.test(String(at(device, 'pciVendorSelector'))) ? [name] : [];
+    networkBindings: bindingsOf(memberAt(configuration, 'network', 'binding')),
+    graceResources: listOf(memberAt(configuration, 'permittedHostDevices', 'pciHostDevices')).flatMap((device) => {
+      const name = memberAt(device, 'resourceName');
+      return isWord(name) && graceSelector.test(String(memberAt(device, 'pciVendorSelector'))) ? [name] : [];
     }),
   };
 }
 
 /** A switch for encryption, or a limit, that cannot be read must not silently become its default. */
 export function isMigrationConfigUsable(configuration: unknown): boolean {
-  const given = at(configuration, 'migrations');
-  const disableTls = at(given, 'disableTLS') ?? false;
+  const given = memberAt(configuration, 'migrations');
+  const disableTls = memberAt(given, 'disableTLS') ?? false;
   return unusableMigrationFields(given).length === 0 && typeof disableTls === 'boolean';
 }
 
 function bindingsOf(bindings: unknown): Record<string, NetworkBinding> {
   if (!isRecord(bindings)) return {};
   const entries = Object.entries(bindings).map(([name, binding]): [string, NetworkBinding] => {
-    const domainAttachmentType = at(binding, 'domainAttachmentType');
-    const migrationMethod = at(binding, 'migration', 'method');
+    const domainAttachmentType = memberAt(binding, 'domainAttachmentType');
+    const migrationMethod = memberAt(binding, 'migration', 'method');
     return [
       name,
       {
@@ -47,16 +48,4 @@ function bindingsOf(bindings: unknown): Record<string, NetworkBinding> {
   return Object.fromEntries(entries);
 }
 
-function at(value: unknown, ...path: string[]): unknown {
-  return path.reduce<unknown>((holder, name) => (isRecord(holder) ? holder[name] : undefined), value);
-}
-
 const isWord = (value: unknown): value is string => typeof value === 'string' && value !== '';
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function listOf(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
-}

@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance, VolumeStatus } from '../../api/index.ts';
+import { isRecord, listOf } from '../../base/index.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -20,14 +21,9 @@ function withClaim(volume: VolumeStatus, claim: Json | undefined): VolumeStatus 
 
 /** `status.migratedVolumes`: volume name → facts of the destination's claim. Entries of a wrong shape are none. */
 function movedClaims(migratedVolumes: unknown): ReadonlyMap<string, Json> {
-  const list: unknown[] = Array.isArray(migratedVolumes) ? migratedVolumes : [];
-  const entries = list.flatMap((item): [string, Json][] => {
+  const entries = listOf(migratedVolumes).flatMap((item): [string, Json][] => {
     if (!isRecord(item) || typeof item.volumeName !== 'string') return [];
     return isRecord(item.destinationPVCInfo) ? [[item.volumeName, item.destinationPVCInfo]] : [];
   });
   return new Map(entries);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

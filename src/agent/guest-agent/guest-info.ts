@@ -1,3 +1,4 @@
+import { isRecord } from '../../base/index.ts';
 import type { GuestAgentAnswer } from '../ports.ts';
 
 const basic = [
@@ -58,8 +59,4 @@ function parsed(json: string): Record<string, unknown> {
   } catch {
     return {};
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 
 /** A field of a VMI that cannot be used, with the place in words a user can act on. */
 export interface VmiProblem {
@@ -11,8 +12,6 @@ export interface VmiProblem {
 
 type Check = (value: unknown) => boolean;
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isString: Check = (value) => typeof value === 'string';
 const isRecordOfStrings: Check = (value) => isRecord(value) && Object.values(value).every(isString);
 const isListOfRecords: Check = (value) => Array.isArray(value) && value.every(isRecord);

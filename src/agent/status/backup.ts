@@ -1,4 +1,5 @@
 import type { Domain, VmiStatus } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import { bounds, clip } from './bounds.ts';
 import { isTime } from './memory-dump.ts';
 
@@ -47,8 +48,4 @@ function parsedList(text: unknown): unknown[] | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isRecord(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

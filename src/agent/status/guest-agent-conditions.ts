@@ -1,4 +1,5 @@
 import { type Domain, findCondition, type VmiSpec, type VmiStatus } from '../../api/index.ts';
+import { listOf, memberAt } from '../../base/index.ts';
 import { asksFor } from '../guest-agent/index.ts';
 import { isGuestAgentConnected, type StatusFacts } from '../observe/index.ts';
 import type { GuestAgentAnswer } from '../ports.ts';
@@ -55,20 +56,10 @@ export function agentShortcoming(
 
 /** What the guest's agent is to bring into the guest. */
 function propagatedByAgent(spec: VmiSpec | undefined): { sshKeys: boolean; password: boolean } {
-  const credentials: readonly unknown[] = Array.isArray(spec?.accessCredentials) ? spec.accessCredentials : [];
+  const credentials = listOf(spec?.accessCredentials);
   const has = (kind: string) =>
-    credentials.some((credential) => at(credential, kind, 'propagationMethod', 'qemuGuestAgent') !== undefined);
+    credentials.some((credential) => memberAt(credential, kind, 'propagationMethod', 'qemuGuestAgent') !== undefined);
   return { sshKeys: has('sshPublicKey'), password: has('userPassword') };
-}
-
-function at(value: unknown, ...path: string[]): unknown {
-  return path.reduce<unknown>(
-    (holder, name) =>
-      typeof holder === 'object' && holder !== null
-        ? ((holder as Record<string, unknown>)[name] ?? undefined)
-        : undefined,
-    value,
-  );
 }
 
 /** The patterns are the cluster administrator's; one that is none matches nothing. */

@@ -1,5 +1,5 @@
 import type { Domain, VirtualMachineInstance, VolumeStatus } from '../../api/index.ts';
-import { rfc3339 } from '../../base/index.ts';
+import { isRecord, rfc3339 } from '../../base/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
 import { bounds, clip } from './bounds.ts';
 
@@ -53,8 +53,4 @@ function fileTime(now: Date): string {
 /** What a program of a tenant's pod calls a time goes into an object only if it is one. */
 export function isTime(value: unknown): value is string {
   return typeof value === 'string' && value.length <= 40 && !Number.isNaN(Date.parse(value));
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import { annotations, type VirtualMachineInstance } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
 import { judgeVolumes } from './migration-volumes.ts';
 
@@ -164,8 +165,4 @@ function isOn(feature: unknown): boolean {
 function needsInvariantTsc({ domain }: VirtualMachineInstance['spec']): boolean {
   const policies = ['require', 'force', '', undefined];
   return domain?.cpu?.features?.some(({ name, policy }) => name === 'invtsc' && policies.includes(policy)) ?? false;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import type { Disk, VirtualMachineInstance, Volume } from '../../api/index.ts';
+import { listOf, memberAt } from '../../base/index.ts';
 
 export interface VolumeVerdict {
   readonly method: 'BlockMigration' | 'LiveMigration';
@@ -55,9 +56,5 @@ function isReadOnlyCdrom(disk: Disk | undefined): boolean {
 }
 
 function migratedVolumes(vmi: VirtualMachineInstance): ReadonlySet<string> {
-  const migrated = vmi.status?.migratedVolumes;
-  const names = (Array.isArray(migrated) ? migrated : []).map((entry: unknown) =>
-    typeof entry === 'object' && entry !== null && 'volumeName' in entry ? String(entry.volumeName) : '',
-  );
-  return new Set(names);
+  return new Set(listOf(vmi.status?.migratedVolumes).map((entry) => String(memberAt(entry, 'volumeName') ?? '')));
 }

@@ -1,4 +1,5 @@
 import { parseQuantity } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 
 /** Keys below which strings are quantities. */
 const quantityKeys = new Set(['memory', 'capacity', 'requests', 'resources']);
@@ -14,7 +15,7 @@ export function semanticEqual(left: unknown, right: unknown, key = '', inQuantit
   if (Array.isArray(left) && Array.isArray(right)) {
     return left.length === right.length && left.every((item, at) => semanticEqual(item, right[at], key, quantities));
   }
-  if (isMap(left) && isMap(right)) {
+  if (isRecord(left) && isRecord(right)) {
     const keys = new Set([...Object.keys(left), ...Object.keys(right)]);
     return [...keys].every((name) => semanticEqual(left[name], right[name], name, quantities));
   }
@@ -24,11 +25,7 @@ export function semanticEqual(left: unknown, right: unknown, key = '', inQuantit
 function isNothing(value: unknown): boolean {
   if (value === undefined || value === null) return true;
   if (Array.isArray(value)) return value.length === 0;
-  return isMap(value) && Object.keys(value).length === 0;
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isRecord(value) && Object.keys(value).length === 0;
 }
 
 function isSameScalar(left: unknown, right: unknown, key: string, quantities: boolean): boolean {

@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import type { VmiPatch } from '../decide/index.ts';
 import { putCondition, removeCondition } from './conditions.ts';
 
@@ -19,14 +20,10 @@ export function applyPatch(vmi: VirtualMachineInstance, patch: VmiPatch | undefi
 
 /** JSON merge patch (RFC 7386): `null` removes, objects are merged, all else is replaced. */
 function merged(before: unknown, patch: Readonly<Json>): Json {
-  const result: Json = isObject(before) ? before : {};
+  const result: Json = isRecord(before) ? before : {};
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete result[name];
-    else result[name] = isObject(value) ? merged(result[name], value) : value;
+    else result[name] = isRecord(value) ? merged(result[name], value) : value;
   }
   return result;
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

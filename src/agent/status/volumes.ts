@@ -1,4 +1,5 @@
 import type { Domain, VirtualMachineInstance, VolumeStatus } from '../../api/index.ts';
+import { listOf, memberAt } from '../../base/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import { projectMemoryDump } from './memory-dump.ts';
@@ -83,9 +84,8 @@ function become(volume: VolumeStatus, phase: string, reason: string, message: st
 }
 
 function isInSpec(name: string, { spec }: VirtualMachineInstance): boolean {
-  const utility: readonly unknown[] = Array.isArray(spec?.utilityVolumes) ? spec.utilityVolumes : [];
-  return [...(spec?.volumes ?? []), ...utility].some(
-    (volume) => typeof volume === 'object' && volume !== null && 'name' in volume && volume.name === name,
+  return [...(spec?.volumes ?? []), ...listOf(spec?.utilityVolumes)].some(
+    (volume) => memberAt(volume, 'name') === name,
   );
 }
 

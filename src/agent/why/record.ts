@@ -1,5 +1,5 @@
 import type { WhyDecision, WhySeen, WhyStep } from '../../api/index.ts';
-import { errorMessage } from '../../base/index.ts';
+import { errorMessage, isRecord, shortened } from '../../base/index.ts';
 import type { Decision, StepOutcome, VmiPatch } from '../decide/index.ts';
 import type { KeyMemory, Observation } from '../observe/index.ts';
 import type { DomainView, LauncherState } from '../ports.ts';
@@ -11,7 +11,7 @@ const textLimit = 600;
 
 /** Nobody's message makes the ring large. */
 export function clip(text: string, limit = textLimit): string {
-  return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
+  return shortened(text, limit);
 }
 
 export function recordOf(
@@ -158,8 +158,7 @@ function inWords(values: object, nowMs: number): Record<string, unknown> {
     if (typeof value === 'number' && name.endsWith('Ms') && !durations.has(name)) {
       words.push([`${name.slice(0, -2)}MsAgo`, Math.round(nowMs - value)]);
     } else if (typeof value === 'string') words.push([name, clip(value, 200)]);
-    else if (typeof value === 'object' && value !== null && !Array.isArray(value))
-      words.push([name, inWords(value, nowMs)]);
+    else if (isRecord(value)) words.push([name, inWords(value, nowMs)]);
     else if (typeof value === 'number' || typeof value === 'boolean') words.push([name, value]);
   }
   return Object.fromEntries(words);

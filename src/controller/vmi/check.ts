@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 
 type Form = 'object' | 'text' | 'number' | 'objects' | 'named';
 
@@ -72,7 +73,7 @@ const forms: readonly (readonly [path: string, form: Form])[] = [
  */
 export function vmiProblem(vmi: VirtualMachineInstance): string | undefined {
   const spec: unknown = vmi.spec;
-  if (!isObject(spec)) return 'spec is missing';
+  if (!isRecord(spec)) return 'spec is missing';
   for (const [path, form] of forms) {
     const problem = formProblem(spec, 'spec', path.split('.'), form);
     if (problem) return problem;
@@ -84,8 +85,8 @@ function formProblem(holder: unknown, where: string, steps: readonly string[], f
   const [step = '', ...rest] = steps;
   const name = step.replace(/!$|\[\]$/, '');
   const path = `${where}.${name}`;
-  const value = isObject(holder) ? (holder[name] ?? undefined) : undefined;
-  if (value === undefined) return step.endsWith('!') && isObject(holder) ? `${path} is missing` : undefined;
+  const value = isRecord(holder) ? (holder[name] ?? undefined) : undefined;
+  if (value === undefined) return step.endsWith('!') && isRecord(holder) ? `${path} is missing` : undefined;
   if (step.endsWith('[]')) {
     const problems = (value as unknown[]).map((item, index) => formProblem(item, `${path}[${index}]`, rest, form));
     return problems.find((problem) => problem !== undefined);
@@ -96,13 +97,13 @@ function formProblem(holder: unknown, where: string, steps: readonly string[], f
 function valueProblem(value: unknown, path: string, form: Form): string | undefined {
   switch (form) {
     case 'object':
-      return isObject(value) ? undefined : `${path} must be an object`;
+      return isRecord(value) ? undefined : `${path} must be an object`;
     case 'text':
       return typeof value === 'string' ? undefined : `${path} must be a string`;
     case 'number':
       return Number.isInteger(value) && Number(value) >= 0 ? undefined : `${path} must be a whole number`;
     case 'objects':
-      return Array.isArray(value) && value.every(isObject) ? undefined : `${path} must be a list of objects`;
+      return Array.isArray(value) && value.every(isRecord) ? undefined : `${path} must be a list of objects`;
     case 'named':
       return namesProblem(path, value);
   }
@@ -112,7 +113,7 @@ function namesProblem(path: string, list: unknown): string | undefined {
   if (!Array.isArray(list)) return `${path} must be a list`;
   const seen = new Set<string>();
   for (const [index, item] of list.entries()) {
-    if (!isObject(item) || typeof item.name !== 'string' || item.name === '') return `${path}[${index}] needs a name`;
+    if (!isRecord(item) || typeof item.name !== 'string' || item.name === '') return `${path}[${index}] needs a name`;
     if (seen.has(item.name)) return `${path}: there are two of the name ${item.name}`;
     seen.add(item.name);
   }
@@ -134,8 +135,4 @@ function memoryProblem({ spec }: VirtualMachineInstance): string | undefined {
     memory?.guest ?? memory?.hugepages?.pageSize ?? resources?.requests?.memory ?? resources?.limits?.memory;
   const isGiven = given !== undefined && given !== null;
   return isGiven ? undefined : 'spec.domain.memory.guest is missing: say how much memory the guest has';
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,4 @@
-import { type Clock, sleep } from '../../base/index.ts';
+import { type Clock, memberAt, sleep } from '../../base/index.ts';
 import type { DomainRef } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { Hypervisor } from '../ports.ts';
@@ -30,7 +30,7 @@ export async function execInGuest(
     execute: 'guest-exec',
     arguments: { path: command, arg: args, 'capture-output': true },
   });
-  const pid = field(started, 'pid');
+  const pid = memberAt(started, 'pid');
   if (typeof pid !== 'number' || pid <= 0) {
     throw new LauncherError('AGENT_FAILED', 'the guest agent started the command but gave no process id');
   }
@@ -38,7 +38,7 @@ export async function execInGuest(
   const endMs = clock.monotonicMs() + limitMs;
   while (true) {
     const status = await runAgentCommand(hypervisor, domain, { execute: 'guest-exec-status', arguments: { pid } });
-    if (field(status, 'exited') === true) return resultOf(status);
+    if (memberAt(status, 'exited') === true) return resultOf(status);
     if (clock.monotonicMs() >= endMs) {
       throw new LauncherError('AGENT_FAILED', `the command is still running in the guest after ${timeoutSeconds} s`);
     }
@@ -47,14 +47,10 @@ export async function execInGuest(
 }
 
 function resultOf(status: unknown): ExecResult {
-  const exitCode = field(status, 'exitcode');
-  const output = field(status, 'out-data');
+  const exitCode = memberAt(status, 'exitcode');
+  const output = memberAt(status, 'out-data');
   return {
     exitCode: typeof exitCode === 'number' ? exitCode : -1,
     stdout: typeof output === 'string' ? Buffer.from(output, 'base64').toString('utf8') : '',
   };
-}
-
-function field(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }

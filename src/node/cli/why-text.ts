@@ -1,4 +1,5 @@
 import type { WhyDecision, WhyItem, WhyList, WhyReport, WhyStep, WhyTry } from '../../api/index.ts';
+import { shortened } from '../../base/index.ts';
 
 const decisionsShown = 12;
 
@@ -41,7 +42,7 @@ export function whyTable({ items, node, at }: WhyList): string[] {
       item.rule,
       ago(item.since, at),
       shortNext(item),
-      item.problem === undefined ? '-' : short(item.problem, 60),
+      item.problem === undefined ? '-' : oneLine(item.problem, 60),
     ]),
   );
 }
@@ -79,8 +80,8 @@ function troubles(decision: WhyDecision | undefined): string[] {
   const { steps, write } = decision;
   const failed = steps.filter(({ because }) => because !== undefined);
   return [
-    ...failed.map(({ step, outcome, because }) => `        ${step} ${outcome}: ${short(because ?? '', 160)}`),
-    ...(write.because === undefined ? [] : [`        write ${write.outcome}: ${short(write.because, 160)}`]),
+    ...failed.map(({ step, outcome, because }) => `        ${step} ${outcome}: ${oneLine(because ?? '', 160)}`),
+    ...(write.because === undefined ? [] : [`        write ${write.outcome}: ${oneLine(write.because, 160)}`]),
   ];
 }
 
@@ -98,7 +99,7 @@ function picture(decision: WhyDecision): string {
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const proof = domain.proof === undefined ? '' : ` (${domain.proof})`;
   const age = domain.ageMs === undefined ? '' : `, heard of ${duration(domain.ageMs)} before`;
-  const because = domain.because === undefined ? '' : ` (${short(domain.because, 120)})`;
+  const because = domain.because === undefined ? '' : ` (${oneLine(domain.because, 120)})`;
   return `${phase}${ends}; guest ${domainText(decision)}${proof}${because}${age}; launcher ${launcher.kind}`;
 }
 
@@ -140,9 +141,8 @@ function duration(ms: number): string {
   return ms < 172_800_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} d`;
 }
 
-function short(text: string, limit: number): string {
-  const line = text.replaceAll(/\s+/g, ' ');
-  return line.length <= limit ? line : `${line.slice(0, limit - 1)}…`;
+function oneLine(text: string, limit: number): string {
+  return shortened(text.replaceAll(/\s+/g, ' '), limit);
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {

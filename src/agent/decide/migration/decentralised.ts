@@ -1,3 +1,4 @@
+import { isRecord } from '../../../base/index.ts';
 import type { Facts } from '../facts.ts';
 import type { Plan } from '../rule.ts';
 import { migrationUidOf } from './target-view.ts';
@@ -22,8 +23,4 @@ export function tellDecentralised(facts: Facts): Plan {
     remember: { toldMigrationUid: migrationUidOf(facts) },
     events: [{ type: 'Warning', reason: 'MigrationNotSupported', message }],
   };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

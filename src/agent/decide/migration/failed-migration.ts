@@ -1,4 +1,4 @@
-import { rfc3339 } from '../../../base/index.ts';
+import { rfc3339, shortened } from '../../../base/index.ts';
 import type { Facts } from '../facts.ts';
 import type { VmiPatch } from '../rule.ts';
 
@@ -23,7 +23,7 @@ const maxReasonLength = 1_024;
 export function failedMigration({ vmi, observation }: Facts, failure: MigrationFailure): VmiPatch {
   const state = vmi?.status?.migrationState;
   const now = rfc3339(observation.now);
-  const reason = shortened(failure.reason);
+  const reason = shortened(failure.reason, maxReasonLength);
   const message = `VirtualMachineInstance migration uid ${state?.migrationUid ?? ''} failed. reason:${reason}`;
   return {
     status: {
@@ -45,8 +45,4 @@ export function relaysRefusal({ observation }: Facts): string | undefined {
   const { unavailable } = observation.relays;
   if (unavailable === undefined) return undefined;
   return `node ${observation.nodeName}: ${unavailable}. The guest goes on where it runs; to move the VM, stop it and start it on another node`;
-}
-
-function shortened(reason: string): string {
-  return reason.length <= maxReasonLength ? reason : `${reason.slice(0, maxReasonLength - 1)}…`;
 }

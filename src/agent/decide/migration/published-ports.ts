@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import type { MigrationState } from '../../../api/index.ts';
+import { isRecord } from '../../../base/index.ts';
 import { type RelayPorts, type RelayRole, relayRoles } from '../../migration-ports.ts';
 
 /** What the target node has published of its listeners (spec 11 §2, §5). */
@@ -27,8 +28,4 @@ export function publishedPorts(state: MigrationState): PublishedPorts {
 
 function isPort([port, role]: [string, unknown]): boolean {
   return /^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535 && typeof role === 'number' && roles.includes(role);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,10 +1,10 @@
 import { annotations, labels } from '../../../api/index.ts';
-import { rfc3339 } from '../../../base/index.ts';
+import { isRecord, rfc3339 } from '../../../base/index.ts';
 import type { RelayPorts } from '../../migration-ports.ts';
 import type { Facts } from '../facts.ts';
 import type { VmiPatch } from '../rule.ts';
 import { cpuFields } from './target-cpus.ts';
-import { hasArrived, isActive, isRecord, notesOf, stateOf, targetStateOf, timeOr } from './target-view.ts';
+import { hasArrived, isActive, notesOf, stateOf, targetStateOf, timeOr } from './target-view.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

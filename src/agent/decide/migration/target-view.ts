@@ -1,5 +1,5 @@
 import type { MigrationMetadata, MigrationState } from '../../../api/index.ts';
-import { rfc3339 } from '../../../base/index.ts';
+import { isRecord, rfc3339 } from '../../../base/index.ts';
 import type { MigrationMemory } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import type { Remember } from '../steps.ts';
@@ -100,8 +100,4 @@ export function timeOr(text: string | null | undefined, now: Date): string {
 export function targetStateOf(facts: Facts): Readonly<Record<string, unknown>> | undefined {
   const targetState: unknown = stateOf(facts)?.targetState;
   return isRecord(targetState) ? targetState : undefined;
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
