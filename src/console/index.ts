@@ -3,4 +3,4 @@
  * shared and resumed, scrollback, back-pressure, keep-alive, close codes (spec 30 §4).
  * Must not know: Kubernetes, VMIs, launchers, TLS, who may connect.
  */
-export type { Access, StreamKind, StreamRequest } from './stream-request.ts';
+export { type Access, type StreamKind, StreamRefusal, type StreamRequest } from './stream-request.ts';

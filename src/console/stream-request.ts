@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { CodedError } from '../base/index.ts';
 
 /** What is behind a stream (spec 30 §4.1). */
 export type StreamKind = 'console' | 'vnc' | 'usbredir';
@@ -18,6 +19,26 @@ export interface StreamRequest {
   /** `namespace/name`, for logs and messages. */
   readonly shown: string;
   readonly access: Access;
-  /** Connects to the guest's device. Rejects with an error whose message is for the client. */
+  /** Query `line` and `from`: goes on behind this many bytes of this line, if it is still the one. */
+  readonly resume?: { readonly line: string; readonly from: number };
+  /**
+   * Connects to the guest's device. Rejects with StreamRefusal, or another error whose message is for the client; whoever gets the
+   * socket closes it.
+   */
   readonly open: (signal: AbortSignal) => Promise<Socket>;
+}
+
+/** The plain answer to one whose stream cannot be opened; the message is its body and may be empty. */
+export class StreamRefusal extends CodedError<'NO_STREAM' | 'BUSY' | 'FAILED'> {
+  readonly httpStatus: 400 | 404 | 500 | 503;
+
+  constructor(
+    code: StreamRefusal['code'],
+    httpStatus: StreamRefusal['httpStatus'],
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(code, message, options);
+    this.httpStatus = httpStatus;
+  }
 }
