@@ -1,4 +1,4 @@
-// node scripts/test.mjs <suite>... [path filter...]   suites: check unit simulator integration system contract cluster all
+// node scripts/test.mjs <suite>... [path filter...]   suites: check unit simulator integration contract system browser cluster all
 // Bundles test files with esbuild and runs them with node:test; prints `N passed, N failed` last.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,6 +16,7 @@ const suites = {
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
   simulator: { dir: 'test/simulator', concurrency: 1, timeoutMs: 900_000 },
   system: { dir: 'test/system', concurrency: 1, timeoutMs: 600_000 },
+  browser: { dir: 'test/browser', concurrency: 1, timeoutMs: 600_000 },
   cluster: { dir: 'test/cluster', concurrency: 1, timeoutMs: 600_000 },
 };
 
@@ -23,7 +24,9 @@ const args = process.argv.slice(2);
 const filters = args.filter((arg) => arg.includes('/'));
 const asked = args.filter((arg) => !arg.includes('/'));
 const wanted = new Set(
-  asked.flatMap((name) => (name === 'all' ? ['check', 'simulator', 'integration', 'contract', 'system'] : [name])),
+  asked.flatMap((name) =>
+    name === 'all' ? ['check', 'simulator', 'integration', 'contract', 'system', 'browser'] : [name],
+  ),
 );
 if (wanted.has('check')) wanted.add('unit');
 

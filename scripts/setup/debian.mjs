@@ -20,10 +20,13 @@ const node = {
   openssl: { for: 'certificates of the Kubernetes API', has: ['openssl'] },
   'kubernetes-client': { for: 'kubectl', has: ['kubectl'] },
 };
+const browser = {
+  chromium: { for: 'tests of the web page in a real browser', has: ['chromium'] },
+};
 const cluster = {
   'etcd-server': { for: 'a real Kubernetes API for tests', has: ['etcd'] },
 };
-export const packagesFor = { up: node, test: node, cluster, check: {} };
+export const packagesFor = { up: node, test: { ...node, ...browser }, cluster, check: {} };
 
 const searchPath = [...(process.env.PATH ?? '').split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin'].filter(Boolean);
 
