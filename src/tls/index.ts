@@ -4,3 +4,19 @@
  * Must not know: Kubernetes, routes, what is served.
  */
 export type { ChangingValue } from './changing-value.ts';
+export { CertificateError } from './errors.ts';
+export {
+  type AuthorityRequest,
+  issue,
+  isWorthKeeping,
+  type LeafRequest,
+  makeAuthority,
+  type PemPair,
+} from './issue.ts';
+export {
+  clientCommonName,
+  ensureKubevirtCertificates,
+  type KeyPairPaths,
+  type KubevirtCertificates,
+  serverCommonName,
+} from './kubevirt-certificates.ts';

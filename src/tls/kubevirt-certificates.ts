@@ -1,0 +1,104 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { CertificateError } from './errors.ts';
+import { issue, isWorthKeeping, type LeafRequest, makeAuthority, type PemPair, renewBeforeMs } from './issue.ts';
+
+export interface KeyPairPaths {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** What a node needs where no operator hands out certificates (spec 30 §6.1). */
+export interface KubevirtCertificates {
+  /** PEM, for key `ca-bundle` of ConfigMap `kubevirt-ca`. */
+  readonly caBundle: string;
+  /** Of virt-handler's servers. */
+  readonly server: KeyPairPaths;
+  /** Of whoever calls them, virt-api in a cluster. */
+  readonly client: KeyPairPaths;
+}
+
+/** Common names by which KubeVirt's programs know each other. */
+export const serverCommonName = 'kubevirt.io:system:node:virt-handler';
+export const clientCommonName = 'kubevirt.io:system:client:virt-handler';
+
+const authorityDays = 3650;
+const leafDays = 825;
+const leaves = {
+  server: { commonName: serverCommonName, usage: 'serverAuth', days: leafDays },
+  client: { commonName: clientCommonName, usage: 'clientAuth', days: leafDays },
+} as const satisfies Record<string, LeafRequest>;
+
+/**
+ * An authority in `dir` (0700) and its key pairs in `dir/server` and `dir/client` as `tls.crt` and `tls.key`: made by the
+ * program `openssl` when missing, torn, foreign to each other, with another name, or about to expire. May be called again while
+ * a server follows the files. Throws CertificateError.
+ */
+export async function ensureKubevirtCertificates(dir: string, now: Date = new Date()): Promise<KubevirtCertificates> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await chmod(dir, 0o700);
+  const authority = await ensureAuthority(dir, now);
+  for (const [name, request] of Object.entries(leaves)) {
+    const leafDir = path.join(dir, name);
+    await mkdir(leafDir, { recursive: true, mode: 0o700 });
+    await chmod(leafDir, 0o700);
+    const kept = await readPair(leafDir, 'tls');
+    if (kept && isWorthKeeping(authority.cert, kept, now) && hasName(kept.cert, request.commonName)) continue;
+    await writePair(leafDir, 'tls', await issue(dir, authority, request));
+    const made = await readPair(leafDir, 'tls');
+    if (!made || !isWorthKeeping(authority.cert, made, now)) {
+      throw new CertificateError('OPENSSL_FAILED', `openssl made a certificate in ${leafDir} that does not verify`);
+    }
+  }
+  return { caBundle: authority.cert, server: pathsIn(dir, 'server'), client: pathsIn(dir, 'client') };
+}
+
+async function ensureAuthority(dir: string, now: Date): Promise<PemPair> {
+  const kept = await readPair(dir, 'ca');
+  if (kept && isUsableAuthority(kept, now)) return kept;
+  const made = await makeAuthority(dir, { commonName: 'kubevirt.io', days: authorityDays });
+  await writePair(dir, 'ca', made);
+  return made;
+}
+
+function isUsableAuthority({ cert, key }: PemPair, now: Date): boolean {
+  try {
+    const certificate = new X509Certificate(cert);
+    const lastsMs = Date.parse(certificate.validTo) - now.getTime();
+    return lastsMs > renewBeforeMs && certificate.ca && certificate.checkPrivateKey(createPrivateKey(key));
+  } catch {
+    return false;
+  }
+}
+
+function hasName(cert: string, commonName: string): boolean {
+  return new X509Certificate(cert).subject === `CN=${commonName}`;
+}
+
+function pathsIn(dir: string, name: string): KeyPairPaths {
+  return { certFile: path.join(dir, name, 'tls.crt'), keyFile: path.join(dir, name, 'tls.key') };
+}
+
+async function readPair(dir: string, name: string): Promise<PemPair | undefined> {
+  try {
+    const [cert, key] = await Promise.all(
+      ['crt', 'key'].map((ending) => readFile(path.join(dir, `${name}.${ending}`), 'utf8')),
+    );
+    return cert === undefined || key === undefined ? undefined : { cert, key };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Each file appears whole; a reader in between sees a pair that does not match and reads again. */
+async function writePair(dir: string, name: string, pair: PemPair): Promise<void> {
+  for (const [ending, text] of [
+    ['key', pair.key],
+    ['crt', pair.cert],
+  ] as const) {
+    const draft = path.join(dir, `.${name}.${ending}.new`);
+    await writeFile(draft, text, { mode: 0o600 });
+    await rename(draft, path.join(dir, `${name}.${ending}`));
+  }
+}
