@@ -1,4 +1,5 @@
 import { CodedError } from './errors.ts';
+import { parseGoDurationMs } from './go-duration.ts';
 
 /** A command line as Go's pflag reads it: `--name value`, `--name=value`, `-v 3`, a bare `--bool`. */
 export interface FlagTable {
@@ -94,19 +95,10 @@ function convert(kind: FlagSpec['kind'], raw: string): unknown {
     case 'int':
       return /^-?\d{1,15}$/.test(raw) ? Number(raw) : undefined;
     case 'duration':
-      return parseGoDuration(raw);
+      return positiveMs(parseGoDurationMs(raw));
   }
 }
 
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-
-/** `3m`, `1m30s`, `500ms`, `0` in milliseconds; undefined when it is no duration. */
-function parseGoDuration(text: string): number | undefined {
-  if (text === '0') return 0;
-  if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(text)) return undefined;
-  let totalMs = 0;
-  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)) {
-    totalMs += Number(amount) * (unitMs[unit ?? ''] ?? 0);
-  }
-  return Math.round(totalMs);
+function positiveMs(durationMs: number | undefined): number | undefined {
+  return durationMs === undefined || durationMs < 0 ? undefined : Math.round(durationMs);
 }

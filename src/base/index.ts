@@ -6,6 +6,7 @@ export * from './backoff.ts';
 export * from './clock.ts';
 export { copyJson } from './copy-json.ts';
 export * from './errors.ts';
+export { parseGoDurationMs } from './go-duration.ts';
 export * from './go-flags.ts';
 export * from './json.ts';
 export * from './keyed-queue.ts';
