@@ -1,7 +1,7 @@
-// Bundles each program of src/bin to dist/bin.
+// Bundles each program of src/bin to dist/bin, and the web page to dist/web.
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { bundlePrograms } from './bundle.mjs';
+import { bundlePage, bundlePrograms } from './bundle.mjs';
 
 const programs = readdirSync('src/bin')
   .filter((file) => file.endsWith('.ts'))
@@ -9,3 +9,4 @@ const programs = readdirSync('src/bin')
 
 rmSync('dist', { recursive: true, force: true });
 await bundlePrograms(programs, 'dist/bin');
+await bundlePage('dist/web');

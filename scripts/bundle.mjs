@@ -1,4 +1,6 @@
 // The ways this tree is bundled; scripts and tests share them. Paths are relative to the repository.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { build } from 'esbuild';
 
 /** @type {import('esbuild').BuildOptions} */
@@ -66,4 +68,39 @@ export async function bundleForRepository(entryPoints, outdir, outbase, plugins 
  */
 export async function bundleForAnywhere(source, outfile) {
   await build({ ...common, entryPoints: [source], outfile, format: 'cjs', external: ['koffi'] });
+}
+
+/**
+ * The web page: `index.html`, and below `assets` scripts and styles whose names carry a hash of their content. Terminal and
+ * screen are files of their own, fetched when they are first opened.
+ * @param {string} outdir
+ */
+export async function bundlePage(outdir) {
+  const { metafile } = await build({
+    bundle: true,
+    platform: 'browser',
+    format: 'esm',
+    splitting: true,
+    // noVNC awaits at top level.
+    target: ['chrome111', 'firefox115', 'safari16.4'],
+    minify: true,
+    legalComments: 'external',
+    logLevel: 'warning',
+    metafile: true,
+    entryPoints: { page: 'src/web/page/main.ts', style: 'src/web/page/style.css' },
+    entryNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
+    loader: { '.svg': 'dataurl' },
+    outdir: path.join(outdir, 'assets'),
+  });
+  const nameOf = (source) => {
+    const found = Object.entries(metafile.outputs).find(([, output]) => output.entryPoint === source);
+    if (!found) throw new Error(`esbuild made nothing of ${source}`);
+    return path.basename(found[0]);
+  };
+  const html = readFileSync('src/web/page/index.html', 'utf8')
+    .replace('{{script}}', `assets/${nameOf('src/web/page/main.ts')}`)
+    .replace('{{style}}', `assets/${nameOf('src/web/page/style.css')}`);
+  mkdirSync(outdir, { recursive: true });
+  writeFileSync(path.join(outdir, 'index.html'), html);
 }

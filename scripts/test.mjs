@@ -119,6 +119,7 @@ mkdirSync(outDir, { recursive: true });
 if (wanted.has('check')) {
   step('format and lint', 'node_modules/.bin/biome', ['check', '.']);
   step('types', 'node_modules/.bin/tsc', []);
+  step('types of the web page', 'node_modules/.bin/tsc', ['-p', 'src/web/page']);
   step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
 for (const name of Object.keys(suites)) {

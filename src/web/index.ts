@@ -1,6 +1,10 @@
 /**
  * Owns: the web page with a node's virtual machines (list, serial console, screen, decisions) and the server that only its
- * token, its own origin and its own host name reach.
+ * token, its own origin and its own host name reach. `page/` runs in the browser and is built by scripts/bundle.mjs.
  * Must not know: where VMs come from, who serves their console; both are ports.
  */
-export type { VmActions, VmApi, VmFeed, VmRow, WebBackend } from './ports.ts';
+export { newWebToken } from './access.ts';
+export { WebError } from './errors.ts';
+export type { VmActions, VmApi, VmFeed, WebBackend } from './ports.ts';
+export type { VmRow } from './rows.ts';
+export { WebServer, type WebServerDeps, type WebServerOptions } from './server.ts';

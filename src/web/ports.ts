@@ -1,34 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Condition } from '../api/index.ts';
-
-/** One line of the list: a VirtualMachine, its VirtualMachineInstance, or both. */
-export interface VmRow {
-  readonly namespace: string;
-  readonly name: string;
-  /** `printableStatus` of the VM, or the phase of the VMI. */
-  readonly status: string;
-  /** Absent: it does not run. */
-  readonly vmi?: {
-    readonly uid: string;
-    readonly phase: string;
-    readonly paused: boolean;
-    readonly ip?: string;
-    readonly guestOs?: string;
-  };
-  /** Of the VMI, else of the VM. */
-  readonly conditions: readonly Condition[];
-  /** Absent: a VMI without a VM, which cannot be started again. */
-  readonly runStrategy?: string;
-  /** RFC 3339 */
-  readonly createdAt: string;
-}
+import type { VmRow } from './rows.ts';
 
 /** The node's VMs as they are now. */
 export interface VmFeed {
   rows(): readonly VmRow[];
-  /** Called after changes; the returned function ends it. */
+  /** Called after changes of the rows or of the problem; the returned function ends it. */
   onChange(listener: () => void): () => void;
+  /** Why the rows may be old, for people ("the Kubernetes API does not answer"). Undefined: they are as they are now. */
+  problem?(): string | undefined;
 }
 
 /** Reject with an error whose message is for the user. */

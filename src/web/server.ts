@@ -1,0 +1,134 @@
+import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type Clock, type Component, errorCode, type Logger, systemClock } from '../base/index.ts';
+import { Access } from './access.ts';
+import { createApp, describeList } from './app.ts';
+import { WebError } from './errors.ts';
+import { readPageFiles } from './page-files.ts';
+import type { WebBackend } from './ports.ts';
+import { isVmApiStream, withoutSecrets } from './vm-api-routes.ts';
+import { VmEvents, type VmEventsOptions } from './vm-events.ts';
+
+export interface WebServerOptions {
+  /** On 127.0.0.1; 0: any that is free. */
+  readonly port: number;
+  /** What `npm run build` has put into `dist/web`. */
+  readonly pageDir: string;
+  /** Of `newWebToken`, or one that outlives this process. */
+  readonly token: string;
+  /** For people who come without it: where the token is found. */
+  readonly tokenHint: string;
+  readonly events?: Partial<VmEventsOptions>;
+}
+
+export interface WebServerDeps {
+  readonly backend: WebBackend;
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+const host = '127.0.0.1';
+const limits = { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 65_000 };
+const maxConnections = 512;
+const stopGraceMs = 2_000;
+
+/** The web page on the loopback address, for whoever has its token. */
+export class WebServer implements Component {
+  readonly name = 'web';
+  readonly #options: WebServerOptions;
+  readonly #deps: WebServerDeps;
+  readonly #clock: Clock;
+  readonly #access: Access;
+  readonly #events: VmEvents;
+  /** Connections that are websockets now: the HTTP server no longer knows them. */
+  readonly #upgraded = new Set<Duplex>();
+  #server: Server | undefined;
+
+  /** Throws WebError WEAK_TOKEN. */
+  constructor(options: WebServerOptions, deps: WebServerDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+    this.#access = new Access(options.token, this.#clock);
+    const { backend } = deps;
+    this.#events = new VmEvents(options.events ?? {}, {
+      feed: backend.vms,
+      clock: this.#clock,
+      describe: () => describeList(backend),
+    });
+  }
+
+  /** Throws WebError PAGE_MISSING, PORT_IN_USE. */
+  async start(): Promise<void> {
+    const { pageDir, tokenHint } = this.#options;
+    const { backend, log } = this.#deps;
+    const files = await readPageFiles(pageDir);
+    const app = createApp({ backend, access: this.#access, files, events: this.#events, tokenHint, log });
+    const server = createServer(limits, app);
+    server.maxConnections = maxConnections;
+    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
+    await listen(server, this.#options.port);
+    this.#server = server;
+    log.info({ address: host, port: this.port }, 'web page is served');
+  }
+
+  /** Streams are the backend's to end; what is left of them after a moment is cut. */
+  async stop(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (!server) return;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    this.#events.close();
+    server.closeIdleConnections();
+    const cancel = this.#clock.schedule(stopGraceMs, () => {
+      server.closeAllConnections();
+      for (const socket of this.#upgraded) socket.destroy();
+    });
+    await closed;
+    cancel();
+  }
+
+  /** 0 while it is not started. */
+  get port(): number {
+    const address = this.#server?.address();
+    return typeof address === 'object' && address !== null ? address.port : 0;
+  }
+
+  /** What a person opens; it lets in whoever has it. */
+  get url(): string {
+    return `http://${host}:${this.port}/?token=${encodeURIComponent(this.#options.token)}`;
+  }
+
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    this.#upgraded.add(socket);
+    socket.once('close', () => this.#upgraded.delete(socket));
+    socket.on('error', () => socket.destroy());
+    const verdict = this.#access.judge(request, request.socket.localPort ?? 0);
+    if (verdict.kind === 'refused') refuseUpgrade(socket, verdict.httpStatus, verdict.message);
+    else if (!isVmApiStream(request)) refuseUpgrade(socket, 404, 'the page has no such stream');
+    else this.#deps.backend.api.upgrade(withoutSecrets(request), socket, head);
+  }
+}
+
+function refuseUpgrade(socket: Duplex, httpStatus: number, message: string): void {
+  const body = `${message}\n`;
+  socket.end(
+    `HTTP/1.1 ${httpStatus} ${STATUS_CODES[httpStatus] ?? ''}\r\n` +
+      'Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n' +
+      `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (cause) => {
+      if (errorCode(cause) !== 'EADDRINUSE') reject(cause);
+      else
+        reject(new WebError('PORT_IN_USE', `port ${port} for the web page is in use: choose another one`, { cause }));
+    });
+    server.listen(port, host, () => {
+      server.removeAllListeners('error');
+      resolve();
+    });
+  });
+}
