@@ -16,7 +16,13 @@ export type NodeErrorCode =
   | 'SANDBOX'
   | 'CHILD_FAILED'
   | 'TIMEOUT'
-  | 'LEFTOVERS';
+  | 'LEFTOVERS'
+  /** virt-handler answered, and not with what was asked for; the message is its own. */
+  | 'AGENT_REFUSED'
+  /** virt-handler does not answer now. */
+  | 'AGENT_AWAY'
+  /** Something answers on its port that is not it, or does not take our certificate. */
+  | 'AGENT_FOREIGN';
 
 /** What went wrong on the standalone node. The message is for people: what, and what to do. */
 export class NodeError extends CodedError<NodeErrorCode> {}

@@ -27,6 +27,12 @@ export interface NodePaths {
   readonly privateDir: string;
   /** Where virt-handler tells why it does what it does. */
   readonly agentSocket: string;
+  /** Authority and key pairs of the agent's servers and of their one client; for root only. */
+  readonly certificatesDir: string;
+  /** Where the agent serves consoles since its last start. */
+  readonly agentAddress: string;
+  /** Address of the page with its token; for root only. */
+  readonly webAddress: string;
   /** What libvirt learnt about QEMU, shared by all pods (docs/decisions/0005). */
   readonly libvirtCacheDir: string;
 }
@@ -56,6 +62,9 @@ export function nodePaths(stateDir: string): NodePaths {
     shareDir: path.join(run, 'kubevirt'),
     privateDir: path.join(root, 'kubevirt-private'),
     agentSocket: path.join(root, 'kubevirt-private', whySocketName),
+    certificatesDir: path.join(root, 'kubevirt-certificates'),
+    agentAddress: path.join(run, 'agent.json'),
+    webAddress: path.join(run, 'web-url'),
     libvirtCacheDir: path.join(root, 'cache', 'libvirt'),
   };
 }

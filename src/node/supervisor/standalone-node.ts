@@ -4,11 +4,14 @@ import path from 'node:path';
 import { Lifecycle, type Logger } from '../../base/index.ts';
 import { type KvmProbeResult, probeKvm } from '../../host/index.ts';
 import { EventRecorder, type KubeClient } from '../../kube/index.ts';
+import type { KubevirtCertificates } from '../../tls/index.ts';
+import { rememberAgentAddress } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { KubeconfigName, NodePaths } from '../paths.ts';
 import { findCgroupRoot, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
+import { AgentCertificates } from './agent-certificates.ts';
 import { connectApi } from './connect-api.ts';
 import { freePort } from './free-port.ts';
 import { judgeKvm, type KvmVerdict } from './kvm.ts';
@@ -127,7 +130,8 @@ export class StandaloneNode {
     progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
     await ensureNodeObjects(this.client, await this.#facts(kvm), new Date());
     await this.#startProgram('virt-controller', ['--standalone-scheduler']);
-    await this.#startProgram('virt-handler', await this.#handlerArguments());
+    const certificates = new AgentCertificates(paths.certificatesDir, { client: this.client, log });
+    await this.#startProgram('virt-handler', await this.#handlerArguments(await certificates.ensure()));
     progress('virt-controller and virt-handler');
     const client = this.#clientOf('node');
     const events = new EventRecorder({ component: 'virt-node', host: nodeName }, { client, log });
@@ -145,6 +149,7 @@ export class StandaloneNode {
     );
     this.#lifecycle = new Lifecycle([
       { name: 'events', start: async () => undefined, stop: () => events.stop(2_000) },
+      certificates,
       pods,
       this.#runner,
     ]);
@@ -194,10 +199,11 @@ export class StandaloneNode {
     await program.start();
   }
 
-  async #handlerArguments(): Promise<string[]> {
+  async #handlerArguments({ server }: KubevirtCertificates): Promise<string[]> {
     const { paths, nodeName, hostIp } = this.#options;
     const metrics = await freePort(hostIp, 18443);
     const console = await freePort(hostIp, 18186);
+    await rememberAgentAddress(paths, { host: hostIp, port: console });
     await mkdir(paths.shareDir, { recursive: true });
     await mkdir(paths.privateDir, { recursive: true });
     return [
@@ -206,6 +212,8 @@ export class StandaloneNode {
       ...['--listen', hostIp],
       ...['--port', String(metrics)],
       ...['--console-server-port', String(console)],
+      ...['--tls-cert-file', server.certFile],
+      ...['--tls-key-file', server.keyFile],
       ...['--kubevirt-share-dir', paths.shareDir],
       ...['--kubevirt-private-dir', paths.privateDir],
       ...['--kubelet-pods-dir', paths.podsDir],

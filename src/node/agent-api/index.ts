@@ -1,0 +1,5 @@
+/** The agent's console and lifecycle interface as a client sees it: calls, streams, and a proxy for the page and the API. */
+export * from './agent-api.ts';
+export * from './explain.ts';
+export * from './proxy.ts';
+export { type AgentAddress, type AgentTarget, agentOf, type FindAgent, rememberAgentAddress } from './target.ts';

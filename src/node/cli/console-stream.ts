@@ -1,0 +1,204 @@
+import { Duplex } from 'node:stream';
+import type { WebSocket } from 'ws';
+import { errorCode, errorMessage, sleep } from '../../base/index.ts';
+import { type AgentApi, AgentRefusal } from '../agent-api/index.ts';
+import { NodeError } from '../errors.ts';
+import { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
+
+export interface ConsoleWish {
+  readonly namespace: string;
+  readonly name: string;
+  /** `take-if-free` is refused while somebody else types. */
+  readonly access: 'take' | 'take-if-free' | 'view';
+  /** Show what the guest wrote before; of no use to a program that sends a command and reads its answer. */
+  readonly replay: boolean;
+}
+
+export interface ConsoleStreamDeps {
+  readonly agent: AgentApi;
+  /** Lines for the person at the terminal. */
+  readonly tell: (line: string) => void;
+}
+
+/** The agent comes back within seconds; a node that is being repaired is not waited for. */
+const reconnectMs = 60_000;
+/** An agent that answers, but knows no such VM, may still be reading its list. */
+const refusedMs = 10_000;
+const retryMs = 200;
+const closeMs = 1_000;
+const protocol = 'session.virt-handler.io';
+/** 1001: the agent leaves; 1006: it is gone without a word. */
+const away = new Set([1001, 1006]);
+
+/**
+ * The serial console of a VM through the agent. Bytes both ways; outlives the agent: it connects again and goes on at the byte
+ * where it was. Ends when the VM closes its console; is destroyed with NodeError NO_CONSOLE for every other end.
+ */
+export class ConsoleStream extends Duplex {
+  readonly #wish: ConsoleWish;
+  readonly #deps: ConsoleStreamDeps;
+  readonly #leaving = new AbortController();
+  #socket: WebSocket | undefined;
+  #role: ConsoleRole = 'writer';
+  #line = '';
+  #offset = 0;
+  #toSkip = 0;
+  #isBack = false;
+  #unsent: { readonly chunk: Buffer; readonly done: (error?: Error | null) => void } | undefined;
+
+  /** Rejects with the agent's refusal, or NodeError when there is no agent. */
+  static async open(wish: ConsoleWish, deps: ConsoleStreamDeps, signal: AbortSignal): Promise<ConsoleStream> {
+    const stream = new ConsoleStream(wish, deps);
+    await stream.#connect(wish.access, signal);
+    return stream;
+  }
+
+  private constructor(wish: ConsoleWish, deps: ConsoleStreamDeps) {
+    super({ allowHalfOpen: false });
+    this.#wish = wish;
+    this.#deps = deps;
+    // Also with keys that were not sent any more.
+    this.once('end', () => this.destroy());
+  }
+
+  /** A viewer's keys go nowhere. */
+  get role(): ConsoleRole {
+    return this.#role;
+  }
+
+  /** Becomes the writer; whoever was it is told. */
+  takeOver(): void {
+    this.#socket?.send(JSON.stringify({ kind: 'take' }), ignore);
+  }
+
+  override _read(): void {
+    if (this.#socket?.isPaused) this.#socket.resume();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    if (this.#role === 'viewer') done();
+    else if (this.#socket) this.#send(this.#socket, chunk, done);
+    else this.#unsent = { chunk, done };
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#leaving.abort(new Error('left'));
+    const socket = this.#socket;
+    this.#socket = undefined;
+    if (!socket || socket.readyState === socket.CLOSED) {
+      done(error);
+      return;
+    }
+    // Waited for, so that whoever comes next finds the console free.
+    const timer = setTimeout(() => socket.terminate(), closeMs);
+    socket.once('close', () => {
+      clearTimeout(timer);
+      done(error);
+    });
+    socket.resume();
+    socket.close(1000);
+  }
+
+  async #connect(access: ConsoleWish['access'], signal: AbortSignal): Promise<void> {
+    const { namespace, name } = this.#wish;
+    const query = new URLSearchParams({ access });
+    if (this.#line !== '') {
+      query.set('line', this.#line);
+      query.set('from', String(this.#offset));
+    }
+    const path = `${vmPath(namespace, name)}/console?${query}`;
+    this.#adopt(await this.#deps.agent.stream(path, protocol, signal));
+  }
+
+  #adopt(socket: WebSocket): void {
+    this.#socket = socket;
+    socket.on('message', (data, isBinary) => {
+      const bytes = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
+      if (isBinary) this.#receive(bytes);
+      else this.#notice(parseNotice(bytes.toString('utf8')));
+    });
+    socket.once('error', ignore);
+    socket.once('close', (code, reason) => this.#closed(socket, code, reason.toString('utf8')));
+    socket.resume();
+    const unsent = this.#unsent;
+    this.#unsent = undefined;
+    if (unsent) this._write(unsent.chunk, 'binary', unsent.done);
+  }
+
+  #send(socket: WebSocket, chunk: Buffer, done: (error?: Error | null) => void): void {
+    socket.send(chunk, (error) => {
+      if (!error) done();
+      else if (this.destroyed) done(error);
+      else if (this.#socket && this.#socket !== socket) this._write(chunk, 'binary', done);
+      else this.#unsent = { chunk, done };
+    });
+  }
+
+  #receive(bytes: Buffer): void {
+    this.#offset += bytes.length;
+    const skipped = Math.min(this.#toSkip, bytes.length);
+    this.#toSkip -= skipped;
+    if (skipped === bytes.length) return;
+    if (!this.push(skipped === 0 ? bytes : bytes.subarray(skipped))) this.#socket?.pause();
+  }
+
+  #notice(notice: ConsoleNotice | undefined): void {
+    if (!notice) return;
+    if (notice.kind === 'attached') {
+      if (this.#line === '' && !this.#wish.replay) this.#toSkip = notice.replayed;
+      if (this.#line !== '') this.#deps.tell(comeBackText(notice, this.#line, this.#isBack));
+      this.#isBack = false;
+      this.#line = notice.line;
+      this.#offset = notice.offset;
+      this.#role = notice.role;
+    } else if (notice.kind === 'role' && notice.role !== this.#role) {
+      this.#role = notice.role;
+      this.emit('role', notice.role, notice.reason);
+    }
+  }
+
+  #closed(socket: WebSocket, code: number, reason: string): void {
+    if (this.destroyed || this.#socket !== socket) return;
+    this.#socket = undefined;
+    if (code === 1000) this.push(null);
+    else if (away.has(code)) this.#comeBack().catch((error: unknown) => this.destroy(noConsole(error)));
+    else this.destroy(new NodeError('NO_CONSOLE', reason || `the console was closed (code ${code})`));
+  }
+
+  async #comeBack(): Promise<void> {
+    const { signal } = this.#leaving;
+    this.#deps.tell('virt-handler went away; connecting again (Ctrl-] leaves)');
+    const sinceMs = performance.now();
+    this.#isBack = true;
+    for (;;) {
+      try {
+        return await this.#connect(this.#role === 'writer' && this.#wish.access !== 'view' ? 'take' : 'view', signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        const limitMs = error instanceof AgentRefusal ? refusedMs : reconnectMs;
+        if (performance.now() - sinceMs > limitMs) throw error;
+      }
+      await sleep(retryMs, signal).catch(ignore);
+    }
+  }
+}
+
+/** Path of a VMI in the agent's interface. */
+export function vmPath(namespace: string, name: string): string {
+  const part = encodeURIComponent;
+  return `/v1/namespaces/${part(namespace)}/virtualmachineinstances/${part(name)}`;
+}
+
+/** Told again in the middle of a connection: this viewer was too slow. */
+function comeBackText({ line, lost }: ConsoleNotice & { kind: 'attached' }, before: string, isBack: boolean): string {
+  if (!isBack) return `too slow: ${lost} bytes of the guest were left out`;
+  if (line !== before) return 'connected again; what the guest wrote in between is lost';
+  return lost > 0 ? `connected again; ${lost} bytes in between are lost` : 'connected again';
+}
+
+function noConsole(cause: unknown): NodeError {
+  if (cause instanceof NodeError) return cause;
+  return new NodeError('NO_CONSOLE', `the console is gone: ${errorMessage(cause) || errorCode(cause)}`, { cause });
+}
+
+function ignore(): void {}
