@@ -263,7 +263,8 @@ export class DomainCache {
       link.reconnect();
       if (wasLinked) await this.#ask(link);
     } catch (error) {
-      this.#notKnown(launcher, errorMessage(error), asked);
+      // Of one that was cleaned up meanwhile nothing is known any more, and nothing is to be known.
+      if (this.#launchers.get(uid) === launcher) this.#notKnown(launcher, errorMessage(error), asked);
     }
   }
 

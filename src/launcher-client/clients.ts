@@ -60,6 +60,8 @@ interface Entry {
   /** While the socket is missing. */
   watch: { close(): void } | undefined;
   lookedMs: number;
+  /** Callers that ask whether its connection can still be used: they must hear of a clean-up. */
+  askers: number;
   /** The VMI was cleaned up: whoever waits here comes too late. */
   released: boolean;
 }
@@ -122,7 +124,7 @@ export class LauncherClients {
     if (this.#stopping.signal.aborted) throw new LauncherError('CLOSED', 'the launcher clients were stopped');
     const entry = this.#entry(target);
     const current = entry.connection;
-    if (current && (await this.#isUsable(current))) return current;
+    if (current && (await this.#isStillUsable(entry, current))) return current;
     if (entry.released) throw new LauncherError('CLOSED', 'the VMI was cleaned up');
     const isReplaced = this.#entries.get(target.uid) !== entry || (entry.connection && entry.connection !== current);
     if (isReplaced) return this.connect(target, signal);
@@ -154,8 +156,7 @@ export class LauncherClients {
     entry.lookedMs = this.#clock.monotonicMs();
     this.#sweep();
     const state = await this.#look(entry, target);
-    const isNeeded = state.kind === 'not-ready' || entry.connection || entry.opening;
-    if (!isNeeded) this.#drop(target.uid, entry);
+    if (state.kind !== 'not-ready' && !isInUse(entry)) this.#drop(target.uid, entry);
     return state;
   }
 
@@ -165,7 +166,7 @@ export class LauncherClients {
     if (nowMs - this.#sweptMs < sweepMs) return;
     this.#sweptMs = nowMs;
     for (const [uid, entry] of this.#entries) {
-      if (!entry.connection && !entry.opening && nowMs - entry.lookedMs >= unaskedMs) this.#drop(uid, entry);
+      if (!isInUse(entry) && nowMs - entry.lookedMs >= unaskedMs) this.#drop(uid, entry);
     }
   }
 
@@ -248,11 +249,20 @@ export class LauncherClients {
   #entry({ key, uid }: LauncherTarget): Entry {
     let entry = this.#entries.get(uid);
     if (!entry) {
-      const nothing = { connection: undefined, opening: undefined, watch: undefined, released: false };
+      const nothing = { connection: undefined, opening: undefined, watch: undefined, released: false, askers: 0 };
       entry = { key, ...nothing, ...notSeen, lookedMs: this.#clock.monotonicMs() };
       this.#entries.set(uid, entry);
     }
     return entry;
+  }
+
+  async #isStillUsable(entry: Entry, connection: OpenConnection): Promise<boolean> {
+    entry.askers++;
+    try {
+      return await this.#isUsable(connection);
+    } finally {
+      entry.askers--;
+    }
   }
 
   /** A connection that broke is kept as long as its launcher may still be there: gRPC dials it again by itself. */
@@ -356,6 +366,10 @@ export class LauncherClients {
   #tellChanged(key: Key): void {
     for (const listener of this.#changed) listener(key);
   }
+}
+
+function isInUse({ connection, opening, askers }: Entry): boolean {
+  return connection !== undefined || opening !== undefined || askers > 0;
 }
 
 const notSeen = { firstLookMs: undefined, refusedSinceMs: undefined };

@@ -12,7 +12,8 @@ let hookCalls: string[];
 let sockets: string[];
 let watches: Set<string>;
 /** Resolves the probes that wait. */
-let answers: (() => void)[];
+let answers: ((listening: 'listening' | 'refused') => void)[];
+let isProcessAlive: boolean;
 let opened: { connected: boolean; closed: boolean }[];
 
 function clientsOf(): LauncherClients {
@@ -25,8 +26,8 @@ function clientsOf(): LauncherClients {
       watches.add(uid);
       return { close: () => void watches.delete(uid) };
     },
-    probe: () => new Promise((resolve) => answers.push(() => resolve('listening'))),
-    isProcessAlive: () => true,
+    probe: () => new Promise((resolve) => answers.push(resolve)),
+    isProcessAlive: () => isProcessAlive,
     open: async (target) => {
       const connection = {
         target,
@@ -55,9 +56,24 @@ function clientsOf(): LauncherClients {
   );
 }
 
+/** Every question is answered with a refusal until `done`. */
+async function refuseAll(done: Promise<unknown>): Promise<void> {
+  let isDone = false;
+  const end = done.finally(() => {
+    isDone = true;
+  });
+  while (!isDone) {
+    for (const answer of answers.splice(0)) answer('refused');
+    clock.advance(50);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await end;
+}
+
 beforeEach(() => {
   clock = new FakeClock();
   [hookCalls, sockets, answers, opened, watches] = [[], [], [], [], new Set()];
+  isProcessAlive = true;
 });
 
 describe('what is kept of launchers', () => {
@@ -73,12 +89,36 @@ describe('what is kept of launchers', () => {
       (error: unknown) => errorCode(error),
     );
     await clients.close('default/uid-1', 'uid-1');
-    for (const answer of answers.splice(0)) answer();
+    for (const answer of answers.splice(0)) answer('listening');
     assert.equal(await late, 'CLOSED');
     assert.deepEqual(hookCalls, ['register uid-1', 'attached', 'released uid-1']);
     assert.equal(clients.size, 0);
     await clients.connect(targetOf());
     assert.equal(opened.length, 2, 'the next one begins anew');
+  });
+
+  it('a caller whose question is out gets no connection either when its launcher died and was looked at meanwhile', async () => {
+    sockets = ['/pods/uid-1/sock'];
+    const clients = clientsOf();
+    await clients.connect(targetOf());
+    const [connection] = opened;
+    assert.ok(connection);
+    connection.connected = false;
+    const late = clients.connect(targetOf()).then(
+      () => 'connected',
+      (error: unknown) => errorCode(error),
+    );
+    const early = answers.splice(0);
+    isProcessAlive = false;
+    const seen = { socketFile: '/pods/uid-1/sock', process };
+    await refuseAll(clients.inspect({ uid: 'uid-1', ...seen }));
+    await refuseAll(clients.state({ ...targetOf(), ...seen }));
+    await clients.close('default/uid-1', 'uid-1');
+    for (const answer of early) answer('listening');
+    await refuseAll(late);
+    assert.equal(await late, 'CLOSED');
+    assert.deepEqual(hookCalls, ['register uid-1', 'attached', 'released uid-1']);
+    assert.equal(clients.size, 0);
   });
 
   it('a socket that nobody asks about any more is not waited for, one that is asked about is', async () => {
