@@ -35,7 +35,12 @@ class Refusal extends Error {
 /** All routes. Nothing but the page that asks for the token is served to who has shown none. */
 export function createApp(deps: WebAppDeps): Express {
   const app = express();
-  app.disable('x-powered-by').disable('etag').set('query parser', false).enable('case sensitive routing');
+  app
+    .disable('x-powered-by')
+    .disable('etag')
+    .set('query parser', false)
+    .enable('case sensitive routing')
+    .enable('strict routing');
   app.use((request, response, next) => {
     setSecurityHeaders(response);
     const verdict = deps.access.judge(request, localPortOf(request));

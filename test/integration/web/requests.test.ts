@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { after, before, test } from 'node:test';
+import { eventually } from '../../fixtures/eventually.ts';
+import { vmRow } from '../../fixtures/web-backend.ts';
+import { WebSite } from '../../fixtures/web-site.ts';
+
+let site: WebSite;
+let headers: Record<string, string>;
+
+before(async () => {
+  site = await WebSite.start();
+  site.backend.vms.set(vmRow('demo'));
+  headers = { cookie: await site.cookie(), origin: site.origin };
+});
+
+after(() => site?.dispose());
+
+const ask = (method: string, target: string) => fetch(`${site.origin}${target}`, { method, headers });
+const vmi = '/v1/namespaces/default/virtualmachineinstances/demo';
+
+test('a VM is started and stopped by the backend', async () => {
+  for (const action of ['start', 'stop']) {
+    assert.equal((await ask('POST', `/api/vms/default/demo/${action}`)).status, 202);
+  }
+  assert.deepEqual(site.backend.actions.calls, ['start default/demo', 'stop default/demo']);
+});
+
+test('what went wrong with an action is told in the words of the backend', async () => {
+  site.backend.actions.failure = new Error('the Kubernetes API does not answer');
+  const answer = await ask('POST', '/api/vms/default/demo/start');
+  site.backend.actions.failure = undefined;
+  assert.deepEqual([answer.status, await answer.json()], [502, { message: 'the Kubernetes API does not answer' }]);
+});
+
+test('an unknown VM and an unknown action are 404', async () => {
+  const calls = site.backend.actions.calls.length;
+  for (const target of [
+    '/api/vms/default/other/stop',
+    '/api/vms/default/demo/delete',
+    '/api/vms/default%2Fdemo/stop',
+  ]) {
+    assert.deepEqual([target, (await ask('POST', target)).status], [target, 404]);
+  }
+  assert.equal(site.backend.actions.calls.length, calls);
+});
+
+test('decisions and the state are what the agent answers; an agent that is away is 502 with the reason', async () => {
+  for (const target of ['/why', '/why/default/demo', '/state']) {
+    assert.deepEqual(await (await ask('GET', `/api${target}`)).json(), { target });
+  }
+  site.backend.agentProblem = new Error('it does not run');
+  const answer = await ask('GET', '/api/why');
+  site.backend.agentProblem = undefined;
+  assert.deepEqual(
+    [answer.status, await answer.json()],
+    [502, { message: 'the agent cannot be asked: it does not run' }],
+  );
+});
+
+test('requests to the agent go on as they are, without the secrets of the page', async () => {
+  const lines = [`GET ${vmi}/vnc/screenshot?x=1`, `PUT ${vmi}/pause`, `PUT ${vmi}/unpause`, `PUT ${vmi}/reset`];
+  for (const line of [...lines, `GET ${vmi}/console`]) {
+    const [method = '', target = ''] = line.split(' ');
+    assert.equal(await (await ask(method, target)).text(), line);
+    assert.equal(site.backend.api.requests.at(-1)?.headers.cookie, undefined);
+  }
+});
+
+test('a stop of the server ends requests under way, events and streams', async () => {
+  const other = await WebSite.start();
+  const cookie = await other.cookie();
+  const socket = connect(other.port, '127.0.0.1');
+  const host = `Host: 127.0.0.1:${other.port}\r\nCookie: ${cookie}\r\nOrigin: ${other.origin}`;
+  socket.write(`GET ${vmi}/console HTTP/1.1\r\n${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
+  await once(socket, 'data');
+  const events = await fetch(`${other.origin}/api/vms/events`, { headers: { cookie } });
+  const reader = events.body?.getReader();
+  await reader?.read();
+  const closed = once(socket.resume(), 'close');
+  await other.dispose();
+  await closed;
+  await assert.rejects(async () => {
+    for (;;) if ((await reader?.read())?.done !== false) throw new Error('ended');
+  });
+  await eventually(() => assert.equal(other.backend.vms.listeners, 0));
+});
