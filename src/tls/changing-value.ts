@@ -5,3 +5,30 @@ export interface ChangingValue<T> {
   /** Called after each change; the returned function ends it. */
   onChange(listener: () => void): () => void;
 }
+
+/** A value that its owner sets. Listeners hear of different values only, in the order in which they came. */
+export class SettableValue<T> implements ChangingValue<T> {
+  readonly #listeners = new Set<() => void>();
+  readonly #isSame: (a: T, b: T) => boolean;
+  #current: T | undefined;
+
+  constructor(first?: T, isSame: (a: T, b: T) => boolean = Object.is) {
+    this.#current = first;
+    this.#isSame = isSame;
+  }
+
+  get current(): T | undefined {
+    return this.#current;
+  }
+
+  set(next: T): void {
+    if (this.#current !== undefined && this.#isSame(this.#current, next)) return;
+    this.#current = next;
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}

@@ -3,16 +3,15 @@
  * contexts rebuilt on change only, client names checked; and making authorities and key pairs where nobody else does.
  * Must not know: Kubernetes, routes, what is served.
  */
-export type { ChangingValue } from './changing-value.ts';
-export { CertificateError } from './errors.ts';
-export {
-  type AuthorityRequest,
-  issue,
-  isWorthKeeping,
-  type LeafRequest,
-  makeAuthority,
-  type PemPair,
-} from './issue.ts';
+export { type Authorities, FollowedAuthorities, readAuthorities } from './authorities.ts';
+export { type ChangingValue, SettableValue } from './changing-value.ts';
+export { expectCommonName } from './common-name.ts';
+export { CertificateError, TlsInputError } from './errors.ts';
+export { type FollowingServerOptions, FollowingTlsServer, type TlsState } from './following-server.ts';
+export { issue, isWorthKeeping, type LeafRequest, makeAuthority, type PemPair } from './issue.ts';
+export type { ClientRule } from './judge-client.ts';
+export type { KeyPair } from './key-pair.ts';
+export { KeyPairFiles } from './key-pair-files.ts';
 export {
   clientCommonName,
   ensureKubevirtCertificates,
@@ -20,3 +19,4 @@ export {
   type KubevirtCertificates,
   serverCommonName,
 } from './kubevirt-certificates.ts';
+export { defaultTlsSettings, isSameSettings, readTlsSettings, type TlsSettings } from './tls-settings.ts';

@@ -54,6 +54,8 @@ export function issue(scratchDir: string, authority: PemPair, request: LeafReque
   return inDraft(scratchDir, async (draft) => {
     const extensions = ['basicConstraints = critical,CA:FALSE', 'keyUsage = critical,digitalSignature'];
     extensions.push(`extendedKeyUsage = ${request.usage}`, ...alternativeNames(request.hosts ?? []));
+    // Tells authorities of the same name apart while one follows the other.
+    extensions.push('authorityKeyIdentifier = keyid');
     await writeConfig(draft, request.commonName, extensions);
     await writeFile(path.join(draft, 'ca.crt'), authority.cert, { mode: 0o600 });
     await writeFile(path.join(draft, 'ca.key'), authority.key, { mode: 0o600 });

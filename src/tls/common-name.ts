@@ -1,0 +1,21 @@
+import type { PeerCertificate } from 'node:tls';
+
+/** Undefined: there is none, or several, of which nobody could say which one counts. */
+export function commonNameOf(certificate: Pick<PeerCertificate, 'subject'>): string | undefined {
+  // A subject with several common names is an array here, whatever the types say.
+  const name: unknown = certificate.subject?.CN;
+  return typeof name === 'string' ? name : undefined;
+}
+
+/**
+ * `checkServerIdentity` for clients of KubeVirt's servers: the common name counts, the host name does not (spec 30 §6.1).
+ */
+export function expectCommonName(
+  expected: string,
+): (host: string, certificate: Pick<PeerCertificate, 'subject'>) => Error | undefined {
+  return (_host, certificate) => {
+    const found = commonNameOf(certificate);
+    if (found === expected) return undefined;
+    return new Error(`the server is ${JSON.stringify(found ?? '')}, not ${expected}`);
+  };
+}
