@@ -174,7 +174,8 @@ export class VmiDispatcher implements Component {
     const ports = { writer, lookup, vmis: this.#vmis };
     let written: Written;
     try {
-      written = await writeStatus(key, vmi.stored, pass, ports, signal);
+      const write = () => writeStatus(key, vmi.stored, pass, ports, signal);
+      written = await this.#vmis.whileWriting(key, write);
     } catch (error) {
       record.write = { outcome: 'failed', because: clip(describeCause(error)) };
       this.#memories.add(observation, { writeFailedMs: this.#ports.clock.monotonicMs() });

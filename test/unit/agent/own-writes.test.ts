@@ -66,3 +66,41 @@ test('while others write again and again the own write among theirs is the newes
   tell(at('104'));
   assert.deepEqual([version(), woken], ['105', [key]]);
 });
+
+test('the echo that comes before the answer to the write wakes nobody', async () => {
+  const { writes, woken, tell, version } = watched(at('101'));
+  await writes.whileWriting(key, async () => {
+    tell(at('102'));
+    writes.saw(key, at('101'), at('102'));
+  });
+  assert.deepEqual([version(), woken], ['102', []]);
+  tell(at('103'));
+  assert.deepEqual(woken, [key], 'and what others write later does');
+});
+
+test('what others write while a write is under way wakes once it has ended, whatever came of the write', async () => {
+  const { writes, woken, tell } = watched(at('101'));
+  await writes.whileWriting(key, async () => {
+    writes.saw(key, at('101'), at('102'));
+    tell(at('103'));
+    assert.deepEqual(woken, []);
+  });
+  assert.deepEqual(woken, [key]);
+  const failing = writes.whileWriting(key, async () => {
+    tell(at('104'));
+    throw new Error('the API server is away');
+  });
+  await assert.rejects(failing);
+  assert.deepEqual(woken, [key, key]);
+});
+
+test('a write that was put on what others wrote wakes, also when the watch is slow: no pass has decided on that', async () => {
+  const { writes, woken, tell } = watched(at('101'));
+  await writes.whileWriting(key, async () => {
+    writes.saw(key, at('101'), at('102'));
+    writes.saw(key, at('101'), at('103'));
+  });
+  tell(at('102'));
+  tell(at('103'));
+  assert.deepEqual(woken, [key]);
+});
