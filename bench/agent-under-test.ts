@@ -21,9 +21,12 @@ export interface AgentPlace {
   readonly admin: KubeClient;
   /** Three ports from here on; 28185 unless given. */
   readonly firstPort?: number;
+  /** PEM files of the agent's servers; a self-signed pair unless given. */
+  readonly server?: { readonly certFile: string; readonly keyFile: string };
 }
 
 const clockTicksPerSecond = 100;
+const defaultFirstPort = 28185;
 const portFlags = ['port', 'console-server-port', 'vmstats-server-port'] as const;
 
 /**
@@ -125,6 +128,11 @@ export class AgentUnderTest {
     return this.#child?.pid ?? 0;
   }
 
+  /** Of its console server. */
+  get consolePort(): number {
+    return (this.#place.firstPort ?? defaultFirstPort) + portFlags.indexOf('console-server-port');
+  }
+
   /** Of the process and of children it has waited for. */
   cpuMs(): number {
     const fields = statFields(this.pid);
@@ -153,7 +161,7 @@ export class AgentUnderTest {
   }
 }
 
-function flagsOf({ dir, nodeName, kubeconfig, firstPort = 28185 }: AgentPlace): string[] {
+function flagsOf({ dir, nodeName, kubeconfig, firstPort = defaultFirstPort, server }: AgentPlace): string[] {
   const [key, cert] = [path.join(dir, 'certs/tls.key'), path.join(dir, 'certs/tls.crt')];
   const identities = ['client', 'migration-client', 'tls', 'vsock-client'].flatMap((name) => [
     ...[`--${name}-cert-file`, cert],
@@ -164,6 +172,7 @@ function flagsOf({ dir, nodeName, kubeconfig, firstPort = 28185 }: AgentPlace): 
     ...['--kubevirt-share-dir', '/var/run/kubevirt', '--kubevirt-private-dir', path.join(dir, 'private')],
     ...portFlags.flatMap((name, index) => [`--${name}`, `${firstPort + index}`]),
     ...identities,
+    ...(server ? ['--tls-cert-file', server.certFile, '--tls-key-file', server.keyFile] : []),
     ...['-v', '2'],
   ];
 }

@@ -1,4 +1,4 @@
-export type Unit = 'ms' | 'MB' | '1' | '1/s';
+export type Unit = 'ms' | 'MB' | '1' | '1/s' | 'MB/s' | 'KB' | '%' | 'ms/GB';
 
 /** Samples of one figure over several runs. */
 export interface Figure {

@@ -6,6 +6,7 @@ import type { AgentProgram } from './agent-under-test.ts';
 import type { ApiKind } from './api-under-load.ts';
 import { bootBench } from './boot-bench.ts';
 import { burstBench } from './burst-bench.ts';
+import { consoleBench } from './console-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
@@ -13,11 +14,11 @@ import { type StageOptions, soakBench } from './soak-bench.ts';
 import { judgeSoak } from './soak-verdict.ts';
 import { startsBench } from './starts-bench.ts';
 
-/** npm run bench -- [boot] [burst] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [boot] [burst] [console] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
 
-const benches = ['boot', 'burst', 'soak', 'starts', 'parity'] as const;
+const benches = ['boot', 'burst', 'console', 'soak', 'starts', 'parity'] as const;
 /** Without a name all but the long one, and the one that needs another agent. */
-const usual = ['boot', 'burst', 'soak'] as const;
+const usual = ['boot', 'burst', 'console', 'soak'] as const;
 type BenchName = (typeof benches)[number];
 
 const { values, positionals } = parseArgs({
@@ -36,6 +37,7 @@ const { values, positionals } = parseArgs({
     'restart-vms': { type: 'string', default: '0' },
     paced: { type: 'string', default: '0' },
     'events-each': { type: 'string', default: '80' },
+    sessions: { type: 'string', default: '1000' },
     'agent-cmd': { type: 'string' },
     logs: { type: 'string' },
     vs: { type: 'string' },
@@ -109,6 +111,16 @@ async function burst(): Promise<unknown> {
   return { api: report.api, programs: measured };
 }
 
+async function consoles(): Promise<unknown> {
+  const [program] = programs();
+  if (!program) throw new Error('console: no agent');
+  const counts = { runs: wholeNumber('runs', 1), vms: wholeNumber('vms', 1), sessions: wholeNumber('sessions', 1) };
+  const { api, logFile } = stage('console');
+  const { figures, slowReaderMb } = await consoleBench({ program, api, logFile, ...counts, say });
+  console.log(`\n${table(figures)}\n`);
+  return { figures: withSpread(figures), slowReaderMb };
+}
+
 async function soak(): Promise<unknown> {
   const cycles = {
     cycles: wholeNumber('cycles', 4),
@@ -142,7 +154,14 @@ async function parity(): Promise<unknown> {
   return results;
 }
 
-const run: Readonly<Record<BenchName, () => Promise<unknown>>> = { boot, burst, soak, starts, parity };
+const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
+  boot,
+  burst,
+  console: consoles,
+  soak,
+  starts,
+  parity,
+};
 const results: Record<string, unknown> = {};
 for (const bench of wantedBenches()) results[bench] = await run[bench]();
 
