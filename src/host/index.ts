@@ -10,6 +10,7 @@ export {
   isProcessAlive,
   listenerOf,
   type Peer,
+  PeerError,
   type ProcessId,
   peerOf,
   preparePeers,

@@ -6,6 +6,7 @@
 export { clusterConfigSource, type KubeVirt, readClusterConfig } from './cluster-config.ts';
 export { readTopology } from './host-topology.ts';
 export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';
+export { launcherActions } from './launcher-actions.ts';
 export { launcherPort } from './launchers.ts';
 export { noRelays } from './no-relays.ts';
 export { type NodeFacts, readNodeFacts } from './node-facts.ts';

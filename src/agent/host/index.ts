@@ -4,5 +4,5 @@
  */
 export { deviceOwnership } from './device-ownership.ts';
 export { hostDiskImages } from './host-disk-images.ts';
-export { LauncherRoot } from './launcher-root.ts';
+export { LauncherRoot, qemuId } from './launcher-root.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';

@@ -1,0 +1,69 @@
+import { parseDocument } from 'yaml';
+import { errorMessage, isRecord } from '../../base/index.ts';
+import { badRequest, type RestError } from './errors.ts';
+
+export const maxBodyBytes = 1024 * 1024;
+
+const maxDepth = 32;
+const maxAliases = 100;
+/** As much is looked at to tell JSON from YAML (spec 30 §3). */
+const sniffedBytes = 1024;
+
+/** A request's body: JSON or YAML, told apart by its first character. Undefined: it is empty. Throws RestError BAD_REQUEST. */
+export function parseBody(body: Buffer): Record<string, unknown> | undefined {
+  const text = decode(body);
+  if (text.trim() === '') return undefined;
+  const value = text.slice(0, sniffedBytes).trimStart().startsWith('{') ? parseJson(text) : parseYaml(text);
+  if (value === null || value === undefined) return undefined;
+  if (!isRecord(value)) throw badRequest('the body is no object');
+  checkValue(value);
+  return value;
+}
+
+function decode(body: Buffer): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(body);
+  } catch (error) {
+    throw badRequest('the body is no UTF-8 text', error);
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw unreadable('JSON', error);
+  }
+}
+
+function parseYaml(text: string): unknown {
+  try {
+    const document = parseDocument(text, { prettyErrors: false, strict: true });
+    const [error] = document.errors;
+    if (error) throw error;
+    return document.toJS({ maxAliasCount: maxAliases });
+  } catch (error) {
+    throw unreadable('YAML', error);
+  }
+}
+
+/** V8's message quotes the text, which may be a secret: only the place in it is told. */
+function unreadable(format: string, error: unknown): RestError {
+  const place = /position \d+/.exec(errorMessage(error))?.[0];
+  return badRequest(`the body is no ${format}${place ? ` (at ${place})` : ''}`, error);
+}
+
+/** Depth is bounded so that no later recursion overflows; `__proto__` would reach into the program's own objects. */
+function checkValue(root: unknown): void {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxDepth) throw badRequest(`the body is nested deeper than ${maxDepth} levels`);
+    const next: unknown[] = [];
+    for (const value of level) {
+      if (typeof value !== 'object' || value === null) continue;
+      if (Object.hasOwn(value, '__proto__')) throw badRequest('a member may not be called "__proto__"');
+      for (const member of Object.values(value)) next.push(member);
+    }
+    level = next;
+  }
+}

@@ -1,0 +1,224 @@
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
+import { labels, makeKey, type VirtualMachineInstance } from '../../api/index.ts';
+import { type Clock, type Logger, withDeadline } from '../../base/index.ts';
+import type { EventRecorder, VmiStore } from '../ports.ts';
+import { type Answer, accepted, sendAnswer, sendError, toRestError } from './answers.ts';
+import { maxBodyBytes, parseBody } from './bodies.ts';
+import { thawAfterSeconds } from './body-shapes.ts';
+import type { Call, LauncherDeps } from './call.ts';
+import { CallGate } from './call-gate.ts';
+import { commandHandlers } from './commands.ts';
+import { RestError } from './errors.ts';
+import { Freezer } from './freezer.ts';
+import type { LauncherActions, StreamSink } from './ports.ts';
+import { queryHandlers } from './queries.ts';
+import { basePath, type Route, type RouteName, routes } from './routes.ts';
+import { streamHandlers } from './streams.ts';
+import { UsbSlots } from './usb-slots.ts';
+
+export interface RestApiOptions {
+  readonly nodeName: string;
+  /** Calls to one VMI's launcher that may be under way; 8 unless given. */
+  readonly callsPerVmi?: number;
+  /** How long a guest stays frozen that was frozen for nobody; 20 s unless given. */
+  readonly thawAfterMs?: number;
+}
+
+export interface RestApiDeps {
+  readonly vmis: Pick<VmiStore, 'synced' | 'get'>;
+  readonly actions: LauncherActions;
+  readonly events: Pick<EventRecorder, 'record'>;
+  readonly streams: StreamSink;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+type Handlers = { readonly [Name in RouteName]: (call: Call) => Answer | Promise<Answer> };
+
+const stopTimeoutMs = 3_000;
+/** A client that was refused an upgrade has this long to read why. */
+const readWhyMs = 1_000;
+
+/**
+ * The console and lifecycle interface (spec 30 §3) for a server that has checked who asks. Upgrades take the same way as other
+ * requests, so that each has one answer.
+ */
+export class RestApi {
+  readonly #options: RestApiOptions;
+  readonly #deps: RestApiDeps;
+  readonly #app: Express;
+  readonly #gate: CallGate;
+  readonly #freezer: Freezer;
+  readonly #slots = new UsbSlots();
+  readonly #leaving = new AbortController();
+  readonly #upgrades = new WeakMap<IncomingMessage, { readonly socket: Duplex; readonly head: Buffer }>();
+
+  constructor(options: RestApiOptions, deps: RestApiDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#gate = new CallGate(options.callsPerVmi ?? 8);
+    const { actions, events, clock, log } = deps;
+    const launcher: LauncherDeps = { actions, events, leaving: this.#leaving.signal };
+    this.#freezer = new Freezer(
+      { thawAfterMs: options.thawAfterMs ?? 20_000, thawTries: 5 },
+      { ...launcher, clock, log },
+    );
+    this.#app = this.#createApp({
+      ...commandHandlers(launcher),
+      ...queryHandlers(launcher),
+      ...streamHandlers({ actions, slots: this.#slots }),
+      ...freezeHandlers(this.#freezer),
+    });
+  }
+
+  /** For those who look after the agent. */
+  get state(): { readonly calls: number; readonly usbChannels: number; readonly freezing: number } {
+    return { calls: this.#gate.size, usbChannels: this.#slots.size, freezing: this.#freezer.size };
+  }
+
+  /** Answers one request, whatever it is. */
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    this.#app(request, response);
+  }
+
+  /** Answers one request of Node.js' `upgrade` event: a stream, or a plain refusal. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => undefined);
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket as Socket);
+    response.once('finish', () => {
+      const cancel = this.#deps.clock.schedule(readWhyMs, () => socket.destroy());
+      socket.once('close', cancel);
+      socket.end();
+    });
+    this.#upgrades.set(request, { socket, head });
+    this.#app(request, response);
+  }
+
+  /** The agent leaves: calls end, and guests that nobody will thaw are thawed. Never rejects. */
+  async stop(): Promise<void> {
+    this.#leaving.abort(new RestError('UNAVAILABLE', 'the node agent leaves'));
+    const limits = { timeoutMs: stopTimeoutMs, signal: new AbortController().signal, clock: this.#deps.clock };
+    await withDeadline(limits, (signal) => this.#freezer.stop(signal));
+  }
+
+  #createApp(handlers: Handlers): Express {
+    const app = express();
+    app.disable('x-powered-by').disable('etag').set('query parser', false);
+    app.enable('strict routing').enable('case sensitive routing');
+    const readBody = express.raw({ type: () => true, limit: maxBodyBytes, inflate: false });
+    for (const route of routes) {
+      const serve = (request: Request, response: Response) => this.#serve(route, handlers, request, response);
+      app[route.method === 'GET' ? 'get' : 'put'](
+        `${basePath}${route.path}`,
+        ...(route.hasBody ? [readBody] : []),
+        serve,
+      );
+    }
+    for (const path of new Set(routes.map((route) => route.path))) {
+      const allow = routes.filter((route) => route.path === path).map(({ method }) => method);
+      app.all(`${basePath}${path}`, ({ method }) => {
+        const text = `${method} is not possible here, only ${allow.join(', ')}`;
+        throw new RestError('METHOD_NOT_ALLOWED', text, { headers: { Allow: allow.join(', ') } });
+      });
+    }
+    app.use(({ path }: Request) => {
+      throw new RestError('NOT_FOUND', `there is nothing at ${path}`);
+    });
+    app.use(this.#errorHandler());
+    return app;
+  }
+
+  async #serve(route: Route, handlers: Handlers, request: Request, response: Response): Promise<void> {
+    const { namespace, name } = request.params as Record<string, string>;
+    const vmi = this.#findVmi(namespace ?? '', name ?? '');
+    const key = makeKey(namespace ?? '', name ?? '');
+    const upgrade = this.#upgrades.get(request);
+    if (upgrade && !route.isStream) throw new RestError('BAD_REQUEST', 'there is nothing to upgrade to here');
+    const call: Call = {
+      key,
+      vmi,
+      query: new URLSearchParams(request.url.split('?')[1] ?? ''),
+      body: route.hasBody && Buffer.isBuffer(request.body) ? parseBody(request.body) : undefined,
+      client: clientSignal(response),
+    };
+    const startedMs = this.#deps.clock.monotonicMs();
+    const run = async () => handlers[route.name](call);
+    const answer = route.isStream ? await run() : await this.#gate.run(vmi.metadata.uid ?? '', run);
+    if (answer.kind !== 'stream') {
+      const tookMs = Math.round(this.#deps.clock.monotonicMs() - startedMs);
+      this.#deps.log[route.method === 'PUT' ? 'info' : 'debug'](
+        { vmi: key, route: route.name, tookMs },
+        'request served',
+      );
+      sendAnswer(answer, response);
+      return;
+    }
+    if (!upgrade) {
+      const headers = { Upgrade: 'websocket', Connection: 'Upgrade' };
+      throw new RestError('UPGRADE_REQUIRED', 'this is a stream: ask for it as a websocket', { headers });
+    }
+    response.detachSocket(upgrade.socket as Socket);
+    this.#deps.streams.serve(request, upgrade.socket, upgrade.head, answer.stream);
+  }
+
+  /** Names are only compared with those of known objects; no file is ever opened by them. */
+  #findVmi(namespace: string, name: string): VirtualMachineInstance {
+    const { vmis } = this.#deps;
+    const isNamed = namespaceName.test(namespace) && objectName.test(name);
+    const vmi = isNamed ? vmis.get(makeKey(namespace, name)) : undefined;
+    if (vmi?.metadata.uid && vmi.metadata.labels?.[labels.nodeName] === this.#options.nodeName) return vmi;
+    if (isNamed && !vmis.synced) {
+      const headers = { 'Retry-After': '1' };
+      throw new RestError('UNAVAILABLE', 'the node agent has not listed its VMIs yet: try again soon', { headers });
+    }
+    throw new RestError('NOT_FOUND', `VMI ${namespace}/${name} does not exist`);
+  }
+
+  #errorHandler(): ErrorRequestHandler {
+    // Express knows an error handler by its four arguments.
+    return (error: unknown, request, response, _next) => {
+      const refusal = toRestError(error);
+      const fields = {
+        method: request.method,
+        path: request.path,
+        status: refusal.httpStatus,
+        reason: refusal.message,
+      };
+      const level = refusal.code === 'INTERNAL' ? 'error' : refusal.httpStatus >= 500 ? 'warn' : 'debug';
+      this.#deps.log[level](fields, 'request refused');
+      if (response.headersSent || response.destroyed) response.destroy();
+      else sendError(refusal, response);
+    };
+  }
+}
+
+/** DNS-1123 label and subdomain. */
+const namespaceName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const objectName = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
+
+function freezeHandlers(freezer: Freezer) {
+  return {
+    freeze: async ({ vmi, body, client }: Call): Promise<Answer> => {
+      await freezer.freeze(vmi, thawAfterSeconds(body), client);
+      return accepted;
+    },
+    unfreeze: async ({ vmi, client }: Call): Promise<Answer> => {
+      await freezer.unfreeze(vmi, client);
+      return accepted;
+    },
+  };
+}
+
+/** Fires when the client has gone before its answer was written. */
+function clientSignal(response: Response): AbortSignal {
+  const leaving = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) leaving.abort(new RestError('UNAVAILABLE', 'the client left'));
+  });
+  return leaving.signal;
+}
