@@ -7,9 +7,15 @@ export type StreamKind = 'console' | 'vnc' | 'usbredir';
 /**
  * What a newcomer does with the session that is there. `take`: becomes the writer, whoever was it is told (upstream's only
  * behaviour, the default); `take-if-free`: is refused while there is a writer (upstream's `preserveSession`); `view`: reads
- * only, beside any number of others.
+ * only, beside any number of others. USB redirection knows no sharing and looks at none of it.
  */
 export type Access = 'take' | 'take-if-free' | 'view';
+
+/** Where a client that was cut off wants to go on. */
+export interface ResumePoint {
+  readonly line: string;
+  readonly from: number;
+}
 
 /** One wish for a stream, before its handshake. */
 export interface StreamRequest {
@@ -19,10 +25,13 @@ export interface StreamRequest {
   /** `namespace/name`, for logs and messages. */
   readonly shown: string;
   readonly access: Access;
-  /** Query `line` and `from`: goes on behind this many bytes of this line, if it is still the one. */
-  readonly resume?: { readonly line: string; readonly from: number };
   /**
-   * Connects to the guest's device. Rejects with StreamRefusal, or another error whose message is for the client; whoever gets the
+   * Query `line` and `from`: goes on behind this many bytes of this line, if it is still the one; else with all that is
+   * remembered. For consoles of `session.virt-handler.io` only.
+   */
+  readonly resume?: ResumePoint;
+  /**
+   * Connects to the guest's device; not asked while a console's line is open. Rejects with StreamRefusal, or another error whose message is for the client; whoever gets the
    * socket closes it.
    */
   readonly open: (signal: AbortSignal) => Promise<Socket>;

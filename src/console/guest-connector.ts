@@ -1,0 +1,61 @@
+import type { Socket } from 'node:net';
+import { type Clock, errorMessage, withDeadline } from '../base/index.ts';
+import type { PlainAnswer } from './refuse.ts';
+import { StreamRefusal, type StreamRequest } from './stream-request.ts';
+
+/** Connects to guests within a time limit, and gives up on all of a VMI, or on all, when told. */
+export class GuestConnector {
+  readonly #timeoutMs: number;
+  readonly #clock: Clock;
+  readonly #waiting = new Map<AbortController, string>();
+
+  constructor(timeoutMs: number, clock: Clock) {
+    this.#timeoutMs = timeoutMs;
+    this.#clock = clock;
+  }
+
+  /** Rejects with what `stream.open` rejects with, or with a DOMException `TimeoutError`, or with the reason of `giveUp`. */
+  async connect(stream: StreamRequest): Promise<Socket> {
+    const waiting = new AbortController();
+    this.#waiting.set(waiting, stream.uid);
+    try {
+      const limits = { timeoutMs: this.#timeoutMs, signal: waiting.signal, clock: this.#clock };
+      return await withDeadline(limits, (signal) => unlessAborted(stream.open(signal), signal));
+    } finally {
+      this.#waiting.delete(waiting);
+    }
+  }
+
+  giveUp(reason: StreamRefusal, uid?: string): void {
+    for (const [waiting, ofUid] of this.#waiting) if (uid === undefined || uid === ofUid) waiting.abort(reason);
+  }
+}
+
+/** What a client is answered when there is no connection to the guest. */
+export function answerOf(error: unknown): PlainAnswer {
+  if (error instanceof StreamRefusal) return { httpStatus: error.httpStatus, message: error.message };
+  if (error instanceof DOMException && error.name === 'TimeoutError') {
+    return { httpStatus: 504, message: 'the virtual machine did not answer in time' };
+  }
+  return { httpStatus: 502, message: errorMessage(error) };
+}
+
+/** Does not wait for one who does not look at the signal; a socket that comes too late is closed. */
+function unlessAborted(opening: Promise<Socket>, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    opening.then(
+      (socket) => {
+        signal.removeEventListener('abort', onAbort);
+        if (signal.aborted) socket.on('error', () => undefined).destroy();
+        resolve(socket);
+      },
+      (error: unknown) => {
+        signal.removeEventListener('abort', onAbort);
+        reject(error);
+      },
+    );
+    if (signal.aborted) onAbort();
+  });
+}

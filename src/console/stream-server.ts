@@ -1,0 +1,187 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
+import type { Clock, Logger } from '../base/index.ts';
+import { type SessionEnd, sessionEnd } from './close.ts';
+import { answerOf, GuestConnector } from './guest-connector.ts';
+import { awareProtocol, chooseProtocol, upgradeProblem } from './handshake.ts';
+import { type PlainAnswer, refuseUpgrade } from './refuse.ts';
+import { Session } from './session.ts';
+import { type Prepared, Stage } from './stage.ts';
+import type { StreamOptions } from './stream-options.ts';
+import { StreamRefusal, type StreamRequest } from './stream-request.ts';
+
+export interface StreamServerDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A name that was never used before. */
+  readonly newId: () => string;
+}
+
+/** One session as it is now. */
+export interface SessionState {
+  readonly kind: StreamRequest['kind'];
+  readonly uid: string;
+  readonly shown: string;
+  readonly role: 'writer' | 'viewer';
+  readonly protocol: string;
+  readonly ageMs: number;
+  /** To the client. */
+  readonly sentBytes: number;
+  readonly receivedBytes: number;
+  readonly bufferedBytes: number;
+}
+
+interface Running {
+  readonly session: Session;
+  readonly stream: StreamRequest;
+  readonly websocket: WebSocket;
+  readonly sinceMs: number;
+}
+
+const busy: PlainAnswer = { httpStatus: 503, message: 'Active VNC connection. Request denied.' };
+const leaving: PlainAnswer = { httpStatus: 503, message: 'the agent is leaving; ask again in a moment' };
+
+/**
+ * Makes sessions of upgrade requests (spec 30 §4). The order is: look at the request, connect to the guest, answer 101, take
+ * over; so whatever fails before leaves a running session alone.
+ */
+export class StreamServer {
+  readonly #options: StreamOptions;
+  readonly #deps: StreamServerDeps;
+  readonly #stage: Stage;
+  readonly #connector: GuestConnector;
+  readonly #websockets: WebSocketServer;
+  readonly #running = new Set<Running>();
+  /** Ended, but their connection is not closed yet. */
+  readonly #connections = new Set<WebSocket>();
+  #isLeaving = false;
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: StreamOptions, deps: StreamServerDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#stage = new Stage(options, deps);
+    this.#connector = new GuestConnector(options.connectTimeoutMs, deps.clock);
+    // The types do not know closeTimeout yet.
+    const settings: ServerOptions & { readonly closeTimeout: number } = {
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: options.maxMessageBytes,
+      closeTimeout: options.closeTimeoutMs,
+      // Text is ignored or JSON, and upstream takes any text.
+      skipUTF8Validation: true,
+      handleProtocols: chooseProtocol,
+    };
+    this.#websockets = new WebSocketServer(settings);
+    this.#websockets.on('wsClientError', (error, socket) => {
+      refuseUpgrade(socket, { httpStatus: 400, message: error.message }, deps.clock);
+    });
+  }
+
+  /** Takes over the connection: a session, or a plain answer that says why not. `head` is what came with the request. */
+  serve(request: IncomingMessage, socket: Duplex, head: Buffer, stream: StreamRequest): void {
+    const onError = () => socket.destroy();
+    socket.on('error', onError);
+    const refuse = (answer: PlainAnswer) => {
+      this.#deps.log.info({ vmi: stream.shown, uid: stream.uid, stream: stream.kind, ...answer }, 'stream refused');
+      refuseUpgrade(socket, answer, this.#deps.clock);
+    };
+    const problem = upgradeProblem(request) ?? this.#denial(stream);
+    if (problem) {
+      refuse(problem);
+      return;
+    }
+    this.#stage
+      .prepare(stream, (asked) => this.#connector.connect(asked))
+      .then(
+        (prepared) => {
+          const late = this.#denial(stream) ?? closedMeanwhile(prepared);
+          if (!late) socket.off('error', onError);
+          if (late || !this.#upgrade(request, socket, head, stream, prepared)) prepared.release();
+          if (late) refuse(late);
+        },
+        (error: unknown) => refuse(answerOf(error)),
+      );
+  }
+
+  /** The VMI is gone, or another one: nothing of it goes on. */
+  endAll(uid: string, reason: string): void {
+    this.#connector.giveUp(new StreamRefusal('FAILED', 503, reason), uid);
+    this.#stage.end(uid, sessionEnd('gone', reason));
+  }
+
+  /** The agent leaves. Resolves when all connections are closed, within seconds. */
+  async close(): Promise<void> {
+    this.#isLeaving = true;
+    this.#connector.giveUp(new StreamRefusal('BUSY', 503, leaving.message));
+    this.#stage.endAll(sessionEnd('leaving', 'the agent is restarting; connect again'));
+    if (this.#connections.size === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  sessions(): SessionState[] {
+    const nowMs = this.#deps.clock.monotonicMs();
+    return [...this.#running].map(({ session, stream, websocket, sinceMs }) => ({
+      kind: stream.kind,
+      uid: stream.uid,
+      shown: stream.shown,
+      role: session.role,
+      protocol: websocket.protocol,
+      ageMs: nowMs - sinceMs,
+      sentBytes: session.sentBytes,
+      receivedBytes: session.receivedBytes,
+      bufferedBytes: session.bufferedBytes,
+    }));
+  }
+
+  #denial(stream: StreamRequest): PlainAnswer | undefined {
+    if (this.#isLeaving) return leaving;
+    return stream.access === 'take-if-free' && this.#stage.hasWriter(stream) ? busy : undefined;
+  }
+
+  /** False: the connection broke, or the library found more to object to than we did. Both happen at once. */
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, stream: StreamRequest, prepared: Prepared): boolean {
+    let hasJoined = false;
+    this.#websockets.handleUpgrade(request, socket, head, (websocket) => {
+      hasJoined = true;
+      this.#start(websocket, socket, stream, prepared);
+    });
+    return hasJoined;
+  }
+
+  #start(websocket: WebSocket, socket: Duplex, stream: StreamRequest, prepared: Prepared): void {
+    const { clock, log } = this.#deps;
+    const isAware = websocket.protocol === awareProtocol;
+    const about = { vmi: stream.shown, uid: stream.uid, stream: stream.kind };
+    const sinceMs = clock.monotonicMs();
+    const onEnd = ({ code, reason }: SessionEnd) => {
+      this.#running.delete(running);
+      const { sentBytes, receivedBytes } = session;
+      log.info(
+        { ...about, code, reason, sentBytes, receivedBytes, ageMs: clock.monotonicMs() - sinceMs },
+        'session ended',
+      );
+    };
+    const { pingIntervalMs } = this.#options;
+    const session = new Session({ isAware, pingIntervalMs }, { websocket, socket, clock, onEnd });
+    const running = { session, stream, websocket, sinceMs };
+    this.#running.add(running);
+    this.#connections.add(websocket);
+    websocket.on('close', () => this.#closed(websocket));
+    log.info({ ...about, access: stream.access, protocol: websocket.protocol }, 'session started');
+    prepared.join(session);
+  }
+
+  #closed(websocket: WebSocket): void {
+    this.#connections.delete(websocket);
+    if (this.#connections.size === 0) this.#onIdle?.();
+  }
+}
+
+function closedMeanwhile(prepared: Prepared): PlainAnswer | undefined {
+  return prepared.isOpen ? undefined : { httpStatus: 502, message: 'the virtual machine closed the connection' };
+}
