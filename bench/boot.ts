@@ -3,7 +3,7 @@ import path from 'node:path';
 import { parse } from 'yaml';
 import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
-import { connectSerial, openSerialConsole, untilLogin } from '../src/node/index.ts';
+import { openConsole, untilLogin } from '../src/node/index.ts';
 import { logLine } from './logs.ts';
 import type { NodeUnderTest } from './node-under-test.ts';
 
@@ -40,8 +40,8 @@ export async function measureBoot(
   const { metadata } = await client.create(type, example(name));
   // A watch that ends before Running has failed.
   await Promise.race([phaseSeen(phases, 'Running', signal), watching]);
-  const vmi = await client.get<VirtualMachineInstance>(type, { namespace: 'default', name });
-  await untilLogin(await connectSerial(openSerialConsole(node.paths, vmi)), signal);
+  const wish = { namespace: 'default', name, access: 'take', replay: true } as const;
+  await untilLogin(await openConsole(node.paths, wish, signal), signal);
   const loginMs = performance.now() - startMs;
   const podUid = await podUidOf(node, metadata.uid ?? '');
   const at = (phase: string) => phases.get(phase) ?? Number.NaN;

@@ -5,25 +5,28 @@ import path from 'node:path';
 import { createLogger, errorMessage, type Logger } from '../base/index.ts';
 import {
   ApiProgram,
+  actOnVm,
   askWhy,
   attachConsole,
   type Command,
-  connectSerial,
-  connectToNode,
   describeNode,
   endSupervisor,
-  findVmi,
   ImageStore,
   NodeError,
   type NodeFlags,
   nodePaths,
-  openSerialConsole,
+  openConsole,
+  openScreen,
+  pageUrl,
   parseCommand,
   runUp,
   StandaloneNode,
+  savePicture,
   stopwatch,
   takeDrainRequest,
+  takeScreenshot,
   untilAborted,
+  VncProxy,
 } from '../node/index.ts';
 
 const binDir = import.meta.dirname;
@@ -65,6 +68,8 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
       ...nodeOf(flags),
       hostIp: '127.0.0.1',
       apiPort: flags.apiPort,
+      webPort: flags.webPort,
+      pageDir: path.join(packageDir, 'dist/web'),
       programs: {
         apiserver: [process.execPath, path.join(binDir, 'virt-node.js'), 'apiserver'],
         'virt-controller': program('virt-controller'),
@@ -104,6 +109,7 @@ async function start(flags: NodeFlags): Promise<void> {
   const paths = nodePaths(flags.stateDir);
   await supervise(flags, async (node, leave) => {
     await node.start();
+    say(node.page);
     say(`the node is up: export KUBECONFIG=${paths.kubeconfig}`);
     await untilAborted(leave);
     const pods = (await takeDrainRequest(paths)) ? 'end' : 'keep';
@@ -137,15 +143,37 @@ async function apiserver(command: Extract<Command, { command: 'apiserver' }>): P
   await program.stop();
 }
 
-async function serialConsole({ stateDir, namespace, name }: Extract<Command, { command: 'console' }>): Promise<void> {
-  const paths = nodePaths(stateDir);
-  const client = await connectToNode(paths);
-  const vmi = await findVmi(client, namespace, name).finally(() => client.close());
-  const serial = await connectSerial(openSerialConsole(paths, vmi));
+const warn = (line: string) => void process.stderr.write(`\r\n[${line}]\r\n`);
+
+async function serialConsole(command: Extract<Command, { command: 'console' }>): Promise<void> {
+  const { stateDir, namespace, name, access } = command;
   const leave = onSignals(() => process.exit(130));
-  process.stderr.write(`connected to ${namespace}/${name}, press Enter for a prompt; Ctrl-] leaves\r\n`);
-  const end = await attachConsole(serial, { input: process.stdin, output: process.stdout }, leave);
+  const { stdin: input, stdout: output } = process;
+  const wish = { namespace, name, access, replay: input.isTTY === true || access === 'view' };
+  const serial = await openConsole(nodePaths(stateDir), wish, leave, warn);
+  const how = access === 'view' ? 'looking on' : 'connected';
+  process.stderr.write(`${how}: ${namespace}/${name}, press Enter for a prompt; Ctrl-] leaves\r\n`);
+  const end = await attachConsole(serial, { input, output, tell: warn }, { viewOnly: access === 'view' }, leave);
   process.stderr.write(end === 'closed' ? '\r\nthe virtual machine closed its console\r\n' : '\r\n');
+}
+
+async function screen({ stateDir, port, access, ...vm }: Extract<Command, { command: 'vnc' }>): Promise<void> {
+  const leave = onSignals(() => process.exit(130));
+  const proxy = new VncProxy(port, { open: await openScreen(nodePaths(stateDir), vm, access), tell: say });
+  const bound = await proxy.start();
+  say(
+    `the screen of ${vm.namespace}/${vm.name} is on vnc://127.0.0.1:${bound} for every user of this machine; open it with`,
+  );
+  say(`  vncviewer 127.0.0.1::${bound}   or   remote-viewer vnc://127.0.0.1:${bound}`);
+  say('Ctrl-C ends it.');
+  await untilAborted(leave);
+  await proxy.stop();
+}
+
+async function screenshot({ stateDir, output, ...vm }: Extract<Command, { command: 'screenshot' }>): Promise<void> {
+  const picture = await takeScreenshot(nodePaths(stateDir), vm);
+  if (output === '-') process.stdout.write(picture.bytes);
+  else say(`${await savePicture(picture, vm.name, output)}: ${picture.bytes.length} bytes, ${picture.mime}`);
 }
 
 async function status(stateDir: string): Promise<void> {
@@ -166,8 +194,16 @@ async function run(command: Command): Promise<void> {
       return say(await endSupervisor(nodePaths(command.stateDir), command.keepVms ? 'keep' : 'end'));
     case 'status':
       return status(command.stateDir);
+    case 'url':
+      return say(await pageUrl(nodePaths(command.stateDir)));
     case 'console':
       return serialConsole(command);
+    case 'vnc':
+      return screen(command);
+    case 'screenshot':
+      return screenshot(command);
+    case 'act':
+      return say(await actOnVm(nodePaths(command.stateDir), command, command.action));
     case 'why':
       return say(await askWhy(command));
     case 'image-add': {

@@ -8,6 +8,7 @@ export type NodeErrorCode =
   | 'NOT_FOUND'
   | 'NO_CONSOLE'
   | 'NO_PERMISSION'
+  | 'PORT_TAKEN'
   | 'IMAGE_MISSING'
   | 'IMAGE_INVALID'
   /** The pod asks for something that the standalone node does not have. */

@@ -6,6 +6,7 @@
 export * from './agent-api/index.ts';
 export * from './cli/index.ts';
 export * from './errors.ts';
+export * from './page/index.ts';
 export * from './paths.ts';
 export * from './pod-runner/index.ts';
 export * from './process-identity.ts';

@@ -3,3 +3,4 @@ export * from './agent-api.ts';
 export * from './explain.ts';
 export * from './proxy.ts';
 export { type AgentAddress, type AgentTarget, agentOf, type FindAgent, rememberAgentAddress } from './target.ts';
+export * from './why-socket.ts';

@@ -1,35 +1,11 @@
-import { connect, type Socket } from 'node:net';
-import type { Readable, Writable } from 'node:stream';
-import { errorCode } from '../../base/index.ts';
-import type { SafePath } from '../../host/index.ts';
+import type { Duplex, Readable, Writable } from 'node:stream';
 import { NodeError } from '../errors.ts';
+import type { ConsoleRole } from './console-notice.ts';
 
 /** Ctrl-]: as telnet and virsh console do it. */
 const leaveKey = 0x1d;
-
-/** Connects to `virt-serial0` in the directory; closes the directory. Throws NodeError NO_CONSOLE. */
-export async function connectSerial(directory: SafePath): Promise<Socket> {
-  // Node.js cuts socket paths after 107 bytes without a word: the way through /proc is always short.
-  const socket = connect(`${directory.path}/virt-serial0`);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve);
-      socket.once('error', reject);
-    });
-    return socket;
-  } catch (cause) {
-    const missing = errorCode(cause) === 'ENOENT';
-    throw new NodeError(
-      'NO_CONSOLE',
-      missing
-        ? 'the VM has no serial console (autoattachSerialConsole: false?)'
-        : `the serial console does not answer (${errorCode(cause)}): is the VM just ending?`,
-      { cause },
-    );
-  } finally {
-    directory.close();
-  }
-}
+/** Ctrl-T, only while another one has taken the console over. */
+const takeBackKey = 0x14;
 
 /** A terminal's input side: raw mode where it has one. */
 export interface ConsoleInput extends Readable {
@@ -40,6 +16,18 @@ export interface ConsoleInput extends Readable {
 export interface ConsoleEnds {
   readonly input: ConsoleInput;
   readonly output: Writable;
+  /** Lines about the session, beside the guest's output. */
+  readonly tell: (line: string) => void;
+}
+
+/** A `ConsoleStream`, which tells of its role in event `role`; or any other byte stream. */
+export interface SerialLine extends Duplex {
+  takeOver?(): void;
+}
+
+export interface AttachOptions {
+  /** Keys go nowhere, and the end of the input ends nothing. */
+  readonly viewOnly: boolean;
 }
 
 export type ConsoleEnd = 'left' | 'closed';
@@ -49,13 +37,20 @@ const quietMs = 1_000;
 
 /**
  * Joins a terminal (or pipes) and a serial console until Ctrl-] is typed, the VM closes it, or piped input has ended and the
- * guest has fallen silent. `signal` leaves, too.
+ * guest has fallen silent. `signal` leaves, too. Who is taken over at a terminal looks on; piped input has nobody who could
+ * decide, so it ends with NodeError NO_CONSOLE.
  */
-export async function attachConsole(serial: Socket, ends: ConsoleEnds, signal: AbortSignal): Promise<ConsoleEnd> {
-  const { input, output } = ends;
+export async function attachConsole(
+  serial: SerialLine,
+  ends: ConsoleEnds,
+  { viewOnly }: AttachOptions,
+  signal: AbortSignal,
+): Promise<ConsoleEnd> {
+  const { input, output, tell } = ends;
+  const isTerminal = input.isTTY === true && input.setRawMode !== undefined;
   let quiet: NodeJS.Timeout | undefined;
-  const isRaw = input.isTTY === true && input.setRawMode !== undefined;
-  if (isRaw) input.setRawMode?.(true);
+  let isTakenOver = false;
+  if (isTerminal) input.setRawMode?.(true);
   try {
     return await new Promise<ConsoleEnd>((resolve, reject) => {
       const leave = () => resolve('left');
@@ -64,12 +59,19 @@ export async function attachConsole(serial: Socket, ends: ConsoleEnds, signal: A
       input.on('data', (chunk: Buffer | string) => {
         const bytes = Buffer.from(chunk);
         const at = bytes.indexOf(leaveKey);
-        const sent = serial.write(at < 0 ? bytes : bytes.subarray(0, at));
+        if (isTakenOver && bytes.includes(takeBackKey)) serial.takeOver?.();
+        else if (!viewOnly && !isTakenOver) sendKeys(input, serial, at < 0 ? bytes : bytes.subarray(0, at));
         if (at >= 0) leave();
-        else if (!sent) pauseUntilDrained(input, serial);
       });
       input.once('end', () => {
-        quiet = setTimeout(leave, quietMs);
+        if (!viewOnly) quiet = setTimeout(leave, quietMs);
+      });
+      serial.on('role', (role: ConsoleRole, reason: string) => {
+        isTakenOver = role === 'viewer';
+        if (!isTakenOver) tell('you type again');
+        else if (isTerminal)
+          tell(`${reason || 'somebody else took over'}: you look on; Ctrl-T takes it back, Ctrl-] leaves`);
+        else reject(new NodeError('NO_CONSOLE', reason || 'somebody else took the console over'));
       });
       serial.on('data', (chunk) => {
         quiet?.refresh();
@@ -81,10 +83,15 @@ export async function attachConsole(serial: Socket, ends: ConsoleEnds, signal: A
     });
   } finally {
     clearTimeout(quiet);
-    if (isRaw) input.setRawMode?.(false);
+    if (isTerminal) input.setRawMode?.(false);
     input.pause();
     serial.destroy();
   }
+}
+
+/** An empty rest, before the key that leaves, is not sent. */
+function sendKeys(input: Readable, serial: Duplex, bytes: Buffer): void {
+  if (bytes.length > 0 && !serial.write(bytes)) pauseUntilDrained(input, serial);
 }
 
 function pauseUntilDrained(source: Readable, target: Writable): void {

@@ -1,6 +1,4 @@
 import { resources, type VirtualMachineInstance } from '../../api/index.ts';
-import { errorCode } from '../../base/index.ts';
-import { openNoFollow, type SafePath } from '../../host/index.ts';
 import { KubeClient as Client, isKubeError, type KubeClient, loadKubeAccess } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere } from '../files.ts';
@@ -37,29 +35,4 @@ export async function findVmi(client: KubeClient, namespace: string, name: strin
     }
     throw error;
   }
-}
-
-/**
- * The serial console's socket of a running VMI, opened component by component without following links. The caller closes it
- * after connecting to `<path>`. Throws NodeError NO_CONSOLE.
- */
-export function openSerialConsole(paths: NodePaths, vmi: VirtualMachineInstance): SafePath {
-  const { name, namespace, uid } = vmi.metadata;
-  const phase = vmi.status?.phase ?? '';
-  if (phase !== 'Running') {
-    throw new NodeError(
-      'NO_CONSOLE',
-      `${namespace}/${name} is ${phase || 'not started'}, not Running: it has no console now`,
-    );
-  }
-  for (const pod of Object.keys(vmi.status?.activePods ?? {})) {
-    try {
-      return openNoFollow(paths.podsDir, `${pod}/volumes/kubernetes.io~empty-dir/private/${uid}`);
-    } catch (error) {
-      if (errorCode(error) === 'EACCES') {
-        throw new NodeError('NO_PERMISSION', `${paths.podsDir} belongs to root: run this with sudo`, { cause: error });
-      }
-    }
-  }
-  throw new NodeError('NO_CONSOLE', `${namespace}/${name} has no files below ${paths.podsDir}: it runs elsewhere`);
 }

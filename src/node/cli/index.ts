@@ -1,10 +1,14 @@
 /** What the commands of `virt-node` do, without argv, environment and signals. */
 export * from './command.ts';
 export * from './console.ts';
+export { ConsoleStream, type ConsoleWish } from './console-stream.ts';
 export * from './demo-image.ts';
 export * from './find-vmi.ts';
 export * from './leftovers.ts';
+export * from './screenshot.ts';
 export * from './serial-login.ts';
 export * from './status.ts';
 export * from './up.ts';
+export * from './vm-agent.ts';
+export * from './vnc-proxy.ts';
 export * from './why.ts';

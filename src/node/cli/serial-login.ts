@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { NodeError } from '../errors.ts';
 
 /** More than a boot's worth of messages; only the end is looked at. */
@@ -8,7 +8,7 @@ const promptPattern = /login: ?$/;
 const knockMs = 500;
 
 /** Waits until a guest shows its login prompt. Closes the console. Rejects with the signal's reason, or NO_CONSOLE when it is closed. */
-export async function untilLogin(serial: Socket, signal: AbortSignal): Promise<void> {
+export async function untilLogin(serial: Duplex, signal: AbortSignal): Promise<void> {
   let seen = '';
   const knock = setInterval(() => serial.write('\r'), knockMs);
   try {

@@ -1,6 +1,8 @@
 import path from 'node:path';
 import { resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { NodeError } from '../errors.ts';
 import { readIfThere } from '../files.ts';
+import { pageAddress } from '../page/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { isAlive, parseIdentity } from '../process-identity.ts';
 import { runningSupervisor } from '../supervisor/index.ts';
@@ -22,8 +24,27 @@ export async function describeNode(
     `logs             ${paths.logDir}`,
     `KUBECONFIG       ${paths.kubeconfig}`,
   );
+  if (supervisor) lines.push(`web page         ${await shownPage(paths)}`);
   if (supervisor) lines.push(...(await describeVmis(paths)));
   return { lines, isRunning: supervisor !== undefined };
+}
+
+/** Without the token: a status is shown to others. */
+async function shownPage(paths: NodePaths): Promise<string> {
+  const address = await pageAddress(paths);
+  if (address === undefined) return 'none, or yours to see only as root';
+  return `${address.replace(/\?.*$/, '')} (\`virt-node url\` prints it with its token)`;
+}
+
+/** Address of the page with its token, of a node that runs. Throws NodeError. */
+export async function pageUrl(paths: NodePaths): Promise<string> {
+  if (!(await runningSupervisor(paths))) throw new NodeError('NOT_RUNNING', `no node runs on ${paths.stateDir}`);
+  const address = await pageAddress(paths);
+  if (address !== undefined) return address;
+  throw new NodeError(
+    'NOT_FOUND',
+    `${paths.webAddress} cannot be read: the node serves no page (--web-port 0), or use sudo`,
+  );
 }
 
 async function describeVmis(paths: NodePaths): Promise<string[]> {

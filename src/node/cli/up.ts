@@ -1,17 +1,15 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
 import { ImageStore } from '../pod-runner/index.ts';
 import { isAlive, type ProcessIdentity } from '../process-identity.ts';
 import type { StandaloneNode } from '../supervisor/index.ts';
-import { connectSerial } from './console.ts';
 import { installDemoImage } from './demo-image.ts';
 import { diagnose } from './diagnose.ts';
-import { openSerialConsole } from './find-vmi.ts';
 import { kubectl } from './kubectl.ts';
 import { findLeftovers, podNamespaceOf } from './leftovers.ts';
 import { untilLogin } from './serial-login.ts';
+import { openConsole } from './vm-agent.ts';
 import { untilVmiGone, untilVmiRuns } from './watch-vmi.ts';
 
 export interface UpOptions {
@@ -57,7 +55,7 @@ export async function runUp(options: UpOptions, deps: UpDeps, leave: AbortSignal
     await bootExample(options, deps, step, leave);
     if (options.once) await deleteExample(options, deps, step, leave);
     else {
-      howToReach(options, say);
+      howToReach(options, deps);
       await untilAborted(leave);
     }
   } catch (error) {
@@ -82,22 +80,26 @@ async function bootExample(options: UpOptions, { node }: UpDeps, step: (text: st
   const late = within(startTimeoutMs, leave, 'the VM did not run');
   let runningMs = appliedMs;
   for (let isUp = false; !isUp; ) {
-    const vmi = await untilVmiRuns(node.client, { ...vm, onChange: (text) => step(`VM ${vm.name}: ${text}`) }, late);
+    await untilVmiRuns(node.client, { ...vm, onChange: (text) => step(`VM ${vm.name}: ${text}`) }, late);
     runningMs = performance.now();
-    isUp = await asksForLogin(paths, vmi, within(loginTimeoutMs, leave, 'no login prompt on the serial console'));
+    isUp = await asksForLogin(paths, within(loginTimeoutMs, leave, 'no login prompt on the serial console'));
     if (!isUp) await sleep(500, late);
   }
   const [running, login] = [runningMs - appliedMs, performance.now() - appliedMs].map((ms) => (ms / 1000).toFixed(1));
   step(`the guest asks for a login (apply → Running ${running} s, apply → login ${login} s)`);
 }
 
+/** The agent may be starting, or the end of a console not have come to it. */
+const notYet: ReadonlySet<NodeError['code']> = new Set(['NO_CONSOLE', 'AGENT_AWAY', 'AGENT_REFUSED', 'NOT_FOUND']);
+
 /** False: the VMI is said to run, and does not. So it is for a moment after the node was killed together with its VMs. */
-async function asksForLogin(paths: NodePaths, vmi: VirtualMachineInstance, signal: AbortSignal): Promise<boolean> {
+async function asksForLogin(paths: NodePaths, signal: AbortSignal): Promise<boolean> {
   try {
-    await untilLogin(await connectSerial(openSerialConsole(paths, vmi)), signal);
+    await untilLogin(await openConsole(paths, { ...vm, access: 'take-if-free', replay: true }, signal), signal);
     return true;
   } catch (error) {
-    if (error instanceof NodeError && error.code === 'NO_CONSOLE') return false;
+    const isSoon = error instanceof NodeError && notYet.has(error.code);
+    if (isSoon && !signal.aborted) return false;
     throw error;
   }
 }
@@ -131,9 +133,10 @@ async function runningInits(node: StandaloneNode): Promise<ProcessIdentity[]> {
   return states.flatMap((state) => (state.kind === 'running' ? [state.init] : []));
 }
 
-function howToReach({ paths, consoleCommand }: UpOptions, say: (line: string) => void): void {
+function howToReach({ paths, consoleCommand }: UpOptions, { node, say }: UpDeps): void {
   say('');
-  say('The node is up. In another terminal:');
+  say(`The node is up: ${node.page}`);
+  say('In another terminal:');
   say(`  export KUBECONFIG=${paths.kubeconfig}`);
   say('  kubectl get vmi -w');
   say(`  ${consoleCommand}     (log in as root, no password; Ctrl-] leaves)`);

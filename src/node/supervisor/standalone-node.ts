@@ -8,6 +8,7 @@ import type { KubevirtCertificates } from '../../tls/index.ts';
 import { rememberAgentAddress } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
+import { forgetPage, NodePage } from '../page/index.ts';
 import type { KubeconfigName, NodePaths } from '../paths.ts';
 import { findCgroupRoot, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
@@ -29,6 +30,10 @@ export interface StandaloneNodeOptions {
   readonly hostIp: string;
   /** First port to try for the API when none was used before. */
   readonly apiPort: number;
+  /** First port to try for the web page; 0: no page. */
+  readonly webPort: number;
+  /** The built page. */
+  readonly pageDir: string;
   /** node and the script of each program, without arguments. */
   readonly programs: Readonly<Record<ProgramName | 'virt-launcher', readonly [string, ...string[]]>>;
   /** Environment of the programs. */
@@ -55,6 +60,7 @@ export class StandaloneNode {
   readonly #clients = new Map<KubeconfigName, KubeClient>();
   #lifecycle: Lifecycle | undefined;
   #runner: PodRunner | undefined;
+  #page: NodePage | undefined;
   #sandboxes: Sandboxes;
 
   constructor(options: StandaloneNodeOptions, deps: StandaloneNodeDeps) {
@@ -67,6 +73,11 @@ export class StandaloneNode {
   /** The administrator's client of the node's own API; only after `start`. */
   get client(): KubeClient {
     return this.#clientOf('admin');
+  }
+
+  /** For a person: where the web page is, or why there is none. */
+  get page(): string {
+    return this.#page?.told ?? 'no web page (--web-port 0)';
   }
 
   get sandboxes(): Sandboxes {
@@ -152,6 +163,7 @@ export class StandaloneNode {
       certificates,
       pods,
       this.#runner,
+      ...(await this.#makePage()),
     ]);
     await this.#lifecycle.start(this.#stopping.signal);
     progress('pod runner');
@@ -173,6 +185,17 @@ export class StandaloneNode {
     // So that no program starts with a file that is not there yet, or from before.
     for (const name of ['virt-controller', 'virt-handler'] as const) (await connect(paths.kubeconfigs[name])).close();
     await writeFileAtomic(portFile, `${port}\n`);
+  }
+
+  async #makePage(): Promise<NodePage[]> {
+    const { paths, nodeName, hostIp, webPort, pageDir } = this.#options;
+    if (webPort === 0) {
+      await forgetPage(paths);
+      return [];
+    }
+    const port = await freePort(hostIp, webPort);
+    this.#page = new NodePage({ paths, nodeName, port, pageDir }, { client: this.client, log: this.#deps.log });
+    return [this.#page];
   }
 
   #clientOf(name: KubeconfigName): KubeClient {

@@ -6,7 +6,6 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findCondition, type VirtualMachineInstance } from '../../../src/api/index.ts';
-import { connectSerial, openSerialConsole } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, launcherPid, NodeProcess } from '../../fixtures/node-process.ts';
 
@@ -145,12 +144,11 @@ describe('what fails under a VM says what to do', { skip: needsRoot }, () => {
   });
 
   test('garbage on the serial console is the guest’s to read: VM and console go on', async () => {
-    const vmi = await running('faults-bystander');
-    assert.ok(vmi);
-    const serial = await connectSerial(openSerialConsole(node.paths, vmi));
+    await running('faults-bystander');
+    const serial = await node.serial('faults-bystander');
     await new Promise<void>((resolve) => serial.end(randomBytes(64 * 1024), () => resolve()));
     serial.destroy();
-    const again = await connectSerial(openSerialConsole(node.paths, vmi));
+    const again = await node.serial('faults-bystander');
     // Ctrl-Q: among the random bytes may have been Ctrl-S, which a terminal obeys.
     const knock = setInterval(() => again.write('\x11\r'), 200);
     try {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { connectSerial, identifyProcess, isAlive, openSerialConsole, untilLogin } from '../../../src/node/index.ts';
+import { identifyProcess, isAlive, untilLogin } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, launcherPid, NodeProcess } from '../../fixtures/node-process.ts';
 
@@ -25,8 +25,8 @@ describe('kill -9 on the standalone node', { skip: needsRoot }, () => {
   }
 
   async function login(name: string): Promise<void> {
-    const serial = await connectSerial(openSerialConsole(node.paths, await running(name)));
-    await untilLogin(serial, AbortSignal.timeout(60_000));
+    await running(name);
+    await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
   }
 
   /** A VM can be made and deleted: API, controller, pod runner, agent and launcher all do their part. */

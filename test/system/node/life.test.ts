@@ -5,13 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
-import {
-  connectSerial,
-  findLeftovers,
-  openSerialConsole,
-  podNamespaceOf,
-  untilLogin,
-} from '../../../src/node/index.ts';
+import { findLeftovers, podNamespaceOf, untilLogin } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 
@@ -27,10 +21,8 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
   after(() => node.dispose());
 
   async function login(name: string): Promise<void> {
-    const vmi = await node.vmiUntil(name, (found) => found?.status?.phase === 'Running');
-    assert.ok(vmi);
-    const serial = await connectSerial(openSerialConsole(node.paths, vmi));
-    await untilLogin(serial, AbortSignal.timeout(60_000));
+    await node.vmiUntil(name, (found) => found?.status?.phase === 'Running');
+    await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
   }
 
   test('kubectl get vmi -w shows Pending, Scheduling, Scheduled, Running within 10 s, and the guest asks for a login', async () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { PassThrough } from 'node:stream';
+import { Duplex, PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import {
   accountFiles,
@@ -65,14 +65,33 @@ test('a word for the shell stays one word', () => {
 
 describe('command line', () => {
   test('flags have their defaults, in both spellings', () => {
-    const command = { command: 'console', stateDir: '/s', name: 'vm', namespace: 'n' };
+    const vm = { stateDir: '/s', name: 'vm', namespace: 'n' };
+    const command = { command: 'console', access: 'take-if-free', ...vm };
     assert.deepEqual(parseCommand(['console', 'vm', '-n', 'n', '--state-dir=/s']), command);
     assert.deepEqual(parseCommand(['console', '--state-dir', '/s', 'vm', '--namespace', 'n']), command);
     const up = parseCommand(['up', '--once']);
     assert.equal(up.command === 'up' && up.once, true);
+    assert.deepEqual(parseCommand(['console', 'vm', '--view', '-n', 'n', '--state-dir=/s']), {
+      ...command,
+      access: 'view',
+    });
+    const screen = { command: 'vnc', ...vm, access: 'take', port: 5900 };
+    assert.deepEqual(parseCommand(['vnc', 'vm', '--take', '--port', '5900', '-n=n', '--state-dir=/s']), screen);
     assert.equal(parseCommand([]).command, 'help');
     assert.equal(parseCommand(['console', '--help']).command, 'help');
   });
+  for (const [argv, action] of [
+    [['pause', 'vm'], 'pause'],
+    [['unpause', 'vm'], 'unpause'],
+    [['reboot', 'vm'], 'softreboot'],
+    [['reboot', 'vm', '--force'], 'reset'],
+    [['reset', 'vm'], 'reset'],
+  ] as const) {
+    test(`virt-node ${argv.join(' ')} is ${action}`, () => {
+      const parsed = parseCommand([...argv]);
+      assert.equal(parsed.command === 'act' && parsed.action, action);
+    });
+  }
   const wrong: readonly [readonly string[], RegExp][] = [
     [['dance'], /unknown command "dance"/],
     [['image'], /unknown command "image"/],
@@ -83,6 +102,9 @@ describe('command line', () => {
     [['start', '--api-port', 'x'], /--api-port: "x" is no number/],
     [['start', '--api-port'], /--api-port needs a value/],
     [['stop', '--keep-vms=maybe'], /neither true nor false/],
+    [['console', 'vm', '--view', '--take'], /--view and --take: choose one/],
+    [['screenshot'], /usage: virt-node screenshot NAME/],
+    [['pause', 'a', 'b'], /usage: virt-node pause NAME/],
   ];
   for (const [argv, message] of wrong) {
     test(`virt-node ${argv.join(' ')} is refused with the right usage`, () => {
@@ -93,21 +115,28 @@ describe('command line', () => {
 
 describe('console session', () => {
   function session() {
-    const serial = new PassThrough() as unknown as Socket;
     const sent: string[] = [];
-    serial.write = (chunk: Buffer | string) => {
-      sent.push(chunk.toString());
-      return true;
-    };
+    const serial = Object.assign(
+      new Duplex({
+        read: () => undefined,
+        write: (chunk: Buffer, _encoding, done) => {
+          sent.push(chunk.toString());
+          done();
+        },
+      }),
+      { takeOver: () => void sent.push('(take)') },
+    );
     const input = Object.assign(new PassThrough(), { isTTY: true, raw: [] as boolean[] });
     const setRawMode = (on: boolean) => input.raw.push(on);
-    const ends = { input: Object.assign(input, { setRawMode }), output: new PassThrough() };
-    return { serial, sent, input, ends };
+    const told: string[] = [];
+    const tell = (line: string) => void told.push(line);
+    const ends = { input: Object.assign(input, { setRawMode }), output: new PassThrough(), tell };
+    return { serial, sent, told, input, ends };
   }
 
   test('Ctrl-] leaves, and what follows it is not sent; the terminal gets its mode back', async () => {
     const { serial, sent, input, ends } = session();
-    const ended = attachConsole(serial, ends, new AbortController().signal);
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
     input.write('ls\r');
     input.write('secret\x1dafter');
     assert.equal(await ended, 'left');
@@ -117,10 +146,45 @@ describe('console session', () => {
 
   test('a console that the VM closes ends the session', async () => {
     const { serial, input, ends } = session();
-    const ended = attachConsole(serial, ends, new AbortController().signal);
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
     serial.emit('close');
     assert.equal(await ended, 'closed');
     assert.deepEqual(input.raw, [true, false]);
+  });
+
+  test('who is taken over at a terminal looks on, types nothing, and takes it back with Ctrl-T', async () => {
+    const { serial, sent, told, input, ends } = session();
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
+    input.write('a\x14');
+    serial.emit('role', 'viewer', 'taken over by another session');
+    input.write('lost');
+    input.write('\x14');
+    serial.emit('role', 'writer', '');
+    input.write('b\x1d');
+    assert.equal(await ended, 'left');
+    assert.deepEqual(sent, ['a\x14', '(take)', 'b']);
+    assert.match(told.join('\n'), /taken over by another session.*Ctrl-T.*Ctrl-\][\s\S]*you type again/);
+  });
+
+  test('piped input has nobody to decide: taken over, it ends with the reason', async () => {
+    const { serial, input, ends } = session();
+    input.isTTY = false;
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
+    serial.emit('role', 'viewer', 'taken over by another session');
+    await assert.rejects(ended, { code: 'NO_CONSOLE', message: /taken over by another session/ });
+    assert.deepEqual(input.raw, []);
+  });
+
+  test('who looks on sends nothing, and the end of the input does not end it', async () => {
+    const { serial, sent, input, ends } = session();
+    input.isTTY = false;
+    const leave = new AbortController();
+    const ended = attachConsole(serial, ends, { viewOnly: true }, leave.signal);
+    input.end('typed');
+    await once(input, 'end');
+    assert.deepEqual(sent, []);
+    leave.abort();
+    assert.equal(await ended, 'left');
   });
 });
 

@@ -1,0 +1,78 @@
+import { request } from 'node:http';
+import { whyApiVersion } from '../../api/index.ts';
+import { deadline, errorCode, errorMessage, isRecord } from '../../base/index.ts';
+import { NodeError } from '../errors.ts';
+
+const timeoutMs = 5_000;
+const maxBytes = 32 * 1024 * 1024;
+
+/** One question to the agent's socket, as it answers it. Rejects with NodeError. */
+export async function getWhy(
+  socket: string,
+  target: string,
+  signal?: AbortSignal,
+): Promise<{ readonly httpStatus: number; readonly document: Readonly<Record<string, unknown>> }> {
+  const { httpStatus, text } = await get(socket, target, signal);
+  return { httpStatus, document: parse(text, socket) };
+}
+
+/** Of the document only its version and kind are looked at: within a version fields are only added. */
+function parse(text: string, socket: string): Readonly<Record<string, unknown>> {
+  let document: unknown;
+  try {
+    document = JSON.parse(text);
+  } catch (cause) {
+    throw foreignSocket(socket, cause);
+  }
+  if (!isRecord(document) || document.apiVersion !== whyApiVersion) throw foreignSocket(socket);
+  return document;
+}
+
+/** Something else listens there. */
+export function foreignSocket(socket: string, cause?: unknown): NodeError {
+  const text = `what answers on ${socket} is no virt-handler of this version: update both, or give another --socket`;
+  return new NodeError('CHILD_FAILED', text, cause === undefined ? {} : { cause });
+}
+
+function get(
+  socketPath: string,
+  target: string,
+  caller?: AbortSignal,
+): Promise<{ readonly httpStatus: number; readonly text: string }> {
+  return new Promise((resolve, reject) => {
+    const fail = (cause: unknown) => reject(explain(socketPath, cause));
+    const signal = deadline(timeoutMs, caller);
+    const call = request({ socketPath, path: target, signal, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > maxBytes) response.destroy(new Error(`the answer is longer than ${maxBytes} bytes`));
+        else chunks.push(chunk);
+      });
+      response.on('error', fail);
+      response.once('end', () =>
+        resolve({ httpStatus: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
+      );
+    });
+    call.on('error', fail);
+    call.end();
+  });
+}
+
+function explain(socket: string, cause: unknown): NodeError {
+  switch (errorCode(cause)) {
+    case 'ENOENT':
+    case 'ECONNREFUSED':
+      return new NodeError(
+        'NOT_RUNNING',
+        `no virt-handler answers on ${socket}: is the node running here? (--state-dir and --socket say where to look)`,
+        { cause },
+      );
+    case 'EACCES':
+    case 'EPERM':
+      return new NodeError('NO_PERMISSION', `${socket} is for root only: use sudo`, { cause });
+    default:
+      return new NodeError('CHILD_FAILED', `${socket}: ${errorMessage(cause)}`, { cause });
+  }
+}

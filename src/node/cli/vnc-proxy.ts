@@ -1,0 +1,88 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { pipeline } from 'node:stream/promises';
+import { createWebSocketStream, type WebSocket } from 'ws';
+import { errorCode, errorMessage } from '../../base/index.ts';
+import { NodeError } from '../errors.ts';
+
+export interface VncProxyDeps {
+  /** A new stream to the screen for each viewer. */
+  readonly open: (signal: AbortSignal) => Promise<WebSocket>;
+  /** Lines for a person. */
+  readonly tell: (line: string) => void;
+}
+
+const host = '127.0.0.1';
+/** The session ended as one does: the viewer left, or the agent's end of a clean close without a code. */
+const usualCloses = new Set([1000, 1005]);
+
+/** A port on the loopback address for one VNC viewer at a time. RFB is passed on as it is. */
+export class VncProxy {
+  readonly #port: number;
+  readonly #deps: VncProxyDeps;
+  readonly #stopping = new AbortController();
+  #server: Server | undefined;
+  #viewer: Socket | undefined;
+
+  constructor(port: number, deps: VncProxyDeps) {
+    this.#port = port;
+    this.#deps = deps;
+  }
+
+  /** Gives the port. Throws NodeError PORT_TAKEN. */
+  async start(): Promise<number> {
+    const server = createServer({ noDelay: true, pauseOnConnect: true }, (viewer) => this.#accept(viewer));
+    this.#server = server;
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (cause) => reject(portError(this.#port, cause)));
+      server.listen(this.#port, host, resolve);
+    });
+    const address = server.address();
+    return typeof address === 'object' && address ? address.port : this.#port;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('stopped'));
+    this.#viewer?.destroy();
+    const server = this.#server;
+    if (server?.listening) await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+
+  #accept(viewer: Socket): void {
+    viewer.on('error', () => undefined);
+    if (this.#viewer) {
+      this.#deps.tell('another viewer was refused: there is one already');
+      viewer.destroy();
+      return;
+    }
+    this.#viewer = viewer;
+    this.#serve(viewer)
+      .catch((error: unknown) => {
+        if (!this.#stopping.signal.aborted) this.#deps.tell(`no screen: ${errorMessage(error)}`);
+      })
+      .finally(() => {
+        viewer.destroy();
+        this.#viewer = undefined;
+      });
+  }
+
+  async #serve(viewer: Socket): Promise<void> {
+    const { open, tell } = this.#deps;
+    const gone = new AbortController();
+    viewer.once('close', () => gone.abort(new Error('the viewer left')));
+    const screen = await open(AbortSignal.any([gone.signal, this.#stopping.signal]));
+    tell('a viewer is connected');
+    screen.once('close', (code, reason) => {
+      if (!usualCloses.has(code)) tell(reason.toString('utf8') || `the screen was closed (code ${code})`);
+    });
+    const stream = createWebSocketStream(screen);
+    // Whichever side ends, or fails, first ends both: there is nothing more to show.
+    await Promise.race([pipeline(viewer, stream), pipeline(stream, viewer)]).catch(() => undefined);
+    stream.destroy();
+    tell('the viewer is gone; another one may connect');
+  }
+}
+
+function portError(port: number, cause: unknown): NodeError {
+  const text = errorCode(cause) === 'EADDRINUSE' ? 'is taken: choose another --port' : `: ${errorMessage(cause)}`;
+  return new NodeError('PORT_TAKEN', `port ${port} ${text}`, { cause });
+}

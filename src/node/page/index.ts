@@ -1,0 +1,4 @@
+/** The web page of the standalone node: its list from the node's API, its actions, its way to the agent. */
+export * from './node-page.ts';
+export * from './vm-feed.ts';
+export * from './vm-power.ts';

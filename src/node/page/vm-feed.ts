@@ -1,0 +1,100 @@
+import {
+  findCondition,
+  type Key,
+  type KubeObject,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
+import type { Component, Logger } from '../../base/index.ts';
+import { Informer, type KubeClient } from '../../kube/index.ts';
+import type { VmFeed, VmRow } from '../../web/index.ts';
+
+const backoff = { baseMs: 200, maxMs: 5_000 };
+const problemCheckMs = 2_000;
+/** Failures in a row after which a person is told. */
+const toldAfter = 3;
+
+/** The list of the page: VirtualMachines and their instances, joined by name, as the API has them now. */
+export class KubeVmFeed implements VmFeed, Component {
+  readonly name = 'vm feed';
+  readonly #vms: Informer<VirtualMachine>;
+  readonly #vmis: Informer<VirtualMachineInstance>;
+  readonly #listeners = new Set<() => void>();
+  #toldProblem: string | undefined;
+  #checking: NodeJS.Timeout | undefined;
+
+  constructor(deps: { readonly client: KubeClient; readonly log: Logger }) {
+    this.#vms = new Informer<VirtualMachine>({ type: resources.virtualMachines, backoff }, deps);
+    this.#vmis = new Informer<VirtualMachineInstance>({ type: resources.virtualMachineInstances, backoff }, deps);
+    const tell = () => this.#tell();
+    for (const informer of [this.#vms, this.#vmis] as const) {
+      informer.addHandlers({ added: tell, updated: tell, deleted: tell });
+    }
+  }
+
+  /** Does not wait for the first list: the page is of use, and says why, while the API is away. */
+  async start(): Promise<void> {
+    await Promise.all([this.#vms.start(), this.#vmis.start()]);
+    this.#checking = setInterval(() => {
+      if (this.problem() !== this.#toldProblem) this.#tell();
+    }, problemCheckMs);
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#checking);
+    await Promise.all([this.#vms.stop(), this.#vmis.stop()]);
+  }
+
+  rows(): readonly VmRow[] {
+    const keys = new Set<Key>([...this.#vms.keys(), ...this.#vmis.keys()]);
+    return [...keys].sort().flatMap((key) => rowOf(this.#vms.get(key), this.#vmis.get(key)) ?? []);
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  problem(): string | undefined {
+    const failing = [this.#vms, this.#vmis].find(({ health }) => health.failures >= toldAfter);
+    if (failing) return `the Kubernetes API does not answer: ${failing.health.lastError ?? 'no reason'}`;
+    return this.#vms.hasSynced && this.#vmis.hasSynced ? undefined : 'the list is being read';
+  }
+
+  #tell(): void {
+    this.#toldProblem = this.problem();
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+/** Undefined when neither is there. */
+export function rowOf(vm: VirtualMachine | undefined, vmi: VirtualMachineInstance | undefined): VmRow | undefined {
+  const object: KubeObject | undefined = vm ?? vmi;
+  if (!object) return undefined;
+  const { namespace = '', name, creationTimestamp = '' } = object.metadata;
+  const conditions = vmi?.status?.conditions ?? vm?.status?.conditions ?? [];
+  const phase = vmi?.status?.phase || 'Pending';
+  const strategy = vm?.spec.runStrategy ?? (vm?.spec.running === true ? 'Always' : 'Halted');
+  return {
+    namespace,
+    name,
+    status: vm ? (vm.status?.printableStatus ?? (vmi ? phase : 'Stopped')) : phase,
+    conditions,
+    createdAt: creationTimestamp,
+    ...(vm && { runStrategy: strategy }),
+    ...(vmi && { vmi: instanceOf(vmi, phase) }),
+  };
+}
+
+function instanceOf({ metadata, status }: VirtualMachineInstance, phase: string): NonNullable<VmRow['vmi']> {
+  const ip = status?.interfaces?.find(({ ipAddress }) => ipAddress)?.ipAddress;
+  const guestOs = status?.guestOSInfo?.prettyName ?? status?.guestOSInfo?.name;
+  return {
+    uid: metadata.uid ?? '',
+    phase,
+    paused: findCondition(status?.conditions, 'Paused')?.status === 'True',
+    ...(ip && { ip }),
+    ...(guestOs && { guestOs }),
+  };
+}
