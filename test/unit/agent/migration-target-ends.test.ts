@@ -200,3 +200,22 @@ test('a VMI that waits for a guest of another cluster, with a node of this name,
   assert.equal(messages(loop, 'MigrationNotSupported').length, 1);
   assert.equal(loop.phase(), 'Scheduled');
 });
+
+test('what an old list brought back to a target after its clean-up is taken away, too', async (t) => {
+  const { loop, launcher } = await prepared(t);
+  markDeleted(loop);
+  await settle();
+  assert.equal(loop.launchers.get(key), undefined);
+  loop.api.change(key, (vmi) => {
+    delete vmi.metadata.deletionTimestamp;
+  });
+  await settle();
+  assert.notEqual(loop.launchers.get(key), undefined, 'it is connected to again');
+  markDeleted(loop);
+  await settle();
+  loop.launchers.die(launcher);
+  loop.api.remove(key);
+  await loop.clock.pass(90_000);
+  assert.equal(loop.launchers.get(key), undefined, 'nothing of it is left');
+  assert.equal(loop.dispatcher.remembered, 0);
+});
