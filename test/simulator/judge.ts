@@ -261,10 +261,6 @@ export class Judge {
   #checkFinal(writer: string, vmi: WorldVmi, phase: string): void {
     const { launcher, uid } = vmi;
     const { nowMs } = this.#world.scheduler;
-    const stored = this.#stored(vmi);
-    // Known and not repaired (seed 1002869): a VMI that is deleted in the very moment of its move is final while its launcher on
-    // the other node still ends the guest. Nobody wants that guest any more.
-    if (stored && isBeingDeleted(stored) && vmi.launchers.length > 1) return;
     if (isAlive(launcher.domain)) {
       this.violate('no-vm-is-lost', `${uid} became ${phase} and its guest is ${launcher.domain.status}`);
     }

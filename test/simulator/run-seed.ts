@@ -122,13 +122,18 @@ async function getQuiet(world: SimWorld): Promise<boolean> {
     const left = unsettled(world).length;
     const isSame = news === newsOf(world);
     news = newsOf(world);
-    quiet = left === 0 && isSame ? quiet + 1 : 0;
+    quiet = left === 0 && isSame && areWatching(world) ? quiet + 1 : 0;
     const unread = world.agents.flatMap((agent) => unreadRecords(world, agent)).length;
     if (!mayRestart || left === 0 || left > unread) continue;
     mayRestart = false;
     world.disturbAgents('agent-restarted', lookMs, 0);
   }
   return true;
+}
+
+/** An agent has two watches; one that waits to be made again may bring news. */
+function areWatching({ agents, streams }: SimWorld): boolean {
+  return agents.every(({ life }) => [...streams].filter((stream) => stream.life === life).length >= 2);
 }
 
 function newsOf({ api, judge }: SimWorld): number {

@@ -5,6 +5,8 @@ import type { GoneProof } from '../ports.ts';
 export interface Verdict {
   readonly phase: 'Succeeded' | 'Failed';
   readonly because: string;
+  /** Nobody saw the end: in a live migration the guest may have left instead. */
+  readonly guessed?: true;
 }
 
 /** What the domain's status and reason mean for its VMI (spec 10 §9–10). Only `stopped` and `gone` are proof of an end. */
@@ -116,18 +118,15 @@ function verdictWhenDestroyed(context: EndContext, hasAcpi: boolean): Verdict {
   return { phase: 'Succeeded', because: 'the guest was stopped without a grace period' };
 }
 
-/** Nothing tells how it ended. */
-export const unexplainedEnd: Verdict = { phase: 'Failed', because: 'the domain is gone' };
-
 /** The best evidence that is left: what was decided before, the last sight of the domain, what this agent did to it. */
 function verdictWhenGone(context: EndContext, lastDomain?: Domain): Verdict {
   const { memory } = context;
   if (memory.verdict) return memory.verdict;
   const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
   if (seen) return seen;
-  if (memory.killedMs !== undefined) return verdictWhenDestroyed(context, true);
-  if (memory.shutdown) return { phase: 'Succeeded', because: 'the guest was shut down on request' };
-  return unexplainedEnd;
+  if (memory.killedMs !== undefined) return { ...verdictWhenDestroyed(context, true), guessed: true };
+  if (memory.shutdown) return { phase: 'Succeeded', because: 'the guest was shut down on request', guessed: true };
+  return { phase: 'Failed', because: 'the domain is gone', guessed: true };
 }
 
 function isAliveStatus(domain: Domain): boolean {

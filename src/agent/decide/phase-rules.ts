@@ -27,9 +27,10 @@ const whatToDo =
 function end(facts: Facts): Plan {
   const { situation } = facts;
   if (situation.kind !== 'stopped' && situation.kind !== 'gone') return rest;
-  const remember = { verdict: situation.verdict };
-  const isLost = situation.kind === 'gone' && situation.verdict.phase === 'Failed' && !facts.deleting;
-  return become(situation.verdict.phase, { remember, ...(isLost && { problem: lostText(situation.proof) }) });
+  const { phase, because } = situation.verdict;
+  const remember = { verdict: { phase, because } };
+  const isLost = situation.kind === 'gone' && phase === 'Failed' && !facts.deleting;
+  return become(phase, { remember, ...(isLost && { problem: lostText(situation.proof) }) });
 }
 
 /** A guest that was stopped has told how it ended; one that is gone has not. */

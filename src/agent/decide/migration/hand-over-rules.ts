@@ -1,4 +1,3 @@
-import { unexplainedEnd } from '../domain-situation.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import { failedMigration } from './failed-migration.ts';
@@ -11,35 +10,57 @@ import { rememberMigration, type SourceView, sourceView } from './source-view.ts
  */
 const silentLimitMs = 180_000;
 const arrivedLimitMs = 600_000;
+/** A guest that ended unseen, and of which only little says that it may have left: the target tells of one within seconds. */
+const doubtLimitMs = 30_000;
 /** A domain that has lost its reason may find it again. */
 const askAgainMs = 10_000;
 
-/** The guest has left and the API server does not say yet where it is; also while the VMI is being deleted. */
+/** The guest has left, or may have, and the API server does not say yet where it is; also while the VMI is being deleted. */
 function handedOver(facts: Facts): SourceView | undefined {
-  if (facts.final) return undefined;
-  const view = sourceView(facts);
-  return facts.situation.kind === 'migrated' || (view?.begun && isLostOnTheWay(facts)) ? view : undefined;
+  const view = facts.final ? undefined : sourceView(facts);
+  if (!view || hasLeft(facts)) return view;
+  if (!isLostOnTheWay(facts, view)) return undefined;
+  // What is left of the doubt then is for the rules of any guest that ended.
+  return isDoubtful(facts, view) && waitOf(facts, view).leftMs <= 0 ? undefined : view;
+}
+
+/** By the last word of its domain, also when its launcher has ended since. */
+function hasLeft({ situation, observation: { domain } }: Facts): boolean {
+  if (situation.kind === 'migrated') return true;
+  return situation.kind === 'gone' && domain.kind === 'gone' && domain.lastDomain?.Status.Reason === 'Migrated';
 }
 
 /**
  * It ended in the middle of the migration and nobody can say how: in the last moments of it, and in post-copy, the guest may
- * live on the target node.
+ * live on the target node. An order that the launcher got may have no answer: it was tried.
  */
-function isLostOnTheWay({ situation, deleting }: Facts): boolean {
-  if (deleting) return false;
-  return (
-    situation.kind === 'shutoff-unexplained' || (situation.kind === 'gone' && situation.verdict === unexplainedEnd)
-  );
+function isLostOnTheWay({ situation }: Facts, view: SourceView): boolean {
+  const isLost =
+    situation.kind === 'shutoff-unexplained' || (situation.kind === 'gone' && situation.verdict.guessed === true);
+  return isLost && (view.begun || view.memory.firstTryMs !== undefined || isSeenOnTarget(view));
 }
 
+const isSeenOnTarget = ({ state }: SourceView) =>
+  state.targetNodeDomainDetected === true || Boolean(state.targetNodeDomainReadyTimestamp);
+
+/** A VMI that is deleted ends its guest: an end on the way is likely the one that was asked for. */
+const isDoubtful = (facts: Facts, view: SourceView) =>
+  !hasLeft(facts) && !isSeenOnTarget(view) && (facts.deleting || !view.begun);
+
 /** While this node cannot write, the target node can hardly do so: its time begins when the API server is back. */
-function waitOf({ observation }: Facts, { memory, state }: SourceView) {
+function waitOf(facts: Facts, view: SourceView) {
+  const { observation } = facts;
   const { nowMs } = observation;
-  const hasArrived = state.targetNodeDomainDetected === true || Boolean(state.targetNodeDomainReadyTimestamp);
-  const limitMs = hasArrived ? arrivedLimitMs : silentLimitMs;
+  const { memory } = view;
+  const limitMs = limitOf(facts, view);
   const sinceMs = Math.max(memory.overSeenMs ?? nowMs, observation.memory.writeFailedMs ?? 0);
   const forMs = nowMs - sinceMs;
   return { leftMs: limitMs - forMs, tellInMs: limitMs / 2 - forMs };
+}
+
+function limitOf(facts: Facts, view: SourceView): number {
+  if (isDoubtful(facts, view)) return doubtLimitMs;
+  return isSeenOnTarget(view) ? arrivedLimitMs : silentLimitMs;
 }
 
 const whereToLook = 'Look at virt-handler and the launcher pod on the target node';

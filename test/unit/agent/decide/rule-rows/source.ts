@@ -172,6 +172,79 @@ export const sourceRows: readonly Row[] = [
   },
   {
     rule: 'hand-over-awaited',
+    when: 'the guest has left, its launcher ended and the VMI is deleted',
+    given: {
+      vmi: deleting(started),
+      domain: { ...launcherDead, lastDomain: domainOf('Shutoff', 'Migrated') },
+      launcher: { kind: 'dead', reason: 'ended' },
+    },
+    expect: { steps: [], requeueAfterMs: 90_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the launcher ended on the way and the VMI is deleted: the guest may have arrived',
+    given: { vmi: deleting(started), domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } },
+    expect: { steps: [], requeueAfterMs: 15_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the launcher ended after the guest was asked to shut down: it may have left before it could',
+    given: {
+      vmi: deleting(started),
+      domain: launcherDead,
+      launcher: { kind: 'dead', reason: 'ended' },
+      memory: {
+        ...migration(),
+        shutdown: { firstMs: nowMs - 2_000, deadlineMs: nowMs + 28_000, lastSignalMs: nowMs - 2_000 },
+      },
+    },
+    expect: { steps: [], requeueAfterMs: 15_000 },
+  },
+  {
+    rule: 'domain-lost',
+    when: 'the launcher ended on the way, the VMI is deleted and no target tells of the guest',
+    given: {
+      vmi: deleting(started),
+      domain: launcherDead,
+      launcher: { kind: 'dead', reason: 'ended' },
+      memory: migration({ overSeenMs: nowMs - 30_000 }),
+    },
+    expect: { phase: 'Failed', route: 'migration-source' },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the launcher ended while it was told to migrate: the order may have come through',
+    given: {
+      vmi: leaving(published),
+      domain: launcherDead,
+      launcher: { kind: 'dead', reason: 'ended' },
+      memory: migration({ firstTryMs: nowMs - 500 }),
+    },
+    expect: { steps: [], requeueAfterMs: 15_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'an agent that was started again finds the launcher dead and the guest seen on the target',
+    given: {
+      vmi: leaving({ ...published, targetNodeDomainDetected: true }),
+      domain: launcherDead,
+      launcher: { kind: 'dead', reason: 'ended' },
+    },
+    expect: { steps: [], requeueAfterMs: 300_000 },
+  },
+  {
+    rule: 'domain-lost',
+    when: 'the launcher ended after an order of which no target tells anything',
+    given: {
+      vmi: leaving(published),
+      domain: launcherDead,
+      launcher: { kind: 'dead', reason: 'ended' },
+      memory: migration({ firstTryMs: nowMs - 31_000, overSeenMs: nowMs - 30_000 }),
+    },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'hand-over-awaited',
     when: 'the target node has seen the guest and is silent for long',
     given: {
       vmi: leaving({ ...started, targetNodeDomainDetected: true }),
