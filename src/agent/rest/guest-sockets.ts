@@ -46,7 +46,7 @@ const ticksPerSecond = 100;
 export async function connectGuestSocket(
   place: GuestSocketPlace,
   signal: AbortSignal,
-  procDir = '/proc',
+  procDir: string,
 ): Promise<Socket> {
   const file = openGuestSocket(place, procDir);
   let socket: Socket;

@@ -25,6 +25,8 @@ export interface RestApiOptions {
   readonly callsPerVmi?: number;
   /** How long a guest stays frozen that was frozen for nobody; 20 s unless given. */
   readonly thawAfterMs?: number;
+  /** Where processes are seen; `/proc` unless given. */
+  readonly procDir?: string;
 }
 
 export interface RestApiDeps {
@@ -69,7 +71,7 @@ export class RestApi {
     this.#app = this.#createApp({
       ...commandHandlers(launcher),
       ...queryHandlers(launcher),
-      ...streamHandlers({ actions, slots: this.#slots }),
+      ...streamHandlers({ actions, slots: this.#slots, procDir: options.procDir ?? '/proc' }),
       ...freezeHandlers(this.#freezer),
     });
   }
@@ -93,6 +95,7 @@ export class RestApi {
     response.once('finish', () => {
       const cancel = this.#deps.clock.schedule(readWhyMs, () => socket.destroy());
       socket.once('close', cancel);
+      socket.resume();
       socket.end();
     });
     this.#upgrades.set(request, { socket, head });
@@ -159,7 +162,7 @@ export class RestApi {
       return;
     }
     if (!upgrade) {
-      const headers = { Upgrade: 'websocket', Connection: 'Upgrade' };
+      const headers = { Upgrade: 'websocket', Connection: 'Upgrade', 'Sec-WebSocket-Version': '13' };
       throw new RestError('UPGRADE_REQUIRED', 'this is a stream: ask for it as a websocket', { headers });
     }
     response.detachSocket(upgrade.socket as Socket);

@@ -15,6 +15,7 @@ type Handler = (call: Call) => Answer;
 export interface StreamDeps {
   readonly actions: LauncherActions;
   readonly slots: UsbSlots;
+  readonly procDir: string;
 }
 
 /** Routes that become a websocket. Nothing is opened here: a request that is no upgrade must touch neither guest nor session. */
@@ -80,12 +81,12 @@ function noDevice(what: string, why: string): RestError {
 async function connectTo(
   vmi: VirtualMachineInstance,
   name: string,
-  { actions }: StreamDeps,
+  { actions, procDir }: StreamDeps,
   signal: AbortSignal,
 ): Promise<Socket> {
   try {
     const { process: launcher } = await actions.connect(vmi, signal);
-    return await connectGuestSocket({ launcher, uid: vmi.metadata.uid ?? '', name }, signal);
+    return await connectGuestSocket({ launcher, uid: vmi.metadata.uid ?? '', name }, signal, procDir);
   } catch (cause) {
     const code = cause instanceof GuestSocketError && cause.code === 'NOT_TRUSTED' ? 'FAILED' : 'NO_STREAM';
     throw new StreamRefusal(code, 400, errorMessage(cause), { cause });
