@@ -5,6 +5,7 @@ import { type Facts, isMigrationInProgress } from './facts.ts';
 import { sourceView } from './migration/source-view.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { hasFailedPostCopy } from './shutdown-rules.ts';
+import { needsSync } from './sync-rules.ts';
 
 /** A launcher's socket may be missing this long after its pod was first looked at (spec 20 §8.2). */
 const socketWaitMs = 180_000;
@@ -54,6 +55,12 @@ function isLostUnconfirmed(facts: Facts): boolean {
 
 /** It was to leave from here and has ended here: nothing of it goes on. */
 const hasLostItsGuest = (facts: Facts) => facts.situation.kind === 'gone' && sourceView(facts) !== undefined;
+
+/** The guest runs what its launcher was given last: nothing follows from phase Running. */
+const isAllDone = (facts: Facts) =>
+  facts.observation.domain.kind === 'present' &&
+  facts.observation.domain.domain.Status.Status === 'Running' &&
+  !needsSync(facts);
 
 /** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
 export const phaseRules: readonly Rule[] = [
@@ -141,7 +148,11 @@ export const phaseRules: readonly Rule[] = [
     why: 'The guest runs, so phase Running is written.',
     when: ({ phase, situation }) => situation.kind === 'alive' && situation.runs && phase !== 'Running',
     // A final phase that was decided and could not be written is refuted.
-    plan: () => become('Running', { healthy: true, remember: { verdict: undefined } }),
+    plan: (facts) => ({
+      ...(isAllDone(facts) ? { steps: [], phase: 'Running' } : become('Running')),
+      healthy: true,
+      remember: { verdict: undefined },
+    }),
   },
   {
     name: 'handed-over',

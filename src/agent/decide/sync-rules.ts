@@ -22,7 +22,8 @@ const ioRetryForgetMs = 30_000;
 const isWaitingForStart = ({ phase, situation }: Facts) =>
   phase === 'Scheduled' && (situation.kind === 'gone' || situation.kind === 'not-started');
 
-function needsSync({ observation }: Facts): boolean {
+/** What the launcher was given last is not what the VMI asks for now. */
+export function needsSync({ observation }: Facts): boolean {
   return observation.memory.synced?.fingerprint !== observation.syncFingerprint;
 }
 

@@ -201,11 +201,11 @@ test('an agent that starts again before the launcher got the order gives it', as
   assert.equal(stateOf(running).mode, 'PreCopy');
 });
 
-test('a target that stays silent fails the VMI after three minutes, counted from the sight of the end', async (t) => {
+test('a target that stays silent fails the VMI after ten minutes, counted from the sight of the end', async (t) => {
   const running = await startMigration(t);
   const { loop, launcher } = running;
   loop.launchers.migration.succeeds(launcher);
-  await loop.clock.pass(179_000);
+  await loop.clock.pass(599_000);
   assert.equal(loop.phase(), 'Running');
   await loop.clock.pass(2_000);
   assert.equal(loop.phase(), 'Failed');
@@ -215,12 +215,11 @@ test('a target that stays silent fails the VMI after three minutes, counted from
   assert.equal(countOf(running, 'delete'), 1, 'then what is left here goes');
 });
 
-test('a target that has seen the guest is not given up so soon', async (t) => {
+test('an agent that was away on the target node for nine minutes takes the guest over', async (t) => {
   const running = await startMigration(t);
   const { loop, launcher } = running;
-  await change(running, { targetNodeDomainDetected: true });
   loop.launchers.migration.succeeds(launcher);
-  await loop.clock.pass(590_000);
+  await loop.clock.pass(540_000);
   assert.equal(loop.phase(), 'Running');
   await takeOver(running);
   assert.equal(loop.phase(), 'Running');
@@ -231,15 +230,16 @@ test('an API server that was away when the time was over counts not against the 
   const { loop, launcher } = running;
   loop.launchers.migration.succeeds(launcher);
   await settle();
+  await loop.clock.pass(580_000);
   loop.api.failPuts = 8;
-  await loop.clock.pass(240_000);
+  await loop.clock.pass(60_000);
   assert.equal(loop.phase(), 'Running');
   assert.equal(loop.rules().at(-1), 'hand-over-awaited');
   await takeOver(running);
   assert.equal(loop.phase(), 'Running');
 });
 
-test('the user is told at half time that the target is silent, and not any more when the guest has arrived', async (t) => {
+test('the user is told after a while that the target is silent, and not any more when the guest has arrived', async (t) => {
   const running = await startMigration(t);
   const { loop, launcher } = running;
   loop.launchers.migration.succeeds(launcher);
@@ -254,7 +254,7 @@ test('a launcher that dies while it migrates its guest: the target has its time 
   const running = await startMigration(t);
   const { loop, launcher } = running;
   loop.launchers.die(launcher);
-  await loop.clock.pass(179_000);
+  await loop.clock.pass(599_000);
   assert.equal(loop.phase(), 'Running', 'in its last moments the guest may live on the target');
   await loop.clock.pass(60_000);
   assert.equal(loop.phase(), 'Failed');

@@ -6,10 +6,13 @@ import { rememberMigration, type SourceView, sourceView } from './source-view.ts
 /**
  * How long the target node may stay silent after the source has sent its guest. Upstream waits without end for a migration
  * within one cluster (spec 11 §11, 8). A phase Failed ends the guest wherever it arrived, so an agent that is being updated
- * on the target node gets its time, and more of it once it has seen the guest.
+ * on the target node, image pull and all, gets its time.
  */
-const silentLimitMs = 180_000;
-const arrivedLimitMs = 600_000;
+const silentLimitMs = 600_000;
+/** Nobody needs the guest of a VMI that is deleted: it is waited for so that it ends in peace, and not the user. */
+const deletedLimitMs = 180_000;
+/** The user is told after this, at the latest at half time. */
+const tellAfterMs = 90_000;
 /** A guest that ended unseen, and of which only little says that it may have left: the target tells of one within seconds. */
 const doubtLimitMs = 30_000;
 /** A domain that has lost its reason may find it again. */
@@ -55,12 +58,12 @@ function waitOf(facts: Facts, view: SourceView) {
   const limitMs = limitOf(facts, view);
   const sinceMs = Math.max(memory.overSeenMs ?? nowMs, observation.memory.writeFailedMs ?? 0);
   const forMs = nowMs - sinceMs;
-  return { leftMs: limitMs - forMs, tellInMs: limitMs / 2 - forMs };
+  return { leftMs: limitMs - forMs, tellInMs: Math.min(limitMs / 2, tellAfterMs) - forMs };
 }
 
 function limitOf(facts: Facts, view: SourceView): number {
   if (isDoubtful(facts, view)) return doubtLimitMs;
-  return isSeenOnTarget(view) ? arrivedLimitMs : silentLimitMs;
+  return facts.deleting && !isSeenOnTarget(view) ? deletedLimitMs : silentLimitMs;
 }
 
 const whereToLook = 'Look at virt-handler and the launcher pod on the target node';
@@ -73,7 +76,7 @@ function giveUp(facts: Facts): Plan {
   return { steps: [], phase: 'Failed', patch: failedMigration(facts, { reason }), problem, requeueAfterMs: 0 };
 }
 
-/** Told at half time: also a write that shows whether the API server can be reached at all. */
+/** Told in the middle: also a write that shows whether the API server can be reached at all. */
 function awaitHandOver(facts: Facts, view: SourceView): Plan {
   const { leftMs, tellInMs } = waitOf(facts, view);
   const overSeenMs = view.memory.overSeenMs ?? facts.observation.nowMs;

@@ -124,13 +124,13 @@ export const sourceRows: readonly Row[] = [
   },
   {
     rule: 'hand-over-awaited',
-    when: 'the user is told at half time',
+    when: 'the user is told while it lasts',
     given: {
       vmi: leaving(started),
       domain: told(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 90_000 }),
     },
-    expect: { steps: [], requeueAfterMs: 90_000 },
+    expect: { steps: [], requeueAfterMs: 510_000 },
   },
   {
     rule: 'hand-over-awaited',
@@ -150,7 +150,7 @@ export const sourceRows: readonly Row[] = [
     given: {
       vmi: leaving(started),
       domain: told(over, 'Shutoff', 'Migrated'),
-      memory: { ...migration({ overSeenMs: nowMs - 180_000 }), writeFailedMs: nowMs - 1_000 },
+      memory: { ...migration({ overSeenMs: nowMs - 600_000 }), writeFailedMs: nowMs - 1_000 },
     },
     expect: { steps: [], requeueAfterMs: 89_000 },
   },
@@ -230,7 +230,7 @@ export const sourceRows: readonly Row[] = [
       domain: launcherDead,
       launcher: { kind: 'dead', reason: 'ended' },
     },
-    expect: { steps: [], requeueAfterMs: 300_000 },
+    expect: { steps: [], requeueAfterMs: 90_000 },
   },
   {
     rule: 'domain-lost',
@@ -245,19 +245,29 @@ export const sourceRows: readonly Row[] = [
   },
   {
     rule: 'hand-over-awaited',
-    when: 'the target node has seen the guest and is silent for long',
+    when: 'the VMI is deleted, the target node has seen the guest and is silent for long',
     given: {
-      vmi: leaving({ ...started, targetNodeDomainDetected: true }),
+      vmi: deleting({ ...started, targetNodeDomainDetected: true }),
       domain: told(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 200_000 }),
     },
-    expect: { steps: [], requeueAfterMs: 100_000 },
+    expect: { steps: [], requeueAfterMs: 400_000 },
   },
   {
     rule: 'hand-over-never-came',
-    when: 'the target node was silent for three minutes',
+    when: 'the target node was silent for ten minutes',
     given: {
       vmi: leaving(started),
+      domain: told(over, 'Shutoff', 'Migrated'),
+      memory: migration({ overSeenMs: nowMs - 600_000 }),
+    },
+    expect: { steps: [], phase: 'Failed', requeueAfterMs: 0 },
+  },
+  {
+    rule: 'hand-over-never-came',
+    when: 'the VMI is deleted and the target node was silent for three minutes',
+    given: {
+      vmi: deleting(started),
       domain: told(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 180_000 }),
     },
