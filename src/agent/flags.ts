@@ -2,12 +2,12 @@ import type { FlagTable } from '../base/index.ts';
 
 const later = 'accepted, not used yet: ';
 
-/** Upstream's flags and defaults, exactly (spec 10 §1). */
+/** Upstream's flags and defaults, exactly (spec 10 §1), and `--web-port`. */
 export const agentFlags = {
   v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
   kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },
   master: { kind: 'string', fallback: '', help: 'URL of the API server, wins over the kubeconfig' },
-  listen: { kind: 'string', fallback: '0.0.0.0', help: `${later}address of the HTTPS servers` },
+  listen: { kind: 'string', fallback: '0.0.0.0', help: 'address of the HTTPS servers' },
   port: { kind: 'int', fallback: 8185, help: `${later}port of metrics and /healthz` },
   'hostname-override': { kind: 'string', fallback: '', help: 'name of this node; empty: the host name' },
   'pod-ip-address': { kind: 'string', fallback: '', help: 'address announced to migration sources; required' },
@@ -18,7 +18,7 @@ export const agentFlags = {
   'watchdog-timeout': { kind: 'duration', fallback: 30_000, help: 'a launcher silent this long is unresponsive' },
   'max-devices': { kind: 'int', fallback: 1000, help: `${later}devices per device plugin` },
   'max-metric-requests': { kind: 'int', fallback: 3, help: `${later}parallel /metrics requests` },
-  'console-server-port': { kind: 'int', fallback: 8186, help: `${later}port of console and VNC` },
+  'console-server-port': { kind: 'int', fallback: 8186, help: 'port of consoles and lifecycle calls' },
   'vmstats-server-port': { kind: 'int', fallback: 8187, help: `${later}port of VM statistics` },
   'domain-resync-period-seconds': { kind: 'int', fallback: 300, help: 'every domain is read again this often' },
   'graceful-shutdown-seconds': { kind: 'int', fallback: 300, help: 'wait this long for migrations at shutdown' },
@@ -28,12 +28,29 @@ export const agentFlags = {
     fallback: ['virt-handler', 'migration'],
     help: `${later}client names accepted for migrations`,
   },
-  'ca-configmap-name': { kind: 'string', fallback: 'kubevirt-ca', help: `${later}config map of the CA bundle` },
-  ...certificate('client', '/etc/virt-handler/clientcertificates', 'outgoing client identity'),
-  ...certificate('migration-client', '/etc/virt-handler/migrationservercertificates', 'migration client identity'),
+  'ca-configmap-name': { kind: 'string', fallback: 'kubevirt-ca', help: 'config map of the CA bundle' },
+  ...certificate('client', '/etc/virt-handler/clientcertificates', `${later}outgoing client identity`),
+  ...certificate(
+    'migration-client',
+    '/etc/virt-handler/migrationservercertificates',
+    `${later}migration client identity`,
+  ),
   ...certificate('tls', '/etc/virt-handler/servercertificates', 'server identity'),
-  ...certificate('vsock-client', '/etc/virt-handler/vsockclientcertificates', 'identity towards guests on VSOCK'),
-  'externally-managed': { kind: 'bool', fallback: false, help: `${later}accept intermediate certificates` },
+  ...certificate(
+    'vsock-client',
+    '/etc/virt-handler/vsockclientcertificates',
+    `${later}identity towards guests on VSOCK`,
+  ),
+  'externally-managed': {
+    kind: 'bool',
+    fallback: false,
+    help: 'certificates have names of their own: accept any name and intermediates',
+  },
+  'web-port': {
+    kind: 'int',
+    fallback: 0,
+    help: "not upstream's: port of a web page on 127.0.0.1, whose token is in the log; 0: none",
+  },
 } as const satisfies FlagTable;
 
 type CertificateFlags<Name extends string> = Record<
@@ -43,7 +60,7 @@ type CertificateFlags<Name extends string> = Record<
 
 function certificate<Name extends string>(name: Name, directory: string, help: string): CertificateFlags<Name> {
   return {
-    [`${name}-cert-file`]: { kind: 'string', fallback: `${directory}/tls.crt`, help: `${later}${help}` },
-    [`${name}-key-file`]: { kind: 'string', fallback: `${directory}/tls.key`, help: `${later}${help}` },
+    [`${name}-cert-file`]: { kind: 'string', fallback: `${directory}/tls.crt`, help },
+    [`${name}-key-file`]: { kind: 'string', fallback: `${directory}/tls.key`, help },
   } as CertificateFlags<Name>;
 }

@@ -104,6 +104,7 @@ export class NodeAgent {
         domains: parts.domains,
         relays: this.#relays,
         heartbeat: this.#heartbeat,
+        consoles: () => parts.consoles.state(),
         phase: () => this.#phase,
         clock: systemClock,
         loopDelay: this.#loopDelay,

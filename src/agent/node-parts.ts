@@ -13,6 +13,7 @@ import {
   type NodeFacts,
   noRelays,
 } from './adapters/index.ts';
+import { type Consoles, makeConsoles } from './console-parts.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
 import type { AgentOptions } from './options.ts';
 import type { AgentPorts } from './ports.ts';
@@ -26,6 +27,7 @@ export interface Parts {
   readonly recorder: EventRecorder;
   readonly clients: LauncherClients;
   readonly domains: DomainCache;
+  readonly consoles: Consoles;
 }
 
 interface Clients {
@@ -45,7 +47,17 @@ export function makeParts(options: AgentOptions, log: Logger, { client, eventCli
     const vmi = vmis.get(key);
     if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
   };
-  return { client, vmis, kubevirts, recorder, ...launcherSide(options, log, record) };
+  const { clients, domains } = launcherSide(options, log, record);
+  const events = eventPort(recorder);
+  const consoles = makeConsoles(options, { client, vmis, kubevirts, clients, events, log });
+  return { client, vmis, kubevirts, recorder, clients, domains, consoles };
+}
+
+function eventPort(recorder: EventRecorder): AgentPorts['events'] {
+  return {
+    record: (vmi, { type, reason, message }) => recorder.record(vmi, type, reason, message),
+    flush: () => recorder.flush(),
+  };
 }
 
 interface HostDeps {
@@ -61,10 +73,7 @@ export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions
     vmis,
     lookup: kubeVmiLookup(client),
     writer: kubeVmiWriter(client),
-    events: {
-      record: (vmi, { type, reason, message }) => recorder.record(vmi, type, reason, message),
-      flush: () => recorder.flush(),
-    },
+    events: eventPort(recorder),
     domains,
     ghosts: domains.ghostRecords,
     launchers: launcherPort(clients, podsDir),
@@ -77,10 +86,11 @@ export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions
 }
 
 /** Their health, for those who look after the agent. */
-export function informersOf({ vmis, kubevirts }: Parts): InformerState[] {
+export function informersOf({ vmis, kubevirts, consoles }: Parts): InformerState[] {
   const named = [
     ...vmis.health.map((health) => ({ ...health, name: resources.virtualMachineInstances.resource })),
     { ...kubevirts.health, objects: kubevirts.size, name: resources.kubevirts.resource },
+    { ...consoles.bundle.health, name: resources.configMaps.resource },
   ];
   return named.map(({ hasSynced, isConnected, lists: _lists, watches: _watches, ...rest }) => ({
     ...rest,
@@ -90,7 +100,8 @@ export function informersOf({ vmis, kubevirts }: Parts): InformerState[] {
 }
 
 /** In the order in which they start. */
-export function componentsOf({ vmis, kubevirts, recorder, clients, domains }: Parts, log: Logger): Component[] {
+export function componentsOf(parts: Parts, log: Logger): Component[] {
+  const { vmis, kubevirts, recorder, clients, domains, consoles } = parts;
   const nothing = async () => undefined;
   return [
     { name: 'events', start: nothing, stop: () => recorder.stop() },
@@ -101,6 +112,7 @@ export function componentsOf({ vmis, kubevirts, recorder, clients, domains }: Pa
     },
     { name: 'launchers', start: nothing, stop: async () => clients.stop() },
     { name: 'domains', start: () => domains.start(), stop: () => domains.stop() },
+    ...consoles.components,
     {
       name: vmis.name,
       start: async (signal) => {

@@ -1,4 +1,5 @@
 import { CodedError, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
+import type { KeyPairPaths } from '../tls/index.ts';
 import { agentFlags } from './flags.ts';
 
 /** What of the environment counts. Read by src/bin. */
@@ -8,6 +9,21 @@ export interface AgentEnvironment {
   readonly nodeName?: string | undefined;
   /** `KUBEVIRT_PODS_DIR`; upstream's constant `/pods` unless set. */
   readonly podsDir?: string | undefined;
+  /** Of this agent's pod; KubeVirt's usual one unless known. */
+  readonly installNamespace?: string | undefined;
+}
+
+/** The console and lifecycle server (spec 30 §1, §6). */
+export interface ConsoleSettings {
+  /** `--listen` */
+  readonly address: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  readonly keyPair: KeyPairPaths;
+  /** Whose certificates are trusted. */
+  readonly caConfigMap: { readonly namespace: string; readonly name: string };
+  /** Certificates do not come from KubeVirt: their names say nothing, and they may have intermediates. */
+  readonly externallyManaged: boolean;
 }
 
 export interface AgentOptions {
@@ -23,10 +39,13 @@ export interface AgentOptions {
   readonly domainResyncPeriodMs: number;
   /** How long running migrations are waited for when the agent leaves. */
   readonly gracefulShutdownMs: number;
+  readonly console: ConsoleSettings;
+  /** Of the web page on the loopback address; 0: none. */
+  readonly webPort: number;
 }
 
 /** The command line or the environment cannot be used; the message says what to change. */
-export class AgentOptionsError extends CodedError<'NO_POD_IP' | 'NODE_NAME_DIFFERS' | 'BAD_PERIOD'> {}
+export class AgentOptionsError extends CodedError<'NO_POD_IP' | 'NODE_NAME_DIFFERS' | 'BAD_PERIOD' | 'BAD_PORT'> {}
 
 /** Undefined: `--help` was asked for. Throws FlagError (usage, exit 2) or AgentOptionsError. */
 export function parseAgentOptions(argv: readonly string[], environment: AgentEnvironment): AgentOptions | undefined {
@@ -54,6 +73,8 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
     watchdogTimeoutMs,
     domainResyncPeriodMs: resyncSeconds * 1000,
     gracefulShutdownMs: notNegative('--graceful-shutdown-seconds', flags['graceful-shutdown-seconds']) * 1000,
+    console: consoleSettings(flags, environment),
+    webPort: port('--web-port', flags['web-port']),
   };
 }
 
@@ -71,6 +92,21 @@ function nodeNameOf(flags: FlagValues<typeof agentFlags>, environment: AgentEnvi
     );
   }
   return nodeName;
+}
+
+function consoleSettings(flags: FlagValues<typeof agentFlags>, environment: AgentEnvironment): ConsoleSettings {
+  return {
+    address: flags.listen,
+    port: port('--console-server-port', flags['console-server-port']),
+    keyPair: { certFile: flags['tls-cert-file'], keyFile: flags['tls-key-file'] },
+    caConfigMap: { namespace: environment.installNamespace || 'kubevirt', name: flags['ca-configmap-name'] },
+    externallyManaged: flags['externally-managed'],
+  };
+}
+
+function port(flag: string, value: number): number {
+  if (value >= 0 && value <= 65_535) return value;
+  throw new AgentOptionsError('BAD_PORT', `${flag} must be between 0 and 65535`);
 }
 
 function positive(flag: string, value: number): number {

@@ -138,6 +138,43 @@ export interface WhyList extends WhyDocument<'WhyList'> {
   readonly items: readonly WhyItem[];
 }
 
+/** The console and lifecycle server, and the streams through it. */
+export interface WhyConsoles {
+  /** `address:port`. Absent: it does not listen, see `problem`. */
+  readonly listens?: string;
+  readonly problem?: string;
+  /** Why the files of the server's certificate cannot be used now; `tls` tells what serves all the same. */
+  readonly keyPairProblem?: string;
+  readonly tls:
+    | { readonly kind: 'waiting'; readonly missing: readonly string[] }
+    | { readonly kind: 'unusable'; readonly reason: string }
+    | {
+        readonly kind: 'ready';
+        readonly commonName: string;
+        readonly expiresAt: string;
+        readonly authorities: number;
+        readonly minVersion: string;
+      };
+  readonly connections: number;
+  /** Handshakes that came to nothing since the start. */
+  readonly refused: number;
+  readonly calls: number;
+  readonly usbChannels: number;
+  readonly freezing: number;
+  /** Open streams, and the first hundred of them. */
+  readonly openSessions: number;
+  readonly sessions: readonly {
+    readonly vmi: string;
+    readonly kind: string;
+    readonly role: string;
+    readonly protocol: string;
+    readonly ageMs: number;
+    readonly sentBytes: number;
+    readonly receivedBytes: number;
+    readonly bufferedBytes: number;
+  }[];
+}
+
 /** `GET /state` */
 export interface AgentState extends WhyDocument<'AgentState'> {
   readonly node: string;
@@ -163,6 +200,7 @@ export interface AgentState extends WhyDocument<'AgentState'> {
   /** Domains about which no launcher gives an answer. */
   readonly unknownDomains: readonly { readonly vmi: string; readonly because: string; readonly forSeconds: number }[];
   readonly relays: { readonly open: number; readonly unavailable?: string };
+  readonly consoles: WhyConsoles;
   readonly decisions: {
     readonly vmis: number;
     readonly gone: number;

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { arch, hostname } from 'node:os';
 import { createLogger, errorMessage, type Logger } from '../base/index.ts';
 import { Controller, type ControllerFlags, controllerUsage, parseControllerFlags } from '../controller/index.ts';
-import { KubeClient, LeaderElector, loadKubeAccess, serviceAccountDir } from '../kube/index.ts';
+import { KubeClient, LeaderElector, loadKubeAccess, podNamespace } from '../kube/index.ts';
 
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', s390x: 's390x' };
 
@@ -16,15 +15,6 @@ function readFlags(): ControllerFlags | undefined {
     process.stderr.write(`${errorMessage(error)}\n\n${controllerUsage()}`);
     process.exitCode = 2;
     return undefined;
-  }
-}
-
-/** Namespace of the installation: where the lease is. */
-function installNamespace(): string {
-  try {
-    return readFileSync(`${serviceAccountDir}/namespace`, 'utf8').trim() || 'kubevirt';
-  } catch {
-    return 'kubevirt';
   }
 }
 
@@ -48,7 +38,7 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
   }
   const client = await connect(flags, log);
   const { signal } = stopping;
-  const elector = flags.lease && makeElector(flags.lease, client, log);
+  const elector = flags.lease && makeElector(flags.lease, (await podNamespace()) ?? 'kubevirt', client, log);
   await elector?.acquire(signal);
   const controller = new Controller(
     {
@@ -80,13 +70,16 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
   if (!/^SIG/.test(errorMessage(signal.reason))) throw signal.reason;
 }
 
-function makeElector(lease: NonNullable<ControllerFlags['lease']>, client: KubeClient, log: Logger): LeaderElector {
+/** `namespace`: of the installation, where the lease is. */
+function makeElector(
+  lease: NonNullable<ControllerFlags['lease']>,
+  namespace: string,
+  client: KubeClient,
+  log: Logger,
+): LeaderElector {
   // As upstream: the pod's name, so that a process that was killed goes on at once when it is back.
   const identity = hostname();
-  return new LeaderElector(
-    { namespace: installNamespace(), name: 'virt-controller', identity, ...lease },
-    { client, log },
-  );
+  return new LeaderElector({ namespace, name: 'virt-controller', identity, ...lease }, { client, log });
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {

@@ -10,20 +10,21 @@ import {
   readNodeFacts,
 } from '../agent/index.ts';
 import { createLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
-import { loadKubeAccess } from '../kube/index.ts';
+import { loadKubeAccess, podNamespace } from '../kube/index.ts';
 import { collectOnce } from './collect-once.ts';
 
 /** Written by an init container. */
 const labellerDir = '/var/lib/kubevirt-node-labeller';
 
-const options = readOptions();
+const options = readOptions(await podNamespace());
 if (options) await run(options);
 
-function readOptions(): AgentOptions | undefined {
+function readOptions(installNamespace: string | undefined): AgentOptions | undefined {
   const environment = {
     hostName: hostname(),
     nodeName: process.env.NODE_NAME,
     podsDir: process.env.KUBEVIRT_PODS_DIR,
+    installNamespace,
   };
   try {
     const parsed = parseAgentOptions(process.argv.slice(2), environment);

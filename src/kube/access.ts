@@ -25,6 +25,12 @@ export interface KubeAccessOptions {
 
 export const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount';
 
+/** Namespace of the pod that this program runs in; undefined outside of a pod. */
+export async function podNamespace(dir: string = serviceAccountDir): Promise<string | undefined> {
+  const text = await readFile(`${dir}/namespace`, 'utf8').catch(() => '');
+  return text.trim() || undefined;
+}
+
 /** Anonymous: for a proxy that adds the identity, and for tests. */
 export const noCredentials: Credentials = {
   current: async () => ({ headers: {} }),

@@ -31,7 +31,7 @@ const vgaForEfi = 'kubevirt.io/vga-display-efi-x86';
 const defaultSmBios: SmBios = { family: 'KubeVirt', manufacturer: 'KubeVirt', product: 'None' };
 
 /** The CR that counts: with a phase, not being deleted; of several the last one (spec 60 §7.1). */
-function activeKubeVirt(candidates: readonly KubeVirt[]): KubeVirt | undefined {
+export function activeKubeVirt(candidates: readonly KubeVirt[]): KubeVirt | undefined {
   return candidates.filter(({ status, metadata }) => status?.phase && !metadata.deletionTimestamp).at(-1);
 }
 

@@ -3,6 +3,7 @@
  * Must not know: rules, steps, status.
  */
 
+export { CaBundle } from './ca-bundle.ts';
 export { clusterConfigSource, type KubeVirt, readClusterConfig } from './cluster-config.ts';
 export { readTopology } from './host-topology.ts';
 export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';
@@ -10,3 +11,4 @@ export { launcherActions } from './launcher-actions.ts';
 export { launcherPort } from './launchers.ts';
 export { noRelays } from './no-relays.ts';
 export { type NodeFacts, readNodeFacts } from './node-facts.ts';
+export { TlsConfig } from './tls-config.ts';

@@ -73,10 +73,9 @@ export class ConsoleServer implements Component {
   readonly #options: ConsoleServerOptions;
   readonly #deps: ConsoleServerDeps;
   readonly #following: FollowingTlsServer;
-  /** Node.js forgets connections that became websockets. */
-  readonly #upgraded = new Set<Duplex>();
+  /** From the first byte on: Node.js knows neither those in a handshake nor those that became websockets. */
+  readonly #connections = new Set<Duplex>();
   readonly #stopping = new AbortController();
-  #connections = 0;
   #problem: string | undefined;
   #opening: Promise<void> | undefined;
 
@@ -99,7 +98,7 @@ export class ConsoleServer implements Component {
       listens: address && shown(address.address, address.port),
       problem: this.#problem,
       tls: state,
-      connections: this.#connections,
+      connections: this.#connections.size,
       refused,
     };
   }
@@ -124,8 +123,7 @@ export class ConsoleServer implements Component {
     this.#following.stopFollowing();
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     const cancel = this.#deps.clock.schedule(stopGraceMs, () => {
-      server.closeAllConnections();
-      for (const socket of this.#upgraded) socket.destroy();
+      for (const socket of this.#connections) socket.destroy();
     });
     try {
       await this.#deps.endStreams();
@@ -141,14 +139,12 @@ export class ConsoleServer implements Component {
     const { api, log } = this.#deps;
     server.maxConnections = maxConnections;
     server.on('connection', (socket) => {
-      this.#connections++;
-      socket.once('close', () => this.#connections--);
+      this.#connections.add(socket);
+      socket.once('close', () => this.#connections.delete(socket));
     });
-    server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-      this.#upgraded.add(socket);
-      socket.once('close', () => this.#upgraded.delete(socket));
-      api.upgrade(request, socket, head);
-    });
+    server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+      api.upgrade(request, socket, head),
+    );
     // No descriptor left, say: the server listens on and takes the next one.
     server.on('error', (error) => {
       if (server.listening) log.warn({ code: errorCode(error) }, 'the console server could not take a connection');

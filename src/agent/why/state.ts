@@ -28,6 +28,7 @@ export interface StateDeps {
   readonly domains: { keys(): Iterable<Key>; view(key: Key): DomainView };
   readonly relays: { readonly open: number; readonly unavailable: string | undefined };
   readonly heartbeat: { readonly lastSuccessMs: number | undefined };
+  readonly consoles: () => AgentState['consoles'];
   readonly phase: () => AgentState['phase'];
   readonly clock: Clock;
   readonly loopDelay: LoopDelay;
@@ -74,6 +75,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
       }),
     unknownDomains: unknownDomains(deps, nowMs),
     relays: { open: relays.open, ...(relays.unavailable !== undefined && { unavailable: relays.unavailable }) },
+    consoles: deps.consoles(),
     decisions: loop.decisions.size,
     remembered: loop.remembered,
     eventLoopDelayMs: deps.loopDelay.read(),

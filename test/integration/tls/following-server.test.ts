@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import https from 'node:https';
 import net, { type AddressInfo } from 'node:net';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import tls from 'node:tls';
-import { errorCode, silentLogger, systemClock } from '../../../src/base/index.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import {
   type Authorities,
   type ClientRule,
   clientCommonName,
-  expectCommonName,
   FollowedAuthorities,
   FollowingTlsServer,
   type KeyPair,
@@ -22,6 +20,7 @@ import {
 import { readKeyPair } from '../../../src/tls/key-pair.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { isRefused, tlsRequest } from '../../fixtures/tls-request.ts';
 
 const stock: ClientRule = { commonNames: [clientCommonName], allowIntermediates: false };
 
@@ -66,39 +65,6 @@ class Served {
   }
 }
 
-type Answer =
-  | { readonly body: string; readonly protocol: string | null; readonly cipher: string }
-  | { refused: string };
-
-/** One request on a connection of its own. */
-function ask(port: number, client: PemPair | undefined, ca: string, options: tls.ConnectionOptions = {}) {
-  return new Promise<Answer>((resolve) => {
-    const request = https.request({
-      host: '127.0.0.1',
-      port,
-      path: '/x',
-      agent: false,
-      ca,
-      ...(client && { cert: client.cert, key: client.key }),
-      checkServerIdentity: expectCommonName(serverCommonName),
-      ...options,
-    } as https.RequestOptions);
-    request.on('error', (error) => resolve({ refused: errorCode(error) ?? error.message }));
-    request.on('response', (response) => {
-      const socket = response.socket as tls.TLSSocket;
-      const found = { protocol: socket.getProtocol(), cipher: socket.getCipher().name };
-      let body = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => {
-        body += chunk;
-      });
-      response.on('end', () => resolve({ body, ...found }));
-    });
-    request.end();
-  });
-}
-
-const isRefused = (answer: Answer) => 'refused' in answer;
-
 describe('a TLS server that follows its certificates', () => {
   let authority: TestAuthority;
   let other: TestAuthority;
@@ -122,7 +88,7 @@ describe('a TLS server that follows its certificates', () => {
     served.bundle.set(authority.pair.cert);
   };
   const askStock = (who: PemPair | undefined = client, options: tls.ConnectionOptions = {}) =>
-    ask(served.port, who, authority.pair.cert, options);
+    tlsRequest({ port: served.port, client: who, ca: authority.pair.cert, tls: options });
 
   test('serves a client with the right name, over HTTP/1.1 and TLS 1.3', async () => {
     makeReady();
@@ -160,7 +126,7 @@ describe('a TLS server that follows its certificates', () => {
     for (const [name, pair] of Object.entries(wrong)) {
       for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
         const { port } = served;
-        const answer = await ask(port, pair, authority.pair.cert, { maxVersion });
+        const answer = await tlsRequest({ port, client: pair, ca: authority.pair.cert, tls: { maxVersion } });
         assert.ok(isRefused(answer), `${name}, ${maxVersion}`);
       }
     }
@@ -304,7 +270,8 @@ describe('a TLS server that follows its certificates', () => {
     try {
       external.keyPair.set(readKeyPair(serverPair.cert, serverPair.key));
       external.bundle.set(authority.pair.cert);
-      const let_ = async (who: PemPair | undefined) => !isRefused(await ask(external.port, who, authority.pair.cert));
+      const let_ = async (client: PemPair | undefined) =>
+        !isRefused(await tlsRequest({ port: external.port, client, ca: authority.pair.cert }));
       assert.ok(await let_(await authority.issue({ commonName: 'somebody' })));
       assert.ok(await let_(await authority.issueByIntermediate({ commonName: 'somebody' })));
       assert.ok(!(await let_(await other.issue())));

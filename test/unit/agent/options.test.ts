@@ -45,9 +45,9 @@ const upstream = [
   'externally-managed',
 ];
 
-test('the usage names exactly the flags of upstream', () => {
+test('the usage names exactly the flags of upstream, and the one of the web page', () => {
   const named = [...agentUsage().matchAll(/^ {2}(?:-\w, | {4})--([\w-]+)/gm)].map(([, name]) => name);
-  assert.deepEqual(named.sort(), [...upstream].sort());
+  assert.deepEqual(named.sort(), [...upstream, 'web-port'].sort());
 });
 
 test('the arguments of upstream’s DaemonSet are understood', () => {
@@ -72,6 +72,17 @@ test('defaults are those of upstream', () => {
     watchdogTimeoutMs: 30_000,
     domainResyncPeriodMs: 300_000,
     gracefulShutdownMs: 300_000,
+    console: {
+      address: '0.0.0.0',
+      port: 8186,
+      keyPair: {
+        certFile: '/etc/virt-handler/servercertificates/tls.crt',
+        keyFile: '/etc/virt-handler/servercertificates/tls.key',
+      },
+      caConfigMap: { namespace: 'kubevirt', name: 'kubevirt-ca' },
+      externallyManaged: false,
+    },
+    webPort: 0,
   });
 });
 

@@ -1,0 +1,95 @@
+import { randomUUID } from 'node:crypto';
+import type { AgentState } from '../api/index.ts';
+import { type Component, type Logger, systemClock } from '../base/index.ts';
+import { defaultStreamOptions, StreamServer } from '../console/index.ts';
+import type { Informer, KubeClient } from '../kube/index.ts';
+import type { LauncherClients } from '../launcher-client/index.ts';
+import { type ClientRule, clientCommonName, FollowedAuthorities, KeyPairFiles } from '../tls/index.ts';
+import { CaBundle, type KubeVirt, type KubeVmis, launcherActions, TlsConfig } from './adapters/index.ts';
+import { EndedStreams } from './ended-streams.ts';
+import type { AgentOptions } from './options.ts';
+import type { EventRecorder } from './ports.ts';
+import { ConsoleServer, RestApi } from './rest/index.ts';
+
+export interface ConsoleDeps {
+  readonly client: KubeClient;
+  readonly vmis: KubeVmis;
+  readonly kubevirts: Informer<KubeVirt>;
+  readonly clients: LauncherClients;
+  readonly events: Pick<EventRecorder, 'record'>;
+  readonly log: Logger;
+}
+
+/** What makes the consoles and lifecycle calls reachable. */
+export interface Consoles {
+  readonly api: RestApi;
+  readonly bundle: CaBundle;
+  /** In the order in which they start: once the KubeVirt object was asked for, and before the VMIs are listed. */
+  readonly components: readonly Component[];
+  state(): AgentState['consoles'];
+}
+
+const sessionLimit = 100;
+
+/** Nothing is started yet. */
+export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles {
+  const { log } = deps;
+  const clock = systemClock;
+  const { console } = options;
+  const streams = new StreamServer(defaultStreamOptions, { clock, log, newId: randomUUID });
+  const api = new RestApi(
+    { nodeName: options.nodeName },
+    { vmis: deps.vmis, actions: launcherActions(deps.clients), events: deps.events, streams, clock, log },
+  );
+  const bundle = new CaBundle(console.caConfigMap, { client: deps.client, log });
+  const keyPair = new KeyPairFiles(console.keyPair, { clock, log });
+  const authorities = new FollowedAuthorities(bundle, { log });
+  const settings = new TlsConfig(deps.kubevirts);
+  const server = new ConsoleServer(
+    { address: console.address, port: console.port, clients: clientRule(console.externallyManaged) },
+    {
+      api,
+      endStreams: async () => {
+        await Promise.all([api.stop(), streams.close()]);
+      },
+      keyPair,
+      authorities,
+      settings,
+      clock,
+      log,
+    },
+  );
+  const following: Component = {
+    name: 'TLS settings',
+    start: async () => settings.begin(),
+    stop: async () => {
+      settings.stop();
+      authorities.stop();
+    },
+  };
+  return {
+    api,
+    bundle,
+    components: [bundle, keyPair, following, server, new EndedStreams({ vmis: deps.vmis, streams })],
+    state: () => {
+      const { listens, problem, ...rest } = server.state;
+      const sessions = streams.sessions();
+      return {
+        ...(listens !== undefined && { listens }),
+        ...(problem !== undefined && { problem }),
+        ...(keyPair.problem !== undefined && { keyPairProblem: keyPair.problem }),
+        ...rest,
+        ...api.state,
+        openSessions: sessions.length,
+        sessions: sessions
+          .slice(0, sessionLimit)
+          .map(({ shown, uid: _uid, ...session }) => ({ vmi: shown, ...session })),
+      };
+    },
+  };
+}
+
+function clientRule(isExternallyManaged: boolean): ClientRule {
+  if (isExternallyManaged) return { commonNames: 'any', allowIntermediates: true };
+  return { commonNames: [clientCommonName], allowIntermediates: false };
+}

@@ -1,0 +1,4 @@
+import { realLoopApi } from '../fixtures/agent-bench.ts';
+import { consoleServerCases } from '../fixtures/console-server-cases.ts';
+
+consoleServerCases('a real kube-apiserver', realLoopApi);
