@@ -18,19 +18,20 @@ const plainText = 'text/plain; charset=utf-8';
 
 /** Callers decode JSON and show it to people: indented as upstream's. */
 export function sendAnswer(answer: Exclude<Answer, { kind: 'stream' }>, response: Response): void {
-  response.set('X-Content-Type-Options', 'nosniff').set('Cache-Control', 'no-store');
+  response.setHeader('X-Content-Type-Options', 'nosniff').setHeader('Cache-Control', 'no-store');
   switch (answer.kind) {
     case 'empty':
       response.status(answer.httpStatus).end();
       return;
     case 'json': {
       const body = Buffer.from(JSON.stringify(answer.value, undefined, 1));
-      response.status(200).set('Content-Type', 'application/json').send(body);
+      // Not by `set`, which adds a charset: JSON has none.
+      response.status(200).setHeader('Content-Type', 'application/json').end(body);
       return;
     }
     case 'picture': {
       const type = pictureTypes.test(answer.mime) ? answer.mime : 'application/octet-stream';
-      response.status(200).set('Content-Type', type).send(answer.data);
+      response.status(200).setHeader('Content-Type', type).end(answer.data);
       return;
     }
   }
@@ -38,9 +39,8 @@ export function sendAnswer(answer: Exclude<Answer, { kind: 'stream' }>, response
 
 /** The body is the text itself: virt-api passes only text/plain on (spec 30 §3). */
 export function sendError(error: RestError, response: Response): void {
-  response.set('X-Content-Type-Options', 'nosniff').set(error.headers);
-  const body = Buffer.from(printable(error.message));
-  response.status(error.httpStatus).set('Content-Type', plainText).send(body);
+  response.set({ 'X-Content-Type-Options': 'nosniff', 'Content-Type': plainText, ...error.headers });
+  response.status(error.httpStatus).end(printable(error.message));
 }
 
 /** Express and its body reader throw errors with an HTTP status. */

@@ -11,7 +11,7 @@ export interface Call {
   readonly query: URLSearchParams;
   /** Undefined: no body, or one that the route ignores. */
   readonly body: Record<string, unknown> | undefined;
-  /** The client went away. */
+  /** The client went away, or the agent leaves. */
   readonly client: AbortSignal;
 }
 
@@ -37,9 +37,8 @@ export async function ask<T>(
   deps: LauncherDeps,
   question: (launcher: LauncherCommands, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const signal = AbortSignal.any([client, deps.leaving]);
-  const launcher = await connectLauncher(vmi, deps, signal);
-  return failingAs('LAUNCHER_FAILED', () => question(launcher, signal));
+  const launcher = await connectLauncher(vmi, deps, client);
+  return failingAs('LAUNCHER_FAILED', () => question(launcher, client));
 }
 
 export interface Order {
@@ -57,7 +56,8 @@ export interface Order {
  */
 export async function order({ vmi, client }: Call, deps: LauncherDeps, how: Order): Promise<void> {
   const { leaving, events } = deps;
-  const launcher = await connectLauncher(vmi, deps, AbortSignal.any([client, leaving]));
+  const launcher = await connectLauncher(vmi, deps, client);
+  client.throwIfAborted();
   try {
     await failingAs(how.failsAs ?? 'LAUNCHER_FAILED', () => how.give(launcher, leaving));
   } catch (error) {

@@ -70,7 +70,7 @@ export class Freezer {
   /** Rejects as `freeze`. */
   async unfreeze(vmi: VirtualMachineInstance, client: AbortSignal): Promise<void> {
     const guest = this.#guests.get(vmi.metadata.uid ?? '');
-    await this.#thaw(vmi, AbortSignal.any([client, this.#deps.leaving]));
+    await this.#thaw(vmi, client);
     if (!guest) return;
     forgetThaw(guest);
     this.#settle(guest);

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -56,12 +57,15 @@ export class RestApi {
   readonly #freezer: Freezer;
   readonly #slots = new UsbSlots();
   readonly #leaving = new AbortController();
+  readonly #clients = new Set<AbortController>();
   readonly #upgrades = new WeakMap<IncomingMessage, { readonly socket: Duplex; readonly head: Buffer }>();
 
   constructor(options: RestApiOptions, deps: RestApiDeps) {
     this.#options = options;
     this.#deps = deps;
     this.#gate = new CallGate(options.callsPerVmi ?? 8);
+    // Every order listens on it.
+    setMaxListeners(0, this.#leaving.signal);
     const { actions, events, clock, log } = deps;
     const launcher: LauncherDeps = { actions, events, leaving: this.#leaving.signal };
     this.#freezer = new Freezer(
@@ -104,7 +108,9 @@ export class RestApi {
 
   /** The agent leaves: calls end, and guests that nobody will thaw are thawed. Never rejects. */
   async stop(): Promise<void> {
-    this.#leaving.abort(new RestError('UNAVAILABLE', 'the node agent leaves'));
+    const reason = new RestError('UNAVAILABLE', 'the node agent leaves');
+    this.#leaving.abort(reason);
+    for (const client of this.#clients) client.abort(reason);
     const limits = { timeoutMs: stopTimeoutMs, signal: new AbortController().signal, clock: this.#deps.clock };
     await withDeadline(limits, (signal) => this.#freezer.stop(signal));
   }
@@ -115,19 +121,12 @@ export class RestApi {
     app.enable('strict routing').enable('case sensitive routing');
     const readBody = express.raw({ type: () => true, limit: maxBodyBytes, inflate: false });
     for (const route of routes) {
+      const check = (request: Request, _response: Response, next: () => void) => {
+        this.#check(route, request);
+        next();
+      };
       const serve = (request: Request, response: Response) => this.#serve(route, handlers, request, response);
-      app[route.method === 'GET' ? 'get' : 'put'](
-        `${basePath}${route.path}`,
-        ...(route.hasBody ? [readBody] : []),
-        serve,
-      );
-    }
-    for (const path of new Set(routes.map((route) => route.path))) {
-      const allow = routes.filter((route) => route.path === path).map(({ method }) => method);
-      app.all(`${basePath}${path}`, ({ method }) => {
-        const text = `${method} is not possible here, only ${allow.join(', ')}`;
-        throw new RestError('METHOD_NOT_ALLOWED', text, { headers: { Allow: allow.join(', ') } });
-      });
+      app.all(`${basePath}${route.path}`, check, ...(route.hasBody ? [readBody] : []), serve);
     }
     app.use(({ path }: Request) => {
       throw new RestError('NOT_FOUND', `there is nothing at ${path}`);
@@ -136,18 +135,28 @@ export class RestApi {
     return app;
   }
 
+  /** Each path has one method, and no body is read before this. */
+  #check({ method, isStream }: Route, request: Request): void {
+    if (request.method !== method) {
+      const text = `${request.method} is not possible here, only ${method}`;
+      throw new RestError('METHOD_NOT_ALLOWED', text, { headers: { Allow: method } });
+    }
+    if (!isStream && this.#upgrades.has(request)) {
+      throw new RestError('BAD_REQUEST', 'there is nothing to upgrade to here');
+    }
+  }
+
   async #serve(route: Route, handlers: Handlers, request: Request, response: Response): Promise<void> {
     const { namespace, name } = request.params as Record<string, string>;
     const vmi = this.#findVmi(namespace ?? '', name ?? '');
     const key = makeKey(namespace ?? '', name ?? '');
     const upgrade = this.#upgrades.get(request);
-    if (upgrade && !route.isStream) throw new RestError('BAD_REQUEST', 'there is nothing to upgrade to here');
     const call: Call = {
       key,
       vmi,
       query: new URLSearchParams(request.url.split('?')[1] ?? ''),
       body: route.hasBody && Buffer.isBuffer(request.body) ? parseBody(request.body) : undefined,
-      client: clientSignal(response),
+      client: upgrade ? noSignal : this.#clientSignal(response),
     };
     const startedMs = this.#deps.clock.monotonicMs();
     const run = async () => handlers[route.name](call);
@@ -182,6 +191,17 @@ export class RestApi {
     throw new RestError('NOT_FOUND', `VMI ${namespace}/${name} does not exist`);
   }
 
+  /** Fires when the client has gone before its answer was written, and when the agent leaves. */
+  #clientSignal(response: Response): AbortSignal {
+    const client = new AbortController();
+    this.#clients.add(client);
+    response.once('close', () => {
+      this.#clients.delete(client);
+      if (!response.writableFinished) client.abort(new RestError('UNAVAILABLE', 'the client left'));
+    });
+    return client.signal;
+  }
+
   #errorHandler(): ErrorRequestHandler {
     // Express knows an error handler by its four arguments.
     return (error: unknown, request, response, _next) => {
@@ -200,6 +220,9 @@ export class RestApi {
   }
 }
 
+/** A stream's handler only says what it would open. */
+const noSignal = new AbortController().signal;
+
 /** DNS-1123 label and subdomain. */
 const namespaceName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const objectName = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
@@ -215,13 +238,4 @@ function freezeHandlers(freezer: Freezer) {
       return accepted;
     },
   };
-}
-
-/** Fires when the client has gone before its answer was written. */
-function clientSignal(response: Response): AbortSignal {
-  const leaving = new AbortController();
-  response.once('close', () => {
-    if (!response.writableFinished) leaving.abort(new RestError('UNAVAILABLE', 'the client left'));
-  });
-  return leaving.signal;
 }
