@@ -153,10 +153,11 @@ function hasGone(where: string, { decision, outcomes }: Pass, written: Written):
   return outcomes.some(({ step, outcome }) => step === where && outcome.kind === 'done');
 }
 
-/** Told once per stay. */
-export function quarantineEvent({ failures, problem }: WhyQuarantine, retryMs: number): VmiEvent {
+/** Told once per stay. `latestMs`: no pause between two tries is longer; that of a start that fails is shorter, say. */
+export function quarantineEvent({ failures, problem }: WhyQuarantine, latestMs: number): VmiEvent {
   const message =
-    `the same failure ${failures} times in a row: ${problem}. It is tried again every ${Math.round(retryMs / 1000)} s, and ` +
-    'at once when the VirtualMachineInstance or its guest changes; `virt-node why` on its node tells the whole story';
+    `the same failure ${failures} times in a row: ${problem}. It is tried again by itself, each time after ` +
+    `${Math.round(latestMs / 1000)} s at the latest, and at once when the VirtualMachineInstance changes; ` +
+    '`virt-node why` on its node tells the whole story';
   return { type: 'Warning', reason: 'Quarantined', message };
 }

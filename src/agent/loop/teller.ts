@@ -48,12 +48,12 @@ export class Teller {
     record.events = [...(record.events ?? []), ...events.map(({ reason }) => reason)].slice(-eventsPerRecord);
   }
 
-  /** `retryMs`: between two tries from now on. */
+  /** `latestMs`: the longest pause between two tries from now on. */
   quarantine(
     record: DecisionRecord,
     observation: Observation,
     { kind, entry }: QuarantineChange,
-    retryMs: number,
+    latestMs: number,
   ): void {
     const fields = { vmi: observation.key, uid: observation.uid, ...entry };
     if (kind === 'left') {
@@ -61,7 +61,7 @@ export class Teller {
       return;
     }
     this.#log.warn(fields, 'the VMI is in quarantine');
-    this.events(record, observation, [quarantineEvent(entry, retryMs)]);
+    this.events(record, observation, [quarantineEvent(entry, latestMs)]);
   }
 
   retry(key: Key, error: unknown, retryInMs: number): void {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Key } from '../../../src/api/index.ts';
-import { key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
+import { domainOf, key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
 import { settle } from '../../fixtures/fake-clock.ts';
 import { type Loop, markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
@@ -33,12 +33,29 @@ test('a VMI that fails the same way ten times in a row is in quarantine, told on
   assert.equal(told(loop), 1);
   const event = loop.events.find(({ reason }) => reason === 'Quarantined');
   assert.equal(event?.type, 'Warning');
-  assert.match(event?.message ?? '', /10 times in a row: .*no such disk.*every 60 s/);
+  assert.match(event?.message ?? '', /10 times in a row: .*no such disk.*after 60 s at the latest/);
   const tries = launcher.calls.length;
   await loop.clock.pass(600_000);
   assert.ok(launcher.calls.length > tries, 'it is tried on');
   assert.ok(launcher.calls.length <= tries + 21, `${launcher.calls.length - tries} tries in ten minutes`);
   assert.equal(told(loop), 1);
+});
+
+test('the event tells the longest pause between two tries, also of a start whose domain comes and goes each time', async (t) => {
+  const { loop, launcher } = await startPoisoned(t);
+  const message = loop.events.find(({ reason }) => reason === 'Quarantined')?.message ?? '';
+  const latestSeconds = Number(/after (\d+) s at the latest/.exec(message)?.[1]);
+  const tries = () => launcher.calls.filter((call) => call === 'sync').length;
+  const triedAt: number[] = [];
+  for (let second = 0; second < 600; second++) {
+    const before = tries();
+    loop.launchers.become(launcher, second % 2 === 0 ? domainOf('Shutoff', 'Unknown') : undefined);
+    await loop.clock.pass(1_000);
+    if (tries() > before) triedAt.push(second);
+  }
+  const pauses = triedAt.map((second, index) => second - (triedAt[index - 1] ?? 0));
+  assert.ok(pauses.length >= 600 / latestSeconds, `${pauses.length} tries in ten minutes`);
+  assert.ok(Math.max(...pauses) <= latestSeconds + 1, `pauses of ${pauses} s, ${latestSeconds} s are told`);
 });
 
 test('nine failures are no quarantine yet', async (t) => {
