@@ -103,3 +103,9 @@ function exchange(target: AgentTarget, { method, path, body, signal }: Exchange)
 function hostOf({ host }: AgentTarget): string {
   return host.includes(':') ? `[${host}]` : host;
 }
+
+/** Path of a VMI in the agent's interface. */
+export function vmPath(namespace: string, name: string): string {
+  const part = encodeURIComponent;
+  return `/v1/namespaces/${part(namespace)}/virtualmachineinstances/${part(name)}`;
+}

@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
-import { type AgentApi, AgentRefusal } from '../agent-api/index.ts';
+import { type AgentApi, AgentRefusal, vmPath } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
 
@@ -26,6 +26,8 @@ const reconnectMs = 60_000;
 const refusedMs = 10_000;
 const retryMs = 200;
 const closeMs = 1_000;
+/** The agent takes messages up to 1 MiB. */
+const maxMessageBytes = 64 * 1024;
 const protocol = 'session.virt-handler.io';
 /** 1001: the agent leaves; 1006: it is gone without a word. */
 const away = new Set([1001, 1006]);
@@ -126,8 +128,10 @@ export class ConsoleStream extends Duplex {
   }
 
   #send(socket: WebSocket, chunk: Buffer, done: (error?: Error | null) => void): void {
-    socket.send(chunk, (error) => {
-      if (!error) done();
+    const rest = chunk.subarray(maxMessageBytes);
+    socket.send(chunk.subarray(0, maxMessageBytes), (error) => {
+      if (!error && rest.length === 0) done();
+      else if (!error) this._write(rest, 'binary', done);
       else if (this.destroyed) done(error);
       else if (this.#socket && this.#socket !== socket) this._write(chunk, 'binary', done);
       else this.#unsent = { chunk, done };
@@ -181,12 +185,6 @@ export class ConsoleStream extends Duplex {
       await sleep(retryMs, signal).catch(ignore);
     }
   }
-}
-
-/** Path of a VMI in the agent's interface. */
-export function vmPath(namespace: string, name: string): string {
-  const part = encodeURIComponent;
-  return `/v1/namespaces/${part(namespace)}/virtualmachineinstances/${part(name)}`;
 }
 
 /** Told again in the middle of a connection: this viewer was too slow. */

@@ -1,8 +1,7 @@
-import { AgentApi, agentOf } from '../agent-api/index.ts';
+import { AgentApi, agentOf, vmPath } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
-import { vmPath } from './console-stream.ts';
 import { explained, type VmName } from './vm-agent.ts';
 
 export interface Picture {

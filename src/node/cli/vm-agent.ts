@@ -1,9 +1,9 @@
 import type { WebSocket } from 'ws';
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { AgentApi, AgentRefusal, agentOf } from '../agent-api/index.ts';
+import { AgentApi, AgentRefusal, agentOf, vmPath } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
-import { ConsoleStream, type ConsoleWish, vmPath } from './console-stream.ts';
+import { ConsoleStream, type ConsoleWish } from './console-stream.ts';
 import { connectToNode, findVmi } from './find-vmi.ts';
 
 /** Upstream's; a viewer program knows nothing of notices. */
@@ -74,7 +74,7 @@ export async function explained<T>(paths: NodePaths, { namespace, name }: VmName
         },
       );
     }
-    if (error.httpStatus === 503) {
+    if (error.httpStatus === 503 && error.message.startsWith('Active')) {
       const text = `somebody else uses it (${error.message}): --take takes it over, --view looks on`;
       throw new NodeError('AGENT_REFUSED', text, { cause: error });
     }
