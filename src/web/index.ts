@@ -8,3 +8,4 @@ export { WebError } from './errors.ts';
 export type { VmActions, VmApi, VmFeed, WebBackend } from './ports.ts';
 export type { VmRow } from './rows.ts';
 export { WebServer, type WebServerDeps, type WebServerOptions } from './server.ts';
+export { vmRow } from './vm-row.ts';

@@ -1,14 +1,7 @@
-import {
-  findCondition,
-  type Key,
-  type KubeObject,
-  resources,
-  type VirtualMachine,
-  type VirtualMachineInstance,
-} from '../../api/index.ts';
+import { type Key, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import { Informer, type KubeClient } from '../../kube/index.ts';
-import type { VmFeed, VmRow } from '../../web/index.ts';
+import { type VmFeed, type VmRow, vmRow } from '../../web/index.ts';
 
 const backoff = { baseMs: 200, maxMs: 5_000 };
 const problemCheckMs = 2_000;
@@ -48,7 +41,7 @@ export class KubeVmFeed implements VmFeed, Component {
 
   rows(): readonly VmRow[] {
     const keys = new Set<Key>([...this.#vms.keys(), ...this.#vmis.keys()]);
-    return [...keys].sort().flatMap((key) => rowOf(this.#vms.get(key), this.#vmis.get(key)) ?? []);
+    return [...keys].sort().flatMap((key) => vmRow(this.#vms.get(key), this.#vmis.get(key)) ?? []);
   }
 
   onChange(listener: () => void): () => void {
@@ -66,35 +59,4 @@ export class KubeVmFeed implements VmFeed, Component {
     this.#toldProblem = this.problem();
     for (const listener of this.#listeners) listener();
   }
-}
-
-/** Undefined when neither is there. */
-export function rowOf(vm: VirtualMachine | undefined, vmi: VirtualMachineInstance | undefined): VmRow | undefined {
-  const object: KubeObject | undefined = vm ?? vmi;
-  if (!object) return undefined;
-  const { namespace = '', name, creationTimestamp = '' } = object.metadata;
-  const conditions = vmi?.status?.conditions ?? vm?.status?.conditions ?? [];
-  const phase = vmi?.status?.phase || 'Pending';
-  const strategy = vm?.spec.runStrategy ?? (vm?.spec.running === true ? 'Always' : 'Halted');
-  return {
-    namespace,
-    name,
-    status: vm ? (vm.status?.printableStatus ?? (vmi ? phase : 'Stopped')) : phase,
-    conditions,
-    createdAt: creationTimestamp,
-    ...(vm && { runStrategy: strategy }),
-    ...(vmi && { vmi: instanceOf(vmi, phase) }),
-  };
-}
-
-function instanceOf({ metadata, status }: VirtualMachineInstance, phase: string): NonNullable<VmRow['vmi']> {
-  const ip = status?.interfaces?.find(({ ipAddress }) => ipAddress)?.ipAddress;
-  const guestOs = status?.guestOSInfo?.prettyName ?? status?.guestOSInfo?.name;
-  return {
-    uid: metadata.uid ?? '',
-    phase,
-    paused: findCondition(status?.conditions, 'Paused')?.status === 'True',
-    ...(ip && { ip }),
-    ...(guestOs && { guestOs }),
-  };
 }
