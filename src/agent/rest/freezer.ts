@@ -18,6 +18,8 @@ interface Guest {
   readonly vmi: VirtualMachineInstance;
   /** By their limit in seconds. */
   readonly flights: Map<number, Flight>;
+  /** It was frozen, or may have been, for nobody. */
+  isAbandoned: boolean;
   cancelThaw: (() => void) | undefined;
   /** Never rejects. A freeze waits for it: else it would find the guest frozen that is being thawed. */
   thawing: Promise<void> | undefined;
@@ -73,13 +75,14 @@ export class Freezer {
     await this.#thaw(vmi, client);
     if (!guest) return;
     forgetThaw(guest);
+    guest.isAbandoned = false;
     this.#settle(guest);
   }
 
   /** The agent leaves: who nobody will thaw later is thawed now. Ends with the deadline of the call at the latest. */
   async stop(signal: AbortSignal): Promise<void> {
-    const isForNobody = ({ cancelThaw, flights }: Guest) =>
-      cancelThaw !== undefined || [...flights.values()].some(({ waiting }) => waiting === 0);
+    const isForNobody = ({ isAbandoned, flights }: Guest) =>
+      isAbandoned || [...flights.values()].some(({ waiting }) => waiting === 0);
     const frozen = [...this.#guests.values()].filter(isForNobody);
     for (const guest of frozen) forgetThaw(guest);
     this.#guests.clear();
@@ -90,20 +93,22 @@ export class Freezer {
     const done = this.#send(guest, thawAfterSeconds);
     const flight: Flight = { done, waiting: 0 };
     guest.flights.set(thawAfterSeconds, flight);
-    const ended = (isFrozen: boolean) => {
-      guest.flights.delete(thawAfterSeconds);
-      this.#settle(guest, isFrozen && flight.waiting === 0);
-    };
-    done.then(
-      () => ended(true),
-      (error: unknown) => {
-        const { vmi } = guest;
-        this.#deps.events.record(vmi, { type: 'Warning', reason: 'FreezeError', message: errorMessage(error) });
-        // No answer within a minute: it may become frozen yet, for a client that was told of a failure.
-        if (isUnanswered(error)) flight.waiting = 0;
-        ended(isUnanswered(error));
-      },
-    );
+    done
+      .then(
+        () => {
+          guest.isAbandoned = flight.waiting === 0;
+        },
+        (error: unknown) => {
+          // No answer within a minute: it may become frozen yet, for a client that was told of a failure.
+          if (errorCode(causeOf(error)) === 'TIMEOUT') guest.isAbandoned = true;
+          const { vmi } = guest;
+          this.#deps.events.record(vmi, { type: 'Warning', reason: 'FreezeError', message: errorMessage(error) });
+        },
+      )
+      .finally(() => {
+        guest.flights.delete(thawAfterSeconds);
+        this.#settle(guest);
+      });
     return flight;
   }
 
@@ -119,18 +124,19 @@ export class Freezer {
     await failingAs('BAD_REQUEST', () => launcher.unfreeze(signal));
   }
 
-  #settle(guest: Guest, isFrozenForNobody = false, attempt = 1): void {
-    if (guest.flights.size > 0) return;
-    if (isFrozenForNobody && !this.#deps.leaving.aborted) this.#thawLater(guest, attempt);
+  /** Called when something about the guest has ended. */
+  #settle(guest: Guest, attempt = 1): void {
+    if (guest.flights.size > 0 || guest.thawing || guest.cancelThaw) return;
+    if (guest.isAbandoned && !this.#deps.leaving.aborted) this.#thawLater(guest, attempt);
     else this.#guests.delete(guest.vmi.metadata.uid ?? '');
   }
 
   #thawLater(guest: Guest, attempt: number): void {
-    const { clock } = this.#deps;
-    guest.cancelThaw = clock.schedule(this.#options.thawAfterMs, () => {
+    guest.cancelThaw = this.#deps.clock.schedule(this.#options.thawAfterMs, () => {
       guest.cancelThaw = undefined;
       guest.thawing = this.#thawForNobody(guest, attempt).finally(() => {
         guest.thawing = undefined;
+        this.#settle(guest, attempt + 1);
       });
     });
   }
@@ -139,22 +145,22 @@ export class Freezer {
   async #thawForNobody(guest: Guest, attempt: number): Promise<void> {
     const { log, events, leaving } = this.#deps;
     const { namespace, name, uid } = guest.vmi.metadata;
-    const fields = { vmi: `${namespace}/${name}`, uid };
+    const fields = { vmi: `${namespace}/${name}`, uid, attempt };
     try {
       await this.#thaw(guest.vmi, leaving);
+      guest.isAbandoned = false;
       const message = 'the guest was frozen when nobody waited for it any more, and was thawed again';
       log.warn(fields, message);
       events.record(guest.vmi, { type: 'Warning', reason: 'FreezeError', message });
-      this.#settle(guest);
     } catch (error) {
-      log.warn({ ...fields, attempt, reason: errorMessage(error) }, 'a guest that was frozen for nobody stays frozen');
-      this.#settle(guest, attempt < this.#options.thawTries, attempt + 1);
+      guest.isAbandoned = attempt < this.#options.thawTries;
+      log.warn({ ...fields, reason: errorMessage(error) }, 'a guest that was frozen for nobody stays frozen');
     }
   }
 }
 
 function newGuest(vmi: VirtualMachineInstance): Guest {
-  return { vmi, flights: new Map(), cancelThaw: undefined, thawing: undefined };
+  return { vmi, flights: new Map(), isAbandoned: false, cancelThaw: undefined, thawing: undefined };
 }
 
 function forgetThaw(guest: Guest): void {
@@ -162,8 +168,8 @@ function forgetThaw(guest: Guest): void {
   guest.cancelThaw = undefined;
 }
 
-function isUnanswered(error: unknown): boolean {
-  return error instanceof Error && errorCode(error.cause) === 'TIMEOUT';
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? error.cause : undefined;
 }
 
 /** Resolves when the signal fires; `forget` takes the listener away. */
