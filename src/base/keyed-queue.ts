@@ -147,6 +147,12 @@ export class KeyedQueue {
     });
   }
 
+  /** For a run that looks at everything anew: it does not run again for what was added until now. */
+  absorb(key: string): void {
+    const state = this.#states.get(key);
+    if (state?.running) state.queued = false;
+  }
+
   /** No more runs are started; resolves when those under way have ended. Their signal is aborted. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('queue stopped'));

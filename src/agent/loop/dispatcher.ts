@@ -10,7 +10,8 @@ import { clip, type DecisionLog, type DecisionRecord, recordOf } from '../why/in
 import { Memories } from './memories.ts';
 import { OwnWrites } from './own-writes.ts';
 import { Quarantine } from './quarantine.ts';
-import { again, backOff, describeCause, type Next, nextOf, type Written } from './retry.ts';
+import { again, backOff, decidedAtOnce, describeCause, type Next, nextOf, type Written } from './retry.ts';
+import { isOnlyALook, isStartUnderWay } from './shortcuts.ts';
 import { Teller } from './teller.ts';
 import { writeStatus } from './write-status.ts';
 
@@ -31,6 +32,12 @@ export const defaultDispatcherOptions: DispatcherOptions = {
 };
 
 const placeMs = 1_000;
+/** A domain that is defined and has not started by then is looked at. */
+const startedSoonMs = 1_000;
+
+interface Acted extends Pass {
+  readonly record: DecisionRecord;
+}
 
 export interface DispatcherDeps {
   readonly ports: AgentPorts;
@@ -82,7 +89,7 @@ export class VmiDispatcher implements Component {
     const wake = (key: Key) => this.#queue.add(key);
     this.#subscriptions.push(
       vmis.onChange(wake),
-      domains.onChange(wake),
+      domains.onChange((key) => this.#onDomain(key)),
       launchers.onChange(wake),
       relays.onChange(wake),
       this.#guestAgents.onChange(wake),
@@ -135,20 +142,35 @@ export class VmiDispatcher implements Component {
     };
   }
 
+  #onDomain(key: Key): void {
+    const isAwaited = isStartUnderWay(this.#vmis.get(key), this.#memories.get(key), this.#ports.domains.view(key));
+    if (isAwaited) this.#queue.addAfter(key, startedSoonMs);
+    else this.#queue.add(key);
+  }
+
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
     if (!this.#vmis.synced) return { kind: 'done', requeueAfterMs: 1_000 };
     let observation: Observation | undefined;
+    const ports = { ...this.#ports, guestAgents: this.#guestAgents };
+    const observe = async () => {
+      observation = await observeVmi(key, this.#memories.get(key), ports, signal);
+      return observation;
+    };
     try {
-      const observed = { ...this.#ports, guestAgents: this.#guestAgents };
-      observation = await observeVmi(key, this.#memories.get(key), observed, signal);
-      return await this.#pass(observation, signal);
+      const first = await this.#act(await observe(), signal);
+      const isLook = !signal.aborted && isOnlyALook(first.decision, first.outcomes);
+      if (!isLook) return await this.#conclude(first, signal);
+      first.record.next = { because: decidedAtOnce, afterMs: 0 };
+      this.#queue.absorb(key);
+      return await this.#conclude(await this.#act(await observe(), signal), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       return this.#fault(key, observation, error);
     }
   }
 
-  async #pass(observation: Observation, signal: AbortSignal): Promise<KeyResult> {
+  /** Decides and does it. */
+  async #act(observation: Observation, signal: AbortSignal): Promise<Acted> {
     this.#memories.add(observation, observation.learned);
     const decision = decide(observation);
     this.#memories.add(observation, decision.remember);
@@ -158,6 +180,11 @@ export class VmiDispatcher implements Component {
       if (outcome.kind === 'done') this.#memories.add(observation, outcome.remember);
     }
     const record = this.#teller.note(observation, recordOf(observation, decision, outcomes));
+    return { observation, decision, outcomes, record };
+  }
+
+  /** Tells what came of it, and when the key runs again. */
+  async #conclude({ observation, decision, outcomes, record }: Acted, signal: AbortSignal): Promise<KeyResult> {
     if (signal.aborted) return { kind: 'done' };
     const pass = { observation: this.#memories.refresh(observation), decision, outcomes };
     this.#teller.events(record, observation, [...(decision.events ?? []), ...eventsOf(outcomes)]);

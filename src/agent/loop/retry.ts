@@ -37,8 +37,7 @@ export function nextOf({ decision, outcomes }: Pass, written: Written): Next {
   if (unfinishedMs !== undefined && unfinishedMs < (decision.requeueAfterMs ?? Number.POSITIVE_INFINITY))
     return again(unfinishedMs, 'part of the status is not finished or was not taken');
   if (decision.requeueAfterMs === undefined) return { because: onChange, result: { kind: 'done' } };
-  const because =
-    decision.requeueAfterMs === 0 ? 'what follows is decided at once' : `at the latest; sooner ${onChange}`;
+  const because = decision.requeueAfterMs === 0 ? decidedAtOnce : `at the latest; sooner ${onChange}`;
   return again(decision.requeueAfterMs, because);
 }
 
@@ -46,6 +45,7 @@ function latestWriteMs({ latestMs = unwrittenRetryMs }: Pass['decision']): numbe
   return Math.min(latestMs, unwrittenRetryMs);
 }
 
+export const decidedAtOnce = 'what follows is decided at once';
 const onChange = 'when the VMI, its domain or its launcher changes';
 
 export function again(afterMs: number, because: string): Next {

@@ -22,6 +22,31 @@ test('a start costs one sync, one write and two events, when the launcher is rea
   assert.equal(loop.condition('LiveMigratable')?.status, 'True');
 });
 
+test('a start takes two passes: the launcher is asked and told in one, phase Running is written in the other', async (t) => {
+  const { loop } = await startRunning(t);
+  await loop.clock.pass(60_000);
+  assert.deepEqual(loop.rules(), ['launcher-not-probed', 'start-due', 'domain-running']);
+  assert.deepEqual(
+    loop.dispatcher.decisions.of(key).map(({ write, times }) => [write.outcome, times]),
+    [
+      ['not-reached', 1],
+      ['unchanged', 1],
+      ['written', 1],
+    ],
+  );
+});
+
+test('a domain that is defined and does not start is looked at after a second', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  launcher.startsNothing = true;
+  loop.api.apply(vmiOf('Scheduled'));
+  await settle();
+  assert.deepEqual(loop.rules(), ['launcher-not-probed', 'start-due']);
+  await loop.clock.pass(1_500);
+  assert.equal(loop.rules().at(-1), 'start-unseen');
+});
+
 test('a start without any event from the launcher is found by asking', async (t) => {
   const loop = await startLoop(t);
   const launcher = loop.launchers.run(key, uid);

@@ -216,3 +216,21 @@ test('each run has a signal of its own, which the end of the queue aborts with i
   assert.equal(first?.aborted, false, 'its run was over before');
   assert.ok(last?.reason instanceof Error);
 });
+
+test('a run that looks anew does not run again for what was added before, only for what comes after', async () => {
+  const runs: string[] = [];
+  const queue: KeyedQueue = new KeyedQueue(fast, {
+    async run(key): Promise<KeyResult> {
+      runs.push(key);
+      queue.add(key);
+      queue.absorb(key);
+      queue.absorb('nobody');
+      if (runs.length === 1) queue.add(key);
+      return { kind: 'done' };
+    },
+  });
+  queue.add('a/b');
+  await settle();
+  assert.deepEqual(runs, ['a/b', 'a/b']);
+  await queue.stop();
+});

@@ -7,7 +7,8 @@ export interface Row {
   readonly rule: string;
   readonly when: string;
   readonly given: Partial<Observation>;
-  readonly expect: Partial<Pick<Decision, 'phase' | 'requeueAfterMs' | 'healthy' | 'route'>> & {
+  readonly expect: Partial<Pick<Decision, 'phase' | 'healthy' | 'route'>> & {
+    readonly requeueAfterMs?: number | undefined;
     readonly steps?: string[];
   };
 }

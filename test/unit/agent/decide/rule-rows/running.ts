@@ -143,13 +143,19 @@ export const runningRows: readonly Row[] = [
     rule: 'domain-running',
     when: 'the domain of a scheduled VMI runs',
     given: { vmi: scheduled },
+    expect: { steps: [], phase: 'Running', requeueAfterMs: undefined },
+  },
+  {
+    rule: 'domain-running',
+    when: 'the VMI has changed since its launcher was given it',
+    given: { vmi: scheduled, syncFingerprint: 'newer' },
     expect: { steps: [], phase: 'Running', requeueAfterMs: 0 },
   },
   {
     rule: 'domain-running',
     when: 'the guest starts paused',
     given: { vmi: scheduled, domain: seen(domainOf('Paused', 'User')) },
-    expect: { phase: 'Running' },
+    expect: { phase: 'Running', requeueAfterMs: 0 },
   },
   {
     rule: 'handed-over',
