@@ -81,8 +81,8 @@ export async function bundlePage(outdir) {
     platform: 'browser',
     format: 'esm',
     splitting: true,
-    // noVNC awaits at top level.
-    target: ['chrome111', 'firefox115', 'safari16.4'],
+    // noVNC awaits at top level; the styles use light-dark().
+    target: ['chrome123', 'firefox120', 'safari17.5'],
     minify: true,
     legalComments: 'external',
     logLevel: 'warning',

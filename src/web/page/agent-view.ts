@@ -1,0 +1,113 @@
+import type { AgentState, WhyItem, WhyList } from '../../api/index.ts';
+import { el } from './dom.ts';
+import { vmHref } from './route.ts';
+import { agentState, whyAll } from './server-calls.ts';
+import type { View } from './view.ts';
+import { nextText } from './why-model.ts';
+import { ago, count, duration, fileSize } from './words.ts';
+
+const everyMs = 3_000;
+
+/** What the agent of the node does, and its last decision about each VM. */
+export class AgentView implements View {
+  readonly title = 'Agent';
+  readonly element: HTMLElement;
+  readonly #body = el('div', { class: 'overview' }, el('p', { class: 'nothing' }, 'Asking the agent…'));
+  readonly #ending = new AbortController();
+  #timer: number | undefined;
+
+  constructor() {
+    this.element = el(
+      'section',
+      {},
+      el('div', { class: 'view-head' }, el('h1', { tabindex: -1 }, this.title)),
+      this.#body,
+    );
+    void this.#ask();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#ending.abort();
+  }
+
+  async #ask(): Promise<void> {
+    const { signal } = this.#ending;
+    try {
+      // A link that is under the finger or in focus is not taken away.
+      if (!document.hidden && !this.#body.querySelector(':focus, :active')) {
+        const [state, list] = await Promise.all([agentState(signal), whyAll(signal)]);
+        this.#body.replaceChildren(stateCard(state), decisionsCard(list));
+      }
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (!signal.aborted)
+        this.#body.replaceChildren(el('p', { class: 'nothing' }, `Nothing can be told now: ${reason}`));
+    }
+    if (!signal.aborted) this.#timer = setTimeout(() => void this.#ask(), everyMs);
+  }
+}
+
+function stateCard(state: AgentState): HTMLElement {
+  const { heartbeat, queue, memory, cpuSeconds, eventLoopDelayMs, relays } = state;
+  const beat = heartbeat.lastSuccessSecondsAgo;
+  const facts: [string, string][] = [
+    ['Node', state.node],
+    ['Phase', `${state.phase}, for ${duration(state.upSeconds * 1_000)}, process ${state.pid}`],
+    ['Heartbeat', beat === undefined ? 'none yet' : `${duration(beat * 1_000)} ago`],
+    ['Work', `${queue.running} running, ${queue.queued} queued, ${queue.waiting} waiting`],
+    ['Memory', `${fileSize(memory.rssBytes)}, heap ${fileSize(memory.heapUsedBytes)}`],
+    ['CPU time', duration((cpuSeconds.user + cpuSeconds.system) * 1_000)],
+    ['Event loop', `99 of 100 within ${Math.ceil(eventLoopDelayMs.p99)} ms`],
+    ['Migration relays', relays.unavailable ?? `${relays.open} open`],
+    ...state.informers.map(({ name, synced, connected, objects, lastError }): [string, string] => [
+      name,
+      [synced ? count(objects, 'object') : 'not synced', !connected && 'not connected', lastError]
+        .filter(Boolean)
+        .join(', '),
+    ]),
+  ];
+  const terms = facts.flatMap(([term, text]) => [el('dt', {}, term), el('dd', {}, text)]);
+  return el('div', { class: 'card' }, el('h2', {}, 'State'), el('dl', { class: 'facts' }, ...terms));
+}
+
+function decisionsCard({ items, at }: WhyList): HTMLElement {
+  const now = Date.parse(at);
+  const head = ['Virtual machine', 'Phase', 'Guest', 'Because', 'Since', 'Next'].map((text) =>
+    el('th', { scope: 'col' }, text),
+  );
+  const rows = [...items].sort(byTrouble).map((item) => decisionRow(item, now));
+  const table = el('table', {}, el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...rows));
+  const nothing = el('p', {}, 'Nothing was decided since the agent started: no virtual machine is here.');
+  return el(
+    'div',
+    { class: 'card is-wide' },
+    el('h2', {}, 'Last decisions'),
+    items.length > 0 ? el('div', { class: 'scrolls' }, table) : nothing,
+  );
+}
+
+function decisionRow(item: WhyItem, now: number): HTMLElement {
+  const { name, namespace, goneAt, phase, domain, why, problem, since, nextTry, quarantined } = item;
+  return el(
+    'tr',
+    {},
+    el(
+      'th',
+      { scope: 'row' },
+      el('a', { href: vmHref(item, 'why') }, name),
+      ' ',
+      el('span', { class: 'namespace' }, namespace),
+    ),
+    el('td', {}, goneAt === undefined ? phase || '–' : `gone ${ago(goneAt, now)}`),
+    el('td', {}, domain),
+    el('td', {}, why, problem !== undefined && el('span', { class: 'because' }, problem)),
+    el('td', {}, ago(since, now)),
+    el('td', {}, nextText(nextTry), quarantined && ' (quarantine)'),
+  );
+}
+
+function byTrouble(one: WhyItem, other: WhyItem): number {
+  const rank = ({ problem, goneAt }: WhyItem) => (problem !== undefined ? 0 : goneAt === undefined ? 1 : 2);
+  return rank(one) - rank(other) || one.name.localeCompare(other.name, 'en', { numeric: true });
+}

@@ -1,0 +1,239 @@
+import { retryAfterMs } from './backoff.ts';
+
+export type Role = 'writer' | 'viewer';
+
+/** What is to be shown. */
+export type ConsoleState =
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'attached'; readonly role: Role; readonly viewers: number; readonly reason?: string }
+  /** Tried again by itself. */
+  | { readonly kind: 'waiting'; readonly reason: string; readonly inMs: number }
+  /** Not tried again until somebody asks. */
+  | { readonly kind: 'ended'; readonly reason: string };
+
+export interface ConsoleEvents {
+  state(state: ConsoleState): void;
+  /** The line was opened anew, or this is the first one: what was shown before is of another. */
+  fresh(): void;
+  /** Guest bytes; `replayed`: of the past, nothing may be answered to them. */
+  output(bytes: Uint8Array, replayed: boolean): void;
+  lost(bytes: number): void;
+}
+
+/** What is used of a browser's WebSocket. */
+export interface ConsoleSocket {
+  binaryType: string;
+  readonly bufferedAmount: number;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
+  close(code?: number): void;
+  onopen: ((event: never) => void) | null;
+  onmessage: ((event: never) => void) | null;
+  onclose: ((event: never) => void) | null;
+}
+
+export interface ConsoleDeps {
+  readonly events: ConsoleEvents;
+  /** `query` goes behind the console's address. */
+  readonly connect: (query: URLSearchParams) => ConsoleSocket;
+  /** Why a connection is refused, as far as a browser can be told; rejects or stays empty when nobody says. */
+  readonly explain: () => Promise<string>;
+  readonly schedule: (ms: number, callback: () => void) => () => void;
+  readonly chance: () => number;
+}
+
+export const consoleProtocol = 'session.virt-handler.io';
+
+/** One message from a person is not larger than this; a long paste is several. */
+const pieceBytes = 65_536;
+/** Closed by the server for good: the guest closed its end, or the VM is another one. */
+const ends: ReadonlySet<number> = new Set([1000, 4003]);
+const tooSlow = 4002;
+
+type Access = 'take' | 'take-if-free' | 'view';
+
+/**
+ * The serial console over connections that come and go: asks politely for the writer's place, reads on where it was when it
+ * comes again, tells what it is now.
+ */
+export class ConsoleSession {
+  readonly #deps: ConsoleDeps;
+  #socket: ConsoleSocket | undefined;
+  #cancelRetry: (() => void) | undefined;
+  #line = '';
+  #offset = 0;
+  #replayLeft = 0;
+  #role: Role = 'viewer';
+  #viewers = 0;
+  #failures = 0;
+  #wantsToRead = false;
+  #hasClosed = false;
+
+  constructor(deps: ConsoleDeps) {
+    this.#deps = deps;
+  }
+
+  /** Also after it has ended or while it waits. `readOnly` stays until the next call. */
+  open(readOnly = this.#wantsToRead): void {
+    this.#wantsToRead = readOnly;
+    this.#drop();
+    this.#failures = 0;
+    this.#connect(readOnly ? 'view' : 'take-if-free');
+  }
+
+  close(): void {
+    this.#hasClosed = true;
+    this.#drop();
+  }
+
+  /** Becomes the writer; whoever was it is told. */
+  take(): void {
+    this.#wantsToRead = false;
+    if (this.#socket) this.#socket.send(JSON.stringify({ kind: 'take' }));
+    else this.#connect('take');
+  }
+
+  /** What a person types; nothing of it is sent by a viewer. */
+  input(bytes: Uint8Array<ArrayBuffer>): void {
+    if (!this.#socket || this.#role !== 'writer') return;
+    for (let at = 0; at < bytes.length; at += pieceBytes) this.#socket.send(bytes.subarray(at, at + pieceBytes));
+  }
+
+  #connect(access: Access): void {
+    if (this.#hasClosed) return;
+    this.#deps.events.state({ kind: 'connecting' });
+    const query = new URLSearchParams({ access });
+    if (this.#line !== '') {
+      query.set('line', this.#line);
+      query.set('from', String(this.#offset));
+    }
+    const socket = this.#deps.connect(query);
+    this.#socket = socket;
+    let hasOpened = false;
+    socket.binaryType = 'arraybuffer';
+    socket.onopen = () => {
+      hasOpened = true;
+    };
+    socket.onmessage = ({ data }: { readonly data: unknown }) => {
+      if (typeof data === 'string') this.#notice(data);
+      else if (data instanceof ArrayBuffer) this.#output(new Uint8Array(data));
+    };
+    socket.onclose = ({ code, reason }: { readonly code: number; readonly reason: string }) => {
+      this.#socket = undefined;
+      if (hasOpened) this.#lost(code, reason);
+      // Refused, for a reason that browsers keep from pages; mostly because somebody writes.
+      else if (access === 'take-if-free') this.#connect('view');
+      else void this.#refused();
+    };
+  }
+
+  #notice(text: string): void {
+    const notice = parse(text);
+    if (notice?.kind === 'attached') this.#attached(notice);
+    else if (notice?.kind === 'role') this.#setRole(notice.role, notice.reason);
+    else if (notice?.kind === 'viewers') {
+      this.#viewers = notice.count;
+      this.#setRole(this.#role);
+    }
+  }
+
+  #attached({ role, line, offset, replayed, lost }: Extract<Notice, { kind: 'attached' }>): void {
+    this.#failures = 0;
+    if (line !== this.#line) this.#deps.events.fresh();
+    else if (lost > 0) this.#deps.events.lost(lost);
+    this.#line = line;
+    this.#offset = offset;
+    this.#replayLeft = replayed;
+    this.#setRole(role);
+  }
+
+  #setRole(role: Role, reason?: string): void {
+    this.#role = role;
+    const state = { kind: 'attached', role, viewers: this.#viewers } as const;
+    this.#deps.events.state(reason === undefined ? state : { ...state, reason });
+  }
+
+  #output(bytes: Uint8Array): void {
+    const replayed = Math.min(this.#replayLeft, bytes.length);
+    this.#replayLeft -= replayed;
+    this.#offset += bytes.length;
+    if (replayed > 0) this.#deps.events.output(bytes.subarray(0, replayed), true);
+    if (replayed < bytes.length) this.#deps.events.output(bytes.subarray(replayed), false);
+  }
+
+  #lost(code: number, reason: string): void {
+    if (this.#hasClosed) return;
+    if (ends.has(code))
+      this.#deps.events.state({ kind: 'ended', reason: reason || 'the virtual machine closed its console' });
+    else if (code === tooSlow) this.#connect('view');
+    else this.#retry(reason || 'the connection was lost');
+  }
+
+  async #refused(): Promise<void> {
+    const reason = await this.#deps.explain().catch(() => '');
+    if (!this.#socket) this.#retry(reason || 'the console cannot be opened now');
+  }
+
+  #retry(reason: string): void {
+    if (this.#hasClosed) return;
+    const inMs = retryAfterMs(this.#failures++, this.#deps.chance());
+    this.#deps.events.state({ kind: 'waiting', reason, inMs });
+    this.#cancelRetry = this.#deps.schedule(inMs, () => this.#connect(this.#wantsToRead ? 'view' : 'take-if-free'));
+  }
+
+  #drop(): void {
+    this.#cancelRetry?.();
+    const socket = this.#socket;
+    this.#socket = undefined;
+    if (!socket) return;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close(1000);
+  }
+}
+
+type Notice =
+  | {
+      readonly kind: 'attached';
+      readonly role: Role;
+      readonly line: string;
+      readonly offset: number;
+      readonly replayed: number;
+      readonly lost: number;
+    }
+  | { readonly kind: 'role'; readonly role: Role; readonly reason: string }
+  | { readonly kind: 'viewers'; readonly count: number };
+
+/** Undefined for what is none: a newer server may say more. */
+function parse(text: string): Notice | undefined {
+  const fields = parseObject(text);
+  const role: Role = fields.role === 'writer' ? 'writer' : 'viewer';
+  switch (fields.kind) {
+    case 'attached':
+      return {
+        kind: 'attached',
+        role,
+        line: String(fields.line ?? ''),
+        offset: number(fields.offset),
+        replayed: number(fields.replayed),
+        lost: number(fields.lost),
+      };
+    case 'role':
+      return { kind: 'role', role, reason: String(fields.reason ?? '') };
+    case 'viewers':
+      return { kind: 'viewers', count: number(fields.count) };
+    default:
+      return undefined;
+  }
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+function number(value: unknown): number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
+}

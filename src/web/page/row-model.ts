@@ -1,0 +1,150 @@
+import type { VmRow } from '../rows.ts';
+import { spaced } from './words.ts';
+
+/** What a status means at a glance; said by a sign and by colour, never by colour alone. */
+export type Tone = 'good' | 'busy' | 'paused' | 'off' | 'bad';
+
+export type VmAction = 'start' | 'stop' | 'pause' | 'unpause' | 'softreboot' | 'reset';
+
+export interface ActionOffer {
+  readonly action: VmAction;
+  readonly label: string;
+  /** What to ask before it is done; absent: nothing is lost by it. */
+  readonly question?: string;
+  /** The guest does not get to save anything. */
+  readonly isHarsh?: true;
+}
+
+const tones: Readonly<Record<string, Tone>> = {
+  Running: 'good',
+  Paused: 'paused',
+  Stopped: 'off',
+  Halted: 'off',
+  Succeeded: 'off',
+  Failed: 'bad',
+  CrashLoopBackOff: 'bad',
+  Unknown: 'bad',
+};
+
+/** A VMI without a VM tells its phase only; paused it is all the same. */
+export function statusOf(row: VmRow): string {
+  if (row.status === 'Running' && row.vmi?.paused) return 'Paused';
+  return row.status === '' ? 'Pending' : row.status;
+}
+
+export function toneOf(row: VmRow): Tone {
+  const status = statusOf(row);
+  return tones[status] ?? (/error|fail|backoff|notfound/i.test(status) ? 'bad' : 'busy');
+}
+
+/** The words of a status: `ErrorPvcNotFound` → `Error pvc not found`. */
+export function statusText(row: VmRow): string {
+  const text = spaced(statusOf(row));
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+export function isLive({ vmi }: VmRow): boolean {
+  return vmi !== undefined && vmi.phase !== 'Succeeded' && vmi.phase !== 'Failed';
+}
+
+/** Its launcher and QEMU are there: console, screen, pause. */
+export function hasGuest({ vmi }: VmRow): boolean {
+  return vmi?.phase === 'Running';
+}
+
+/** False is trouble. What is False in the ordinary course of things is not in here. */
+const wanted = ['Ready', 'Synchronized', 'Provisioning', 'PodScheduled', 'AccessCredentialsSynchronized'];
+/** True is worth knowing. */
+const notable = [
+  'Failure',
+  'EvictionRequired',
+  'MigrationRequired',
+  'RestartRequired',
+  'UnsupportedAgent',
+  'ManualRecoveryRequired',
+];
+
+export interface Note {
+  readonly title: string;
+  readonly text: string;
+}
+
+/** The conditions that are not fine, in words; most telling first. */
+export function notesOf(row: VmRow): readonly Note[] {
+  const isUp = isLive(row);
+  return (
+    row.conditions
+      .filter(({ type, status }) => (status === 'True' ? notable : wanted).includes(type))
+      // That a stopped VM is not ready is no news, nor that a paused one is not.
+      .filter(({ type }) => type !== 'Ready' || (isUp && !row.vmi?.paused))
+      .map(({ type, status, reason, message }) => ({
+        title: status === 'True' ? spaced(type) : `not ${spaced(type)}`,
+        text: message || (reason ? spaced(reason) : ''),
+      }))
+      .sort((one, other) => rank(one) - rank(other))
+  );
+}
+
+function rank({ title, text }: Note): number {
+  return (title === 'not ready' ? 2 : 0) + (text === '' ? 1 : 0);
+}
+
+export function noteText({ title, text }: Note): string {
+  return text === '' ? title : `${title}: ${text}`;
+}
+
+/** What can be done with it now. `canStart`: the server offers start and stop. */
+export function offersOf(row: VmRow, canStart: boolean): readonly ActionOffer[] {
+  const offers: ActionOffer[] = [];
+  const { name, vmi, runStrategy } = row;
+  if (hasGuest(row)) {
+    if (vmi?.paused) offers.push({ action: 'unpause', label: 'Unpause' });
+    else offers.push({ action: 'pause', label: 'Pause' });
+  }
+  if (canStart && isLive(row)) offers.push(stopOffer(name, runStrategy));
+  else if (canStart && runStrategy !== undefined) offers.push({ action: 'start', label: 'Start' });
+  if (!hasGuest(row)) return offers;
+  offers.push({
+    action: 'softreboot',
+    label: 'Reboot',
+    question: `Reboot ${name}? Its operating system is asked to restart.`,
+  });
+  offers.push({
+    action: 'reset',
+    label: 'Reset',
+    question: `Reset ${name}? It restarts at once, as if its reset button were pressed: what is not on disk is lost.`,
+    isHarsh: true,
+  });
+  return offers;
+}
+
+function stopOffer(name: string, runStrategy: string | undefined): ActionOffer {
+  if (runStrategy !== undefined) {
+    return { action: 'stop', label: 'Stop', question: `Stop ${name}? Its operating system is asked to shut down.` };
+  }
+  const question = `Stop ${name}? It is an instance without a VirtualMachine: it is deleted and cannot be started again.`;
+  return { action: 'stop', label: 'Stop', question, isHarsh: true };
+}
+
+export function compareRows(one: VmRow, other: VmRow): number {
+  return one.namespace.localeCompare(other.namespace) || one.name.localeCompare(other.name, 'en', { numeric: true });
+}
+
+/** All words are somewhere in what the row shows. */
+export function matches(row: VmRow, wantedText: string): boolean {
+  const shown = [row.namespace, row.name, statusOf(row), row.vmi?.ip, row.vmi?.guestOs].join(' ').toLowerCase();
+  return wantedText
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => shown.includes(word));
+}
+
+/** "3 running, 1 stopped": most frequent first. */
+export function summary(rows: readonly VmRow[]): string {
+  const counts = new Map<string, number>();
+  for (const row of rows) counts.set(statusText(row), (counts.get(statusText(row)) ?? 0) + 1);
+  return [...counts]
+    .sort(([, one], [, other]) => other - one)
+    .map(([status, many]) => `${many} ${status.toLowerCase()}`)
+    .join(', ');
+}

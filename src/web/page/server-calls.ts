@@ -1,0 +1,93 @@
+import type { AgentState, WhyList, WhyReport } from '../../api/index.ts';
+import type { VmAction } from './row-model.ts';
+
+interface Vm {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** What the server says instead of an answer; the message is for people. */
+export class CallError extends Error {
+  readonly httpStatus: number;
+
+  constructor(httpStatus: number, message: string) {
+    super(message);
+    this.httpStatus = httpStatus;
+  }
+}
+
+export function vmiPath({ namespace, name }: Vm): string {
+  return `/v1/namespaces/${namespace}/virtualmachineinstances/${name}`;
+}
+
+/** Absolute address of a stream of a VM. */
+export function streamUrl(vm: Vm, stream: 'console' | 'vnc', query: URLSearchParams): string {
+  const scheme = location.protocol === 'https:' ? 'wss:' : 'ws:';
+  return `${scheme}//${location.host}${vmiPath(vm)}/${stream}?${query}`;
+}
+
+/** Rejects with CallError. */
+export async function act(vm: Vm, action: VmAction): Promise<void> {
+  const ofVm = action === 'start' || action === 'stop';
+  const path = ofVm ? `/api/vms/${vm.namespace}/${vm.name}/${action}` : `${vmiPath(vm)}/${action}`;
+  await call(path, { method: ofVm ? 'POST' : 'PUT' });
+}
+
+export async function whyOf({ namespace, name }: Vm, signal: AbortSignal): Promise<WhyReport> {
+  return (await call(`/api/why/${namespace}/${name}`, { signal })).json();
+}
+
+export async function whyAll(signal: AbortSignal): Promise<WhyList> {
+  return (await call('/api/why', { signal })).json();
+}
+
+export async function agentState(signal: AbortSignal): Promise<AgentState> {
+  return (await call('/api/state', { signal })).json();
+}
+
+export async function screenshot(vm: Vm, signal: AbortSignal): Promise<Blob> {
+  return (await call(`${vmiPath(vm)}/vnc/screenshot`, { signal })).blob();
+}
+
+/** What the guest's agent tells, by sub-path of the VMI. */
+export async function guestFacts(vm: Vm, kind: 'guestosinfo' | 'userlist' | 'filesystemlist', signal: AbortSignal) {
+  const body: unknown = await (await call(`${vmiPath(vm)}/${kind}`, { signal })).json();
+  return body;
+}
+
+/** Why a stream is refused: the same request without an upgrade is answered in words. Empty: that says nothing. */
+export async function whyRefused(vm: Vm, stream: 'console' | 'vnc'): Promise<string> {
+  try {
+    await call(`${vmiPath(vm)}/${stream}`, {});
+    return '';
+  } catch (error) {
+    // 400 and 426 only say that this was no upgrade.
+    return error instanceof CallError && ![400, 426].includes(error.httpStatus) ? error.message : '';
+  }
+}
+
+/** Status of the list, for when a browser does not say why events do not come. */
+export async function listStatus(): Promise<number> {
+  return (await fetch('/api/vms', { headers: { accept: 'application/json' } })).status;
+}
+
+async function call(path: string, init: RequestInit): Promise<Response> {
+  const answer = await fetch(path, init).catch((cause: unknown) => {
+    if (init.signal?.aborted) throw cause;
+    throw new CallError(0, 'the server does not answer');
+  });
+  if (answer.ok) return answer;
+  throw new CallError(answer.status, (await messageOf(answer)) || `${answer.status} ${answer.statusText}`);
+}
+
+/** The agent answers in plain text, the page's own server in JSON. */
+async function messageOf(answer: Response): Promise<string> {
+  const text = (await answer.text()).trim();
+  if (!answer.headers.get('content-type')?.includes('json')) return text;
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === 'object' && body !== null && 'message' in body ? String(body.message) : '';
+  } catch {
+    return text;
+  }
+}

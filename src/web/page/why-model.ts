@@ -1,0 +1,86 @@
+import type { WhyDecision, WhyReport, WhyStep, WhyTry } from '../../api/index.ts';
+import { duration } from './words.ts';
+
+/** A decision as the timeline shows it. */
+export interface WhyMoment {
+  readonly rule: string;
+  readonly why: string;
+  readonly at: string;
+  /** More than once in a row: since when and how often. */
+  readonly repeated?: string;
+  readonly seen: string;
+  readonly did: readonly WhyDeed[];
+  readonly isTrouble: boolean;
+}
+
+export interface WhyDeed {
+  readonly text: string;
+  readonly outcome: WhyStep['outcome'];
+  readonly because?: string;
+}
+
+/** Newest first. */
+export function momentsOf({ decisions }: Pick<WhyReport, 'decisions'>): readonly WhyMoment[] {
+  return decisions.map(momentOf).reverse();
+}
+
+function momentOf(decision: WhyDecision): WhyMoment {
+  const { rule, why, lastAt, firstAt, times, problem } = decision;
+  const did = [...decision.steps.map(stepDeed), ...writeDeeds(decision)];
+  const tookMs = Date.parse(lastAt) - Date.parse(firstAt);
+  return {
+    rule,
+    why,
+    at: lastAt,
+    ...(times > 1 && { repeated: `${times} times in ${duration(tookMs)}` }),
+    seen: seenText(decision),
+    did,
+    isTrouble: problem !== undefined || did.some(({ outcome }) => outcome === 'failed'),
+  };
+}
+
+function stepDeed({ step, outcome, tookMs, because }: WhyStep): WhyDeed {
+  const time = tookMs === undefined || outcome === 'not-reached' ? '' : ` (${duration(tookMs)})`;
+  const end = outcome === 'done' ? '' : outcome === 'not-reached' ? ' was not reached' : ` ${outcome}`;
+  return { text: `${words(step)}${end}${time}`, outcome, ...(because !== undefined && { because }) };
+}
+
+function writeDeeds({ newPhase, patch = [], events = [], write }: WhyDecision): WhyDeed[] {
+  const changes = [...(newPhase ? [`phase ${newPhase}`] : []), ...patch];
+  const deeds: WhyDeed[] = [];
+  if (write.outcome === 'written') deeds.push({ text: `wrote ${changes.join(', ') || 'status'}`, outcome: 'done' });
+  if (write.because !== undefined) {
+    deeds.push({ text: `writing the status: ${write.outcome}`, outcome: 'failed', because: write.because });
+  }
+  if (events.length > 0) deeds.push({ text: `event ${events.join(', ')}`, outcome: 'done' });
+  return deeds;
+}
+
+/** What the agent saw: the VMI, the guest, its launcher. */
+export function seenText({ seen: { vmi, domain, launcher } }: WhyDecision): string {
+  const phase = vmi.kind === 'present' ? `VMI ${vmi.phase || 'without a phase'}` : `VMI ${vmi.kind}`;
+  const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
+  const state = domain.kind === 'present' ? `guest ${domain.status} (${domain.reason})` : `guest ${domain.kind}`;
+  const proof = domain.proof ?? domain.because;
+  return `${phase}${ends} · ${state}${proof === undefined ? '' : `: ${proof}`} · launcher ${launcher.kind}`;
+}
+
+/** When it is looked at next. */
+export function nextText({ state, inMs, forMs, because, failuresInARow }: WhyTry): string {
+  const failures = failuresInARow > 0 ? `; ${failuresInARow} failures in a row` : '';
+  switch (state) {
+    case 'running':
+      return `its launcher or the API server is being asked, for ${duration(forMs ?? 0)}${failures}`;
+    case 'queued':
+      return `now: it waits for its turn${failures}`;
+    case 'waiting':
+      return `in ${duration(inMs ?? 0)}: ${because}${failures}`;
+    case 'idle':
+      return because;
+  }
+}
+
+/** `shutdownDomain` → `shutdown domain`; what has capitals in a row stays. */
+function words(step: string): string {
+  return step.replace(/([a-z])([A-Z][a-z])/g, (_all, end: string, start: string) => `${end} ${start.toLowerCase()}`);
+}

@@ -1,0 +1,124 @@
+import type { WhyReport } from '../../api/index.ts';
+import type { VmRow } from '../rows.ts';
+import { el } from './dom.ts';
+import { CallError, whyOf } from './server-calls.ts';
+import type { Panel } from './vm-view.ts';
+import { momentsOf, nextText, seenText, type WhyDeed, type WhyMoment } from './why-model.ts';
+import { ago } from './words.ts';
+
+const everyMs = 3_000;
+
+/** What the agent decided about a VM, newest first, and what it waits for. */
+export class WhyPanel implements Panel {
+  readonly element = el('div', { class: 'why' }, el('p', { class: 'nothing' }, 'Asking the agent…'));
+  readonly #vm: { readonly namespace: string; readonly name: string };
+  readonly #ending = new AbortController();
+  #timer: number | undefined;
+  #isAsking = false;
+  #shown = '';
+  #row: VmRow | undefined;
+
+  constructor(vm: { readonly namespace: string; readonly name: string }) {
+    this.#vm = vm;
+    void this.#ask();
+  }
+
+  /** A change of the row is most often one of the agent's decisions, too. */
+  update(row: VmRow | undefined): void {
+    if (row === this.#row) return;
+    this.#row = row;
+    void this.#ask();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#ending.abort();
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#isAsking) return;
+    clearTimeout(this.#timer);
+    this.#isAsking = true;
+    try {
+      if (!document.hidden) this.#show(await whyOf(this.#vm, this.#ending.signal));
+    } catch (error) {
+      if (!this.#ending.signal.aborted) this.#showFailure(error);
+    } finally {
+      this.#isAsking = false;
+      if (!this.#ending.signal.aborted) this.#timer = setTimeout(() => void this.#ask(), everyMs);
+    }
+  }
+
+  #show(report: WhyReport): void {
+    const moments = momentsOf(report);
+    // What is open or selected stays so while nothing new was decided.
+    const shown = JSON.stringify([moments, report.problem, report.quarantine, report.goneAt]);
+    const at = Date.parse(report.at);
+    if (shown === this.#shown) this.#refresh(report, at);
+    else this.element.replaceChildren(nowCard(report, at), timeline(moments, at));
+    this.#shown = shown;
+  }
+
+  /** Only what changes by the passing of time. */
+  #refresh(report: WhyReport, at: number): void {
+    this.element.querySelector('.next')?.replaceChildren(nextText(report.nextTry));
+    for (const time of this.element.querySelectorAll('time')) time.textContent = ago(time.dateTime, at);
+  }
+
+  #showFailure(error: unknown): void {
+    this.#shown = '';
+    const isUnknown = error instanceof CallError && error.httpStatus === 404;
+    const text = isUnknown
+      ? 'The agent has decided nothing about this virtual machine: it has not run here since the agent started.'
+      : `The decisions cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
+    this.element.replaceChildren(el('p', { class: 'nothing' }, text));
+  }
+}
+
+function nowCard(report: WhyReport, at: number): HTMLElement {
+  const { decisions, problem, quarantine, goneAt, nextTry } = report;
+  const last = decisions.at(-1);
+  const facts: [string, HTMLElement][] = [];
+  const add = (term: string, text: string, name?: string) =>
+    facts.push([term, el('dd', name === undefined ? {} : { class: name }, text)]);
+  if (goneAt !== undefined) add('Gone', ago(goneAt, at));
+  if (last) add('Is', seenText(last));
+  if (last) add('Because', last.why);
+  if (problem !== undefined) add('Problem', problem, 'is-bad');
+  if (quarantine) {
+    const since = `${quarantine.where} failed ${quarantine.failures} times in a row, since ${ago(quarantine.since, at)}`;
+    add('Quarantine', `${since}; it is tried at long intervals, and at once when something changes`, 'is-bad');
+  }
+  add('Next', nextText(nextTry), 'next');
+  const terms = facts.flatMap(([term, text]) => [el('dt', {}, term), text]);
+  return el('div', { class: 'card' }, el('h2', {}, 'Now'), el('dl', { class: 'facts' }, ...terms));
+}
+
+function timeline(moments: readonly WhyMoment[], at: number): HTMLElement {
+  const items = moments.map((moment) =>
+    el(
+      'li',
+      { class: moment.isTrouble ? 'is-trouble' : '' },
+      el(
+        'p',
+        { class: 'when' },
+        el('time', { datetime: moment.at }, ago(moment.at, at)),
+        moment.repeated && ` · ${moment.repeated}`,
+      ),
+      el('h3', {}, moment.why),
+      el('p', { class: 'seen' }, moment.seen),
+      moment.did.length > 0 && el('ul', { class: 'deeds' }, ...moment.did.map(deed)),
+      el('p', { class: 'rule' }, 'rule ', el('code', {}, moment.rule)),
+    ),
+  );
+  return el('div', { class: 'card' }, el('h2', {}, 'What was decided'), el('ol', { class: 'timeline' }, ...items));
+}
+
+function deed({ text, outcome, because }: WhyDeed): HTMLElement {
+  return el(
+    'li',
+    { 'data-outcome': outcome },
+    text,
+    because !== undefined && el('span', { class: 'because' }, because),
+  );
+}

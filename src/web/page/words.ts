@@ -1,0 +1,46 @@
+/** Times as people say them. */
+
+const steps: readonly (readonly [unit: string, ms: number, upTo: number])[] = [
+  ['ms', 1, 1_000],
+  ['s', 1_000, 120_000],
+  ['min', 60_000, 7_200_000],
+  ['h', 3_600_000, 172_800_000],
+];
+
+export function duration(ms: number): string {
+  if (ms < 1) return '<1 ms';
+  const [unit, size] = steps.find(([, , upTo]) => ms < upTo) ?? ['d', 86_400_000];
+  return `${Math.floor(ms / size)} ${unit}`;
+}
+
+/** Both as RFC 3339; a clock that is a little behind gives no negative time. */
+export function ago(time: string, now: number): string {
+  const ms = now - Date.parse(time);
+  if (Number.isNaN(ms)) return '';
+  return ms < 1_000 ? 'now' : `${duration(ms)} ago`;
+}
+
+/** Age of something that was made at `time`. */
+export function age(time: string, now: number): string {
+  const ms = now - Date.parse(time);
+  return Number.isNaN(ms) ? '' : duration(Math.max(1_000, ms));
+}
+
+export function count(many: number, one: string, several = `${one}s`): string {
+  return `${many} ${many === 1 ? one : several}`;
+}
+
+/** `GuestNotRunning` → `guest not running`. */
+export function spaced(camel: string): string {
+  return camel
+    .replace(/([a-z\d])([A-Z])/g, '$1 $2')
+    .replace(/([A-Z])([A-Z][a-z])/g, '$1 $2')
+    .toLowerCase();
+}
+
+export function fileSize(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** power;
+  return `${value >= 10 || power === 0 ? Math.round(value) : value.toFixed(1)} ${units[power]}`;
+}
