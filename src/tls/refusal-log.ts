@@ -22,13 +22,13 @@ export class RefusalLog {
   note(code: string, reason: string, peer: string | undefined): void {
     this.#total++;
     const nowMs = this.#clock.monotonicMs();
-    const kind = this.#kinds.get(code);
+    const key = this.#kinds.has(code) || this.#kinds.size < maxKinds ? code : 'OTHER';
+    const kind = this.#kinds.get(key);
     if (kind && nowMs - kind.toldMs < quietMs) {
       kind.more++;
       return;
     }
     this.#log.warn({ code, reason, peer, ...(kind && kind.more > 0 && { more: kind.more }) }, 'a client was refused');
-    if (!kind && this.#kinds.size >= maxKinds) this.#kinds.clear();
-    this.#kinds.set(code, { toldMs: nowMs, more: 0 });
+    this.#kinds.set(key, { toldMs: nowMs, more: 0 });
   }
 }
