@@ -9,6 +9,7 @@ import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import type { MigrationRelays } from './migration-ports.ts';
 import { componentsOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
 import type { AgentOptions } from './options.ts';
+import { AgentPage, type AgentPageDeps } from './page/index.ts';
 import type { AgentPorts } from './ports.ts';
 import { type LoopDelay, measureLoopDelay, readState, WhyServer, WhyService } from './why/index.ts';
 
@@ -20,6 +21,8 @@ export interface NodeAgentDeps {
   readonly hostDevDir: string;
   /** The streams of live migrations; without them every migration is refused in words. */
   readonly relays?: MigrationRelays;
+  /** The built web page, for `--web-port`. */
+  readonly pageDir?: string;
 }
 
 const heartbeatPeriodMs = 60_000;
@@ -56,8 +59,10 @@ export class NodeAgent {
     this.#heartbeat = this.#createHeartbeat(options, log);
     this.#loopDelay = measureLoopDelay();
     const forgotten = new ForgottenGuests(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
+    const why = this.#createWhyService(parts);
     const components = [
-      this.#createWhy(parts),
+      this.#createWhyServer(why),
+      ...this.#createPage(parts, why, deps),
       notReadyYet(this.#heartbeat),
       ...componentsOf(parts, log),
       this.dispatcher,
@@ -95,8 +100,8 @@ export class NodeAgent {
     await drain({ gracefulMs: this.#options.gracefulShutdownMs }, deps);
   }
 
-  #createWhy(parts: Parts): WhyServer {
-    const { nodeName, privateDir } = this.#options;
+  #createWhyService(parts: Parts): WhyService {
+    const { nodeName } = this.#options;
     const state = () =>
       readState(nodeName, {
         loop: this.dispatcher,
@@ -109,8 +114,22 @@ export class NodeAgent {
         clock: systemClock,
         loopDelay: this.#loopDelay,
       });
-    const service = new WhyService({ nodeName }, { source: this.dispatcher, state, clock: systemClock });
+    return new WhyService({ nodeName }, { source: this.dispatcher, state, clock: systemClock });
+  }
+
+  #createWhyServer(service: WhyService): WhyServer {
+    const { privateDir } = this.#options;
     return new WhyServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: systemClock });
+  }
+
+  /** Started before the streams' server, so that it stops after streams have been told to end. */
+  #createPage({ vmis, consoles }: Parts, service: WhyService, { pageDir, log }: NodeAgentDeps): AgentPage[] {
+    const { nodeName, privateDir, webPort: port } = this.#options;
+    if (port === 0 || pageDir === undefined) return [];
+    const why: AgentPageDeps['why'] = (target) => service.answer('GET', target);
+    return [
+      new AgentPage({ nodeName, port, pageDir, privateDir }, { vmis, api: consoles.api, why, log, clock: systemClock }),
+    ];
   }
 
   #createHeartbeat({ nodeName }: AgentOptions, log: Logger): Heartbeat {

@@ -13,6 +13,8 @@ import { createLogger, errorMessage, FlagError, type Logger } from '../base/inde
 import { loadKubeAccess, podNamespace } from '../kube/index.ts';
 import { collectOnce } from './collect-once.ts';
 
+/** Beside the programs, from `npm run build`. */
+const pageDir = join(import.meta.dirname, '../web');
 /** Written by an init container. */
 const labellerDir = '/var/lib/kubevirt-node-labeller';
 
@@ -57,7 +59,7 @@ async function run(agentOptions: AgentOptions): Promise<void> {
     // In a pod with the host's pid namespace process 1 is the host's; a standalone agent says where the host is.
     const hostRoot = process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root';
     const host = await readNodeFacts({ hostRoot, labellerDir, arch: process.arch }, log);
-    const agent = new NodeAgent(agentOptions, { access, log, host, hostDevDir: join(hostRoot, 'dev') });
+    const agent = new NodeAgent(agentOptions, { access, log, host, hostDevDir: join(hostRoot, 'dev'), pageDir });
     await serve(agent, agentOptions, log, leaving.signal);
   } catch (error) {
     if (leaving.signal.aborted) {
