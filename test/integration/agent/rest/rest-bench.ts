@@ -1,15 +1,23 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingHttpHeaders, type Server } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import {
+  type AddressInfo,
+  connect,
+  createServer as createNetServer,
+  type Server as NetServer,
+  type Socket,
+} from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach } from 'node:test';
 import { launcherActions } from '../../../../src/agent/adapters/index.ts';
 import type { VmiEvent } from '../../../../src/agent/index.ts';
-import { RestApi, type RestApiOptions, type StreamSink } from '../../../../src/agent/rest/index.ts';
+import { RestApi, type RestApiOptions } from '../../../../src/agent/rest/index.ts';
 import { keyOf, type VirtualMachineInstance } from '../../../../src/api/index.ts';
-import { type Clock, silentLogger, systemClock } from '../../../../src/base/index.ts';
+import { silentLogger, systemClock } from '../../../../src/base/index.ts';
+import { defaultStreamOptions, StreamServer } from '../../../../src/console/index.ts';
 import { LauncherClients } from '../../../../src/launcher-client/index.ts';
 import { node, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { ScriptedLauncher, socketFileOf } from '../../../fixtures/scripted-launcher.ts';
@@ -28,10 +36,7 @@ export interface Ask {
   readonly signal?: AbortSignal;
 }
 
-export interface BenchOptions extends Partial<RestApiOptions> {
-  readonly streams?: StreamSink;
-  readonly clock?: Clock;
-}
+export type BenchOptions = Partial<RestApiOptions>;
 
 export const vm1 = '/v1/namespaces/default/virtualmachineinstances/vm1';
 
@@ -45,13 +50,19 @@ export class RestBench {
   readonly vmis = new Map<string, VirtualMachineInstance>();
   readonly events: (VmiEvent & { readonly uid: string })[] = [];
   readonly clients: LauncherClients;
+  readonly streams = new StreamServer(defaultStreamOptions, {
+    clock: systemClock,
+    log: silentLogger,
+    newId: randomUUID,
+  });
   synced = true;
-  api: RestApi;
+  readonly api: RestApi;
   readonly #server: Server;
   readonly #launchers: ScriptedLauncher[] = [];
+  readonly #guests: NetServer[] = [];
   #port = 0;
 
-  constructor({ streams, clock = systemClock, ...options }: BenchOptions = {}) {
+  constructor(options: BenchOptions = {}) {
     const hooks = { register: async () => undefined, attached: async () => undefined, released: async () => undefined };
     this.clients = new LauncherClients({ podsDir: this.podsDir, nodeName: node }, { hooks });
     mkdirSync(path.join(this.procDir, String(process.pid), 'ns'), { recursive: true });
@@ -70,8 +81,8 @@ export class RestBench {
         },
         actions: launcherActions(this.clients),
         events: { record: (vmi, event) => void this.events.push({ ...event, uid: vmi.metadata.uid ?? '' }) },
-        streams: streams ?? { serve: (_request, socket) => socket.destroy() },
-        clock,
+        streams: this.streams,
+        clock: systemClock,
         log: silentLogger,
       },
     );
@@ -157,7 +168,25 @@ export class RestBench {
     return directory;
   }
 
+  /** A device of the guest: what it does with who connects. */
+  async guest(name: string, serve: (socket: Socket) => void): Promise<NetServer> {
+    const guest = createNetServer((socket) => {
+      socket.on('error', () => undefined);
+      serve(socket);
+    });
+    this.#guests.push(guest);
+    guest.listen(path.join(this.privateDir(), name));
+    await once(guest, 'listening');
+    return guest;
+  }
+
+  url(sub: string): string {
+    return `ws://127.0.0.1:${this.#port}${vm1}${sub}`;
+  }
+
   async dispose(): Promise<void> {
+    await this.streams.close();
+    for (const guest of this.#guests) guest.close();
     await this.api.stop();
     this.#server.closeAllConnections();
     this.#server.close();
