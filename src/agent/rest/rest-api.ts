@@ -2,12 +2,12 @@ import { setMaxListeners } from 'node:events';
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
+import type { Request, Response } from 'express';
 import { labels, makeKey, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, type Logger, withDeadline } from '../../base/index.ts';
 import type { EventRecorder, VmiStore } from '../ports.ts';
-import { type Answer, accepted, sendAnswer, sendError, toRestError } from './answers.ts';
-import { maxBodyBytes, parseBody } from './bodies.ts';
+import { type Answer, accepted, sendAnswer } from './answers.ts';
+import { parseBody } from './bodies.ts';
 import { thawAfterSeconds } from './body-shapes.ts';
 import type { Call, LauncherDeps } from './call.ts';
 import { CallGate } from './call-gate.ts';
@@ -16,7 +16,8 @@ import { RestError } from './errors.ts';
 import { Freezer } from './freezer.ts';
 import type { LauncherActions, StreamSink } from './ports.ts';
 import { queryHandlers } from './queries.ts';
-import { basePath, type Route, type RouteName, routes } from './routes.ts';
+import type { RouteServer } from './rest-app.ts';
+import type { Route, RouteName } from './routes.ts';
 import { streamHandlers } from './streams.ts';
 import { UsbSlots } from './usb-slots.ts';
 
@@ -42,6 +43,7 @@ export interface RestApiDeps {
 type Handlers = { readonly [Name in RouteName]: (call: Call) => Answer | Promise<Answer> };
 
 const stopTimeoutMs = 3_000;
+const maxLogged = 512;
 /** A client that was refused an upgrade has this long to read why. */
 const readWhyMs = 1_000;
 
@@ -52,12 +54,13 @@ const readWhyMs = 1_000;
 export class RestApi {
   readonly #options: RestApiOptions;
   readonly #deps: RestApiDeps;
-  readonly #app: Express;
+  readonly #handlers: Handlers;
   readonly #gate: CallGate;
   readonly #freezer: Freezer;
   readonly #slots = new UsbSlots();
   readonly #leaving = new AbortController();
   readonly #clients = new Set<AbortController>();
+  #app: Promise<(request: IncomingMessage, response: ServerResponse) => void> | undefined;
   readonly #upgrades = new WeakMap<IncomingMessage, { readonly socket: Duplex; readonly head: Buffer }>();
 
   constructor(options: RestApiOptions, deps: RestApiDeps) {
@@ -72,12 +75,12 @@ export class RestApi {
       { thawAfterMs: options.thawAfterMs ?? 20_000, thawTries: 5 },
       { ...launcher, clock, log },
     );
-    this.#app = this.#createApp({
+    this.#handlers = {
       ...commandHandlers(launcher),
       ...queryHandlers(launcher),
       ...streamHandlers({ actions, slots: this.#slots, procDir: options.procDir ?? '/proc' }),
       ...freezeHandlers(this.#freezer),
-    });
+    };
   }
 
   /** For those who look after the agent. */
@@ -87,7 +90,7 @@ export class RestApi {
 
   /** Answers one request, whatever it is. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    this.#app(request, response);
+    this.#answer(request, response);
   }
 
   /** Answers one request of Node.js' `upgrade` event: a stream, or a plain refusal. */
@@ -103,7 +106,7 @@ export class RestApi {
       socket.end();
     });
     this.#upgrades.set(request, { socket, head });
-    this.#app(request, response);
+    this.#answer(request, response);
   }
 
   /** The agent leaves: calls end, and guests that nobody will thaw are thawed. Never rejects. */
@@ -115,38 +118,35 @@ export class RestApi {
     await withDeadline(limits, (signal) => this.#freezer.stop(signal));
   }
 
-  #createApp(handlers: Handlers): Express {
-    const app = express();
-    app.disable('x-powered-by').disable('etag').set('query parser', false);
-    app.enable('strict routing').enable('case sensitive routing');
-    const readBody = express.raw({ type: () => true, limit: maxBodyBytes, inflate: false });
-    for (const route of routes) {
-      const check = (request: Request, _response: Response, next: () => void) => {
-        this.#check(route, request);
-        next();
-      };
-      const serve = (request: Request, response: Response) => this.#serve(route, handlers, request, response);
-      app.all(`${basePath}${route.path}`, check, ...(route.hasBody ? [readBody] : []), serve);
-    }
-    app.use(({ path }: Request) => {
-      throw new RestError('NOT_FOUND', `there is nothing at ${path}`);
-    });
-    app.use(this.#errorHandler());
-    return app;
+  /** Express costs an agent 8 MB, and most agents are never asked. */
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    this.#app ??= import('./rest-app.ts').then(({ createRestApp }) => createRestApp(this.#routes()));
+    this.#app.then(
+      (app) => app(request, response),
+      (error: unknown) => {
+        this.#deps.log.error({ err: error }, 'the routes could not be loaded');
+        response.writeHead(500).end();
+      },
+    );
   }
 
-  /** Each path has one method, and no body is read before this. */
-  #check({ method, isStream }: Route, request: Request): void {
-    if (request.method !== method) {
-      const text = `${request.method} is not possible here, only ${method}`;
-      throw new RestError('METHOD_NOT_ALLOWED', text, { headers: { Allow: method } });
-    }
-    if (!isStream && this.#upgrades.has(request)) {
-      throw new RestError('BAD_REQUEST', 'there is nothing to upgrade to here');
-    }
+  #routes(): RouteServer {
+    return {
+      check: (route, request) => {
+        if (route.isStream || !this.#upgrades.has(request)) return;
+        throw new RestError('BAD_REQUEST', 'there is nothing to upgrade to here');
+      },
+      serve: (route, request, response) => this.#serve(route, request, response),
+      refused: ({ method, path }, { code, httpStatus, message }) => {
+        const level = code === 'INTERNAL' ? 'error' : httpStatus >= 500 ? 'warn' : 'debug';
+        const fields = { method, path: path.slice(0, maxLogged), status: httpStatus, reason: message };
+        this.#deps.log[level](fields, 'request refused');
+      },
+    };
   }
 
-  async #serve(route: Route, handlers: Handlers, request: Request, response: Response): Promise<void> {
+  async #serve(route: Route, request: Request, response: Response): Promise<void> {
+    this.#leaving.signal.throwIfAborted();
     const { namespace, name } = request.params as Record<string, string>;
     const vmi = this.#findVmi(namespace ?? '', name ?? '');
     const key = makeKey(namespace ?? '', name ?? '');
@@ -155,11 +155,11 @@ export class RestApi {
       key,
       vmi,
       query: new URLSearchParams(request.url.split('?')[1] ?? ''),
-      body: route.hasBody && Buffer.isBuffer(request.body) ? parseBody(request.body) : undefined,
+      body: route.hasBody && Buffer.isBuffer(request.body) ? await parseBody(request.body) : undefined,
       client: upgrade ? noSignal : this.#clientSignal(response),
     };
     const startedMs = this.#deps.clock.monotonicMs();
-    const run = async () => handlers[route.name](call);
+    const run = async () => this.#handlers[route.name](call);
     const answer = route.isStream ? await run() : await this.#gate.run(vmi.metadata.uid ?? '', run);
     if (answer.kind !== 'stream') {
       const tookMs = Math.round(this.#deps.clock.monotonicMs() - startedMs);
@@ -200,23 +200,6 @@ export class RestApi {
       if (!response.writableFinished) client.abort(new RestError('UNAVAILABLE', 'the client left'));
     });
     return client.signal;
-  }
-
-  #errorHandler(): ErrorRequestHandler {
-    // Express knows an error handler by its four arguments.
-    return (error: unknown, request, response, _next) => {
-      const refusal = toRestError(error);
-      const fields = {
-        method: request.method,
-        path: request.path,
-        status: refusal.httpStatus,
-        reason: refusal.message,
-      };
-      const level = refusal.code === 'INTERNAL' ? 'error' : refusal.httpStatus >= 500 ? 'warn' : 'debug';
-      this.#deps.log[level](fields, 'request refused');
-      if (response.headersSent || response.destroyed) response.destroy();
-      else sendError(refusal, response);
-    };
   }
 }
 
