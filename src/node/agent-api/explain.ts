@@ -16,6 +16,9 @@ export class AgentRefusal extends NodeError {
 /** A refusal is a sentence; more than this is no answer of an agent. */
 const maxRefusalBytes = 64 * 1024;
 
+/** Codes of OpenSSL's verification, and of alerts of the other side. */
+const distrust = /^ERR_(?:SSL|TLS)|^INVALID_|CERT|ISSUER|VERIFY|CHAIN/;
+
 /** Reads an answer to its end. Rejects with NodeError when it is cut off or longer than the limit. */
 export async function readAnswer(response: IncomingMessage, limitBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
@@ -48,7 +51,7 @@ export function unreachable({ host, port }: AgentAddress, cause: unknown): NodeE
   if (cause instanceof NodeError) return cause;
   const code = errorCode(cause) ?? '';
   const where = `${host}:${port}`;
-  if (code.startsWith('ERR_SSL') || code.includes('CERT') || code.includes('VERIFY') || code.includes('ISSUER')) {
+  if (distrust.test(code)) {
     const text = `virt-handler on ${where} and this program do not trust each other (${code}): start the node again`;
     return new NodeError('AGENT_FOREIGN', text, { cause });
   }

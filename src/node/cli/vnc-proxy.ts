@@ -12,8 +12,7 @@ export interface VncProxyDeps {
 }
 
 const host = '127.0.0.1';
-/** The session ended as one does: the viewer left, or the agent's end of a clean close without a code. */
-const usualCloses = new Set([1000, 1005]);
+const closeMs = 1_000;
 
 /** A port on the loopback address for one VNC viewer at a time. RFB is passed on as it is. */
 export class VncProxy {
@@ -71,15 +70,30 @@ export class VncProxy {
     viewer.once('close', () => gone.abort(new Error('the viewer left')));
     const screen = await open(AbortSignal.any([gone.signal, this.#stopping.signal]));
     tell('a viewer is connected');
+    let hasLeft = false;
     screen.once('close', (code, reason) => {
-      if (!usualCloses.has(code)) tell(reason.toString('utf8') || `the screen was closed (code ${code})`);
+      if (!hasLeft) tell(reason.toString('utf8') || `the screen was closed (code ${code})`);
     });
     const stream = createWebSocketStream(screen);
     // Whichever side ends, or fails, first ends both: there is nothing more to show.
     await Promise.race([pipeline(viewer, stream), pipeline(stream, viewer)]).catch(() => undefined);
-    stream.destroy();
+    hasLeft = true;
+    await closed(screen);
     tell('the viewer is gone; another one may connect');
   }
+}
+
+/** Waited for, so that the next viewer finds the screen free. */
+function closed(screen: WebSocket): Promise<void> {
+  if (screen.readyState === screen.CLOSED) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => screen.terminate(), closeMs);
+    screen.once('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    screen.close(1000);
+  });
 }
 
 function portError(port: number, cause: unknown): NodeError {
