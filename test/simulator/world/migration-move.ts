@@ -1,4 +1,5 @@
 import type { MigrationMetadata } from '../../../src/api/index.ts';
+import { noMigration } from '../../fixtures/no-migration.ts';
 import type { MigrationPlan } from '../plan.ts';
 import { isAlive } from './sim-domain.ts';
 import { Refusal, type SimLauncher } from './sim-launcher.ts';
@@ -13,15 +14,6 @@ export interface MigrationMove {
   readonly target: SimLauncher;
 }
 
-const noNotes: MigrationMetadata = {
-  UID: '',
-  StartTimestamp: null,
-  EndTimestamp: null,
-  Failed: false,
-  FailureReason: '',
-  AbortStatus: '',
-  Mode: '',
-};
 /** A stream that broke is noticed within this. */
 const sliceMs = 400;
 
@@ -47,7 +39,7 @@ export class Move {
       if (domain.migration.EndTimestamp) throw new Refusal(`migration job ${uid} already executed`);
       return;
     }
-    this.#note(source, { ...noNotes, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' });
+    this.#note(source, { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' });
     this.#phase = 'copies';
     this.#later(this.#of.world.chance.between(5, 300), () => this.#connect());
   }
@@ -76,7 +68,7 @@ export class Move {
       reason: 'Migration',
       graceSeconds: source.options.graceSeconds,
       shutdownAt: null,
-      migration: { ...noNotes, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' },
+      migration: { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' },
     };
     target.tell('ADDED');
     world.note(`${uid} is on its way`);
@@ -157,7 +149,7 @@ export class Move {
   #note(launcher: SimLauncher, more: Partial<MigrationMetadata>): void {
     const { domain } = launcher;
     if (!launcher.alive || !domain) return;
-    domain.migration = { ...noNotes, ...domain.migration, ...more };
+    domain.migration = { ...noMigration, ...domain.migration, ...more };
     launcher.tell('MODIFIED');
   }
 

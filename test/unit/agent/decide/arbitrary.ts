@@ -7,7 +7,6 @@ import type {
   DomainStatus,
   MigrationMetadata,
   VirtualMachineInstance,
-  VmiPhase,
 } from '../../../../src/api/index.ts';
 import {
   domainNone,
@@ -21,19 +20,9 @@ import {
   uid,
   vmiOf,
 } from '../../../fixtures/agent/builders.ts';
-import { noMigration } from '../../../fixtures/agent/migration-play.ts';
+import { noMigration } from '../../../fixtures/no-migration.ts';
+import { phases } from './situations.ts';
 
-const phases: VmiPhase[] = [
-  '',
-  'Pending',
-  'Scheduling',
-  'Scheduled',
-  'Running',
-  'Succeeded',
-  'Failed',
-  'WaitingForSync',
-  'Unknown',
-];
 const statuses: DomainStatus[] = [
   '',
   'NoState',

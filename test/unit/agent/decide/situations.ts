@@ -13,7 +13,7 @@ import {
   uid,
   vmiOf,
 } from '../../../fixtures/agent/builders.ts';
-import { noMigration } from '../../../fixtures/agent/migration-play.ts';
+import { noMigration } from '../../../fixtures/no-migration.ts';
 
 /** The parts of which the decision matrix is made. */
 export const phases: readonly VmiPhase[] = [

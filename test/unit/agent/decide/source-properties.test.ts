@@ -5,7 +5,7 @@ import { type Decision, decide } from '../../../../src/agent/decide/index.ts';
 import type { Observation, RelaysView } from '../../../../src/agent/observe/index.ts';
 import type { MigrationMetadata, MigrationState, VirtualMachineInstance, VmiPhase } from '../../../../src/api/index.ts';
 import { domainOf, node, seen, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
-import { noMigration } from '../../../fixtures/agent/migration-play.ts';
+import { noMigration } from '../../../fixtures/no-migration.ts';
 import { observation, observed, time } from './arbitrary.ts';
 
 const runs = { numRuns: 2_000 };

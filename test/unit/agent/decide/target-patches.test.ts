@@ -4,7 +4,7 @@ import { decide } from '../../../../src/agent/decide/index.ts';
 import type { Observation } from '../../../../src/agent/observe/index.ts';
 import type { MigrationState } from '../../../../src/api/index.ts';
 import { domainNone, domainOf, node, nowMs, observationOf, seen, uid } from '../../../fixtures/agent/builders.ts';
-import { noMigration } from '../../../fixtures/agent/migration-play.ts';
+import { noMigration } from '../../../fixtures/no-migration.ts';
 import { coming, here } from './rule-rows/target.ts';
 
 const notes = {

@@ -11,7 +11,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
-import { noMigration } from '../../../../fixtures/agent/migration-play.ts';
+import { noMigration } from '../../../../fixtures/no-migration.ts';
 import { deleted, memory, migrating, type Row } from './row.ts';
 
 const ports = { '40000': 0, '40001': 49_152 };
@@ -38,6 +38,7 @@ const told = (
     seenMs,
   );
 const over = { EndTimestamp: '2026-01-02T03:05:00Z' };
+const launcherEnded = { domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } } as const;
 const migration = (more: object = {}) => memory({ migration: { migrationUid: 'm1', ...more } });
 const { relays } = observationOf();
 const open: Observation['relays'] = { ...relays, hasSource: true };
@@ -135,7 +136,7 @@ export const sourceRows: readonly Row[] = [
   {
     rule: 'hand-over-awaited',
     when: 'the launcher ended in the middle of the migration',
-    given: { vmi: leaving(started), domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } },
+    given: { vmi: leaving(started), ...launcherEnded },
     expect: { steps: [], requeueAfterMs: 90_000 },
   },
   {
@@ -159,8 +160,8 @@ export const sourceRows: readonly Row[] = [
     when: 'the guest crashed in the middle of the migration, and then its launcher ended',
     given: {
       vmi: leaving(started),
+      ...launcherEnded,
       domain: { ...launcherDead, lastDomain: domainOf('Crashed', 'Panicked') },
-      launcher: { kind: 'dead', reason: 'ended' },
     },
     expect: { phase: 'Failed' },
   },
@@ -175,15 +176,15 @@ export const sourceRows: readonly Row[] = [
     when: 'the guest has left, its launcher ended and the VMI is deleted',
     given: {
       vmi: deleting(started),
+      ...launcherEnded,
       domain: { ...launcherDead, lastDomain: domainOf('Shutoff', 'Migrated') },
-      launcher: { kind: 'dead', reason: 'ended' },
     },
     expect: { steps: [], requeueAfterMs: 90_000 },
   },
   {
     rule: 'hand-over-awaited',
     when: 'the launcher ended on the way and the VMI is deleted: the guest may have arrived',
-    given: { vmi: deleting(started), domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } },
+    given: { vmi: deleting(started), ...launcherEnded },
     expect: { steps: [], requeueAfterMs: 15_000 },
   },
   {
@@ -191,8 +192,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the launcher ended after the guest was asked to shut down: it may have left before it could',
     given: {
       vmi: deleting(started),
-      domain: launcherDead,
-      launcher: { kind: 'dead', reason: 'ended' },
+      ...launcherEnded,
       memory: {
         ...migration(),
         shutdown: { firstMs: nowMs - 2_000, deadlineMs: nowMs + 28_000, lastSignalMs: nowMs - 2_000 },
@@ -205,8 +205,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the launcher ended on the way, the VMI is deleted and no target tells of the guest',
     given: {
       vmi: deleting(started),
-      domain: launcherDead,
-      launcher: { kind: 'dead', reason: 'ended' },
+      ...launcherEnded,
       memory: migration({ overSeenMs: nowMs - 30_000 }),
     },
     expect: { phase: 'Failed', route: 'migration-source' },
@@ -216,8 +215,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the launcher ended while it was told to migrate: the order may have come through',
     given: {
       vmi: leaving(published),
-      domain: launcherDead,
-      launcher: { kind: 'dead', reason: 'ended' },
+      ...launcherEnded,
       memory: migration({ firstTryMs: nowMs - 500 }),
     },
     expect: { steps: [], requeueAfterMs: 15_000 },
@@ -227,8 +225,7 @@ export const sourceRows: readonly Row[] = [
     when: 'an agent that was started again finds the launcher dead and the guest seen on the target',
     given: {
       vmi: leaving({ ...published, targetNodeDomainDetected: true }),
-      domain: launcherDead,
-      launcher: { kind: 'dead', reason: 'ended' },
+      ...launcherEnded,
     },
     expect: { steps: [], requeueAfterMs: 90_000 },
   },
@@ -237,8 +234,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the launcher ended after an order of which no target tells anything',
     given: {
       vmi: leaving(published),
-      domain: launcherDead,
-      launcher: { kind: 'dead', reason: 'ended' },
+      ...launcherEnded,
       memory: migration({ firstTryMs: nowMs - 31_000, overSeenMs: nowMs - 30_000 }),
     },
     expect: { phase: 'Failed' },

@@ -19,7 +19,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
-import { noMigration } from '../../../../fixtures/agent/migration-play.ts';
+import { noMigration } from '../../../../fixtures/no-migration.ts';
 import { ghost, memory, predecessor, type Row, ready } from './row.ts';
 
 const targetLabel = 'kubevirt.io/migrationTargetNodeName';
