@@ -1,5 +1,5 @@
-import type { MigrationState, VirtualMachineInstance } from '../../../src/api/index.ts';
-import { key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
+import type { DomainReason, DomainStatus, MigrationState, VirtualMachineInstance } from '../../../src/api/index.ts';
+import { domainOf, key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
 import type { FakeLauncher } from '../../fixtures/agent/fake-launchers.ts';
 import type { FakeWorld } from '../../fixtures/agent/fake-world.ts';
 import { settle } from '../../fixtures/fake-clock.ts';
@@ -29,13 +29,37 @@ export function incoming(state: MigrationState = handedOff): VirtualMachineInsta
   return vmi;
 }
 
-/** Up to the point where the source may begin. */
-export async function prepared(t: TestContext, setUp: (world: FakeWorld) => void = () => undefined): Promise<Arriving> {
-  const loop = await startLoop(t, setUp);
+interface Scene {
+  /** Before the agent starts. */
+  readonly world?: (world: FakeWorld) => void;
+  /** Before the VMI is handed over. */
+  readonly launcher?: (launcher: FakeLauncher) => void;
+  readonly vmi?: VirtualMachineInstance;
+}
+
+/** A VMI is handed to this node and its launcher waits; as a rule up to the point where the source may begin. */
+export async function prepared(t: TestContext, { world, launcher: change, vmi }: Scene = {}): Promise<Arriving> {
+  const loop = await startLoop(t, world);
   const launcher = loop.launchers.run(key, uid);
-  loop.api.apply(incoming());
+  change?.(launcher);
+  loop.api.apply(vmi ?? incoming());
   await settle();
   return { loop, launcher };
+}
+
+/** The launcher here says that the migration is over, and shows the domain like this. */
+export async function endAs(arriving: Arriving, status: DomainStatus, reason: DomainReason): Promise<void> {
+  const { loop, launcher } = arriving;
+  await begin(arriving);
+  launcher.domain = domainOf(status, reason, { UID: uid });
+  loop.launchers.migration.note(launcher, { UID: 'm1', EndTimestamp: loop.launchers.migration.now() });
+  await settle();
+}
+
+export function withOwnCpus(): VirtualMachineInstance {
+  const vmi = incoming();
+  vmi.spec.domain = { ...vmi.spec.domain, cpu: { dedicatedCpuPlacement: true } };
+  return vmi;
 }
 
 export async function change({ loop }: { loop: Loop }, more: MigrationState): Promise<void> {

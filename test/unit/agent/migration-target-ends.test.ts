@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { domainOf, key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
+import { key, node, uid, vmiOf } from '../../fixtures/agent/builders.ts';
 import { settle } from '../../fixtures/fake-clock.ts';
-import { markDeleted, startLoop } from './agent-loop.ts';
+import { markDeleted } from './agent-loop.ts';
 import {
-  begin,
   countOf,
+  endAs,
   fail,
   handedOff,
   incoming,
@@ -15,6 +15,7 @@ import {
   prepared,
   stateOf,
   targetLabel,
+  withOwnCpus,
 } from './incoming.ts';
 
 test('a failed migration is taken back: streams, the pod is told, host, records, label; never the guest’s phase', async (t) => {
@@ -79,11 +80,8 @@ test('fault 14: streams of a VMI that vanishes from the API server altogether ar
 
 test('a migration that the target’s launcher calls over without a guest has failed', async (t) => {
   const arriving = await prepared(t);
-  const { loop, launcher } = arriving;
-  await begin(arriving);
-  launcher.domain = domainOf('Shutoff', 'Destroyed', { UID: uid });
-  loop.launchers.migration.note(launcher, { UID: 'm1', EndTimestamp: loop.launchers.migration.now() });
-  await settle();
+  const { loop } = arriving;
+  await endAs(arriving, 'Shutoff', 'Destroyed');
   assert.equal(stateOf(loop).failed, true);
   assert.equal(stateOf(loop).completed, true);
   assert.equal(labelsOf(loop)[nodeLabel], 'node2');
@@ -91,7 +89,9 @@ test('a migration that the target’s launcher calls over without a guest has fa
 });
 
 test('a node that cannot carry streams fails the migration in words, and does not leave it hanging', async (t) => {
-  const { loop, launcher } = await prepared(t, (world) => world.relays.refuse('live migration is not built in'));
+  const { loop, launcher } = await prepared(t, {
+    world: ({ relays }) => relays.refuse('live migration is not built in'),
+  });
   assert.equal(stateOf(loop).failed, true);
   assert.equal(stateOf(loop).completed, true);
   assert.ok(stateOf(loop).startTimestamp && stateOf(loop).endTimestamp);
@@ -106,21 +106,17 @@ test('a node that cannot carry streams fails the migration in words, and does no
 });
 
 test('a guest with dedicated CPUs fails in words where nobody can tell which CPUs its pod has', async (t) => {
-  const loop = await startLoop(t);
-  loop.launchers.run(key, uid);
-  const vmi = incoming();
-  vmi.spec.domain = { ...vmi.spec.domain, cpu: { dedicatedCpuPlacement: true } };
-  loop.api.apply(vmi);
+  const { loop } = await prepared(t, { vmi: withOwnCpus() });
   await loop.clock.pass(200_000);
   assert.match(stateOf(loop).failureReason ?? '', /cannot tell which CPUs/);
   assert.equal(labelsOf(loop)[targetLabel], undefined);
 });
 
 test('a launcher that refuses to prepare is asked again, then the migration fails with its words', async (t) => {
-  const loop = await startLoop(t);
-  const launcher = loop.launchers.run(key, uid);
-  launcher.refusals['sync-target'] = Array(20).fill('live migration is not supported');
-  loop.api.apply(incoming());
+  const { loop, launcher } = await prepared(t, {
+    launcher: ({ refusals }) =>
+      Object.assign(refusals, { 'sync-target': Array(20).fill('live migration is not supported') }),
+  });
   await loop.clock.pass(12_000);
   assert.equal(countOf(launcher, 'sync-target'), 3);
   assert.equal(stateOf(loop).failed, undefined);
@@ -132,18 +128,19 @@ test('a launcher that refuses to prepare is asked again, then the migration fail
 });
 
 test('a launcher that refuses once is prepared at the second try', async (t) => {
-  const loop = await startLoop(t);
-  const launcher = loop.launchers.run(key, uid);
-  launcher.refusals['sync-target'] = ['the disk is not there yet'];
-  loop.api.apply(incoming());
+  const { loop, launcher } = await prepared(t, {
+    launcher: ({ refusals }) => Object.assign(refusals, { 'sync-target': ['the disk is not there yet'] }),
+  });
   await loop.clock.pass(10_000);
   assert.equal(countOf(launcher, 'sync-target'), 2);
   assert.ok(stateOf(loop).targetNodeAddress);
 });
 
 test('streams that cannot be opened are told, tried again, and in the end fail the migration', async (t) => {
-  const { loop } = await prepared(t, (world) => {
-    world.relays.openError = new Error('no port is free');
+  const { loop } = await prepared(t, {
+    world: ({ relays }) => {
+      relays.openError = new Error('no port is free');
+    },
   });
   assert.deepEqual(messages(loop, 'SyncFailed'), ['no port is free']);
   await loop.clock.pass(200_000);
@@ -165,9 +162,7 @@ test('a second migration after a failed one closes what the first one opened and
 test('a post-copy migration that breaks is the owner’s to end: nothing is cleaned up before', async (t) => {
   const arriving = await prepared(t);
   const { loop, launcher } = arriving;
-  await begin(arriving);
-  launcher.domain = domainOf('Paused', 'PostcopyFailed', { UID: uid });
-  loop.launchers.migration.note(launcher, { UID: 'm1', EndTimestamp: loop.launchers.migration.now() });
+  await endAs(arriving, 'Paused', 'PostcopyFailed');
   await loop.clock.pass(10_000);
   assert.equal(stateOf(loop).failed, true);
   assert.equal(countOf(launcher, 'signal-cleanup'), 0);
@@ -179,9 +174,9 @@ test('a post-copy migration that breaks is the owner’s to end: nothing is clea
 });
 
 test('a VMI of another cluster’s migration is told of and not touched', async (t) => {
-  const loop = await startLoop(t);
-  const launcher = loop.launchers.run(key, uid);
-  loop.api.apply(incoming({ ...handedOff, sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} }));
+  const { loop, launcher } = await prepared(t, {
+    vmi: incoming({ ...handedOff, sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} }),
+  });
   await loop.clock.pass(60_000);
   assert.deepEqual(launcher.calls, []);
   assert.equal(loop.api.puts.length, 0);
@@ -189,13 +184,11 @@ test('a VMI of another cluster’s migration is told of and not touched', async 
 });
 
 test('a VMI that waits for a guest of another cluster, with a node of this name, is told of once and not for ever', async (t) => {
-  const loop = await startLoop(t);
-  loop.launchers.run(key, uid);
   const vmi = vmiOf('Scheduled');
   vmi.metadata.annotations = { 'kubevirt.io/create-migration-target': 'true' };
   const sides = { sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} };
   vmi.status = { ...vmi.status, migrationState: { migrationUid: 'm1', sourceNode: node, ...sides } };
-  loop.api.apply(vmi);
+  const { loop } = await prepared(t, { vmi });
   await loop.clock.pass(30_000);
   assert.equal(messages(loop, 'MigrationNotSupported').length, 1);
   assert.equal(loop.phase(), 'Scheduled');

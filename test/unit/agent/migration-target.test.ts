@@ -9,6 +9,7 @@ import {
   begin,
   change,
   countOf,
+  endAs,
   handedOff,
   incoming,
   labelsOf,
@@ -19,6 +20,7 @@ import {
   stored,
   type TestContext,
   targetLabel,
+  withOwnCpus,
 } from './incoming.ts';
 
 test('a guest arrives: prepared, published, seen, handed over, finalized, cleaned up, and served as any other', async (t) => {
@@ -84,10 +86,7 @@ test('a guest that arrives between two looks is detected, ready and handed over 
 });
 
 test('mirrors in targetState are written where it exists, and it is not made where it does not', async (t) => {
-  const loop = await startLoop(t);
-  loop.launchers.run(key, uid);
-  loop.api.apply(incoming({ ...handedOff, targetState: { pod: 'pod-1' } }));
-  await settle();
+  const { loop } = await prepared(t, { vmi: incoming({ ...handedOff, targetState: { pod: 'pod-1' } }) });
   assert.deepEqual(stateOf(loop).targetState, {
     pod: 'pod-1',
     nodeAddress: '10.0.0.1',
@@ -98,11 +97,9 @@ test('mirrors in targetState are written where it exists, and it is not made whe
 });
 
 test('a block migration gets a stream for its disks', async (t) => {
-  const loop = await startLoop(t);
-  loop.launchers.run(key, uid);
   const vmi = incoming();
-  loop.api.apply({ ...vmi, status: { ...vmi.status, migrationMethod: 'BlockMigration' } });
-  await settle();
+  vmi.status = { ...vmi.status, migrationMethod: 'BlockMigration' };
+  const { loop } = await prepared(t, { vmi });
   assert.deepEqual(Object.values(stateOf(loop).targetDirectMigrationNodePorts ?? {}), [0, 49_152, 49_153]);
 });
 
@@ -166,22 +163,16 @@ test('a VMI that is deleted right when its guest arrives is adopted first, and t
 
 test('a guest that arrives and is shut down before anybody looked gets its final phase here', async (t) => {
   const arriving = await prepared(t);
-  const { loop, launcher } = arriving;
-  await begin(arriving);
-  launcher.domain = domainOf('Shutoff', 'Shutdown', { UID: uid });
-  loop.launchers.migration.note(launcher, { UID: 'm1', EndTimestamp: loop.launchers.migration.now() });
-  await settle();
+  const { loop } = arriving;
+  await endAs(arriving, 'Shutoff', 'Shutdown');
   assert.equal(stored(loop)?.status?.nodeName, node);
   assert.equal(loop.phase(), 'Succeeded');
 });
 
 test('a guest that arrives paused by an I/O error is this node’s, not a failed migration', async (t) => {
   const arriving = await prepared(t);
-  const { loop, launcher } = arriving;
-  await begin(arriving);
-  launcher.domain = domainOf('Paused', 'IOError', { UID: uid });
-  loop.launchers.migration.note(launcher, { UID: 'm1', EndTimestamp: loop.launchers.migration.now() });
-  await settle();
+  const { loop } = arriving;
+  await endAs(arriving, 'Paused', 'IOError');
   assert.equal(labelsOf(loop)[nodeLabel], node);
   assert.equal(stateOf(loop).failed, undefined);
 });
@@ -196,12 +187,10 @@ test('a guest with dedicated CPUs: the source is told which CPUs its pod has her
       cpus: [{ id: 1, siblings: [1] }],
     },
   ];
-  const loop = await startLoop(t, ({ ports }) => Object.assign(ports.host, { cpuSet: () => [2, 3, 8], topology }));
-  loop.launchers.run(key, uid);
-  const vmi = incoming();
-  vmi.spec.domain = { ...vmi.spec.domain, cpu: { dedicatedCpuPlacement: true } };
-  loop.api.apply(vmi);
-  await settle();
+  const { loop } = await prepared(t, {
+    world: ({ ports }) => Object.assign(ports.host, { cpuSet: () => [2, 3, 8], topology }),
+    vmi: withOwnCpus(),
+  });
   assert.deepEqual(stateOf(loop).targetCPUSet, [2, 3, 8]);
   assert.deepEqual(JSON.parse(String(stateOf(loop).targetNodeTopology)), {
     numa_cells: [{ memory: { amount: 8, unit: 'KiB' }, distances: [{ value: 10 }], cpus: [{ id: 1, siblings: [1] }] }],
