@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { vmiUpdatePolicy } from '../fixtures/admission-policy.ts';
 import { AgentBench, kubeconfigFor, type LoopApi, realLoopApi } from '../fixtures/agent-bench.ts';
 import { ApiClient } from '../fixtures/api-client.ts';
 import { eventually } from '../fixtures/eventually.ts';
@@ -19,37 +20,11 @@ const oldTarget =
   '(has(oldObject.status) && has(oldObject.status.migrationState) && has(oldObject.status.migrationState.targetNode)' +
   " ? oldObject.status.migrationState.targetNode : '')";
 
-const policy = {
-  apiVersion: 'admissionregistration.k8s.io/v1',
-  kind: 'ValidatingAdmissionPolicy',
-  metadata: { name: 'own-node-only' },
-  spec: {
-    failurePolicy: 'Fail',
-    matchConstraints: {
-      resourceRules: [
-        {
-          apiGroups: ['kubevirt.io'],
-          apiVersions: ['*'],
-          operations: ['UPDATE'],
-          resources: ['virtualmachineinstances'],
-        },
-      ],
-    },
-    matchConditions: [{ name: 'agent', expression: `request.userInfo.username == '${handler}'` }],
-    validations: [
-      {
-        expression: `${tokenNode} in [${oldNode}, ${oldTarget}]`,
-        message: 'this VMI is not of the node of this agent',
-      },
-    ],
-  },
-};
-const binding = {
-  apiVersion: 'admissionregistration.k8s.io/v1',
-  kind: 'ValidatingAdmissionPolicyBinding',
-  metadata: { name: 'own-node-only' },
-  spec: { policyName: 'own-node-only', validationActions: ['Deny'] },
-};
+const [policy, binding] = vmiUpdatePolicy('own-node-only', {
+  condition: `request.userInfo.username == '${handler}'`,
+  expression: `${tokenNode} in [${oldNode}, ${oldTarget}]`,
+  message: 'this VMI is not of the node of this agent',
+});
 
 suite('an agent that may write VMIs of its own node only', () => {
   let api: LoopApi;

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import { kubeVmiWriter } from '../../src/agent/adapters/index.ts';
 import { resources, type VirtualMachineInstance } from '../../src/api/index.ts';
 import { KubeClient, loadKubeAccess } from '../../src/kube/index.ts';
+import { vmiUpdatePolicy } from '../fixtures/admission-policy.ts';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
 
@@ -71,38 +72,12 @@ test('an invalid object is refused', async () => {
 });
 
 test('what an admission policy forbids is refused with its words', async () => {
-  const policy = {
-    apiVersion: 'admissionregistration.k8s.io/v1',
-    kind: 'ValidatingAdmissionPolicy',
-    metadata: { name: 'no-bad-os' },
-    spec: {
-      failurePolicy: 'Fail',
-      matchConstraints: {
-        resourceRules: [
-          {
-            apiGroups: ['kubevirt.io'],
-            apiVersions: ['*'],
-            operations: ['UPDATE'],
-            resources: ['virtualmachineinstances'],
-          },
-        ],
-      },
-      validations: [
-        {
-          expression:
-            "!has(object.status.guestOSInfo) || !has(object.status.guestOSInfo.name) || object.status.guestOSInfo.name != 'BadOS'",
-          message: 'BadOS is not welcome',
-        },
-      ],
-    },
-  };
-  const binding = {
-    apiVersion: 'admissionregistration.k8s.io/v1',
-    kind: 'ValidatingAdmissionPolicyBinding',
-    metadata: { name: 'no-bad-os' },
-    spec: { policyName: 'no-bad-os', validationActions: ['Deny'] },
-  };
-  for (const object of [policy, binding]) cluster.kubectlStdin(JSON.stringify(object), 'create', '-f', '-');
+  const policies = vmiUpdatePolicy('no-bad-os', {
+    expression:
+      "!has(object.status.guestOSInfo) || !has(object.status.guestOSInfo.name) || object.status.guestOSInfo.name != 'BadOS'",
+    message: 'BadOS is not welcome',
+  });
+  for (const object of policies) cluster.kubectlStdin(JSON.stringify(object), 'create', '-f', '-');
   let vmi = await created('admission');
   let words = '';
   await eventually(async () => {
