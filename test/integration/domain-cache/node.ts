@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { afterEach, beforeEach } from 'node:test';
 import type { Logger } from '../../../src/base/index.ts';
 import {
   DomainCache,
@@ -56,7 +57,7 @@ export class TestNode {
       { podsDir: this.podsDir, nodeName: '', ...clientOptions },
       {
         hooks: {
-          register: (target) => cache.register(target),
+          register: (target, peer) => cache.register(target, peer),
           attached: (connection) => cache.attach(connection),
           released: (key, uid) => cache.released(key, uid),
         },
@@ -138,4 +139,18 @@ export function statusOf(cache: DomainCache, key: string, uid?: string): string 
   const view = cache.view(key, uid);
   assert.equal(view.kind, 'present', JSON.stringify({ ...view, domain: undefined }));
   return view.kind === 'present' ? view.domain.Status.Status : '';
+}
+
+export const key = 'default/vm1';
+export const uid = 'uid-1';
+
+/** The node of the test that runs. */
+export let node: TestNode;
+
+/** Each test of the file gets a node of its own. */
+export function useTestNodes(): void {
+  beforeEach(() => {
+    node = new TestNode();
+  });
+  afterEach(() => node.dispose());
 }

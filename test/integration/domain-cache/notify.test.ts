@@ -4,22 +4,15 @@ import { once } from 'node:events';
 import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { sleep } from '../../../src/base/index.ts';
 import { channelLimits } from '../../../src/domain-cache/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';
-import { type AgentRun, statusOf, TestNode } from './node.ts';
+import { type AgentRun, key, node, statusOf, type TestNode, uid, useTestNodes } from './node.ts';
 
-const key = 'default/vm1';
-const uid = 'uid-1';
-let node: TestNode;
-
-beforeEach(() => {
-  node = new TestNode();
-});
-afterEach(() => node.dispose());
+useTestNodes();
 
 async function attached(options: Parameters<TestNode['run']>[0] = {}): Promise<AgentRun> {
   await node.launcher(key, uid);

@@ -4,21 +4,14 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { bundleForAnywhere } from '../../../scripts/bundle.mjs';
 import type { Logger } from '../../../src/base/index.ts';
 import { GhostRecords } from '../../../src/domain-cache/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { statusOf, TestNode } from './node.ts';
+import { key, node, statusOf, uid, useTestNodes } from './node.ts';
 
-const key = 'default/vm1';
-const uid = 'uid-1';
-let node: TestNode;
-
-beforeEach(() => {
-  node = new TestNode();
-});
-afterEach(() => node.dispose());
+useTestNodes();
 
 describe('a full disk', { skip: process.getuid?.() !== 0 }, () => {
   /** A private directory on a file system of 64 KiB. */

@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { ScriptedLauncher, scriptedDomain } from '../../fixtures/scripted-launcher.ts';
-import { statusOf, TestNode } from './node.ts';
+import { key, node, statusOf, uid, useTestNodes } from './node.ts';
 
-const key = 'default/vm1';
-const uid = 'uid-1';
-let node: TestNode;
-
-beforeEach(() => {
-  node = new TestNode();
-});
-afterEach(() => node.dispose());
+useTestNodes();
 
 describe('what is known after connecting', () => {
   it('is absent for a key that was never heard of', async () => {

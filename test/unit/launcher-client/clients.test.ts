@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { errorCode } from '../../../src/base/index.ts';
 import { LauncherClients, type LauncherHost, type OpenConnection } from '../../../src/launcher-client/index.ts';
-import { FakeClock } from '../../fixtures/fake-clock.ts';
+import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
 const process = { pid: 4242, startTime: '1', uid: 0, gid: 0 };
 const targetOf = (uid = 'uid-1') => ({ key: `default/${uid}`, uid, activePods: { [uid]: 'node1' }, nonRoot: false });
@@ -14,6 +14,11 @@ let watches: Set<string>;
 /** Resolves the probes that wait. */
 let answers: ((listening: 'listening' | 'refused') => void)[];
 let isProcessAlive: boolean;
+let isPeerKnown: boolean;
+/** Of the ghost record. */
+let refusal: Error | undefined;
+/** Sockets that are held open. */
+let pinned: Set<string>;
 let opened: { connected: boolean; closed: boolean }[];
 
 function clientsOf(): LauncherClients {
@@ -27,8 +32,16 @@ function clientsOf(): LauncherClients {
       return { close: () => void watches.delete(uid) };
     },
     probe: () => new Promise((resolve) => answers.push(resolve)),
+    meet: async (socketFile) => {
+      const listening = await host.probe(socketFile);
+      if (listening !== 'listening' || !isPeerKnown) return { listening };
+      pinned.add(socketFile);
+      const socket = { path: socketFile, close: () => void pinned.delete(socketFile) };
+      return { listening, sighting: { socketFile, peer: process, socket } };
+    },
     isProcessAlive: () => isProcessAlive,
-    open: async (target) => {
+    open: async (target, _deps, sighting) => {
+      hookCalls.push(sighting ? 'open what was seen' : 'open');
       const connection = {
         target,
         peer: process,
@@ -48,12 +61,30 @@ function clientsOf(): LauncherClients {
       host,
       clock,
       hooks: {
-        register: async ({ uid }) => void hookCalls.push(`register ${uid}`),
+        register: async ({ uid }, peer) => {
+          if (refusal) throw refusal;
+          hookCalls.push(`register ${uid}${peer ? ` of process ${peer.pid}` : ''}`);
+        },
         attached: async () => void hookCalls.push('attached'),
         released: async (_key, uid) => void hookCalls.push(`released ${uid}`),
       },
     },
   );
+}
+
+/** Somebody who asks for the connection after it broke, and waits for the probe; `late`: what comes of it. */
+async function lateCaller() {
+  sockets = ['/pods/uid-1/sock'];
+  const clients = clientsOf();
+  await clients.connect(targetOf());
+  const [connection] = opened;
+  assert.ok(connection);
+  connection.connected = false;
+  const late = clients.connect(targetOf()).then(
+    () => 'connected',
+    (error: unknown) => errorCode(error),
+  );
+  return { clients, late };
 }
 
 /** Every question is answered with a refusal until `done`. */
@@ -73,41 +104,23 @@ async function refuseAll(done: Promise<unknown>): Promise<void> {
 beforeEach(() => {
   clock = new FakeClock();
   [hookCalls, sockets, answers, opened, watches] = [[], [], [], [], new Set()];
-  isProcessAlive = true;
+  [isProcessAlive, isPeerKnown, refusal, pinned] = [true, true, undefined, new Set()];
 });
 
 describe('what is kept of launchers', () => {
   it('a caller that comes while the VMI is cleaned up gets no connection, and nothing is remembered again', async () => {
-    sockets = ['/pods/uid-1/sock'];
-    const clients = clientsOf();
-    await clients.connect(targetOf());
-    const [connection] = opened;
-    assert.ok(connection);
-    connection.connected = false;
-    const late = clients.connect(targetOf()).then(
-      () => 'connected',
-      (error: unknown) => errorCode(error),
-    );
+    const { clients, late } = await lateCaller();
     await clients.close('default/uid-1', 'uid-1');
     for (const answer of answers.splice(0)) answer('listening');
     assert.equal(await late, 'CLOSED');
-    assert.deepEqual(hookCalls, ['register uid-1', 'attached', 'released uid-1']);
+    assert.deepEqual(hookCalls, ['register uid-1', 'open', 'attached', 'released uid-1']);
     assert.equal(clients.size, 0);
     await clients.connect(targetOf());
     assert.equal(opened.length, 2, 'the next one begins anew');
   });
 
   it('a caller whose question is out gets no connection either when its launcher died and was looked at meanwhile', async () => {
-    sockets = ['/pods/uid-1/sock'];
-    const clients = clientsOf();
-    await clients.connect(targetOf());
-    const [connection] = opened;
-    assert.ok(connection);
-    connection.connected = false;
-    const late = clients.connect(targetOf()).then(
-      () => 'connected',
-      (error: unknown) => errorCode(error),
-    );
+    const { clients, late } = await lateCaller();
     const early = answers.splice(0);
     isProcessAlive = false;
     const seen = { socketFile: '/pods/uid-1/sock', process };
@@ -117,7 +130,7 @@ describe('what is kept of launchers', () => {
     for (const answer of early) answer('listening');
     await refuseAll(late);
     assert.equal(await late, 'CLOSED');
-    assert.deepEqual(hookCalls, ['register uid-1', 'attached', 'released uid-1']);
+    assert.deepEqual(hookCalls, ['register uid-1', 'open', 'attached', 'released uid-1']);
     assert.equal(clients.size, 0);
   });
 
@@ -132,5 +145,73 @@ describe('what is kept of launchers', () => {
     }
     assert.deepEqual([...watches], ['uid-2']);
     assert.equal(clients.size, 1);
+  });
+});
+
+describe('a look and the connection that follows from it', () => {
+  const look = async (clients: LauncherClients) => {
+    const state = clients.state(targetOf());
+    await settle();
+    for (const answer of answers.splice(0)) answer('listening');
+    return state;
+  };
+
+  beforeEach(() => {
+    sockets = ['/pods/uid-1/sock'];
+  });
+
+  it('the launcher is looked at once and remembered with its process', async () => {
+    const clients = clientsOf();
+    assert.deepEqual(await look(clients), { kind: 'ready', connected: false });
+    await clients.connect(targetOf());
+    assert.deepEqual(hookCalls, ['register uid-1 of process 4242', 'open what was seen', 'attached']);
+    assert.equal(clock.timers, 0);
+  });
+
+  it('what was seen is let go soon when no connection follows, when the VMI is cleaned up, and when the agent leaves', async () => {
+    const clients = clientsOf();
+    await look(clients);
+    assert.equal(pinned.size, 1);
+    clock.advance(1_000);
+    assert.equal(pinned.size, 0);
+    await look(clients);
+    await clients.close('default/uid-1', 'uid-1');
+    assert.equal(pinned.size, 0);
+    await look(clients);
+    clients.stop();
+    assert.equal(pinned.size, 0);
+    await look(clients);
+    assert.equal(pinned.size, 0, 'an answer that comes after the stop');
+    assert.deepEqual([clock.timers, clients.size], [0, 0]);
+  });
+
+  it('a launcher that cannot be remembered is not connected to, and its socket is let go', async () => {
+    const clients = clientsOf();
+    refusal = new Error('RECORD_INVALID');
+    await look(clients);
+    await assert.rejects(clients.connect(targetOf()), refusal);
+    assert.deepEqual([pinned.size, opened.length], [0, 0]);
+  });
+
+  it('without a word of who listens the connection asks itself', async () => {
+    isPeerKnown = false;
+    const clients = clientsOf();
+    assert.deepEqual(await look(clients), { kind: 'ready', connected: false });
+    await clients.connect(targetOf());
+    assert.deepEqual(hookCalls, ['register uid-1', 'open', 'attached']);
+  });
+
+  it('a socket that is there needs no watch, one that is missing is watched before it is looked for again', async () => {
+    const clients = clientsOf();
+    await look(clients);
+    assert.equal(watches.size, 0);
+    sockets = [];
+    assert.equal((await clients.state(targetOf())).kind, 'not-ready');
+    assert.deepEqual([...watches], ['uid-1']);
+    await look(clients);
+    assert.deepEqual([...watches], ['uid-1'], 'still missing');
+    sockets = ['/pods/uid-1/sock'];
+    await look(clients);
+    assert.equal(watches.size, 0);
   });
 });
