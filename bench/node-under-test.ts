@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { resources } from '../src/api/index.ts';
-import { sleep } from '../src/base/index.ts';
 import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
 import { ImageStore, installDemoImage, type NodePaths, nodePaths } from '../src/node/index.ts';
+import { ended, waitFor } from './waiting.ts';
 
 const cli = 'dist/bin/virt-node.js';
 
@@ -17,16 +17,6 @@ export interface NodeUnderTest {
   /** From the command to the moment at which a VM can be applied and will be scheduled. */
   readonly readyMs: number;
   stop(): Promise<void>;
-}
-
-async function waitFor<T>(what: string, timeoutMs: number, probe: () => Promise<T | undefined>): Promise<T> {
-  const end = performance.now() + timeoutMs;
-  for (;;) {
-    const found = await probe();
-    if (found !== undefined) return found;
-    if (performance.now() > end) throw new Error(`${what}: not within ${timeoutMs} ms`);
-    await sleep(10);
-  }
 }
 
 async function connect(kubeconfig: string): Promise<KubeClient | undefined> {
@@ -41,11 +31,6 @@ async function connect(kubeconfig: string): Promise<KubeClient | undefined> {
 async function isSchedulable(client: KubeClient): Promise<true | undefined> {
   const nodes = await client.list(resources.nodes).catch(() => undefined);
   return nodes?.items.some(({ metadata }) => metadata.labels?.['kubevirt.io/schedulable'] === 'true') || undefined;
-}
-
-async function ended(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  await new Promise((resolve) => child.once('exit', resolve));
 }
 
 export async function startNode(): Promise<NodeUnderTest> {

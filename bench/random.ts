@@ -1,12 +1,9 @@
-/** Numbers from 0 to 1 that are the same for the same seed (mulberry32). */
+import { Chance } from '../test/simulator/engine/chance.ts';
+
+/** Numbers from 0 to 1 that are the same for the same seed. */
 export function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+  const chance = new Chance(seed);
+  return () => chance.next();
 }
 
 export function shuffled<T>(items: readonly T[], random: () => number): T[] {

@@ -1,43 +1,62 @@
-import { labels, resources, type VirtualMachineInstance, type VmiPhase } from '../src/api/index.ts';
+import { labels, resources, type VirtualMachineInstance, type VmiPhase, type Volume } from '../src/api/index.ts';
 import { Informer, type KubeClient } from '../src/kube/index.ts';
 import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
 import { waitFor } from './waiting.ts';
 
 const type = resources.virtualMachineInstances;
 
+export interface VmiParts {
+  readonly metadata: object;
+  readonly cpuModel: string;
+  readonly runtimeUser: number;
+  readonly volumes: readonly Volume[];
+}
+
 /**
- * A VMI as virt-controller hands it over, but for phase and label; its pod is `pod-<name>`. Without a network: agents differ in
- * what they do for one inside the launcher's namespaces, and this is about the loop.
+ * A VMI as virt-controller hands it over, but for phase and label; a virtio disk for each of its volumes. Without a network:
+ * agents differ in what they do for one inside the launcher's namespaces, and this is about the loop.
  */
-export function newVmi(namespace: string, name: string): VirtualMachineInstance {
+export function vmiOf(
+  namespace: string,
+  name: string,
+  { metadata, cpuModel, runtimeUser, volumes }: VmiParts,
+): VirtualMachineInstance {
+  const annotations = { 'kubevirt.io/latest-observed-api-version': 'v1' };
   return {
     apiVersion: 'kubevirt.io/v1',
     kind: 'VirtualMachineInstance',
-    metadata: { name, namespace, annotations: { 'kubevirt.io/latest-observed-api-version': 'v1' } },
+    metadata: { name, namespace, annotations, ...metadata },
     spec: {
       architecture: 'amd64',
       terminationGracePeriodSeconds: 30,
       domain: {
         machine: { type: 'q35' },
-        cpu: { cores: 1, sockets: 1, threads: 1, model: 'host-model' },
+        cpu: { cores: 1, sockets: 1, threads: 1, model: cpuModel },
         memory: { guest: '512Mi' },
         resources: { requests: { memory: '512Mi' } },
         firmware: { uuid: '5d307ca9-b3ef-428c-8861-06e72d69f223' },
         devices: {
-          disks: [
-            { name: 'root', disk: { bus: 'virtio' } },
-            { name: 'cloudinit', disk: { bus: 'virtio' } },
-          ],
+          disks: volumes.map((volume) => ({ name: volume.name, disk: { bus: 'virtio' } })),
           autoattachPodInterface: false,
         },
       },
-      volumes: [
-        { name: 'root', emptyDisk: { capacity: '1Gi' } },
-        { name: 'cloudinit', cloudInitNoCloud: { userData: '#cloud-config\nhostname: bench\n' } },
-      ],
+      volumes: [...volumes],
     },
-    status: { phase: 'Scheduling', guestOSInfo: {}, runtimeUser: 0, qosClass: 'Burstable' },
-  } as VirtualMachineInstance;
+    status: { phase: 'Scheduling', guestOSInfo: {}, runtimeUser, qosClass: 'Burstable' },
+  };
+}
+
+/** Its pod is `pod-<name>`. */
+export function newVmi(namespace: string, name: string): VirtualMachineInstance {
+  return vmiOf(namespace, name, {
+    metadata: {},
+    cpuModel: 'host-model',
+    runtimeUser: 0,
+    volumes: [
+      { name: 'root', emptyDisk: { capacity: '1Gi' } },
+      { name: 'cloudinit', cloudInitNoCloud: { userData: '#cloud-config\nhostname: bench\n' } },
+    ],
+  });
 }
 
 export const podUidOf = (name: string) => `pod-${name}`;

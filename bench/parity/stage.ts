@@ -3,6 +3,7 @@ import path from 'node:path';
 import { finalizers, labels, resources, type VirtualMachineInstance } from '../../src/api/index.ts';
 import { sleep } from '../../src/base/index.ts';
 import type { KubeClient } from '../../src/kube/index.ts';
+import { vmiOf } from '../vmis.ts';
 import { waitFor } from '../waiting.ts';
 import { PlayedLauncher } from './played-launcher.ts';
 import type { Json } from './started-domain.ts';
@@ -174,29 +175,10 @@ function isoImages(namespace: string, name: string): string[] {
 }
 
 function plainVmi(namespace: string, name: string): Json {
-  return {
-    apiVersion: 'kubevirt.io/v1',
-    kind: 'VirtualMachineInstance',
-    metadata: {
-      name,
-      namespace,
-      labels: { app: 'parity' },
-      annotations: { 'kubevirt.io/latest-observed-api-version': 'v1' },
-      finalizers: [finalizers.vmi],
-    },
-    spec: {
-      architecture: 'amd64',
-      terminationGracePeriodSeconds: 30,
-      domain: {
-        machine: { type: 'q35' },
-        cpu: { cores: 1, sockets: 1, threads: 1, model: 'Penryn' },
-        memory: { guest: '512Mi' },
-        resources: { requests: { memory: '512Mi' } },
-        firmware: { uuid: '5d307ca9-b3ef-428c-8861-06e72d69f223' },
-        devices: { disks: [{ name: 'root', disk: { bus: 'virtio' } }], autoattachPodInterface: false },
-      },
-      volumes: [{ name: 'root', containerDisk: { image: 'demo', imagePullPolicy: 'IfNotPresent' } }],
-    },
-    status: { phase: 'Scheduling', guestOSInfo: {}, runtimeUser: 107, qosClass: 'Burstable' },
-  };
+  return vmiOf(namespace, name, {
+    metadata: { labels: { app: 'parity' }, finalizers: [finalizers.vmi] },
+    cpuModel: 'Penryn',
+    runtimeUser: 107,
+    volumes: [{ name: 'root', containerDisk: { image: 'demo', imagePullPolicy: 'IfNotPresent' } }],
+  });
 }
