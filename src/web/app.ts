@@ -1,6 +1,7 @@
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
 import { errorMessage, type Logger } from '../base/index.ts';
 import type { Access, Verdict } from './access.ts';
+import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
 import { enterPage, loginPage } from './login-page.ts';
 import type { PageFiles } from './page-files.ts';
@@ -61,12 +62,6 @@ export function createApp(deps: WebAppDeps): Express {
   });
   app.use(errorHandler(deps.log));
   return app;
-}
-
-/** The list without its rows. */
-export function describeList({ nodeName, actions, vms }: WebBackend): Omit<VmList, 'rows'> {
-  const problem = vms.problem?.();
-  return { node: nodeName, actions: actions !== undefined, ...(problem !== undefined && { problem }) };
 }
 
 function localPortOf({ socket }: Request): number {

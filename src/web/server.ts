@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'n
 import type { Duplex } from 'node:stream';
 import { type Clock, type Component, errorCode, type Logger, systemClock } from '../base/index.ts';
 import { Access } from './access.ts';
-import { createApp, describeList } from './app.ts';
+import { describeList } from './describe-list.ts';
 import { WebError } from './errors.ts';
 import { readPageFiles } from './page-files.ts';
 import type { WebBackend } from './ports.ts';
@@ -63,6 +63,8 @@ export class WebServer implements Component {
     const { pageDir, tokenHint } = this.#options;
     const { backend, log } = this.#deps;
     const files = await readPageFiles(pageDir);
+    // Express costs 12 MB, and an agent that serves no page knows this class, too.
+    const { createApp } = await import('./app.ts');
     const app = createApp({ backend, access: this.#access, files, events: this.#events, tokenHint, log });
     const server = createServer(limits, app);
     server.maxConnections = maxConnections;

@@ -118,7 +118,7 @@ export class RestApi {
     await withDeadline(limits, (signal) => this.#freezer.stop(signal));
   }
 
-  /** Express costs an agent 8 MB, and most agents are never asked. */
+  /** Express costs an agent 12 MB, and most agents are never asked. */
   #answer(request: IncomingMessage, response: ServerResponse): void {
     this.#app ??= import('./rest-app.ts').then(({ createRestApp }) => createRestApp(this.#routes()));
     this.#app.then(
