@@ -65,7 +65,7 @@ export class RawClient {
 
   async gets(text: string): Promise<string> {
     await eventually(() => {
-      if (!this.received.includes(text))
+      if (!this.received.includes(text, 0, 'latin1'))
         throw new Error(`no ${JSON.stringify(text)}: ${this.received.toString('latin1')}`);
     });
     return this.received.toString('latin1');

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { eventually } from '../../fixtures/eventually.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
+import { aware } from './client.ts';
+import { type Stage, startStage } from './stage.ts';
+
+const limitBytes = 65_536;
+const ours = { protocols: [aware] };
+
+/** Bytes that tell their place. */
+function pattern(from: number, length: number): Buffer {
+  return Buffer.from(Array.from({ length }, (_, at) => ((from + at) * 7919) >> 5));
+}
+
+async function lineWith(stage: Stage, bytes: Buffer) {
+  const first = await stage.attach('', ours).opened();
+  const guest = await stage.guest.connection();
+  guest.write(bytes);
+  await eventually(() => assert.equal(first.bytes, bytes.length));
+  return { first, guest };
+}
+
+test('an aware newcomer gets what the line remembers, to the byte, and then what comes', async (t) => {
+  const stage = await startStage(t);
+  const { guest } = await lineWith(stage, pattern(0, 100_000));
+  const second = await stage.attach('?access=view', ours).opened();
+  const attached = await second.notice('attached');
+  assert.deepEqual([attached.offset, attached.replayed, attached.lost], [100_000 - limitBytes, limitBytes, 0]);
+  guest.write(pattern(100_000, 500));
+  await eventually(() => assert.equal(second.bytes, limitBytes + 500));
+  assert.deepEqual(second.received, pattern(100_000 - limitBytes, limitBytes + 500));
+});
+
+test('a plain newcomer gets nothing of the past', async (t) => {
+  const stage = await startStage(t);
+  const { guest, first } = await lineWith(stage, pattern(0, 1000));
+  const second = await stage.attach().opened();
+  await first.notice('role');
+  guest.write('now');
+  await second.gets('now');
+  assert.equal(second.text, 'now');
+});
+
+test('a client that comes back goes on at the byte it asked for, if it is still remembered', async (t) => {
+  const stage = await startStage(t);
+  const { first } = await lineWith(stage, pattern(0, 90_000));
+  const { line } = await first.notice('attached');
+  first.stop();
+  const cases = [
+    { from: 89_000, offset: 89_000, lost: 0 },
+    { from: 90_000, offset: 90_000, lost: 0 },
+    { from: 20_000, offset: 90_000 - limitBytes, lost: 90_000 - limitBytes - 20_000 },
+    { from: 90_001, offset: 90_000 - limitBytes, lost: 0 },
+  ];
+  for (const { from, offset, lost } of cases) {
+    const again = await stage.attach(`?line=${line}&from=${from}`, ours).opened();
+    const attached = await again.notice('attached');
+    assert.deepEqual(
+      [attached.offset, attached.replayed, attached.lost],
+      [offset, 90_000 - offset, lost],
+      String(from),
+    );
+    await eventually(() => assert.deepEqual(again.received, pattern(offset, 90_000 - offset)));
+    again.stop();
+  }
+  const other = await stage.attach('?line=another&from=89000', ours).opened();
+  assert.equal((await other.notice('attached')).offset, 90_000 - limitBytes);
+});
+
+test('a client that is cut in the middle of a flood again and again gets every byte once', async (t) => {
+  const stage = await startStage(t);
+  const total = 8_000_000;
+  let client = await stage.attach('', ours).opened();
+  const { line, offset } = await client.notice('attached');
+  assert.equal(offset, 0);
+  const guest = await stage.guest.connection();
+  const flood = pattern(0, total);
+  void (async () => {
+    // In steps that the line remembers, as a flood with nobody there is read on.
+    for (let at = 0; at < total; at += 50_000) {
+      await eventually(() => assert.ok(known >= at - 10_000));
+      guest.write(flood.subarray(at, at + 50_000));
+    }
+  })();
+  const pieces: Buffer[] = [];
+  let known = 0;
+  client.websocket.on('message', onMessage);
+  function onMessage(data: Buffer, isBinary: boolean): void {
+    if (!isBinary) return;
+    pieces.push(data);
+    known += data.length;
+  }
+  for (let cut = 1; cut <= 20; cut++) {
+    await eventually(() => assert.ok(known >= Math.min(total, cut * 300_000)));
+    client.websocket.off('message', onMessage);
+    client.stop();
+    client = stage.attach(`?line=${line}&from=${known}`, ours);
+    client.websocket.on('message', onMessage);
+    await client.opened();
+    assert.equal((await client.notice('attached')).lost, 0);
+  }
+  await eventually(() => assert.equal(known, total));
+  assert.ok(Buffer.concat(pieces).equals(flood));
+});
+
+test('a line stays open for a minute after its last aware client, reads on, and is closed then', async (t) => {
+  const clock = new FakeClock();
+  const stage = await startStage(t, { clock });
+  const { first, guest } = await lineWith(stage, pattern(0, 100));
+  const { line } = await first.notice('attached');
+  first.websocket.close();
+  await first.closed;
+  await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  guest.write(pattern(100, 500));
+  clock.advance(59_999);
+  const again = await stage.attach(`?line=${line}&from=100`, ours).opened();
+  await eventually(() => assert.deepEqual(again.received, pattern(100, 500)));
+  again.websocket.close();
+  await again.closed;
+  await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  assert.equal(guest.destroyed, false);
+  clock.advance(60_000);
+  await eventually(() => assert.equal(guest.destroyed, true));
+  const later = await stage.attach(`?line=${line}&from=600`, ours).opened();
+  const attached = await later.notice('attached');
+  assert.notEqual(attached.line, line);
+  assert.deepEqual([attached.offset, attached.replayed, attached.lost], [0, 0, 0]);
+});
+
+test('a plain session does not shorten the minute of an aware one, and adds nothing to it', async (t) => {
+  const clock = new FakeClock();
+  const stage = await startStage(t, { clock });
+  const { first, guest } = await lineWith(stage, pattern(0, 100));
+  const left = async (client: typeof first) => {
+    client.websocket.close();
+    await client.closed;
+    await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  };
+  await left(first);
+  clock.advance(40_000);
+  await left(await stage.attach().opened());
+  clock.advance(19_999);
+  assert.equal(guest.destroyed, false);
+  clock.advance(1);
+  await eventually(() => assert.equal(guest.destroyed, true));
+});
+
+test('a line with nobody there is read on without growing, however much the guest says', async (t: TestContext) => {
+  const stage = await startStage(t);
+  const { first, guest } = await lineWith(stage, Buffer.from('x'));
+  const { line } = await first.notice('attached');
+  first.stop();
+  await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  const before = process.memoryUsage().arrayBuffers;
+  const chunk = pattern(0, 1_000_000);
+  for (let round = 0; round < 100; round++) {
+    await new Promise<void>((resolve) => {
+      guest.write(chunk, () => resolve());
+    });
+  }
+  assert.ok(process.memoryUsage().arrayBuffers - before < 30_000_000);
+  const again = await stage.attach(`?line=${line}&from=1`, ours).opened();
+  await eventually(() => assert.deepEqual(again.received.subarray(-limitBytes), chunk.subarray(-limitBytes)));
+});
