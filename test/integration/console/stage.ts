@@ -23,6 +23,7 @@ import { Client, type ClientOptions } from './client.ts';
 export class GuestDevice {
   readonly path: string;
   readonly connections: net.Socket[] = [];
+  onConnection: (socket: net.Socket) => void = () => undefined;
   readonly #server: net.Server;
 
   constructor(socketPath: string) {
@@ -30,6 +31,7 @@ export class GuestDevice {
     this.#server = net.createServer((socket) => {
       socket.on('error', () => undefined);
       this.connections.push(socket);
+      this.onConnection(socket);
     });
   }
 

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { eventually } from '../../fixtures/eventually.ts';
+import { aware, plain } from './client.ts';
+import { clientFrame, RawClient, upgradeText } from './raw.ts';
+import { startStage } from './stage.ts';
+
+const cycles = 10_000;
+const atOnce = 20;
+
+/** What is open, without the handles of the test itself. */
+function handles(): Record<string, number> {
+  const counts: Record<string, number> = { descriptors: readdirSync('/proc/self/fd').length };
+  for (const kind of process.getActiveResourcesInfo()) {
+    if (/Timeout|Immediate|TickObject|CloseReq/.test(kind)) continue;
+    counts[kind] = (counts[kind] ?? 0) + 1;
+  }
+  return counts;
+}
+
+const endings: readonly ((client: RawClient) => void)[] = [
+  (client) => client.socket.end(clientFrame(8, Buffer.from([3, 232]))),
+  (client) => client.socket.resetAndDestroy(),
+  (client) => client.socket.end(),
+  (client) => client.socket.destroy(),
+];
+
+test('ten thousand sessions that come and go in every way leave no handle, no timer and no memory', async (t) => {
+  // Node.js' own timers are not counted: they are those of the library and of HTTP.
+  const { port, guest, server, attach } = await startStage(t, { options: { lingerMs: 0 } });
+  guest.onConnection = (socket) => {
+    socket.resume();
+    socket.write('RFB 003.008\n');
+  };
+  const warm = await attach('', { uid: 'warm' }).opened();
+  warm.stop();
+  const run = async (from: number, to: number) => {
+    for (let at = from; at < to; at += atOnce) {
+      await Promise.all(Array.from({ length: atOnce }, (_, offset) => cycle(at + offset)));
+    }
+    await eventually(() => assert.deepEqual(server.sessions(), []));
+    await eventually(() => assert.ok(guest.connections.every(({ destroyed }) => destroyed)));
+    guest.connections.length = 0;
+  };
+  const cycle = async (at: number) => {
+    const kind = ['console', 'vnc', 'usbredir'][at % 3];
+    const access = ['take', 'view', 'take-if-free'][(at >> 2) % 3];
+    const client = await RawClient.connect(port);
+    // Some meet others at the same VMI.
+    const request = `GET /${kind}/${at % 50}?access=${access} HTTP/1.1`;
+    client.socket.write(upgradeText({ 'Sec-WebSocket-Protocol': at % 2 ? plain : aware }, request));
+    await eventually(() => assert.ok(client.received.length > 0));
+    endings[at % endings.length]?.(client);
+    await client.closed();
+  };
+  await run(0, 1000);
+  globalThis.gc?.();
+  const before = { handles: handles(), heap: process.memoryUsage().heapUsed };
+  await run(1000, cycles);
+  await eventually(() => assert.deepEqual(handles(), before.handles));
+  globalThis.gc?.();
+  assert.ok(process.memoryUsage().heapUsed - before.heap < 30_000_000);
+});
