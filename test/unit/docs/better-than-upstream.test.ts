@@ -48,7 +48,7 @@ test('every row of the note on upstream has a test, or says what is not built', 
 });
 
 test('each of upstream’s faults has a test named after it', () => {
-  const faults = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14];
+  const faults = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
   const hasTest = (fault: number) => titles.some((title) => new RegExp(`fault ${fault}\\b`).test(title));
   assert.deepEqual(
     faults.filter((fault) => !hasTest(fault)),

@@ -290,3 +290,11 @@ test('a launcher that hangs costs its own callers only: more than eight are refu
   leaving.abort();
   await ended;
 });
+
+test('a launcher’s words are answered in one line of bounded length, without codes for terminals', async () => {
+  const launcher = await bench.launcher();
+  launcher.fail('pauseVirtualMachine', `a\r\nb\u001b[2Jc\u202e${'x'.repeat(100_000)}`);
+  const { status, body } = await bench.put('/pause');
+  assert.equal(status, 500);
+  assert.match(body, /^[^\p{Cc}\p{Cf}]{100,5000}$/u);
+});

@@ -66,17 +66,15 @@ test('a screenshot is the launcher’s bytes and type', async () => {
   assert.deepEqual(answer.bytes, data);
 });
 
-for (const mime of ['text/html', 'image/svg+xml', 'image/png\r\nX-Evil: 1', '']) {
-  test(`a picture that calls itself ${JSON.stringify(mime)} is handed on as bytes that no browser runs`, async () => {
-    const launcher = await bench.launcher();
+test('a page that calls itself a picture is handed on as bytes', async () => {
+  const launcher = await bench.launcher();
+  for (const mime of ['text/html', 'image/svg+xml', 'image/png\r\nX-Evil: 1', '']) {
     launcher.on('getScreenshot', () => ({ response: ok, mime, data: Buffer.from('<script>') }));
-    const answer = await bench.get('/vnc/screenshot');
-    assert.deepEqual(
-      [answer.headers['content-type'], answer.headers['x-content-type-options'], answer.headers['x-evil']],
-      ['application/octet-stream', 'nosniff', undefined],
-    );
-  });
-}
+    const { headers } = await bench.get('/vnc/screenshot');
+    const told = [headers['content-type'], headers['x-content-type-options'], headers['x-evil']];
+    assert.deepEqual(told, ['application/octet-stream', 'nosniff', undefined], mime);
+  }
+});
 
 test('a screenshot that failed is 500 with the launcher’s words, not an empty picture', async () => {
   const launcher = await bench.launcher();
