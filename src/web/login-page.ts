@@ -5,6 +5,7 @@ export function loginPage(message: string, tokenHint: string): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 <title>Virtual machines: token needed</title>
 <style>
   :root { color-scheme: light dark; --paper: #f5f7fa; --card: #fff; --ink: #17212e; --soft: #4d5b6e; --line: #8592a3; --act: #1b5fc1; --on: #fff }

@@ -88,10 +88,11 @@ export class ActionButtons {
   }
 
   #rebuild(offers: readonly ActionOffer[], shown: string): void {
-    const hadFocus = this.element.contains(document.activeElement);
+    const focused = [...this.element.children].findIndex((button) => button === document.activeElement);
     this.#shown = shown;
     this.element.replaceChildren(...offers.map((offer) => this.#button(offer)));
-    if (hadFocus) this.element.querySelector('button')?.focus();
+    // What was pressed has most often become its opposite.
+    if (focused >= 0) this.element.querySelectorAll('button')[Math.min(focused, offers.length - 1)]?.focus();
   }
 
   #button(offer: ActionOffer): HTMLButtonElement {

@@ -1,10 +1,11 @@
 import type { AgentState, WhyItem, WhyList } from '../../api/index.ts';
 import { el } from './dom.ts';
+import { card, type Fact, factList } from './facts.ts';
 import { vmHref } from './route.ts';
 import { agentState, whyAll } from './server-calls.ts';
 import type { View } from './view.ts';
 import { nextText } from './why-model.ts';
-import { ago, count, duration, fileSize } from './words.ts';
+import { ago, capitalised, count, duration, fileSize } from './words.ts';
 
 const everyMs = 3_000;
 
@@ -51,40 +52,36 @@ export class AgentView implements View {
 function stateCard(state: AgentState): HTMLElement {
   const { heartbeat, queue, memory, cpuSeconds, eventLoopDelayMs, relays } = state;
   const beat = heartbeat.lastSuccessSecondsAgo;
-  const facts: [string, string][] = [
-    ['Node', state.node],
-    ['Phase', `${state.phase}, for ${duration(state.upSeconds * 1_000)}, process ${state.pid}`],
-    ['Heartbeat', beat === undefined ? 'none yet' : `${duration(beat * 1_000)} ago`],
-    ['Work', `${queue.running} running, ${queue.queued} queued, ${queue.waiting} waiting`],
-    ['Memory', `${fileSize(memory.rssBytes)}, heap ${fileSize(memory.heapUsedBytes)}`],
-    ['CPU time', duration((cpuSeconds.user + cpuSeconds.system) * 1_000)],
-    ['Event loop', `99 of 100 within ${Math.ceil(eventLoopDelayMs.p99)} ms`],
-    ['Migration relays', relays.unavailable ?? `${relays.open} open`],
-    ...state.informers.map(({ name, synced, connected, objects, lastError }): [string, string] => [
-      name,
-      [synced ? count(objects, 'object') : 'not synced', !connected && 'not connected', lastError]
-        .filter(Boolean)
-        .join(', '),
-    ]),
+  const facts: Fact[] = [
+    { term: 'Node', text: state.node },
+    { term: 'Phase', text: `${state.phase}, for ${duration(state.upSeconds * 1_000)}` },
+    { term: 'Process', text: String(state.pid) },
+    { term: 'Heartbeat', text: beat === undefined ? 'none yet' : `${duration(beat * 1_000)} ago` },
+    { term: 'Work', text: `${queue.running} running, ${queue.queued} queued, ${queue.waiting} waiting` },
+    { term: 'Memory', text: `${fileSize(memory.rssBytes)}, heap ${fileSize(memory.heapUsedBytes)}` },
+    { term: 'CPU time', text: duration((cpuSeconds.user + cpuSeconds.system) * 1_000) },
+    { term: 'Event loop', text: `99 of 100 within ${Math.ceil(eventLoopDelayMs.p99)} ms` },
+    { term: 'Migration relays', text: relays.unavailable ?? `${relays.open} open` },
+    ...state.informers.map(({ name, synced, connected, objects, lastError }): Fact => {
+      const told = [synced ? count(objects, 'object') : 'not synced', !connected && 'not connected', lastError];
+      return { term: capitalised(name), text: told.filter(Boolean).join(', ') };
+    }),
   ];
-  const terms = facts.flatMap(([term, text]) => [el('dt', {}, term), el('dd', {}, text)]);
-  return el('div', { class: 'card' }, el('h2', {}, 'State'), el('dl', { class: 'facts' }, ...terms));
+  const element = card('State', factList(facts));
+  element.classList.add('is-wide');
+  return element;
 }
 
 function decisionsCard({ items, at }: WhyList): HTMLElement {
+  if (items.length === 0) return card('Last decisions', 'None since the agent started: no virtual machine is here.');
   const now = Date.parse(at);
-  const head = ['Virtual machine', 'Phase', 'Guest', 'Because', 'Since', 'Next'].map((text) =>
-    el('th', { scope: 'col' }, text),
-  );
+  const titles = ['Virtual machine', 'Phase', 'Guest', 'Because', 'Since', 'Next'];
+  const head = el('tr', {}, ...titles.map((text) => el('th', { scope: 'col' }, text)));
   const rows = [...items].sort(byTrouble).map((item) => decisionRow(item, now));
-  const table = el('table', {}, el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...rows));
-  const nothing = el('p', {}, 'Nothing was decided since the agent started: no virtual machine is here.');
-  return el(
-    'div',
-    { class: 'card is-wide' },
-    el('h2', {}, 'Last decisions'),
-    items.length > 0 ? el('div', { class: 'scrolls' }, table) : nothing,
-  );
+  const table = el('table', {}, el('thead', {}, head), el('tbody', {}, ...rows));
+  const element = card('Last decisions', el('div', { class: 'scrolls' }, table));
+  element.classList.add('is-wide');
+  return element;
 }
 
 function decisionRow(item: WhyItem, now: number): HTMLElement {

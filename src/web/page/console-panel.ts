@@ -5,7 +5,7 @@ import { hasGuest } from './row-model.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
 import type { GuestTerminal } from './terminal.ts';
 import type { Panel } from './vm-view.ts';
-import { count, duration } from './words.ts';
+import { capitalised, count, duration } from './words.ts';
 
 /** The serial console of a VM: who types, who watches, and the terminal. */
 export class ConsolePanel implements Panel {
@@ -20,7 +20,7 @@ export class ConsolePanel implements Panel {
   readonly #readOnly: HTMLInputElement;
   readonly #size: HTMLSelectElement;
   readonly #sizeHint = el('p', { class: 'hint', hidden: true });
-  readonly #screen = el('div', { class: 'terminal' });
+  readonly #screen = el('div', { class: 'serial-inner' });
   #terminal: GuestTerminal | undefined;
   #session: ConsoleSession | undefined;
   #state: ConsoleState = { kind: 'connecting' };
@@ -58,7 +58,14 @@ export class ConsolePanel implements Panel {
       this.#size,
       leave,
     );
-    this.element = el('div', { class: 'console' }, bar, this.#notice, this.#screen, this.#sizeHint);
+    this.element = el(
+      'div',
+      { class: 'console' },
+      bar,
+      this.#notice,
+      el('div', { class: 'serial' }, this.#screen),
+      this.#sizeHint,
+    );
     this.#show({ kind: 'connecting' });
     void this.#start();
   }
@@ -160,7 +167,7 @@ function badgeText(state: ConsoleState): string {
     case 'connecting':
       return 'Connecting';
     case 'attached':
-      return state.role === 'writer' ? 'You type' : 'Read only';
+      return state.role === 'writer' ? 'You type' : 'Watching';
     case 'waiting':
       return 'Reconnecting';
     case 'ended':
@@ -186,8 +193,4 @@ function noticeText(state: ConsoleState, readOnly: boolean): string {
     case 'ended':
       return `${capitalised(state.reason)}.`;
   }
-}
-
-function capitalised(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

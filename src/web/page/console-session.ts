@@ -64,6 +64,8 @@ export class ConsoleSession {
   #replayLeft = 0;
   #role: Role = 'viewer';
   #viewers = 0;
+  /** Why the role is what it is. */
+  #reason: string | undefined;
   #failures = 0;
   #wantsToRead = false;
   #hasClosed = false;
@@ -132,7 +134,7 @@ export class ConsoleSession {
     else if (notice?.kind === 'role') this.#setRole(notice.role, notice.reason);
     else if (notice?.kind === 'viewers') {
       this.#viewers = notice.count;
-      this.#setRole(this.#role);
+      this.#setRole(this.#role, this.#reason);
     }
   }
 
@@ -148,6 +150,7 @@ export class ConsoleSession {
 
   #setRole(role: Role, reason?: string): void {
     this.#role = role;
+    this.#reason = reason;
     const state = { kind: 'attached', role, viewers: this.#viewers } as const;
     this.#deps.events.state(reason === undefined ? state : { ...state, reason });
   }

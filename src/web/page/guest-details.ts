@@ -1,4 +1,5 @@
 import { el } from './dom.ts';
+import { card, factList } from './facts.ts';
 import { guestFacts } from './server-calls.ts';
 import { fileSize } from './words.ts';
 
@@ -21,23 +22,23 @@ export async function guestDetails(
 
 function systemCard({ hostname, timezone, os, guestAgentVersion }: Fields): HTMLElement | undefined {
   const { prettyName, kernelRelease, machine } = fieldsOf(os);
-  const facts: [string, unknown][] = [
-    ['Host name', hostname],
-    ['System', prettyName],
-    ['Kernel', [kernelRelease, machine].filter(Boolean).join(' ')],
-    ['Time zone', timezone],
-    ['Guest agent', guestAgentVersion],
-  ];
-  const known = facts.filter(([, value]) => typeof value === 'string' && value !== '');
-  if (known.length === 0) return undefined;
-  const terms = known.flatMap(([term, value]) => [el('dt', {}, term), el('dd', {}, String(value))]);
-  return el('div', { class: 'card' }, el('h2', {}, 'Inside the guest'), el('dl', { class: 'facts' }, ...terms));
+  const told: Readonly<Record<string, unknown>> = {
+    'Host name': hostname,
+    System: prettyName,
+    Kernel: [kernelRelease, machine].filter(Boolean).join(' '),
+    'Time zone': timezone,
+    'Guest agent': guestAgentVersion,
+  };
+  const facts = Object.entries(told).flatMap(([term, text]) =>
+    typeof text === 'string' && text ? [{ term, text }] : [],
+  );
+  return facts.length === 0 ? undefined : card('Inside the guest', factList(facts));
 }
 
 function usersCard(users: readonly Fields[]): HTMLElement | undefined {
   if (users.length === 0) return undefined;
   const names = users.map(({ userName, domain }) => el('li', {}, [userName, domain].filter(Boolean).join(' @ ')));
-  return el('div', { class: 'card' }, el('h2', {}, 'Logged in'), el('ul', {}, ...names));
+  return card('Logged in', el('ul', {}, ...names));
 }
 
 function fileSystemsCard(fileSystems: readonly Fields[]): HTMLElement | undefined {
@@ -54,7 +55,7 @@ function fileSystemsCard(fileSystems: readonly Fields[]): HTMLElement | undefine
     );
   });
   const table = el('table', {}, el('tbody', {}, ...rows));
-  return el('div', { class: 'card' }, el('h2', {}, 'File systems'), el('div', { class: 'scrolls' }, table));
+  return card('File systems', el('div', { class: 'scrolls' }, table));
 }
 
 function fieldsOf(value: unknown): Fields {

@@ -1,5 +1,6 @@
 import type { VmRow } from '../rows.ts';
 import { el, setChildren } from './dom.ts';
+import { card, type Fact, factList } from './facts.ts';
 import { guestDetails } from './guest-details.ts';
 import { hasGuest } from './row-model.ts';
 import type { Store } from './store.ts';
@@ -14,10 +15,12 @@ export class OverviewPanel implements Panel {
   readonly #store: Store;
   readonly #thumbnails = new Thumbnails();
   readonly #canvas = el('canvas', { width: 640, height: 400, role: 'img', 'aria-label': 'Picture of the screen' });
-  readonly #facts = el('dl', { class: 'facts' });
-  readonly #conditions = el('tbody');
-  readonly #conditionsTable: HTMLElement;
+  readonly #facts = el('div');
+  readonly #screen = card('Screen', this.#canvas);
+  readonly #factsCard = card('Facts', this.#facts);
   readonly #guest = el('div', { class: 'guest-details' });
+  readonly #conditions = el('tbody');
+  readonly #conditionsCard: HTMLElement;
   readonly #ending = new AbortController();
   /** Of the guest that was asked for its details. */
   #askedUid: string | undefined;
@@ -26,33 +29,22 @@ export class OverviewPanel implements Panel {
     this.#vm = vm;
     this.#store = store;
     const head = ['Condition', 'Status', 'Why', 'Since'].map((text) => el('th', { scope: 'col' }, text));
-    this.#conditionsTable = el(
-      'div',
-      { class: 'card' },
-      el('h2', {}, 'Conditions'),
-      el('div', { class: 'scrolls' }, el('table', {}, el('thead', {}, el('tr', {}, ...head)), this.#conditions)),
-    );
-    this.element.append(
-      el('div', { class: 'card' }, el('h2', {}, 'Facts'), this.#facts),
-      el('div', { class: 'card shot-card' }, el('h2', {}, 'Screen'), this.#canvas),
-      this.#guest,
-      this.#conditionsTable,
-    );
+    const table = el('table', {}, el('thead', {}, el('tr', {}, ...head)), this.#conditions);
+    this.#conditionsCard = card('Conditions', el('div', { class: 'scrolls' }, table));
+    this.#conditionsCard.classList.add('is-wide');
+    this.#screen.classList.add('shot-card');
   }
 
   update(row: VmRow | undefined): void {
     if (!row) {
-      const gone = `There is no virtual machine ${this.#vm.namespace}/${this.#vm.name} on this node (any more).`;
+      const gone = `There is no virtual machine ${this.#vm.namespace}/${this.#vm.name} on this node.`;
       this.element.replaceChildren(el('p', { class: 'nothing' }, gone));
       return;
     }
-    if (!this.#facts.isConnected && this.element.firstElementChild?.matches('.nothing')) return;
-    const now = Date.now();
-    this.#facts.replaceChildren(
-      ...factsOf(row, this.#store.node).flatMap(([term, text]) => [el('dt', {}, term), el('dd', {}, text)]),
-    );
-    setChildren(this.#conditions, conditionRows(row, now));
-    this.#conditionsTable.hidden = row.conditions.length === 0;
+    setChildren(this.element, [this.#factsCard, this.#screen, this.#guest, this.#conditionsCard]);
+    this.#facts.replaceChildren(factList(factsOf(row, this.#store.node)));
+    setChildren(this.#conditions, conditionRows(row, Date.now()));
+    this.#conditionsCard.hidden = row.conditions.length === 0;
     this.#thumbnails.show(this.#canvas, row);
     this.#askGuest(row);
   }
@@ -75,15 +67,15 @@ export class OverviewPanel implements Panel {
   }
 }
 
-function factsOf({ namespace, vmi, runStrategy, createdAt }: VmRow, node: string): readonly [string, string][] {
+function factsOf({ namespace, vmi, runStrategy, createdAt }: VmRow, node: string): readonly Fact[] {
   return [
-    ['Namespace', namespace],
-    ['Node', node],
-    ['Address', vmi?.ip ?? '–'],
-    ['System', vmi?.guestOs ?? '–'],
-    ['Run strategy', runStrategy ?? 'none: an instance without a VirtualMachine'],
-    ['Created', new Date(createdAt).toLocaleString()],
-    ['Instance', vmi?.uid ?? 'none: it does not run'],
+    { term: 'Namespace', text: namespace },
+    { term: 'Node', text: node },
+    { term: 'Address', text: vmi?.ip ?? '–' },
+    { term: 'System', text: vmi?.guestOs ?? '–' },
+    { term: 'Run strategy', text: runStrategy ?? 'none: an instance without a VirtualMachine' },
+    { term: 'Created', text: new Date(createdAt).toLocaleString() },
+    { term: 'Instance', text: vmi?.uid ?? 'none: it does not run' },
   ];
 }
 

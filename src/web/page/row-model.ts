@@ -1,5 +1,5 @@
 import type { VmRow } from '../rows.ts';
-import { spaced } from './words.ts';
+import { capitalised, spaced } from './words.ts';
 
 /** What a status means at a glance; said by a sign and by colour, never by colour alone. */
 export type Tone = 'good' | 'busy' | 'paused' | 'off' | 'bad';
@@ -34,13 +34,7 @@ export function statusOf(row: VmRow): string {
 
 export function toneOf(row: VmRow): Tone {
   const status = statusOf(row);
-  return tones[status] ?? (/error|fail|backoff|notfound/i.test(status) ? 'bad' : 'busy');
-}
-
-/** The words of a status: `ErrorPvcNotFound` → `Error pvc not found`. */
-export function statusText(row: VmRow): string {
-  const text = spaced(statusOf(row));
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return tones[status] ?? (/^err|fail|backoff|unschedulable/i.test(status) ? 'bad' : 'busy');
 }
 
 export function isLive({ vmi }: VmRow): boolean {
@@ -89,21 +83,20 @@ function rank({ title, text }: Note): number {
   return (title === 'not ready' ? 2 : 0) + (text === '' ? 1 : 0);
 }
 
+/** A message says more than the name of its condition. */
 export function noteText({ title, text }: Note): string {
-  return text === '' ? title : `${title}: ${text}`;
+  return capitalised(text || title);
 }
 
 /** What can be done with it now. `canStart`: the server offers start and stop. */
 export function offersOf(row: VmRow, canStart: boolean): readonly ActionOffer[] {
   const offers: ActionOffer[] = [];
   const { name, vmi, runStrategy } = row;
-  if (hasGuest(row)) {
-    if (vmi?.paused) offers.push({ action: 'unpause', label: 'Unpause' });
-    else offers.push({ action: 'pause', label: 'Pause' });
-  }
   if (canStart && isLive(row)) offers.push(stopOffer(name, runStrategy));
   else if (canStart && runStrategy !== undefined) offers.push({ action: 'start', label: 'Start' });
   if (!hasGuest(row)) return offers;
+  if (vmi?.paused) offers.push({ action: 'unpause', label: 'Unpause' });
+  else offers.push({ action: 'pause', label: 'Pause' });
   offers.push({
     action: 'softreboot',
     label: 'Reboot',
@@ -139,12 +132,12 @@ export function matches(row: VmRow, wantedText: string): boolean {
     .every((word) => shown.includes(word));
 }
 
-/** "3 running, 1 stopped": most frequent first. */
+/** "3 Running, 1 Stopped": most frequent first. */
 export function summary(rows: readonly VmRow[]): string {
   const counts = new Map<string, number>();
-  for (const row of rows) counts.set(statusText(row), (counts.get(statusText(row)) ?? 0) + 1);
+  for (const row of rows) counts.set(statusOf(row), (counts.get(statusOf(row)) ?? 0) + 1);
   return [...counts]
     .sort(([, one], [, other]) => other - one)
-    .map(([status, many]) => `${many} ${status.toLowerCase()}`)
+    .map(([status, many]) => `${many} ${status}`)
     .join(', ');
 }

@@ -5,7 +5,7 @@ import type { GuestScreen } from './screen.ts';
 import { ScreenSession, type ScreenState } from './screen-session.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
 import type { Panel } from './vm-view.ts';
-import { duration } from './words.ts';
+import { capitalised, duration } from './words.ts';
 
 /** Screen, keyboard and mouse of a VM. */
 export class ScreenPanel implements Panel {
@@ -169,7 +169,7 @@ function badgeText(state: ScreenState): string {
     case 'connecting':
       return 'Connecting';
     case 'connected':
-      return state.readOnly ? 'Read only' : 'You control';
+      return state.readOnly ? 'Watching' : 'You control';
     case 'waiting':
       return 'Reconnecting';
     case 'ended':
@@ -190,8 +190,4 @@ function noticeText(state: ScreenState, readOnly: boolean): string {
     case 'ended':
       return `${capitalised(state.reason)}.`;
   }
-}
-
-function capitalised(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

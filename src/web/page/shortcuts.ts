@@ -27,7 +27,7 @@ export function followKeys(): void {
 
 function isTypedInto(target: EventTarget | null): boolean {
   if (!(target instanceof Element)) return false;
-  return target.closest('input:not([type=checkbox]), select, textarea, dialog, .terminal, .screen') !== null;
+  return target.closest('input:not([type=checkbox]), select, textarea, dialog, .serial, .screen') !== null;
 }
 
 /** Of the VM in focus, or the one that is shown. */

@@ -2,7 +2,7 @@ import type { VmRow } from '../rows.ts';
 import { ActionButtons, type Actions } from './actions.ts';
 import { el, icon, setAttribute, setText } from './dom.ts';
 import { vmHref } from './route.ts';
-import { hasGuest, notesOf, noteText, statusText, toneOf } from './row-model.ts';
+import { hasGuest, notesOf, noteText, statusOf, toneOf } from './row-model.ts';
 import { keyOfRow } from './store.ts';
 import { age } from './words.ts';
 
@@ -59,7 +59,7 @@ export class VmListItem {
   }
 
   update(row: VmRow, isCurrent: boolean, now: number): void {
-    setText(this.#badge, statusText(row));
+    setText(this.#badge, statusOf(row));
     setAttribute(this.#badge, 'data-tone', toneOf(row));
     const notes = notesOf(row).map(noteText);
     setText(this.#note, notes[0] ?? '');

@@ -4,7 +4,7 @@ import { ConsolePanel } from './console-panel.ts';
 import { el, icon, setAttribute, setText } from './dom.ts';
 import { OverviewPanel } from './overview-panel.ts';
 import { type Route, type VmTab, vmHref, vmTabs } from './route.ts';
-import { statusText, toneOf } from './row-model.ts';
+import { statusOf, toneOf } from './row-model.ts';
 import { ScreenPanel } from './screen-panel.ts';
 import { keyOfRow } from './store.ts';
 import type { View, ViewDeps } from './view.ts';
@@ -77,7 +77,7 @@ export class VmView implements View {
   #update(): void {
     const { store } = this.#deps;
     const row = store.row(this.#key);
-    setText(this.#badge, row ? statusText(row) : store.isLoaded ? 'Not here' : '');
+    setText(this.#badge, row ? statusOf(row) : store.isLoaded ? 'Not here' : '');
     setAttribute(this.#badge, 'data-tone', row ? toneOf(row) : 'off');
     setAttribute(this.element, 'data-old', store.isCurrent ? undefined : '');
     if (row) this.#buttons.update(row, store.isCurrent);

@@ -1,10 +1,11 @@
 import type { WhyReport } from '../../api/index.ts';
 import type { VmRow } from '../rows.ts';
 import { el } from './dom.ts';
+import { card, type Fact, factList } from './facts.ts';
 import { CallError, whyOf } from './server-calls.ts';
 import type { Panel } from './vm-view.ts';
 import { momentsOf, nextText, seenText, type WhyDeed, type WhyMoment } from './why-model.ts';
-import { ago } from './words.ts';
+import { ago, capitalised } from './words.ts';
 
 const everyMs = 3_000;
 
@@ -78,20 +79,17 @@ export class WhyPanel implements Panel {
 function nowCard(report: WhyReport, at: number): HTMLElement {
   const { decisions, problem, quarantine, goneAt, nextTry } = report;
   const last = decisions.at(-1);
-  const facts: [string, HTMLElement][] = [];
-  const add = (term: string, text: string, name?: string) =>
-    facts.push([term, el('dd', name === undefined ? {} : { class: name }, text)]);
-  if (goneAt !== undefined) add('Gone', ago(goneAt, at));
-  if (last) add('Is', seenText(last));
-  if (last) add('Because', last.why);
-  if (problem !== undefined) add('Problem', problem, 'is-bad');
+  const facts: Fact[] = [];
+  if (goneAt !== undefined) facts.push({ term: 'Gone', text: ago(goneAt, at) });
+  if (last) facts.push({ term: 'Is', text: seenText(last) }, { term: 'Because', text: last.why });
+  if (problem !== undefined) facts.push({ term: 'Problem', text: problem, class: 'is-bad' });
   if (quarantine) {
     const since = `${quarantine.where} failed ${quarantine.failures} times in a row, since ${ago(quarantine.since, at)}`;
-    add('Quarantine', `${since}; it is tried at long intervals, and at once when something changes`, 'is-bad');
+    const text = `${since}; it is tried at long intervals, and at once when something changes`;
+    facts.push({ term: 'Quarantine', text, class: 'is-bad' });
   }
-  add('Next', nextText(nextTry), 'next');
-  const terms = facts.flatMap(([term, text]) => [el('dt', {}, term), text]);
-  return el('div', { class: 'card' }, el('h2', {}, 'Now'), el('dl', { class: 'facts' }, ...terms));
+  facts.push({ term: 'Next', text: nextText(nextTry), class: 'next' });
+  return card('Now', factList(facts));
 }
 
 function timeline(moments: readonly WhyMoment[], at: number): HTMLElement {
@@ -105,13 +103,13 @@ function timeline(moments: readonly WhyMoment[], at: number): HTMLElement {
         el('time', { datetime: moment.at }, ago(moment.at, at)),
         moment.repeated && ` · ${moment.repeated}`,
       ),
-      el('h3', {}, moment.why),
+      el('h3', {}, capitalised(moment.why)),
       el('p', { class: 'seen' }, moment.seen),
       moment.did.length > 0 && el('ul', { class: 'deeds' }, ...moment.did.map(deed)),
       el('p', { class: 'rule' }, 'rule ', el('code', {}, moment.rule)),
     ),
   );
-  return el('div', { class: 'card' }, el('h2', {}, 'What was decided'), el('ol', { class: 'timeline' }, ...items));
+  return card('What was decided', el('ol', { class: 'timeline' }, ...items));
 }
 
 function deed({ text, outcome, because }: WhyDeed): HTMLElement {
