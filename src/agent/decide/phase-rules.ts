@@ -1,4 +1,5 @@
 import type { VmiPhase } from '../../api/index.ts';
+import type { Observation } from '../observe/index.ts';
 import type { GoneProof } from '../ports.ts';
 import { askAgain, isAnsweredAgain } from './ask-again.ts';
 import { type Facts, isMigrationInProgress } from './facts.ts';
@@ -62,8 +63,20 @@ const isAllDone = (facts: Facts) =>
   facts.observation.domain.domain.Status.Status === 'Running' &&
   !needsSync(facts);
 
+/** A sync starts a guest that is down. What was told before the answer to the last one may be from before that start. */
+function isOlderThanSync({ domain, memory }: Observation): boolean {
+  const endedMs = memory.synced?.endedMs;
+  return domain.kind === 'present' && endedMs !== undefined && domain.seenMs < endedMs;
+}
+
 /** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
 export const phaseRules: readonly Rule[] = [
+  {
+    name: 'stopped-while-told-to-run',
+    why: 'The guest stopped while its launcher was told to run it, which may have started it again, so the launcher is asked.',
+    when: ({ situation, observation }) => situation.kind === 'stopped' && isOlderThanSync(observation),
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 0 }),
+  },
   {
     name: 'guest-stopped',
     why: 'The guest has stopped and the domain says how, so the final phase is written.',

@@ -51,6 +51,9 @@ export async function syncVirtualMachine(step: Step<'syncVirtualMachine'>, conte
   return {
     kind: 'done',
     events: isFirst ? [created] : [],
-    remember: { synced: { fingerprint: step.fingerprint, atMs }, startTries: undefined },
+    remember: {
+      synced: { fingerprint: step.fingerprint, atMs, endedMs: ports.clock.monotonicMs() },
+      startTries: undefined,
+    },
   };
 }

@@ -61,8 +61,8 @@ export interface MigrationMemory {
  */
 export interface KeyMemory {
   readonly uid: string;
-  /** Last SyncVirtualMachine that succeeded, and what it carried. */
-  readonly synced?: { readonly fingerprint: string; readonly atMs: number } | undefined;
+  /** Last SyncVirtualMachine that succeeded, what it carried, when it was sent and when it was answered. */
+  readonly synced?: { readonly fingerprint: string; readonly atMs: number; readonly endedMs?: number } | undefined;
   /** Starts that were tried with this fingerprint and have not succeeded. */
   readonly startTries?: { readonly fingerprint: string; readonly count: number; readonly lastMs: number } | undefined;
   /** A graceful shutdown under way. The deadline only ever moves forward in time, never back. */

@@ -18,6 +18,24 @@ const scheduledWithSev = (sev: object) =>
 /** Rules for a VMI that this node owns: phase, start and changes. */
 export const runningRows: readonly Row[] = [
   {
+    rule: 'stopped-while-told-to-run',
+    when: 'the guest ended while its launcher was told of a change',
+    given: {
+      domain: seen(domainOf('Crashed', 'Panicked')),
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 800, endedMs: nowMs + 1 } }),
+    },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'guest-stopped',
+    when: 'the launcher says once more, after it was told of a change, that the guest ended',
+    given: {
+      domain: seen(domainOf('Crashed', 'Panicked')),
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 800, endedMs: nowMs } }),
+    },
+    expect: { phase: 'Failed' },
+  },
+  {
     rule: 'guest-stopped',
     when: 'the guest shut itself down',
     given: { domain: seen(domainOf('Shutoff', 'Shutdown')) },
