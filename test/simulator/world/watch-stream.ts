@@ -73,6 +73,8 @@ export class WatchStream implements Watcher {
       });
     }
     const item = this.#arrived.shift();
+    // Not as it arrives: what comes before the answer to the watch is taken all at once.
+    this.#deps.onNews();
     if (item instanceof Error) throw item;
     return item ?? 'end';
   }
@@ -106,7 +108,6 @@ export class WatchStream implements Watcher {
 
   #arrive(item: Pulled | Error): void {
     this.#heardMs = this.#deps.scheduler.nowMs;
-    this.#deps.onNews();
     this.#arrived.push(item);
     this.#wake?.();
     this.#wake = undefined;
