@@ -7,7 +7,6 @@ import { kubevirtNamespace } from './node-objects.ts';
 export interface AgentCertificatesDeps {
   readonly client: KubeClient;
   readonly log: Logger;
-  readonly now?: () => Date;
 }
 
 const checkMs = 12 * 3600 * 1000;
@@ -36,9 +35,8 @@ export class AgentCertificates implements Component {
 
   /** Renews what is missing, torn or about to expire. Throws CertificateError, KubeError. */
   async ensure(): Promise<KubevirtCertificates> {
-    const { client, now = () => new Date() } = this.#deps;
-    const certificates = await ensureKubevirtCertificates(this.#dir, now());
-    await publishBundle(client, certificates.caBundle);
+    const certificates = await ensureKubevirtCertificates(this.#dir);
+    await publishBundle(this.#deps.client, certificates.caBundle);
     return certificates;
   }
 

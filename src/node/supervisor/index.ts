@@ -1,4 +1,6 @@
 /** The programs of the node and their order: API server, controller, agent, pod runner. */
+
+export * from './agent-certificates.ts';
 export * from './api-program.ts';
 export { judgeKvm } from './kvm.ts';
 export * from './node-lock.ts';

@@ -127,7 +127,7 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
     await viewer.says(/looking on: default\/cli/, 'err');
     const before = viewer.said.out.split('login:').length;
     assert.equal((await node.cli(['reboot', 'cli', '--force'])).stdout.trim(), 'default/cli was reset');
-    await eventually(() => assert.ok(viewer.said.out.split('login:').length > before), 60_000);
+    await eventually(() => assert.ok(viewer.said.out.split('login:').length > before), 120_000);
     viewer.child.kill('SIGINT');
     await viewer.ended;
   });
