@@ -139,7 +139,7 @@ function launcherSide(options: AgentOptions, log: Logger, onLauncherEvent: OnLau
     { podsDir, nodeName, initTimeoutMs: Number.POSITIVE_INFINITY },
     {
       hooks: {
-        register: (target) => cache().register(target),
+        register: (target, peer) => cache().register(target, peer),
         attached: (connection) => cache().attach(connection),
         released: (key: Key, uid: string) => cache().released(key, uid),
       },

@@ -161,10 +161,10 @@ export class DomainCache {
   }
 
   /** Hook before a dial: remembers the launcher on disk. A full disk is a problem to show, no reason to lose the VM. */
-  async register(place: LauncherPlace): Promise<void> {
+  async register(place: LauncherPlace, process?: LauncherProcess): Promise<void> {
     this.#launcher(place);
     const known = this.ghostRecords.byUid(place.uid);
-    await this.#keeper.add(known?.socketFile === place.socketFile ? known : recordOf(place));
+    await this.#keeper.add(known?.socketFile === place.socketFile ? known : recordOf(place, process));
   }
 
   /** Hook after a dial: notify pipe first, then the first question, so that nothing falls between. */

@@ -1,8 +1,11 @@
 import type { Key } from '../api/index.ts';
-import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
+import { type Clock, errorMessage, type Logger, silentLogger, systemClock } from '../base/index.ts';
+import type { Peer } from '../host/index.ts';
 import { type ConnectionLimits, type ConnectionTarget, connectionLimits, type OpenConnection } from './connection.ts';
 import { LauncherError } from './errors.ts';
 import { type LauncherHost, thisMachine } from './launcher-host.ts';
+import type { Listening } from './probe.ts';
+import { Sightings } from './sightings.ts';
 import { type LauncherTarget, multipleSockets, noSocket, type SocketOptions } from './sockets.ts';
 import { emptyPods, judgeLauncher, type KnownLauncher, type Verdict } from './verdict.ts';
 
@@ -20,8 +23,8 @@ export interface LauncherClientsOptions extends SocketOptions {
 
 /** What must happen around a connection; both are the domain cache's. */
 export interface LauncherHooks {
-  /** Before the dial: remember the launcher on disk. A rejection ends the attempt. */
-  register(target: ConnectionTarget): Promise<void>;
+  /** Before the dial: remember the launcher on disk; `peer` if it is known already. A rejection ends the attempt. */
+  register(target: ConnectionTarget, peer?: Peer): Promise<void>;
   /** After it: notify pipe, first picture of the domain. A rejection closes the connection. */
   attached(connection: OpenConnection): Promise<void>;
   /** The VMI is cleaned up: forget all of it. */
@@ -78,6 +81,7 @@ export class LauncherClients {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #entries = new Map<string, Entry>();
+  readonly #sightings: Sightings;
   readonly #changed = new Set<(key: Key) => void>();
   readonly #down = new Set<(uid: string) => void>();
   readonly #stopping = new AbortController();
@@ -95,6 +99,7 @@ export class LauncherClients {
     this.#hooks = deps.hooks;
     this.#host = deps.host ?? thisMachine(this.#options);
     this.#clock = deps.clock ?? systemClock;
+    this.#sightings = new Sightings(this.#clock);
     this.#logger = deps.logger ?? silentLogger;
   }
 
@@ -180,15 +185,14 @@ export class LauncherClients {
     const { connection } = entry;
     try {
       if (connection && !connection.closed) return await this.#stateOfConnection(connection);
-      this.#watchFor(entry, target);
-      const [socketFile, ...others] = await this.#listeningSockets(target);
+      const [socketFile, ...others] = await this.#findOrWatch(entry, target);
       if (socketFile === undefined) return this.#stateWithoutSocket(entry, target);
       entry.watch?.close();
       entry.watch = undefined;
       if (others.length > 0) return { kind: 'unclear', reason: multipleSockets(target).message };
       return await this.#stateOfSocket(entry, target, socketFile);
     } catch (error) {
-      return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
+      return { kind: 'unclear', reason: errorMessage(error) };
     }
   }
 
@@ -227,6 +231,7 @@ export class LauncherClients {
     const entry = this.#entries.get(uid);
     this.#entries.delete(uid);
     if (entry) entry.released = true;
+    this.#sightings.drop(uid);
     entry?.watch?.close();
     entry?.connection?.close();
     await entry?.opening?.then(
@@ -244,6 +249,7 @@ export class LauncherClients {
       entry.connection?.close();
     }
     this.#entries.clear();
+    this.#sightings.clear();
   }
 
   #entry({ key, uid }: LauncherTarget): Entry {
@@ -274,13 +280,21 @@ export class LauncherClients {
   }
 
   async #open(entry: Entry, target: LauncherTarget): Promise<OpenConnection> {
-    const [socketFile, ...others] = await this.#listeningSockets(target);
-    if (socketFile === undefined) throw noSocket(target);
-    if (others.length > 0) throw multipleSockets(target);
+    const sighting = this.#sightings.take(target.uid);
     const { key, uid, nonRoot } = target;
-    const place: ConnectionTarget = { key, uid, nonRoot, socketFile };
-    await this.#hooks.register(place);
-    const connection = await this.#host.open(place, this.#connectionDeps);
+    const place: ConnectionTarget = {
+      key,
+      uid,
+      nonRoot,
+      socketFile: sighting?.socketFile ?? (await this.#onlySocket(target)),
+    };
+    try {
+      await this.#hooks.register(place, sighting?.peer);
+    } catch (error) {
+      sighting?.socket.close();
+      throw error;
+    }
+    const connection = await this.#host.open(place, this.#connectionDeps, sighting);
     try {
       await this.#hooks.attached(connection);
     } catch (error) {
@@ -305,6 +319,13 @@ export class LauncherClients {
     };
   }
 
+  async #onlySocket(target: LauncherTarget): Promise<string> {
+    const [socketFile, ...others] = await this.#listeningSockets(target);
+    if (socketFile === undefined) throw noSocket(target);
+    if (others.length > 0) throw multipleSockets(target);
+    return socketFile;
+  }
+
   /** With several sockets those that nobody listens on are leftovers of ended pods and do not count. */
   async #listeningSockets(target: LauncherTarget): Promise<string[]> {
     const found = this.#host.findSockets(target);
@@ -322,7 +343,8 @@ export class LauncherClients {
   async #stateOfSocket(entry: Entry, target: LauncherTarget, socketFile: string): Promise<LauncherState> {
     const isRemembered = target.socketFile === socketFile;
     const process = isRemembered ? target.process : undefined;
-    const state = stateOf(await this.#judge({ uid: target.uid, socketFile, process }));
+    const probe = () => this.#meet(target.uid, socketFile);
+    const state = stateOf(await this.#judge({ uid: target.uid, socketFile, process }, undefined, probe));
     if (state.kind !== 'dead' || isRemembered) {
       entry.refusedSinceMs = undefined;
       return state;
@@ -333,11 +355,14 @@ export class LauncherClients {
     return forMs < this.#options.refusedMs ? { kind: 'not-ready', forMs } : state;
   }
 
-  /** Begins before the look, so that a socket made meanwhile is not missed. Made anew with each look: pods come and go. */
-  #watchFor(entry: Entry, target: LauncherTarget): void {
+  /** Looks again once the watch has begun, so that a socket made meanwhile is not missed. Made anew each time: pods come and go. */
+  async #findOrWatch(entry: Entry, target: LauncherTarget): Promise<string[]> {
+    const found = await this.#listeningSockets(target);
+    if (found.length > 0) return found;
     entry.watch?.close();
     entry.watch = this.#host.watch(target, () => this.#tellChanged(entry.key));
     if (this.#stopping.signal.aborted) entry.watch.close();
+    return this.#listeningSockets(target);
   }
 
   #stateWithoutSocket(entry: Entry, target: LauncherTarget): LauncherState {
@@ -357,10 +382,19 @@ export class LauncherClients {
     return { kind: 'dead', reason: `the launcher made no socket within ${initTimeoutMs / 1_000} s` };
   }
 
-  #judge(known: KnownLauncher, connection = this.peek(known.uid)): Promise<Verdict> {
+  async #meet(uid: string, socketFile: string): Promise<Listening> {
+    const { listening, sighting } = await this.#host.meet(socketFile);
+    if (!sighting) return listening;
+    if (this.#stopping.signal.aborted) sighting.socket.close();
+    else this.#sightings.keep(uid, sighting);
+    return listening;
+  }
+
+  #judge(known: KnownLauncher, connection = this.peek(known.uid), probe?: LauncherHost['probe']): Promise<Verdict> {
     const own = connection?.target.socketFile === known.socketFile && !connection.closed ? connection : undefined;
     const { podsDir, recheckMs } = this.#options;
-    return judgeLauncher(known, own, { host: this.#host, podsDir, recheckMs, clock: this.#clock });
+    const options = { host: this.#host, podsDir, recheckMs, clock: this.#clock, ...(probe && { probe }) };
+    return judgeLauncher(known, own, options);
   }
 
   #tellChanged(key: Key): void {

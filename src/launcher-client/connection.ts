@@ -9,10 +9,12 @@ import {
 } from '@grpc/grpc-js';
 import type { Domain, Key, VirtualMachineInstance } from '../api/index.ts';
 import { errorCode, errorMessage } from '../base/index.ts';
-import { listenerOf, type Peer, type SafePath } from '../host/index.ts';
+import { listenerOf, type Peer } from '../host/index.ts';
 import { clientOptions, cmd, cmdInfo, decodeDomain, negotiateVersion } from '../wire/index.ts';
 import { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
 import { badAnswer, commandFailed, LauncherError, mapRpcError } from './errors.ts';
+import { probeSocket } from './probe.ts';
+import type { PinnedSocket } from './sightings.ts';
 
 export interface ConnectionLimits {
   /** Dial in total; 2 s upstream. */
@@ -55,7 +57,7 @@ export class LauncherConnection {
   /** The process that listens; pinned with its start time. */
   readonly peer: Peer;
   readonly #client: Client;
-  readonly #socket: SafePath;
+  readonly #socket: PinnedSocket;
   readonly #onDown: () => void;
   readonly #ended: () => Promise<boolean>;
   #closed = false;
@@ -64,7 +66,7 @@ export class LauncherConnection {
     target: ConnectionTarget;
     peer: Peer;
     client: Client;
-    socket: SafePath;
+    socket: PinnedSocket;
     deps: ConnectionDeps;
   }) {
     this.target = parts.target;
@@ -77,22 +79,22 @@ export class LauncherConnection {
   }
 
   /**
-   * Learns the peer, dials, agrees on a version. Takes over `socket`. Rejects with LauncherError NOT_LISTENING (proof
-   * that this launcher ended), NO_PEER, TIMEOUT, UNAVAILABLE or INCOMPATIBLE; nothing stays open then.
+   * Learns the peer unless it is known of a moment ago, dials, agrees on a version. Takes over `socket`. Rejects with
+   * LauncherError NOT_LISTENING (proof that this launcher ended), NO_PEER, TIMEOUT, UNAVAILABLE or INCOMPATIBLE; nothing stays
+   * open then.
    */
   static async open(
     target: ConnectionTarget,
-    socket: SafePath,
+    socket: PinnedSocket,
     deps: ConnectionDeps,
     limits: ConnectionLimits = connectionLimits,
+    seen?: Peer,
   ): Promise<LauncherConnection> {
     let client: Client | undefined;
     try {
-      const peer = await listenerOf(socket.path, limits.peerTimeoutMs).catch((error) => {
-        throw peerFailure(target, error);
-      });
+      const peer = seen ?? (await askPeer(target, socket, limits));
       client = new Client(`unix:${socket.path}`, credentials.createInsecure(), clientOptions());
-      await dial(client, target, limits.dialTimeoutMs);
+      await dial(client, target, socket, limits);
       await agreeOnVersion(client, target, limits.infoTimeoutMs);
       return new LauncherConnection({ target, peer, client, socket, deps });
     } catch (error) {
@@ -237,14 +239,27 @@ function responseOf(answer: unknown): cmd.Response | undefined {
   return 'response' in answer ? (answer.response as cmd.Response | undefined) : undefined;
 }
 
-function dial(client: Client, { socketFile }: ConnectionTarget, timeoutMs: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    client.waitForReady(Date.now() + timeoutMs, (error) => {
-      if (!error) resolve();
-      else
-        reject(new LauncherError('TIMEOUT', `${socketFile} did not answer within ${timeoutMs} ms`, { cause: error }));
-    });
+function askPeer(target: ConnectionTarget, { path }: PinnedSocket, { peerTimeoutMs }: ConnectionLimits): Promise<Peer> {
+  return listenerOf(path, peerTimeoutMs).catch((error) => {
+    throw peerFailure(target, error);
   });
+}
+
+async function dial(
+  client: Client,
+  target: ConnectionTarget,
+  { path }: PinnedSocket,
+  { dialTimeoutMs, peerTimeoutMs }: ConnectionLimits,
+): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      client.waitForReady(Date.now() + dialTimeoutMs, (error) => (error ? reject(error) : resolve()));
+    });
+  } catch (cause) {
+    // gRPC does not tell why: a launcher that ended right before is told from one that hangs.
+    if ((await probeSocket(path, peerTimeoutMs)) === 'refused') throw notListening(target, cause);
+    throw new LauncherError('TIMEOUT', `${target.socketFile} did not answer within ${dialTimeoutMs} ms`, { cause });
+  }
 }
 
 const transientCodes: Readonly<Record<number, 'TIMEOUT' | 'UNAVAILABLE'>> = {
@@ -269,11 +284,15 @@ async function agreeOnVersion(client: Client, { socketFile }: ConnectionTarget, 
   }
 }
 
-function peerFailure({ socketFile }: ConnectionTarget, error: unknown): LauncherError {
+function notListening({ socketFile }: ConnectionTarget, cause: unknown): LauncherError {
+  return new LauncherError('NOT_LISTENING', `${socketFile}: nobody listens`, { cause });
+}
+
+function peerFailure(target: ConnectionTarget, error: unknown): LauncherError {
+  const { socketFile } = target;
   const code = errorCode(error);
   const text = `${socketFile}: ${errorMessage(error)}`;
-  if (code === 'ECONNREFUSED')
-    return new LauncherError('NOT_LISTENING', `${socketFile}: nobody listens`, { cause: error });
+  if (code === 'ECONNREFUSED') return notListening(target, error);
   if (code === 'TIMEOUT' || code === 'EAGAIN') return new LauncherError('TIMEOUT', text, { cause: error });
   return new LauncherError('NO_PEER', text, { cause: error });
 }

@@ -7,6 +7,7 @@ export { LauncherClients, type LauncherClientsOptions } from './clients.ts';
 export { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
 export { type ConnectionDeps, type ConnectionTarget, type OpenConnection, vmiRequest } from './connection.ts';
 export { LauncherError, type LauncherErrorCode } from './errors.ts';
-export type { LauncherHost } from './launcher-host.ts';
+export type { LauncherHost, Meeting } from './launcher-host.ts';
+export type { Sighting } from './sightings.ts';
 export type { LauncherTarget } from './sockets.ts';
 export { findStrangers, type StrangeLauncher } from './strangers.ts';

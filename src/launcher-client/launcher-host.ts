@@ -1,5 +1,5 @@
 import { errorCode } from '../base/index.ts';
-import { isProcessAlive, type ProcessId } from '../host/index.ts';
+import { isProcessAlive, type ProcessId, type SafePath } from '../host/index.ts';
 import {
   type ConnectionDeps,
   type ConnectionLimits,
@@ -7,7 +7,8 @@ import {
   LauncherConnection,
   type OpenConnection,
 } from './connection.ts';
-import { type Listening, probeSocket } from './probe.ts';
+import { type Listening, meetSocket, probeSocket } from './probe.ts';
+import type { Sighting } from './sightings.ts';
 import { SocketWatch } from './socket-watch.ts';
 import {
   findSockets,
@@ -33,10 +34,18 @@ export interface LauncherHost {
   watch(target: LauncherTarget, onAppeared: () => void): { close(): void };
   /** A bare connect(); `own`: of the socket that this connection is pinned to. Never rejects. */
   probe(socketFile: string, own?: OpenConnection): Promise<Listening>;
+  /** The same of a socket that may be connected to next: what was found is the caller's to close. Never rejects. */
+  meet(socketFile: string): Promise<Meeting>;
   /** False is a proof. */
   isProcessAlive(process: ProcessId): boolean;
-  /** Rejects as LauncherConnection.open does. */
-  open(target: ConnectionTarget, deps: ConnectionDeps): Promise<OpenConnection>;
+  /** Takes over what was found by a look right before. Rejects as LauncherConnection.open does. */
+  open(target: ConnectionTarget, deps: ConnectionDeps, sighting?: Sighting): Promise<OpenConnection>;
+}
+
+export interface Meeting {
+  readonly listening: Listening;
+  /** Somebody listens, and it is known who. */
+  readonly sighting?: Sighting;
 }
 
 export interface MachineOptions extends SocketOptions {
@@ -56,15 +65,31 @@ export function thisMachine(options: MachineOptions): LauncherHost {
     watch: (target, onAppeared) => new SocketWatch(target, options, onAppeared),
     probe: async (socketFile, own) => {
       if (own && !own.closed) return probeSocket(own.socketPath, probeTimeoutMs);
-      try {
-        const socket = openSocket(socketFile, podsDir);
-        return await probeSocket(socket.path, probeTimeoutMs).finally(() => socket.close());
-      } catch (error) {
-        const code = errorCode(error);
-        return code === 'ENOENT' || code === 'ENOTDIR' ? 'missing' : 'unclear';
-      }
+      const socket = tryOpen(socketFile, podsDir);
+      if (typeof socket === 'string') return socket;
+      return probeSocket(socket.path, probeTimeoutMs).finally(() => socket.close());
+    },
+    meet: async (socketFile) => {
+      const socket = tryOpen(socketFile, podsDir);
+      if (typeof socket === 'string') return { listening: socket };
+      const { listening, peer } = await meetSocket(socket.path, probeTimeoutMs);
+      if (peer) return { listening, sighting: { socketFile, peer, socket } };
+      socket.close();
+      return { listening };
     },
     isProcessAlive,
-    open: async (target, deps) => LauncherConnection.open(target, openSocket(target.socketFile, podsDir), deps, limits),
+    open: async (target, deps, sighting) => {
+      const socket = sighting?.socket ?? openSocket(target.socketFile, podsDir);
+      return LauncherConnection.open(target, socket, deps, limits, sighting?.peer);
+    },
   };
+}
+
+function tryOpen(socketFile: string, podsDir: string): SafePath | 'missing' | 'unclear' {
+  try {
+    return openSocket(socketFile, podsDir);
+  } catch (error) {
+    const code = errorCode(error);
+    return code === 'ENOENT' || code === 'ENOTDIR' ? 'missing' : 'unclear';
+  }
 }

@@ -1,5 +1,6 @@
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { errorCode } from '../base/index.ts';
+import { type Peer, peerOf } from '../host/index.ts';
 
 /** What a bare connect() to a socket shows. */
 export type Listening =
@@ -14,16 +15,41 @@ export type Listening =
   | 'unclear';
 
 /** Connects and closes at once, without sending a byte. Never rejects. */
-export function probeSocket(socketPath: string, timeoutMs: number): Promise<Listening> {
+export async function probeSocket(socketPath: string, timeoutMs: number): Promise<Listening> {
+  return (await touch(socketPath, timeoutMs, noQuestion)).listening;
+}
+
+/** The same, and learns who listens; `peer` is missing when that cannot be told. Never rejects. */
+export function meetSocket(socketPath: string, timeoutMs: number): Promise<Met> {
+  return touch(socketPath, timeoutMs, peerOf);
+}
+
+export interface Met {
+  readonly listening: Listening;
+  readonly peer?: Peer;
+}
+
+const noQuestion = async () => undefined;
+
+function touch(
+  socketPath: string,
+  timeoutMs: number,
+  ask: (socket: Socket) => Promise<Peer | undefined>,
+): Promise<Met> {
   return new Promise((resolve) => {
     const socket = connect(socketPath);
-    const end = (result: Listening) => {
+    const end = (listening: Listening, peer?: Peer) => {
       clearTimeout(timer);
       socket.destroy();
-      resolve(result);
+      resolve({ listening, ...(peer && { peer }) });
     };
     const timer = setTimeout(() => end('hung'), timeoutMs);
-    socket.once('connect', () => end('listening'));
+    socket.once('connect', () => {
+      ask(socket).then(
+        (peer) => end('listening', peer),
+        () => end('listening'),
+      );
+    });
     socket.on('error', (error) => end(failures[errorCode(error) ?? ''] ?? 'unclear'));
   });
 }

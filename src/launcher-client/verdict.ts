@@ -23,6 +23,8 @@ export interface JudgeOptions {
   /** Between two looks at a launcher that seems to be ending. */
   readonly recheckMs: number;
   readonly clock: Clock;
+  /** In place of the host's. */
+  readonly probe?: LauncherHost['probe'];
 }
 
 /** A process closes its sockets one by one and is seen in /proc a little longer: as many looks before giving up. */
@@ -38,14 +40,14 @@ const looksWithoutProcess = 10;
 export async function judgeLauncher(
   known: KnownLauncher,
   own: OpenConnection | undefined,
-  { host, podsDir, recheckMs, clock }: JudgeOptions,
+  { host, podsDir, recheckMs, clock, probe = host.probe }: JudgeOptions,
 ): Promise<Verdict> {
   const process = own?.peer ?? known.process;
-  let listening = await host.probe(known.socketFile, own);
+  let listening = await probe(known.socketFile, own);
   const tries = process ? looks : looksWithoutProcess;
   for (let look = 1; look < tries && isEnding(listening, process, own, host); look++) {
     await sleep(recheckMs, undefined, clock);
-    listening = await host.probe(known.socketFile, own);
+    listening = await probe(known.socketFile, own);
   }
   const unknown = (reason: string): Verdict => ({ kind: 'unknown', reason, listening });
   if (listening === 'listening') return { kind: 'alive' };

@@ -77,7 +77,7 @@ export class SimAgent {
       { podsDir: '/pods', nodeName: node.name, initTimeoutMs: Number.POSITIVE_INFINITY },
       {
         hooks: {
-          register: (target) => cache().register(target),
+          register: (target, peer) => cache().register(target, peer),
           attached: (connection) => cache().attach(connection),
           released: (key, uid) => cache().released(key, uid),
         },

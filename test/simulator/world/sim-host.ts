@@ -5,6 +5,8 @@ import {
   LauncherError,
   type LauncherHost,
   type LauncherTarget,
+  type Meeting,
+  type Sighting,
 } from '../../../src/launcher-client/index.ts';
 import type { Chance } from '../engine/chance.ts';
 import type { Life, Scheduler } from '../engine/scheduler.ts';
@@ -94,6 +96,19 @@ export function simHost(deps: SimHostDeps): LauncherHost {
   const podsOf = (target: LauncherTarget) =>
     Object.entries(target.activePods).flatMap(([podUid, name]) => (name === node.name ? [podUid] : []));
   const hasDirectory = (target: LauncherTarget) => podsOf(target).some((podUid) => node.launchers.has(podUid));
+  const meet = (socketFile: string): Promise<Meeting> =>
+    wire.request({ life, label: 'probe' }, async () => {
+      const launcher = node.bySocket(socketFile);
+      if (!launcher?.socketExists) return { listening: 'missing' };
+      if (!launcher.alive) return { listening: 'refused' };
+      if (!launcher.isHung || chance.happens(0.7)) {
+        const socket = { path: socketFile, close: () => undefined };
+        return { listening: 'listening', sighting: { socketFile, peer: launcher.process, socket } };
+      }
+      return await new Promise((resolve) => {
+        scheduler.after(probeTimeoutMs, 'probe gives up', life, () => resolve({ listening: 'hung' }));
+      });
+    });
   return {
     findSockets: (target) => {
       const found = podsOf(target).flatMap((podUid) => node.launchers.get(podUid) ?? []);
@@ -110,28 +125,27 @@ export function simHost(deps: SimHostDeps): LauncherHost {
       });
       return { close };
     },
-    probe: (socketFile) =>
-      wire.request({ life, label: 'probe' }, async () => {
-        const launcher = node.bySocket(socketFile);
-        if (!launcher?.socketExists) return 'missing';
-        if (!launcher.alive) return 'refused';
-        if (!launcher.isHung || chance.happens(0.7)) return 'listening';
-        return await new Promise<'hung'>((resolve) => {
-          scheduler.after(probeTimeoutMs, 'probe gives up', life, () => resolve('hung'));
-        });
-      }),
+    probe: async (socketFile) => (await meet(socketFile)).listening,
+    meet,
     isProcessAlive: ({ pid }) =>
       [...node.launchers.values()].some(({ options, alive }) => alive && options.pid === pid),
-    open: (target, connectionDeps) => open(target, connectionDeps, deps),
+    open: (target, connectionDeps, sighting) => open(target, connectionDeps, sighting, deps),
   };
 }
 
-async function open(target: ConnectionTarget, hooks: ConnectionDeps, deps: SimHostDeps): Promise<SimConnection> {
+async function open(
+  target: ConnectionTarget,
+  hooks: ConnectionDeps,
+  sighting: Sighting | undefined,
+  deps: SimHostDeps,
+): Promise<SimConnection> {
   const { node, wire, scheduler, life } = deps;
   return wire.request({ life, label: `dial ${target.uid}` }, async () => {
     const launcher = node.bySocket(target.socketFile);
     if (!launcher?.socketExists) throw new LauncherError('NO_PEER', `${target.socketFile}: no such file`);
-    if (!launcher.alive) throw new LauncherError('NOT_LISTENING', `${target.socketFile}: nobody listens`);
+    // What was seen is pinned: another launcher in its place is not reached by it.
+    const isSeen = sighting === undefined || sighting.peer.pid === launcher.process.pid;
+    if (!launcher.alive || !isSeen) throw new LauncherError('NOT_LISTENING', `${target.socketFile}: nobody listens`);
     if (launcher.isHung) {
       await new Promise<void>((resolve) => scheduler.after(dialTimeoutMs, 'dial gives up', life, resolve));
       throw new LauncherError('TIMEOUT', `${target.socketFile} did not answer`);
