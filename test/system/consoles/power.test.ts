@@ -31,7 +31,7 @@ describe('lifecycle routes of the agent on a real QEMU', { skip: needsRoot }, ()
 
   /** At the prompt of a shell in which `$mark` is set. */
   async function login(): Promise<void> {
-    const from = console.text.length;
+    const from = console.shown.length;
     const knock = setInterval(() => console.type('\r'), 500);
     await console.until(/login: $/, 60_000, from).finally(() => clearInterval(knock));
     console.type('root\r');
@@ -58,10 +58,10 @@ describe('lifecycle routes of the agent on a real QEMU', { skip: needsRoot }, ()
   test('pause: the guest does not answer any more, its VMI says Paused; unpause: it does what was typed meanwhile', async () => {
     await put('pause');
     await eventually(async () => assert.ok(await isPaused()));
-    const from = console.text.length;
+    const from = console.shown.length;
     console.type('echo "<$mark>"\r');
     await sleep(1_500);
-    assert.equal(console.text.slice(from), '');
+    assert.equal(console.shown.slice(from), '');
     await put('unpause');
     await console.until(/^<of-this-boot>\r?$/m, 30_000, from);
     await eventually(async () => assert.ok(!(await isPaused())));
@@ -92,7 +92,7 @@ describe('lifecycle routes of the agent on a real QEMU', { skip: needsRoot }, ()
   });
 
   test('softreboot asks the guest, by its power button here, and boots it anew; the console goes on', async () => {
-    const from = console.text.length;
+    const from = console.shown.length;
     await put('softreboot');
     await console.until(/demo guest: shutting down/, 30_000, from);
     await untilBootedAgain();

@@ -34,7 +34,7 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
 
   /** Types a command whose answer is not in its own echo. */
   async function ask(console: StreamClient, number: number): Promise<void> {
-    const from = console.text.length;
+    const from = console.shown.length;
     console.type(`echo $((${number} * 1000 + 1))\r`);
     await console.until(new RegExp(`^${number}001\\r?$`, 'm'), 30_000, from);
   }
@@ -81,10 +81,10 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     assert.equal((await writer.untilNotice('attached')).role, 'writer');
     assert.equal((await viewer.untilNotice('attached')).role, 'viewer');
     await knockUntil(writer, /# $/);
-    const before = writer.text.length;
+    const before = writer.shown.length;
     viewer.type('echo a viewer typed this\r');
     await ask(writer, 21);
-    assert.doesNotMatch(writer.text.slice(before), /a viewer typed/);
+    assert.doesNotMatch(writer.shown.slice(before), /a viewer typed/);
     await viewer.until(/^21001\r?$/m);
     viewer.tell({ kind: 'take' });
     await viewer.untilNotice('role', ({ role }) => role === 'writer');
@@ -142,7 +142,7 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
 
   test('a VMI that is not there is 404 on the stream, and so is one without a serial console in words', async () => {
     await assert.rejects(agent.stream('nobody', route), isRefusal(404, /default\/nobody does not exist/));
-    const silent = demoVmi('silent');
+    const silent = demoVmi('silent', { terminationGracePeriodSeconds: 1 });
     silent.spec.domain.devices = { ...silent.spec.domain.devices, autoattachSerialConsole: false };
     await node.apply(silent);
     await node.vmiUntil('silent', (vmi) => vmi?.status?.phase === 'Running');
@@ -152,7 +152,7 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
 
   for (const protocol of [plainProtocol, sessionProtocol]) {
     test(`kill -9 of the guest's QEMU during a session ends it with a code and a reason (${protocol})`, async () => {
-      await node.apply(demoVmi('dies'));
+      await node.apply(demoVmi('dies', { terminationGracePeriodSeconds: 1 }));
       await node.vmiUntil('dies', (vmi) => vmi?.status?.phase === 'Running');
       const console = await agent.stream('dies', route, protocol);
       const pid = await node.qemuPid('dies');
