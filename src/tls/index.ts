@@ -7,7 +7,7 @@ export { type Authorities, FollowedAuthorities, readAuthorities } from './author
 export { type ChangingValue, SettableValue } from './changing-value.ts';
 export { expectCommonName } from './common-name.ts';
 export { CertificateError, TlsInputError } from './errors.ts';
-export { type FollowingServerOptions, FollowingTlsServer, type TlsState } from './following-server.ts';
+export { FollowingTlsServer, type TlsState } from './following-server.ts';
 export { issue, isWorthKeeping, type LeafRequest, makeAuthority, type PemPair } from './issue.ts';
 export type { ClientRule } from './judge-client.ts';
 export type { KeyPair } from './key-pair.ts';

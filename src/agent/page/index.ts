@@ -2,4 +2,4 @@
  * Owns: the web page as the agent serves it when it is asked to (`--web-port`): its list from the node's VMIs, its token.
  * Must not know: how the page looks, how Kubernetes is watched, starting and stopping VMs, for which the agent has no right.
  */
-export { AgentPage, type AgentPageDeps, type AgentPageOptions } from './agent-page.ts';
+export { AgentPage, type AgentPageDeps } from './agent-page.ts';

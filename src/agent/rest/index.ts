@@ -5,4 +5,4 @@
  */
 export type { LauncherActions, LauncherCommands, StreamSink } from './ports.ts';
 export { RestApi, type RestApiDeps, type RestApiOptions } from './rest-api.ts';
-export { ConsoleServer, type ConsoleServerState } from './server.ts';
+export { ConsoleServer } from './server.ts';
