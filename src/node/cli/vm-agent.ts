@@ -75,7 +75,7 @@ export async function explained<T>(paths: NodePaths, { namespace, name }: VmName
       );
     }
     if (error.httpStatus === 503 && error.message.startsWith('Active')) {
-      const text = `somebody else uses it (${error.message}): --take takes it over, --view looks on`;
+      const text = 'somebody else uses it now: --take takes it over, --view looks on';
       throw new NodeError('AGENT_REFUSED', text, { cause: error });
     }
     throw error;

@@ -54,7 +54,7 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
     await first.says(/root@\S+#/);
     const second = attach();
     assert.equal(await second.ended, 1);
-    assert.match(second.said.err, /somebody else uses it.*--take takes it over, --view looks on/);
+    assert.match(second.said.err, /somebody else uses it now: --take takes it over, --view looks on/);
     const viewer = attach('--view');
     await viewer.says(/root@\S+#/);
     viewer.type('echo typed-by-nobody\n');
