@@ -3,7 +3,6 @@
  * shared and resumed, scrollback, back-pressure, keep-alive, close codes (spec 30 §4).
  * Must not know: Kubernetes, VMIs, launchers, TLS, who may connect.
  */
-export { type PlainAnswer, refuseUpgrade } from './refuse.ts';
 export { defaultStreamOptions, type StreamOptions } from './stream-options.ts';
 export { type Access, type StreamKind, StreamRefusal, type StreamRequest } from './stream-request.ts';
-export { type SessionState, StreamServer, type StreamServerDeps } from './stream-server.ts';
+export { type SessionState, StreamServer } from './stream-server.ts';

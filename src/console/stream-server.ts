@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
-import type { Clock, Logger } from '../base/index.ts';
+import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
 import { answerOf, GuestConnector } from './guest-connector.ts';
 import { awareProtocol, chooseProtocol, upgradeProblem } from './handshake.ts';
@@ -40,6 +40,7 @@ interface Running {
 }
 
 const busy: PlainAnswer = { httpStatus: 503, message: 'Active VNC connection. Request denied.' };
+const closedMeanwhile: PlainAnswer = { httpStatus: 502, message: 'the virtual machine closed the connection' };
 const leaving: PlainAnswer = { httpStatus: 503, message: 'the agent is leaving; ask again in a moment' };
 
 /**
@@ -82,28 +83,10 @@ export class StreamServer {
 
   /** Takes over the connection: a session, or a plain answer that says why not. `head` is what came with the request. */
   serve(request: IncomingMessage, socket: Duplex, head: Buffer, stream: StreamRequest): void {
-    const onError = () => socket.destroy();
-    socket.on('error', onError);
-    const refuse = (answer: PlainAnswer) => {
-      this.#deps.log.info({ vmi: stream.shown, uid: stream.uid, stream: stream.kind, ...answer }, 'stream refused');
-      refuseUpgrade(socket, answer, this.#deps.clock);
-    };
-    const problem = upgradeProblem(request) ?? this.#denial(stream);
-    if (problem) {
-      refuse(problem);
-      return;
-    }
-    this.#stage
-      .prepare(stream, (asked) => this.#connector.connect(asked))
-      .then(
-        (prepared) => {
-          const late = this.#denial(stream) ?? closedMeanwhile(prepared);
-          if (!late) socket.off('error', onError);
-          if (late || !this.#upgrade(request, socket, head, stream, prepared)) prepared.release();
-          if (late) refuse(late);
-        },
-        (error: unknown) => refuse(answerOf(error)),
-      );
+    this.#admit(request, socket, head, stream).catch((error: unknown) => {
+      this.#deps.log.error({ ...about(stream), error: errorMessage(error) }, 'stream failed');
+      socket.destroy();
+    });
   }
 
   /** The VMI is gone, or another one: nothing of it goes on. */
@@ -138,6 +121,30 @@ export class StreamServer {
     }));
   }
 
+  async #admit(request: IncomingMessage, socket: Duplex, head: Buffer, stream: StreamRequest): Promise<void> {
+    const onError = () => socket.destroy();
+    socket.on('error', onError);
+    const problem = upgradeProblem(request) ?? this.#denial(stream);
+    const prepared = problem ?? (await this.#prepare(stream));
+    if ('httpStatus' in prepared) {
+      this.#refuse(socket, stream, prepared);
+      return;
+    }
+    const late = this.#denial(stream) ?? (prepared.isOpen ? undefined : closedMeanwhile);
+    if (late) this.#refuse(socket, stream, late);
+    else socket.off('error', onError);
+    if (late || !this.#upgrade(request, socket, head, stream, prepared)) prepared.release();
+  }
+
+  #prepare(stream: StreamRequest): Promise<Prepared | PlainAnswer> {
+    return this.#stage.prepare(stream, (asked) => this.#connector.connect(asked)).catch(answerOf);
+  }
+
+  #refuse(socket: Duplex, stream: StreamRequest, answer: PlainAnswer): void {
+    this.#deps.log.info({ ...about(stream), ...answer }, 'stream refused');
+    refuseUpgrade(socket, answer, this.#deps.clock);
+  }
+
   #denial(stream: StreamRequest): PlainAnswer | undefined {
     if (this.#isLeaving) return leaving;
     return stream.access === 'take-if-free' && this.#stage.hasWriter(stream) ? busy : undefined;
@@ -156,13 +163,12 @@ export class StreamServer {
   #start(websocket: WebSocket, socket: Duplex, stream: StreamRequest, prepared: Prepared): void {
     const { clock, log } = this.#deps;
     const isAware = websocket.protocol === awareProtocol;
-    const about = { vmi: stream.shown, uid: stream.uid, stream: stream.kind };
     const sinceMs = clock.monotonicMs();
     const onEnd = ({ code, reason }: SessionEnd) => {
       this.#running.delete(running);
       const { sentBytes, receivedBytes } = session;
       log.info(
-        { ...about, code, reason, sentBytes, receivedBytes, ageMs: clock.monotonicMs() - sinceMs },
+        { ...about(stream), code, reason, sentBytes, receivedBytes, ageMs: clock.monotonicMs() - sinceMs },
         'session ended',
       );
     };
@@ -172,7 +178,7 @@ export class StreamServer {
     this.#running.add(running);
     this.#connections.add(websocket);
     websocket.on('close', () => this.#closed(websocket));
-    log.info({ ...about, access: stream.access, protocol: websocket.protocol }, 'session started');
+    log.info({ ...about(stream), access: stream.access, protocol: websocket.protocol }, 'session started');
     prepared.join(session);
   }
 
@@ -182,6 +188,7 @@ export class StreamServer {
   }
 }
 
-function closedMeanwhile(prepared: Prepared): PlainAnswer | undefined {
-  return prepared.isOpen ? undefined : { httpStatus: 502, message: 'the virtual machine closed the connection' };
+/** Of each log line. */
+function about({ shown, uid, kind }: StreamRequest) {
+  return { vmi: shown, uid, stream: kind };
 }
