@@ -8,7 +8,7 @@ import { bootBench } from './boot-bench.ts';
 import { burstBench } from './burst-bench.ts';
 import { consoleBench } from './console-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
-import { report } from './parity/compare.ts';
+import { needless, report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
 import { type StageOptions, soakBench } from './soak-bench.ts';
 import { judgeSoak } from './soak-verdict.ts';
@@ -150,6 +150,11 @@ async function parity(): Promise<unknown> {
   const [only, parallel] = [values.only ?? [], wholeNumber('parallel', 1)];
   const results = await parityBench({ programs: [ours, other], only, parallel, logsDir: values.logs, say });
   console.log(`\n${report(results, true)}\n`);
+  if (only.length === 0) {
+    for (const { scenario, line } of needless(results)) {
+      say(`meant, and not met any more: ${scenario ? `${scenario.source}: ` : ''}${line.source}`);
+    }
+  }
   if (results.some(({ differences }) => differences.some(({ reason }) => reason === undefined))) process.exitCode = 1;
   return results;
 }

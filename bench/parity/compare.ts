@@ -1,4 +1,4 @@
-import { intended } from './intended.ts';
+import { type Intended, intended } from './intended.ts';
 import type { Json } from './started-domain.ts';
 import type { Look } from './view.ts';
 
@@ -24,19 +24,26 @@ export function compare(scenario: string, ours: readonly Look[], other: readonly
   for (let index = 0; index < Math.max(ours.length, other.length); index++) {
     const at = ours[index]?.at ?? other[index]?.at ?? '';
     for (const found of differencesOf(ours[index]?.view, other[index]?.view)) {
-      differences.push({ at, ...found, reason: reasonOf(scenario, { at, ...found }) });
+      differences.push({ at, ...found, reason: intendedOf(scenario, { at, ...found })?.why });
     }
   }
   return { scenario, looks: ours.length, differences };
 }
 
-function reasonOf(scenario: string, { at, path, ours, other }: Omit<Difference, 'reason'>): string | undefined {
+function intendedOf(scenario: string, { at, path, ours, other }: Omit<Difference, 'reason'>): Intended | undefined {
   const line = `${path}: ${ours ?? '-'} | ${other ?? '-'}`;
-  const known = intended.find(
+  return intended.find(
     (entry) =>
       (!entry.scenario || entry.scenario.test(scenario)) && (!entry.at || entry.at.test(at)) && entry.line.test(line),
   );
-  return known?.why;
+}
+
+/** What is excused and did not happen, after all scenarios were played: it would hide what comes later. */
+export function needless(results: readonly ScenarioResult[]): readonly Intended[] {
+  const met = new Set(
+    results.flatMap(({ scenario, differences }) => differences.map((difference) => intendedOf(scenario, difference))),
+  );
+  return intended.filter((entry) => !entry.sometimes && !met.has(entry));
 }
 
 type Leaf = Pick<Difference, 'path' | 'ours' | 'other'>;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compare, report } from '../../../bench/parity/compare.ts';
+import { compare, needless, report } from '../../../bench/parity/compare.ts';
+import type { PlayedCall } from '../../../bench/parity/played-launcher.ts';
 import { lookAt } from '../../../bench/parity/view.ts';
 
 const names = { scenario: 'any', namespace: 'parity-ours', privateDir: '/private', podsDir: '/x/pods', uids: ['u-1'] };
@@ -58,4 +59,26 @@ test('the report tells what is meant from what is found', () => {
     report([result], false),
     /any: DIFFERS \(1 looks, 1 meant, 1 findings\)\n {2}started: vmi › status › phase/,
   );
+});
+
+test('what is meant in one scenario is a finding in another, and what is meant with one value is one with another', () => {
+  const called = (rpc: string): readonly PlayedCall[] => [
+    { rpc, request: { vmi: undefined } } as unknown as PlayedCall,
+  ];
+  const at = (calls: readonly PlayedCall[]) =>
+    lookAt('runs again', { vmi: undefined, events: [], ghosts: [], calls }, names);
+  const findings = (scenario: string, rpc: string) =>
+    compare(scenario, [at([])], [at(called(rpc))]).differences.filter(({ reason }) => reason === undefined).length;
+  assert.equal(findings('pause-by-user', 'syncVirtualMachine'), 0);
+  assert.equal(findings('change-annotation', 'syncVirtualMachine'), 2);
+  assert.equal(findings('pause-by-user', 'killVirtualMachine'), 2);
+});
+
+test('an excuse that nothing needed is told, unless it is a matter of time', () => {
+  const all = needless([]);
+  assert.ok(all.length > 20);
+  assert.ok(all.every(({ sometimes }) => sometimes === undefined));
+  const told = (count: number) =>
+    look({}, [{ type: 'Normal', reason: 'Deleted', message: 'Signaled Deletion', count, involvedObject: {} }]);
+  assert.equal(needless([compare('any', [told(1)], [told(3)])]).length, all.length - 1);
 });
