@@ -42,6 +42,8 @@ export class GhostRecords {
   readonly #files: RecordFiles;
   readonly #logger: Logger;
   readonly #records = new Map<string, GhostRecord>();
+  /** UIDs of each key, the one added last at the end. */
+  readonly #uids = new Map<Key, Set<string>>();
   /** UIDs whose file does not match memory yet. */
   readonly #unsaved = new Set<string>();
   readonly #writing = new Map<string, Promise<void>>();
@@ -69,11 +71,12 @@ export class GhostRecords {
 
   /** The record of a key; with several UIDs the one added last. */
   get(key: Key): GhostRecord | undefined {
-    return this.all().findLast((record) => makeKey(record.namespace, record.name) === key);
+    const uid = [...(this.#uids.get(key) ?? [])].at(-1);
+    return uid === undefined ? undefined : this.#records.get(uid);
   }
 
   keys(): Iterable<Key> {
-    return new Set(this.all().map(({ namespace, name }) => makeKey(namespace, name)));
+    return this.#uids.keys();
   }
 
   /**
@@ -86,13 +89,15 @@ export class GhostRecords {
     const { uid } = record;
     const known = this.#records.get(uid);
     if (known && isEqual(known, record) && !this.#unsaved.has(uid)) return;
-    this.#records.set(uid, { ...record });
+    this.#put({ ...record });
     await this.#save(uid);
   }
 
   /** Safe when there is none. Rejects with RECORD_NOT_SAVED when the file stays; it is tried again. */
   async remove(uid: string): Promise<void> {
-    if (!this.#records.delete(uid) && !this.#unsaved.has(uid)) return;
+    const record = this.#records.get(uid);
+    if (record) this.#drop(record);
+    else if (!this.#unsaved.has(uid)) return;
     await this.#save(uid);
   }
 
@@ -104,6 +109,23 @@ export class GhostRecords {
   /** One more try for every record that could not be written. Rejects with the first error. */
   async saveUnsaved(): Promise<void> {
     for (const uid of [...this.#unsaved]) await this.#save(uid);
+  }
+
+  #put(record: GhostRecord): void {
+    const { uid, namespace, name } = record;
+    const key = makeKey(namespace, name);
+    const known = this.#records.get(uid);
+    if (known && makeKey(known.namespace, known.name) !== key) this.#drop(known);
+    this.#records.set(uid, record);
+    this.#uids.set(key, (this.#uids.get(key) ?? new Set()).add(uid));
+  }
+
+  #drop({ uid, namespace, name }: GhostRecord): void {
+    this.#records.delete(uid);
+    const key = makeKey(namespace, name);
+    const uids = this.#uids.get(key);
+    uids?.delete(uid);
+    if (uids?.size === 0) this.#uids.delete(key);
   }
 
   /** Writes of one UID go one after the other, and always write what memory holds then. */
@@ -133,7 +155,7 @@ export class GhostRecords {
   async #loadOne(file: string): Promise<void> {
     try {
       const record = await this.#read(file);
-      this.#records.set(record.uid, record);
+      this.#put(record);
     } catch (error) {
       const fields = { file, reason: errorMessage(error) };
       if (isOfTheDisk(error)) {

@@ -9,7 +9,7 @@ import {
   type Stats,
   unlinkSync,
 } from 'node:fs';
-import { CodedError } from '../base/index.ts';
+import { CodedError, errorCode } from '../base/index.ts';
 
 /**
  * Paths below a pod belong to its tenant: every element is opened on its own, without following links, and what was
@@ -61,6 +61,18 @@ export class SafePath {
     return entry;
   }
 
+  /** Opens a directory in this one. As `child`, but the kernel itself refuses what is none: half the calls. */
+  directory(name: string): SafePath {
+    const flags = pathOnly | constants.O_NOFOLLOW | constants.O_DIRECTORY;
+    try {
+      return new SafePath(openSync(`${this.path}/${checkedName(name)}`, flags), `${this.shown}/${name}`);
+    } catch (error) {
+      // A link is no directory either; `child` says which it is.
+      if (errorCode(error) === 'ENOTDIR') this.child(name).close();
+      throw error;
+    }
+  }
+
   /** Like `child`, but a link is opened itself. */
   entry(name: string): SafePath {
     const fd = openSync(`${this.path}/${checkedName(name)}`, pathOnly | constants.O_NOFOLLOW);
@@ -105,10 +117,10 @@ export function openNoFollow(base: string, relative: string): SafePath {
   elements.forEach(checkedName);
   if (elements.length > maxElements) throw new SafePathError('TOO_MANY_ELEMENTS', `${relative} is too long`);
   let current = openTrusted(base);
-  for (const element of elements) {
+  for (const [index, element] of elements.entries()) {
     const parent = current;
     try {
-      current = parent.child(element);
+      current = index < elements.length - 1 ? parent.directory(element) : parent.child(element);
     } finally {
       parent.close();
     }

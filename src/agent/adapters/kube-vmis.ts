@@ -47,11 +47,12 @@ export class KubeVmis implements VmiStore, Component {
 
   /** A VMI in both lists is one object seen at two times: the later one counts. */
   get(key: Key): Vmi | undefined {
-    const found = this.#informers.map((informer) => informer.get(key)).filter((vmi) => vmi !== undefined);
-    return found.reduce<Vmi | undefined>(
-      (newest, vmi) => (newest && !isOlderVersion(newest, vmi) ? newest : vmi),
-      undefined,
-    );
+    let newest: Vmi | undefined;
+    for (const informer of this.#informers) {
+      const vmi = informer.get(key);
+      if (vmi && (!newest || isOlderVersion(newest, vmi))) newest = vmi;
+    }
+    return newest;
   }
 
   keys(): Iterable<Key> {

@@ -5,4 +5,4 @@
 export { isGuestAgentConnected, readLauncherFacts } from './launcher-facts.ts';
 export type { KeyMemory, MigrationMemory, Observation, RelaysView, StatusFacts, WriteRefusal } from './observation.ts';
 export { observeVmi, targetOf } from './observe.ts';
-export { describeProblems, dropUnusable } from './vmi-shape.ts';
+export { describeProblems, readableVmi } from './vmi-shape.ts';

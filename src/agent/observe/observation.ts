@@ -7,7 +7,7 @@ import type { VmiProblem } from './vmi-shape.ts';
 export type VmiView =
   /**
    * `vmi`: safe to read, fields of a wrong type are dropped and named in `problems`. `stored`: the object as the API server
-   * has it, the base of every write. Both are copies.
+   * has it, the base of every write. Both may be the cache's own object: copy before changing.
    */
   | {
       readonly kind: 'present';

@@ -8,7 +8,7 @@ import {
   labels,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { copyJson } from '../../base/index.ts';
+import { errorMessage } from '../../base/index.ts';
 import type {
   AgentPorts,
   DomainView,
@@ -29,7 +29,7 @@ import type {
   VmiView,
 } from './observation.ts';
 import { syncOptionsOf } from './sync-options.ts';
-import { dropUnusable, isAddressable } from './vmi-shape.ts';
+import { isAddressable, readableVmi } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
   AgentPorts,
@@ -136,7 +136,7 @@ async function viewVmi(
     if (!isAddressable(found)) return { kind: 'deleted' };
     return isLabelledFor(found, ports.host.nodeName) ? present(found) : elsewhere(found, ghost, key, ports);
   } catch (error) {
-    return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
+    return { kind: 'unclear', reason: errorMessage(error) };
   }
 }
 
@@ -150,16 +150,11 @@ function elsewhere(
   const here = ports.domains.view(key);
   const uidHere = ghost?.uid ?? (here.kind === 'absent' ? undefined : here.uid);
   if (uidHere && uidHere !== found.metadata.uid) return { kind: 'deleted' };
-  const vmi = copyJson(found);
-  dropUnusable(vmi);
-  return { kind: 'elsewhere', vmi };
+  return { kind: 'elsewhere', vmi: readableVmi(found).vmi };
 }
 
-function present(shared: VirtualMachineInstance): VmiView {
-  const stored = copyJson(shared);
-  const vmi = copyJson(shared);
-  const problems = dropUnusable(vmi);
-  return { kind: 'present', vmi, stored, problems };
+function present(stored: VirtualMachineInstance): VmiView {
+  return { kind: 'present', stored, ...readableVmi(stored) };
 }
 
 function isLabelledFor(vmi: VirtualMachineInstance, node: string): boolean {
@@ -212,7 +207,7 @@ async function launcherState(target: LauncherTarget, ports: ObservePorts): Promi
   try {
     return await ports.launchers.state(target);
   } catch (error) {
-    return { kind: 'unclear', reason: error instanceof Error ? error.message : String(error) };
+    return { kind: 'unclear', reason: errorMessage(error) };
   }
 }
 

@@ -1,5 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { isRecord } from '../../base/index.ts';
+import { copyJson, isRecord } from '../../base/index.ts';
 
 /** A field of a VMI that cannot be used, with the place in words a user can act on. */
 export interface VmiProblem {
@@ -80,32 +80,42 @@ export function isAddressable(object: unknown): object is VirtualMachineInstance
   return isString(name) && isString(namespace) && isString(uid) && name !== '' && namespace !== '' && uid !== '';
 }
 
+export interface ReadableVmi {
+  /** The object itself when all of it can be used, else a copy without what cannot. To be read only, in either case. */
+  readonly vmi: VirtualMachineInstance;
+  readonly problems: readonly VmiProblem[];
+}
+
 /**
- * Makes `copy` safe to read: fields of a wrong type are taken out, in place, and returned. The CRD lets many of them through,
- * and one bad object must not stop the others.
+ * Makes an object safe to read: fields of a wrong type are left out and told. The CRD lets many of them through, and one bad
+ * object must not stop the others.
  */
-export function dropUnusable(copy: VirtualMachineInstance): VmiProblem[] {
+export function readableVmi(object: VirtualMachineInstance): ReadableVmi {
+  if (fields.every((field) => isUsable(field, object))) return { vmi: object, problems: missingOf(object, []) };
+  const vmi = copyJson(object);
   const problems: VmiProblem[] = [];
   for (const field of fields) {
-    const holder = holderOf(copy, field.path);
+    if (isUsable(field, vmi)) continue;
+    const holder = holderOf(vmi, field.path);
     const last = field.path.at(-1) ?? '';
-    if (!holder || holder[last] === undefined) continue;
-    if (holder[last] === null) delete holder[last];
-    else if (!field.check(holder[last])) {
-      delete holder[last];
-      problems.push(problemOf(field));
-    }
+    if (holder?.[last] !== null) problems.push(problemOf(field));
+    delete holder?.[last];
   }
-  for (const field of required) {
-    const holder = holderOf(copy, field.path);
-    if (
-      holder?.[field.path.at(-1) ?? ''] === undefined &&
-      !problems.some(({ path }) => path === field.path.join('.'))
-    ) {
-      problems.push(problemOf(field));
-    }
-  }
-  return problems;
+  return { vmi, problems: [...problems, ...missingOf(vmi, problems)] };
+}
+
+/** Null is fine, but no reader expects it. */
+function isUsable({ path, check }: FieldRule, object: VirtualMachineInstance): boolean {
+  const value = holderOf(object, path)?.[path.at(-1) ?? ''];
+  return value === undefined || (value !== null && check(value));
+}
+
+function missingOf(vmi: VirtualMachineInstance, known: readonly VmiProblem[]): VmiProblem[] {
+  const isMissing = ({ path }: FieldRule) => holderOf(vmi, path)?.[path.at(-1) ?? ''] === undefined;
+  return required
+    .filter(isMissing)
+    .map(problemOf)
+    .filter(({ path }) => !known.some((other) => other.path === path));
 }
 
 export function describeProblems(problems: readonly VmiProblem[]): string {
@@ -121,6 +131,8 @@ function problemOf(field: FieldRule): VmiProblem {
 
 function holderOf(object: unknown, path: readonly string[]): Record<string, unknown> | undefined {
   let holder: unknown = object;
-  for (const name of path.slice(0, -1)) holder = isRecord(holder) ? holder[name] : undefined;
+  for (let depth = 0; depth < path.length - 1; depth++) {
+    holder = isRecord(holder) ? holder[path[depth] ?? ''] : undefined;
+  }
   return isRecord(holder) ? holder : undefined;
 }

@@ -8,7 +8,7 @@ import {
 } from '../../api/index.ts';
 import { copyJson, rfc3339 } from '../../base/index.ts';
 import { type Decision, isOvertaken, type StepOutcome } from '../decide/index.ts';
-import { dropUnusable, type Observation } from '../observe/index.ts';
+import { type Observation, readableVmi } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import { bounds, clip } from './bounds.ts';
 import {
@@ -61,16 +61,18 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   const now = rfc3339(observation.now);
   if (!isOurs || isFinal(stored)) return projectPatch(stored, pass, now);
   const told = problemOf(pass);
-  const vmi = copyJson(stored);
-  if (dropUnusable(copyJson(stored)).some(({ part }) => part !== 'spec')) {
+  const safe = readableVmi(stored);
+  if (safe.problems.some(({ part }) => part !== 'spec')) {
     return { vmi: undefined, events: syncFailed(told, undefined, observation), problem: told };
   }
+  const vmi = copyJson(stored);
   vmi.status ??= {};
   const { status } = vmi;
   const before = status.phase ?? '';
   const phase = phaseOf(pass, before) ?? before;
   setPhase(status, phase, now);
-  const noticed = projectStatus(vmi, status, observation, now);
+  const readable = { ...safe.vmi, status: { ...safe.vmi.status, phase } };
+  const noticed = projectStatus(readable, status, observation, now);
   const problem = joined(told, refused?.message) ?? noticed.problem;
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
@@ -120,12 +122,15 @@ interface Noticed {
   readonly problem: string | undefined;
 }
 
-/** Parts of the safe reading are enough: what has a wrong type was refused above or belongs to the spec. */
-function projectStatus(vmi: VirtualMachineInstance, status: VmiStatus, observation: Observation, now: string): Noticed {
+/** `readable`: as it was before, in the new phase; what has a wrong type was refused above or belongs to the spec. */
+function projectStatus(
+  readable: VirtualMachineInstance,
+  status: VmiStatus,
+  observation: Observation,
+  now: string,
+): Noticed {
   const { nodeName, selinuxContext, statusFacts } = observation;
   const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
-  const readable = copyJson(vmi);
-  dropUnusable(readable);
   const events: VmiEvent[] = [];
   let volumes: ReturnType<typeof projectVolumes> | undefined;
   if (domain) {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { DomainView, LauncherState } from '../../../../src/agent/index.ts';
 import type { KeyMemory, Observation, RelaysView } from '../../../../src/agent/observe/index.ts';
-import { dropUnusable } from '../../../../src/agent/observe/index.ts';
+import { readableVmi } from '../../../../src/agent/observe/index.ts';
 import type {
   DomainReason,
   DomainStatus,
@@ -233,11 +233,9 @@ const ownVmi: fc.Arbitrary<VirtualMachineInstance> = fc
     return vmi;
   });
 
-/** As `observe` does it: a safe copy for reading, the object itself for writing. */
+/** As `observe` does it. */
 export function observed(stored: VirtualMachineInstance): Observation['vmi'] {
-  const vmi = structuredClone(stored);
-  const problems = dropUnusable(vmi);
-  return { kind: 'present', vmi, stored, problems };
+  return { kind: 'present', stored, ...readableVmi(stored) };
 }
 
 const elsewhere = vmiOf('Running', { status: { nodeName: 'node2' } });
