@@ -273,6 +273,43 @@ test('a launcher that dies while it migrates, and the target takes the guest ove
   assert.equal(loop.launchers.get(key), undefined, 'what is left here is taken away');
 });
 
+test('a VMI that is deleted in the moment of its move is not Failed before the target could tell of the guest', async (t) => {
+  const running = await startMigration(t);
+  const { loop, launcher } = running;
+  loop.launchers.die(launcher);
+  markDeleted(loop);
+  await loop.clock.pass(20_000);
+  assert.equal(loop.phase(), 'Running');
+  await takeOver(running);
+  await loop.clock.pass(600_000);
+  assert.equal(loop.phase(), 'Running', 'the target ends the guest and writes the phase');
+  assert.equal(loop.launchers.get(key), undefined, 'what is left here is taken away');
+});
+
+test('a VMI that is deleted while its guest moves, and of which no target tells, ends after half a minute', async (t) => {
+  const running = await startMigration(t);
+  const { loop, launcher } = running;
+  loop.launchers.die(launcher);
+  markDeleted(loop);
+  await loop.clock.pass(31_000);
+  assert.equal(loop.phase(), 'Failed');
+});
+
+test('a launcher that dies before it answers the order to migrate: the guest may have left all the same', async (t) => {
+  const running = await startRunning(t);
+  const { loop, launcher } = running;
+  await handOff(running);
+  launcher.mode = 'hangs';
+  await publish(running);
+  loop.launchers.die(launcher);
+  await loop.clock.pass(20_000);
+  assert.equal(loop.phase(), 'Running');
+  await change(running, { targetNodeDomainDetected: true });
+  await loop.clock.pass(540_000);
+  await takeOver(running);
+  assert.equal(loop.phase(), 'Running');
+});
+
 test('without relays the migration fails in words that say what to do, once, and the guest goes on', async (t) => {
   const running = await startRunning(t);
   const { loop } = running;
