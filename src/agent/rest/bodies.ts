@@ -1,10 +1,10 @@
 import { errorMessage, isRecord } from '../../base/index.ts';
-import { badRequest, type RestError } from './errors.ts';
+import { badRequest, RestError } from './errors.ts';
+import { parseYaml } from './yaml-body.ts';
 
 export const maxBodyBytes = 1024 * 1024;
 
 const maxDepth = 32;
-const maxAliases = 100;
 /** As much is looked at to tell JSON from YAML (spec 30 §3). */
 const sniffedBytes = 1024;
 
@@ -12,7 +12,7 @@ const sniffedBytes = 1024;
 export async function parseBody(body: Buffer): Promise<Record<string, unknown> | undefined> {
   const text = decode(body);
   if (text.trim() === '') return undefined;
-  const value = text.slice(0, sniffedBytes).trimStart().startsWith('{') ? parseJson(text) : await parseYaml(text);
+  const value = text.slice(0, sniffedBytes).trimStart().startsWith('{') ? parseJson(text) : await fromYaml(text);
   if (value === null || value === undefined) return undefined;
   if (!isRecord(value)) throw badRequest('the body is no object');
   checkValue(value);
@@ -35,16 +35,11 @@ function parseJson(text: string): unknown {
   }
 }
 
-async function parseYaml(text: string): Promise<unknown> {
-  // virt-api sends JSON: most agents never load this.
-  const { parseDocument } = await import('yaml');
+async function fromYaml(text: string): Promise<unknown> {
   try {
-    const document = parseDocument(text, { prettyErrors: false, strict: true });
-    const [error] = document.errors;
-    if (error) throw error;
-    return document.toJS({ maxAliasCount: maxAliases });
+    return await parseYaml(text, maxDepth);
   } catch (error) {
-    throw unreadable('YAML', error);
+    throw error instanceof RestError ? error : unreadable('YAML', error);
   }
 }
 

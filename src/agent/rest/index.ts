@@ -1,8 +1,7 @@
 /**
  * Owns: the agent's console and lifecycle interface (spec 30 §3): routes, bodies, answers, events, and finding a guest's
  * sockets through the file system of its pod.
- * Must not know: where certificates come from, how streams are shared, the VMI loop's decisions.
+ * Must not know: TLS and certificates, how streams are shared, the VMI loop's decisions.
  */
 export type { LauncherActions, LauncherCommands, StreamSink } from './ports.ts';
 export { RestApi, type RestApiDeps, type RestApiOptions } from './rest-api.ts';
-export { ConsoleServer } from './server.ts';

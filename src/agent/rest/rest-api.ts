@@ -154,7 +154,7 @@ export class RestApi {
     const call: Call = {
       key,
       vmi,
-      query: new URLSearchParams(request.url.split('?')[1] ?? ''),
+      query: new URL(request.url, 'http://agent').searchParams,
       body: route.hasBody && Buffer.isBuffer(request.body) ? await parseBody(request.body) : undefined,
       client: upgrade ? noSignal : this.#clientSignal(response),
     };

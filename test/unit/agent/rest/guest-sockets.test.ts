@@ -148,10 +148,14 @@ test('a listener outside the launcher’s pid namespace is refused', async () =>
   await refused('NOT_TRUSTED', open({ launcher: { pid: 1, startTime: init, uid: 0 } }));
 });
 
-test('a launcher that has ended is said so, also when its pid is another process’s by now', async () => {
+test('a launcher that has ended is said so, also when its pid is another process’s by now, which is not connected to', async () => {
   await listen();
+  let connections = 0;
+  servers[0]?.on('connection', () => connections++);
   await refused('ENDED', open({ launcher: { ...launcher, startTime: '1' } }));
   await refused('ENDED', open({ launcher: { ...launcher, pid: 2 ** 22 + 1 } }));
+  (await open()).destroy();
+  await eventually(() => assert.equal(connections, 1));
 });
 
 test('a hard link to another guest’s socket leads to who listens there, and that is checked like any', async () => {
