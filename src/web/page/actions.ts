@@ -88,7 +88,7 @@ export class ActionButtons {
   }
 
   #rebuild(offers: readonly ActionOffer[], shown: string): void {
-    const focused = [...this.element.children].findIndex((button) => button === document.activeElement);
+    const focused = [...this.element.querySelectorAll('button')].findIndex((button) => button.matches(':focus'));
     this.#shown = shown;
     this.element.replaceChildren(...offers.map((offer) => this.#button(offer)));
     // What was pressed has most often become its opposite.

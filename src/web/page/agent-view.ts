@@ -5,7 +5,7 @@ import { vmHref } from './route.ts';
 import { agentState, whyAll } from './server-calls.ts';
 import type { View } from './view.ts';
 import { nextText } from './why-model.ts';
-import { ago, capitalised, count, duration, fileSize } from './words.ts';
+import { ago, count, duration, fileSize } from './words.ts';
 
 const everyMs = 3_000;
 
@@ -64,7 +64,7 @@ function stateCard(state: AgentState): HTMLElement {
     { term: 'Migration relays', text: relays.unavailable ?? `${relays.open} open` },
     ...state.informers.map(({ name, synced, connected, objects, lastError }): Fact => {
       const told = [synced ? count(objects, 'object') : 'not synced', !connected && 'not connected', lastError];
-      return { term: capitalised(name), text: told.filter(Boolean).join(', ') };
+      return { term: `Watch of ${name}`, text: told.filter(Boolean).join(', ') };
     }),
   ];
   const element = card('State', factList(facts));

@@ -62,6 +62,8 @@ export class ConsoleSession {
   #line = '';
   #offset = 0;
   #replayLeft = 0;
+  /** The server has said where we are. */
+  #isAttached = false;
   #role: Role = 'viewer';
   #viewers = 0;
   /** Why the role is what it is. */
@@ -90,14 +92,17 @@ export class ConsoleSession {
   /** Becomes the writer; whoever was it is told. */
   take(): void {
     this.#wantsToRead = false;
-    if (this.#socket) this.#socket.send(JSON.stringify({ kind: 'take' }));
-    else this.#connect('take');
+    if (this.#isAttached) this.#socket?.send(JSON.stringify({ kind: 'take' }));
+    else {
+      this.#drop();
+      this.#connect('take');
+    }
   }
 
   /** What a person types; nothing of it is sent by a viewer. */
   input(bytes: Uint8Array<ArrayBuffer>): void {
-    if (!this.#socket || this.#role !== 'writer') return;
-    for (let at = 0; at < bytes.length; at += pieceBytes) this.#socket.send(bytes.subarray(at, at + pieceBytes));
+    if (!this.#isAttached || this.#role !== 'writer') return;
+    for (let at = 0; at < bytes.length; at += pieceBytes) this.#socket?.send(bytes.subarray(at, at + pieceBytes));
   }
 
   #connect(access: Access): void {
@@ -110,6 +115,7 @@ export class ConsoleSession {
     }
     const socket = this.#deps.connect(query);
     this.#socket = socket;
+    this.#isAttached = false;
     let hasOpened = false;
     socket.binaryType = 'arraybuffer';
     socket.onopen = () => {
@@ -121,6 +127,7 @@ export class ConsoleSession {
     };
     socket.onclose = ({ code, reason }: { readonly code: number; readonly reason: string }) => {
       this.#socket = undefined;
+      this.#isAttached = false;
       if (hasOpened) this.#lost(code, reason);
       // Refused, for a reason that browsers keep from pages; mostly because somebody writes.
       else if (access === 'take-if-free') this.#connect('view');
@@ -139,6 +146,7 @@ export class ConsoleSession {
   }
 
   #attached({ role, line, offset, replayed, lost }: Extract<Notice, { kind: 'attached' }>): void {
+    this.#isAttached = true;
     this.#failures = 0;
     if (line !== this.#line) this.#deps.events.fresh();
     else if (lost > 0) this.#deps.events.lost(lost);
@@ -187,6 +195,7 @@ export class ConsoleSession {
     this.#cancelRetry?.();
     const socket = this.#socket;
     this.#socket = undefined;
+    this.#isAttached = false;
     if (!socket) return;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close(1000);

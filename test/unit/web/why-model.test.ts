@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { WhyDecision } from '../../../src/api/index.ts';
+import { momentsOf, nextText, seenText } from '../../../src/web/page/why-model.ts';
+
+const decision: WhyDecision = {
+  firstAt: '2026-01-02T03:00:00Z',
+  lastAt: '2026-01-02T03:00:00Z',
+  times: 1,
+  uid: 'u',
+  route: 'default',
+  rule: 'start-guest',
+  why: 'there is no guest yet',
+  seen: {
+    vmi: { kind: 'present', phase: 'Scheduled' },
+    domain: { kind: 'gone', proof: 'the launcher says so' },
+    launcher: { kind: 'ready' },
+    memory: {},
+  },
+  steps: [],
+  write: { outcome: 'unchanged' },
+};
+
+test('a decision is told with what was seen and done', () => {
+  const [moment] = momentsOf({
+    decisions: [
+      {
+        ...decision,
+        steps: [
+          { step: 'prepareHost', outcome: 'done', tookMs: 12 },
+          { step: 'syncVirtualMachine', outcome: 'failed', tookMs: 1_500, because: 'no disk' },
+          { step: 'readDomain', outcome: 'not-reached' },
+        ],
+        newPhase: 'Failed',
+        patch: ['conditions'],
+        events: ['SyncFailed'],
+        write: { outcome: 'written' },
+        problem: 'no disk',
+      },
+    ],
+  });
+  assert.deepEqual(moment?.did, [
+    { text: 'prepare host (12 ms)', outcome: 'done' },
+    { text: 'sync virtual machine failed (1 s)', outcome: 'failed', because: 'no disk' },
+    { text: 'read domain was not reached', outcome: 'not-reached' },
+    { text: 'wrote phase Failed, conditions', outcome: 'done' },
+    { text: 'event SyncFailed', outcome: 'done' },
+  ]);
+  assert.equal(moment?.isTrouble, true);
+  assert.equal(moment?.seen, 'VMI Scheduled · guest gone: the launcher says so · launcher ready');
+});
+
+test('the newest decision comes first, and one that was made again says how often', () => {
+  const again = { ...decision, rule: 'keep-running', times: 7, lastAt: '2026-01-02T03:01:00Z' };
+  const moments = momentsOf({ decisions: [decision, again] });
+  assert.deepEqual(
+    moments.map(({ rule, repeated, isTrouble }) => [rule, repeated, isTrouble]),
+    [
+      ['keep-running', '7 times in 60 s', false],
+      ['start-guest', undefined, false],
+    ],
+  );
+});
+
+test('a write that was refused is trouble', () => {
+  const [moment] = momentsOf({
+    decisions: [{ ...decision, write: { outcome: 'conflict', because: 'somebody wrote first' } }],
+  });
+  assert.equal(moment?.isTrouble, true);
+  assert.deepEqual(moment?.did, [
+    { text: 'writing the status: conflict', outcome: 'failed', because: 'somebody wrote first' },
+  ]);
+});
+
+test('a VMI that is gone, or is going, is told', () => {
+  const gone = { ...decision, seen: { ...decision.seen, vmi: { kind: 'gone' } } };
+  assert.match(seenText(gone), /^VMI gone · /);
+  const going = { ...decision.seen.vmi, deletionTimestamp: '2026-01-02T03:00:00Z' };
+  assert.match(seenText({ ...decision, seen: { ...decision.seen, vmi: going } }), /^VMI Scheduled, being deleted · /);
+});
+
+test('each kind of waiting has its words', () => {
+  const waits = { because: 'the last try failed', failuresInARow: 3 };
+  assert.equal(
+    nextText({ state: 'waiting', inMs: 4_000, ...waits }),
+    'in 4 s: the last try failed; 3 failures in a row',
+  );
+  assert.equal(nextText({ state: 'idle', because: 'nothing is awaited', failuresInARow: 0 }), 'nothing is awaited');
+  assert.match(nextText({ state: 'running', forMs: 2_000, ...waits }), /for 2 s; 3 failures in a row$/);
+  assert.match(nextText({ state: 'queued', because: '', failuresInARow: 0 }), /^now: /);
+});
