@@ -1,5 +1,5 @@
 import { type AgentState, resources } from '../api/index.ts';
-import { Lifecycle, type Logger, systemClock } from '../base/index.ts';
+import { type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
 import type { NodeFacts } from './adapters/index.ts';
 import { ForgottenGuests } from './forgotten-guests.ts';
@@ -9,7 +9,7 @@ import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import type { MigrationRelays } from './migration-ports.ts';
 import { componentsOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
 import type { AgentOptions } from './options.ts';
-import { AgentPage, type AgentPageDeps } from './page/index.ts';
+import type { AgentPage, AgentPageDeps } from './page/index.ts';
 import type { AgentPorts } from './ports.ts';
 import { type LoopDelay, measureLoopDelay, readState, WhyServer, WhyService } from './why/index.ts';
 
@@ -123,13 +123,19 @@ export class NodeAgent {
   }
 
   /** Started before the streams' server, so that it stops after streams have been told to end. */
-  #createPage({ vmis, consoles }: Parts, service: WhyService, { pageDir, log }: NodeAgentDeps): AgentPage[] {
+  #createPage({ vmis, consoles }: Parts, service: WhyService, { pageDir, log }: NodeAgentDeps): Component[] {
     const { nodeName, privateDir, webPort: port } = this.#options;
     if (port === 0 || pageDir === undefined) return [];
     const why: AgentPageDeps['why'] = (target) => service.answer('GET', target);
-    return [
-      new AgentPage({ nodeName, port, pageDir, privateDir }, { vmis, api: consoles.api, why, log, clock: systemClock }),
-    ];
+    const deps = { vmis, api: consoles.api, why, log, clock: systemClock };
+    let page: AgentPage | undefined;
+    const start = async () => {
+      // Loaded on request only: it costs memory.
+      const { AgentPage } = await import('./page/index.ts');
+      page = new AgentPage({ nodeName, port, pageDir, privateDir }, deps);
+      await page.start();
+    };
+    return [{ name: 'web page', start, stop: async () => page?.stop() }];
   }
 
   #createHeartbeat({ nodeName }: AgentOptions, log: Logger): Heartbeat {

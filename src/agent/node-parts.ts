@@ -13,7 +13,7 @@ import {
   type NodeFacts,
   noRelays,
 } from './adapters/index.ts';
-import { type Consoles, makeConsoles } from './console-parts.ts';
+import { type Consoles, makeConsoles } from './consoles/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
 import type { AgentOptions } from './options.ts';
 import type { AgentPorts } from './ports.ts';

@@ -1,7 +1,7 @@
-import type { Key } from '../api/index.ts';
-import type { Component } from '../base/index.ts';
-import type { SessionState } from '../console/index.ts';
-import type { VmiStore } from './ports.ts';
+import type { Key } from '../../api/index.ts';
+import type { Component } from '../../base/index.ts';
+import type { SessionState } from '../../console/index.ts';
+import type { VmiStore } from '../ports.ts';
 
 export interface EndedStreamsDeps {
   readonly vmis: Pick<VmiStore, 'get' | 'onChange'>;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { EndedStreams } from '../../../src/agent/ended-streams.ts';
-import type { Key, VirtualMachineInstance } from '../../../src/api/index.ts';
+import { EndedStreams } from '../../../../src/agent/consoles/ended-streams.ts';
+import type { Key, VirtualMachineInstance } from '../../../../src/api/index.ts';
 
 const vmis = new Map<Key, VirtualMachineInstance>();
 const listeners = new Set<(key: Key) => void>();
