@@ -1,4 +1,4 @@
-import { LineCounter, parseDocument } from 'yaml';
+import { Lexer, LineCounter, Parser, parseDocument } from 'yaml';
 import { errorMessage } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { decodeProtobuf, protobufType } from './protobuf/decode.ts';
@@ -48,6 +48,7 @@ function describeJsonError(text: string, message: string): string {
 }
 
 export function parseYaml(text: string): unknown {
+  checkNesting(text);
   const lineCounter = new LineCounter();
   const document = parseDocument(text, { lineCounter, prettyErrors: false });
   const [error] = document.errors;
@@ -64,6 +65,15 @@ export function parseYaml(text: string): unknown {
   if (value === null || value === undefined) throw badRequest('the body is empty: an object is needed');
   checkValue(value);
   return value;
+}
+
+/** yaml composes recursively: at the end of the stack V8 may lack the memory for a regular expression, which is fatal. */
+function checkNesting(text: string): void {
+  const parser = new Parser();
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const _ of parser.next(lexeme));
+    if (parser.stack.length > maxDepth) throw badRequest(`the body is nested deeper than ${maxDepth} levels`);
+  }
 }
 
 /** Depth is bounded so that no later recursion overflows; `__proto__` would reach into the program's own objects. */

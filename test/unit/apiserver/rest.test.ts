@@ -130,6 +130,13 @@ describe('any text', () => {
     );
   });
 
+  for (const unit of ['- ', '[', '? ', '{a: ']) {
+    test(`a megabyte of YAML that nests by ${JSON.stringify(unit)} is refused and does not end the process`, () => {
+      const body = Buffer.from(unit.repeat(1024 * 1024));
+      assert.throws(() => parseBody(body, 'application/yaml'), { code: 'BAD_REQUEST', message: /nested deeper/ });
+    });
+  }
+
   test('as a label selector gives a selector or a refusal', () => {
     const words = fc.array(
       fc.constantFrom('a', 'b/c', '=', '!=', '!', ' in ', ' notin ', '(', ')', ',', '<', '3', ' '),
