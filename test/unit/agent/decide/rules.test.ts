@@ -3,12 +3,13 @@ import { test } from 'node:test';
 import { type Decision, decide, rulesByRoute } from '../../../../src/agent/decide/index.ts';
 import { observationOf } from '../../../fixtures/agent/builders.ts';
 import { endingRows } from './rule-rows/ending.ts';
+import { handOverRows } from './rule-rows/hand-over.ts';
 import { orphanRows } from './rule-rows/orphan.ts';
 import { runningRows } from './rule-rows/running.ts';
 import { sourceRows } from './rule-rows/source.ts';
 import { targetRows } from './rule-rows/target.ts';
 
-const table = [...endingRows, ...runningRows, ...sourceRows, ...targetRows, ...orphanRows];
+const table = [...endingRows, ...runningRows, ...sourceRows, ...handOverRows, ...targetRows, ...orphanRows];
 
 for (const { rule, when, given, expect } of table) {
   test(`${rule}: ${when}`, () => {
