@@ -51,7 +51,6 @@ export const intended: readonly Intended[] = [
     why: finalFirst,
   },
   {
-    scenario: /^start-/,
     line: /^events › Normal Created: VirtualMachineInstance defined\. › count: 1 \| \d+$/,
     why: 'a start is one sync, and told once',
     sometimes: true,
@@ -184,7 +183,7 @@ export const intended: readonly Intended[] = [
   {
     scenario: /^(end-launcher-killed-while-scheduled|end-pod-gone)$/,
     at: /^ended$/,
-    line: /^(vmi › status › phase(TransitionTimestamps › \d)?: "Failed" \| |events › Warning (Stopped: .* \| -$|SyncFailed: cannot detect vm .*: - \| )|ghosts: \[\] \| )/,
+    line: /^(vmi › status › (phase(TransitionTimestamps › \d)?: "Failed"|phaseTransitionTimestamps: \["Failed"\]|conditions › Synchronized › message: "the launcher of [^"]*") \| |events › Warning (Stopped: .* \| -$|SyncFailed: cannot detect vm .*: - \| )|ghosts: \[\] \| )/,
     why: 'a launcher that died is noticed at once, also before its guest ran (Fault 7)',
     sometimes: true,
   },
