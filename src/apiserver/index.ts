@@ -9,3 +9,4 @@ export { writeKubeconfig } from './kubeconfig.ts';
 export type { ApiServerDeps, ApiServerOptions, ApiToken } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';
 export { ApiServer } from './server.ts';
+export type { AgentReply, PowerAction, PowerOutcome, VmSubresources, VmTarget } from './vm-subresources.ts';

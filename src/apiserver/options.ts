@@ -1,6 +1,7 @@
 import type { Clock, Logger } from '../base/index.ts';
 import type { AccessRule } from './access.ts';
 import type { PodLogs } from './pod-logs.ts';
+import type { VmSubresources } from './vm-subresources.ts';
 
 export interface ApiToken {
   /** The bearer token itself; at least 16 characters. */
@@ -48,4 +49,6 @@ export interface ApiServerDeps {
   readonly clock?: Clock;
   /** Without it `pods/log` answers 501. */
   readonly podLogs?: PodLogs;
+  /** Without it `subresources.kubevirt.io` answers 501. */
+  readonly vmSubresources?: VmSubresources;
 }

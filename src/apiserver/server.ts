@@ -14,6 +14,7 @@ import type { ApiServerDeps, ApiServerOptions } from './options.ts';
 import type { ApiContext } from './rest/api-context.ts';
 import { createApp } from './rest/app.ts';
 import { TokenAuthenticator } from './rest/auth.ts';
+import { serveUpgrade } from './rest/vm-subresources.ts';
 import { KeyLock } from './store/key-lock.ts';
 import { Store } from './store/store.ts';
 
@@ -76,7 +77,7 @@ export class ApiServer {
   }
 
   #run(objects: ObjectContext): Running {
-    const { log, podLogs } = this.#deps;
+    const { log, podLogs, vmSubresources } = this.#deps;
     const { tls, extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
     const { bookmarkIntervalMs = 60_000, watchBufferBytes = 4 * 1024 * 1024 } = this.#options;
     const stopping = new AbortController();
@@ -89,6 +90,7 @@ export class ApiServer {
       remover,
       tokens: this.#tokens,
       podLogs,
+      vmSubresources,
       watchOptions: { bookmarkIntervalMs, bufferBytes: watchBufferBytes },
       watches: new Set(),
       extraHosts,
@@ -96,6 +98,7 @@ export class ApiServer {
     };
     const app = createApp(context);
     const http = tls ? createHttpsServer({ ...tls, minVersion: 'TLSv1.2' }, app) : createHttpServer(app);
+    http.on('upgrade', (request, socket, head) => serveUpgrade(app, request, socket, head));
     // Idle connections of clients that wait between requests; the default of 5 s makes them meet a closed socket.
     http.keepAliveTimeout = 120_000;
     const deps = { context: objects, remover, log };

@@ -5,6 +5,7 @@ import type { Reader } from '../objects/reader.ts';
 import type { Remover } from '../objects/remover.ts';
 import type { Writer } from '../objects/writer.ts';
 import type { PodLogs } from '../pod-logs.ts';
+import type { VmSubresources } from '../vm-subresources.ts';
 import type { TokenAuthenticator } from './auth.ts';
 import type { Watch, WatchOptions } from './watch.ts';
 
@@ -16,6 +17,7 @@ export interface ApiContext extends ObjectContext {
   readonly remover: Remover;
   readonly tokens: TokenAuthenticator;
   readonly podLogs: PodLogs | undefined;
+  readonly vmSubresources: VmSubresources | undefined;
   readonly watchOptions: WatchOptions;
   /** Open watches; ended when the server stops. */
   readonly watches: Set<Watch>;

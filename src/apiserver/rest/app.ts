@@ -4,6 +4,7 @@ import type { User } from '../access.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { StoreError } from '../store/errors.ts';
+import { vmSubresourceGroup } from '../types/vm-subresource-types.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { checkOrigin } from './auth.ts';
 import { maxBodyBytes, parseBody } from './body.ts';
@@ -22,6 +23,7 @@ import { noSuchPath, parsePath, parseQuery } from './request.ts';
 import { serveResource } from './resources.ts';
 import { sendJson, sendValue } from './respond.ts';
 import { answerReview, isReview } from './reviews.ts';
+import { serveVmSubresource } from './vm-subresources.ts';
 
 /** All routes. Every refusal is a Status object. */
 export function createApp(context: ApiContext): Express {
@@ -129,6 +131,10 @@ async function serve(
     }
   }
   if (segments.some((segment) => segment === '')) throw noSuchPath(group, version, resource);
+  if (group === vmSubresourceGroup.group && version === vmSubresourceGroup.version) {
+    await serveVmSubresource(context, segments, call, request, response);
+    return;
+  }
   await serveResource(context, parsePath(group, version, segments), call, request, response);
 }
 

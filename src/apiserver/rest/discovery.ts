@@ -1,5 +1,6 @@
 import type { ApiType, Subresource } from '../types/api-type.ts';
 import { type GroupVersion, groupVersions, reviewGroups, typesOf, verbsOf } from '../types/registry.ts';
+import { vmiSubresources, vmSubresourceGroup, vmSubresources } from '../types/vm-subresource-types.ts';
 import { parseAccept } from './negotiate.ts';
 import { reviewResources } from './reviews.ts';
 
@@ -47,9 +48,46 @@ export function resourceList(groupVersion: GroupVersion): object | undefined {
   const isReview = reviewGroups.some(
     ({ group, version }) => group === groupVersion.group && version === groupVersion.version,
   );
-  if (types.length === 0 && !isReview) return undefined;
-  const resources = [...types.flatMap(resourcesOf), ...reviewResources(groupVersion.group).map(reviewResource)];
+  const vms = isVmGroup(groupVersion)
+    ? vmResources().flatMap(({ resource, below }) =>
+        below.map((name) => ({ ...vmResource(name), name: `${resource}/${name}` })),
+      )
+    : [];
+  if (types.length === 0 && !isReview && vms.length === 0) return undefined;
+  const resources = [...types.flatMap(resourcesOf), ...reviewResources(groupVersion.group).map(reviewResource), ...vms];
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: nameOf(groupVersion), resources };
+}
+
+/** Sub-resources whose objects belong to another group. */
+interface VmResources {
+  readonly resource: string;
+  readonly below: readonly string[];
+}
+
+function isVmGroup({ group, version }: GroupVersion): boolean {
+  return group === vmSubresourceGroup.group && version === vmSubresourceGroup.version;
+}
+
+function vmResources(): readonly VmResources[] {
+  return [
+    { resource: 'virtualmachineinstances', below: vmiSubresources.map(({ name }) => name) },
+    { resource: 'virtualmachines', below: vmSubresources },
+  ];
+}
+
+function vmResource(name: string) {
+  return { name, singularName: '', namespaced: true, kind: 'VirtualMachineSubresource', verbs: vmVerbs(name) };
+}
+
+function vmVerbs(name: string): readonly string[] {
+  return vmiSubresources.some((item) => item.name === name && item.method === 'GET') ? ['get'] : ['update'];
+}
+
+/** Without a kind of its own: so kubectl takes it for nothing but the parent of its sub-resources. */
+function aggregatedVms({ resource, below }: VmResources): object {
+  const responseKind = { ...vmSubresourceGroup, kind: 'VirtualMachineSubresource' };
+  const subresources = below.map((name) => ({ subresource: name, responseKind, verbs: vmVerbs(name) }));
+  return { resource, scope: 'Namespaced', singularResource: '', verbs: [], subresources };
 }
 
 function resourcesOf(type: ApiType): object[] {
@@ -95,6 +133,7 @@ export function aggregated(isCore: boolean): object {
         resources: [
           ...typesOf(item).map((type) => aggregatedResource(type)),
           ...reviewResources(group).map((review) => aggregatedReview(group, item.version, review)),
+          ...(isVmGroup(item) ? vmResources().map(aggregatedVms) : []),
         ],
         freshness: 'Current',
       })),

@@ -1,6 +1,7 @@
 import { type ApiType, allVerbs, readVerbs } from './api-type.ts';
 import { coreTypes } from './core-types.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
+import { vmSubresourceGroup } from './vm-subresource-types.ts';
 
 /** All resources of the server; the list that discovery, routes and the garbage collector read. */
 export const apiTypes: readonly ApiType[] = [...coreTypes, ...kubevirtTypes];
@@ -30,7 +31,7 @@ export const reviewGroups: readonly GroupVersion[] = [
 
 /** Each group and version once, the core group first. */
 export function groupVersions(): readonly GroupVersion[] {
-  const all = [...apiTypes.map(({ group, version }) => ({ group, version })), ...reviewGroups];
+  const all = [...apiTypes.map(({ group, version }) => ({ group, version })), ...reviewGroups, vmSubresourceGroup];
   const seen = new Map(all.map((item) => [`${item.group}/${item.version}`, item]));
   return [...seen.values()].sort((a, b) => Number(a.group !== '') - Number(b.group !== ''));
 }

@@ -3,6 +3,7 @@ import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver
 import type { Component, Logger } from '../../base/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
+import { vmSubresourcesOf } from './vm-subresources.ts';
 
 export interface ApiProgramOptions {
   readonly paths: NodePaths;
@@ -36,7 +37,11 @@ export class ApiProgram implements Component {
         tls: { key: certificates.key, cert: certificates.cert },
         tokens: identities,
       },
-      { log: this.#log, podLogs: directoryPodLogs(paths.podLogsDir) },
+      {
+        log: this.#log,
+        podLogs: directoryPodLogs(paths.podLogsDir),
+        vmSubresources: vmSubresourcesOf(paths, this.#log),
+      },
     );
     const bound = await this.#server.start();
     const server = `https://${host}:${bound.port}`;

@@ -1,0 +1,162 @@
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { Express, Request, Response } from 'express';
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import { errorMessage } from '../../base/index.ts';
+import { checkAccess } from '../access.ts';
+import { ApiError, badRequest } from '../errors.ts';
+import { at } from '../object.ts';
+import { findType } from '../types/registry.ts';
+import {
+  knownVmSubresources,
+  type VmSubresource,
+  vmiSubresources,
+  vmSubresourceGroup,
+  vmSubresources,
+} from '../types/vm-subresource-types.ts';
+import type { VmSubresources, VmTarget } from '../vm-subresources.ts';
+import type { ApiContext, ResourceCall } from './api-context.ts';
+import { parseBody } from './body.ts';
+import { versionInfo } from './discovery.ts';
+import { noSuchPath } from './request.ts';
+import { sendValue } from './respond.ts';
+
+interface Upgrade {
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+const { group, version } = vmSubresourceGroup;
+/** The KubeVirt whose API this is. */
+const kubevirtVersion = { ...versionInfo, gitVersion: 'v1.9.0+virt-node' };
+const upgrades = new WeakMap<IncomingMessage, Upgrade>();
+/** A client that was refused an upgrade has this long to read why. */
+const readWhyMs = 1_000;
+
+/** A request of the `upgrade` event takes the same way as any other, so that each refusal is the same Status. */
+export function serveUpgrade(app: Express, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  socket.on('error', () => undefined);
+  const response = new ServerResponse(request);
+  response.shouldKeepAlive = false;
+  response.assignSocket(socket as Socket);
+  response.once('finish', () => {
+    const timer = setTimeout(() => socket.destroy(), readWhyMs);
+    socket.once('close', () => clearTimeout(timer));
+    socket.resume();
+    socket.end();
+  });
+  upgrades.set(request, { socket, head });
+  app(request, response);
+}
+
+/** What virt-api serves on a cluster: `/apis/subresources.kubevirt.io/v1/…`. Throws ApiError. */
+export async function serveVmSubresource(
+  context: ApiContext,
+  segments: readonly string[],
+  call: ResourceCall,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  const [first, namespace, resource = '', name, ...below] = segments;
+  if (segments.length === 1 && first === 'version') return sendValue(response, 200, kubevirtVersion);
+  const subresource = below.join('/');
+  if (first !== 'namespaces' || !namespace || !name || !subresource) throw noSuchPath(group, version, resource);
+  const target = { namespace, name };
+  const verb = request.method === 'PUT' ? 'update' : 'get';
+  checkAccess(call.user, { verb, group, resource, subresource }, target);
+  const { vmSubresources: agent } = context;
+  if (!agent) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a node agent');
+  if (resource === 'virtualmachines') return servePower(context, agent, target, subresource, call, request, response);
+  const found = vmiSubresources.find((item) => item.name === subresource);
+  if (resource !== 'virtualmachineinstances' || !found) throw unknown(resource, subresource);
+  checkMethod(found.name, found.method, request);
+  checkVmi(context, target, found);
+  const at = `/v1/namespaces/${namespace}/virtualmachineinstances/${name}/${subresource}`;
+  if (found.kind === 'stream') serveStream(agent, at, request, response);
+  else await serveCall(agent, { ...found, path: at }, call, response);
+}
+
+function serveStream(agent: VmSubresources, path: string, request: Request, response: Response): void {
+  const upgrade = upgrades.get(request);
+  if (!upgrade) throw badRequest('this is a websocket: ask with an upgrade, as virtctl does');
+  const query = request.url.indexOf('?');
+  request.url = query < 0 ? path : `${path}${request.url.slice(query)}`;
+  // Who asked has been checked; the agent need not know its token.
+  delete request.headers.authorization;
+  response.detachSocket(upgrade.socket as Socket);
+  agent.upgrade(request, upgrade.socket, upgrade.head);
+}
+
+async function serveCall(
+  agent: VmSubresources,
+  { method, path }: { readonly method: 'GET' | 'PUT'; readonly path: string },
+  call: ResourceCall,
+  response: Response,
+): Promise<void> {
+  const gone = new AbortController();
+  response.on('close', () => gone.abort(new Error('the client has gone')));
+  const asking = agent.call(method, path, call.body.toString('utf8'), gone.signal);
+  const { httpStatus, contentType, body } = await asking.catch((cause: unknown) => {
+    throw new ApiError('SERVICE_UNAVAILABLE', errorMessage(cause), { cause });
+  });
+  if (httpStatus > 299) throw refusal(httpStatus, body.toString('utf8').trim());
+  response
+    .status(200)
+    .set('Content-Type', contentType || 'text/plain')
+    .end(body);
+}
+
+/** The agent's own word; virt-api makes a 500 of everything, and hides it behind "unexpected return code". */
+function refusal(httpStatus: number, message: string): ApiError {
+  if (httpStatus === 400) return badRequest(message);
+  if (httpStatus === 404) return new ApiError('NOT_FOUND', message);
+  if (httpStatus === 501) return new ApiError('NOT_IMPLEMENTED', message);
+  return new ApiError(httpStatus === 503 ? 'SERVICE_UNAVAILABLE' : 'INTERNAL_ERROR', message);
+}
+
+async function servePower(
+  context: ApiContext,
+  agent: VmSubresources,
+  target: VmTarget,
+  subresource: string,
+  call: ResourceCall,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  const action = vmSubresources.find((name) => name === subresource);
+  if (!action) throw unknown('virtualmachines', subresource);
+  checkMethod(action, 'PUT', request);
+  const body = call.body.length > 0 ? parseBody(call.body, call.contentType ?? 'application/json') : undefined;
+  const outcome = await agent.power(action, target, at(body, 'paused') === true, context.stopping);
+  if (outcome.kind === 'refused') {
+    throw new ApiError(outcome.why === 'not-found' ? 'NOT_FOUND' : 'CONFLICT', outcome.message);
+  }
+  response.status(202).end();
+}
+
+/** Throws ApiError NOT_FOUND, or CONFLICT with what is not as it must be. */
+function checkVmi(context: ApiContext, target: VmTarget, { checks }: VmSubresource): void {
+  const type = findType('kubevirt.io', 'v1', 'virtualmachineinstances');
+  if (!type) throw noSuchPath(group, version, 'virtualmachineinstances');
+  const vmi = context.reader.get(type, target).object as unknown as VirtualMachineInstance;
+  for (const check of checks) {
+    const problem = check(vmi);
+    if (!problem) continue;
+    const text = `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "${target.name}": ${problem}`;
+    throw new ApiError('CONFLICT', text, {
+      details: { name: target.name, group: 'kubevirt.io', kind: 'virtualmachineinstance' },
+    });
+  }
+}
+
+function checkMethod(name: string, method: string, request: Request): void {
+  if (request.method === method) return;
+  throw new ApiError('METHOD_NOT_ALLOWED', `${request.method} is not supported on ${name}: use ${method}`);
+}
+
+function unknown(resource: string, subresource: string): ApiError {
+  const [head = ''] = subresource.split('/');
+  if (!knownVmSubresources.includes(head)) return noSuchPath(group, version, `${resource}/${subresource}`);
+  return new ApiError('NOT_IMPLEMENTED', `${resource}/${subresource} is not implemented by this server`);
+}

@@ -1,0 +1,66 @@
+import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
+
+/** Group and version that virt-api serves through an APIService (spec 30 §5). */
+export const vmSubresourceGroup = { group: 'subresources.kubevirt.io', version: 'v1' } as const;
+
+/** What must be true of a VMI before its agent is asked; gives what is not, in virt-api's words. */
+type Check = (vmi: VirtualMachineInstance) => string | undefined;
+
+export interface VmSubresource {
+  /** As in the URL: `vnc/screenshot`. */
+  readonly name: string;
+  readonly method: 'GET' | 'PUT';
+  readonly kind: 'stream' | 'call';
+  readonly checks: readonly Check[];
+}
+
+const isTrue = (vmi: VirtualMachineInstance, type: string) =>
+  findCondition(vmi.status?.conditions, type)?.status === 'True';
+
+const runs: Check = ({ status }) => (status?.phase === 'Running' ? undefined : 'VMI is not running');
+const isNotPaused: Check = (vmi) => (isTrue(vmi, 'Paused') ? 'VMI is already paused' : undefined);
+const isPaused: Check = (vmi) => (isTrue(vmi, 'Paused') ? undefined : 'VMI is not paused');
+const hasGuestAgent: Check = (vmi) =>
+  isTrue(vmi, 'AgentConnected') ? undefined : 'VMI does not have guest agent connected';
+const hasSerial: Check = ({ spec }) =>
+  spec.domain.devices?.autoattachSerialConsole === false ? 'No serial consoles are present.' : undefined;
+const hasScreen: Check = ({ spec }) =>
+  spec.domain.devices?.autoattachGraphicsDevice === false ? 'No graphics devices are present.' : undefined;
+
+function stream(name: string, ...checks: readonly Check[]): VmSubresource {
+  return { name, method: 'GET', kind: 'stream', checks: [runs, ...checks] };
+}
+
+function call(method: 'GET' | 'PUT', name: string, ...checks: readonly Check[]): VmSubresource {
+  return { name, method, kind: 'call', checks: [runs, ...checks] };
+}
+
+/** Of `virtualmachineinstances`. */
+export const vmiSubresources: readonly VmSubresource[] = [
+  stream('console', hasSerial),
+  stream('vnc', hasScreen),
+  stream('usbredir'),
+  call('GET', 'vnc/screenshot', hasScreen),
+  call('GET', 'guestosinfo', hasGuestAgent),
+  call('GET', 'userlist', hasGuestAgent),
+  call('GET', 'filesystemlist', hasGuestAgent),
+  call('PUT', 'pause', isNotPaused),
+  call('PUT', 'unpause', isPaused),
+  call('PUT', 'freeze'),
+  call('PUT', 'unfreeze'),
+  call('PUT', 'softreboot', isNotPaused),
+  call('PUT', 'reset'),
+];
+
+/** Of `virtualmachines`. */
+export const vmSubresources = ['start', 'stop', 'restart'] as const;
+
+/** Streams that do not pass the agent in upstream, or need what is not here. */
+export const knownVmSubresources: readonly string[] = [
+  'portforward',
+  'vsock',
+  'sev',
+  'backup',
+  'addvolume',
+  'removevolume',
+];

@@ -1,0 +1,30 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+
+/** Which object; both names are Kubernetes names that the server has found. */
+export interface VmTarget {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface AgentReply {
+  readonly httpStatus: number;
+  readonly contentType: string;
+  readonly body: Buffer;
+}
+
+export type PowerAction = 'start' | 'stop' | 'restart';
+
+/** What became of it; `message` is for the user. */
+export type PowerOutcome =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'refused'; readonly why: 'not-found' | 'conflict'; readonly message: string };
+
+/** What group `subresources.kubevirt.io` needs besides objects: virt-api's other side. */
+export interface VmSubresources {
+  /** One request to the agent's interface (spec 30 §3). Rejects with an error for people when it cannot be asked. */
+  call(method: 'GET' | 'PUT', path: string, body: string, signal: AbortSignal): Promise<AgentReply>;
+  /** A websocket to the agent; `request.url` is the path there. Answers by itself, whatever comes of it. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  power(action: PowerAction, target: VmTarget, isPaused: boolean, signal: AbortSignal): Promise<PowerOutcome>;
+}
