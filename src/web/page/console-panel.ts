@@ -11,13 +11,14 @@ import { capitalised, count, duration } from './words.ts';
 export class ConsolePanel implements Panel {
   readonly element: HTMLElement;
   readonly #vm: { readonly namespace: string; readonly name: string };
-  readonly #role = el('span', { class: 'badge', role: 'status' });
+  readonly #role = el('span', { class: 'badge' });
   readonly #viewers = el('span', { class: 'viewers' });
   readonly #notice = el('div', { class: 'notice', role: 'status', hidden: true });
   readonly #noticeText = el('span');
   readonly #take: HTMLButtonElement;
   readonly #again: HTMLButtonElement;
   readonly #readOnly: HTMLInputElement;
+  readonly #readAloud: HTMLInputElement;
   readonly #size: HTMLSelectElement;
   readonly #sizeHint = el('p', { class: 'hint', hidden: true });
   readonly #screen = el('div', { class: 'serial-inner' });
@@ -32,6 +33,7 @@ export class ConsolePanel implements Panel {
     this.#take = el('button', { type: 'button', class: 'primary', on: { click: () => this.#takeOver() } }, 'Take over');
     this.#again = el('button', { type: 'button', on: { click: () => this.#session?.open() } }, 'Connect again');
     this.#readOnly = el('input', { type: 'checkbox', id: 'read-only', on: { change: () => this.#setReadOnly() } });
+    this.#readAloud = el('input', { type: 'checkbox', id: 'read-aloud', on: { change: () => this.#setReadAloud() } });
     this.#size = el(
       'select',
       { 'aria-label': 'Size of the terminal', on: { change: () => this.#setSize() } },
@@ -55,6 +57,7 @@ export class ConsolePanel implements Panel {
       this.#role,
       this.#viewers,
       el('label', { for: 'read-only' }, this.#readOnly, 'Read only'),
+      el('label', { for: 'read-aloud' }, this.#readAloud, 'For screen readers'),
       this.#size,
       leave,
     );
@@ -147,6 +150,10 @@ export class ConsolePanel implements Panel {
   #setReadOnly(): void {
     this.#session?.open(this.#readOnly.checked);
     if (!this.#readOnly.checked) this.#terminal?.focus();
+  }
+
+  #setReadAloud(): void {
+    if (this.#terminal) this.#terminal.isReadAloud = this.#readAloud.checked;
   }
 
   #setSize(): void {

@@ -11,7 +11,7 @@ import { capitalised, duration } from './words.ts';
 export class ScreenPanel implements Panel {
   readonly element: HTMLElement;
   readonly #vm: { readonly namespace: string; readonly name: string };
-  readonly #role = el('span', { class: 'badge', role: 'status' });
+  readonly #role = el('span', { class: 'badge' });
   readonly #notice = el('div', { class: 'notice', role: 'status', hidden: true });
   readonly #noticeText = el('span');
   readonly #take: HTMLButtonElement;

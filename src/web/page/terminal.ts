@@ -86,8 +86,8 @@ export class GuestTerminal {
   }
 
   /** Screen readers are told what the guest writes; costs time with much output. */
-  set isRead(isRead: boolean) {
-    this.#terminal.options.screenReaderMode = isRead;
+  set isReadAloud(isReadAloud: boolean) {
+    this.#terminal.options.screenReaderMode = isReadAloud;
   }
 
   focus(): void {
