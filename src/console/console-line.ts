@@ -69,7 +69,6 @@ export class ConsoleLine {
   /** Keeps the line open for somebody who is about to join; `release` ends it. */
   hold(): void {
     this.#held++;
-    this.#cancelLinger?.();
   }
 
   release(): void {

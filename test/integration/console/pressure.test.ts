@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { aware, type Client } from './client.ts';
+import { heldBytes } from './memory.ts';
 import { type Stage, startStage } from './stage.ts';
 
 const megabyte = 1_000_000;
@@ -58,7 +59,7 @@ for (const kind of ['console', 'vnc'] as const) {
     const connection = await stage.guest.connection();
     const pieces = flood(100);
     client.websocket.pause();
-    const before = process.memoryUsage().arrayBuffers;
+    const before = heldBytes();
     let poured = 0;
     const pouring = pieces.reduce(async (done, one) => {
       await done;
@@ -67,7 +68,7 @@ for (const kind of ['console', 'vnc'] as const) {
     }, Promise.resolve());
     await settled(() => poured);
     assert.ok(poured < 20 * megabyte, `${poured} bytes are somewhere`);
-    assert.ok(process.memoryUsage().arrayBuffers - before < 4 * megabyte);
+    assert.ok(heldBytes() - before < 4 * megabyte);
     assert.ok((stage.server.sessions()[0]?.bufferedBytes ?? 0) < 140_000);
     client.websocket.resume();
     await pouring;
@@ -139,13 +140,13 @@ test('a guest that does not read makes the client wait, and gets every byte when
   const stage = await startStage(t);
   const client = await stage.attach().opened();
   const connection = await stage.guest.connection();
-  const before = process.memoryUsage().arrayBuffers;
+  const before = heldBytes();
   const pieces = Array.from({ length: 400 }, (_, at) => Buffer.alloc(100_000, `${at},`));
   for (const one of pieces) client.websocket.send(one, { mask: true });
   await settled(() => client.websocket.bufferedAmount);
   assert.ok(client.websocket.bufferedAmount > 20 * megabyte, 'the rest waits with the client');
   // The client's own frames are 40 MB.
-  assert.ok(process.memoryUsage().arrayBuffers - before < 90 * megabyte);
+  assert.ok(heldBytes() - before < 90 * megabyte);
   const hash = createHash('sha256');
   connection.on('data', (chunk: Buffer) => hash.update(chunk));
   await eventually(() => assert.equal(connection.bytesRead, 40 * megabyte), 60_000);

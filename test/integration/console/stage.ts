@@ -68,6 +68,8 @@ export interface Stage {
   readonly server: StreamServer;
   readonly port: number;
   readonly guest: GuestDevice;
+  /** Requests that were handed to the stream server. */
+  upgrades(): number;
   attach(query?: string, options?: ClientOptions): Client;
 }
 
@@ -84,7 +86,11 @@ export async function startStage(t: TestContext, options: StageOptions = {}): Pr
   );
   const listener = options.tls ? https.createServer(options.tls) : http.createServer();
   const open = options.open ?? ((signal) => connected(guest.path, signal));
-  listener.on('upgrade', (request, socket, head) => server.serve(request, socket, head, streamOf(request, open)));
+  let upgrades = 0;
+  listener.on('upgrade', (request, socket, head) => {
+    upgrades++;
+    server.serve(request, socket, head, streamOf(request, open));
+  });
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');
   const { port } = listener.address() as net.AddressInfo;
@@ -103,7 +109,7 @@ export async function startStage(t: TestContext, options: StageOptions = {}): Pr
     clients.push(client);
     return client;
   };
-  return { server, port, guest, attach };
+  return { server, port, guest, upgrades: () => upgrades, attach };
 }
 
 function streamOf(request: http.IncomingMessage, open: StreamRequest['open']): StreamRequest {

@@ -173,23 +173,27 @@ test('without a subprotocol, and with unknown ones, the upgrade works and none i
   client.socket.destroy();
 });
 
+/** A stage whose guest answers when told. */
+async function startHesitant(t: TestContext) {
+  const answers: ((socket: Socket) => void)[] = [];
+  const open = () => new Promise<Socket>((resolve) => answers.push(resolve));
+  const stage = await startStage(t, { open });
+  const isAsked = (times: number) => eventually(() => assert.equal(answers.length, times));
+  const answer = async (place: number) => {
+    answers[place - 1]?.(await connected(stage.guest.path, new AbortController().signal));
+    return stage.guest.connection(place);
+  };
+  return { ...stage, isAsked, answer };
+}
+
 test('a client that is gone before the guest answered leaves nothing', async (t) => {
-  let opened: (socket: Socket) => void = () => undefined;
-  let asked = 0;
-  const { port, guest, server, attach } = await startStage(t, {
-    open: () => {
-      asked++;
-      return new Promise<Socket>((resolve) => {
-        opened = resolve;
-      });
-    },
-  });
+  const { port, server, attach, isAsked, answer } = await startHesitant(t);
   const client = await RawClient.connect(port);
   client.socket.write(upgradeText());
-  await eventually(() => assert.equal(asked, 1));
+  await isAsked(1);
   client.socket.resetAndDestroy();
-  opened(await connected(guest.path, new AbortController().signal));
-  const line = await guest.connection();
+  await client.closed();
+  const line = await answer(1);
   line.resume();
   await eventually(() => {
     line.write('x');
@@ -197,7 +201,23 @@ test('a client that is gone before the guest answered leaves nothing', async (t)
   });
   assert.deepEqual(server.sessions(), []);
   const next = attach('', { protocols: [aware] });
-  await eventually(() => assert.equal(asked, 2));
-  opened(await connected(guest.path, new AbortController().signal));
+  await isAsked(2);
+  await answer(2);
   await next.opened();
+});
+
+test('a client that is gone does not take the line away from the one that waits with it', async (t) => {
+  const { port, server, attach, upgrades, isAsked, answer } = await startHesitant(t);
+  const gone = await RawClient.connect(port);
+  gone.socket.write(upgradeText());
+  await isAsked(1);
+  const waiting = attach();
+  await eventually(() => assert.equal(upgrades(), 2));
+  gone.socket.resetAndDestroy();
+  await gone.closed();
+  const line = await answer(1);
+  await waiting.opened();
+  line.write('hello');
+  await waiting.gets('hello');
+  assert.equal(server.sessions().length, 1);
 });
