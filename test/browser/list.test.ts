@@ -130,20 +130,20 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
 
   test('on a telephone nothing is wider than the screen', async () => {
     const phone = await site.open('narrow', { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
-    for (const [number, hash] of [
-      '',
-      `vm/default/${name}`,
-      `vm/default/${name}/console`,
-      `vm/default/${name}/screen`,
-      `vm/default/${name}/why`,
-      'agent',
-    ].entries()) {
-      await phone.page.goto(new URL(`/#/${hash}`, phone.page.url()).href);
-      await phone.page.locator('main h1').waitFor();
-      await phone.page.waitForLoadState('networkidle').catch(() => undefined);
-      await eventually(async () =>
-        assert.equal(await phone.page.evaluate('document.documentElement.scrollWidth'), 360),
-      );
+    const { page } = phone;
+    const vm = `vm/default/${name}`;
+    const places: Readonly<Record<string, () => Promise<unknown>>> = {
+      '': () => rowOf(page, name).waitFor(),
+      [vm]: () => page.getByRole('heading', { name: 'Conditions' }).waitFor(),
+      [`${vm}/console`]: () => untilBadge(page, '.console', 'You type'),
+      [`${vm}/screen`]: () => untilBadge(page, '.screen-panel', 'You control'),
+      [`${vm}/why`]: () => page.getByRole('heading', { name: 'What was decided' }).waitFor(),
+      agent: () => page.getByRole('rowheader', { name }).waitFor(),
+    };
+    for (const [number, [hash, shown]] of Object.entries(places).entries()) {
+      await page.goto(new URL(`/#/${hash}`, page.url()).href);
+      await shown();
+      assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, hash);
       await phone.picture(`${number}`);
     }
     assert.deepEqual(phone.complaints(), []);
