@@ -84,7 +84,8 @@ export class FollowingTlsServer {
 
   #createServer(): Server {
     const { http, handshakeTimeoutMs: handshakeTimeout } = this.#options;
-    const verify = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] };
+    // Without authorities Node.js would load all that browsers trust.
+    const verify = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'], ca: [] };
     const server = createServer({ ...http, ...verify, handshakeTimeout, secureOptions }, this.#deps.handle);
     // What serves a connection waits for the verdict; what Node.js itself refuses would be refused without a word.
     const serving = server.listeners('secureConnection');
