@@ -149,7 +149,7 @@ function storedOf({ observation: { vmi } }: Pass): VirtualMachineInstance {
   return (vmi as Extract<Observation['vmi'], { kind: 'present' }>).stored;
 }
 
-const runs = { numRuns: 2_000 };
+const runs = { numRuns: 1_000 };
 
 test('projecting a result again writes nothing and tells nothing: no VMI is written twice for one reason', () => {
   fc.assert(
