@@ -24,14 +24,19 @@ export interface SeenNotice {
   readonly reason?: string;
 }
 
+export interface ClientEnd {
+  readonly code: number;
+  readonly reason: string;
+}
+
 /** A websocket client that remembers what it got. */
 export class Client {
   readonly websocket: WebSocket;
   readonly notices: SeenNotice[] = [];
-  readonly closed: Promise<{ readonly code: number; readonly reason: string }>;
   /** Status and body, where the upgrade was refused. */
   refusal: { readonly status: number; readonly type: string | undefined; readonly body: string } | undefined;
   #chunks: Buffer[] = [];
+  #end: ClientEnd | undefined;
   bytes = 0;
 
   constructor(url: string, { protocols = [plain], autoPong = true }: ClientOptions) {
@@ -49,8 +54,8 @@ export class Client {
         this.refusal = { status, type: headers['content-type'], body };
       });
     });
-    this.closed = new Promise((resolve) => {
-      websocket.on('close', (code, reason) => resolve({ code, reason: reason.toString() }));
+    websocket.on('close', (code, reason) => {
+      this.#end = { code, reason: reason.toString() };
     });
   }
 
@@ -67,6 +72,17 @@ export class Client {
       if (!this.refusal) throw new Error('not refused');
     });
     return this.refusal as NonNullable<Client['refusal']>;
+  }
+
+  /** How the session ended, once it has. */
+  get closed(): Promise<ClientEnd> {
+    const end = async () => {
+      await eventually(() => {
+        if (!this.#end) throw new Error('the session goes on');
+      });
+      return this.#end as ClientEnd;
+    };
+    return end();
   }
 
   /** All that came since the last `forget`. */

@@ -1,6 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
@@ -135,4 +136,24 @@ export function connected(socketPath: string, signal: AbortSignal): Promise<net.
       resolve(socket);
     });
   });
+}
+
+/** Signed by itself; by openssl. */
+export function makeKeyPair(t: TestContext): { key: Buffer; cert: Buffer } {
+  const directory = mkdtempSync(path.join(os.tmpdir(), 'console-tls-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const files = { key: path.join(directory, 'key'), cert: path.join(directory, 'cert') };
+  const kind = [
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:prime256v1',
+    '-nodes',
+    '-days',
+    '2',
+    '-subj',
+    '/CN=agent',
+  ];
+  execFileSync('openssl', ['req', '-x509', ...kind, '-keyout', files.key, '-out', files.cert], { stdio: 'ignore' });
+  return { key: readFileSync(files.key), cert: readFileSync(files.cert) };
 }

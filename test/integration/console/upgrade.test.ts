@@ -1,35 +1,12 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import os from 'node:os';
-import path from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { StreamRefusal } from '../../../src/console/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { aware } from './client.ts';
 import { clientFrame, RawClient, upgradeText } from './raw.ts';
-import { connected, startStage, uid } from './stage.ts';
-
-function makeTls(t: TestContext): { key: Buffer; cert: Buffer } {
-  const directory = mkdtempSync(path.join(os.tmpdir(), 'console-tls-'));
-  t.after(() => rmSync(directory, { recursive: true }));
-  const files = { key: path.join(directory, 'key'), cert: path.join(directory, 'cert') };
-  const kind = [
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-days',
-    '2',
-    '-subj',
-    '/CN=agent',
-  ];
-  execFileSync('openssl', ['req', '-x509', ...kind, '-keyout', files.key, '-out', files.cert], { stdio: 'ignore' });
-  return { key: readFileSync(files.key), cert: readFileSync(files.cert) };
-}
+import { connected, makeKeyPair, startStage, uid } from './stage.ts';
 
 test('an upgrade that cannot become a session is answered in plain words and ends no session', async (t) => {
   const { attach, port, guest, server } = await startStage(t);
@@ -148,7 +125,7 @@ test('a frame that comes with the handshake is not lost', async (t) => {
 
 for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
   test(`the 101 answer has a record of its own although the guest speaks first, ${maxVersion}`, async (t) => {
-    const { port, guest } = await startStage(t, { tls: { ...makeTls(t), maxVersion } });
+    const { port, guest } = await startStage(t, { tls: { ...makeKeyPair(t), maxVersion } });
     for (let round = 1; round <= 20; round++) {
       const client = await RawClient.connectTls(port);
       client.socket.write(upgradeText({}, `GET /vnc/${uid} HTTP/1.1`));
