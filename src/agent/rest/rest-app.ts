@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type ErrorRequestHandler, type Request, type Response } from 'express';
 import { sendError, toRestError } from './answers.ts';
 import { maxBodyBytes } from './bodies.ts';
@@ -13,8 +13,8 @@ export interface RouteServer {
   refused(request: Request, refusal: RestError): void;
 }
 
-/** The routes as an Express application; in a file of its own, which is loaded with the first request. */
-export function createRestApp(server: RouteServer): (request: IncomingMessage, response: ServerResponse) => void {
+/** The routes as an Express application. */
+export function createRestApp(server: RouteServer): RequestListener {
   const app = express();
   app.disable('x-powered-by').disable('etag').set('query parser', false);
   app.enable('strict routing').enable('case sensitive routing');

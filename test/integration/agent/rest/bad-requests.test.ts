@@ -8,18 +8,15 @@ import { eachTestHasRestBench, type RestBench, upgradeText, vm1 } from './rest-b
 
 let bench: RestBench;
 let asked: string[];
-eachTestHasRestBench(
-  () => ({}),
-  (made) => {
-    bench = made;
-    asked = [];
-    const { get } = bench.vmis;
-    bench.vmis.get = (key) => {
-      asked.push(key);
-      return get.call(bench.vmis, key);
-    };
-  },
-);
+eachTestHasRestBench((made) => {
+  bench = made;
+  asked = [];
+  const { get } = bench.vmis;
+  bench.vmis.get = (key) => {
+    asked.push(key);
+    return get.call(bench.vmis, key);
+  };
+});
 
 const launched = async (): Promise<ScriptedLauncher> => bench.launcher();
 const base = '/v1/namespaces/default/virtualmachineinstances';

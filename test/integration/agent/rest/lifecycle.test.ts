@@ -6,12 +6,9 @@ import { eventually } from '../../../fixtures/eventually.ts';
 import { eachTestHasRestBench, type RestBench, vm1 } from './rest-bench.ts';
 
 let bench: RestBench;
-eachTestHasRestBench(
-  () => ({}),
-  (made) => {
-    bench = made;
-  },
-);
+eachTestHasRestBench((made) => {
+  bench = made;
+});
 
 const orders: readonly [route: string, rpc: CommandRpc, event: string | undefined][] = [
   ['/pause', 'pauseVirtualMachine', 'Paused'],

@@ -4,12 +4,9 @@ import type { CommandRpc } from '../../../../src/launcher-client/index.ts';
 import { eachTestHasRestBench, type RestBench } from './rest-bench.ts';
 
 let bench: RestBench;
-eachTestHasRestBench(
-  () => ({}),
-  (made) => {
-    bench = made;
-  },
-);
+eachTestHasRestBench((made) => {
+  bench = made;
+});
 
 const ok = { success: true, message: '' };
 

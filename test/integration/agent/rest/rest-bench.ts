@@ -36,7 +36,7 @@ export interface Ask {
   readonly signal?: AbortSignal;
 }
 
-export type BenchOptions = Partial<RestApiOptions>;
+type BenchOptions = Partial<RestApiOptions>;
 
 export const vm1 = '/v1/namespaces/default/virtualmachineinstances/vm1';
 
@@ -62,7 +62,7 @@ export class RestBench {
   readonly #guests: NetServer[] = [];
   #port = 0;
 
-  constructor(options: BenchOptions = {}) {
+  private constructor(options: BenchOptions) {
     const hooks = { register: async () => undefined, attached: async () => undefined, released: async () => undefined };
     this.clients = new LauncherClients({ podsDir: this.podsDir, nodeName: node }, { hooks });
     mkdirSync(path.join(this.procDir, String(process.pid), 'ns'), { recursive: true });
@@ -90,7 +90,15 @@ export class RestBench {
     this.#server.on('upgrade', (request, socket, head) => this.api.upgrade(request, socket, head));
   }
 
-  async listen(): Promise<void> {
+  /** It listens, and has a VMI. */
+  static async start(options: BenchOptions = {}): Promise<RestBench> {
+    const bench = new RestBench(options);
+    await bench.#listen();
+    bench.add();
+    return bench;
+  }
+
+  async #listen(): Promise<void> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
     this.#port = (this.#server.address() as AddressInfo).port;
@@ -208,13 +216,11 @@ export function upgradeText(target: string, method = 'GET'): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** Calls `take` with the bench of each test, which listens and has a VMI, before it runs. */
-export function eachTestHasRestBench(options: () => BenchOptions, take: (bench: RestBench) => void): void {
+/** Calls `take` with the bench of each test before it runs. */
+export function eachTestHasRestBench(take: (bench: RestBench) => void): void {
   let bench: RestBench;
   beforeEach(async () => {
-    bench = new RestBench(options());
-    await bench.listen();
-    bench.add();
+    bench = await RestBench.start();
     take(bench);
   });
   afterEach(() => bench.dispose());

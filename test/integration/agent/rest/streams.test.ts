@@ -8,12 +8,9 @@ import { StreamClient, UpgradeRefused } from '../../../fixtures/stream-client.ts
 import { eachTestHasRestBench, type RestBench, upgradeText, vm1 } from './rest-bench.ts';
 
 let bench: RestBench;
-eachTestHasRestBench(
-  () => ({}),
-  (made) => {
-    bench = made;
-  },
-);
+eachTestHasRestBench((made) => {
+  bench = made;
+});
 
 const plain = ['plain.kubevirt.io'];
 const open = (sub: string, protocols = plain) => StreamClient.open(bench.url(sub), protocols);
