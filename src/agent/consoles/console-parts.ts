@@ -1,15 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import type { AgentState } from '../../api/index.ts';
 import { type Component, type Logger, systemClock } from '../../base/index.ts';
+import { defaultStreamOptions, StreamServer } from '../../console/index.ts';
 import type { Informer, KubeClient } from '../../kube/index.ts';
 import type { LauncherClients } from '../../launcher-client/index.ts';
 import { type ClientRule, clientCommonName, FollowedAuthorities, KeyPairFiles } from '../../tls/index.ts';
-import type { VmApi } from '../../web/index.ts';
 import { CaBundle, type KubeVirt, type KubeVmis, launcherActions, TlsConfig } from '../adapters/index.ts';
 import type { AgentOptions } from '../options.ts';
 import type { EventRecorder } from '../ports.ts';
+import { RestApi } from '../rest/index.ts';
 import { ConsoleServer } from './console-server.ts';
 import { EndedStreams } from './ended-streams.ts';
-import { LazyApi } from './lazy-api.ts';
 
 export interface ConsoleDeps {
   readonly client: KubeClient;
@@ -22,7 +23,7 @@ export interface ConsoleDeps {
 
 /** What makes the consoles and lifecycle calls reachable. */
 export interface Consoles {
-  readonly api: VmApi;
+  readonly api: RestApi;
   readonly bundle: CaBundle;
   /** In the order in which they start: once the KubeVirt object was asked for, and before the VMIs are listed. */
   readonly components: readonly Component[];
@@ -36,14 +37,10 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   const { log } = deps;
   const clock = systemClock;
   const { console } = options;
-  const api = new LazyApi(
-    async () => {
-      const { makeServed } = await import('./served-api.ts');
-      const { vmis, events, clients } = deps;
-      return makeServed(options.nodeName, { vmis, actions: launcherActions(clients), events, clock, log });
-    },
-    { log },
-  );
+  const { vmis, events } = deps;
+  const actions = launcherActions(deps.clients);
+  const streams = new StreamServer(defaultStreamOptions, { clock, log, newId: randomUUID });
+  const api = new RestApi({ nodeName: options.nodeName }, { vmis, actions, events, streams, clock, log });
   const bundle = new CaBundle(console.caConfigMap, { client: deps.client, log });
   const keyPair = new KeyPairFiles(console.keyPair, { clock, log });
   const authorities = new FollowedAuthorities(bundle, { log });
@@ -52,7 +49,9 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
     { address: console.address, port: console.port, clients: clientRule(console.externallyManaged) },
     {
       api,
-      endStreams: () => api.stop(),
+      endStreams: async () => {
+        await Promise.all([api.stop(), streams.close()]);
+      },
       keyPair,
       authorities,
       settings,
@@ -71,10 +70,10 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   return {
     api,
     bundle,
-    components: [bundle, keyPair, following, server, new EndedStreams({ vmis: deps.vmis, streams: api })],
+    components: [bundle, keyPair, following, server, new EndedStreams({ vmis, streams })],
     state: () => {
       const { listens, problem, ...rest } = server.state;
-      const sessions = api.sessions();
+      const sessions = streams.sessions();
       return {
         ...(listens !== undefined && { listens }),
         ...(problem !== undefined && { problem }),
