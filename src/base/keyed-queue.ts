@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { type BackoffOptions, backoffDelayMs } from './backoff.ts';
 import { type Clock, systemClock } from './clock.ts';
+import { withOwnEnding } from './sleep.ts';
 
 export type KeyResult =
   | { readonly kind: 'done'; readonly requeueAfterMs?: number }
@@ -158,8 +159,13 @@ export class KeyedQueue {
     this.#stopping.abort(new Error('queue stopped'));
     this.#ready.clear();
     for (const state of this.#states.values()) this.#cancelTimer(state);
-    if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await this.whenIdle();
     this.#states.clear();
+  }
+
+  /** Resolves as soon as no key runs, or could. */
+  async whenIdle(): Promise<void> {
+    if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   #state(key: string): KeyState {
@@ -213,7 +219,7 @@ export class KeyedQueue {
     const leave = this.#takePlace();
     let result: KeyResult;
     try {
-      result = await this.#withOwnSignal((signal) => this.#deps.run(key, signal));
+      result = await withOwnEnding(this.#stopping.signal, ({ signal }) => this.#deps.run(key, signal));
     } catch (cause) {
       result = { kind: 'retry', cause };
     }
@@ -221,21 +227,8 @@ export class KeyedQueue {
     this.#running--;
     leave();
     this.#settle(key, state, result);
-    if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     this.#pump();
-  }
-
-  /** A signal for one run: Node.js keeps for ever what `AbortSignal.any` hung on one that lives as long as the queue. */
-  async #withOwnSignal<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const all = this.#stopping.signal;
-    const own = new AbortController();
-    const pass = () => own.abort(all.reason);
-    all.addEventListener('abort', pass, { once: true });
-    try {
-      return await run(own.signal);
-    } finally {
-      all.removeEventListener('abort', pass);
-    }
+    if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   #settle(key: string, state: KeyState, result: KeyResult): void {

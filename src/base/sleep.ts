@@ -26,10 +26,29 @@ export function deadline(timeoutMs: number, parent?: AbortSignal): AbortSignal {
 }
 
 /**
+ * Runs `work` with an ending of its own, which `parent`'s also brings about. Nothing is left hung on `parent` when `work` has
+ * ended: Node.js keeps for ever what `AbortSignal.any` hung on a signal that lives on.
+ */
+export async function withOwnEnding<T>(
+  parent: AbortSignal | undefined,
+  work: (ending: AbortController) => Promise<T>,
+): Promise<T> {
+  const ending = new AbortController();
+  const pass = () => ending.abort(parent?.reason);
+  if (parent?.aborted) pass();
+  else parent?.addEventListener('abort', pass, { once: true });
+  try {
+    return await work(ending);
+  } finally {
+    parent?.removeEventListener('abort', pass);
+  }
+}
+
+/**
  * Runs `work` with a signal that fires when `parent` does or after `timeoutMs` of `clock`. Nothing of it is left when `work`
  * has ended, so it is the choice for what runs often.
  */
-export async function withDeadline<T>(
+export function withDeadline<T>(
   {
     timeoutMs,
     signal: parent,
@@ -37,16 +56,13 @@ export async function withDeadline<T>(
   }: { readonly timeoutMs: number; readonly signal: AbortSignal; readonly clock: Clock },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const ending = new AbortController();
-  const onAbort = () => ending.abort(parent.reason);
-  if (parent.aborted) onAbort();
-  else parent.addEventListener('abort', onAbort, { once: true });
-  const late = () => ending.abort(new DOMException(`not done within ${timeoutMs} ms`, 'TimeoutError'));
-  const cancel = clock.schedule(timeoutMs, late);
-  try {
-    return await work(ending.signal);
-  } finally {
-    cancel();
-    parent.removeEventListener('abort', onAbort);
-  }
+  return withOwnEnding(parent, async (ending) => {
+    const late = () => ending.abort(new DOMException(`not done within ${timeoutMs} ms`, 'TimeoutError'));
+    const cancel = clock.schedule(timeoutMs, late);
+    try {
+      return await work(ending.signal);
+    } finally {
+      cancel();
+    }
+  });
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { KubeObject, ResourceType, StatusObject } from '../api/index.ts';
-import { type Clock, type Logger, silentLogger, sleep, systemClock } from '../base/index.ts';
+import { type Clock, type Logger, silentLogger, sleep, systemClock, withOwnEnding } from '../base/index.ts';
 import type { KubeAccess } from './credentials.ts';
 import { isKubeError, KubeError, refusalError } from './errors.ts';
 import { collectionPath, type ObjectRef, objectPath, type Query, withQuery } from './paths.ts';
@@ -283,31 +283,28 @@ export class KubeClient {
     }
   }
 
-  async #try<T>(request: RawRequest): Promise<T> {
-    const { method, body } = request;
-    const path = withQuery(request.path, request.query ?? {});
-    const what = `${method} ${request.path}`;
+  #try<T>(request: RawRequest): Promise<T> {
+    const what = `${request.method} ${request.path}`;
     const timeoutMs = request.timeoutMs ?? this.#options.timeoutMs ?? 30_000;
-    const stop = new AbortController();
-    const cancel = this.#clock.schedule(timeoutMs, () =>
-      stop.abort(new KubeError('TIMEOUT', `${what}: no answer in ${timeoutMs} ms`)),
-    );
-    // By a listener that goes again: Node.js keeps for ever what `AbortSignal.any` hung on a signal that lives on.
-    const giveUp = () => stop.abort(request.signal?.reason);
-    request.signal?.addEventListener('abort', giveUp, { once: true });
-    if (request.signal?.aborted) giveUp();
-    const { signal } = stop;
+    return withOwnEnding(request.signal, async (ending) => {
+      const late = () => ending.abort(new KubeError('TIMEOUT', `${what}: no answer in ${timeoutMs} ms`));
+      const cancel = this.#clock.schedule(timeoutMs, late);
+      try {
+        return await this.#exchange<T>(request, what, ending.signal);
+      } finally {
+        cancel();
+      }
+    });
+  }
+
+  async #exchange<T>({ method, body, ...request }: RawRequest, what: string, signal: AbortSignal): Promise<T> {
+    const path = withQuery(request.path, request.query ?? {});
     const headers = body === undefined ? {} : { 'content-type': request.contentType ?? 'application/json' };
-    try {
-      const text = body === undefined ? undefined : JSON.stringify(body);
-      const reply = await this.#transport.send({ method, path, headers, body: text, signal, pool: 'request' });
-      const status = reply.statusCode ?? 0;
-      if (status < 200 || status > 299) throw await this.#refusal(reply, what, signal);
-      return parseJson(await readBody(reply, this.#maxBodyBytes, signal), what) as T;
-    } finally {
-      request.signal?.removeEventListener('abort', giveUp);
-      cancel();
-    }
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const reply = await this.#transport.send({ method, path, headers, body: text, signal, pool: 'request' });
+    const status = reply.statusCode ?? 0;
+    if (status < 200 || status > 299) throw await this.#refusal(reply, what, signal);
+    return parseJson(await readBody(reply, this.#maxBodyBytes, signal), what) as T;
   }
 
   async #refusal(reply: IncomingMessage, what: string, signal: AbortSignal): Promise<KubeError> {
