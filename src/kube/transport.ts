@@ -1,7 +1,7 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { errorCode, errorMessage } from '../base/index.ts';
-import type { KubeAccess } from './credentials.ts';
+import type { KubeAccess, RequestIdentity } from './credentials.ts';
 import { KubeError } from './errors.ts';
 
 export interface TransportRequest {
@@ -23,19 +23,36 @@ export interface TransportOptions {
 /** TCP keep-alive finds a peer that vanished without a word: Node's probes begin after this silence and end 10 s later. */
 const probeAfterMs = 30_000;
 
+type TlsIdentity = Omit<RequestIdentity, 'headers'>;
+
+function isEqual(left: string | Buffer | undefined, right: string | Buffer | undefined): boolean {
+  return left === right || (left !== undefined && right !== undefined && String(left) === String(right));
+}
+
+/**
+ * Node.js tells connections apart by a name with all certificates and keys in it, which it makes anew several times for each
+ * request: 10 KB. Here they are one per `identity`.
+ */
+class NamedAgent extends https.Agent {
+  getName(options: https.RequestOptions & { readonly identity?: number } = {}): string {
+    return `${options.host}:${options.port}:${options.identity}`;
+  }
+}
+
 /** One HTTP exchange at a time over kept connections; no retry, no meaning. */
 export class Transport {
   readonly #access: KubeAccess;
   readonly #userAgent: string;
   readonly #base: URL;
   readonly #agents: Record<TransportRequest['pool'], http.Agent>;
+  #identity: { readonly known: TlsIdentity; readonly number: number } = { known: {}, number: 0 };
 
   constructor(access: KubeAccess, options: TransportOptions) {
     this.#access = access;
     this.#userAgent = options.userAgent;
     this.#base = new URL(access.server);
     const settings = { keepAlive: true, keepAliveMsecs: probeAfterMs };
-    const { Agent } = this.#base.protocol === 'https:' ? https : http;
+    const Agent = this.#base.protocol === 'https:' ? NamedAgent : http.Agent;
     this.#agents = {
       request: new Agent({ ...settings, maxSockets: options.maxSockets, maxFreeSockets: options.maxSockets }),
       watch: new Agent(settings),
@@ -46,7 +63,7 @@ export class Transport {
   async send(request: TransportRequest): Promise<http.IncomingMessage> {
     const identity = await this.#access.credentials.current();
     request.signal.throwIfAborted();
-    const options: https.RequestOptions = {
+    const options: https.RequestOptions & { readonly identity?: number } = {
       method: request.method,
       protocol: this.#base.protocol,
       host: this.#base.hostname.replace(/^\[|\]$/g, ''),
@@ -61,6 +78,7 @@ export class Transport {
         ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
       },
       ...this.#tlsOptions(identity),
+      identity: this.#numberOf(identity),
     };
     return exchange(this.#base.protocol === 'https:' ? https : http, options, request);
   }
@@ -69,7 +87,15 @@ export class Transport {
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }
 
-  #tlsOptions(identity: Pick<https.RequestOptions, 'cert' | 'key' | 'passphrase'>): https.RequestOptions {
+  /** Another certificate is another identity: no connection of the former one serves it. */
+  #numberOf({ cert, key, passphrase }: TlsIdentity): number {
+    const { known } = this.#identity;
+    const isKnown = isEqual(known.cert, cert) && isEqual(known.key, key) && known.passphrase === passphrase;
+    if (!isKnown) this.#identity = { known: { cert, key, passphrase }, number: this.#identity.number + 1 };
+    return this.#identity.number;
+  }
+
+  #tlsOptions(identity: TlsIdentity): https.RequestOptions {
     if (this.#base.protocol !== 'https:') return {};
     const { ca, tlsServerName, insecureSkipTlsVerify } = this.#access;
     return {
