@@ -52,7 +52,11 @@ export class NodeAgent {
     this.#log = log;
     this.#client = new KubeClient({ userAgent: 'virt-handler' }, { access: deps.access, log });
     this.#eventClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, { access: deps.access, log });
-    const parts = makeParts(options, log, { client: this.#client, eventClient: this.#eventClient });
+    const parts = makeParts(options, log, {
+      client: this.#client,
+      eventClient: this.#eventClient,
+      whenQuiet: () => this.dispatcher.whenIdle(),
+    });
     const ports = portsOf(parts, options, deps);
     this.#relays = ports.relays;
     this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log });

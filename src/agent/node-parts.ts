@@ -33,15 +33,17 @@ export interface Parts {
 interface Clients {
   readonly client: KubeClient;
   readonly eventClient: KubeClient;
+  /** The VMI loop has nothing to do: events may be written. */
+  readonly whenQuiet: () => Promise<void>;
 }
 
 /** Nothing is started and nothing is asked yet. */
-export function makeParts(options: AgentOptions, log: Logger, { client, eventClient }: Clients): Parts {
+export function makeParts(options: AgentOptions, log: Logger, { client, eventClient, whenQuiet }: Clients): Parts {
   const vmis = new KubeVmis(options.nodeName, { client, log });
   const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts }, { client, log });
   const recorder = new EventRecorder(
     { component: 'virt-handler', host: options.nodeName },
-    { client: eventClient, log },
+    { client: eventClient, log, whenQuiet },
   );
   const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
     const vmi = vmis.get(key);

@@ -8,6 +8,7 @@ import {
   silentLogger,
   sleep,
   systemClock,
+  withOwnEnding,
 } from '../base/index.ts';
 import type { KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
@@ -30,6 +31,8 @@ export interface EventRecorderDeps {
   readonly log?: Logger;
   readonly clock?: Clock;
   readonly random?: () => number;
+  /** Resolves when nothing more urgent is under way; events wait for it, none for longer than a second. */
+  readonly whenQuiet?: () => Promise<void>;
 }
 
 /** What the event is about. */
@@ -45,6 +48,7 @@ interface Pending {
   readonly reason: string;
   readonly message: string;
   readonly time: string;
+  readonly atMs: number;
 }
 
 interface Known {
@@ -56,6 +60,8 @@ interface Known {
 /** Per-object and per-event memory is bounded by this; the least recently used goes first. */
 const memorySize = 4096;
 const maxMessageLength = 1024;
+/** An event that is older gives way to nobody. */
+const giveWayMs = 1_000;
 
 const awayCodes = ['UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR', 'BAD_RESPONSE', 'TOO_MANY_REQUESTS'] as const;
 
@@ -75,7 +81,10 @@ export class EventRecorder {
   readonly #queue: Pending[] = [];
   readonly #limits = new Map<string, RateLimiter>();
   readonly #known = new Map<string, Known>();
+  readonly #whenQuiet: EventRecorderDeps['whenQuiet'];
   readonly #stopping = new AbortController();
+  /** Somebody waits for all that is left. */
+  #flushing = new AbortController();
   #writing: Promise<void> | undefined;
   #dropped = 0;
 
@@ -85,6 +94,7 @@ export class EventRecorder {
     this.#log = deps.log ?? silentLogger;
     this.#clock = deps.clock ?? systemClock;
     this.#random = deps.random ?? Math.random;
+    this.#whenQuiet = deps.whenQuiet;
   }
 
   /** Events not written because of the rate limit or a full queue. */
@@ -101,8 +111,8 @@ export class EventRecorder {
     const { apiVersion, kind, metadata } = subject;
     const { name, namespace, uid, resourceVersion } = metadata;
     const copy = { apiVersion, kind, metadata: defined({ name, namespace, uid, resourceVersion }) };
-    const time = rfc3339(this.#clock.now());
-    this.#queue.push({ subject: copy, type, reason, message: message.slice(0, maxMessageLength), time });
+    const [time, atMs] = [rfc3339(this.#clock.now()), this.#clock.monotonicMs()];
+    this.#queue.push({ subject: copy, type, reason, message: message.slice(0, maxMessageLength), time, atMs });
     if (this.#queue.length > (this.#options.queueSize ?? 1000)) {
       this.#queue.shift();
       this.#dropped++;
@@ -115,12 +125,14 @@ export class EventRecorder {
   /** Resolves when nothing waits any more, or after `timeoutMs`. */
   async flush(timeoutMs = 5_000): Promise<void> {
     if (!this.#writing) return;
+    this.#flushing.abort();
     let cancel: () => void = () => undefined;
     const late = new Promise<void>((resolve) => {
       cancel = this.#clock.schedule(timeoutMs, resolve);
     });
     await Promise.race([this.#writing, late]);
     cancel();
+    this.#flushing = new AbortController();
   }
 
   /** Flushes, then takes nothing more. */
@@ -132,6 +144,7 @@ export class EventRecorder {
 
   async #write(): Promise<void> {
     for (let event = this.#queue.shift(); event; event = this.#queue.shift()) {
+      await this.#giveWay(event);
       if (this.#stopping.signal.aborted) return;
       try {
         await this.#writeOne(event);
@@ -139,6 +152,17 @@ export class EventRecorder {
         this.#log.warn({ reason: event.reason, err: errorMessage(error) }, 'an event could not be written');
       }
     }
+  }
+
+  /** In a burst of starts two events each cost as much as the start's own write, here and at the API server. */
+  async #giveWay({ atMs }: Pending): Promise<void> {
+    const leftMs = atMs + giveWayMs - this.#clock.monotonicMs();
+    if (!this.#whenQuiet || leftMs <= 0) return;
+    const quiet = this.#whenQuiet;
+    await withOwnEnding(this.#flushing.signal, async (ending) => {
+      await Promise.race([quiet(), sleep(leftMs, ending.signal, this.#clock).catch(() => undefined)]);
+      ending.abort();
+    });
   }
 
   /** Repeats `write` while the API server is away. Both writes say the same however often they arrive. */

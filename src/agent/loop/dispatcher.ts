@@ -119,6 +119,11 @@ export class VmiDispatcher implements Component {
     return this.#queue.counts;
   }
 
+  /** Resolves as soon as no pass is under way. */
+  whenIdle(): Promise<void> {
+    return this.#queue.whenIdle();
+  }
+
   /** Keys whose pass has been under way for this long. */
   runningFor(ms: number): Key[] {
     return this.#queue.runningFor(ms);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EventObject } from '../../../src/api/index.ts';
 import { EventRecorder, type EventRecorderOptions, KubeError } from '../../../src/kube/index.ts';
-import { FakeClock } from '../../fixtures/fake-clock.ts';
+import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
 type Client = ConstructorParameters<typeof EventRecorder>[1]['client'];
 
@@ -172,4 +172,56 @@ test('an overlong message is cut', async () => {
   recorder.record(subject(), 'Normal', 'R', 'x'.repeat(5000));
   await recorder.stop();
   assert.equal(created[0]?.message.length, 1024);
+});
+
+/** A recorder beside work that is more urgent until `rest` is called. */
+function besideWork() {
+  const clock = new FakeClock();
+  const { client, created } = fakeClient();
+  let rest = () => {};
+  const quiet = new Promise<void>((resolve) => {
+    rest = resolve;
+  });
+  const recorder = new EventRecorder({ component: 'virt-handler' }, { client, clock, whenQuiet: () => quiet });
+  return { clock, created, recorder, rest };
+}
+
+test('events give way to more urgent work, in order, and come when that is done', async () => {
+  const { created, recorder, rest, clock } = besideWork();
+  recorder.record(subject(), 'Normal', 'Created', 'defined');
+  recorder.record(subject(), 'Normal', 'Started', 'started');
+  await settle();
+  assert.equal(created.length, 0);
+  rest();
+  await settle();
+  assert.deepEqual(
+    created.map(({ reason }) => reason),
+    ['Created', 'Started'],
+  );
+  assert.equal(clock.timers, 0);
+  await recorder.stop();
+});
+
+test('an event waits for other work for one second, however long that lasts, and tells its own time', async () => {
+  const { created, recorder, clock } = besideWork();
+  const told = clock.now().toISOString().slice(0, 19);
+  recorder.record(subject(), 'Normal', 'Created', 'defined');
+  await clock.pass(999);
+  assert.equal(created.length, 0);
+  await clock.pass(1);
+  assert.equal(created.length, 1);
+  assert.equal(created[0]?.firstTimestamp?.slice(0, 19), told);
+  await recorder.stop();
+});
+
+test('a flush makes no event wait for other work, and later ones give way again', async () => {
+  const { created, recorder, clock } = besideWork();
+  recorder.record(subject(), 'Normal', 'Created', 'defined');
+  await recorder.flush();
+  assert.equal(created.length, 1);
+  recorder.record(subject(), 'Normal', 'Started', 'started');
+  await settle();
+  assert.equal(created.length, 1);
+  await recorder.stop();
+  assert.deepEqual([created.length, clock.timers], [2, 0]);
 });
