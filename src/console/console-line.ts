@@ -13,7 +13,6 @@ const viewersPauseMs = 200;
 export interface ConsoleLineOptions extends Pick<SeatOptions, 'behindBytes' | 'behindMs'> {
   /** A name that no other line has. */
   readonly id: string;
-  /** A power of two. */
   readonly scrollbackBytes: number;
   /** The line stays open so long after the last session that could resume. */
   readonly lingerMs: number;

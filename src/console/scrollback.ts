@@ -1,9 +1,6 @@
 const firstBytes = 4096;
 
-/**
- * The last bytes of a line, found by their offset since its beginning. Its memory grows with what it holds, up to its limit.
- * `limitBytes` is a power of two.
- */
+/** The last bytes of a line, found by their offset since its beginning. Its memory grows with what it holds, up to its limit. */
 export class Scrollback {
   readonly #limitBytes: number;
   #ring: Buffer = Buffer.alloc(0);

@@ -3,7 +3,7 @@ export interface StreamOptions {
   readonly connectTimeoutMs: number;
   /** A console's line stays open so long after the last session that could resume. */
   readonly lingerMs: number;
-  /** What a console's line remembers; a power of two. */
+  /** What a console's line remembers. */
   readonly scrollbackBytes: number;
   /** A console's viewer that is further behind than this for longer than `behindMs` is sent away. */
   readonly behindBytes: number;

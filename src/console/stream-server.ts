@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
@@ -57,7 +58,7 @@ export class StreamServer {
   /** Ended, but their connection is not closed yet. */
   readonly #connections = new Set<WebSocket>();
   #isLeaving = false;
-  #onIdle: (() => void) | undefined;
+  readonly #whenIdle: (() => void)[] = [];
 
   constructor(options: StreamOptions, deps: StreamServerDeps) {
     this.#options = options;
@@ -100,10 +101,7 @@ export class StreamServer {
     this.#isLeaving = true;
     this.#connector.giveUp(new StreamRefusal('BUSY', 503, leaving.message));
     this.#stage.endAll(sessionEnd('leaving', 'the agent is restarting; connect again'));
-    if (this.#connections.size === 0) return;
-    await new Promise<void>((resolve) => {
-      this.#onIdle = resolve;
-    });
+    if (this.#connections.size > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
   }
 
   sessions(): SessionState[] {
@@ -178,13 +176,15 @@ export class StreamServer {
     this.#running.add(running);
     this.#connections.add(websocket);
     websocket.on('close', () => this.#closed(websocket));
-    log.info({ ...about(stream), access: stream.access, protocol: websocket.protocol }, 'session started');
+    const from = socket instanceof Socket ? socket.remoteAddress : undefined;
+    log.info({ ...about(stream), access: stream.access, protocol: websocket.protocol, from }, 'session started');
     prepared.join(session);
   }
 
   #closed(websocket: WebSocket): void {
     this.#connections.delete(websocket);
-    if (this.#connections.size === 0) this.#onIdle?.();
+    if (this.#connections.size > 0) return;
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 }
 

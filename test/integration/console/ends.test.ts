@@ -92,7 +92,7 @@ test('an agent that leaves says 1001, refuses newcomers, closes lingering lines,
   await deaf.gets('101');
   deaf.socket.pause();
   await eventually(() => assert.equal(server.sessions().length, 2));
-  const closing = server.close();
+  const closing = Promise.all([server.close(), server.close()]);
   assert.deepEqual(await client.closed, { code: 1001, reason: 'the agent is restarting; connect again' });
   await closing;
   await eventually(() => assert.equal(left.destroyed, true));
