@@ -4,4 +4,4 @@
  * Must not know: TLS and certificates, how streams are shared, the VMI loop's decisions.
  */
 export type { LauncherActions, LauncherCommands } from './ports.ts';
-export { RestApi, type RestApiDeps, type RestApiOptions } from './rest-api.ts';
+export { RestApi, type RestApiOptions } from './rest-api.ts';

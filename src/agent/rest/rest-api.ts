@@ -16,7 +16,7 @@ import { RestError } from './errors.ts';
 import { Freezer } from './freezer.ts';
 import type { LauncherActions, StreamSink } from './ports.ts';
 import { queryHandlers } from './queries.ts';
-import { createRestApp, type RouteServer } from './rest-app.ts';
+import type { RouteServer } from './rest-app.ts';
 import type { Route, RouteName } from './routes.ts';
 import { streamHandlers } from './streams.ts';
 import { UsbSlots } from './usb-slots.ts';
@@ -60,7 +60,7 @@ export class RestApi {
   readonly #slots = new UsbSlots();
   readonly #leaving = new AbortController();
   readonly #clients = new Set<AbortController>();
-  readonly #app: RequestListener;
+  #app: Promise<RequestListener> | undefined;
   readonly #upgrades = new WeakMap<IncomingMessage, { readonly socket: Duplex; readonly head: Buffer }>();
 
   constructor(options: RestApiOptions, deps: RestApiDeps) {
@@ -81,7 +81,6 @@ export class RestApi {
       ...streamHandlers({ actions, slots: this.#slots, procDir: options.procDir ?? '/proc' }),
       ...freezeHandlers(this.#freezer),
     };
-    this.#app = createRestApp(this.#routes());
   }
 
   /** For those who look after the agent. */
@@ -91,7 +90,7 @@ export class RestApi {
 
   /** Answers one request, whatever it is. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    this.#app(request, response);
+    this.#answer(request, response);
   }
 
   /** Answers one request of Node.js' `upgrade` event: a stream, or a plain refusal. */
@@ -107,7 +106,7 @@ export class RestApi {
       socket.end();
     });
     this.#upgrades.set(request, { socket, head });
-    this.#app(request, response);
+    this.#answer(request, response);
   }
 
   /** The agent leaves: calls end, and guests that nobody will thaw are thawed. Never rejects. */
@@ -117,6 +116,18 @@ export class RestApi {
     for (const client of this.#clients) client.abort(reason);
     const limits = { timeoutMs: stopTimeoutMs, signal: new AbortController().signal, clock: this.#deps.clock };
     await withDeadline(limits, (signal) => this.#freezer.stop(signal));
+  }
+
+  /** Express costs an agent 12 MB, and most agents are never asked: it comes with the first request. */
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    this.#app ??= import('./rest-app.ts').then(({ createRestApp }) => createRestApp(this.#routes()));
+    this.#app.then(
+      (app) => app(request, response),
+      (error: unknown) => {
+        this.#deps.log.error({ err: error }, 'the routes could not be loaded');
+        response.writeHead(500).end();
+      },
+    );
   }
 
   #routes(): RouteServer {

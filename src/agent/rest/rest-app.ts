@@ -13,7 +13,7 @@ export interface RouteServer {
   refused(request: Request, refusal: RestError): void;
 }
 
-/** The routes as an Express application. */
+/** The routes as an Express application; in a file of its own, which is loaded with the first request. */
 export function createRestApp(server: RouteServer): RequestListener {
   const app = express();
   app.disable('x-powered-by').disable('etag').set('query parser', false);
