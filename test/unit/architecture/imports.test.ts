@@ -120,3 +120,30 @@ test('each folder opens by saying what it owns and what it must not know', () =>
   });
   assert.deepEqual(wrong, []);
 });
+
+/** What is evaluated when a program starts: no types, and no `import()`. */
+function loadedAtStart(program: string): Set<string> {
+  const loaded = new Set<string>();
+  const pending = [program];
+  for (let file = pending.pop(); file !== undefined; file = pending.pop()) {
+    if (loaded.has(file)) continue;
+    loaded.add(file);
+    const source = readFileSync(path.join('src', file), 'utf8');
+    const found = source.matchAll(/^(?:import|export)\b(?!\s+type\b)[^'"`;]*?from\s*['"]([^'"]+)['"]/gm);
+    for (const [, specifier = ''] of found) {
+      if (specifier.startsWith('.')) pending.push(targetOf({ file, specifier }));
+      else loaded.add(packageOf(specifier));
+    }
+  }
+  return loaded;
+}
+
+test('an agent that nobody asks for a console has not loaded what serves them: that would be a sixth of its memory', () => {
+  const loaded = loadedAtStart('bin/virt-handler.ts');
+  assert.ok(loaded.size > 100, `only ${loaded.size} found`);
+  assert.ok(loaded.has('@grpc/grpc-js'));
+  assert.deepEqual(
+    ['express', 'yaml', '@kubernetes/client-node'].filter((library) => loaded.has(library)),
+    [],
+  );
+});
