@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { aware } from './client.ts';
 import { RawClient, upgradeText } from './raw.ts';
-import { connected, makeKeyPair, startStage, uid } from './stage.ts';
+import { connected, makeKeyPair, type StageOptions, startStage, uid } from './stage.ts';
 
 for (const kind of ['console', 'vnc', 'usbredir'] as const) {
   test(`a guest that closes its ${kind} ends the session with 1000 after its last bytes`, async (t) => {
@@ -100,27 +100,29 @@ test('an agent that leaves says 1001, refuses newcomers, closes lingering lines,
   deaf.socket.destroy();
 });
 
-for (const tls of [undefined, true]) {
-  test(`a half-open peer is found by its silence: two pings, then the end; ${tls ? 'TLS' : 'no TLS'}`, async (t) => {
-    const clock = new FakeClock();
-    const { attach, server } = await startStage(t, { clock, ...(tls && { tls: makeKeyPair(t) }) });
-    const silent = await attach('', { autoPong: false }).opened();
-    const talking = await attach('?access=view').opened();
-    let pings = 0;
-    silent.websocket.on('ping', () => pings++);
-    const ofTalking = () => server.sessions().find(({ role }) => role === 'viewer')?.receivedBytes;
-    for (const count of [1, 2]) {
-      clock.advance(30_000);
-      await eventually(() => assert.equal(pings, count));
-      talking.send('x');
-      await eventually(() => assert.equal(ofTalking(), count));
-    }
+async function letPeerGoSilent(t: TestContext, options: Pick<StageOptions, 'tls'>): Promise<void> {
+  const clock = new FakeClock();
+  const { attach, server } = await startStage(t, { clock, ...options });
+  const silent = await attach('', { autoPong: false }).opened();
+  const talking = await attach('?access=view').opened();
+  let pings = 0;
+  silent.websocket.on('ping', () => pings++);
+  const ofTalking = () => server.sessions().find(({ role }) => role === 'viewer')?.receivedBytes;
+  for (const count of [1, 2]) {
     clock.advance(30_000);
-    assert.equal((await silent.closed).code, 1006);
-    await eventually(() => assert.equal(server.sessions().length, 1));
-    assert.equal(talking.websocket.readyState, talking.websocket.OPEN);
-  });
+    await eventually(() => assert.equal(pings, count));
+    talking.send('x');
+    await eventually(() => assert.equal(ofTalking(), count));
+  }
+  clock.advance(30_000);
+  assert.equal((await silent.closed).code, 1006);
+  await eventually(() => assert.equal(server.sessions().length, 1));
+  assert.equal(talking.websocket.readyState, talking.websocket.OPEN);
 }
+
+test('a half-open peer is found by its silence: two pings, then the end', (t) => letPeerGoSilent(t, {}));
+
+test('a half-open peer is found by its silence over TLS, too', (t) => letPeerGoSilent(t, { tls: makeKeyPair(t) }));
 
 test('a peer that never answers a close frame loses its connection within the limit', async (t) => {
   const { guest, port, server } = await startStage(t, { options: { closeTimeoutMs: 300 } });
