@@ -77,6 +77,11 @@ export class FollowingTlsServer {
     return this.#refusals.total;
   }
 
+  /** For refusals of the owner's own: told as seldom as the others. */
+  noteRefusal(code: string, reason: string, peer: string | undefined): void {
+    this.#refusals.note(code, reason, peer);
+  }
+
   /** Closing `server` is up to its owner. */
   stopFollowing(): void {
     for (const end of this.#ends) end();

@@ -58,7 +58,7 @@ export interface ConsoleServerState {
 /** Spec 30 §1: keep-alive 60 s. Bodies are small and there is no limit on answers, which wait for guests. */
 const http = { maxHeaderSize: 16 * 1024, headersTimeout: 20_000, requestTimeout: 60_000, keepAliveTimeout: 60_000 };
 const handshakeTimeoutMs = 10_000;
-/** Beyond it the kernel's queue holds newcomers: descriptors are left for the launchers. */
+/** Beyond it newcomers are hung up on: descriptors are left for the launchers. */
 const maxConnections = 4_096;
 const retry = { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 };
 /** What streams and answers have left after they were told to end. */
@@ -145,6 +145,9 @@ export class ConsoleServer implements Component {
     server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
       api.upgrade(request, socket, head),
     );
+    server.on('drop', (drop) => {
+      this.#following.noteRefusal('TOO_MANY', `${maxConnections} connections are open`, drop?.remoteAddress);
+    });
     // No descriptor left, say: the server listens on and takes the next one.
     server.on('error', (error) => {
       if (server.listening) log.warn({ code: errorCode(error) }, 'the console server could not take a connection');
