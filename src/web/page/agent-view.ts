@@ -5,7 +5,7 @@ import { vmHref } from './route.ts';
 import { agentState, whyAll } from './server-calls.ts';
 import type { View } from './view.ts';
 import { nextText } from './why-model.ts';
-import { ago, count, duration, fileSize } from './words.ts';
+import { ago, duration, fileSize } from './words.ts';
 
 const everyMs = 3_000;
 
@@ -62,14 +62,16 @@ function stateCard(state: AgentState): HTMLElement {
     { term: 'CPU time', text: duration((cpuSeconds.user + cpuSeconds.system) * 1_000) },
     { term: 'Event loop', text: `99 of 100 within ${Math.ceil(eventLoopDelayMs.p99)} ms` },
     { term: 'Migration relays', text: relays.unavailable ?? `${relays.open} open` },
-    ...state.informers.map(({ name, synced, connected, objects, lastError }): Fact => {
-      const told = [synced ? count(objects, 'object') : 'not synced', !connected && 'not connected', lastError];
-      return { term: `Watch of ${name}`, text: told.filter(Boolean).join(', ') };
-    }),
+    { term: 'Watches', text: state.informers.map(watchText).join(' · ') },
   ];
   const element = card('State', factList(facts));
   element.classList.add('is-wide');
   return element;
+}
+
+function watchText({ name, synced, connected, objects, lastError }: AgentState['informers'][number]): string {
+  const state = [synced ? String(objects) : 'not synced', !connected && 'not connected', lastError];
+  return `${name}: ${state.filter(Boolean).join(', ')}`;
 }
 
 function decisionsCard({ items, at }: WhyList): HTMLElement {
@@ -99,7 +101,7 @@ function decisionRow(item: WhyItem, now: number): HTMLElement {
     el('td', {}, goneAt === undefined ? phase || '–' : `gone ${ago(goneAt, now)}`),
     el('td', {}, domain),
     el('td', {}, why, problem !== undefined && el('span', { class: 'because' }, problem)),
-    el('td', {}, ago(since, now)),
+    el('td', { class: 'when' }, ago(since, now)),
     el('td', {}, nextText(nextTry), quarantined && ' (quarantine)'),
   );
 }

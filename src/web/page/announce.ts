@@ -1,6 +1,6 @@
 import { el } from './dom.ts';
 
-const shownMs = 8_000;
+const shownMs = 6_000;
 
 /** Short messages: said by screen readers, seen for a while. Errors stay until they are put away. */
 export class Announcer {

@@ -87,7 +87,7 @@ function conditionRows({ conditions }: VmRow, now: number): HTMLElement[] {
       el('th', { scope: 'row' }, type),
       el('td', {}, status),
       el('td', {}, [reason, message].filter(Boolean).join(': ')),
-      el('td', {}, lastTransitionTime ? ago(lastTransitionTime, now) : ''),
+      el('td', { class: 'when' }, lastTransitionTime ? ago(lastTransitionTime, now) : ''),
     ),
   );
 }

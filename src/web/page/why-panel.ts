@@ -2,6 +2,7 @@ import type { WhyReport } from '../../api/index.ts';
 import type { VmRow } from '../rows.ts';
 import { el } from './dom.ts';
 import { card, type Fact, factList } from './facts.ts';
+import { notesOf, noteText } from './row-model.ts';
 import { CallError, whyOf } from './server-calls.ts';
 import type { Panel } from './vm-view.ts';
 import { momentsOf, nextText, seenText, type WhyDeed, type WhyMoment } from './why-model.ts';
@@ -11,7 +12,9 @@ const everyMs = 3_000;
 
 /** What the agent decided about a VM, newest first, and what it waits for. */
 export class WhyPanel implements Panel {
-  readonly element = el('div', { class: 'why' }, el('p', { class: 'nothing' }, 'Asking the agent…'));
+  readonly element: HTMLElement;
+  readonly #notes = el('div', { hidden: true });
+  readonly #story = el('div', { class: 'why' }, el('p', { class: 'nothing' }, 'Asking the agent…'));
   readonly #vm: { readonly namespace: string; readonly name: string };
   readonly #ending = new AbortController();
   #timer: number | undefined;
@@ -21,6 +24,7 @@ export class WhyPanel implements Panel {
 
   constructor(vm: { readonly namespace: string; readonly name: string }) {
     this.#vm = vm;
+    this.element = el('div', { class: 'why' }, this.#notes, this.#story);
     void this.#ask();
   }
 
@@ -28,6 +32,10 @@ export class WhyPanel implements Panel {
   update(row: VmRow | undefined): void {
     if (row === this.#row) return;
     this.#row = row;
+    // Of what the agent never saw, an image that is not there for one, the conditions are the only reason there is.
+    const notes = row ? notesOf(row).map((note) => el('li', {}, noteText(note))) : [];
+    this.#notes.hidden = notes.length === 0;
+    this.#notes.replaceChildren(card('What is not fine', el('ul', { class: 'notes' }, ...notes)));
     void this.#ask();
   }
 
@@ -56,14 +64,14 @@ export class WhyPanel implements Panel {
     const shown = JSON.stringify([moments, report.problem, report.quarantine, report.goneAt]);
     const at = Date.parse(report.at);
     if (shown === this.#shown) this.#refresh(report, at);
-    else this.element.replaceChildren(nowCard(report, at), timeline(moments, at));
+    else this.#story.replaceChildren(nowCard(report, at), timeline(moments, at));
     this.#shown = shown;
   }
 
   /** Only what changes by the passing of time. */
   #refresh(report: WhyReport, at: number): void {
-    this.element.querySelector('.next')?.replaceChildren(nextText(report.nextTry));
-    for (const time of this.element.querySelectorAll('time')) time.textContent = ago(time.dateTime, at);
+    this.#story.querySelector('.next')?.replaceChildren(nextText(report.nextTry));
+    for (const time of this.#story.querySelectorAll('time')) time.textContent = ago(time.dateTime, at);
   }
 
   #showFailure(error: unknown): void {
@@ -72,7 +80,7 @@ export class WhyPanel implements Panel {
     const text = isUnknown
       ? 'The agent has decided nothing about this virtual machine: it has not run here since the agent started.'
       : `The decisions cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
-    this.element.replaceChildren(el('p', { class: 'nothing' }, text));
+    this.#story.replaceChildren(el('p', { class: 'nothing' }, text));
   }
 }
 
