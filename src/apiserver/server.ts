@@ -1,6 +1,7 @@
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import path from 'node:path';
+import type { Duplex } from 'node:stream';
 import { type Clock, systemClock } from '../base/index.ts';
 import { bootstrap } from './bootstrap.ts';
 import { EventExpiry } from './controllers/event-expiry.ts';
@@ -26,6 +27,8 @@ interface Running {
   readonly context: ApiContext;
   readonly controllers: readonly { stop(): Promise<void> }[];
   readonly stopping: AbortController;
+  /** Connections that became websockets: Node.js no longer knows them, and waits for them all the same. */
+  readonly streams: ReadonlySet<Duplex>;
 }
 
 /** The embedded Kubernetes API. `start` opens the database and listens; `stop` ends watches and closes it. */
@@ -68,9 +71,10 @@ export class ApiServer {
     const running = this.#running;
     if (!running) return;
     this.#running = undefined;
-    const { http, store, context, controllers, stopping } = running;
+    const { http, store, context, controllers, stopping, streams } = running;
     stopping.abort(new Error('the API server is stopping'));
     for (const watch of [...context.watches]) watch.end();
+    for (const stream of streams) stream.destroy();
     await Promise.all(controllers.map((controller) => controller.stop()));
     await closeServer(http);
     await store.close();
@@ -98,7 +102,12 @@ export class ApiServer {
     };
     const app = createApp(context);
     const http = tls ? createHttpsServer({ ...tls, minVersion: 'TLSv1.2' }, app) : createHttpServer(app);
-    http.on('upgrade', (request, socket, head) => serveUpgrade(app, request, socket, head));
+    const streams = new Set<Duplex>();
+    http.on('upgrade', (request, socket, head) => {
+      streams.add(socket);
+      socket.once('close', () => streams.delete(socket));
+      serveUpgrade(app, request, socket, head);
+    });
     // Idle connections of clients that wait between requests; the default of 5 s makes them meet a closed socket.
     http.keepAliveTimeout = 120_000;
     const deps = { context: objects, remover, log };
@@ -108,7 +117,7 @@ export class ApiServer {
       new EventExpiry({ ttlMs: eventTtlMs }, deps),
     ];
     for (const controller of controllers) controller.start();
-    return { http, store: objects.store, context, controllers, stopping };
+    return { http, store: objects.store, context, controllers, stopping, streams };
   }
 }
 

@@ -2,5 +2,5 @@
 export * from './agent-api.ts';
 export * from './explain.ts';
 export * from './proxy.ts';
-export { type AgentAddress, type AgentTarget, agentOf, type FindAgent, rememberAgentAddress } from './target.ts';
+export { agentOf, rememberAgentAddress } from './target.ts';
 export * from './why-socket.ts';

@@ -207,4 +207,12 @@ describe('subresources.kubevirt.io of the standalone node', () => {
       /not implemented by this server|unable to upgrade/,
     );
   });
+
+  test('the API ends while consoles are open, and theirs end with it', async () => {
+    const socket = connect(at('demo', 'console'));
+    await once(socket, 'open');
+    const closed = once(socket, 'close');
+    await program.stop();
+    assert.equal((await closed)[0], 1006);
+  });
 });
