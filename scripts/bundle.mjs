@@ -1,5 +1,5 @@
 // The ways this tree is bundled; scripts and tests share them. Paths are relative to the repository.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 
@@ -70,6 +70,9 @@ export async function bundleForAnywhere(source, outfile) {
   await build({ ...common, entryPoints: [source], outfile, format: 'cjs', external: ['koffi'] });
 }
 
+/** What is in the page besides ours, by its licence. */
+const pageLibraries = ['@novnc/novnc/LICENSE.txt', '@xterm/xterm/LICENSE', '@xterm/addon-fit/LICENSE'];
+
 /**
  * The web page: `index.html`, and below `assets` scripts and styles whose names carry a hash of their content. Terminal and
  * screen are files of their own, fetched when they are first opened.
@@ -84,7 +87,7 @@ export async function bundlePage(outdir) {
     // noVNC awaits at top level; the styles use light-dark().
     target: ['chrome123', 'firefox120', 'safari17.5'],
     minify: true,
-    legalComments: 'external',
+    legalComments: 'none',
     logLevel: 'warning',
     metafile: true,
     entryPoints: { page: 'src/web/page/main.ts', style: 'src/web/page/style.css' },
@@ -101,6 +104,7 @@ export async function bundlePage(outdir) {
   const html = readFileSync('src/web/page/index.html', 'utf8')
     .replace('{{script}}', `assets/${nameOf('src/web/page/main.ts')}`)
     .replace('{{style}}', `assets/${nameOf('src/web/page/style.css')}`);
-  mkdirSync(outdir, { recursive: true });
   writeFileSync(path.join(outdir, 'index.html'), html);
+  const licenses = pageLibraries.map((file) => `${file}\n\n${readFileSync(path.join('node_modules', file), 'utf8')}`);
+  writeFileSync(path.join(outdir, 'third-party-licenses.txt'), licenses.join('\n\n'));
 }
