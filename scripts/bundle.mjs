@@ -71,7 +71,12 @@ export async function bundleForAnywhere(source, outfile) {
 }
 
 /** What is in the page besides ours, by its licence. */
-const pageLibraries = ['@novnc/novnc/LICENSE.txt', '@xterm/xterm/LICENSE', '@xterm/addon-fit/LICENSE'];
+const pageLibraries = [
+  '@novnc/novnc/LICENSE.txt',
+  '@novnc/novnc/vendor/pako/LICENSE',
+  '@xterm/xterm/LICENSE',
+  '@xterm/addon-fit/LICENSE',
+];
 
 /**
  * The web page: `index.html`, and below `assets` scripts and styles whose names carry a hash of their content. Terminal and
