@@ -58,10 +58,10 @@ export async function onConsoleStage<T>(
     await agent.start();
     const sockets = await runVmis(api, fleet, options.vms);
     const guests = await startGuests(sockets);
-    undo.push(
-      () => guests.stdin?.end(),
-      () => ended(guests),
-    );
+    undo.push(() => {
+      guests.stdin?.end();
+      return ended(guests);
+    });
     const tls = {
       ca: certificates.caBundle,
       cert: readFileSync(certificates.client.certFile),
