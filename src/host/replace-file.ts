@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { renameSync, writeFileSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
@@ -19,27 +20,33 @@ export async function replaceFile(
   mode: number,
   outlives: Outlives = 'power failure',
 ): Promise<void> {
-  const isSynced = outlives === 'power failure';
   const directory = path.dirname(file);
   const draft = path.join(directory, `.${path.basename(file)}.${randomBytes(6).toString('hex')}${draftSuffix}`);
   try {
-    await write(draft, content, mode, isSynced);
-    await rename(draft, file);
+    if (outlives === 'process') replaceNow(draft, file, content, mode);
+    else await replaceForGood(draft, file, content, mode);
   } catch (error) {
     await rm(draft, { force: true }).catch(() => undefined);
     throw error;
   }
-  if (isSynced) await syncDirectory(directory);
 }
 
-async function write(file: string, content: string | Uint8Array, mode: number, isSynced: boolean): Promise<void> {
-  const handle = await open(file, 'wx', mode);
+/** No disk is waited for: four calls cost a tenth of what four questions to the thread pool do. */
+function replaceNow(draft: string, file: string, content: string | Uint8Array, mode: number): void {
+  writeFileSync(draft, content, { flag: 'wx', mode });
+  renameSync(draft, file);
+}
+
+async function replaceForGood(draft: string, file: string, content: string | Uint8Array, mode: number): Promise<void> {
+  const handle = await open(draft, 'wx', mode);
   try {
     await handle.writeFile(content);
-    if (isSynced) await handle.sync();
+    await handle.sync();
   } finally {
     await handle.close();
   }
+  await rename(draft, file);
+  await syncDirectory(path.dirname(file));
 }
 
 async function syncDirectory(directory: string): Promise<void> {
