@@ -1,0 +1,120 @@
+import type { KubeObject } from '../api/index.ts';
+import type { ClusterConfig } from './ports.ts';
+
+/** What the agent reads of its own Node. Nothing of it is to be believed: others write labels and annotations, too. */
+export interface Node extends KubeObject {
+  readonly spec?: { readonly unschedulable?: boolean };
+}
+
+/** This node's object, from a watch of one object. */
+export interface OwnNode {
+  /** Undefined: not read yet, or deleted. Shared: copy before changing. */
+  readonly current: Node | undefined;
+  /** Called after each change; the returned function ends it. */
+  onChange(listener: () => void): () => void;
+}
+
+/** The gates that the agent reads itself (spec 60 §7.3). */
+export type GateName =
+  | 'ConfigurableHypervisor'
+  | 'CPUManager'
+  | 'CrossArchitectureVirtualization'
+  | 'DisableMDEVConfiguration'
+  | 'GraceIOVirtualization'
+  | 'ImageVolume'
+  | 'IncrementalBackup'
+  | 'IOMMUFD'
+  | 'KubevirtSeccompProfile'
+  | 'MigrationStallDetection'
+  | 'PasstBinding'
+  | 'PCINUMAAwareTopology'
+  | 'PersistentReservation'
+  | 'Plugins'
+  | 'PortRangesSpec'
+  | 'VGPULiveMigration'
+  | 'VMStatsCollector'
+  | 'VSOCK'
+  | 'WorkloadEncryptionSEV'
+  | 'WorkloadEncryptionTDX';
+
+export interface RateLimitSettings {
+  readonly qps: number;
+  readonly burst: number;
+}
+
+/** `LabelSelector` of Kubernetes, readable throughout. */
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+    readonly values?: readonly string[];
+  }[];
+}
+
+/** What the node's duties read of the KubeVirt object, with its defaults (spec 60 §7.2). Plain data. */
+export interface NodeConfig {
+  /** On or off, by the rule of spec 60 §7.3. */
+  readonly gates: Readonly<Record<GateName, boolean>>;
+  /** Of this node: its own value wins over that of all agents. Undefined: nobody has said, `-v` counts. */
+  readonly logVerbosity: number | undefined;
+  /** Of requests to the API server. */
+  readonly rateLimit: RateLimitSettings;
+  /** Keys of `obsoleteCPUModels`, sorted; undefined: nobody has said, the built-in list counts. */
+  readonly obsoleteCpuModels: readonly string[] | undefined;
+  /** As given, of any shape: who uses it takes it apart and says what cannot be used. */
+  readonly permittedHostDevices: unknown;
+  readonly mediatedDevicesConfiguration: unknown;
+  readonly persistentReservation: boolean;
+  readonly tdxAttestation: { readonly enforced: boolean; readonly qgsSocketPath: string };
+  /** `hypervisors[0].name`, `kvm` unless the gate ConfigurableHypervisor lets it be another. */
+  readonly hypervisor: string;
+  /** Nodes that shall share memory pages; undefined: none. */
+  readonly ksmNodes: LabelSelector | undefined;
+  readonly clusterProfiler: boolean;
+  /** Deprecated global quota of guest memory overhead; kept as given: `additionalGuestMemoryOverheadRatio`. */
+  readonly guestMemoryOverheadRatio: string | undefined;
+}
+
+/** All of the agent's configuration: what the VMI loop reads and what the node's duties read. */
+export interface EffectiveConfig extends ClusterConfig {
+  readonly node: NodeConfig;
+}
+
+/** Effective KubeVirt configuration, parsed once per version of the object. */
+export interface ClusterSettings {
+  readonly current: EffectiveConfig;
+  /**
+   * Calls back at once with the selected part, then each time that part is really another one (by value). The returned function
+   * ends it.
+   */
+  select<T>(read: (config: EffectiveConfig) => T, onChange: (value: T) => void): () => void;
+}
+
+/** Something for which the node should take no VMIs now. How long it must last is the heartbeat's. */
+export interface NodeProblem {
+  readonly source: 'api' | 'sockets' | 'devices' | 'libvirt-files';
+  /** CamelCase, constant: reason of the event, value of the metric's label. */
+  readonly reason: string;
+  /** One sentence for people, which says what to do. */
+  readonly message: string;
+  /** Monotonic. */
+  readonly sinceMs: number;
+}
+
+export interface ProblemSource {
+  problems(): readonly NodeProblem[];
+  /** Called after each change; the returned function ends it. */
+  onChange(listener: () => void): () => void;
+}
+
+/** What the heartbeat last told the cluster, for metrics and for `/state`. */
+export interface NodeHealth {
+  /** As last written; undefined: nothing could be written yet. */
+  readonly schedulable: boolean | undefined;
+  /** Those that keep the node unschedulable, and those that do not yet. */
+  readonly problems: readonly NodeProblem[];
+  /** Monotonic time of the last heartbeat that the API server took. */
+  readonly lastSuccessMs: number | undefined;
+  readonly failures: number;
+}
