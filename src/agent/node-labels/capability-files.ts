@@ -1,0 +1,250 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import path from 'node:path';
+import { type Clock, errorCode, errorMessage, type Logger } from '../../base/index.ts';
+import type { NodeProblem, ProblemSource } from '../node-ports.ts';
+import { DirectoryWatch } from './directory-watch.ts';
+import { maxDocumentBytes } from './document.ts';
+import { readCapabilities, readDomainCapabilities, readSupportedFeatures } from './documents.ts';
+import { LabelFileError } from './errors.ts';
+import { hasCpuModels, type Known, type LabelFacts } from './facts.ts';
+
+export interface CapabilityFilesOptions {
+  /** Where an init container leaves what libvirt says: `/var/lib/kubevirt-node-labeller`. */
+  readonly dir: string;
+  /** Kubernetes' word for this machine's architecture: `amd64`. */
+  readonly arch: string;
+  /** Of the kernel's settings: `/proc/sys`. */
+  readonly sysctlDir: string;
+  /** Nobody promised the files: one that is not there is no problem. */
+  readonly optional: boolean;
+}
+
+export interface CapabilityFilesDeps {
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** A file with the facts that were in it when it could last be used. */
+interface Source<T> {
+  readonly file: string;
+  readonly parse: (text: string) => T;
+  /** Of the file that `facts` or `problem` came from. */
+  identity: string | undefined;
+  facts: T | undefined;
+  problem: { readonly error: LabelFileError; readonly sinceMs: number } | undefined;
+}
+
+const files = {
+  domain: 'virsh_domcapabilities.xml',
+  machine: 'capabilities.xml',
+  features: 'supported_features.xml',
+} as const;
+
+/** In the names of foreign files, and in Kubernetes' words. */
+const foreign: Readonly<Record<string, string>> = { aarch64: 'arm64', x86_64: 'amd64' };
+
+/** The init container knows no others (spec 40 §5.1). */
+const withFiles = new Set(['amd64', 'arm64', 's390x']);
+
+/**
+ * What libvirt's capability files say, read again whenever they change. A file that is torn, absurd or gone takes no fact back:
+ * the last good ones stay, and the problem is told. Nothing here throws.
+ */
+export class CapabilityFiles implements ProblemSource {
+  readonly name = 'capability files';
+  readonly #options: CapabilityFilesOptions;
+  readonly #deps: CapabilityFilesDeps;
+  readonly #domain;
+  readonly #machine;
+  readonly #features;
+  readonly #watch: DirectoryWatch;
+  readonly #listeners = new Set<() => void>();
+  #foreign: readonly string[] | undefined;
+  #realtime: Known<boolean>;
+  #told = '';
+  #reading: Promise<void> | undefined;
+  #again = false;
+
+  constructor(options: CapabilityFilesOptions, deps: CapabilityFilesDeps) {
+    const { arch, dir, sysctlDir } = options;
+    this.#options = options;
+    this.#deps = deps;
+    this.#domain = source(files.domain, readDomainCapabilities);
+    this.#machine = source(files.machine, readCapabilities);
+    this.#features = source(files.features, (text) => readSupportedFeatures(text, arch));
+    this.#realtime = { kind: 'unknown', because: `${path.join(sysctlDir, realtimeSetting)} has not been read yet` };
+    this.#watch = new DirectoryWatch({ dir }, { clock: deps.clock, onChange: () => void this.read() });
+  }
+
+  /** Resolves when the files have been read once; they are watched from then on. */
+  async start(): Promise<void> {
+    this.#watch.start();
+    await this.read();
+  }
+
+  async stop(): Promise<void> {
+    this.#watch.stop();
+    await this.#reading;
+  }
+
+  facts(): LabelFacts {
+    return {
+      arch: this.#options.arch,
+      domain: this.#known(this.#domain),
+      machine: this.#known(this.#machine),
+      features: this.#known(this.#features),
+      foreignArchs: this.#foreign
+        ? { kind: 'known', value: this.#foreign, from: 'virsh_domcapabilities_<architecture>.xml' }
+        : { kind: 'unknown', because: `${this.#options.dir} has not been read yet` },
+      realtime: this.#realtime,
+    };
+  }
+
+  problems(): readonly NodeProblem[] {
+    const { dir, optional } = this.#options;
+    return this.#required.flatMap(({ file, problem, facts }) => {
+      if (!problem || (optional && problem.error.code === 'MISSING')) return [];
+      const kept = facts === undefined ? '' : '; what was read before still counts';
+      return [
+        {
+          source: 'libvirt-files' as const,
+          reason: problem.error.code === 'MISSING' ? 'CapabilityFileMissing' : 'CapabilityFileUnusable',
+          message: `${path.join(dir, file)}: ${problem.error.message}${kept}: see the log of the init container that writes it`,
+          sinceMs: problem.sinceMs,
+        },
+      ];
+    });
+  }
+
+  /** Called when facts or problems have become others; the returned function ends it. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Looks at everything once more. What is asked for meanwhile is looked at after it. */
+  read(): Promise<void> {
+    this.#again = true;
+    this.#reading ??= this.#readAll().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  get #required(): readonly Source<unknown>[] {
+    const { arch } = this.#options;
+    if (!withFiles.has(arch)) return [];
+    return [this.#domain, this.#machine, ...(hasCpuModels(arch) ? [this.#features] : [])];
+  }
+
+  async #readAll(): Promise<void> {
+    while (this.#again) {
+      this.#again = false;
+      this.#watch.follow();
+      for (const one of this.#required) await this.#readOne(one);
+      this.#foreign = await this.#readForeign();
+      this.#realtime = await readRealtime(this.#options.sysctlDir);
+    }
+    this.#tell();
+  }
+
+  async #readOne<T>(one: Source<T>): Promise<void> {
+    const { log, clock } = this.#deps;
+    try {
+      const text = await readIfChanged(path.join(this.#options.dir, one.file), one.identity);
+      if (text === undefined) return;
+      one.identity = text.identity;
+      one.facts = one.parse(text.content);
+      if (one.problem) log.info({ file: one.file }, 'a capability file can be used again');
+      one.problem = undefined;
+    } catch (cause) {
+      const error = cause instanceof LabelFileError ? cause : new LabelFileError('UNREADABLE', errorMessage(cause));
+      if (error.code === 'MISSING' || error.code === 'UNREADABLE') one.identity = undefined;
+      if (one.problem?.error.message !== error.message) {
+        const fields = { file: one.file, code: error.code, reason: error.message };
+        log[this.#options.optional && error.code === 'MISSING' ? 'info' : 'warn'](
+          fields,
+          'a capability file cannot be used',
+        );
+      }
+      one.problem = { error, sinceMs: one.problem?.sinceMs ?? clock.monotonicMs() };
+    }
+  }
+
+  /** The file itself is the proof; upstream ignores one that does not parse. */
+  async #readForeign(): Promise<readonly string[]> {
+    const { dir, arch } = this.#options;
+    const found: string[] = [];
+    for (const [name, other] of Object.entries(foreign)) {
+      if (other === arch) continue;
+      try {
+        const text = await readIfChanged(path.join(dir, `virsh_domcapabilities_${name}.xml`), undefined);
+        if (text) readDomainCapabilities(text.content);
+        found.push(other);
+      } catch {
+        // Not emulated here.
+      }
+    }
+    return found;
+  }
+
+  #known<T>({ file, facts, problem }: Source<T>): Known<T> {
+    if (facts !== undefined) return { kind: 'known', value: facts, from: file };
+    return { kind: 'unknown', because: `${file}: ${problem?.error.message ?? 'not read'}` };
+  }
+
+  #tell(): void {
+    const now = JSON.stringify([this.facts(), this.problems()]);
+    if (now === this.#told) return;
+    this.#told = now;
+    for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+const realtimeSetting = 'kernel/sched_rt_runtime_us';
+
+function source<T>(file: string, parse: (text: string) => T): Source<T> {
+  return { file, parse, identity: undefined, facts: undefined, problem: undefined };
+}
+
+/** Undefined: it is still the file of that identity. Throws LabelFileError. */
+async function readIfChanged(
+  file: string,
+  identity: string | undefined,
+): Promise<{ readonly identity: string; readonly content: string } | undefined> {
+  let handle: Awaited<ReturnType<typeof open>>;
+  try {
+    // A pipe must not keep the agent waiting.
+    handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (cause) {
+    if (errorCode(cause) === 'ENOENT') throw new LabelFileError('MISSING', 'it is not there', { cause });
+    throw new LabelFileError('UNREADABLE', `it cannot be opened (${errorCode(cause)})`, { cause });
+  }
+  try {
+    const stats = await handle.stat({ bigint: true });
+    if (!stats.isFile()) throw new LabelFileError('UNREADABLE', 'it is no plain file');
+    if (stats.size > maxDocumentBytes) throw new LabelFileError('TOO_LARGE', `it has ${stats.size} bytes`);
+    const seen = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
+    if (seen === identity) return undefined;
+    return { identity: seen, content: await handle.readFile('utf8') };
+  } finally {
+    await handle.close();
+  }
+}
+
+async function readRealtime(sysctlDir: string): Promise<Known<boolean>> {
+  const file = path.join(sysctlDir, realtimeSetting);
+  try {
+    const handle = await open(file, 'r');
+    try {
+      return { kind: 'known', value: (await handle.readFile('utf8')).trim() === '-1', from: file };
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    // A kernel built without it; upstream sets the label only where it reads -1.
+    if (errorCode(error) === 'ENOENT') return { kind: 'known', value: false, from: `${file} (absent)` };
+    return { kind: 'unknown', because: `${file}: ${errorMessage(error)}` };
+  }
+}

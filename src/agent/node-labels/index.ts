@@ -1,0 +1,9 @@
+/**
+ * Owns: labels of this node that follow from libvirt's capability files, the kernel and the cluster's configuration (spec 40
+ * §5): files → facts → labels → one patch of the difference, and why each label is there or not.
+ * Must not know: VMIs, launchers, the heartbeat's marks; how a node is watched or patched (its deps).
+ */
+
+export { CapabilityFiles, type CapabilityFilesOptions } from './capability-files.ts';
+export type { LabelExplanation, LabelReport } from './explain.ts';
+export { type LabelPatch, NodeLabels, type NodeLabelsDeps, type NodeLabelsState } from './node-labels.ts';

@@ -1,0 +1,32 @@
+import type { LabelFacts } from './facts.ts';
+import { labelFamilies } from './families.ts';
+import { type FamilyPlan, type LabelFamily, owns } from './family.ts';
+import type { LabelSettings } from './settings.ts';
+
+export interface LabelPlan {
+  readonly families: readonly { readonly family: LabelFamily; readonly plan: FamilyPlan }[];
+  /** All that belongs on the node, as far as it is known. */
+  readonly labels: ReadonlyMap<string, string>;
+}
+
+/** Changes of a node's labels: null takes one away. */
+export type LabelChanges = Readonly<Record<string, string | null>>;
+
+/** Pure: what follows from facts and configuration, whatever the node has. */
+export function planLabels(facts: LabelFacts, settings: LabelSettings): LabelPlan {
+  const families = labelFamilies.map((family) => ({ family, plan: family.plan(facts, settings) }));
+  const wishes = families.flatMap(({ plan }) => (plan.kind === 'known' ? plan.wishes : []));
+  return { families, labels: new Map(wishes.map(({ key, value }) => [key, value])) };
+}
+
+/**
+ * What to change on a node that has these labels; undefined: nothing. Labels of others and of families about which nothing is
+ * known are not touched.
+ */
+export function changesOf(plan: LabelPlan, present: Readonly<Record<string, string>>): LabelChanges | undefined {
+  const known = plan.families.filter((one) => one.plan.kind === 'known').map(({ family }) => family);
+  const stale = Object.keys(present).filter((key) => !plan.labels.has(key) && known.some((one) => owns(one, key)));
+  const missing = [...plan.labels].filter(([key, value]) => present[key] !== value);
+  if (stale.length === 0 && missing.length === 0) return undefined;
+  return Object.fromEntries([...missing, ...stale.map((key) => [key, null] as const)]);
+}
