@@ -1,11 +1,12 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this
- * network namespace, paths without following links, files replaced as a whole, the process behind a Unix socket.
+ * network namespace, paths without following links, files replaced as a whole or watched, the process behind a Unix socket.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
+export { entryIdentity, PathWatch } from './path-watch.ts';
 export {
   isProcessAlive,
   listenerOf,

@@ -1,0 +1,182 @@
+import { type FSWatcher, lstatSync, readdirSync, statSync, watch } from 'node:fs';
+import path from 'node:path';
+import type { Clock } from '../base/index.ts';
+
+export interface PathWatchOptions {
+  /** Everything is looked at again this often: the kernel drops events when too many wait. */
+  readonly recheckMs?: number;
+  /** The same while a directory cannot be watched. */
+  readonly blindRecheckMs?: number;
+}
+
+interface Watched {
+  readonly path: string;
+  readonly kind: 'entry' | 'names';
+  readonly listeners: Set<() => void>;
+  seen: string | undefined;
+}
+
+interface Armed {
+  readonly watcher: FSWatcher;
+  /** Of the directory that is watched: another one may take its path. */
+  readonly identity: string;
+}
+
+/** A burst of events is one look. */
+const settleMs = 5;
+/** Directories may come and go while they are being armed. */
+const maxArmings = 10;
+
+/**
+ * One watcher of files for many: tells when what is at a path appeared, vanished or was replaced, and when the names in a
+ * directory changed. Neither the path nor its directories need to be there: the nearest one that is gets watched. Only
+ * directories are watched, as a watch on a file ends with it.
+ */
+export class PathWatch {
+  readonly #options: Required<PathWatchOptions>;
+  readonly #clock: Clock;
+  readonly #watched = new Set<Watched>();
+  readonly #armed = new Map<string, Armed>();
+  #cancelLook: (() => void) | undefined;
+  #cancelRecheck: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: PathWatchOptions, { clock }: { readonly clock: Clock }) {
+    this.#options = { recheckMs: 30_000, blindRecheckMs: 1_000, ...options };
+    this.#clock = clock;
+  }
+
+  /** Calls back after the entry at `file` (a link itself, not its target) became another one; never for its content. */
+  watch(file: string, listener: () => void): () => void {
+    return this.#add('entry', file, listener);
+  }
+
+  /** Calls back after names were added to the directory or taken from it, or it came or went as a whole. */
+  watchNames(directory: string, listener: () => void): () => void {
+    return this.#add('names', directory, listener);
+  }
+
+  /** Nobody is called any more. Safe to call twice. */
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelLook?.();
+    this.#cancelRecheck?.();
+    for (const { watcher } of this.#armed.values()) watcher.close();
+    this.#armed.clear();
+    this.#watched.clear();
+  }
+
+  #add(kind: Watched['kind'], file: string, listener: () => void): () => void {
+    if (this.#isClosed) return () => undefined;
+    let watched = [...this.#watched].find((each) => each.kind === kind && each.path === file);
+    if (!watched) {
+      watched = { path: file, kind, listeners: new Set(), seen: undefined };
+      this.#watched.add(watched);
+      this.#arm();
+      watched.seen = look(watched);
+    }
+    const { listeners } = watched;
+    // Its own: the same function may be given twice.
+    const own = () => listener();
+    listeners.add(own);
+    const added = watched;
+    return () => {
+      listeners.delete(own);
+      if (listeners.size > 0 || !this.#watched.delete(added)) return;
+      if (!this.#isClosed) this.#arm();
+    };
+  }
+
+  /** Armed first, looked at then: what happens in between is an event. */
+  #lookAround(): void {
+    this.#cancelLook = undefined;
+    this.#arm();
+    const changed = [...this.#watched].filter((watched) => {
+      const now = look(watched);
+      const isOther = now !== watched.seen;
+      watched.seen = now;
+      return isOther;
+    });
+    for (const { listeners } of changed) for (const tell of [...listeners]) tell();
+  }
+
+  #onEvent(): void {
+    if (this.#isClosed) return;
+    this.#cancelLook ??= this.#clock.schedule(settleMs, () => this.#lookAround());
+  }
+
+  /** Watches exactly the directories that are needed now. */
+  #arm(): void {
+    let isBlind = false;
+    for (let turn = 0; turn < maxArmings; turn++) {
+      const needed = new Map([...this.#watched].map(nearestDirectory).filter((each) => each !== undefined));
+      const stale = [...this.#armed].filter(([directory, { identity }]) => needed.get(directory) !== identity);
+      for (const [directory, { watcher }] of stale) {
+        watcher.close();
+        this.#armed.delete(directory);
+      }
+      const missing = [...needed].filter(([directory]) => !this.#armed.has(directory));
+      isBlind = missing.map(([directory, identity]) => this.#armOne(directory, identity)).includes(false);
+      if (missing.length === 0 || isBlind) break;
+    }
+    this.#cancelRecheck?.();
+    if (this.#watched.size === 0) return;
+    const { recheckMs, blindRecheckMs } = this.#options;
+    this.#cancelRecheck = this.#clock.schedule(isBlind ? blindRecheckMs : recheckMs, () => this.#lookAround());
+  }
+
+  #armOne(directory: string, identity: string): boolean {
+    try {
+      const watcher = watch(directory, { persistent: false }, (event) => {
+        // Content and attributes are nobody's business here; device directories are full of those events.
+        if (event === 'rename') this.#onEvent();
+      });
+      watcher.on('error', () => this.#onEvent());
+      this.#armed.set(directory, { watcher, identity });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+/** Says which entry is at a path: equal for two looks that saw the same one; undefined when nothing is there. */
+export function entryIdentity(file: string): string | undefined {
+  try {
+    // Inode numbers are used again at once by some file systems; the time of birth tells.
+    const { dev, ino, rdev, birthtimeNs } = lstatSync(file, { bigint: true });
+    return `${dev}:${ino}:${rdev}:${birthtimeNs}`;
+  } catch {
+    return undefined;
+  }
+}
+
+function look({ kind, path: file }: Watched): string | undefined {
+  if (kind === 'entry') return entryIdentity(file);
+  try {
+    return readdirSync(file).sort().join('/');
+  } catch {
+    return undefined;
+  }
+}
+
+/** The deepest directory of a path that is there, with its identity. */
+function nearestDirectory({ kind, path: file }: Watched): [string, string] | undefined {
+  let directory = kind === 'names' ? file : path.dirname(file);
+  for (;;) {
+    const identity = directoryIdentity(directory);
+    if (identity !== undefined) return [directory, identity];
+    const parent = path.dirname(directory);
+    if (parent === directory) return undefined;
+    directory = parent;
+  }
+}
+
+function directoryIdentity(directory: string): string | undefined {
+  try {
+    const stats = statSync(directory, { bigint: true });
+    return stats.isDirectory() ? `${stats.dev}:${stats.ino}:${stats.birthtimeNs}` : undefined;
+  } catch {
+    return undefined;
+  }
+}
