@@ -4,7 +4,6 @@ import { DomainCache, type LauncherEvent } from '../domain-cache/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { LauncherClients } from '../launcher-client/index.ts';
 import {
-  clusterConfigSource,
   type KubeVirt,
   KubeVmis,
   kubeVmiLookup,
@@ -13,6 +12,7 @@ import {
   type NodeFacts,
   noRelays,
 } from './adapters/index.ts';
+import { KubeVirtSettings } from './cluster-config/index.ts';
 import { type Consoles, makeConsoles } from './consoles/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
 import type { AgentOptions } from './options.ts';
@@ -24,6 +24,7 @@ export interface Parts {
   readonly client: KubeClient;
   readonly vmis: KubeVmis;
   readonly kubevirts: Informer<KubeVirt>;
+  readonly settings: KubeVirtSettings;
   readonly recorder: EventRecorder;
   readonly clients: LauncherClients;
   readonly domains: DomainCache;
@@ -40,7 +41,10 @@ interface Clients {
 /** Nothing is started and nothing is asked yet. */
 export function makeParts(options: AgentOptions, log: Logger, { client, eventClient, whenQuiet }: Clients): Parts {
   const vmis = new KubeVmis(options.nodeName, { client, log });
-  const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts }, { client, log });
+  // Whoever may make such an object in another namespace does not configure KubeVirt.
+  const { namespace } = options.console.caConfigMap;
+  const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts, namespace }, { client, log });
+  const settings = new KubeVirtSettings(options, { kubevirts, log });
   const recorder = new EventRecorder(
     { component: 'virt-handler', host: options.nodeName },
     { client: eventClient, log, whenQuiet },
@@ -52,7 +56,7 @@ export function makeParts(options: AgentOptions, log: Logger, { client, eventCli
   const { clients, domains } = launcherSide(options, log, record);
   const events = eventPort(recorder);
   const consoles = makeConsoles(options, { client, vmis, kubevirts, clients, events, log });
-  return { client, vmis, kubevirts, recorder, clients, domains, consoles };
+  return { client, vmis, kubevirts, settings, recorder, clients, domains, consoles };
 }
 
 function eventPort(recorder: EventRecorder): AgentPorts['events'] {
@@ -70,7 +74,7 @@ interface HostDeps {
 
 /** The real parts fitted to what the VMI loop asks for. */
 export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions, deps: HostDeps): AgentPorts {
-  const { client, vmis, kubevirts, recorder, clients, domains } = parts;
+  const { client, vmis, settings, recorder, clients, domains } = parts;
   return {
     vmis,
     lookup: kubeVmiLookup(client),
@@ -79,7 +83,7 @@ export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions
     domains,
     ghosts: domains.ghostRecords,
     launchers: launcherPort(clients, podsDir),
-    config: clusterConfigSource(() => kubevirts.list()),
+    config: { current: () => settings.current },
     host: { ...deps.host, nodeName },
     hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
     relays: deps.relays ?? noRelays(podIp),
@@ -103,7 +107,7 @@ export function informersOf({ vmis, kubevirts, consoles }: Parts): InformerState
 
 /** In the order in which they start. */
 export function componentsOf(parts: Parts, log: Logger): Component[] {
-  const { vmis, kubevirts, recorder, clients, domains, consoles } = parts;
+  const { vmis, kubevirts, settings, recorder, clients, domains, consoles } = parts;
   const nothing = async () => undefined;
   return [
     { name: 'events', start: nothing, stop: () => recorder.stop() },
@@ -112,6 +116,7 @@ export function componentsOf(parts: Parts, log: Logger): Component[] {
       start: (signal) => startOptional(kubevirts, signal, log),
       stop: () => kubevirts.stop(),
     },
+    { name: 'configuration', start: async () => settings.begin(), stop: async () => settings.stop() },
     { name: 'launchers', start: nothing, stop: async () => clients.stop() },
     { name: 'domains', start: () => domains.start(), stop: () => domains.stop() },
     ...consoles.components,

@@ -28,7 +28,6 @@ export type GateName =
   | 'MigrationStallDetection'
   | 'PasstBinding'
   | 'PCINUMAAwareTopology'
-  | 'PersistentReservation'
   | 'Plugins'
   | 'PortRangesSpec'
   | 'VGPULiveMigration'
@@ -65,6 +64,7 @@ export interface NodeConfig {
   /** As given, of any shape: who uses it takes it apart and says what cannot be used. */
   readonly permittedHostDevices: unknown;
   readonly mediatedDevicesConfiguration: unknown;
+  /** `persistentReservationConfiguration.enabled`, and where nobody says so the old gate of that name. */
   readonly persistentReservation: boolean;
   readonly tdxAttestation: { readonly enforced: boolean; readonly qgsSocketPath: string };
   /** `hypervisors[0].name`, `kvm` unless the gate ConfigurableHypervisor lets it be another. */
@@ -72,8 +72,6 @@ export interface NodeConfig {
   /** Nodes that shall share memory pages; undefined: none. */
   readonly ksmNodes: LabelSelector | undefined;
   readonly clusterProfiler: boolean;
-  /** Deprecated global quota of guest memory overhead; kept as given: `additionalGuestMemoryOverheadRatio`. */
-  readonly guestMemoryOverheadRatio: string | undefined;
 }
 
 /** All of the agent's configuration: what the VMI loop reads and what the node's duties read. */
@@ -83,7 +81,12 @@ export interface EffectiveConfig extends ClusterConfig {
 
 /** Effective KubeVirt configuration, parsed once per version of the object. */
 export interface ClusterSettings {
+  /** Before any KubeVirt object was read these are the defaults; after that always the last good one. */
   readonly current: EffectiveConfig;
+  /** The objects were listed: what is configured, and what is not, is known. Nothing is taken back before. */
+  readonly isKnown: boolean;
+  /** Why the newest object does not count; undefined: it does, or there is none. */
+  readonly problem: string | undefined;
   /**
    * Calls back at once with the selected part, then each time that part is really another one (by value). The returned function
    * ends it.

@@ -3,8 +3,8 @@
  * Must not know: rules, steps, status.
  */
 
+export type { KubeVirt } from '../cluster-config/index.ts';
 export { CaBundle } from './ca-bundle.ts';
-export { clusterConfigSource, type KubeVirt, readClusterConfig } from './cluster-config.ts';
 export { readTopology } from './host-topology.ts';
 export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';
 export { launcherActions } from './launcher-actions.ts';

@@ -7,7 +7,7 @@ import {
   SettableValue,
   type TlsSettings,
 } from '../../tls/index.ts';
-import { activeKubeVirt, type KubeVirt } from './cluster-config.ts';
+import { activeKubeVirt, type KubeVirt } from '../cluster-config/index.ts';
 
 /**
  * Versions and ciphers as the KubeVirt object asks for them (spec 30 §6.4). There is none before `begin`: defaults that are

@@ -1,53 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  clusterConfigSource,
-  type KubeVirt,
-  readClusterConfig,
-  readTopology,
-} from '../../../../src/agent/adapters/index.ts';
+import { readTopology } from '../../../../src/agent/adapters/index.ts';
 import { replaceClaimsByHostDisks } from '../../../../src/agent/execute/index.ts';
 import { OwnWrites } from '../../../../src/agent/loop/own-writes.ts';
 import { key, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { FakeApi } from '../../../fixtures/agent/fake-api.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
-
-function kubevirt(configuration: object, phase: string | undefined = 'Deployed'): KubeVirt {
-  const status = phase === undefined ? {} : { phase };
-  return {
-    apiVersion: 'kubevirt.io/v1',
-    kind: 'KubeVirt',
-    metadata: { name: 'kubevirt', namespace: 'kubevirt' },
-    spec: { configuration },
-    status,
-  };
-}
-
-test('without a KubeVirt object the defaults of upstream count', () => {
-  const config = readClusterConfig(undefined);
-  assert.deepEqual(config.smbios, { family: 'KubeVirt', manufacturer: 'KubeVirt', product: 'None' });
-  assert.equal(config.memBalloonStatsPeriodSeconds, 10);
-  assert.equal(config.imageVolume, true);
-  assert.equal(config.useEmulation, false);
-  assert.equal(config.clusterFlags.bochsDisplayForEfiGuests, true);
-});
-
-test('a KubeVirt object without a phase is ignored', () => {
-  const source = clusterConfigSource(() => [{ ...kubevirt({ memBalloonStatsPeriod: 3 }), status: {} }]);
-  assert.equal(source.current().memBalloonStatsPeriodSeconds, 10);
-});
-
-test('a value that cannot be used keeps the last good configuration', () => {
-  let present = kubevirt({ memBalloonStatsPeriod: 3 });
-  const source = clusterConfigSource(() => [present]);
-  assert.equal(source.current().memBalloonStatsPeriodSeconds, 3);
-  present = kubevirt({ memBalloonStatsPeriod: 'often', developerConfiguration: { useEmulation: true } });
-  assert.equal(source.current().memBalloonStatsPeriodSeconds, 3);
-  assert.equal(source.current().useEmulation, false);
-  present = kubevirt({ developerConfiguration: { useEmulation: true, disabledFeatureGates: ['ImageVolume'] } });
-  assert.equal(source.current().useEmulation, true);
-  assert.equal(source.current().imageVolume, false);
-});
 
 test('the NUMA cells of capabilities.xml are read, ranges of siblings included', () => {
   const xml = `<capabilities><host><topology><cells num='1'><cell id='0'>

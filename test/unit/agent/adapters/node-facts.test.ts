@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { readClusterConfig, readNodeFacts } from '../../../../src/agent/adapters/index.ts';
+import { readNodeFacts } from '../../../../src/agent/adapters/index.ts';
+import { readClusterConfig } from '../../../../src/agent/cluster-config/index.ts';
 import { readLauncherFacts } from '../../../../src/agent/observe/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { key, uid, vmiOf } from '../../../fixtures/agent/builders.ts';

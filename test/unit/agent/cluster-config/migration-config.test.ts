@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clusterConfigSource, type KubeVirt, readClusterConfig } from '../../../../src/agent/adapters/index.ts';
+import { type KubeVirt, readClusterConfig } from '../../../../src/agent/cluster-config/index.ts';
 
 function kubevirt(configuration: unknown): KubeVirt {
   const object = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
@@ -80,13 +80,9 @@ const malformed: readonly (readonly [what: string, configuration: unknown])[] = 
 
 for (const [what, configuration] of malformed) {
   test(`${what} keeps the last good configuration, at start the defaults`, () => {
-    let present = kubevirt(configuration);
-    const source = clusterConfigSource(() => [present]);
-    assert.deepEqual(source.current(), readClusterConfig(undefined));
-    present = kubevirt({ memBalloonStatsPeriod: 3, migrations: { maxDowntimeMs: 77 } });
-    assert.equal(source.current().migrations.settings.maxDowntimeMs, 77);
-    present = kubevirt(configuration);
-    assert.equal(source.current().migrations.settings.maxDowntimeMs, 77);
-    assert.equal(source.current().memBalloonStatsPeriodSeconds, 3);
+    assert.deepEqual(readClusterConfig(kubevirt(configuration)), readClusterConfig(undefined));
+    const last = readClusterConfig(kubevirt({ memBalloonStatsPeriod: 3, migrations: { maxDowntimeMs: 77 } }));
+    assert.equal(last.migrations.settings.maxDowntimeMs, 77);
+    assert.equal(readClusterConfig(kubevirt(configuration), last), last);
   });
 }

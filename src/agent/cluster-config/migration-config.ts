@@ -1,5 +1,6 @@
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import { defaultMigrationSettings, readMigrationSettings, unusableMigrationFields } from '../migration-settings.ts';
+import type { NodeConfig } from '../node-ports.ts';
 import type { ClusterConfig, NetworkBinding } from '../ports.ts';
 
 /** NVIDIA Grace GPUs by PCI id, with or without `0x`. */
@@ -8,13 +9,13 @@ const graceSelector = /^(?:0x)?10de:(?:0x)?(?:2342|2348|2941)$/i;
 /** What of `spec.configuration` travels to other nodes and to launchers. Values of a wrong type count as not given. */
 export function readMigrationConfig(
   configuration: unknown,
+  gates: NodeConfig['gates'],
 ): Pick<ClusterConfig, 'migrations' | 'networkBindings' | 'graceResources'> {
   const given = memberAt(configuration, 'migrations');
-  const gates = memberAt(configuration, 'developerConfiguration', 'featureGates');
   return {
     migrations: {
       settings: readMigrationSettings(given, defaultMigrationSettings),
-      stallDetection: listOf(gates).includes('MigrationStallDetection'),
+      stallDetection: gates.MigrationStallDetection,
       disableTls: memberAt(given, 'disableTLS') === true,
     },
     networkBindings: bindingsOf(memberAt(configuration, 'network', 'binding')),
@@ -25,11 +26,15 @@ export function readMigrationConfig(
   };
 }
 
-/** A switch for encryption, or a limit, that cannot be read must not silently become its default. */
-export function isMigrationConfigUsable(configuration: unknown): boolean {
+/**
+ * Paths of fields that are given and cannot be used: a switch for encryption, or a limit, that cannot be read must not silently
+ * become its default.
+ */
+export function unusableMigrationConfig(configuration: unknown): string[] {
   const given = memberAt(configuration, 'migrations');
   const disableTls = memberAt(given, 'disableTLS') ?? false;
-  return unusableMigrationFields(given).length === 0 && typeof disableTls === 'boolean';
+  const fields = [...unusableMigrationFields(given), ...(typeof disableTls === 'boolean' ? [] : ['disableTLS'])];
+  return fields.map((field) => `migrations.${field}`);
 }
 
 function bindingsOf(bindings: unknown): Record<string, NetworkBinding> {

@@ -1,10 +1,11 @@
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
+import type { NodeConfig } from '../node-ports.ts';
 import type { StatusConfig } from '../ports.ts';
 
 const defaultAgentVersions = ['2.*', '3.*', '4.*', '5.*'];
 
 /** What of `spec.configuration` shows in a VMI's status. Values of a wrong type count as not given. */
-export function readStatusConfig(configuration: unknown): StatusConfig {
+export function readStatusConfig(configuration: unknown, gates: NodeConfig['gates']): StatusConfig {
   const evictionStrategy = memberAt(configuration, 'evictionStrategy');
   const versions = memberAt(configuration, 'supportedGuestAgentVersions');
   const mediated = memberAt(configuration, 'permittedHostDevices', 'mediatedDevices');
@@ -16,9 +17,7 @@ export function readStatusConfig(configuration: unknown): StatusConfig {
       return isString(name) ? [name] : [];
     }),
     migratableBindings: migratable(memberAt(configuration, 'network', 'binding')),
-    crossArchitecture: listOf(memberAt(configuration, 'developerConfiguration', 'featureGates')).includes(
-      'CrossArchitectureVirtualization',
-    ),
+    crossArchitecture: gates.CrossArchitectureVirtualization,
   };
 }
 

@@ -1,0 +1,65 @@
+import { isRecord, memberAt } from '../../base/index.ts';
+import type { NodeConfig, RateLimitSettings } from '../node-ports.ts';
+import { readGates } from './feature-gates.ts';
+import { readLabelSelector } from './label-selector.ts';
+
+/** Upstream's (spec 60 §7.2). */
+const defaultRateLimit: RateLimitSettings = { qps: 50, burst: 100 };
+const defaultQuoteSocket = '/var/run/tdx-qgs/qgs.socket';
+
+/** `configuration` has no unusable fields. */
+export function readNodeConfig(configuration: unknown, nodeName: string): NodeConfig {
+  const gates = readGates(configuration);
+  const obsolete = memberAt(configuration, 'obsoleteCPUModels');
+  const attestation = memberAt(configuration, 'confidentialCompute', 'tdx', 'attestation');
+  const quoteSocket = memberAt(attestation, 'qgsSocketPath');
+  return {
+    gates,
+    logVerbosity: logVerbosity(configuration, nodeName),
+    rateLimit: rateLimit(configuration),
+    obsoleteCpuModels: isRecord(obsolete) ? Object.keys(obsolete).sort() : undefined,
+    permittedHostDevices: memberAt(configuration, 'permittedHostDevices'),
+    mediatedDevicesConfiguration: memberAt(configuration, 'mediatedDevicesConfiguration'),
+    persistentReservation: persistentReservation(configuration),
+    tdxAttestation: {
+      enforced: memberAt(attestation, 'enforced') === true,
+      qgsSocketPath: typeof quoteSocket === 'string' && quoteSocket !== '' ? quoteSocket : defaultQuoteSocket,
+    },
+    hypervisor: gates.ConfigurableHypervisor ? hypervisor(configuration) : 'kvm',
+    ksmNodes: readLabelSelector(memberAt(configuration, 'ksmConfiguration', 'nodeLabelSelector')),
+    clusterProfiler: memberAt(configuration, 'developerConfiguration', 'clusterProfiler') === true,
+  };
+}
+
+/** A value of 0 for this node counts as not given, as upstream. */
+function logVerbosity(configuration: unknown, nodeName: string): number | undefined {
+  const given = memberAt(configuration, 'developerConfiguration', 'logVerbosity');
+  const own = memberAt(given, 'nodeVerbosity', nodeName);
+  if (typeof own === 'number' && own > 0) return own;
+  const all = memberAt(given, 'virtHandler');
+  return typeof all === 'number' ? all : undefined;
+}
+
+/** Kubernetes' own clients take 0 as "not given". */
+function rateLimit(configuration: unknown): RateLimitSettings {
+  const path = ['handlerConfiguration', 'restClient', 'rateLimiter', 'tokenBucketRateLimiter'];
+  const bucket = memberAt(configuration, ...path);
+  const { qps, burst } = defaultRateLimit;
+  return {
+    qps: Number(memberAt(bucket, 'qps') ?? 0) || qps,
+    burst: Number(memberAt(bucket, 'burst') ?? 0) || burst,
+  };
+}
+
+function persistentReservation(configuration: unknown): boolean {
+  const enabled = memberAt(configuration, 'persistentReservationConfiguration', 'enabled');
+  if (typeof enabled === 'boolean') return enabled;
+  const gates = memberAt(configuration, 'developerConfiguration', 'featureGates');
+  return Array.isArray(gates) && gates.includes('PersistentReservation');
+}
+
+function hypervisor(configuration: unknown): string {
+  const given = memberAt(configuration, 'hypervisors');
+  const name = memberAt(Array.isArray(given) ? given[0] : undefined, 'name');
+  return typeof name === 'string' && name !== '' ? name : 'kvm';
+}
