@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { type Clock, errorCode, errorMessage, type Logger } from '../../base/index.ts';
 import type { NodeProblem, ProblemSource } from '../node-ports.ts';
 import { DirectoryWatch } from './directory-watch.ts';
@@ -62,7 +63,7 @@ export class CapabilityFiles implements ProblemSource {
   readonly #listeners = new Set<() => void>();
   #foreign: readonly string[] | undefined;
   #realtime: Known<boolean>;
-  #told = '';
+  #published: { readonly facts: LabelFacts; readonly problems: readonly NodeProblem[] };
   #reading: Promise<void> | undefined;
   #again = false;
 
@@ -74,6 +75,7 @@ export class CapabilityFiles implements ProblemSource {
     this.#machine = source(files.machine, readCapabilities);
     this.#features = source(files.features, (text) => readSupportedFeatures(text, arch));
     this.#realtime = { kind: 'unknown', because: `${path.join(sysctlDir, realtimeSetting)} has not been read yet` };
+    this.#published = { facts: this.#facts(), problems: [] };
     this.#watch = new DirectoryWatch({ dir }, { clock: deps.clock, onChange: () => void this.read() });
   }
 
@@ -88,7 +90,16 @@ export class CapabilityFiles implements ProblemSource {
     await this.#reading;
   }
 
+  /** As of the last look at all files. */
   facts(): LabelFacts {
+    return this.#published.facts;
+  }
+
+  problems(): readonly NodeProblem[] {
+    return this.#published.problems;
+  }
+
+  #facts(): LabelFacts {
     return {
       arch: this.#options.arch,
       domain: this.#known(this.#domain),
@@ -101,7 +112,7 @@ export class CapabilityFiles implements ProblemSource {
     };
   }
 
-  problems(): readonly NodeProblem[] {
+  #problems(): readonly NodeProblem[] {
     const { dir, optional } = this.#options;
     return this.#required.flatMap(({ file, problem, facts }) => {
       if (!problem || (optional && problem.error.code === 'MISSING')) return [];
@@ -146,7 +157,7 @@ export class CapabilityFiles implements ProblemSource {
       this.#foreign = await this.#readForeign();
       this.#realtime = await readRealtime(this.#options.sysctlDir);
     }
-    this.#tell();
+    this.#publish();
   }
 
   async #readOne<T>(one: Source<T>): Promise<void> {
@@ -194,10 +205,10 @@ export class CapabilityFiles implements ProblemSource {
     return { kind: 'unknown', because: `${file}: ${problem?.error.message ?? 'not read'}` };
   }
 
-  #tell(): void {
-    const now = JSON.stringify([this.facts(), this.problems()]);
-    if (now === this.#told) return;
-    this.#told = now;
+  #publish(): void {
+    const now = { facts: this.#facts(), problems: this.#problems() };
+    if (isDeepStrictEqual(now, this.#published)) return;
+    this.#published = now;
     for (const listener of [...this.#listeners]) listener();
   }
 }
