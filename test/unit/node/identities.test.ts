@@ -23,7 +23,7 @@ const byUser = (identities: readonly Identity[]) => new Map(identities.map((iden
 const tokens = (identities: readonly Identity[]) => new Map(identities.map(({ user, token }) => [user, token]));
 
 test('the rights of virt-handler are those of the manifest for a real cluster', async () => {
-  const documents = parseAllDocuments(await readFile('daemonset/rbac.yaml', 'utf8')).map((item) => item.toJS());
+  const documents = parseAllDocuments(await readFile('daemonset/base/rbac.yaml', 'utf8')).map((item) => item.toJS());
   const role = documents.find(({ kind, metadata }) => kind === 'ClusterRole' && metadata.name === 'kubevirt-handler');
   assert.deepEqual(handlerRules, role.rules);
 });
