@@ -138,6 +138,29 @@ export interface WhyList extends WhyDocument<'WhyList'> {
   readonly items: readonly WhyItem[];
 }
 
+export interface WhyLabel {
+  readonly key: string;
+  /** On the node; absent: it is not there. */
+  readonly value?: string;
+  /** It is there as it should be, or rightly not there; `pending`: the next write changes it; `kept`: nobody knows better. */
+  readonly state: 'right' | 'pending' | 'kept';
+  /** One sentence without its end. */
+  readonly because: string;
+}
+
+/** `GET /labels`: labels of the node that are this agent's. */
+export interface WhyLabels extends WhyDocument<'WhyLabels'> {
+  readonly node: string;
+  readonly at: string;
+  /** `skipped`: an annotation of the node forbids every change. */
+  readonly state: 'present' | 'absent' | 'skipped';
+  /** Why they could not be written the last time. */
+  readonly problem?: string;
+  readonly here: readonly WhyLabel[];
+  /** That could be there. */
+  readonly notHere: readonly WhyLabel[];
+}
+
 /** The console and lifecycle server, and the streams through it. */
 export interface WhyConsoles {
   /** `address:port`. Absent: it does not listen, see `problem`. */

@@ -1,29 +1,14 @@
+import type { WhyLabel, WhyLabels } from '../../api/index.ts';
 import { labelFamilies } from './families.ts';
 import { owns } from './family.ts';
 import type { LabelPlan } from './plan.ts';
 
-export interface LabelExplanation {
-  readonly key: string;
-  /** On the node; absent: it is not there. */
-  readonly value?: string;
-  /** It is there as it should be, or rightly not there; `pending`: the next write changes it; `kept`: nobody knows better. */
-  readonly state: 'right' | 'pending' | 'kept';
-  /** One sentence without its end. */
-  readonly because: string;
-}
-
 /** What is on the node and why; what could be and why not. */
-export interface LabelReport {
-  readonly node: 'present' | 'absent' | 'skipped';
-  /** Why the labels could not be written the last time. */
-  readonly problem?: string;
-  readonly here: readonly LabelExplanation[];
-  readonly notHere: readonly LabelExplanation[];
-}
+export type LabelReport = Pick<WhyLabels, 'state' | 'problem' | 'here' | 'notHere'>;
 
 export interface LabelSituation {
   /** `skipped`: its annotation forbids all changes. */
-  readonly node: LabelReport['node'];
+  readonly node: LabelReport['state'];
   readonly problem: string | undefined;
 }
 
@@ -38,7 +23,7 @@ export function explainLabels(
   const keys = [...new Set([...ours, ...reasons.keys(), ...unknownPrefixes(plan)])].sort();
   const all = keys.map((key) => explained(key, present[key], plan, reasons));
   return {
-    node,
+    state: node,
     ...(problem !== undefined && { problem }),
     here: all.filter(({ value }) => value !== undefined),
     notHere: all.filter(({ value }) => value === undefined),
@@ -50,7 +35,7 @@ function explained(
   value: string | undefined,
   plan: LabelPlan,
   reasons: ReadonlyMap<string, string>,
-): LabelExplanation {
+): WhyLabel {
   const shown = value === undefined ? {} : { value };
   const unknown = whyUnknown(key, plan);
   if (unknown !== undefined) {

@@ -5,5 +5,5 @@
  */
 
 export { CapabilityFiles, type CapabilityFilesOptions } from './capability-files.ts';
-export type { LabelExplanation, LabelReport } from './explain.ts';
+export type { LabelReport } from './explain.ts';
 export { type LabelPatch, NodeLabels, type NodeLabelsDeps, type NodeLabelsState } from './node-labels.ts';

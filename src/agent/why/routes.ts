@@ -5,6 +5,7 @@ export type WhyRequest =
   | { readonly kind: 'list' }
   | { readonly kind: 'report'; readonly namespace: string; readonly name: string; readonly key: Key }
   | { readonly kind: 'state' }
+  | { readonly kind: 'labels' }
   | {
       readonly kind: 'refused';
       readonly httpStatus: 400 | 404 | 405;
@@ -14,7 +15,7 @@ export type WhyRequest =
 
 const longestTarget = 1024;
 const validName = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
-const whatThereIs = 'there is GET /why, GET /why/<namespace>/<name> and GET /state';
+const whatThereIs = 'there is GET /why, GET /why/<namespace>/<name>, GET /labels and GET /state';
 
 /** Total: whatever came in has an answer. */
 export function parseWhyRequest(method: string, target: string): WhyRequest {
@@ -26,6 +27,7 @@ export function parseWhyRequest(method: string, target: string): WhyRequest {
   if (!parts) return refused(400, 'BAD_REQUEST', 'the address cannot be read');
   const [first, namespace, name, ...more] = parts;
   if (first === 'state' && parts.length === 1) return { kind: 'state' };
+  if (first === 'labels' && parts.length === 1) return { kind: 'labels' };
   if (first === 'why' && parts.length === 1) return { kind: 'list' };
   if (first !== 'why' || namespace === undefined || name === undefined || more.length > 0) {
     return refused(404, 'NOT_FOUND', `there is nothing at this address: ${whatThereIs}`);

@@ -4,6 +4,7 @@ import {
   type WhyDecision,
   type WhyError,
   type WhyItem,
+  type WhyLabels,
   type WhyList,
   type WhyQuarantine,
   type WhyReport,
@@ -26,12 +27,14 @@ export interface WhySource {
 export interface WhyServiceDeps {
   readonly source: WhySource;
   readonly state: () => Promise<AgentState>;
+  /** Undefined: this agent does not look after labels. */
+  readonly labels?: () => Pick<WhyLabels, 'state' | 'problem' | 'here' | 'notHere'> | undefined;
   readonly clock: Clock;
 }
 
 export interface WhyAnswer {
   readonly httpStatus: number;
-  readonly body: WhyReport | WhyList | AgentState | WhyError;
+  readonly body: WhyReport | WhyList | WhyLabels | AgentState | WhyError;
 }
 
 /** The handlers, whoever serves them: the Unix socket, later the REST server. */
@@ -50,6 +53,8 @@ export class WhyService {
     switch (request.kind) {
       case 'state':
         return { httpStatus: 200, body: await this.#deps.state() };
+      case 'labels':
+        return this.#labels();
       case 'list':
         return { httpStatus: 200, body: this.#list() };
       case 'report':
@@ -87,6 +92,18 @@ export class WhyService {
     const items = source.decisions.keys().flatMap((key) => this.#item(key) ?? []);
     items.sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
     return { apiVersion: whyApiVersion, kind: 'WhyList', node: this.#nodeName, at: clock.now().toISOString(), items };
+  }
+
+  #labels(): WhyAnswer {
+    const { labels, clock } = this.#deps;
+    const report = labels?.();
+    if (!report)
+      return errorAnswer(404, 'NOT_FOUND', 'this agent does not look after labels (--enable-node-labeller=false)');
+    const at = clock.now().toISOString();
+    return {
+      httpStatus: 200,
+      body: { apiVersion: whyApiVersion, kind: 'WhyLabels', node: this.#nodeName, at, ...report },
+    };
   }
 
   #item(key: Key): WhyItem | undefined {

@@ -102,10 +102,15 @@ export const specs: Readonly<Record<string, CommandSpec>> = {
   },
   reset: { usage: 'reset NAME', help: 'reset a VM, as its reset button would', flags: vmFlags, positional: 1 },
   why: {
-    usage: 'why [NAME] [-n NAMESPACE] [-o text|json]',
-    help: 'show what the agent decided about a VM and why; without NAME about all',
+    usage: 'why [NAME] [-n NAMESPACE] [--labels] [-o text|json]',
+    help: 'show what the agent decided about a VM and why; without NAME about all; with --labels which labels the node has and why',
     flags: {
       ...vmFlags,
+      labels: {
+        kind: 'switch',
+        fallback: false,
+        help: 'labels of the node instead, those whose keys contain NAME',
+      },
       output: { kind: 'text', fallback: 'text', help: 'text or json', short: 'o' },
       socket: {
         kind: 'text',

@@ -118,7 +118,7 @@ function accessOf({ view, take }: Values): Access {
 }
 
 function whyQuestion(values: Values, name: string): WhyQuestion {
-  const { output, socket } = values;
+  const { output, socket, labels } = values;
   if (output !== 'text' && output !== 'json') {
     throw new NodeError('USAGE', `--output: ${JSON.stringify(output)} is neither text nor json`);
   }
@@ -126,6 +126,7 @@ function whyQuestion(values: Values, name: string): WhyQuestion {
     output,
     namespace: String(values.namespace),
     ...(name !== '' && { name }),
+    ...(labels === true && { labels }),
     socket: socket === undefined ? nodePaths(String(values['state-dir'])).agentSocket : String(socket),
   };
 }

@@ -145,7 +145,7 @@ function oneLine(text: string, limit: number): string {
   return shortened(text.replaceAll(/\s+/g, ' '), limit);
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const widths = head.map((title, at) => Math.max(title.length, ...rows.map((cells) => (cells[at] ?? '').length)));
   return [head, ...rows].map((cells) =>
     cells

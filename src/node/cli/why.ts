@@ -1,6 +1,7 @@
-import type { WhyList, WhyReport } from '../../api/index.ts';
+import type { WhyLabels, WhyList, WhyReport } from '../../api/index.ts';
 import { foreignSocket, getWhy } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
+import { whyLabels } from './why-labels.ts';
 import { whyStory, whyTable } from './why-text.ts';
 
 export interface WhyQuestion {
@@ -10,33 +11,40 @@ export interface WhyQuestion {
   /** Absent: all VMIs that the agent knows. */
   readonly name?: string | undefined;
   readonly output: 'text' | 'json';
+  /** Ask about the labels of the node, those whose keys contain `name`. */
+  readonly labels?: boolean;
 }
 
+type Answer = WhyReport | WhyList | WhyLabels;
+
+const kinds = ['Why', 'WhyList', 'WhyLabels'];
+
 /** Asks the agent of this node why it does what it does. Throws NodeError, whose message says what to do. */
-export async function askWhy({ socket, namespace, name, output }: WhyQuestion): Promise<string> {
+export async function askWhy({ socket, namespace, name, output, labels }: WhyQuestion): Promise<string> {
   const part = encodeURIComponent;
-  const target = name === undefined ? '/why' : `/why/${part(namespace)}/${part(name)}`;
-  const answer = await ask(socket, target);
+  const ofVm = name === undefined ? '/why' : `/why/${part(namespace)}/${part(name)}`;
+  const answer = await ask(socket, labels ? '/labels' : ofVm);
   if (output === 'json') return JSON.stringify(answer, undefined, 2);
   // Whatever a message contains, it moves no cursor.
-  return linesOf(answer, socket)
+  return linesOf(answer, socket, name)
     .join('\n')
     .replaceAll(/[^\P{Cc}\n]/gu, '?');
 }
 
-function linesOf(answer: WhyReport | WhyList, socket: string): string[] {
+function linesOf(answer: Answer, socket: string, name = ''): string[] {
   try {
+    if (answer.kind === 'WhyLabels') return whyLabels(answer, name);
     return answer.kind === 'Why' ? whyStory(answer) : whyTable(answer);
   } catch (cause) {
     throw foreignSocket(socket, cause);
   }
 }
 
-async function ask(socket: string, target: string): Promise<WhyReport | WhyList> {
+async function ask(socket: string, target: string): Promise<Answer> {
   const { httpStatus, document } = await getWhy(socket, target);
   if (document.kind === 'Error') {
     throw new NodeError(httpStatus === 404 ? 'NOT_FOUND' : 'CHILD_FAILED', String(document.message));
   }
-  if (document.kind !== 'Why' && document.kind !== 'WhyList') throw foreignSocket(socket);
-  return document as unknown as WhyReport | WhyList;
+  if (!kinds.includes(String(document.kind))) throw foreignSocket(socket);
+  return document as unknown as Answer;
 }

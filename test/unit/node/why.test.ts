@@ -198,3 +198,48 @@ test('the command asks the agent of the state directory, or the one on another s
   assert.throws(() => parseCommand(['why', '-o', 'yaml']), { code: 'USAGE', message: /neither text nor json/ });
   assert.throws(() => parseCommand(['why', 'a', 'b']), { code: 'USAGE' });
 });
+
+const labels = {
+  apiVersion: whyApiVersion,
+  kind: 'WhyLabels',
+  node: 'laptop',
+  at: '2026-11-21T10:00:00.000Z',
+  state: 'present',
+  here: [
+    { key: 'kubevirt.io/sev', value: 'true', state: 'right', because: 'a.xml offers SEV' },
+    { key: 'machine-type.node.kubevirt.io/q35', value: 'true', state: 'pending', because: 'nothing asks for it' },
+  ],
+  notHere: [{ key: 'kubevirt.io/tdx', state: 'right', because: 'a.xml does not offer TDX' }],
+};
+
+test('labels of the node are listed with their reasons, those that are there and those that are not', async (t) => {
+  const { socket, asked } = await answering(t, { body: JSON.stringify(labels) });
+  const text = await askWhy({ socket, namespace: 'default', output: 'text', labels: true });
+  assert.deepEqual(text.split('\n'), [
+    'node laptop: 2 labels of the agent are there, 1 are to be changed',
+    '',
+    'HERE                               VALUE  STATE    BECAUSE',
+    'kubevirt.io/sev                    true   right    a.xml offers SEV',
+    'machine-type.node.kubevirt.io/q35  true   pending  nothing asks for it',
+    '',
+    'NOT HERE           STATE  BECAUSE',
+    'kubevirt.io/tdx    right  a.xml does not offer TDX',
+  ]);
+  assert.deepEqual(asked, ['/labels']);
+});
+
+test('with a name only labels whose keys contain it are listed, and none is said', async (t) => {
+  const { socket, asked } = await answering(t, { body: JSON.stringify(labels) });
+  const about = (name: string) => askWhy({ socket, namespace: 'default', name, output: 'text', labels: true });
+  const text = await about('tdx');
+  assert.match(text, /tdx/);
+  assert.doesNotMatch(text, /sev|q35/);
+  assert.match(await about('nope'), /no label with "nope" in its key is known to the agent/);
+  assert.deepEqual(asked, ['/labels', '/labels']);
+});
+
+test('the command line asks for labels by --labels', () => {
+  const command = parseCommand(['why', 'q35', '--labels', '--socket', '/s']);
+  const question = { command: 'why', output: 'text', namespace: 'default', name: 'q35', labels: true, socket: '/s' };
+  assert.deepEqual(command, question);
+});

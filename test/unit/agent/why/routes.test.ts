@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseWhyRequest } from '../../../../src/agent/why/routes.ts';
 
-test('the three questions are understood, with or without a query', () => {
+test('the four questions are understood, with or without a query', () => {
   assert.deepEqual(parseWhyRequest('GET', '/why'), { kind: 'list' });
   assert.deepEqual(parseWhyRequest('HEAD', '/state?pretty'), { kind: 'state' });
+  assert.deepEqual(parseWhyRequest('GET', '/labels'), { kind: 'labels' });
   assert.deepEqual(parseWhyRequest('GET', '/why/default/my.vm-1/'), {
     kind: 'report',
     namespace: 'default',
@@ -22,6 +23,7 @@ const wrong: readonly (readonly [method: string, target: string, httpStatus: num
   ['GET', '/why/default/vm/more', 404],
   ['GET', '/metrics', 404],
   ['GET', '/state/x', 404],
+  ['GET', '/labels/x', 404],
   ['GET', '/why/default/%2e%2e%2fetc', 400],
   ['GET', '/why/default/..', 400],
   ['GET', '/why/default/VM', 400],
