@@ -28,7 +28,8 @@ interface Listener {
 export class PluginService {
   readonly #deps: PluginServiceDeps;
   readonly #listeners = new Set<Listener>();
-  #devices: readonly PluginDevice[] = [];
+  /** Undefined: not known yet. The kubelet then hears nothing: an empty list would say that there are none. */
+  #devices: readonly PluginDevice[] | undefined;
   #ids: ReadonlySet<string> = new Set();
 
   constructor(deps: PluginServiceDeps) {
@@ -36,7 +37,7 @@ export class PluginService {
   }
 
   get devices(): readonly PluginDevice[] {
-    return this.#devices;
+    return this.#devices ?? [];
   }
 
   /** Kubelets that listen. */
@@ -93,6 +94,7 @@ export class PluginService {
   }
 
   #send(listener: Listener): void {
+    if (this.#devices === undefined) return;
     listener.hasPending = listener.isBehind;
     if (listener.isBehind) return;
     listener.isBehind = !listener.stream.write(listMessage(this.#devices));

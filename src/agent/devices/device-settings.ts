@@ -1,0 +1,50 @@
+import { listOf, memberAt } from '../../base/index.ts';
+import type { EffectiveConfig } from '../node-ports.ts';
+import { type HostDevices, readHostDevices } from './host-devices.ts';
+
+/** What the device plugins take from the configuration. Plain data. */
+export interface DeviceSettings {
+  /** VMs run without the hypervisor's device: its absence is no problem. */
+  readonly useEmulation: boolean;
+  readonly hypervisorDevice: 'kvm' | 'mshv';
+  readonly sev: boolean;
+  readonly vsock: boolean;
+  readonly persistentReservation: boolean;
+  /** Undefined: not wanted. */
+  readonly tdx: { readonly enforced: boolean; readonly qgsSocketPath: string } | undefined;
+  readonly hostDevices: HostDevices;
+  /** What is configured and will not be done, in words. */
+  readonly refusals: readonly string[];
+}
+
+export function deviceSettings({ useEmulation, node }: EffectiveConfig): DeviceSettings {
+  const { gates, hypervisor, persistentReservation, tdxAttestation, permittedHostDevices } = node;
+  const { devices, problems } = readHostDevices(permittedHostDevices);
+  return {
+    useEmulation,
+    hypervisorDevice: hypervisor === 'hyperv-direct' ? 'mshv' : 'kvm',
+    sev: gates.WorkloadEncryptionSEV,
+    vsock: gates.VSOCK,
+    persistentReservation,
+    tdx: gates.WorkloadEncryptionTDX ? tdxAttestation : undefined,
+    hostDevices: devices,
+    refusals: [...problems, ...notBuilt(node)],
+  };
+}
+
+function notBuilt({ gates, mediatedDevicesConfiguration: mediated }: EffectiveConfig['node']): string[] {
+  const refusals: string[] = [];
+  if (gates.IOMMUFD) {
+    refusals.push('gate IOMMUFD: this agent does not offer devices.kubevirt.io/iommufd; switch the gate off');
+  }
+  const enabled = memberAt(mediated, 'enabled');
+  const isOff = enabled === false || (enabled === undefined && gates.DisableMDEVConfiguration);
+  const lists = ['mediatedDeviceTypes', 'mediatedDevicesTypes', 'nodeMediatedDeviceTypes'];
+  const isAsked = lists.some((list) => listOf(memberAt(mediated, list)).length > 0);
+  if (isAsked && !isOff) {
+    refusals.push(
+      'mediatedDevicesConfiguration: this agent does not create mediated devices; create them on the node, with mdevctl for example: those that exist and are permitted are offered',
+    );
+  }
+  return refusals;
+}

@@ -1,0 +1,73 @@
+import path from 'node:path';
+import type { Allocation, PluginDevice } from '../../kubelet/index.ts';
+import type { DeviceRoots, DeviceSource, WatchedPlaces } from './device-source.ts';
+import { type MediatedResource, typeName } from './host-devices.ts';
+import { attribute, isThere, linkName, linkTarget, namesIn, numaNodes } from './sysfs.ts';
+import { checkGroup, environmentName, groupFile, vfioDevices, vfioDir } from './vfio.ts';
+
+interface Group {
+  readonly uuids: string[];
+  readonly numaNodes: readonly number[] | undefined;
+}
+
+const rescanMs = 300_000;
+
+/** Mediated devices that exist: parts of a card, each in an IOMMU group of its own. None is created here. */
+export class MediatedSource implements DeviceSource {
+  readonly rescanMs = rescanMs;
+  readonly #resource: MediatedResource;
+  readonly #roots: DeviceRoots;
+  #groups: ReadonlyMap<string, Group> = new Map();
+
+  constructor(resource: MediatedResource, roots: DeviceRoots) {
+    this.#resource = resource;
+    this.#roots = roots;
+  }
+
+  async scan(): Promise<PluginDevice[]> {
+    const groups = new Map<string, Group>();
+    for (const uuid of await namesIn(this.#devicesDir)) {
+      const directory = path.join(this.#devicesDir, uuid);
+      const type = await typeOf(directory);
+      const group = await linkName(directory, 'iommu_group');
+      if (type === undefined || group === undefined || !this.#resource.types.includes(type)) continue;
+      const known = groups.get(group);
+      if (known) known.uuids.push(uuid);
+      else groups.set(group, { uuids: [uuid], numaNodes: await this.#numaNodes(directory) });
+    }
+    this.#groups = groups;
+    const devices = [...groups].map(async ([id, { numaNodes: near }]) => {
+      const isHealthy = await isThere(groupFile(this.#roots.devDir, id));
+      return { id, isHealthy, ...(near && { numaNodes: near }) };
+    });
+    return Promise.all(devices);
+  }
+
+  async allocate(ids: readonly string[]): Promise<Allocation> {
+    await Promise.all(ids.map((id) => checkGroup(this.#roots.devDir, id)));
+    const uuids = ids.flatMap((id) => this.#groups.get(id)?.uuids ?? []);
+    return {
+      envs: { [environmentName('MDEV_PCI_RESOURCE', this.#resource.resource)]: uuids.join(',') },
+      devices: vfioDevices(ids),
+    };
+  }
+
+  places(): WatchedPlaces {
+    return { directories: [path.join(this.#roots.devDir, vfioDir)] };
+  }
+
+  get #devicesDir(): string {
+    return path.join(this.#roots.sysDir, 'bus/mdev/devices');
+  }
+
+  /** Of the card: the link of a device goes through its directory. */
+  async #numaNodes(device: string): Promise<readonly number[] | undefined> {
+    const parent = (await linkTarget(device))?.split('/').at(-2);
+    return parent === undefined ? undefined : numaNodes(path.join(this.#roots.sysDir, 'bus/pci/devices', parent));
+  }
+}
+
+async function typeOf(device: string): Promise<string | undefined> {
+  const name = await attribute(device, 'mdev_type/name');
+  return name === undefined ? linkName(device, 'mdev_type') : typeName(name);
+}

@@ -1,0 +1,24 @@
+import type { NodeProblem } from '../node-ports.ts';
+import type { RunningPlugin } from './running-plugin.ts';
+
+/** Why VMIs of this node would find no device of one kind; undefined: they do, or they do not need it. */
+export function problemOf(plugin: RunningPlugin): NodeProblem | undefined {
+  const { planned, unusableSinceMs } = plugin;
+  if (planned.essential === undefined) return undefined;
+  const { state } = plugin.report();
+  const kind = pascal(planned.essential);
+  const { resource } = planned;
+  if (state.kind !== 'registered') {
+    const why = state.kind === 'waiting' ? `: ${state.reason}` : ' yet';
+    const message = `The kubelet does not know device plugin ${resource}${why}; look at the kubelet of this node.`;
+    return { source: 'devices', reason: `${kind}PluginNotRegistered`, message, sinceMs: state.sinceMs };
+  }
+  if (unusableSinceMs === undefined) return undefined;
+  const message = `The device of ${resource} is not there; load its kernel module on this node.`;
+  return { source: 'devices', reason: `${kind}DeviceMissing`, message, sinceMs: unusableSinceMs };
+}
+
+/** `vhost-net` is `VhostNet`. */
+function pascal(name: string): string {
+  return name.replaceAll(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
