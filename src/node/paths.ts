@@ -33,6 +33,8 @@ export interface NodePaths {
   readonly agentAddress: string;
   /** Address of the page with its token; for root only. */
   readonly webAddress: string;
+  /** What libvirt says about this machine, for the agent's labels of the node. */
+  readonly labellerDir: string;
   /** What libvirt learnt about QEMU, shared by all pods (docs/decisions/0005). */
   readonly libvirtCacheDir: string;
 }
@@ -65,6 +67,7 @@ export function nodePaths(stateDir: string): NodePaths {
     certificatesDir: path.join(root, 'kubevirt-certificates'),
     agentAddress: path.join(run, 'agent.json'),
     webAddress: path.join(run, 'web-url'),
+    labellerDir: path.join(root, 'node-labeller'),
     libvirtCacheDir: path.join(root, 'cache', 'libvirt'),
   };
 }

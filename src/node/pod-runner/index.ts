@@ -1,5 +1,5 @@
 /** kubelet's part for launcher pods: sandboxes, volumes, images, pod status. */
-export { accountFiles } from './accounts.ts';
+export { accountFiles, qemuUser } from './accounts.ts';
 export * from './decide.ts';
 export * from './images.ts';
 export * from './kube-pods.ts';

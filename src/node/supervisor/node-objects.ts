@@ -43,7 +43,6 @@ async function ensureNode(client: KubeClient, facts: MachineFacts, now: Date): P
     'kubernetes.io/hostname': nodeName,
     'kubernetes.io/arch': architecture,
     'kubernetes.io/os': 'linux',
-    ...Object.fromEntries(['q35', 'pc'].map((type) => [`machine-type.node.kubevirt.io/${type}`, 'true'])),
   };
   // The agent sets this label to what is true once it runs.
   const initial = { ...nodeLabels, [labels.schedulable]: 'true' };

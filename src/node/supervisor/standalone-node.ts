@@ -13,6 +13,7 @@ import type { KubeconfigName, NodePaths } from '../paths.ts';
 import { findCgroupRoot, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
 import { AgentCertificates } from './agent-certificates.ts';
+import { Capabilities } from './capabilities.ts';
 import { connectApi } from './connect-api.ts';
 import { freePort } from './free-port.ts';
 import { judgeKvm, type KvmVerdict } from './kvm.ts';
@@ -163,6 +164,7 @@ export class StandaloneNode {
       certificates,
       pods,
       this.#runner,
+      new Capabilities({ paths, kvm, arch: process.arch }, { log }),
       ...(await this.#makePage()),
     ]);
     await this.#lifecycle.start(this.#stopping.signal);
@@ -212,7 +214,13 @@ export class StandaloneNode {
       {
         name,
         argv: [command, ...script, ...access, ...args, '-v', String(verbosity)],
-        env: { ...env, NODE_NAME: nodeName, KUBEVIRT_PODS_DIR: paths.podsDir, KUBEVIRT_HOST_ROOT: '/' },
+        env: {
+          ...env,
+          NODE_NAME: nodeName,
+          KUBEVIRT_PODS_DIR: paths.podsDir,
+          KUBEVIRT_HOST_ROOT: '/',
+          KUBEVIRT_NODE_LABELLER_DIR: paths.labellerDir,
+        },
         logFile: path.join(paths.logDir, `${name}.log`),
         pidFile: path.join(paths.runDir, `${name}.pid`),
       },

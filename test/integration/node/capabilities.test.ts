@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { CapabilityFiles } from '../../../src/agent/node-labels/index.ts';
+import { planLabels } from '../../../src/agent/node-labels/plan.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { Capabilities, type NodePaths, nodePaths } from '../../../src/node/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+
+const isRoot = process.getuid?.() === 0;
+const hasLibvirt = existsSync('/usr/sbin/libvirtd') && existsSync('/usr/bin/virsh');
+const skip = isRoot && hasLibvirt ? false : 'this asks a real libvirt in namespaces: it needs root, libvirtd and virsh';
+
+describe('what libvirt says about this machine', { skip }, () => {
+  let root: string;
+  let paths: NodePaths;
+
+  before(async () => {
+    root = await mkdtemp(path.join(tmpdir(), 'capabilities-'));
+    paths = nodePaths(root);
+  });
+
+  after(() => rm(root, { recursive: true, force: true }));
+
+  async function ask(): Promise<void> {
+    const capabilities = new Capabilities({ paths, kvm: 'fails', arch: process.arch }, { log: silentLogger });
+    await capabilities.start();
+    await capabilities.done();
+    await capabilities.stop();
+  }
+
+  test('becomes labels of the node: its files are those that the agent reads', async () => {
+    await ask();
+    const arch = { x64: 'amd64', arm64: 'arm64' }[process.arch as string] ?? process.arch;
+    const options = { dir: paths.labellerDir, arch, sysctlDir: '/proc/sys', optional: false };
+    const files = new CapabilityFiles(options, { log: silentLogger, clock: systemClock });
+    await files.start();
+    await files.stop();
+    assert.deepEqual(files.problems(), []);
+    const { labels } = planLabels(files.facts(), { obsoleteModels: undefined, crossArchitecture: false });
+    const machine = process.arch === 'x64' ? 'q35' : 'virt';
+    assert.equal(labels.get(`machine-type.node.kubevirt.io/${machine}`), 'true');
+    assert.deepEqual(await readdir(paths.runDir), ['capabilities-key'], 'nothing else is left');
+  });
+
+  test('is asked once: the next start finds the files', async () => {
+    const file = path.join(paths.labellerDir, 'capabilities.xml');
+    const { ino } = await stat(file);
+    await ask();
+    assert.equal((await stat(file)).ino, ino);
+  });
+
+  test('is asked again when a file is gone or QEMU is another one, and what was left from before goes', async () => {
+    const key = path.join(paths.runDir, 'capabilities-key');
+    await writeFile(path.join(paths.labellerDir, 'virsh_domcapabilities_ppc64.xml'), '<old/>');
+    await writeFile(key, (await readFile(key, 'utf8')).replace('fails', 'works'));
+    await ask();
+    const files = await readdir(paths.labellerDir);
+    assert.ok(files.includes('capabilities.xml') && !files.includes('virsh_domcapabilities_ppc64.xml'), files.join());
+  });
+
+  test('nothing is mounted or runs on the host after it was stopped in the middle', async () => {
+    await rm(paths.labellerDir, { recursive: true });
+    const options = { paths, kvm: 'fails' as const, arch: process.arch };
+    const capabilities = new Capabilities(options, { log: silentLogger });
+    await capabilities.start();
+    await eventually(() => assert.ok(existsSync(path.join(paths.runDir, 'capabilities/out'))));
+    await capabilities.stop();
+    assert.ok(!(await readFile('/proc/self/mountinfo', 'utf8')).includes(root));
+    assert.ok(!existsSync(path.join(paths.runDir, 'capabilities')));
+    for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      assert.ok(!command.includes(root), `${pid} still runs: ${command}`);
+    }
+  });
+
+  test('an architecture without virtual machines has no files, and that harms nothing', async () => {
+    const other = nodePaths(path.join(root, 'other'));
+    const capabilities = new Capabilities({ paths: other, kvm: 'fails', arch: 'riscv64' }, { log: silentLogger });
+    await capabilities.start();
+    await capabilities.stop();
+    assert.ok(!existsSync(other.labellerDir));
+  });
+});
