@@ -17,10 +17,20 @@ export interface KeyedQueueOptions {
   readonly backoff?: BackoffOptions;
 }
 
+/** Told of each run, for those who count them. */
+export interface QueueObserver {
+  /** A key shall run that did not wait for it already. */
+  added(): void;
+  /** `waitedMs`: since it could have run, for want of a place. */
+  started(waitedMs: number): void;
+  ended(tookMs: number, kind: KeyResult['kind']): void;
+}
+
 export interface KeyedQueueDeps {
   readonly run: (key: string, signal: AbortSignal) => Promise<KeyResult>;
   readonly onError?: (key: string, error: unknown, retryInMs: number) => void;
   readonly clock?: Clock;
+  readonly observer?: QueueObserver;
 }
 
 /** What a key does now. */
@@ -50,6 +60,8 @@ interface KeyState {
   failures: number;
   cancelTimer: (() => void) | undefined;
   dueMs: number;
+  /** Since when it only waits for a place. */
+  readyMs: number;
   startedMs: number;
 }
 
@@ -114,6 +126,18 @@ export class KeyedQueue {
       .map(([key]) => key);
   }
 
+  /** Runs under way: how long all of them together, and the longest. */
+  get unfinished(): { readonly totalMs: number; readonly longestMs: number } {
+    const nowMs = this.#clock.monotonicMs();
+    let [totalMs, longestMs] = [0, 0];
+    for (const { running, startedMs } of this.#states.values()) {
+      if (!running) continue;
+      totalMs += nowMs - startedMs;
+      longestMs = Math.max(longestMs, nowMs - startedMs);
+    }
+    return { totalMs, longestMs };
+  }
+
   /** Keys whose last run failed. */
   failing(): string[] {
     return [...this.#states].filter(([, { failures }]) => failures > 0).map(([key]) => key);
@@ -124,8 +148,9 @@ export class KeyedQueue {
     if (this.#stopping.signal.aborted) return;
     const state = this.#state(key);
     this.#cancelTimer(state);
+    if (!state.queued) this.#deps.observer?.added();
     state.queued = true;
-    if (!state.running) this.#ready.add(key);
+    if (!state.running) this.#makeReady(key, state);
     this.#pump();
   }
 
@@ -171,10 +196,17 @@ export class KeyedQueue {
   #state(key: string): KeyState {
     let state = this.#states.get(key);
     if (!state) {
-      state = { queued: false, running: false, failures: 0, cancelTimer: undefined, dueMs: 0, startedMs: 0 };
+      const times = { dueMs: 0, readyMs: 0, startedMs: 0 };
+      state = { queued: false, running: false, failures: 0, cancelTimer: undefined, ...times };
       this.#states.set(key, state);
     }
     return state;
+  }
+
+  #makeReady(key: string, state: KeyState): void {
+    if (this.#ready.has(key)) return;
+    state.readyMs = this.#clock.monotonicMs();
+    this.#ready.add(key);
   }
 
   #cancelTimer(state: KeyState): void {
@@ -215,6 +247,7 @@ export class KeyedQueue {
     state.queued = false;
     state.running = true;
     state.startedMs = this.#clock.monotonicMs();
+    this.#deps.observer?.started(state.startedMs - state.readyMs);
     this.#running++;
     const leave = this.#takePlace();
     let result: KeyResult;
@@ -225,6 +258,7 @@ export class KeyedQueue {
     }
     state.running = false;
     this.#running--;
+    this.#deps.observer?.ended(this.#clock.monotonicMs() - state.startedMs, result.kind);
     leave();
     this.#settle(key, state, result);
     this.#pump();
@@ -244,7 +278,7 @@ export class KeyedQueue {
     }
     // A run asked for with no delay has begun already: its state is in use.
     if (state.running) return;
-    if (state.queued) this.#ready.add(key);
+    if (state.queued) this.#makeReady(key, state);
     else if (!state.cancelTimer && state.failures === 0) this.#states.delete(key);
   }
 }
