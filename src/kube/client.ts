@@ -29,6 +29,25 @@ export interface KubeClientDeps {
   readonly clock?: Clock;
   readonly random?: () => number;
   readonly log?: Logger;
+  readonly observer?: RequestObserver;
+}
+
+/** One exchange with the API server; a watch is one when it begins. */
+export interface SentRequest {
+  readonly method: string;
+  /** Without a query. */
+  readonly path: string;
+  /** Undefined: there was no answer. */
+  readonly status: number | undefined;
+  readonly isWatch: boolean;
+  readonly tookMs: number;
+}
+
+/** Told of all requests, for those who count them. */
+export interface RequestObserver {
+  sent(request: SentRequest): void;
+  /** How long the client's own rate limit kept a request waiting. */
+  limited(request: Pick<SentRequest, 'method' | 'path'>, waitedMs: number): void;
 }
 
 export type PatchKind = 'merge' | 'json' | 'strategic' | 'apply';
@@ -107,6 +126,7 @@ export class KubeClient {
   readonly #transport: Transport;
   readonly #limiter: RateLimiter;
   readonly #retry: RetryOptions;
+  readonly #observer: RequestObserver | undefined;
 
   constructor(options: KubeClientOptions, deps: KubeClientDeps) {
     this.#options = options;
@@ -114,6 +134,7 @@ export class KubeClient {
     this.#clock = deps.clock ?? systemClock;
     this.#random = deps.random ?? Math.random;
     this.#log = deps.log ?? silentLogger;
+    this.#observer = deps.observer;
     this.#transport = new Transport(deps.access, {
       maxSockets: options.maxSockets ?? 8,
       userAgent: options.userAgent,
@@ -231,7 +252,8 @@ export class KubeClient {
     );
     let reply: IncomingMessage;
     try {
-      reply = await this.#transport.send({ method: 'GET', path, headers: {}, signal, pool: 'watch' });
+      const send = () => this.#transport.send({ method: 'GET', path, headers: {}, signal, pool: 'watch' });
+      reply = await this.#observed({ method: 'GET', path: path.split('?')[0] ?? path, isWatch: true }, send);
       if (reply.statusCode !== 200) throw await this.#refusal(reply, `watch ${path}`, signal);
     } finally {
       cancel();
@@ -245,7 +267,9 @@ export class KubeClient {
   async raw<T = unknown>(request: RawRequest): Promise<T> {
     let refreshed = false;
     for (let attempt = 1; ; attempt++) {
+      const waitsSinceMs = this.#clock.monotonicMs();
       await this.#limiter.take(request.signal);
+      this.#observer?.limited(request, this.#clock.monotonicMs() - waitsSinceMs);
       try {
         return await this.#try<T>(request);
       } catch (error) {
@@ -301,10 +325,29 @@ export class KubeClient {
     const path = withQuery(request.path, request.query ?? {});
     const headers = body === undefined ? {} : { 'content-type': request.contentType ?? 'application/json' };
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const reply = await this.#transport.send({ method, path, headers, body: text, signal, pool: 'request' });
+    const send = () => this.#transport.send({ method, path, headers, body: text, signal, pool: 'request' });
+    const reply = await this.#observed({ method, path: request.path, isWatch: false }, send);
     const status = reply.statusCode ?? 0;
     if (status < 200 || status > 299) throw await this.#refusal(reply, what, signal);
     return parseJson(await readBody(reply, this.#maxBodyBytes, signal), what) as T;
+  }
+
+  /** Until the head of the answer is there. */
+  async #observed(
+    request: Pick<SentRequest, 'method' | 'path' | 'isWatch'>,
+    send: () => Promise<IncomingMessage>,
+  ): Promise<IncomingMessage> {
+    const startMs = this.#clock.monotonicMs();
+    const tell = (status: number | undefined) =>
+      this.#observer?.sent({ ...request, status, tookMs: this.#clock.monotonicMs() - startMs });
+    try {
+      const reply = await send();
+      tell(reply.statusCode);
+      return reply;
+    } catch (error) {
+      tell(undefined);
+      throw error;
+    }
   }
 
   async #refusal(reply: IncomingMessage, what: string, signal: AbortSignal): Promise<KubeError> {
