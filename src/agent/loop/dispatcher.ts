@@ -1,5 +1,12 @@
 import type { Key, WhyTry } from '../../api/index.ts';
-import { type Component, KeyedQueue, type KeyResult, type Logger, type QueueCounts } from '../../base/index.ts';
+import {
+  type Component,
+  KeyedQueue,
+  type KeyResult,
+  type Logger,
+  type QueueCounts,
+  type QueueObserver,
+} from '../../base/index.ts';
 import { decide, type StepOutcome } from '../decide/index.ts';
 import { type ExecutePorts, runPlan } from '../execute/index.ts';
 import { GuestAgentCache } from '../guest-agent/index.ts';
@@ -44,6 +51,15 @@ export interface DispatcherDeps {
   readonly log: Logger;
   /** Spreads the retries. */
   readonly random?: () => number;
+  readonly observer?: LoopObserver;
+}
+
+/** Told of all that the loop does, for those who count it. */
+export interface LoopObserver extends QueueObserver {
+  /** A pass has ended; `kind`: whether it failed. */
+  passed(rule: string, kind: KeyResult['kind']): void;
+  /** The status of this VMI was written. */
+  written(key: Key): void;
 }
 
 /**
@@ -60,10 +76,12 @@ export class VmiDispatcher implements Component {
   readonly #teller: Teller;
   readonly #queue: KeyedQueue;
   readonly #memories = new Memories();
+  readonly #observer: LoopObserver | undefined;
   readonly #subscriptions: (() => void)[] = [];
 
   constructor(options: DispatcherOptions, deps: DispatcherDeps) {
     this.#options = options;
+    this.#observer = deps.observer;
     this.#vmis = new OwnWrites(deps.ports.vmis);
     this.#ports = { ...deps.ports, vmis: this.#vmis };
     this.#guestAgents = new GuestAgentCache({}, deps.ports);
@@ -79,6 +97,7 @@ export class VmiDispatcher implements Component {
         run: (key, signal) => this.#run(key, signal),
         onError: (key, error, retryInMs) => this.#teller.retry(key, error, retryInMs),
         clock: deps.ports.clock,
+        ...(deps.observer && { observer: deps.observer }),
       },
     );
   }
@@ -117,6 +136,11 @@ export class VmiDispatcher implements Component {
 
   get counts(): QueueCounts {
     return this.#queue.counts;
+  }
+
+  /** Passes under way: how long all of them together, and the longest. */
+  get unfinished(): { readonly totalMs: number; readonly longestMs: number } {
+    return this.#queue.unfinished;
   }
 
   /** Resolves as soon as no pass is under way. */
@@ -221,6 +245,7 @@ export class VmiDispatcher implements Component {
       return { kind: 'failed', error };
     }
     record.write = { outcome: written.kind };
+    if (written.kind === 'written') this.#observer?.written(key);
     if (written.kind !== 'written' && written.kind !== 'unchanged') return written;
     this.#memories.add(observation, written.remember);
     this.#teller.events(record, observation, written.projection.events);
@@ -238,6 +263,7 @@ export class VmiDispatcher implements Component {
       wanted.afterMs === 0 && this.#isSpinning(key) ? again(spinningPauseMs, 'it makes no progress') : wanted;
     const { result, because, afterMs, latestMs } = next;
     record.next = { because: clip(because), ...(afterMs !== undefined && { afterMs: Math.round(afterMs) }) };
+    this.#observer?.passed(record.rule, result.kind);
     if (result.kind !== 'retry') return result;
     if (latestMs !== undefined) this.#queue.addAfter(key, latestMs);
     return this.quarantine.of(key) ? { ...result, atLeastMs: this.#options.backoff.maxMs } : result;

@@ -3,4 +3,4 @@
  * the status with its conflicts and refusals, quarantine.
  * Must not know: which rule says what (decide), how a step is done (execute), what the status looks like (status).
  */
-export { type DispatcherOptions, defaultDispatcherOptions, VmiDispatcher } from './dispatcher.ts';
+export { type DispatcherOptions, defaultDispatcherOptions, type LoopObserver, VmiDispatcher } from './dispatcher.ts';
