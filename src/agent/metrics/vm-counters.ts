@@ -1,0 +1,95 @@
+import type { Domain, Key } from '../../api/index.ts';
+import type { DomainCache, VmiStore } from '../ports.ts';
+import type { Label } from './exposition.ts';
+import { named } from './named.ts';
+
+export interface VmCountersDeps {
+  readonly vmis: Pick<VmiStore, 'get' | 'onChange'>;
+  readonly domains: Pick<DomainCache, 'view' | 'onChange'>;
+}
+
+interface Panics {
+  readonly uid: string;
+  seen: number;
+  /** `type` and `bugcheck_code` → count. */
+  readonly counts: Map<string, { readonly labels: readonly Label[]; count: number }>;
+}
+
+/** Kinds of panic that one guest can have in an exposition; the word for the kind is the guest's. */
+const kindLimit = 16;
+
+/** Counters of VMs that the VMI loop and the domain cache move; they go with their VMI (spec 31 §2). */
+export class VmCounters {
+  readonly #deps: VmCountersDeps;
+  readonly #syncs = new Map<Key, number>();
+  readonly #panics = new Map<Key, Panics>();
+  readonly #ends: (() => void)[] = [];
+
+  constructor(deps: VmCountersDeps) {
+    this.#deps = deps;
+    this.#ends.push(
+      deps.domains.onChange((key) => this.#lookForPanic(key)),
+      deps.vmis.onChange((key) => this.#forgetIfGone(key)),
+    );
+  }
+
+  get size(): number {
+    return this.#syncs.size + this.#panics.size;
+  }
+
+  /** The status of a VMI was written. */
+  written(key: Key): void {
+    if (this.#deps.vmis.get(key)) this.#syncs.set(key, (this.#syncs.get(key) ?? 0) + 1);
+  }
+
+  *syncs(): Generator<readonly [readonly Label[], number]> {
+    for (const [key, count] of this.#syncs) yield [named(key), count];
+  }
+
+  *panics(): Generator<readonly [readonly Label[], number]> {
+    for (const [key, { counts }] of this.#panics) {
+      for (const { labels, count } of counts.values()) yield [[...named(key), ...labels], count];
+    }
+  }
+
+  stop(): void {
+    for (const end of this.#ends.splice(0)) end();
+  }
+
+  #lookForPanic(key: Key): void {
+    const view = this.#deps.domains.view(key);
+    if (view.kind !== 'present') return;
+    const { Status } = view.domain;
+    const now: unknown = Status.PanicCount;
+    if (typeof now !== 'number' || now <= 0 || !this.#deps.vmis.get(key)) return;
+    let known = this.#panics.get(key);
+    if (known?.uid !== view.uid) {
+      known = { uid: view.uid, seen: 0, counts: new Map() };
+      this.#panics.set(key, known);
+    }
+    if (now > known.seen) count(known, Status.GuestPanicInfo);
+    known.seen = now;
+  }
+
+  #forgetIfGone(key: Key): void {
+    if (this.#deps.vmis.get(key)) return;
+    this.#syncs.delete(key);
+    this.#panics.delete(key);
+  }
+}
+
+function count({ counts }: Panics, info: Domain['Status']['GuestPanicInfo']): void {
+  const labels: Label[] = [
+    ['type', info?.Type || 'unknown'],
+    ['bugcheck_code', bugcheckCode(info?.Arg1)],
+  ];
+  const name = JSON.stringify(labels);
+  const known = counts.get(name);
+  if (known) known.count++;
+  else if (counts.size < kindLimit) counts.set(name, { labels, count: 1 });
+}
+
+/** Of Windows: its first argument. */
+function bugcheckCode(first: unknown): string {
+  return typeof first === 'number' && first > 0 && Number.isInteger(first) ? `0x${first.toString(16)}` : 'unknown';
+}

@@ -1,0 +1,48 @@
+import { labels as kubevirtLabels, type VirtualMachineInstance } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
+import { type Label, labelText } from './exposition.ts';
+
+/** Labels of a VMI beyond these limits cost memory in every Prometheus that scrapes the node; they are left out. */
+export const labelLimits = { count: 64, keyLength: 320, valueLength: 128 } as const;
+
+const prefix = 'kubernetes_vmi_label_';
+
+/**
+ * What every series of a VM carries (spec 31 §3.1): node, namespace, name, and the labels of the VMI. Two keys that become one
+ * name (`a.b`, `a/b`) would make the whole answer invalid: the first in the order of the alphabet counts.
+ */
+export function vmLabels(vmi: VirtualMachineInstance): string {
+  const { namespace = '', name = '' } = vmi.metadata;
+  const common: Label[] = [
+    ['node', textOf(vmi.status?.nodeName)],
+    ['namespace', namespace],
+    ['name', name],
+  ];
+  return labelText([...common, ...labelsOf(vmi)]);
+}
+
+function labelsOf(vmi: VirtualMachineInstance): Label[] {
+  const given: unknown = vmi.metadata.labels;
+  if (!isRecord(given)) return [];
+  const seen = new Set<string>();
+  const found: Label[] = [];
+  for (const key of Object.keys(given).sort()) {
+    const value = given[key];
+    if (key.length > labelLimits.keyLength || typeof value !== 'string' || value === '') continue;
+    const name = `${prefix}${key.replace(/[^a-zA-Z0-9_]/g, '_')}`;
+    if (seen.has(name)) continue;
+    seen.add(name);
+    found.push([name, value.slice(0, labelLimits.valueLength)]);
+    if (found.length === labelLimits.count) break;
+  }
+  return found;
+}
+
+/** Upstream's source informer: VMIs that this node has, not those that are on their way to it. */
+export function isOfNode(vmi: VirtualMachineInstance, nodeName: string): boolean {
+  return vmi.metadata.labels?.[kubevirtLabels.nodeName] === nodeName;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
