@@ -22,6 +22,8 @@ export interface NodeDevicesDeps {
 
 const scanBackoff = { baseMs: 1_000, maxMs: 60_000, jitter: 0.1 };
 const parallelScans = 4;
+/** The kernel makes a device's file before the last of its attributes: one more look follows each event. */
+const settleMs = 1_000;
 
 /**
  * Offers this node's devices to the kubelet: which ones follows the configuration, what there is of them is scanned at each event
@@ -35,6 +37,8 @@ export class NodeDevices implements Component, ProblemSource {
   readonly #plugins: DevicePlugins;
   readonly #scans: KeyedQueue;
   readonly #running = new Map<string, RunningPlugin>();
+  /** Resources with an event since their last scan. */
+  readonly #eventful = new Set<string>();
   readonly #listeners = new Set<() => void>();
   #plan: Plan | undefined;
   #refusals: readonly string[] = [];
@@ -136,7 +140,10 @@ export class NodeDevices implements Component, ProblemSource {
 
   #add(planned: Plan['plugins'][number]): void {
     const { resource } = planned;
-    const onEvent = () => this.#scans.add(resource);
+    const onEvent = () => {
+      this.#eventful.add(resource);
+      this.#scans.add(resource);
+    };
     const { clock } = this.#deps;
     const running = new RunningPlugin(planned, {
       plugins: this.#plugins,
@@ -154,6 +161,7 @@ export class NodeDevices implements Component, ProblemSource {
     this.#deps.log.info({ resource }, 'a device plugin is not wanted any more');
     const gone = () => {
       this.#running.delete(resource);
+      this.#eventful.delete(resource);
       this.#applyPlan();
     };
     running.remove().then(gone, (error: unknown) => {
@@ -165,9 +173,11 @@ export class NodeDevices implements Component, ProblemSource {
   async #scan(resource: string): Promise<KeyResult> {
     const running = this.#running.get(resource);
     if (!running || running.isRemoving) return { kind: 'done' };
+    const hadEvent = this.#eventful.delete(resource);
     await running.scan();
     const { rescanMs } = running;
-    return rescanMs === undefined ? { kind: 'done' } : { kind: 'done', requeueAfterMs: rescanMs };
+    if (rescanMs === undefined) return { kind: 'done' };
+    return { kind: 'done', requeueAfterMs: hadEvent ? settleMs : rescanMs };
   }
 
   #tell(): void {
