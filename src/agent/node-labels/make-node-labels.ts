@@ -1,0 +1,45 @@
+import { resources } from '../../api/index.ts';
+import { type Component, type Logger, systemClock } from '../../base/index.ts';
+import type { EventRecorder, KubeClient } from '../../kube/index.ts';
+import type { ClusterSettings, Node, OwnNode } from '../node-ports.ts';
+import { CapabilityFiles, type CapabilityFilesOptions } from './capability-files.ts';
+import { NodeLabels } from './node-labels.ts';
+
+export interface NodeLabelsParts {
+  /** Also the source of problems with libvirt's files. */
+  readonly files: CapabilityFiles;
+  readonly labels: NodeLabels;
+  /** In the order in which they start; the node and the settings are there before, but need not have synced. */
+  readonly components: readonly Component[];
+}
+
+interface KubeParts {
+  readonly client: Pick<KubeClient, 'patch'>;
+  readonly recorder: Pick<EventRecorder, 'record'>;
+  readonly node: OwnNode;
+  readonly settings: Pick<ClusterSettings, 'select'>;
+  readonly log: Logger;
+}
+
+const patchTimeoutMs = 10_000;
+
+/** The real parts; nothing is started and nothing is asked yet. */
+export function makeNodeLabels(
+  { nodeName, ...options }: CapabilityFilesOptions & { readonly nodeName: string },
+  { client, recorder, node, settings, log }: KubeParts,
+): NodeLabelsParts {
+  const files = new CapabilityFiles(options, { log, clock: systemClock });
+  const labels = new NodeLabels(
+    { nodeName },
+    {
+      node,
+      files,
+      settings,
+      patchNode: (name, patch, signal) =>
+        client.patch<Node>(resources.nodes, { name }, patch, 'merge', { signal, timeoutMs: patchTimeoutMs }),
+      recordEvent: (subject, { type, reason, message }) => recorder.record(subject, type, reason, message),
+      log,
+    },
+  );
+  return { files, labels, components: [files, labels] };
+}
