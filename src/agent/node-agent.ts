@@ -1,9 +1,9 @@
-import { type AgentState, resources } from '../api/index.ts';
+import type { AgentState } from '../api/index.ts';
 import { type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
 import type { NodeFacts } from './adapters/index.ts';
+import { type Duties, makeDuties } from './duties.ts';
 import { ForgottenGuests } from './forgotten-guests.ts';
-import { Heartbeat, type NodePatch } from './heartbeat/index.ts';
 import { drain, notReadyYet } from './leaving.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import type { MigrationRelays } from './migration-ports.ts';
@@ -23,11 +23,15 @@ export interface NodeAgentDeps {
   readonly relays?: MigrationRelays;
   /** The built web page, for `--web-port`. */
   readonly pageDir?: string;
+  /** The host's root directory, as this process sees it. */
+  readonly hostRoot: string;
+  /** Where libvirt's capabilities are left by an init container. */
+  readonly labellerDir: string;
+  /** Of the log, while the agent runs. */
+  readonly setVerbosity: (verbosity: number) => void;
 }
 
-const heartbeatPeriodMs = 60_000;
 const stopTimeoutMs = 8_000;
-const markTimeoutMs = 4_000;
 
 /**
  * The whole agent: real parts fitted to the ports, in the order in which they start. It is ready when its VMIs are listed;
@@ -41,7 +45,7 @@ export class NodeAgent {
   /** Events have a rate limit and a connection of their own: after a burst of starts they would keep status writes waiting. */
   readonly #eventClient: KubeClient;
   readonly #relays: AgentPorts['relays'];
-  readonly #heartbeat: Heartbeat;
+  readonly #duties: Duties;
   readonly #loopDelay: LoopDelay;
   readonly #lifecycle: Lifecycle;
   #phase: AgentState['phase'] = 'starting';
@@ -60,18 +64,19 @@ export class NodeAgent {
     const ports = portsOf(parts, options, deps);
     this.#relays = ports.relays;
     this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log });
-    this.#heartbeat = this.#createHeartbeat(options, log);
+    this.#duties = makeDuties(options, parts, { ...deps, architecture: deps.host.architecture }, log);
     this.#loopDelay = measureLoopDelay();
     const forgotten = new ForgottenGuests(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
     const why = this.#createWhyService(parts);
     const components = [
       this.#createWhyServer(why),
       ...this.#createPage(parts, why, deps),
-      notReadyYet(this.#heartbeat),
+      notReadyYet(this.#duties.heartbeat),
       ...componentsOf(parts, log),
       this.dispatcher,
       forgotten,
-      this.#heartbeat,
+      ...this.#duties.components,
+      this.#duties.heartbeat,
     ];
     this.#lifecycle = new Lifecycle(components, { stopTimeoutMs });
   }
@@ -100,7 +105,7 @@ export class NodeAgent {
   }
 
   async #drain(): Promise<void> {
-    const deps = { heartbeat: this.#heartbeat, relays: this.#relays, clock: systemClock, log: this.#log };
+    const deps = { heartbeat: this.#duties.heartbeat, relays: this.#relays, clock: systemClock, log: this.#log };
     await drain({ gracefulMs: this.#options.gracefulShutdownMs }, deps);
   }
 
@@ -112,13 +117,14 @@ export class NodeAgent {
         informers: () => informersOf(parts),
         domains: parts.domains,
         relays: this.#relays,
-        heartbeat: this.#heartbeat,
+        heartbeat: this.#duties.heartbeat,
         consoles: () => parts.consoles.state(),
         phase: () => this.#phase,
         clock: systemClock,
         loopDelay: this.#loopDelay,
       });
-    return new WhyService({ nodeName }, { source: this.dispatcher, state, clock: systemClock });
+    const labels = () => this.#duties.labels?.explain();
+    return new WhyService({ nodeName }, { source: this.dispatcher, state, labels, clock: systemClock });
   }
 
   #createWhyServer(service: WhyService): WhyServer {
@@ -140,19 +146,5 @@ export class NodeAgent {
       await page.start();
     };
     return [{ name: 'web page', start, stop: async () => page?.stop() }];
-  }
-
-  #createHeartbeat({ nodeName }: AgentOptions, log: Logger): Heartbeat {
-    return new Heartbeat(
-      { nodeName, periodMs: heartbeatPeriodMs, markTimeoutMs },
-      {
-        patchNode: async (name: string, patch: NodePatch, signal: AbortSignal) => {
-          await this.#client.patch(resources.nodes, { name }, patch, 'strategic', { signal });
-        },
-        clock: systemClock,
-        log,
-        random: Math.random,
-      },
-    );
   }
 }

@@ -4,6 +4,7 @@ import { DomainCache, type LauncherEvent } from '../domain-cache/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { LauncherClients } from '../launcher-client/index.ts';
 import {
+  KubeOwnNode,
   type KubeVirt,
   KubeVmis,
   kubeVmiLookup,
@@ -22,9 +23,11 @@ import type { InformerState } from './why/index.ts';
 /** The real things that the agent is made of. */
 export interface Parts {
   readonly client: KubeClient;
+  readonly eventClient: KubeClient;
   readonly vmis: KubeVmis;
   readonly kubevirts: Informer<KubeVirt>;
   readonly settings: KubeVirtSettings;
+  readonly ownNode: KubeOwnNode;
   readonly recorder: EventRecorder;
   readonly clients: LauncherClients;
   readonly domains: DomainCache;
@@ -45,6 +48,7 @@ export function makeParts(options: AgentOptions, log: Logger, { client, eventCli
   const { namespace } = options.console.caConfigMap;
   const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts, namespace }, { client, log });
   const settings = new KubeVirtSettings(options, { kubevirts, log });
+  const ownNode = new KubeOwnNode(options, { client, log });
   const recorder = new EventRecorder(
     { component: 'virt-handler', host: options.nodeName },
     { client: eventClient, log, whenQuiet },
@@ -56,7 +60,7 @@ export function makeParts(options: AgentOptions, log: Logger, { client, eventCli
   const { clients, domains } = launcherSide(options, log, record);
   const events = eventPort(recorder);
   const consoles = makeConsoles(options, { client, vmis, kubevirts, clients, events, log });
-  return { client, vmis, kubevirts, settings, recorder, clients, domains, consoles };
+  return { client, eventClient, vmis, kubevirts, settings, ownNode, recorder, clients, domains, consoles };
 }
 
 function eventPort(recorder: EventRecorder): AgentPorts['events'] {
@@ -92,10 +96,11 @@ export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions
 }
 
 /** Their health, for those who look after the agent. */
-export function informersOf({ vmis, kubevirts, consoles }: Parts): InformerState[] {
+export function informersOf({ vmis, kubevirts, ownNode, consoles }: Parts): InformerState[] {
   const named = [
     ...vmis.health.map((health) => ({ ...health, name: resources.virtualMachineInstances.resource })),
     { ...kubevirts.health, objects: kubevirts.size, name: resources.kubevirts.resource },
+    { ...ownNode.health, name: resources.nodes.resource },
     { ...consoles.bundle.health, name: resources.configMaps.resource },
   ];
   return named.map(({ hasSynced, isConnected, lists: _lists, watches: _watches, ...rest }) => ({

@@ -1,10 +1,8 @@
 import type { KubeObject } from '../api/index.ts';
 import type { ClusterConfig } from './ports.ts';
 
-/** What the agent reads of its own Node. Nothing of it is to be believed: others write labels and annotations, too. */
-export interface Node extends KubeObject {
-  readonly spec?: { readonly unschedulable?: boolean };
-}
+/** What the agent reads of its own Node: labels and annotations, which others write, too. */
+export type Node = KubeObject;
 
 /** This node's object, from a watch of one object. */
 export interface OwnNode {

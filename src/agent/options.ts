@@ -26,6 +26,17 @@ export interface ConsoleSettings {
   readonly externallyManaged: boolean;
 }
 
+/** The server of metrics and health (spec 31), and the one of VM statistics. */
+export interface MetricsSettings {
+  /** `--listen` */
+  readonly address: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  readonly vmStatsPort: number;
+  /** `/metrics` requests at a time. */
+  readonly maxRequests: number;
+}
+
 export interface AgentOptions {
   readonly verbosity: number;
   readonly kubeconfig: string;
@@ -40,6 +51,13 @@ export interface AgentOptions {
   /** How long running migrations are waited for when the agent leaves. */
   readonly gracefulShutdownMs: number;
   readonly console: ConsoleSettings;
+  readonly metrics: MetricsSettings;
+  /** `--kubelet-root` */
+  readonly kubeletRoot: string;
+  /** Devices of one kind that the kubelet may hand out. */
+  readonly maxDevices: number;
+  /** Labels of the node that follow from libvirt's capability files. */
+  readonly nodeLabels: boolean;
   /** Of the web page on the loopback address; 0: none. */
   readonly webPort: number;
 }
@@ -74,6 +92,15 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
     domainResyncPeriodMs: resyncSeconds * 1000,
     gracefulShutdownMs: notNegative('--graceful-shutdown-seconds', flags['graceful-shutdown-seconds']) * 1000,
     console: consoleSettings(flags, environment),
+    metrics: {
+      address: flags.listen,
+      port: port('--port', flags.port),
+      vmStatsPort: port('--vmstats-server-port', flags['vmstats-server-port']),
+      maxRequests: positive('--max-metric-requests', flags['max-metric-requests']),
+    },
+    kubeletRoot: flags['kubelet-root'],
+    maxDevices: positive('--max-devices', flags['max-devices']),
+    nodeLabels: flags['enable-node-labeller'],
     webPort: port('--web-port', flags['web-port']),
   };
 }

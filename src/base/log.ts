@@ -17,14 +17,41 @@ export interface LogOptions {
  * stdout is opened again by path: pino's default on a pipe sleeps 100 ms on the main thread when 64 KiB are pending.
  */
 export function createLogger(options: LogOptions): Logger {
+  return createAdjustableLogger(options).log;
+}
+
+export interface AdjustableLogger {
+  readonly log: Logger;
+  /** For the logger and all children it has. */
+  setVerbosity(verbosity: number): void;
+}
+
+/** As `createLogger`. A child of pino keeps the level its parent had when it was made: the living ones are known here. */
+export function createAdjustableLogger(options: LogOptions): AdjustableLogger {
+  const children = new Set<WeakRef<Logger>>();
+  const gone = new FinalizationRegistry<WeakRef<Logger>>((reference) => children.delete(reference));
   const settings = {
     base: { component: options.component },
     level: levelOf(options.verbosity ?? 2),
     messageKey: 'msg',
     timestamp: () => `,"timestamp":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
+    onChild: (child: Logger) => {
+      const reference = new WeakRef(child);
+      children.add(reference);
+      gone.register(child, reference);
+    },
   };
-  return pino(settings, pino.destination({ dest: options.file ?? stdoutPath(), sync: true }));
+  const log = pino(settings, pino.destination({ dest: options.file ?? stdoutPath(), sync: true }));
+  const setVerbosity = (verbosity: number) => {
+    const level = levelOf(verbosity);
+    log.level = level;
+    for (const reference of children) {
+      const child = reference.deref();
+      if (child) child.level = level;
+    }
+  };
+  return { log, setVerbosity };
 }
 
 /** A logger that writes nothing; for tests and as a default. */

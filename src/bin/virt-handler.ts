@@ -9,14 +9,14 @@ import {
   parseAgentOptions,
   readNodeFacts,
 } from '../agent/index.ts';
-import { createLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
+import { createAdjustableLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
 import { loadKubeAccess, podNamespace } from '../kube/index.ts';
 import { collectOnce } from './collect-once.ts';
 
 /** Beside the programs, from `npm run build`. */
 const pageDir = join(import.meta.dirname, '../web');
-/** Written by an init container. */
-const labellerDir = '/var/lib/kubevirt-node-labeller';
+/** Written by an init container; a standalone node has a place of its own. */
+const labellerDir = process.env.KUBEVIRT_NODE_LABELLER_DIR ?? '/var/lib/kubevirt-node-labeller';
 
 const options = readOptions(await podNamespace());
 if (options) await run(options);
@@ -42,7 +42,10 @@ function readOptions(installNamespace: string | undefined): AgentOptions | undef
 }
 
 async function run(agentOptions: AgentOptions): Promise<void> {
-  const log = createLogger({ component: 'virt-handler', verbosity: agentOptions.verbosity });
+  const { log, setVerbosity } = createAdjustableLogger({
+    component: 'virt-handler',
+    verbosity: agentOptions.verbosity,
+  });
   const leaving = new AbortController();
   let signals = 0;
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const) {
@@ -59,7 +62,8 @@ async function run(agentOptions: AgentOptions): Promise<void> {
     // In a pod with the host's pid namespace process 1 is the host's; a standalone agent says where the host is.
     const hostRoot = process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root';
     const host = await readNodeFacts({ hostRoot, labellerDir, arch: process.arch }, log);
-    const agent = new NodeAgent(agentOptions, { access, log, host, hostDevDir: join(hostRoot, 'dev'), pageDir });
+    const places = { hostRoot, hostDevDir: join(hostRoot, 'dev'), labellerDir, pageDir };
+    const agent = new NodeAgent(agentOptions, { access, log, setVerbosity, host, ...places });
     await serve(agent, agentOptions, log, leaving.signal);
   } catch (error) {
     if (leaving.signal.aborted) {

@@ -113,6 +113,11 @@ export class DomainCache {
     return this.#synced;
   }
 
+  /** Why launchers cannot reach `domain-notify.sock`; undefined: they can. */
+  get notifyProblem(): string | undefined {
+    return this.#doors.problem;
+  }
+
   /** With `uid`: that VMI's domain only, so that a predecessor of the same name never shows through. */
   view(key: Key, uid?: string): DomainView {
     return this.#store.view(key, uid);

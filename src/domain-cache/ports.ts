@@ -68,6 +68,8 @@ export interface NotifyDoors {
   start(): Promise<void>;
   /** Makes it again when somebody took it away. */
   ensure(): Promise<void>;
+  /** Why launchers cannot reach it; undefined: they can. */
+  readonly problem?: string | undefined;
   stop(): Promise<void>;
   /** Replaces what an earlier agent left for this launcher. Rejects with DomainCacheError PIPE_FAILED. */
   open(link: LauncherLink, intake: NotifyIntake): Promise<NotifyDoor>;

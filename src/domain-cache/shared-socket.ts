@@ -21,6 +21,8 @@ export class SharedSocket {
   readonly #deps: SharedSocketDeps;
   #listener: UnixListener | undefined;
   #inode: number | undefined;
+  #isWanted = false;
+  #problem: string | undefined;
 
   constructor(socketPath: string, deps: SharedSocketDeps) {
     this.#path = socketPath;
@@ -28,19 +30,42 @@ export class SharedSocket {
   }
 
   async start(): Promise<void> {
-    this.#listener = await listenUnix(this.#path, (socket) => void this.#onConnection(socket), { maxConnections });
-    this.#inode = inodeOf(this.#path);
+    this.#isWanted = true;
+    await this.#listen();
+  }
+
+  /** Why launchers cannot reach it; undefined: they can. Asks the file system. */
+  get problem(): string | undefined {
+    if (!this.#isWanted) return undefined;
+    if (!this.#listener) return this.#problem ?? 'it is being made';
+    return inodeOf(this.#path) === this.#inode ? undefined : 'its file was removed or replaced';
   }
 
   /** Binds again when the file was removed or replaced; connections and the cache stay as they are. */
   async ensure(): Promise<void> {
-    if (!this.#listener || inodeOf(this.#path) === this.#inode) return;
+    if (!this.#isWanted || this.problem === undefined) return;
     this.#deps.logger.warn({ socket: this.#path }, 'notify socket was removed or replaced; it is made again');
-    await this.stop();
-    await this.start();
+    await this.#close();
+    await this.#listen();
   }
 
   async stop(): Promise<void> {
+    this.#isWanted = false;
+    await this.#close();
+  }
+
+  async #listen(): Promise<void> {
+    try {
+      this.#listener = await listenUnix(this.#path, (socket) => void this.#onConnection(socket), { maxConnections });
+      this.#inode = inodeOf(this.#path);
+      this.#problem = undefined;
+    } catch (error) {
+      this.#problem = errorMessage(error);
+      throw error;
+    }
+  }
+
+  async #close(): Promise<void> {
     await this.#listener?.close();
     this.#listener = undefined;
   }

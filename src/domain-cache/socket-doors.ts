@@ -42,6 +42,10 @@ export class SocketDoors implements NotifyDoors {
     return this.#shared.ensure();
   }
 
+  get problem(): string | undefined {
+    return this.#shared.problem;
+  }
+
   stop(): Promise<void> {
     return this.#shared.stop();
   }

@@ -11,4 +11,5 @@ export { launcherActions } from './launcher-actions.ts';
 export { launcherPort } from './launchers.ts';
 export { noRelays } from './no-relays.ts';
 export { type NodeFacts, readNodeFacts } from './node-facts.ts';
+export { KubeOwnNode } from './own-node.ts';
 export { TlsConfig } from './tls-config.ts';

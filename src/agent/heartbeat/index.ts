@@ -1,5 +1,7 @@
 /**
- * Owns: the node's heartbeat annotation and its `schedulable` label.
- * Must not know: VMIs, how a node is patched.
+ * Owns: the node's heartbeat annotation and its `schedulable` label, the hysteresis between a problem and that label, the reason
+ * beside it.
+ * Must not know: VMIs, what a problem is about, how a node is patched.
  */
-export { Heartbeat, type NodePatch } from './heartbeat.ts';
+export { Heartbeat, type NodePatch, type Told } from './heartbeat.ts';
+export { allProblems, type Finding, PolledProblems } from './problems.ts';

@@ -82,6 +82,10 @@ test('defaults are those of upstream', () => {
       caConfigMap: { namespace: 'kubevirt', name: 'kubevirt-ca' },
       externallyManaged: false,
     },
+    metrics: { address: '0.0.0.0', port: 8185, vmStatsPort: 8187, maxRequests: 3 },
+    kubeletRoot: '/var/lib/kubelet',
+    maxDevices: 1000,
+    nodeLabels: true,
     webPort: 0,
   });
 });

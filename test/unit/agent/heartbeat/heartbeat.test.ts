@@ -2,14 +2,28 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Heartbeat, type NodePatch } from '../../../../src/agent/heartbeat/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
+import { FakeNode } from '../../../fixtures/agent/fake-node.ts';
+import { FakeProblems } from '../../../fixtures/agent/fake-problems.ts';
 import { FakeClock, settle } from '../../../fixtures/fake-clock.ts';
+
+/** A node of which the agent hears nothing, and nothing is wrong with it. */
+const quiet = {
+  problems: new FakeProblems(),
+  node: new FakeNode(),
+  hasCpuManager: async () => false,
+  tell: () => undefined,
+  log: silentLogger,
+  random: () => 0.5,
+};
 
 function heartbeatOn(clock: FakeClock, patchNode: (patch: NodePatch) => void) {
   return new Heartbeat(
     { nodeName: 'node1', periodMs: 60_000, markTimeoutMs: 1_000 },
-    { clock, log: silentLogger, random: () => 0.5, patchNode: async (_name, patch) => patchNode(patch) },
+    { ...quiet, clock, patchNode: async (_name, patch) => patchNode(patch) },
   );
 }
+
+const why = 'virt-handler.kubevirt.io/unschedulable-reason';
 
 test('the node is marked at once, then every one to two minutes, with the time in whole seconds', async () => {
   const clock = new FakeClock();
@@ -21,7 +35,7 @@ test('the node is marked at once, then every one to two minutes, with the time i
     {
       metadata: {
         labels: { 'kubevirt.io/schedulable': 'true', cpumanager: 'false', 'kubevirt.io/cpumanager': 'false' },
-        annotations: { 'kubevirt.io/heartbeat': '2026-01-02T03:00:00Z' },
+        annotations: { 'kubevirt.io/heartbeat': '2026-01-02T03:00:00Z', [why]: null },
       },
     },
   ]);
@@ -29,6 +43,7 @@ test('the node is marked at once, then every one to two minutes, with the time i
   assert.equal(patches.length, 1);
   await clock.pass(2_000);
   assert.equal(patches.length, 2);
+  assert.deepEqual(Object.keys(patches[1]?.metadata.annotations ?? {}), ['kubevirt.io/heartbeat']);
   await heartbeat.stop();
 });
 
@@ -52,8 +67,10 @@ test('a beat that fails is tried again soon, and its age can be asked for', asyn
   await heartbeat.start();
   await settle();
   assert.equal(heartbeat.lastSuccessMs, undefined);
-  await clock.pass(6_000);
-  assert.equal(heartbeat.lastSuccessMs, 1_006_000);
+  await clock.pass(6_999);
+  assert.equal(heartbeat.lastSuccessMs, undefined);
+  await clock.pass(1);
+  assert.equal(heartbeat.lastSuccessMs, 1_007_000, 'after 1, 2 and 4 seconds');
   await heartbeat.stop();
 });
 
@@ -62,11 +79,12 @@ const no = 'false';
 const marks = (patches: readonly NodePatch[]) =>
   patches.map(({ metadata }) => metadata.labels['kubevirt.io/schedulable']);
 
-test('the node is marked not ready before anything else, with the one label upstream writes then', async () => {
+test('the node is marked not ready before anything else, with the one label upstream writes then, and why', async () => {
   const patches: NodePatch[] = [];
   const heartbeat = heartbeatOn(new FakeClock(), (patch) => patches.push(patch));
   await heartbeat.markStarting(new AbortController().signal);
-  assert.deepEqual(patches, [{ metadata: { labels: { 'kubevirt.io/schedulable': no } } }]);
+  const annotations = { [why]: 'AgentStarting: the node agent has not read all it needs yet' };
+  assert.deepEqual(patches, [{ metadata: { labels: { 'kubevirt.io/schedulable': no }, annotations } }]);
 });
 
 test('an API server that is away does not keep the agent from starting; a signal does', async () => {
@@ -103,9 +121,8 @@ test('fault 6: a "yes" under way when the agent leaves is followed by the "no", 
   const heartbeat = new Heartbeat(
     { nodeName: 'node1', periodMs: 60_000, markTimeoutMs: 4_000 },
     {
+      ...quiet,
       clock,
-      log: silentLogger,
-      random: () => 0.5,
       patchNode: async (_name, patch) => {
         if (patches.length === 0) await slow;
         patches.push(patch);

@@ -1,0 +1,176 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { resources } from '../api/index.ts';
+import { type Component, type Logger, systemClock } from '../base/index.ts';
+import type { KubeClient } from '../kube/index.ts';
+import { NodeDevices, type NodeDevicesOptions } from './devices/index.ts';
+import { allProblems, type Finding, Heartbeat, PolledProblems, type Told } from './heartbeat/index.ts';
+import { hasCpuManager, KsmDuty, KsmFiles, LiveSettings, SeccompProfile } from './node-duties/index.ts';
+import { CapabilityFiles, NodeLabels } from './node-labels/index.ts';
+import { informersOf, type Parts } from './node-parts.ts';
+import type { Node, ProblemSource } from './node-ports.ts';
+import type { AgentOptions } from './options.ts';
+
+/** This machine as the agent sees it. */
+export interface DutiesHost {
+  /** The host's root directory: `/proc/1/root` in a pod with the host's process namespace. */
+  readonly hostRoot: string;
+  /** Where libvirt's capabilities are left by an init container. */
+  readonly labellerDir: string;
+  /** Kubernetes' word for the architecture. */
+  readonly architecture?: string | undefined;
+  readonly setVerbosity: (verbosity: number) => void;
+}
+
+/** What the agent does for its node, beside its VMs. */
+export interface Duties {
+  readonly heartbeat: Heartbeat;
+  readonly devices: NodeDevices;
+  /** Undefined: `--enable-node-labeller=false`. */
+  readonly labels: NodeLabels | undefined;
+  readonly problems: ProblemSource;
+  /** In the order in which they start, when the configuration is followed. */
+  readonly components: readonly Component[];
+}
+
+const heartbeatPeriodMs = 60_000;
+const markTimeoutMs = 4_000;
+const lookEveryMs = 5_000;
+
+/** Nothing is started yet. */
+export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost, log: Logger): Duties {
+  const { nodeName, kubeletRoot } = options;
+  const { settings, ownNode, client, eventClient } = parts;
+  const clock = systemClock;
+  const labelling = options.nodeLabels ? makeLabels(options, parts, host, log) : undefined;
+  const devices = new NodeDevices(deviceOptions(options, host), { settings, clock, log });
+  const looks = new PolledProblems(
+    { name: 'watches and sockets', everyMs: lookEveryMs },
+    { clock, look: () => [...watchFindings(parts), ...socketFindings(parts)] },
+  );
+  const problems = allProblems([looks, devices, ...(labelling ? [labelling.files] : [])]);
+  const ksm = new KsmDuty(
+    { nodeName },
+    { settings, node: ownNode, files: ksmFiles(host), patchNode: nodePatcher(client), clock, log },
+  );
+  const heartbeat = makeHeartbeat(options, parts, { host, problems, log });
+  const components = [
+    new LiveSettings(options, { settings, setVerbosity: host.setVerbosity, clients: [client, eventClient], log }),
+    ownNode,
+    ...(labelling ? [labelling.files, labelling.labels] : []),
+    new SeccompProfile({ kubeletRoot }, { settings, clock, log }),
+    devices,
+    ksm,
+    looks,
+  ];
+  return { heartbeat, devices, labels: labelling?.labels, problems, components };
+}
+
+function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architecture }: DutiesHost, log: Logger) {
+  const { nodeName } = options;
+  const { settings, ownNode: node, client, recorder } = parts;
+  const files = new CapabilityFiles(
+    {
+      dir: labellerDir,
+      arch: architecture ?? process.arch,
+      sysctlDir: '/proc/sys',
+      // In a pod the directory is a volume; on a developer's machine nobody has promised anything.
+      optional: !existsSync(labellerDir),
+    },
+    { clock: systemClock, log },
+  );
+  const labels = new NodeLabels(
+    { nodeName },
+    {
+      node,
+      files,
+      settings,
+      patchNode: nodePatcher(client),
+      recordEvent: (subject, { type, reason, message }) => recorder.record(subject, type, reason, message),
+      log,
+    },
+  );
+  return { files, labels };
+}
+
+function makeHeartbeat(
+  { nodeName, kubeletRoot }: AgentOptions,
+  { client, ownNode, recorder, settings }: Parts,
+  { host, problems, log }: { readonly host: DutiesHost; readonly problems: ProblemSource; readonly log: Logger },
+): Heartbeat {
+  const states = [
+    path.join(kubeletRoot, 'cpu_manager_state'),
+    path.join(host.hostRoot, 'var/lib/origin/openshift.local.volumes/cpu_manager_state'),
+  ];
+  const anyNode: Node = { apiVersion: 'v1', kind: 'Node', metadata: { name: nodeName } };
+  return new Heartbeat(
+    { nodeName, periodMs: heartbeatPeriodMs, markTimeoutMs },
+    {
+      patchNode: async (name, patch, signal) => {
+        await client.patch(resources.nodes, { name }, patch, 'strategic', { signal });
+      },
+      problems,
+      node: ownNode,
+      hasCpuManager: async () => settings.current.node.gates.CPUManager && (await hasCpuManager(states, log)),
+      tell: (told) => recorder.record(ownNode.current ?? anyNode, ...eventOf(told)),
+      clock: systemClock,
+      log,
+      random: Math.random,
+    },
+  );
+}
+
+function eventOf(told: Told): ['Normal' | 'Warning', string, string] {
+  if (told.schedulable) return ['Normal', 'NodeTakesVMIs', 'the node takes virtual machines'];
+  const type = told.reason === 'AgentLeaving' ? 'Normal' : 'Warning';
+  return [type, told.reason, `the node takes no new virtual machines: ${told.message}`];
+}
+
+function nodePatcher(client: KubeClient) {
+  return (name: string, patch: object, signal: AbortSignal): Promise<Node> =>
+    client.patch<Node>(resources.nodes, { name }, patch, 'merge', { signal });
+}
+
+function ksmFiles({ hostRoot }: DutiesHost): KsmFiles {
+  return new KsmFiles({ ksmDir: path.join(hostRoot, 'sys/kernel/mm/ksm'), meminfo: '/proc/meminfo' });
+}
+
+/** Consoles only suffer from a bundle of authorities that cannot be watched. */
+function watchFindings(parts: Parts): Finding[] {
+  const broken = informersOf(parts).filter(
+    ({ name, connected, failures }) => name !== resources.configMaps.resource && !connected && failures > 0,
+  );
+  if (broken.length === 0) return [];
+  const words = broken.map(({ name, lastError }) => `${name} (${lastError ?? 'no answer'})`);
+  const message = `the agent cannot follow ${[...new Set(words)].join(', ')} on the API server`;
+  return [{ source: 'api', reason: 'ApiWatchBroken', message }];
+}
+
+function socketFindings({ domains, consoles }: Parts): Finding[] {
+  const findings: Finding[] = [];
+  const source = 'sockets';
+  const { notifyProblem } = domains;
+  if (notifyProblem !== undefined) {
+    const message = `launchers cannot reach domain-notify.sock: ${notifyProblem}`;
+    findings.push({ source, reason: 'NotifySocketNotServed', message });
+  }
+  const { listens, problem = 'the port is not open yet' } = consoles.state();
+  if (listens === undefined) {
+    findings.push({ source, reason: 'ConsolesNotServed', message: `consoles and lifecycle calls: ${problem}` });
+  }
+  return findings;
+}
+
+/** Launchers run as `qemu` (spec 40 §1). */
+const launcherUser = { uid: 107, gid: 107 };
+
+function deviceOptions(options: AgentOptions, { hostRoot }: DutiesHost): NodeDevicesOptions {
+  const { kubeletRoot, maxDevices, shareDir } = options;
+  return {
+    pluginsDir: path.join(kubeletRoot, 'device-plugins'),
+    roots: { hostRoot, devDir: path.join(hostRoot, 'dev'), sysDir: path.join(hostRoot, 'sys') },
+    maxDevices,
+    shareDir,
+    owner: launcherUser,
+  };
+}
