@@ -6,7 +6,7 @@ import type { KubeClient } from '../kube/index.ts';
 import { NodeDevices, type NodeDevicesOptions } from './devices/index.ts';
 import { allProblems, type Finding, Heartbeat, PolledProblems, type Told } from './heartbeat/index.ts';
 import { hasCpuManager, KsmDuty, KsmFiles, LiveSettings, SeccompProfile } from './node-duties/index.ts';
-import { CapabilityFiles, NodeLabels } from './node-labels/index.ts';
+import { makeNodeLabels, type NodeLabels } from './node-labels/index.ts';
 import { informersOf, type Parts } from './node-parts.ts';
 import type { Node, ProblemSource } from './node-ports.ts';
 import type { AgentOptions } from './options.ts';
@@ -57,7 +57,7 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
   const components = [
     new LiveSettings(options, { settings, setVerbosity: host.setVerbosity, clients: [client, eventClient], log }),
     ownNode,
-    ...(labelling ? [labelling.files, labelling.labels] : []),
+    ...(labelling?.components ?? []),
     new SeccompProfile({ kubeletRoot }, { settings, clock, log }),
     devices,
     ksm,
@@ -69,28 +69,17 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
 function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architecture }: DutiesHost, log: Logger) {
   const { nodeName } = options;
   const { settings, ownNode: node, client, recorder } = parts;
-  const files = new CapabilityFiles(
+  return makeNodeLabels(
     {
+      nodeName,
       dir: labellerDir,
       arch: architecture ?? process.arch,
       sysctlDir: '/proc/sys',
       // In a pod the directory is a volume; on a developer's machine nobody has promised anything.
       optional: !existsSync(labellerDir),
     },
-    { clock: systemClock, log },
+    { client, recorder, node, settings, log },
   );
-  const labels = new NodeLabels(
-    { nodeName },
-    {
-      node,
-      files,
-      settings,
-      patchNode: nodePatcher(client),
-      recordEvent: (subject, { type, reason, message }) => recorder.record(subject, type, reason, message),
-      log,
-    },
-  );
-  return { files, labels };
 }
 
 function makeHeartbeat(
