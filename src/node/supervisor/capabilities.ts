@@ -80,8 +80,7 @@ export class Capabilities implements Component {
     const { paths } = this.#options;
     const keyFile = path.join(paths.runDir, 'capabilities-key');
     const key = await this.#key();
-    if ((await readIfThere(keyFile)) === key && (await readIfThere(path.join(paths.labellerDir, 'capabilities.xml'))))
-      return;
+    if ((await readIfThere(keyFile)) === key && (await this.#hasAll())) return;
     const startedMs = performance.now();
     const dir = path.join(paths.runDir, 'capabilities');
     // Of a node that was killed meanwhile.
@@ -95,6 +94,12 @@ export class Capabilities implements Component {
     }
     await writeFileAtomic(keyFile, key);
     this.#log.info({ tookMs: Math.round(performance.now() - startedMs) }, 'libvirt has said what this machine can do');
+  }
+
+  async #hasAll(): Promise<boolean> {
+    const found = await readdir(this.#options.paths.labellerDir).catch(() => []);
+    const features = this.#options.arch === 'arm64' ? [] : ['supported_features.xml'];
+    return ['capabilities.xml', 'virsh_domcapabilities.xml', ...features].every((file) => found.includes(file));
   }
 
   async #key(): Promise<string> {

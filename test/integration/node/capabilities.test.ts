@@ -58,7 +58,10 @@ describe('what libvirt says about this machine', { skip }, () => {
     await writeFile(path.join(paths.labellerDir, 'virsh_domcapabilities_ppc64.xml'), '<old/>');
     await writeFile(key, (await readFile(key, 'utf8')).replace('fails', 'works'));
     await ask();
+    await rm(path.join(paths.labellerDir, 'supported_features.xml'), { force: true });
+    await ask();
     const files = await readdir(paths.labellerDir);
+    assert.equal(files.includes('supported_features.xml'), process.arch === 'x64');
     assert.ok(files.includes('capabilities.xml') && !files.includes('virsh_domcapabilities_ppc64.xml'), files.join());
   });
 
