@@ -97,7 +97,7 @@ export class Capabilities implements Component {
   }
 
   async #hasAll(): Promise<boolean> {
-    const found = await readdir(this.#options.paths.labellerDir).catch(() => []);
+    const found = await readdir(this.#options.paths.labellerDir).catch((): string[] => []);
     const features = this.#options.arch === 'arm64' ? [] : ['supported_features.xml'];
     return ['capabilities.xml', 'virsh_domcapabilities.xml', ...features].every((file) => found.includes(file));
   }
