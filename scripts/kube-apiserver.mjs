@@ -1,12 +1,14 @@
 // Finds or builds a real kube-apiserver and etcd for `npm run test:cluster`; prints the folder that holds both.
 // KUBEBUILDER_ASSETS wins; else kube-apiserver is built once from its Go module into .cache and etcd is the distribution's.
 import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -28,19 +30,24 @@ function run(command, args, cwd) {
 }
 
 /** `go build` names each package that it has compiled: one line per hundred, and whatever is no package, is shown. */
-function goBuild(target, cwd) {
+function goBuild(target, cwd, what) {
   const counted =
     '/^[^ #]+$/ { if (++n % 100 == 0) { print "  " n " packages compiled"; fflush() }; next } { print; fflush() }';
-  const script = `set -o pipefail; go build -v -o "$1" k8s.io/kubernetes/cmd/kube-apiserver 2>&1 | awk '${counted}' >&2`;
-  execFileSync('bash', ['-c', script, 'bash', target], { cwd, env: goEnv, stdio: ['ignore', 'inherit', 'inherit'] });
+  const script = `set -o pipefail; go build -v -o "$1" "$2" 2>&1 | awk '${counted}' >&2`;
+  execFileSync('bash', ['-c', script, 'bash', target, what], {
+    cwd,
+    env: goEnv,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
 }
 
 /**
- * The published module refers to its staging folders, which are modules of their own: each is replaced by the published
- * version of the same release (v1.34.4 → v0.34.4).
+ * Builds a package of Kubernetes, or the program in `sources`, with Kubernetes' own versions of everything. The published module
+ * refers to its staging folders, which are modules of their own: each is replaced by the published version of the same release
+ * (v1.34.4 → v0.34.4).
  */
-function buildFromGoModule(target) {
-  const work = mkdtempSync(path.join(tmpdir(), 'kube-apiserver-'));
+function buildFromGoModule(target, what, sources = []) {
+  const work = mkdtempSync(path.join(tmpdir(), 'kubernetes-'));
   try {
     const { GoMod } = JSON.parse(run('go', ['mod', 'download', '-json', `k8s.io/kubernetes@${version}`], work));
     const source = readFileSync(GoMod, 'utf8').replace(/^module .*/m, 'module build');
@@ -49,10 +56,27 @@ function buildFromGoModule(target) {
     const repos = [...source.matchAll(/^\s*(k8s\.io\/[a-z-]+) => \.\/staging/gm)].map(([, repo]) => repo);
     const replaced = repos.map((repo) => `-replace=${repo}=${repo}@${staging}`);
     run('go', ['mod', 'edit', `-require=k8s.io/kubernetes@${version}`, ...replaced], work);
-    goBuild(target, work);
+    for (const file of sources) copyFileSync(file, path.join(work, path.basename(file)));
+    goBuild(target, work, what);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
+}
+
+/**
+ * The kubelet's own device plugin code as a program that a test can lead, built once; undefined where there is no `go`.
+ * A minute after a kube-apiserver was built, some more before that.
+ */
+export function kubeletPluginsProgram() {
+  const source = path.resolve('test/fixtures/kubelet-plugins/main.go');
+  const digest = createHash('sha256').update(readFileSync(source)).digest('hex').slice(0, 12);
+  const target = path.resolve('.cache', `kubelet-plugins-${version}-${digest}`);
+  if (existsSync(target)) return target;
+  if (!which('go')) return undefined;
+  mkdirSync(path.dirname(target), { recursive: true });
+  buildFromGoModule(`${target}.new`, '.', [source]);
+  renameSync(`${target}.new`, target);
+  return target;
 }
 
 /** Why there can be none here, in words; undefined when KUBEBUILDER_ASSETS, an earlier build or `go` can give one. */
@@ -74,7 +98,7 @@ export function kubeApiserverAssets(log = console.error) {
       throw new Error('no kube-apiserver: put `go` on PATH (it is built once) or set KUBEBUILDER_ASSETS');
     mkdirSync(dir, { recursive: true });
     log(`building kube-apiserver ${version} from its Go module; four to ten minutes, once`);
-    buildFromGoModule(`${target}.new`);
+    buildFromGoModule(`${target}.new`, 'k8s.io/kubernetes/cmd/kube-apiserver');
     copyFileSync(`${target}.new`, target);
     rmSync(`${target}.new`);
   }

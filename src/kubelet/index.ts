@@ -3,7 +3,6 @@
  * that runs now, lists of devices, allocation; everything again after a restart of the kubelet.
  * Must not know: which devices there are, KubeVirt, how health is found out.
  */
-export type { Allocate, Allocation, PluginDevice } from './device.ts';
-export type { PluginState } from './device-plugin.ts';
-export { DevicePlugins, type DevicePluginsDeps, type PluginHandle, type PluginReport } from './device-plugins.ts';
-export { DevicePluginError, type DevicePluginErrorCode } from './errors.ts';
+export type { Allocation, PluginDevice } from './device.ts';
+export { DevicePlugins, type PluginHandle, type PluginReport } from './device-plugins.ts';
+export { DevicePluginError } from './errors.ts';

@@ -3,12 +3,12 @@ import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { sleep } from '../../../../src/base/index.ts';
+import { type DeviceWorld, worldWithStandIn } from '../../../fixtures/device-world.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
-import { DeviceWorld } from './world.ts';
 
 let world: DeviceWorld;
 beforeEach(() => {
-  world = new DeviceWorld();
+  world = worldWithStandIn();
 });
 afterEach(() => world.close());
 

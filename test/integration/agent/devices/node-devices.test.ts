@@ -3,12 +3,12 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:f
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { type DeviceWorld, worldWithStandIn } from '../../../fixtures/device-world.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
-import { DeviceWorld } from './world.ts';
 
 let world: DeviceWorld;
 beforeEach(() => {
-  world = new DeviceWorld();
+  world = worldWithStandIn();
 });
 afterEach(() => world.close());
 
