@@ -67,11 +67,10 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
 }
 
 function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architecture }: DutiesHost, log: Logger) {
-  const { nodeName } = options;
   const { settings, ownNode: node, client, recorder } = parts;
   return makeNodeLabels(
     {
-      nodeName,
+      nodeName: options.nodeName,
       dir: labellerDir,
       arch: architecture ?? process.arch,
       sysctlDir: '/proc/sys',
