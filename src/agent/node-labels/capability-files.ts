@@ -1,14 +1,13 @@
-import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { type Clock, errorCode, errorMessage, type Logger } from '../../base/index.ts';
+import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
 import type { NodeProblem, ProblemSource } from '../node-ports.ts';
 import { DirectoryWatch } from './directory-watch.ts';
-import { maxDocumentBytes } from './document.ts';
 import { readCapabilities, readDomainCapabilities, readSupportedFeatures } from './documents.ts';
 import { LabelFileError } from './errors.ts';
 import { hasCpuModels, type Known, type LabelFacts } from './facts.ts';
+import { readIfChanged } from './read-if-changed.ts';
+import { readRealtime } from './realtime.ts';
 
 export interface CapabilityFilesOptions {
   /** Where an init container leaves what libvirt says: `/var/lib/kubevirt-node-labeller`. */
@@ -19,6 +18,8 @@ export interface CapabilityFilesOptions {
   readonly sysctlDir: string;
   /** Nobody promised the files: one that is not there is no problem. */
   readonly optional: boolean;
+  /** A file whose facts are known may be unusable this long, as while the next pod's init container writes it anew; a minute. */
+  readonly graceMs?: number;
 }
 
 export interface CapabilityFilesDeps {
@@ -64,6 +65,7 @@ export class CapabilityFiles implements ProblemSource {
   #foreign: readonly string[] | undefined;
   #realtime: Known<boolean>;
   #published: { readonly facts: LabelFacts; readonly problems: readonly NodeProblem[] };
+  #cancelGrace: (() => void) | undefined;
   #reading: Promise<void> | undefined;
   #again = false;
 
@@ -74,7 +76,7 @@ export class CapabilityFiles implements ProblemSource {
     this.#domain = source(files.domain, readDomainCapabilities);
     this.#machine = source(files.machine, readCapabilities);
     this.#features = source(files.features, (text) => readSupportedFeatures(text, arch));
-    this.#realtime = { kind: 'unknown', because: `${path.join(sysctlDir, realtimeSetting)} has not been read yet` };
+    this.#realtime = { kind: 'unknown', because: `${sysctlDir} has not been read yet` };
     this.#published = { facts: this.#facts(), problems: [] };
     this.#watch = new DirectoryWatch({ dir }, { clock: deps.clock, onChange: () => void this.read() });
   }
@@ -88,6 +90,7 @@ export class CapabilityFiles implements ProblemSource {
   async stop(): Promise<void> {
     this.#watch.stop();
     await this.#reading;
+    this.#cancelGrace?.();
   }
 
   /** As of the last look at all files. */
@@ -116,12 +119,13 @@ export class CapabilityFiles implements ProblemSource {
     const { dir, optional } = this.#options;
     return this.#required.flatMap(({ file, problem, facts }) => {
       if (!problem || (optional && problem.error.code === 'MISSING')) return [];
+      if (this.#graceLeftMs(problem.sinceMs, facts) > 0) return [];
       const kept = facts === undefined ? '' : '; what was read before still counts';
       return [
         {
           source: 'libvirt-files' as const,
           reason: problem.error.code === 'MISSING' ? 'CapabilityFileMissing' : 'CapabilityFileUnusable',
-          message: `${path.join(dir, file)}: ${problem.error.message}${kept}: see the log of the init container that writes it`,
+          message: `${path.join(dir, file)}: ${problem.error.message}${kept}: the init container of the agent's pod, or virt-node, writes it at its next start`,
           sinceMs: problem.sinceMs,
         },
       ];
@@ -205,7 +209,19 @@ export class CapabilityFiles implements ProblemSource {
     return { kind: 'unknown', because: `${file}: ${problem?.error.message ?? 'not read'}` };
   }
 
+  /** Of a file whose facts are known; 0 for one whose facts are not. */
+  #graceLeftMs(sinceMs: number, facts: unknown): number {
+    if (facts === undefined) return 0;
+    return Math.max(0, sinceMs + (this.#options.graceMs ?? defaultGraceMs) - this.#deps.clock.monotonicMs());
+  }
+
   #publish(): void {
+    this.#cancelGrace?.();
+    const leftMs = this.#required.map(({ problem, facts }) =>
+      problem ? this.#graceLeftMs(problem.sinceMs, facts) : 0,
+    );
+    const nextMs = Math.min(...leftMs.filter((ms) => ms > 0));
+    if (Number.isFinite(nextMs)) this.#cancelGrace = this.#deps.clock.schedule(nextMs, () => this.#publish());
     const now = { facts: this.#facts(), problems: this.#problems() };
     if (isDeepStrictEqual(now, this.#published)) return;
     this.#published = now;
@@ -213,49 +229,8 @@ export class CapabilityFiles implements ProblemSource {
   }
 }
 
-const realtimeSetting = 'kernel/sched_rt_runtime_us';
+const defaultGraceMs = 60_000;
 
 function source<T>(file: string, parse: (text: string) => T): Source<T> {
   return { file, parse, identity: undefined, facts: undefined, problem: undefined };
-}
-
-/** Undefined: it is still the file of that identity. Throws LabelFileError. */
-async function readIfChanged(
-  file: string,
-  identity: string | undefined,
-): Promise<{ readonly identity: string; readonly content: string } | undefined> {
-  let handle: Awaited<ReturnType<typeof open>>;
-  try {
-    // A pipe must not keep the agent waiting.
-    handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  } catch (cause) {
-    if (errorCode(cause) === 'ENOENT') throw new LabelFileError('MISSING', 'it is not there', { cause });
-    throw new LabelFileError('UNREADABLE', `it cannot be opened (${errorCode(cause)})`, { cause });
-  }
-  try {
-    const stats = await handle.stat({ bigint: true });
-    if (!stats.isFile()) throw new LabelFileError('UNREADABLE', 'it is no plain file');
-    if (stats.size > maxDocumentBytes) throw new LabelFileError('TOO_LARGE', `it has ${stats.size} bytes`);
-    const seen = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
-    if (seen === identity) return undefined;
-    return { identity: seen, content: await handle.readFile('utf8') };
-  } finally {
-    await handle.close();
-  }
-}
-
-async function readRealtime(sysctlDir: string): Promise<Known<boolean>> {
-  const file = path.join(sysctlDir, realtimeSetting);
-  try {
-    const handle = await open(file, 'r');
-    try {
-      return { kind: 'known', value: (await handle.readFile('utf8')).trim() === '-1', from: file };
-    } finally {
-      await handle.close();
-    }
-  } catch (error) {
-    // A kernel built without it; upstream sets the label only where it reads -1.
-    if (errorCode(error) === 'ENOENT') return { kind: 'known', value: false, from: `${file} (absent)` };
-    return { kind: 'unknown', because: `${file}: ${errorMessage(error)}` };
-  }
 }

@@ -41,7 +41,7 @@ function parsed(text: string): unknown {
   try {
     const verdict = XMLValidator.validate(text);
     if (verdict === true) return parser.parse(text);
-    throw new LabelFileError('NO_XML', `${verdict.err.msg} in line ${verdict.err.line}`);
+    throw new LabelFileError('NO_XML', `${verdict.err.msg.replace(/\.$/, '')} in line ${verdict.err.line}`);
   } catch (cause) {
     if (cause instanceof LabelFileError) throw cause;
     throw new LabelFileError('NO_XML', errorMessage(cause), { cause });

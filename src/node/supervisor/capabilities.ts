@@ -80,7 +80,7 @@ export class Capabilities implements Component {
     const { paths } = this.#options;
     const keyFile = path.join(paths.runDir, 'capabilities-key');
     const key = await this.#key();
-    if ((await readIfThere(keyFile)) === key && (await this.#hasAll())) return;
+    if ((await readIfThere(keyFile)) === (await this.#withFiles(key))) return;
     const startedMs = performance.now();
     const dir = path.join(paths.runDir, 'capabilities');
     // Of a node that was killed meanwhile.
@@ -92,26 +92,21 @@ export class Capabilities implements Component {
     } finally {
       await rm(dir, { recursive: true, force: true });
     }
-    await writeFileAtomic(keyFile, key);
+    await writeFileAtomic(keyFile, await this.#withFiles(key));
     this.#log.info({ tookMs: Math.round(performance.now() - startedMs) }, 'libvirt has said what this machine can do');
   }
 
-  async #hasAll(): Promise<boolean> {
-    const found = await readdir(this.#options.paths.labellerDir).catch((): string[] => []);
-    const features = this.#options.arch === 'arm64' ? [] : ['supported_features.xml'];
-    return ['capabilities.xml', 'virsh_domcapabilities.xml', ...features].every((file) => found.includes(file));
+  /** Files that somebody has changed or taken away are not those that were asked for. */
+  async #withFiles(key: string): Promise<string> {
+    const { labellerDir } = this.#options.paths;
+    const names = await readdir(labellerDir).catch((): string[] => []);
+    const files = await identitiesOf(names.sort().map((name) => path.join(labellerDir, name)));
+    return JSON.stringify([key, names, files]);
   }
 
   async #key(): Promise<string> {
     const { kvm, arch } = this.#options;
-    const versions = await Promise.all(
-      programs.map((program) =>
-        stat(program).then(
-          ({ ino, ctimeMs }) => `${ino} ${ctimeMs}`,
-          () => 'none',
-        ),
-      ),
-    );
+    const versions = await identitiesOf(programs);
     return JSON.stringify([await currentBootId(), kvm, arch, versions]);
   }
 
@@ -146,6 +141,17 @@ export class Capabilities implements Component {
     const stale = (await readdir(labellerDir)).filter((file) => file.endsWith('.xml') && !files.includes(file));
     for (const file of stale) await rm(path.join(labellerDir, file));
   }
+}
+
+function identitiesOf(files: readonly string[]): Promise<string[]> {
+  return Promise.all(
+    files.map((file) =>
+      stat(file).then(
+        ({ ino, ctimeMs }) => `${ino} ${ctimeMs}`,
+        () => 'none',
+      ),
+    ),
+  );
 }
 
 /** Resolves when the process has ended well. When the signal fires it is killed, and with it all that it began. */

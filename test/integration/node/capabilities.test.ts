@@ -53,13 +53,16 @@ describe('what libvirt says about this machine', { skip }, () => {
     assert.equal((await stat(file)).ino, ino);
   });
 
-  test('is asked again when a file is gone or QEMU is another one, and what was left from before goes', async () => {
+  test('is asked again when a file is gone or another, or the verdict on KVM is, and what was left from before goes', async () => {
     const key = path.join(paths.runDir, 'capabilities-key');
     await writeFile(path.join(paths.labellerDir, 'virsh_domcapabilities_ppc64.xml'), '<old/>');
     await writeFile(key, (await readFile(key, 'utf8')).replace('fails', 'works'));
     await ask();
     await rm(path.join(paths.labellerDir, 'supported_features.xml'), { force: true });
     await ask();
+    await writeFile(path.join(paths.labellerDir, 'capabilities.xml'), '<torn');
+    await ask();
+    assert.match(await readFile(path.join(paths.labellerDir, 'capabilities.xml'), 'utf8'), /<\/capabilities>/);
     const files = await readdir(paths.labellerDir);
     assert.equal(files.includes('supported_features.xml'), process.arch === 'x64');
     assert.ok(files.includes('capabilities.xml') && !files.includes('virsh_domcapabilities_ppc64.xml'), files.join());

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { CapabilityFiles, type CapabilityFilesOptions } from '../../../../src/agent/node-labels/index.ts';
-import { silentLogger, systemClock } from '../../../../src/base/index.ts';
+import { type Clock, silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { hostsDir } from './facts.ts';
 
 let root: string;
@@ -24,11 +25,14 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-async function open(options: Partial<CapabilityFilesOptions> = {}): Promise<CapabilityFiles> {
+async function open(
+  options: Partial<CapabilityFilesOptions> = {},
+  clock: Clock = systemClock,
+): Promise<CapabilityFiles> {
   const sysctlDir = path.join(root, 'sys');
   const files = new CapabilityFiles(
-    { dir, arch: 'amd64', sysctlDir, optional: false, ...options },
-    { log: silentLogger, clock: systemClock },
+    { dir, arch: 'amd64', sysctlDir, optional: false, graceMs: 0, ...options },
+    { log: silentLogger, clock },
   );
   opened.push(files);
   await files.start();
@@ -60,7 +64,7 @@ test('all that the files of a host say is known, and there is no problem', async
 test('files that are not there are a problem each, where somebody promised them', async () => {
   const files = await open();
   assert.deepEqual(
-    reasons(files).map((text) => /^\w+ .*\/(\w+\.xml): it is not there: see the log/.exec(text)?.[1]),
+    reasons(files).map((text) => /^\w+ .*\/(\w+\.xml): it is not there: the init container/.exec(text)?.[1]),
     ['virsh_domcapabilities.xml', 'capabilities.xml', 'supported_features.xml'],
   );
   assert.ok(files.problems().every(({ source, sinceMs }) => source === 'libvirt-files' && sinceMs > 0));
@@ -123,6 +127,26 @@ test('what was known stays known while a file is torn, absurd, gone or another t
   await host('intel-cascadelake');
   await files.read();
   assert.deepEqual([modelOf(files), ...reasons(files)], ['Cascadelake-Server-noTSX']);
+});
+
+test('a file that is written anew is no problem, one that stays unusable for a minute is', async () => {
+  await host('amd-milan-snp');
+  const clock = new FakeClock();
+  const files = await open({ graceMs: 60_000 }, clock);
+  let heard = 0;
+  files.onChange(() => heard++);
+  await writeFile(path.join(dir, 'capabilities.xml'), '');
+  await files.read();
+  clock.advance(59_000);
+  assert.deepEqual([files.problems().length, heard], [0, 0]);
+  await host('amd-milan-snp');
+  await files.read();
+  clock.advance(600_000);
+  assert.deepEqual([files.problems().length, heard], [0, 0]);
+  await rm(path.join(dir, 'capabilities.xml'));
+  await files.read();
+  clock.advance(61_000);
+  assert.deepEqual([files.problems().length, heard], [1, 1]);
 });
 
 test('a file that was never good leaves its facts unknown, and the other files count', async () => {
