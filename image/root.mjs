@@ -1,0 +1,144 @@
+// node image/root.mjs <folder> [--update]   puts together what image/Containerfile copies: <folder>/system and <folder>/agent.
+// Run by image/build.sh after `npm run build`; the same sources and lock give the same bytes, modes and times.
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  lutimesSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { writeContents } from './contents.mjs';
+import { architecture, debianFiles, forgetOthers, ImageError, nodeFile, updateLock } from './parts.mjs';
+
+/** The agent gives devices and disks to `qemu` by its number; the name is for people who look at files. */
+const passwd = 'root:x:0:0:root:/root:/usr/sbin/nologin\nqemu:x:107:107:qemu:/:/usr/sbin/nologin\n';
+const group = 'root:x:0:\nqemu:x:107:\n';
+const mountPoints = ['dev', 'etc/virt-handler', 'pods', 'proc', 'run', 'sys', 'tmp', 'var/lib'];
+/** Parts of libc6 that no program here asks for: character sets other than those built in, and tools. */
+const dropped = [
+  /^usr\/share\/(?!doc)/,
+  /\/gconv\//,
+  /^usr\/share\/doc\/.*\/(?!copyright)[^/]+$/,
+  /^etc\//,
+  /^usr\/lib\/.*\/audit\//,
+];
+
+function place(root, file, content, mode = 0o644) {
+  const target = path.join(root, file);
+  mkdirSync(path.dirname(target), { recursive: true });
+  writeFileSync(target, content);
+  chmodSync(target, mode);
+}
+
+function filesOf(root) {
+  return readdirSync(root, { recursive: true, withFileTypes: true }).map((entry) => ({
+    entry,
+    relative: path.relative(root, path.join(entry.parentPath, entry.name)),
+  }));
+}
+
+function unpackDebian(root, packages) {
+  // Debian 12 packages still name /lib: one /usr, with links to it.
+  for (const name of ['lib', 'lib64']) {
+    mkdirSync(path.join(root, 'usr', name), { recursive: true });
+    symlinkSync(`usr/${name}`, path.join(root, name));
+  }
+  for (const { file } of packages) {
+    const tar = execFileSync('dpkg-deb', ['--fsys-tarfile', file], { maxBuffer: 1 << 30 });
+    execFileSync('tar', ['-x', '--keep-directory-symlink', '--no-same-owner', '-C', root], { input: tar });
+  }
+  for (const { entry, relative } of filesOf(root)) {
+    if (!entry.isDirectory() && dropped.some((pattern) => pattern.test(relative))) rmSync(path.join(root, relative));
+  }
+  dropEmpty(root);
+}
+
+function dropEmpty(dir) {
+  for (const entry of readdirSync(dir, { withFileTypes: true })) {
+    if (entry.isDirectory()) dropEmpty(path.join(dir, entry.name));
+  }
+  if (readdirSync(dir).length === 0) rmSync(dir, { recursive: true });
+}
+
+function makeSystem(root, packages, node) {
+  mkdirSync(root, { recursive: true });
+  unpackDebian(root, packages);
+  const pick = ['-x', '-z', '-f', node.file, '--strip-components=1', '--no-same-owner', '-C', path.join(root, 'usr')];
+  execFileSync('tar', [...pick, 'package/bin/node']);
+  const license = execFileSync('tar', ['-x', '-z', '-O', '-f', node.file, 'package/LICENSE'], { maxBuffer: 1 << 24 });
+  place(root, 'usr/share/doc/nodejs/copyright', license);
+  place(root, 'etc/passwd', passwd);
+  place(root, 'etc/group', group);
+  place(root, 'etc/nsswitch.conf', 'hosts: files dns\n');
+  for (const dir of mountPoints) mkdirSync(path.join(root, dir), { recursive: true });
+  mkdirSync(path.join(root, 'var'), { recursive: true });
+  symlinkSync('../run', path.join(root, 'var/run'));
+}
+
+const home = 'usr/lib/virt-handler';
+
+async function makeAgent(root, arch, parts) {
+  const bundle = 'dist/bin/virt-handler.js';
+  if (!existsSync(bundle)) throw new ImageError(`${bundle} is missing: npm run build`);
+  const source = readFileSync(bundle, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\n?$/, '\n');
+  place(root, `${home}/bin/virt-handler.js`, `#!/usr/bin/node\n${source}`, 0o755);
+  cpSync('dist/web', path.join(root, home, 'web'), { recursive: true });
+  const { name, version, type } = JSON.parse(readFileSync('package.json', 'utf8'));
+  place(root, `${home}/package.json`, `${JSON.stringify({ name, version, type })}\n`);
+  copyKoffi(path.join(root, home, 'node_modules'), arch);
+  mkdirSync(path.join(root, 'usr/bin'), { recursive: true });
+  symlinkSync('../lib/virt-handler/bin/virt-handler.js', path.join(root, 'usr/bin/virt-handler'));
+  await writeContents(path.join(root, 'usr/share/doc/virt-handler'), parts);
+}
+
+/** The door to system calls: its script and the one binary of this machine. */
+function copyKoffi(modules, arch) {
+  const nodeArch = arch === 'amd64' ? 'x64' : arch;
+  const copy = (name) => cpSync(path.join('node_modules', name), path.join(modules, name), { recursive: true });
+  for (const file of ['package.json', 'index.js', 'index.cjs', 'LICENSE.txt', 'lib', 'src']) copy(`koffi/${file}`);
+  for (const file of ['package.json', 'index.js', `linux_${nodeArch}`])
+    copy(`@koromix/koffi-linux-${nodeArch}/${file}`);
+  for (const { entry, relative } of filesOf(path.join(modules, 'koffi'))) {
+    if (entry.isFile() && !/\.(c?js|json|txt)$/.test(relative)) rmSync(path.join(modules, 'koffi', relative));
+  }
+  dropEmpty(path.join(modules, 'koffi'));
+}
+
+/** Nothing of the machine that built it: one time, and rights by what a file is. */
+function normalize(root, time) {
+  for (const { entry, relative } of [{ entry: statSync(root), relative: '' }, ...filesOf(root)]) {
+    const file = path.join(root, relative);
+    if (!entry.isSymbolicLink()) {
+      const executable = entry.isDirectory() || (statSync(file).mode & 0o100) !== 0;
+      chmodSync(file, relative === 'tmp' ? 0o1777 : executable ? 0o755 : 0o644);
+    }
+    lutimesSync(file, time, time);
+  }
+}
+
+const [folder, flag] = process.argv.slice(2);
+try {
+  if (!folder) throw new ImageError('usage: node image/root.mjs <folder> [--update]');
+  const arch = architecture();
+  if (flag === '--update') updateLock(arch);
+  const packages = debianFiles(arch);
+  const node = nodeFile(arch);
+  forgetOthers([...packages.map(({ file }) => file), node.file]);
+  for (const part of ['system', 'agent']) rmSync(path.join(folder, part), { recursive: true, force: true });
+  makeSystem(path.join(folder, 'system'), packages, node);
+  await makeAgent(path.join(folder, 'agent'), arch, { packages, node });
+  const time = Number(process.env.SOURCE_DATE_EPOCH ?? 0);
+  for (const part of ['system', 'agent']) normalize(path.join(folder, part), time);
+} catch (error) {
+  if (!(error instanceof ImageError)) throw error;
+  console.error(`image: ${error.message}`);
+  process.exitCode = 1;
+}
