@@ -88,10 +88,24 @@ export function portsOf(parts: Parts, { nodeName, podsDir, podIp }: AgentOptions
     ghosts: domains.ghostRecords,
     launchers: launcherPort(clients, podsDir),
     config: { current: () => settings.current },
-    host: { ...deps.host, nodeName },
+    host: hostFacts(deps.host, nodeName),
     hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
     relays: deps.relays ?? noRelays(podIp),
     clock: systemClock,
+  };
+}
+
+/** What libvirt says about the machine is looked up each time: it may be another thing by then. */
+function hostFacts(facts: NodeFacts, nodeName: string): AgentPorts['host'] {
+  return {
+    ...facts,
+    nodeName,
+    get topology() {
+      return facts.topology;
+    },
+    get hostModel() {
+      return facts.hostModel;
+    },
   };
 }
 

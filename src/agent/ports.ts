@@ -284,11 +284,11 @@ export interface ClusterConfigSource {
 /** Node facts that are the same for all VMIs. */
 export interface HostFacts {
   readonly nodeName: string;
-  readonly topology?: readonly NumaCell[];
+  readonly topology?: readonly NumaCell[] | undefined;
   /** SELinux label of a launcher, `none` where SELinux is off; empty: it cannot be told (without a pid, say). Never throws. */
   selinuxContext(launcherPid: number | undefined): string;
   /** CPU model of a guest with `host-model`; empty: this node has none; undefined: not known. */
-  readonly hostModel?: string;
+  readonly hostModel?: string | undefined;
   /** Of this machine, in Kubernetes' word: `amd64`. */
   readonly architecture?: string;
   /** Bytes of files inside a launcher's container; what is no plain file is left out. Never throws. */

@@ -1,4 +1,4 @@
-import { XMLParser } from 'fast-xml-parser';
+import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import { listOf, memberAt } from '../../base/index.ts';
 
 const parser = new XMLParser({
@@ -16,6 +16,8 @@ const parser = new XMLParser({
 export function readHostModel(domainCapabilitiesXml: string): string | undefined {
   let document: unknown;
   try {
+    // The parser itself takes half a document for a whole one.
+    if (XMLValidator.validate(domainCapabilitiesXml) !== true) return undefined;
     document = parser.parse(domainCapabilitiesXml);
   } catch {
     return undefined;

@@ -1,4 +1,4 @@
-import { XMLParser } from 'fast-xml-parser';
+import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import { memberAt } from '../../base/index.ts';
 import type { NumaCell } from '../ports.ts';
 
@@ -14,6 +14,8 @@ const parser = new XMLParser({
 export function readTopology(capabilitiesXml: string): NumaCell[] {
   let document: unknown;
   try {
+    // The parser itself takes half a document for a whole one.
+    if (XMLValidator.validate(capabilitiesXml) !== true) return [];
     document = parser.parse(capabilitiesXml);
   } catch {
     return [];

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Logger } from '../../base/index.ts';
-import type { HostFacts } from '../ports.ts';
+import { type Clock, type Logger, systemClock } from '../../base/index.ts';
+import type { HostFacts, NumaCell } from '../ports.ts';
+import { followedFile } from './followed-file.ts';
 import { readHostModel } from './host-cpu-model.ts';
 import { launcherCpuSet } from './host-cpu-set.ts';
 import { launcherFileSizes } from './host-file-sizes.ts';
@@ -19,17 +19,23 @@ export type NodeFacts = Omit<HostFacts, 'nodeName'>;
 
 const kubernetesArch: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', s390x: 's390x' };
 
-/** What does not change while the agent runs, read once. A node without libvirt's files simply has nothing to tell. */
-export async function readNodeFacts(options: NodeFactsOptions, log: Logger): Promise<NodeFacts> {
+/** Facts of this machine; libvirt's files are followed. A node without them simply has nothing to tell. */
+export async function readNodeFacts(
+  options: NodeFactsOptions,
+  log: Logger,
+  clock: Clock = systemClock,
+): Promise<NodeFacts> {
   const { labellerDir, arch, procDir } = options;
-  const capabilities = textOf(join(labellerDir, 'capabilities.xml'));
-  const topology = capabilities === undefined ? [] : readTopology(capabilities);
-  const domainCapabilities = textOf(join(labellerDir, 'virsh_domcapabilities.xml'));
-  const hostModel = domainCapabilities === undefined ? undefined : readHostModel(domainCapabilities);
+  const topology = followedFile(join(labellerDir, 'capabilities.xml'), someTopology, clock);
+  const hostModel = followedFile(join(labellerDir, 'virsh_domcapabilities.xml'), readHostModel, clock);
   const architecture = kubernetesArch[arch];
   return {
-    ...(topology.length > 0 && { topology }),
-    ...(hostModel !== undefined && { hostModel }),
+    get topology() {
+      return topology();
+    },
+    get hostModel() {
+      return hostModel();
+    },
     ...(architecture && { architecture }),
     selinuxContext: await selinuxContexts(options, log),
     fileSizes: (pid, paths) => launcherFileSizes(pid, paths, procDir),
@@ -37,10 +43,7 @@ export async function readNodeFacts(options: NodeFactsOptions, log: Logger): Pro
   };
 }
 
-function textOf(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return undefined;
-  }
+function someTopology(capabilitiesXml: string): readonly NumaCell[] | undefined {
+  const cells = readTopology(capabilitiesXml);
+  return cells.length > 0 ? cells : undefined;
 }

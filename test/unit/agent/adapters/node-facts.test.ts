@@ -53,6 +53,7 @@ const models = [
   ['no model', mode(''), ''],
   ['no mode', '<domainCapabilities><cpu/></domainCapabilities>', ''],
   ['another document', '<capabilities/>', undefined],
+  ['half a document', "<domainCapabilities><cpu><mode name='host-model'>", undefined],
   ['no document', 'not xml <<<', undefined],
 ] as const;
 for (const [situation, xml, wanted] of models) {
@@ -182,4 +183,43 @@ test('a configuration of wrong types counts as not given', () => {
     network: { binding: [1] },
   };
   assert.deepEqual(configured(broken), configured({}));
+});
+
+test('what libvirt says is followed while the agent runs: files that come late, change, and are torn or absurd for a while', async (t) => {
+  const { dir } = machine(t);
+  const labellerDir = path.join(dir, 'labeller');
+  const clock = new FakeClock();
+  const facts = await readNodeFacts({ hostRoot: dir, procDir: dir, labellerDir, arch: 'x64' }, silentLogger, clock);
+  const [domain, machineFile] = ['virsh_domcapabilities.xml', 'capabilities.xml'].map((file) =>
+    path.join(labellerDir, file),
+  );
+  const cell = (id: number) => `<cell id='${id}'><memory unit='KiB'>1</memory></cell>`;
+  const topology = (cells: string) =>
+    `<capabilities><host><topology><cells>${cells}</cells></topology></host></capabilities>`;
+  const now = () => {
+    clock.advance(5_000);
+    return [facts.hostModel, facts.topology?.length];
+  };
+  assert.deepEqual(now(), [undefined, undefined]);
+  mkdirSync(labellerDir);
+  writeFileSync(domain ?? '', mode('<model>Haswell</model>'));
+  writeFileSync(machineFile ?? '', topology(cell(0)));
+  assert.deepEqual(now(), ['Haswell', 1]);
+  for (const bad of [
+    '',
+    '<',
+    '<domainCapabilities><cpu>',
+    '<capabilities><host><topology><cells><cell id="7">',
+    'x'.repeat(3_000_000),
+  ]) {
+    writeFileSync(domain ?? '', bad);
+    writeFileSync(machineFile ?? '', bad);
+    assert.deepEqual(now(), ['Haswell', 1]);
+  }
+  rmSync(labellerDir, { recursive: true });
+  assert.deepEqual(now(), ['Haswell', 1]);
+  mkdirSync(labellerDir);
+  writeFileSync(domain ?? '', mode('<model>Broadwell</model>'));
+  writeFileSync(machineFile ?? '', topology(cell(0) + cell(1)));
+  assert.deepEqual(now(), ['Broadwell', 2]);
 });
