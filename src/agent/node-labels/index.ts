@@ -5,6 +5,5 @@
  */
 
 export { CapabilityFiles, type CapabilityFilesOptions } from './capability-files.ts';
-export type { LabelReport } from './explain.ts';
 export { makeNodeLabels, type NodeLabelsParts } from './make-node-labels.ts';
-export { type LabelPatch, NodeLabels, type NodeLabelsDeps, type NodeLabelsState } from './node-labels.ts';
+export { type LabelPatch, NodeLabels } from './node-labels.ts';
