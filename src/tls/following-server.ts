@@ -11,7 +11,8 @@ import { RefusalLog } from './refusal-log.ts';
 import type { TlsSettings } from './tls-settings.ts';
 
 export interface FollowingServerOptions {
-  readonly clients: ClientRule;
+  /** `anyone`: clients are not asked for a certificate, and no authorities are waited for. */
+  readonly clients: ClientRule | 'anyone';
   /** Limits of the HTTP side. */
   readonly http: Pick<ServerOptions, 'maxHeaderSize' | 'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout'>;
   /** A handshake that takes longer is ended. */
@@ -20,6 +21,7 @@ export interface FollowingServerOptions {
 
 export interface FollowingServerDeps {
   readonly keyPair: ChangingValue<KeyPair>;
+  /** Not looked at for `anyone`. */
   readonly authorities: ChangingValue<Authorities>;
   readonly settings: ChangingValue<TlsSettings>;
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
@@ -45,6 +47,7 @@ export type TlsState =
  */
 const secureOptions = constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION;
 const tcpKeepAliveMs = 15_000;
+const nobody: Authorities = { pems: [], certificates: [] };
 
 /**
  * An HTTPS server (HTTP/1.1 only) that lets verified clients in and follows its key pair, authorities and settings without
@@ -88,9 +91,14 @@ export class FollowingTlsServer {
   }
 
   #createServer(): Server {
-    const { http, handshakeTimeoutMs: handshakeTimeout } = this.#options;
+    const { http, handshakeTimeoutMs: handshakeTimeout, clients } = this.#options;
     // Without authorities Node.js would load all that browsers trust.
-    const verify = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'], ca: [] };
+    const verify = {
+      requestCert: clients !== 'anyone',
+      rejectUnauthorized: false,
+      ALPNProtocols: ['http/1.1'],
+      ca: [],
+    };
     const server = createServer({ ...http, ...verify, handshakeTimeout, secureOptions }, this.#deps.handle);
     // What serves a connection waits for the verdict; what Node.js itself refuses would be refused without a word.
     const serving = server.listeners('secureConnection');
@@ -108,7 +116,9 @@ export class FollowingTlsServer {
   }
 
   #isLetIn(socket: TLSSocket): boolean {
-    const verdict = judgeClient(socket, this.#deps.authorities.current, this.#options.clients);
+    const { clients } = this.#options;
+    if (clients === 'anyone') return true;
+    const verdict = judgeClient(socket, this.#deps.authorities.current, clients);
     if (verdict.kind === 'accepted') return true;
     this.#refusals.note(verdict.code, verdict.reason, socket.remoteAddress);
     socket.on('error', () => undefined);
@@ -118,7 +128,8 @@ export class FollowingTlsServer {
 
   #follow(): void {
     const { keyPair, authorities, settings } = this.#deps;
-    const parts = { pair: keyPair.current, trusted: authorities.current, accepted: settings.current };
+    const trusted = this.#options.clients === 'anyone' ? nobody : authorities.current;
+    const parts = { pair: keyPair.current, trusted, accepted: settings.current };
     const missing = [
       ...(parts.pair ? [] : ['key pair']),
       ...(parts.trusted ? [] : ['bundle of authorities']),
