@@ -9,7 +9,7 @@ import { CaBundle, type KubeVirt, type KubeVmis, launcherActions, TlsConfig } fr
 import type { AgentOptions } from '../options.ts';
 import type { EventRecorder } from '../ports.ts';
 import { RestApi } from '../rest/index.ts';
-import { ConsoleServer } from './console-server.ts';
+import { ConsoleServer, type ConsoleServerDeps } from './console-server.ts';
 import { EndedStreams } from './ended-streams.ts';
 
 export interface ConsoleDeps {
@@ -25,6 +25,8 @@ export interface ConsoleDeps {
 export interface Consoles {
   readonly api: RestApi;
   readonly bundle: CaBundle;
+  /** What the agent's other servers follow, too. */
+  readonly tls: Pick<ConsoleServerDeps, 'keyPair' | 'authorities' | 'settings'>;
   /** In the order in which they start: once the KubeVirt object was asked for, and before the VMIs are listed. */
   readonly components: readonly Component[];
   state(): AgentState['consoles'];
@@ -70,6 +72,7 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   return {
     api,
     bundle,
+    tls: { keyPair, authorities, settings },
     components: [bundle, keyPair, following, server, new EndedStreams({ vmis, streams })],
     state: () => {
       const { listens, problem, ...rest } = server.state;

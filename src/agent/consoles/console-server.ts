@@ -25,7 +25,11 @@ export interface ConsoleServerOptions {
   readonly address: string;
   /** `--console-server-port`; 0: any that is free. */
   readonly port: number;
-  readonly clients: ClientRule;
+  readonly clients: ClientRule | 'anyone';
+  /** What it is called in logs; `console` unless given. */
+  readonly server?: 'console' | 'metrics' | 'VM statistics';
+  /** Beyond it newcomers are hung up on: descriptors are left for the launchers. 4096 unless given. */
+  readonly maxConnections?: number;
 }
 
 export interface ConsoleServerDeps {
@@ -58,18 +62,17 @@ export interface ConsoleServerState {
 /** Spec 30 §1: keep-alive 60 s. Bodies are small and there is no limit on answers, which wait for guests. */
 const http = { maxHeaderSize: 16 * 1024, headersTimeout: 20_000, requestTimeout: 60_000, keepAliveTimeout: 60_000 };
 const handshakeTimeoutMs = 10_000;
-/** Beyond it newcomers are hung up on: descriptors are left for the launchers. */
-const maxConnections = 4_096;
+const defaultMaxConnections = 4_096;
 const retry = { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 };
 /** What streams and answers have left after they were told to end. */
 const stopGraceMs = 2_000;
 
 /**
- * The agent's console and lifecycle server. The VM loop never depends on it: a port that is taken, or certificates that are
+ * One of the agent's three servers (spec 30 §1): of consoles and lifecycle calls unless told otherwise. The VM loop never depends on it: a port that is taken, or certificates that are
  * not there yet, are told and tried again.
  */
 export class ConsoleServer implements Component {
-  readonly name = 'console server';
+  readonly name: string;
   readonly #options: ConsoleServerOptions;
   readonly #deps: ConsoleServerDeps;
   readonly #following: FollowingTlsServer;
@@ -80,10 +83,12 @@ export class ConsoleServer implements Component {
   #opening: Promise<void> | undefined;
 
   constructor(options: ConsoleServerOptions, deps: ConsoleServerDeps) {
+    const { server = 'console' } = options;
+    this.name = `${server} server`;
     this.#options = options;
     this.#deps = deps;
     const { keyPair, authorities, settings, clock } = deps;
-    const log = deps.log.child({ server: 'console' });
+    const log = deps.log.child({ server });
     this.#following = new FollowingTlsServer(
       { clients: options.clients, http, handshakeTimeoutMs },
       { keyPair, authorities, settings, clock, log, handle: (request, response) => deps.api.handle(request, response) },
@@ -117,7 +122,7 @@ export class ConsoleServer implements Component {
 
   /** Nobody new comes in, streams are told to end, and what is left after a moment is cut. */
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error('console server stopped'));
+    this.#stopping.abort(new Error(`${this.name} stopped`));
     await this.#opening;
     const { server } = this.#following;
     this.#following.stopFollowing();
@@ -137,6 +142,7 @@ export class ConsoleServer implements Component {
   #prepare(): void {
     const { server } = this.#following;
     const { api, log } = this.#deps;
+    const { maxConnections = defaultMaxConnections } = this.#options;
     server.maxConnections = maxConnections;
     server.on('connection', (socket) => {
       this.#connections.add(socket);
@@ -150,7 +156,7 @@ export class ConsoleServer implements Component {
     });
     // No descriptor left, say: the server listens on and takes the next one.
     server.on('error', (error) => {
-      if (server.listening) log.warn({ code: errorCode(error) }, 'the console server could not take a connection');
+      if (server.listening) log.warn({ code: errorCode(error) }, `the ${this.name} could not take a connection`);
     });
   }
 
@@ -168,14 +174,14 @@ export class ConsoleServer implements Component {
     try {
       await this.#listen();
       this.#problem = undefined;
-      log.info({ address: this.state.listens }, 'console server listens');
+      log.info({ address: this.state.listens }, `${this.name} listens`);
       return true;
     } catch (error) {
       const reason = errorMessage(error);
       const isNew = reason !== this.#problem || attempt % 20 === 0;
       this.#problem = reason;
       const fields = { address: shown(address, port), code: errorCode(error), reason };
-      log[isNew ? 'warn' : 'debug'](fields, 'console server cannot listen: no consoles until it can; tried again');
+      log[isNew ? 'warn' : 'debug'](fields, `${this.name} cannot listen; tried again`);
       return false;
     }
   }
