@@ -116,6 +116,8 @@ async function processFigures() {
 /** How late timers are, from a sampler outside the event loop. */
 export interface LoopDelay {
   read(): AgentState['eventLoopDelayMs'];
+  /** Since the start: looks at the clock, and how late they were together. */
+  totals(): { readonly count: number; readonly lateMs: number };
   stop(): void;
 }
 
@@ -137,6 +139,7 @@ export function measureLoopDelay(): LoopDelay {
       max: ms(histogram.max),
       mean: ms(histogram.mean),
     }),
+    totals: () => ({ count: histogram.count, lateMs: histogram.count * ms(histogram.mean) }),
     stop: () => void histogram.disable(),
   };
 }
