@@ -35,6 +35,8 @@ export interface MetricsSettings {
   readonly vmStatsPort: number;
   /** `/metrics` requests at a time. */
   readonly maxRequests: number;
+  /** What a key pair of the agent is called → the file of its certificate. */
+  readonly certFiles: Readonly<Record<string, string>>;
 }
 
 export interface AgentOptions {
@@ -97,6 +99,12 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
       port: port('--port', flags.port),
       vmStatsPort: port('--vmstats-server-port', flags['vmstats-server-port']),
       maxRequests: positive('--max-metric-requests', flags['max-metric-requests']),
+      certFiles: {
+        server: flags['tls-cert-file'],
+        client: flags['client-cert-file'],
+        'migration-client': flags['migration-client-cert-file'],
+        'vsock-client': flags['vsock-client-cert-file'],
+      },
     },
     kubeletRoot: flags['kubelet-root'],
     maxDevices: positive('--max-devices', flags['max-devices']),
