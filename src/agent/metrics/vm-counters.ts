@@ -20,16 +20,17 @@ const kindLimit = 16;
 
 /** Counters of VMs that the VMI loop and the domain cache move; they go with their VMI (spec 31 §2). */
 export class VmCounters {
-  readonly #deps: VmCountersDeps;
+  #deps: VmCountersDeps | undefined;
   readonly #syncs = new Map<Key, number>();
   readonly #panics = new Map<Key, Panics>();
   readonly #ends: (() => void)[] = [];
 
-  constructor(deps: VmCountersDeps) {
+  /** From now on panics are seen, and what belongs to a VMI goes with it. */
+  follow(deps: VmCountersDeps): void {
     this.#deps = deps;
     this.#ends.push(
-      deps.domains.onChange((key) => this.#lookForPanic(key)),
-      deps.vmis.onChange((key) => this.#forgetIfGone(key)),
+      deps.domains.onChange((key) => this.#lookForPanic(key, deps)),
+      deps.vmis.onChange((key) => this.#forgetIfGone(key, deps)),
     );
   }
 
@@ -39,7 +40,7 @@ export class VmCounters {
 
   /** The status of a VMI was written. */
   written(key: Key): void {
-    if (this.#deps.vmis.get(key)) this.#syncs.set(key, (this.#syncs.get(key) ?? 0) + 1);
+    if (this.#deps?.vmis.get(key)) this.#syncs.set(key, (this.#syncs.get(key) ?? 0) + 1);
   }
 
   *syncs(): Generator<readonly [readonly Label[], number]> {
@@ -56,12 +57,12 @@ export class VmCounters {
     for (const end of this.#ends.splice(0)) end();
   }
 
-  #lookForPanic(key: Key): void {
-    const view = this.#deps.domains.view(key);
+  #lookForPanic(key: Key, { vmis, domains }: VmCountersDeps): void {
+    const view = domains.view(key);
     if (view.kind !== 'present') return;
     const { Status } = view.domain;
     const now: unknown = Status.PanicCount;
-    if (typeof now !== 'number' || now <= 0 || !this.#deps.vmis.get(key)) return;
+    if (typeof now !== 'number' || now <= 0 || !vmis.get(key)) return;
     let known = this.#panics.get(key);
     if (known?.uid !== view.uid) {
       known = { uid: view.uid, seen: 0, counts: new Map() };
@@ -71,8 +72,8 @@ export class VmCounters {
     known.seen = now;
   }
 
-  #forgetIfGone(key: Key): void {
-    if (this.#deps.vmis.get(key)) return;
+  #forgetIfGone(key: Key, { vmis }: VmCountersDeps): void {
+    if (vmis.get(key)) return;
     this.#syncs.delete(key);
     this.#panics.delete(key);
   }

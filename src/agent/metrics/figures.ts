@@ -1,0 +1,26 @@
+import type { QueueCounts } from '../../base/index.ts';
+import type { NodeHealth } from '../node-ports.ts';
+import type { LoopDelay } from '../why/index.ts';
+
+/** What is told of the agent itself. Read at each scrape, from memory only. */
+export interface AgentFigures {
+  /** Upstream's word: the console server was started, and the agent does not leave yet. */
+  isReady(): boolean;
+  readonly queue: {
+    readonly counts: QueueCounts;
+    readonly unfinished: { readonly totalMs: number; readonly longestMs: number };
+  };
+  quarantined(): number;
+  readonly loopDelay: Pick<LoopDelay, 'read' | 'totals'>;
+  nodeHealth(): NodeHealth;
+  /** Monotonic times of last successes: of the heartbeat and of each watch, under its resource's name. */
+  lastSuccesses(): readonly { readonly what: string; readonly lastSuccessMs: number | undefined }[];
+  /** Domains of which nothing is known now. */
+  unknownDomains(): number;
+  consoleSessions(): number;
+  /** Of each pair that could be read. */
+  certificates(): readonly { readonly pair: string; readonly expiresAt: Date }[];
+  /** Starts of agents with this agent's private directory, this one included. Undefined: not counted. */
+  starts(): number | undefined;
+  sampledVms(): number;
+}

@@ -1,0 +1,144 @@
+import { type Component, type Logger, systemClock } from '../../base/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
+import type { LauncherClients } from '../../launcher-client/index.ts';
+import { ConsoleServer, type Consoles } from '../consoles/index.ts';
+import type { ClusterSettings } from '../node-ports.ts';
+import type { AgentOptions } from '../options.ts';
+import type { DomainCache, VmiStore } from '../ports.ts';
+import { CertificateExpiry } from './certificates.ts';
+import type { AgentFigures } from './figures.ts';
+import { Health } from './health.ts';
+import { sampledLaunchers } from './launchers.ts';
+import type { Meters } from './meters.ts';
+import { MetricsApi } from './metrics-api.ts';
+import { OwnMetrics } from './own-metrics.ts';
+import { Profiler } from './profiler.ts';
+import { Scrapes } from './scrapes.ts';
+import { Starts } from './starts.ts';
+import { vmExposition } from './vm-exposition.ts';
+import { samplerDefaults, VmSampler } from './vm-sampler.ts';
+import { VmStatsCollector } from './vm-stats.ts';
+import { VmStatsApi } from './vm-stats-api.ts';
+
+export interface MetricsDeps {
+  readonly meters: Meters;
+  /** What others know; the rest is known here. */
+  readonly figures: Omit<AgentFigures, 'certificates' | 'starts' | 'sampledVms'>;
+  readonly client: Pick<KubeClient, 'raw'>;
+  readonly vmis: VmiStore;
+  readonly domains: Pick<DomainCache, 'view' | 'onChange'>;
+  readonly clients: Pick<LauncherClients, 'peek'>;
+  readonly consoles: Pick<Consoles, 'tls' | 'bundle'>;
+  readonly settings: Pick<ClusterSettings, 'current'>;
+  /** `resourceVersion` of the KubeVirt object; empty: none. */
+  readonly configVersion: () => string;
+  /** Why the agent is not ready; empty: it is. */
+  readonly notReady: () => readonly string[];
+  readonly deprecatedMachines: () => readonly string[];
+  readonly log: Logger;
+}
+
+export interface Metrics {
+  /** Start before anything waits for the API server. */
+  readonly components: readonly Component[];
+}
+
+/** KubeVirt's version whose agent this one takes the place of. */
+const kubeVersion = 'v1.9.0';
+const scrapeTimeoutMs = 30_000;
+const maxConnections = 256;
+const monitoringClient = 'kubevirt.io:system:client:monitoring';
+const clock = systemClock;
+
+/** `/metrics`, health and VM statistics with their two servers. Nothing is started yet. */
+export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
+  const { meters, vmis, domains, consoles, log } = deps;
+  const { address, port, certFiles } = options.metrics;
+  const profiler = new Profiler({ isAllowed: () => deps.settings.current.node.clusterProfiler, clock });
+  const health = makeHealth(deps);
+  const certificates = new CertificateExpiry({ certFiles }, { clock });
+  const starts = new Starts(options, { log });
+  const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
+  const api = new MetricsApi({ scrapes, health, profiler, log });
+  const server = new ConsoleServer(
+    { address, port, clients: 'anyone', server: 'metrics', maxConnections },
+    { api, endStreams: () => undefined, ...consoles.tls, clock, log },
+  );
+  const background: Component = {
+    name: 'metrics',
+    start: async () => {
+      meters.vms.follow({ vmis, domains });
+      await certificates.refresh();
+    },
+    stop: async () => {
+      meters.vms.stop();
+      health.stop();
+      await Promise.all([sampler.stop(), profiler.close()]);
+    },
+  };
+  return { components: [starts, background, server, makeVmStats(options, deps)] };
+}
+
+function makeHealth({ client, consoles, configVersion, notReady, figures }: MetricsDeps): Health {
+  return new Health({
+    askVersion: (signal) => client.raw({ method: 'GET', path: '/version', signal }),
+    watchFailures: () => consoles.bundle.health.failures,
+    configVersion,
+    notReady,
+    lastSuccesses: () => figures.lastSuccesses(),
+    clock,
+  });
+}
+
+function makeScrapes(
+  { nodeName, metrics }: AgentOptions,
+  { meters, figures, vmis, clients, deprecatedMachines, log }: MetricsDeps,
+  { certificates, starts }: { readonly certificates: CertificateExpiry; readonly starts: Starts },
+): { readonly sampler: VmSampler; readonly scrapes: Scrapes } {
+  const launchers = sampledLaunchers(clients);
+  const sampler = new VmSampler({ nodeName, ...samplerDefaults }, { vmis, launchers, clock, log, random: Math.random });
+  const own = new OwnMetrics(
+    { nodeName, kubeVersion },
+    {
+      registry: meters.registry,
+      figures: {
+        ...figures,
+        certificates: () => certificates.current,
+        starts: () => starts.count,
+        sampledVms: () => sampler.size,
+      },
+      deprecatedMachines,
+      clock,
+    },
+  );
+  const scrapes = new Scrapes(
+    { maxRequests: metrics.maxRequests, timeoutMs: scrapeTimeoutMs },
+    {
+      want: () => sampler.want(),
+      own: () => own.text(),
+      vms: () => vmExposition(sampler.read(), meters.vms),
+      clock,
+      log,
+    },
+  );
+  return { sampler, scrapes };
+}
+
+function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: MetricsDeps): Component {
+  const { vmis, clients, settings, consoles, log } = deps;
+  const api = new VmStatsApi(
+    { nodeName },
+    {
+      isAllowed: () => settings.current.node.gates.VMStatsCollector,
+      collector: new VmStatsCollector(clients),
+      ...{ vmis, clock, log },
+    },
+  );
+  const rule = console.externallyManaged
+    ? { commonNames: 'any' as const, allowIntermediates: true }
+    : { commonNames: [monitoringClient], allowIntermediates: false };
+  return new ConsoleServer(
+    { address: metrics.address, port: metrics.vmStatsPort, clients: rule, server: 'VM statistics', maxConnections },
+    { api, endStreams: () => api.stop(), ...consoles.tls, clock, log },
+  );
+}

@@ -1,0 +1,141 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Clock } from '../../base/index.ts';
+import type { AgentFigures } from './figures.ts';
+import { addQueueGauges } from './loop-metrics.ts';
+import { addProcessMetrics } from './process-metrics.ts';
+
+export interface OwnMetricsOptions {
+  readonly nodeName: string;
+  /** Of KubeVirt, whose agent this one takes the place of. */
+  readonly kubeVersion: string;
+}
+
+export interface OwnMetricsDeps {
+  /** Where the counters are, too. */
+  readonly registry: Registry;
+  readonly figures: AgentFigures;
+  /** Machine types of this node's QEMU that are on their way out. */
+  readonly deprecatedMachines: () => readonly string[];
+  readonly clock: Clock;
+}
+
+type Labels = Readonly<Record<string, string>>;
+type Value = readonly [labels: Labels, value: number];
+
+/** The metrics of the agent itself (spec 31 §2), and ours beside them, which are called kubevirt_virt_handler_…. */
+export class OwnMetrics {
+  readonly #registry: Registry;
+  readonly #options: OwnMetricsOptions;
+  readonly #deps: OwnMetricsDeps;
+
+  constructor(options: OwnMetricsOptions, deps: OwnMetricsDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#registry = deps.registry;
+    addProcessMetrics(this.#registry);
+    addQueueGauges(this.#registry, deps.figures.queue);
+    this.#addUpstreams();
+    this.#addHealth();
+    this.#addLoop();
+    this.#addLateness();
+  }
+
+  /** The text; each family once. */
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  #gauge(name: string, help: string, labelNames: readonly string[], read: () => Iterable<Value>): void {
+    new Gauge({
+      ...{ name, help, labelNames: [...labelNames], registers: [this.#registry] },
+      collect() {
+        this.reset();
+        for (const [labels, value] of read()) this.set(labels, value);
+      },
+    });
+  }
+
+  #addUpstreams(): void {
+    const { nodeName, kubeVersion } = this.#options;
+    const { figures, deprecatedMachines } = this.#deps;
+    const goversion = `nodejs ${process.version}`;
+    this.#gauge('kubevirt_virt_handler_ready_status', '1: the consoles are served.', [], () => [
+      [{}, Number(figures.isReady())],
+    ]);
+    this.#gauge('kubevirt_info', 'Version of KubeVirt that this agent speaks.', ['goversion', 'kubeversion'], () => [
+      [{ goversion, kubeversion: kubeVersion }, 1],
+    ]);
+    const help = 'Machine types of this node that will be removed from QEMU.';
+    this.#gauge('kubevirt_node_deprecated_machine_types', help, ['machine_type', 'node'], () =>
+      [...new Set(deprecatedMachines())].map((machine): Value => [{ machine_type: machine, node: nodeName }, 1]),
+    );
+  }
+
+  #addHealth(): void {
+    const { figures, clock } = this.#deps;
+    const gauge = (name: string, help: string, labels: readonly string[], read: () => Iterable<Value>) =>
+      this.#gauge(`kubevirt_virt_handler_${name}`, help, labels, read);
+    gauge('node_schedulable', '1: the node was last told to take VMs.', [], () => {
+      const { schedulable } = figures.nodeHealth();
+      return schedulable === undefined ? [] : [[{}, Number(schedulable)]];
+    });
+    gauge('node_problem', 'Why the node takes no VMs, or soon will not.', ['source', 'reason'], () =>
+      figures.nodeHealth().problems.map(({ source, reason }): Value => [{ source, reason }, 1]),
+    );
+    gauge('last_success_age_seconds', 'Since the heartbeat or a watch last succeeded.', ['what'], () =>
+      figures.lastSuccesses().flatMap(({ what, lastSuccessMs }): Value[] => {
+        if (lastSuccessMs === undefined) return [];
+        return [[{ what }, Math.round(clock.monotonicMs() - lastSuccessMs) / 1000]];
+      }),
+    );
+    gauge('certificate_expiration_timestamp_seconds', 'When a key pair of the agent expires.', ['pair'], () =>
+      figures.certificates().map(({ pair, expiresAt }): Value => [{ pair }, expiresAt.getTime() / 1000]),
+    );
+    gauge('starts', 'Starts of agents on this node, this one included, as its private directory counts.', [], () => {
+      const starts = figures.starts();
+      return starts === undefined ? [] : [[{}, starts]];
+    });
+  }
+
+  #addLoop(): void {
+    const { figures } = this.#deps;
+    const one = (name: string, help: string, read: () => number) =>
+      this.#gauge(`kubevirt_virt_handler_${name}`, help, [], () => [[{}, read()]]);
+    this.#gauge('kubevirt_virt_handler_queue_keys', 'VMIs in the queue by state.', ['state'], () =>
+      Object.entries(figures.queue.counts).map(([state, count]): Value => [{ state }, count]),
+    );
+    one('quarantined_vmis', 'VMIs that fail over and over and are tried once a minute.', () => figures.quarantined());
+    one('unknown_domains', 'Domains of which nothing is known: launchers that hang.', () => figures.unknownDomains());
+    one('console_sessions', 'Open consoles.', () => figures.consoleSessions());
+    one('sampled_vms', 'VMs whose figures are kept; 0 while nobody scrapes.', () => figures.sampledVms());
+  }
+
+  /** How late timers are: the quantiles are of all the time since the start, the counters make an average of any time. */
+  #addLateness(): void {
+    const { loopDelay } = this.#deps.figures;
+    const seconds = (ms: number) => Math.round(ms * 100) / 1e5;
+    const name = 'kubevirt_virt_handler_event_loop_delay_seconds';
+    this.#gauge(name, 'How late the event loop comes to its work, since the start.', ['quantile'], () => {
+      const { p50, p95, p99, max } = loopDelay.read();
+      return Object.entries({ '0.5': p50, '0.95': p95, '0.99': p99, '1': max }).map(
+        ([quantile, ms]): Value => [{ quantile }, seconds(ms)],
+      );
+    });
+    this.#counter(
+      'event_loop_late_seconds_total',
+      'Lateness of all looks together.',
+      () => loopDelay.totals().lateMs / 1e3,
+    );
+    this.#counter('event_loop_looks_total', 'Looks at how late the event loop is.', () => loopDelay.totals().count);
+  }
+
+  #counter(name: string, help: string, read: () => number): void {
+    new Counter({
+      ...{ name: `kubevirt_virt_handler_${name}`, help, registers: [this.#registry] },
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+  }
+}
