@@ -20,6 +20,8 @@ export interface DomainFacts {
 /** `capabilities.xml`: the machine below. */
 export interface MachineFacts {
   readonly machineTypes: readonly string[];
+  /** Of those, the ones that will be removed from QEMU. */
+  readonly deprecatedMachineTypes: readonly string[];
   readonly tsc?: { readonly frequencyHz: string; readonly scalable: boolean };
 }
 
@@ -53,6 +55,7 @@ export function readCapabilities(xml: string): MachineFacts {
   const frequencyHz = attribute(tsc, 'frequency');
   return {
     machineTypes: names(machines),
+    deprecatedMachineTypes: names(machines.filter((machine) => attribute(machine, 'deprecated') === 'yes')),
     ...(/^\d{1,20}$/.test(frequencyHz) && { tsc: { frequencyHz, scalable: attribute(tsc, 'scaling') === 'yes' } }),
   };
 }

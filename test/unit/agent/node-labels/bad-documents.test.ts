@@ -91,7 +91,7 @@ test('names that mean something to JavaScript do no harm', () => {
 test('elements in places where nobody expects them are passed over', () => {
   const xml = `<capabilities><host>text</host><guest>text</guest><guest><arch name='x'><machine/><machine> </machine>
     <machine><b>q35</b></machine><machine a='1'>q35</machine></arch></guest></capabilities>`;
-  assert.deepEqual(readCapabilities(xml), { machineTypes: ['q35'] });
+  assert.deepEqual(readCapabilities(xml), { machineTypes: ['q35'], deprecatedMachineTypes: [] });
   const modes = `<domainCapabilities><cpu><mode name='host-model'>text</mode><mode><model usable=''>a</model>
     <model usable='maybe'>b</model><model>c</model></mode></cpu><features>text</features></domainCapabilities>`;
   const facts = readDomainCapabilities(modes);
