@@ -29,6 +29,8 @@ export interface Duties {
   /** Undefined: `--enable-node-labeller=false`. */
   readonly labels: NodeLabels | undefined;
   readonly problems: ProblemSource;
+  /** Machine types that libvirt calls deprecated; none while nothing is known. */
+  deprecatedMachines(): readonly string[];
   /** In the order in which they start, when the configuration is followed. */
   readonly components: readonly Component[];
 }
@@ -63,7 +65,11 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
     ksm,
     looks,
   ];
-  return { heartbeat, devices, labels: labelling?.labels, problems, components };
+  const deprecatedMachines = () => {
+    const machine = labelling?.files.facts().machine;
+    return machine?.kind === 'known' ? machine.value.deprecatedMachineTypes : [];
+  };
+  return { heartbeat, devices, labels: labelling?.labels, problems, deprecatedMachines, components };
 }
 
 function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architecture }: DutiesHost, log: Logger) {

@@ -2,10 +2,13 @@ import type { AgentState } from '../api/index.ts';
 import { type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
 import type { NodeFacts } from './adapters/index.ts';
+import { agentFigures, notReadyBecause } from './agent-figures.ts';
+import { activeKubeVirt } from './cluster-config/index.ts';
 import { type Duties, makeDuties } from './duties.ts';
 import { ForgottenGuests } from './forgotten-guests.ts';
 import { drain, notReadyYet } from './leaving.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
+import { Meters, makeMetrics } from './metrics/index.ts';
 import type { MigrationRelays } from './migration-ports.ts';
 import { componentsOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
 import type { AgentOptions } from './options.ts';
@@ -54,8 +57,10 @@ export class NodeAgent {
     const { log } = deps;
     this.#options = options;
     this.#log = log;
-    this.#client = new KubeClient({ userAgent: 'virt-handler' }, { access: deps.access, log });
-    this.#eventClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, { access: deps.access, log });
+    const meters = new Meters();
+    const kube = { access: deps.access, log, observer: meters.requests.observer(new URL(deps.access.server).host) };
+    this.#client = new KubeClient({ userAgent: 'virt-handler' }, kube);
+    this.#eventClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, kube);
     const parts = makeParts(options, log, {
       client: this.#client,
       eventClient: this.#eventClient,
@@ -63,13 +68,14 @@ export class NodeAgent {
     });
     const ports = portsOf(parts, options, deps);
     this.#relays = ports.relays;
-    this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log });
+    this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log, observer: meters.loop });
     this.#duties = makeDuties(options, parts, { ...deps, architecture: deps.host.architecture }, log);
     this.#loopDelay = measureLoopDelay();
     const forgotten = new ForgottenGuests(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
     const why = this.#createWhyService(parts);
     const components = [
       this.#createWhyServer(why),
+      ...this.#createMetrics(parts, meters),
       ...this.#createPage(parts, why, deps),
       notReadyYet(this.#duties.heartbeat),
       ...componentsOf(parts, log),
@@ -130,6 +136,22 @@ export class NodeAgent {
   #createWhyServer(service: WhyService): WhyServer {
     const { privateDir } = this.#options;
     return new WhyServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: systemClock });
+  }
+
+  /** Started first: health is asked for while the API server is still waited for. */
+  #createMetrics(parts: Parts, meters: Meters): readonly Component[] {
+    const sources = { parts, loop: this.dispatcher, loopDelay: this.#loopDelay };
+    const figures = agentFigures({
+      ...sources,
+      nodeHealth: () => this.#duties.heartbeat.health,
+      phase: () => this.#phase,
+    });
+    return makeMetrics(this.#options, {
+      ...{ ...parts, meters, figures, log: this.#log },
+      configVersion: () => activeKubeVirt(parts.kubevirts.list())?.metadata.resourceVersion ?? '',
+      notReady: () => notReadyBecause(parts, this.#phase),
+      deprecatedMachines: () => this.#duties.deprecatedMachines(),
+    }).components;
   }
 
   /** Started before the streams' server, so that it stops after streams have been told to end. */
