@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { head } from '../../../src/agent/metrics/exposition.ts';
+import { Meters } from '../../../src/agent/metrics/index.ts';
+import { OwnMetrics } from '../../../src/agent/metrics/own-metrics.ts';
+import { Scrapes } from '../../../src/agent/metrics/scrapes.ts';
+import * as vmFamilies from '../../../src/agent/metrics/vm-families.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { rows } from './guide-tables.ts';
+
+/** The guide's tables of metrics against an answer to a scrape: names, types, and labels of the agent's own. */
+
+const meters = new Meters();
+const problem = { source: 'api', reason: 'Reason', message: 'words', sinceMs: 0 } as const;
+const own = new OwnMetrics(
+  { nodeName: 'node1', kubeVersion: 'v1.9.0' },
+  {
+    registry: meters.registry,
+    figures: {
+      isReady: () => true,
+      queue: { counts: { running: 0, queued: 0, waiting: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
+      quarantined: () => 0,
+      loopDelay: {
+        read: () => ({ p50: 0, p95: 0, p99: 0, max: 0, mean: 0 }),
+        totals: () => ({ count: 0, lateMs: 0 }),
+      },
+      nodeHealth: () => ({ schedulable: false, problems: [problem], lastSuccessMs: 0, failures: 0 }),
+      lastSuccesses: () => [{ what: 'heartbeat', lastSuccessMs: 0 }],
+      unknownDomains: () => 0,
+      consoleSessions: () => 0,
+      certificates: () => [{ pair: 'server', expiresAt: new Date(0) }],
+      starts: () => 1,
+      sampledVms: () => 0,
+    },
+    deprecatedMachines: () => ['pc-old'],
+    clock: systemClock,
+  },
+);
+const vmHeads = () => [
+  ...vmFamilies.sampledFamilies,
+  vmFamilies.syncFamily,
+  vmFamilies.panicFamily,
+  vmFamilies.sampleAgeFamily,
+  vmFamilies.sampleErrorsFamily,
+];
+const scrapes = new Scrapes(
+  { maxRequests: 1, timeoutMs: 10_000 },
+  {
+    want: async () => undefined,
+    own: () => own.text(),
+    vms: () => vmHeads().map(head),
+    clock: systemClock,
+    log: silentLogger,
+  },
+);
+const server = createServer((request, response) => void scrapes.answer(request, response));
+let text = '';
+
+before(async () => {
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+});
+after(() => server.close());
+
+const table = rows('metrics.md', 'Metric');
+
+test('the guide has a row for each metric that a scrape tells, with its type, and no others', () => {
+  const told = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
+  assert.ok(told.length > 80, `${told.length} families`);
+  assert.deepEqual(table.map(([name, type]) => `${name} ${type}`).sort(), told.sort());
+});
+
+test('each metric of the agent itself has its labels in its row', async () => {
+  const documented = new Map(table.map(([name = '', , labels = '']) => [name, labels === '–' ? '' : labels]));
+  const own = (await meters.registry.getMetricsAsArray()).map((metric) => {
+    const { labelNames = [] } = metric as unknown as { labelNames?: string[] };
+    return [metric.name, labelNames.join(', ')] as const;
+  });
+  assert.deepEqual(
+    own.filter(([name, labels]) => documented.get(name) !== labels),
+    [],
+  );
+});
