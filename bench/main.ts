@@ -8,15 +8,16 @@ import { bootBench } from './boot-bench.ts';
 import { burstBench } from './burst-bench.ts';
 import { consoleBench } from './console-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
+import { idleBench } from './idle-bench.ts';
 import { needless, report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
 import { type StageOptions, soakBench } from './soak-bench.ts';
 import { judgeSoak } from './soak-verdict.ts';
 import { startsBench } from './starts-bench.ts';
 
-/** npm run bench -- [boot] [burst] [console] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [boot] [burst] [console] [idle] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
 
-const benches = ['boot', 'burst', 'console', 'soak', 'starts', 'parity'] as const;
+const benches = ['boot', 'burst', 'console', 'idle', 'soak', 'starts', 'parity'] as const;
 /** Without a name all but the long one, and the one that needs another agent. */
 const usual = ['boot', 'burst', 'console', 'soak'] as const;
 type BenchName = (typeof benches)[number];
@@ -41,6 +42,7 @@ const { values, positionals } = parseArgs({
     'agent-cmd': { type: 'string' },
     logs: { type: 'string' },
     vs: { type: 'string' },
+    'idle-seconds': { type: 'string', default: '120' },
     only: { type: 'string', multiple: true },
     parallel: { type: 'string', default: '8' },
   },
@@ -121,6 +123,16 @@ async function consoles(): Promise<unknown> {
   return { figures: withSpread(figures), slowReaderMb };
 }
 
+async function idle(): Promise<unknown> {
+  const counts = { runs: wholeNumber('runs', 1), seconds: wholeNumber('idle-seconds', 1) };
+  const report = await idleBench({ programs: programs(), ...counts, api: apiKind(), say });
+  for (const { name, figures } of report.programs) console.log(`\n${name}\n${table(figures)}\n`);
+  return {
+    api: report.api,
+    programs: report.programs.map(({ name, figures }) => ({ name, figures: withSpread(figures) })),
+  };
+}
+
 async function soak(): Promise<unknown> {
   const cycles = {
     cycles: wholeNumber('cycles', 4),
@@ -163,6 +175,7 @@ const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
   boot,
   burst,
   console: consoles,
+  idle,
   soak,
   starts,
   parity,
