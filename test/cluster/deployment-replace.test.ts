@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { after, before, beforeEach, suite, test } from 'node:test';
+import { ApiClient } from '../fixtures/api-client.ts';
+import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
+
+/** replace.sh and restore.sh against a real kube-apiserver: what they write into the KubeVirt object, and when they refuse to. */
+
+const kubevirts = '/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts';
+const vmis = '/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances';
+const deployed = { phase: 'Deployed', observedKubeVirtVersion: 'v1.9.0' };
+const foreignPatch = { resourceType: 'Deployment', resourceName: 'virt-api', type: 'strategic', patch: '{"spec":{}}' };
+
+let cluster: KubeApiserver;
+let admin: ApiClient;
+
+before(async () => {
+  const assets = process.env.KUBEBUILDER_ASSETS;
+  assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
+  cluster = await startKubeApiserver(assets);
+  admin = ApiClient.fromKubeconfig(cluster.adminKubeconfig);
+});
+after(() => cluster?.stop());
+beforeEach(async () => {
+  await admin.delete(kubevirts);
+  await admin.delete(vmis);
+});
+
+function run(script: 'replace' | 'restore', ...args: string[]) {
+  const file = `daemonset/overlays/replace-upstream/${script}.sh`;
+  const dir = path.dirname(cluster.adminKubeconfig);
+  const env = { ...process.env, KUBECONFIG: cluster.adminKubeconfig, KUBECACHEDIR: path.join(dir, 'cache'), HOME: dir };
+  const { status, stdout, stderr } = spawnSync('bash', [file, ...args], { encoding: 'utf8', env, timeout: 120_000 });
+  return { status, text: `${stdout}${stderr}` };
+}
+
+async function kubevirt(spec: object, status: object = deployed, name = 'kubevirt'): Promise<void> {
+  const object = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name }, spec };
+  const created = await admin.post(kubevirts, object);
+  assert.equal(created.status, 201, created.text);
+  const written = await admin.put(`${kubevirts}/${name}/status`, { ...created.body, status });
+  assert.ok(written.status === 200 || written.status === 404, written.text);
+  if (written.status === 404) await admin.put(`${kubevirts}/${name}`, { ...created.body, status });
+}
+
+async function spec(): Promise<{ customizeComponents?: { patches?: Record<string, string>[]; flags?: object } }> {
+  return (await admin.get(`${kubevirts}/kubevirt`)).body.spec;
+}
+
+suite('replace.sh', () => {
+  test('writes one patch with the given image, and another image in its place when it is run again', async () => {
+    await kubevirt({ configuration: {} });
+    for (const image of ['registry.example:5000/virt-handler@sha256:abc', 'localhost/virt-handler:0.2.0']) {
+      const { status, text } = run('replace', '--no-wait', '--image', image);
+      assert.equal(status, 0, text);
+      const { patches = [] } = (await spec()).customizeComponents ?? {};
+      assert.equal(patches.length, 1);
+      const { patch = '', ...about } = patches[0] ?? {};
+      assert.deepEqual(about, { resourceType: 'DaemonSet', resourceName: 'virt-handler', type: 'strategic' });
+      const [container] = JSON.parse(patch).spec.template.spec.containers;
+      assert.deepEqual([container.name, container.image], ['virt-handler', image]);
+    }
+  });
+
+  const before: readonly [string, object][] = [
+    ['no customizeComponents', { configuration: {} }],
+    ['patches of others', { customizeComponents: { patches: [foreignPatch] } }],
+    ['flags', { customizeComponents: { flags: { handler: { v: '5' } } } }],
+    ['both', { customizeComponents: { flags: { api: { v: '5' } }, patches: [foreignPatch, foreignPatch] } }],
+  ];
+  for (const [what, given] of before) {
+    test(`and restore.sh leave a KubeVirt object with ${what} as it was`, async () => {
+      await kubevirt(given);
+      const replaced = run('replace', '--no-wait');
+      assert.equal(replaced.status, 0, replaced.text);
+      assert.notDeepEqual(await spec(), given);
+      const restored = run('restore', '--no-wait');
+      assert.equal(restored.status, 0, restored.text);
+      assert.deepEqual(await spec(), given);
+    });
+  }
+
+  test('--dry-run shows the change and writes nothing', async () => {
+    await kubevirt({ configuration: {} });
+    const { status, text } = run('replace', '--dry-run');
+    assert.equal(status, 0, text);
+    assert.match(text, /would write .*customizeComponents/s);
+    assert.deepEqual(await spec(), { configuration: {} });
+  });
+
+  test('lays on a DaemonSet what the agent needs, and leaves the rest of it', async () => {
+    await kubevirt({ configuration: {} });
+    run('replace', '--no-wait', '--image', 'localhost/virt-handler:9');
+    const [patch] = (await spec()).customizeComponents?.patches ?? [];
+    const path = '/apis/apps/v1/namespaces/kubevirt/daemonsets/virt-handler';
+    const { body: was } = await admin.get(path);
+    const patched = await admin.patch(`${path}?dryRun=All`, 'strategic', JSON.parse(patch?.patch ?? ''));
+    assert.equal(patched.status, 200, patched.text);
+    const [container] = patched.body.spec.template.spec.containers;
+    assert.equal(container.image, 'localhost/virt-handler:9');
+    assert.equal(container.livenessProbe.httpGet.path, '/livez');
+    const [old] = was.spec.template.spec.containers;
+    assert.deepEqual([container.args, container.volumeMounts], [old.args, old.volumeMounts]);
+  });
+
+  const refusals: readonly [string, () => Promise<unknown>, readonly string[], RegExp][] = [
+    ['there is no KubeVirt', async () => undefined, [], /no KubeVirt object/],
+    [
+      'there are two KubeVirts',
+      async () => {
+        await kubevirt({});
+        await kubevirt({}, deployed, 'other');
+      },
+      [],
+      /more than one/,
+    ],
+    ['KubeVirt is being installed', () => kubevirt({}, { phase: 'Deploying' }), [], /not Deployed/],
+    [
+      'KubeVirt has another version',
+      () => kubevirt({}, { ...deployed, observedKubeVirtVersion: 'v1.5.0' }),
+      [],
+      /v1\.5\.0/,
+    ],
+    [
+      "another patch changes the agent's image",
+      () =>
+        kubevirt({
+          customizeComponents: {
+            patches: [
+              { ...foreignPatch, resourceType: 'DaemonSet', resourceName: 'virt-handler', patch: '{"image":1}' },
+            ],
+          },
+        }),
+      [],
+      /another patch/,
+    ],
+    [
+      'VMs use what the agent cannot do yet',
+      async () => {
+        await kubevirt({});
+        const vmi = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', metadata: { name: 'networked' } };
+        await admin.post(vmis, { ...vmi, spec: { domain: { devices: {} }, networks: [{ name: 'a', pod: {} }] } });
+      },
+      [],
+      /default\/networked/,
+    ],
+    ['the image has no such name', () => kubevirt({}), ['--image', 'a"},{"b'], /no name of an image/],
+    ['an option is unknown', () => kubevirt({}), ['--force'], /unknown: --force/],
+  ];
+  for (const [situation, arrange, args, words] of refusals) {
+    test(`writes nothing and says why when ${situation}`, async () => {
+      await arrange();
+      const { body: before } = await admin.get(kubevirts);
+      const { status, text } = run('replace', '--no-wait', ...args);
+      assert.notEqual(status, 0);
+      assert.match(text, words);
+      assert.deepEqual((await admin.get(kubevirts)).body.items, before.items);
+    });
+  }
+
+  test('goes on where that is asked for', async () => {
+    await kubevirt({}, { ...deployed, observedKubeVirtVersion: 'v1.9.1' });
+    const { status, text } = run('replace', '--no-wait', '--any-version');
+    assert.equal(status, 0, text);
+  });
+
+  test('says how to go on when virt-operator does not take it up', async () => {
+    await kubevirt({});
+    const { status, text } = run('replace', '--wait-seconds', '1');
+    assert.equal(status, 1);
+    assert.match(text, /virt-operator has not changed its DaemonSet/);
+  });
+});
+
+test('restore.sh does nothing where nothing was replaced', async () => {
+  await kubevirt({ customizeComponents: { patches: [foreignPatch] } });
+  const { status, text } = run('restore', '--no-wait');
+  assert.equal(status, 0, text);
+  assert.match(text, /nothing to do/);
+  assert.deepEqual(await spec(), { customizeComponents: { patches: [foreignPatch] } });
+});
