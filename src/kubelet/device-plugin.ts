@@ -59,7 +59,7 @@ export class DevicePlugin {
   #triedAt: string | undefined;
   #failures = 0;
   /** The call to the kubelet that is under way, or was. */
-  #call: AbortController | undefined;
+  #call: { readonly kubelet: string; readonly ending: AbortController } | undefined;
   #unheardSinceMs = 0;
   #unheardTimes = 0;
 
@@ -81,7 +81,7 @@ export class DevicePlugin {
     this.#triedAt = kubelet;
     try {
       await this.#ensureSocket(signal);
-      return await this.#ensureRegistered(kubelet, signal);
+      return await this.#ensureRegistered(signal);
     } catch (error) {
       signal.throwIfAborted();
       this.#failures++;
@@ -110,7 +110,9 @@ export class DevicePlugin {
     this.#socket = await PluginSocket.open(path.join(directory, socketName), this.#deps.service.handlers, limits);
   }
 
-  async #ensureRegistered(kubelet: string | undefined, signal: AbortSignal): Promise<number | undefined> {
+  async #ensureRegistered(signal: AbortSignal): Promise<number | undefined> {
+    // Right before the call: told of an older socket, the kubelet that answers would be told twice.
+    const kubelet = entryIdentity(this.#kubeletSocket);
     if (kubelet === undefined) {
       this.#registeredAt = undefined;
       throw new DevicePluginError('KUBELET_ABSENT', `${this.#kubeletSocket} is not there`);
@@ -126,7 +128,7 @@ export class DevicePlugin {
     }
     this.#registeredAt = undefined;
     await withOwnEnding(signal, async (ending) => {
-      this.#call = ending;
+      this.#call = { kubelet, ending };
       const limits = { timeoutMs: registerTimeoutMs, signal: ending.signal };
       await registerPlugin(this.#kubeletSocket, { endpoint, resourceName }, limits);
     });
@@ -137,9 +139,10 @@ export class DevicePlugin {
     return backoffDelayMs(this.#unheardTimes + 1, unheard);
   }
 
-  /** There is another kubelet's socket, or none: what is under way with the last one is given up. */
+  /** There may be another kubelet's socket, or none: what is under way with the last one is given up. */
   kubeletChanged(): void {
-    this.#call?.abort(new DevicePluginError('KUBELET_SILENT', 'the kubelet went away before it answered'));
+    if (this.#call?.kubelet === entryIdentity(this.#kubeletSocket)) return;
+    this.#call?.ending.abort(new DevicePluginError('KUBELET_SILENT', 'the kubelet went away before it answered'));
   }
 
   /** The list of devices is listened to, or no longer. */

@@ -183,6 +183,20 @@ describe('a kubelet that comes and goes', () => {
     await isListed('a Healthy', 'b Unhealthy');
   });
 
+  it('hears of it while the one before is still connected', async () => {
+    await kubelet.start();
+    addPlugin();
+    await isListed('a Healthy', 'b Unhealthy');
+    const next = new KubeletStandIn(directory, { keepsSockets: true });
+    await next.start();
+    try {
+      await eventually(() => assert.equal(next.isConnected(resource), true), generousMs);
+      assert.equal(kubelet.isConnected(resource), true);
+    } finally {
+      await next.close();
+    }
+  });
+
   it('hears of it when only the plugin socket was taken away or replaced', async () => {
     await kubelet.start();
     addPlugin();
@@ -239,6 +253,7 @@ describe('a kubelet socket that is none', () => {
   const sockets = new Set<Socket>();
   afterEach(() => {
     for (const socket of sockets) socket.destroy();
+    sockets.clear();
     server?.close();
     server = undefined;
   });
