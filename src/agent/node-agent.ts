@@ -124,6 +124,7 @@ export class NodeAgent {
         domains: parts.domains,
         relays: this.#relays,
         heartbeat: this.#duties.heartbeat,
+        configurationProblem: () => parts.settings.problem,
         consoles: () => parts.consoles.state(),
         phase: () => this.#phase,
         clock: systemClock,

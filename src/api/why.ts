@@ -205,7 +205,22 @@ export interface AgentState extends WhyDocument<'AgentState'> {
   readonly pid: number;
   readonly upSeconds: number;
   readonly phase: 'starting' | 'serving' | 'leaving';
-  readonly heartbeat: { readonly lastSuccessSecondsAgo?: number };
+  readonly heartbeat: {
+    readonly lastSuccessSecondsAgo?: number;
+    /** As last written to the node; absent: not yet. */
+    readonly schedulable?: boolean;
+    /** Beats in a row that the API server did not take. */
+    readonly failures: number;
+    /** What keeps VMIs away, or soon would. */
+    readonly problems: readonly {
+      readonly source: string;
+      readonly reason: string;
+      readonly message: string;
+      readonly forSeconds: number;
+    }[];
+  };
+  /** Why the newest KubeVirt object does not count. */
+  readonly configurationProblem?: string;
   readonly informers: readonly {
     readonly name: string;
     readonly synced: boolean;

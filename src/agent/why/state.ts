@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type AgentState, type Key, type WhyQuarantine, whyApiVersion } from '../../api/index.ts';
 import type { Clock, QueueCounts } from '../../base/index.ts';
+import type { NodeHealth } from '../node-ports.ts';
 import type { DomainView } from '../ports.ts';
 import type { WhySource } from './service.ts';
 
@@ -27,7 +28,9 @@ export interface StateDeps {
   readonly informers: () => readonly InformerState[];
   readonly domains: { keys(): Iterable<Key>; view(key: Key): DomainView };
   readonly relays: { readonly open: number; readonly unavailable: string | undefined };
-  readonly heartbeat: { readonly lastSuccessMs: number | undefined };
+  readonly heartbeat: { readonly health: NodeHealth };
+  /** Why the newest KubeVirt object does not count. */
+  readonly configurationProblem: () => string | undefined;
   readonly consoles: () => AgentState['consoles'];
   readonly phase: () => AgentState['phase'];
   readonly clock: Clock;
@@ -43,6 +46,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
   const ago = (atMs: number | undefined) =>
     atMs === undefined ? {} : { lastSuccessSecondsAgo: Math.round((nowMs - atMs) / 100) / 10 };
   const { running, queued, waiting } = loop.counts;
+  const configurationProblem = deps.configurationProblem();
   return {
     apiVersion: whyApiVersion,
     kind: 'AgentState',
@@ -51,7 +55,8 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
     pid: process.pid,
     upSeconds: Math.round(process.uptime() * 10) / 10,
     phase: deps.phase(),
-    heartbeat: ago(heartbeat.lastSuccessMs),
+    heartbeat: { ...ago(heartbeat.health.lastSuccessMs), ...nodeHealth(heartbeat.health, nowMs) },
+    ...(configurationProblem !== undefined && { configurationProblem }),
     informers: deps.informers().map(({ lastSuccessMs, lastError, ...rest }) => ({
       ...rest,
       ...ago(lastSuccessMs),
@@ -81,6 +86,17 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
     eventLoopDelayMs: deps.loopDelay.read(),
     eventLoopUtilization: Math.round(performance.eventLoopUtilization().utilization * 1e4) / 1e4,
     ...(await processFigures()),
+  };
+}
+
+function nodeHealth({ schedulable, failures, problems }: NodeHealth, nowMs: number) {
+  return {
+    ...(schedulable !== undefined && { schedulable }),
+    failures,
+    problems: problems.slice(0, listLimit).map(({ sinceMs, ...problem }) => ({
+      ...problem,
+      forSeconds: Math.round((nowMs - sinceMs) / 1000),
+    })),
   };
 }
 
