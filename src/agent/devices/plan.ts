@@ -43,6 +43,8 @@ interface PlanDeps {
 }
 
 const ownDomain = 'devices.kubevirt.io';
+/** The kubelet takes messages of up to 4 MiB: more ids would not fit into a list. */
+const mostDevices = 100_000;
 
 /** Which plugins the configuration asks for (spec 40 §7). */
 export function planPlugins(settings: DeviceSettings, options: PlanOptions, deps: PlanDeps): Plan {
@@ -64,7 +66,7 @@ function tokenPlugins(settings: DeviceSettings, { roots, maxDevices }: PlanOptio
     socketName: `kubevirt-${name}.sock`,
     ...(essential && { essential: name }),
     version: 'token',
-    source: () => new TokenSource({ name, device, count: maxDevices, loadsModule }, roots),
+    source: () => new TokenSource({ name, device, count: Math.min(maxDevices, mostDevices), loadsModule }, roots),
   });
   return [
     token(hypervisorDevice, hypervisorDevice, { essential: !useEmulation, loadsModule: false }),
@@ -84,7 +86,7 @@ function socketPlugins(
   const { roots, maxDevices, shareDir, owner } = options;
   const reservation = {
     name: 'pr-helper',
-    count: maxDevices,
+    count: Math.min(maxDevices, mostDevices),
     directory: path.join(shareDir, 'daemons/pr'),
     socketName: 'pr-helper.sock',
     owner,

@@ -3,7 +3,7 @@ import type { RunningPlugin } from './running-plugin.ts';
 
 /** Why VMIs of this node would find no device of one kind; undefined: they do, or they do not need it. */
 export function problemOf(plugin: RunningPlugin): NodeProblem | undefined {
-  const { planned, unusableSinceMs } = plugin;
+  const { planned, unknown, unusableSinceMs } = plugin;
   if (planned.essential === undefined) return undefined;
   const { state } = plugin.report();
   const kind = pascal(planned.essential);
@@ -12,6 +12,10 @@ export function problemOf(plugin: RunningPlugin): NodeProblem | undefined {
     const why = state.kind === 'waiting' ? `: ${state.reason}` : ' yet';
     const message = `The kubelet does not know device plugin ${resource}${why}; look at the kubelet of this node.`;
     return { source: 'devices', reason: `${kind}PluginNotRegistered`, message, sinceMs: state.sinceMs };
+  }
+  if (unknown) {
+    const message = `Whether the device of ${resource} is there is not known: ${unknown.reason}; the agent must be able to read the host's /dev.`;
+    return { source: 'devices', reason: `${kind}DeviceUnknown`, message, sinceMs: unknown.sinceMs };
   }
   if (unusableSinceMs === undefined) return undefined;
   const message = `The device of ${resource} is not there; load its kernel module on this node.`;

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../base/index.ts';
 import type { PathWatch } from '../../host/index.ts';
 import type { DevicePlugins, PluginDevice, PluginHandle, PluginReport } from '../../kubelet/index.ts';
 import type { DeviceSource } from './device-source.ts';
@@ -22,11 +23,13 @@ export class RunningPlugin {
   #source: DeviceSource;
   #removing: Promise<void> | undefined;
   #unusableSinceMs: number | undefined;
+  #unknown: { readonly sinceMs: number; readonly reason: string } | undefined;
 
   constructor(planned: PlannedPlugin, deps: RunningPluginDeps) {
     this.#planned = planned;
     this.#deps = deps;
     this.#source = planned.source();
+    this.#unknown = { sinceMs: deps.monotonicMs(), reason: 'nobody has looked yet' };
     this.#handle = deps.plugins.add({
       resourceName: planned.resource,
       socketName: planned.socketName,
@@ -40,6 +43,11 @@ export class RunningPlugin {
 
   get rescanMs(): number | undefined {
     return this.#source.rescanMs;
+  }
+
+  /** No scan ever succeeded: what there is, is not known. Later failures change nothing of what is known. */
+  get unknown(): { readonly sinceMs: number; readonly reason: string } | undefined {
+    return this.#unknown;
   }
 
   /** Since when it was scanned and had not one usable device; monotonic. */
@@ -70,7 +78,10 @@ export class RunningPlugin {
 
   async scan(): Promise<void> {
     const source = this.#source;
-    const devices = await source.scan();
+    const devices = await source.scan().catch((error: unknown) => {
+      if (this.#unknown) this.#unknown = { ...this.#unknown, reason: errorMessage(error) };
+      throw error;
+    });
     // Exchanged meanwhile: its own scan is on its way.
     if (source !== this.#source || this.#removing) return;
     this.#handle.setDevices(devices);
@@ -86,7 +97,8 @@ export class RunningPlugin {
 
   #noteUsable(devices: readonly PluginDevice[]): void {
     const isUsable = devices.some(({ isHealthy }) => isHealthy);
-    const wasUsable = this.#unusableSinceMs === undefined;
+    const wasUsable = this.#unknown === undefined && this.#unusableSinceMs === undefined;
+    this.#unknown = undefined;
     if (isUsable) this.#unusableSinceMs = undefined;
     else this.#unusableSinceMs ??= this.#deps.monotonicMs();
     if (isUsable !== wasUsable) this.#deps.onUsable();

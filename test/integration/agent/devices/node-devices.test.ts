@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
@@ -90,6 +90,22 @@ describe('kvm, tun and vhost-net', () => {
     for (const name of ['kvm', 'tun', 'vhost-net']) {
       await world.listed(`devices.kubevirt.io/${name}`, `${name}0 Healthy`, `${name}1 Healthy`);
     }
+    await becomes();
+  });
+
+  it('of which nothing can be known are a problem, and no list goes out that says there are none', async () => {
+    // A link to itself: what is behind it cannot be read, which is not the same as nothing.
+    const file = path.join(world.machine.devDir, 'net');
+    renameSync(file, `${file}-away`);
+    symlinkSync(file, file);
+    await world.start();
+    await world.listed(kvm, 'kvm0 Healthy', 'kvm1 Healthy');
+    await becomes('TunDeviceUnknown');
+    await eventually(() => assert.match(world.devices.problems()[0]?.message ?? '', /ELOOP/));
+    assert.deepEqual(world.kubelet.lists(tun), []);
+    rmSync(file);
+    renameSync(`${file}-away`, file);
+    await world.listed(tun, 'tun0 Healthy', 'tun1 Healthy');
     await becomes();
   });
 
