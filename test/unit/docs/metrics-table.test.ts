@@ -20,7 +20,7 @@ const own = new OwnMetrics(
     registry: meters.registry,
     figures: {
       isReady: () => true,
-      queue: { counts: { running: 0, queued: 0, waiting: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
+      queue: { counts: { running: 0, queued: 0, waiting: 0, failing: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
       quarantined: () => 0,
       loopDelay: {
         read: () => ({ p50: 0, p95: 0, p99: 0, max: 0, mean: 0 }),
