@@ -40,6 +40,7 @@ const { values, positionals } = parseArgs({
     sessions: { type: 'string', default: '1000' },
     'agent-cmd': { type: 'string' },
     logs: { type: 'string' },
+    'service-account': { type: 'boolean', default: false },
     vs: { type: 'string' },
     only: { type: 'string', multiple: true },
     parallel: { type: 'string', default: '8' },
@@ -100,6 +101,7 @@ async function burst(): Promise<unknown> {
     restartVms: wholeNumber('restart-vms', 0),
     paced: wholeNumber('paced', 0),
     eventsEach: wholeNumber('events-each', 0),
+    asServiceAccount: values['service-account'],
     logsDir: values.logs,
     say,
   });
