@@ -23,6 +23,8 @@ export interface NodeAgentDeps {
   readonly relays?: MigrationRelays;
   /** The built web page, for `--web-port`. */
   readonly pageDir?: string;
+  /** Streams of guests are open from now on, or no longer: bytes may flow. */
+  readonly onStreams?: (areOpen: boolean) => void;
 }
 
 const heartbeatPeriodMs = 60_000;
@@ -56,6 +58,7 @@ export class NodeAgent {
       client: this.#client,
       eventClient: this.#eventClient,
       whenQuiet: () => this.dispatcher.whenIdle(),
+      onStreams: deps.onStreams ?? (() => undefined),
     });
     const ports = portsOf(parts, options, deps);
     this.#relays = ports.relays;

@@ -12,6 +12,7 @@ import {
 import { createLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
 import { loadKubeAccess, podNamespace } from '../kube/index.ts';
 import { collectOnce } from './collect-once.ts';
+import { heapForStreams } from './heap-for-streams.ts';
 
 /** Beside the programs, from `npm run build`. */
 const pageDir = join(import.meta.dirname, '../web');
@@ -59,7 +60,14 @@ async function run(agentOptions: AgentOptions): Promise<void> {
     // In a pod with the host's pid namespace process 1 is the host's; a standalone agent says where the host is.
     const hostRoot = process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root';
     const host = await readNodeFacts({ hostRoot, labellerDir, arch: process.arch }, log);
-    const agent = new NodeAgent(agentOptions, { access, log, host, hostDevDir: join(hostRoot, 'dev'), pageDir });
+    const agent = new NodeAgent(agentOptions, {
+      access,
+      log,
+      host,
+      hostDevDir: join(hostRoot, 'dev'),
+      pageDir,
+      onStreams: heapForStreams,
+    });
     await serve(agent, agentOptions, log, leaving.signal);
   } catch (error) {
     if (leaving.signal.aborted) {

@@ -17,6 +17,8 @@ export interface StreamServerDeps {
   readonly log: Logger;
   /** A name that was never used before. */
   readonly newId: () => string;
+  /** The first session is open, or the last one has ended. */
+  readonly onUse?: (isUsed: boolean) => void;
 }
 
 /** One session as it is now. */
@@ -164,6 +166,7 @@ export class StreamServer {
     const sinceMs = clock.monotonicMs();
     const onEnd = ({ code, reason }: SessionEnd) => {
       this.#running.delete(running);
+      if (this.#running.size === 0) this.#deps.onUse?.(false);
       const { sentBytes, receivedBytes } = session;
       log.info(
         { ...about(stream), code, reason, sentBytes, receivedBytes, ageMs: clock.monotonicMs() - sinceMs },
@@ -174,6 +177,7 @@ export class StreamServer {
     const session = new Session({ isAware, pingIntervalMs }, { websocket, socket, clock, onEnd });
     const running = { session, stream, websocket, sinceMs };
     this.#running.add(running);
+    if (this.#running.size === 1) this.#deps.onUse?.(true);
     this.#connections.add(websocket);
     websocket.on('close', () => this.#closed(websocket));
     const from = socket instanceof Socket ? socket.remoteAddress : undefined;
