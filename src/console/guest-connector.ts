@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Clock, errorMessage, withDeadline } from '../base/index.ts';
-import type { PlainAnswer } from './refuse.ts';
+import type { PlainAnswer } from '../upgrade/index.ts';
 import { StreamRefusal, type StreamRequest } from './stream-request.ts';
 
 /** Connects to guests within a time limit, and gives up on all of a VMI, or on all, when told. */

@@ -1,9 +1,10 @@
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Express, Request, Response } from 'express';
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { errorMessage } from '../../base/index.ts';
+import { errorMessage, systemClock } from '../../base/index.ts';
+import { answerUpgrade } from '../../upgrade/index.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { at } from '../object.ts';
@@ -31,21 +32,11 @@ const { group, version } = vmSubresourceGroup;
 /** The KubeVirt whose API this is. */
 const kubevirtVersion = { ...versionInfo, gitVersion: 'v1.9.0+virt-node' };
 const upgrades = new WeakMap<IncomingMessage, Upgrade>();
-/** A client that was refused an upgrade has this long to read why. */
-const readWhyMs = 1_000;
 
 /** A request of the `upgrade` event takes the same way as any other, so that each refusal is the same Status. */
 export function serveUpgrade(app: Express, request: IncomingMessage, socket: Duplex, head: Buffer): void {
-  socket.on('error', () => undefined);
-  const response = new ServerResponse(request);
-  response.shouldKeepAlive = false;
-  response.assignSocket(socket as Socket);
-  response.once('finish', () => {
-    const timer = setTimeout(() => socket.destroy(), readWhyMs);
-    socket.once('close', () => clearTimeout(timer));
-    socket.resume();
-    socket.end();
-  });
+  const response = answerUpgrade(request, socket, systemClock);
+  if (!response) return;
   upgrades.set(request, { socket, head });
   app(request, response);
 }

@@ -12,15 +12,16 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   kube: ['base', 'api'],
   libvirt: ['base'],
   tls: ['base'],
-  console: ['base'],
-  web: ['base', 'api'],
-  apiserver: ['base', 'api', 'host', 'tls'],
+  upgrade: ['base'],
+  console: ['base', 'upgrade'],
+  web: ['base', 'api', 'upgrade'],
+  apiserver: ['base', 'api', 'host', 'tls', 'upgrade'],
   'launcher-client': ['base', 'api', 'host', 'wire'],
   'domain-cache': ['base', 'api', 'host', 'wire', 'launcher-client'],
-  agent: ['base', 'api', 'host', 'kube', 'tls', 'console', 'web', 'domain-cache', 'launcher-client'],
+  agent: ['base', 'api', 'host', 'kube', 'tls', 'upgrade', 'console', 'web', 'domain-cache', 'launcher-client'],
   launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
   controller: ['base', 'api', 'kube'],
-  node: ['base', 'api', 'host', 'kube', 'tls', 'web', 'apiserver'],
+  node: ['base', 'api', 'host', 'kube', 'tls', 'upgrade', 'web', 'apiserver'],
 };
 
 /** One door per vendor. `node:` modules are free. */
