@@ -5,7 +5,7 @@ import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import { type PlainAnswer, refuseUpgrade } from '../upgrade/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
-import { answerOf, GuestConnector } from './guest-connector.ts';
+import { answerOf, closedMeanwhile, GuestConnector } from './guest-connector.ts';
 import { awareProtocol, chooseProtocol, upgradeProblem } from './handshake.ts';
 import { Session } from './session.ts';
 import { type Prepared, Stage } from './stage.ts';
@@ -43,7 +43,6 @@ interface Running {
 }
 
 const busy: PlainAnswer = { httpStatus: 503, message: 'Active VNC connection. Request denied.' };
-const closedMeanwhile: PlainAnswer = { httpStatus: 502, message: 'the virtual machine closed the connection' };
 const leaving: PlainAnswer = { httpStatus: 503, message: 'the agent is leaving; ask again in a moment' };
 
 /**

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
@@ -48,6 +49,26 @@ for (const kind of ['console', 'vnc'] as const) {
     const { code, reason } = await client.closed;
     assert.equal(code, 1011);
     assert.match(reason, /failed: read EIO$/);
+  });
+}
+
+for (const kind of ['console', 'vnc', 'usbredir'] as const) {
+  test(`a ${kind} whose guest hung up between the connect and the session is refused, and the next one is not`, async (t) => {
+    let isDying = true;
+    const { attach, guest } = await startStage(t, {
+      open: async (signal) => {
+        const socket = await connected(guest.path, signal);
+        if (isDying) {
+          // Who listens is checked meanwhile, which takes its time.
+          (await guest.connection()).destroy();
+          await once(socket.resume(), 'close');
+          isDying = false;
+        }
+        return socket;
+      },
+    });
+    assert.equal((await attach('', { kind }).refused()).status, 502);
+    await attach('', { kind }).opened();
   });
 }
 
