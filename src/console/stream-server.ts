@@ -21,6 +21,9 @@ export interface StreamServerDeps {
   readonly onUse?: (isUsed: boolean) => void;
 }
 
+/** A VMI as requests name it. */
+export type GuestName = Pick<StreamRequest, 'uid' | 'shown'>;
+
 /** One session as it is now. */
 export interface SessionState {
   readonly kind: StreamRequest['kind'];
@@ -56,6 +59,8 @@ export class StreamServer {
   readonly #connector: GuestConnector;
   readonly #websockets: WebSocketServer;
   readonly #running = new Set<Running>();
+  /** From the request on, until it is a session or refused. */
+  readonly #admitting = new Set<StreamRequest>();
   /** Ended, but their connection is not closed yet. */
   readonly #connections = new Set<WebSocket>();
   #isLeaving = false;
@@ -85,10 +90,13 @@ export class StreamServer {
 
   /** Takes over the connection: a session, or a plain answer that says why not. `head` is what came with the request. */
   serve(request: IncomingMessage, socket: Duplex, head: Buffer, stream: StreamRequest): void {
-    this.#admit(request, socket, head, stream).catch((error: unknown) => {
-      this.#deps.log.error({ ...about(stream), error: errorMessage(error) }, 'stream failed');
-      socket.destroy();
-    });
+    this.#admitting.add(stream);
+    this.#admit(request, socket, head, stream)
+      .catch((error: unknown) => {
+        this.#deps.log.error({ ...about(stream), error: errorMessage(error) }, 'stream failed');
+        socket.destroy();
+      })
+      .finally(() => this.#admitting.delete(stream));
   }
 
   /** The VMI is gone, or another one: nothing of it goes on. */
@@ -103,6 +111,14 @@ export class StreamServer {
     this.#connector.giveUp(new StreamRefusal('BUSY', 503, leaving.message));
     this.#stage.endAll(sessionEnd('leaving', 'the agent is restarting; connect again'));
     if (this.#connections.size > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+  }
+
+  /** Of whom there is anything that `endAll` ends: sessions, requests for one, lines without a session. */
+  guests(): GuestName[] {
+    const named = new Map<string, GuestName>(this.#stage.lines);
+    for (const { uid, shown } of this.#admitting) named.set(uid, { uid, shown });
+    for (const { stream } of this.#running) named.set(stream.uid, { uid: stream.uid, shown: stream.shown });
+    return [...named.values()];
   }
 
   sessions(): SessionState[] {

@@ -155,3 +155,23 @@ test('a peer that never answers a close frame loses its connection within the li
   assert.deepEqual(server.sessions(), []);
   await client.closed();
 });
+
+test('a guest is known to have streams while one is being opened and while its line lingers, and not afterwards', async (t) => {
+  let isHanging = true;
+  const { attach, guest, server } = await startStage(t, {
+    open: (signal) => (isHanging ? new Promise(() => undefined) : connected(guest.path, signal)),
+  });
+  attach('', { protocols: [aware] });
+  const known = [{ uid, shown: 'default/testvm' }];
+  await eventually(() => assert.deepEqual(server.guests(), known));
+  server.endAll(uid, 'the virtual machine was restarted');
+  await eventually(() => assert.deepEqual(server.guests(), []));
+  isHanging = false;
+  const client = await attach('', { protocols: [aware] }).opened();
+  await client.notice('attached');
+  client.stop();
+  await eventually(() => assert.equal(server.sessions().length, 0));
+  assert.deepEqual(server.guests(), known);
+  server.endAll(uid, 'the virtual machine is gone from this node');
+  await eventually(() => assert.deepEqual(server.guests(), []));
+});
