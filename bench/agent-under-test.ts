@@ -18,6 +18,8 @@ export interface AgentPlace {
   readonly dir: string;
   readonly nodeName: string;
   readonly kubeconfig: string;
+  /** What of `kubeconfig` a pod's service account has is put in its place, as in a cluster: no library for kubeconfigs is loaded. */
+  readonly asServiceAccount?: boolean;
   readonly admin: KubeClient;
   /** Three ports from here on; 28185 unless given. */
   readonly firstPort?: number;
@@ -42,6 +44,10 @@ mount --bind "$BENCH_DIR/pods" /pods
 mount -t tmpfs tmpfs /run
 mkdir /run/kubevirt
 mount --bind "$BENCH_DIR/share" /run/kubevirt
+if [ -d "$BENCH_DIR/serviceaccount" ]; then
+  mkdir -p /run/secrets/kubernetes.io/serviceaccount
+  mount --bind "$BENCH_DIR/serviceaccount" /run/secrets/kubernetes.io/serviceaccount
+fi
 exec "$@"
 `;
 
@@ -99,7 +105,8 @@ export class AgentUnderTest {
     const flags = flagsOf(this.#place);
     const argv = ['--mount', 'sh', '-ec', ownPlaces, 'sh', ...this.program.command.split(/\s+/), ...flags];
     this.#startedMs = monotonicMs();
-    const env = { ...process.env, NODE_NAME: nodeName, BENCH_DIR: dir, KUBEVIRT_HOST_ROOT: '/' };
+    const account = this.#place.asServiceAccount ? writeServiceAccount(this.#place) : {};
+    const env = { ...process.env, ...account, NODE_NAME: nodeName, BENCH_DIR: dir, KUBEVIRT_HOST_ROOT: '/' };
     const child = spawn('unshare', argv, { env, stdio: ['ignore', log, log] });
     this.#child = child;
     await waitFor('the first heartbeat', 60_000, async () => {
@@ -161,14 +168,28 @@ export class AgentUnderTest {
   }
 }
 
-function flagsOf({ dir, nodeName, kubeconfig, firstPort = defaultFirstPort, server }: AgentPlace): string[] {
+/** As the kubelet would; gives the environment of such a pod. The test API server signs for itself. */
+function writeServiceAccount({ dir, kubeconfig }: AgentPlace): Record<string, string> {
+  const { clusters, users } = JSON.parse(readFileSync(kubeconfig, 'utf8'));
+  const account = path.join(dir, 'serviceaccount');
+  mkdirSync(account, { recursive: true });
+  writeFileSync(path.join(account, 'token'), users[0].user.token);
+  writeFileSync(path.join(account, 'namespace'), 'kubevirt');
+  copyFileSync(path.join(path.dirname(kubeconfig), 'certs/apiserver.crt'), path.join(account, 'ca.crt'));
+  const { hostname, port } = new URL(clusters[0].cluster.server);
+  return { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port };
+}
+
+function flagsOf(place: AgentPlace): string[] {
+  const { dir, nodeName, kubeconfig, asServiceAccount, firstPort = defaultFirstPort, server } = place;
   const [key, cert] = [path.join(dir, 'certs/tls.key'), path.join(dir, 'certs/tls.crt')];
   const identities = ['client', 'migration-client', 'tls', 'vsock-client'].flatMap((name) => [
     ...[`--${name}-cert-file`, cert],
     ...[`--${name}-key-file`, key],
   ]);
   return [
-    ...['--kubeconfig', kubeconfig, '--hostname-override', nodeName, '--pod-ip-address', '127.0.0.1'],
+    ...(asServiceAccount ? [] : ['--kubeconfig', kubeconfig]),
+    ...['--hostname-override', nodeName, '--pod-ip-address', '127.0.0.1'],
     ...['--kubevirt-share-dir', '/var/run/kubevirt', '--kubevirt-private-dir', path.join(dir, 'private')],
     ...portFlags.flatMap((name, index) => [`--${name}`, `${firstPort + index}`]),
     ...identities,

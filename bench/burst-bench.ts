@@ -28,6 +28,8 @@ export interface BurstBenchOptions {
   readonly paced: number;
   /** Notify events that each launcher sends at once after the burst; at most what an agent grants to each. */
   readonly eventsEach: number;
+  /** The agents have a pod's service account instead of a kubeconfig; a real kube-apiserver only. */
+  readonly asServiceAccount: boolean;
   /** Directory for the agents' logs; undefined: they are thrown away. */
   readonly logsDir: string | undefined;
   readonly say: (text: string) => void;
@@ -96,6 +98,7 @@ async function onStage<T>(
     dir,
     nodeName,
     kubeconfig: api.handlerKubeconfig,
+    asServiceAccount: bench.options.asServiceAccount && api.kind === 'cluster',
     admin: api.admin,
   });
   const fleet = await LauncherFleet.start(agent.podsDir);

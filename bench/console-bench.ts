@@ -47,10 +47,10 @@ export async function consoleBench(options: ConsoleBenchOptions): Promise<Consol
   const addThroughput = (name: string, { megabytesPerSecond, cpuMsPerGigabyte }: Throughput) => {
     add(name, 'MB/s', megabytesPerSecond);
     add(`${name}, CPU of the agent`, 'ms/GB', cpuMsPerGigabyte);
-    say(`${name}: ${megabytesPerSecond.toFixed(0)} MB/s`);
+    say(`${name}: ${megabytesPerSecond.toFixed(0)} MB/s, ${cpuMsPerGigabyte.toFixed(0)} ms of CPU per GB`);
   };
   const slowReaderMb: (readonly number[])[] = [];
-  await onConsoleStage(options, async (stage) => {
+  await onConsoleStage({ ...options, vms: vms + 1 }, async (stage) => {
     // Code is compiled and buffers are grown by then.
     await guestToClient(stage, floodBytes / 4);
     for (let run = 1; run <= runs; run++) {

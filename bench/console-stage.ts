@@ -68,11 +68,13 @@ export async function onConsoleStage<T>(
       key: readFileSync(certificates.client.keyFile),
       checkServerIdentity: () => undefined,
     };
-    return await act({
+    const result = await act({
       agent,
       place: { host: '127.0.0.1', port: agent.consolePort, tls },
       consolePath: (index) => `/v1/namespaces/${namespace}/virtualmachineinstances/${nameOf(index)}/console`,
     });
+    await agent.stop();
+    return result;
   } finally {
     for (const step of undo.reverse()) await step();
   }

@@ -102,7 +102,10 @@ export interface ManySessions {
 const parallelAttaches = 16;
 const idleSeconds = 5;
 
-/** So many sessions over all VMIs: of each VMI's the first writes and the others look on. */
+/**
+ * So many sessions over all VMIs but the first: of each VMI's the first writes and the others look on. The first one's line is
+ * left to the streams: lines stay open for a while after such sessions.
+ */
 export async function manySessions(stage: ConsoleStage, sessions: number, vms: number): Promise<ManySessions> {
   const { agent, place, consolePath } = stage;
   const beforeMb = agent.residentMb();
@@ -112,7 +115,7 @@ export async function manySessions(stage: ConsoleStage, sessions: number, vms: n
   await forEach(numbers, parallelAttaches, async (number) => {
     const isWriter = number < vms;
     const query = isWriter ? '' : '?access=view';
-    const stream = await RawWebsocket.open(place, `${consolePath(number % vms)}${query}`, session);
+    const stream = await RawWebsocket.open(place, `${consolePath(1 + (number % vms))}${query}`, session);
     streams.push(stream);
     if (!isWriter) return;
     writers.push(stream);

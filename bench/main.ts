@@ -41,6 +41,7 @@ const { values, positionals } = parseArgs({
     sessions: { type: 'string', default: '1000' },
     'agent-cmd': { type: 'string' },
     logs: { type: 'string' },
+    'service-account': { type: 'boolean', default: false },
     vs: { type: 'string' },
     'idle-seconds': { type: 'string', default: '120' },
     only: { type: 'string', multiple: true },
@@ -102,6 +103,7 @@ async function burst(): Promise<unknown> {
     restartVms: wholeNumber('restart-vms', 0),
     paced: wholeNumber('paced', 0),
     eventsEach: wholeNumber('events-each', 0),
+    asServiceAccount: values['service-account'],
     logsDir: values.logs,
     say,
   });

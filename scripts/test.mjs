@@ -12,7 +12,7 @@ import { trySetUp } from './setup.mjs';
 const outDir = `.build/test/${process.pid}`;
 const suites = {
   unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 60_000 },
-  integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 120_000 },
+  integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 240_000 },
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
   simulator: { dir: 'test/simulator', concurrency: 1, timeoutMs: 900_000 },
   system: { dir: 'test/system', concurrency: 1, timeoutMs: 600_000 },

@@ -32,6 +32,8 @@ export interface NodeAgentDeps {
   readonly labellerDir: string;
   /** Of the log, while the agent runs. */
   readonly setVerbosity: (verbosity: number) => void;
+  /** Streams of guests are open from now on, or no longer: bytes may flow. */
+  readonly onStreams?: (areOpen: boolean) => void;
 }
 
 const stopTimeoutMs = 8_000;
@@ -65,6 +67,7 @@ export class NodeAgent {
       client: this.#client,
       eventClient: this.#eventClient,
       whenQuiet: () => this.dispatcher.whenIdle(),
+      onStreams: deps.onStreams ?? (() => undefined),
     });
     const ports = portsOf(parts, options, deps);
     this.#relays = ports.relays;

@@ -34,15 +34,17 @@ export interface Parts {
   readonly consoles: Consoles;
 }
 
-interface Clients {
+interface PartsDeps {
   readonly client: KubeClient;
   readonly eventClient: KubeClient;
   /** The VMI loop has nothing to do: events may be written. */
   readonly whenQuiet: () => Promise<void>;
+  readonly onStreams: (areOpen: boolean) => void;
 }
 
 /** Nothing is started and nothing is asked yet. */
-export function makeParts(options: AgentOptions, log: Logger, { client, eventClient, whenQuiet }: Clients): Parts {
+export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): Parts {
+  const { client, eventClient, whenQuiet, onStreams } = deps;
   const vmis = new KubeVmis(options.nodeName, { client, log });
   // Whoever may make such an object in another namespace does not configure KubeVirt.
   const { namespace } = options.console.caConfigMap;
@@ -59,7 +61,7 @@ export function makeParts(options: AgentOptions, log: Logger, { client, eventCli
   };
   const { clients, domains } = launcherSide(options, log, record);
   const events = eventPort(recorder);
-  const consoles = makeConsoles(options, { client, vmis, kubevirts, clients, events, log });
+  const consoles = makeConsoles(options, { client, vmis, kubevirts, clients, events, onStreams, log });
   return { client, eventClient, vmis, kubevirts, settings, ownNode, recorder, clients, domains, consoles };
 }
 

@@ -2,7 +2,7 @@ import { createServer as createHttpServer, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
-import { type Clock, systemClock } from '../base/index.ts';
+import { type Clock, errorCode, systemClock } from '../base/index.ts';
 import { bootstrap } from './bootstrap.ts';
 import { EventExpiry } from './controllers/event-expiry.ts';
 import { GarbageCollector } from './controllers/garbage-collector.ts';
@@ -102,6 +102,10 @@ export class ApiServer {
     };
     const app = createApp(context);
     const http = tls ? createHttpsServer({ ...tls, minVersion: 'TLSv1.2' }, app) : createHttpServer(app);
+    // No descriptor left, say: the server listens on and takes the next one.
+    http.on('error', (error) => {
+      if (http.listening) log.warn({ code: errorCode(error) }, 'the API could not take a connection');
+    });
     const streams = new Set<Duplex>();
     http.on('upgrade', (request, socket, head) => {
       streams.add(socket);

@@ -19,3 +19,22 @@ export function listOf(value: unknown): readonly unknown[] {
 export function shortened(text: string, limit: number): string {
   return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
 }
+
+/**
+ * What makes a parsed value dangerous to go on with; undefined: nothing. Depth is bounded so that no later recursion overflows;
+ * `__proto__` would reach into the program's own objects.
+ */
+export function whyUnsafe(root: unknown, maxDepth: number): string | undefined {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxDepth) return `the body is nested deeper than ${maxDepth} levels`;
+    const next: unknown[] = [];
+    for (const value of level) {
+      if (typeof value !== 'object' || value === null) continue;
+      if (Object.hasOwn(value, '__proto__')) return 'a member may not be called "__proto__"';
+      for (const member of Object.values(value)) next.push(member);
+    }
+    level = next;
+  }
+  return undefined;
+}

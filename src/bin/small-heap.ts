@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
+import { heapForStreams } from './heap-for-streams.ts';
 
 /**
  * To be imported first. An agent's objects die soon; left to itself V8 takes tens of megabytes for those of one burst of starts
@@ -6,4 +7,4 @@ import { setFlagsFromString } from 'node:v8';
  * reads while it runs: the young generation stays as small as it begins, the old one is collected when it has grown by half.
  */
 setFlagsFromString('--semi-space-growth-factor=1');
-setFlagsFromString('--heap-growing-percent=50');
+heapForStreams(false);

@@ -12,11 +12,14 @@ import {
 import { createAdjustableLogger, errorMessage, FlagError, type Logger } from '../base/index.ts';
 import { loadKubeAccess, podNamespace } from '../kube/index.ts';
 import { collectOnce } from './collect-once.ts';
+import { heapForStreams } from './heap-for-streams.ts';
 
 /** Beside the programs, from `npm run build`. */
 const pageDir = join(import.meta.dirname, '../web');
 /** Written by an init container; a standalone node has a place of its own. */
 const labellerDir = process.env.KUBEVIRT_NODE_LABELLER_DIR ?? '/var/lib/kubevirt-node-labeller';
+
+const dutiesBeginMs = 5_000;
 
 const options = readOptions(await podNamespace());
 if (options) await run(options);
@@ -63,7 +66,8 @@ async function run(agentOptions: AgentOptions): Promise<void> {
     const hostRoot = process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root';
     const host = await readNodeFacts({ hostRoot, labellerDir, arch: process.arch }, log);
     const places = { hostRoot, hostDevDir: join(hostRoot, 'dev'), labellerDir, pageDir };
-    const agent = new NodeAgent(agentOptions, { access, log, setVerbosity, host, ...places });
+    const seams = { access, log, setVerbosity, host, onStreams: heapForStreams };
+    const agent = new NodeAgent(agentOptions, { ...seams, ...places });
     await serve(agent, agentOptions, log, leaving.signal);
   } catch (error) {
     if (leaving.signal.aborted) {
@@ -85,6 +89,8 @@ async function serve(agent: NodeAgent, { nodeName }: AgentOptions, log: Logger, 
   }
   log.info({ node: nodeName, startUpMs: Math.round(performance.now()) }, 'virt-handler serves this node');
   collectOnce();
+  // Once more when the node's own duties, the kubelet's plugins among them, have begun, too.
+  setTimeout(collectOnce, dutiesBeginMs).unref();
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
   await agent.stop().catch((error: unknown) => log.warn({ reason: describe(error) }, 'not everything stopped cleanly'));
   log.info({ node: nodeName }, 'left');

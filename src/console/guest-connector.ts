@@ -1,7 +1,12 @@
 import type { Socket } from 'node:net';
 import { type Clock, errorMessage, withDeadline } from '../base/index.ts';
-import type { PlainAnswer } from './refuse.ts';
+import type { PlainAnswer } from '../upgrade/index.ts';
 import { StreamRefusal, type StreamRequest } from './stream-request.ts';
+
+export const closedMeanwhile: PlainAnswer = {
+  httpStatus: 502,
+  message: 'the virtual machine closed the connection',
+};
 
 /** Connects to guests within a time limit, and gives up on all of a VMI, or on all, when told. */
 export class GuestConnector {
@@ -14,13 +19,16 @@ export class GuestConnector {
     this.#clock = clock;
   }
 
-  /** Rejects with what `stream.open` rejects with, or with a DOMException `TimeoutError`, or with the reason of `giveUp`. */
+  /** Gives a socket that has not ended. Rejects with what `stream.open` rejects with, or with a DOMException `TimeoutError`, or with the reason of `giveUp`. */
   async connect(stream: StreamRequest): Promise<Socket> {
     const waiting = new AbortController();
     this.#waiting.set(waiting, stream.uid);
     try {
       const limits = { timeoutMs: this.#timeoutMs, signal: waiting.signal, clock: this.#clock };
-      return await withDeadline(limits, (signal) => unlessAborted(stream.open(signal), signal));
+      const guest = await withDeadline(limits, (signal) => unlessAborted(stream.open(signal), signal));
+      // It was connected, and nobody listened yet when it closed: no event of it follows any more.
+      if (guest.destroyed || guest.readableEnded) throw new Error(closedMeanwhile.message);
+      return guest;
     } finally {
       this.#waiting.delete(waiting);
     }

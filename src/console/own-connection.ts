@@ -28,13 +28,14 @@ export class OwnConnection {
   bind(session: Session, client: RfbClientStream | undefined): void {
     this.#session = session;
     this.#client = client;
+    // What the client sends at once may fill the guest's socket before the session has begun.
+    this.#guest.on('drain', () => session.resumeInput());
     if (this.#end) session.end(this.#end);
   }
 
   begin(): void {
     const session = this.#session;
     if (!session) return;
-    this.#guest.on('drain', () => session.resumeInput());
     this.#guest.on('data', (chunk: Buffer) => {
       session.send(chunk);
       if (session.isFull) this.#guest.pause();

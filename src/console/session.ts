@@ -6,6 +6,9 @@ import { type SessionEnd, sessionEnd } from './close.ts';
 import { KeepAlive } from './keep-alive.ts';
 import { type Command, maxCommandBytes, type Notice, parseCommand, type Role } from './notices.ts';
 
+/** More than any session has waiting because of the guest. */
+const maxUnreadBytes = 524_288;
+
 /** What a session is joined to; each call comes from one session only, none after `left`. */
 export interface SessionOwner {
   /** The 101 answer is on its way: bytes may follow. */
@@ -118,7 +121,9 @@ export class Session {
   /** To those who understand notices, once they have begun; to others nothing. */
   notify(notice: Notice): void {
     if (!this.isAware || !this.#isStarted || this.#websocket.readyState !== this.#websocket.OPEN) return;
-    this.#websocket.send(JSON.stringify(notice));
+    // The guest can be made to wait, but not those who take a line from each other.
+    if (this.bufferedBytes > maxUnreadBytes) this.end(sessionEnd('tooSlow', 'too slow: notices were not read'));
+    else this.#websocket.send(JSON.stringify(notice));
   }
 
   /** Takes nothing in until `resumeInput`. */

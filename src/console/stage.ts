@@ -29,6 +29,7 @@ export class Stage {
   readonly #deps: StageDeps;
   readonly #lines = new Map<string, Promise<ConsoleLine>>();
   readonly #openLines = new Map<string, ConsoleLine>();
+  readonly #lineOwners = new Map<string, Pick<StreamRequest, 'uid' | 'shown'>>();
   readonly #devices = new Map<string, DeviceSessions>();
 
   constructor(options: StreamOptions, deps: StageDeps) {
@@ -36,9 +37,9 @@ export class Stage {
     this.#deps = deps;
   }
 
-  /** Sessions and lingering lines. */
-  get isEmpty(): boolean {
-    return this.#lines.size === 0 && this.#devices.size === 0;
+  /** Who has a line, with or without a session, by UID. */
+  get lines(): ReadonlyMap<string, Pick<StreamRequest, 'uid' | 'shown'>> {
+    return this.#lineOwners;
   }
 
   hasWriter({ kind, uid }: Pick<StreamRequest, 'kind' | 'uid'>): boolean {
@@ -87,11 +88,12 @@ export class Stage {
 
   /** Those who come while it opens wait for the same line. */
   #openLine(stream: StreamRequest, connect: Connect): Promise<ConsoleLine> {
-    const { uid } = stream;
+    const { uid, shown } = stream;
     const opened = (guest: Socket) => {
       const options = { ...this.#options, id: this.#deps.newId() };
       const line = new ConsoleLine(options, { guest, clock: this.#deps.clock, onClosed: () => this.#forgetLine(uid) });
       this.#openLines.set(uid, line);
+      this.#lineOwners.set(uid, { uid, shown });
       return line;
     };
     const failed = (error: unknown) => {
@@ -106,6 +108,7 @@ export class Stage {
   #forgetLine(uid: string): void {
     this.#lines.delete(uid);
     this.#openLines.delete(uid);
+    this.#lineOwners.delete(uid);
   }
 
   #devicesOf({ kind, uid }: StreamRequest): DeviceSessions {

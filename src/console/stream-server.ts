@@ -3,10 +3,10 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
+import { type PlainAnswer, refuseUpgrade } from '../upgrade/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
-import { answerOf, GuestConnector } from './guest-connector.ts';
+import { answerOf, closedMeanwhile, GuestConnector } from './guest-connector.ts';
 import { awareProtocol, chooseProtocol, upgradeProblem } from './handshake.ts';
-import { type PlainAnswer, refuseUpgrade } from './refuse.ts';
 import { Session } from './session.ts';
 import { type Prepared, Stage } from './stage.ts';
 import type { StreamOptions } from './stream-options.ts';
@@ -17,7 +17,12 @@ export interface StreamServerDeps {
   readonly log: Logger;
   /** A name that was never used before. */
   readonly newId: () => string;
+  /** The first session is open, or the last one has ended. */
+  readonly onUse?: (isUsed: boolean) => void;
 }
+
+/** A VMI as requests name it. */
+export type GuestName = Pick<StreamRequest, 'uid' | 'shown'>;
 
 /** One session as it is now. */
 export interface SessionState {
@@ -41,7 +46,6 @@ interface Running {
 }
 
 const busy: PlainAnswer = { httpStatus: 503, message: 'Active VNC connection. Request denied.' };
-const closedMeanwhile: PlainAnswer = { httpStatus: 502, message: 'the virtual machine closed the connection' };
 const leaving: PlainAnswer = { httpStatus: 503, message: 'the agent is leaving; ask again in a moment' };
 
 /**
@@ -55,6 +59,8 @@ export class StreamServer {
   readonly #connector: GuestConnector;
   readonly #websockets: WebSocketServer;
   readonly #running = new Set<Running>();
+  /** From the request on, until it is a session or refused. */
+  readonly #admitting = new Set<StreamRequest>();
   /** Ended, but their connection is not closed yet. */
   readonly #connections = new Set<WebSocket>();
   #isLeaving = false;
@@ -84,10 +90,13 @@ export class StreamServer {
 
   /** Takes over the connection: a session, or a plain answer that says why not. `head` is what came with the request. */
   serve(request: IncomingMessage, socket: Duplex, head: Buffer, stream: StreamRequest): void {
-    this.#admit(request, socket, head, stream).catch((error: unknown) => {
-      this.#deps.log.error({ ...about(stream), error: errorMessage(error) }, 'stream failed');
-      socket.destroy();
-    });
+    this.#admitting.add(stream);
+    this.#admit(request, socket, head, stream)
+      .catch((error: unknown) => {
+        this.#deps.log.error({ ...about(stream), error: errorMessage(error) }, 'stream failed');
+        socket.destroy();
+      })
+      .finally(() => this.#admitting.delete(stream));
   }
 
   /** The VMI is gone, or another one: nothing of it goes on. */
@@ -102,6 +111,14 @@ export class StreamServer {
     this.#connector.giveUp(new StreamRefusal('BUSY', 503, leaving.message));
     this.#stage.endAll(sessionEnd('leaving', 'the agent is restarting; connect again'));
     if (this.#connections.size > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+  }
+
+  /** Of whom there is anything that `endAll` ends: sessions, requests for one, lines without a session. */
+  guests(): GuestName[] {
+    const named = new Map<string, GuestName>(this.#stage.lines);
+    for (const { uid, shown } of this.#admitting) named.set(uid, { uid, shown });
+    for (const { stream } of this.#running) named.set(stream.uid, { uid: stream.uid, shown: stream.shown });
+    return [...named.values()];
   }
 
   sessions(): SessionState[] {
@@ -164,6 +181,7 @@ export class StreamServer {
     const sinceMs = clock.monotonicMs();
     const onEnd = ({ code, reason }: SessionEnd) => {
       this.#running.delete(running);
+      if (this.#running.size === 0) this.#deps.onUse?.(false);
       const { sentBytes, receivedBytes } = session;
       log.info(
         { ...about(stream), code, reason, sentBytes, receivedBytes, ageMs: clock.monotonicMs() - sinceMs },
@@ -174,6 +192,7 @@ export class StreamServer {
     const session = new Session({ isAware, pingIntervalMs }, { websocket, socket, clock, onEnd });
     const running = { session, stream, websocket, sinceMs };
     this.#running.add(running);
+    if (this.#running.size === 1) this.#deps.onUse?.(true);
     this.#connections.add(websocket);
     websocket.on('close', () => this.#closed(websocket));
     const from = socket instanceof Socket ? socket.remoteAddress : undefined;

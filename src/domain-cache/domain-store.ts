@@ -103,31 +103,32 @@ export class DomainStore {
     const view: KnownView = domain.ObjectMeta.deletionTimestamp
       ? this.#gone(key, uid, 'launcher-says-none', 'the launcher reported its end', asked)
       : { kind: 'present', uid, domain: withContent(domain, before), ...asked };
-    this.#put(key, view, !isSame(this.view(key, uid), view));
+    this.#put(key, view, !isSame(before, view));
     return true;
   }
 
   /** What a launcher answered; false when something newer is known. Tells listeners only of a difference. */
   answer(key: Key, uid: string, domain: Domain | undefined, asked: Asked): boolean {
-    if (this.#isNewer(key, uid, asked)) return false;
+    const before = this.view(key, uid);
+    if (isNewer(before, asked)) return false;
     const view: KnownView =
       domain && !domain.ObjectMeta.deletionTimestamp
         ? {
             kind: 'present',
             uid,
-            domain: withContent(domain, this.view(key, uid)),
+            domain: withContent(domain, before),
             ...asked,
             askedMs: asked.seenMs,
           }
         : { ...this.#gone(key, uid, 'launcher-says-none', 'the launcher has no domain', asked), askedMs: asked.seenMs };
-    this.#put(key, view, !isSame(this.view(key, uid), view));
+    this.#put(key, view, !isSame(before, view));
     return true;
   }
 
   /** The launcher could not be asked. Never replaces something newer, nor a proof of its end. */
   unknown(key: Key, uid: string, reason: string, asked: Asked = this.ask()): void {
     const before = this.view(key, uid);
-    if (this.#isNewer(key, uid, asked)) return;
+    if (isNewer(before, asked)) return;
     if (before.kind === 'gone' && before.proof === 'launcher-dead') return;
     const sinceMs = before.kind === 'unknown' ? before.sinceMs : asked.seenMs;
     const view: KnownView = { kind: 'unknown', uid, reason, sinceMs, ...this.#lastDomain(key, uid), ...asked };
@@ -150,11 +151,6 @@ export class DomainStore {
   /** Wakes the listeners of a key without a new picture. */
   touch(key: Key): void {
     this.#tell(key);
-  }
-
-  #isNewer(key: Key, uid: string, asked: Asked): boolean {
-    const known = this.view(key, uid);
-    return known.kind !== 'absent' && known.seq > asked.seq;
   }
 
   #gone(key: Key, uid: string, proof: GoneProof, detail: string, asked: Asked): GoneView {
@@ -186,6 +182,8 @@ export interface Asked {
   readonly seq: number;
   readonly seenMs: number;
 }
+
+const isNewer = (known: DomainView, asked: Asked) => known.kind !== 'absent' && known.seq > asked.seq;
 
 /**
  * The launcher said that its guest ended: by how it ended, or by having none any more. Shutoff without a reason is no end, and

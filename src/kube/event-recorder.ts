@@ -31,7 +31,7 @@ export interface EventRecorderDeps {
   readonly log?: Logger;
   readonly clock?: Clock;
   readonly random?: () => number;
-  /** Resolves when nothing more urgent is under way; events wait for it, none for longer than five seconds. */
+  /** Resolves when nothing more urgent is under way; events wait for it, none for longer than two seconds. */
   readonly whenQuiet?: () => Promise<void>;
 }
 
@@ -60,8 +60,8 @@ interface Known {
 /** Per-object and per-event memory is bounded by this; the least recently used goes first. */
 const memorySize = 4096;
 const maxMessageLength = 1024;
-/** An event that is older gives way to nobody: as long as a large burst of starts takes. */
-const giveWayMs = 5_000;
+/** An event that is older gives way to nobody: as long as a burst of a hundred starts takes. */
+const giveWayMs = 2_000;
 
 const awayCodes = ['UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR', 'BAD_RESPONSE', 'TOO_MANY_REQUESTS'] as const;
 

@@ -4,10 +4,11 @@ import type { Peer } from '../host/index.ts';
 import { type ConnectionLimits, type ConnectionTarget, connectionLimits, type OpenConnection } from './connection.ts';
 import { LauncherError } from './errors.ts';
 import { type LauncherHost, thisMachine } from './launcher-host.ts';
+import { type LauncherState, stateOf, stateWithoutSocket } from './launcher-state.ts';
 import type { Listening } from './probe.ts';
 import { Sightings } from './sightings.ts';
 import { type LauncherTarget, multipleSockets, noSocket, type SocketOptions } from './sockets.ts';
-import { emptyPods, judgeLauncher, type KnownLauncher, type Verdict } from './verdict.ts';
+import { judgeLauncher, type KnownLauncher, type Verdict } from './verdict.ts';
 
 export interface LauncherClientsOptions extends SocketOptions {
   /** How long a pod may be there without its socket; 3 min upstream. */
@@ -38,20 +39,6 @@ export interface LauncherClientsDeps {
   readonly clock?: Clock;
   readonly logger?: Logger;
 }
-
-/**
- * Looked up in the file system and by a bare connect(), without a call to the launcher (spec 20 §8.2). Upstream's mark
- * `launcher-unresponsive` is written for upstream's agent and not believed: it says that somebody gave up waiting, which
- * proves nothing, and a launcher that was restarted in place finds its predecessor's.
- */
-export type LauncherState =
-  | { readonly kind: 'ready'; readonly connected: boolean }
-  /** The pod is there, its socket not yet, or nobody listens on it yet. */
-  | { readonly kind: 'not-ready'; readonly forMs: number }
-  /** No pod directory, its process ended, nobody listens, or no socket for three minutes. */
-  | { readonly kind: 'dead'; readonly reason: string }
-  /** Several sockets for one VMI, a place that cannot be read, a process without its socket: proves nothing. */
-  | { readonly kind: 'unclear'; readonly reason: string };
 
 interface Entry {
   readonly key: Key;
@@ -366,20 +353,9 @@ export class LauncherClients {
   }
 
   #stateWithoutSocket(entry: Entry, target: LauncherTarget): LauncherState {
-    const { process } = target;
-    if (process && this.#host.isProcessAlive(process)) {
-      return { kind: 'unclear', reason: `the launcher's process ${process.pid} runs and its socket is gone` };
-    }
-    const { initTimeoutMs, podsDir } = this.#options;
-    if (!this.#host.hasPodDirectory(target)) {
-      if (this.#host.hasAnyPod()) return { kind: 'dead', reason: 'the launcher pod is gone' };
-      return { kind: 'unclear', reason: emptyPods(podsDir) };
-    }
-    const now = this.#clock.monotonicMs();
-    entry.firstLookMs ??= now;
-    const forMs = now - entry.firstLookMs;
-    if (forMs < initTimeoutMs) return { kind: 'not-ready', forMs };
-    return { kind: 'dead', reason: `the launcher made no socket within ${initTimeoutMs / 1_000} s` };
+    const nowMs = this.#clock.monotonicMs();
+    entry.firstLookMs ??= nowMs;
+    return stateWithoutSocket(target, nowMs - entry.firstLookMs, this.#host, this.#options);
   }
 
   async #meet(uid: string, socketFile: string): Promise<Listening> {
@@ -407,13 +383,6 @@ function isInUse({ connection, opening, askers }: Entry): boolean {
 }
 
 const notSeen = { firstLookMs: undefined, refusedSinceMs: undefined };
-
-function stateOf(verdict: Verdict): LauncherState {
-  if (verdict.kind === 'dead') return { kind: 'dead', reason: `the launcher is dead: ${verdict.proof}` };
-  // One that hangs can be dialled, with a time limit; that its socket went away is another matter.
-  if (verdict.kind === 'alive' || verdict.listening === 'hung') return { kind: 'ready', connected: false };
-  return { kind: 'unclear', reason: verdict.reason };
-}
 
 function knownOf({ target, peer }: OpenConnection): KnownLauncher {
   return { uid: target.uid, socketFile: target.socketFile, process: peer };

@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Component, errorCode, type Logger, systemClock } from '../base/index.ts';
+import { type PlainAnswer, refuseUpgrade } from '../upgrade/index.ts';
 import { Access } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { WebError } from './errors.ts';
@@ -31,6 +32,7 @@ const host = '127.0.0.1';
 const limits = { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 65_000 };
 const maxConnections = 512;
 const stopGraceMs = 2_000;
+const noSuchStream: PlainAnswer = { httpStatus: 404, message: 'the page has no such stream' };
 
 /** The web page on the loopback address, for whoever has its token. */
 export class WebServer implements Component {
@@ -70,6 +72,8 @@ export class WebServer implements Component {
     server.maxConnections = maxConnections;
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
     await listen(server, this.#options.port);
+    // No descriptor left, say: the server listens on and takes the next one.
+    server.on('error', (error) => log.warn({ code: errorCode(error) }, 'the web page could not take a connection'));
     this.#server = server;
     log.info({ address: host, port: this.port }, 'web page is served');
   }
@@ -106,19 +110,10 @@ export class WebServer implements Component {
     socket.once('close', () => this.#upgraded.delete(socket));
     socket.on('error', () => socket.destroy());
     const verdict = this.#access.judge(request, request.socket.localPort ?? 0);
-    if (verdict.kind === 'refused') refuseUpgrade(socket, verdict.httpStatus, verdict.message);
-    else if (!isVmApiStream(request)) refuseUpgrade(socket, 404, 'the page has no such stream');
+    if (verdict.kind === 'refused') refuseUpgrade(socket, verdict, this.#clock);
+    else if (!isVmApiStream(request)) refuseUpgrade(socket, noSuchStream, this.#clock);
     else this.#deps.backend.api.upgrade(withoutSecrets(request), socket, head);
   }
-}
-
-function refuseUpgrade(socket: Duplex, httpStatus: number, message: string): void {
-  const body = `${message}\n`;
-  socket.end(
-    `HTTP/1.1 ${httpStatus} ${STATUS_CODES[httpStatus] ?? ''}\r\n` +
-      'Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n' +
-      `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
 }
 
 function listen(server: Server, port: number): Promise<void> {
@@ -128,9 +123,6 @@ function listen(server: Server, port: number): Promise<void> {
       else
         reject(new WebError('PORT_IN_USE', `port ${port} for the web page is in use: choose another one`, { cause }));
     });
-    server.listen(port, host, () => {
-      server.removeAllListeners('error');
-      resolve();
-    });
+    server.listen(port, host, resolve);
   });
 }

@@ -18,6 +18,8 @@ export interface ConsoleDeps {
   readonly kubevirts: Informer<KubeVirt>;
   readonly clients: LauncherClients;
   readonly events: Pick<EventRecorder, 'record'>;
+  /** Streams of guests are open from now on, or no longer. */
+  readonly onStreams: (areOpen: boolean) => void;
   readonly log: Logger;
 }
 
@@ -41,7 +43,7 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   const { console } = options;
   const { vmis, events } = deps;
   const actions = launcherActions(deps.clients);
-  const streams = new StreamServer(defaultStreamOptions, { clock, log, newId: randomUUID });
+  const streams = new StreamServer(defaultStreamOptions, { clock, log, newId: randomUUID, onUse: deps.onStreams });
   const api = new RestApi({ nodeName: options.nodeName }, { vmis, actions, events, streams, clock, log });
   const bundle = new CaBundle(console.caConfigMap, { client: deps.client, log });
   const keyPair = new KeyPairFiles(console.keyPair, { clock, log });

@@ -1,12 +1,13 @@
 import type { Key } from '../../api/index.ts';
 import type { Component } from '../../base/index.ts';
-import type { SessionState } from '../../console/index.ts';
+import type { GuestName } from '../../console/index.ts';
 import type { VmiStore } from '../ports.ts';
 
 export interface EndedStreamsDeps {
   readonly vmis: Pick<VmiStore, 'get' | 'onChange'>;
   readonly streams: {
-    sessions(): readonly Pick<SessionState, 'uid' | 'shown'>[];
+    /** Also of those that are being opened, or could be resumed. */
+    guests(): readonly GuestName[];
     endAll(uid: string, reason: string): void;
   };
 }
@@ -32,9 +33,9 @@ export class EndedStreams implements Component {
   #look(key: Key): void {
     const { vmis, streams } = this.#deps;
     const uid = vmis.get(key)?.metadata.uid;
-    const ended = streams.sessions().filter((session) => session.shown === key && session.uid !== uid);
+    const ended = streams.guests().filter((guest) => guest.shown === key && guest.uid !== uid);
     const reason =
       uid === undefined ? 'the virtual machine is gone from this node' : 'the virtual machine was restarted';
-    for (const gone of new Set(ended.map((session) => session.uid))) streams.endAll(gone, reason);
+    for (const gone of ended) streams.endAll(gone.uid, reason);
   }
 }

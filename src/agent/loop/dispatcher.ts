@@ -10,7 +10,7 @@ import {
 import { decide, type StepOutcome } from '../decide/index.ts';
 import { type ExecutePorts, runPlan } from '../execute/index.ts';
 import { GuestAgentCache } from '../guest-agent/index.ts';
-import { type Observation, observeVmi } from '../observe/index.ts';
+import { CarriedCache, type Observation, observeVmi } from '../observe/index.ts';
 import type { AgentPorts, VmiEvent } from '../ports.ts';
 import type { Pass } from '../status/index.ts';
 import { clip, type DecisionLog, type DecisionRecord, recordOf } from '../why/index.ts';
@@ -73,6 +73,7 @@ export class VmiDispatcher implements Component {
   readonly #ports: AgentPorts;
   readonly #vmis: OwnWrites;
   readonly #guestAgents: GuestAgentCache;
+  readonly #carried = new CarriedCache();
   readonly #teller: Teller;
   readonly #queue: KeyedQueue;
   readonly #memories = new Memories();
@@ -180,7 +181,7 @@ export class VmiDispatcher implements Component {
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
     if (!this.#vmis.synced) return { kind: 'done', requeueAfterMs: 1_000 };
     let observation: Observation | undefined;
-    const ports = { ...this.#ports, guestAgents: this.#guestAgents };
+    const ports = { ...this.#ports, guestAgents: this.#guestAgents, carried: this.#carried };
     const observe = async () => {
       observation = await observeVmi(key, this.#memories.get(key), ports, signal);
       return observation;

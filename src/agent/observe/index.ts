@@ -2,6 +2,8 @@
  * Owns: gathering what one pass over a VMI may know, as plain data; checking the shape of VMIs.
  * Must not know: what is decided or done with it.
  */
+
+export { CarriedCache } from './carried.ts';
 export { isGuestAgentConnected, readLauncherFacts } from './launcher-facts.ts';
 export type { KeyMemory, MigrationMemory, Observation, RelaysView, StatusFacts, WriteRefusal } from './observation.ts';
 export { observeVmi, targetOf } from './observe.ts';

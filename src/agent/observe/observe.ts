@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   domainUid,
   isBeingDeleted,
@@ -9,15 +8,8 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import type {
-  AgentPorts,
-  DomainView,
-  GhostRecord,
-  GuestAgents,
-  LauncherState,
-  LauncherTarget,
-  SyncOptions,
-} from '../ports.ts';
+import type { AgentPorts, DomainView, GhostRecord, GuestAgents, LauncherState, LauncherTarget } from '../ports.ts';
+import type { CarriedCache } from './carried.ts';
 import { hasBegun, isGuestAgentConnected, readLauncherFacts, readMountedVolumes } from './launcher-facts.ts';
 import type {
   KeyMemory,
@@ -28,13 +20,12 @@ import type {
   StatusFacts,
   VmiView,
 } from './observation.ts';
-import { syncOptionsOf } from './sync-options.ts';
 import { isAddressable, readableVmi } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
   AgentPorts,
   'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'relays' | 'config' | 'host' | 'clock'
-> & { readonly guestAgents: GuestAgents };
+> & { readonly guestAgents: GuestAgents; readonly carried: CarriedCache };
 
 /**
  * Gathers what one pass over `key` may know. The API server is asked only when the node's own list has no such VMI and
@@ -56,7 +47,7 @@ export async function observeVmi(
   const launcher = isCleanedUp ? notLookedAt : await launcherState(target, ports);
   const predecessor = await findPredecessor(key, uid, ghost, ports);
   const recordProblem = ports.domains.problemOf(uid)?.message;
-  const syncOptions = syncOptionsOf(object, ports.config.current(), ports.host);
+  const carried = ports.carried.of(object, ports.config.current(), ports.host);
   const known = memory?.uid === uid ? memory : { uid };
   const inside = hasBegun(domain) && launcher.kind === 'ready' && launcher.connected ? object : undefined;
   const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
@@ -75,8 +66,8 @@ export async function observeVmi(
     memory: known,
     relays: relaysView(uid, ports.relays),
     ...(recordProblem && { recordProblem }),
-    syncOptions,
-    syncFingerprint: object && !isFinal(object) ? fingerprintOf(object, syncOptions) : '',
+    syncOptions: carried.options,
+    syncFingerprint: carried.fingerprint,
     selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
     statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...(mounted && { mountedVolumes: mounted }) },
     ...learnedOf(known, vmi, facts),
@@ -223,11 +214,4 @@ async function findPredecessor(
   const domain: DomainView = ports.domains.view(key, old);
   const launcher = await launcherState(targetOf(key, old, undefined, ports.ghosts.byUid(old)), ports);
   return { uid: old, domain, launcher };
-}
-
-/** What the launcher acts on. Labels and what this agent writes itself are left out: they would only repeat the call. */
-function fingerprintOf(vmi: VirtualMachineInstance, options: SyncOptions): string {
-  const volumes = vmi.status?.volumeStatus?.map(({ name, phase, hotplugVolume }) => [name, phase, hotplugVolume]);
-  const carried = [vmi.spec, vmi.metadata.annotations, volumes, options];
-  return createHash('sha256').update(JSON.stringify(carried)).digest('base64url').slice(0, 22);
 }

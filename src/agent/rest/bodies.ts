@@ -1,4 +1,4 @@
-import { errorMessage, isRecord } from '../../base/index.ts';
+import { errorMessage, isRecord, whyUnsafe } from '../../base/index.ts';
 import { badRequest, RestError } from './errors.ts';
 import { parseYaml } from './yaml-body.ts';
 
@@ -15,7 +15,7 @@ export async function parseBody(body: Buffer): Promise<Record<string, unknown> |
   const value = text.slice(0, sniffedBytes).trimStart().startsWith('{') ? parseJson(text) : await fromYaml(text);
   if (value === null || value === undefined) return undefined;
   if (!isRecord(value)) throw badRequest('the body is no object');
-  checkValue(value);
+  refuseUnsafe(value);
   return value;
 }
 
@@ -49,17 +49,7 @@ function unreadable(format: string, error: unknown): RestError {
   return badRequest(`the body is no ${format}${place ? ` (at ${place})` : ''}`, error);
 }
 
-/** Depth is bounded so that no later recursion overflows; `__proto__` would reach into the program's own objects. */
-function checkValue(root: unknown): void {
-  let level: unknown[] = [root];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > maxDepth) throw badRequest(`the body is nested deeper than ${maxDepth} levels`);
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value !== 'object' || value === null) continue;
-      if (Object.hasOwn(value, '__proto__')) throw badRequest('a member may not be called "__proto__"');
-      for (const member of Object.values(value)) next.push(member);
-    }
-    level = next;
-  }
+function refuseUnsafe(value: unknown): void {
+  const problem = whyUnsafe(value, maxDepth);
+  if (problem !== undefined) throw badRequest(problem);
 }

@@ -1,10 +1,11 @@
 import { setMaxListeners } from 'node:events';
-import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Request, Response } from 'express';
 import { labels, makeKey, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, type Logger, withDeadline } from '../../base/index.ts';
+import { answerUpgrade } from '../../upgrade/index.ts';
 import type { EventRecorder, VmiStore } from '../ports.ts';
 import { type Answer, accepted, sendAnswer } from './answers.ts';
 import { parseBody } from './bodies.ts';
@@ -44,8 +45,6 @@ type Handlers = { readonly [Name in RouteName]: (call: Call) => Answer | Promise
 
 const stopTimeoutMs = 3_000;
 const maxLogged = 512;
-/** A client that was refused an upgrade has this long to read why. */
-const readWhyMs = 1_000;
 
 /**
  * The console and lifecycle interface (spec 30 §3) for a server that has checked who asks. Upgrades take the same way as other
@@ -95,16 +94,8 @@ export class RestApi {
 
   /** Answers one request of Node.js' `upgrade` event: a stream, or a plain refusal. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    socket.on('error', () => undefined);
-    const response = new ServerResponse(request);
-    response.shouldKeepAlive = false;
-    response.assignSocket(socket as Socket);
-    response.once('finish', () => {
-      const cancel = this.#deps.clock.schedule(readWhyMs, () => socket.destroy());
-      socket.once('close', cancel);
-      socket.resume();
-      socket.end();
-    });
+    const response = answerUpgrade(request, socket, this.#deps.clock);
+    if (!response) return;
     this.#upgrades.set(request, { socket, head });
     this.#answer(request, response);
   }

@@ -1,5 +1,5 @@
 import { Lexer, LineCounter, Parser, parseDocument } from 'yaml';
-import { errorMessage } from '../../base/index.ts';
+import { errorMessage, whyUnsafe } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { decodeProtobuf, protobufType } from './protobuf/decode.ts';
 
@@ -34,7 +34,7 @@ export function parseJson(text: string): unknown {
   } catch (error) {
     throw badRequest(`the body is no JSON: ${describeJsonError(text, errorMessage(error))}`, error);
   }
-  checkValue(value);
+  refuseUnsafe(value);
   return value;
 }
 
@@ -63,7 +63,7 @@ export function parseYaml(text: string): unknown {
     throw badRequest(`the body is no YAML: ${errorMessage(cause)}`, cause);
   }
   if (value === null || value === undefined) throw badRequest('the body is empty: an object is needed');
-  checkValue(value);
+  refuseUnsafe(value);
   return value;
 }
 
@@ -76,17 +76,7 @@ function checkNesting(text: string): void {
   }
 }
 
-/** Depth is bounded so that no later recursion overflows; `__proto__` would reach into the program's own objects. */
-function checkValue(root: unknown): void {
-  let level: unknown[] = [root];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > maxDepth) throw badRequest(`the body is nested deeper than ${maxDepth} levels`);
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value !== 'object' || value === null) continue;
-      if (Object.hasOwn(value, '__proto__')) throw badRequest('a member may not be called "__proto__"');
-      for (const member of Object.values(value)) next.push(member);
-    }
-    level = next;
-  }
+function refuseUnsafe(value: unknown): void {
+  const problem = whyUnsafe(value, maxDepth);
+  if (problem !== undefined) throw badRequest(problem);
 }

@@ -1,9 +1,10 @@
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Express, Request, Response } from 'express';
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { errorMessage } from '../../base/index.ts';
+import { errorMessage, systemClock } from '../../base/index.ts';
+import { answerUpgrade } from '../../upgrade/index.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { at } from '../object.ts';
@@ -19,7 +20,7 @@ import type { VmSubresources, VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { versionInfo } from './discovery.ts';
-import { noSuchPath } from './request.ts';
+import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
 
 interface Upgrade {
@@ -31,21 +32,11 @@ const { group, version } = vmSubresourceGroup;
 /** The KubeVirt whose API this is. */
 const kubevirtVersion = { ...versionInfo, gitVersion: 'v1.9.0+virt-node' };
 const upgrades = new WeakMap<IncomingMessage, Upgrade>();
-/** A client that was refused an upgrade has this long to read why. */
-const readWhyMs = 1_000;
 
 /** A request of the `upgrade` event takes the same way as any other, so that each refusal is the same Status. */
 export function serveUpgrade(app: Express, request: IncomingMessage, socket: Duplex, head: Buffer): void {
-  socket.on('error', () => undefined);
-  const response = new ServerResponse(request);
-  response.shouldKeepAlive = false;
-  response.assignSocket(socket as Socket);
-  response.once('finish', () => {
-    const timer = setTimeout(() => socket.destroy(), readWhyMs);
-    socket.once('close', () => clearTimeout(timer));
-    socket.resume();
-    socket.end();
-  });
+  const response = answerUpgrade(request, socket, systemClock);
+  if (!response) return;
   upgrades.set(request, { socket, head });
   app(request, response);
 }
@@ -71,6 +62,7 @@ export async function serveVmSubresource(
   const found = vmiSubresources.find((item) => item.name === subresource);
   if (resource !== 'virtualmachineinstances' || !found) throw unknown(resource, subresource);
   checkMethod(found.name, found.method, request);
+  if (found.method === 'PUT') bodyOf(call);
   checkVmi(context, target, found);
   const at = `/v1/namespaces/${namespace}/virtualmachineinstances/${name}/${subresource}`;
   if (found.kind === 'stream') serveStream(agent, at, request, response);
@@ -127,7 +119,7 @@ async function servePower(
   const action = vmSubresources.find((name) => name === subresource);
   if (!action) throw unknown('virtualmachines', subresource);
   checkMethod(action, 'PUT', request);
-  const body = call.body.length > 0 ? parseBody(call.body, call.contentType ?? 'application/json') : undefined;
+  const body = bodyOf(call);
   const outcome = await agent.power(action, target, at(body, 'paused') === true, context.stopping);
   if (outcome.kind === 'refused') {
     throw new ApiError(outcome.why === 'not-found' ? 'NOT_FOUND' : 'CONFLICT', outcome.message);
@@ -148,6 +140,17 @@ function checkVmi(context: ApiContext, target: VmTarget, { checks }: VmSubresour
       details: { name: target.name, group: 'kubevirt.io', kind: 'virtualmachineinstance' },
     });
   }
+}
+
+/** Options that would change what happens are refused, not passed over. */
+function bodyOf(call: ResourceCall): unknown {
+  if (call.body.length === 0) return undefined;
+  const body = parseBody(call.body, call.contentType ?? 'application/json');
+  if (isDryRun(at(body, 'dryRun'))) throw new ApiError('NOT_IMPLEMENTED', 'this server has no dry run of this');
+  const given = ['gracePeriod', 'gracePeriodSeconds'].find((field) => typeof at(body, field) === 'number');
+  if (given === undefined) return body;
+  const text = `${given} is not implemented: spec.template.spec.terminationGracePeriodSeconds says how long a VM has`;
+  throw new ApiError('NOT_IMPLEMENTED', text);
 }
 
 function checkMethod(name: string, method: string, request: Request): void {

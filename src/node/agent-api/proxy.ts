@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { request as connect } from 'node:https';
 import type { Duplex } from 'node:stream';
-import { errorMessage, type Logger } from '../../base/index.ts';
+import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
+import { letGoSoon, refuseUpgrade } from '../../upgrade/index.ts';
 import type { VmApi } from '../../web/index.ts';
 import { unreachable } from './explain.ts';
 import { type AgentTarget, type FindAgent, tlsOptionsOf } from './target.ts';
@@ -43,7 +44,7 @@ export class AgentProxy implements VmApi {
     socket.on('error', () => undefined);
     this.#upgrade(request, socket, head).catch((error: unknown) => {
       this.#deps.log.debug({ reason: errorMessage(error), path: request.url }, 'a stream could not be passed on');
-      if (!socket.destroyed) socket.end(plainAnswer(502, 'Bad Gateway', errorMessage(error)));
+      if (!socket.destroyed) refuseUpgrade(socket, { httpStatus: 502, message: errorMessage(error) }, systemClock);
     });
   }
 
@@ -87,7 +88,10 @@ export class AgentProxy implements VmApi {
         socket.write(headOf(answer, chosen(answer.headers, passedBack)));
         answer.pipe(socket);
         answer.once('error', reject);
-        answer.once('end', resolve);
+        answer.once('end', () => {
+          letGoSoon(socket, systemClock);
+          resolve();
+        });
       });
       call.once('upgrade', (answer, agent, first) => {
         socket.removeListener('close', onClose);
@@ -149,9 +153,4 @@ function headOf({ statusCode, statusMessage }: IncomingMessage, headers: Readonl
 function refuse(response: ServerResponse, text: string): void {
   response.writeHead(502, { 'content-type': 'text/plain; charset=utf-8' });
   response.end(`${text}\n`);
-}
-
-function plainAnswer(status: number, phrase: string, text: string): string {
-  const head = ['content-type: text/plain; charset=utf-8', `content-length: ${Buffer.byteLength(text)}`];
-  return [`HTTP/1.1 ${status} ${phrase}`, ...head, 'connection: close', '', text].join('\r\n');
 }

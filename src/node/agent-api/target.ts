@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
 import { errorCode } from '../../base/index.ts';
-import { serverCommonName } from '../../tls/index.ts';
+import { expectCommonName, serverCommonName } from '../../tls/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
@@ -47,12 +47,9 @@ export function tlsOptionsOf({ ca, cert, key }: AgentTarget): ConnectionOptions 
     cert,
     key,
     minVersion: 'TLSv1.2',
-    checkServerIdentity: (_host, { subject }) => {
-      if (subject?.CN === serverCommonName) return undefined;
-      return new NodeError(
-        'AGENT_FOREIGN',
-        `what answers is not virt-handler but ${JSON.stringify(subject?.CN ?? '')}`,
-      );
+    checkServerIdentity: (host, certificate) => {
+      const cause = expectCommonName(serverCommonName)(host, certificate);
+      return cause && new NodeError('AGENT_FOREIGN', `what answers is not virt-handler: ${cause.message}`, { cause });
     },
   };
 }

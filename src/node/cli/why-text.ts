@@ -93,9 +93,11 @@ function domainText({ seen: { domain } }: WhyDecision): string {
   return domain.kind === 'present' ? `${domain.status}/${domain.reason}` : domain.kind;
 }
 
+/** What is now: as it was seen, but for the phase that was written then. */
 function picture(decision: WhyDecision): string {
   const { vmi, domain, launcher } = decision.seen;
-  const phase = vmi.kind === 'present' ? vmi.phase || 'no phase' : `VMI ${vmi.kind}`;
+  const written = decision.write.outcome === 'written' ? decision.newPhase : undefined;
+  const phase = vmi.kind === 'present' ? written || vmi.phase || 'no phase' : `VMI ${vmi.kind}`;
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const proof = domain.proof === undefined ? '' : ` (${domain.proof})`;
   const age = domain.ageMs === undefined ? '' : `, heard of ${duration(domain.ageMs)} before`;

@@ -1,6 +1,6 @@
 import type { VmRow } from '../rows.ts';
 import { ConsoleSession, type ConsoleState, consoleProtocol } from './console-session.ts';
-import { el, setText } from './dom.ts';
+import { el, leaveHint, setText } from './dom.ts';
 import { hasGuest } from './row-model.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
 import type { GuestTerminal } from './terminal.ts';
@@ -41,16 +41,6 @@ export class ConsolePanel implements Panel {
       el('option', { value: 'window' }, 'As large as the window'),
     );
     this.#notice.append(this.#noticeText, this.#take, this.#again);
-    const leave = el(
-      'p',
-      { class: 'hint' },
-      el('kbd', {}, 'Ctrl'),
-      '+',
-      el('kbd', {}, 'Alt'),
-      '+',
-      el('kbd', {}, 'Esc'),
-      ' leaves the terminal',
-    );
     const bar = el(
       'div',
       { class: 'bar' },
@@ -59,7 +49,7 @@ export class ConsolePanel implements Panel {
       el('label', { for: 'read-only' }, this.#readOnly, 'Read only'),
       el('label', { for: 'read-aloud' }, this.#readAloud, 'For screen readers'),
       this.#size,
-      leave,
+      leaveHint('terminal'),
     );
     this.element = el(
       'div',

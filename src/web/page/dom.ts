@@ -79,3 +79,9 @@ export function icon(name: IconName): SVGSVGElement {
   image.append(path);
   return image;
 }
+
+/** The keys that give the keyboard back to the page. */
+export function leaveHint(what: 'terminal' | 'screen'): HTMLElement {
+  const [first, ...others] = ['Ctrl', 'Alt', 'Esc'].map((key) => el('kbd', {}, key));
+  return el('p', { class: 'hint' }, first, ...others.flatMap((key) => ['+', key]), ` leaves the ${what}`);
+}

@@ -1,5 +1,5 @@
 import type { VmRow } from '../rows.ts';
-import { el, icon, setText } from './dom.ts';
+import { el, icon, leaveHint, setText } from './dom.ts';
 import { hasGuest } from './row-model.ts';
 import type { GuestScreen } from './screen.ts';
 import { ScreenSession, type ScreenState } from './screen-session.ts';
@@ -46,16 +46,6 @@ export class ScreenPanel implements Panel {
       'Full screen',
     );
     this.#notice.append(this.#noticeText, this.#take, this.#again);
-    const leave = el(
-      'p',
-      { class: 'hint' },
-      el('kbd', {}, 'Ctrl'),
-      '+',
-      el('kbd', {}, 'Alt'),
-      '+',
-      el('kbd', {}, 'Esc'),
-      ' leaves the screen',
-    );
     const bar = el(
       'div',
       { class: 'bar' },
@@ -64,7 +54,7 @@ export class ScreenPanel implements Panel {
       el('label', { for: 'fit' }, this.#fit, 'Fit'),
       this.#ctrlAltDel,
       full,
-      leave,
+      leaveHint('screen'),
     );
     this.element = el('div', { class: 'screen-panel' }, bar, this.#notice, this.#screen);
     // Before the screen sees it, which keeps all keys for the guest.

@@ -56,8 +56,15 @@ function writeDeeds({ newPhase, patch = [], events = [], write }: WhyDecision): 
   return deeds;
 }
 
+/** What is now: as it was seen, but for the phase that was written then. */
+export function isText(decision: WhyDecision): string {
+  const { seen, newPhase, write } = decision;
+  if (newPhase === undefined || write.outcome !== 'written') return seenText(decision);
+  return seenText({ ...decision, seen: { ...seen, vmi: { ...seen.vmi, phase: newPhase } } });
+}
+
 /** What the agent saw: the VMI, the guest, its launcher. */
-export function seenText({ seen: { vmi, domain, launcher } }: WhyDecision): string {
+function seenText({ seen: { vmi, domain, launcher } }: WhyDecision): string {
   const phase = vmi.kind === 'present' ? `VMI ${vmi.phase || 'without a phase'}` : `VMI ${vmi.kind}`;
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const state = domain.kind === 'present' ? `guest ${domain.status} (${domain.reason})` : `guest ${domain.kind}`;

