@@ -7,7 +7,8 @@ import { promisify } from 'node:util';
 import { errorCode } from '../base/index.ts';
 import { CertificateError } from './errors.ts';
 
-const run = promisify(execFile);
+// Pure, so that programs that make no certificates are bundled without a way to start others.
+const run = /* @__PURE__ */ promisify(execFile);
 
 /** PEM texts that belong together. */
 export interface PemPair {
