@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { after, before, suite, test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
+import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
+
+/** All that kustomize makes of daemonset/ is taken by a real kube-apiserver, with every field known to it. */
+
+let cluster: KubeApiserver;
+
+before(async () => {
+  const assets = process.env.KUBEBUILDER_ASSETS;
+  assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
+  cluster = await startKubeApiserver(assets);
+});
+after(() => cluster?.stop());
+
+const render = (dir: string) => execFileSync('kubectl', ['kustomize', dir], { encoding: 'utf8' });
+
+suite('manifests', () => {
+  for (const dir of ['daemonset', 'daemonset/base', 'daemonset/policies', 'daemonset/overlays/tight-rights']) {
+    test(`${dir} is taken, and knows no field that the API server does not`, () => {
+      const args = ['apply', '--server-side', '--force-conflicts', '--validate=strict', '--dry-run=server', '-f', '-'];
+      const lines = cluster
+        .kubectlStdin(render(dir), ...args)
+        .trim()
+        .split('\n');
+      assert.equal(lines.length, parseAllDocuments(render(dir)).length, lines.join('\n'));
+    });
+  }
+
+  test('applied twice change nothing the second time', () => {
+    cluster.kubectl('apply', '-k', 'daemonset/overlays/tight-rights');
+    const again = cluster.kubectl('apply', '-k', 'daemonset/overlays/tight-rights');
+    assert.deepEqual(
+      again.split('\n').filter((line) => line !== '' && !line.endsWith(' unchanged')),
+      [],
+    );
+  });
+
+  test('of the tight rights are taken away by applying the base and deleting the policies', () => {
+    cluster.kubectl('apply', '-k', 'daemonset/overlays/tight-rights');
+    cluster.kubectl('delete', '-k', 'daemonset/policies');
+    cluster.kubectl('apply', '-k', 'daemonset');
+    const can = cluster.kubectl(
+      'auth',
+      'can-i',
+      'watch',
+      'customresourcedefinitions.apiextensions.k8s.io',
+      '--as',
+      'system:serviceaccount:kubevirt:kubevirt-handler',
+    );
+    assert.equal(can.trim(), 'yes');
+  });
+});

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { before, suite, test } from 'node:test';
+import { build } from 'esbuild';
+
+/** The image has no programs but Node.js: what the agent's program would start, or load, must not be missing in it. */
+
+let bundle = '';
+let external: Set<string>;
+
+before(async () => {
+  const { metafile, outputFiles } = await build({
+    entryPoints: ['src/bin/virt-handler.ts'],
+    bundle: true,
+    write: false,
+    metafile: true,
+    platform: 'node',
+    format: 'esm',
+    packages: 'external',
+    outfile: 'virt-handler.js',
+    logLevel: 'error',
+  });
+  bundle = outputFiles[0]?.text ?? '';
+  const imports = Object.values(metafile.outputs).flatMap((output) => output.imports);
+  external = new Set(imports.map(({ path }) => path));
+});
+
+suite('the program in the image', () => {
+  test('starts no other program: nothing that can is left in it', () => {
+    assert.ok(bundle.length > 100_000);
+    const names = /import\s+([^;]*?)\s+from\s*["'](?:node:)?child_process["']/.exec(bundle)?.[1];
+    assert.equal(names, undefined);
+    assert.doesNotMatch(bundle, /require\(["'](?:node:)?child_process["']\)|import\(["'](?:node:)?child_process["']\)/);
+  });
+
+  test('loads one native library, which the image has beside it', () => {
+    const native = ['koffi', 'classic-level'].filter((name) => external.has(name));
+    assert.deepEqual(native, ['koffi']);
+    assert.match(readFileSync('image/root.mjs', 'utf8'), /koffi-linux-/);
+  });
+});
+
+test('what is fetched is locked by checksum', () => {
+  const { debian, node } = JSON.parse(readFileSync('image/lock.json', 'utf8'));
+  for (const packages of Object.values<Record<string, { version: string; sha256: string }>>(debian)) {
+    assert.deepEqual(Object.keys(packages).sort(), ['gcc-12-base', 'libc6', 'libgcc-s1', 'libstdc++6']);
+    for (const { version, sha256 } of Object.values(packages)) {
+      assert.match(version, /^\d/);
+      assert.match(sha256, /^[0-9a-f]{64}$/);
+    }
+  }
+  for (const sum of Object.values<string>(node.integrity)) assert.match(sum, /^sha512-.{88}$/);
+});

@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { suite, test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
+import { agentFlags } from '../../../src/agent/flags.ts';
+import { parseAgentOptions } from '../../../src/agent/index.ts';
+
+/** The manifests fit the program: its arguments parse, what it opens is mounted, what it may use is in its role. */
+
+interface Mount {
+  readonly name: string;
+  readonly mountPath: string;
+  readonly mountPropagation?: string;
+  readonly readOnly?: boolean;
+}
+
+const read = (file: string) =>
+  parseAllDocuments(readFileSync(path.join('daemonset', file), 'utf8')).map((item) => item.toJS());
+const [daemonSet] = read('base/daemonset.yaml');
+const pod = daemonSet.spec.template.spec;
+const [container] = pod.containers;
+const mounts: Mount[] = container.volumeMounts;
+
+/** The mount that a path is on. */
+function mountOf(file: string): Mount {
+  const found = mounts
+    .filter(({ mountPath }) => file === mountPath || file.startsWith(`${mountPath}/`))
+    .sort((a, b) => b.mountPath.length - a.mountPath.length)[0];
+  assert.ok(found, `${file} is not mounted`);
+  return found;
+}
+
+function options() {
+  const variables: Record<string, string> = { NODE_NAME: 'node1', MY_POD_IP: '10.0.0.1' };
+  const args = container.args.map((arg: string) => arg.replace(/\$\((\w+)\)/, (_all, name) => variables[name] ?? ''));
+  const parsed = parseAgentOptions(args, { hostName: 'pod', nodeName: 'node1' });
+  assert.ok(parsed);
+  return { parsed, args: args as string[] };
+}
+
+suite('the DaemonSet', () => {
+  test('starts the program with arguments that it takes, and names its node and its address', () => {
+    const { parsed } = options();
+    assert.deepEqual([parsed.nodeName, parsed.podIp], ['node1', '10.0.0.1']);
+    assert.deepEqual(container.command, ['virt-handler']);
+  });
+
+  const flags = Object.entries(agentFlags).flatMap(([name, { fallback }]) =>
+    typeof fallback === 'string' && fallback.startsWith('/') ? [[name, fallback] as const] : [],
+  );
+  for (const [name, file] of flags) {
+    test(`mounts what --${name} names: ${file}`, () => {
+      const { name: volume } = mountOf(file);
+      assert.ok(pod.volumes.some((given: { name: string }) => given.name === volume));
+    });
+  }
+
+  test('mounts the pods at the short path where the program looks for launchers', () => {
+    const { parsed } = options();
+    const { name } = mountOf(parsed.podsDir);
+    const { hostPath } = pod.volumes.find((volume: { name: string }) => volume.name === name);
+    assert.equal(hostPath.path, agentFlags['kubelet-pods-dir'].fallback);
+  });
+
+  test('shows the host what the agent mounts, and the agent what the host mounts', () => {
+    const { parsed } = options();
+    assert.equal(mountOf(parsed.shareDir).mountPropagation, 'Bidirectional');
+    assert.equal(mountOf(agentFlags['kubelet-root'].fallback).mountPropagation, 'HostToContainer');
+    assert.equal(mountOf(parsed.podsDir).mountPropagation, 'HostToContainer');
+  });
+
+  test('lets the program write where it writes, and lets it not write its certificates', () => {
+    const { parsed } = options();
+    for (const dir of [
+      parsed.shareDir,
+      parsed.privateDir,
+      '/var/lib/kubelet/device-plugins',
+      '/var/lib/kubelet/seccomp',
+    ])
+      assert.notEqual(mountOf(dir).readOnly, true, dir);
+    for (const { mountPath, readOnly } of mounts.filter((mount) => mount.mountPath.startsWith('/etc/')))
+      assert.equal(readOnly, true, mountPath);
+  });
+
+  test('has the capability files written before the agent starts, where the agent reads them', () => {
+    const [first] = pod.initContainers;
+    assert.deepEqual(first.volumeMounts, [mountOf('/var/lib/kubevirt-node-labeller')]);
+  });
+
+  test('shares the process ids of the host, as a way to the host and to launchers', () =>
+    assert.equal(pod.hostPID, true));
+
+  test('declares the ports that it gives to the program, and probes one of them', () => {
+    const { args } = options();
+    const value = (flag: string) => Number(args[args.indexOf(flag) + 1]);
+    const ports = Object.fromEntries(
+      container.ports.map(({ name, containerPort }: { name: string; containerPort: number }) => [name, containerPort]),
+    );
+    const given = {
+      metrics: value('--port'),
+      consoles: value('--console-server-port'),
+      vmstats: value('--vmstats-server-port'),
+    };
+    assert.deepEqual(ports, given);
+    for (const probe of [container.livenessProbe, container.readinessProbe])
+      assert.deepEqual([probe.httpGet.scheme, probe.httpGet.port], ['HTTPS', given.metrics]);
+    assert.notEqual(container.livenessProbe.httpGet.path, container.readinessProbe.httpGet.path);
+  });
+
+  test('lets the program leave before it is killed', () => {
+    const { parsed } = options();
+    assert.ok(pod.terminationGracePeriodSeconds * 1000 >= parsed.gracefulShutdownMs + 10_000);
+  });
+
+  test('keeps every label that other programs of KubeVirt look for', () => {
+    const labels = daemonSet.spec.template.metadata.labels;
+    assert.equal(labels['kubevirt.io'], 'virt-handler');
+    assert.equal(labels['prometheus.kubevirt.io'], 'true');
+    const [service] = read('base/metrics-service.yaml');
+    for (const [key, text] of Object.entries(service.spec.selector)) assert.equal(labels[key], text);
+    assert.ok(container.ports.some(({ name }: { name: string }) => name === service.spec.ports[0].targetPort));
+  });
+});
+
+test('every manifest of a folder is named by its kustomization', () => {
+  for (const dir of [
+    'base',
+    'policies',
+    'components/service-monitor',
+    'overlays/tight-rights',
+    'overlays/replace-upstream',
+  ]) {
+    const [kustomization] = read(`${dir}/kustomization.yaml`);
+    const patches = (kustomization.patches ?? []).map((patch: { path: string }) => patch.path);
+    const named = [...(kustomization.resources ?? []), ...patches];
+    const files = readdirSync(path.join('daemonset', dir), { recursive: true }).map(String);
+    const yaml = files.filter((file) => file.endsWith('.yaml') && file !== 'kustomization.yaml').sort();
+    assert.deepEqual(yaml, named.filter((file: string) => !file.startsWith('..')).sort(), dir);
+  }
+});
+
+test('the tight rights are a part of the stock rights', () => {
+  const granted = (file: string) =>
+    read(file)
+      .filter(({ kind }) => kind === 'ClusterRole')
+      .flatMap(({ rules }) => rules)
+      .flatMap(({ apiGroups, resources, verbs }) =>
+        apiGroups.flatMap((group: string) =>
+          resources.flatMap((name: string) => verbs.map((verb: string) => `${verb} ${group}/${name}`)),
+        ),
+      );
+  const stock = new Set(granted('base/rbac.yaml'));
+  const tight = granted('overlays/tight-rights/cluster-role.yaml');
+  assert.ok(tight.length > 0 && tight.length < stock.size);
+  assert.deepEqual(
+    tight.filter((right) => !stock.has(right)),
+    [],
+  );
+});
+
+test('the image of the manifests is the one that image/build.sh makes of this version', () => {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+  const [{ images }] = read('base/kustomization.yaml');
+  assert.deepEqual(images[0], { name: 'virt-handler', newName: 'localhost/virt-handler', newTag: version });
+  assert.match(
+    readFileSync('daemonset/overlays/replace-upstream/kubevirt.yaml', 'utf8'),
+    new RegExp(`virt-handler:${version}"`),
+  );
+});
