@@ -3,12 +3,7 @@ import path from 'node:path';
 
 const guide = 'docs/operators-guide';
 
-/** First cells of the rows below `| <head> | …`, without their code marks; of all tables with that head. */
-export function firstCells(file: string, head: string): string[] {
-  return rows(file, head).map(([cell = '']) => cell);
-}
-
-/** All cells of those rows. */
+/** The rows below `| <head> | …`, of all tables with that head, cell by cell and without code marks. */
 export function rows(file: string, head: string): string[][] {
   const lines = readFileSync(path.join(guide, file), 'utf8').split('\n');
   const found: string[][] = [];
