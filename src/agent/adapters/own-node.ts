@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { resources } from '../../api/index.ts';
-import type { Component } from '../../base/index.ts';
+import { type Component, isRecord } from '../../base/index.ts';
 import { fieldSelector, Informer, type InformerDeps, type InformerHealth } from '../../kube/index.ts';
 import type { Node, OwnNode } from '../node-ports.ts';
 
@@ -69,7 +69,7 @@ function keepMarks(node: Node & { status?: unknown; spec?: unknown }): void {
 }
 
 function texts(given: unknown): Record<string, string> {
-  const entries = Object.entries(given ?? {}).filter((entry) => typeof entry[1] === 'string');
+  const entries = Object.entries(isRecord(given) ? given : {}).filter((entry) => typeof entry[1] === 'string');
   return Object.fromEntries(entries) as Record<string, string>;
 }
 

@@ -5,4 +5,4 @@
  */
 export { activeKubeVirt, type KubeVirt } from './active-kubevirt.ts';
 export { readClusterConfig } from './effective-config.ts';
-export { KubeVirtSettings, type KubeVirtSettingsDeps } from './kubevirt-settings.ts';
+export { KubeVirtSettings } from './kubevirt-settings.ts';
