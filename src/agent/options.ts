@@ -35,7 +35,7 @@ export interface MetricsSettings {
   readonly vmStatsPort: number;
   /** `/metrics` requests at a time. */
   readonly maxRequests: number;
-  /** What a key pair of the agent is called → the file of its certificate. */
+  /** What a key pair of the agent is called, other than its servers', → the file of its certificate. */
   readonly certFiles: Readonly<Record<string, string>>;
 }
 
@@ -100,7 +100,6 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
       vmStatsPort: port('--vmstats-server-port', flags['vmstats-server-port']),
       maxRequests: positive('--max-metric-requests', flags['max-metric-requests']),
       certFiles: {
-        server: flags['tls-cert-file'],
         client: flags['client-cert-file'],
         'migration-client': flags['migration-client-cert-file'],
         'vsock-client': flags['vsock-client-cert-file'],

@@ -1,11 +1,12 @@
 import { type Component, type Logger, systemClock } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import type { LauncherClients } from '../../launcher-client/index.ts';
+import type { KeyPair } from '../../tls/index.ts';
 import { ConsoleServer, type Consoles } from '../consoles/index.ts';
 import type { ClusterSettings } from '../node-ports.ts';
 import type { AgentOptions } from '../options.ts';
 import type { DomainCache, VmiStore } from '../ports.ts';
-import { CertificateExpiry } from './certificates.ts';
+import { CertificateExpiry, type Expiry } from './certificates.ts';
 import type { AgentFigures } from './figures.ts';
 import { Health } from './health.ts';
 import { sampledLaunchers } from './launchers.ts';
@@ -92,7 +93,7 @@ function makeHealth({ client, consoles, configVersion, notReady, figures }: Metr
 
 function makeScrapes(
   { nodeName, metrics }: AgentOptions,
-  { meters, figures, vmis, clients, deprecatedMachines, log }: MetricsDeps,
+  { meters, figures, vmis, clients, consoles, deprecatedMachines, log }: MetricsDeps,
   { certificates, starts }: { readonly certificates: CertificateExpiry; readonly starts: Starts },
 ): { readonly sampler: VmSampler; readonly scrapes: Scrapes } {
   const launchers = sampledLaunchers(clients);
@@ -103,7 +104,8 @@ function makeScrapes(
       registry: meters.registry,
       figures: {
         ...figures,
-        certificates: () => certificates.current,
+        // Of its servers the one that is in use, which need not be the one in the files.
+        certificates: () => [...served(consoles.tls.keyPair.current), ...certificates.current],
         starts: () => starts.count,
         sampledVms: () => sampler.size,
       },
@@ -122,6 +124,10 @@ function makeScrapes(
     },
   );
   return { sampler, scrapes };
+}
+
+function served(pair: KeyPair | undefined): readonly Expiry[] {
+  return pair ? [{ pair: 'server', expiresAt: pair.expiresAt }] : [];
 }
 
 function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: MetricsDeps): Component {

@@ -110,15 +110,15 @@ export class OwnMetrics {
     one('sampled_vms', 'VMs whose figures are kept; 0 while nobody scrapes.', () => figures.sampledVms());
   }
 
-  /** How late timers are: the quantiles are of all the time since the start, the counters make an average of any time. */
+  /** How late timers are: the percentiles are of all the time since the start, the counters make an average of any time. */
   #addLateness(): void {
     const { loopDelay } = this.#deps.figures;
     const seconds = (ms: number) => Math.round(ms * 100) / 1e5;
     const name = 'kubevirt_virt_handler_event_loop_delay_seconds';
-    this.#gauge(name, 'How late the event loop comes to its work, since the start.', ['quantile'], () => {
+    this.#gauge(name, 'How late the event loop comes to its work, since the start.', ['percentile'], () => {
       const { p50, p95, p99, max } = loopDelay.read();
       return Object.entries({ '0.5': p50, '0.95': p95, '0.99': p99, '1': max }).map(
-        ([quantile, ms]): Value => [{ quantile }, seconds(ms)],
+        ([percentile, ms]): Value => [{ percentile }, seconds(ms)],
       );
     });
     this.#counter(

@@ -84,9 +84,9 @@ export class Scrapes {
       if (isZipped) await pipeline(text, createGzip({ level: constants.Z_BEST_SPEED }), response);
       else await pipeline(text, response);
     } catch (error) {
-      // Whoever asks may go.
-      const isGone = response.destroyed || errorCode(error) === 'ERR_STREAM_PREMATURE_CLOSE';
-      if (!isGone) log.error({ err: error }, 'the metrics could not be told');
+      // Whoever asks may go, and who is too slow is sent away.
+      if (!['ERR_STREAM_PREMATURE_CLOSE', 'ECONNRESET', 'EPIPE'].includes(errorCode(error) ?? ''))
+        log.error({ err: error }, 'the metrics could not be told');
       if (response.headersSent) response.destroy();
       else {
         this.#count(500);

@@ -22,10 +22,10 @@ export function* vmExposition(
   if (piece !== '') yield piece;
 }
 
-function* blocks(vms: readonly SampledVm[], { syncs, panics }: Pick<VmCounters, 'syncs' | 'panics'>) {
+function* blocks(vms: readonly SampledVm[], counters: Pick<VmCounters, 'syncs' | 'panics'>) {
   for (const family of sampledFamilies) yield* sampledBlock(family, vms);
-  yield* block(syncFamily, syncs());
-  yield* block(panicFamily, panics());
+  yield* block(syncFamily, counters.syncs());
+  yield* block(panicFamily, counters.panics());
   yield* block(sampleAgeFamily, ages(vms));
   yield* block(sampleErrorsFamily, errors(vms));
 }

@@ -61,6 +61,8 @@ export interface SampledVm {
   }[];
 }
 
+/** A launcher that is not connected is looked for again after this. */
+const unconnectedMs = 2_000;
 /** Longer than this a launcher keeps no other one waiting. Dirty pages are counted for a second. */
 const placeMs: Readonly<Record<SampleSource, number>> = { stats: 200, filesystems: 200, 'dirty-rate': 1_500 };
 
@@ -183,22 +185,22 @@ export class VmSampler {
       Object.assign(sample, { lines: undefined, atMs: undefined });
       return { kind: 'done', requeueAfterMs: periodMs };
     }
-    await this.#ask({ source, vmi, signal }, sample);
+    const launcher = this.#deps.launchers.find(vmi);
+    if (launcher) await this.#ask({ source, vmi, launcher, signal }, sample);
     sample.wasAsked = true;
     this.#tellWaiters();
+    // Not there yet, or being dialled by the VMI loop: nothing to complain of.
+    if (!launcher) return { kind: 'done', requeueAfterMs: unconnectedMs };
     // The first questions come all at once: from then on they are spread.
     const spread = 0.75 + this.#deps.random() / 2;
     return { kind: 'done', requeueAfterMs: periodMs * spread * Math.min(4, 1 + sample.failuresInARow) };
   }
 
-  async #ask(job: Omit<SampleJob, 'launcher'>, sample: Sample): Promise<void> {
-    const { launchers, clock, log } = this.#deps;
-    const launcher = launchers.find(job.vmi);
-    // Not there yet, or being dialled by the VMI loop: nothing to complain of.
-    if (!launcher) return;
+  async #ask(job: SampleJob, sample: Sample): Promise<void> {
+    const { clock, log } = this.#deps;
     const askedMs = clock.monotonicMs();
     try {
-      sample.lines = await sampleOnce({ ...job, launcher });
+      sample.lines = await sampleOnce(job);
       sample.atMs = askedMs;
       sample.failuresInARow = 0;
     } catch (error) {

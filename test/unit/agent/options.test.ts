@@ -88,7 +88,6 @@ test('defaults are those of upstream', () => {
       vmStatsPort: 8187,
       maxRequests: 3,
       certFiles: {
-        server: '/etc/virt-handler/servercertificates/tls.crt',
         client: '/etc/virt-handler/clientcertificates/tls.crt',
         'migration-client': '/etc/virt-handler/migrationservercertificates/tls.crt',
         'vsock-client': '/etc/virt-handler/vsockclientcertificates/tls.crt',
