@@ -52,7 +52,10 @@ suite('a launcher that fails', () => {
     await launcher.kill();
     await bench.untilPhase('dies-early', 'Failed');
     await eventually(() => assert.ok(!bench.ghosts.includes(uid)));
-    assert.match((await bench.events('dies-early')).map(({ message }) => message).join(), /died before the guest/);
+    await eventually(async () => {
+      const messages = (await bench.events('dies-early')).map(({ message }) => message);
+      assert.match(messages.join(), /died before the guest/);
+    });
     assert.equal(await bench.phase('hung'), 'Running');
   });
 
