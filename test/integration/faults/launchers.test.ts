@@ -160,7 +160,10 @@ suite('a launcher that fails', () => {
     await Promise.all(names.map((name) => bench.delete(name)));
     await bench.launchers.endAll();
     await eventually(() => assert.deepEqual(bench.ghosts, []));
-    await eventually(() => assert.ok(bench.descriptors().unixSockets <= 2, JSON.stringify(bench.descriptors())));
+    await eventually(
+      () => assert.ok(bench.descriptors().unixSockets <= 2, JSON.stringify(bench.descriptors())),
+      40_000,
+    );
     assert.equal(bench.descriptors().directories, 0);
   });
 });
