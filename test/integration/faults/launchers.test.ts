@@ -52,7 +52,10 @@ suite('a launcher that fails', () => {
     await launcher.kill();
     await bench.untilPhase('dies-early', 'Failed');
     await eventually(() => assert.ok(!bench.ghosts.includes(uid)));
-    assert.match((await bench.events('dies-early')).map(({ message }) => message).join(), /died before the guest/);
+    await eventually(async () => {
+      const messages = (await bench.events('dies-early')).map(({ message }) => message);
+      assert.match(messages.join(), /died before the guest/);
+    });
     assert.equal(await bench.phase('hung'), 'Running');
   });
 
@@ -157,7 +160,10 @@ suite('a launcher that fails', () => {
     await Promise.all(names.map((name) => bench.delete(name)));
     await bench.launchers.endAll();
     await eventually(() => assert.deepEqual(bench.ghosts, []));
-    await eventually(() => assert.ok(bench.descriptors().unixSockets <= 2, JSON.stringify(bench.descriptors())));
+    await eventually(
+      () => assert.ok(bench.descriptors().unixSockets <= 2, JSON.stringify(bench.descriptors())),
+      40_000,
+    );
     assert.equal(bench.descriptors().directories, 0);
   });
 });

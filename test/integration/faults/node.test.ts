@@ -148,7 +148,10 @@ suite('a node on which things go wrong', () => {
         [],
       ),
     );
-    await eventually(() => assert.ok(bench.descriptors().unixSockets <= 2, JSON.stringify(bench.descriptors())));
+    await eventually(
+      () => assert.ok(bench.descriptors().unixSockets <= 2, JSON.stringify(bench.descriptors())),
+      40_000,
+    );
     assert.equal(bench.descriptors().directories, 0);
   });
 });
