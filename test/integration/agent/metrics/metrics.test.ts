@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { serverCommonName } from '../../../../src/tls/index.ts';
@@ -73,6 +73,20 @@ suite('metrics and health of the real agent', () => {
     assert.match(text, /kubevirt_virt_handler_certificate_expiration_timestamp_seconds\{pair="server"\} 1\d{9}/);
     assert.match(text, /kubevirt_virt_handler_last_success_age_seconds\{what="heartbeat"\} /);
     assert.equal(figureOf(text, 'kubevirt_virt_handler_starts'), 1);
+  });
+
+  test('every metric that the dashboard and the alerts name is there', async () => {
+    const text = await scrape();
+    const sources = ['monitoring/grafana-dashboard.json', 'monitoring/prometheus-rules.yaml'];
+    const names = sources.flatMap(
+      (file) => readFileSync(file, 'utf8').match(/\b(?:kubevirt|process|nodejs)_\w+/g) ?? [],
+    );
+    const families = new Set(names.map((name) => name.replace(/_bucket$/, '')));
+    assert.ok(families.size > 30, `only ${families.size} found`);
+    assert.deepEqual(
+      [...families].filter((name) => !text.includes(`\n# TYPE ${name} `)),
+      [],
+    );
   });
 
   test('each family has one head, and no series comes twice', async () => {
