@@ -26,7 +26,10 @@ const browser = {
 const cluster = {
   'etcd-server': { for: 'a real Kubernetes API for tests', has: ['etcd'] },
 };
-export const packagesFor = { up: node, test: { ...node, ...browser }, cluster, check: {} };
+const monitoring = {
+  prometheus: { for: 'promtool, which judges metrics and alerts', has: ['promtool'] },
+};
+export const packagesFor = { up: node, test: { ...node, ...browser, ...monitoring }, cluster, check: {} };
 
 const searchPath = [...(process.env.PATH ?? '').split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin'].filter(Boolean);
 
