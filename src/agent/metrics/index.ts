@@ -5,4 +5,4 @@
  */
 export type { AgentFigures } from './figures.ts';
 export { Meters } from './meters.ts';
-export { type Metrics, type MetricsDeps, makeMetrics } from './metrics-parts.ts';
+export { makeMetrics } from './metrics-parts.ts';

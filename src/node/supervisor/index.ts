@@ -2,7 +2,7 @@
 
 export * from './agent-certificates.ts';
 export * from './api-program.ts';
-export { Capabilities, type CapabilitiesOptions } from './capabilities.ts';
+export { Capabilities } from './capabilities.ts';
 export { judgeKvm } from './kvm.ts';
 export * from './node-lock.ts';
 export * from './program.ts';
