@@ -6,7 +6,7 @@
 #   crio                  into this machine's storage of containers, for CRI-O; run it on each node
 #   registry <name:tag>   into a registry, e.g. registry.example:5000/virt-handler:0.1.0; logins are those of buildah login
 #
-# Prints the name to give to replace.sh --image, or to `kustomize edit set image virt-handler=NAME`.
+# Prints the name to give to replace.sh --image, or to `kustomize edit set image localhost/virt-handler=NAME`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 archive=.build/image/virt-handler.tar

@@ -234,6 +234,7 @@ export class StandaloneNode {
     const { paths, nodeName, hostIp } = this.#options;
     const metrics = await freePort(hostIp, 18443);
     const console = await freePort(hostIp, 18186);
+    const vmStats = await freePort(hostIp, 18187);
     await rememberAgentAddress(paths, { host: hostIp, port: console });
     await mkdir(paths.shareDir, { recursive: true });
     await mkdir(paths.privateDir, { recursive: true });
@@ -243,6 +244,7 @@ export class StandaloneNode {
       ...['--listen', hostIp],
       ...['--port', String(metrics)],
       ...['--console-server-port', String(console)],
+      ...['--vmstats-server-port', String(vmStats)],
       ...['--tls-cert-file', server.certFile],
       ...['--tls-key-file', server.keyFile],
       ...['--kubevirt-share-dir', paths.shareDir],
