@@ -135,6 +135,11 @@ export class AgentUnderTest {
     return this.#child?.pid ?? 0;
   }
 
+  /** Of metrics and health. */
+  get metricsPort(): number {
+    return (this.#place.firstPort ?? defaultFirstPort) + portFlags.indexOf('port');
+  }
+
   /** Of its console server. */
   get consolePort(): number {
     return (this.#place.firstPort ?? defaultFirstPort) + portFlags.indexOf('console-server-port');

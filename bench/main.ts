@@ -11,13 +11,14 @@ import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { idleBench } from './idle-bench.ts';
 import { needless, report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
+import { scrapeBench } from './scrape-bench.ts';
 import { type StageOptions, soakBench } from './soak-bench.ts';
 import { judgeSoak } from './soak-verdict.ts';
 import { startsBench } from './starts-bench.ts';
 
-/** npm run bench -- [boot] [burst] [console] [idle] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [boot] [burst] [console] [idle] [scrape] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
 
-const benches = ['boot', 'burst', 'console', 'idle', 'soak', 'starts', 'parity'] as const;
+const benches = ['boot', 'burst', 'console', 'idle', 'soak', 'starts', 'parity', 'scrape'] as const;
 /** Without a name all but the long one, and the one that needs another agent. */
 const usual = ['boot', 'burst', 'console', 'soak'] as const;
 type BenchName = (typeof benches)[number];
@@ -43,6 +44,8 @@ const { values, positionals } = parseArgs({
     logs: { type: 'string' },
     'service-account': { type: 'boolean', default: false },
     vs: { type: 'string' },
+    'scrape-vms': { type: 'string', default: '400' },
+    hung: { type: 'string', default: '40' },
     'idle-seconds': { type: 'string', default: '120' },
     only: { type: 'string', multiple: true },
     parallel: { type: 'string', default: '8' },
@@ -125,6 +128,16 @@ async function consoles(): Promise<unknown> {
   return { figures: withSpread(figures), slowReaderMb };
 }
 
+async function scrape(): Promise<unknown> {
+  const [program] = programs();
+  if (!program) throw new Error('scrape: no agent');
+  const [vms, hung, scrapes] = [wholeNumber('scrape-vms', 1), wholeNumber('hung', 0), 20 * wholeNumber('runs', 1)];
+  const { api, logFile } = stage('scrape');
+  const figures = await scrapeBench({ program, api, vms, hung, scrapes, logFile, say });
+  console.log(`\n${table(figures)}\n`);
+  return withSpread(figures);
+}
+
 async function idle(): Promise<unknown> {
   const counts = { runs: wholeNumber('runs', 1), seconds: wholeNumber('idle-seconds', 1) };
   const report = await idleBench({ programs: programs(), ...counts, api: apiKind(), say });
@@ -178,6 +191,7 @@ const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
   burst,
   console: consoles,
   idle,
+  scrape,
   soak,
   starts,
   parity,
