@@ -234,3 +234,34 @@ test('a run that looks anew does not run again for what was added before, only f
   assert.deepEqual(runs, ['a/b', 'a/b']);
   await queue.stop();
 });
+
+test('an observer hears what is added once, how long it waited and ran, and how that ended', async () => {
+  const clock = new FakeClock();
+  const told: string[] = [];
+  const release = gate();
+  let runs = 0;
+  const queue = new KeyedQueue(
+    { concurrency: 1, backoff: { baseMs: 1, maxMs: 1 } },
+    {
+      clock,
+      async run(): Promise<KeyResult> {
+        if (++runs === 1) await release.opened;
+        return runs === 2 ? { kind: 'retry' } : { kind: 'done' };
+      },
+      observer: {
+        added: () => told.push('added'),
+        started: (waitedMs) => told.push(`started after ${waitedMs}`),
+        ended: (tookMs, kind) => told.push(`${kind} after ${tookMs}`),
+      },
+    },
+  );
+  queue.add('a/first');
+  for (let time = 0; time < 3; time++) queue.add('a/second');
+  clock.advance(40);
+  assert.deepEqual(queue.unfinished, { totalMs: 40, longestMs: 40 });
+  release.open();
+  await settle();
+  assert.deepEqual(told, ['added', 'started after 0', 'added', 'done after 40', 'started after 40', 'retry after 0']);
+  assert.deepEqual(queue.unfinished, { totalMs: 0, longestMs: 0 });
+  await queue.stop();
+});
