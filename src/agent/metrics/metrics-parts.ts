@@ -111,6 +111,7 @@ function makeScrapes(
       },
       deprecatedMachines,
       clock,
+      log,
     },
   );
   const scrapes = new Scrapes(

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Clock } from '../../base/index.ts';
+import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
 import type { AgentFigures } from './figures.ts';
 import { addQueueGauges } from './loop-metrics.ts';
 import { addProcessMetrics } from './process-metrics.ts';
@@ -17,6 +17,7 @@ export interface OwnMetricsDeps {
   /** Machine types of this node's QEMU that are on their way out. */
   readonly deprecatedMachines: () => readonly string[];
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 type Labels = Readonly<Record<string, string>>;
@@ -27,6 +28,8 @@ export class OwnMetrics {
   readonly #registry: Registry;
   readonly #options: OwnMetricsOptions;
   readonly #deps: OwnMetricsDeps;
+  /** Families that could not be read when they were last asked for. */
+  readonly #broken = new Set<string>();
 
   constructor(options: OwnMetricsOptions, deps: OwnMetricsDeps) {
     this.#options = options;
@@ -40,9 +43,23 @@ export class OwnMetrics {
     this.#addLateness();
   }
 
-  /** The text; each family once. */
-  text(): Promise<string> {
-    return this.#registry.metrics();
+  /** The text; each family once. One that cannot be read is left out, and costs the others nothing. Never rejects. */
+  async text(): Promise<string> {
+    const texts = await Promise.all(this.#registry.getMetricsAsArray().map(({ name }) => this.#textOf(name)));
+    return texts.join('');
+  }
+
+  async #textOf(name: string): Promise<string> {
+    try {
+      const text = await this.#registry.getSingleMetricAsString(name);
+      this.#broken.delete(name);
+      return `${text}\n`;
+    } catch (error) {
+      const isNew = !this.#broken.has(name);
+      this.#broken.add(name);
+      this.#deps.log[isNew ? 'error' : 'debug']({ metric: name, reason: errorMessage(error) }, 'a metric is left out');
+      return '';
+    }
   }
 
   #gauge(name: string, help: string, labelNames: readonly string[], read: () => Iterable<Value>): void {

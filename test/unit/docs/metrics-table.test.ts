@@ -36,6 +36,7 @@ const own = new OwnMetrics(
     },
     deprecatedMachines: () => ['pc-old'],
     clock: systemClock,
+    log: silentLogger,
   },
 );
 const vmHeads = () => [

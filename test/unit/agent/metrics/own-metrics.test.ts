@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Registry } from 'prom-client';
+import type { AgentFigures } from '../../../../src/agent/metrics/figures.ts';
+import { OwnMetrics } from '../../../../src/agent/metrics/own-metrics.ts';
+import { silentLogger } from '../../../../src/base/index.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
+
+test('a metric that cannot be read is left out, and is there again when it can', async () => {
+  let isBroken = true;
+  const told: unknown[] = [];
+  const log = { ...silentLogger, error: (fields: { metric?: string }) => void told.push(fields.metric) };
+  const figures: AgentFigures = {
+    isReady: () => true,
+    queue: {
+      counts: { running: 0, queued: 3, waiting: 0, failing: 0 },
+      unfinished: { totalMs: 0, longestMs: 0 },
+    },
+    quarantined: () => 0,
+    loopDelay: { read: () => ({ p50: 0, p95: 0, p99: 0, max: 0, mean: 0 }), totals: () => ({ count: 0, lateMs: 0 }) },
+    nodeHealth: () => ({ schedulable: true, problems: [], lastSuccessMs: 0, failures: 0 }),
+    lastSuccesses: () => [],
+    unknownDomains: () => {
+      if (isBroken) throw new Error('the cache is not there');
+      return 2;
+    },
+    consoleSessions: () => 0,
+    certificates: () => [],
+    starts: () => undefined,
+    sampledVms: () => 0,
+  };
+  const own = new OwnMetrics(
+    { nodeName: 'node1', kubeVersion: 'v1.9.0' },
+    {
+      registry: new Registry(),
+      ...{ figures, deprecatedMachines: () => [], clock: new FakeClock(), log: log as typeof silentLogger },
+    },
+  );
+  for (const _scrape of [1, 2]) {
+    const text = await own.text();
+    assert.doesNotMatch(text, /unknown_domains/);
+    assert.match(text, /\nkubevirt_virt_handler_ready_status 1\n/);
+    assert.match(text, /\nkubevirt_workqueue_depth\{name="virt-handler-vm"\} 3\n/);
+    assert.match(text, /\nkubevirt_virt_handler_sampled_vms 0\n/);
+  }
+  assert.deepEqual(told, ['kubevirt_virt_handler_unknown_domains'], 'told once');
+  isBroken = false;
+  assert.match(await own.text(), /\nkubevirt_virt_handler_unknown_domains 2\n/);
+});
