@@ -32,7 +32,7 @@ class Served {
   readonly authorities: SettableValue<Authorities> | FollowedAuthorities;
   readonly following: FollowingTlsServer;
 
-  constructor(rule: ClientRule = stock) {
+  constructor(rule: ClientRule | 'anyone' = stock) {
     this.authorities = new FollowedAuthorities(this.bundle, { log: silentLogger });
     this.following = new FollowingTlsServer(
       { clients: rule, http: { maxHeaderSize: 16 * 1024 }, handshakeTimeoutMs: 5_000 },
@@ -107,6 +107,22 @@ describe('a TLS server that follows its certificates', () => {
     assert.equal(served.following.state.kind, 'ready');
     assert.ok(!isRefused(await askStock()));
     assert.ok(served.following.refused >= 2);
+  });
+
+  test('a server for anyone needs a key pair and no bundle, and asks nobody for a certificate', async () => {
+    const open = await new Served('anyone').listen();
+    try {
+      const ask = () => tlsRequest({ port: open.port, client: undefined, ca: authority.pair.cert });
+      assert.ok(isRefused(await ask()));
+      assert.deepEqual(open.following.state, { kind: 'waiting', missing: ['key pair'] });
+      open.keyPair.set(readKeyPair(serverPair.cert, serverPair.key));
+      const answer = await ask();
+      assert.ok('body' in answer, JSON.stringify(answer));
+      open.bundle.set('no bundle at all');
+      assert.ok(!isRefused(await ask()));
+    } finally {
+      await open.close();
+    }
   });
 
   test('refuses whoever has no right to it: nothing, expired, foreign, misnamed, for another use, self-signed', async () => {
