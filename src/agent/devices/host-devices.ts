@@ -41,6 +41,10 @@ type ReadSelector<T> = (entry: unknown) => T | { readonly problem: string };
 const domain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const name = /^[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?$/;
 
+/** The agent's own resources; names beside them in the same domain are the administrator's, and in use for NVMe disks. */
+const ownDomain = 'devices.kubevirt.io';
+const ownNames = new Set(['kvm', 'mshv', 'tun', 'vhost-net', 'vhost-vsock', 'sev', 'tdx', 'pr-helper', 'iommufd']);
+
 /** Entries that cannot be used are left out, each with a reason; the others count. */
 export function readHostDevices(permitted: unknown): { readonly devices: HostDevices; readonly problems: string[] } {
   const problems: string[] = [];
@@ -110,7 +114,7 @@ function resourceProblem(resource: unknown): string | undefined {
   if (first.endsWith('kubernetes.io') || first.startsWith('requests.')) {
     return `resourceName ${shown} is in a domain of Kubernetes' own: use another one`;
   }
-  if (first === 'devices.kubevirt.io') return `resourceName ${shown} is in KubeVirt's own domain: use another one`;
+  if (first === ownDomain && ownNames.has(second)) return `resourceName ${shown} is KubeVirt's own: use another one`;
   return undefined;
 }
 

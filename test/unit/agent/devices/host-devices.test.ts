@@ -71,9 +71,9 @@ describe('permittedHostDevices', () => {
       /Kubernetes' own/,
     ],
     [
-      "KubeVirt's own domain",
+      "a resource of KubeVirt's own",
       { pciVendorSelector: '10DE:1EB8', resourceName: 'devices.kubevirt.io/kvm' },
-      /own domain/,
+      /KubeVirt's own/,
     ],
   ];
   for (const [title, entry, problem] of malformed) {
@@ -84,6 +84,14 @@ describe('permittedHostDevices', () => {
       assert.match(problems[0] ?? '', problem);
     });
   }
+
+  it("takes other names in KubeVirt's domain: clusters have disks under such a name", () => {
+    const { devices, problems } = readHostDevices({
+      pciHostDevices: [{ pciVendorSelector: '8086:5845', resourceName: 'devices.kubevirt.io/nvme' }],
+    });
+    assert.deepEqual(problems, []);
+    assert.deepEqual(devices.pci, [{ resource: 'devices.kubevirt.io/nvme', selectors: ['8086:5845'] }]);
+  });
 
   it('says which list is none, which mediated device names no type and which USB set cannot be used', () => {
     const { devices, problems } = readHostDevices({
