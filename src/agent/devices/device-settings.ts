@@ -4,7 +4,7 @@ import { type HostDevices, readHostDevices } from './host-devices.ts';
 
 /** What the device plugins take from the configuration. Plain data. */
 export interface DeviceSettings {
-  /** VMs run without the hypervisor's device: its absence is no problem. */
+  /** VMs run without the hypervisor's device and without vhost-net: their absence is no problem. */
   readonly useEmulation: boolean;
   readonly hypervisorDevice: 'kvm' | 'mshv';
   readonly sev: boolean;

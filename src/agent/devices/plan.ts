@@ -71,7 +71,8 @@ function tokenPlugins(settings: DeviceSettings, { roots, maxDevices }: PlanOptio
   return [
     token(hypervisorDevice, hypervisorDevice, { essential: !useEmulation, loadsModule: false }),
     token('tun', 'net/tun', { essential: true }),
-    token('vhost-net', 'vhost-net', { essential: true }),
+    // A launcher asks for it under the same condition (spec 52).
+    token('vhost-net', 'vhost-net', { essential: !useEmulation }),
     ...(sev ? [token('sev', 'sev')] : []),
     ...(vsock ? [token('vhost-vsock', 'vhost-vsock')] : []),
   ];

@@ -119,14 +119,16 @@ describe('kvm, tun and vhost-net', () => {
     await world.listed(tun, 'tun0 Healthy', 'tun1 Healthy');
   });
 
-  it('without kvm are enough for a node that emulates', async () => {
+  it('without kvm and vhost-net are enough for a node that emulates', async () => {
     world.machine.removeFile('kvm');
+    world.machine.removeFile('vhost-net');
     world.configure({ developerConfiguration: { useEmulation: true } });
     await world.start();
     await world.listed(kvm, 'kvm0 Unhealthy', 'kvm1 Unhealthy');
+    await world.listed(vhostNet, 'vhost-net0 Unhealthy', 'vhost-net1 Unhealthy');
     await becomes();
     world.configure({});
-    await becomes('KvmDeviceMissing');
+    await becomes('KvmDeviceMissing', 'VhostNetDeviceMissing');
   });
 });
 
