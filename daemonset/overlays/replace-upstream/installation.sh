@@ -44,23 +44,28 @@ find_kubevirt() {
 of_kubevirt() { kubectl get kubevirt -n "$namespace" "$name" -o "go-template=$1"; }
 of_daemonset() { kubectl get daemonset -n "$namespace" virt-handler -o "go-template=$1"; }
 
-# Sets resource_version, ours (index of our patch or empty), patches (their number or empty), customized (yes or empty).
+# Sets resource_version, ours (index of our patch or empty), patches (their number or empty), customized (yes or empty), flags
+# (yes or empty). One answer for all of it: what cannot be read must not look like what is not there, and be overwritten.
 read_patches() {
-  local line index text
-  ours= patches= customized= foreign=()
-  resource_version=$(of_kubevirt '{{.metadata.resourceVersion}}')
-  [ "$(of_kubevirt '{{if .spec}}{{with .spec.customizeComponents}}yes{{end}}{{end}}')" = yes ] && customized=yes
-  [ -n "$customized" ] || return 0
-  [ "$(of_kubevirt '{{with .spec.customizeComponents.patches}}yes{{end}}')" = yes ] || return 0
-  patches=0
-  while read -r line; do
-    index=${line%% *} text=${line#* }
-    patches=$((index + 1))
-    case $text in
-      *"$marker"*) ours=$index ;;
-      *) foreign+=("$text") ;;
+  local template answer kind rest index text
+  template='{{.metadata.resourceVersion}}{{"\n"}}{{with .spec}}{{with .customizeComponents}}customized{{"\n"}}{{if .flags}}flags{{"\n"}}{{end}}{{range $i, $p := .patches}}patch {{$i}} {{$p.resourceType}}/{{$p.resourceName}} {{printf "%q" $p.patch}}{{"\n"}}{{end}}{{end}}{{end}}'
+  ours= patches= customized= flags= foreign=()
+  answer=$(of_kubevirt "$template") || fail "KubeVirt $namespace/$name cannot be read; try again"
+  resource_version=${answer%%$'\n'*}
+  while read -r kind rest; do
+    case $kind in
+      customized) customized=yes ;;
+      flags) flags=yes ;;
+      patch)
+        index=${rest%% *} text=${rest#* }
+        patches=$((index + 1))
+        case $text in
+          *"$marker"*) ours=$index ;;
+          *) foreign+=("$text") ;;
+        esac
+        ;;
     esac
-  done < <(of_kubevirt '{{range $i, $p := .spec.customizeComponents.patches}}{{$i}} {{$p.resourceType}}/{{$p.resourceName}} {{printf "%q" $p.patch}}{{"\n"}}{{end}}')
+  done <<<"$answer"
 }
 
 # Of a JSON patch: only as long as nobody else has written the object since it was read.

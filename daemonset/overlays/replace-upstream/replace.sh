@@ -55,7 +55,9 @@ check_needs() {
 # As one JSON string. The image stands in it once.
 our_patch() {
   local patch
-  patch=$(kubectl create --dry-run=client -f "$here/kubevirt.yaml" -o go-template='{{(index .spec.customizeComponents.patches 0).patch}}')
+  patch=$(kubectl create --dry-run=client -f "$here/kubevirt.yaml" -o go-template='{{(index .spec.customizeComponents.patches 0).patch}}') ||
+    fail "kubevirt.yaml could not be read by kubectl; try again"
+  [[ $patch == *"$marker"* ]] || fail "kubevirt.yaml holds no patch of this agent"
   patch=${patch//localhost\/virt-handler:0.1.0/$image}
   patch=${patch//\"/\\\"}
   echo "{\"resourceType\":\"DaemonSet\",\"resourceName\":\"virt-handler\",\"type\":\"strategic\",\"patch\":\"$patch\"}"
@@ -66,7 +68,7 @@ check_installation
 read_patches
 check_foreign_patches
 check_needs
-entry=$(our_patch)
+entry=$(our_patch) || exit 1
 path=/spec/customizeComponents
 if [ -z "$customized" ]; then change="{\"op\":\"add\",\"path\":\"$path\",\"value\":{\"patches\":[$entry]}}"
 elif [ -z "$patches" ]; then change="{\"op\":\"add\",\"path\":\"$path/patches\",\"value\":[$entry]}"

@@ -17,7 +17,7 @@ if [ -z "$ours" ]; then
 fi
 path=/spec/customizeComponents
 if [ "$patches" -gt 1 ]; then change="{\"op\":\"remove\",\"path\":\"$path/patches/$ours\"}"
-elif [ "$(of_kubevirt '{{with .spec.customizeComponents.flags}}yes{{end}}')" = yes ]; then change="{\"op\":\"remove\",\"path\":\"$path/patches\"}"
+elif [ -n "$flags" ]; then change="{\"op\":\"remove\",\"path\":\"$path/patches\"}"
 else change="{\"op\":\"remove\",\"path\":\"$path\"}"; fi
 say "KubeVirt $namespace/$name: back to upstream's agent"
 change_kubevirt "$change"
