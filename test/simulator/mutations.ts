@@ -33,8 +33,8 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'one VMI has several actors',
     file: 'src/base/keyed-queue.ts',
-    find: 'if (!state.running) this.#ready.add(key);',
-    replace: 'this.#ready.add(key);',
+    find: 'if (!state.running) this.#makeReady(key, state);',
+    replace: 'this.#makeReady(key, state);',
   },
   {
     name: 'the clean-up leaves the ghost record',
