@@ -99,11 +99,18 @@ export class OwnMetrics {
     gauge('node_problem', 'Why the node takes no VMs, or soon will not.', ['source', 'reason'], () =>
       figures.nodeHealth().problems.map(({ source, reason }): Value => [{ source, reason }, 1]),
     );
-    gauge('last_success_age_seconds', 'Since the heartbeat or a watch last succeeded.', ['what'], () =>
-      figures.lastSuccesses().flatMap(({ what, lastSuccessMs }): Value[] => {
-        if (lastSuccessMs === undefined) return [];
-        return [[{ what }, Math.round(clock.monotonicMs() - lastSuccessMs) / 1000]];
-      }),
+    // A heartbeat that was never taken must grow old, too: an alert looks at its age.
+    const beganMs = clock.monotonicMs();
+    const success = 'Since the heartbeat or a watch last succeeded, or since the start when it never did.';
+    gauge('last_success_age_seconds', success, ['what'], () =>
+      figures
+        .lastSuccesses()
+        .map(
+          ({ what, lastSuccessMs = beganMs }): Value => [
+            { what },
+            Math.round(clock.monotonicMs() - lastSuccessMs) / 1000,
+          ],
+        ),
     );
     gauge('certificate_expiration_timestamp_seconds', 'When a key pair of the agent expires.', ['pair'], () =>
       figures.certificates().map(({ pair, expiresAt }): Value => [{ pair }, expiresAt.getTime() / 1000]),

@@ -6,10 +6,10 @@ import { OwnMetrics } from '../../../../src/agent/metrics/own-metrics.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 
-test('a metric that cannot be read is left out, and is there again when it can', async () => {
-  let isBroken = true;
+function world(more: Partial<AgentFigures>) {
   const told: unknown[] = [];
   const log = { ...silentLogger, error: (fields: { metric?: string }) => void told.push(fields.metric) };
+  const clock = new FakeClock();
   const figures: AgentFigures = {
     isReady: () => true,
     queue: {
@@ -20,22 +20,27 @@ test('a metric that cannot be read is left out, and is there again when it can',
     loopDelay: { read: () => ({ p50: 0, p95: 0, p99: 0, max: 0, mean: 0 }), totals: () => ({ count: 0, lateMs: 0 }) },
     nodeHealth: () => ({ schedulable: true, problems: [], lastSuccessMs: 0, failures: 0 }),
     lastSuccesses: () => [],
-    unknownDomains: () => {
-      if (isBroken) throw new Error('the cache is not there');
-      return 2;
-    },
+    unknownDomains: () => 0,
     consoleSessions: () => 0,
     certificates: () => [],
     starts: () => undefined,
     sampledVms: () => 0,
+    ...more,
   };
   const own = new OwnMetrics(
     { nodeName: 'node1', kubeVersion: 'v1.9.0' },
-    {
-      registry: new Registry(),
-      ...{ figures, deprecatedMachines: () => [], clock: new FakeClock(), log: log as typeof silentLogger },
-    },
+    { registry: new Registry(), figures, deprecatedMachines: () => [], clock, log: log as typeof silentLogger },
   );
+  return { own, clock, told };
+}
+
+test('a metric that cannot be read is left out, and is there again when it can', async () => {
+  let isBroken = true;
+  const unknownDomains = () => {
+    if (isBroken) throw new Error('the cache is not there');
+    return 2;
+  };
+  const { own, told } = world({ unknownDomains });
   for (const _scrape of [1, 2]) {
     const text = await own.text();
     assert.doesNotMatch(text, /unknown_domains/);
@@ -46,4 +51,14 @@ test('a metric that cannot be read is left out, and is there again when it can',
   assert.deepEqual(told, ['kubevirt_virt_handler_unknown_domains'], 'told once');
   isBroken = false;
   assert.match(await own.text(), /\nkubevirt_virt_handler_unknown_domains 2\n/);
+});
+
+test('a heartbeat that was never taken grows old from the start on', async () => {
+  let lastSuccessMs: number | undefined;
+  const { own, clock } = world({ lastSuccesses: () => [{ what: 'heartbeat', lastSuccessMs }] });
+  clock.advance(200_000);
+  assert.match(await own.text(), /_last_success_age_seconds\{what="heartbeat"\} 200\n/);
+  lastSuccessMs = clock.monotonicMs();
+  clock.advance(1_500);
+  assert.match(await own.text(), /_last_success_age_seconds\{what="heartbeat"\} 1\.5\n/);
 });
