@@ -57,7 +57,7 @@ const hysteresis = { badAfterMs: 10_000, goodAfterMs: 5_000 };
 const retry = { baseMs: 1_000, maxMs: 30_000, jitter: 0.1 };
 const leavingRetryMs = 250;
 const beatTimeoutMs = 10_000;
-/** Somebody who writes the label again and again is answered no faster than this. */
+/** The first repair of a mark; somebody who changes it again and again is answered ever more rarely. */
 const repairAfterMs = 5_000;
 
 /**
@@ -76,6 +76,8 @@ export class Heartbeat implements Component {
   #loop: Promise<void> | undefined;
   #lastSuccessMs: number | undefined;
   #failures = 0;
+  /** Marks put right since a beat was last left alone. */
+  #repairs = 0;
   #isLeaving = false;
   #isMarked = false;
   #marked: (() => void)[] = [];
@@ -193,12 +195,21 @@ export class Heartbeat implements Component {
         againInMs = Math.min(againInMs, verdict.againInMs ?? againInMs);
       }
       if (isSent && this.#isEdited()) {
-        const repairInMs = beganMs + repairAfterMs - nowMs;
-        if (repairInMs <= 0) return;
+        const repairInMs = beganMs + this.#repairAfterMs() - nowMs;
+        if (repairInMs <= 0) {
+          this.#repairs++;
+          return;
+        }
         againInMs = Math.min(againInMs, repairInMs);
       }
       await this.#pause.wait(againInMs, signal);
     }
+    if (!this.#isEdited()) this.#repairs = 0;
+  }
+
+  /** A controller whose clock differs takes each beat for an old one, and unmarks the node as soon as it sees it. */
+  #repairAfterMs(): number {
+    return backoffDelayMs(this.#repairs + 1, { baseMs: repairAfterMs, maxMs: this.#options.periodMs });
   }
 
   #retryMs(random: () => number): number {

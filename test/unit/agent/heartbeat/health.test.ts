@@ -157,7 +157,7 @@ test('the CPU manager is looked at with every beat', async () => {
   await bench.heartbeat.stop();
 });
 
-test('a mark that somebody else changes is put right within seconds, and no more often than that', async () => {
+test('a mark that somebody else changes is put right within seconds, and ever more rarely while that goes on', async () => {
   const bench = await new Bench().start();
   const meddle = () => bench.node.patch({ metadata: { labels: { [schedulable]: 'false' } } });
   await bench.clock.pass(1_000);
@@ -166,11 +166,16 @@ test('a mark that somebody else changes is put right within seconds, and no more
   assert.deepEqual(bench.marks, ['true']);
   await bench.clock.pass(1);
   assert.deepEqual(bench.marks, ['true', 'true']);
-  for (let second = 0; second < 20; second++) {
+  for (let second = 0; second < 600; second++) {
     meddle();
     await bench.clock.pass(1_000);
   }
-  assert.equal(bench.patches.length, 6, 'once in five seconds');
+  assert.ok(bench.patches.length > 8 && bench.patches.length < 18, `${bench.patches.length} beats in ten minutes`);
+  await bench.clock.pass(300_000);
+  const before = bench.patches.length;
+  meddle();
+  await bench.clock.pass(5_000);
+  assert.equal(bench.patches.length, before + 1, 'forgotten');
   await bench.heartbeat.stop();
 });
 
