@@ -30,6 +30,8 @@ export interface ConsoleServerOptions {
   readonly server?: 'console' | 'metrics' | 'VM statistics';
   /** Beyond it newcomers are hung up on: descriptors are left for the launchers. 4096 unless given. */
   readonly maxConnections?: number;
+  /** Beyond the limit the oldest connection is ended instead: whoever holds many open keeps no probe of the kubelet out. */
+  readonly endsOldest?: boolean;
 }
 
 export interface ConsoleServerDeps {
@@ -142,9 +144,15 @@ export class ConsoleServer implements Component {
   #prepare(): void {
     const { server } = this.#following;
     const { api, log } = this.#deps;
-    const { maxConnections = defaultMaxConnections } = this.#options;
-    server.maxConnections = maxConnections;
+    const { maxConnections = defaultMaxConnections, endsOldest = false } = this.#options;
+    if (!endsOldest) server.maxConnections = maxConnections;
     server.on('connection', (socket) => {
+      const [oldest] = this.#connections;
+      if (endsOldest && oldest && this.#connections.size >= maxConnections) {
+        this.#following.noteRefusal('TOO_MANY', `${maxConnections} connections are open`, undefined);
+        this.#connections.delete(oldest);
+        oldest.destroy();
+      }
       this.#connections.add(socket);
       socket.once('close', () => this.#connections.delete(socket));
     });

@@ -62,7 +62,7 @@ export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
   const api = new MetricsApi({ scrapes, health, profiler, log });
   const server = new ConsoleServer(
-    { address, port, clients: 'anyone', server: 'metrics', maxConnections },
+    { address, port, clients: 'anyone', server: 'metrics', maxConnections, endsOldest: true },
     { api, endStreams: () => undefined, ...consoles.tls, clock, log },
   );
   const background: Component = {
