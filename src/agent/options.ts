@@ -33,7 +33,7 @@ export interface MetricsSettings {
   /** 0: any that is free. */
   readonly port: number;
   readonly vmStatsPort: number;
-  /** `/metrics` requests at a time. */
+  /** `/metrics` requests at a time; no limit: infinite. */
   readonly maxRequests: number;
   /** What a key pair of the agent is called, other than its servers', → the file of its certificate. */
   readonly certFiles: Readonly<Record<string, string>>;
@@ -98,7 +98,8 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
       address: flags.listen,
       port: port('--port', flags.port),
       vmStatsPort: port('--vmstats-server-port', flags['vmstats-server-port']),
-      maxRequests: positive('--max-metric-requests', flags['max-metric-requests']),
+      // As upstream: 0 is no limit.
+      maxRequests: notNegative('--max-metric-requests', flags['max-metric-requests']) || Number.POSITIVE_INFINITY,
       certFiles: {
         client: flags['client-cert-file'],
         'migration-client': flags['migration-client-cert-file'],

@@ -106,6 +106,10 @@ test('a value follows its flag or an equals sign, a bare bool is true, a duratio
   assert.equal(options.verbosity, 5);
 });
 
+test('no limit of scrapes is 0, as upstream’s', () => {
+  assert.equal(parse(['--max-metric-requests', '0']).metrics.maxRequests, Number.POSITIVE_INFINITY);
+});
+
 const wrong: readonly (readonly [args: string[], says: RegExp])[] = [
   [['--no-such'], /unknown flag: --no-such/],
   [['-x'], /unknown flag: -x/],
