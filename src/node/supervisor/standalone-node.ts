@@ -234,7 +234,8 @@ export class StandaloneNode {
     const { paths, nodeName, hostIp } = this.#options;
     const metrics = await freePort(hostIp, 18443);
     const console = await freePort(hostIp, 18186);
-    const vmStats = await freePort(hostIp, 18187);
+    // Nobody listens on the one before yet.
+    const vmStats = await freePort(hostIp, console + 1);
     await rememberAgentAddress(paths, { host: hostIp, port: console });
     await mkdir(paths.shareDir, { recursive: true });
     await mkdir(paths.privateDir, { recursive: true });
