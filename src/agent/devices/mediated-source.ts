@@ -2,13 +2,9 @@ import path from 'node:path';
 import type { Allocation, PluginDevice } from '../../kubelet/index.ts';
 import type { DeviceRoots, DeviceSource, WatchedPlaces } from './device-source.ts';
 import { type MediatedResource, typeName } from './host-devices.ts';
-import { attribute, isThere, linkName, linkTarget, namesIn, numaNodes } from './sysfs.ts';
-import { checkGroup, environmentName, groupFile, vfioDevices, vfioDir } from './vfio.ts';
-
-interface Group {
-  readonly uuids: string[];
-  readonly numaNodes: readonly number[] | undefined;
-}
+import { IommuGroups } from './iommu-groups.ts';
+import { attribute, linkName, linkTarget, namesIn, numaNodes } from './sysfs.ts';
+import { checkGroup, environmentName, vfioDevices, vfioDir } from './vfio.ts';
 
 const rescanMs = 300_000;
 
@@ -17,7 +13,7 @@ export class MediatedSource implements DeviceSource {
   readonly rescanMs = rescanMs;
   readonly #resource: MediatedResource;
   readonly #roots: DeviceRoots;
-  #groups: ReadonlyMap<string, Group> = new Map();
+  #groups = new IommuGroups();
 
   constructor(resource: MediatedResource, roots: DeviceRoots) {
     this.#resource = resource;
@@ -25,27 +21,21 @@ export class MediatedSource implements DeviceSource {
   }
 
   async scan(): Promise<PluginDevice[]> {
-    const groups = new Map<string, Group>();
+    const groups = new IommuGroups();
     for (const uuid of await namesIn(this.#devicesDir)) {
       const directory = path.join(this.#devicesDir, uuid);
       const type = await typeOf(directory);
       const group = await linkName(directory, 'iommu_group');
       if (type === undefined || group === undefined || !this.#resource.types.includes(type)) continue;
-      const known = groups.get(group);
-      if (known) known.uuids.push(uuid);
-      else groups.set(group, { uuids: [uuid], numaNodes: await this.#numaNodes(directory) });
+      await groups.add(group, uuid, () => this.#numaNodes(directory));
     }
     this.#groups = groups;
-    const devices = [...groups].map(async ([id, { numaNodes: near }]) => {
-      const isHealthy = await isThere(groupFile(this.#roots.devDir, id));
-      return { id, isHealthy, ...(near && { numaNodes: near }) };
-    });
-    return Promise.all(devices);
+    return groups.devices(this.#roots.devDir);
   }
 
   async allocate(ids: readonly string[]): Promise<Allocation> {
     await Promise.all(ids.map((id) => checkGroup(this.#roots.devDir, id)));
-    const uuids = ids.flatMap((id) => this.#groups.get(id)?.uuids ?? []);
+    const uuids = this.#groups.membersOf(ids);
     return {
       envs: { [environmentName('MDEV_PCI_RESOURCE', this.#resource.resource)]: uuids.join(',') },
       devices: vfioDevices(ids),

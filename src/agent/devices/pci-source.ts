@@ -2,13 +2,9 @@ import path from 'node:path';
 import type { Allocation, PluginDevice } from '../../kubelet/index.ts';
 import type { DeviceRoots, DeviceSource, WatchedPlaces } from './device-source.ts';
 import type { PciResource } from './host-devices.ts';
+import { IommuGroups } from './iommu-groups.ts';
 import { attribute, isThere, linkName, namesIn, numaNodes, uevent } from './sysfs.ts';
-import { checkGroup, environmentName, groupFile, vfioDevices, vfioDir } from './vfio.ts';
-
-interface Group {
-  readonly addresses: string[];
-  readonly numaNodes: readonly number[] | undefined;
-}
+import { checkGroup, environmentName, vfioDevices, vfioDir } from './vfio.ts';
 
 /** Events of `/dev/vfio` say when a driver takes a device; this is for what they do not say. */
 const rescanMs = 300_000;
@@ -21,7 +17,7 @@ export class PciSource implements DeviceSource {
   readonly rescanMs = rescanMs;
   readonly #resource: PciResource;
   readonly #roots: DeviceRoots;
-  #groups: ReadonlyMap<string, Group> = new Map();
+  #groups = new IommuGroups();
 
   constructor(resource: PciResource, roots: DeviceRoots) {
     this.#resource = resource;
@@ -29,25 +25,18 @@ export class PciSource implements DeviceSource {
   }
 
   async scan(): Promise<PluginDevice[]> {
-    const groups = new Map<string, Group>();
+    const groups = new IommuGroups();
     for (const address of await namesIn(this.#devicesDir)) {
       const group = await this.#groupOf(address);
-      if (group === undefined) continue;
-      const known = groups.get(group);
-      if (known) known.addresses.push(address);
-      else groups.set(group, { addresses: [address], numaNodes: await numaNodes(this.#dirOf(address)) });
+      if (group !== undefined) await groups.add(group, address, () => numaNodes(this.#dirOf(address)));
     }
     this.#groups = groups;
-    const devices = [...groups].map(async ([id, { numaNodes: near }]) => {
-      const isHealthy = await isThere(groupFile(this.#roots.devDir, id));
-      return { id, isHealthy, ...(near && { numaNodes: near }) };
-    });
-    return Promise.all(devices);
+    return groups.devices(this.#roots.devDir);
   }
 
   async allocate(ids: readonly string[]): Promise<Allocation> {
     await Promise.all(ids.map((id) => checkGroup(this.#roots.devDir, id)));
-    const addresses = ids.flatMap((id) => this.#groups.get(id)?.addresses ?? []);
+    const addresses = this.#groups.membersOf(ids);
     const own = await Promise.all(addresses.map((address) => this.#deviceFiles(address)));
     return {
       envs: { [environmentName('PCI_RESOURCE', this.#resource.resource)]: addresses.join(',') },
