@@ -4,6 +4,7 @@
  * Must not know: where VMs come from, who serves their console; both are ports.
  */
 export { newWebToken } from './access.ts';
+export { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
 export type { VmActions, VmApi, VmFeed, WebBackend } from './ports.ts';
 export type { VmRow } from './rows.ts';
 export { WebServer, type WebServerOptions } from './server.ts';

@@ -1,9 +1,9 @@
 import { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
+import { type ConsoleNotice, type ConsoleRole, parseNotice } from '../../web/index.ts';
 import { type AgentApi, AgentRefusal, vmPath } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
-import { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
 
 export interface ConsoleWish {
   readonly namespace: string;

@@ -1,6 +1,6 @@
 import type { Duplex, Readable, Writable } from 'node:stream';
+import type { ConsoleRole } from '../../web/index.ts';
 import { NodeError } from '../errors.ts';
-import type { ConsoleRole } from './console-notice.ts';
 
 /** Ctrl-]: as telnet and virsh console do it. */
 const leaveKey = 0x1d;

@@ -1,11 +1,10 @@
+import { type ConsoleNotice, type ConsoleRole, parseNotice } from '../console-notice.ts';
 import { retryAfterMs } from './backoff.ts';
-
-export type Role = 'writer' | 'viewer';
 
 /** What is to be shown. */
 export type ConsoleState =
   | { readonly kind: 'connecting' }
-  | { readonly kind: 'attached'; readonly role: Role; readonly viewers: number; readonly reason?: string }
+  | { readonly kind: 'attached'; readonly role: ConsoleRole; readonly viewers: number; readonly reason?: string }
   /** Tried again by itself. */
   | { readonly kind: 'waiting'; readonly reason: string; readonly inMs: number }
   /** Not tried again until somebody asks. */
@@ -64,7 +63,7 @@ export class ConsoleSession {
   #replayLeft = 0;
   /** The server has said where we are. */
   #isAttached = false;
-  #role: Role = 'viewer';
+  #role: ConsoleRole = 'viewer';
   #viewers = 0;
   /** Why the role is what it is. */
   #reason: string | undefined;
@@ -136,7 +135,7 @@ export class ConsoleSession {
   }
 
   #notice(text: string): void {
-    const notice = parse(text);
+    const notice = parseNotice(text);
     if (notice?.kind === 'attached') this.#attached(notice);
     else if (notice?.kind === 'role') this.#setRole(notice.role, notice.reason);
     else if (notice?.kind === 'viewers') {
@@ -145,7 +144,7 @@ export class ConsoleSession {
     }
   }
 
-  #attached({ role, line, offset, replayed, lost }: Extract<Notice, { kind: 'attached' }>): void {
+  #attached({ role, line, offset, replayed, lost }: Extract<ConsoleNotice, { kind: 'attached' }>): void {
     this.#isAttached = true;
     this.#failures = 0;
     if (line !== this.#line) this.#deps.events.fresh();
@@ -156,7 +155,7 @@ export class ConsoleSession {
     this.#setRole(role);
   }
 
-  #setRole(role: Role, reason?: string): void {
+  #setRole(role: ConsoleRole, reason?: string): void {
     this.#role = role;
     this.#reason = reason;
     const state = { kind: 'attached', role, viewers: this.#viewers } as const;
@@ -200,52 +199,4 @@ export class ConsoleSession {
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close(1000);
   }
-}
-
-type Notice =
-  | {
-      readonly kind: 'attached';
-      readonly role: Role;
-      readonly line: string;
-      readonly offset: number;
-      readonly replayed: number;
-      readonly lost: number;
-    }
-  | { readonly kind: 'role'; readonly role: Role; readonly reason: string }
-  | { readonly kind: 'viewers'; readonly count: number };
-
-/** Undefined for what is none: a newer server may say more. */
-function parse(text: string): Notice | undefined {
-  const fields = parseObject(text);
-  const role: Role = fields.role === 'writer' ? 'writer' : 'viewer';
-  switch (fields.kind) {
-    case 'attached':
-      return {
-        kind: 'attached',
-        role,
-        line: String(fields.line ?? ''),
-        offset: number(fields.offset),
-        replayed: number(fields.replayed),
-        lost: number(fields.lost),
-      };
-    case 'role':
-      return { kind: 'role', role, reason: String(fields.reason ?? '') };
-    case 'viewers':
-      return { kind: 'viewers', count: number(fields.count) };
-    default:
-      return undefined;
-  }
-}
-
-function parseObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? { ...value } : {};
-  } catch {
-    return {};
-  }
-}
-
-function number(value: unknown): number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
 }

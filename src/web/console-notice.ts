@@ -1,6 +1,4 @@
-import { isRecord } from '../../base/index.ts';
-
-/** What the agent says beside the guest's bytes on `session.virt-handler.io`. */
+/** What the agent says beside the guest's bytes on `session.virt-handler.io` (docs/console-protocol.md), as its clients read it. */
 export type ConsoleNotice =
   | {
       readonly kind: 'attached';
@@ -21,15 +19,8 @@ export type ConsoleRole = 'writer' | 'viewer';
 
 /** Undefined for what is no notice of a kind known here: an agent may learn new ones. */
 export function parseNotice(text: string): ConsoleNotice | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  if (!isRecord(value)) return undefined;
-  const fields = value;
-  const role: ConsoleRole = fields.role === 'viewer' ? 'viewer' : 'writer';
+  const fields = parseObject(text);
+  const role: ConsoleRole = fields.role === 'writer' ? 'writer' : 'viewer';
   switch (fields.kind) {
     case 'attached':
       return {
@@ -46,6 +37,15 @@ export function parseNotice(text: string): ConsoleNotice | undefined {
       return { kind: 'viewers', count: count(fields.count) };
     default:
       return undefined;
+  }
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch {
+    return {};
   }
 }
 
