@@ -1,7 +1,7 @@
 import type { VmRow } from '../rows.ts';
 import { ConsoleSession, type ConsoleState, consoleProtocol } from './console-session.ts';
 import { el, leaveHint, setText } from './dom.ts';
-import { hasGuest } from './row-model.ts';
+import { FollowedGuest } from './followed-guest.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
 import type { GuestTerminal } from './terminal.ts';
 import type { Panel } from './vm-view.ts';
@@ -25,7 +25,7 @@ export class ConsolePanel implements Panel {
   #terminal: GuestTerminal | undefined;
   #session: ConsoleSession | undefined;
   #state: ConsoleState = { kind: 'connecting' };
-  #uid: string | undefined;
+  readonly #followed = new FollowedGuest();
   #hasClosed = false;
 
   constructor(vm: { readonly namespace: string; readonly name: string }) {
@@ -64,11 +64,8 @@ export class ConsolePanel implements Panel {
   }
 
   update(row: VmRow | undefined): void {
-    const uid = row && hasGuest(row) ? row.vmi?.uid : undefined;
-    const isAnother = this.#uid !== undefined && uid !== undefined && uid !== this.#uid;
-    const came = uid !== undefined && (this.#state.kind === 'ended' || this.#state.kind === 'waiting');
-    if (uid !== undefined && (isAnother || (came && this.#uid === undefined))) this.#session?.open();
-    this.#uid = uid;
+    const isJoined = this.#state.kind !== 'ended' && this.#state.kind !== 'waiting';
+    if (this.#followed.update(row, isJoined)) this.#session?.open();
   }
 
   focus(): void {

@@ -1,6 +1,6 @@
 import type { VmRow } from '../rows.ts';
 import { el, icon, leaveHint, setText } from './dom.ts';
-import { hasGuest } from './row-model.ts';
+import { FollowedGuest } from './followed-guest.ts';
 import type { GuestScreen } from './screen.ts';
 import { ScreenSession, type ScreenState } from './screen-session.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
@@ -23,7 +23,7 @@ export class ScreenPanel implements Panel {
   #guest: GuestScreen | undefined;
   #session: ScreenSession | undefined;
   #state: ScreenState = { kind: 'connecting' };
-  #uid: string | undefined;
+  readonly #followed = new FollowedGuest();
   #hasClosed = false;
 
   constructor(vm: { readonly namespace: string; readonly name: string }) {
@@ -64,11 +64,8 @@ export class ScreenPanel implements Panel {
   }
 
   update(row: VmRow | undefined): void {
-    const uid = row && hasGuest(row) ? row.vmi?.uid : undefined;
-    const isAnother = this.#uid !== undefined && uid !== undefined && uid !== this.#uid;
-    const came = uid !== undefined && (this.#state.kind === 'ended' || this.#state.kind === 'waiting');
-    if (uid !== undefined && (isAnother || (came && this.#uid === undefined))) this.#session?.open();
-    this.#uid = uid;
+    const isJoined = this.#state.kind !== 'ended' && this.#state.kind !== 'waiting';
+    if (this.#followed.update(row, isJoined)) this.#session?.open();
   }
 
   close(): void {
