@@ -18,14 +18,14 @@ type Figures = Omit<AgentFigures, 'certificates' | 'starts' | 'sampledVms'>;
 export function agentFigures({ parts, loop, loopDelay, nodeHealth, phase }: Sources): Figures {
   const { consoles, domains } = parts;
   return {
-    isReady: () => phase() !== 'leaving' && consoles.state().listens !== undefined,
+    isReady: () => phase() !== 'leaving' && consoles.serving().listens !== undefined,
     queue: loop,
     quarantined: () => loop.quarantine.keys().length,
     loopDelay,
     nodeHealth,
     lastSuccesses: () => lastSuccesses(parts, nodeHealth()),
     unknownDomains: () => [...domains.keys()].filter((key) => domains.view(key).kind === 'unknown').length,
-    consoleSessions: () => consoles.state().openSessions,
+    consoleSessions: () => consoles.openSessions(),
   };
 }
 
@@ -41,7 +41,7 @@ function lastSuccesses(parts: Parts, { lastSuccessMs }: NodeHealth): ReturnType<
 
 /** Why nothing of this agent's is to be expected yet, or any more. An API server that is away is no reason: consoles work. */
 export function notReadyBecause({ consoles }: Parts, phase: AgentState['phase']): readonly string[] {
-  const { listens, problem, tls } = consoles.state();
+  const { listens, problem, tls } = consoles.serving();
   return [
     ...(phase === 'starting' ? ["this node's VMIs have not been listed yet"] : []),
     ...(phase === 'leaving' ? ['the agent leaves'] : []),

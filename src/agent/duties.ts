@@ -148,7 +148,7 @@ function socketFindings({ domains, consoles }: Parts): Finding[] {
     const message = `launchers cannot reach domain-notify.sock: ${notifyProblem}`;
     findings.push({ source, reason: 'NotifySocketNotServed', message });
   }
-  const { listens, problem = 'the port is not open yet' } = consoles.state();
+  const { listens, problem = 'the port is not open yet' } = consoles.serving();
   if (listens === undefined) {
     findings.push({ source, reason: 'ConsolesNotServed', message: `consoles and lifecycle calls: ${problem}` });
   }

@@ -5,4 +5,4 @@
  */
 export { defaultStreamOptions, type StreamOptions } from './stream-options.ts';
 export { type Access, type StreamKind, StreamRefusal, type StreamRequest } from './stream-request.ts';
-export { type GuestName, StreamServer } from './stream-server.ts';
+export { StreamServer } from './stream-server.ts';

@@ -22,7 +22,7 @@ export interface StreamServerDeps {
 }
 
 /** A VMI as requests name it. */
-export type GuestName = Pick<StreamRequest, 'uid' | 'shown'>;
+type GuestName = Pick<StreamRequest, 'uid' | 'shown'>;
 
 /** One session as it is now. */
 export interface SessionState {
@@ -113,12 +113,20 @@ export class StreamServer {
     if (this.#connections.size > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
   }
 
-  /** Of whom there is anything that `endAll` ends: sessions, requests for one, lines without a session. */
-  guests(): GuestName[] {
-    const named = new Map<string, GuestName>(this.#stage.lines);
-    for (const { uid, shown } of this.#admitting) named.set(uid, { uid, shown });
-    for (const { stream } of this.#running) named.set(stream.uid, { uid: stream.uid, shown: stream.shown });
-    return [...named.values()];
+  /** UIDs of the guests shown under this name that have anything `endAll` ends: sessions, requests for one, lines without a session. */
+  uidsOf(shown: string): ReadonlySet<string> {
+    const uids = new Set<string>();
+    const take = (stream: GuestName) => {
+      if (stream.shown === shown) uids.add(stream.uid);
+    };
+    for (const line of this.#stage.lines.values()) take(line);
+    for (const stream of this.#admitting) take(stream);
+    for (const { stream } of this.#running) take(stream);
+    return uids;
+  }
+
+  get openSessions(): number {
+    return this.#running.size;
   }
 
   sessions(): SessionState[] {

@@ -9,7 +9,7 @@ import { CaBundle, type KubeVirt, type KubeVmis, launcherActions, TlsConfig } fr
 import type { AgentOptions } from '../options.ts';
 import type { EventRecorder } from '../ports.ts';
 import { RestApi } from '../rest/index.ts';
-import { ConsoleServer, type ConsoleServerDeps } from './console-server.ts';
+import { ConsoleServer, type ConsoleServerDeps, type ConsoleServerState } from './console-server.ts';
 import { EndedStreams } from './ended-streams.ts';
 
 export interface ConsoleDeps {
@@ -31,6 +31,10 @@ export interface Consoles {
   readonly tls: Pick<ConsoleServerDeps, 'keyPair' | 'authorities' | 'settings'>;
   /** In the order in which they start: once the KubeVirt object was asked for, and before the VMIs are listed. */
   readonly components: readonly Component[];
+  /** Cheap: of the server alone. */
+  serving(): ConsoleServerState;
+  openSessions(): number;
+  /** For people: with every session. */
   state(): AgentState['consoles'];
 }
 
@@ -76,6 +80,8 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
     bundle,
     tls: { keyPair, authorities, settings },
     components: [bundle, keyPair, following, server, new EndedStreams({ vmis, streams })],
+    serving: () => server.state,
+    openSessions: () => streams.openSessions,
     state: () => {
       const { listens, problem, ...rest } = server.state;
       const sessions = streams.sessions();
@@ -85,7 +91,7 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
         ...(keyPair.problem !== undefined && { keyPairProblem: keyPair.problem }),
         ...rest,
         ...api.state,
-        openSessions: sessions.length,
+        openSessions: streams.openSessions,
         sessions: sessions
           .slice(0, sessionLimit)
           .map(({ shown, uid: _uid, ...session }) => ({ vmi: shown, ...session })),

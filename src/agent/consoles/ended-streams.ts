@@ -1,13 +1,12 @@
 import type { Key } from '../../api/index.ts';
 import type { Component } from '../../base/index.ts';
-import type { GuestName } from '../../console/index.ts';
 import type { VmiStore } from '../ports.ts';
 
 export interface EndedStreamsDeps {
   readonly vmis: Pick<VmiStore, 'get' | 'onChange'>;
   readonly streams: {
     /** Also of those that are being opened, or could be resumed. */
-    guests(): readonly GuestName[];
+    uidsOf(shown: string): Iterable<string>;
     endAll(uid: string, reason: string): void;
   };
 }
@@ -33,9 +32,10 @@ export class EndedStreams implements Component {
   #look(key: Key): void {
     const { vmis, streams } = this.#deps;
     const uid = vmis.get(key)?.metadata.uid;
-    const ended = streams.guests().filter((guest) => guest.shown === key && guest.uid !== uid);
     const reason =
       uid === undefined ? 'the virtual machine is gone from this node' : 'the virtual machine was restarted';
-    for (const gone of ended) streams.endAll(gone.uid, reason);
+    for (const streamed of streams.uidsOf(key)) {
+      if (streamed !== uid) streams.endAll(streamed, reason);
+    }
   }
 }

@@ -24,7 +24,10 @@ const watcher = new EndedStreams({
       return () => listeners.delete(listener);
     },
   },
-  streams: { guests: () => guests, endAll: (uid, reason) => ended.push([uid, reason]) },
+  streams: {
+    uidsOf: (shown) => guests.filter((guest) => guest.shown === shown).map(({ uid }) => uid),
+    endAll: (uid, reason) => ended.push([uid, reason]),
+  },
 });
 
 beforeEach(async () => {
