@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-const version = 'v1.34.4';
+export const version = 'v1.34.4';
 
 function which(program) {
   const { status, stdout } = spawnSync('sh', ['-c', `command -v ${program}`], { encoding: 'utf8' });
@@ -46,7 +46,7 @@ function goBuild(target, cwd, what) {
  * refers to its staging folders, which are modules of their own: each is replaced by the published version of the same release
  * (v1.34.4 → v0.34.4).
  */
-function buildFromGoModule(target, what, sources = []) {
+export function buildFromGoModule(target, what, sources = []) {
   const work = mkdtempSync(path.join(tmpdir(), 'kubernetes-'));
   try {
     const { GoMod } = JSON.parse(run('go', ['mod', 'download', '-json', `k8s.io/kubernetes@${version}`], work));
