@@ -2,6 +2,7 @@ import type { Domain, Key } from '../../api/index.ts';
 import type { DomainCache, VmiStore } from '../ports.ts';
 import type { Label } from './exposition.ts';
 import { named } from './named.ts';
+import { outsideText } from './outside-text.ts';
 
 export interface VmCountersDeps {
   readonly vmis: Pick<VmiStore, 'get' | 'onChange'>;
@@ -81,7 +82,7 @@ export class VmCounters {
 
 function count({ counts }: Panics, info: Domain['Status']['GuestPanicInfo']): void {
   const labels: Label[] = [
-    ['type', info?.Type || 'unknown'],
+    ['type', outsideText(info?.Type) || 'unknown'],
     ['bugcheck_code', bugcheckCode(info?.Arg1)],
   ];
   const name = JSON.stringify(labels);

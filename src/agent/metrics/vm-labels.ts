@@ -1,9 +1,10 @@
 import { labels as kubevirtLabels, type VirtualMachineInstance } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { type Label, labelText } from './exposition.ts';
+import { outsideText, valueLength } from './outside-text.ts';
 
 /** Labels of a VMI beyond these limits cost memory in every Prometheus that scrapes the node; they are left out. */
-export const labelLimits = { count: 64, keyLength: 320, valueLength: 128 } as const;
+export const labelLimits = { count: 64, keyLength: 320, valueLength } as const;
 
 const prefix = 'kubernetes_vmi_label_';
 
@@ -14,7 +15,7 @@ const prefix = 'kubernetes_vmi_label_';
 export function vmLabels(vmi: VirtualMachineInstance): string {
   const { namespace = '', name = '' } = vmi.metadata;
   const common: Label[] = [
-    ['node', textOf(vmi.status?.nodeName)],
+    ['node', outsideText(vmi.status?.nodeName)],
     ['namespace', namespace],
     ['name', name],
   ];
@@ -27,12 +28,12 @@ function labelsOf(vmi: VirtualMachineInstance): Label[] {
   const seen = new Set<string>();
   const found: Label[] = [];
   for (const key of Object.keys(given).sort()) {
-    const value = given[key];
-    if (key.length > labelLimits.keyLength || typeof value !== 'string' || value === '') continue;
+    const value = outsideText(given[key]);
+    if (key.length > labelLimits.keyLength || value === '') continue;
     const name = `${prefix}${key.replace(/[^a-zA-Z0-9_]/g, '_')}`;
     if (seen.has(name)) continue;
     seen.add(name);
-    found.push([name, value.slice(0, labelLimits.valueLength)]);
+    found.push([name, value]);
     if (found.length === labelLimits.count) break;
   }
   return found;
@@ -41,8 +42,4 @@ function labelsOf(vmi: VirtualMachineInstance): Label[] {
 /** Upstream's source informer: VMIs that this node has, not those that are on their way to it. */
 export function isOfNode(vmi: VirtualMachineInstance, nodeName: string): boolean {
   return vmi.metadata.labels?.[kubevirtLabels.nodeName] === nodeName;
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }

@@ -1,5 +1,6 @@
 import { isRecord, listOf } from '../../base/index.ts';
 import { joined, labelText, sampleLine } from './exposition.ts';
+import { outsideText } from './outside-text.ts';
 import {
   affinityFamily,
   capacityFamily,
@@ -78,7 +79,7 @@ function withState(entry: Entry): Entry {
 /** Undefined: it has no name, so it is not told of. */
 function device(label: string, { NameSet, Name }: Record<string, unknown>, alias: unknown): string | undefined {
   if (NameSet !== true || typeof Name !== 'string') return undefined;
-  return labelText([[label, typeof alias === 'string' && alias !== '' ? alias : Name]]);
+  return labelText([[label, outsideText(alias) || outsideText(Name)]]);
 }
 
 function familyLines(family: StatsFamily, entries: readonly Entry[], labels: string): string {
@@ -112,9 +113,9 @@ export function filesystemLines(json: string, labels: string): Lines {
   for (const value of listOf(isRecord(answer) ? answer.items : answer).slice(0, entryLimit)) {
     if (!isRecord(value)) continue;
     const own = labelText([
-      ['disk_name', text(value.diskName)],
-      ['mount_point', text(value.mountPoint)],
-      ['file_system_type', text(value.fileSystemType)],
+      ['disk_name', outsideText(value.diskName)],
+      ['mount_point', outsideText(value.mountPoint)],
+      ['file_system_type', outsideText(value.fileSystemType)],
     ]);
     if (!found.has(own)) found.set(own, [value.totalBytes, value.usedBytes]);
   }
@@ -134,8 +135,4 @@ export function dirtyRateLines(mebibytesPerSecond: bigint, labels: string): Line
 
 function add(lines: Map<string, string>, name: string, labels: string, value: unknown): void {
   if (typeof value === 'number') lines.set(name, (lines.get(name) ?? '') + sampleLine(name, labels, value));
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }
