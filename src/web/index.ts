@@ -5,6 +5,8 @@
  */
 export { newWebToken } from './access.ts';
 export { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
+export { durationText } from './duration.ts';
+export { nextTryText } from './next-try.ts';
 export type { VmActions, VmApi, VmFeed, WebBackend } from './ports.ts';
 export type { VmRow } from './rows.ts';
 export { WebServer, type WebServerOptions } from './server.ts';

@@ -1,5 +1,6 @@
-import type { WhyDecision, WhyItem, WhyList, WhyReport, WhyStep, WhyTry } from '../../api/index.ts';
+import type { WhyDecision, WhyItem, WhyList, WhyReport, WhyStep } from '../../api/index.ts';
 import { shortened } from '../../base/index.ts';
+import { durationText, nextTryText } from '../../web/index.ts';
 
 const decisionsShown = 12;
 
@@ -15,7 +16,7 @@ export function whyStory(report: WhyReport): string[] {
     `  is       ${picture(last)}`,
     `  because  ${last.why}`,
     `           rule ${last.rule}, ${since}last ${ago(last.lastAt, at)}`,
-    `  next     ${nextOf(report.nextTry)}`,
+    `  next     ${nextTryText(report.nextTry)}`,
     ...(problem === undefined ? [] : [`  problem  ${problem}`]),
     ...(quarantine
       ? [
@@ -100,47 +101,29 @@ function picture(decision: WhyDecision): string {
   const phase = vmi.kind === 'present' ? written || vmi.phase || 'no phase' : `VMI ${vmi.kind}`;
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const proof = domain.proof === undefined ? '' : ` (${domain.proof})`;
-  const age = domain.ageMs === undefined ? '' : `, heard of ${duration(domain.ageMs)} before`;
+  const age = domain.ageMs === undefined ? '' : `, heard of ${durationText(domain.ageMs)} before`;
   const because = domain.because === undefined ? '' : ` (${oneLine(domain.because, 120)})`;
   return `${phase}${ends}; guest ${domainText(decision)}${proof}${because}${age}; launcher ${launcher.kind}`;
 }
 
 function stepText({ step, outcome, tookMs }: WhyStep): string {
   if (outcome === 'not-reached') return `(${step})`;
-  const time = tookMs === undefined ? '' : ` ${duration(tookMs)}`;
+  const time = tookMs === undefined ? '' : ` ${durationText(tookMs)}`;
   return outcome === 'done' ? `${step}${time}` : `${step} ${outcome}${time}`;
-}
-
-function nextOf({ state, inMs, forMs, because, failuresInARow }: WhyTry): string {
-  const failures = failuresInARow > 0 ? `; ${failuresInARow} failures in a row` : '';
-  switch (state) {
-    case 'running':
-      return `its launcher or the API server is being asked, for ${duration(forMs ?? 0)}${failures}`;
-    case 'queued':
-      return `now: it waits for its turn${failures}`;
-    case 'waiting':
-      return `in ${duration(inMs ?? 0)}: ${because}${failures}`;
-    case 'idle':
-      return because;
-  }
 }
 
 function shortNext({ nextTry, quarantined }: WhyItem): string {
   const when =
-    nextTry.state === 'waiting' ? `in ${duration(nextTry.inMs ?? 0)}` : nextTry.state === 'idle' ? 'on change' : 'now';
+    nextTry.state === 'waiting'
+      ? `in ${durationText(nextTry.inMs ?? 0)}`
+      : nextTry.state === 'idle'
+        ? 'on change'
+        : 'now';
   return quarantined ? `${when} (quarantine)` : when;
 }
 
 function ago(time: string, at: string): string {
-  return `${duration(Math.max(0, Date.parse(at) - Date.parse(time)))} ago`;
-}
-
-function duration(ms: number): string {
-  if (ms < 1) return '<1 ms';
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  if (ms < 120_000) return `${Math.round(ms / 1_000)} s`;
-  if (ms < 7_200_000) return `${Math.round(ms / 60_000)} min`;
-  return ms < 172_800_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} d`;
+  return `${durationText(Math.max(0, Date.parse(at) - Date.parse(time)))} ago`;
 }
 
 function oneLine(text: string, limit: number): string {

@@ -1,11 +1,12 @@
 import type { AgentState, WhyItem, WhyList } from '../../api/index.ts';
+import { durationText } from '../duration.ts';
+import { nextTryText } from '../next-try.ts';
 import { el } from './dom.ts';
 import { card, type Fact, factList } from './facts.ts';
 import { vmHref } from './route.ts';
 import { agentState, whyAll } from './server-calls.ts';
 import type { View } from './view.ts';
-import { nextText } from './why-model.ts';
-import { ago, duration, fileSize } from './words.ts';
+import { ago, fileSize } from './words.ts';
 
 const everyMs = 3_000;
 
@@ -54,12 +55,12 @@ function stateCard(state: AgentState): HTMLElement {
   const beat = heartbeat.lastSuccessSecondsAgo;
   const facts: Fact[] = [
     { term: 'Node', text: state.node },
-    { term: 'Phase', text: `${state.phase}, for ${duration(state.upSeconds * 1_000)}` },
+    { term: 'Phase', text: `${state.phase}, for ${durationText(state.upSeconds * 1_000)}` },
     { term: 'Process', text: String(state.pid) },
-    { term: 'Heartbeat', text: beat === undefined ? 'none yet' : `${duration(beat * 1_000)} ago` },
+    { term: 'Heartbeat', text: beat === undefined ? 'none yet' : `${durationText(beat * 1_000)} ago` },
     { term: 'Work', text: `${queue.running} running, ${queue.queued} queued, ${queue.waiting} waiting` },
     { term: 'Memory', text: `${fileSize(memory.rssBytes)}, heap ${fileSize(memory.heapUsedBytes)}` },
-    { term: 'CPU time', text: duration((cpuSeconds.user + cpuSeconds.system) * 1_000) },
+    { term: 'CPU time', text: durationText((cpuSeconds.user + cpuSeconds.system) * 1_000) },
     { term: 'Event loop', text: `99 of 100 within ${Math.ceil(eventLoopDelayMs.p99)} ms` },
     { term: 'Migration relays', text: relays.unavailable ?? `${relays.open} open` },
     { term: 'Watches', text: state.informers.map(watchText).join(' · ') },
@@ -102,7 +103,7 @@ function decisionRow(item: WhyItem, now: number): HTMLElement {
     el('td', {}, domain),
     el('td', {}, why, problem !== undefined && el('span', { class: 'because' }, problem)),
     el('td', { class: 'when' }, ago(since, now)),
-    el('td', {}, nextText(nextTry), quarantined && ' (quarantine)'),
+    el('td', {}, nextTryText(nextTry), quarantined && ' (quarantine)'),
   );
 }
 

@@ -1,3 +1,4 @@
+import { durationText } from '../duration.ts';
 import type { VmRow } from '../rows.ts';
 import { ConsoleSession, type ConsoleState, consoleProtocol } from './console-session.ts';
 import { el, leaveHint, setText } from './dom.ts';
@@ -5,7 +6,7 @@ import { FollowedGuest } from './followed-guest.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
 import type { GuestTerminal } from './terminal.ts';
 import type { Panel } from './vm-view.ts';
-import { capitalised, count, duration } from './words.ts';
+import { capitalised, count } from './words.ts';
 
 /** The serial console of a VM: who types, who watches, and the terminal. */
 export class ConsolePanel implements Panel {
@@ -183,7 +184,7 @@ function noticeText(state: ConsoleState, readOnly: boolean): string {
       if (state.role === 'writer' || readOnly) return '';
       return state.reason ? `${capitalised(state.reason)}: you watch.` : 'Somebody else types here: you watch.';
     case 'waiting':
-      return `${capitalised(state.reason)}: tried again in ${duration(state.inMs)}.`;
+      return `${capitalised(state.reason)}: tried again in ${durationText(state.inMs)}.`;
     case 'ended':
       return `${capitalised(state.reason)}.`;
   }

@@ -1,3 +1,4 @@
+import { durationText } from '../duration.ts';
 import type { VmRow } from '../rows.ts';
 import { el, icon, leaveHint, setText } from './dom.ts';
 import { FollowedGuest } from './followed-guest.ts';
@@ -5,7 +6,7 @@ import type { GuestScreen } from './screen.ts';
 import { ScreenSession, type ScreenState } from './screen-session.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
 import type { Panel } from './vm-view.ts';
-import { capitalised, duration } from './words.ts';
+import { capitalised } from './words.ts';
 
 /** Screen, keyboard and mouse of a VM. */
 export class ScreenPanel implements Panel {
@@ -173,7 +174,7 @@ function noticeText(state: ScreenState, readOnly: boolean): string {
         ? ''
         : `${capitalised(state.reason ?? 'somebody else controls it')}: you watch.`;
     case 'waiting':
-      return `${capitalised(state.reason)}: tried again in ${duration(state.inMs)}.`;
+      return `${capitalised(state.reason)}: tried again in ${durationText(state.inMs)}.`;
     case 'ended':
       return `${capitalised(state.reason)}.`;
   }

@@ -1,5 +1,5 @@
-import type { WhyDecision, WhyReport, WhyStep, WhyTry } from '../../api/index.ts';
-import { duration } from './words.ts';
+import type { WhyDecision, WhyReport, WhyStep } from '../../api/index.ts';
+import { durationText } from '../duration.ts';
 
 /** A decision as the timeline shows it. */
 export interface WhyMoment {
@@ -32,7 +32,7 @@ function momentOf(decision: WhyDecision): WhyMoment {
     rule,
     why,
     at: lastAt,
-    ...(times > 1 && { repeated: `${times} times in ${duration(tookMs)}` }),
+    ...(times > 1 && { repeated: `${times} times in ${durationText(tookMs)}` }),
     seen: seenText(decision),
     did,
     isTrouble: problem !== undefined || did.some(({ outcome }) => outcome === 'failed'),
@@ -40,7 +40,7 @@ function momentOf(decision: WhyDecision): WhyMoment {
 }
 
 function stepDeed({ step, outcome, tookMs, because }: WhyStep): WhyDeed {
-  const time = tookMs === undefined || outcome === 'not-reached' ? '' : ` (${duration(tookMs)})`;
+  const time = tookMs === undefined || outcome === 'not-reached' ? '' : ` (${durationText(tookMs)})`;
   const end = outcome === 'done' ? '' : outcome === 'not-reached' ? ' was not reached' : ` ${outcome}`;
   return { text: `${words(step)}${end}${time}`, outcome, ...(because !== undefined && { because }) };
 }
@@ -70,21 +70,6 @@ function seenText({ seen: { vmi, domain, launcher } }: WhyDecision): string {
   const state = domain.kind === 'present' ? `guest ${domain.status} (${domain.reason})` : `guest ${domain.kind}`;
   const proof = domain.proof ?? domain.because;
   return `${phase}${ends} · ${state}${proof === undefined ? '' : `: ${proof}`} · launcher ${launcher.kind}`;
-}
-
-/** When it is looked at next. */
-export function nextText({ state, inMs, forMs, because, failuresInARow }: WhyTry): string {
-  const failures = failuresInARow > 0 ? `; ${failuresInARow} failures in a row` : '';
-  switch (state) {
-    case 'running':
-      return `its launcher or the API server is being asked, for ${duration(forMs ?? 0)}${failures}`;
-    case 'queued':
-      return `now: it waits for its turn${failures}`;
-    case 'waiting':
-      return `in ${duration(inMs ?? 0)}: ${because}${failures}`;
-    case 'idle':
-      return because;
-  }
 }
 
 /** `shutdownDomain` → `shutdown domain`; what has capitals in a row stays. */

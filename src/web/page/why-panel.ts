@@ -1,11 +1,12 @@
 import type { WhyReport } from '../../api/index.ts';
+import { nextTryText } from '../next-try.ts';
 import type { VmRow } from '../rows.ts';
 import { el } from './dom.ts';
 import { card, type Fact, factList } from './facts.ts';
 import { notesOf, noteText } from './row-model.ts';
 import { CallError, whyOf } from './server-calls.ts';
 import type { Panel } from './vm-view.ts';
-import { isText, momentsOf, nextText, type WhyDeed, type WhyMoment } from './why-model.ts';
+import { isText, momentsOf, type WhyDeed, type WhyMoment } from './why-model.ts';
 import { ago, capitalised } from './words.ts';
 
 const everyMs = 3_000;
@@ -70,7 +71,7 @@ export class WhyPanel implements Panel {
 
   /** Only what changes by the passing of time. */
   #refresh(report: WhyReport, at: number): void {
-    this.#story.querySelector('.next')?.replaceChildren(nextText(report.nextTry));
+    this.#story.querySelector('.next')?.replaceChildren(nextTryText(report.nextTry));
     for (const time of this.#story.querySelectorAll('time')) time.textContent = ago(time.dateTime, at);
   }
 
@@ -96,7 +97,7 @@ function nowCard(report: WhyReport, at: number): HTMLElement {
     const text = `${since}; it is tried at long intervals, and at once when something changes`;
     facts.push({ term: 'Quarantine', text, class: 'is-bad' });
   }
-  facts.push({ term: 'Next', text: nextText(nextTry), class: 'next' });
+  facts.push({ term: 'Next', text: nextTryText(nextTry), class: 'next' });
   return card('Now', factList(facts));
 }
 

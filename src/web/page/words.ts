@@ -1,29 +1,18 @@
+import { durationText } from '../duration.ts';
+
 /** Times as people say them. */
-
-const steps: readonly (readonly [unit: string, ms: number, upTo: number])[] = [
-  ['ms', 1, 1_000],
-  ['s', 1_000, 120_000],
-  ['min', 60_000, 7_200_000],
-  ['h', 3_600_000, 172_800_000],
-];
-
-export function duration(ms: number): string {
-  if (ms < 1) return '<1 ms';
-  const [unit, size] = steps.find(([, , upTo]) => ms < upTo) ?? ['d', 86_400_000];
-  return `${Math.floor(ms / size)} ${unit}`;
-}
 
 /** Both as RFC 3339; a clock that is a little behind gives no negative time. */
 export function ago(time: string, now: number): string {
   const ms = now - Date.parse(time);
   if (Number.isNaN(ms)) return '';
-  return ms < 1_000 ? 'now' : `${duration(ms)} ago`;
+  return ms < 1_000 ? 'now' : `${durationText(ms)} ago`;
 }
 
 /** Age of something that was made at `time`. */
 export function age(time: string, now: number): string {
   const ms = now - Date.parse(time);
-  return Number.isNaN(ms) ? '' : duration(Math.max(1_000, ms));
+  return Number.isNaN(ms) ? '' : durationText(Math.max(1_000, ms));
 }
 
 export function count(many: number, one: string, several = `${one}s`): string {

@@ -69,7 +69,7 @@ const story = `default/demo on node laptop
 
 AGO     TIMES  RULE                 PHASE      GUEST  LAUNCHER  DID
 10 min  1      launcher-not-probed  Scheduled  gone   ready     ensureLauncherConnection 12 ms
-8 s     12     start-due            Scheduled  gone   ready     prepareHost <1 ms, syncVirtualMachine failed 2 s, (adjustHost), wrote status, event SyncFailed, event Quarantined
+8 s     12     start-due            Scheduled  gone   ready     prepareHost <1 ms, syncVirtualMachine failed 1 s, (adjustHost), wrote status, event SyncFailed, event Quarantined
         syncVirtualMachine failed: REFUSED: no such disk`;
 
 const list: WhyList = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WhyDecision } from '../../../src/api/index.ts';
-import { isText, momentsOf, nextText } from '../../../src/web/page/why-model.ts';
+import { isText, momentsOf } from '../../../src/web/page/why-model.ts';
 
 const decision: WhyDecision = {
   firstAt: '2026-01-02T03:00:00Z',
@@ -80,15 +80,4 @@ test('a VMI that is gone, or is going, is told', () => {
   const written: WhyDecision = { ...decision, newPhase: 'Running', write: { outcome: 'written' } };
   assert.match(isText(written), /^VMI Running · /);
   assert.match(isText({ ...written, write: { outcome: 'conflict' } }), /^VMI Scheduled · /);
-});
-
-test('each kind of waiting has its words', () => {
-  const waits = { because: 'the last try failed', failuresInARow: 3 };
-  assert.equal(
-    nextText({ state: 'waiting', inMs: 4_000, ...waits }),
-    'in 4 s: the last try failed; 3 failures in a row',
-  );
-  assert.equal(nextText({ state: 'idle', because: 'nothing is awaited', failuresInARow: 0 }), 'nothing is awaited');
-  assert.match(nextText({ state: 'running', forMs: 2_000, ...waits }), /for 2 s; 3 failures in a row$/);
-  assert.match(nextText({ state: 'queued', because: '', failuresInARow: 0 }), /^now: /);
 });

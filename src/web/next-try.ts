@@ -1,0 +1,17 @@
+import type { WhyTry } from '../api/index.ts';
+import { durationText } from './duration.ts';
+
+/** For people: when the agent looks at a VM again, and why then. */
+export function nextTryText({ state, inMs = 0, forMs = 0, because, failuresInARow }: WhyTry): string {
+  const failures = failuresInARow > 0 ? `; ${failuresInARow} failures in a row` : '';
+  switch (state) {
+    case 'running':
+      return `its launcher or the API server is being asked, for ${durationText(forMs)}${failures}`;
+    case 'queued':
+      return `now: it waits for its turn${failures}`;
+    case 'waiting':
+      return `in ${durationText(inMs)}: ${because}${failures}`;
+    case 'idle':
+      return because;
+  }
+}
