@@ -25,13 +25,14 @@ export interface DutiesHost {
 /** What the agent does for its node, beside its VMs. */
 export interface Duties {
   readonly heartbeat: Heartbeat;
+  /** Started before anything waits for the API server. */
   readonly devices: NodeDevices;
   /** Undefined: `--enable-node-labeller=false`. */
   readonly labels: NodeLabels | undefined;
   readonly problems: ProblemSource;
   /** Machine types that libvirt calls deprecated; none while nothing is known. */
   deprecatedMachines(): readonly string[];
-  /** In the order in which they start, when the configuration is followed. */
+  /** The others, in the order in which they start. */
   readonly components: readonly Component[];
 }
 
@@ -61,7 +62,6 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
     ownNode,
     ...(labelling?.components ?? []),
     new SeccompProfile({ kubeletRoot }, { settings, clock, log }),
-    devices,
     ksm,
     looks,
   ];

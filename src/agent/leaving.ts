@@ -57,7 +57,7 @@ function changeOf(relays: LeavingDeps['relays'], ms: number, clock: Clock): Prom
   });
 }
 
-/** The first part to start: marks the node as not ready before anything else is done. */
+/** Marks the node as not ready before anything is done for VMs. */
 export function notReadyYet(heartbeat: { markStarting(signal: AbortSignal): Promise<void> }): Component {
   return {
     name: 'not-ready mark',

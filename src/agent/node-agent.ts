@@ -10,7 +10,7 @@ import { drain, notReadyYet } from './leaving.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import { Meters, makeMetrics } from './metrics/index.ts';
 import type { MigrationRelays } from './migration-ports.ts';
-import { componentsOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
+import { componentsOf, configurationOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
 import type { AgentOptions } from './options.ts';
 import type { AgentPage, AgentPageDeps } from './page/index.ts';
 import type { AgentPorts } from './ports.ts';
@@ -80,8 +80,11 @@ export class NodeAgent {
       this.#createWhyServer(why),
       ...this.#createMetrics(parts, meters),
       ...this.#createPage(parts, why, deps),
+      ...configurationOf(parts, log),
+      // Whatever the API server does: a kubelet forgets devices that nobody offers, and pods of this node are refused then.
+      this.#duties.devices,
       notReadyYet(this.#duties.heartbeat),
-      ...componentsOf(parts, log),
+      ...componentsOf(parts),
       this.dispatcher,
       forgotten,
       ...this.#duties.components,

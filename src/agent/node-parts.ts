@@ -126,18 +126,24 @@ export function informersOf({ vmis, kubevirts, ownNode, consoles }: Parts): Info
   }));
 }
 
-/** In the order in which they start. */
-export function componentsOf(parts: Parts, log: Logger): Component[] {
-  const { vmis, kubevirts, settings, recorder, clients, domains, consoles } = parts;
-  const nothing = async () => undefined;
+/** What follows the configuration. Nothing of it waits for the API server for long. */
+export function configurationOf({ kubevirts, settings }: Parts, log: Logger): Component[] {
   return [
-    { name: 'events', start: nothing, stop: () => recorder.stop() },
     {
       name: 'kubevirt informer',
       start: (signal) => startOptional(kubevirts, signal, log),
       stop: () => kubevirts.stop(),
     },
     { name: 'configuration', start: async () => settings.begin(), stop: async () => settings.stop() },
+  ];
+}
+
+/** In the order in which they start. The last one waits for the API server without limit. */
+export function componentsOf(parts: Parts): Component[] {
+  const { vmis, recorder, clients, domains, consoles } = parts;
+  const nothing = async () => undefined;
+  return [
+    { name: 'events', start: nothing, stop: () => recorder.stop() },
     { name: 'launchers', start: nothing, stop: async () => clients.stop() },
     { name: 'domains', start: () => domains.start(), stop: () => domains.stop() },
     ...consoles.components,
