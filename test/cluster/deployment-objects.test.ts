@@ -18,7 +18,8 @@ after(() => cluster?.stop());
 const render = (dir: string) => execFileSync('kubectl', ['kustomize', dir], { encoding: 'utf8' });
 
 suite('manifests', () => {
-  for (const dir of ['daemonset', 'daemonset/base', 'daemonset/policies', 'daemonset/overlays/tight-rights']) {
+  const dirs = ['', '/base', '/prerequisites', '/policies', '/overlays/tight-rights'].map((dir) => `daemonset${dir}`);
+  for (const dir of dirs) {
     test(`${dir} is taken, and knows no field that the API server does not`, () => {
       const args = ['apply', '--server-side', '--force-conflicts', '--validate=strict', '--dry-run=server', '-f', '-'];
       const lines = cluster

@@ -123,9 +123,49 @@ suite('the DaemonSet', () => {
   });
 });
 
+suite('beside an installation of virt-operator', () => {
+  const { matchLabels } = daemonSet.spec.selector;
+  const upstream = { 'kubevirt.io': 'virt-handler' };
+
+  test('the DaemonSet has another selector, which no API server lets anybody change', () => {
+    assert.notDeepEqual(matchLabels, upstream);
+    for (const [key, text] of Object.entries(matchLabels))
+      assert.equal(daemonSet.spec.template.metadata.labels[key], text);
+  });
+
+  test("its pods go to no node where an agent of upstream's is, and beside their own kind at an update", () => {
+    const [term, ...others] = pod.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution;
+    assert.deepEqual(others, []);
+    assert.deepEqual([term.topologyKey, term.namespaceSelector], ['kubernetes.io/hostname', {}]);
+    interface Expression {
+      readonly key: string;
+      readonly operator: string;
+      readonly values: readonly string[];
+    }
+    const isKeptAway = (labels: Record<string, string>) =>
+      term.labelSelector.matchExpressions.every(
+        ({ key, operator, values }: Expression) => (operator === 'In') === values.includes(labels[key] ?? ''),
+      );
+    assert.equal(isKeptAway(upstream), true);
+    assert.equal(isKeptAway(daemonSet.spec.template.metadata.labels), false);
+  });
+
+  test('removing the agent removes nothing that VMs or others live in', () => {
+    const files: string[] = read('base/kustomization.yaml')[0].resources;
+    const kinds = files.flatMap((file) => read(`base/${file}`).map(({ kind }) => kind));
+    for (const kind of ['Namespace', 'CustomResourceDefinition', 'PriorityClass']) assert.ok(!kinds.includes(kind));
+  });
+
+  test("no role has the name of one of upstream's", () => {
+    const roles = read('base/rbac.yaml').filter(({ kind }) => kind !== 'ServiceAccount');
+    assert.deepEqual([...new Set(roles.map(({ metadata }) => metadata.name))], ['kubevirt-handler-typescript']);
+  });
+});
+
 test('every manifest of a folder is named by its kustomization', () => {
   for (const dir of [
     'base',
+    'prerequisites',
     'policies',
     'components/service-monitor',
     'overlays/tight-rights',
