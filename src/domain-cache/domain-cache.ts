@@ -6,17 +6,11 @@ import { DomainStore, type DomainView } from './domain-store.ts';
 import type { DomainCacheError } from './errors.ts';
 import { type GhostRecord, GhostRecords } from './ghost-records.ts';
 import { forEachLimited } from './limited.ts';
+import type { NotifyDoors } from './notify-doors.ts';
 import { ownDomain } from './notify-events.ts';
 import { type ChannelLimits, NotifyIntake } from './notify-intake.ts';
 import type { PipePlace } from './pipe.ts';
-import type {
-  LauncherEvent,
-  LauncherLink,
-  LauncherLinks,
-  LauncherPlace,
-  LauncherProcess,
-  NotifyDoors,
-} from './ports.ts';
+import type { LauncherEvent, LauncherLink, LauncherLinks, LauncherPlace, LauncherProcess } from './ports.ts';
 import type { RecordFiles } from './record-files.ts';
 import { RecordKeeper } from './record-keeper.ts';
 import { SocketDoors } from './socket-doors.ts';

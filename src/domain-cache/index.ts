@@ -7,6 +7,7 @@
 export { DomainCache, type DomainCacheOptions } from './domain-cache.ts';
 export { DomainCacheError } from './errors.ts';
 export { GhostRecords } from './ghost-records.ts';
+export type { NotifyDoor, NotifyDoors } from './notify-doors.ts';
 export { channelLimits, type NotifyIntake } from './notify-intake.ts';
-export type { LauncherEvent, NotifyDoor, NotifyDoors } from './ports.ts';
+export type { LauncherEvent } from './ports.ts';
 export type { RecordFiles } from './record-files.ts';

@@ -2,9 +2,10 @@ import path from 'node:path';
 import type { Logger } from '../base/index.ts';
 import { isProcessAlive, preparePeers } from '../host/index.ts';
 import { NotifyChannel } from './notify-channel.ts';
+import type { NotifyDoor, NotifyDoors } from './notify-doors.ts';
 import type { NotifyIntake } from './notify-intake.ts';
 import { NotifyPipe, type PipePlace } from './pipe.ts';
-import type { LauncherLink, LauncherProcess, NotifyDoor, NotifyDoors } from './ports.ts';
+import type { LauncherLink, LauncherProcess } from './ports.ts';
 import { SharedSocket } from './shared-socket.ts';
 
 export interface SocketDoorsOptions {

@@ -1,6 +1,7 @@
 import { backoffDelayMs, type Clock } from '../base/index.ts';
+import type { NotifyDoor, NotifyDoors } from './notify-doors.ts';
 import type { NotifyIntake } from './notify-intake.ts';
-import type { LauncherLink, LauncherPlace, NotifyDoor, NotifyDoors } from './ports.ts';
+import type { LauncherLink, LauncherPlace } from './ports.ts';
 
 const retryBackoff = { baseMs: 500, maxMs: 15_000, jitter: 0.2 };
 const soonMs = 1_000;

@@ -3,9 +3,9 @@ import type { VmRow } from '../rows.ts';
 import { ConsoleSession, type ConsoleState, consoleProtocol } from './console-session.ts';
 import { el, leaveHint, setText } from './dom.ts';
 import { FollowedGuest } from './followed-guest.ts';
+import type { Panel } from './panel.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
 import type { GuestTerminal } from './terminal.ts';
-import type { Panel } from './vm-view.ts';
 import { capitalised, count } from './words.ts';
 
 /** The serial console of a VM: who types, who watches, and the terminal. */

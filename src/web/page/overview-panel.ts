@@ -2,10 +2,10 @@ import type { VmRow } from '../rows.ts';
 import { el, setChildren } from './dom.ts';
 import { card, type Fact, factList } from './facts.ts';
 import { guestDetails } from './guest-details.ts';
+import type { Panel } from './panel.ts';
 import { hasGuest } from './row-model.ts';
 import type { Store } from './store.ts';
 import { Thumbnails } from './thumbnails.ts';
-import type { Panel } from './vm-view.ts';
 import { ago } from './words.ts';
 
 /** Facts of a VM, its conditions, its screen in small. */

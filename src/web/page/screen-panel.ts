@@ -2,10 +2,10 @@ import { durationText } from '../duration.ts';
 import type { VmRow } from '../rows.ts';
 import { el, icon, leaveHint, setText } from './dom.ts';
 import { FollowedGuest } from './followed-guest.ts';
+import type { Panel } from './panel.ts';
 import type { GuestScreen } from './screen.ts';
 import { ScreenSession, type ScreenState } from './screen-session.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
-import type { Panel } from './vm-view.ts';
 import { capitalised } from './words.ts';
 
 /** Screen, keyboard and mouse of a VM. */

@@ -1,23 +1,14 @@
-import type { VmRow } from '../rows.ts';
 import { ActionButtons } from './actions.ts';
 import { ConsolePanel } from './console-panel.ts';
 import { el, icon, setAttribute, setText } from './dom.ts';
 import { OverviewPanel } from './overview-panel.ts';
+import type { Panel } from './panel.ts';
 import { type Route, type VmTab, vmHref, vmTabs } from './route.ts';
 import { statusOf, toneOf } from './row-model.ts';
 import { ScreenPanel } from './screen-panel.ts';
 import { keyOfRow } from './store.ts';
 import type { View, ViewDeps } from './view.ts';
 import { WhyPanel } from './why-panel.ts';
-
-/** One of the four sides of a VM. */
-export interface Panel {
-  readonly element: HTMLElement;
-  /** Undefined: there is no such VM (any more). */
-  update(row: VmRow | undefined): void;
-  focus?(): void;
-  close(): void;
-}
 
 const labels: Readonly<Record<VmTab, string>> = {
   overview: 'Overview',

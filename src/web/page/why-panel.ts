@@ -3,9 +3,9 @@ import { nextTryText } from '../next-try.ts';
 import type { VmRow } from '../rows.ts';
 import { el } from './dom.ts';
 import { card, type Fact, factList } from './facts.ts';
+import type { Panel } from './panel.ts';
 import { notesOf, noteText } from './row-model.ts';
 import { CallError, whyOf } from './server-calls.ts';
-import type { Panel } from './vm-view.ts';
 import { isText, momentsOf, type WhyDeed, type WhyMoment } from './why-model.ts';
 import { ago, capitalised } from './words.ts';
 
