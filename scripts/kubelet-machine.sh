@@ -1,0 +1,53 @@
+#!/bin/bash
+# scripts/kubelet-machine.sh <folder> <command...>   runs a command, as root, on a machine of its own for a kubelet and containerd
+#
+# Own: network (addresses of the node and of the Kubernetes service), processes, mounts, /run, /dev, what is written below /var, and a
+# branch of every cgroup hierarchy, named in CGROUP_ROOT. <folder>, on a disk that overlayfs can use, takes what is written.
+# When the command ends, all processes end; nothing of it is left but <folder>.
+set -euo pipefail
+
+if [ $$ != 1 ]; then
+  name=virt-handler-$$
+  # With one hierarchy, /sys/fs/cgroup is it; with many, each folder in there is one.
+  hierarchies=$(if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo /sys/fs/cgroup; else echo /sys/fs/cgroup/*/; fi)
+  for hierarchy in $hierarchies; do mkdir "${hierarchy%/}/$name"; done
+  code=0
+  CGROUP_ROOT=/$name unshare --mount --net --pid --fork --kill-child --mount-proc --propagation private bash "$0" "$@" || code=$?
+  for hierarchy in $hierarchies; do
+    # Processes leave their cgroup some moments after they ended.
+    for _ in {1..50}; do find "${hierarchy%/}/$name" -depth -type d -exec rmdir {} + 2>/dev/null && break || sleep 0.1; done
+  done
+  exit "$code"
+fi
+
+dir=$(readlink -f "$1")
+shift
+mkdir -p "$dir"/{var,work,dev,containerd,kubelet}
+mount -t overlay -o "lowerdir=/var,upperdir=$dir/var,workdir=$dir/work" overlay /var
+mkdir -p /var/lib/{containerd,kubelet}
+mount --bind "$dir/containerd" /var/lib/containerd
+mount --bind "$dir/kubelet" /var/lib/kubelet
+mount -t tmpfs -o mode=755 tmpfs /run
+
+mount -t tmpfs -o mode=755 tmpfs "$dir/dev"
+mkdir "$dir"/dev/{net,pts,shm,mqueue}
+cp -a /dev/{null,zero,full,random,urandom,tty,kmsg} "$dir/dev"
+# Devices are nodes of the real drivers where there are some; a driver is not needed to have a node.
+mknod -m 666 "$dir/dev/kvm" c 10 232
+mknod -m 666 "$dir/dev/net/tun" c 10 200
+mknod -m 600 "$dir/dev/vhost-net" c 10 238
+for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2 ptmx:pts/ptmx; do
+  ln -s "${link#*:}" "$dir/dev/${link%%:*}"
+done
+mount --move "$dir/dev" /dev
+mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+
+ip link set lo up
+ip address add 10.96.0.1/32 dev lo
+ip address add 192.168.126.1/32 dev lo
+echo 1 >/proc/sys/net/ipv4/ip_forward
+
+# As on any node: what a pod mounts in a shared folder is seen by the host, and the other way round.
+mount --make-rshared /
+"$@"
