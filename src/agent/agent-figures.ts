@@ -1,5 +1,6 @@
 import type { AgentState } from '../api/index.ts';
-import type { AgentFigures } from './metrics/index.ts';
+import { unreachable } from '../base/index.ts';
+import type { AgentFigures, NotReady } from './metrics/index.ts';
 import { informersOf, type Parts } from './node-parts.ts';
 import type { NodeHealth } from './node-ports.ts';
 import type { LoopDelay } from './why/index.ts';
@@ -12,7 +13,7 @@ interface Sources {
   readonly phase: () => AgentState['phase'];
 }
 
-type Figures = Omit<AgentFigures, 'certificates' | 'starts' | 'sampledVms'>;
+type Figures = Omit<AgentFigures, 'certificates' | 'certificateProblems' | 'notReady' | 'starts' | 'sampledVms'>;
 
 /** What metrics tell of the agent, from the parts that know it. */
 export function agentFigures({ parts, loop, loopDelay, nodeHealth, phase }: Sources): Figures {
@@ -40,12 +41,40 @@ function lastSuccesses(parts: Parts, { lastSuccessMs }: NodeHealth): ReturnType<
 }
 
 /** Why nothing of this agent's is to be expected yet, or any more. An API server that is away is no reason: consoles work. */
-export function notReadyBecause({ consoles }: Parts, phase: AgentState['phase']): readonly string[] {
+export function notReadyBecause(
+  { consoles }: { readonly consoles: Pick<Parts['consoles'], 'serving'> },
+  phase: AgentState['phase'],
+): readonly NotReady[] {
+  const found: NotReady[] = [];
+  if (phase === 'starting') found.push({ why: 'VmisNotListed', message: "this node's VMIs have not been listed yet" });
+  if (phase === 'leaving') found.push({ why: 'AgentLeaving', message: 'the agent leaves' });
   const { listens, problem, tls } = consoles.serving();
-  return [
-    ...(phase === 'starting' ? ["this node's VMIs have not been listed yet"] : []),
-    ...(phase === 'leaving' ? ['the agent leaves'] : []),
-    ...(listens === undefined ? [`no consoles are served: ${problem ?? 'the server has not been started yet'}`] : []),
-    ...(listens !== undefined && tls.kind !== 'ready' ? ['consoles have no certificates, or no authorities, yet'] : []),
-  ];
+  if (listens === undefined) {
+    const message = `no consoles are served: ${problem ?? 'the server has not been started yet'}`;
+    found.push({ why: 'ConsolesNotServed', message });
+  } else found.push(...withoutTls(tls));
+  return found;
+}
+
+/** By what the consoles' TLS waits for. */
+const missingReasons: Readonly<Record<string, string>> = {
+  'key pair': 'KeyPairMissing',
+  'bundle of authorities': 'AuthoritiesMissing',
+  settings: 'TlsSettingsMissing',
+};
+
+function withoutTls(tls: ReturnType<Parts['consoles']['serving']>['tls']): NotReady[] {
+  switch (tls.kind) {
+    case 'ready':
+      return [];
+    case 'unusable':
+      return [{ why: 'TlsUnusable', message: `consoles cannot use what they have for TLS: ${tls.reason}` }];
+    case 'waiting':
+      return (tls.missing.length === 0 ? ['settings'] : tls.missing).map((what) => ({
+        why: missingReasons[what] ?? 'TlsUnusable',
+        message: `consoles have no ${what} yet`,
+      }));
+    default:
+      return unreachable(tls);
+  }
 }

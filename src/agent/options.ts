@@ -35,8 +35,8 @@ export interface MetricsSettings {
   readonly vmStatsPort: number;
   /** `/metrics` requests at a time; no limit: infinite. */
   readonly maxRequests: number;
-  /** What a key pair of the agent is called, other than its servers', → the file of its certificate. */
-  readonly certFiles: Readonly<Record<string, string>>;
+  /** What a key pair of the agent is called → its files, whose ends and faults are told. */
+  readonly pairs: Readonly<Record<'server' | 'client' | 'migration-client' | 'vsock-client', KeyPairPaths>>;
 }
 
 export interface AgentOptions {
@@ -100,10 +100,14 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
       vmStatsPort: port('--vmstats-server-port', flags['vmstats-server-port']),
       // As upstream: 0 is no limit.
       maxRequests: notNegative('--max-metric-requests', flags['max-metric-requests']) || Number.POSITIVE_INFINITY,
-      certFiles: {
-        client: flags['client-cert-file'],
-        'migration-client': flags['migration-client-cert-file'],
-        'vsock-client': flags['vsock-client-cert-file'],
+      pairs: {
+        server: { certFile: flags['tls-cert-file'], keyFile: flags['tls-key-file'] },
+        client: { certFile: flags['client-cert-file'], keyFile: flags['client-key-file'] },
+        'migration-client': {
+          certFile: flags['migration-client-cert-file'],
+          keyFile: flags['migration-client-key-file'],
+        },
+        'vsock-client': { certFile: flags['vsock-client-cert-file'], keyFile: flags['vsock-client-key-file'] },
       },
     },
     kubeletRoot: flags['kubelet-root'],

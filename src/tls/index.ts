@@ -10,7 +10,7 @@ export { CertificateError, TlsInputError } from './errors.ts';
 export { FollowingTlsServer, type TlsState } from './following-server.ts';
 export { issue, isWorthKeeping, type LeafRequest, makeAuthority, type PemPair } from './issue.ts';
 export type { ClientRule } from './judge-client.ts';
-export type { KeyPair } from './key-pair.ts';
+export { type KeyPair, readKeyPair } from './key-pair.ts';
 export { KeyPairFiles } from './key-pair-files.ts';
 export {
   clientCommonName,

@@ -2,10 +2,20 @@ import type { QueueCounts } from '../../base/index.ts';
 import type { NodeHealth } from '../node-ports.ts';
 import type { LoopDelay } from '../why/index.ts';
 
+/** Why nothing of this agent's is to be expected yet, or any more. */
+export interface NotReady {
+  /** CamelCase, constant: the metric's label `reason`. */
+  readonly why: string;
+  /** One sentence for people. */
+  readonly message: string;
+}
+
 /** What is told of the agent itself. Read at each scrape, from memory only. */
 export interface AgentFigures {
   /** Upstream's word: the console server was started, and the agent does not leave yet. */
   isReady(): boolean;
+  /** What `/readyz` says; empty: it is ready. */
+  notReady(): readonly NotReady[];
   readonly queue: {
     readonly counts: QueueCounts;
     readonly unfinished: { readonly totalMs: number; readonly longestMs: number };
@@ -18,8 +28,10 @@ export interface AgentFigures {
   /** Domains of which nothing is known now. */
   unknownDomains(): number;
   consoleSessions(): number;
-  /** Of each pair that could be read. */
+  /** Of each pair that could be read, and of the authorities. */
   certificates(): readonly { readonly pair: string; readonly expiresAt: Date }[];
+  /** Of pairs of which something is on disk that cannot be used. */
+  certificateProblems(): readonly { readonly pair: string; readonly why: string }[];
   /** Starts of agents with this agent's private directory, this one included. Undefined: not counted. */
   starts(): number | undefined;
   sampledVms(): number;

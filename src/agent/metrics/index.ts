@@ -3,6 +3,6 @@
  * health, profiles, VM statistics.
  * Must not know: the VMI loop's decisions, how TLS follows its files, who scrapes.
  */
-export type { AgentFigures } from './figures.ts';
+export type { AgentFigures, NotReady } from './figures.ts';
 export { Meters } from './meters.ts';
 export { makeMetrics } from './metrics-parts.ts';

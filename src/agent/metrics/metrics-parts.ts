@@ -1,13 +1,12 @@
 import { type Component, type Logger, systemClock } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import type { LauncherClients } from '../../launcher-client/index.ts';
-import type { KeyPair } from '../../tls/index.ts';
 import { ConsoleServer, type Consoles } from '../consoles/index.ts';
 import type { ClusterSettings } from '../node-ports.ts';
 import type { AgentOptions } from '../options.ts';
 import type { DomainCache, VmiStore } from '../ports.ts';
-import { CertificateExpiry, type Expiry } from './certificates.ts';
-import type { AgentFigures } from './figures.ts';
+import { CertificateExpiry, endsOf } from './certificates.ts';
+import type { AgentFigures, NotReady } from './figures.ts';
 import { Health } from './health.ts';
 import { sampledLaunchers } from './launchers.ts';
 import type { Meters } from './meters.ts';
@@ -24,7 +23,7 @@ import { VmStatsApi } from './vm-stats-api.ts';
 export interface MetricsDeps {
   readonly meters: Meters;
   /** What others know; the rest is known here. */
-  readonly figures: Omit<AgentFigures, 'certificates' | 'starts' | 'sampledVms'>;
+  readonly figures: Omit<AgentFigures, 'certificates' | 'certificateProblems' | 'notReady' | 'starts' | 'sampledVms'>;
   readonly client: Pick<KubeClient, 'raw'>;
   readonly vmis: VmiStore;
   readonly domains: Pick<DomainCache, 'view' | 'onChange'>;
@@ -34,7 +33,7 @@ export interface MetricsDeps {
   /** `resourceVersion` of the KubeVirt object; empty: none. */
   readonly configVersion: () => string;
   /** Why the agent is not ready; empty: it is. */
-  readonly notReady: () => readonly string[];
+  readonly notReady: () => readonly NotReady[];
   readonly deprecatedMachines: () => readonly string[];
   readonly log: Logger;
 }
@@ -54,10 +53,10 @@ const clock = systemClock;
 /** `/metrics`, health and VM statistics with their two servers. Nothing is started yet. */
 export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const { meters, vmis, domains, consoles, log } = deps;
-  const { address, port, certFiles } = options.metrics;
+  const { address, port, pairs } = options.metrics;
   const profiler = new Profiler({ isAllowed: () => deps.settings.current.node.clusterProfiler, clock });
   const health = makeHealth(deps);
-  const certificates = new CertificateExpiry({ certFiles }, { clock });
+  const certificates = new CertificateExpiry({ pairs }, { clock });
   const starts = new Starts(options, { log });
   const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
   const api = new MetricsApi({ scrapes, health, profiler, log });
@@ -85,7 +84,7 @@ function makeHealth({ client, consoles, configVersion, notReady, figures }: Metr
     askVersion: (signal) => client.raw({ method: 'GET', path: '/version', signal }),
     watchFailures: () => consoles.bundle.health.failures,
     configVersion,
-    notReady,
+    notReady: () => notReady().map(({ message }) => message),
     lastSuccesses: () => figures.lastSuccesses(),
     clock,
   });
@@ -93,7 +92,7 @@ function makeHealth({ client, consoles, configVersion, notReady, figures }: Metr
 
 function makeScrapes(
   { nodeName, metrics }: AgentOptions,
-  { meters, figures, vmis, clients, consoles, deprecatedMachines, log }: MetricsDeps,
+  { meters, figures, notReady, vmis, clients, consoles, deprecatedMachines, log }: MetricsDeps,
   { certificates, starts }: { readonly certificates: CertificateExpiry; readonly starts: Starts },
 ): { readonly sampler: VmSampler; readonly scrapes: Scrapes } {
   const launchers = sampledLaunchers(clients);
@@ -104,8 +103,9 @@ function makeScrapes(
       registry: meters.registry,
       figures: {
         ...figures,
-        // Of its servers the one that is in use, which need not be the one in the files.
-        certificates: () => [...served(consoles.tls.keyPair.current), ...certificates.current],
+        notReady,
+        certificates: () => endsOf(consoles.tls, certificates.current.expiries),
+        certificateProblems: () => certificates.current.problems,
         starts: () => starts.count,
         sampledVms: () => sampler.size,
       },
@@ -125,10 +125,6 @@ function makeScrapes(
     },
   );
   return { sampler, scrapes };
-}
-
-function served(pair: KeyPair | undefined): readonly Expiry[] {
-  return pair ? [{ pair: 'server', expiresAt: pair.expiresAt }] : [];
 }
 
 function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: MetricsDeps): Component {

@@ -11,5 +11,5 @@ const unwanted = /[\0-\t\v-\x1f\x7f-\x9f]/g;
  */
 export function outsideText(value: unknown): string {
   if (typeof value !== 'string') return '';
-  return value.slice(0, valueLength).toWellFormed().replace(unwanted, '\ufffd');
+  return Buffer.from(value.slice(0, valueLength)).toString().replace(unwanted, '\ufffd');
 }

@@ -76,9 +76,12 @@ export class OwnMetrics {
     const { nodeName, kubeVersion } = this.#options;
     const { figures, deprecatedMachines } = this.#deps;
     const goversion = `nodejs ${process.version}`;
-    this.#gauge('kubevirt_virt_handler_ready_status', '1: the consoles are served.', [], () => [
-      [{}, Number(figures.isReady())],
-    ]);
+    this.#gauge(
+      'kubevirt_virt_handler_ready_status',
+      '1: the console server listens and the agent does not leave, as upstream tells it.',
+      [],
+      () => [[{}, Number(figures.isReady())]],
+    );
     this.#gauge('kubevirt_info', 'Version of KubeVirt that this agent speaks.', ['goversion', 'kubeversion'], () => [
       [{ goversion, kubeversion: kubeVersion }, 1],
     ]);
@@ -92,6 +95,12 @@ export class OwnMetrics {
     const { figures, clock } = this.#deps;
     const gauge = (name: string, help: string, labels: readonly string[], read: () => Iterable<Value>) =>
       this.#gauge(`kubevirt_virt_handler_${name}`, help, labels, read);
+    gauge('ready', '1: the agent serves its node, as /readyz tells it.', [], () => [
+      [{}, Number(figures.notReady().length === 0)],
+    ]);
+    gauge('not_ready', 'Why the agent does not serve its node.', ['reason'], () =>
+      figures.notReady().map(({ why }): Value => [{ reason: why }, 1]),
+    );
     gauge('node_schedulable', '1: the node was last told to take VMs.', [], () => {
       const { schedulable } = figures.nodeHealth();
       return schedulable === undefined ? [] : [[{}, Number(schedulable)]];
@@ -112,8 +121,15 @@ export class OwnMetrics {
           ],
         ),
     );
-    gauge('certificate_expiration_timestamp_seconds', 'When a key pair of the agent expires.', ['pair'], () =>
-      figures.certificates().map(({ pair, expiresAt }): Value => [{ pair }, expiresAt.getTime() / 1000]),
+    gauge(
+      'certificate_expiration_timestamp_seconds',
+      'When a key pair of the agent, or its last authority, expires.',
+      ['pair'],
+      () => figures.certificates().map(({ pair, expiresAt }): Value => [{ pair }, expiresAt.getTime() / 1000]),
+    );
+    const unusable = 'Why a key pair on disk cannot be used: torn, swapped, or only one half of it is there.';
+    gauge('certificate_problem', unusable, ['pair', 'reason'], () =>
+      figures.certificateProblems().map(({ pair, why }): Value => [{ pair, reason: why }, 1]),
     );
     gauge('starts', 'Starts of agents on this node, this one included, as its private directory counts.', [], () => {
       const starts = figures.starts();

@@ -45,6 +45,11 @@ const upstream = [
   'externally-managed',
 ];
 
+const pairIn = (directory: string) => ({
+  certFile: `/etc/virt-handler/${directory}/tls.crt`,
+  keyFile: `/etc/virt-handler/${directory}/tls.key`,
+});
+
 test('the usage names exactly the flags of upstream, and the one of the web page', () => {
   const named = [...agentUsage().matchAll(/^ {2}(?:-\w, | {4})--([\w-]+)/gm)].map(([, name]) => name);
   assert.deepEqual(named.sort(), [...upstream, 'web-port'].sort());
@@ -87,10 +92,11 @@ test('defaults are those of upstream', () => {
       port: 8185,
       vmStatsPort: 8187,
       maxRequests: 3,
-      certFiles: {
-        client: '/etc/virt-handler/clientcertificates/tls.crt',
-        'migration-client': '/etc/virt-handler/migrationservercertificates/tls.crt',
-        'vsock-client': '/etc/virt-handler/vsockclientcertificates/tls.crt',
+      pairs: {
+        server: pairIn('servercertificates'),
+        client: pairIn('clientcertificates'),
+        'migration-client': pairIn('migrationservercertificates'),
+        'vsock-client': pairIn('vsockclientcertificates'),
       },
     },
     kubeletRoot: '/var/lib/kubelet',

@@ -20,6 +20,7 @@ const own = new OwnMetrics(
     registry: meters.registry,
     figures: {
       isReady: () => true,
+      notReady: () => [],
       queue: { counts: { running: 0, queued: 0, waiting: 0, failing: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
       quarantined: () => 0,
       loopDelay: {
@@ -31,6 +32,7 @@ const own = new OwnMetrics(
       unknownDomains: () => 0,
       consoleSessions: () => 0,
       certificates: () => [{ pair: 'server', expiresAt: new Date(0) }],
+      certificateProblems: () => [{ pair: 'client', why: 'BadKey' }],
       starts: () => 1,
       sampledVms: () => 0,
     },

@@ -130,7 +130,11 @@ suite('metrics and health of the real agent', () => {
     assert.equal((await ask('/livez')).status, 200);
     const readyz = await ask('/readyz');
     assert.equal(readyz.status, 503);
-    assert.match(readyz.body, /no authorities/);
+    assert.match(readyz.body, /no bundle of authorities/);
+    const text = await scrape();
+    assert.equal(figureOf(text, 'kubevirt_virt_handler_ready_status'), 1, 'its port is open, as upstream tells it');
+    assert.equal(figureOf(text, 'kubevirt_virt_handler_ready'), 0);
+    assert.match(text, /\nkubevirt_virt_handler_not_ready\{reason="AuthoritiesMissing"\} 1\n/);
   });
 
   test('profiles are off, other paths and methods are refused in words', async () => {
@@ -160,6 +164,10 @@ suite('metrics and health of the real agent', () => {
     });
     assert.ok('refused' in (await call('kubevirt.io:system:client:virt-handler')));
     await eventually(async () => assert.equal((await ask('/readyz')).status, 200));
+    const text = await scrape();
+    assert.equal(figureOf(text, 'kubevirt_virt_handler_ready'), 1);
+    assert.doesNotMatch(text, /\nkubevirt_virt_handler_not_ready\{/);
+    assert.match(text, /kubevirt_virt_handler_certificate_expiration_timestamp_seconds\{pair="ca"\} 1\d{9}/);
   });
 
   test('with its gate on they are told by VM, what was asked for and nothing else', async () => {

@@ -33,7 +33,7 @@ after(() => rm(dir, { recursive: true, force: true }));
 test('Prometheus takes the rules', async () => {
   const { code, output } = await promtool(['check', 'rules', path.join(dir, 'rules.yaml')]);
   assert.equal(code, 0, output);
-  assert.match(output, /12 rules found/);
+  assert.match(output, /15 rules found/);
 });
 
 test('each alert fires when it should and not otherwise', async () => {

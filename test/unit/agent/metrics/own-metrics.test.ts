@@ -12,6 +12,7 @@ function world(more: Partial<AgentFigures>) {
   const clock = new FakeClock();
   const figures: AgentFigures = {
     isReady: () => true,
+    notReady: () => [],
     queue: {
       counts: { running: 0, queued: 3, waiting: 0, failing: 0 },
       unfinished: { totalMs: 0, longestMs: 0 },
@@ -23,6 +24,7 @@ function world(more: Partial<AgentFigures>) {
     unknownDomains: () => 0,
     consoleSessions: () => 0,
     certificates: () => [],
+    certificateProblems: () => [],
     starts: () => undefined,
     sampledVms: () => 0,
     ...more,
@@ -61,4 +63,17 @@ test('a heartbeat that was never taken grows old from the start on', async () =>
   lastSuccessMs = clock.monotonicMs();
   clock.advance(1_500);
   assert.match(await own.text(), /_last_success_age_seconds\{what="heartbeat"\} 1\.5\n/);
+});
+
+test('upstream’s gauge tells that the port listens; ours tell whether the agent serves, and why not', async () => {
+  let notReady: AgentFigures['notReady'] = () => [{ why: 'AuthoritiesMissing', message: 'none yet' }];
+  const { own } = world({ notReady: () => notReady() });
+  const without = await own.text();
+  assert.match(without, /\nkubevirt_virt_handler_ready_status 1\n/);
+  assert.match(without, /\nkubevirt_virt_handler_ready 0\n/);
+  assert.match(without, /\nkubevirt_virt_handler_not_ready\{reason="AuthoritiesMissing"\} 1\n/);
+  notReady = () => [];
+  const ready = await own.text();
+  assert.match(ready, /\nkubevirt_virt_handler_ready 1\n/);
+  assert.doesNotMatch(ready, /\nkubevirt_virt_handler_not_ready\{/);
 });
