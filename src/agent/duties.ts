@@ -49,9 +49,9 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
   const devices = new NodeDevices(deviceOptions(options, host), { settings, clock, log });
   const looks = new PolledProblems(
     { name: 'watches and sockets', everyMs: lookEveryMs },
-    { clock, look: () => [...watchFindings(parts), ...socketFindings(parts)] },
+    { clock, log, look: () => [...watchFindings(parts), ...socketFindings(parts)] },
   );
-  const problems = allProblems([looks, devices, ...(labelling ? [labelling.files] : [])]);
+  const problems = allProblems([looks, devices, ...(labelling ? [labelling.files] : [])], { clock, log });
   const ksm = new KsmDuty(
     { nodeName },
     { settings, node: ownNode, files: ksmFiles(host), patchNode: nodePatcher(client), clock, log },
@@ -100,9 +100,7 @@ function makeHeartbeat(
   return new Heartbeat(
     { nodeName, periodMs: heartbeatPeriodMs, markTimeoutMs },
     {
-      patchNode: async (name, patch, signal) => {
-        await client.patch(resources.nodes, { name }, patch, 'strategic', { signal });
-      },
+      patchNode: (name, patch, signal) => client.patch<Node>(resources.nodes, { name }, patch, 'strategic', { signal }),
       problems,
       node: ownNode,
       hasCpuManager: async () => settings.current.node.gates.CPUManager && (await hasCpuManager(states, log)),

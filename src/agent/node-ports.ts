@@ -94,7 +94,7 @@ export interface ClusterSettings {
 
 /** Something for which the node should take no VMIs now. How long it must last is the heartbeat's. */
 export interface NodeProblem {
-  readonly source: 'api' | 'sockets' | 'devices' | 'libvirt-files';
+  readonly source: 'agent' | 'api' | 'sockets' | 'devices' | 'libvirt-files';
   /** CamelCase, constant: reason of the event, value of the metric's label. */
   readonly reason: string;
   /** One sentence for people, which says what to do. */

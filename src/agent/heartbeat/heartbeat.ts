@@ -8,11 +8,16 @@ import {
   type Logger,
   rfc3339,
   withDeadline,
+  withOwnEnding,
 } from '../../base/index.ts';
-import type { NodeHealth, NodeProblem, OwnNode, ProblemSource } from '../node-ports.ts';
+import type { Node, NodeHealth, OwnNode, ProblemSource } from '../node-ports.ts';
+import { orEnded } from './or-ended.ts';
 import { Pause } from './pause.ts';
-import { Readiness, type Verdict } from './readiness.ts';
-import { leaving, reasonKey, reasonOf, reasonText, starting } from './reasons.ts';
+import { Readiness } from './readiness.ts';
+import { leaving, type NodeReason, reasonKey, reasonOf, reasonText, starting } from './reasons.ts';
+import { Standing, type Wish } from './standing.ts';
+import { SteadyProblems } from './steady-problems.ts';
+import { type Mark, Written } from './written.ts';
 
 /** `null` takes a key away. */
 export interface NodePatch {
@@ -36,8 +41,8 @@ export type Told =
   | { readonly schedulable: false; readonly reason: string; readonly message: string };
 
 export interface HeartbeatDeps {
-  /** Strategic merge patch of the node. */
-  readonly patchNode: (name: string, patch: NodePatch, signal: AbortSignal) => Promise<void>;
+  /** Strategic merge patch of the node; resolves with the node as it is then. */
+  readonly patchNode: (name: string, patch: NodePatch, signal: AbortSignal) => Promise<Node>;
   readonly problems: ProblemSource;
   /** The node's object; what others did to the labels is put right. */
   readonly node: OwnNode;
@@ -57,8 +62,6 @@ const hysteresis = { badAfterMs: 10_000, goodAfterMs: 5_000 };
 const retry = { baseMs: 1_000, maxMs: 30_000, jitter: 0.1 };
 const leavingRetryMs = 250;
 const beatTimeoutMs = 10_000;
-/** The first repair of a mark; somebody who changes it again and again is answered ever more rarely. */
-const repairAfterMs = 5_000;
 
 /**
  * Tells the cluster that this agent lives, and whether the node takes VMIs (spec 40 §2): not while the agent starts, then as
@@ -70,30 +73,35 @@ export class Heartbeat implements Component {
   readonly name = 'heartbeat';
   readonly #options: HeartbeatOptions;
   readonly #deps: HeartbeatDeps;
+  readonly #problems: ProblemSource;
   readonly #readiness: Readiness;
   readonly #stopping = new AbortController();
   readonly #pause: Pause;
+  readonly #written = new Written();
+  readonly #standing: Standing;
   #loop: Promise<void> | undefined;
+  /** Of the beat that does not say that the agent leaves, while it is under way. */
+  #underWay: AbortController | undefined;
+  #hasCpuManager: boolean | undefined;
   #lastSuccessMs: number | undefined;
   #failures = 0;
-  /** Marks put right since a beat was last left alone. */
-  #repairs = 0;
+  #failuresLeaving = 0;
   #isLeaving = false;
   #isMarked = false;
   #marked: (() => void)[] = [];
-  /** As the API server last took it; null: no reason. */
-  #written: { schedulable: boolean | undefined; reason: string | null | undefined; at: string | undefined } = {
-    schedulable: undefined,
-    reason: undefined,
-    at: undefined,
-  };
 
   constructor(options: HeartbeatOptions, deps: HeartbeatDeps) {
     this.#options = options;
     this.#deps = deps;
     this.#pause = new Pause(deps.clock);
-    const problems = () => deps.problems.problems();
+    this.#problems = new SteadyProblems(deps.problems, deps);
+    const problems = () => this.#problems.problems();
     this.#readiness = new Readiness(hysteresis, { problems, clock: deps.clock });
+    const isEdited = () => this.#written.isEdited(deps.node.current);
+    this.#standing = new Standing(
+      { longestMs: options.periodMs },
+      { wish: () => this.#wish(), isEdited, clock: deps.clock },
+    );
   }
 
   /** Monotonic time of the last beat the API server took. */
@@ -103,8 +111,8 @@ export class Heartbeat implements Component {
 
   get health(): NodeHealth {
     return {
-      schedulable: this.#written.schedulable,
-      problems: this.#deps.problems.problems(),
+      schedulable: this.#written.mark?.schedulable,
+      problems: this.#problems.problems(),
       lastSuccessMs: this.#lastSuccessMs,
       failures: this.#failures,
     };
@@ -117,8 +125,10 @@ export class Heartbeat implements Component {
     const reason = reasonText([starting]);
     const metadata = { labels: { [labels.schedulable]: 'false' }, annotations: { [reasonKey]: reason } };
     try {
-      await withDeadline({ timeoutMs, signal, clock }, (limit) => patchNode(nodeName, { metadata }, limit));
-      this.#written = { schedulable: false, reason, at: undefined };
+      const node = await withDeadline({ timeoutMs, signal, clock }, (limit) =>
+        patchNode(nodeName, { metadata }, limit),
+      );
+      this.#written.set({ schedulable: false, reason }, node);
     } catch (error) {
       if (signal.aborted) throw error;
       log.warn({ node: nodeName, reason: errorMessage(error) }, 'the node could not be marked as not ready yet');
@@ -129,12 +139,16 @@ export class Heartbeat implements Component {
     this.#loop ??= this.#run(this.#stopping.signal);
   }
 
-  /** From now on the node takes no VMIs. Rejects with HeartbeatError when nobody took the mark in time; it is tried on. */
+  /**
+   * From now on the node takes no VMIs. A beat under way has a moment to end, so that it is not overtaken, and is given up then.
+   * Rejects with HeartbeatError when nobody took the mark in time; it is tried on.
+   */
   async leave(): Promise<void> {
     this.#isLeaving = true;
     if (!this.#loop || this.#isMarked) return;
     const { clock } = this.#deps;
     const { markTimeoutMs, nodeName } = this.#options;
+    const cancelMoment = clock.schedule(markTimeoutMs / 8, () => this.#underWay?.abort(new Error('the agent leaves')));
     const isInTime = await new Promise<boolean>((resolve) => {
       const cancel = clock.schedule(markTimeoutMs, () => resolve(false));
       this.#marked.push(() => {
@@ -143,6 +157,7 @@ export class Heartbeat implements Component {
       });
       this.#pause.end();
     });
+    cancelMoment();
     if (isInTime) return;
     throw new HeartbeatError(
       'NOT_MARKED',
@@ -163,135 +178,146 @@ export class Heartbeat implements Component {
 
   async #run(signal: AbortSignal): Promise<void> {
     const wake = () => this.#pause.end();
-    const ends = [this.#deps.problems.onChange(wake), this.#deps.node.onChange(wake)];
+    const ends = [this.#problems.onChange(wake), this.#deps.node.onChange(wake)];
     while (!signal.aborted) {
-      const reasons = this.#reasons();
-      const isSent = await this.#beat(reasons, signal);
-      await this.#untilNext(isSent, reasons, signal);
+      const saidSo = this.#isLeaving;
+      try {
+        const { reasons } = this.#wish();
+        if (await this.#beat(reasons, signal)) await this.#untilNext(reasons, signal);
+        else await this.#untilRetry(saidSo, signal);
+      } catch (error) {
+        // A mistake of our own must not end the beats: five silent minutes fail the node's VMIs.
+        this.#failed(error);
+        await this.#untilRetry(saidSo, signal);
+      }
     }
     for (const end of ends) end();
   }
 
-  /** Why the node takes no VMIs; none: it takes them. */
-  #reasons(): readonly NodeReason[] {
-    return this.#isLeaving ? [leaving] : reasonsOf(this.#readiness.judge());
+  /** Why the node shall take no VMIs; no reasons: it shall. */
+  #wish(): Wish {
+    if (this.#isLeaving) return { reasons: [leaving] };
+    const verdict = this.#readiness.judge();
+    const { againInMs } = verdict;
+    if (verdict.isReady) return { reasons: [], againInMs };
+    return { reasons: verdict.isStarting ? [starting, ...verdict.problems] : verdict.problems, againInMs };
   }
 
-  /** The time of the next beat has come, the agent is asked to leave, or something else is to be told. */
-  async #untilNext(isSent: boolean, told: readonly NodeReason[], signal: AbortSignal): Promise<void> {
+  async #untilNext(told: readonly NodeReason[], signal: AbortSignal): Promise<void> {
+    this.#standing.begin(told, this.#options.periodMs * (1 + 1.2 * this.#deps.random()));
+    for (;;) {
+      const leftMs = this.#standing.leftMs();
+      if (leftMs === 0 || signal.aborted) return;
+      await this.#pause.wait(leftMs, signal);
+    }
+  }
+
+  /** After a beat that was not taken. */
+  async #untilRetry(saidSo: boolean, signal: AbortSignal): Promise<void> {
     const { clock, random, node } = this.#deps;
     const hadNode = node.current !== undefined;
-    const saidSo = told[0] === leaving;
-    const beganMs = clock.monotonicMs();
-    const dueMs = beganMs + (isSent ? this.#options.periodMs * (1 + 1.2 * random()) : this.#retryMs(random));
-    for (let nowMs = beganMs; nowMs < dueMs && !signal.aborted; nowMs = clock.monotonicMs()) {
+    const waitMs = this.#isLeaving ? leavingRetryMs : backoffDelayMs(this.#failures, { ...retry, random });
+    const dueMs = clock.monotonicMs() + waitMs;
+    for (let nowMs = clock.monotonicMs(); nowMs < dueMs && !signal.aborted; nowMs = clock.monotonicMs()) {
       if (this.#isLeaving !== saidSo) return;
       // It was deleted, and somebody has made it again.
-      if (!isSent && !hadNode && node.current !== undefined) return;
-      let againInMs = dueMs - nowMs;
-      if (isSent && !this.#isLeaving) {
-        const verdict = this.#readiness.judge();
-        if (!isSame(told, reasonsOf(verdict))) return;
-        againInMs = Math.min(againInMs, verdict.againInMs ?? againInMs);
-      }
-      if (isSent && this.#isEdited()) {
-        const repairInMs = beganMs + this.#repairAfterMs() - nowMs;
-        if (repairInMs <= 0) {
-          this.#repairs++;
-          return;
-        }
-        againInMs = Math.min(againInMs, repairInMs);
-      }
-      await this.#pause.wait(againInMs, signal);
+      if (!hadNode && node.current !== undefined) return;
+      await this.#pause.wait(dueMs - nowMs, signal);
     }
-    if (!this.#isEdited()) this.#repairs = 0;
-  }
-
-  /** A controller whose clock differs takes each beat for an old one, and unmarks the node as soon as it sees it. */
-  #repairAfterMs(): number {
-    return backoffDelayMs(this.#repairs + 1, { baseMs: repairAfterMs, maxMs: this.#options.periodMs });
-  }
-
-  #retryMs(random: () => number): number {
-    return this.#isLeaving ? leavingRetryMs : backoffDelayMs(this.#failures, { ...retry, random });
-  }
-
-  /** The watch shows our own last beat, or none at all any more, with another mark than it had. */
-  #isEdited(): boolean {
-    const { metadata } = this.#deps.node.current ?? {};
-    if (!metadata) return false;
-    const beat = metadata.annotations?.[annotations.heartbeat];
-    if (beat !== undefined && beat !== this.#written.at) return false;
-    return beat === undefined || metadata.labels?.[labels.schedulable] !== String(this.#written.schedulable);
   }
 
   async #beat(reasons: readonly NodeReason[], parent: AbortSignal): Promise<boolean> {
-    const { nodeName } = this.#options;
-    const { clock, log, patchNode, hasCpuManager } = this.#deps;
+    const { clock } = this.#deps;
+    const isLeaving = reasons[0] === leaving;
     const schedulable = reasons.length === 0;
-    const reason = schedulable ? null : reasonText(reasons);
-    const at = rfc3339(clock.now());
+    const mark: Mark = { schedulable, reason: schedulable ? null : reasonText(reasons) };
+    const before = this.#written.mark;
     try {
-      const patch: NodePatch = {
-        metadata: {
-          labels: marks(schedulable, await hasCpuManager()),
-          annotations: {
-            [annotations.heartbeat]: at,
-            // Said each time as long as there is one: whoever made the node again took it away.
-            ...((reason !== null || this.#written.reason !== null) && { [reasonKey]: reason }),
-          },
-        },
-      };
-      const limits = { timeoutMs: beatTimeoutMs, signal: parent, clock };
-      await withDeadline(limits, (signal) => patchNode(nodeName, patch, signal));
+      const node = await withOwnEnding(parent, async (ending) => {
+        if (!isLeaving) this.#underWay = ending;
+        const limits = { timeoutMs: this.#beatTimeoutMs(isLeaving), signal: ending.signal, clock };
+        return withDeadline(limits, (limit) => orEnded(limit, this.#send(mark, isLeaving, limit)));
+      });
+      this.#written.set(mark, node);
     } catch (error) {
-      if (!parent.aborted) this.#failed(error, log);
+      if (parent.aborted) return false;
+      if (this.#isLeaving && !isLeaving) this.#deps.log.debug({}, 'a heartbeat was given up, as the agent leaves');
+      else this.#failed(error);
       return false;
+    } finally {
+      this.#underWay = undefined;
     }
     this.#lastSuccessMs = clock.monotonicMs();
     this.#failures = 0;
-    const before = this.#written;
-    this.#written = { schedulable, reason, at };
-    if (schedulable !== before.schedulable || reasonOf(reason) !== reasonOf(before.reason)) this.#tell(reasons);
-    if (reasons[0] === leaving) {
+    if (schedulable !== before?.schedulable || reasonOf(mark.reason) !== reasonOf(before.reason)) this.#tell(reasons);
+    if (isLeaving) {
       this.#isMarked = true;
       for (const tell of this.#marked.splice(0)) tell();
     }
     return true;
   }
 
-  #failed(error: unknown, log: Logger): void {
+  async #send({ schedulable, reason }: Mark, isLeaving: boolean, signal: AbortSignal): Promise<Node> {
+    const { clock, patchNode } = this.#deps;
+    const hasCpuManager = await this.#lookAtCpuManager(isLeaving);
+    // An end that came meanwhile must not be followed by a "yes".
+    signal.throwIfAborted();
+    const patch: NodePatch = {
+      metadata: {
+        labels: marks(schedulable, hasCpuManager),
+        annotations: {
+          [annotations.heartbeat]: rfc3339(clock.now()),
+          // Said each time as long as there is one: whoever made the node again took it away.
+          ...((reason !== null || this.#written.mark?.reason !== null) && { [reasonKey]: reason }),
+        },
+      },
+    };
+    return patchNode(this.#options.nodeName, patch, signal);
+  }
+
+  /** One who leaves does not wait for a disk. A look that fails takes nothing back. */
+  async #lookAtCpuManager(isLeaving: boolean): Promise<boolean> {
+    const { hasCpuManager, log } = this.#deps;
+    if (isLeaving && this.#hasCpuManager !== undefined) return this.#hasCpuManager;
+    try {
+      this.#hasCpuManager = await hasCpuManager();
+    } catch (error) {
+      log.debug({ reason: errorMessage(error) }, 'the CPU manager cannot be looked at');
+    }
+    return this.#hasCpuManager ?? false;
+  }
+
+  /** A mark that an API server swallows is tried again while somebody still waits for it; a slow one has longer each time. */
+  #beatTimeoutMs(isLeaving: boolean): number {
+    if (!isLeaving) return beatTimeoutMs;
+    return Math.min(beatTimeoutMs, (this.#options.markTimeoutMs / 4) * 2 ** this.#failuresLeaving);
+  }
+
+  #failed(error: unknown): void {
     this.#failures++;
+    if (this.#isLeaving) this.#failuresLeaving++;
     const fields = { node: this.#options.nodeName, failures: this.#failures, reason: errorMessage(error) };
     // Said again now and then while it lasts.
     const level = this.#failures === 1 || this.#failures % 10 === 0 ? 'warn' : 'debug';
-    log[level](fields, 'heartbeat could not be sent');
+    this.#deps.log[level](fields, 'heartbeat could not be sent');
   }
 
   #tell([first]: readonly NodeReason[]): void {
-    const { tell, log } = this.#deps;
+    const { log } = this.#deps;
     const node = this.#options.nodeName;
     if (first === starting) return;
-    if (!first) {
-      log.info({ node }, 'the node takes VMIs');
-      tell({ schedulable: true });
-      return;
+    if (first) {
+      const { reason, message } = first;
+      log[first === leaving ? 'info' : 'warn']({ node, problem: reason, reason: message }, 'the node takes no VMIs');
+    } else log.info({ node }, 'the node takes VMIs');
+    try {
+      this.#deps.tell(
+        first ? { schedulable: false, reason: first.reason, message: first.message } : { schedulable: true },
+      );
+    } catch (error) {
+      log.error({ node, reason: errorMessage(error) }, 'nobody could be told whether the node takes VMIs');
     }
-    const { reason, message } = first;
-    log[first === leaving ? 'info' : 'warn']({ node, problem: reason, reason: message }, 'the node takes no VMIs');
-    tell({ schedulable: false, reason, message });
   }
-}
-
-type NodeReason = Pick<NodeProblem, 'reason' | 'message'>;
-
-function reasonsOf(verdict: Verdict): readonly NodeReason[] {
-  if (verdict.isReady) return [];
-  return verdict.isStarting ? [starting, ...verdict.problems] : verdict.problems;
-}
-
-function isSame(some: readonly NodeReason[], others: readonly NodeReason[]): boolean {
-  return some.length === others.length && some.every(({ reason }, index) => reason === others[index]?.reason);
 }
 
 function marks(isSchedulable: boolean, hasCpuManager: boolean): Record<string, string> {

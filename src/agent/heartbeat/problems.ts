@@ -1,8 +1,10 @@
-import type { Clock, Component } from '../../base/index.ts';
+import { type Clock, type Component, errorMessage, type Logger } from '../../base/index.ts';
 import type { NodeProblem, ProblemSource } from '../node-ports.ts';
+import { SteadyProblems, type SteadyProblemsDeps } from './steady-problems.ts';
 
-/** All problems of several sources. */
-export function allProblems(sources: readonly ProblemSource[]): ProblemSource {
+/** All problems of several sources, of which none that fails takes the others with it. */
+export function allProblems(given: readonly ProblemSource[], deps: SteadyProblemsDeps): ProblemSource {
+  const sources = given.map((source) => new SteadyProblems(source, deps));
   return {
     problems: () => sources.flatMap((source) => source.problems()),
     onChange: (listener) => {
@@ -21,9 +23,10 @@ export interface PolledProblemsDeps {
   /** Cheap: it is asked every few seconds as long as the agent lives. */
   readonly look: () => readonly Finding[];
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
-/** Problems of parts that can be asked but tell nothing by themselves. */
+/** Problems of parts that can be asked but tell nothing by themselves. A look that fails changes nothing. */
 export class PolledProblems implements ProblemSource, Component {
   readonly name: string;
   readonly #everyMs: number;
@@ -31,6 +34,7 @@ export class PolledProblems implements ProblemSource, Component {
   readonly #listeners = new Set<() => void>();
   #problems: readonly NodeProblem[] = [];
   #cancel: (() => void) | undefined;
+  #failure: string | undefined;
 
   constructor({ name, everyMs }: { readonly name: string; readonly everyMs: number }, deps: PolledProblemsDeps) {
     this.name = name;
@@ -56,17 +60,31 @@ export class PolledProblems implements ProblemSource, Component {
   }
 
   #look(): void {
-    const { look, clock } = this.#deps;
+    const { clock } = this.#deps;
     this.#cancel = clock.schedule(this.#everyMs, () => this.#look());
+    const found = this.#found();
+    if (!found) return;
     const before = this.#problems;
     const known = (reason: string) => before.find((problem) => problem.reason === reason);
-    this.#problems = look().map((found) => ({
-      ...found,
-      sinceMs: known(found.reason)?.sinceMs ?? clock.monotonicMs(),
-    }));
+    this.#problems = found.map((one) => ({ ...one, sinceMs: known(one.reason)?.sinceMs ?? clock.monotonicMs() }));
     const isSame =
       before.length === this.#problems.length && this.#problems.every(({ reason }) => known(reason) !== undefined);
     if (isSame) return;
     for (const listener of [...this.#listeners]) listener();
+  }
+
+  #found(): readonly Finding[] | undefined {
+    try {
+      const found = this.#deps.look();
+      this.#failure = undefined;
+      return found;
+    } catch (error) {
+      const failure = errorMessage(error);
+      if (failure !== this.#failure) {
+        this.#deps.log.error({ look: this.name, reason: failure }, 'a look at the health of the node failed');
+      }
+      this.#failure = failure;
+      return undefined;
+    }
   }
 }

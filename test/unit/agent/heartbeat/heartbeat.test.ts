@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Heartbeat, type NodePatch } from '../../../../src/agent/heartbeat/index.ts';
+import type { Node } from '../../../../src/agent/node-ports.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { FakeNode } from '../../../fixtures/agent/fake-node.ts';
 import { FakeProblems } from '../../../fixtures/agent/fake-problems.ts';
@@ -16,10 +17,15 @@ const quiet = {
   random: () => 0.5,
 };
 
-function heartbeatOn(clock: FakeClock, patchNode: (patch: NodePatch) => void) {
+/** What the API server answers. */
+function taken(_: unknown): Node {
+  return { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1', uid: 'one', resourceVersion: '1' } };
+}
+
+function heartbeatOn(clock: FakeClock, patchNode: (patch: NodePatch) => unknown) {
   return new Heartbeat(
     { nodeName: 'node1', periodMs: 60_000, markTimeoutMs: 1_000 },
-    { ...quiet, clock, patchNode: async (_name, patch) => patchNode(patch) },
+    { ...quiet, clock, patchNode: async (_name, patch) => taken(patchNode(patch)) },
   );
 }
 
@@ -125,7 +131,7 @@ test('fault 6: a "yes" under way when the agent leaves is followed by the "no", 
       clock,
       patchNode: async (_name, patch) => {
         if (patches.length === 0) await slow;
-        patches.push(patch);
+        return taken(patches.push(patch));
       },
     },
   );
