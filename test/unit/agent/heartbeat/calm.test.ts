@@ -199,11 +199,8 @@ test('an event that cannot be told stops neither the beats nor the agent that le
   await bench.heartbeat.stop();
 });
 
-for (const [how, byMs] of [
-  ['forward', 600_000],
-  ['back', -600_000],
-] as const) {
-  test(`a wall clock that is put ${how} is in the node's heartbeat within seconds, by one beat`, async () => {
+test("a wall clock that is put right is in the node's heartbeat within seconds, by one beat", async () => {
+  for (const byMs of [600_000, -600_000]) {
     const bench = await new Bench().start();
     await bench.clock.pass(1_000);
     bench.clock.jumpWallClock(byMs);
@@ -214,8 +211,8 @@ for (const [how, byMs] of [
     await bench.clock.pass(60_000);
     assert.equal(bench.patches.length, 2);
     await bench.heartbeat.stop();
-  });
-}
+  }
+});
 
 test('a wall clock that drifts slowly makes no beat', async () => {
   const bench = await new Bench().start();
