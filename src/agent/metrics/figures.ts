@@ -1,5 +1,5 @@
 import type { QueueCounts } from '../../base/index.ts';
-import type { NodeHealth } from '../node-ports.ts';
+import type { ConfigOrigin, NodeHealth } from '../node-ports.ts';
 import type { LoopDelay } from '../why/index.ts';
 
 /** Why nothing of this agent's is to be expected yet, or any more. */
@@ -23,6 +23,7 @@ export interface AgentFigures {
   quarantined(): number;
   readonly loopDelay: Pick<LoopDelay, 'read' | 'totals'>;
   nodeHealth(): NodeHealth;
+  configuration(): ConfigOrigin;
   /** Monotonic times of last successes: of the heartbeat and of each watch, under its resource's name. */
   lastSuccesses(): readonly { readonly what: string; readonly lastSuccessMs: number | undefined }[];
   /** Domains of which nothing is known now. */

@@ -2,13 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import type { Health, HealthAnswer } from './health.ts';
-import { type Profiler, ProfilerError } from './profiler.ts';
+import type { ProfilerApi } from './profiler-api.ts';
 import { refuse, type Scrapes } from './scrapes.ts';
 
 export interface MetricsApiDeps {
   readonly scrapes: Pick<Scrapes, 'answer'>;
   readonly health: Pick<Health, 'healthz' | 'livez' | 'readyz'>;
-  readonly profiler: Pick<Profiler, 'start' | 'stop' | 'dump'>;
+  readonly profiler: Pick<ProfilerApi, 'answer' | 'paths'>;
   readonly log: Logger;
 }
 
@@ -27,9 +27,12 @@ export class MetricsApi {
       '/healthz': async (_request, response) => sendHealth(response, await health.healthz()),
       '/livez': async (_request, response) => sendHealth(response, health.livez()),
       '/readyz': async (_request, response) => sendHealth(response, health.readyz()),
-      '/start-profiler': profiling(async () => void (await profiler.start())),
-      '/stop-profiler': profiling(async () => void (await profiler.stop())),
-      '/dump-profiler': profiling(async () => profiler.dump()),
+      ...Object.fromEntries(
+        profiler.paths.map((path): [string, Route] => [
+          path,
+          (request, response) => profiler.answer(path, request, response),
+        ]),
+      ),
     };
   }
 
@@ -63,17 +66,4 @@ export function endUpgrade(_request: IncomingMessage, socket: Duplex): void {
 function sendHealth(response: ServerResponse, { status, body }: HealthAnswer): void {
   response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
   response.end(JSON.stringify(body));
-}
-
-function profiling(act: () => Promise<object | undefined>): Route {
-  return async (_request, response) => {
-    try {
-      const body = await act();
-      response.writeHead(200, body ? { 'content-type': 'application/json' } : {});
-      response.end(body && JSON.stringify(body));
-    } catch (error) {
-      const isOff = error instanceof ProfilerError && error.code === 'OFF';
-      refuse(response, isOff ? 403 : 500, errorMessage(error));
-    }
-  };
 }

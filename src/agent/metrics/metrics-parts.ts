@@ -12,7 +12,8 @@ import { sampledLaunchers } from './launchers.ts';
 import type { Meters } from './meters.ts';
 import { MetricsApi } from './metrics-api.ts';
 import { OwnMetrics } from './own-metrics.ts';
-import { Profiler } from './profiler.ts';
+import { inspectorSession, Profiler, profilerDefaults } from './profiler.ts';
+import { ProfilerApi } from './profiler-api.ts';
 import { Scrapes } from './scrapes.ts';
 import { Starts } from './starts.ts';
 import { vmExposition } from './vm-exposition.ts';
@@ -29,7 +30,7 @@ export interface MetricsDeps {
   readonly domains: Pick<DomainCache, 'view' | 'onChange'>;
   readonly clients: Pick<LauncherClients, 'peek'>;
   readonly consoles: Pick<Consoles, 'tls' | 'bundle'>;
-  readonly settings: Pick<ClusterSettings, 'current'>;
+  readonly settings: Pick<ClusterSettings, 'current' | 'select'>;
   /** `resourceVersion` of the KubeVirt object; empty: none. */
   readonly configVersion: () => string;
   /** Why the agent is not ready; empty: it is. */
@@ -54,12 +55,12 @@ const clock = systemClock;
 export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const { meters, vmis, domains, consoles, log } = deps;
   const { address, port, pairs } = options.metrics;
-  const profiler = new Profiler({ isAllowed: () => deps.settings.current.node.clusterProfiler, clock });
+  const profiler = makeProfiler(deps);
   const health = makeHealth(deps);
   const certificates = new CertificateExpiry({ pairs }, { clock });
   const starts = new Starts(options, { log });
   const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
-  const api = new MetricsApi({ scrapes, health, profiler, log });
+  const api = new MetricsApi({ scrapes, health, profiler: profiler.api, log });
   const server = new ConsoleServer(
     { address, port, clients: 'anyone', server: 'metrics', maxConnections, endsOldest: true },
     { api, endStreams: () => undefined, ...consoles.tls, clock, log },
@@ -67,16 +68,34 @@ export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const background: Component = {
     name: 'metrics',
     start: async () => {
+      profiler.follow();
       meters.vms.follow({ vmis, domains });
       await certificates.refresh();
     },
     stop: async () => {
       meters.vms.stop();
       health.stop();
-      await Promise.all([sampler.stop(), profiler.close()]);
+      await Promise.all([sampler.stop(), profiler.stop()]);
     },
   };
   return { components: [starts, background, server, makeVmStats(options, deps)] };
+}
+
+/** A profile ends when it is no longer allowed. */
+function makeProfiler({ settings }: MetricsDeps) {
+  const isAllowed = () => settings.current.node.clusterProfiler;
+  const profiler = new Profiler(profilerDefaults, { isAllowed, openSession: inspectorSession, clock });
+  let end: (() => void) | undefined;
+  const follow = () => {
+    end = settings.select(isAllowed, (isOn) => {
+      if (!isOn) void profiler.close();
+    });
+  };
+  const stop = async () => {
+    end?.();
+    await profiler.close();
+  };
+  return { api: new ProfilerApi({ profiler, clock }), follow, stop };
 }
 
 function makeHealth({ client, consoles, configVersion, notReady, figures }: MetricsDeps): Health {

@@ -105,6 +105,9 @@ export class OwnMetrics {
       const { schedulable } = figures.nodeHealth();
       return schedulable === undefined ? [] : [[{}, Number(schedulable)]];
     });
+    const configuration =
+      'Where the configuration in use is from; kept: of an object that can no longer be read or used.';
+    gauge('configuration', configuration, ['from'], () => [[{ from: figures.configuration().from }, 1]]);
     gauge('node_problem', 'Why the node takes no VMs, or soon will not.', ['source', 'reason'], () =>
       figures.nodeHealth().problems.map(({ source, reason }): Value => [{ source, reason }, 1]),
     );

@@ -20,6 +20,7 @@ function world(more: Partial<AgentFigures>) {
     quarantined: () => 0,
     loopDelay: { read: () => ({ p50: 0, p95: 0, p99: 0, max: 0, mean: 0 }), totals: () => ({ count: 0, lateMs: 0 }) },
     nodeHealth: () => ({ schedulable: true, problems: [], lastSuccessMs: 0, failures: 0 }),
+    configuration: () => ({ from: 'defaults' }),
     lastSuccesses: () => [],
     unknownDomains: () => 0,
     consoleSessions: () => 0,
