@@ -24,6 +24,7 @@ export function agentFigures({ parts, loop, loopDelay, nodeHealth, phase }: Sour
     quarantined: () => loop.quarantine.keys().length,
     loopDelay,
     nodeHealth,
+    configuration: () => parts.settings.origin,
     lastSuccesses: () => lastSuccesses(parts, nodeHealth()),
     unknownDomains: () => [...domains.keys()].filter((key) => domains.view(key).kind === 'unknown').length,
     consoleSessions: () => consoles.openSessions(),

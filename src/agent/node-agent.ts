@@ -3,7 +3,6 @@ import { type Component, Lifecycle, type Logger, systemClock } from '../base/ind
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
 import type { NodeFacts } from './adapters/index.ts';
 import { agentFigures, notReadyBecause } from './agent-figures.ts';
-import { activeKubeVirt } from './cluster-config/index.ts';
 import { type Duties, makeDuties } from './duties.ts';
 import { ForgottenGuests } from './forgotten-guests.ts';
 import { drain, notReadyYet } from './leaving.ts';
@@ -130,7 +129,7 @@ export class NodeAgent {
         domains: parts.domains,
         relays: this.#relays,
         heartbeat: this.#duties.heartbeat,
-        configurationProblem: () => parts.settings.problem,
+        settings: parts.settings,
         consoles: () => parts.consoles.state(),
         phase: () => this.#phase,
         clock: systemClock,
@@ -155,7 +154,10 @@ export class NodeAgent {
     });
     return makeMetrics(this.#options, {
       ...{ ...parts, meters, figures, log: this.#log },
-      configVersion: () => activeKubeVirt(parts.kubevirts.list())?.metadata.resourceVersion ?? '',
+      configVersion: () => {
+        const { origin } = parts.settings;
+        return origin.from === 'defaults' ? '' : origin.resourceVersion;
+      },
       notReady: () => notReadyBecause(parts, this.#phase),
       deprecatedMachines: () => this.#duties.deprecatedMachines(),
     }).components;

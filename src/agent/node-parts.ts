@@ -13,7 +13,7 @@ import {
   type NodeFacts,
   noRelays,
 } from './adapters/index.ts';
-import { KubeVirtSettings } from './cluster-config/index.ts';
+import { KeptFile, KubeVirtSettings } from './cluster-config/index.ts';
 import { type Consoles, makeConsoles } from './consoles/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
 import type { AgentOptions } from './options.ts';
@@ -49,7 +49,8 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   // Whoever may make such an object in another namespace does not configure KubeVirt.
   const { namespace } = options.console.caConfigMap;
   const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts, namespace }, { client, log });
-  const settings = new KubeVirtSettings(options, { kubevirts, log });
+  const kept = new KeptFile({ privateDir: options.privateDir, namespace }, { clock: systemClock, log });
+  const settings = new KubeVirtSettings(options, { kubevirts, kept, clock: systemClock, log });
   const ownNode = new KubeOwnNode(options, { client, log });
   const recorder = new EventRecorder(
     { component: 'virt-handler', host: options.nodeName },
@@ -131,10 +132,14 @@ export function configurationOf({ kubevirts, settings }: Parts, log: Logger): Co
   return [
     {
       name: 'kubevirt informer',
-      start: (signal) => startOptional(kubevirts, signal, log),
+      start: async (signal) => {
+        await settings.recall();
+        // Whoever knows nothing takes defaults that might be taken back a moment later.
+        await startOptional(kubevirts, { signal, timeoutMs: settings.isKnown ? 500 : 3_000 }, log);
+      },
       stop: () => kubevirts.stop(),
     },
-    { name: 'configuration', start: async () => settings.begin(), stop: async () => settings.stop() },
+    { name: 'configuration', start: async () => settings.begin(), stop: () => settings.stop() },
   ];
 }
 
@@ -195,12 +200,16 @@ function launcherSide(options: AgentOptions, log: Logger, onLauncherEvent: OnLau
   return { clients, domains };
 }
 
-/** The KubeVirt object is worth a short wait: without it the defaults count, and it is followed when it comes. */
-async function startOptional(informer: Informer<KubeVirt>, signal: AbortSignal, log: Logger): Promise<void> {
+/** The KubeVirt object is worth a short wait: without it the last good configuration counts, and it is followed when it comes. */
+async function startOptional(
+  informer: Informer<KubeVirt>,
+  { signal, timeoutMs }: { readonly signal: AbortSignal; readonly timeoutMs: number },
+  log: Logger,
+): Promise<void> {
   await informer.start();
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(3_000)]);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   await informer.waitForSync(limit).catch((error: unknown) => {
     if (signal.aborted) throw error;
-    log.warn({ reason: errorMessage(error) }, 'no KubeVirt object could be read: the defaults are used until one can');
+    log.warn({ reason: errorMessage(error) }, 'the KubeVirt object cannot be read yet: it is followed when it can');
   });
 }

@@ -77,12 +77,24 @@ export interface EffectiveConfig extends ClusterConfig {
   readonly node: NodeConfig;
 }
 
+/**
+ * Where the configuration in use is from. `kept`: there is no newer object that can be read and used. `asOf`: when it was read
+ * from the API server, perhaps by an earlier agent of this node.
+ */
+export type ConfigOrigin =
+  | { readonly from: 'defaults' }
+  | { readonly from: 'object' | 'kept'; readonly asOf: Date; readonly resourceVersion: string };
+
 /** Effective KubeVirt configuration, parsed once per version of the object. */
 export interface ClusterSettings {
-  /** Before any KubeVirt object was read these are the defaults; after that always the last good one. */
+  /** The last good one; the defaults while there never was any. */
   readonly current: EffectiveConfig;
-  /** The objects were listed: what is configured, and what is not, is known. Nothing is taken back before. */
+  /**
+   * What is configured, and what is not, is known: a usable object was read at some time, or the objects were listed and there is
+   * none. Nothing is taken back before.
+   */
   readonly isKnown: boolean;
+  readonly origin: ConfigOrigin;
   /** Why the newest object does not count; undefined: it does, or there is none. */
   readonly problem: string | undefined;
   /**

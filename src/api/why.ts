@@ -219,6 +219,12 @@ export interface AgentState extends WhyDocument<'AgentState'> {
       readonly forSeconds: number;
     }[];
   };
+  /** Where the configuration in use is from. `kept`: of `asOf`, as no newer object can be read and used. Absent: an older agent. */
+  readonly configuration?: {
+    readonly from: 'defaults' | 'object' | 'kept';
+    readonly asOf?: string;
+    readonly resourceVersion?: string;
+  };
   /** Why the newest KubeVirt object does not count. */
   readonly configurationProblem?: string;
   readonly informers: readonly {

@@ -26,6 +26,9 @@ export type ConfigReading =
 /** Annotation on the CR that keeps VGA for EFI guests. */
 const vgaForEfi = 'kubevirt.io/vga-display-efi-x86';
 
+/** Annotations of the CR that count. */
+export const readAnnotations: readonly string[] = [vgaForEfi];
+
 const defaultSmBios: SmBios = { family: 'KubeVirt', manufacturer: 'KubeVirt', product: 'None' };
 
 /** What the agent takes from the KubeVirt object, with its defaults. One field that cannot be used spoils it all (spec 60 §7.1). */

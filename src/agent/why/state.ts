@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type AgentState, type Key, type WhyQuarantine, whyApiVersion } from '../../api/index.ts';
 import type { Clock, QueueCounts } from '../../base/index.ts';
-import type { NodeHealth } from '../node-ports.ts';
+import type { ClusterSettings, NodeHealth } from '../node-ports.ts';
 import type { DomainView } from '../ports.ts';
 import type { WhySource } from './service.ts';
 
@@ -29,8 +29,7 @@ export interface StateDeps {
   readonly domains: { keys(): Iterable<Key>; view(key: Key): DomainView };
   readonly relays: { readonly open: number; readonly unavailable: string | undefined };
   readonly heartbeat: { readonly health: NodeHealth };
-  /** Why the newest KubeVirt object does not count. */
-  readonly configurationProblem: () => string | undefined;
+  readonly settings: Pick<ClusterSettings, 'origin' | 'problem'>;
   readonly consoles: () => AgentState['consoles'];
   readonly phase: () => AgentState['phase'];
   readonly clock: Clock;
@@ -46,7 +45,6 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
   const ago = (atMs: number | undefined) =>
     atMs === undefined ? {} : { lastSuccessSecondsAgo: Math.round((nowMs - atMs) / 100) / 10 };
   const { running, queued, waiting } = loop.counts;
-  const configurationProblem = deps.configurationProblem();
   return {
     apiVersion: whyApiVersion,
     kind: 'AgentState',
@@ -56,7 +54,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
     upSeconds: Math.round(process.uptime() * 10) / 10,
     phase: deps.phase(),
     heartbeat: { ...ago(heartbeat.health.lastSuccessMs), ...nodeHealth(heartbeat.health, nowMs) },
-    ...(configurationProblem !== undefined && { configurationProblem }),
+    ...configuration(deps.settings),
     informers: deps.informers().map(({ lastSuccessMs, lastError, ...rest }) => ({
       ...rest,
       ...ago(lastSuccessMs),
@@ -97,6 +95,17 @@ function nodeHealth({ schedulable, failures, problems }: NodeHealth, nowMs: numb
       ...problem,
       forSeconds: Math.round((nowMs - sinceMs) / 1000),
     })),
+  };
+}
+
+function configuration({ origin, problem }: StateDeps['settings']) {
+  const { from } = origin;
+  return {
+    configuration:
+      origin.from === 'defaults'
+        ? { from }
+        : { from, asOf: origin.asOf.toISOString(), resourceVersion: origin.resourceVersion },
+    ...(problem !== undefined && { configurationProblem: problem }),
   };
 }
 

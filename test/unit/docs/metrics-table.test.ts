@@ -28,6 +28,7 @@ const own = new OwnMetrics(
         totals: () => ({ count: 0, lateMs: 0 }),
       },
       nodeHealth: () => ({ schedulable: false, problems: [problem], lastSuccessMs: 0, failures: 0 }),
+      configuration: () => ({ from: 'defaults' }),
       lastSuccesses: () => [{ what: 'heartbeat', lastSuccessMs: 0 }],
       unknownDomains: () => 0,
       consoleSessions: () => 0,

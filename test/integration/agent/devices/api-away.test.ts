@@ -4,7 +4,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
+import { embeddedLoopApi, type LoopApi } from '../../../fixtures/agent-bench.ts';
 import { AgentProgram, stopped } from '../../../fixtures/agent-process.ts';
+import { agentState } from '../../../fixtures/agent-state.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { KubeletStandIn } from '../../../fixtures/kubelet-stand-in.ts';
 
@@ -52,4 +54,39 @@ test('an agent that starts while the API server is away offers its node’s devi
   const [code] = await stopped(agent, 'SIGTERM');
   assert.equal(code, 0, program.log());
   for (const name of ['kvm', 'tun']) assert.deepEqual(kubelet.lists(`devices.kubevirt.io/${name}`).at(-1), []);
+});
+
+const vsock = 'devices.kubevirt.io/vhost-vsock';
+
+/** The cluster's configuration, as virt-operator leaves it. */
+async function configure({ admin }: LoopApi, configuration: object): Promise<void> {
+  const kubevirts = '/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts';
+  const metadata = { name: 'kubevirt', namespace: 'kubevirt' };
+  await admin.delete(`${kubevirts}/kubevirt`);
+  const object = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata, spec: { configuration } };
+  const { status, text } = await admin.post(kubevirts, object);
+  assert.equal(status, 201, text);
+  await admin.patch(`${kubevirts}/kubevirt/status`, 'merge', { status: { phase: 'Deployed' } });
+}
+
+test('an agent that starts while the API server is away goes on with the configuration that it last had', async () => {
+  const api = await embeddedLoopApi();
+  try {
+    await configure(api, { developerConfiguration: { featureGates: ['VSOCK'] } });
+    const before = program.start(api.kubeconfig);
+    await eventually(() => assert.equal(kubelet.devices(vsock).length, 1_000), generousMs);
+    const { configuration } = await agentState(program.privateDir);
+    assert.equal(configuration?.from, 'object');
+    await stopped(before, 'SIGKILL');
+  } finally {
+    await api.stop();
+  }
+  await eventually(() => assert.equal(kubelet.isConnected(vsock), false), generousMs);
+  const agent = program.start(await kubeconfigOfNobody());
+  await eventually(() => assert.equal(kubelet.devices(vsock).length, 1_000), generousMs);
+  const { configuration, phase } = await agentState(program.privateDir);
+  assert.deepEqual([configuration?.from, phase], ['kept', 'starting']);
+  assert.ok(Date.now() - Date.parse(configuration?.asOf ?? '') < 600_000, configuration?.asOf);
+  assert.notEqual(configuration?.resourceVersion, undefined);
+  await stopped(agent, 'SIGTERM');
 });

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type KubeVirt, KubeVirtSettings, readClusterConfig } from '../../../../src/agent/cluster-config/index.ts';
-import { silentLogger } from '../../../../src/base/index.ts';
+import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 
 /** The KubeVirt objects of a cluster, and the settings that follow them. */
 class Cluster {
   hasSynced = false;
   #objects: KubeVirt[] = [];
   readonly #handlers = new Set<() => void>();
-  readonly settings = new KubeVirtSettings({ nodeName: 'node1' }, { kubevirts: this, log: silentLogger });
+  readonly settings = new KubeVirtSettings(
+    { nodeName: 'node1' },
+    { kubevirts: this, clock: systemClock, log: silentLogger },
+  );
 
   list(): KubeVirt[] {
     return this.#objects;

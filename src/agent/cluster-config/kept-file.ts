@@ -1,0 +1,115 @@
+import { constants } from 'node:fs';
+import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import path from 'node:path';
+import { type Clock, errorCode, errorMessage, KeyedQueue, type Logger } from '../../base/index.ts';
+import { replaceFile } from '../../host/index.ts';
+import { fromKeptText, type KeptConfiguration, toKeptText } from './kept-configuration.ts';
+
+export interface KeptFileOptions {
+  readonly privateDir: string;
+  /** Objects of another namespace configure another installation. */
+  readonly namespace: string;
+}
+
+export interface KeptFileDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** In the private directory. */
+export const keptFileName = 'last-good-configuration.json';
+
+/** An object of the API server is at most 1.5 MiB. */
+const maxBytes = 2 * 1024 * 1024;
+const backoff = { baseMs: 1_000, maxMs: 300_000, jitter: 0.1 };
+const othersMayWrite = 0o022;
+
+/**
+ * The last good configuration in a file of the private directory, for an agent that starts while the KubeVirt object cannot be
+ * read. A file that is torn, absurd, too long or not only this user's counts as none. One write at a time, of the newest.
+ */
+export class KeptFile {
+  readonly #file: string;
+  readonly #namespace: string;
+  readonly #log: Logger;
+  readonly #writes: KeyedQueue;
+  #newest: KeptConfiguration | undefined;
+
+  constructor({ privateDir, namespace }: KeptFileOptions, { clock, log }: KeptFileDeps) {
+    this.#file = path.join(privateDir, keptFileName);
+    this.#namespace = namespace;
+    this.#log = log;
+    const onError = (_key: string, error: unknown, retryInMs: number) => {
+      const words = { file: this.#file, reason: errorMessage(error), retryInMs };
+      log.warn(words, 'the configuration could not be kept for the next start');
+    };
+    const run = async () => {
+      await this.#write();
+      return { kind: 'done' } as const;
+    };
+    this.#writes = new KeyedQueue({ concurrency: 1, backoff }, { run, onError, clock });
+  }
+
+  /** Undefined: there is none that can be used; why is logged. Never rejects. */
+  async read(): Promise<KeptConfiguration | undefined> {
+    try {
+      const kept = fromKeptText(await readOwn(this.#file));
+      if (kept.kubevirt.metadata.namespace !== this.#namespace) throw new Error('it is of another namespace');
+      return kept;
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return undefined;
+      const words = { file: this.#file, reason: errorMessage(error) };
+      this.#log.warn(words, 'the kept configuration cannot be used: it counts as none');
+      return undefined;
+    }
+  }
+
+  /** Takes no time: the file follows. */
+  keep(configuration: KeptConfiguration): void {
+    this.#newest = configuration;
+    this.#writes.add(this.#file);
+  }
+
+  /** What is under way is ended; what failed and waits for its next try is given up. */
+  async stop(): Promise<void> {
+    await this.#writes.stop();
+  }
+
+  async #write(): Promise<void> {
+    const text = this.#newest && toKeptText(this.#newest);
+    if (text === undefined || Buffer.byteLength(text) > maxBytes) {
+      this.#log.warn(
+        { file: this.#file },
+        'this configuration is not kept: it has no identity, or is too long or too deep',
+      );
+      return;
+    }
+    await mkdir(path.dirname(this.#file), { recursive: true });
+    await replaceFile(this.#file, text, 0o600);
+  }
+}
+
+/** A plain file that nobody else could have written. Rejects otherwise; a pipe keeps nobody waiting. */
+async function readOwn(file: string): Promise<string> {
+  const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw new Error('it is no ordinary file');
+    if (stats.uid !== process.geteuid?.()) throw new Error('it belongs to somebody else');
+    if ((stats.mode & othersMayWrite) !== 0) throw new Error('others may write to it');
+    if (stats.size > maxBytes) throw new Error(`${stats.size} bytes are too many`);
+    return await readBytes(handle, stats.size);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function readBytes(handle: FileHandle, size: number): Promise<string> {
+  const buffer = Buffer.alloc(size);
+  let length = 0;
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, length, size - length);
+    length += bytesRead;
+    if (bytesRead === 0 || length === size) return buffer.toString('utf8', 0, length);
+  }
+}
