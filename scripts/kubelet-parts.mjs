@@ -1,0 +1,111 @@
+// What `npm run test:kubelet` runs on: a real kubelet with its controllers, built once from Kubernetes' Go module, and images.
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { buildFromGoModule, kubeApiserverAssets, version } from './kube-apiserver.mjs';
+
+const programs = ['kubelet', 'kube-scheduler', 'kube-controller-manager'];
+const programsDir = path.resolve('.cache', `kubelet-${version}`);
+/** Each with the Debian package that has it. */
+const tools = {
+  containerd: 'containerd',
+  runc: 'runc',
+  '/usr/lib/cni/bridge': 'containernetworking-plugins',
+  '/bin/busybox': 'busybox-static',
+  buildah: 'buildah',
+  unshare: 'util-linux',
+  ip: 'iproute2',
+  kubectl: 'kubernetes-client',
+};
+const agentImage = path.resolve('.build/image/virt-handler.tar');
+
+function isThere(tool) {
+  if (tool.startsWith('/')) return existsSync(tool);
+  return spawnSync('sh', ['-c', `command -v ${tool}`]).status === 0;
+}
+
+/** What keeps a kubelet from running here, in words; undefined when nothing does. */
+export function whyNoKubelet() {
+  if (process.getuid?.() !== 0) return 'containers and their devices take root';
+  const missing = Object.entries(tools).filter(([tool]) => !isThere(tool));
+  if (missing.length > 0) {
+    return `missing: apt-get install --no-install-recommends ${missing.map(([, name]) => name).join(' ')}`;
+  }
+  const unbuilt = programs.filter((name) => !existsSync(path.join(programsDir, name)));
+  if (unbuilt.length > 0 && !isThere('go')) return `there is no \`go\` to build ${unbuilt.join(', ')} with`;
+  return undefined;
+}
+
+function buildPrograms(log) {
+  mkdirSync(programsDir, { recursive: true });
+  for (const name of programs) {
+    const target = path.join(programsDir, name);
+    if (existsSync(target)) continue;
+    log(`building ${name} ${version} from its Go module; some minutes, once`);
+    buildFromGoModule(`${target}.new`, `k8s.io/kubernetes/cmd/${name}`);
+    renameSync(`${target}.new`, target);
+  }
+}
+
+function newestMs(place) {
+  const stat = statSync(place);
+  if (!stat.isDirectory()) return stat.mtimeMs;
+  return Math.max(stat.mtimeMs, ...readdirSync(place).map((name) => newestMs(path.join(place, name))));
+}
+
+/** Again when a source is younger than the image. */
+function buildAgentImage(log) {
+  const sources = ['src', 'image', 'package-lock.json', 'scripts/build.mjs'].map(newestMs);
+  if (existsSync(agentImage) && statSync(agentImage).mtimeMs > Math.max(...sources)) return;
+  log("building the agent's image");
+  execFileSync('image/build.sh', { stdio: ['ignore', 'ignore', 'inherit'] });
+}
+
+/** Writes what libvirt said of a real machine where the agent looks for it, as upstream's launcher does. */
+const nodeLabeller = '#!/bin/sh\nset -e\ncp /capabilities/*.xml /var/lib/kubevirt-node-labeller/\n';
+
+/** A small image under three names: what holds a pod's namespaces, what tests run, and a stand-in for upstream's launcher. */
+const toolsImages = ['localhost/pause:1', 'localhost/tools:1', 'quay.io/kubevirt/virt-launcher:v1.9.0'];
+
+function buildToolsImage() {
+  const work = path.resolve('.build/kubelet');
+  const root = path.join(work, 'root');
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(path.join(root, 'bin'), { recursive: true });
+  mkdirSync(path.join(work, 'logs'));
+  cpSync('/bin/busybox', path.join(root, 'bin/busybox'));
+  for (const applet of ['sh', 'cp', 'ls', 'cat', 'sleep', 'test', 'dd', 'mkdir']) {
+    symlinkSync('busybox', path.join(root, 'bin', applet));
+  }
+  cpSync('test/unit/agent/node-labels/hosts/real-nested-kvm', path.join(root, 'capabilities'), { recursive: true });
+  writeFileSync(path.join(root, 'bin/node-labeller.sh'), nodeLabeller, { mode: 0o755 });
+  writeFileSync(
+    path.join(work, 'Containerfile'),
+    'FROM scratch\nCOPY root/ /\nENV PATH=/bin\nCMD ["sleep", "2147483647"]\n',
+  );
+  const buildah = ['--root', `${work}/storage`, '--runroot', `${work}/run`, '--storage-driver', 'vfs'];
+  const run = (...args) => execFileSync('buildah', [...buildah, ...args], { stdio: ['ignore', 'ignore', 'inherit'] });
+  run('build', '--quiet', '--isolation', 'chroot', '--tag', toolsImages[0], work);
+  const archive = path.join(work, 'tools.tar');
+  run('push', '--quiet', toolsImages[0], `oci-archive:${archive}:${toolsImages[0]}`);
+  return archive;
+}
+
+/** Builds what is missing. Folders of programs, archives of images. `AGENT_IMAGE` names the archive of an image that is already built. */
+export function kubeletParts(log = console.error) {
+  buildPrograms(log);
+  const given = process.env.AGENT_IMAGE;
+  if (!given) buildAgentImage(log);
+  const archives = [given ?? agentImage, buildToolsImage()];
+  return { assets: kubeApiserverAssets(log), programs: programsDir, archives, toolsImages };
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { eventually } from '../fixtures/eventually.ts';
+import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
+import { ContainerRuntime } from './container-runtime.ts';
+import { logsDir, Program } from './program.ts';
+
+/** What scripts/kubelet-parts.mjs made. */
+interface KubeletParts {
+  readonly assets: string;
+  readonly programs: string;
+  readonly archives: readonly string[];
+  readonly toolsImages: readonly string[];
+}
+
+export const nodeName = 'node1';
+const nodeAddress = '192.168.126.1';
+const kubeletSocket = '/var/lib/kubelet/device-plugins/kubelet.sock';
+
+const apiFlags = {
+  'secure-port': '443',
+  'bind-address': '0.0.0.0',
+  'advertise-address': nodeAddress,
+  'authorization-mode': 'Node,RBAC',
+  'enable-admission-plugins': 'NodeRestriction',
+  'disable-admission-plugins': '',
+};
+
+function kubeletConfig(dir: string) {
+  return {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
+    authorization: { mode: 'AlwaysAllow' },
+    cgroupDriver: 'cgroupfs',
+    cgroupRoot: process.env.CGROUP_ROOT,
+    containerRuntimeEndpoint: ContainerRuntime.endpoint,
+    // With a policy, the kubelet keeps the file that the agent reads for the label `cpumanager`.
+    cpuManagerPolicy: 'static',
+    systemReserved: { cpu: '500m' },
+    evictionHard: { 'memory.available': '0%', 'nodefs.available': '0%', 'imagefs.available': '0%' },
+    failSwapOn: false,
+    failCgroupV1: false,
+    makeIPTablesUtilChains: false,
+    resolvConf: '',
+    // Secrets that change are seen within seconds rather than a minute.
+    syncFrequency: '5s',
+    nodeStatusUpdateFrequency: '5s',
+    volumePluginDir: path.join(dir, 'volume-plugins'),
+    registerNode: true,
+  };
+}
+
+/** A cluster of one node with everything real: API server, controllers, scheduler, kubelet, containerd, runc. */
+export class NodeMachine {
+  readonly api: KubeApiserver;
+  readonly kubelet: Program;
+  readonly #others: readonly { stop(): Promise<void> }[];
+
+  private constructor(api: KubeApiserver, kubelet: Program, others: readonly { stop(): Promise<void> }[]) {
+    this.api = api;
+    this.kubelet = kubelet;
+    this.#others = others;
+  }
+
+  /** The API server is empty; `prepare` fills it before there is a node. */
+  static async start(prepare: (api: KubeApiserver) => void): Promise<NodeMachine> {
+    const { KUBELET_MACHINE: dir, KUBELET_PARTS, CGROUP_ROOT } = process.env;
+    assert.ok(dir && KUBELET_PARTS && CGROUP_ROOT, 'runs on a machine of its own: node scripts/test.mjs kubelet');
+    const parts: KubeletParts = JSON.parse(KUBELET_PARTS);
+    const started: { stop(): Promise<void> }[] = [];
+    try {
+      const runtime = new ContainerRuntime(dir);
+      started.push(runtime);
+      await runtime.start(parts.archives, parts.toolsImages);
+      const kubelet = `system:node:${nodeName}`;
+      const users = { kubelet: { name: kubelet, groups: ['system:nodes'] } };
+      const api = await startKubeApiserver(parts.assets, { bare: true, flags: apiFlags, users });
+      started.push(api);
+      prepare(api);
+      for (const program of controllers(parts, api, dir)) {
+        started.push(program);
+        await program.start(() => undefined);
+      }
+      const program = kubeletProgram(parts, api, dir);
+      const machine = new NodeMachine(api, program, started);
+      await machine.startKubelet();
+      return machine;
+    } catch (error) {
+      for (const one of started.reverse()) await one.stop();
+      throw error;
+    }
+  }
+
+  /** Resolves when it listens for plugins; a socket that an earlier one left is none. */
+  async startKubelet(): Promise<void> {
+    await this.kubelet.start(() => assert.ok(existsSync(kubeletSocket), 'the kubelet does not listen yet'));
+  }
+
+  async stop(): Promise<void> {
+    await this.kubelet.stop();
+    for (const one of [...this.#others].reverse()) await one.stop();
+  }
+
+  /** A JSON object of the API server. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into objects of every shape
+  get(...args: string[]): any {
+    return JSON.parse(this.api.kubectl('get', '-o', 'json', ...args));
+  }
+
+  /** What the node offers of these resources, as numbers. */
+  allocatable(): Record<string, number> {
+    const { allocatable } = this.get('node', nodeName).status;
+    return Object.fromEntries(Object.entries(allocatable).map(([name, count]) => [name, Number(count)]));
+  }
+
+  /** The pod of the agent that is not about to leave, when its containers are ready. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  async agentPod(timeoutMs = 120_000): Promise<any> {
+    // biome-ignore lint/suspicious/noExplicitAny: as above
+    let pod: any;
+    await eventually(() => {
+      const { items } = this.get('pods', '-n', 'kubevirt', '-l', 'kubevirt.io=virt-handler');
+      pod = items.find(({ metadata }: { metadata: { deletionTimestamp?: string } }) => !metadata.deletionTimestamp);
+      const ready = pod?.status.conditions?.find(({ type }: { type: string }) => type === 'Ready');
+      assert.equal(ready?.status, 'True', JSON.stringify(pod?.status));
+    }, timeoutMs);
+    return pod;
+  }
+}
+
+function controllers(parts: KubeletParts, api: KubeApiserver, dir: string): Program[] {
+  const common = [`--kubeconfig=${api.adminKubeconfig}`, '--leader-elect=false', '--secure-port=0'];
+  const ofManager = [
+    `--service-account-private-key-file=${path.join(api.dir, 'service-account.key')}`,
+    `--root-ca-file=${path.join(api.dir, 'certs/apiserver.crt')}`,
+  ];
+  const program = (name: string, args: string[]) =>
+    new Program(path.join(parts.programs, name), args, path.join(logsDir, `${name}.log`));
+  return [program('kube-controller-manager', [...common, ...ofManager]), program('kube-scheduler', common)];
+}
+
+function kubeletProgram(parts: KubeletParts, api: KubeApiserver, dir: string): Program {
+  mkdirSync(path.join(dir, 'volume-plugins'), { recursive: true });
+  const configFile = path.join(dir, 'kubelet.json');
+  writeFileSync(configFile, JSON.stringify(kubeletConfig(dir)));
+  const args = [
+    `--config=${configFile}`,
+    `--kubeconfig=${api.kubeconfigFor('kubelet')}`,
+    `--hostname-override=${nodeName}`,
+    `--node-ip=${nodeAddress}`,
+  ];
+  return new Program(path.join(parts.programs, 'kubelet'), args, path.join(logsDir, 'kubelet.log'));
+}
