@@ -16,10 +16,19 @@ interface Watched {
   seen: string | undefined;
 }
 
-interface Armed {
-  readonly watcher: FSWatcher;
+/** What of a directory counts. */
+interface Need {
   /** Of the directory that is watched: another one may take its path. */
   readonly identity: string;
+  /** Names in it; undefined: all of them. Its own is among them, as the kernel tells that it was moved. */
+  names: Set<string> | undefined;
+  /** Something is missed without it; the others only tell when one of these was replaced. */
+  isNearest: boolean;
+}
+
+interface Armed {
+  readonly watcher: FSWatcher;
+  need: Need;
 }
 
 /** A burst of events is one look. */
@@ -29,8 +38,8 @@ const maxArmings = 10;
 
 /**
  * One watcher of files for many: tells when what is at a path appeared, vanished or was replaced, and when the names in a
- * directory changed. Neither the path nor its directories need to be there: the nearest one that is gets watched. Only
- * directories are watched, as a watch on a file ends with it.
+ * directory changed. Neither the path nor its directories need to be there: the nearest one that is gets watched. All above it
+ * are, too, as a watch stays with a directory that was put away. Only directories are watched, as a watch on a file ends with it.
  */
 export class PathWatch {
   readonly #options: Required<PathWatchOptions>;
@@ -109,15 +118,20 @@ export class PathWatch {
   #arm(): void {
     let isBlind = false;
     for (let turn = 0; turn < maxArmings; turn++) {
-      const needed = new Map([...this.#watched].map(nearestDirectory).filter((each) => each !== undefined));
-      const stale = [...this.#armed].filter(([directory, { identity }]) => needed.get(directory) !== identity);
-      for (const [directory, { watcher }] of stale) {
-        watcher.close();
+      const needed = needsOf(this.#watched);
+      for (const [directory, armed] of this.#armed) {
+        const need = needed.get(directory);
+        if (need?.identity === armed.need.identity) {
+          armed.need = need;
+          continue;
+        }
+        armed.watcher.close();
         this.#armed.delete(directory);
       }
       const missing = [...needed].filter(([directory]) => !this.#armed.has(directory));
-      isBlind = missing.map(([directory, identity]) => this.#armOne(directory, identity)).includes(false);
-      if (missing.length === 0 || isBlind) break;
+      const failed = missing.filter(([directory, need]) => !this.#armOne(directory, need));
+      isBlind = failed.some(([, { isNearest }]) => isNearest);
+      if (missing.length === failed.length) break;
     }
     this.#cancelRecheck?.();
     if (this.#watched.size === 0) return;
@@ -125,14 +139,17 @@ export class PathWatch {
     this.#cancelRecheck = this.#clock.schedule(isBlind ? blindRecheckMs : recheckMs, () => this.#lookAround());
   }
 
-  #armOne(directory: string, identity: string): boolean {
+  #armOne(directory: string, need: Need): boolean {
     try {
-      const watcher = watch(directory, { persistent: false }, (event) => {
+      const watcher = watch(directory, { persistent: false }, (event, name) => {
         // Content and attributes are nobody's business here; device directories are full of those events.
-        if (event === 'rename') this.#onEvent();
+        if (event !== 'rename') return;
+        const { names } = armed.need;
+        if (name === null || names === undefined || names.has(name)) this.#onEvent();
       });
+      const armed: Armed = { watcher, need };
       watcher.on('error', () => this.#onEvent());
-      this.#armed.set(directory, { watcher, identity });
+      this.#armed.set(directory, armed);
       return true;
     } catch {
       return false;
@@ -160,16 +177,47 @@ function look({ kind, path: file }: Watched): string | undefined {
   }
 }
 
-/** The deepest directory of a path that is there, with its identity. */
-function nearestDirectory({ kind, path: file }: Watched): [string, string] | undefined {
-  let directory = kind === 'names' ? file : path.dirname(file);
-  for (;;) {
-    const identity = directoryIdentity(directory);
-    if (identity !== undefined) return [directory, identity];
-    const parent = path.dirname(directory);
-    if (parent === directory) return undefined;
-    directory = parent;
+/** The deepest directory of each path that is there, and all above it. */
+function needsOf(all: Iterable<Watched>): Map<string, Need> {
+  const needs = new Map<string, Need>();
+  const known = new Map<string, string | undefined>();
+  const identityOf = (directory: string) => {
+    if (!known.has(directory)) known.set(directory, directoryIdentity(directory));
+    return known.get(directory);
+  };
+  for (const { kind, path: file } of all) {
+    let isNearest = true;
+    let name = kind === 'names' ? undefined : path.basename(file);
+    let directory = kind === 'names' ? file : path.dirname(file);
+    for (;;) {
+      const identity = identityOf(directory);
+      if (identity !== undefined) {
+        need(needs, directory, { identity, name, isNearest });
+        isNearest = false;
+      }
+      const parent = path.dirname(directory);
+      if (parent === directory) break;
+      name = path.basename(directory);
+      directory = parent;
+    }
   }
+  return needs;
+}
+
+function need(
+  needs: Map<string, Need>,
+  directory: string,
+  {
+    identity,
+    name,
+    isNearest,
+  }: { readonly identity: string; readonly name: string | undefined; readonly isNearest: boolean },
+): void {
+  const known = needs.get(directory) ?? { identity, names: new Set([path.basename(directory)]), isNearest: false };
+  if (name === undefined) known.names = undefined;
+  else known.names?.add(name);
+  known.isNearest ||= isNearest;
+  needs.set(directory, known);
 }
 
 function directoryIdentity(directory: string): string | undefined {

@@ -52,6 +52,47 @@ describe('a watched path', () => {
     }
   });
 
+  it('is found again after its directory, or one above it, was put away and another took the place', async () => {
+    const seen = counted(at('a', 'b', 'c', 'device'));
+    mkdirSync(at('a', 'b', 'c'), { recursive: true });
+    writeFileSync(at('a', 'b', 'c', 'device'), '');
+    await callsBecome(seen, 1);
+    for (const [turn, moved] of [['a', 'b', 'c'], ['a', 'b'], ['a']].entries()) {
+      mkdirSync(at('new', 'a', 'b', 'c'), { recursive: true });
+      renameSync(at(...moved), at(`old-${turn}`));
+      renameSync(at('new', ...moved), at(...moved));
+      await callsBecome(seen, 2 * turn + 2);
+      // The one that is there now is watched, not the one that is gone.
+      writeFileSync(at('a', 'b', 'c', 'device'), '');
+      await callsBecome(seen, 2 * turn + 3);
+      rmSync(at('new'), { recursive: true, force: true });
+    }
+  });
+
+  it('is found again after a link on the way was made to lead elsewhere', async () => {
+    for (const where of ['one', 'two']) mkdirSync(at(where, 'dir'), { recursive: true });
+    symlinkSync(at('one'), at('link'));
+    const seen = counted(at('link', 'dir', 'device'));
+    symlinkSync(at('two'), at('next'));
+    renameSync(at('next'), at('link'));
+    writeFileSync(at('two', 'dir', 'device'), '');
+    await callsBecome(seen, 1);
+    rmSync(at('two', 'dir', 'device'));
+    await callsBecome(seen, 2);
+  });
+
+  it('is not looked at for what happens beside it, however often', async () => {
+    mkdirSync(at('dir'));
+    const clock = new FakeClock();
+    const own = new PathWatch({}, { clock });
+    own.watch(at('dir', 'device'), () => undefined);
+    const heard = counted(at('dir', 'neighbour-9'));
+    for (let turn = 0; turn < 10; turn++) writeFileSync(at('dir', `neighbour-${turn}`), '');
+    await callsBecome(heard, 1);
+    assert.equal(clock.timers, 1, 'only the look that comes every 30 s');
+    own.close();
+  });
+
   it('says nothing of content and of neighbours', async () => {
     writeFileSync(at('device'), '');
     const seen = counted(at('device'));
