@@ -48,6 +48,33 @@ async function spec(): Promise<{ customizeComponents?: { patches?: Record<string
   return (await admin.get(`${kubevirts}/kubevirt`)).body.spec;
 }
 
+interface Probe {
+  readonly periodSeconds: number;
+  readonly failureThreshold: number;
+}
+
+/** A DaemonSet with the probes of upstream's (spec 60 §2) and no pods; its path. */
+async function upstreamDaemonSet(): Promise<string> {
+  const path = '/apis/apps/v1/namespaces/default/daemonsets';
+  const httpGet = { scheme: 'HTTPS', port: 8443, path: '/healthz' };
+  const probe = { httpGet, initialDelaySeconds: 15, timeoutSeconds: 10 };
+  const livenessProbe = { ...probe, periodSeconds: 45 };
+  const readinessProbe = { ...probe, periodSeconds: 20 };
+  const container = { name: 'virt-handler', image: 'upstream', livenessProbe, readinessProbe };
+  const labels = { 'kubevirt.io': 'upstream' };
+  const created = await admin.post(path, {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { name: 'virt-handler' },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [container] } },
+    },
+  });
+  assert.ok(created.status === 201 || created.status === 409, created.text);
+  return `${path}/virt-handler`;
+}
+
 suite('replace.sh', () => {
   test('writes one patch with the given image, and another image in its place when it is run again', async () => {
     await kubevirt({ configuration: {} });
@@ -65,6 +92,8 @@ suite('replace.sh', () => {
 
   const before: readonly [string, object][] = [
     ['no customizeComponents', { configuration: {} }],
+    ["an empty customizeComponents, as upstream's own example has", { customizeComponents: {} }],
+    ['an empty list of patches', { customizeComponents: { patches: [] } }],
     ['patches of others', { customizeComponents: { patches: [foreignPatch] } }],
     ['flags', { customizeComponents: { flags: { handler: { v: '5' } } } }],
     ['both', { customizeComponents: { flags: { api: { v: '5' } }, patches: [foreignPatch, foreignPatch] } }],
@@ -72,14 +101,27 @@ suite('replace.sh', () => {
   for (const [what, given] of before) {
     test(`and restore.sh leave a KubeVirt object with ${what} as it was`, async () => {
       await kubevirt(given);
-      const replaced = run('replace', '--no-wait');
-      assert.equal(replaced.status, 0, replaced.text);
-      assert.notDeepEqual(await spec(), given);
+      // The second time it changes its own patch, and must not forget what it found the first time.
+      for (const image of ['localhost/virt-handler:1', 'localhost/virt-handler:2']) {
+        const replaced = run('replace', '--no-wait', '--image', image);
+        assert.equal(replaced.status, 0, replaced.text);
+        assert.match(JSON.stringify(await spec()), new RegExp(image));
+      }
       const restored = run('restore', '--no-wait');
       assert.equal(restored.status, 0, restored.text);
       assert.deepEqual(await spec(), given);
     });
   }
+
+  test('and restore.sh leave what others have added in between', async () => {
+    await kubevirt({ configuration: {} });
+    run('replace', '--no-wait');
+    const flags = { handler: { v: '5' } };
+    await admin.patch(`${kubevirts}/kubevirt`, 'merge', { spec: { customizeComponents: { flags } } });
+    const restored = run('restore', '--no-wait');
+    assert.equal(restored.status, 0, restored.text);
+    assert.deepEqual((await spec()).customizeComponents, { flags });
+  });
 
   test('--dry-run shows the change and writes nothing', async () => {
     await kubevirt({ configuration: {} });
@@ -102,6 +144,23 @@ suite('replace.sh', () => {
     assert.equal(container.livenessProbe.httpGet.path, '/livez');
     const [old] = was.spec.template.spec.containers;
     assert.deepEqual([container.args, container.volumeMounts], [old.args, old.volumeMounts]);
+  });
+
+  test('gives an agent that waits for certificates the hour that its own DaemonSet gives it', async () => {
+    await kubevirt({ configuration: {} });
+    run('replace', '--no-wait');
+    const [patch] = (await spec()).customizeComponents?.patches ?? [];
+    const upstream = await upstreamDaemonSet();
+    const patched = await admin.patch(`${upstream}?dryRun=All`, 'strategic', JSON.parse(patch?.patch ?? ''));
+    assert.equal(patched.status, 200, patched.text);
+    const [container] = patched.body.spec.template.spec.containers;
+    const own = (await admin.get('/apis/apps/v1/namespaces/kubevirt/daemonsets/virt-handler')).body;
+    const [expected] = own.spec.template.spec.containers;
+    for (const probe of ['startupProbe', 'livenessProbe'] as const) {
+      assert.deepEqual(container[probe].httpGet, expected[probe].httpGet);
+      const time = ({ periodSeconds, failureThreshold }: Probe) => periodSeconds * failureThreshold;
+      assert.equal(time(container[probe]), time(expected[probe]));
+    }
   });
 
   const refusals: readonly [string, () => Promise<unknown>, readonly string[], RegExp][] = [

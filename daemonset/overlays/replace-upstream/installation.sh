@@ -1,24 +1,20 @@
 # Sourced by replace.sh and restore.sh: finds the installation, says what hinders, changes the KubeVirt object.
 # shellcheck shell=bash
-set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../../cluster.sh"
 
 matching_version=v1.9.0
 marker=virt-handler.kubevirt.io/agent
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-dry_run= wait_seconds=900 any_version= accept_missing= image=localhost/virt-handler:0.1.0
-
-fail() { echo "$(basename "$0"): $*" >&2; exit 1; }
-say() { echo "$*"; }
-
-usage() {
-  sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
-  exit "${1:-0}"
-}
+# What replace.sh has made, and restore.sh takes away: "entry" of the list, "patches", or "customizeComponents" as a whole.
+made_marker=virt-handler.kubevirt.io/restore
+wait_seconds=900 any_version='' accept_missing='' image=localhost/virt-handler:0.1.0
 
 read_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
       --dry-run) dry_run=yes ;;
+      --yes) yes=yes ;;
+      --context) context=${2:?}; shift ;;
       --no-wait) wait_seconds=0 ;;
       --wait-seconds) wait_seconds=${2:?}; shift ;;
       --any-version) any_version=yes ;;
@@ -29,6 +25,7 @@ read_arguments() {
     esac
     shift
   done
+  [[ $wait_seconds =~ ^[0-9]{1,6}$ ]] || fail "--wait-seconds takes a number of seconds, not $wait_seconds"
 }
 
 # Sets namespace and name of the one KubeVirt object.
@@ -44,23 +41,28 @@ find_kubevirt() {
 of_kubevirt() { kubectl get kubevirt -n "$namespace" "$name" -o "go-template=$1"; }
 of_daemonset() { kubectl get daemonset -n "$namespace" virt-handler -o "go-template=$1"; }
 
-# Sets resource_version, ours (index of our patch or empty), patches (their number or empty), customized (yes or empty), flags
-# (yes or empty). One answer for all of it: what cannot be read must not look like what is not there, and be overwritten.
+# Sets resource_version, customized and listed (yes where customizeComponents and its patches exist, be they empty), patches (their
+# number), flags (yes or empty), ours (index of our patch or empty), made (see above). One answer for all of it: what cannot be read
+# must not look like what is not there, and be overwritten.
 read_patches() {
   local template answer kind rest index text
-  template='{{.metadata.resourceVersion}}{{"\n"}}{{with .spec}}{{with .customizeComponents}}customized{{"\n"}}{{if .flags}}flags{{"\n"}}{{end}}{{range $i, $p := .patches}}patch {{$i}} {{$p.resourceType}}/{{$p.resourceName}} {{printf "%q" $p.patch}}{{"\n"}}{{end}}{{end}}{{end}}'
-  ours= patches= customized= flags= foreign=()
+  template='{{.metadata.resourceVersion}}{{"\n"}}{{range $k, $v := .spec}}{{if eq $k "customizeComponents"}}customized{{"\n"}}{{range $part, $x := $v}}{{if eq $part "patches"}}listed{{"\n"}}{{end}}{{if eq $part "flags"}}flags{{"\n"}}{{end}}{{end}}{{range $i, $p := $v.patches}}patch {{$i}} {{$p.resourceType}}/{{$p.resourceName}} {{printf "%q" $p.patch}}{{"\n"}}{{end}}{{end}}{{end}}'
+  ours='' patches=0 customized='' listed='' flags='' made='' foreign=()
   answer=$(of_kubevirt "$template") || fail "KubeVirt $namespace/$name cannot be read; try again"
   resource_version=${answer%%$'\n'*}
   while read -r kind rest; do
     case $kind in
       customized) customized=yes ;;
+      listed) listed=yes ;;
       flags) flags=yes ;;
       patch)
         index=${rest%% *} text=${rest#* }
         patches=$((index + 1))
         case $text in
-          *"$marker"*) ours=$index ;;
+          *"$marker"*)
+            ours=$index
+            if [[ $text =~ $made_marker[^a-zA-Z]+([a-zA-Z]+) ]]; then made=${BASH_REMATCH[1]}; fi
+            ;;
           *) foreign+=("$text") ;;
         esac
         ;;
@@ -81,18 +83,21 @@ change_kubevirt() {
     fail "KubeVirt $namespace/$name was not changed: somebody else wrote it, or an operator above it forbids it; try again"
 }
 
-agent_of_template() { of_daemonset "{{with .spec.template.metadata.annotations}}{{with index . \"$marker\"}}{{.}}{{end}}{{end}}"; }
-image_of_template() { of_daemonset '{{range .spec.template.spec.containers}}{{if eq .name "virt-handler"}}{{.image}}{{end}}{{end}}'; }
+agent_of_template='{{with .spec.template.metadata.annotations}}{{with index . "'$marker'"}}{{.}}{{end}}{{end}}'
+image_of_template='{{range .spec.template.spec.containers}}{{if eq .name "virt-handler"}}{{.image}}{{end}}{{end}}'
 
-# Until virt-operator has taken it into the DaemonSet ($1: what the marker is then), and all nodes have it.
+# Until virt-operator has taken it into the DaemonSet ($1: what the marker is then), and all nodes have it. $2: what to do else.
 await_rollout() {
   [ "$wait_seconds" -gt 0 ] || { say "not waited for; watch: kubectl rollout status -n $namespace daemonset/virt-handler"; return 0; }
-  local end=$((SECONDS + wait_seconds))
-  until [ "$(agent_of_template)" = "$1" ] && { [ "$1" = "" ] || [ "$(image_of_template)" = "$image" ]; }; do
+  local end=$((SECONDS + wait_seconds)) agent found left
+  # Once more where an answer does not come: what cannot be read is not upstream's.
+  until agent=$(of_daemonset "$agent_of_template") && found=$(of_daemonset "$image_of_template") &&
+    [ "$agent" = "$1" ] && { [ "$1" = "" ] || [ "$found" = "$image" ]; }; do
     [ $SECONDS -lt $end ] || fail "virt-operator has not changed its DaemonSet within $wait_seconds s: look at its log"
     sleep 2
   done
-  # virt-operator replaces one agent first, then a tenth at a time.
-  kubectl rollout status -n "$namespace" daemonset/virt-handler --timeout="$((end - SECONDS))s" ||
+  # virt-operator replaces one agent first, then a tenth at a time. To kubectl no time at all means for ever.
+  left=$((end - SECONDS))
+  kubectl rollout status -n "$namespace" daemonset/virt-handler --timeout="$((left > 0 ? left : 1))s" ||
     fail "not all agents were replaced in time; VMs go on running; $2"
 }

@@ -2,6 +2,8 @@
 # replace.sh [options]   this agent in place of upstream's, in an installation that virt-operator looks after
 #
 #   --image IMAGE       default: localhost/virt-handler:0.1.0; it must be on the nodes, or they must be able to pull it
+#   --context NAME      of the kubeconfig, in place of its current one
+#   --yes               does not ask whether it is the right cluster
 #   --dry-run           checks everything, asks the API server whether it would take the change, and changes nothing
 #   --no-wait           does not wait for the rollout;  --wait-seconds N (900): how long
 #   --any-version       also where KubeVirt is not v1.9.0, which this agent was made for
@@ -11,17 +13,19 @@
 
 . "$(dirname "$0")/installation.sh"
 read_arguments "$@"
-find_kubevirt
 
 check_installation() {
-  local phase version
-  phase=$(of_kubevirt '{{with .status}}{{.phase}}{{end}}')
-  [ "$phase" = Deployed ] || fail "KubeVirt $namespace/$name is ${phase:-without a phase}, not Deployed: let it settle first"
+  local phase version unavailable
   version=$(of_kubevirt '{{with .status}}{{.observedKubeVirtVersion}}{{end}}')
   [ "$version" = "$matching_version" ] || [ -n "$any_version" ] ||
     fail "KubeVirt is $version and this agent was made for $matching_version; --any-version tries it all the same"
-  of_daemonset '{{.metadata.name}}' >/dev/null || fail "there is no DaemonSet virt-handler in namespace $namespace"
-  [ "$(of_daemonset '{{with .status.numberUnavailable}}{{.}}{{end}}')" = "" ] ||
+  unavailable=$(of_daemonset '{{with .status.numberUnavailable}}{{.}}{{end}}') ||
+    fail "there is no DaemonSet virt-handler in namespace $namespace, or it cannot be read"
+  # A rollout of this agent that got stuck, at an image that does not start for example, is mended by another one.
+  [ -z "$ours" ] || return 0
+  phase=$(of_kubevirt '{{with .status}}{{.phase}}{{end}}')
+  [ "$phase" = Deployed ] || fail "KubeVirt $namespace/$name is ${phase:-without a phase}, not Deployed: let it settle first"
+  [ "$unavailable" = "" ] ||
     fail "some agents are not available now: kubectl get pods -n $namespace -l kubevirt.io=virt-handler; repair that first"
 }
 
@@ -41,10 +45,10 @@ check_foreign_patches() {
 }
 
 check_needs() {
-  local hotplug networks migrations
-  hotplug=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{$m := .metadata}}{{with .status}}{{range .volumeStatus}}{{if .hotplugVolume}}{{$m.namespace}}/{{$m.name}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}' | sort -u)
-  networks=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{if .spec.networks}}{{.metadata.namespace}}/{{.metadata.name}}{{"\n"}}{{end}}{{end}}')
-  migrations=$(kubectl get virtualmachineinstancemigrations.kubevirt.io -A -o go-template='{{range .items}}{{$p := ""}}{{with .status}}{{$p = .phase}}{{end}}{{if and (ne $p "Succeeded") (ne $p "Failed")}}{{.metadata.namespace}}/{{.metadata.name}}{{"\n"}}{{end}}{{end}}')
+  local hotplug networks migrations unread="VMs and migrations cannot be read: may you list them in all namespaces?"
+  hotplug=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{$m := .metadata}}{{with .status}}{{range .volumeStatus}}{{if .hotplugVolume}}{{$m.namespace}}/{{$m.name}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}' | sort -u) || fail "$unread"
+  networks=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{if .spec.networks}}{{.metadata.namespace}}/{{.metadata.name}}{{"\n"}}{{end}}{{end}}') || fail "$unread"
+  migrations=$(kubectl get virtualmachineinstancemigrations.kubevirt.io -A -o go-template='{{range .items}}{{$p := ""}}{{with .status}}{{$p = .phase}}{{end}}{{if and (ne $p "Succeeded") (ne $p "Failed")}}{{.metadata.namespace}}/{{.metadata.name}}{{"\n"}}{{end}}{{end}}') || fail "$unread"
   [ -z "$migrations" ] || fail "migrations are under way; wait for them: $(tr '\n' ' ' <<<"$migrations")"
   [ -n "$hotplug$networks" ] || return 0
   [ -z "$hotplug" ] || say "VMs with hot-plugged volumes, which this agent does not attach yet: $(tr '\n' ' ' <<<"$hotplug")"
@@ -52,28 +56,40 @@ check_needs() {
   [ -n "$accept_missing" ] || fail "those VMs go on running, and would not start or migrate again; --accept-missing goes on"
 }
 
-# As one JSON string. The image stands in it once.
+# As one JSON string, with what is made for it. The image stands in it once.
 our_patch() {
-  local patch
+  local patch agent="\"$marker\":\"typescript\""
   patch=$(kubectl create --dry-run=client -f "$here/kubevirt.yaml" -o go-template='{{(index .spec.customizeComponents.patches 0).patch}}') ||
     fail "kubevirt.yaml could not be read by kubectl; try again"
   [[ $patch == *"$marker"* ]] || fail "kubevirt.yaml holds no patch of this agent"
   patch=${patch//localhost\/virt-handler:0.1.0/$image}
+  [ -z "$made" ] || patch=${patch/$agent/$agent,\"$made_marker\":\"$made\"}
   patch=${patch//\"/\\\"}
   echo "{\"resourceType\":\"DaemonSet\",\"resourceName\":\"virt-handler\",\"type\":\"strategic\",\"patch\":\"$patch\"}"
 }
 
 [[ $image =~ ^[A-Za-z0-9][A-Za-z0-9._/:@-]*$ ]] || fail "this is no name of an image: $image"
-check_installation
+confirm_cluster "replace upstream's agent there?"
+find_kubevirt
 read_patches
+check_installation
 check_foreign_patches
 check_needs
-entry=$(our_patch) || exit 1
 path=/spec/customizeComponents
-if [ -z "$customized" ]; then change="{\"op\":\"add\",\"path\":\"$path\",\"value\":{\"patches\":[$entry]}}"
-elif [ -z "$patches" ]; then change="{\"op\":\"add\",\"path\":\"$path/patches\",\"value\":[$entry]}"
-elif [ -n "$ours" ]; then change="{\"op\":\"replace\",\"path\":\"$path/patches/$ours\",\"value\":$entry}"
-else change="{\"op\":\"add\",\"path\":\"$path/patches/-\",\"value\":$entry}"; fi
-say "KubeVirt $namespace/$name: $(image_of_template) -> $image"
+if [ -n "$ours" ]; then :
+elif [ -n "$listed" ]; then made=entry
+elif [ -n "$customized" ]; then made=patches
+else made=customizeComponents; fi
+entry=$(our_patch) || exit 1
+if [ -n "$ours" ]; then change="{\"op\":\"replace\",\"path\":\"$path/patches/$ours\",\"value\":$entry}"
+else
+  case $made in
+    entry) change="{\"op\":\"add\",\"path\":\"$path/patches/-\",\"value\":$entry}" ;;
+    patches) change="{\"op\":\"add\",\"path\":\"$path/patches\",\"value\":[$entry]}" ;;
+    *) change="{\"op\":\"add\",\"path\":\"$path\",\"value\":{\"patches\":[$entry]}}" ;;
+  esac
+fi
+was=$(of_daemonset "$image_of_template") || fail "the DaemonSet cannot be read; try again"
+say "KubeVirt $namespace/$name: $was -> $image"
 change_kubevirt "$change"
 await_rollout typescript "the way back: $here/restore.sh"

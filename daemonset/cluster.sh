@@ -1,0 +1,28 @@
+# Sourced by install.sh, replace.sh and restore.sh: kubectl, the cluster it speaks to, and a question before that is changed.
+# shellcheck shell=bash
+set -euo pipefail
+
+context='' yes='' dry_run=''
+
+fail() { echo "$(basename "$0"): $*" >&2; exit 1; }
+say() { echo "$*"; }
+
+# The first comment of the script itself.
+usage() {
+  sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+  exit "${1:-0}"
+}
+
+kubectl() { command kubectl ${context:+--context "$context"} "$@"; }
+
+# Says which cluster is meant; a person is asked, a pipeline is not.
+confirm_cluster() {
+  type -P kubectl >/dev/null || fail "kubectl is missing"
+  local config answer
+  config=$(kubectl config view --minify -o go-template='{{range .contexts}}{{.name}}{{end}} {{range .clusters}}{{.cluster.server}}{{end}}') ||
+    fail "kubectl has no ${context:+such }context${context:+: $context}"
+  say "cluster: ${config% *}, ${config##* }"
+  if [ -n "$yes$dry_run" ] || [ ! -t 0 ]; then return 0; fi
+  read -r -p "$1 [y/N] " answer
+  [ "$answer" = y ] || fail "nothing was changed"
+}
