@@ -39,6 +39,8 @@ const hotPasses = 50;
 const knownForMs = 15_000;
 /** A start that left no trace may be tried again after this (rule start-due). */
 const startAgainMs = 9_000;
+/** An agent that saw a guest leave may have had a sync on its way for this long. */
+const underWayMs = 1_000;
 /** A destructive call may be on its way this long after the domain became unknown. */
 const unknownForMs = 12_000;
 
@@ -51,6 +53,8 @@ export class Judge {
   #news = 0;
   /** `agent uid` → how it saw the guest end, and when. */
   readonly #evidence = new Map<string, { readonly reason: string; readonly atMs: number }>();
+  /** `agent uid` → when it first saw that the guest had moved away. */
+  readonly #sawLeave = new Map<string, number>();
   /** `uid by agent` → what it synced last, and when. */
   readonly #synced = new Map<string, { readonly content: string; readonly atMs: number; readonly pauses: number }>();
   readonly #movedBy = new Set<string>();
@@ -149,7 +153,9 @@ export class Judge {
     this.#news++;
     const reason = /"Status":"(?:Shutoff|Crashed)","Reason":"(Shutdown|Crashed|Destroyed)"/.exec(json)?.[1];
     const id = `${agent} ${launcher.options.uid}`;
-    if (reason && !this.#evidence.has(id)) this.#evidence.set(id, { reason, atMs: this.#world.scheduler.nowMs });
+    const { nowMs } = this.#world.scheduler;
+    if (reason && !this.#evidence.has(id)) this.#evidence.set(id, { reason, atMs: nowMs });
+    if (json.includes('"Reason":"Migrated"') && !this.#sawLeave.has(id)) this.#sawLeave.set(id, nowMs);
   }
 
   /** An agent said a moment ago that it has ended: nothing of it is to happen any more. */
@@ -172,8 +178,7 @@ export class Judge {
   #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): CallEnd {
     const id = `${launcher.options.uid} in ${launcher.options.podUid} by ${agent.life.name}`;
     if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', id);
-    const home = this.#world.byUid(launcher.options.uid)?.home;
-    if (home !== launcher) this.violate('a-guest-is-in-one-place', `${id} was synced, its guest lives elsewhere`);
+    this.#checkPlace(agent, launcher, carried);
     const { plan } = this.#world;
     const { disk } = agent.node;
     const hasTrouble = plan.faults.some(({ kind }) => diskFaults.has(kind));
@@ -195,6 +200,20 @@ export class Judge {
     return (isDone) => {
       if (isDone) this.#synced.set(id, { content, atMs: nowMs, pauses });
     };
+  }
+
+  /**
+   * A sync may start a guest that has moved a second time. One that carries phase Running starts none (spec 70 §6.1): it is held
+   * against an agent that was told that the guest has left, not against one of two whose events the other one takes.
+   */
+  #checkPlace({ life }: SimAgent, launcher: SimLauncher, { status }: Vmi): void {
+    const { uid, podUid } = launcher.options;
+    if (this.#world.byUid(uid)?.home === launcher) return;
+    const sinceMs = this.#sawLeave.get(`${life.name} ${uid}`);
+    const isTold = sinceMs !== undefined && this.#world.scheduler.nowMs - sinceMs > underWayMs;
+    if (launcher.ended === 'migrated' && status?.phase === 'Running' && !isTold) return;
+    const text = `${uid} in ${podUid} by ${life.name} was synced in phase ${status?.phase}, its guest lives elsewhere`;
+    this.violate('a-guest-is-in-one-place', text);
   }
 
   #checkDestructive(agent: SimAgent, launcher: SimLauncher, rpc: string): void {

@@ -123,10 +123,11 @@ async function getQuiet(world: SimWorld): Promise<boolean> {
     const isSame = news === newsOf(world);
     news = newsOf(world);
     quiet = left === 0 && isSame && areWatching(world) ? quiet + 1 : 0;
-    const unread = world.agents.flatMap((agent) => unreadRecords(world, agent)).length;
+    const ignorant = world.agents.filter((agent) => unreadRecords(world, agent).length > 0);
+    const unread = ignorant.flatMap((agent) => unreadRecords(world, agent)).length;
     if (!mayRestart || left === 0 || left > unread) continue;
     mayRestart = false;
-    world.disturbAgents('agent-restarted', lookMs, 0);
+    for (const agent of ignorant) world.stopAgent(agent, () => world.ensureAgent());
   }
   return true;
 }

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { describe, it } from 'node:test';
 import { bundleSimulator, runSeeds } from '../../scripts/simulator.mjs';
-import { firstMigrationSeed, planOf } from './plan.ts';
+import { Chance } from './engine/chance.ts';
+import { firstMigrationSeed, jittered, planOf } from './plan.ts';
 import { runSeed, type SeedResult } from './run-seed.ts';
 import { regressionSeeds } from './seed-file.ts';
 
@@ -14,6 +15,8 @@ const ranges = [
   { what: 'worlds of two nodes with live migrations', first: firstMigrationSeed, count: freshSeeds - 8_000 },
 ];
 const progressSeeds = 1_000;
+/** Of each regression seed. */
+const jitters = 12;
 
 describe('simulated worlds around the production agent', () => {
   it('seeds that once failed hold', async () => {
@@ -22,6 +25,16 @@ describe('simulated worlds around the production agent', () => {
     for (const { seed } of known) {
       const { story } = await runSeed(seed);
       assert.equal(story, undefined);
+    }
+  });
+
+  it('seeds that once failed hold when all that happens comes a little earlier or later', async () => {
+    for (const { seed } of regressionSeeds()) {
+      const chance = new Chance(seed);
+      for (let turn = 0; turn < jitters; turn++) {
+        const { story } = await runSeed(seed, { plan: jittered(planOf(seed), chance) });
+        assert.equal(story, undefined);
+      }
     }
   });
 

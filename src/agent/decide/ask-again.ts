@@ -4,6 +4,9 @@ import type { Plan } from './rule.ts';
 /** When no answer wakes the key before. */
 const answerMs = 1_000;
 
+/** An answer by which a guest may be ended is no older: a question has 5 s (GetDomain). */
+const justNowMs = 6_000;
+
 /** What would end a VMI and may be a mistake is asked for once more. */
 export function askAgain({ uid, observation }: Facts): Plan {
   return {
@@ -11,6 +14,16 @@ export function askAgain({ uid, observation }: Facts): Plan {
     requeueAfterMs: answerMs,
     remember: { askedAgainMs: observation.nowMs },
   };
+}
+
+/**
+ * As `askAgain`, and decided in the same breath as the answer comes: a second later another agent of this node (one that is
+ * being replaced and does not end) may have started the guest, and its events go to that one.
+ */
+export function askAtOnce(facts: Facts): Plan {
+  const { askedAgainMs } = facts.observation.memory;
+  const isRepeated = askedAgainMs !== undefined && facts.observation.nowMs - askedAgainMs < answerMs;
+  return { ...askAgain(facts), requeueAfterMs: isRepeated ? answerMs : 0 };
 }
 
 /**
@@ -22,4 +35,10 @@ export function isAnsweredAgain({ observation }: Facts): boolean {
   const askedMs = domain.kind === 'present' || domain.kind === 'gone' ? domain.askedMs : undefined;
   if (askedMs === undefined || memory.askedAgainMs === undefined) return false;
   return askedMs >= Math.max(memory.askedAgainMs, memory.synced?.atMs ?? 0);
+}
+
+/** The same, and not about an earlier question either. */
+export function isAnsweredJustNow(facts: Facts): boolean {
+  const { domain, nowMs } = facts.observation;
+  return isAnsweredAgain(facts) && domain.kind === 'present' && nowMs - (domain.askedMs ?? 0) < justNowMs;
 }

@@ -1,4 +1,4 @@
-import { askAgain, isAnsweredAgain } from './ask-again.ts';
+import { askAtOnce, isAnsweredJustNow } from './ask-again.ts';
 import type { Facts } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 
@@ -6,7 +6,7 @@ import { type Plan, type Rule, rest, wait } from './rule.ts';
 const deleteConfirmMs = 10_000;
 
 /** Shut off as before a start: it may run by now, if a sync was under way when the end was decided. */
-const isUnconfirmed = (facts: Facts) => facts.situation.kind === 'not-started' && !isAnsweredAgain(facts);
+const isUnconfirmed = (facts: Facts) => facts.situation.kind === 'not-started' && !isAnsweredJustNow(facts);
 
 /** Nothing will run any more: the final phase is written, or there is no VMI. */
 const isOver = (facts: Facts) => facts.final || facts.ending === 'vmi-gone';
@@ -50,7 +50,7 @@ export const finishRules: readonly Rule[] = [
     name: 'finished-domain-unconfirmed',
     why: 'The VMI is over while its guest was being started; the launcher is asked whether it runs by now.',
     when: (facts) => isOver(facts) && facts.sinceDeleteMs === undefined && isUnconfirmed(facts),
-    plan: askAgain,
+    plan: askAtOnce,
   },
   {
     name: 'finished-domain-stopped',
@@ -78,7 +78,7 @@ export const neverRanRules: readonly Rule[] = [
     name: 'deleted-before-start-unconfirmed',
     why: 'The VMI was deleted while its guest was being started; the launcher is asked whether it runs by now.',
     when: (facts) => facts.deleting && facts.sinceDeleteMs === undefined && isUnconfirmed(facts),
-    plan: askAgain,
+    plan: askAtOnce,
   },
   {
     name: 'deleted-before-start',

@@ -244,7 +244,27 @@ export const endingRows: readonly Row[] = [
     rule: 'deleted-before-start-unconfirmed',
     when: 'the domain was only defined when it was seen last',
     given: { vmi: presentVmi(vmiOf('Scheduled', deleted)), domain: seen(domainOf('Shutoff')) },
-    expect: { steps: ['refreshDomain'] },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'deleted-before-start-unconfirmed',
+    when: 'the answer to that question is old: another agent may have started the guest',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled', deleted)),
+      domain: { ...seen(domainOf('Shutoff')), askedMs: nowMs - 6_000 } as Observation['domain'],
+      memory: memory({ askedAgainMs: nowMs - 6_000 }),
+    },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'deleted-before-start-unconfirmed',
+    when: 'the question was asked a moment ago and brought no answer',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled', deleted)),
+      domain: seen(domainOf('Shutoff')),
+      memory: memory({ askedAgainMs: nowMs - 10 }),
+    },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 1_000 },
   },
   {
     rule: 'deleted-before-start-unconfirmed',
