@@ -42,6 +42,10 @@ const leaveMs = 1_000;
 const retry = { baseMs: 50, maxMs: 10_000 };
 /** The kubelet listens right after it was told. Later it is told again: one that lost the stream never asks by itself. */
 const unheard = { baseMs: 3_000, maxMs: 60_000 };
+/** One that has not listened for so long is a problem: it counts no device of this plugin. */
+const silenceMs = 15_000;
+/** A shorter look at the list does not end a silence. */
+const steadyMs = 5_000;
 
 /**
  * One resource of this node. `reconcile` looks at what is there and does what is missing: the own socket, and word to the kubelet
@@ -62,6 +66,10 @@ export class DevicePlugin {
   #call: { readonly kubelet: string; readonly ending: AbortController } | undefined;
   #unheardSinceMs = 0;
   #unheardTimes = 0;
+  /** The kubelet's socket at which the silence counts. */
+  #silentAt: string | undefined;
+  #silentSinceMs = 0;
+  #heardSinceMs: number | undefined;
 
   constructor(options: DevicePluginOptions, deps: DevicePluginDeps) {
     this.#options = options;
@@ -102,6 +110,7 @@ export class DevicePlugin {
     if (this.#socket?.isInPlace) return;
     const { directory, socketName } = this.#options;
     this.#registeredAt = undefined;
+    this.#silentAt = undefined;
     // Before the new one: whoever closes a listener removes the file of that name. And the kubelet mistakes the end of an old
     // stream for the end of the new plugin when it comes later.
     await this.#socket?.close();
@@ -120,9 +129,10 @@ export class DevicePlugin {
     const { clock, service, log } = this.#deps;
     const { resourceName, socketName: endpoint } = this.#options;
     if (this.#registeredAt === kubelet) {
+      const nextMs = this.#judge();
       if (service.listeners > 0) return undefined;
       const leftMs = this.#unheardSinceMs + backoffDelayMs(this.#unheardTimes + 1, unheard) - clock.monotonicMs();
-      if (leftMs > 0) return leftMs;
+      if (leftMs > 0) return Math.min(leftMs, nextMs);
       this.#unheardTimes++;
       log.warn({ resource: resourceName }, 'the kubelet does not listen to this device plugin: it is told again');
     }
@@ -135,8 +145,23 @@ export class DevicePlugin {
     this.#registeredAt = kubelet;
     this.#failures = 0;
     this.#unheardSinceMs = clock.monotonicMs();
-    this.#become({ kind: 'registered', sinceMs: this.#unheardSinceMs });
-    return backoffDelayMs(this.#unheardTimes + 1, unheard);
+    if (this.#silentAt !== kubelet) this.#silentSinceMs = this.#unheardSinceMs;
+    this.#silentAt = kubelet;
+    return Math.min(backoffDelayMs(this.#unheardTimes + 1, unheard), this.#judge());
+  }
+
+  /** Registered is who is listened to, or not yet for long. Gives the time until that may be another thing. */
+  #judge(): number {
+    const nowMs = this.#deps.clock.monotonicMs();
+    const leftMs =
+      this.#deps.service.listeners > 0 ? Number.POSITIVE_INFINITY : this.#silentSinceMs + silenceMs - nowMs;
+    if (leftMs > 0) {
+      this.#become({ kind: 'registered', sinceMs: this.#state.kind === 'registered' ? this.#state.sinceMs : nowMs });
+      return leftMs;
+    }
+    const reason = 'the kubelet took the registration and does not ask for its devices';
+    this.#become({ kind: 'waiting', code: 'NOT_LISTENED', reason, sinceMs: this.#silentSinceMs });
+    return Number.POSITIVE_INFINITY;
   }
 
   /** There may be another kubelet's socket, or none: what is under way with the last one is given up. */
@@ -147,8 +172,15 @@ export class DevicePlugin {
 
   /** The list of devices is listened to, or no longer. */
   onStreams(): void {
-    if (this.#deps.service.listeners > 0) this.#unheardTimes = 0;
-    this.#unheardSinceMs = this.#deps.clock.monotonicMs();
+    const nowMs = this.#deps.clock.monotonicMs();
+    this.#unheardSinceMs = nowMs;
+    if (this.#deps.service.listeners > 0) {
+      this.#unheardTimes = 0;
+      this.#heardSinceMs ??= nowMs;
+      return;
+    }
+    if (this.#heardSinceMs !== undefined && nowMs - this.#heardSinceMs >= steadyMs) this.#silentSinceMs = nowMs;
+    this.#heardSinceMs = undefined;
   }
 
   #failed(error: unknown): number {

@@ -8,6 +8,10 @@ export function problemOf(plugin: RunningPlugin): NodeProblem | undefined {
   const { state } = plugin.report();
   const kind = pascal(planned.essential);
   const { resource } = planned;
+  if (state.kind === 'waiting' && state.code === 'NOT_LISTENED') {
+    const message = `The kubelet does not listen to device plugin ${resource}: ${state.reason}; restart the kubelet of this node.`;
+    return { source: 'devices', reason: `${kind}PluginNotListened`, message, sinceMs: state.sinceMs };
+  }
   if (state.kind !== 'registered') {
     const why = state.kind === 'waiting' ? `: ${state.reason}` : ' yet';
     const message = `The kubelet does not know device plugin ${resource}${why}; look at the kubelet of this node.`;

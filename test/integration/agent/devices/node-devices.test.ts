@@ -82,6 +82,18 @@ describe('kvm, tun and vhost-net', () => {
     assert.ok(changes >= 2);
   });
 
+  it('to which a kubelet does not listen are problems of the node after 15 s, until it does', async () => {
+    world.kubelet.options.isDeaf = true;
+    await world.start();
+    const deaf = ['KvmPluginNotListened', 'TunPluginNotListened', 'VhostNetPluginNotListened'];
+    await eventually(() => assert.deepEqual(reasons(), deaf), 40_000);
+    assert.match(world.devices.problems()[0]?.message ?? '', /does not ask for its devices; restart the kubelet/);
+    world.kubelet.options.isDeaf = false;
+    world.kubelet.kill();
+    await world.kubelet.start();
+    await becomes();
+  });
+
   it('stay healthy and come back at once when the kubelet restarts', async () => {
     await world.start();
     await world.listed(tun, 'tun0 Healthy', 'tun1 Healthy');
