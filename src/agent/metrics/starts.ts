@@ -1,9 +1,11 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type Component, errorCode, errorMessage, type Logger } from '../../base/index.ts';
-import { replaceFile } from '../../host/index.ts';
+import { readPlainFile, replaceFile } from '../../host/index.ts';
 
 const fileName = 'agent-starts';
+/** Nobody writes more there than a number. */
+const maxBytes = 64;
 
 /** How often an agent began on this node: a number in a file of the private directory. Nothing depends on it. */
 export class Starts implements Component {
@@ -37,7 +39,7 @@ export class Starts implements Component {
 
   /** What somebody else wrote there counts as nothing. */
   async #before(): Promise<number> {
-    const text = await readFile(this.#file, 'utf8').catch((error: unknown) => {
+    const text = await readPlainFile(this.#file, maxBytes).catch((error: unknown) => {
       if (errorCode(error) === 'ENOENT') return '0';
       throw error;
     });

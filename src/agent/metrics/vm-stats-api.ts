@@ -77,7 +77,7 @@ export class VmStatsApi {
 function* members(results: ReadonlyMap<string, VmStatsResult>): Generator<string> {
   let before = '{';
   for (const [key, result] of results) {
-    yield `${before}${JSON.stringify(key)}:${JSON.stringify(result)}`;
+    yield `${before}${JSON.stringify(key)}:${result}`;
     before = ',';
   }
   yield before === '{' ? '{}\n' : '}\n';

@@ -22,14 +22,25 @@ const guestParts = [
 export const vmStatsParts = ['domainStats', 'dirtyRate', ...guestParts] as const;
 export type VmStatsPart = (typeof vmStatsParts)[number];
 
-/** Of one VM: all that its launcher gave, or why there is nothing. */
-export type VmStatsResult = { readonly stats: Readonly<Record<string, unknown>> } | { readonly error: string };
+/**
+ * JSON of one VM: `{"stats": …}` with all that its launcher gave, `{"error": …}`, or both when some parts failed. Text, not values:
+ * counters of 64 bits stay what they are.
+ */
+export type VmStatsResult = string;
 
 const unavailable = 'stats not available: VMI socket not found or busy';
 /** VMs asked side by side. */
 const parallelism = 64;
 /** Calls under way to one launcher; upstream's limit. */
 const perVm = 3;
+/** Of one part, and of one answer to all VMs together, in characters: what launchers send is held in memory. */
+const limits = { part: 1024 * 1024, answer: 64 * 1024 * 1024 } as const;
+const errorLength = 1_000;
+/** Go's empty struct: what upstream tells when the statistics of the domain were not asked for. */
+const noDomainStats = JSON.stringify({
+  ...{ Name: '', UUID: '', Cpu: null, Memory: null, MigrateDomainJobInfo: null, Vcpu: null, Net: null, Block: null },
+  ...{ CPUMapSet: false, CPUMap: null, DirtyRate: null, Load: null },
+});
 
 /** Each part counts only as exactly `=true`. */
 export function wantedParts(query: URLSearchParams): readonly VmStatsPart[] {
@@ -51,16 +62,23 @@ export class VmStatsCollector {
     parts: readonly VmStatsPart[],
     signal: AbortSignal,
   ): Promise<Map<Key, VmStatsResult>> {
-    const results = new Map<Key, VmStatsResult>(vmis.map(([key]) => [key, { error: unavailable }]));
+    const results = new Map<Key, VmStatsResult>(vmis.map(([key]) => [key, failure(unavailable)]));
     const waiting = vmis.values();
+    let length = 0;
     const work = async () => {
       for (const [key, vmi] of waiting) {
         if (signal.aborted) return;
         const result = await this.#ask(vmi, parts, signal);
-        if (!signal.aborted) results.set(key, result);
+        if (signal.aborted) return;
+        const fits = length + result.length <= limits.answer;
+        if (fits) length += result.length;
+        results.set(
+          key,
+          fits ? result : failure('the statistics of all VMs together are too large: ask for fewer parts'),
+        );
       }
     };
-    await Promise.all(Array.from({ length: parallelism }, work));
+    await untilAborted(Promise.all(Array.from({ length: parallelism }, work)), signal);
     return results;
   }
 
@@ -68,14 +86,14 @@ export class VmStatsCollector {
     const { uid = '' } = vmi.metadata;
     const connection = this.#clients.peek(uid);
     const open = this.#calls.get(uid) ?? 0;
-    if (!connection?.connected || open >= perVm) return { error: unavailable };
+    if (!connection?.connected || open >= perVm) return failure(unavailable);
     this.#calls.set(uid, open + 1);
     try {
       const request = Object.fromEntries(vmStatsParts.map((part) => [part, parts.includes(part) ? {} : undefined]));
       const answer = await connection.call('getVmStats', request as never, signal);
       return resultOf(answer as unknown as Record<string, unknown>, parts);
     } catch (error) {
-      return { error: errorMessage(error) };
+      return failure(errorMessage(error));
     } finally {
       const left = (this.#calls.get(uid) ?? 1) - 1;
       if (left > 0) this.#calls.set(uid, left);
@@ -84,18 +102,42 @@ export class VmStatsCollector {
   }
 }
 
-/** Go's names. A part that failed is empty; when all did, that is the answer. */
+/** Until all is done or the time is over, whatever still hangs then. */
+async function untilAborted(done: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  let onAbort: () => void = () => undefined;
+  const over = new Promise<void>((resolve) => {
+    onAbort = resolve;
+  });
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
+  await Promise.race([done, over]);
+  signal.removeEventListener('abort', onAbort);
+}
+
+function failure(message: string): VmStatsResult {
+  return JSON.stringify({ error: message.slice(0, errorLength) });
+}
+
+/** Go's names. A part that failed is empty, and is named beside the others; when all did, that is the answer. */
 function resultOf(answer: Record<string, unknown>, parts: readonly VmStatsPart[]): VmStatsResult {
-  const stats: Record<string, unknown> = {
-    DomainStats: domainStatsOf(answer.domainStats),
-    DirtyRateMbps: dirtyRateOf(answer.dirtyRateStats),
-    GuestAgentVersion: messageOf(answer.guestAgentVersion),
-  };
-  for (const part of guestParts) stats[`G${part.slice(1)}`] = messageOf(answer[part]);
-  const succeeded = parts.some((part) => isSuccess(answer[part === 'dirtyRate' ? 'dirtyRateStats' : part]));
+  const domainStats = domainStatsOf(answer.domainStats);
+  const members = [
+    `"DomainStats":${domainStats ?? noDomainStats}`,
+    `"DirtyRateMbps":${dirtyRateOf(answer.dirtyRateStats)}`,
+    `"GuestAgentVersion":${JSON.stringify(messageOf(answer.guestAgentVersion))}`,
+    ...guestParts.map((part) => `"G${part.slice(1)}":${JSON.stringify(messageOf(answer[part]))}`),
+  ];
   const { response } = answer;
-  if (!succeeded && isRecord(response) && response.success === false) return { error: String(response.message) };
-  return { stats };
+  const said = isRecord(response) && response.success === false ? String(response.message) : undefined;
+  const failed = parts.filter((part) =>
+    part === 'domainStats'
+      ? domainStats === undefined
+      : !isSuccess(answer[part === 'dirtyRate' ? 'dirtyRateStats' : part]),
+  );
+  if (said !== undefined && failed.length === parts.length) return failure(said);
+  const problem = failed.length === 0 ? '' : said || `the launcher gave no usable ${failed.join(', ')}`;
+  const error = problem === '' ? '' : `,"error":${JSON.stringify(problem.slice(0, errorLength))}`;
+  return `{"stats":{${members.join(',')}}${error}}`;
 }
 
 function isSuccess(answer: unknown): boolean {
@@ -105,18 +147,25 @@ function isSuccess(answer: unknown): boolean {
 }
 
 function messageOf(answer: unknown): string {
-  return isRecord(answer) && answer.success === true && typeof answer.message === 'string' ? answer.message : '';
+  if (!isRecord(answer) || answer.success !== true || typeof answer.message !== 'string') return '';
+  return answer.message.length > limits.part ? '' : answer.message;
 }
 
-function domainStatsOf(answer: unknown): unknown {
-  if (!isRecord(answer) || !isSuccess(answer) || typeof answer.domainStats !== 'string') return null;
+/** As it came, once it is known to be one JSON object. */
+function domainStatsOf(answer: unknown): string | undefined {
+  if (!isRecord(answer) || !isSuccess(answer) || typeof answer.domainStats !== 'string') return undefined;
+  const text = answer.domainStats;
+  if (text.length > limits.part) return undefined;
   try {
-    return JSON.parse(answer.domainStats);
+    return isRecord(JSON.parse(text)) ? text : undefined;
   } catch {
-    return null;
+    return undefined;
   }
 }
 
-function dirtyRateOf(answer: unknown): number | null {
-  return isRecord(answer) && isSuccess(answer) ? Number(answer.dirtyRateMbs) : null;
+/** JSON. */
+function dirtyRateOf(answer: unknown): string {
+  return isRecord(answer) && isSuccess(answer) && typeof answer.dirtyRateMbs === 'bigint'
+    ? String(answer.dirtyRateMbs)
+    : 'null';
 }

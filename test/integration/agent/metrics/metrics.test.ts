@@ -2,12 +2,15 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import type { SecureVersion } from 'node:tls';
 import { serverCommonName } from '../../../../src/tls/index.ts';
 import { AgentBench, embeddedLoopApi } from '../../../fixtures/agent-bench.ts';
 import { TestAuthority } from '../../../fixtures/certificates.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
+import type { LauncherProcess } from '../../../fixtures/launcher-process.ts';
 import { promtool } from '../../../fixtures/promtool.ts';
 import { tlsRequest } from '../../../fixtures/tls-request.ts';
+import { largestCounter, lyingVmStats, recordedVmStats } from '../../../fixtures/vm-stats.ts';
 
 const monitoring = 'kubevirt.io:system:client:monitoring';
 
@@ -15,6 +18,7 @@ const monitoring = 'kubevirt.io:system:client:monitoring';
 suite('metrics and health of the real agent', () => {
   let bench: AgentBench;
   let authority: TestAuthority;
+  let hungLauncher: LauncherProcess;
 
   /** Of the agent that runs now. */
   const portOf = (server: string): number => {
@@ -51,7 +55,7 @@ suite('metrics and health of the real agent', () => {
   });
 
   test('a scrape has the figures of the VMs and of the agent, and promtool finds no fault that upstream does not have', async () => {
-    await bench.play('first', {}, {});
+    await bench.play('first', { vmStats: recordedVmStats() });
     await eventually(async () =>
       assert.match(await scrape(), /kubevirt_vmi_cpu_usage_seconds_total\{.*name="first".*\} 12\.5/),
     );
@@ -104,8 +108,8 @@ suite('metrics and health of the real agent', () => {
   });
 
   test('a launcher that hangs costs its own series only, and no scrape its time', async () => {
-    const { launcher } = await bench.play('hung');
-    await launcher.hang('getDomainStats');
+    hungLauncher = (await bench.play('hung')).launcher;
+    await hungLauncher.hang('getDomainStats');
     await eventually(async () => {
       const text = await scrape();
       assert.match(
@@ -184,12 +188,21 @@ suite('metrics and health of the real agent', () => {
     const client = await authority.issue({ commonName: monitoring });
     const call = (query: string) =>
       tlsRequest({ port: portOf('VM statistics'), client, ca: authority.pair.cert, path: `/v1/vmstats${query}` });
+    await bench.play('liar', { vmStats: lyingVmStats[0] ?? {} });
+    await hungLauncher.hang('getVmStats');
     await eventually(async () => {
       const answer = await call('?domainStats=true&dirtyRate=false&guestGetLoad=1');
       assert.ok('body' in answer);
       assert.equal(answer.status, 200, answer.body);
-      assert.deepEqual(Object.keys(JSON.parse(answer.body)).sort(), ['default/first', 'default/hung']);
-    });
+      const told = JSON.parse(answer.body);
+      assert.deepEqual(Object.keys(told).sort(), ['default/first', 'default/hung', 'default/liar']);
+      const { stats } = told['default/first'];
+      assert.equal(stats.DomainStats.Name, 'default_vm');
+      assert.ok(answer.body.includes(`"RxBytes":${largestCounter}`));
+      assert.match(told['default/liar'].error, /no usable domainStats/);
+      assert.equal(told['default/hung'].stats, undefined);
+      assert.ok(told['default/hung'].error.length > 0);
+    }, 60_000);
     const none = await call('?domainStats=TRUE&guestGetLoad');
     assert.ok('body' in none);
     assert.equal(none.status, 400);
@@ -205,6 +218,46 @@ suite('metrics and health of the real agent', () => {
     const { pprofData } = JSON.parse(body);
     assert.deepEqual(Object.keys(pprofData).sort(), ['cpu', 'heap']);
     assert.ok(JSON.parse(Buffer.from(pprofData.cpu, 'base64').toString()).nodes.length > 0);
+    // A question about the head of an answer begins nothing.
+    assert.equal((await ask('/start-profiler', 'HEAD')).status, 405);
+    assert.equal((await ask('/stop-profiler')).status, 500);
+  });
+
+  test('a profile ends when it is no longer allowed, and nothing of it is given away later', async () => {
+    const allow = (clusterProfiler: boolean) =>
+      bench.api.admin.patch('/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt', 'merge', {
+        spec: { configuration: { developerConfiguration: { clusterProfiler } } },
+      });
+    assert.equal((await ask('/start-profiler')).status, 200);
+    await allow(false);
+    await eventually(async () => assert.equal((await ask('/dump-profiler')).status, 403));
+    await allow(true);
+    await eventually(async () => {
+      const answer = await ask('/stop-profiler');
+      assert.equal(answer.status, 500);
+      assert.match(answer.body, /no profile is being taken/);
+    });
+    assert.match((await ask('/dump-profiler')).body, /there is no profile/);
+  });
+
+  test('versions of TLS that the KubeVirt object forbids are refused on the metrics port, too', async () => {
+    const setMinimum = (tlsConfiguration: object | null) =>
+      bench.api.admin.patch('/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt', 'merge', {
+        spec: { configuration: { tlsConfiguration } },
+      });
+    const by = (version: SecureVersion) =>
+      tlsRequest({
+        ...{ port: portOf('metrics'), client: undefined, ca: authority.pair.cert, path: '/livez' },
+        tls: { minVersion: version, maxVersion: version },
+      });
+    assert.ok('body' in (await by('TLSv1.2')));
+    await setMinimum({ minTLSVersion: 'VersionTLS13' });
+    await eventually(async () => assert.ok('refused' in (await by('TLSv1.2'))));
+    const answer = await by('TLSv1.3');
+    assert.ok('body' in answer);
+    assert.equal(answer.protocol, 'TLSv1.3');
+    await setMinimum(null);
+    await eventually(async () => assert.ok('body' in (await by('TLSv1.2'))));
   });
 
   test('while the API server is away everything is told, healthz fails and livez does not', async () => {
