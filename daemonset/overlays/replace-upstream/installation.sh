@@ -41,15 +41,15 @@ find_kubevirt() {
 of_kubevirt() { kubectl get kubevirt -n "$namespace" "$name" -o "go-template=$1"; }
 of_daemonset() { kubectl get daemonset -n "$namespace" virt-handler -o "go-template=$1"; }
 
-# Sets resource_version, customized and listed (yes where customizeComponents and its patches exist, be they empty), patches (their
+# Sets generation, customized and listed (yes where customizeComponents and its patches exist, be they empty), patches (their
 # number), flags (yes or empty), ours (index of our patch or empty), made (see above). One answer for all of it: what cannot be read
 # must not look like what is not there, and be overwritten.
 read_patches() {
   local template answer kind rest index text
-  template='{{.metadata.resourceVersion}}{{"\n"}}{{range $k, $v := .spec}}{{if eq $k "customizeComponents"}}customized{{"\n"}}{{range $part, $x := $v}}{{if eq $part "patches"}}listed{{"\n"}}{{end}}{{if eq $part "flags"}}flags{{"\n"}}{{end}}{{end}}{{range $i, $p := $v.patches}}patch {{$i}} {{$p.resourceType}}/{{$p.resourceName}} {{printf "%q" $p.patch}}{{"\n"}}{{end}}{{end}}{{end}}'
+  template='{{.metadata.generation}}{{"\n"}}{{range $k, $v := .spec}}{{if eq $k "customizeComponents"}}customized{{"\n"}}{{range $part, $x := $v}}{{if eq $part "patches"}}listed{{"\n"}}{{end}}{{if eq $part "flags"}}flags{{"\n"}}{{end}}{{end}}{{range $i, $p := $v.patches}}patch {{$i}} {{$p.resourceType}}/{{$p.resourceName}} {{printf "%q" $p.patch}}{{"\n"}}{{end}}{{end}}{{end}}'
   ours='' patches=0 customized='' listed='' flags='' made='' foreign=()
   answer=$(of_kubevirt "$template") || fail "KubeVirt $namespace/$name cannot be read; try again"
-  resource_version=${answer%%$'\n'*}
+  generation=${answer%%$'\n'*}
   while read -r kind rest; do
     case $kind in
       customized) customized=yes ;;
@@ -70,9 +70,9 @@ read_patches() {
   done <<<"$answer"
 }
 
-# Of a JSON patch: only as long as nobody else has written the object since it was read.
+# Of a JSON patch: only as long as nobody else has written the specification since it was read. (virt-operator writes the status often.)
 change_kubevirt() {
-  local operations="[{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"$resource_version\"},$1]"
+  local operations="[{\"op\":\"test\",\"path\":\"/metadata/generation\",\"value\":$generation},$1]"
   if [ -n "$dry_run" ]; then
     kubectl patch kubevirt -n "$namespace" "$name" --type=json -p "$operations" --dry-run=server -o name >/dev/null
     say "would write into KubeVirt $namespace/$name, which the API server would take:"

@@ -16,16 +16,16 @@ read_arguments "$@"
 
 check_installation() {
   local phase version unavailable
-  version=$(of_kubevirt '{{with .status}}{{.observedKubeVirtVersion}}{{end}}')
+  phase=$(of_kubevirt '{{with .status}}{{.phase}}{{end}}')
+  # A rollout of this agent that got stuck, at an image that does not start for example, is mended by another one.
+  [ "$phase" = Deployed ] || [ -n "$ours" ] ||
+    fail "KubeVirt $namespace/$name is ${phase:-without a phase}, not Deployed: let it settle first"
+  version=$(of_kubevirt '{{with .status}}{{with .observedKubeVirtVersion}}{{.}}{{end}}{{end}}')
   [ "$version" = "$matching_version" ] || [ -n "$any_version" ] ||
-    fail "KubeVirt is $version and this agent was made for $matching_version; --any-version tries it all the same"
+    fail "KubeVirt is ${version:-of no known version} and this agent was made for $matching_version; --any-version tries it all the same"
   unavailable=$(of_daemonset '{{with .status.numberUnavailable}}{{.}}{{end}}') ||
     fail "there is no DaemonSet virt-handler in namespace $namespace, or it cannot be read"
-  # A rollout of this agent that got stuck, at an image that does not start for example, is mended by another one.
-  [ -z "$ours" ] || return 0
-  phase=$(of_kubevirt '{{with .status}}{{.phase}}{{end}}')
-  [ "$phase" = Deployed ] || fail "KubeVirt $namespace/$name is ${phase:-without a phase}, not Deployed: let it settle first"
-  [ "$unavailable" = "" ] ||
+  [ "$unavailable" = "" ] || [ -n "$ours" ] ||
     fail "some agents are not available now: kubectl get pods -n $namespace -l kubevirt.io=virt-handler; repair that first"
 }
 

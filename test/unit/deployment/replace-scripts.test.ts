@@ -39,7 +39,7 @@ case "$*" in
   *virtualmachineinstance*) ;;
   'get kubevirt '*.phase*) echo Deployed ;;
   *customizeComponents.patches*0*) echo '{"virt-handler.kubevirt.io/agent":"typescript"}' ;;
-  *resourceVersion*) printf '7\\ncustomized\\nlisted\\nflags\\npatch 0 Deployment/virt-api "{}"\\n%s' '${script === 'restore' ? 'patch 1 DaemonSet/virt-handler "virt-handler.kubevirt.io/agent"' : ''}' ;;
+  *metadata.generation*) printf '7\\ncustomized\\nlisted\\nflags\\npatch 0 Deployment/virt-api "{}"\\n%s' '${script === 'restore' ? 'patch 1 DaemonSet/virt-handler "virt-handler.kubevirt.io/agent"' : ''}' ;;
   *metadata.name*) echo virt-handler ;;
 esac
 `;
