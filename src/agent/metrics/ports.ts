@@ -1,7 +1,7 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 
-/** The figures of a VM come from three questions, none of which waits for another. */
-export const sampleSources = ['stats', 'filesystems', 'dirty-rate'] as const;
+/** The figures of a VM come from these questions, none of which waits for another; the last one only while it migrates. */
+export const sampleSources = ['stats', 'filesystems', 'dirty-rate', 'migration'] as const;
 export type SampleSource = (typeof sampleSources)[number];
 
 /** One launcher, over the connection that the VMI loop has. All reject when it does not answer in time. */

@@ -30,8 +30,17 @@ export function addProcessMetrics(registry: Registry): void {
   const startSeconds = Math.round(performance.timeOrigin) / 1000;
   gauge('process_start_time_seconds', 'When the process began.', () => startSeconds);
   gauge('process_resident_memory_bytes', 'Resident memory.', () => process.memoryUsage.rss());
+  gauge('process_virtual_memory_bytes', 'Virtual memory.', virtualBytes);
+  // As Go's collector writes "unlimited".
+  gauge('process_virtual_memory_max_bytes', 'Most virtual memory.', () => limitOf('Max address space') ?? 2 ** 64);
+  counter('process_network_receive_bytes_total', 'Bytes that this network namespace received.', () =>
+    networkBytes('InOctets'),
+  );
+  counter('process_network_transmit_bytes_total', 'Bytes that this network namespace sent.', () =>
+    networkBytes('OutOctets'),
+  );
   gauge('process_open_fds', 'Open files.', openFiles);
-  gauge('process_max_fds', 'Most files that may be open.', maxFiles);
+  gauge('process_max_fds', 'Most files that may be open.', () => limitOf('Max open files'));
   gauge('nodejs_heap_size_used_bytes', 'Heap in use.', () => process.memoryUsage().heapUsed);
   gauge('nodejs_heap_size_total_bytes', 'Heap.', () => process.memoryUsage().heapTotal);
   gauge('nodejs_external_memory_bytes', 'Memory outside of the heap.', () => process.memoryUsage().external);
@@ -57,11 +66,29 @@ function openFiles(): number | undefined {
   }
 }
 
-function maxFiles(): number | undefined {
+/** Soft; undefined: there is none, or it cannot be read. */
+function limitOf(name: string): number | undefined {
+  const [, soft] = new RegExp(`^${name}\\s+(\\d+)`, 'm').exec(textOf('/proc/self/limits')) ?? [];
+  return soft === undefined ? undefined : Number(soft);
+}
+
+function virtualBytes(): number | undefined {
+  const [, kibibytes] = /^VmSize:\s+(\d+)/m.exec(textOf('/proc/self/status')) ?? [];
+  return kibibytes === undefined ? undefined : Number(kibibytes) * 1024;
+}
+
+/** As Go's collector: octets of IPv4 in this network namespace. */
+function networkBytes(column: 'InOctets' | 'OutOctets'): number {
+  const [names = '', values = ''] = [...textOf('/proc/self/net/netstat').matchAll(/^IpExt: (.*)$/gm)].map(
+    ([, row = '']) => row,
+  );
+  return Number(values.split(' ')[names.split(' ').indexOf(column)] ?? 0);
+}
+
+function textOf(file: string): string {
   try {
-    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    return soft === undefined ? undefined : Number(soft);
+    return readFileSync(file, 'utf8');
   } catch {
-    return undefined;
+    return '';
   }
 }

@@ -1,8 +1,8 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { isRecord, unreachable } from '../../base/index.ts';
 import type { SampledLauncher, SampleSource } from './ports.ts';
-import { vmLabels } from './vm-labels.ts';
-import { dirtyRateLines, filesystemLines, type Lines, statsLines } from './vm-lines.ts';
+import { bareVmLabels, vmLabels } from './vm-labels.ts';
+import { dirtyRateLines, filesystemLines, type Lines, migrationLines, statsLines } from './vm-lines.ts';
 
 export interface SampleJob {
   readonly source: SampleSource;
@@ -23,6 +23,10 @@ export async function sampleOnce({ source, vmi, launcher, signal }: SampleJob): 
       return filesystemLines(await launcher.filesystems(signal), labels);
     case 'dirty-rate':
       return dirtyRateLines(await launcher.dirtyRate(signal), labels);
+    case 'migration': {
+      const json = await launcher.domainStats(signal);
+      return json === '' ? undefined : migrationLines(json, bareVmLabels(vmi));
+    }
     default:
       return unreachable(source);
   }
@@ -33,4 +37,10 @@ export function isMeasurable({ status }: VirtualMachineInstance): boolean {
   const state: unknown = status?.migrationState;
   if (status?.phase !== 'Running') return false;
   return !isRecord(state) || !state.startTimestamp || state.completed === true || state.failed === true;
+}
+
+/** Spec 31 §3.5. */
+export function isMigrating({ status }: VirtualMachineInstance): boolean {
+  const state: unknown = status?.migrationState;
+  return isRecord(state) && state.completed !== true && state.failed !== true;
 }

@@ -99,14 +99,15 @@ export class Scrapes {
 
   /** Between two pieces everything else has its turn. */
   async *#text(ownText: string): AsyncGenerator<Buffer> {
-    yield Buffer.from(ownText + this.#ofScrapes());
+    yield Buffer.from(ownText + this.ownText());
     for (const piece of this.#deps.vms()) {
       await nextTurn();
       yield Buffer.from(piece);
     }
   }
 
-  #ofScrapes(): string {
+  /** Of the scrapes themselves. */
+  ownText(): string {
     const lines = [...this.#answered].map(([status, count]) =>
       sampleLine(requestsFamily.name, `code="${status}"`, count),
     );

@@ -91,6 +91,17 @@ export const affinityFamily = gauge(
 );
 export const capacityFamily = gauge('kubevirt_vmi_filesystem_capacity_bytes', 'Size of a file system in the guest.');
 export const usedFamily = gauge('kubevirt_vmi_filesystem_used_bytes', 'Used bytes of a file system in the guest.');
+/** Spec 31 §3.5, by the field of MigrateDomainJobInfo. */
+export const migrationFamilies: Readonly<Record<string, Family>> = {
+  DataTotal: counter('kubevirt_vmi_migration_data_bytes_total', 'Data of the guest that its migration has to move.'),
+  DataRemaining: gauge('kubevirt_vmi_migration_data_remaining_bytes', 'Data that its migration has yet to move.'),
+  DataProcessed: gauge('kubevirt_vmi_migration_data_processed_bytes', 'Data that its migration has moved.'),
+  MemDirtyRate: gauge(
+    'kubevirt_vmi_migration_dirty_memory_rate_bytes',
+    'Memory that the guest changes while it is migrated.',
+  ),
+  MemoryBps: gauge('kubevirt_vmi_migration_memory_transfer_rate_bytes', 'Memory that its migration moves per second.'),
+};
 export const dirtyRateFamily = gauge(
   'kubevirt_vmi_dirty_rate_bytes_per_second',
   'Memory that the guest changes per second; measured once a minute.',
@@ -99,7 +110,7 @@ export const syncFamily = counter('kubevirt_vmi_sync_total', 'Changes of the VMI
 export const panicFamily = counter('kubevirt_vmi_guest_os_panic_total', 'Panics of the guest system.');
 export const sampleAgeFamily = gauge(
   'kubevirt_virt_handler_vm_sample_age_seconds',
-  'How old the figures of a VM are; source is stats, filesystems or dirty-rate.',
+  'How old the figures of a VM are; source is stats, filesystems, dirty-rate or migration.',
 );
 export const sampleErrorsFamily = counter(
   'kubevirt_virt_handler_vm_sample_errors_total',
@@ -113,4 +124,5 @@ export const sampledFamilies: readonly Family[] = [
   capacityFamily,
   usedFamily,
   dirtyRateFamily,
+  ...Object.values(migrationFamilies),
 ];

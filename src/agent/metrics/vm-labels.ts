@@ -13,13 +13,21 @@ const prefix = 'kubernetes_vmi_label_';
  * name (`a.b`, `a/b`) would make the whole answer invalid: the first in the order of the alphabet counts.
  */
 export function vmLabels(vmi: VirtualMachineInstance): string {
-  const { namespace = '', name = '' } = vmi.metadata;
-  const common: Label[] = [
-    ['node', outsideText(vmi.status?.nodeName)],
+  return labelText([...commonOf(vmi), ...labelsOf(vmi)]);
+}
+
+/** Where the labels of the VMI are not told (spec 31 §3.5). */
+export function bareVmLabels(vmi: VirtualMachineInstance): string {
+  return labelText(commonOf(vmi));
+}
+
+function commonOf({ metadata, status }: VirtualMachineInstance): Label[] {
+  const { namespace = '', name = '' } = metadata;
+  return [
+    ['node', outsideText(status?.nodeName)],
     ['namespace', namespace],
     ['name', name],
   ];
-  return labelText([...common, ...labelsOf(vmi)]);
 }
 
 function labelsOf(vmi: VirtualMachineInstance): Label[] {

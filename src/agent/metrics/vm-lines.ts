@@ -5,6 +5,7 @@ import {
   affinityFamily,
   capacityFamily,
   dirtyRateFamily,
+  migrationFamilies,
   type StatsFamily,
   statsFamilies,
   usedFamily,
@@ -29,9 +30,8 @@ interface Entry {
  * vanishing, for it has no name. Throws when the text is no DomainStats.
  */
 export function statsLines(json: string, labels: string): Lines | undefined {
-  const stats: unknown = JSON.parse(json);
-  if (!isRecord(stats)) throw new SyntaxError('the statistics are no object');
-  if (typeof stats.Name !== 'string' || stats.Name === '') return undefined;
+  const stats = readStats(json);
+  if (!stats) return undefined;
   const entries = entriesOf(stats);
   const lines = new Map<string, string>();
   for (const family of statsFamilies) {
@@ -40,6 +40,25 @@ export function statsLines(json: string, labels: string): Lines | undefined {
   }
   if (stats.CPUMapSet === true) {
     lines.set(affinityFamily.name, sampleLine(affinityFamily.name, labels, allowedCells(stats.CPUMap)));
+  }
+  return lines;
+}
+
+/** Undefined: the VM is vanishing. */
+function readStats(json: string): Record<string, unknown> | undefined {
+  const stats: unknown = JSON.parse(json);
+  if (!isRecord(stats)) throw new SyntaxError('the statistics are no object');
+  return typeof stats.Name === 'string' && stats.Name !== '' ? stats : undefined;
+}
+
+/** Lines of the migration's part of DomainStats; none while nothing moves. Throws as `statsLines`. */
+export function migrationLines(json: string, labels: string): Lines | undefined {
+  const stats = readStats(json);
+  if (!stats) return undefined;
+  const job = isRecord(stats.MigrateDomainJobInfo) ? stats.MigrateDomainJobInfo : {};
+  const lines = new Map<string, string>();
+  for (const [field, { name }] of Object.entries(migrationFamilies)) {
+    if (job[`${field}Set`] === true) add(lines, name, labels, job[field]);
   }
   return lines;
 }

@@ -2,7 +2,7 @@ import { isFinal, type Key, type VirtualMachineInstance } from '../../api/index.
 import { type Clock, errorMessage, KeyedQueue, type KeyResult, type Logger } from '../../base/index.ts';
 import type { VmiStore } from '../ports.ts';
 import { type SampledLaunchers, type SampleSource, sampleSources } from './ports.ts';
-import { isMeasurable, type SampleJob, sampleOnce } from './sample-once.ts';
+import { isMeasurable, isMigrating, type SampleJob, sampleOnce } from './sample-once.ts';
 import { isOfNode } from './vm-labels.ts';
 import type { Lines } from './vm-lines.ts';
 
@@ -21,8 +21,8 @@ export interface VmSamplerOptions {
 
 export const samplerDefaults: Omit<VmSamplerOptions, 'nodeName'> = {
   parallelism: 8,
-  periodMs: { stats: 15_000, filesystems: 30_000, 'dirty-rate': 60_000 },
-  maxAgeMs: { stats: 60_000, filesystems: 120_000, 'dirty-rate': 180_000 },
+  periodMs: { stats: 15_000, filesystems: 30_000, 'dirty-rate': 60_000, migration: 5_000 },
+  maxAgeMs: { stats: 60_000, filesystems: 120_000, 'dirty-rate': 180_000, migration: 20_000 },
   idleAfterMs: 300_000,
   firstScrapeMs: 1_000,
 };
@@ -48,6 +48,8 @@ interface Sample {
 interface Sampled {
   readonly uid: string;
   readonly samples: Record<SampleSource, Sample>;
+  /** Its migration is asked after. */
+  followsMigration: boolean;
 }
 
 /** A VM in an answer. */
@@ -63,8 +65,12 @@ export interface SampledVm {
 
 /** A launcher that is not connected is looked for again after this. */
 const unconnectedMs = 2_000;
+const alwaysSampled = sampleSources.filter((source) => source !== 'migration');
 /** Longer than this a launcher keeps no other one waiting. Dirty pages are counted for a second. */
-const placeMs: Readonly<Record<SampleSource, number>> = { stats: 200, filesystems: 200, 'dirty-rate': 1_500 };
+const placeMs: Readonly<Record<SampleSource, number>> = {
+  ...{ stats: 200, filesystems: 200, migration: 200 },
+  'dirty-rate': 1_500,
+};
 
 /**
  * The figures of this node's VMs, asked for in the background while somebody scrapes. Each VM and each source has a turn of
@@ -90,7 +96,10 @@ export class VmSampler {
         { concurrency: options.parallelism, placeMs: placeMs[source] },
         { run: (key, signal) => this.#run(source, key, signal), clock: deps.clock },
       );
-    this.#queues = { stats: queue('stats'), filesystems: queue('filesystems'), 'dirty-rate': queue('dirty-rate') };
+    this.#queues = {
+      ...{ stats: queue('stats'), filesystems: queue('filesystems'), migration: queue('migration') },
+      'dirty-rate': queue('dirty-rate'),
+    };
   }
 
   /** Of it memory is held. */
@@ -118,9 +127,11 @@ export class VmSampler {
     const nowMs = this.#deps.clock.monotonicMs();
     const { maxAgeMs } = this.#options;
     const found: SampledVm[] = [];
-    for (const [key, { uid, samples }] of this.#vms) {
-      if (this.#wanted(key)?.metadata.uid !== uid) continue;
-      const sources = sampleSources.map((source) => {
+    for (const [key, { uid, samples, followsMigration }] of this.#vms) {
+      const vmi = this.#wanted(key);
+      if (vmi?.metadata.uid !== uid) continue;
+      const told = followsMigration && isMigrating(vmi) ? sampleSources : alwaysSampled;
+      const sources = told.map((source) => {
         const { atMs, errors } = samples[source];
         return { source, errors, ageMs: atMs === undefined ? undefined : nowMs - atMs };
       });
@@ -167,12 +178,27 @@ export class VmSampler {
   }
 
   #look(key: Key): void {
-    const uid = this.#wanted(key)?.metadata.uid;
-    if (this.#vms.get(key)?.uid === uid) return;
+    const vmi = this.#wanted(key);
+    const uid = vmi?.metadata.uid;
+    const known = this.#vms.get(key);
+    if (known?.uid === uid) {
+      if (known && vmi) this.#followMigration(key, known, vmi);
+      return;
+    }
     this.#vms.delete(key);
-    if (uid === undefined) return;
-    this.#vms.set(key, { uid, samples: { stats: nothing(), filesystems: nothing(), 'dirty-rate': nothing() } });
-    for (const source of sampleSources) this.#queues[source].add(key);
+    if (!vmi || uid === undefined) return;
+    const samples = { stats: nothing(), filesystems: nothing(), 'dirty-rate': nothing(), migration: nothing() };
+    const vm: Sampled = { uid, samples, followsMigration: false };
+    this.#vms.set(key, vm);
+    for (const source of alwaysSampled) this.#queues[source].add(key);
+    this.#followMigration(key, vm, vmi);
+  }
+
+  /** Once per migration, not with each of its many writes. */
+  #followMigration(key: Key, vm: Sampled, vmi: VirtualMachineInstance): void {
+    if (vm.followsMigration || !isMigrating(vmi)) return;
+    vm.followsMigration = true;
+    this.#queues.migration.add(key);
   }
 
   async #run(source: SampleSource, key: Key, signal: AbortSignal): Promise<KeyResult> {
@@ -184,6 +210,11 @@ export class VmSampler {
     if (source === 'dirty-rate' && !isMeasurable(vmi)) {
       Object.assign(sample, { lines: undefined, atMs: undefined });
       return { kind: 'done', requeueAfterMs: periodMs };
+    }
+    if (source === 'migration' && !isMigrating(vmi)) {
+      vm.followsMigration = false;
+      vm.samples.migration = nothing();
+      return { kind: 'done' };
     }
     const launcher = this.#deps.launchers.find(vmi);
     if (launcher) await this.#ask({ source, vmi, launcher, signal }, sample);

@@ -8,35 +8,17 @@ import { OwnMetrics } from '../../../src/agent/metrics/own-metrics.ts';
 import { Scrapes } from '../../../src/agent/metrics/scrapes.ts';
 import * as vmFamilies from '../../../src/agent/metrics/vm-families.ts';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { quietFigures } from '../../fixtures/agent-figures.ts';
 import { rows } from './guide-tables.ts';
 
 /** The guide's tables of metrics against an answer to a scrape: names, types, and labels of the agent's own. */
 
 const meters = new Meters();
-const problem = { source: 'api', reason: 'Reason', message: 'words', sinceMs: 0 } as const;
 const own = new OwnMetrics(
   { nodeName: 'node1', kubeVersion: 'v1.9.0' },
   {
     registry: meters.registry,
-    figures: {
-      isReady: () => true,
-      notReady: () => [],
-      queue: { counts: { running: 0, queued: 0, waiting: 0, failing: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
-      quarantined: () => 0,
-      loopDelay: {
-        read: () => ({ p50: 0, p95: 0, p99: 0, max: 0, mean: 0 }),
-        totals: () => ({ count: 0, lateMs: 0 }),
-      },
-      nodeHealth: () => ({ schedulable: false, problems: [problem], lastSuccessMs: 0, failures: 0 }),
-      configuration: () => ({ from: 'defaults' }),
-      lastSuccesses: () => [{ what: 'heartbeat', lastSuccessMs: 0 }],
-      unknownDomains: () => 0,
-      consoleSessions: () => 0,
-      certificates: () => [{ pair: 'server', expiresAt: new Date(0) }],
-      certificateProblems: () => [{ pair: 'client', why: 'BadKey' }],
-      starts: () => 1,
-      sampledVms: () => 0,
-    },
+    figures: quietFigures(),
     deprecatedMachines: () => ['pc-old'],
     clock: systemClock,
     log: silentLogger,

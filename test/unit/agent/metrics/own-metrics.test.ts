@@ -4,32 +4,17 @@ import { Registry } from 'prom-client';
 import type { AgentFigures } from '../../../../src/agent/metrics/figures.ts';
 import { OwnMetrics } from '../../../../src/agent/metrics/own-metrics.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
+import { quietFigures } from '../../../fixtures/agent-figures.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 
 function world(more: Partial<AgentFigures>) {
   const told: unknown[] = [];
   const log = { ...silentLogger, error: (fields: { metric?: string }) => void told.push(fields.metric) };
   const clock = new FakeClock();
-  const figures: AgentFigures = {
-    isReady: () => true,
-    notReady: () => [],
-    queue: {
-      counts: { running: 0, queued: 3, waiting: 0, failing: 0 },
-      unfinished: { totalMs: 0, longestMs: 0 },
-    },
-    quarantined: () => 0,
-    loopDelay: { read: () => ({ p50: 0, p95: 0, p99: 0, max: 0, mean: 0 }), totals: () => ({ count: 0, lateMs: 0 }) },
-    nodeHealth: () => ({ schedulable: true, problems: [], lastSuccessMs: 0, failures: 0 }),
-    configuration: () => ({ from: 'defaults' }),
-    lastSuccesses: () => [],
-    unknownDomains: () => 0,
-    consoleSessions: () => 0,
-    certificates: () => [],
-    certificateProblems: () => [],
-    starts: () => undefined,
-    sampledVms: () => 0,
+  const figures = quietFigures({
+    queue: { counts: { running: 0, queued: 3, waiting: 0, failing: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
     ...more,
-  };
+  });
   const own = new OwnMetrics(
     { nodeName: 'node1', kubeVersion: 'v1.9.0' },
     { registry: new Registry(), figures, deprecatedMachines: () => [], clock, log: log as typeof silentLogger },

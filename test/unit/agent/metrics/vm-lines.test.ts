@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { statsFamilies } from '../../../../src/agent/metrics/vm-families.ts';
-import { dirtyRateLines, filesystemLines, type Lines, statsLines } from '../../../../src/agent/metrics/vm-lines.ts';
+import {
+  dirtyRateLines,
+  filesystemLines,
+  type Lines,
+  migrationLines,
+  statsLines,
+} from '../../../../src/agent/metrics/vm-lines.ts';
 import { domainStatsJson, filesystemsJson } from '../../../fixtures/domain-stats.ts';
 
 const labels = 'node="n",namespace="default",name="vm1"';
@@ -121,4 +127,22 @@ test('file systems come as a list, as an object with items, as nothing or as Go 
 
 test('a dirty rate becomes bytes per second', () => {
   assert.deepEqual(without(dirtyRateLines(3n, labels)), ['kubevirt_vmi_dirty_rate_bytes_per_second{} 3145728']);
+});
+
+test('what the migration’s part of DomainStats has is told, by its flags', () => {
+  const job = { DataTotal: 9e9, DataProcessed: 3e9, DataRemaining: 6e9, MemoryBps: 5e8, MemDirtyRate: 7 };
+  const flagged = Object.fromEntries(Object.keys(job).map((field) => [`${field}Set`, true]));
+  const stats = (MigrateDomainJobInfo: unknown) => domainStatsJson('d_v', { MigrateDomainJobInfo });
+  assert.deepEqual(without(migrationLines(stats({ ...job, ...flagged }), labels)), [
+    'kubevirt_vmi_migration_data_bytes_total{} 9000000000',
+    'kubevirt_vmi_migration_data_remaining_bytes{} 6000000000',
+    'kubevirt_vmi_migration_data_processed_bytes{} 3000000000',
+    'kubevirt_vmi_migration_dirty_memory_rate_bytes{} 7',
+    'kubevirt_vmi_migration_memory_transfer_rate_bytes{} 500000000',
+  ]);
+  const half = { ...job, ...flagged, DataTotalSet: false, MemoryBps: 'much' };
+  assert.equal(migrationLines(stats(half), labels)?.size, 3);
+  for (const none of [null, undefined, [], 'x', {}]) assert.equal(migrationLines(stats(none), labels)?.size, 0);
+  assert.equal(migrationLines(domainStatsJson(''), labels), undefined);
+  assert.throws(() => migrationLines('[', labels), SyntaxError);
 });

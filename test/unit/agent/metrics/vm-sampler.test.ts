@@ -240,3 +240,53 @@ test('stop ends it for good', async () => {
   await world.sampler.want();
   assert.equal(world.sampler.isAwake, false);
 });
+
+const job = (DataRemaining: number) =>
+  domainStatsJson('d_v', { MigrateDomainJobInfo: { DataRemainingSet: true, DataRemaining } });
+const remaining = 'kubevirt_vmi_migration_data_remaining_bytes';
+
+test('a VM that migrates is asked every five seconds how far it is, and no longer than it migrates', async () => {
+  const world = new World();
+  let asked = 0;
+  const domainStats = async () => job(1000 - asked++);
+  const told = () => {
+    const lines = world.sampler.read().flatMap((vm) => vm.lines.map((source) => source.get(remaining)));
+    return lines.find((line) => line !== undefined);
+  };
+  const be = (migrationState: object | undefined) =>
+    world.add('vm', { ...fine, domainStats }, { status: { migrationState: migrationState as never } });
+  be(undefined);
+  await world.scrape();
+  assert.equal(asked, 1);
+  assert.equal(told(), undefined);
+  be({ startTimestamp: '2026-01-02T03:00:00Z' });
+  await world.clock.pass(0);
+  assert.equal(told(), `${remaining}{node="node1",namespace="default",name="vm"} 999\n`);
+  // Its progress is written to the VMI again and again: that is no reason to ask.
+  for (let write = 0; write < 10; write++) world.tell('vm');
+  await world.clock.pass(5_000);
+  assert.equal(asked, 3);
+  await world.clock.pass(5_000);
+  assert.equal(asked, 4);
+  assert.match(told() ?? '', / 997\n$/);
+  be({ startTimestamp: '2026-01-02T03:00:00Z', completed: true });
+  assert.equal(told(), undefined, 'at once');
+  assert.equal(world.source('vm', 'migration'), undefined);
+  await world.clock.pass(5_000);
+  be({ migrationUid: 'another', startTimestamp: '2026-01-02T03:05:00Z' });
+  await world.clock.pass(0);
+  assert.ok(told() !== undefined, 'a later migration is followed, too');
+});
+
+test('a launcher that hangs during a migration has no figures of it, and an error that is told', async () => {
+  const world = new World();
+  const migrationState = { startTimestamp: '2026-01-02T03:00:00Z' } as never;
+  world.add(
+    'vm',
+    { ...fine, domainStats: async () => Promise.reject(new Error('hung')) },
+    { status: { migrationState } },
+  );
+  await world.scrape();
+  assert.equal(world.source('vm', 'migration')?.errors, 1);
+  assert.ok(!world.families('vm').includes(remaining));
+});
