@@ -3,7 +3,7 @@
 #
 # Own: network (addresses of the node and of the Kubernetes service), processes, mounts, /run, /dev, what is written below /var, and a
 # branch of every cgroup hierarchy, named in CGROUP_ROOT. <folder>, on a disk that overlayfs can use, takes what is written.
-# When the command ends, all processes end; nothing of it is left but <folder>.
+# When the command ends, or this script is told to, all processes end; nothing of it is left, <folder> neither.
 set -euo pipefail
 
 if [ $$ != 1 ]; then
@@ -11,12 +11,15 @@ if [ $$ != 1 ]; then
   # With one hierarchy, /sys/fs/cgroup is it; with many, each folder in there is one.
   hierarchies=$(if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo /sys/fs/cgroup; else echo /sys/fs/cgroup/*/; fi)
   for hierarchy in $hierarchies; do mkdir "${hierarchy%/}/$name"; done
+  # A signal for the group ends unshare, and with it all that it started; then there is something to clean up.
+  trap : INT TERM HUP
   code=0
   CGROUP_ROOT=/$name unshare --mount --net --pid --fork --kill-child --mount-proc --propagation private bash "$0" "$@" || code=$?
   for hierarchy in $hierarchies; do
     # Processes leave their cgroup some moments after they ended.
     for _ in {1..50}; do find "${hierarchy%/}/$name" -depth -type d -exec rmdir {} + 2>/dev/null && break || sleep 0.1; done
   done
+  rm -rf "$1"
   exit "$code"
 fi
 

@@ -10,6 +10,8 @@ const config = (dir: string) => `version = 2
 disabled_plugins = [${['aufs', 'btrfs', 'devmapper', 'zfs'].map((name) => `"io.containerd.snapshotter.v1.${name}"`)}]
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "localhost/pause:1"
+# Root of a container may lack the right to lower scores.
+restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
 conf_dir = "${dir}/cni"

@@ -1,37 +1,77 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import { after, before, type TestContext, test } from 'node:test';
 import { TestAuthority } from '../fixtures/certificates.ts';
 import { eventually } from '../fixtures/eventually.ts';
 import type { KubeApiserver } from '../fixtures/kube-apiserver.ts';
 import { NodeMachine, nodeName } from './node-machine.ts';
 
-/** Our DaemonSet in a real cluster of one node: its image, probes, volumes, token and device plugins under a real kubelet. */
+/**
+ * Our DaemonSet in a real cluster of one node: its image, probes, volumes, token and device plugins under a real kubelet. The
+ * tests are one story: each begins where the one before it ended.
+ */
 
 const overlay = 'daemonset/overlays/tight-rights';
+const devices = {
+  'devices.kubevirt.io/kvm': 1000,
+  'devices.kubevirt.io/tun': 1000,
+  'devices.kubevirt.io/vhost-net': 1000,
+};
+const oneOfEach = Object.fromEntries(Object.keys(devices).map((name) => [name, 1]));
 let authority: TestAuthority;
 let machine: NodeMachine;
 
 before(async () => {
   authority = await TestAuthority.make();
-  const pair = await authority.issue({ commonName: 'kubevirt.io:system:node:virt-handler', usage: 'serverAuth' });
-  machine = await NodeMachine.start((api) => install(api, pair));
+  const server = await authority.issue({ commonName: 'kubevirt.io:system:node:virt-handler', usage: 'serverAuth' });
+  machine = await NodeMachine.start((api) => install(api, server));
 });
 after(async () => {
   await machine?.stop();
   await authority?.remove();
 });
 
+/** As an operator does: what virt-operator would bring, then the agent. */
 function install(api: KubeApiserver, { cert, key }: { cert: string; key: string }): void {
   api.kubectl('create', '-k', 'daemonset/prerequisites');
   api.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
+  const inNamespace = (object: object) =>
+    api.kubectlStdin(JSON.stringify(object), '-n', 'kubevirt', 'create', '-f', '-');
   const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'kubevirt-virt-handler-server-certs' } };
-  const tls = { ...secret, type: 'kubernetes.io/tls', stringData: { 'tls.crt': cert, 'tls.key': key } };
-  api.kubectlStdin(JSON.stringify(tls), '-n', 'kubevirt', 'apply', '-f', '-');
+  inNamespace({ ...secret, type: 'kubernetes.io/tls', stringData: { 'tls.crt': cert, 'tls.key': key } });
+  const bundle = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'kubevirt-ca' } };
+  inNamespace({ ...bundle, data: { 'ca-bundle': authority.pair.cert } });
+  const kubevirt = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
+  const developerConfiguration = { featureGates: ['CPUManager'] };
+  inNamespace({ ...kubevirt, spec: { configuration: { developerConfiguration } } });
   api.kubectl('apply', '-k', overlay);
 }
 
-test('the agent runs from its image with read-only root, its probes pass, and its node is labelled, schedulable and has devices', async () => {
+function hasDevices(): void {
+  const offered = machine.allocatable();
+  assert.deepEqual(Object.fromEntries(Object.keys(devices).map((name) => [name, offered[name]])), devices);
+}
+
+/** Seconds until `check` passes, for the report. */
+async function timed(t: TestContext, what: string, check: () => void | Promise<void>): Promise<void> {
+  const startMs = performance.now();
+  await eventually(check, 120_000);
+  t.diagnostic(`${what}: ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
+}
+
+function processOfAgent(): number {
+  const found = readdirSync('/proc').filter(
+    (pid) =>
+      /^\d+$/.test(pid) && existsSync(`/proc/${pid}/cmdline`) && isAgent(readFileSync(`/proc/${pid}/cmdline`, 'utf8')),
+  );
+  assert.equal(found.length, 1, `agents that run: ${found}`);
+  return Number(found[0]);
+}
+
+const isAgent = (commandLine: string) => /virt-handler\0.*--hostname-override\0/.test(commandLine);
+
+test('the agent runs from its image, its probes pass, and its node is labelled, schedulable and has devices', async () => {
   const pod = await machine.agentPod();
   assert.deepEqual(
     pod.status.containerStatuses.map(({ restartCount }: { restartCount: number }) => restartCount),
@@ -40,11 +80,100 @@ test('the agent runs from its image with read-only root, its probes pass, and it
   await eventually(() => {
     const { labels, annotations } = machine.get('node', nodeName).metadata;
     assert.equal(labels['kubevirt.io/schedulable'], 'true', JSON.stringify(labels));
+    assert.equal(labels.cpumanager, 'true');
     assert.ok(annotations['kubevirt.io/heartbeat']);
-    const golden = readFileSync('test/unit/agent/node-labels/hosts/real-nested-kvm/labels.txt', 'utf8');
-    const wanted = golden.split('\n').filter(Boolean);
-    const missing = wanted.filter((line) => `${line.split('=')[0]}=${labels[line.split('=')[0] ?? '']}` !== line);
+    const wanted = readFileSync('test/unit/agent/node-labels/hosts/real-nested-kvm/labels.txt', 'utf8').split('\n');
+    const missing = wanted.filter(
+      (line) => line !== '' && `${line.split('=')[0]}=${labels[line.split('=')[0] ?? '']}` !== line,
+    );
     assert.deepEqual(missing, []);
+    hasDevices();
   }, 60_000);
-  console.log(machine.allocatable());
+});
+
+test('a pod without rights that asks for devices can open them, and one that does not has none', async () => {
+  const open =
+    'for d in /dev/kvm /dev/net/tun; do : <>$d && echo $d opened; done; test -c /dev/vhost-net && echo vhost-net';
+  const asked = await machine.runPod('asks', open, oneOfEach);
+  assert.equal(asked, '/dev/kvm opened\n/dev/net/tun opened\nvhost-net\n');
+  const others = await machine.runPod(
+    'asks-not',
+    'ls /dev/kvm /dev/net/tun /dev/vhost-net 2>/dev/null; echo nothing',
+    {},
+  );
+  assert.equal(others, 'nothing\n');
+  machine.startPod('keeper', 'sleep 100000', oneOfEach);
+  await eventually(() => assert.equal(machine.get('pod', 'keeper').status.phase, 'Running'), 60_000);
+});
+
+test('a kubelet that crashes and comes back has the devices again, and pods that have some go on', async (t) => {
+  const restarts = (await machine.agentPod()).status.containerStatuses[0].restartCount;
+  await machine.kubelet.kill();
+  const startMs = performance.now();
+  await machine.startKubelet();
+  t.diagnostic(`the kubelet listens for plugins: ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
+  await timed(t, 'a new pod has got devices', async () => {
+    assert.equal(await machine.runPod('after-restart', 'test -c /dev/kvm && echo kvm', oneOfEach), 'kvm\n');
+  });
+  await eventually(hasDevices, 60_000);
+  machine.untouched('keeper');
+  assert.equal((await machine.agentPod()).status.containerStatuses[0].restartCount, restarts);
+});
+
+test('an agent that is deleted leaves in seconds, its successor offers the devices again, and pods that have some go on', async (t) => {
+  const { metadata } = await machine.agentPod();
+  await timed(t, 'gone', () => {
+    machine.api.kubectl('delete', 'pod', '-n', 'kubevirt', metadata.name);
+  });
+  await timed(t, 'the next is ready', async () => {
+    assert.notEqual((await machine.agentPod()).metadata.uid, metadata.uid);
+  });
+  await timed(t, 'devices', hasDevices);
+  machine.untouched('keeper');
+});
+
+test('a kubelet that starts while the agent is dead starts it, and has the devices again', async (t) => {
+  const { metadata } = await machine.agentPod();
+  await machine.kubelet.kill();
+  process.kill(processOfAgent(), 'SIGKILL');
+  await machine.startKubelet();
+  await timed(t, 'the agent runs again', () => void processOfAgent());
+  await timed(t, 'a new pod has got devices', async () => {
+    assert.equal(await machine.runPod('after-both', 'test -c /dev/kvm && echo kvm', oneOfEach), 'kvm\n');
+  });
+  await eventually(hasDevices, 60_000);
+  assert.equal((await machine.agentPod()).metadata.uid, metadata.uid);
+  machine.untouched('keeper');
+});
+
+test('a device that vanishes from the node is not offered, the node takes no VMs, and both come back with it', async (t) => {
+  renameSync('/dev/net/tun', '/dev/net/away');
+  await timed(t, 'not offered', () => assert.equal(machine.allocatable()['devices.kubevirt.io/tun'], 0));
+  const schedulable = () => machine.get('node', nodeName).metadata.labels['kubevirt.io/schedulable'];
+  await timed(t, 'not schedulable', () => assert.equal(schedulable(), 'false'));
+  renameSync('/dev/net/away', '/dev/net/tun');
+  await timed(t, 'offered and schedulable', () => {
+    hasDevices();
+    assert.equal(schedulable(), 'true');
+  });
+});
+
+test('removing it leaves no agent, and nothing mounted', async (t) => {
+  const mounts = () => execFileSync('findmnt', ['-rno', 'TARGET'], { encoding: 'utf8' }).split('\n');
+  machine.api.kubectl('delete', '-k', overlay);
+  await timed(t, 'no pod', () => assert.deepEqual(machine.get('pods', '-n', 'kubevirt').items, []));
+  assert.throws(processOfAgent, /agents that run: $/);
+  await eventually(
+    () =>
+      assert.deepEqual(
+        mounts().filter((target) => target.includes('kubevirt')),
+        [],
+      ),
+    60_000,
+  );
+  assert.deepEqual(
+    readdirSync('/var/lib/kubelet/device-plugins').filter((name) => name.startsWith('kubevirt')),
+    [],
+  );
+  assert.equal(machine.get('node', nodeName).metadata.labels['kubevirt.io/schedulable'], 'false');
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -25,6 +25,8 @@ const apiFlags = {
   'authorization-mode': 'Node,RBAC',
   'enable-admission-plugins': 'NodeRestriction',
   'disable-admission-plugins': '',
+  // There is no name service.
+  'kubelet-preferred-address-types': 'InternalIP',
 };
 
 function kubeletConfig(dir: string) {
@@ -44,6 +46,7 @@ function kubeletConfig(dir: string) {
     failCgroupV1: false,
     makeIPTablesUtilChains: false,
     resolvConf: '',
+    clusterDNS: ['10.96.0.10'],
     // Secrets that change are seen within seconds rather than a minute.
     syncFrequency: '5s',
     nodeStatusUpdateFrequency: '5s',
@@ -79,7 +82,7 @@ export class NodeMachine {
       const api = await startKubeApiserver(parts.assets, { bare: true, flags: apiFlags, users });
       started.push(api);
       prepare(api);
-      for (const program of controllers(parts, api, dir)) {
+      for (const program of controllers(parts, api)) {
         started.push(program);
         await program.start(() => undefined);
       }
@@ -93,8 +96,10 @@ export class NodeMachine {
     }
   }
 
-  /** Resolves when it listens for plugins; a socket that an earlier one left is none. */
+  /** Resolves when it listens for plugins. */
   async startKubelet(): Promise<void> {
+    // One that an earlier kubelet left says nothing; this one would remove it, too.
+    rmSync(kubeletSocket, { force: true });
     await this.kubelet.start(() => assert.ok(existsSync(kubeletSocket), 'the kubelet does not listen yet'));
   }
 
@@ -112,7 +117,43 @@ export class NodeMachine {
   /** What the node offers of these resources, as numbers. */
   allocatable(): Record<string, number> {
     const { allocatable } = this.get('node', nodeName).status;
-    return Object.fromEntries(Object.entries(allocatable).map(([name, count]) => [name, Number(count)]));
+    return Object.fromEntries(
+      Object.entries(allocatable).map(([name, count]) => [name, Number(`${count}`.replace(/k$/, '000'))]),
+    );
+  }
+
+  /** A pod of an ordinary user, without any right, that runs a script once. */
+  startPod(name: string, script: string, limits: Readonly<Record<string, number>>): void {
+    const container = {
+      name: 'main',
+      image: 'localhost/tools:1',
+      command: ['sh', '-c', script],
+      resources: { limits },
+    };
+    const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] }, runAsUser: 107 };
+    const spec = {
+      restartPolicy: 'Never',
+      containers: [{ ...container, securityContext }],
+      terminationGracePeriodSeconds: 1,
+    };
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec };
+    this.api.kubectlStdin(JSON.stringify(pod), 'create', '-f', '-');
+  }
+
+  /** Its output, when it has ended well. */
+  async runPod(name: string, script: string, limits: Readonly<Record<string, number>>): Promise<string> {
+    this.startPod(name, script, limits);
+    await eventually(() => {
+      const { status } = this.get('pod', name);
+      assert.equal(status.phase, 'Succeeded', JSON.stringify(status));
+    }, 60_000);
+    return this.api.kubectl('logs', name);
+  }
+
+  /** Runs, and always did. */
+  untouched(name: string): void {
+    const { status } = this.get('pod', name);
+    assert.deepEqual([status.phase, status.containerStatuses[0].restartCount], ['Running', 0], JSON.stringify(status));
   }
 
   /** The pod of the agent that is not about to leave, when its containers are ready. */
@@ -130,7 +171,7 @@ export class NodeMachine {
   }
 }
 
-function controllers(parts: KubeletParts, api: KubeApiserver, dir: string): Program[] {
+function controllers(parts: KubeletParts, api: KubeApiserver): Program[] {
   const common = [`--kubeconfig=${api.adminKubeconfig}`, '--leader-elect=false', '--secure-port=0'];
   const ofManager = [
     `--service-account-private-key-file=${path.join(api.dir, 'service-account.key')}`,
