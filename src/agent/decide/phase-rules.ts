@@ -1,4 +1,4 @@
-import type { VmiPhase } from '../../api/index.ts';
+import type { Domain, VmiPhase } from '../../api/index.ts';
 import type { Observation } from '../observe/index.ts';
 import type { GoneProof } from '../ports.ts';
 import { askAgain, isAnsweredAgain } from './ask-again.ts';
@@ -46,13 +46,19 @@ function fail(because: string): Plan {
   return become('Failed', { remember: { verdict: { phase: 'Failed', because } }, problem: because });
 }
 
-/** A process that is new has only the launcher's first word for it: one question is not enough for a final phase. */
+/**
+ * Who never saw the guest run has only the launcher's first word for its end, which may be from before the start (a new process; one
+ * of two agents, when the other one started it and wrote Running): one question is not enough for a final phase.
+ */
 function isLostUnconfirmed(facts: Facts): boolean {
   const { phase, observation } = facts;
   const { domain, memory } = observation;
   if (phase !== 'Running' || domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
-  return domain.lastDomain === undefined && memory.verdict === undefined && !isAnsweredAgain(facts);
+  return !hasRun(domain.lastDomain) && memory.verdict === undefined && !isAnsweredAgain(facts);
 }
+
+const hasRun = (domain: Domain | undefined) =>
+  domain !== undefined && (domain.Status.Status !== 'Shutoff' || domain.Status.Reason !== 'Unknown');
 
 /** It was to leave from here and has ended here: nothing of it goes on. */
 const hasLostItsGuest = (facts: Facts) => facts.situation.kind === 'gone' && sourceView(facts) !== undefined;

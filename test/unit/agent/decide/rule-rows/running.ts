@@ -136,6 +136,12 @@ export const runningRows: readonly Row[] = [
     expect: { steps: ['refreshDomain'], requeueAfterMs: 1_000 },
   },
   {
+    rule: 'domain-none-unconfirmed',
+    when: 'this agent saw the domain only before its start: another one may have started the guest since',
+    given: { domain: { ...domainNone, lastDomain: domainOf('Shutoff') } },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 1_000 },
+  },
+  {
     rule: 'ended-before-seen-running',
     when: 'the guest shut itself down while the API server was away, and then its launcher ended',
     given: {
