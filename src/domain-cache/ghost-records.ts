@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { type Key, makeKey } from '../api/index.ts';
-import { errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
+import { CodedError, errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
 import { DomainCacheError } from './errors.ts';
 import { type RecordFiles, recordDirectory } from './record-files.ts';
 
@@ -199,7 +199,7 @@ export class GhostRecords {
 
 /** An error of the system says nothing about what is in the file. */
 function isOfTheDisk(error: unknown): boolean {
-  return !(error instanceof DomainCacheError) && errorCode(error) !== undefined;
+  return !(error instanceof CodedError) && errorCode(error) !== undefined;
 }
 
 function invalidity(record: GhostRecord): string | undefined {

@@ -1,6 +1,6 @@
-import { lstat, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { draftSuffix, replaceFile } from '../host/index.ts';
+import { draftSuffix, readPlainFile, replaceFile } from '../host/index.ts';
 
 /** Small files of one directory. Rejections are the system's errors with its codes (`ENOSPC`). */
 export interface RecordFiles {
@@ -25,13 +25,7 @@ export function recordDirectory(directory: string): RecordFiles {
       for (const draft of names.filter(isDraft)) await rm(pathOf(draft), { force: true });
       return names.filter((name) => !isDraft(name));
     },
-    read: async (name, maxBytes) => {
-      const found = await lstat(pathOf(name));
-      // A pipe would be waited for without end, a link leads elsewhere.
-      if (!found.isFile()) throw new Error('it is no ordinary file');
-      if (found.size > maxBytes) throw new Error(`${found.size} bytes are too many`);
-      return readFile(pathOf(name), 'utf8');
-    },
+    read: (name, maxBytes) => readPlainFile(pathOf(name), maxBytes),
     // A power failure ends the launchers, too. Each start waited four times for the disk, and in a burst for all others.
     replace: (name, content) => replaceFile(pathOf(name), content, 0o600, 'process'),
     remove: (name) => rm(pathOf(name), { force: true }),

@@ -1,6 +1,6 @@
 /**
- * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this
- * network namespace, paths without following links, files replaced as a whole or watched, the process behind a Unix socket.
+ * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
+ * namespace, paths without following links, plain files read, replaced as a whole or watched, the process behind a Unix socket.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
@@ -16,6 +16,7 @@ export {
   peerOf,
   preparePeers,
 } from './peer.ts';
+export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync } from './plain-file.ts';
 export { draftSuffix, replaceFile } from './replace-file.ts';
 export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { xattrReader } from './xattr.ts';

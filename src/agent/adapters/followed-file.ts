@@ -1,5 +1,6 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import type { Clock } from '../../base/index.ts';
+import { readPlainFileSync } from '../../host/index.ts';
 
 /** Every pass of every VMI asks. */
 const lookEveryMs = 5_000;
@@ -25,9 +26,9 @@ export function followedFile<T>(
     try {
       const stats = statSync(file);
       const seen = `${stats.ino} ${stats.ctimeMs} ${stats.size}`;
-      if (seen === identity || !stats.isFile() || stats.size > maxBytes) return meaning;
+      if (seen === identity || stats.size > maxBytes) return meaning;
       identity = seen;
-      meaning = parse(readFileSync(file, 'utf8')) ?? meaning;
+      meaning = parse(readPlainFileSync(file, maxBytes)) ?? meaning;
     } catch {
       identity = undefined;
     }

@@ -1,5 +1,5 @@
 import { errorCode, errorMessage, type Logger, memberAt } from '../../base/index.ts';
-import { readBounded } from './bounded-file.ts';
+import { readPlainFile } from '../../host/index.ts';
 
 /** Its entries are one line per container with CPUs of its own. */
 const maxBytes = 4 * 1024 * 1024;
@@ -11,7 +11,7 @@ const maxBytes = 4 * 1024 * 1024;
 export async function hasCpuManager(files: readonly string[], log: Logger): Promise<boolean> {
   for (const file of files) {
     try {
-      return memberAt(JSON.parse(await readBounded(file, maxBytes)), 'policyName') === 'static';
+      return memberAt(JSON.parse(await readPlainFile(file, maxBytes)), 'policyName') === 'static';
     } catch (error) {
       if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') continue;
       log.debug({ file, reason: errorMessage(error) }, 'the state of the CPU manager cannot be read');

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CodedError } from '../../base/index.ts';
-import { readBounded } from './bounded-file.ts';
+import { readPlainFile } from '../../host/index.ts';
 import type { KsmPlan, KsmSituation } from './ksm-plan.ts';
 
 /** The kernel says something that is no figure. */
@@ -34,7 +34,7 @@ export class KsmFiles {
   /** Rejects with the system's error or KsmError. */
   async situation(): Promise<KsmSituation> {
     const { meminfo } = this.#options;
-    const memory = await readBounded(meminfo, 64 * 1024);
+    const memory = await readPlainFile(meminfo, 64 * 1024);
     const pages = (await this.#read('pages_to_scan')).trim();
     return {
       isRunning: (await this.#read('run')).trim() === '1',
@@ -54,7 +54,7 @@ export class KsmFiles {
   }
 
   #read(name: string): Promise<string> {
-    return readBounded(path.join(this.#options.ksmDir, name), 64);
+    return readPlainFile(path.join(this.#options.ksmDir, name), 64);
   }
 
   async #write(name: string, value: number): Promise<void> {

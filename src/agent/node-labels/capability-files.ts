@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
@@ -16,7 +17,7 @@ export interface CapabilityFilesOptions {
   readonly arch: string;
   /** Of the kernel's settings: `/proc/sys`. */
   readonly sysctlDir: string;
-  /** Nobody promised the files: one that is not there is no problem. */
+  /** Nobody promised the files: one that is not there is no problem, until their directory has been there once. */
   readonly optional: boolean;
   /** A file whose facts are known may be unusable this long, as while the next pod's init container writes it anew; a minute. */
   readonly graceMs?: number;
@@ -62,6 +63,7 @@ export class CapabilityFiles implements ProblemSource {
   readonly #features;
   readonly #watch: DirectoryWatch;
   readonly #listeners = new Set<() => void>();
+  #isPromised: boolean;
   #foreign: readonly string[] | undefined;
   #realtime: Known<boolean>;
   #published: { readonly facts: LabelFacts; readonly problems: readonly NodeProblem[] };
@@ -73,6 +75,7 @@ export class CapabilityFiles implements ProblemSource {
     const { arch, dir, sysctlDir } = options;
     this.#options = options;
     this.#deps = deps;
+    this.#isPromised = !options.optional;
     this.#domain = source(files.domain, readDomainCapabilities);
     this.#machine = source(files.machine, readCapabilities);
     this.#features = source(files.features, (text) => readSupportedFeatures(text, arch));
@@ -116,9 +119,9 @@ export class CapabilityFiles implements ProblemSource {
   }
 
   #problems(): readonly NodeProblem[] {
-    const { dir, optional } = this.#options;
+    const { dir } = this.#options;
     return this.#required.flatMap(({ file, problem, facts }) => {
-      if (!problem || (optional && problem.error.code === 'MISSING')) return [];
+      if (!problem || (!this.#isPromised && problem.error.code === 'MISSING')) return [];
       if (this.#graceLeftMs(problem.sinceMs, facts) > 0) return [];
       const kept = facts === undefined ? '' : '; what was read before still counts';
       return [
@@ -157,6 +160,7 @@ export class CapabilityFiles implements ProblemSource {
     while (this.#again) {
       this.#again = false;
       this.#watch.follow();
+      this.#isPromised ||= await isDirectory(this.#options.dir);
       for (const one of this.#required) await this.#readOne(one);
       this.#foreign = await this.#readForeign();
       this.#realtime = await readRealtime(this.#options.sysctlDir);
@@ -178,7 +182,7 @@ export class CapabilityFiles implements ProblemSource {
       if (error.code === 'MISSING' || error.code === 'UNREADABLE') one.identity = undefined;
       if (one.problem?.error.message !== error.message) {
         const fields = { file: one.file, code: error.code, reason: error.message };
-        log[this.#options.optional && error.code === 'MISSING' ? 'info' : 'warn'](
+        log[!this.#isPromised && error.code === 'MISSING' ? 'info' : 'warn'](
           fields,
           'a capability file cannot be used',
         );
@@ -227,6 +231,13 @@ export class CapabilityFiles implements ProblemSource {
     this.#published = now;
     for (const listener of [...this.#listeners]) listener();
   }
+}
+
+async function isDirectory(directory: string): Promise<boolean> {
+  return stat(directory).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
 }
 
 const defaultGraceMs = 60_000;

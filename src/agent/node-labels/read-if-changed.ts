@@ -1,6 +1,6 @@
-import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import { errorCode } from '../../base/index.ts';
+import { openPlainFile, PlainFileError } from '../../host/index.ts';
 import { maxDocumentBytes } from './document.ts';
 import { LabelFileError } from './errors.ts';
 
@@ -9,17 +9,16 @@ export async function readIfChanged(
   file: string,
   identity: string | undefined,
 ): Promise<{ readonly identity: string; readonly content: string } | undefined> {
-  let handle: Awaited<ReturnType<typeof open>>;
+  let handle: FileHandle;
   try {
-    // A pipe must not keep the agent waiting.
-    handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    handle = await openPlainFile(file);
   } catch (cause) {
     if (errorCode(cause) === 'ENOENT') throw new LabelFileError('MISSING', 'it is not there', { cause });
+    if (cause instanceof PlainFileError) throw new LabelFileError('UNREADABLE', cause.message, { cause });
     throw new LabelFileError('UNREADABLE', `it cannot be opened (${errorCode(cause)})`, { cause });
   }
   try {
     const stats = await handle.stat({ bigint: true });
-    if (!stats.isFile()) throw new LabelFileError('UNREADABLE', 'it is no plain file');
     if (stats.size > maxDocumentBytes) throw new LabelFileError('TOO_LARGE', `it has ${stats.size} bytes`);
     const seen = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
     if (seen === identity) return undefined;

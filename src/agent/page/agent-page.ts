@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Component, errorMessage, type Logger } from '../../base/index.ts';
-import { replaceFile } from '../../host/index.ts';
+import { readPlainFile, replaceFile } from '../../host/index.ts';
 import { newWebToken, type VmApi, type WebBackend, WebServer } from '../../web/index.ts';
 import { VmiFeed, type VmiFeedDeps } from './vmi-feed.ts';
 
@@ -67,7 +66,7 @@ export class AgentPage implements Component {
 
   /** Kept over restarts, so that a page that is open goes on working. */
   async #token(): Promise<string> {
-    const kept = await readFile(this.tokenFile, 'utf8').catch(() => '');
+    const kept = await readPlainFile(this.tokenFile, 100).catch(() => '');
     if (/^[\w-]{32,64}\n$/.test(kept)) return kept.trim();
     const token = newWebToken();
     await replaceFile(this.tokenFile, `${token}\n`, 0o600);

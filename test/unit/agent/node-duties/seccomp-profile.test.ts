@@ -8,6 +8,7 @@ import { SeccompProfile } from '../../../../src/agent/node-duties/index.ts';
 import { seccompProfile } from '../../../../src/agent/node-duties/seccomp-profile.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { FakeSettings } from '../../../fixtures/agent/fake-settings.ts';
+import { eventually } from '../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 
 let root: string;
@@ -107,20 +108,46 @@ test('without a kubelet on the machine no directory is made for it', async () =>
   await assert.rejects(stat(root), { code: 'ENOENT' });
 });
 
+test('a kubelet that comes later gets the profile, and so does one whose directory was made anew', async () => {
+  await rm(root, { recursive: true });
+  await duty.start();
+  for (let times = 0; times < 2; times++) {
+    await mkdir(root, { recursive: true });
+    await eventually(async () => {
+      await clock.pass(5_000);
+      assert.deepEqual(await installed(), structuredClone(seccompProfile));
+    });
+    await rm(root, { recursive: true });
+  }
+});
+
+test('a profile that somebody takes away comes back', async () => {
+  await ran();
+  duty = new SeccompProfile({ kubeletRoot: root }, { settings, clock, log: silentLogger });
+  await duty.start();
+  await rm(fileOf());
+  await eventually(async () => {
+    await clock.pass(1_000);
+    await installed();
+  });
+});
+
+test('with the gate off a kubelet that comes later gets nothing', async () => {
+  settings.setNode({ gates: { KubevirtSeccompProfile: false } });
+  await rm(root, { recursive: true });
+  await duty.start();
+  await mkdir(root);
+  await clock.pass(60_000);
+  await duty.stop();
+  assert.deepEqual(await readdir(root), []);
+});
+
 test('a directory that cannot be made is tried again later', async () => {
   await writeFile(path.join(root, 'seccomp'), 'in the way');
   await chmod(root, 0o700);
   await duty.start();
-  await clock.pass(0);
-  await settledWork();
-  assert.equal(clock.timers, 1);
+  await eventually(() => assert.equal(clock.timers, 2, 'the next try, and the look that comes every 30 s'));
   await rm(path.join(root, 'seccomp'));
-  clock.advance(300_000);
-  await duty.stop();
-  assert.deepEqual(await installed(), structuredClone(seccompProfile));
+  await clock.pass(300_000);
+  await eventually(async () => assert.deepEqual(await installed(), structuredClone(seccompProfile)));
 });
-
-/** File operations take their own time. */
-async function settledWork(): Promise<void> {
-  for (let turn = 0; turn < 500 && clock.timers === 0; turn++) await new Promise((resolve) => setTimeout(resolve, 10));
-}

@@ -73,6 +73,17 @@ test('files that are not there are a problem each, where somebody promised them'
   assert.deepEqual((await open({ arch: 'riscv64' })).problems(), [], 'nobody writes files there');
 });
 
+test('files nobody promised are a problem from the time on at which their directory was there', async () => {
+  const files = await open({ optional: true });
+  assert.deepEqual(files.problems(), []);
+  await mkdir(dir);
+  await eventually(() => assert.equal(files.problems().length, 3));
+  await host('intel-nested');
+  await eventually(() => assert.deepEqual([modelOf(files), ...reasons(files)], ['Skylake-Client-noTSX-IBRS']));
+  await rm(dir, { recursive: true });
+  await eventually(() => assert.equal(files.problems().length, 3));
+});
+
 test('a directory that comes later is noticed, also when its parents come later still', async () => {
   dir = path.join(root, 'a/b/kubevirt-node-labeller');
   const files = await open();
