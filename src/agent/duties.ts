@@ -2,7 +2,7 @@ import path from 'node:path';
 import { resources } from '../api/index.ts';
 import { type Component, type Logger, systemClock } from '../base/index.ts';
 import type { KubeClient } from '../kube/index.ts';
-import { NodeDevices, type NodeDevicesOptions } from './devices/index.ts';
+import { MediatedDevices, NodeDevices, type NodeDevicesOptions } from './devices/index.ts';
 import { allProblems, type Finding, Heartbeat, PolledProblems, type Told } from './heartbeat/index.ts';
 import { hasCpuManager, KsmDuty, KsmFiles, LiveSettings, SeccompProfile } from './node-duties/index.ts';
 import { makeNodeLabels, type NodeLabels } from './node-labels/index.ts';
@@ -61,6 +61,7 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
     ownNode,
     ...(labelling?.components ?? []),
     new SeccompProfile({ kubeletRoot }, { settings, clock, log }),
+    makeMediatedDevices(options, parts, host, log),
     ksm,
     looks,
   ];
@@ -115,6 +116,22 @@ function eventOf(told: Told): ['Normal' | 'Warning', string, string] {
   if (told.schedulable) return ['Normal', 'NodeTakesVMIs', 'the node takes virtual machines'];
   const type = told.reason === 'AgentLeaving' ? 'Normal' : 'Warning';
   return [type, told.reason, `the node takes no new virtual machines: ${told.message}`];
+}
+
+function makeMediatedDevices(options: AgentOptions, parts: Parts, host: DutiesHost, log: Logger): MediatedDevices {
+  const { nodeName, podsDir } = options;
+  const { settings, ownNode: node, recorder } = parts;
+  const { pluginsDir, roots } = deviceOptions(options, host);
+  return new MediatedDevices(
+    // Processes of all pods: the agent's pod has the host's.
+    { nodeName, sysDir: roots.sysDir, pluginsDir, podsDir, procDir: '/proc' },
+    {
+      ...{ settings, node, clock: systemClock, log },
+      tell: (type, reason, message) => {
+        if (node.current) recorder.record(node.current, type, reason, message);
+      },
+    },
+  );
 }
 
 function nodePatcher(client: KubeClient) {

@@ -1,4 +1,3 @@
-import { listOf, memberAt } from '../../base/index.ts';
 import type { EffectiveConfig } from '../node-ports.ts';
 import { type HostDevices, readHostDevices } from './host-devices.ts';
 
@@ -32,19 +31,7 @@ export function deviceSettings({ useEmulation, node }: EffectiveConfig): DeviceS
   };
 }
 
-function notBuilt({ gates, mediatedDevicesConfiguration: mediated }: EffectiveConfig['node']): string[] {
-  const refusals: string[] = [];
-  if (gates.IOMMUFD) {
-    refusals.push('gate IOMMUFD: this agent does not offer devices.kubevirt.io/iommufd; switch the gate off');
-  }
-  const enabled = memberAt(mediated, 'enabled');
-  const isOff = enabled === false || (enabled === undefined && gates.DisableMDEVConfiguration);
-  const lists = ['mediatedDeviceTypes', 'mediatedDevicesTypes', 'nodeMediatedDeviceTypes'];
-  const isAsked = lists.some((list) => listOf(memberAt(mediated, list)).length > 0);
-  if (isAsked && !isOff) {
-    refusals.push(
-      'mediatedDevicesConfiguration: this agent does not create mediated devices; create them on the node, with mdevctl for example: those that exist and are permitted are offered',
-    );
-  }
-  return refusals;
+function notBuilt({ gates }: EffectiveConfig['node']): string[] {
+  if (!gates.IOMMUFD) return [];
+  return ['gate IOMMUFD: this agent does not offer devices.kubevirt.io/iommufd; switch the gate off'];
 }

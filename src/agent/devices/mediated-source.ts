@@ -8,7 +8,7 @@ import { checkGroup, environmentName, vfioDevices, vfioDir } from './vfio.ts';
 
 const rescanMs = 300_000;
 
-/** Mediated devices that exist: parts of a card, each in an IOMMU group of its own. None is created here. */
+/** Mediated devices that exist: parts of a card, each in an IOMMU group of its own. */
 export class MediatedSource implements DeviceSource {
   readonly rescanMs = rescanMs;
   readonly #resource: MediatedResource;

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { gateNames } from '../../../src/agent/cluster-config/feature-gates.ts';
 import { readClusterConfig } from '../../../src/agent/cluster-config/index.ts';
 import { deviceSettings } from '../../../src/agent/devices/device-settings.ts';
+import { mediatedSettings } from '../../../src/agent/devices/mediated-wish.ts';
 import { agentFlags } from '../../../src/agent/flags.ts';
 import { readTlsSettings } from '../../../src/tls/index.ts';
 import { rows } from './guide-tables.ts';
@@ -22,7 +23,12 @@ const full = {
   ksmConfiguration: { nodeLabelSelector: { matchLabels: { a: 'b' } } },
   persistentReservationConfiguration: {},
   confidentialCompute: { tdx: { attestation: { enforced: true, qgsSocketPath: '/s' } } },
-  mediatedDevicesConfiguration: {},
+  mediatedDevicesConfiguration: {
+    enabled: true,
+    mediatedDeviceTypes: [],
+    mediatedDevicesTypes: [],
+    nodeMediatedDeviceTypes: [{ nodeSelector: {}, mediatedDeviceTypes: [], mediatedDevicesTypes: [] }],
+  },
   network: { defaultNetworkInterface: 'masquerade', binding: { plugin: { domainAttachmentType: 'tap' } } },
   developerConfiguration: {
     featureGates: ['ConfigurableHypervisor'],
@@ -65,6 +71,7 @@ function readPaths(): string[] {
   const config = readClusterConfig(kubevirt as never, undefined, 'node1');
   assert.equal(config.node.hypervisor, 'kvm');
   assert.deepEqual(deviceSettings(config).refusals, []);
+  assert.deepEqual(mediatedSettings(config.node).problems, []);
   readTlsSettings((configuration as typeof full).tlsConfiguration);
   return [...paths].filter((path) => ![...paths].some((other) => other.startsWith(`${path}.`)));
 }
