@@ -13,6 +13,7 @@ import { RateLimiter } from '../../kube/index.ts';
 import type { ClusterSettings, Node, OwnNode } from '../node-ports.ts';
 import type { CapabilityFiles } from './capability-files.ts';
 import { isHostModelObsolete, obsoleteHostModel } from './cpu-families.ts';
+import { DroppedLabels } from './dropped.ts';
 import { explainLabels, type LabelReport } from './explain.ts';
 import { changesOf, type LabelChanges, type LabelPlan, planLabels } from './plan.ts';
 import { type LabelSettings, labelSettings } from './settings.ts';
@@ -55,6 +56,7 @@ const backoff = { baseMs: 500, maxMs: 300_000, jitter: 0.2 };
 /** Somebody else who wants other values must not make the two write against each other without end. */
 const repairs = { qps: 1 / 60, burst: 10 };
 const fightPauseMs = 60_000;
+const soonMs = 100;
 
 /**
  * Keeps this node's labels as they follow from libvirt's files and from the cluster's configuration (spec 40 §5): one merge
@@ -68,6 +70,7 @@ export class NodeLabels implements Component {
   readonly #queue: KeyedQueue;
   readonly #repairs: RateLimiter;
   readonly #random: () => number;
+  readonly #dropped: DroppedLabels;
   #settings: LabelSettings | undefined;
   #plan: LabelPlan | undefined;
   #endings: (() => void)[] = [];
@@ -84,6 +87,7 @@ export class NodeLabels implements Component {
     this.#clock = deps.clock ?? systemClock;
     this.#random = deps.random ?? Math.random;
     this.#repairs = new RateLimiter(repairs, this.#clock);
+    this.#dropped = new DroppedLabels({ clock: this.#clock, random: this.#random });
     this.#queue = new KeyedQueue(
       { concurrency: 1, backoff: { ...backoff, random: this.#random } },
       {
@@ -141,7 +145,8 @@ export class NodeLabels implements Component {
     const node = this.#node();
     if (!node || isSkipped(node)) return;
     const isFailing = this.#queue.status(this.#options.nodeName).failures > 0;
-    if (!isFailing && changesOf(this.#currentPlan(), labelsOf(node))) this.#wake();
+    const changes = changesOf(this.#currentPlan(), labelsOf(node));
+    if (!isFailing && changes && this.#dropped.due(changes, node)) this.#wake();
   }
 
   #schedulePeriod(): void {
@@ -171,28 +176,59 @@ export class NodeLabels implements Component {
     const plan = this.#currentPlan();
     const changes = changesOf(plan, labelsOf(node));
     if (!changes) {
+      this.#dropped.forget();
       this.#succeeded();
       this.#tellObsolete(node, false);
       return { kind: 'done' };
     }
-    const { nodeName } = this.#options;
+    const sent = this.#dropped.due(changes, node);
+    if (!sent) return this.#untilDropped();
     // What is tried again has a back-off of its own.
-    const isRetry = this.#queue.status(nodeName).failures > 0;
-    if (!isRetry && !this.#repairs.tryTake()) return this.#fought(changes);
+    const isRetry = this.#queue.status(this.#options.nodeName).failures > 0 || this.#dropped.nextInMs === 0;
+    if (!isRetry && !this.#repairs.tryTake()) return this.#fought(sent);
+    return this.#write(plan, sent, signal);
+  }
+
+  async #write(plan: LabelPlan, sent: LabelChanges, signal: AbortSignal): Promise<KeyResult> {
     const { patchNode, log } = this.#deps;
-    const written = await patchNode(nodeName, { metadata: { labels: changes } }, signal);
+    const written = await patchNode(this.#options.nodeName, { metadata: { labels: sent } }, signal);
     this.#written = written;
     this.#state = { ...this.#state, patches: this.#state.patches + 1 };
-    log.info(summary(changes), 'labels of the node written');
-    this.#tellObsolete(written, changes[obsoleteHostModel] === 'true');
-    const dropped = changesOf(plan, labelsOf(written));
-    if (dropped)
-      return {
-        kind: 'retry',
-        cause: new Error(`the API server took the patch, but not these labels: ${keysOf(dropped)}`),
-      };
-    this.#succeeded();
-    return { kind: 'done' };
+    const missing = changesOf(plan, labelsOf(written));
+    const taken = Object.entries(sent).filter(([key, value]) => missing?.[key] !== value);
+    if (taken.length > 0) log.info(summary(Object.fromEntries(taken)), 'labels of the node written');
+    this.#tellObsolete(written, sent[obsoleteHostModel] === 'true');
+    if (!missing) {
+      this.#dropped.forget();
+      this.#succeeded();
+      return { kind: 'done' };
+    }
+    this.#dropped.note(sent, missing, written);
+    this.#tellDropped(written);
+    // Somebody else changed labels meanwhile.
+    if (this.#dropped.due(missing, written)) return { kind: 'done', requeueAfterMs: soonMs };
+    return this.#untilDropped();
+  }
+
+  /** Nothing is to be done but for what is dropped, whose time has not come. */
+  #untilDropped(): KeyResult {
+    const { keys, nextInMs = 0 } = this.#dropped;
+    const problem = `the API server takes the patch, but drops ${short(keys)}: a webhook or a policy of this cluster takes labels out`;
+    this.#state = { ...this.#state, problem: `${problem}; tried again at least once per hour` };
+    return { kind: 'done', requeueAfterMs: Math.max(soonMs, nextInMs) };
+  }
+
+  #tellDropped(node: Node): void {
+    const untold = this.#dropped.takeUntold();
+    if (untold.length === 0) return;
+    this.#deps.log.warn({ labels: short(untold) }, 'the API server drops labels of the node');
+    this.#deps.recordEvent(node, {
+      type: 'Warning',
+      reason: 'NodeLabelsDropped',
+      message:
+        `the API server takes these labels and drops them again: ${short(untold)}. VMs that need them are not placed here. ` +
+        'Let the webhook or policy that does so leave labels of kubevirt.io alone',
+    });
   }
 
   #fought(changes: LabelChanges): KeyResult {
@@ -244,7 +280,10 @@ function labelsOf(node: Node): Readonly<Record<string, string>> {
 }
 
 function keysOf(changes: LabelChanges): string {
-  const keys = Object.keys(changes);
+  return short(Object.keys(changes));
+}
+
+function short(keys: readonly string[]): string {
   return keys.length > 3 ? `${keys.slice(0, 3).join(', ')} and ${keys.length - 3} more` : keys.join(', ');
 }
 

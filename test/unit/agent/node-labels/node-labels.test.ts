@@ -238,12 +238,76 @@ test('a refused patch is tried again at growing distances, not at every change o
   assert.equal(world.labelsNow['machine-type.node.kubevirt.io/q35'], 'true');
 });
 
-test('a label that admission silently drops is not asked for in a loop, and said', async () => {
-  world.dropped = ['machine-type.node.kubevirt.io/q35'];
+const hour = 3_600_000;
+const q35 = 'machine-type.node.kubevirt.io/q35';
+
+/** As long as a whole night takes in small steps. */
+async function pass(hours: number): Promise<void> {
+  for (let step = 0; step < hours * 6; step++) await world.clock.pass(hour / 6);
+}
+
+test('a label that admission silently drops is asked for ever more seldom, once per hour in the end, and said once', async () => {
+  world.dropped = [q35];
   await world.start();
   await world.clock.pass(60_000);
-  assert.ok(world.patches.length <= 10, `${world.patches.length} patches in a minute`);
-  assert.match(world.labels.state.problem ?? '', /machine-type\.node\.kubevirt\.io\/q35/);
+  assert.ok(world.patches.length >= 3 && world.patches.length <= 6, `${world.patches.length} patches in a minute`);
+  assert.match(world.labels.explain().problem ?? '', /drops machine-type\.node\.kubevirt\.io\/q35: a webhook/);
+  await pass(3);
+  const early = world.patches.length;
+  assert.ok(early <= 16, `${early} patches in the first hours`);
+  await pass(10);
+  assert.ok(world.patches.length - early <= 13, `${world.patches.length - early} patches in ten hours`);
+  assert.deepEqual(world.events, ['here NodeLabelsDropped undefined']);
+  assert.deepEqual(world.patches.at(-1)?.metadata.labels, { [q35]: 'true' });
+});
+
+test('while a label is dropped, what others do to the other labels is put right at once, and what changes is written at once', async () => {
+  world.dropped = [q35];
+  await world.start();
+  await pass(2);
+  const before = world.patches.length;
+  await world.edit({ 'cpu-vendor.node.kubevirt.io/Intel': undefined });
+  assert.deepEqual(
+    world.patches.slice(before).map(({ metadata }) => metadata.labels),
+    [{ 'cpu-vendor.node.kubevirt.io/Intel': 'true' }],
+  );
+  await world.setConfig({ obsoleteModels: undefined, crossArchitecture: true });
+  assert.equal(world.labelsNow['kubevirt.io/vm-arch-amd64'], 'true');
+  for (let beat = 0; beat < 50; beat++) await world.edit({ 'mine.example.com/x': String(beat) });
+  assert.equal(world.patches.length, before + 2);
+  assert.equal(world.events.length, 1);
+});
+
+test('a label that is dropped no more is there within the hour, and nothing is wrong any more', async () => {
+  world.dropped = [q35];
+  await world.start();
+  await pass(3);
+  world.dropped = [];
+  await pass(2);
+  assert.equal(world.labelsNow[q35], 'true');
+  assert.equal(world.labels.state.problem, undefined);
+  const { length } = world.patches;
+  await pass(5);
+  assert.equal(world.patches.length, length);
+});
+
+test('a node made anew gets all labels at once, also one that was dropped before', async () => {
+  world.dropped = [q35];
+  await world.start();
+  await pass(3);
+  world.dropped = [];
+  const again = node({});
+  await world.store({ ...again, metadata: { ...again.metadata, uid: 'two' } });
+  assert.deepEqual(world.labelsNow, world.expected);
+});
+
+test('a label that a webhook puts back each time is not taken away in a loop', async () => {
+  world.stored = world.seen = node({ ...others, ...world.expected, 'kubevirt.io/s390-pv': 'true' });
+  world.dropped = ['kubevirt.io/s390-pv'];
+  await world.start();
+  await pass(5);
+  assert.ok(world.patches.length <= 16, `${world.patches.length} patches`);
+  assert.equal(world.events.length, 1);
 });
 
 test('somebody who always takes a label away again does not make the two write against each other without end', async () => {
