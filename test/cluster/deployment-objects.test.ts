@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { after, before, suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
+import { prometheusOperatorCrds } from '../../scripts/upstream-crds.mjs';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
 
 /** All that kustomize makes of daemonset/ is taken by a real kube-apiserver, with every field known to it. */
@@ -54,3 +55,42 @@ suite('manifests', () => {
     assert.equal(can.trim(), 'yes');
   });
 });
+
+const monitoringCrds = prometheusOperatorCrds();
+const skip = monitoringCrds === undefined ? "the Prometheus operator's CRDs come with `go`, once" : false;
+
+suite('for the Prometheus operator', { skip }, () => {
+  before(() => {
+    for (const file of monitoringCrds ?? []) cluster.kubectl('create', '-f', file);
+    cluster.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s');
+  });
+
+  for (const file of [
+    'daemonset/components/service-monitor/service-monitor.yaml',
+    'monitoring/prometheus-rules.yaml',
+  ]) {
+    test(`${file} is taken, and knows no field that its CRD does not`, () => {
+      const name = cluster.kubectl('apply', '--validate=strict', '-n', 'kubevirt', '-f', file, '-o', 'name').trim();
+      assert.match(name, /monitoring\.coreos\.com\//);
+    });
+  }
+
+  test('its component watches a service that the base makes, at a port that this has', () => {
+    const service = 'kubevirt-prometheus-metrics';
+    const monitor = JSON.parse(cluster.kubectl('get', 'servicemonitor', '-n', 'kubevirt', '-o', 'json')).items[0].spec;
+    const found = cluster.kubectl('get', 'service', '-n', 'kubevirt', '-o', 'json', '-l', selector(monitor.selector));
+    const [{ metadata, spec }] = JSON.parse(found).items;
+    assert.equal(metadata.name, service);
+    assert.ok(monitor.endpoints.every(({ port }: Named) => spec.ports.some(({ name }: Named) => name === port)));
+  });
+});
+
+interface Named {
+  readonly port?: string;
+  readonly name?: string;
+}
+
+const selector = ({ matchLabels }: { readonly matchLabels: Record<string, string> }) =>
+  Object.entries(matchLabels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join();
