@@ -19,7 +19,7 @@ export interface ScrapesDeps {
   /** The agent's own metrics. */
   readonly own: () => Promise<string>;
   /** Those of VMs, piece by piece. */
-  readonly vms: () => Iterable<string>;
+  readonly vms: () => Iterable<Buffer>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -102,7 +102,7 @@ export class Scrapes {
     yield Buffer.from(ownText + this.ownText());
     for (const piece of this.#deps.vms()) {
       await nextTurn();
-      yield Buffer.from(piece);
+      yield piece;
     }
   }
 

@@ -1,69 +1,81 @@
 import { type Family, head, type Label, labelText, sampleLine } from './exposition.ts';
 import { named } from './named.ts';
+import { placeOf } from './packed-lines.ts';
+import { Pieces } from './pieces.ts';
 import type { VmCounters } from './vm-counters.ts';
 import { panicFamily, sampleAgeFamily, sampledFamilies, sampleErrorsFamily, syncFamily } from './vm-families.ts';
 import type { SampledVm } from './vm-sampler.ts';
 
-/** Characters of text between two looks at the event loop; several times what a socket takes at once. */
-const pieceLength = 256 * 1024;
+/** Bytes between two looks at the event loop: less than a millisecond's work, several times what a socket takes at once. */
+const pieceBytes = 128 * 1024;
 
 /** All series of VMs, as pieces of text; each family has one block with the lines of all VMs. */
 export function* vmExposition(
   vms: readonly SampledVm[],
   counters: Pick<VmCounters, 'syncs' | 'panics'>,
-): Generator<string> {
-  let piece = '';
-  for (const text of blocks(vms, counters)) {
-    piece += text;
-    if (piece.length < pieceLength) continue;
-    yield piece;
-    piece = '';
-  }
-  if (piece !== '') yield piece;
-}
-
-function* blocks(vms: readonly SampledVm[], counters: Pick<VmCounters, 'syncs' | 'panics'>) {
-  for (const family of sampledFamilies) yield* sampledBlock(family, vms);
-  yield* block(syncFamily, counters.syncs());
-  yield* block(panicFamily, counters.panics());
-  yield* block(sampleAgeFamily, ages(vms));
-  yield* block(sampleErrorsFamily, errors(vms));
-}
-
-function* sampledBlock(family: Family, vms: readonly SampledVm[]): Generator<string> {
-  let isFirst = true;
-  for (const { lines } of vms) {
-    for (const source of lines) {
-      const text = source.get(family.name);
-      if (text === undefined) continue;
-      if (isFirst) yield head(family);
-      isFirst = false;
-      yield text;
+): Generator<Buffer> {
+  const pieces = new Pieces(pieceBytes);
+  for (const [place, family] of sampledFamilies.entries()) {
+    let isFirst = true;
+    for (const { lines } of vms) {
+      for (const packed of lines) {
+        const [start, end] = placeOf(packed, place);
+        if (start === end) continue;
+        if (isFirst) pieces.text(head(family));
+        isFirst = false;
+        pieces.copy(packed.bytes, start, end);
+        if (pieces.hasFull) yield* pieces.taken();
+      }
     }
   }
+  for (const text of otherBlocks(vms, counters)) {
+    pieces.text(text);
+    if (pieces.hasFull) yield* pieces.taken();
+  }
+  yield* pieces.end();
+}
+
+function* otherBlocks(vms: readonly SampledVm[], counters: Pick<VmCounters, 'syncs' | 'panics'>): Generator<string> {
+  yield* block(syncFamily, counters.syncs());
+  yield* block(panicFamily, counters.panics());
+  yield* headed(sampleAgeFamily, ages(vms));
+  yield* headed(sampleErrorsFamily, errors(vms));
 }
 
 type Series = readonly [labels: readonly Label[], value: number];
 
 function* block(family: Family, series: Iterable<Series>): Generator<string> {
+  yield* headed(family, linesOf(family, series));
+}
+
+function* linesOf({ name }: Family, series: Iterable<Series>): Generator<string> {
+  for (const [labels, value] of series) yield sampleLine(name, labelText(labels), value);
+}
+
+function* headed(family: Family, lines: Iterable<string>): Generator<string> {
   let isFirst = true;
-  for (const [labels, value] of series) {
+  for (const line of lines) {
     if (isFirst) yield head(family);
     isFirst = false;
-    yield sampleLine(family.name, labelText(labels), value);
+    yield line;
   }
 }
 
-function* ages(vms: readonly SampledVm[]): Generator<Series> {
+/** Names of sources need no escaping. */
+function* ages(vms: readonly SampledVm[]): Generator<string> {
+  const { name } = sampleAgeFamily;
   for (const { key, sources } of vms) {
+    const labels = labelText(named(key));
     for (const { source, ageMs } of sources) {
-      if (ageMs !== undefined) yield [[...named(key), ['source', source]], Math.round(ageMs) / 1000];
+      if (ageMs !== undefined) yield `${name}{${labels},source="${source}"} ${Math.round(ageMs) / 1000}\n`;
     }
   }
 }
 
-function* errors(vms: readonly SampledVm[]): Generator<Series> {
+function* errors(vms: readonly SampledVm[]): Generator<string> {
+  const { name } = sampleErrorsFamily;
   for (const { key, sources } of vms) {
-    for (const { source, errors } of sources) yield [[...named(key), ['source', source]], errors];
+    const labels = labelText(named(key));
+    for (const { source, errors: count } of sources) yield `${name}{${labels},source="${source}"} ${count}\n`;
   }
 }

@@ -1,10 +1,10 @@
 import { isFinal, type Key, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, errorMessage, KeyedQueue, type KeyResult, type Logger } from '../../base/index.ts';
 import type { VmiStore } from '../ports.ts';
+import { type PackedLines, packLines } from './packed-lines.ts';
 import { type SampledLaunchers, type SampleSource, sampleSources } from './ports.ts';
 import { isMeasurable, isMigrating, type SampleJob, sampleOnce } from './sample-once.ts';
 import { isOfNode } from './vm-labels.ts';
-import type { Lines } from './vm-lines.ts';
 
 export interface VmSamplerOptions {
   readonly nodeName: string;
@@ -39,7 +39,7 @@ export interface VmSamplerDeps {
 /** What one source said of one VM last. */
 interface Sample {
   wasAsked: boolean;
-  lines: Lines | undefined;
+  lines: PackedLines | undefined;
   atMs: number | undefined;
   errors: number;
   failuresInARow: number;
@@ -55,7 +55,7 @@ interface Sampled {
 /** A VM in an answer. */
 export interface SampledVm {
   readonly key: Key;
-  readonly lines: readonly Lines[];
+  readonly lines: readonly PackedLines[];
   readonly sources: readonly {
     readonly source: SampleSource;
     readonly ageMs: number | undefined;
@@ -231,7 +231,8 @@ export class VmSampler {
     const { clock, log } = this.#deps;
     const askedMs = clock.monotonicMs();
     try {
-      sample.lines = await sampleOnce(job);
+      const lines = await sampleOnce(job);
+      sample.lines = lines && packLines(lines);
       sample.atMs = askedMs;
       sample.failuresInARow = 0;
     } catch (error) {

@@ -36,7 +36,7 @@ const scrapes = new Scrapes(
   {
     want: async () => undefined,
     own: () => own.text(),
-    vms: () => vmHeads().map(head),
+    vms: () => vmHeads().map((family) => Buffer.from(head(family))),
     clock: systemClock,
     log: silentLogger,
   },

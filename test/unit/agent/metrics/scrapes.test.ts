@@ -7,6 +7,7 @@ import { Scrapes, type ScrapesDeps } from '../../../../src/agent/metrics/scrapes
 import { silentLogger, sleep, systemClock } from '../../../../src/base/index.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 
+const bytes = (text: string) => Buffer.from(text);
 const stops: (() => void)[] = [];
 afterEach(() => {
   for (const stop of stops.splice(0)) stop();
@@ -18,7 +19,7 @@ async function serve(more: Partial<ScrapesDeps> = {}, options: { timeoutMs?: num
     {
       want: async () => undefined,
       own: async () => 'own 1\n',
-      vms: () => ['vm 1\n', 'vm 2\n'],
+      vms: () => ['vm 1\n', 'vm 2\n'].map(bytes),
       clock: systemClock,
       log: silentLogger,
       ...more,
@@ -100,7 +101,7 @@ test('beyond the limit a scrape is refused with words, and let in when another h
 test('an answer larger than any buffer arrives whole', async () => {
   const line = `kubevirt_x{a="${'b'.repeat(100)}"} 1\n`;
   const piece = line.repeat(2_000);
-  const port = await serve({ vms: () => Array.from({ length: 40 }, () => piece) });
+  const port = await serve({ vms: () => Array.from({ length: 40 }, () => bytes(piece)) });
   const { body } = await ask(port);
   assert.ok(body.toString().endsWith(piece.repeat(40)));
   const zipped = await ask(port, { 'accept-encoding': 'gzip' });
@@ -110,7 +111,7 @@ test('an answer larger than any buffer arrives whole', async () => {
 test('a client that does not read makes nothing pile up, and gives its place back in time', async () => {
   let made = 0;
   function* vms() {
-    for (; made < 10_000; made++) yield 'x'.repeat(100_000);
+    for (; made < 10_000; made++) yield bytes('x'.repeat(100_000));
   }
   const port = await serve({ vms }, { timeoutMs: 1_000 });
   const socket = connect(port, '127.0.0.1');
@@ -142,7 +143,7 @@ test('a failure of the metrics themselves is a 500 that says so', async () => {
 });
 
 test('a client that goes in the middle of an answer leaves its place', async () => {
-  const port = await serve({ vms: () => Array.from({ length: 500 }, () => 'x'.repeat(100_000)) });
+  const port = await serve({ vms: () => Array.from({ length: 500 }, () => bytes('x'.repeat(100_000))) });
   for (let time = 0; time < 4; time++) {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => undefined);

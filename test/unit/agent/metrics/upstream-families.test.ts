@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Meters } from '../../../../src/agent/metrics/index.ts';
 import { OwnMetrics } from '../../../../src/agent/metrics/own-metrics.ts';
+import { packLines } from '../../../../src/agent/metrics/packed-lines.ts';
 import { Scrapes } from '../../../../src/agent/metrics/scrapes.ts';
 import { vmExposition } from '../../../../src/agent/metrics/vm-exposition.ts';
 import { bareVmLabels, vmLabels } from '../../../../src/agent/metrics/vm-labels.ts';
@@ -137,7 +138,9 @@ async function served(): Promise<Map<string, { readonly type: string; readonly l
     syncs: () => [[named, 1] as const].values() as never,
     panics: () => [[[...named, ['type', 'x'], ['bugcheck_code', 'y']], 1] as const].values() as never,
   };
-  const vms = [...vmExposition([{ key: 'default/vm1', lines, sources: [] }], counters)].map(String).join('');
+  const vms = [...vmExposition([{ key: 'default/vm1', lines: lines.map(packLines), sources: [] }], counters)]
+    .map(String)
+    .join('');
   const scrapes = new Scrapes(
     { maxRequests: 1, timeoutMs: 1_000 },
     { want: async () => undefined, own: async () => '', vms: () => [], clock: systemClock, log: silentLogger },

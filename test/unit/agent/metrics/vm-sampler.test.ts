@@ -7,6 +7,7 @@ import { silentLogger } from '../../../../src/base/index.ts';
 import { vmiOf } from '../../../fixtures/agent/builders.ts';
 import { domainStatsJson, filesystemsJson } from '../../../fixtures/domain-stats.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
+import { unpacked } from '../../../fixtures/packed-lines.ts';
 
 const never = () => new Promise<never>(() => undefined);
 const fine: SampledLauncher = {
@@ -63,7 +64,7 @@ class World {
 
   families(name: string): string[] {
     const vm = this.sampler.read().find(({ key }) => key === `default/${name}`);
-    return (vm?.lines ?? []).flatMap((lines) => [...lines.keys()]);
+    return (vm?.lines ?? []).flatMap((lines) => [...unpacked(lines).keys()]);
   }
 
   source(name: string, wanted: string) {
@@ -250,7 +251,7 @@ test('a VM that migrates is asked every five seconds how far it is, and no longe
   let asked = 0;
   const domainStats = async () => job(1000 - asked++);
   const told = () => {
-    const lines = world.sampler.read().flatMap((vm) => vm.lines.map((source) => source.get(remaining)));
+    const lines = world.sampler.read().flatMap((vm) => vm.lines.map((source) => unpacked(source).get(remaining)));
     return lines.find((line) => line !== undefined);
   };
   const be = (migrationState: object | undefined) =>

@@ -1,0 +1,27 @@
+import { sampledFamilies } from './vm-families.ts';
+import type { Lines } from './vm-lines.ts';
+
+/** Lines of one VM and one source as bytes, made when the figures come: a scrape copies them, and makes no text. */
+export interface PackedLines {
+  readonly bytes: Buffer;
+  /** By the family's place in `sampledFamilies`: where its lines end. They begin where those of the one before end. */
+  readonly ends: Uint32Array;
+}
+
+export function packLines(lines: Lines): PackedLines {
+  const texts = sampledFamilies.map(({ name }) => lines.get(name) ?? '');
+  const bytes = Buffer.from(texts.join(''));
+  const isAscii = bytes.length === texts.reduce((sum, { length }) => sum + length, 0);
+  const ends = new Uint32Array(texts.length);
+  let end = 0;
+  for (const [place, text] of texts.entries()) {
+    end += isAscii ? text.length : Buffer.byteLength(text);
+    ends[place] = end;
+  }
+  return { bytes, ends };
+}
+
+/** From and to of one family's lines in `bytes`. */
+export function placeOf({ ends }: PackedLines, family: number): readonly [start: number, end: number] {
+  return [family === 0 ? 0 : (ends[family - 1] ?? 0), ends[family] ?? 0];
+}
