@@ -67,7 +67,7 @@ export class FollowingTlsServer {
     this.#refusals = new RefusalLog(deps);
     this.server = this.#createServer();
     this.#follow();
-    const values = [deps.keyPair, deps.authorities, deps.settings];
+    const values = [deps.keyPair, deps.settings, ...(options.clients === 'anyone' ? [] : [deps.authorities])];
     this.#ends = values.map((value) => value.onChange(() => this.#follow()));
   }
 

@@ -120,6 +120,9 @@ describe('a TLS server that follows its certificates', () => {
       assert.ok('body' in answer, JSON.stringify(answer));
       open.bundle.set('no bundle at all');
       assert.ok(!isRefused(await ask()));
+      const { state } = open.following;
+      open.bundle.set(authority.pair.cert);
+      assert.equal(open.following.state, state, 'nothing is loaded anew for authorities that nobody is judged by');
     } finally {
       await open.close();
     }
