@@ -25,7 +25,8 @@ fi
 
 dir=$(readlink -f "$1")
 shift
-mkdir -p "$dir"/{var,work,dev,containerd,kubelet}
+mkdir -p "$dir"/{var,work,dev,containerd,kubelet,tmp}
+export TMPDIR=$dir/tmp
 mount -t overlay -o "lowerdir=/var,upperdir=$dir/var,workdir=$dir/work" overlay /var
 mkdir -p /var/lib/{containerd,kubelet}
 mount --bind "$dir/containerd" /var/lib/containerd
