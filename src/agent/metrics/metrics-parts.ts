@@ -46,7 +46,8 @@ export interface Metrics {
 
 /** KubeVirt's version whose agent this one takes the place of. */
 const kubeVersion = 'v1.9.0';
-const scrapeTimeoutMs = 30_000;
+/** Ten seconds are Prometheus' usual patience; a scrape takes a fraction of one. */
+const scrapeTimes = { timeoutMs: 30_000, giveWayMs: 5_000 } as const;
 const maxConnections = 256;
 const monitoringClient = 'kubevirt.io:system:client:monitoring';
 const clock = systemClock;
@@ -134,7 +135,7 @@ function makeScrapes(
     },
   );
   const scrapes = new Scrapes(
-    { maxRequests: metrics.maxRequests, timeoutMs: scrapeTimeoutMs },
+    { maxRequests: metrics.maxRequests, ...scrapeTimes },
     {
       want: () => sampler.want(),
       own: () => own.text(),

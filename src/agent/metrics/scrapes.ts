@@ -9,8 +9,10 @@ import { expositionType, type Family, head, sampleLine } from './exposition.ts';
 export interface ScrapesOptions {
   /** `--max-metric-requests`: scrapes at a time. */
   readonly maxRequests: number;
-  /** A client that reads slower than this gives its place to another. */
+  /** A client that reads slower than this is hung up on. */
   readonly timeoutMs: number;
+  /** One that has read for this long gives its place to another who wants one: whoever reads nothing keeps no Prometheus out. */
+  readonly giveWayMs: number;
 }
 
 export interface ScrapesDeps {
@@ -40,7 +42,8 @@ export class Scrapes {
   readonly #options: ScrapesOptions;
   readonly #deps: ScrapesDeps;
   readonly #answered = new Map<number, number>([200, 500, 503].map((status) => [status, 0]));
-  #inFlight = 0;
+  /** In the order in which they came. */
+  readonly #open = new Set<{ readonly startedMs: number; readonly response: ServerResponse }>();
 
   constructor(options: ScrapesOptions, deps: ScrapesDeps) {
     this.#options = options;
@@ -50,17 +53,27 @@ export class Scrapes {
   /** Never rejects. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { maxRequests } = this.#options;
-    if (this.#inFlight >= maxRequests) {
+    if (this.#open.size >= maxRequests && !this.#endSlowest()) {
       this.#count(503);
       refuse(response, 503, `Limit of concurrent requests reached (${maxRequests}), try again later.`);
       return;
     }
-    this.#inFlight++;
+    const scrape = { startedMs: this.#deps.clock.monotonicMs(), response };
+    this.#open.add(scrape);
     try {
       await this.#send(request, response);
     } finally {
-      this.#inFlight--;
+      this.#open.delete(scrape);
     }
+  }
+
+  /** False: all of them are new enough to be waited for. */
+  #endSlowest(): boolean {
+    const [oldest] = this.#open;
+    if (!oldest || this.#deps.clock.monotonicMs() - oldest.startedMs < this.#options.giveWayMs) return false;
+    this.#open.delete(oldest);
+    oldest.response.destroy();
+    return true;
   }
 
   async #send(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -111,7 +124,7 @@ export class Scrapes {
     const lines = [...this.#answered].map(([status, count]) =>
       sampleLine(requestsFamily.name, `code="${status}"`, count),
     );
-    return `${head(requestsFamily)}${lines.join('')}${head(inFlightFamily)}${sampleLine(inFlightFamily.name, '', this.#inFlight)}`;
+    return `${head(requestsFamily)}${lines.join('')}${head(inFlightFamily)}${sampleLine(inFlightFamily.name, '', this.#open.size)}`;
   }
 
   #count(status: number): void {

@@ -14,8 +14,11 @@ import {
 /** Family's name → its lines, of one VM and one source. Text is made when the figures come, not when they are asked for. */
 export type Lines = ReadonlyMap<string, string>;
 
-/** A guest's word counts here, too: more than this of one kind is nobody's real machine. */
+/** More than this of one kind is nobody's real machine; of file systems the guest itself decides how many there are. */
 const entryLimit = 512;
+const filesystemLimit = 128;
+/** Of an answer: reading it keeps everything else waiting. */
+const jsonLimit = 1024 * 1024;
 const vcpuStates = ['offline', 'running', 'blocked'];
 
 interface Entry {
@@ -44,9 +47,14 @@ export function statsLines(json: string, labels: string): Lines | undefined {
   return lines;
 }
 
+function readJson(json: string): unknown {
+  if (json.length > jsonLimit) throw new RangeError(`an answer of ${json.length} characters is too large`);
+  return JSON.parse(json);
+}
+
 /** Undefined: the VM is vanishing. */
 function readStats(json: string): Record<string, unknown> | undefined {
-  const stats: unknown = JSON.parse(json);
+  const stats = readJson(json);
   if (!isRecord(stats)) throw new SyntaxError('the statistics are no object');
   return typeof stats.Name === 'string' && stats.Name !== '' ? stats : undefined;
 }
@@ -126,10 +134,10 @@ function allowedCells(map: unknown): number {
 /** Lines of GetFilesystems (spec 31 §3.3). Throws when the text is no list of file systems. */
 export function filesystemLines(json: string, labels: string): Lines {
   // No guest agent: nothing, or Go's empty list.
-  const answer: unknown = json === '' ? [] : (JSON.parse(json) ?? []);
+  const answer = json === '' ? [] : (readJson(json) ?? []);
   if (!isRecord(answer) && !Array.isArray(answer)) throw new SyntaxError('the file systems are no list');
   const found = new Map<string, readonly [total: unknown, used: unknown]>();
-  for (const value of listOf(isRecord(answer) ? answer.items : answer).slice(0, entryLimit)) {
+  for (const value of listOf(isRecord(answer) ? answer.items : answer).slice(0, filesystemLimit)) {
     if (!isRecord(value)) continue;
     const own = labelText([
       ['disk_name', outsideText(value.diskName)],

@@ -32,7 +32,7 @@ const vmHeads = () => [
   vmFamilies.sampleErrorsFamily,
 ];
 const scrapes = new Scrapes(
-  { maxRequests: 1, timeoutMs: 10_000 },
+  { maxRequests: 1, timeoutMs: 10_000, giveWayMs: 5_000 },
   {
     want: async () => undefined,
     own: () => own.text(),

@@ -19,12 +19,18 @@ import { tlsRequest } from '../../../fixtures/tls-request.ts';
 const maxConnections = 4;
 let authority: TestAuthority;
 let server: ConsoleServer;
+let crowded: ConsoleServer;
 const held: Socket[] = [];
 
 before(async () => {
   authority = await TestAuthority.make();
+  server = await serve(maxConnections);
+  crowded = await serve(256);
+});
+
+async function serve(maxConnections: number): Promise<ConsoleServer> {
   const pair = await authority.issue({ commonName: serverCommonName, usage: 'serverAuth' });
-  server = new ConsoleServer(
+  const made = new ConsoleServer(
     { address: '127.0.0.1', port: 0, clients: 'anyone', server: 'metrics', maxConnections, endsOldest: true },
     {
       api: { handle: (_request, response) => response.end('alive'), upgrade: (_request, socket) => socket.destroy() },
@@ -36,11 +42,12 @@ before(async () => {
       clock: systemClock,
     },
   );
-  await server.start();
-});
+  await made.start();
+  return made;
+}
 after(async () => {
   for (const socket of held) socket.destroy();
-  await server?.stop();
+  await Promise.all([server?.stop(), crowded?.stop()]);
   await authority?.remove();
 });
 
@@ -59,4 +66,16 @@ test('whoever holds all connections of the metrics server keeps no probe out: th
   }
   await ended;
   assert.ok(server.state.connections <= maxConnections);
+});
+
+test('a thousand connections that say nothing hold 256 descriptors at most, and probes are answered meanwhile', async () => {
+  for (let hundred = 0; hundred < 10; hundred++) {
+    const sockets = Array.from({ length: 100 }, () => connect(crowded.port, '127.0.0.1').on('error', () => undefined));
+    held.push(...sockets);
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+    const client = undefined;
+    const answer = await tlsRequest({ port: crowded.port, client, ca: authority.pair.cert, path: '/livez' });
+    assert.ok('body' in answer, JSON.stringify(answer));
+    assert.ok(crowded.state.connections <= 256);
+  }
 });

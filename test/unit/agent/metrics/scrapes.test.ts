@@ -6,6 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import { Scrapes, type ScrapesDeps } from '../../../../src/agent/metrics/scrapes.ts';
 import { silentLogger, sleep, systemClock } from '../../../../src/base/index.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
 
 const bytes = (text: string) => Buffer.from(text);
 const stops: (() => void)[] = [];
@@ -13,9 +14,9 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-async function serve(more: Partial<ScrapesDeps> = {}, options: { timeoutMs?: number } = {}) {
+async function serve(more: Partial<ScrapesDeps> = {}, options: { timeoutMs?: number; giveWayMs?: number } = {}) {
   const scrapes = new Scrapes(
-    { maxRequests: 3, timeoutMs: 30_000, ...options },
+    { maxRequests: 3, timeoutMs: 30_000, giveWayMs: 5_000, ...options },
     {
       want: async () => undefined,
       own: async () => 'own 1\n',
@@ -152,4 +153,39 @@ test('a client that goes in the middle of an answer leaves its place', async () 
     socket.destroy();
   }
   await eventually(async () => assert.equal((await ask(port)).status, 200));
+});
+
+test('those who read nothing keep nobody out: after five seconds the oldest gives its place', async () => {
+  function* endless() {
+    for (;;) yield bytes('x'.repeat(100_000));
+  }
+  let isEndless = true;
+  const clock = new FakeClock();
+  const port = await serve({ vms: () => (isEndless ? endless() : []), clock });
+  const held = await Promise.all(
+    [1, 2, 3].map(async () => {
+      const socket = connect(port, '127.0.0.1');
+      socket.on('error', () => undefined);
+      socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+      await new Promise((resolve) => socket.once('readable', resolve));
+      return socket;
+    }),
+  );
+  isEndless = false;
+  assert.equal((await ask(port)).status, 503, 'they are new');
+  clock.advance(5_000);
+  const { status, body } = await ask(port);
+  assert.equal(status, 200);
+  assert.match(body.toString(), /in_flight 3\n/);
+  for (const socket of held) socket.destroy();
+});
+
+test('whatever format is asked for, it is the text that every Prometheus reads', async () => {
+  const port = await serve();
+  const openMetrics = 'application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1';
+  for (const accept of [openMetrics, 'application/vnd.google.protobuf', 'text/html', '']) {
+    const { status, headers } = await ask(port, { accept });
+    assert.equal(status, 200);
+    assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+  }
 });

@@ -142,7 +142,7 @@ async function served(): Promise<Map<string, { readonly type: string; readonly l
     .map(String)
     .join('');
   const scrapes = new Scrapes(
-    { maxRequests: 1, timeoutMs: 1_000 },
+    { maxRequests: 1, timeoutMs: 1_000, giveWayMs: 1_000 },
     { want: async () => undefined, own: async () => '', vms: () => [], clock: systemClock, log: silentLogger },
   );
   const text = `${await own.text()}${scrapes.ownText()}${vms}`;

@@ -146,3 +146,12 @@ test('what the migration’s part of DomainStats has is told, by its flags', () 
   assert.equal(migrationLines(domainStatsJson(''), labels), undefined);
   assert.throws(() => migrationLines('[', labels), SyntaxError);
 });
+
+test('a guest with any number of file systems, and a launcher with megabytes to say, have a bounded number of series', () => {
+  const list = Array.from({ length: 5_000 }, (_, at) => ({ mountPoint: `/${at}`, totalBytes: 1, usedBytes: 1 }));
+  assert.equal(without(filesystemLines(JSON.stringify(list), labels)).length, 2 * 128);
+  const huge = JSON.stringify({ Name: 'v', padding: 'x'.repeat(2_000_000) });
+  for (const read of [statsLines, migrationLines, filesystemLines]) {
+    assert.throws(() => read(huge, labels), /2000\d+ characters is too large/);
+  }
+});
