@@ -68,7 +68,7 @@ function buildAgentImage(log) {
   const sources = ['src', 'image', 'package-lock.json', 'scripts/build.mjs'].map(newestMs);
   if (existsSync(agentImage) && statSync(agentImage).mtimeMs > Math.max(...sources)) return;
   log("building the agent's image");
-  execFileSync('image/build.sh', { stdio: ['ignore', 'ignore', 'inherit'] });
+  execFileSync('bash', ['image/build.sh'], { stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
 /** Writes what libvirt said of a real machine where the agent looks for it, as upstream's launcher does. */
