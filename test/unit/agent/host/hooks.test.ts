@@ -98,3 +98,19 @@ test('container disks without image volumes and hot-plugged volumes are refused 
   });
   await assert.rejects(hook.prepare(contextOf(hotplugged)), /late is hot-plugged/);
 });
+
+test('a VMI that asks for downward metrics starts, and reads that it will have none', async () => {
+  const hook = unsupportedHostWork();
+  assert.deepEqual(await hook.prepare(contextOf(vmiOf())), []);
+  const vmi = vmiOf('Scheduled', {
+    spec: {
+      domain: { devices: { downwardMetrics: {} } },
+      volumes: [{ name: 'metrics', downwardMetrics: {} }],
+    },
+  } as never);
+  const [event, ...others] = await hook.prepare(contextOf(vmi));
+  assert.deepEqual(others, []);
+  assert.equal(event?.type, 'Warning');
+  assert.equal(event?.reason, 'DownwardMetricsNotServed');
+  assert.match(event?.message ?? '', /^the device downwardMetrics and the volume metrics will have no figures/);
+});
