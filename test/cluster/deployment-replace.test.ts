@@ -218,6 +218,23 @@ suite('replace.sh', () => {
     });
   }
 
+  test('puts an image of one architecture on nodes of one only, unless it is for all', async () => {
+    await kubevirt({});
+    for (const architecture of ['amd64', 'arm64']) {
+      const metadata = { name: architecture, labels: { 'kubevirt.io/schedulable': 'true' } };
+      const created = await admin.post('/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata });
+      assert.equal(created.status, 201, created.text);
+      const status = { nodeInfo: { architecture } };
+      const patched = await admin.patch(`/api/v1/nodes/${architecture}/status`, 'merge', { status });
+      assert.equal(patched.status, 200, patched.text);
+    }
+    const refused = run('replace', '--no-wait');
+    assert.equal(refused.status, 1);
+    assert.match(refused.text, /several architectures: amd64 arm64/);
+    assert.equal(run('replace', '--no-wait', '--all-architectures').status, 0);
+    await admin.delete('/api/v1/nodes');
+  });
+
   test('goes on where that is asked for', async () => {
     await kubevirt({}, { ...deployed, observedKubeVirtVersion: 'v1.9.1' });
     const { status, text } = run('replace', '--no-wait', '--any-version');

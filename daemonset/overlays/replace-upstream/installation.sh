@@ -7,7 +7,7 @@ matching_version=v1.9.0
 marker=virt-handler.kubevirt.io/agent
 # What replace.sh has made, and restore.sh takes away: "entry" of the list, "patches", or "customizeComponents" as a whole.
 made_marker=virt-handler.kubevirt.io/restore
-wait_seconds=900 any_version='' accept_missing='' image=localhost/virt-handler:0.1.0
+wait_seconds=900 any_version='' all_architectures='' accept_missing='' image=localhost/virt-handler:0.1.0
 
 read_arguments() {
   while [ $# -gt 0 ]; do
@@ -18,6 +18,7 @@ read_arguments() {
       --no-wait) wait_seconds=0 ;;
       --wait-seconds) wait_seconds=${2:?}; shift ;;
       --any-version) any_version=yes ;;
+      --all-architectures) all_architectures=yes ;;
       --accept-missing) accept_missing=yes ;;
       --image) image=${2:?}; shift ;;
       -h | --help) usage ;;

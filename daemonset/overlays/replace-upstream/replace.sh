@@ -7,6 +7,7 @@
 #   --dry-run           checks everything, asks the API server whether it would take the change, and changes nothing
 #   --no-wait           does not wait for the rollout;  --wait-seconds N (900): how long
 #   --any-version       also where KubeVirt is not v1.9.0, which this agent was made for
+#   --all-architectures the image is for every architecture that the nodes have
 #   --accept-missing    also where VMs use what this agent cannot do yet
 #
 # VMs go on running while agents are replaced. restore.sh is the way back. Needs kubectl and rights to patch the KubeVirt object.
@@ -44,6 +45,15 @@ check_foreign_patches() {
   done
 }
 
+# An image of one architecture does not start on nodes of another, and leaves their VMs without an agent.
+check_architectures() {
+  local found
+  found=$(kubectl get nodes -l kubevirt.io/schedulable -o go-template='{{range .items}}{{.status.nodeInfo.architecture}}{{"\n"}}{{end}}' | sort -u | tr '\n' ' ') ||
+    fail "nodes cannot be read: may you list them?"
+  [ "$(wc -w <<<"$found")" -le 1 ] || [ -n "$all_architectures" ] ||
+    fail "nodes have several architectures: ${found% }; --all-architectures says that the image is for all of them"
+}
+
 check_needs() {
   local hotplug networks migrations unread="VMs and migrations cannot be read: may you list them in all namespaces?"
   hotplug=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{$m := .metadata}}{{with .status}}{{range .volumeStatus}}{{if .hotplugVolume}}{{$m.namespace}}/{{$m.name}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}' | sort -u) || fail "$unread"
@@ -74,6 +84,7 @@ find_kubevirt
 read_patches
 check_installation
 check_foreign_patches
+check_architectures
 check_needs
 path=/spec/customizeComponents
 if [ -n "$ours" ]; then :
