@@ -6,6 +6,7 @@ import {
   type VirtualMachineInstance,
   type VmiPhase,
 } from '../../src/api/index.ts';
+import { Timely } from './timely.ts';
 import type { SimAgent } from './world/sim-agent.ts';
 import { isAlive } from './world/sim-domain.ts';
 import type { SimLauncher } from './world/sim-launcher.ts';
@@ -60,11 +61,13 @@ export class Judge {
   readonly #movedBy = new Set<string>();
   /** `agent uid` → version that its last PUT was answered with. */
   readonly #written = new Map<string, number>();
+  readonly timely: Timely;
   writes = 0;
   passes = 0;
 
   constructor(world: SimWorld) {
     this.#world = world;
+    this.timely = new Timely(world.scheduler.nowMs);
   }
 
   violate(invariant: string, text: string): void {
@@ -102,6 +105,7 @@ export class Judge {
       this.violate('foreign-fields-are-kept', `${foreign} became ${foreignPart(after)}`);
     }
     const vmi = this.#world.byUid(before.metadata.uid ?? '');
+    if (from !== to) this.timely.onPhase(before.metadata.uid ?? '', to, this.#world.scheduler.nowMs);
     if (vmi && from !== to && isFinal(after)) this.#checkFinal(writer, vmi, to);
     if (vmi && ownerOf(before) !== ownerOf(after)) this.#checkHandOver(writer, vmi, before, after);
   }
@@ -178,6 +182,7 @@ export class Judge {
   #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): CallEnd {
     const id = `${launcher.options.uid} in ${launcher.options.podUid} by ${agent.life.name}`;
     if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', id);
+    this.#checkName(agent, launcher);
     this.#checkPlace(agent, launcher, carried);
     const { plan } = this.#world;
     const { disk } = agent.node;
@@ -200,6 +205,13 @@ export class Judge {
     return (isDone) => {
       if (isDone) this.#synced.set(id, { content, atMs: nowMs, pauses });
     };
+  }
+
+  /** Two guests of one name would write to the same disks. */
+  #checkName({ node }: SimAgent, { options: { key, uid } }: SimLauncher): void {
+    const older = this.#world.vmis.find((vmi) => vmi.key === key && vmi.uid !== uid && isAlive(vmi.launcher.domain));
+    if (!older || older.launcher.options.nodeName !== node.name) return;
+    this.violate('a-successor-waits', `${uid} was synced beside the guest of ${older.uid}`);
   }
 
   /**

@@ -120,4 +120,56 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     replace: 'labels: {},',
     first: firstMigrationSeed,
   },
+  {
+    name: 'nobody waits for the end of a grace period',
+    file: 'src/agent/decide/shutdown-rules.ts',
+    find: `    plan: (facts) => ({
+      ...wait(leftMs(facts)),
+      remember: rememberDeadline(facts),
+    }),`,
+    replace: '    plan: (facts) => ({ steps: [], remember: rememberDeadline(facts) }),',
+  },
+  {
+    name: 'a dead launcher is found by the next look at all of them only',
+    file: 'src/domain-cache/domain-cache.ts',
+    find: 'this.#ends.push(this.#deps.links.onDown((uid) => void this.#check(uid)));',
+    replace: '',
+  },
+  {
+    name: 'a launcher that hangs counts as dead',
+    file: 'src/launcher-client/verdict.ts',
+    find: "if (listening === 'hung' || listening === 'unclear') return unknown(",
+    replace:
+      "if (listening === 'hung' || listening === 'unclear') return { kind: 'dead', proof: '' } as Verdict; void (",
+  },
+  {
+    name: 'launchers that are remembered are not asked at the start',
+    file: 'src/domain-cache/domain-cache.ts',
+    find: 'void this.#list();',
+    replace: 'this.#synced = this.#list !== undefined;',
+  },
+  {
+    name: 'a VMI does not wait for the guest of an older one of its name',
+    file: 'src/agent/decide/look-rules.ts',
+    find: 'facts.observation.predecessor !== undefined && facts.vmi !== undefined && isNotStarted(facts)',
+    replace: 'facts.observation.predecessor === null && isNotStarted(facts)',
+  },
+  {
+    name: 'what was decided and could not be written is forgotten',
+    file: 'src/agent/decide/phase-rules.ts',
+    find: 'const remember = { verdict: { phase, because } };',
+    replace: 'const remember = { verdict: [phase, because].length > 2 ? { phase, because } : undefined };',
+  },
+  {
+    name: 'whatever the newest VMI is, an older decision is written on it',
+    file: 'src/agent/loop/still-holds.ts',
+    find: 'before.metadata.uid === newest.metadata.uid &&',
+    replace: 'before.metadata.uid !== "" || before.metadata.uid === newest.metadata.uid &&',
+  },
+  {
+    name: 'one question is enough for the end of a guest that nobody saw run',
+    file: 'src/agent/decide/phase-rules.ts',
+    find: 'when: isLostUnconfirmed,',
+    replace: "when: (facts) => isLostUnconfirmed(facts) && facts.uid === '',",
+  },
 ];

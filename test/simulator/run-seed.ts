@@ -100,6 +100,8 @@ async function settle(world: SimWorld): Promise<void> {
   if (judge.passes - passes > 12 * world.vmis.length) {
     judge.violate('a-steady-state-is-quiet', `${judge.passes - passes} passes in ${steadyMs / 1000} s`);
   }
+  const untimely = judge.timely.late(world);
+  if (untimely.length > 0) judge.violate('what-happens-is-answered-in-time', untimely.join('; '));
   const late = unsettled(world);
   if (late.length > 0) judge.violate('order-lasts', late.join('; '));
   for (const agent of [...world.agents]) world.stopAgent(agent, () => undefined);

@@ -34,11 +34,24 @@ export function isAnsweredAgain({ observation }: Facts): boolean {
   const { domain, memory } = observation;
   const askedMs = domain.kind === 'present' || domain.kind === 'gone' ? domain.askedMs : undefined;
   if (askedMs === undefined || memory.askedAgainMs === undefined) return false;
-  return askedMs >= Math.max(memory.askedAgainMs, memory.synced?.atMs ?? 0);
+  return askedMs >= Math.max(memory.askedAgainMs, toldToStartMs(observation));
 }
 
 /** The same, and not about an earlier question either. */
 export function isAnsweredJustNow(facts: Facts): boolean {
   const { domain, nowMs } = facts.observation;
-  return isAnsweredAgain(facts) && domain.kind === 'present' && nowMs - (domain.askedMs ?? 0) < justNowMs;
+  const askedMs = domain.kind === 'present' || domain.kind === 'gone' ? (domain.askedMs ?? 0) : 0;
+  return isAnsweredAgain(facts) && nowMs - askedMs < justNowMs;
+}
+
+/** "No domain" as it was before the launcher was told to start the guest: it may run by now. */
+export function isFromBeforeStart({ observation }: Facts): boolean {
+  const { domain, memory } = observation;
+  if (domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
+  return domain.seenMs <= Math.max(toldToStartMs(observation), memory.synced?.endedMs ?? 0);
+}
+
+/** When the launcher was last told to run the guest, with or without success; 0: never. */
+function toldToStartMs({ memory }: Facts['observation']): number {
+  return Math.max(memory.synced?.atMs ?? 0, memory.startTries?.lastMs ?? 0);
 }

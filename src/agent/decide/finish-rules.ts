@@ -1,12 +1,13 @@
-import { askAtOnce, isAnsweredJustNow } from './ask-again.ts';
+import { askAtOnce, isAnsweredJustNow, isFromBeforeStart } from './ask-again.ts';
 import type { Facts } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 
 /** How long the launcher may take to report that the domain it deleted is gone; then the clean-up goes on without. */
 const deleteConfirmMs = 10_000;
 
-/** Shut off as before a start: it may run by now, if a sync was under way when the end was decided. */
-const isUnconfirmed = (facts: Facts) => facts.situation.kind === 'not-started' && !isAnsweredJustNow(facts);
+/** Shut off or absent as before a start: it may run by now, if a sync was under way when the end was decided. */
+const isUnconfirmed = (facts: Facts) =>
+  (facts.situation.kind === 'not-started' || isFromBeforeStart(facts)) && !isAnsweredJustNow(facts);
 
 /** Nothing will run any more: the final phase is written, or there is no VMI. */
 const isOver = (facts: Facts) => facts.final || facts.ending === 'vmi-gone';

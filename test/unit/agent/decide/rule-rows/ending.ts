@@ -277,6 +277,36 @@ export const endingRows: readonly Row[] = [
     expect: { steps: ['refreshDomain'] },
   },
   {
+    rule: 'deleted-before-start-unconfirmed',
+    when: 'there was no domain before the start that was just answered, and no event has come since',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled', deleted)),
+      domain: { ...domainNone, seenMs: nowMs - 20 } as Observation['domain'],
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 10, endedMs: nowMs } }),
+    },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'deleted-before-start-unconfirmed',
+    when: 'there was no domain before a start that failed, which may come late all the same',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled', deleted)),
+      domain: { ...domainNone, seenMs: nowMs - 20 } as Observation['domain'],
+      memory: memory({ startTries: { fingerprint: 'same', count: 1, lastMs: nowMs - 10 } }),
+    },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'deleted-without-domain',
+    when: 'after the start there is no domain either',
+    given: {
+      vmi: presentVmi(vmiOf('Scheduled', deleted)),
+      domain: { ...domainNone, seenMs: nowMs, askedMs: nowMs } as Observation['domain'],
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 10, endedMs: nowMs - 5 } }),
+    },
+    expect: { steps: ['cleanUp'] },
+  },
+  {
     rule: 'deleted-before-start',
     when: 'the launcher answered that the domain is only defined',
     given: {
