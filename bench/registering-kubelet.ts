@@ -1,28 +1,40 @@
 import path from 'node:path';
-import { Server, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
-import { serverOptions, serveUnix } from '../src/wire/index.ts';
+import { credentials, Server } from '@grpc/grpc-js';
+import { clientOptions, devicePlugin, serverOptions, serveUnix, unixTarget } from '../src/wire/index.ts';
 
 /**
- * The one thing of a kubelet that an agent's heartbeat may wait for: it takes registrations of device plugins, whatever is in
- * them. `dir` is the agent's /var/lib/kubelet.
+ * What of a kubelet an agent's health may depend on: it takes registrations of device plugins and listens to their lists, and
+ * hands out nothing. `dir` is the agent's /var/lib/kubelet.
  */
 export async function registeringKubelet(dir: string): Promise<() => Promise<void>> {
-  const bytes = { serialize: (value: Buffer) => value, deserialize: (value: Buffer) => value };
+  const directory = path.join(dir, 'device-plugins');
+  const plugins = new Map<string, () => void>();
   const server = new Server(serverOptions());
-  const register = {
-    path: '/v1beta1.Registration/Register',
-    requestStream: false,
-    responseStream: false,
-    ...{ requestSerialize: bytes.serialize, requestDeserialize: bytes.deserialize },
-    ...{ responseSerialize: bytes.serialize, responseDeserialize: bytes.deserialize },
-  } as const;
-  server.addService(
-    { register },
-    {
-      register: (_call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>) =>
-        answer(null, Buffer.alloc(0)),
+  const handlers: devicePlugin.RegistrationServer = {
+    register: ({ request }, answer) => {
+      plugins.get(request.endpoint)?.();
+      plugins.set(request.endpoint, listenTo(path.join(directory, request.endpoint)));
+      answer(null, {});
     },
-  );
-  const listener = await serveUnix(server, path.join(dir, 'device-plugins/kubelet.sock'));
-  return () => listener.close();
+  };
+  server.addService(devicePlugin.RegistrationService, handlers);
+  const listener = await serveUnix(server, path.join(directory, 'kubelet.sock'));
+  return async () => {
+    for (const end of plugins.values()) end();
+    await listener.close();
+  };
+}
+
+function listenTo(socket: string): () => void {
+  const name = unixTarget(socket);
+  const client = new devicePlugin.DevicePluginClient(name.target, credentials.createInsecure(), clientOptions());
+  const stream = client.listAndWatch({});
+  stream.on('data', () => undefined);
+  // The plugin left, or this bench ends.
+  stream.on('error', () => undefined);
+  return () => {
+    stream.cancel();
+    client.close();
+    name.close();
+  };
 }
