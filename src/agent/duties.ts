@@ -103,7 +103,10 @@ function makeHeartbeat(
       patchNode: (name, patch, signal) => client.patch<Node>(resources.nodes, { name }, patch, 'strategic', { signal }),
       problems,
       node: ownNode,
-      hasCpuManager: async () => settings.current.node.gates.CPUManager && (await hasCpuManager(states, log)),
+      hasCpuManager: async () => {
+        if (!settings.isKnown) return undefined;
+        return settings.current.node.gates.CPUManager && (await hasCpuManager(states, log));
+      },
       tell: (told) => recorder.record(ownNode.current ?? anyNode, ...eventOf(told)),
       clock: systemClock,
       log,

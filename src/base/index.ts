@@ -12,4 +12,5 @@ export * from './json.ts';
 export * from './keyed-queue.ts';
 export * from './lifecycle.ts';
 export * from './log.ts';
+export { Seldom } from './seldom.ts';
 export * from './sleep.ts';

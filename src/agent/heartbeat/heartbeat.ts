@@ -46,8 +46,8 @@ export interface HeartbeatDeps {
   readonly problems: ProblemSource;
   /** The node's object; what others did to the labels is put right. */
   readonly node: OwnNode;
-  /** Whether the kubelet gives CPUs away for good (spec 40 §4). */
-  readonly hasCpuManager: () => Promise<boolean>;
+  /** Whether the kubelet gives CPUs away for good (spec 40 §4); undefined: nobody knows yet, what the node says stays. */
+  readonly hasCpuManager: () => Promise<boolean | undefined>;
   readonly tell: (told: Told) => void;
   readonly clock: Clock;
   readonly log: Logger;
@@ -57,7 +57,7 @@ export interface HeartbeatDeps {
 /** The node could not be marked in time. */
 export class HeartbeatError extends CodedError<'NOT_MARKED'> {}
 
-const hysteresis = { badAfterMs: 10_000, goodAfterMs: 5_000 };
+const hysteresis = { badAfterMs: 10_000, goodAfterMs: 5_000, goodAtMostMs: 60_000, forgetAfterMs: 600_000 };
 /** Five silent minutes fail the node's VMIs: the longest wait is far from that. */
 const retry = { baseMs: 1_000, maxMs: 30_000, jitter: 0.1 };
 const leavingRetryMs = 250;
@@ -276,15 +276,15 @@ export class Heartbeat implements Component {
   }
 
   /** One who leaves does not wait for a disk. A look that fails takes nothing back. */
-  async #lookAtCpuManager(isLeaving: boolean): Promise<boolean> {
+  async #lookAtCpuManager(isLeaving: boolean): Promise<boolean | undefined> {
     const { hasCpuManager, log } = this.#deps;
-    if (isLeaving && this.#hasCpuManager !== undefined) return this.#hasCpuManager;
+    if (isLeaving) return this.#hasCpuManager;
     try {
-      this.#hasCpuManager = await hasCpuManager();
+      this.#hasCpuManager = (await hasCpuManager()) ?? this.#hasCpuManager;
     } catch (error) {
       log.debug({ reason: errorMessage(error) }, 'the CPU manager cannot be looked at');
     }
-    return this.#hasCpuManager ?? false;
+    return this.#hasCpuManager;
   }
 
   /** A mark that an API server swallows is tried again while somebody still waits for it; a slow one has longer each time. */
@@ -320,7 +320,9 @@ export class Heartbeat implements Component {
   }
 }
 
-function marks(isSchedulable: boolean, hasCpuManager: boolean): Record<string, string> {
+function marks(isSchedulable: boolean, hasCpuManager: boolean | undefined): Record<string, string> {
+  const schedulable = { [labels.schedulable]: String(isSchedulable) };
+  if (hasCpuManager === undefined) return schedulable;
   const cpuManager = String(hasCpuManager);
-  return { [labels.schedulable]: String(isSchedulable), cpumanager: cpuManager, 'kubevirt.io/cpumanager': cpuManager };
+  return { ...schedulable, cpumanager: cpuManager, 'kubevirt.io/cpumanager': cpuManager };
 }

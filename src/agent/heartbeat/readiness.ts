@@ -4,8 +4,11 @@ import type { NodeProblem } from '../node-ports.ts';
 export interface ReadinessOptions {
   /** A problem that ends before this keeps no VMI away. */
   readonly badAfterMs: number;
-  /** So long nothing must have been wrong before VMIs come again. */
+  /** So long nothing must have been wrong before VMIs come again; twice as long each time the node turns bad again. */
   readonly goodAfterMs: number;
+  readonly goodAtMostMs: number;
+  /** A node that was ready for so long counts as one that never was bad. */
+  readonly forgetAfterMs: number;
 }
 
 /** `againInMs`: the verdict may be another one then, even if nothing changes; absent: only a change can make it so. */
@@ -29,11 +32,12 @@ export class Readiness {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #state:
     | { readonly kind: 'starting'; readonly sinceMs: number | undefined }
-    | { readonly kind: 'ready' }
+    | { readonly kind: 'ready'; readonly sinceMs: number }
     | { readonly kind: 'notReady'; readonly last: readonly NodeProblem[]; readonly clearSinceMs?: number } = {
     kind: 'starting',
     sinceMs: undefined,
   };
+  #turnedBad = 0;
 
   constructor(
     options: ReadinessOptions,
@@ -51,7 +55,7 @@ export class Readiness {
       case 'starting':
         return this.#whileStarting(this.#state.sinceMs ?? nowMs, problems, nowMs);
       case 'ready':
-        return this.#whileReady(problems, nowMs);
+        return this.#whileReady(this.#state.sinceMs, problems, nowMs);
       case 'notReady':
         return this.#whileNotReady(this.#state.last, this.#state.clearSinceMs, problems, nowMs);
       default:
@@ -61,17 +65,18 @@ export class Readiness {
 
   #whileStarting(sinceMs: number, problems: readonly NodeProblem[], nowMs: number): Verdict {
     const againInMs = sinceMs + this.#options.badAfterMs - nowMs;
-    if (problems.length === 0) this.#state = { kind: 'ready' };
+    if (problems.length === 0) this.#state = { kind: 'ready', sinceMs: nowMs };
     else if (againInMs > 0) this.#state = { kind: 'starting', sinceMs };
     else this.#state = { kind: 'notReady', last: problems };
     if (problems.length === 0) return { isReady: true };
     return againInMs > 0 ? { isReady: false, problems, againInMs, isStarting: true } : { isReady: false, problems };
   }
 
-  #whileReady(problems: readonly NodeProblem[], nowMs: number): Verdict {
+  #whileReady(sinceMs: number, problems: readonly NodeProblem[], nowMs: number): Verdict {
     const leftMs = ({ sinceMs }: NodeProblem) => sinceMs + this.#options.badAfterMs - nowMs;
     const lasting = problems.filter((problem) => leftMs(problem) <= 0);
     if (lasting.length > 0) {
+      this.#turnedBad = nowMs - sinceMs >= this.#options.forgetAfterMs ? 1 : this.#turnedBad + 1;
       this.#state = { kind: 'notReady', last: lasting };
       return { isReady: false, problems: lasting };
     }
@@ -90,12 +95,16 @@ export class Readiness {
       return { isReady: false, problems };
     }
     const sinceMs = clearSinceMs ?? nowMs;
-    const againInMs = sinceMs + this.#options.goodAfterMs - nowMs;
+    const againInMs = sinceMs + this.#goodAfterMs() - nowMs;
     if (againInMs <= 0) {
-      this.#state = { kind: 'ready' };
+      this.#state = { kind: 'ready', sinceMs: nowMs };
       return { isReady: true };
     }
     this.#state = { kind: 'notReady', last, clearSinceMs: sinceMs };
     return { isReady: false, problems: last, againInMs };
+  }
+  #goodAfterMs(): number {
+    const { goodAfterMs, goodAtMostMs } = this.#options;
+    return Math.min(goodAtMostMs, goodAfterMs * 2 ** Math.max(0, this.#turnedBad - 1));
   }
 }

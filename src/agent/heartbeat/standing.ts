@@ -1,6 +1,5 @@
-import type { Clock } from '../../base/index.ts';
+import { type Clock, Seldom } from '../../base/index.ts';
 import { isSameReasons, type NodeReason, phaseOf } from './reasons.ts';
-import { Seldom } from './seldom.ts';
 
 /** What is to be told now. `againInMs`: it may be another thing then, even if nothing changes. */
 export interface Wish {

@@ -7,6 +7,7 @@ import {
   KeyedQueue,
   type KeyResult,
   type Logger,
+  Seldom,
 } from '../../base/index.ts';
 import type { ClusterSettings, LabelSelector, Node, OwnNode } from '../node-ports.ts';
 import type { KsmFiles } from './ksm-files.ts';
@@ -34,8 +35,11 @@ const enabledKey = 'kubevirt.io/ksm-enabled';
 const managedKey = 'kubevirt.io/ksm-handler-managed';
 const periodMs = 180_000;
 const notKnownMs = 10_000;
-/** Whoever changes our marks again and again is answered no faster. */
+/** Whoever changes our marks is answered after this, and ever more seldom when it is done again and again. */
 const calmMs = 2_000;
+const seldomestMs = 3_600_000;
+/** After so long without a patch nobody does that any more. */
+const forgetAfterMs = 600_000;
 const backoff = { baseMs: 2_000, maxMs: 180_000, jitter: 0.2 };
 
 /** What decides, of the configuration and of the node; the rest of a node is others' affairs. */
@@ -58,6 +62,8 @@ export class KsmDuty implements Component {
   #seen: unknown;
   #tuned: { readonly wish: Wish; readonly atMs: number; readonly isRunning: boolean } | undefined;
   #problem: string | undefined;
+  readonly #remarks = new Seldom({ maxMs: seldomestMs });
+  #marked: { readonly marks: Marks; readonly uid: string | undefined; readonly atMs: number } | undefined;
 
   constructor({ nodeName }: { readonly nodeName: string }, deps: KsmDutyDeps) {
     this.#nodeName = nodeName;
@@ -120,9 +126,10 @@ export class KsmDuty implements Component {
     const managed = isEligible
       ? await this.#tune({ ...wish, isEligible })
       : await this.#leaveAlone(isRunning === true, marksOf(current).managed === 'true');
-    await this.#mark(current, { enabled: String(isEligible), managed: String(managed) }, signal);
+    const remarkMs = await this.#mark(current, { enabled: String(isEligible), managed: String(managed) }, signal);
     this.#problem = undefined;
-    return isEligible ? { kind: 'done', requeueAfterMs: this.#untilNextMs() } : { kind: 'done' };
+    const againInMs = Math.min(remarkMs, isEligible ? this.#untilNextMs() : Number.POSITIVE_INFINITY);
+    return Number.isFinite(againInMs) ? { kind: 'done', requeueAfterMs: againInMs } : { kind: 'done' };
   }
 
   /** One step per period, or when something else is wished; gives whether pages are shared now. */
@@ -150,7 +157,8 @@ export class KsmDuty implements Component {
     return this.#tuned ? Math.max(0, this.#tuned.atMs + periodMs - this.#deps.clock.monotonicMs()) : 0;
   }
 
-  async #mark(node: Node, wanted: Marks, signal: AbortSignal): Promise<void> {
+  /** Gives how long the same marks must wait that the node does not have, though they were written: it was undone. */
+  async #mark(node: Node, wanted: Marks, signal: AbortSignal): Promise<number> {
     const { enabled, managed } = marksOf(node);
     const patch: KsmPatch = {
       metadata: {
@@ -158,7 +166,17 @@ export class KsmDuty implements Component {
         ...(managed !== wanted.managed && { annotations: { [managedKey]: wanted.managed ?? '' } }),
       },
     };
-    if (Object.keys(patch.metadata).length > 0) await this.#deps.patchNode(this.#nodeName, patch, signal);
+    if (Object.keys(patch.metadata).length === 0) return Number.POSITIVE_INFINITY;
+    const { uid } = node.metadata;
+    const sinceMs = this.#deps.clock.monotonicMs() - (this.#marked?.atMs ?? Number.NEGATIVE_INFINITY);
+    const isAgain = this.#marked?.uid === uid && isDeepStrictEqual(this.#marked?.marks, wanted);
+    const leftMs = isAgain ? this.#remarks.delayMs(calmMs) - sinceMs : 0;
+    if (leftMs > 0) return leftMs;
+    await this.#deps.patchNode(this.#nodeName, patch, signal);
+    if (isAgain && sinceMs < this.#remarks.delayMs(calmMs) + forgetAfterMs) this.#remarks.count();
+    else this.#remarks.forget();
+    this.#marked = { marks: wanted, uid, atMs: this.#deps.clock.monotonicMs() };
+    return Number.POSITIVE_INFINITY;
   }
 
   #failed(error: unknown, retryInMs: number): void {

@@ -64,6 +64,7 @@ export class CapabilityFiles implements ProblemSource {
   readonly #watch: DirectoryWatch;
   readonly #listeners = new Set<() => void>();
   #isPromised: boolean;
+  readonly #foreignFiles = new Map<string, { readonly identity: string; readonly isUsable: boolean }>();
   #foreign: readonly string[] | undefined;
   #realtime: Known<boolean>;
   #published: { readonly facts: LabelFacts; readonly problems: readonly NodeProblem[] };
@@ -191,21 +192,29 @@ export class CapabilityFiles implements ProblemSource {
     }
   }
 
-  /** The file itself is the proof; upstream ignores one that does not parse. */
+  /** The file itself is the proof; upstream ignores one that does not parse. One that is being written anew takes nothing back. */
   async #readForeign(): Promise<readonly string[]> {
-    const { dir, arch } = this.#options;
     const found: string[] = [];
     for (const [name, other] of Object.entries(foreign)) {
-      if (other === arch) continue;
-      try {
-        const text = await readIfChanged(path.join(dir, `virsh_domcapabilities_${name}.xml`), undefined);
-        if (text) readDomainCapabilities(text.content);
-        found.push(other);
-      } catch {
-        // Not emulated here.
-      }
+      if (other === this.#options.arch) continue;
+      if (await this.#isForeignUsable(`virsh_domcapabilities_${name}.xml`)) found.push(other);
     }
     return found;
+  }
+
+  async #isForeignUsable(file: string): Promise<boolean> {
+    const before = this.#foreignFiles.get(file);
+    try {
+      const text = await readIfChanged(path.join(this.#options.dir, file), before?.identity);
+      if (!text) return before?.isUsable ?? false;
+      const isUsable = isDomainCapabilities(text.content) || (before?.isUsable ?? false);
+      this.#foreignFiles.set(file, { identity: text.identity, isUsable });
+      return isUsable;
+    } catch (error) {
+      if (!(error instanceof LabelFileError) || error.code !== 'MISSING') return before?.isUsable ?? false;
+      this.#foreignFiles.delete(file);
+      return false;
+    }
   }
 
   #known<T>({ file, facts, problem }: Source<T>): Known<T> {
@@ -230,6 +239,15 @@ export class CapabilityFiles implements ProblemSource {
     if (isDeepStrictEqual(now, this.#published)) return;
     this.#published = now;
     for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+function isDomainCapabilities(text: string): boolean {
+  try {
+    readDomainCapabilities(text);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -109,6 +109,28 @@ test('a reason that comes and goes is no write for each time, and the last word 
   await bench.heartbeat.stop();
 });
 
+test('a node that turns bad again and again must be well for longer each time, up to a minute', async () => {
+  const bench = await new Bench().start();
+  const waitedS: number[] = [];
+  for (let turn = 0; turn < 6; turn++) {
+    bench.flips.set(bench.problem('A'));
+    await bench.clock.pass(10_000);
+    assert.equal(bench.mark, 'false');
+    bench.flips.set();
+    let seconds = 0;
+    for (; bench.mark === 'false' && seconds < 200; seconds++) await bench.clock.pass(1_000);
+    waitedS.push(seconds);
+  }
+  assert.deepEqual(waitedS, [5, 10, 20, 40, 60, 60]);
+  await bench.clock.pass(600_000);
+  bench.flips.set(bench.problem('A'));
+  await bench.clock.pass(10_000);
+  bench.flips.set();
+  await bench.clock.pass(5_000);
+  assert.equal(bench.mark, 'true', 'forgotten after ten good minutes');
+  await bench.heartbeat.stop();
+});
+
 test('that the node takes VMIs again does not wait for reasons to settle', async () => {
   const bench = await new Bench().start();
   bench.flips.set(bench.problem('A'));

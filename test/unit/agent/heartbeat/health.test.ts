@@ -19,7 +19,7 @@ class Bench {
   readonly patches: NodePatch[] = [];
   readonly told: Told[] = [];
   refuse: Error | undefined;
-  hasCpuManager = false;
+  hasCpuManager: boolean | undefined = false;
   readonly heartbeat = new Heartbeat(
     { nodeName: 'node1', periodMs: 60_000, markTimeoutMs: 1_000 },
     {
@@ -154,6 +154,22 @@ test('the CPU manager is looked at with every beat', async () => {
     ['false', 'false'],
     ['true', 'true'],
   ]);
+  await bench.heartbeat.stop();
+});
+
+test('while nobody knows whether there is a CPU manager, what the node says of it stays', async () => {
+  const bench = new Bench();
+  bench.hasCpuManager = undefined;
+  await bench.start();
+  assert.deepEqual(bench.patches[0]?.metadata.labels, { [schedulable]: 'true' });
+  bench.hasCpuManager = true;
+  await bench.clock.pass(96_000);
+  bench.hasCpuManager = undefined;
+  await bench.clock.pass(96_000);
+  assert.deepEqual(
+    bench.patches.map(({ metadata }) => metadata.labels.cpumanager),
+    [undefined, 'true', 'true'],
+  );
   await bench.heartbeat.stop();
 });
 

@@ -246,6 +246,24 @@ test('marks that others change are put right; a node that is deleted is waited f
   await bench.stop();
 });
 
+test('marks that others change again and again, or that a webhook drops, are written ever more seldom', async () => {
+  const bench = await new Bench().start({});
+  await bench.clock.pass(600_000);
+  const before = bench.patches.length;
+  for (let second = 0; second < 3_600; second += 10) {
+    bench.node.patch({ metadata: { labels: { 'kubevirt.io/ksm-enabled': 'mine' } } });
+    await bench.clock.pass(10_000);
+  }
+  const inAnHour = bench.patches.length - before;
+  assert.ok(inAnHour >= 5 && inAnHour <= 15, `${inAnHour} patches in an hour of edits`);
+  await bench.clock.pass(4 * 3_600_000);
+  const calm = bench.patches.length;
+  bench.node.patch({ metadata: { labels: { 'kubevirt.io/ksm-enabled': 'mine' } } });
+  await bench.clock.pass(3_000);
+  assert.equal(bench.patches.length, calm + 1, 'forgotten after hours without');
+  await bench.duty.stop();
+});
+
 test('the kernel’s files are read and written, figures before the switch, and garbage is an error in words', async () => {
   const dir = await mkdtemp(path.join(tmpdir(), 'ksm-'));
   try {

@@ -179,6 +179,24 @@ test('a foreign architecture counts when its file can be read, and its own is no
   assert.deepEqual(files.problems(), []);
 });
 
+test('a foreign architecture stays known while its file is written anew, and goes with the file', async () => {
+  await host('intel-nested');
+  const files = await open();
+  const archs = () => {
+    const { foreignArchs } = files.facts();
+    return foreignArchs.kind === 'known' ? foreignArchs.value : [];
+  };
+  const file = path.join(dir, 'virsh_domcapabilities_aarch64.xml');
+  for (const torn of ['', '<domainCapabilities><cpu>']) {
+    await writeFile(file, torn);
+    await files.read();
+    assert.deepEqual(archs(), ['arm64']);
+  }
+  await rm(file);
+  await files.read();
+  assert.deepEqual(archs(), []);
+});
+
 test('nothing is told when a change changes nothing', async () => {
   await host('intel-cascadelake');
   const files = await open();

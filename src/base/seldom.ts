@@ -1,4 +1,4 @@
-import { backoffDelayMs } from '../../base/index.ts';
+import { backoffDelayMs } from './backoff.ts';
 
 /** Something that may be done soon once, and ever more seldom while it is done again and again. */
 export class Seldom {
