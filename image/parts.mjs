@@ -12,6 +12,7 @@ const cacheDir = '.cache/image';
 
 export class ImageError extends Error {}
 
+/** Of this machine, by Debian's name. */
 export const architecture = () => execFileSync('dpkg', ['--print-architecture'], { encoding: 'utf8' }).trim();
 
 export const readLock = () => JSON.parse(readFileSync(lockFile, 'utf8'));
@@ -31,14 +32,42 @@ function fetched(file, command, args) {
   return target;
 }
 
+/** Options that let apt fetch for `arch`: for another machine's with lists of their own, so that nothing of this one's changes. */
+function aptOptions(arch) {
+  if (arch === architecture()) return [];
+  const dir = path.resolve(cacheDir, `apt-${arch}`);
+  const options = {
+    'APT::Architecture': arch,
+    'APT::Architectures': arch,
+    'Dir::State': path.join(dir, 'state'),
+    'Dir::State::status': path.join(dir, 'status'),
+    'Dir::Cache': path.join(dir, 'cache'),
+    'Debug::NoLocking': '1',
+  };
+  const given = Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
+  if (existsSync(dir)) return given;
+  for (const folder of ['state/lists/partial', 'cache/archives/partial'])
+    mkdirSync(path.join(dir, folder), { recursive: true });
+  writeFileSync(path.join(dir, 'status'), '');
+  try {
+    execFileSync('apt-get', [...given, 'update'], { stdio: ['ignore', 'ignore', 'pipe'] });
+  } catch (error) {
+    rmSync(dir, { recursive: true });
+    throw new ImageError(`apt-get update for ${arch}: ${String(error.stderr ?? error).trim()}`);
+  }
+  return given;
+}
+
 const debFile = (name, version, arch) => `${name}_${version.replace(':', '%3a')}_${arch}.deb`;
 
 /** The files of the locked Debian packages. Throws ImageError when a mirror has them no more, or has others. */
 export function debianFiles(arch) {
   const locked = readLock().debian[arch];
-  if (!locked) throw new ImageError(`${lockFile} knows no packages for ${arch}: run image/build.sh --update there`);
+  if (!locked)
+    throw new ImageError(`${lockFile} knows no packages for ${arch}: run image/build.sh --arch ${arch} --update`);
+  const options = aptOptions(arch);
   return Object.entries(locked).map(([name, { version, sha256 }]) => {
-    const file = fetched(debFile(name, version, arch), 'apt-get', ['download', `${name}=${version}`]);
+    const file = fetched(debFile(name, version, arch), 'apt-get', [...options, 'download', `${name}=${version}`]);
     if (sum('sha256', file, 'hex') !== sha256) {
       rmSync(file);
       throw new ImageError(`${path.basename(file)} is not the file of ${lockFile}; image/build.sh --update takes it`);
@@ -60,17 +89,39 @@ export function nodeFile(arch) {
   return { name, version, file };
 }
 
+/** The folder of koffi's binary for this architecture: npm installed the machine's own, another one's is fetched by package-lock.json. */
+export function koffiBinary(arch) {
+  const name = `@koromix/koffi-linux-${nodeArch[arch]}`;
+  if (arch === architecture()) return { folder: path.join('node_modules', name), files: [] };
+  const { version, integrity } = JSON.parse(readFileSync('package-lock.json', 'utf8')).packages[`node_modules/${name}`];
+  const file = fetched(`${name.replace('@', '').replace('/', '-')}-${version}.tgz`, 'npm', [
+    'pack',
+    '--silent',
+    `${name}@${version}`,
+  ]);
+  if (`sha512-${sum('sha512', file, 'base64')}` !== integrity) {
+    rmSync(file);
+    throw new ImageError(`${path.basename(file)} is not the file of package-lock.json`);
+  }
+  const folder = path.resolve(cacheDir, `koffi-${arch}`);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  execFileSync('tar', ['-x', '-z', '-f', file, '--strip-components=1', '--no-same-owner', '-C', folder]);
+  return { folder, files: [file, folder] };
+}
+
 /** Locks the versions that the mirror has now. */
 export function updateLock(arch) {
   const lock = readLock();
+  const options = aptOptions(arch);
   const entries = debianPackages.map((name) => {
-    const policy = execFileSync('apt-cache', ['policy', name], {
+    const policy = execFileSync('apt-cache', [...options, 'policy', name], {
       encoding: 'utf8',
       env: { ...process.env, LC_ALL: 'C' },
     });
     const version = /Candidate: (\S+)/.exec(policy)?.[1];
     if (!version || version === '(none)') throw new ImageError(`apt knows no ${name}: run apt-get update`);
-    const file = fetched(debFile(name, version, arch), 'apt-get', ['download', `${name}=${version}`]);
+    const file = fetched(debFile(name, version, arch), 'apt-get', [...options, 'download', `${name}=${version}`]);
     return [name, { version, sha256: sum('sha256', file, 'hex') }];
   });
   lock.debian[arch] = Object.fromEntries(entries);
@@ -80,5 +131,6 @@ export function updateLock(arch) {
 /** Of all that is fetched, what the lock does not name any more. */
 export function forgetOthers(files) {
   const kept = new Set(files.map((file) => path.basename(file)));
-  for (const file of readdirSync(cacheDir)) if (!kept.has(file)) rmSync(path.join(cacheDir, file));
+  const others = readdirSync(cacheDir).filter((file) => !kept.has(file) && !file.startsWith('apt-'));
+  for (const file of others) rmSync(path.join(cacheDir, file), { recursive: true });
 }

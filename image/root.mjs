@@ -1,4 +1,4 @@
-// node image/root.mjs <folder> [--update]   puts together what image/Containerfile copies: <folder>/system and <folder>/agent.
+// node image/root.mjs <folder> <architecture> [--update]   puts together what image/Containerfile copies: <folder>/system and <folder>/agent.
 // Run by image/build.sh after `npm run build`; the same sources and lock give the same bytes, modes and times.
 import { execFileSync } from 'node:child_process';
 import {
@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { writeContents } from './contents.mjs';
-import { architecture, debianFiles, forgetOthers, ImageError, nodeFile, updateLock } from './parts.mjs';
+import { debianFiles, forgetOthers, ImageError, koffiBinary, nodeFile, updateLock } from './parts.mjs';
 
 /** The agent gives devices and disks to `qemu` by its number; the name is for people who look at files. */
 const passwd = 'root:x:0:0:root:/root:/usr/sbin/nologin\nqemu:x:107:107:qemu:/:/usr/sbin/nologin\n';
@@ -59,6 +59,8 @@ function unpackDebian(root, packages) {
     if (!entry.isDirectory() && dropped.some((pattern) => pattern.test(relative))) rmSync(path.join(root, relative));
   }
   dropEmpty(root);
+  // arm64 has its loader in /lib.
+  if (!existsSync(path.join(root, 'usr/lib64'))) rmSync(path.join(root, 'lib64'));
 }
 
 function dropEmpty(dir) {
@@ -93,19 +95,20 @@ async function makeAgent(root, arch, parts) {
   cpSync('dist/web', path.join(root, home, 'web'), { recursive: true });
   const { name, version, type } = JSON.parse(readFileSync('package.json', 'utf8'));
   place(root, `${home}/package.json`, `${JSON.stringify({ name, version, type })}\n`);
-  copyKoffi(path.join(root, home, 'node_modules'), arch);
+  copyKoffi(path.join(root, home, 'node_modules'), arch, parts.koffi.folder);
   mkdirSync(path.join(root, 'usr/bin'), { recursive: true });
   symlinkSync('../lib/virt-handler/bin/virt-handler.js', path.join(root, 'usr/bin/virt-handler'));
   await writeContents(path.join(root, 'usr/share/doc/virt-handler'), parts);
 }
 
 /** The door to system calls: its script and the one binary of this machine. */
-function copyKoffi(modules, arch) {
+function copyKoffi(modules, arch, folder) {
   const nodeArch = arch === 'amd64' ? 'x64' : arch;
-  const copy = (name) => cpSync(path.join('node_modules', name), path.join(modules, name), { recursive: true });
-  for (const file of ['package.json', 'index.js', 'index.cjs', 'LICENSE.txt', 'lib', 'src']) copy(`koffi/${file}`);
+  const copy = (from, to) => cpSync(from, path.join(modules, to), { recursive: true });
+  for (const file of ['package.json', 'index.js', 'index.cjs', 'LICENSE.txt', 'lib', 'src'])
+    copy(path.join('node_modules/koffi', file), `koffi/${file}`);
   for (const file of ['package.json', 'index.js', `linux_${nodeArch}`])
-    copy(`@koromix/koffi-linux-${nodeArch}/${file}`);
+    copy(path.join(folder, file), `@koromix/koffi-linux-${nodeArch}/${file}`);
   for (const { entry, relative } of filesOf(path.join(modules, 'koffi'))) {
     if (entry.isFile() && !/\.(c?js|json|txt)$/.test(relative)) rmSync(path.join(modules, 'koffi', relative));
   }
@@ -124,17 +127,17 @@ function normalize(root, time) {
   }
 }
 
-const [folder, flag] = process.argv.slice(2);
+const [folder, arch, flag] = process.argv.slice(2);
 try {
-  if (!folder) throw new ImageError('usage: node image/root.mjs <folder> [--update]');
-  const arch = architecture();
+  if (!folder || !arch) throw new ImageError('usage: node image/root.mjs <folder> <architecture> [--update]');
   if (flag === '--update') updateLock(arch);
   const packages = debianFiles(arch);
   const node = nodeFile(arch);
-  forgetOthers([...packages.map(({ file }) => file), node.file]);
+  const koffi = koffiBinary(arch);
+  forgetOthers([...packages.map(({ file }) => file), node.file, ...koffi.files]);
   for (const part of ['system', 'agent']) rmSync(path.join(folder, part), { recursive: true, force: true });
   makeSystem(path.join(folder, 'system'), packages, node);
-  await makeAgent(path.join(folder, 'agent'), arch, { packages, node });
+  await makeAgent(path.join(folder, 'agent'), arch, { packages, node, koffi });
   const time = Number(process.env.SOURCE_DATE_EPOCH ?? 0);
   for (const part of ['system', 'agent']) normalize(path.join(folder, part), time);
 } catch (error) {

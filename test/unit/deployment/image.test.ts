@@ -49,5 +49,10 @@ test('what is fetched is locked by checksum', () => {
       assert.match(sha256, /^[0-9a-f]{64}$/);
     }
   }
+  assert.deepEqual(Object.keys(debian).sort(), ['amd64', 'arm64']);
+  assert.deepEqual(Object.keys(node.integrity).sort(), ['amd64', 'arm64']);
+  const { packages: npm } = JSON.parse(readFileSync('package-lock.json', 'utf8'));
+  for (const arch of ['x64', 'arm64'])
+    assert.match(npm[`node_modules/@koromix/koffi-linux-${arch}`].integrity, /^sha512-.{88}$/);
   for (const sum of Object.values<string>(node.integrity)) assert.match(sum, /^sha512-.{88}$/);
 });
