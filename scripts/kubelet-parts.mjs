@@ -12,7 +12,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
+import { bundleProgram } from './bundle.mjs';
 import { buildFromGoModule, kubeApiserverAssets, version } from './kube-apiserver.mjs';
+import { makeLauncherRoot } from './kubelet-launcher.mjs';
 
 const programs = ['kubelet', 'kube-scheduler', 'kube-controller-manager'];
 const programsDir = path.resolve('.cache', `kubelet-${version}`);
@@ -74,15 +76,18 @@ function buildAgentImage(log) {
 /** Writes what libvirt said of a real machine where the agent looks for it, as upstream's launcher does. */
 const nodeLabeller = '#!/bin/sh\nset -e\ncp /capabilities/*.xml /var/lib/kubevirt-node-labeller/\n';
 
-/** A small image under three names: what holds a pod's namespaces, what tests run, and a stand-in for upstream's launcher. */
+/**
+ * One image under three names: what holds a pod's namespaces, what tests run (our launcher with this machine's libvirt and QEMU
+ * among it), and what is in the place of upstream's launcher in the DaemonSet.
+ */
 const toolsImages = ['localhost/pause:1', 'localhost/tools:1', 'quay.io/kubevirt/virt-launcher:v1.9.0'];
 
-function buildToolsImage() {
+async function buildToolsImage() {
   const work = path.resolve('.build/kubelet');
   const root = path.join(work, 'root');
   rmSync(work, { recursive: true, force: true });
-  mkdirSync(path.join(root, 'bin'), { recursive: true });
-  mkdirSync(path.join(work, 'logs'));
+  mkdirSync(path.join(work, 'logs'), { recursive: true });
+  await makeLauncherRoot(root);
   cpSync('/bin/busybox', path.join(root, 'bin/busybox'));
   for (const applet of ['sh', 'cp', 'ls', 'cat', 'sleep', 'test', 'dd', 'mkdir']) {
     symlinkSync('busybox', path.join(root, 'bin', applet));
@@ -97,15 +102,17 @@ function buildToolsImage() {
   const run = (...args) => execFileSync('buildah', [...buildah, ...args], { stdio: ['ignore', 'ignore', 'inherit'] });
   run('build', '--quiet', '--isolation', 'chroot', '--tag', toolsImages[0], work);
   const archive = path.join(work, 'tools.tar');
-  run('push', '--quiet', toolsImages[0], `oci-archive:${archive}:${toolsImages[0]}`);
+  run('push', '--quiet', '--disable-compression', toolsImages[0], `oci-archive:${archive}:${toolsImages[0]}`);
   return archive;
 }
 
 /** Builds what is missing. Folders of programs, archives of images. `AGENT_IMAGE` names the archive of an image that is already built. */
-export function kubeletParts(log = console.error) {
+export async function kubeletParts(log = console.error) {
   buildPrograms(log);
   const given = process.env.AGENT_IMAGE;
   if (!given) buildAgentImage(log);
-  const archives = [given ?? agentImage, buildToolsImage()];
-  return { assets: kubeApiserverAssets(log), programs: programsDir, archives, toolsImages };
+  const archives = [given ?? agentImage, await buildToolsImage()];
+  const controller = path.resolve('.build/kubelet/virt-controller.mjs');
+  await bundleProgram('virt-controller', controller);
+  return { assets: kubeApiserverAssets(log), programs: programsDir, controller, archives, toolsImages };
 }

@@ -129,7 +129,7 @@ async function runKubelet() {
     console.log(`\n# kubelet: NOT RUN: ${reason}`);
     return;
   }
-  process.env.KUBELET_PARTS = JSON.stringify(kubeletParts());
+  process.env.KUBELET_PARTS = JSON.stringify(await kubeletParts());
   const machine = mkdtempSync(path.join(tmpdir(), 'kubelet-machine-'));
   process.env.KUBELET_MACHINE = machine;
   await runSuite('kubelet', '', ['scripts/kubelet-machine.sh', machine]);

@@ -113,6 +113,18 @@ test('a pod without rights that asks for devices can open them, and one that doe
   await eventually(() => assert.equal(machine.get('pod', 'keeper').status.phase, 'Running'), 60_000);
 });
 
+test('a VM runs in its launcher pod, with libvirt and QEMU of its own, on the KVM device that the agent offers', async (t) => {
+  const domain = { resources: { requests: { memory: '64Mi' } }, devices: { autoattachPodInterface: false } };
+  const vmi = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', metadata: { name: 'vm1' } };
+  const spec = { domain, terminationGracePeriodSeconds: 1 };
+  machine.api.kubectlStdin(JSON.stringify({ ...vmi, spec }), 'create', '-f', '-');
+  await timed(t, 'running', () => {
+    const { status } = machine.get('vmi', 'vm1');
+    assert.equal(status?.phase, 'Running', JSON.stringify(status));
+    assert.equal(status.nodeName, nodeName);
+  });
+});
+
 test('a kubelet that crashes and comes back has the devices again, and pods that have some go on', async (t) => {
   const restarts = (await machine.agentPod()).status.containerStatuses[0].restartCount;
   await machine.kubelet.kill();

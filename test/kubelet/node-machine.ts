@@ -10,6 +10,7 @@ import { logsDir, Program } from './program.ts';
 interface KubeletParts {
   readonly assets: string;
   readonly programs: string;
+  readonly controller: string;
   readonly archives: readonly string[];
   readonly toolsImages: readonly string[];
 }
@@ -179,7 +180,14 @@ function controllers(parts: KubeletParts, api: KubeApiserver): Program[] {
   ];
   const program = (name: string, args: string[]) =>
     new Program(path.join(parts.programs, name), args, path.join(logsDir, `${name}.log`));
-  return [program('kube-controller-manager', [...common, ...ofManager]), program('kube-scheduler', common)];
+  const ofOurs = [`--kubeconfig=${api.adminKubeconfig}`, '--launcher-image=localhost/tools:1', '--leader-elect=false'];
+  const log = path.join(logsDir, 'virt-controller.log');
+  const virtController = new Program(process.execPath, [parts.controller, ...ofOurs], log);
+  return [
+    program('kube-controller-manager', [...common, ...ofManager]),
+    program('kube-scheduler', common),
+    virtController,
+  ];
 }
 
 function kubeletProgram(parts: KubeletParts, api: KubeApiserver, dir: string): Program {

@@ -1,0 +1,64 @@
+// The files of a virt-launcher with this machine's libvirt and QEMU, for an image that only this machine runs.
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { bundleProgram } from './bundle.mjs';
+
+const libraries = '/usr/lib/x86_64-linux-gnu';
+const programs = [
+  '/usr/sbin/libvirtd',
+  '/usr/bin/qemu-system-x86_64',
+  '/usr/bin/qemu-img',
+  '/usr/lib/libvirt/libvirt_iohelper',
+];
+/** Loaded at run time: no program names them. */
+const modules = [`${libraries}/libvirt`, `${libraries}/qemu`];
+const data = ['/usr/share/qemu', '/usr/share/seabios', '/usr/share/libvirt', '/usr/lib/ipxe'];
+const passwd = 'root:x:0:0::/root:/bin/sh\nqemu:x:107:107::/:/bin/sh\n';
+const group = 'root:x:0:\nqemu:x:107:\n';
+
+/** All shared objects that these files are linked with, the loader among them. */
+function linkedWith(files) {
+  const told = execFileSync('ldd', files, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  return [...told.matchAll(/(?:=> |^\t)(\/\S+) \(0x/gm)].map(([, file]) => file);
+}
+
+function filesBelow(dir) {
+  const entries = readdirSync(dir, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+}
+
+function copy(root, file) {
+  const target = path.join(root, file);
+  if (existsSync(target)) return;
+  mkdirSync(path.dirname(target), { recursive: true });
+  cpSync(realpathSync(file), target, { recursive: true, dereference: true });
+}
+
+/** Into an empty folder: one /usr, as Debian has it. */
+export async function makeLauncherRoot(root) {
+  for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
+    mkdirSync(path.join(root, 'usr', name), { recursive: true });
+    symlinkSync(`usr/${name}`, path.join(root, name));
+  }
+  const linked = [process.execPath, ...programs.filter(existsSync), ...modules.filter(existsSync).flatMap(filesBelow)];
+  for (const file of new Set([...linked, ...linkedWith(linked), ...data.filter(existsSync)])) copy(root, file);
+  await bundleProgram('virt-launcher', path.join(root, 'usr/lib/virt-launcher.mjs'));
+  const monitor = `#!/bin/sh\nexec ${process.execPath} /usr/lib/virt-launcher.mjs "$@"\n`;
+  writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
+  mkdirSync(path.join(root, 'etc'));
+  writeFileSync(path.join(root, 'etc/passwd'), passwd);
+  writeFileSync(path.join(root, 'etc/group'), group);
+  for (const name of ['var', 'tmp', 'root', 'run']) mkdirSync(path.join(root, name));
+  chmodSync(path.join(root, 'tmp'), 0o1777);
+  symlinkSync('../run', path.join(root, 'var/run'));
+}
