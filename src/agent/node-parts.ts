@@ -62,7 +62,7 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   };
   const { clients, domains } = launcherSide(options, log, record);
   const events = eventPort(recorder);
-  const consoles = makeConsoles(options, { client, vmis, kubevirts, clients, events, onStreams, log });
+  const consoles = makeConsoles(options, { client, vmis, settings, clients, events, onStreams, log });
   return { client, eventClient, vmis, kubevirts, settings, ownNode, recorder, clients, domains, consoles };
 }
 

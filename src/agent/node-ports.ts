@@ -70,6 +70,8 @@ export interface NodeConfig {
   /** Nodes that shall share memory pages; undefined: none. */
   readonly ksmNodes: LabelSelector | undefined;
   readonly clusterProfiler: boolean;
+  /** As given. */
+  readonly tlsConfiguration: unknown;
 }
 
 /** All of the agent's configuration: what the VMI loop reads and what the node's duties read. */

@@ -1,5 +1,3 @@
-import { memberAt } from '../../base/index.ts';
-import type { Informer } from '../../kube/index.ts';
 import {
   type ChangingValue,
   isSameSettings,
@@ -7,19 +5,19 @@ import {
   SettableValue,
   type TlsSettings,
 } from '../../tls/index.ts';
-import { activeKubeVirt, type KubeVirt } from '../cluster-config/index.ts';
+import type { ClusterSettings } from '../node-ports.ts';
 
 /**
- * Versions and ciphers as the KubeVirt object asks for them (spec 30 §6.4). There is none before `begin`: defaults that are
- * used too early could be weaker than what the object asks for.
+ * Versions and ciphers as the configuration asks for them (spec 30 §6.4). There is none before `begin`: defaults that are used
+ * too early could be weaker than what it asks for.
  */
 export class TlsConfig implements ChangingValue<TlsSettings> {
   readonly #settings = new SettableValue<TlsSettings>(undefined, isSameSettings);
-  readonly #kubevirts: Pick<Informer<KubeVirt>, 'list' | 'addHandlers'>;
+  readonly #cluster: Pick<ClusterSettings, 'select'>;
   #end: (() => void) | undefined;
 
-  constructor(kubevirts: Pick<Informer<KubeVirt>, 'list' | 'addHandlers'>) {
-    this.#kubevirts = kubevirts;
+  constructor(cluster: Pick<ClusterSettings, 'select'>) {
+    this.#cluster = cluster;
   }
 
   get current(): TlsSettings | undefined {
@@ -30,14 +28,12 @@ export class TlsConfig implements ChangingValue<TlsSettings> {
     return this.#settings.onChange(listener);
   }
 
-  /** The objects are listed, or nobody waits for that any longer. */
+  /** The KubeVirt object was read, or nobody waits for that any longer. */
   begin(): void {
-    const read = () => {
-      const active = activeKubeVirt(this.#kubevirts.list());
-      this.#settings.set(readTlsSettings(memberAt(active?.spec, 'configuration', 'tlsConfiguration')));
-    };
-    this.#end ??= this.#kubevirts.addHandlers({ added: read, updated: read, deleted: read });
-    read();
+    this.#end ??= this.#cluster.select(
+      ({ node }) => node.tlsConfiguration,
+      (given) => this.#settings.set(readTlsSettings(given)),
+    );
   }
 
   stop(): void {

@@ -3,7 +3,7 @@
  * good one when a newer one cannot be used, also over restarts in a file, telling of real differences.
  * Must not know: what the configuration is used for, how objects are watched.
  */
-export { activeKubeVirt, type KubeVirt } from './active-kubevirt.ts';
+export type { KubeVirt } from './active-kubevirt.ts';
 export { readClusterConfig } from './effective-config.ts';
 export { KeptFile } from './kept-file.ts';
 export { KubeVirtSettings } from './kubevirt-settings.ts';

@@ -28,6 +28,7 @@ export function readNodeConfig(configuration: unknown, nodeName: string): NodeCo
     hypervisor: gates.ConfigurableHypervisor ? hypervisor(configuration) : 'kvm',
     ksmNodes: readLabelSelector(memberAt(configuration, 'ksmConfiguration', 'nodeLabelSelector')),
     clusterProfiler: memberAt(configuration, 'developerConfiguration', 'clusterProfiler') === true,
+    tlsConfiguration: memberAt(configuration, 'tlsConfiguration'),
   };
 }
 

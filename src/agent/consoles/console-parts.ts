@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { AgentState } from '../../api/index.ts';
 import { type Component, type Logger, systemClock } from '../../base/index.ts';
 import { defaultStreamOptions, StreamServer } from '../../console/index.ts';
-import type { Informer, KubeClient } from '../../kube/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
 import type { LauncherClients } from '../../launcher-client/index.ts';
 import { type ClientRule, clientCommonName, FollowedAuthorities, KeyPairFiles } from '../../tls/index.ts';
-import { CaBundle, type KubeVirt, type KubeVmis, launcherActions, TlsConfig } from '../adapters/index.ts';
+import { CaBundle, type KubeVmis, launcherActions, TlsConfig } from '../adapters/index.ts';
+import type { ClusterSettings } from '../node-ports.ts';
 import type { AgentOptions } from '../options.ts';
 import type { EventRecorder } from '../ports.ts';
 import { RestApi } from '../rest/index.ts';
@@ -15,7 +16,7 @@ import { EndedStreams } from './ended-streams.ts';
 export interface ConsoleDeps {
   readonly client: KubeClient;
   readonly vmis: KubeVmis;
-  readonly kubevirts: Informer<KubeVirt>;
+  readonly settings: Pick<ClusterSettings, 'select'>;
   readonly clients: LauncherClients;
   readonly events: Pick<EventRecorder, 'record'>;
   /** Streams of guests are open from now on, or no longer. */
@@ -52,7 +53,7 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   const bundle = new CaBundle(console.caConfigMap, { client: deps.client, log });
   const keyPair = new KeyPairFiles(console.keyPair, { clock, log });
   const authorities = new FollowedAuthorities(bundle, { log });
-  const settings = new TlsConfig(deps.kubevirts);
+  const settings = new TlsConfig(deps.settings);
   const server = new ConsoleServer(
     { address: console.address, port: console.port, clients: clientRule(console.externallyManaged) },
     {

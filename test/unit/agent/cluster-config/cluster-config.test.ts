@@ -56,6 +56,7 @@ test('without a KubeVirt object the defaults of upstream count', () => {
     hypervisor: 'kvm',
     ksmNodes: undefined,
     clusterProfiler: false,
+    tlsConfiguration: undefined,
   });
   const on = Object.entries(gates).filter(([, isOn]) => isOn);
   const names = on.map(([name]) => name).sort();
@@ -90,6 +91,7 @@ test('every field that the node’s duties read is read', () => {
     confidentialCompute: { tdx: { attestation: { enforced: true, qgsSocketPath: '/run/q.sock' } } },
     hypervisors: [{ name: 'hyperv-direct' }],
     ksmConfiguration: { nodeLabelSelector: { matchLabels: { a: 'b' } } },
+    tlsConfiguration: { minTLSVersion: 'VersionTLS13' },
     ...developer({ featureGates: ['ConfigurableHypervisor'], clusterProfiler: true }),
   });
   const { gates: _gates, logVerbosity: _verbosity, ...rest } = given;
@@ -103,12 +105,13 @@ test('every field that the node’s duties read is read', () => {
     hypervisor: 'hyperv-direct',
     ksmNodes: { matchLabels: { a: 'b' } },
     clusterProfiler: true,
+    tlsConfiguration: { minTLSVersion: 'VersionTLS13' },
   });
   assert.equal(node({ hypervisors: [{ name: 'hyperv-direct' }] }).hypervisor, 'kvm', 'without its gate');
   assert.equal(node(developer({ featureGates: ['PersistentReservation'] })).persistentReservation, true);
 });
 
-test('a KubeVirt object without a phase, or being deleted, is ignored', () => {
+test('a KubeVirt object without a phase, or being deleted, is ignored', async () => {
   const { settings, set } = bound(new Cluster());
   settings.begin();
   set(kubevirt({ memBalloonStatsPeriod: 3 }, ''));
@@ -116,10 +119,10 @@ test('a KubeVirt object without a phase, or being deleted, is ignored', () => {
   set({ ...dying, metadata: { ...dying.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } });
   assert.equal(settings.current.memBalloonStatsPeriodSeconds, 10);
   assert.equal(settings.isKnown, true);
-  settings.stop();
+  await settings.stop();
 });
 
-test('an object that vanishes keeps the last good configuration, and so does one made again without a phase', () => {
+test('an object that vanishes keeps the last good configuration, and so does one made again without a phase', async () => {
   const { settings, set } = bound(new Cluster());
   assert.equal(settings.isKnown, false);
   settings.begin();
@@ -130,7 +133,7 @@ test('an object that vanishes keeps the last good configuration, and so does one
   assert.equal(settings.current.memBalloonStatsPeriodSeconds, 3);
   set(kubevirt({ memBalloonStatsPeriod: 5 }));
   assert.equal(settings.current.memBalloonStatsPeriodSeconds, 5);
-  settings.stop();
+  await settings.stop();
 });
 
 const unusable: readonly (readonly [name: string, configuration: unknown])[] = [
@@ -168,7 +171,7 @@ const unusable: readonly (readonly [name: string, configuration: unknown])[] = [
   ['migrations.disableTLS', { migrations: { disableTLS: 'yes' } }],
 ];
 
-test('a value that cannot be used keeps the whole last good configuration, and the field is named', () => {
+test('a value that cannot be used keeps the whole last good configuration, and the field is named', async () => {
   for (const [field, configuration] of unusable) {
     const { settings, set } = bound(new Cluster());
     settings.begin();
@@ -182,7 +185,7 @@ test('a value that cannot be used keeps the whole last good configuration, and t
     set(kubevirt(developer({ useEmulation: true, disabledFeatureGates: ['ImageVolume'] })));
     assert.deepEqual([settings.current.useEmulation, settings.current.imageVolume], [true, false]);
     assert.equal(settings.problem, undefined);
-    settings.stop();
+    await settings.stop();
   }
 });
 
@@ -196,7 +199,7 @@ test('null counts as not given, everywhere', () => {
   );
 });
 
-test('who selects a part hears of it at once, then only when that part is another one by value', () => {
+test('who selects a part hears of it at once, then only when that part is another one by value', async () => {
   const { settings, set } = bound(new Cluster());
   settings.begin();
   const heard: unknown[] = [];
@@ -211,10 +214,10 @@ test('who selects a part hears of it at once, then only when that part is anothe
   end();
   set(kubevirt({ obsoleteCPUModels: { c: true } }));
   assert.deepEqual(heard, [undefined, ['a', 'b'], []]);
-  settings.stop();
+  await settings.stop();
 });
 
-test('a listener that throws keeps nobody else from hearing of a change', () => {
+test('a listener that throws keeps nobody else from hearing of a change', async () => {
   const { settings, set } = bound(new Cluster());
   settings.begin();
   const heard: boolean[] = [];
@@ -232,7 +235,7 @@ test('a listener that throws keeps nobody else from hearing of a change', () => 
   );
   set(kubevirt(developer({ useEmulation: true })));
   assert.deepEqual(heard, [false, true]);
-  settings.stop();
+  await settings.stop();
 });
 
 function bound(cluster: Cluster) {

@@ -88,11 +88,13 @@ async function keeps(object: KubeVirt): Promise<void> {
 
 describe('the last good configuration', () => {
   it('counts for an agent that starts while the API server is away', async () => {
-    await keeps(kubevirt({ ...configuration, ksmConfiguration: ksm }));
+    const tlsConfiguration = { minTLSVersion: 'VersionTLS13' };
+    await keeps(kubevirt({ ...configuration, ksmConfiguration: ksm, tlsConfiguration }));
     const { settings } = await startedAgent();
     assert.equal(settings.current.useEmulation, true);
     assert.deepEqual(settings.current.node.permittedHostDevices, permittedHostDevices);
     assert.deepEqual(settings.current.node.ksmNodes, { matchLabels: { share: 'pages' } });
+    assert.deepEqual(settings.current.node.tlsConfiguration, tlsConfiguration);
     assert.equal(settings.isKnown, true);
     assert.deepEqual(settings.origin, { from: 'kept', asOf, resourceVersion: '7' });
     await settings.stop();
