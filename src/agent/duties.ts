@@ -89,7 +89,7 @@ function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architec
 
 function makeHeartbeat(
   { nodeName, kubeletRoot }: AgentOptions,
-  { client, ownNode, recorder, settings }: Parts,
+  { beatClient, ownNode, recorder, settings }: Parts,
   { host, problems, log }: { readonly host: DutiesHost; readonly problems: ProblemSource; readonly log: Logger },
 ): Heartbeat {
   const states = [
@@ -100,7 +100,8 @@ function makeHeartbeat(
   return new Heartbeat(
     { nodeName, periodMs: heartbeatPeriodMs, markTimeoutMs },
     {
-      patchNode: (name, patch, signal) => client.patch<Node>(resources.nodes, { name }, patch, 'strategic', { signal }),
+      patchNode: (name, patch, signal) =>
+        beatClient.patch<Node>(resources.nodes, { name }, patch, 'strategic', { signal }),
       problems,
       node: ownNode,
       hasCpuManager: async () => {

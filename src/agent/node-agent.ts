@@ -48,6 +48,8 @@ export class NodeAgent {
   readonly #client: KubeClient;
   /** Events have a rate limit and a connection of their own: after a burst of starts they would keep status writes waiting. */
   readonly #eventClient: KubeClient;
+  /** The heartbeat waits for no VMI: neither for the rate limit, nor for writes that hang on all connections. */
+  readonly #beatClient: KubeClient;
   readonly #relays: AgentPorts['relays'];
   readonly #duties: Duties;
   readonly #loopDelay: LoopDelay;
@@ -62,9 +64,11 @@ export class NodeAgent {
     const kube = { access: deps.access, log, observer: meters.requests.observer(new URL(deps.access.server).host) };
     this.#client = new KubeClient({ userAgent: 'virt-handler' }, kube);
     this.#eventClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, kube);
+    this.#beatClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, kube);
     const parts = makeParts(options, log, {
       client: this.#client,
       eventClient: this.#eventClient,
+      beatClient: this.#beatClient,
       whenQuiet: () => this.dispatcher.whenIdle(),
       onStreams: deps.onStreams ?? (() => undefined),
     });
@@ -112,6 +116,7 @@ export class NodeAgent {
       this.#loopDelay.stop();
       this.#client.close();
       this.#eventClient.close();
+      this.#beatClient.close();
     }
   }
 

@@ -24,6 +24,7 @@ import type { InformerState } from './why/index.ts';
 export interface Parts {
   readonly client: KubeClient;
   readonly eventClient: KubeClient;
+  readonly beatClient: KubeClient;
   readonly vmis: KubeVmis;
   readonly kubevirts: Informer<KubeVirt>;
   readonly settings: KubeVirtSettings;
@@ -37,6 +38,7 @@ export interface Parts {
 interface PartsDeps {
   readonly client: KubeClient;
   readonly eventClient: KubeClient;
+  readonly beatClient: KubeClient;
   /** The VMI loop has nothing to do: events may be written. */
   readonly whenQuiet: () => Promise<void>;
   readonly onStreams: (areOpen: boolean) => void;
@@ -44,7 +46,7 @@ interface PartsDeps {
 
 /** Nothing is started and nothing is asked yet. */
 export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): Parts {
-  const { client, eventClient, whenQuiet, onStreams } = deps;
+  const { client, eventClient, beatClient, whenQuiet, onStreams } = deps;
   const vmis = new KubeVmis(options.nodeName, { client, log });
   // Whoever may make such an object in another namespace does not configure KubeVirt.
   const { namespace } = options.console.caConfigMap;
@@ -63,7 +65,8 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const { clients, domains } = launcherSide(options, log, record);
   const events = eventPort(recorder);
   const consoles = makeConsoles(options, { client, vmis, settings, clients, events, onStreams, log });
-  return { client, eventClient, vmis, kubevirts, settings, ownNode, recorder, clients, domains, consoles };
+  const clientsOfApi = { client, eventClient, beatClient };
+  return { ...clientsOfApi, vmis, kubevirts, settings, ownNode, recorder, clients, domains, consoles };
 }
 
 function eventPort(recorder: EventRecorder): AgentPorts['events'] {
