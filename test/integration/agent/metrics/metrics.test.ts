@@ -89,7 +89,8 @@ suite('metrics and health of the real agent', () => {
     assert.ok(families.size > 30, `only ${families.size} found`);
     assert.deepEqual(
       [...families].filter((name) => !text.includes(`\n# TYPE ${name} `)),
-      [],
+      // Nothing migrates here; their names are held against upstream's by a unit test.
+      [...families].filter((name) => name.startsWith('kubevirt_vmi_migration_')),
     );
   });
 
