@@ -19,4 +19,4 @@ export {
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync } from './plain-file.ts';
 export { draftSuffix, replaceFile } from './replace-file.ts';
 export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
-export { xattrReader } from './xattr.ts';
+export { xattrReader, xattrWriter } from './xattr.ts';

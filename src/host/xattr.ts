@@ -1,6 +1,8 @@
+import util from 'node:util';
 import { errorMessage } from '../base/index.ts';
 
 type GetXAttr = (path: string, name: string, value: Buffer, size: number) => number;
+type SetXAttr = (path: string, name: string, value: Buffer, size: number, flags: number) => number;
 
 const maxBytes = 4096;
 
@@ -9,15 +11,9 @@ const maxBytes = 4096;
  * is something to read. Rejects when the library cannot be loaded.
  */
 export async function xattrReader(): Promise<(path: string, name: string) => string | undefined> {
-  let getxattr: GetXAttr;
-  try {
-    const { default: koffi } = await import('koffi');
-    getxattr = koffi
-      .load(null)
-      .func('long getxattr(const char *path, const char *name, _Out_ uint8_t *value, size_t size)') as GetXAttr;
-  } catch (cause) {
-    throw new Error(`extended attributes cannot be read: ${errorMessage(cause)}`, { cause });
-  }
+  const getxattr = (await loaded()).func(
+    'long getxattr(const char *path, const char *name, _Out_ uint8_t *value, size_t size)',
+  ) as GetXAttr;
   return (path, name) => {
     const value = Buffer.alloc(maxBytes);
     const length = getxattr(path, name, value, value.length);
@@ -25,4 +21,30 @@ export async function xattrReader(): Promise<(path: string, name: string) => str
     const end = value.indexOf(0);
     return value.subarray(0, end >= 0 && end < length ? end : length).toString();
   };
+}
+
+/** Writes them, with a NUL byte at the end as SELinux does; what it gives throws an Error that says why. Rejects as `xattrReader`. */
+export async function xattrWriter(): Promise<(path: string, name: string, text: string) => void> {
+  const library = await loaded();
+  const setxattr = library.func(
+    'int setxattr(const char *path, const char *name, const uint8_t *value, size_t size, int flags)',
+  ) as SetXAttr;
+  const { errno } = await koffiModule();
+  return (path, name, text) => {
+    const value = Buffer.from(`${text}\0`);
+    if (setxattr(path, name, value, value.length, 0) === 0) return;
+    throw new Error(`${name} cannot be set: ${util.getSystemErrorName(-errno())}`);
+  };
+}
+
+async function loaded() {
+  try {
+    return (await koffiModule()).load(null);
+  } catch (cause) {
+    throw new Error(`extended attributes cannot be reached: ${errorMessage(cause)}`, { cause });
+  }
+}
+
+async function koffiModule() {
+  return (await import('koffi')).default;
 }

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../../base/index.ts';
+import { containerLabeller } from './container-label.ts';
 import type { DeviceSettings } from './device-settings.ts';
 import type { DeviceRoots, DeviceSource } from './device-source.ts';
 import { MediatedSource } from './mediated-source.ts';
@@ -108,7 +109,7 @@ function socketPlugins(
       resource: `${ownDomain}/${each.name}`,
       socketName: `kubevirt-${each.name}.sock`,
       version: JSON.stringify(each),
-      source: () => new SocketSource(each, { log }),
+      source: () => new SocketSource(each, { log, label: () => containerLabeller(roots.hostRoot, log) }),
     }));
 }
 

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { errorCode, errorMessage, type Logger } from '../../base/index.ts';
 import { openInRoot, openTrusted, type SafePath } from '../../host/index.ts';
 import { type Allocation, DevicePluginError, type PluginDevice } from '../../kubelet/index.ts';
+import type { LabelForContainers } from './container-label.ts';
 import type { DeviceSource, WatchedPlaces } from './device-source.ts';
 import type { DeviceOwner } from './usb-source.ts';
 
@@ -14,7 +15,7 @@ export interface SocketSourceOptions {
   readonly socketName: string;
   /** As this process sees it, when it does not see the directory at the same place. */
   readonly hostRoot?: string;
-  /** Directory and socket are made this user's, whenever the socket appears. */
+  /** Directory and socket are made this user's, and usable for containers, whenever the socket appears. */
   readonly owner?: DeviceOwner;
   /** False: offered as healthy whether the socket is there or not. */
   readonly isRequired: boolean;
@@ -28,16 +29,24 @@ export class SocketSource implements DeviceSource {
   readonly rescanMs: number | undefined;
   readonly #options: SocketSourceOptions;
   readonly #log: Logger;
+  readonly #createLabel: () => Promise<LabelForContainers>;
+  #label: LabelForContainers | undefined;
   #problem: string | undefined;
 
-  constructor(options: SocketSourceOptions, { log }: { readonly log: Logger }) {
+  /** `label`: asked for at the first need. */
+  constructor(
+    options: SocketSourceOptions,
+    deps: { readonly log: Logger; readonly label: () => Promise<LabelForContainers> },
+  ) {
     this.#options = options;
-    this.#log = log;
+    this.#log = deps.log;
+    this.#createLabel = deps.label;
     this.rescanMs = options.hostRoot === undefined ? undefined : rescanMs;
   }
 
   async scan(): Promise<PluginDevice[]> {
-    const { name, count, isRequired } = this.#options;
+    const { name, count, isRequired, owner } = this.#options;
+    if (owner) this.#label ??= await this.#createLabel();
     const problem = this.#look();
     if (problem !== this.#problem && problem) this.#log.warn({ reason: problem }, `${name}: its socket is not usable`);
     this.#problem = problem;
@@ -67,7 +76,7 @@ export class SocketSource implements DeviceSource {
       opened = this.#openDirectory();
       socket = opened.child(socketName);
       if (!socket.stat().isSocket()) return `${shown} is not a socket`;
-      if (owner) for (const each of [opened, socket]) giveTo(each, owner);
+      if (owner) for (const each of [opened, socket]) this.#giveTo(each, owner);
       return undefined;
     } catch (error) {
       return errorCode(error) === 'ENOENT' ? `${shown} is not there` : `${shown}: ${errorMessage(error)}`;
@@ -77,13 +86,14 @@ export class SocketSource implements DeviceSource {
     }
   }
 
+  #giveTo(place: SafePath, { uid, gid }: DeviceOwner): void {
+    const stats = place.stat();
+    if (stats.uid !== uid || stats.gid !== gid) place.setOwner(uid, gid);
+    this.#label?.(place);
+  }
+
   #openDirectory(): SafePath {
     const { hostRoot, directory } = this.#options;
     return hostRoot === undefined ? openTrusted(directory) : openInRoot(hostRoot, directory);
   }
-}
-
-function giveTo(place: SafePath, { uid, gid }: DeviceOwner): void {
-  const stats = place.stat();
-  if (stats.uid !== uid || stats.gid !== gid) place.setOwner(uid, gid);
 }

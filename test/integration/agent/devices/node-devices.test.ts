@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync }
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { xattrReader, xattrWriter } from '../../../../src/host/index.ts';
 import { type DeviceWorld, worldWithStandIn } from '../../../fixtures/device-world.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 
@@ -208,6 +209,26 @@ describe('sockets of daemons', () => {
     writeFileSync(path.join(directory, 'pr-helper.sock'), 'no socket');
     await world.listed(resource, 'pr-helper0 Unhealthy', 'pr-helper1 Unhealthy');
     await assert.rejects(world.kubelet.allocate(resource, ['pr-helper0']), { code: 9, details: /is not a socket/ });
+  });
+
+  it('pr-helper on a host with SELinux gets the label of containers, its directory as well', async (t) => {
+    const directory = path.join(world.machine.shareDir, 'daemons/pr');
+    const selinux = path.join(world.machine.sysDir, 'fs/selinux');
+    mkdirSync(selinux, { recursive: true });
+    writeFileSync(path.join(selinux, 'enforce'), '1');
+    await serve(directory, 'pr-helper.sock');
+    const [read, write] = [await xattrReader(), await xattrWriter()];
+    try {
+      write(directory, 'security.selinux', 'system_u:object_r:var_run_t:s0');
+    } catch {
+      return t.skip('this user or this file system has no such labels');
+    }
+    world.configure({ persistentReservationConfiguration: { enabled: true } });
+    await world.start();
+    await world.listed('devices.kubevirt.io/pr-helper', 'pr-helper0 Healthy', 'pr-helper1 Healthy');
+    for (const place of [directory, path.join(directory, 'pr-helper.sock')]) {
+      assert.equal(read(place, 'security.selinux'), 'system_u:object_r:container_file_t:s0');
+    }
   });
 
   it('tdx has as many devices as the machine has keys, and is not offered where it has none', async () => {
