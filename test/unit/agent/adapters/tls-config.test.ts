@@ -5,7 +5,7 @@ import { FakeSettings } from '../../../fixtures/agent/fake-settings.ts';
 
 const strict = { minTLSVersion: 'VersionTLS13' };
 
-test('there are no settings before the configuration was asked for: defaults could be weaker', () => {
+test('there are no settings before the objects were asked for: defaults could be weaker', () => {
   const config = new TlsConfig(new FakeSettings());
   const oldest = () => config.current?.minVersion;
   assert.equal(oldest(), undefined);
