@@ -62,7 +62,7 @@ read_patches() {
         case $text in
           *"$marker"*)
             ours=$index
-            if [[ $text =~ $made_marker[^a-zA-Z]+([a-zA-Z]+) ]]; then made=${BASH_REMATCH[1]}; fi
+            if [[ $text =~ ${made_marker}[^a-zA-Z]+([a-zA-Z]+) ]]; then made=${BASH_REMATCH[1]}; fi
             ;;
           *) foreign+=("$text") ;;
         esac

@@ -56,6 +56,12 @@ suite('the DaemonSet', () => {
     });
   }
 
+  test('differs from the arguments of virt-operator v1.9.0, after replace.sh, by one that the program takes, too', () => {
+    const { args } = options();
+    const given = [...args, '--migration-cn-types', 'migration'];
+    assert.ok(parseAgentOptions(given, { hostName: 'pod', nodeName: 'node1' }));
+  });
+
   test('mounts the pods at the short path where the program looks for launchers', () => {
     const { parsed } = options();
     const { name } = mountOf(parsed.podsDir);
