@@ -8,10 +8,16 @@ export interface PackedLines {
   readonly ends: Uint32Array;
 }
 
+/** Of one VM and one source: the largest machines there are have a tenth of it. */
+export const packedLimit = 1024 * 1024;
+
+/** Throws when there are more than `packedLimit` bytes. */
 export function packLines(lines: Lines): PackedLines {
   const texts = sampledFamilies.map(({ name }) => lines.get(name) ?? '');
+  const length = texts.reduce((sum, text) => sum + text.length, 0);
+  if (length > packedLimit) throw new RangeError(`series of ${length} characters are too many`);
   const bytes = Buffer.from(texts.join(''));
-  const isAscii = bytes.length === texts.reduce((sum, { length }) => sum + length, 0);
+  const isAscii = bytes.length === length;
   const ends = new Uint32Array(texts.length);
   let end = 0;
   for (const [place, text] of texts.entries()) {

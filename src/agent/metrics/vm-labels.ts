@@ -4,7 +4,7 @@ import { type Label, labelText } from './exposition.ts';
 import { outsideText, valueLength } from './outside-text.ts';
 
 /** Labels of a VMI beyond these limits cost memory in every Prometheus that scrapes the node; they are left out. */
-export const labelLimits = { count: 64, keyLength: 320, valueLength } as const;
+export const labelLimits = { count: 64, keyLength: 320, valueLength, totalLength: 4096 } as const;
 
 const prefix = 'kubernetes_vmi_label_';
 
@@ -35,11 +35,15 @@ function labelsOf(vmi: VirtualMachineInstance): Label[] {
   if (!isRecord(given)) return [];
   const seen = new Set<string>();
   const found: Label[] = [];
+  let length = 0;
   for (const key of Object.keys(given).sort()) {
     const value = outsideText(given[key]);
     if (key.length > labelLimits.keyLength || value === '') continue;
     const name = `${prefix}${key.replace(/[^a-zA-Z0-9_]/g, '_')}`;
     if (seen.has(name)) continue;
+    // Each series of the VM repeats them all.
+    length += name.length + value.length;
+    if (length > labelLimits.totalLength) break;
     seen.add(name);
     found.push([name, value]);
     if (found.length === labelLimits.count) break;

@@ -29,11 +29,12 @@ test('whatever a key is made of, the name of the metric label is one that Promet
 });
 
 test('too many, too long and malformed labels are left out or cut', () => {
-  const many = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`key-${at}`, 'v'.repeat(1_000)]));
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`key-${at}`, 'v'.repeat(20)]));
   const text = vmLabels(withLabels({ ...many, ['x'.repeat(400)]: 'long', number: 7, list: [] }));
   const found = text.match(/kubernetes_vmi_label_[^=]+="[^"]*"/g) ?? [];
   assert.equal(found.length, labelLimits.count);
-  assert.ok(found.every((label) => label.length < 200));
+  const [long = ''] = vmLabels(withLabels({ app: 'v'.repeat(1_000) })).match(/app="[^"]*"/) ?? [];
+  assert.equal(long.length, 'app=""'.length + labelLimits.valueLength);
   const names = vmLabels(withLabels([] as object));
   assert.equal(names, 'node="node1",namespace="default",name="vm1"');
 });
@@ -42,4 +43,13 @@ test('a VMI that is only on its way to this node is not of it', () => {
   assert.equal(isOfNode(vmiOf('Running'), 'node1'), true);
   const coming = withLabels({ 'kubevirt.io/nodeName': 'node2', 'kubevirt.io/migrationTargetNodeName': 'node1' });
   assert.equal(isOfNode(coming, 'node1'), false);
+});
+
+test('a VMI with kilobytes of labels has some of them: each of its series repeats them all', () => {
+  const many = Object.fromEntries(
+    Array.from({ length: 60 }, (_, at) => [`example.com/${'k'.repeat(50)}-${at}`, 'v'.repeat(63)]),
+  );
+  const text = vmLabels(withLabels(many));
+  assert.ok(text.length < 5_000, `${text.length}`);
+  assert.ok((text.match(/kubernetes_vmi_label_/g) ?? []).length > 20);
 });

@@ -291,3 +291,26 @@ test('a launcher that hangs during a migration has no figures of it, and an erro
   assert.equal(world.source('vm', 'migration')?.errors, 1);
   assert.ok(!world.families('vm').includes(remaining));
 });
+
+test('a launcher that tells of more than any machine has is an error of its VM, and is not kept', async () => {
+  const world = new World();
+  const entry = (at: number) =>
+    [`RxBytes`, 'TxBytes', 'RxPkts', 'TxPkts'].flatMap((name) => [
+      [name, at],
+      [`${name}Set`, true],
+    ]);
+  const Net = Array.from({ length: 512 }, (_, at) => ({
+    ...{ NameSet: true, Name: `${at}`.padEnd(128, 'x') },
+    ...Object.fromEntries(entry(at)),
+  }));
+  const labels = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`label-${at}`, 'v'.repeat(60)]));
+  world.add(
+    'liar',
+    { ...fine, domainStats: async () => domainStatsJson('d_v', { Net }) },
+    { metadata: { labels: { ...labels, 'kubevirt.io/nodeName': 'node1' } } },
+  );
+  await world.scrape();
+  assert.equal(world.source('liar', 'stats')?.errors, 1);
+  assert.ok(!world.families('liar').includes(cpu));
+  assert.ok(world.families('liar').includes(used));
+});
