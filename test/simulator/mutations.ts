@@ -1,5 +1,5 @@
 import type { Mutation } from '../../scripts/simulator.mjs';
-import { firstMigrationSeed } from './plan.ts';
+import { firstCalmSeed, firstMigrationSeed, firstOutageSeed } from './plan.ts';
 
 /**
  * Ways to break the production code that the simulator has to notice: what is protected by no invariant would rot unseen. A
@@ -128,6 +128,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
       remember: rememberDeadline(facts),
     }),`,
     replace: '    plan: (facts) => ({ steps: [], remember: rememberDeadline(facts) }),',
+    first: firstCalmSeed,
   },
   {
     name: 'a dead launcher is found by the next look at all of them only',
@@ -143,10 +144,10 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
       "if (listening === 'hung' || listening === 'unclear') return { kind: 'dead', proof: '' } as Verdict; void (",
   },
   {
-    name: 'launchers that are remembered are not asked at the start',
-    file: 'src/domain-cache/domain-cache.ts',
-    find: 'void this.#list();',
-    replace: 'this.#synced = this.#list !== undefined;',
+    name: 'a launcher that was never asked counts as dead',
+    file: 'src/agent/decide/domain-situation.ts',
+    find: "return launcher.kind === 'dead' ? launcherDead(context) : view;",
+    replace: 'return launcherDead(context);',
   },
   {
     name: 'a VMI does not wait for the guest of an older one of its name',
@@ -155,16 +156,20 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     replace: 'facts.observation.predecessor === null && isNotStarted(facts)',
   },
   {
-    name: 'what was decided and could not be written is forgotten',
-    file: 'src/agent/decide/phase-rules.ts',
-    find: 'const remember = { verdict: { phase, because } };',
-    replace: 'const remember = { verdict: [phase, because].length > 2 ? { phase, because } : undefined };',
+    name: 'how a guest ended is forgotten with its launcher',
+    file: 'src/agent/decide/domain-situation.ts',
+    find: `  if (memory.verdict) return memory.verdict;
+  const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
+  if (seen) return seen;`,
+    replace: '  void [isAliveStatus, lastDomain];',
+    first: firstOutageSeed,
   },
   {
     name: 'whatever the newest VMI is, an older decision is written on it',
     file: 'src/agent/loop/still-holds.ts',
     find: 'before.metadata.uid === newest.metadata.uid &&',
     replace: 'before.metadata.uid !== "" || before.metadata.uid === newest.metadata.uid &&',
+    first: firstMigrationSeed,
   },
   {
     name: 'one question is enough for the end of a guest that nobody saw run',

@@ -141,7 +141,15 @@ const deedKinds: readonly DeedKind[] = [
 /** Seeds from here on are worlds of two nodes with live migrations. */
 export const firstMigrationSeed = 1_000_000;
 
+/** Seeds from here on are worlds of one node in which nothing is wrong: what comes must come in time (timely.ts). */
+export const firstCalmSeed = 10_000_000;
+
+/** Seeds from here on are worlds of one node whose API server is away when guests end, for longer than their launchers stay (fault 1). */
+export const firstOutageSeed = 20_000_000;
+
 export function planOf(seed: number): Plan {
+  if (seed >= firstOutageSeed) return withOutage(planOf(seed - firstOutageSeed), new Chance(seed));
+  if (seed >= firstCalmSeed) return { ...planOf(seed - firstCalmSeed), faults: [] };
   if (seed >= firstMigrationSeed) return planMigrationWorld(new Chance(seed * 2 + 1));
   const chance = new Chance(seed * 2 + 1);
   const vmis = Array.from({ length: chance.pick([1, 1, 1, 2, 2, 3]) }, (_, at) => planVmi(chance, `vm${at + 1}`));
@@ -151,6 +159,23 @@ export function planOf(seed: number): Plan {
   ).sort(byTime);
   const ends = [...deeds.map(({ atMs }) => atMs), ...faults.map(({ atMs, forMs }) => atMs + forMs)];
   return { vmis, deeds, faults, migrations: [], calmAtMs: Math.max(15_000, ...ends) + 1_000 };
+}
+
+function withOutage(plan: Plan, chance: Chance): Plan {
+  const end: Deed = {
+    atMs: plan.calmAtMs,
+    name: chance.pick(plan.vmis).name,
+    kind: chance.pick(['guest-shuts-down', 'guest-shuts-down', 'guest-crashes']),
+  };
+  const outage: Fault = {
+    atMs: round(end.atMs - chance.between(0, 500)),
+    forMs: round(chance.between(45_000, 75_000)),
+    kind: 'api-down',
+    name: end.name,
+    size: 0,
+  };
+  const calmAtMs = outage.atMs + outage.forMs + 1_000;
+  return { ...plan, deeds: [...plan.deeds, end], faults: [...plan.faults, outage], calmAtMs };
 }
 
 /** As this plan, and all that happens comes up to 0.3 s earlier or later: what a seed found is not lost with one latency. */
