@@ -87,18 +87,27 @@ function makeSystem(root, packages, node) {
 
 const home = 'usr/lib/virt-handler';
 
-async function makeAgent(root, arch, parts) {
+/** The image has no source maps. */
+function withoutMap(file) {
+  return readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\n?$/, '\n');
+}
+
+async function makeAgent(root, arch, packages) {
   const bundle = 'dist/bin/virt-handler.js';
   if (!existsSync(bundle)) throw new ImageError(`${bundle} is missing: npm run build`);
-  const source = readFileSync(bundle, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\n?$/, '\n');
-  place(root, `${home}/bin/virt-handler.js`, `#!/usr/bin/node\n${source}`, 0o755);
+  place(root, `${home}/bin/virt-handler.js`, `#!/usr/bin/node\n${withoutMap(bundle)}`, 0o755);
+  const parts = path.join(path.dirname(bundle), 'virt-handler');
+  for (const name of readdirSync(parts)
+    .filter((file) => file.endsWith('.js'))
+    .sort())
+    place(root, `${home}/bin/virt-handler/${name}`, withoutMap(path.join(parts, name)));
   cpSync('dist/web', path.join(root, home, 'web'), { recursive: true });
   const { name, version, type } = JSON.parse(readFileSync('package.json', 'utf8'));
   place(root, `${home}/package.json`, `${JSON.stringify({ name, version, type })}\n`);
-  copyKoffi(path.join(root, home, 'node_modules'), arch, parts.koffi.folder);
+  copyKoffi(path.join(root, home, 'node_modules'), arch, packages.koffi.folder);
   mkdirSync(path.join(root, 'usr/bin'), { recursive: true });
   symlinkSync('../lib/virt-handler/bin/virt-handler.js', path.join(root, 'usr/bin/virt-handler'));
-  await writeContents(path.join(root, 'usr/share/doc/virt-handler'), parts);
+  await writeContents(path.join(root, 'usr/share/doc/virt-handler'), packages);
 }
 
 /** The door to system calls: its script and the one binary of this machine. */

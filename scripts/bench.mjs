@@ -3,11 +3,12 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { bundleForRepository, bundleProgram } from './bundle.mjs';
+import { bundleForRepository, bundlePrograms } from './bundle.mjs';
 
 await bundleForRepository(['bench/main.ts'], '.build/bench', 'bench');
 // As it is shipped, from today's sources.
-await bundleProgram('virt-handler', '.build/bench/virt-handler.mjs');
+rmSync('.build/bench/virt-handler', { recursive: true, force: true });
+await bundlePrograms(['virt-handler'], '.build/bench', { extension: '.mjs', sourcemap: false });
 
 // A process group and a directory of its own: however it ends, no API server, launcher or agent outlives it. Short for sockets' sake.
 const directory = mkdtempSync(path.join(tmpdir(), 'b-'));

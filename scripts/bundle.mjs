@@ -22,17 +22,29 @@ const shipped = {
 };
 
 /**
- * Programs of src/bin as they are shipped: `<name>.js` in `outdir`.
+ * Programs of src/bin as they are shipped: `<name>.js` in `outdir`, and in a folder `<name>` beside it the parts, of which those
+ * that few need (kubeconfigs, express, YAML) are read when they are first needed. In one file their text alone would take
+ * 10 MB of an agent that never runs it.
  * @param {readonly string[]} names
  * @param {string} outdir
+ * @param {{ extension?: '.js' | '.mjs', sourcemap?: 'linked' | false }} options
  */
-export async function bundlePrograms(names, outdir) {
-  const entryPoints = names.map((name) => `src/bin/${name}.ts`);
-  await build({ ...shipped, entryPoints, outdir, sourcemap: 'linked' });
+export async function bundlePrograms(names, outdir, { extension = '.js', sourcemap = 'linked' } = {}) {
+  for (const name of names) {
+    await build({
+      ...shipped,
+      entryPoints: [`src/bin/${name}.ts`],
+      outdir,
+      splitting: true,
+      chunkNames: `${name}/[name]-[hash]`,
+      outExtension: { '.js': extension },
+      sourcemap,
+    });
+  }
 }
 
 /**
- * One program of src/bin for a test, in a file that ends with `.mjs`. Below the repository, when it needs native packages.
+ * One program of src/bin for a test, in one file that ends with `.mjs`. Below the repository, when it needs native packages.
  * @param {string} name
  * @param {string} outfile
  */

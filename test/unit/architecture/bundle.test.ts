@@ -1,20 +1,61 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { test } from 'node:test';
-import { bundleProgram } from '../../../scripts/bundle.mjs';
+import { after, before, suite, test } from 'node:test';
+import { bundlePrograms } from '../../../scripts/bundle.mjs';
 
-test('the agent’s program has no character beyond Latin-1: one, in a regular expression say, doubles the text that Node.js keeps', async () => {
-  const dir = mkdtempSync(path.join(tmpdir(), 'bundle-'));
-  try {
-    const file = path.join(dir, 'virt-handler.mjs');
-    await bundleProgram('virt-handler', file);
-    const text = readFileSync(file, 'utf8');
-    assert.ok(text.length > 500_000, `${text.length} characters`);
-    const beyond = [...text.matchAll(/.{0,40}[\u0100-\uffff].{0,10}/g)].map(([around]) => around);
+let dir = '';
+let all: string[] = [];
+
+before(async () => {
+  dir = mkdtempSync(path.join(tmpdir(), 'bundle-'));
+  await bundlePrograms(['virt-handler'], dir, { sourcemap: false });
+  all = readdirSync(dir, { recursive: true, encoding: 'utf8' })
+    .map((name) => path.join(dir, name))
+    .filter((file) => statSync(file).isFile());
+});
+
+after(() => rmSync(dir, { recursive: true, force: true }));
+
+/** The files that Node.js reads before the first line runs. */
+function readAtStart(file: string, known = new Set<string>()): Set<string> {
+  if (known.has(file)) return known;
+  known.add(file);
+  const imports = readFileSync(file, 'utf8').matchAll(/(?:from|^import|;import)\s*"(\.[^"]+)"/gm);
+  for (const [, name = ''] of imports) readAtStart(path.resolve(path.dirname(file), name), known);
+  return known;
+}
+
+const bytesOf = (files: Iterable<string>) => [...files].reduce((sum, file) => sum + statSync(file).size, 0);
+
+suite('the agent’s program as it is shipped', () => {
+  test('has no character beyond Latin-1: one, in a regular expression say, doubles the text that Node.js keeps', () => {
+    const texts = all.map((file) => readFileSync(file, 'utf8'));
+    assert.ok(texts.join('').length > 500_000);
+    const beyond = texts.flatMap((text) =>
+      [...text.matchAll(/.{0,40}[\u0100-\uffff].{0,10}/g)].map(([around]) => around),
+    );
     assert.deepEqual(beyond, []);
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
-  }
+  });
+
+  test('reads what few need, more than half of its text, not before it is needed: Node.js keeps all text it has read', () => {
+    const first = readAtStart(path.join(dir, 'virt-handler.js'));
+    assert.ok(bytesOf(first) < 2_100_000, `${bytesOf(first)} bytes are read at the start`);
+    assert.ok(bytesOf(first) < bytesOf(all) / 2, `${bytesOf(first)} of ${bytesOf(all)} bytes`);
+    const names = [...first].map((file) => path.basename(file));
+    assert.deepEqual(
+      names.filter((name) => /^(kubeconfig|rest-app|page)-/.test(name)),
+      [],
+    );
+  });
+
+  test('has its parts in one folder of its name, so that whoever takes it along knows which they are', () => {
+    const places = new Set(all.map((file) => path.relative(dir, path.dirname(file))));
+    assert.deepEqual([...places].sort(), ['', 'virt-handler']);
+    assert.deepEqual(
+      readdirSync(dir).filter((name) => name !== 'virt-handler'),
+      ['virt-handler.js'],
+    );
+  });
 });
