@@ -49,6 +49,7 @@ export class Profiler {
   readonly #options: ProfilerOptions;
   readonly #deps: ProfilerDeps;
   #state: State = idle;
+  #starting: Promise<void> | undefined;
 
   constructor(options: ProfilerOptions, deps: ProfilerDeps) {
     this.#options = options;
@@ -67,6 +68,15 @@ export class Profiler {
     if (kind !== 'idle' && kind !== 'ended') {
       throw new ProfilerError('RUNNING', 'a profile is being taken: stop it first');
     }
+    this.#starting = this.#begin().finally(() => {
+      this.#starting = undefined;
+    });
+    await this.#starting;
+    // It was switched off meanwhile.
+    if (!this.#deps.isAllowed()) await this.close();
+  }
+
+  async #begin(): Promise<void> {
     this.#become({ kind: 'starting' });
     const session = this.#deps.openSession();
     try {
@@ -81,8 +91,6 @@ export class Profiler {
     }
     const cancelEnd = this.#deps.clock.schedule(this.#options.longestMs, () => void this.#end().catch(() => undefined));
     this.#become({ kind: 'running', session, cancelEnd });
-    // It was switched off meanwhile.
-    if (!this.#deps.isAllowed()) await this.close();
   }
 
   async stop(): Promise<void> {
@@ -107,6 +115,7 @@ export class Profiler {
 
   /** The agent leaves, or profiles are no longer allowed: what was taken is forgotten. */
   async close(): Promise<void> {
+    await this.#starting?.catch(() => undefined);
     await this.#end().catch(() => undefined);
     if (this.#state.kind === 'ended') this.#become(idle);
   }

@@ -123,3 +123,13 @@ test('nothing is possible while it is off, and nothing is kept when it goes off'
   settings.isAllowed = true;
   assert.throws(() => profiler.dump(), { code: 'NOT_STARTED' });
 });
+
+test('whoever closes it while it begins leaves nothing running', async () => {
+  const { profiler, sessions, clock } = world();
+  const starting = profiler.start();
+  await profiler.close();
+  await starting;
+  assert.equal(profiler.state, 'idle');
+  assert.equal(sessions.open, 0);
+  assert.equal(clock.timers, 0);
+});
