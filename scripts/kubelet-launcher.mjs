@@ -44,6 +44,21 @@ function copy(root, file) {
   cpSync(realpathSync(file), target, { recursive: true, dereference: true });
 }
 
+/**
+ * The first process of a pod inherits QEMU and has to wait for its end: while one is a zombie, libvirt takes it for alive and
+ * gives it half a minute.
+ */
+const asFirstProcess = (command) => `#!/bin/sh
+${command} &
+child=$!
+trap 'kill -TERM $child' TERM INT HUP
+while :; do
+  wait $child
+  code=$?
+  kill -0 $child 2>/dev/null || exit $code
+done
+`;
+
 /** Into an empty folder: one /usr, as Debian has it. */
 export async function makeLauncherRoot(root) {
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
@@ -53,7 +68,7 @@ export async function makeLauncherRoot(root) {
   const linked = [process.execPath, ...programs.filter(existsSync), ...modules.filter(existsSync).flatMap(filesBelow)];
   for (const file of new Set([...linked, ...linkedWith(linked), ...data.filter(existsSync)])) copy(root, file);
   await bundleProgram('virt-launcher', path.join(root, 'usr/lib/virt-launcher.mjs'));
-  const monitor = `#!/bin/sh\nexec ${process.execPath} /usr/lib/virt-launcher.mjs "$@"\n`;
+  const monitor = asFirstProcess(`${process.execPath} /usr/lib/virt-launcher.mjs "$@"`);
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
   mkdirSync(path.join(root, 'etc'));
   writeFileSync(path.join(root, 'etc/passwd'), passwd);

@@ -21,6 +21,8 @@ const devices = {
 const oneOfEach = Object.fromEntries(Object.keys(devices).map((name) => [name, 1]));
 let authority: TestAuthority;
 let machine: NodeMachine;
+/** Process id of the VM that is there from beginning to end. */
+let guest: number[] = [];
 
 before(async () => {
   authority = await TestAuthority.make();
@@ -43,7 +45,8 @@ function install(api: KubeApiserver, { cert, key }: { cert: string; key: string 
   const bundle = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'kubevirt-ca' } };
   inNamespace({ ...bundle, data: { 'ca-bundle': authority.pair.cert } });
   const kubevirt = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
-  const configuration = { developerConfiguration: { featureGates: ['CPUManager'] } };
+  // Emulated, as a KVM device that can be opened need not work.
+  const configuration = { developerConfiguration: { featureGates: ['CPUManager'], useEmulation: true } };
   const made = JSON.parse(inNamespace({ ...kubevirt, spec: { configuration } }, '-o', 'json'));
   const status = `/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt/status`;
   api.kubectlStdin(JSON.stringify({ ...made, status: { phase: 'Deployed' } }), 'replace', '--raw', status, '-f', '-');
@@ -62,8 +65,8 @@ async function timed(t: TestContext, what: string, check: () => void | Promise<v
   t.diagnostic(`${what}: ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
 }
 
-function processesOfAgent(): number[] {
-  const found = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && isAgent(commandLine(pid)));
+function processesOf(isWanted: (line: string) => boolean): number[] {
+  const found = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && isWanted(commandLine(pid)));
   return found.map(Number);
 }
 
@@ -77,6 +80,7 @@ function commandLine(pid: string): string {
 }
 
 const isAgent = (line: string) => /virt-handler\0.*--hostname-override\0/.test(line);
+const isGuest = (line: string) => /qemu-system-\w+\0.*guest=/.test(line);
 
 test('the agent runs from its image, its probes pass, and its node is labelled, schedulable and has devices', async () => {
   const pod = await machine.agentPod();
@@ -113,17 +117,37 @@ test('a pod without rights that asks for devices can open them, and one that doe
   await eventually(() => assert.equal(machine.get('pod', 'keeper').status.phase, 'Running'), 60_000);
 });
 
-test('a VM runs in its launcher pod, with libvirt and QEMU of its own, on the KVM device that the agent offers', async (t) => {
+test('VMs run in their launcher pods, with libvirt and QEMU of their own; one that is deleted ends, and its pod', async (t) => {
+  for (const name of ['vm1', 'vm2']) startVmi(name);
+  for (const name of ['vm1', 'vm2']) {
+    await timed(t, `${name} runs`, () => {
+      const { status } = machine.get('vmi', name);
+      assert.deepEqual([status?.phase, status?.nodeName], ['Running', nodeName], JSON.stringify(status));
+    });
+  }
+  assert.equal(processesOf(isGuest).length, 2);
+  await timed(t, 'vm2 is gone', () => {
+    machine.api.kubectl('delete', 'vmi', 'vm2', '--ignore-not-found');
+    assert.deepEqual(machine.get('pods', '-l', 'vm.kubevirt.io/name=vm2').items, []);
+  });
+  guest = processesOf(isGuest);
+  assert.equal(guest.length, 1);
+});
+
+/** No disk, no network: its firmware looks for something to boot from. */
+function startVmi(name: string): void {
   const domain = { resources: { requests: { memory: '64Mi' } }, devices: { autoattachPodInterface: false } };
-  const vmi = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', metadata: { name: 'vm1' } };
+  const vmi = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', metadata: { name } };
   const spec = { domain, terminationGracePeriodSeconds: 1 };
   machine.api.kubectlStdin(JSON.stringify({ ...vmi, spec }), 'create', '-f', '-');
-  await timed(t, 'running', () => {
-    const { status } = machine.get('vmi', 'vm1');
-    assert.equal(status?.phase, 'Running', JSON.stringify(status));
-    assert.equal(status.nodeName, nodeName);
-  });
-});
+}
+
+/** The pod with devices and the VM: still there, and the same. */
+function guestsGoOn(): void {
+  machine.untouched('keeper');
+  assert.equal(machine.get('vmi', 'vm1').status.phase, 'Running');
+  assert.deepEqual(processesOf(isGuest), guest);
+}
 
 test('a kubelet that crashes and comes back has the devices again, and pods that have some go on', async (t) => {
   const restarts = (await machine.agentPod()).status.containerStatuses[0].restartCount;
@@ -135,7 +159,7 @@ test('a kubelet that crashes and comes back has the devices again, and pods that
     assert.equal(await machine.runPod('after-restart', 'test -c /dev/kvm && echo kvm', oneOfEach), 'kvm\n');
   });
   await eventually(hasDevices, 60_000);
-  machine.untouched('keeper');
+  guestsGoOn();
   assert.equal((await machine.agentPod()).status.containerStatuses[0].restartCount, restarts);
 });
 
@@ -148,23 +172,23 @@ test('an agent that is deleted leaves in seconds, its successor offers the devic
     assert.notEqual((await machine.agentPod()).metadata.uid, metadata.uid);
   });
   await timed(t, 'devices', hasDevices);
-  machine.untouched('keeper');
+  guestsGoOn();
 });
 
 test('a kubelet that starts while the agent is dead starts it, and has the devices again', async (t) => {
   const { metadata } = await machine.agentPod();
   await machine.kubelet.kill();
-  const agents = processesOfAgent();
+  const agents = processesOf(isAgent);
   assert.equal(agents.length, 1);
   for (const pid of agents) process.kill(pid, 'SIGKILL');
   await machine.startKubelet();
-  await timed(t, 'the agent runs again', () => assert.equal(processesOfAgent().length, 1));
+  await timed(t, 'the agent runs again', () => assert.equal(processesOf(isAgent).length, 1));
   await timed(t, 'a new pod has got devices', async () => {
     assert.equal(await machine.runPod('after-both', 'test -c /dev/kvm && echo kvm', oneOfEach), 'kvm\n');
   });
   await eventually(hasDevices, 60_000);
   assert.equal((await machine.agentPod()).metadata.uid, metadata.uid);
-  machine.untouched('keeper');
+  guestsGoOn();
 });
 
 test('a device that vanishes from the node is not offered, the node takes no VMs, and both come back with it', async (t) => {
@@ -179,15 +203,17 @@ test('a device that vanishes from the node is not offered, the node takes no VMs
   });
 });
 
-test('removing it as the guide says leaves a node without agent, mounts, plugins and labels, which takes no VMs', async (t) => {
+test('removing it as the guide says leaves a node without agent, mounts, plugins and labels, which takes no VMs; those there run on', async (t) => {
   const mounts = () => execFileSync('findmnt', ['-rno', 'TARGET'], { encoding: 'utf8' }).split('\n');
   const { kubectl } = machine.api;
+  guestsGoOn();
   // Foreground: the rights go when the agents are gone, for their last act is to mark their nodes.
   await timed(t, 'no pod', () => {
     kubectl('-n', 'kubevirt', 'delete', 'daemonset', 'virt-handler', '--cascade=foreground');
     assert.deepEqual(machine.get('pods', '-n', 'kubevirt').items, []);
   });
-  assert.deepEqual(processesOfAgent(), []);
+  assert.deepEqual(processesOf(isAgent), []);
+  assert.deepEqual(processesOf(isGuest), guest);
   assert.equal(machine.get('node', nodeName).metadata.labels['kubevirt.io/schedulable'], 'false');
   kubectl('delete', '-k', overlay, '--ignore-not-found');
   await eventually(
