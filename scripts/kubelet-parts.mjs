@@ -28,6 +28,8 @@ const tools = {
   unshare: 'util-linux',
   ip: 'iproute2',
   kubectl: 'kubernetes-client',
+  '/usr/sbin/libvirtd': 'libvirt-daemon-system',
+  'qemu-system-x86_64': 'qemu-system-x86',
 };
 const agentImage = path.resolve('.build/image/virt-handler.tar');
 
