@@ -115,8 +115,11 @@ export class MediatedDevices implements Component {
   async #takeAway(wish: MediatedWish, signal: AbortSignal): Promise<string[]> {
     const devices = unwanted(await this.#machine.read(), wish, this.#options.nodeName);
     if (devices.length === 0) return [];
-    const used = await groupsInUse(this.#options);
     const stays: string[] = [];
+    const used = await groupsInUse(this.#options).catch((error: unknown) => {
+      stays.push(`none is removed, as it cannot be known which are in use: ${errorMessage(error)}`);
+    });
+    if (!used) return stays;
     const gone: MediatedDevice[] = [];
     for (const device of devices) {
       const shown = `${device.uuid} of type ${shownType(device.type)} on ${device.parent}`;
