@@ -43,6 +43,8 @@ export async function scrapeBench(options: ScrapeBenchOptions): Promise<readonly
       kubeconfig: api.handlerKubeconfig,
       admin: api.admin,
       server,
+      // Others' agents have the usual ones: a scrape of theirs would be counted.
+      firstPort: 28_785,
     };
     const agent = new AgentUnderTest(options.program, place);
     undo.push(() => agent.dispose());
@@ -82,6 +84,7 @@ async function measure(options: ScrapeBenchOptions, agent: AgentUnderTest, fleet
   const last = await scrape(agent.metricsPort);
   const cpus = [...last.text.matchAll(/^kubevirt_vmi_cpu_usage_seconds_total\{/gm)].length;
   say(`figures of ${cpus} VMs, ${hung} launchers hang`);
+  if (cpus === 0) throw new Error('no VM has figures: was another agent scraped?');
   const figure = (name: string, unit: Unit, ...samples: number[]): Figure => ({ name, unit, samples });
   const late = (lateAfter.lateMs - lateBefore.lateMs) / Math.max(1, lateAfter.looks - lateBefore.looks);
   return [
