@@ -61,7 +61,7 @@ suite('beside virt-operator', () => {
 
   test('install.sh says what to do, and makes nothing', () => {
     const was = installation();
-    const { status, text } = run('daemonset/install.sh');
+    const { status, text } = run('bash', 'daemonset/install.sh');
     assert.equal(status, 1, text);
     assert.match(text, /KubeVirt is installed here \(daemonset kubevirt\/virt-handler \): .*replace\.sh/);
     assert.deepEqual(installation(), was);

@@ -18,7 +18,7 @@ after(() => cluster?.stop());
 function install(...args: string[]) {
   const dir = path.dirname(cluster.adminKubeconfig);
   const env = { ...process.env, KUBECONFIG: cluster.adminKubeconfig, KUBECACHEDIR: path.join(dir, 'cache'), HOME: dir };
-  const { status, stdout, stderr } = spawnSync('daemonset/install.sh', args, { encoding: 'utf8', env });
+  const { status, stdout, stderr } = spawnSync('bash', ['daemonset/install.sh', ...args], { encoding: 'utf8', env });
   return { status, text: `${stdout}${stderr}` };
 }
 
