@@ -83,6 +83,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     file: 'src/base/keyed-queue.ts',
     find: 'for (const state of this.#states.values()) this.#cancelTimer(state);',
     replace: '',
+    first: firstMigrationSeed,
   },
   {
     name: 'a VMI is handed over before its guest has arrived',
