@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { DeviceRoots } from './device-source.ts';
@@ -72,7 +73,7 @@ async function nameOf(typeDirectory: string): Promise<string | undefined> {
   return name === undefined ? undefined : typeName(name);
 }
 
-/** An attribute is there or is not: none is made by writing. */
+/** For writing only: these attributes let nobody read, root neither. One is there or is not: none is made by writing. */
 function write(file: string, text: string): Promise<void> {
-  return writeFile(file, text, { flag: 'r+' });
+  return writeFile(file, text, { flag: constants.O_WRONLY });
 }
