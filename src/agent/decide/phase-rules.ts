@@ -63,11 +63,13 @@ const hasRun = (domain: Domain | undefined) =>
 /** It was to leave from here and has ended here: nothing of it goes on. */
 const hasLostItsGuest = (facts: Facts) => facts.situation.kind === 'gone' && sourceView(facts) !== undefined;
 
-/** The guest runs what its launcher was given last: nothing follows from phase Running. */
-const isAllDone = (facts: Facts) =>
-  facts.observation.domain.kind === 'present' &&
-  facts.observation.domain.domain.Status.Status === 'Running' &&
-  !needsSync(facts);
+/** The guest runs what its launcher was given last, and nobody wants it to end: nothing follows from phase Running. */
+function isAllDone(facts: Facts): boolean {
+  const { domain } = facts.observation;
+  if (domain.kind !== 'present' || domain.domain.Status.Status !== 'Running' || needsSync(facts)) return false;
+  // Its pod began to end while the guest was started: that counts from phase Running on (Ending, facts.ts).
+  return domain.domain.Spec?.Metadata?.KubeVirt?.GracePeriod?.MarkedForGracefulShutdown !== true;
+}
 
 /** A sync starts a guest that is down. What was told before the answer to the last one may be from before that start. */
 function isOlderThanSync({ domain, memory }: Observation): boolean {

@@ -15,6 +15,10 @@ import { memory, type Row, scheduled } from './row.ts';
 const scheduledWithSev = (sev: object) =>
   presentVmi(vmiOf('Scheduled', { spec: { domain: { devices: {}, launchSecurity: { sev } } } }));
 
+const askedToEnd = domainOf('Running', 'Unknown', {
+  GracePeriod: { DeletionGracePeriodSeconds: 30, DeletionTimestamp: null, MarkedForGracefulShutdown: true },
+});
+
 /** Rules for a VMI that this node owns: phase, start and changes. */
 export const runningRows: readonly Row[] = [
   {
@@ -174,6 +178,12 @@ export const runningRows: readonly Row[] = [
     when: 'the VMI has changed since its launcher was given it',
     given: { vmi: scheduled, syncFingerprint: 'newer' },
     expect: { steps: [], phase: 'Running', requeueAfterMs: 0 },
+  },
+  {
+    rule: 'domain-running',
+    when: 'its pod began to end while the guest was started: what follows from that is the next pass',
+    given: { vmi: scheduled, domain: seen(askedToEnd) },
+    expect: { phase: 'Running', requeueAfterMs: 0 },
   },
   {
     rule: 'domain-running',
