@@ -1,6 +1,7 @@
-import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
+import { lstat, readdir, readlink } from 'node:fs/promises';
 import path from 'node:path';
-import { errorCode, isRecord, listOf, memberAt } from '../../base/index.ts';
+import { type Clock, errorCode, isRecord, listOf, memberAt } from '../../base/index.ts';
+import { readPlainFile } from '../../host/index.ts';
 import { isThere } from './sysfs.ts';
 
 export interface GroupsInUseOptions {
@@ -15,31 +16,39 @@ export interface GroupsInUseOptions {
 /** The kubelet writes there what it gave to which pod, before the pod starts. */
 const checkpoint = 'kubelet_internal_checkpoint';
 const maxCheckpointBytes = 64 * 1024 * 1024;
-const vfioFile = /\/vfio\/(\d+|devices\/vfio\d+)$/;
+/** A pod that was given devices waits for its network, its volumes and others' containers before it has a directory. */
+const beginsInMs = 600_000;
+/** Of one that is open, the name may be gone. */
+const vfioFile = /\/vfio\/(\d+|devices\/vfio\d+)(?: \(deleted\))?$/;
 
 /**
  * IOMMU groups that a pod was given, started or not, or that a process has open; devices that are open by themselves as
- * `devices/vfio3`. Rejects when that cannot be known: then nobody may take one away.
+ * `devices/vfio3`. Rejects when that cannot be known: then nobody may take one away. Old as soon as it is there.
  */
-export async function groupsInUse(options: GroupsInUseOptions): Promise<ReadonlySet<string>> {
-  const [given, open] = [await givenToPods(options), await openedGroups(options.procDir)];
-  return new Set([...given, ...open]);
+export async function groupsInUse(
+  options: GroupsInUseOptions,
+  clock: Pick<Clock, 'now'>,
+): Promise<ReadonlySet<string>> {
+  // In this order: who opens one while processes are looked at was given it before.
+  const open = await openedGroups(options.procDir);
+  return new Set([...open, ...(await givenToPods(options, clock))]);
 }
 
 /** Ids of devices of any resource: that one is as well a group's number keeps that group, and harms nobody. */
-async function givenToPods({ pluginsDir, podsDir }: GroupsInUseOptions): Promise<string[]> {
+async function givenToPods({ pluginsDir, podsDir }: GroupsInUseOptions, clock: Pick<Clock, 'now'>): Promise<string[]> {
   const file = path.join(pluginsDir, checkpoint);
   if (!(await isThere(file))) return [];
-  if ((await lstat(file)).size > maxCheckpointBytes) throw new Error(`${file} is too long to be read`);
-  const content: unknown = JSON.parse(await readFile(file, 'utf8'));
+  const ageMs = clock.now().getTime() - (await lstat(file)).mtimeMs;
+  const isNew = Math.abs(ageMs) < beginsInMs;
+  const content: unknown = JSON.parse(await readPlainFile(file, maxCheckpointBytes));
   const data = memberAt(content, 'Data');
   if (!isRecord(data)) throw new Error(`${file} is not written as this agent knows it`);
   const given: string[] = [];
-  // A pod that ended is in there until the kubelet gives devices to another one.
+  // A pod that ended is in there until the kubelet gives devices to another one: such a file is old.
   for (const entry of listOf(memberAt(data, 'PodDeviceEntries'))) {
     const pod = memberAt(entry, 'PodUID');
     if (typeof pod !== 'string' || pod === '' || pod.includes('/')) throw new Error(`${file} names a pod without UID`);
-    if (await isThere(path.join(podsDir, pod))) given.push(...idsOf(memberAt(entry, 'DeviceIDs'), file));
+    if (isNew || (await isThere(path.join(podsDir, pod)))) given.push(...idsOf(memberAt(entry, 'DeviceIDs'), file));
   }
   return given;
 }
@@ -55,8 +64,8 @@ async function openedGroups(procDir: string): Promise<string[]> {
   const groups: string[] = [];
   for (const pid of (await readdir(procDir)).filter((name) => /^\d+$/.test(name))) {
     const directory = path.join(procDir, pid, 'fd');
-    for (const fd of await readdir(directory).catch(emptyWhenGone)) {
-      const target = await readlink(path.join(directory, fd)).catch(() => '');
+    for (const fd of await readdir(directory).catch((error: unknown) => whenGone(error, []))) {
+      const target = await readlink(path.join(directory, fd)).catch((error: unknown) => whenGone(error, ''));
       const group = vfioFile.exec(target)?.[1];
       if (group !== undefined) groups.push(group);
     }
@@ -64,9 +73,9 @@ async function openedGroups(procDir: string): Promise<string[]> {
   return groups;
 }
 
-/** A process may end while it is looked at. */
-function emptyWhenGone(error: unknown): string[] {
+/** A process may end while it is looked at, and close what it has open. */
+function whenGone<T>(error: unknown, nothing: T): T {
   const code = errorCode(error);
-  if (code === 'ENOENT' || code === 'ESRCH') return [];
+  if (code === 'ENOENT' || code === 'ESRCH') return nothing;
   throw error;
 }

@@ -114,21 +114,21 @@ export class MediatedDevices implements Component {
   /** Gives in words what had to stay. */
   async #takeAway(wish: MediatedWish, signal: AbortSignal): Promise<string[]> {
     const devices = unwanted(await this.#machine.read(), wish, this.#options.nodeName);
-    if (devices.length === 0) return [];
     const stays: string[] = [];
-    const used = await groupsInUse(this.#options).catch((error: unknown) => {
-      stays.push(`none is removed, as it cannot be known which are in use: ${errorMessage(error)}`);
-    });
-    if (!used) return stays;
     const gone: MediatedDevice[] = [];
     for (const device of devices) {
+      // Anew for each: the kernel takes its time over one, and takes one that came into use meanwhile away from its guest.
+      const used = await groupsInUse(this.#options, this.#deps.clock).catch((error: unknown) => {
+        stays.push(`none is removed, as it cannot be known which are in use: ${errorMessage(error)}`);
+      });
+      if (!used) break;
       const shown = `${device.uuid} of type ${shownType(device.type)} on ${device.parent}`;
       if (device.files.some((file) => used.has(file))) {
         stays.push(`${shown} is not asked for any more, and is in use: it goes when its VM has ended`);
         continue;
       }
       try {
-        await this.#write(`removal of ${shown}`, this.#machine.remove(device.uuid), signal);
+        await this.#write(`removal of ${shown}`, () => this.#machine.remove(device.uuid), signal);
         gone.push(device);
       } catch (error) {
         signal.throwIfAborted();
@@ -161,7 +161,7 @@ export class MediatedDevices implements Component {
     for (const uuid of uuids) {
       try {
         const what = `making of ${uuid} of type ${type} on ${parent}`;
-        await this.#write(what, this.#machine.create({ parent, type }, uuid), signal);
+        await this.#write(what, () => this.#machine.create({ parent, type }, uuid), signal);
         made++;
       } catch (error) {
         signal.throwIfAborted();
@@ -179,7 +179,8 @@ export class MediatedDevices implements Component {
   }
 
   /** One at a time, and never given up while the kernel is at it: only an agent that leaves does not wait. */
-  async #write(what: string, writing: Promise<void>, signal: AbortSignal): Promise<void> {
+  async #write(what: string, write: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
     const cancel = this.#deps.clock.schedule(slowMs, () => {
       this.#deps.log.warn({ what }, 'the kernel takes long over a mediated device');
     });
@@ -189,7 +190,7 @@ export class MediatedDevices implements Component {
       signal.addEventListener('abort', leave, { once: true });
     });
     try {
-      await Promise.race([writing, left]);
+      await Promise.race([write(), left]);
     } finally {
       cancel();
       signal.removeEventListener('abort', leave);

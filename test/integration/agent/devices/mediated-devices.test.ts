@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { MediatedDevices } from '../../../../src/agent/devices/index.ts';
 import type { Node } from '../../../../src/agent/node-ports.ts';
-import { silentLogger } from '../../../../src/base/index.ts';
+import { createLogger } from '../../../../src/base/index.ts';
 import { FakeSettings } from '../../../fixtures/agent/fake-settings.ts';
 import { DeviceMachine } from '../../../fixtures/device-machine.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
@@ -36,6 +45,8 @@ afterEach(async () => {
   machine.remove();
 });
 
+const logFile = () => path.join(machine.root, 'log');
+
 function agentOf(): MediatedDevices {
   const { sysDir, pluginsDir, root } = machine;
   const [podsDir, procDir] = [path.join(root, 'pods'), path.join(root, 'proc')];
@@ -51,7 +62,7 @@ function agentOf(): MediatedDevices {
   return new MediatedDevices(
     { nodeName: 'node1', sysDir, pluginsDir, podsDir, procDir },
     {
-      ...{ settings, node: own, clock, log: silentLogger },
+      ...{ settings, node: own, clock, log: createLogger({ component: 'test', file: logFile() }) },
       tell: (type, reason, message) => told.push(`${type} ${reason}: ${message}`),
     },
   );
@@ -317,5 +328,63 @@ describe('mediated devices that are not asked for any more', () => {
     assert.deepEqual(uuids(card), [others]);
     ask('nvidia-223');
     await eventually(() => assert.equal(uuids(card).includes(others), false));
+  });
+
+  it('stay when one comes into use while the kernel takes its time over another', async () => {
+    kernel.addCard(card, t4);
+    const [first, second] = [others, others.replaceAll('1', '2')];
+    for (const uuid of [first, second]) kernel.create(card, 'nvidia-222', uuid);
+    const letGo = kernel.holdRemoval(first);
+    ask('nvidia-223');
+    await devices.start();
+    await eventually(async () => {
+      await clock.pass(10_000);
+      assert.match(readFileSync(logFile(), 'utf8'), /the kernel takes long over a mediated device/);
+    });
+    symlinkSync('/dev/vfio/101', path.join(machine.root, 'proc/1/fd/17'));
+    letGo();
+    await eventually(() => assert.match(told.at(-1) ?? '', /MediatedDevicesInUse/));
+    assert.match(told.at(-1) ?? '', new RegExp(`${second} of type .* is in use`));
+    assert.equal(uuids(card).includes(second), true);
+  });
+
+  it('stay while a pod was given one and has no directory yet', async () => {
+    kernel.addCard(card, t4);
+    kernel.create(card, 'nvidia-222', others);
+    given('uid-1', '100');
+    const checkpoint = path.join(machine.pluginsDir, 'kubelet_internal_checkpoint');
+    utimesSync(checkpoint, clock.now(), clock.now());
+    ask('nvidia-223');
+    await devices.start();
+    await eventually(() => assert.match(told.at(-1) ?? '', /MediatedDevicesInUse/));
+    await clock.pass(300_000);
+    assert.deepEqual(uuids(card), [others]);
+    await becomes(card, ...twice);
+  });
+
+  it('stay while a process has one open whose file is gone by name', async () => {
+    kernel.addCard(card, t4);
+    kernel.create(card, 'nvidia-222', others);
+    symlinkSync('/dev/vfio/100 (deleted)', path.join(machine.root, 'proc/1/fd/17'));
+    ask('nvidia-223');
+    await devices.start();
+    await eventually(() => assert.match(told.at(-1) ?? '', /MediatedDevicesInUse/));
+    assert.deepEqual(uuids(card), [others]);
+  });
+
+  it('stay when the agent leaves right after it began to look at them', async () => {
+    kernel.addCard(card, t4);
+    kernel.create(card, 'nvidia-222', others);
+    const letGo = kernel.holdRemoval(others);
+    ask('nvidia-223');
+    await devices.start();
+    let isHeld = false;
+    const cancel = setTimeout(() => {
+      isHeld = true;
+      letGo();
+    }, 10_000);
+    await devices.stop();
+    clearTimeout(cancel);
+    assert.equal(isHeld, false);
   });
 });
