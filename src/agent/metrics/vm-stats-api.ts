@@ -19,6 +19,9 @@ export interface VmStatsApiDeps {
 
 const path = '/v1/vmstats';
 const collectMs = 10_000;
+/** An answer is held in memory until it is read, and may be large: so few at a time, and each for so long. */
+const maxAnswers = 3;
+const readMs = 30_000;
 
 /** `GET /v1/vmstats` (spec 31 §5). */
 export class VmStatsApi {
@@ -26,6 +29,7 @@ export class VmStatsApi {
   readonly #nodeName: string;
   readonly #deps: VmStatsApiDeps;
   readonly #stopping = new AbortController();
+  #answers = 0;
 
   constructor(options: { readonly nodeName: string }, deps: VmStatsApiDeps) {
     this.#nodeName = options.nodeName;
@@ -56,20 +60,34 @@ export class VmStatsApi {
     else if (method !== 'GET') refuse(response, 405, 'only GET is possible here', { allow: 'GET' });
     else if (!this.#deps.isAllowed()) refuse(response, 403, 'the feature gate VMStatsCollector is off');
     else if (parts.length === 0) refuse(response, 400, `ask for one of ${vmStatsParts.join(', ')} with =true`);
+    else if (this.#answers >= maxAnswers)
+      refuse(response, 503, `${maxAnswers} requests are being answered, try again later.`);
     else return parts;
     return undefined;
   }
 
   async #answer(parts: readonly VmStatsPart[], response: ServerResponse): Promise<void> {
+    this.#answers++;
+    let cancel = () => {};
+    try {
+      const results = await this.#collect(parts);
+      cancel = this.#deps.clock.schedule(readMs, () => response.destroy());
+      response.writeHead(200, { 'content-type': 'application/json' });
+      await pipeline(Readable.from(members(results)), response);
+    } finally {
+      cancel();
+      this.#answers--;
+    }
+  }
+
+  #collect(parts: readonly VmStatsPart[]): Promise<ReadonlyMap<string, VmStatsResult>> {
     const { vmis, collector, clock } = this.#deps;
     const own = [...vmis.keys()].flatMap((key) => {
       const vmi = vmis.get(key);
       return vmi && isOfNode(vmi, this.#nodeName) ? [[key, vmi] as const] : [];
     });
     const deadline = { timeoutMs: collectMs, signal: this.#stopping.signal, clock };
-    const results = await withDeadline(deadline, (signal) => collector.collect(own, parts, signal));
-    response.writeHead(200, { 'content-type': 'application/json' });
-    await pipeline(Readable.from(members(results)), response);
+    return withDeadline(deadline, (signal) => collector.collect(own, parts, signal));
   }
 }
 
