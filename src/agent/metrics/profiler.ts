@@ -50,6 +50,7 @@ export class Profiler {
   readonly #deps: ProfilerDeps;
   #state: State = idle;
   #starting: Promise<void> | undefined;
+  #ending: Promise<Profiles | ProfilerError> | undefined;
 
   constructor(options: ProfilerOptions, deps: ProfilerDeps) {
     this.#options = options;
@@ -77,8 +78,8 @@ export class Profiler {
   }
 
   async #begin(): Promise<void> {
-    this.#become({ kind: 'starting' });
     const session = this.#deps.openSession();
+    this.#become({ kind: 'starting' });
     try {
       await session.post('Profiler.enable');
       await session.post('Profiler.setSamplingInterval', { interval: cpuIntervalMicroseconds });
@@ -120,9 +121,16 @@ export class Profiler {
     if (this.#state.kind === 'ended') this.#become(idle);
   }
 
+  /** Undefined: no profile is being taken. */
   async #end(): Promise<Profiles | ProfilerError | undefined> {
-    if (this.#state.kind !== 'running') return undefined;
-    const { session } = this.#state;
+    if (this.#state.kind !== 'running') return this.#ending;
+    this.#ending = this.#endOf(this.#state.session).finally(() => {
+      this.#ending = undefined;
+    });
+    return this.#ending;
+  }
+
+  async #endOf(session: ProfilerSession): Promise<Profiles | ProfilerError> {
     this.#become({ kind: 'ending' });
     let next: State = idle;
     try {

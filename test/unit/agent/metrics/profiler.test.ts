@@ -133,3 +133,39 @@ test('whoever closes it while it begins leaves nothing running', async () => {
   assert.equal(sessions.open, 0);
   assert.equal(clock.timers, 0);
 });
+
+test('a profiler that V8 does not give is one failure, not one for ever', async () => {
+  let fails = true;
+  const { profiler } = world(() => {
+    if (fails) throw new Error('there is no inspector');
+    return inspectorSession();
+  });
+  await assert.rejects(profiler.start(), /no inspector/);
+  assert.equal(profiler.state, 'idle');
+  fails = false;
+  await profiler.start();
+});
+
+test('a profile that goes off while it ends is not kept', async () => {
+  let letGo: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  const slow = (): ProfilerSession => ({
+    post: async (method) => {
+      if (method === 'Profiler.stop') await gate;
+      return {};
+    },
+    close: () => undefined,
+  });
+  const { profiler, settings, sessions, clock } = world(slow);
+  await profiler.start();
+  const stopping = profiler.stop();
+  settings.isAllowed = false;
+  const closing = profiler.close();
+  letGo();
+  await Promise.allSettled([stopping, closing]);
+  assert.equal(profiler.state, 'idle');
+  assert.equal(sessions.open, 0);
+  assert.equal(clock.timers, 0);
+});
