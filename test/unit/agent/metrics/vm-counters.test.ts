@@ -33,6 +33,9 @@ function world() {
       vmi = undefined;
       listeners.vmis('default/vm1');
     },
+    back: () => {
+      vmi = vmiOf('Running');
+    },
     domain: (PanicCount: unknown, GuestPanicInfo: unknown, uid = 'uid-1') => {
       const domain = domainOf();
       Object.assign(domain.Status, { PanicCount, GuestPanicInfo });
@@ -85,4 +88,20 @@ test('counters go with the VMI, and a write that ends after it makes none', () =
   gone();
   counters.written('default/vm1');
   assert.equal(counters.size, 0);
+});
+
+test('a VM that comes anew while a slow reader is told of it is not told twice', () => {
+  const { counters, domain, gone, back } = world();
+  const isVm1 = ([labels]: readonly [readonly (readonly [string, string])[], number]) =>
+    labels.some(([name, value]) => name === 'name' && value === 'vm1');
+  for (const key of ['default/vm1', 'default/vm2']) counters.written(key);
+  domain(1, { Type: 'hyper-v' });
+  const [syncs, panics] = [counters.syncs(), counters.panics()];
+  const told = [syncs.next().value, panics.next().value].flatMap((series) => (series ? [series] : []));
+  assert.equal(told.filter(isVm1).length, 2);
+  gone();
+  back();
+  counters.written('default/vm1');
+  domain(1, { Type: 'hyper-v' }, 'uid-2');
+  assert.deepEqual([...syncs, ...panics].filter(isVm1), []);
 });
