@@ -39,8 +39,12 @@ mkdir -p "$work"
 node image/root.mjs "$work" "$arch" ${update:+"$update"}
 buildah rm --all >/dev/null
 buildah build --quiet --isolation chroot --format oci --platform "linux/$arch" --timestamp "$SOURCE_DATE_EPOCH" --file image/Containerfile --tag "$name" "$work" >/dev/null
-rm -f "$work/virt-handler.tar"
-buildah push --quiet "$name" "oci-archive:$work/virt-handler.tar:$name"
+# What is ended half way leaves the archive that was there.
+rm -f "$work/new.tar"
+buildah push --quiet "$name" "oci-archive:$work/new.tar:$name"
+mv "$work/new.tar" "$work/virt-handler.tar"
+# The image of the build before has lost its name: 134 MB that nobody would ever ask for.
+buildah rmi --prune >/dev/null
 
 echo "image    $name, $arch"
 echo "digest   $(tar -xOf "$work/virt-handler.tar" index.json | node -p 'JSON.parse(require("fs").readFileSync(0)).manifests[0].digest')"

@@ -1,7 +1,7 @@
 // What the image is made of, fetched and checked against lock.json: Debian packages by apt-get, Node.js by npm.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 /** What Node.js and koffi are linked with, and nothing else; `gcc-12-base` holds the licence of two of them. */
@@ -19,21 +19,28 @@ export const readLock = () => JSON.parse(readFileSync(lockFile, 'utf8'));
 
 const sum = (algorithm, file, encoding) => createHash(algorithm).update(readFileSync(file)).digest(encoding);
 
+/** What is fetched appears in one moment: what was ended half way must not look whole, and be locked as it is. */
 function fetched(file, command, args) {
   const target = path.resolve(cacheDir, file);
   if (existsSync(target)) return target;
-  mkdirSync(cacheDir, { recursive: true });
+  const draft = path.resolve(cacheDir, 'draft');
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true });
   try {
-    execFileSync(command, args, { cwd: cacheDir, stdio: ['ignore', 'ignore', 'pipe'] });
+    execFileSync(command, args, { cwd: draft, stdio: ['ignore', 'ignore', 'pipe'] });
   } catch (error) {
     throw new ImageError(`${command} ${args.join(' ')}: ${String(error.stderr ?? error).trim()}`);
   }
-  if (!existsSync(target)) throw new ImageError(`${command} ${args.join(' ')} left no ${file}`);
+  if (!existsSync(path.join(draft, file))) throw new ImageError(`${command} ${args.join(' ')} left no ${file}`);
+  renameSync(path.join(draft, file), target);
   return target;
 }
 
-/** Options that let apt fetch for `arch`: for another machine's with lists of their own, so that nothing of this one's changes. */
-function aptOptions(arch) {
+/**
+ * Options that let apt fetch for `arch`: for another machine's with lists of their own, so that nothing of this one's changes.
+ * Those are fetched when there are none, or `anew`.
+ */
+function aptOptions(arch, anew = false) {
   if (arch === architecture()) return [];
   const dir = path.resolve(cacheDir, `apt-${arch}`);
   const options = {
@@ -45,7 +52,10 @@ function aptOptions(arch) {
     'Debug::NoLocking': '1',
   };
   const given = Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
-  if (existsSync(dir)) return given;
+  // The last thing that is written: without it they are not whole.
+  const done = path.join(dir, 'done');
+  if (existsSync(done) && !anew) return given;
+  rmSync(dir, { recursive: true, force: true });
   for (const folder of ['state/lists/partial', 'cache/archives/partial'])
     mkdirSync(path.join(dir, folder), { recursive: true });
   writeFileSync(path.join(dir, 'status'), '');
@@ -55,6 +65,7 @@ function aptOptions(arch) {
     rmSync(dir, { recursive: true });
     throw new ImageError(`apt-get update for ${arch}: ${String(error.stderr ?? error).trim()}`);
   }
+  writeFileSync(done, '');
   return given;
 }
 
@@ -113,7 +124,7 @@ export function koffiBinary(arch) {
 /** Locks the versions that the mirror has now. */
 export function updateLock(arch) {
   const lock = readLock();
-  const options = aptOptions(arch);
+  const options = aptOptions(arch, true);
   const entries = debianPackages.map((name) => {
     const policy = execFileSync('apt-cache', [...options, 'policy', name], {
       encoding: 'utf8',
