@@ -69,7 +69,9 @@ function newestMs(place) {
 
 /** Again when a source is younger than the image. */
 function buildAgentImage(log) {
-  const sources = ['src', 'image', 'package-lock.json', 'scripts/build.mjs'].map(newestMs);
+  const sources = ['src', 'image', 'package.json', 'package-lock.json', 'scripts/build.mjs', 'scripts/bundle.mjs'].map(
+    newestMs,
+  );
   if (existsSync(agentImage) && statSync(agentImage).mtimeMs > Math.max(...sources)) return;
   log("building the agent's image");
   execFileSync('bash', ['image/build.sh'], { stdio: ['ignore', 'ignore', 'inherit'] });
