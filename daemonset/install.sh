@@ -61,7 +61,9 @@ if [ -n "$dry_run" ]; then
 fi
 kubectl apply -k "$folder"
 [ "$wait_seconds" -gt 0 ] || exit 0
-agents=$(kubectl get -k "$folder" -o go-template='{{range .items}}{{if eq .kind "DaemonSet"}}{{.metadata.namespace}} {{.metadata.name}}{{end}}{{end}}')
-read -r namespace name <<<"$agents"
-kubectl rollout status -n "$namespace" "daemonset/$name" --timeout="${wait_seconds}s" ||
-  fail "not all agents are ready; their certificates may be missing: docs/operators-guide/troubleshooting.md"
+agents=$(kubectl get -k "$folder" -o go-template='{{range .items}}{{if eq .kind "DaemonSet"}}{{.metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}')
+while read -r namespace name; do
+  [ -n "$name" ] || continue
+  kubectl rollout status -n "$namespace" "daemonset/$name" --timeout="${wait_seconds}s" </dev/null ||
+    fail "not all agents are ready; their certificates may be missing: docs/operators-guide/troubleshooting.md"
+done <<<"$agents"
