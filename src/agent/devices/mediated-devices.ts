@@ -14,7 +14,7 @@ export interface MediatedDevicesOptions extends GroupsInUseOptions {
 }
 
 export interface MediatedDevicesDeps {
-  readonly settings: Pick<ClusterSettings, 'select' | 'isKnown'>;
+  readonly settings: Pick<ClusterSettings, 'select' | 'isKnown' | 'origin'>;
   readonly node: OwnNode;
   /** For an event of the node. */
   readonly tell: (type: 'Normal' | 'Warning', reason: string, message: string) => void;
@@ -103,11 +103,13 @@ export class MediatedDevices implements Component {
     if (!this.#settings.isOn) return { kind: 'done' };
     if (!existsSync(this.#options.pluginsDir)) return { kind: 'done', requeueAfterMs: rescanMs };
     const isUnderstood = this.#settings.problems.length === 0;
-    const inUse = isUnderstood ? await this.#takeAway(wish, signal) : [];
+    // What was kept may be older than devices that are there: an earlier agent, or upstream's, may have made them since.
+    const isNewest = this.#deps.settings.origin.from === 'object';
+    const inUse = isUnderstood && isNewest ? await this.#takeAway(wish, signal) : [];
     const failures = await this.#make(wish, signal);
     this.#report('MediatedDevicesInUse', inUse);
     this.#report('MediatedDevicesNotCreated', failures);
-    if (inUse.length + failures.length > 0) return { kind: 'done', requeueAfterMs: againMs };
+    if (inUse.length + failures.length > 0 || !isNewest) return { kind: 'done', requeueAfterMs: againMs };
     return wish.types.length > 0 ? { kind: 'done', requeueAfterMs: rescanMs } : { kind: 'done' };
   }
 
