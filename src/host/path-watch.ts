@@ -33,6 +33,8 @@ interface Armed {
 
 /** A burst of events is one look. */
 const settleMs = 5;
+/** Between looks: some directories are a pod's, too, and one that makes and removes files without end must not busy the agent. */
+const calmMs = 100;
 /** Directories may come and go while they are being armed. */
 const maxArmings = 10;
 
@@ -48,6 +50,7 @@ export class PathWatch {
   readonly #armed = new Map<string, Armed>();
   #cancelLook: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
+  #lookedMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
   constructor(options: PathWatchOptions, { clock }: { readonly clock: Clock }) {
@@ -99,6 +102,7 @@ export class PathWatch {
   /** Armed first, looked at then: what happens in between is an event. */
   #lookAround(): void {
     this.#cancelLook = undefined;
+    this.#lookedMs = this.#clock.monotonicMs();
     this.#arm();
     const changed = [...this.#watched].filter((watched) => {
       const now = look(watched);
@@ -111,7 +115,8 @@ export class PathWatch {
 
   #onEvent(): void {
     if (this.#isClosed) return;
-    this.#cancelLook ??= this.#clock.schedule(settleMs, () => this.#lookAround());
+    const calmInMs = this.#lookedMs + calmMs - this.#clock.monotonicMs();
+    this.#cancelLook ??= this.#clock.schedule(Math.max(settleMs, calmInMs), () => this.#lookAround());
   }
 
   /** Watches exactly the directories that are needed now. */

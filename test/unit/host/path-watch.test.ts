@@ -93,6 +93,25 @@ describe('a watched path', () => {
     own.close();
   });
 
+  it('is looked at no more often than ten times a second, whoever makes it anew without end', async () => {
+    const clock = new FakeClock();
+    const own = new PathWatch({}, { clock });
+    let calls = 0;
+    own.watch(at('device'), () => calls++);
+    const lookIsDue = () => eventually(() => assert.equal(clock.timers, 2));
+    writeFileSync(at('device'), '');
+    await lookIsDue();
+    clock.advance(5);
+    assert.equal(calls, 1);
+    rmSync(at('device'));
+    await lookIsDue();
+    clock.advance(95);
+    assert.equal(calls, 1);
+    clock.advance(5);
+    assert.equal(calls, 2);
+    own.close();
+  });
+
   it('says nothing of content and of neighbours', async () => {
     writeFileSync(at('device'), '');
     const seen = counted(at('device'));
