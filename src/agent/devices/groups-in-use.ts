@@ -43,6 +43,7 @@ async function givenToPods({ pluginsDir, podsDir }: GroupsInUseOptions, clock: P
   const content: unknown = JSON.parse(await readPlainFile(file, maxCheckpointBytes));
   const data = memberAt(content, 'Data');
   if (!isRecord(data)) throw new Error(`${file} is not written as this agent knows it`);
+  if (!(await isThere(podsDir))) throw new Error(`${podsDir} is not there: whether pods ended cannot be known`);
   const given: string[] = [];
   // A pod that ended is in there until the kubelet gives devices to another one: such a file is old.
   for (const entry of listOf(memberAt(data, 'PodDeviceEntries'))) {

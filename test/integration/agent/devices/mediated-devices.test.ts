@@ -281,17 +281,21 @@ describe('mediated devices that are not asked for any more', () => {
     await devices.start();
     await countOn(card, 2);
     const checkpoint = path.join(machine.pluginsDir, 'kubelet_internal_checkpoint');
-    const spoilt = ['{"Data":{"PodDevi', '{"Data":7}', '{"Data":{"PodDeviceEntries":[{"PodUID":"../x"}]}}'];
-    for (const [index, content] of spoilt.entries()) {
-      writeFileSync(checkpoint, content);
-      ask('nvidia-222', `other-${index}`);
-      const words = /Warning MediatedDevicesInUse: none is removed, as it cannot be known/;
+    const cannotBeKnown = async (content: string, why: RegExp) => {
+      ask('nvidia-222', `other-${content.length}`);
       await eventually(async () => {
         await clock.pass(60_000);
-        assert.match(told.at(-1) ?? '', words);
+        assert.match(told.at(-1) ?? '', why);
       });
       assert.equal(uuids(card).length, 2, content);
+    };
+    for (const content of ['{"Data":{"PodDevi', '{"Data":7}', '{"Data":{"PodDeviceEntries":[{"PodUID":"../x"}]}}']) {
+      writeFileSync(checkpoint, content);
+      await cannotBeKnown(content, /InUse: none is removed, as it cannot be known/);
     }
+    given('uid-1', '100');
+    rmSync(path.join(machine.root, 'pods'), { recursive: true });
+    await cannotBeKnown('no pods', /pods is not there/);
     rmSync(checkpoint);
     await becomes(card, ...fourTimes);
   });
