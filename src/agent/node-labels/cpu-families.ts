@@ -31,6 +31,7 @@ export const cpuFeatures: LabelFamily = {
 /** Models that guests can have here. */
 export const cpuModels: LabelFamily = {
   name: 'cpu-model',
+  followsConfiguration: true,
   prefixes: [prefix.model],
   keys: [],
   plan: (facts, settings) =>
@@ -50,6 +51,7 @@ export const cpuModels: LabelFamily = {
 /** Models that libvirt knows: a guest of such a model may come from a node that has it. */
 export const migrationModels: LabelFamily = {
   name: 'cpu-model-migration',
+  followsConfiguration: true,
   prefixes: [prefix.migration],
   keys: [],
   plan: (facts, settings) =>
@@ -93,6 +95,7 @@ export const cpuVendor: LabelFamily = {
 
 export const obsoleteModel: LabelFamily = {
   name: 'obsolete-host-model',
+  followsConfiguration: true,
   prefixes: [],
   keys: [obsoleteHostModel],
   plan: (facts, settings) =>

@@ -104,6 +104,7 @@ const realtime: LabelFamily = {
 
 const guestArchs: LabelFamily = {
   name: 'vm-arch',
+  followsConfiguration: true,
   prefixes: [guestArch],
   keys: [],
   plan({ arch, foreignArchs }, { crossArchitecture }) {

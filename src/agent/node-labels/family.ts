@@ -28,6 +28,8 @@ export interface LabelFamily {
   readonly prefixes: readonly string[];
   /** Whole keys that are the family's. */
   readonly keys: readonly string[];
+  /** Says nothing while nobody knows what is configured. */
+  readonly followsConfiguration?: true;
   /** Total: never throws. */
   plan(facts: LabelFacts, settings: LabelSettings): FamilyPlan;
 }

@@ -17,7 +17,7 @@ interface KubeParts {
   readonly client: Pick<KubeClient, 'patch'>;
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly node: OwnNode;
-  readonly settings: Pick<ClusterSettings, 'select'>;
+  readonly settings: Pick<ClusterSettings, 'select' | 'isKnown'>;
   readonly log: Logger;
 }
 

@@ -27,7 +27,7 @@ export interface NodeLabelsOptions {
 export interface NodeLabelsDeps {
   readonly node: OwnNode;
   readonly files: Pick<CapabilityFiles, 'facts' | 'read' | 'onChange'>;
-  readonly settings: Pick<ClusterSettings, 'select'>;
+  readonly settings: Pick<ClusterSettings, 'select' | 'isKnown'>;
   /** Merge patch of the node; resolves with the node as it is then. */
   readonly patchNode: (name: string, patch: LabelPatch, signal: AbortSignal) => Promise<Node>;
   readonly recordEvent: (node: Node, event: { type: 'Warning'; reason: string; message: string }) => void;
@@ -57,6 +57,8 @@ const backoff = { baseMs: 500, maxMs: 300_000, jitter: 0.2 };
 const repairs = { qps: 1 / 60, burst: 10 };
 const fightPauseMs = 60_000;
 const soonMs = 100;
+/** Nobody tells that the configuration is known which is the default. */
+const notKnownMs = 10_000;
 
 /**
  * Keeps this node's labels as they follow from libvirt's files and from the cluster's configuration (spec 40 §5): one merge
@@ -91,7 +93,7 @@ export class NodeLabels implements Component {
     this.#queue = new KeyedQueue(
       { concurrency: 1, backoff: { ...backoff, random: this.#random } },
       {
-        run: (_, signal) => this.#reconcile(signal),
+        run: (_, signal) => this.#run(signal),
         onError: (...failure) => this.#failed(...failure),
         clock: this.#clock,
       },
@@ -158,8 +160,9 @@ export class NodeLabels implements Component {
   }
 
   #currentPlan(): LabelPlan {
-    const settings = this.#settings ?? { obsoleteModels: undefined, crossArchitecture: false };
-    this.#plan ??= planLabels(this.#deps.files.facts(), settings);
+    const { files, settings } = this.#deps;
+    if (!settings.isKnown) return planLabels(files.facts(), undefined);
+    this.#plan ??= planLabels(files.facts(), this.#settings);
     return this.#plan;
   }
 
@@ -167,6 +170,13 @@ export class NodeLabels implements Component {
     const { current } = this.#deps.node;
     if (!current || !this.#written || this.#written.metadata.uid !== current.metadata.uid) return current;
     return isOlderVersion(current, this.#written) ? this.#written : current;
+  }
+
+  async #run(signal: AbortSignal): Promise<KeyResult> {
+    const isKnown = this.#deps.settings.isKnown;
+    const result = await this.#reconcile(signal);
+    if (isKnown || result.kind === 'retry') return result;
+    return { kind: 'done', requeueAfterMs: Math.min(notKnownMs, result.requeueAfterMs ?? notKnownMs) };
   }
 
   async #reconcile(signal: AbortSignal): Promise<KeyResult> {
@@ -256,7 +266,7 @@ export class NodeLabels implements Component {
   /** Once per change: an agent that starts where the label is says nothing, nor does one that puts it back. */
   #tellObsolete(node: Node, isNew: boolean): void {
     const { domain } = this.#deps.files.facts();
-    if (domain.kind === 'unknown' || !this.#settings) return;
+    if (domain.kind === 'unknown' || !this.#settings || !this.#deps.settings.isKnown) return;
     const model = isHostModelObsolete(domain.value, this.#settings) ? (domain.value.hostModel?.name ?? '') : '';
     const told = this.#toldModel;
     this.#toldModel = model;

@@ -1,7 +1,7 @@
 import type { LabelFacts } from './facts.ts';
 import { labelFamilies } from './families.ts';
 import { type FamilyPlan, type LabelFamily, owns } from './family.ts';
-import type { LabelSettings } from './settings.ts';
+import { type LabelSettings, noSettings } from './settings.ts';
 
 export interface LabelPlan {
   readonly families: readonly { readonly family: LabelFamily; readonly plan: FamilyPlan }[];
@@ -12,9 +12,14 @@ export interface LabelPlan {
 /** Changes of a node's labels: null takes one away. */
 export type LabelChanges = Readonly<Record<string, string | null>>;
 
-/** Pure: what follows from facts and configuration, whatever the node has. */
-export function planLabels(facts: LabelFacts, settings: LabelSettings): LabelPlan {
-  const families = labelFamilies.map((family) => ({ family, plan: family.plan(facts, settings) }));
+const notConfigured: FamilyPlan = { kind: 'unknown', because: 'the KubeVirt object has not been read yet' };
+
+/** Pure: what follows from facts and configuration (undefined: nobody knows it yet), whatever the node has. */
+export function planLabels(facts: LabelFacts, settings: LabelSettings | undefined): LabelPlan {
+  const families = labelFamilies.map((family) => {
+    if (!settings && family.followsConfiguration) return { family, plan: notConfigured };
+    return { family, plan: family.plan(facts, settings ?? noSettings) };
+  });
   const wishes = families.flatMap(({ plan }) => (plan.kind === 'known' ? plan.wishes : []));
   return { families, labels: new Map(wishes.map(({ key, value }) => [key, value])) };
 }

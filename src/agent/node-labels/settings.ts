@@ -8,6 +8,9 @@ export interface LabelSettings {
   readonly crossArchitecture: boolean;
 }
 
+/** As if nobody had said anything. */
+export const noSettings: LabelSettings = { obsoleteModels: undefined, crossArchitecture: false };
+
 /** For `ClusterSettings.select`. */
 export function labelSettings({ node }: EffectiveConfig): LabelSettings {
   return { obsoleteModels: node.obsoleteCpuModels, crossArchitecture: node.gates.CrossArchitectureVirtualization };

@@ -58,7 +58,7 @@ class World {
           },
           onChange: add(() => world.#fileListeners),
         },
-        settings: { select },
+        settings: { select, isKnown: true },
         patchNode: async (name, patch) => world.#patch(name, patch),
         recordEvent: (subject, { reason, message }) =>
           this.events.push(`${subject.metadata.name} ${reason} ${/model (\S+)/.exec(message)?.[1]}`),
