@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { errorCode } from '../../base/index.ts';
 import type { DeviceRoots } from './device-source.ts';
 import { typeName } from './host-devices.ts';
 import type { MediatedDevice, MediatedMachine, MediatedOrder, MediatedParent, MediatedType } from './mediated-plan.ts';
@@ -61,7 +62,7 @@ export class MediatedSysfs {
     const parent = (await linkTarget(directory))?.split('/').at(-2);
     const id = await linkName(directory, 'mdev_type');
     if (parent === undefined || id === undefined) return undefined;
-    const name = await nameOf(path.join(directory, 'mdev_type'));
+    const name = await knownNameOf(path.join(directory, 'mdev_type'));
     const group = await linkName(directory, 'iommu_group');
     const own = (await namesIn(path.join(directory, 'vfio-dev'))).map((each) => `devices/${each}`);
     return { uuid, parent, type: { id, name }, files: group === undefined ? own : [group, ...own] };
@@ -71,6 +72,16 @@ export class MediatedSysfs {
 async function nameOf(typeDirectory: string): Promise<string | undefined> {
   const name = await attribute(typeDirectory, 'name');
   return name === undefined ? undefined : typeName(name);
+}
+
+/** Undefined: it has none. One that cannot be read is not none: the device would be of a type that nobody asks for. */
+async function knownNameOf(typeDirectory: string): Promise<string | undefined> {
+  try {
+    return typeName(await readFile(path.join(typeDirectory, 'name'), 'utf8'));
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENODEV') return undefined;
+    throw error;
+  }
 }
 
 /** For writing only: these attributes let nobody read, root neither. One is there or is not: none is made by writing. */

@@ -49,3 +49,17 @@ describe('attributes of mediated devices', { skip }, () => {
     await assert.rejects(new MediatedSysfs({ sysDir }).remove(uuid), (error) => errorCode(error) === 'ENOENT');
   });
 });
+
+it('a device whose type has a name that cannot be read is of no known type, and nothing counts as known', async () => {
+  const card = path.join(sysDir, 'devices/pci0000:00/0000:65:00.0');
+  const [uuid, type] = ['11111111-2222-3333-4444-555555555555', path.join(card, 'mdev_supported_types/nvidia-222')];
+  mkdirSync(path.join(card, uuid), { recursive: true });
+  mkdirSync(type, { recursive: true });
+  symlinkSync('../mdev_supported_types/nvidia-222', path.join(card, uuid, 'mdev_type'));
+  mkdirSync(path.join(sysDir, 'bus/mdev/devices'), { recursive: true });
+  symlinkSync(path.join(card, uuid), path.join(sysDir, 'bus/mdev/devices', uuid));
+  const machine = new MediatedSysfs({ sysDir });
+  assert.deepEqual((await machine.read()).devices[0]?.type, { id: 'nvidia-222', name: undefined });
+  mkdirSync(path.join(type, 'name'));
+  await assert.rejects(machine.read(), (error) => errorCode(error) === 'EISDIR');
+});
