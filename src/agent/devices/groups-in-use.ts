@@ -45,7 +45,7 @@ async function givenToPods({ pluginsDir, podsDir }: GroupsInUseOptions, clock: P
   if (!isRecord(data)) throw new Error(`${file} is not written as this agent knows it`);
   if (!(await isThere(podsDir))) throw new Error(`${podsDir} is not there: whether pods ended cannot be known`);
   const given: string[] = [];
-  // A pod that ended is in there until the kubelet gives devices to another one: such a file is old.
+  // A pod that ended is in there until the kubelet gives devices to another one, so that only time tells it from one that begins.
   for (const entry of listOf(memberAt(data, 'PodDeviceEntries'))) {
     const pod = memberAt(entry, 'PodUID');
     if (typeof pod !== 'string' || pod === '' || pod.includes('/')) throw new Error(`${file} names a pod without UID`);
