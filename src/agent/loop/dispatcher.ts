@@ -15,11 +15,10 @@ import type { AgentPorts, VmiEvent } from '../ports.ts';
 import type { Pass } from '../status/index.ts';
 import { clip, type DecisionLog, type DecisionRecord, recordOf } from '../why/index.ts';
 import { Memories } from './memories.ts';
-import { OnePerTurn } from './one-per-turn.ts';
 import { OwnWrites } from './own-writes.ts';
 import { Quarantine } from './quarantine.ts';
 import { again, backOff, decidedAtOnce, describeCause, type Next, nextOf, type Written } from './retry.ts';
-import { isOnlyALook, isStartUnderWay, isToBeStarted } from './shortcuts.ts';
+import { isOnlyALook, isStartUnderWay } from './shortcuts.ts';
 import { Teller } from './teller.ts';
 import { writeStatus } from './write-status.ts';
 
@@ -52,8 +51,6 @@ export interface DispatcherDeps {
   readonly log: Logger;
   /** Spreads the retries. */
   readonly random?: () => number;
-  /** Calls back in the next turn of the event loop; `setImmediate` unless given. */
-  readonly nextTurn?: (callback: () => void) => void;
   readonly observer?: LoopObserver;
 }
 
@@ -80,7 +77,6 @@ export class VmiDispatcher implements Component {
   readonly #teller: Teller;
   readonly #queue: KeyedQueue;
   readonly #memories = new Memories();
-  readonly #starts: OnePerTurn;
   readonly #observer: LoopObserver | undefined;
   readonly #subscriptions: (() => void)[] = [];
 
@@ -91,7 +87,6 @@ export class VmiDispatcher implements Component {
     this.#ports = { ...deps.ports, vmis: this.#vmis };
     this.#guestAgents = new GuestAgentCache({}, deps.ports);
     this.#teller = new Teller({ events: deps.ports.events, log: deps.log });
-    this.#starts = new OnePerTurn(deps.nextTurn);
     this.quarantine = new Quarantine({ failures: options.quarantineFailures ?? 10 });
     this.#queue = new KeyedQueue(
       {
@@ -185,12 +180,6 @@ export class VmiDispatcher implements Component {
 
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
     if (!this.#vmis.synced) return { kind: 'done', requeueAfterMs: 1_000 };
-    if (isToBeStarted(this.#vmis.get(key), this.#memories.get(key))) {
-      await this.#starts.enter();
-      if (signal.aborted) return { kind: 'done' };
-      // What was told meanwhile is looked at now.
-      this.#queue.absorb(key);
-    }
     let observation: Observation | undefined;
     const ports = { ...this.#ports, guestAgents: this.#guestAgents, carried: this.#carried };
     const observe = async () => {

@@ -31,9 +31,3 @@ export function isStartUnderWay(
   const { Status: status, Reason: reason } = view.domain.Status;
   return status === 'Shutoff' && reason === 'Unknown';
 }
-
-/** Handed over, and its launcher was not asked yet to start it. */
-export function isToBeStarted(vmi: VirtualMachineInstance | undefined, memory: KeyMemory | undefined): boolean {
-  if (vmi?.status?.phase !== 'Scheduled' || vmi.metadata.deletionTimestamp) return false;
-  return memory?.uid !== vmi.metadata.uid || memory?.synced === undefined;
-}

@@ -93,7 +93,7 @@ export class SimAgent {
     this.domains = domains;
     this.dispatcher = new VmiDispatcher(
       { concurrency: 256, backoff: { baseMs: 20, maxMs: 60_000 } },
-      { ports: this.#ports(client, deps), log: silentLogger, random, nextTurn: (then) => clock.schedule(0, then) },
+      { ports: this.#ports(client, deps), log: silentLogger, random },
     );
   }
 
