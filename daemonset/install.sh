@@ -53,6 +53,9 @@ make_prerequisites() {
 }
 
 confirm_cluster "install the agent there?"
+# Before anything is made.
+kubectl kustomize "$folder" >/dev/null ||
+  fail "kubectl cannot read $folder; one of Kubernetes 1.20 or older, as Debian 12 has it, never can"
 check_cluster
 make_prerequisites
 if [ -n "$dry_run" ]; then

@@ -13,8 +13,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-/** `daemonSets`: `namespace name` of each in the folder. */
-function install(daemonSets: readonly string[], ready = true) {
+/** `daemonSets`: `namespace name` of each in the folder. `fails`: the first word of a call that does not succeed. */
+function install(daemonSets: readonly string[], fails = 'nothing') {
   const log = path.join(dir, 'calls');
   const fake = `#!/bin/bash
 echo "$*" | tr '\\n' ' ' >> ${JSON.stringify(log)}; echo >> ${JSON.stringify(log)}
@@ -22,14 +22,15 @@ case "$*" in
   config*) echo 'test https://127.0.0.1:6443' ;;
   'create --dry-run'* | 'get --ignore-not-found'*) echo something ;;
   *'eq .kind "DaemonSet"'*) printf '${daemonSets.map((one) => `${one}\\n`).join('')}' ;;
-  rollout*) exit ${ready ? 0 : 1} ;;
 esac
+[ "$1" != ${fails} ]
 `;
   writeFileSync(path.join(dir, 'kubectl'), fake, { mode: 0o755 });
   const env = { ...process.env, PATH: `${dir}:${process.env.PATH}` };
   const { status, stderr } = spawnSync('bash', ['daemonset/install.sh'], { encoding: 'utf8', env, timeout: 60_000 });
   const calls = readFileSync(log, 'utf8').trim().split('\n');
-  return { status, stderr, waits: calls.filter((call) => call.startsWith('rollout')).map((call) => call.trim()) };
+  const callsOf = (verb: string) => calls.filter((call) => call.startsWith(verb)).map((call) => call.trim());
+  return { status, stderr, waits: callsOf('rollout'), writes: [...callsOf('create -f'), ...callsOf('apply')] };
 }
 
 test('the agents of the folder are waited for, of an overlay with several each', () => {
@@ -47,7 +48,13 @@ test('a folder without agents, policies for example, is applied and not waited f
 });
 
 test('agents that do not become ready are a failure that says where to look', () => {
-  const { status, stderr } = install(['kubevirt virt-handler'], false);
+  const { status, stderr } = install(['kubevirt virt-handler'], 'rollout');
   assert.equal(status, 1);
   assert.match(stderr, /troubleshooting\.md/);
+});
+
+test('where kubectl cannot read the folder, being too old, nothing is made', () => {
+  const { status, stderr, writes } = install([], 'kustomize');
+  assert.deepEqual({ status, writes }, { status: 1, writes: [] });
+  assert.match(stderr, /cannot read .*1\.20 or older/);
 });
