@@ -16,7 +16,7 @@ export {
   peerOf,
   preparePeers,
 } from './peer.ts';
-export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync } from './plain-file.ts';
+export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { draftSuffix, replaceFile } from './replace-file.ts';
 export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

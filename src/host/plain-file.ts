@@ -29,17 +29,22 @@ export async function openPlainFile(file: string): Promise<FileHandle> {
 export async function readPlainFile(file: string, maxBytes: number): Promise<string> {
   const handle = await openPlainFile(file);
   try {
-    let buffer = Buffer.alloc(Math.min(firstBytes, maxBytes + 1));
-    let length = 0;
-    // Files of the kernel tell no size.
-    for (;;) {
-      const { bytesRead } = await handle.read(buffer, length, buffer.length - length);
-      length += bytesRead;
-      if (bytesRead === 0) return buffer.toString('utf8', 0, length);
-      buffer = roomFor(buffer, length, maxBytes);
-    }
+    return await readText(handle, maxBytes);
   } finally {
     await handle.close();
+  }
+}
+
+/** From where an open file stands to its end. Rejects with PlainFileError, or with the system's error. */
+export async function readText(handle: FileHandle, maxBytes: number): Promise<string> {
+  let buffer = Buffer.alloc(Math.min(firstBytes, maxBytes + 1));
+  let length = 0;
+  // Files of the kernel tell no size.
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, length, buffer.length - length);
+    length += bytesRead;
+    if (bytesRead === 0) return buffer.toString('utf8', 0, length);
+    buffer = roomFor(buffer, length, maxBytes);
   }
 }
 

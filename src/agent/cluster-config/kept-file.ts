@@ -1,8 +1,7 @@
-import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type Clock, errorCode, errorMessage, KeyedQueue, type Logger } from '../../base/index.ts';
-import { replaceFile } from '../../host/index.ts';
+import { openPlainFile, readText, replaceFile } from '../../host/index.ts';
 import { fromKeptText, type KeptConfiguration, toKeptText } from './kept-configuration.ts';
 
 export interface KeptFileOptions {
@@ -89,27 +88,15 @@ export class KeptFile {
   }
 }
 
-/** A plain file that nobody else could have written. Rejects otherwise; a pipe keeps nobody waiting. */
+/** A plain file that nobody else could have written. Rejects otherwise. */
 async function readOwn(file: string): Promise<string> {
-  const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  const handle = await openPlainFile(file);
   try {
-    const stats = await handle.stat();
-    if (!stats.isFile()) throw new Error('it is no ordinary file');
-    if (stats.uid !== process.geteuid?.()) throw new Error('it belongs to somebody else');
-    if ((stats.mode & othersMayWrite) !== 0) throw new Error('others may write to it');
-    if (stats.size > maxBytes) throw new Error(`${stats.size} bytes are too many`);
-    return await readBytes(handle, stats.size);
+    const { uid, mode } = await handle.stat();
+    if (uid !== process.geteuid?.()) throw new Error('it belongs to somebody else');
+    if ((mode & othersMayWrite) !== 0) throw new Error('others may write to it');
+    return await readText(handle, maxBytes);
   } finally {
     await handle.close();
-  }
-}
-
-async function readBytes(handle: FileHandle, size: number): Promise<string> {
-  const buffer = Buffer.alloc(size);
-  let length = 0;
-  for (;;) {
-    const { bytesRead } = await handle.read(buffer, length, size - length);
-    length += bytesRead;
-    if (bytesRead === 0 || length === size) return buffer.toString('utf8', 0, length);
   }
 }
