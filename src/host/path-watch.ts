@@ -14,6 +14,8 @@ interface Watched {
   readonly kind: 'entry' | 'names';
   readonly listeners: Set<() => void>;
   seen: string | undefined;
+  /** Something came or went at an entry's path since the last look: what was there in between leaves no other trace. */
+  isTouched: boolean;
 }
 
 /** What of a directory counts. */
@@ -58,7 +60,10 @@ export class PathWatch {
     this.#clock = clock;
   }
 
-  /** Calls back after the entry at `file` (a link itself, not its target) became another one; never for its content. */
+  /**
+   * Calls back after the entry at `file` (a link itself, not its target) became another one, or was another one for a moment;
+   * never for its content.
+   */
   watch(file: string, listener: () => void): () => void {
     return this.#add('entry', file, listener);
   }
@@ -82,7 +87,7 @@ export class PathWatch {
     if (this.#isClosed) return () => undefined;
     let watched = [...this.#watched].find((each) => each.kind === kind && each.path === file);
     if (!watched) {
-      watched = { path: file, kind, listeners: new Set(), seen: undefined };
+      watched = { path: file, kind, listeners: new Set(), seen: undefined, isTouched: false };
       this.#watched.add(watched);
       this.#arm();
       watched.seen = look(watched);
@@ -106,11 +111,18 @@ export class PathWatch {
     this.#arm();
     const changed = [...this.#watched].filter((watched) => {
       const now = look(watched);
-      const isOther = now !== watched.seen;
+      const isOther = watched.isTouched || now !== watched.seen;
       watched.seen = now;
+      watched.isTouched = false;
       return isOther;
     });
     for (const { listeners } of changed) for (const tell of [...listeners]) tell();
+  }
+
+  #touch(entry: string): void {
+    for (const watched of this.#watched) {
+      if (watched.kind === 'entry' && watched.path === entry) watched.isTouched = true;
+    }
   }
 
   #onEvent(): void {
@@ -150,7 +162,9 @@ export class PathWatch {
         // Content and attributes are nobody's business here; device directories are full of those events.
         if (event !== 'rename') return;
         const { names } = armed.need;
-        if (name === null || names === undefined || names.has(name)) this.#onEvent();
+        if (name !== null && names !== undefined && !names.has(name)) return;
+        if (name !== null) this.#touch(path.join(directory, name));
+        this.#onEvent();
       });
       const armed: Armed = { watcher, need };
       watcher.on('error', () => this.#onEvent());

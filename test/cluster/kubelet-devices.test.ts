@@ -62,7 +62,8 @@ describe("device plugins and the kubelet's own code", { skip: !program && 'no go
 
   it('find each other again when somebody took a socket away: the kubelet mistakes the old stream for the new plugin', async () => {
     for (let turn = 0; turn < 5; turn++) {
-      rmSync(path.join(world.machine.pluginsDir, 'kubevirt-tun.sock'));
+      // It is taken away as soon as it is there again.
+      await eventually(() => rmSync(path.join(world.machine.pluginsDir, 'kubevirt-tun.sock')));
       // Until the kubelet has noticed, it has the list and a connection that is no more.
       await eventually(async () => assert.equal((await world.kubelet.allocate(tun, ['tun1'])).length, 1));
       await world.listed(tun, 'tun0 Healthy', 'tun1 Healthy');

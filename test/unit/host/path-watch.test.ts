@@ -112,6 +112,19 @@ describe('a watched path', () => {
     own.close();
   });
 
+  it('tells of an entry that was there between two looks only: who made it must know that it is gone', async () => {
+    const clock = new FakeClock();
+    const own = new PathWatch({}, { clock });
+    let calls = 0;
+    own.watch(at('socket'), () => calls++);
+    writeFileSync(at('socket'), '');
+    rmSync(at('socket'));
+    await eventually(() => assert.equal(clock.timers, 2));
+    clock.advance(5);
+    assert.equal(calls, 1);
+    own.close();
+  });
+
   it('says nothing of content and of neighbours', async () => {
     writeFileSync(at('device'), '');
     const seen = counted(at('device'));
