@@ -1,4 +1,5 @@
-// node scripts/test.mjs <suite>... [path filter...]   suites: check unit simulator integration contract system browser cluster kubelet all
+// node scripts/test.mjs <suite>... [path filter...] [--fuzz-seconds=N]
+// suites: check unit fuzz simulator integration contract system security browser cluster kubelet all
 // Bundles test files with esbuild and runs them with node:test; prints `N passed, N failed` last.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,21 +15,30 @@ import { trySetUp } from './setup.mjs';
 const outDir = `.build/test/${process.pid}`;
 const suites = {
   unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 60_000 },
+  fuzz: { dir: 'test/fuzz', concurrency: 2, timeoutMs: 7_200_000 },
   integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 240_000 },
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
   simulator: { dir: 'test/simulator', concurrency: 1, timeoutMs: 900_000 },
   system: { dir: 'test/system', concurrency: 1, timeoutMs: 600_000 },
+  security: { dir: 'test/security', concurrency: 1, timeoutMs: 600_000 },
   browser: { dir: 'test/browser', concurrency: 1, timeoutMs: 600_000 },
   cluster: { dir: 'test/cluster', concurrency: 1, timeoutMs: 600_000 },
   kubelet: { dir: 'test/kubelet', concurrency: 1, timeoutMs: 600_000 },
 };
 
-const args = process.argv.slice(2);
+const fuzzFlag = /^--fuzz-seconds=(\d+)$/;
+const args = process.argv.slice(2).filter((arg) => {
+  const seconds = fuzzFlag.exec(arg)?.[1];
+  if (seconds) process.env.FUZZ_SECONDS = seconds;
+  return !seconds;
+});
 const filters = args.filter((arg) => arg.includes('/'));
 const asked = args.filter((arg) => !arg.includes('/'));
 const wanted = new Set(
   asked.flatMap((name) =>
-    name === 'all' ? ['check', 'simulator', 'integration', 'contract', 'system', 'browser'] : [name],
+    name === 'all'
+      ? ['check', 'fuzz', 'simulator', 'integration', 'contract', 'system', 'security', 'browser']
+      : [name],
   ),
 );
 if (wanted.has('check')) wanted.add('unit');
