@@ -17,7 +17,7 @@ export async function prepareContainerDisk(volume: Volume, index: number, env: D
   const backingPath = path.join(env.paths.containerDiskDir, `disk_${index}.img`);
   if (env.imageVolume) await linkTo(backingPath, await findImageFile(volume, index, env), env);
   else await requireMounted(backingPath, what);
-  const { format } = await inspectImage(backingPath, what, env);
+  const format = await inspectImage(backingPath, what, env);
   const overlay = path.join(env.paths.ephemeralDir, 'disk-data', volume.name, 'disk.qcow2');
   await ensureOverlay(overlay, { path: backingPath, format }, env);
   return { path: overlay, format: 'qcow2', isBlock: false, backing: { path: backingPath, format, isBlock: false } };

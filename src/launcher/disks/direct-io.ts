@@ -5,10 +5,10 @@ import { errorCode } from '../../base/index.ts';
 import type { DiskCache, ResolvedDisk } from '../domain/index.ts';
 import { DiskError } from './errors.ts';
 
-/** Can the file be opened past the page cache? tmpfs and some network file systems cannot. */
+/** Can the file be opened past the page cache? tmpfs and some network file systems cannot. A pipe in its place holds up nobody. */
 async function supportsDirectIo(file: string): Promise<boolean> {
   try {
-    const handle = await open(file, constants.O_RDONLY | constants.O_DIRECT);
+    const handle = await open(file, constants.O_RDONLY | constants.O_DIRECT | constants.O_NONBLOCK);
     await handle.close();
     return true;
   } catch (error) {

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { DiskFormat } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
@@ -7,25 +7,59 @@ import { DiskError } from './errors.ts';
 import { runTool } from './run.ts';
 import { lstatIfThere } from './safe-path.ts';
 
-export interface ImageFacts {
-  readonly format: DiskFormat;
-  readonly virtualSizeBytes: number;
-}
-
 const defaultMemoryLimitBytes = 2_097_152_000;
 const infoCpuSeconds = 10;
 const toolTimeoutMs = 30_000;
 const qcow2Magic = 0x514649fb;
 const externalDataFileBit = 4n;
+const headerBytes = 80;
+
+/** How images begin that QEMU would open as something else than raw, some of them with the files that they name. */
+const otherFormats: readonly (readonly [format: string, offset: number, magic: Buffer])[] = [
+  ['vmdk', 0, Buffer.from('KDMV')],
+  ['vmdk', 0, Buffer.from('COWD')],
+  ['vmdk', 0, Buffer.from('# Disk DescriptorFile')],
+  ['vdi', 64, Buffer.from([0x7f, 0x10, 0xda, 0xbe])],
+  ['vhdx', 0, Buffer.from('vhdxfile')],
+  ['vpc', 0, Buffer.from('conectix')],
+  ['qed', 0, Buffer.from('QED\0')],
+];
 
 /**
- * Format and size of an image that somebody else made. Only raw and qcow2 without a backing or data file pass: others could
- * name a file of this machine that the guest would then read. Throws `BAD_IMAGE`, `TOOL_FAILED`.
+ * Format of an image that somebody else made. Only raw and qcow2 without a backing or data file pass: others could
+ * name a file of this machine that the guest would then read. No tool is left to guess the format: guessing opens what the
+ * image names. Throws `BAD_IMAGE`, `TOOL_FAILED`.
  */
-export async function inspectImage(file: string, what: string, env: DiskEnv): Promise<ImageFacts> {
-  await refuseReferences(file, what);
+export async function inspectImage(file: string, what: string, env: DiskEnv): Promise<DiskFormat> {
+  const handle = await open(file, 'r');
+  try {
+    const header = Buffer.alloc(headerBytes);
+    await handle.read(header, 0, headerBytes, 0);
+    const [other] = otherFormats.find(([, at, magic]) => header.subarray(at, at + magic.length).equals(magic)) ?? [];
+    if (other) throw badImage(what, file, `has the format ${other}; convert it to qcow2 with qemu-img convert`);
+    if (header.readUInt32BE(0) !== qcow2Magic) return 'raw';
+    refuseReferences(header, what, file);
+  } finally {
+    await handle.close();
+  }
+  await checkQcow2(file, what, env);
+  return 'qcow2';
+}
+
+/** Before any tool opens the image. */
+function refuseReferences(header: Buffer, what: string, file: string): void {
+  if (header.readBigUInt64BE(8) !== 0n)
+    throw badImage(what, file, 'has a backing file; flatten it with qemu-img convert');
+  const version = header.readUInt32BE(4);
+  if (version >= 3 && (header.readBigUInt64BE(72) & externalDataFileBit) !== 0n) {
+    throw badImage(what, file, 'keeps its data in another file; convert it with qemu-img convert');
+  }
+}
+
+/** That it can be read at all, and in the limits of memory and time that an image may cost. */
+async function checkQcow2(file: string, what: string, env: DiskEnv): Promise<void> {
   const limits = { memoryBytes: env.diskMemoryLimitBytes ?? defaultMemoryLimitBytes, cpuSeconds: infoCpuSeconds };
-  const args = ['info', '--force-share', '--output=json', file];
+  const args = ['info', '-f', 'qcow2', '--force-share', '--output=json', file];
   const text = await runTool('qemu-img', args, { timeoutMs: toolTimeoutMs, signal: env.signal, limits }).catch(
     (error: unknown) => {
       throw new DiskError('BAD_IMAGE', `${what}: ${file} is not a usable disk image: ${String(error)}`, {
@@ -35,30 +69,7 @@ export async function inspectImage(file: string, what: string, env: DiskEnv): Pr
   );
   const info = parseInfo(text);
   const reference = info['backing-filename'] ?? info['full-backing-filename'];
-  if (info.format !== 'raw' && info.format !== 'qcow2') {
-    throw badImage(what, file, `has the format ${String(info.format)}; convert it to qcow2 with qemu-img convert`);
-  }
   if (reference !== undefined) throw badImage(what, file, 'has a backing file; flatten it with qemu-img convert');
-  return { format: info.format, virtualSizeBytes: Number(info['virtual-size'] ?? 0) };
-}
-
-/** Looks at the header before any tool opens the image. */
-async function refuseReferences(file: string, what: string): Promise<void> {
-  const handle = await open(file, 'r');
-  try {
-    const header = Buffer.alloc(80);
-    const { bytesRead } = await handle.read(header, 0, header.length, 0);
-    if (bytesRead < header.length || header.readUInt32BE(0) !== qcow2Magic) return;
-    if (header.readBigUInt64BE(8) !== 0n) {
-      throw badImage(what, file, 'has a backing file; flatten it with qemu-img convert');
-    }
-    const version = header.readUInt32BE(4);
-    if (version >= 3 && (header.readBigUInt64BE(72) & externalDataFileBit) !== 0n) {
-      throw badImage(what, file, 'keeps its data in another file; convert it with qemu-img convert');
-    }
-  } finally {
-    await handle.close();
-  }
 }
 
 function badImage(what: string, file: string, problem: string): DiskError {
@@ -80,13 +91,19 @@ export async function ensureOverlay(
   env: DiskEnv,
 ): Promise<void> {
   const args = ['create', '-q', '-f', 'qcow2', '-b', backing.path, '-F', backing.format];
-  await ensureCreated(file, env, (part) => runTool('qemu-img', [...args, part], toolOptions(env)));
+  await ensureCreated(file, env, async (part) => {
+    await runTool('qemu-img', [...args, part], toolOptions(env));
+    await handOver(part, env, 0o640);
+  });
 }
 
 /** An empty qcow2 image. Kept when it exists. */
 export async function ensureEmptyImage(file: string, sizeBytes: number, env: DiskEnv): Promise<void> {
   const args = ['create', '-q', '-f', 'qcow2'];
-  await ensureCreated(file, env, (part) => runTool('qemu-img', [...args, part, String(sizeBytes)], toolOptions(env)));
+  await ensureCreated(file, env, async (part) => {
+    await runTool('qemu-img', [...args, part, String(sizeBytes)], toolOptions(env));
+    await handOver(part, env, 0o640);
+  });
 }
 
 function toolOptions(env: DiskEnv) {
@@ -94,8 +111,8 @@ function toolOptions(env: DiskEnv) {
 }
 
 /**
- * Makes `file` with `create(part)` unless it exists: the name appears only when the content is whole, so that a crash leaves
- * nothing that looks finished.
+ * Makes `file` with `create(part)` unless it exists: the name appears only when the content is whole and belongs to QEMU's user,
+ * so that a crash leaves nothing that looks finished.
  */
 export async function ensureCreated(
   file: string,
@@ -110,7 +127,6 @@ export async function ensureCreated(
   try {
     await rm(part, { force: true });
     await create(part);
-    await handOver(part, env, 0o640);
     await rename(part, file);
   } catch (error) {
     await rm(part, { force: true });
@@ -119,14 +135,19 @@ export async function ensureCreated(
 }
 
 /** Owner and mode for QEMU's user, through a descriptor: the name could be replaced by a link meanwhile. */
-async function handOver(file: string, env: DiskEnv, mode: number): Promise<void> {
+export async function handOver(file: string, env: DiskEnv, mode: number): Promise<void> {
   const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
-    await handle.chmod(mode);
-    if (env.owner) await handle.chown(env.owner.uid, env.owner.gid);
+    await giveToQemu(handle, env, mode);
   } finally {
     await handle.close();
   }
+}
+
+/** Owner and mode for QEMU's user of a file that is open. */
+export async function giveToQemu(handle: FileHandle, { owner }: DiskEnv, mode: number): Promise<void> {
+  await handle.chmod(mode);
+  if (owner) await handle.chown(owner.uid, owner.gid);
 }
 
 /** A directory that QEMU's user may enter; only new ones are changed. */

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
-import { ensureCreated, ensureDir } from './image.ts';
+import { ensureCreated, ensureDir, handOver } from './image.ts';
 import { runTool } from './run.ts';
 
 export interface IsoContent {
@@ -38,6 +38,7 @@ export async function ensureIso(file: string, env: DiskEnv, content: () => Promi
       const args = ['-quiet', '-output', part, '-volid', volumeId, ...names, staging];
       await runTool('genisoimage', args, { timeoutMs: isoTimeoutMs, signal: env.signal });
       await padTo(part, alignmentBytes);
+      await handOver(part, env, 0o640);
     } finally {
       await rm(staging, { recursive: true, force: true });
     }

@@ -138,6 +138,31 @@ for (const [what, make, pattern] of hostile) {
   });
 }
 
+// qemu-img, left to guess the format, opens what such an image names before it tells the format. A launcher of the standalone node is
+// root and sees the devices of the machine: to open a watchdog is to start it.
+test('no tool opens the file that a foreign image names', { timeout: 20_000 }, async (t) => {
+  const box = sandbox(t);
+  const pipe = path.join(box.root, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const named = `# Disk DescriptorFile\nversion=1\nCID=1\nparentCID=ffffffff\ncreateType="monolithicFlat"\nRW 2048 FLAT "${pipe}" 0\n`;
+  box.put(`${imageDir(0)}/disk/disk.img`, named);
+  await assert.rejects(prepareDisks(withVolumes(rootDisk()), box.env), {
+    code: 'BAD_IMAGE',
+    message: /has the format vmdk; convert it/,
+  });
+});
+
+for (const format of ['vdi', 'vhdx', 'vpc', 'qed']) {
+  test(`an image of the format ${format} is refused with what to do`, async (t) => {
+    const box = sandbox(t);
+    putImage(box, 'disk.img', format);
+    await assert.rejects(prepareDisks(withVolumes(rootDisk()), box.env), {
+      code: 'BAD_IMAGE',
+      message: new RegExp(`has the format ${format}; convert it`),
+    });
+  });
+}
+
 test('an image that needs more memory to look at than allowed is refused in time', async (t) => {
   const box = sandbox(t, { diskMemoryLimitBytes: 16 << 20 });
   putImage(box);
