@@ -1,3 +1,4 @@
+import type { Stats } from 'node:fs';
 import { open, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { parseQuantity, type Volume } from '../../api/index.ts';
@@ -5,12 +6,13 @@ import { errorMessage } from '../../base/index.ts';
 import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
-import { ensureCreated, ensureDir, ensureOverlay } from './image.ts';
+import { ensureCreated, ensureDir, ensureOverlay, giveToQemu } from './image.ts';
 import { lstatIfThere } from './safe-path.ts';
 
 /**
  * A raw file in a directory of the host, which the pod sees at `vmi-disks/<volume>` (spec 72 §6). `DiskOrCreate` makes a
- * sparse one; the file is never a link.
+ * sparse one; the file is never a link. A root launcher uses only files that belong to QEMU's user already, and they stay
+ * his: a VM could else read any file of the machine.
  */
 export async function prepareHostDisk(volume: Volume, env: DiskEnv): Promise<ResolvedDisk> {
   const source = volume.hostDisk;
@@ -22,7 +24,13 @@ export async function prepareHostDisk(volume: Volume, env: DiskEnv): Promise<Res
   }
   const dir = claimDir(volume.name, env);
   const file = path.join(dir, base);
-  if (await isOrdinaryFile(file, field)) return { path: file, format: 'raw', isBlock: false };
+  const isOfHost = env.owner !== undefined && !isClaim(source.path, volume.name);
+  const resolved: ResolvedDisk = { path: file, format: 'raw', isBlock: false, ...(isOfHost && { keepsOwner: true }) };
+  const there = await ordinaryFile(file, field);
+  if (there) {
+    if (isOfHost) refuseForeign(there, field, source.path, env);
+    return resolved;
+  }
   if (source.type === 'Disk') {
     throw new DiskError(
       'IMAGE_MISSING',
@@ -31,7 +39,21 @@ export async function prepareHostDisk(volume: Volume, env: DiskEnv): Promise<Res
     );
   }
   await createRaw(file, field, source.capacity, env);
-  return { path: file, format: 'raw', isBlock: false };
+  return resolved;
+}
+
+/** The agent names the file of a file system claim like this; its owner is the claim's matter. */
+function isClaim(hostDiskPath: string, volumeName: string): boolean {
+  return hostDiskPath === `/var/run/kubevirt-private/vmi-disks/${volumeName}/disk.img`;
+}
+
+function refuseForeign(there: Stats, field: string, hostPath: string, { owner }: DiskEnv): void {
+  if (!owner || there.uid === owner.uid) return;
+  throw new DiskError(
+    'UNSAFE_PATH',
+    `${field}: ${hostPath} belongs to user ${there.uid}, not to QEMU (${owner.uid}): if it is the disk of a VM, ` +
+      `give it to QEMU with chown ${owner.uid}:${owner.gid}`,
+  );
 }
 
 async function createRaw(
@@ -54,19 +76,23 @@ async function createRaw(
   }
   await ensureCreated(file, env, async (part) => {
     const handle = await open(part, 'wx', 0o640);
-    await handle.truncate(sizeBytes).finally(() => handle.close());
+    try {
+      await handle.truncate(sizeBytes);
+      await giveToQemu(handle, env, 0o640);
+    } finally {
+      await handle.close();
+    }
   });
 }
 
-/** True: an ordinary file is there; false: nothing. A link, device or directory is refused. */
-async function isOrdinaryFile(file: string, field: string): Promise<boolean> {
+/** Undefined: nothing is there. A link, device or directory is refused. */
+async function ordinaryFile(file: string, field: string): Promise<Stats | undefined> {
   const there = await lstatIfThere(file).catch((error: unknown) => {
     throw new DiskError('UNSAFE_PATH', `${field}: ${file} cannot be looked at: ${errorMessage(error)}`, {
       cause: error,
     });
   });
-  if (!there) return false;
-  if (there.isFile()) return true;
+  if (!there || there.isFile()) return there;
   const kind = there.isSymbolicLink() ? 'a symbolic link' : 'not an ordinary file';
   throw new DiskError('UNSAFE_PATH', `${field}: ${file} is ${kind}: name the file itself`);
 }
@@ -81,7 +107,7 @@ export async function prepareClaim(volume: Volume, env: DiskEnv): Promise<Resolv
   const field = `spec.volumes[${volume.name}]`;
   const readonly = volume.persistentVolumeClaim?.readOnly === true;
   const file = path.join(claimDir(volume.name, env), 'disk.img');
-  if (await isOrdinaryFile(file, field)) {
+  if (await ordinaryFile(file, field)) {
     return { path: file, format: 'raw', isBlock: false, ...(readonly && { readonly }) };
   }
   const device = path.join(env.paths.devDir, volume.name);

@@ -12,6 +12,8 @@ export interface ResolvedDisk {
   readonly isBlock: boolean;
   /** True for generated CD images and read-only claims. */
   readonly readonly?: boolean;
+  /** libvirt may not give it to QEMU's user while the guest runs, and to root afterwards: it is a file of the host. */
+  readonly keepsOwner?: boolean;
   /** Below the overlay at `path`. */
   readonly backing?: { readonly path: string; readonly format: DiskFormat; readonly isBlock: boolean };
   readonly cache?: DiskCache;

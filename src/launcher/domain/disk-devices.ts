@@ -122,7 +122,10 @@ function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, setti
 }
 
 function sourceElement(plan: DiskPlan, resolved: ResolvedDisk): XmlElement {
-  const source = resolved.isBlock ? { '@dev': resolved.path } : { '@file': resolved.path };
+  const source = {
+    ...(resolved.isBlock ? { '@dev': resolved.path } : { '@file': resolved.path }),
+    ...(resolved.keepsOwner && { seclabel: { '@model': 'dac', '@relabel': 'no' } }),
+  };
   if (!plan.target.reservation || plan.kind !== 'lun') return source;
   const helper = { '@type': 'unix', '@path': reservationSocket, '@mode': 'client' };
   return { ...source, reservations: { '@managed': 'no', source: helper } };

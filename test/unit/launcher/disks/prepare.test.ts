@@ -111,6 +111,35 @@ test('a host disk that is a link or a directory is refused', async (t) => {
   assert.equal(error.code, 'UNSAFE_PATH');
 });
 
+const qemu = { uid: 64_107, gid: 64_107 };
+
+test('a file of the host that is not QEMU’s own is not given to a guest by a root launcher', async (t) => {
+  const { env, put } = sandbox(t, { owner: qemu });
+  const secret = put(`${hostDir}/shadow`, 'root:x');
+  for (const type of ['Disk', 'DiskOrCreate']) {
+    const error = await refusal(env, withVolumes(hostDisk({ path: '/etc/shadow', type })));
+    assert.equal(error.code, 'UNSAFE_PATH');
+    assert.match(error.message, /\/etc\/shadow belongs to user \d+, not to QEMU \(64107\): .*chown 64107:64107/);
+  }
+  assert.equal(statSync(secret).uid, process.getuid?.());
+});
+
+test('a host disk that is QEMU’s own stays his, whatever libvirt would do to its owner', async (t) => {
+  const own = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+  const { env, put } = sandbox(t, { owner: own });
+  put(`${hostDir}/data.img`, 'guest data');
+  const { disks } = await prepareDisks(withVolumes(hostDisk({})), env);
+  assert.equal(disks.get('data')?.keepsOwner, true);
+});
+
+test('the file of a claim is the claim’s matter, whoever owns it', async (t) => {
+  const { env, put } = sandbox(t, { owner: qemu });
+  put(`${hostDir}/disk.img`, 'guest data');
+  const claim = hostDisk({ path: '/var/run/kubevirt-private/vmi-disks/data/disk.img' });
+  const { disks } = await prepareDisks(withVolumes(claim), env);
+  assert.equal(disks.get('data')?.keepsOwner, undefined);
+});
+
 for (const [what, fields, code] of [
   ['no capacity', { capacity: undefined }, 'INVALID_FIELD'],
   ['a capacity that is no quantity', { capacity: 'big' }, 'INVALID_FIELD'],
