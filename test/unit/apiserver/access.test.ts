@@ -57,6 +57,26 @@ describe('a user with rules may do what a rule names, and nothing else', () => {
   });
 });
 
+// What KubeVirt's virt-api once did: `vnc/screenshot` was judged by the right on `vnc`, and the other way round (CVE-2026-6383).
+test('a right on a sub-resource is none on what lies below it, nor on what it lies below', () => {
+  const group = 'subresources.kubevirt.io';
+  const userOf = (subresource: string) => {
+    const resources = [`virtualmachineinstances/${subresource}`];
+    return { name: 'u', groups: [], rules: [{ apiGroups: [group], resources, verbs: ['get'] }] };
+  };
+  const may = (granted: string, subresource: string) =>
+    isAllowed(userOf(granted), { verb: 'get', group, resource: 'virtualmachineinstances', subresource });
+  assert.deepEqual(
+    [
+      may('vnc', 'vnc'),
+      may('vnc', 'vnc/screenshot'),
+      may('vnc/screenshot', 'vnc'),
+      may('vnc/screenshot', 'vnc/screenshot'),
+    ],
+    [true, false, false, true],
+  );
+});
+
 test('a refusal is a Status in the words of Kubernetes', () => {
   const request = { verb: 'get', group: 'kubevirt.io', resource: 'virtualmachineinstances', subresource: undefined };
   const text = (namespace: string | undefined, name: string | undefined) => {

@@ -1,29 +1,10 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
-import path from 'node:path';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { rulesByRoute } from '../../../src/agent/decide/index.ts';
+import { filesBelow, isTitle, titles } from './test-titles.ts';
 
 const document = readFileSync('docs/better-than-upstream.md', 'utf8');
-
-function filesBelow(directory: string): string[] {
-  return readdirSync(directory, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
-    .map((entry) => path.join(entry.parentPath, entry.name));
-}
-
-const titlePattern = /\b(?:test|it|describe)\(\s*(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`)/g;
-
-/** Titles as they stand in the source. */
-const titles = filesBelow('test').flatMap((file) =>
-  [...readFileSync(file, 'utf8').matchAll(titlePattern)].map(([, single, double, template]) =>
-    (single ?? double ?? template ?? '').replaceAll("\\'", "'"),
-  ),
-);
-
-/** A title with parts that are computed is cited by its beginning. */
-const isTitle = (cited: string) =>
-  titles.some((title) => title === cited || title.startsWith(`${cited} \${`) || title.startsWith(`${cited}\${`));
 
 /** Rows of the tables: the cells of each, without heads and lines. */
 const rows = document

@@ -4,7 +4,15 @@ import path from 'node:path';
 import { test } from 'node:test';
 
 const guide = readdirSync('docs/operators-guide').map((file) => path.join('docs/operators-guide', file));
-const pages = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'daemonset/README.md', 'image/README.md', ...guide];
+const single = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'daemonset/README.md',
+  'image/README.md',
+  'docs/security.md',
+];
+const pages = [...single, ...guide];
 
 /** As GitHub makes them of headings. */
 function anchors(file: string): string[] {
