@@ -1,11 +1,17 @@
 import { type Key, resources } from '../api/index.ts';
 import { type Component, errorMessage, type Logger, systemClock } from '../base/index.ts';
+import {
+  type AgentConfig,
+  agentConfigReader,
+  KeptFile,
+  type KubeVirt,
+  KubeVirtSettings,
+} from '../cluster-config/index.ts';
 import { DomainCache, type LauncherEvent } from '../domain-cache/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { LauncherClients } from '../launcher-client/index.ts';
 import {
   KubeOwnNode,
-  type KubeVirt,
   KubeVmis,
   kubeVmiLookup,
   kubeVmiWriter,
@@ -13,7 +19,6 @@ import {
   type NodeFacts,
   noRelays,
 } from './adapters/index.ts';
-import { KeptFile, KubeVirtSettings } from './cluster-config/index.ts';
 import { type Consoles, makeConsoles } from './consoles/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
 import type { AgentOptions } from './options.ts';
@@ -27,7 +32,7 @@ export interface Parts {
   readonly beatClient: KubeClient;
   readonly vmis: KubeVmis;
   readonly kubevirts: Informer<KubeVirt>;
-  readonly settings: KubeVirtSettings;
+  readonly settings: KubeVirtSettings<AgentConfig>;
   readonly ownNode: KubeOwnNode;
   readonly recorder: EventRecorder;
   readonly clients: LauncherClients;
@@ -52,7 +57,8 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const { namespace } = options.console.caConfigMap;
   const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts, namespace }, { client, log });
   const kept = new KeptFile({ privateDir: options.privateDir, namespace }, { clock: systemClock, log });
-  const settings = new KubeVirtSettings(options, { kubevirts, kept, clock: systemClock, log });
+  const reader = agentConfigReader(options.nodeName);
+  const settings = new KubeVirtSettings({ reader, kubevirts, kept, clock: systemClock, log });
   const ownNode = new KubeOwnNode(options, { client, log });
   const recorder = new EventRecorder(
     { component: 'virt-handler', host: options.nodeName },

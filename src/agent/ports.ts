@@ -1,7 +1,7 @@
 import type { Domain, Key, VirtualMachineInstance } from '../api/index.ts';
 import type { Clock } from '../base/index.ts';
+import type { ClusterConfig, ClusterFlags, SmBios } from '../cluster-config/index.ts';
 import type { MigrationOptions, MigrationRelays } from './migration-ports.ts';
-import type { MigrationConfig } from './migration-settings.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
@@ -141,30 +141,12 @@ export type LauncherState =
   /** Several sockets for one VMI, or the pods directory cannot be read: proves nothing. */
   | { readonly kind: 'unclear'; readonly reason: string };
 
-export interface SmBios {
-  readonly manufacturer?: string;
-  readonly product?: string;
-  readonly version?: string;
-  readonly sku?: string;
-  readonly family?: string;
-}
-
 export interface NumaCell {
   readonly id: number;
   readonly memory?: { readonly amount: number; readonly unit: string };
   readonly pages: readonly { readonly count: number; readonly unit: string; readonly size: number }[];
   readonly distances: readonly { readonly id: number; readonly value: number }[];
   readonly cpus: readonly { readonly id: number; readonly siblings: readonly number[] }[];
-}
-
-/** Cluster-wide switches that travel with SyncVirtualMachine (spec 10b §5, `clusterConfig`). */
-export interface ClusterFlags {
-  readonly freePageReportingDisabled: boolean;
-  readonly bochsDisplayForEfiGuests: boolean;
-  readonly serialConsoleLogDisabled: boolean;
-  readonly pciNumaAwareTopologyEnabled: boolean;
-  readonly vgpuLiveMigrationEnabled: boolean;
-  readonly graceIoVirtualizationEnabled: boolean;
 }
 
 /** Proto `VirtualMachineOptions` in our words; the adapter maps the names. */
@@ -237,44 +219,6 @@ export interface LauncherClients {
   close(key: Key, uid: string): Promise<void>;
   /** A launcher of this key became ready or died. */
   onChange(listener: (key: Key) => void): () => void;
-}
-
-export interface ClusterConfig {
-  readonly smbios?: SmBios;
-  readonly memBalloonStatsPeriodSeconds: number;
-  readonly clusterFlags: ClusterFlags;
-  readonly useEmulation: boolean;
-  /** Gate ImageVolume, on by default since 1.9. */
-  readonly imageVolume: boolean;
-  readonly minimumReservePvcBytes: number;
-  readonly tolerateLessPvcSpacePercent: number;
-  readonly status: StatusConfig;
-  readonly migrations: MigrationConfig;
-  /** Network plug-ins by name. */
-  readonly networkBindings: Readonly<Record<string, NetworkBinding>>;
-  /** Resource names of permitted PCI devices that are NVIDIA Grace GPUs. */
-  readonly graceResources: readonly string[];
-}
-
-export interface NetworkBinding {
-  /** `tap`, `managedTap` or a word of the plug-in; absent: the plug-in attaches it by itself. */
-  readonly domainAttachmentType?: string;
-  /** `link-refresh`; absent: its interfaces need nothing after a migration, or cannot migrate. */
-  readonly migrationMethod?: string;
-}
-
-/** What of the configuration shows in a VMI's status only. */
-export interface StatusConfig {
-  /** For VMIs that name none. */
-  readonly evictionStrategy?: string;
-  /** Regular expressions, for launchers that do not list the agent's commands. */
-  readonly supportedGuestAgentVersions: readonly string[];
-  /** Resource names of permitted mediated devices. */
-  readonly mediatedDevices: readonly string[];
-  /** Network bindings (plug-ins) that can migrate. */
-  readonly migratableBindings: readonly string[];
-  /** Gate CrossArchitectureVirtualization. */
-  readonly crossArchitecture: boolean;
 }
 
 export interface ClusterConfigSource {

@@ -1,14 +1,20 @@
 import { type Pod, resources, type VirtualMachine, type VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
+import {
+  type ControllerConfig,
+  type ControllerConfigBase,
+  controllerConfigReader,
+  type KubeVirt,
+  KubeVirtSettings,
+} from '../cluster-config/index.ts';
 import { EventRecorder, Informer, type KubeClient, labelSelector } from '../kube/index.ts';
-import { activeKubeVirt, type ClusterConfig, type ConfigBase, type KubeVirt, readClusterConfig } from './config.ts';
 import type { Node } from './scheduler/fit.ts';
 import { StandaloneScheduler } from './scheduler/scheduler.ts';
 import { VmController } from './vm/controller.ts';
 import { podIndexes, VmiController } from './vmi/controller.ts';
 
 export interface ControllerOptions {
-  readonly config: ConfigBase;
+  readonly config: ControllerConfigBase;
   readonly vmWorkers: number;
   readonly vmiWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
@@ -31,25 +37,24 @@ const syncWarningMs = 15_000;
 export class Controller implements Component {
   readonly name = 'virt-controller';
   readonly #deps: Required<ControllerDeps>;
-  readonly #options: ControllerOptions;
   readonly #informers: Informers;
   readonly #events: EventRecorder;
   readonly #workers: Lifecycle;
   readonly #vmis: VmiController;
-  #config: ClusterConfig;
+  readonly #settings: KubeVirtSettings<ControllerConfig>;
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
-    this.#options = options;
     this.#deps = { random: Math.random, clock: systemClock, ...deps };
-    this.#config = readClusterConfig(undefined, options.config);
     this.#informers = makeInformers(this.#deps);
     const { client, log, clock, random, randomUuid } = this.#deps;
+    const reader = controllerConfigReader(options.config);
+    this.#settings = new KubeVirtSettings({ reader, kubevirts: this.#informers.kubevirts, clock, log });
     const events = new EventRecorder({ component }, { client, log, clock });
     this.#events = events;
     const shared = { client, log, clock, events, ...this.#informers };
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },
-      { ...shared, config: () => this.#config, randomUuid },
+      { ...shared, config: () => this.#settings.current, randomUuid },
     );
     const vms = new VmController({ workers: options.vmWorkers }, { ...shared, random });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler(shared)] : [];
@@ -71,30 +76,23 @@ export class Controller implements Component {
     } finally {
       cancel();
     }
-    this.#followConfig();
+    this.#settings.begin();
+    this.#settings.select(
+      (config) => config,
+      () => this.#vmis.wakeAll(),
+    );
     await this.#workers.start(signal);
     log.info({ vmis: this.#informers.vmis.size, vms: this.#informers.vms.size }, 'virt-controller is at work');
   }
 
   async stop(): Promise<void> {
     try {
+      await this.#settings.stop();
       await this.#workers.stop();
     } finally {
       await this.#events.stop(2_000);
       await Promise.all(Object.values(this.#informers).map((informer) => informer.stop()));
     }
-  }
-
-  #followConfig(): void {
-    const read = () => {
-      const kubevirt = activeKubeVirt(this.#informers.kubevirts.list());
-      const next = readClusterConfig(kubevirt, this.#options.config, this.#config);
-      if (next.problem) this.#deps.log.warn({ problem: next.problem }, 'the KubeVirt CR cannot be used as it is');
-      this.#config = next;
-      this.#vmis.wakeAll();
-    };
-    this.#informers.kubevirts.addHandlers({ added: read, updated: read, deleted: read });
-    read();
   }
 }
 

@@ -3,7 +3,6 @@
  * defaults that upstream's webhooks set, and (standalone only) a scheduler for launcher pods.
  * Must not know: node paths, sockets, launchers, libvirt, the agent's decisions; argv and the environment.
  */
-export { type ClusterConfig, type ConfigBase, readClusterConfig } from './config.ts';
 export { Controller } from './controller.ts';
 export { type ControllerFlags, controllerUsage, parseControllerFlags } from './flags.ts';
 export { podNames, renderLauncherPod } from './pod/render.ts';

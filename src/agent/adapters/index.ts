@@ -3,7 +3,6 @@
  * Must not know: rules, steps, status.
  */
 
-export type { KubeVirt } from '../cluster-config/index.ts';
 export { CaBundle } from './ca-bundle.ts';
 export { readTopology } from './host-topology.ts';
 export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';

@@ -1,4 +1,4 @@
-import type { EffectiveConfig } from '../node-ports.ts';
+import type { AgentConfig } from '../../cluster-config/index.ts';
 import { type HostDevices, readHostDevices } from './host-devices.ts';
 
 /** What the device plugins take from the configuration. Plain data. */
@@ -16,7 +16,7 @@ export interface DeviceSettings {
   readonly refusals: readonly string[];
 }
 
-export function deviceSettings({ useEmulation, node }: EffectiveConfig): DeviceSettings {
+export function deviceSettings({ useEmulation, node }: AgentConfig): DeviceSettings {
   const { gates, hypervisor, persistentReservation, tdxAttestation, permittedHostDevices } = node;
   const { devices, problems } = readHostDevices(permittedHostDevices);
   return {
@@ -31,7 +31,7 @@ export function deviceSettings({ useEmulation, node }: EffectiveConfig): DeviceS
   };
 }
 
-function notBuilt({ gates }: EffectiveConfig['node']): string[] {
+function notBuilt({ gates }: AgentConfig['node']): string[] {
   if (!gates.IOMMUFD) return [];
   return ['gate IOMMUFD: this agent does not offer devices.kubevirt.io/iommufd; switch the gate off'];
 }

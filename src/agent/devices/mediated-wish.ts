@@ -1,5 +1,5 @@
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
-import type { NodeConfig } from '../node-ports.ts';
+import type { NodeConfig } from '../../cluster-config/index.ts';
 import { typeName } from './host-devices.ts';
 
 /** `mediatedDevicesConfiguration` of the KubeVirt object, and who else provides devices. Plain data. */

@@ -2,8 +2,9 @@ import { renameSync, statfsSync, truncateSync } from 'node:fs';
 import path from 'node:path';
 import { isNonRoot, parseQuantity, type Volume } from '../../api/index.ts';
 import { errorCode } from '../../base/index.ts';
+import type { ClusterConfig } from '../../cluster-config/index.ts';
 import type { SafePath } from '../../host/index.ts';
-import type { ClusterConfig, HostHook, HostHookContext, VmiEvent } from '../ports.ts';
+import type { HostHook, HostHookContext, VmiEvent } from '../ports.ts';
 import { HostError } from './errors.ts';
 import { LauncherRoot, qemuId } from './launcher-root.ts';
 

@@ -1,5 +1,6 @@
 import type { QueueCounts } from '../../base/index.ts';
-import type { ConfigOrigin, NodeHealth } from '../node-ports.ts';
+import type { ConfigOrigin } from '../../cluster-config/index.ts';
+import type { NodeHealth } from '../node-ports.ts';
 import type { LoopDelay } from '../why/index.ts';
 
 /** Why nothing of this agent's is to be expected yet, or any more. */

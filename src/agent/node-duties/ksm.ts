@@ -9,7 +9,8 @@ import {
   type Logger,
   Seldom,
 } from '../../base/index.ts';
-import type { ClusterSettings, LabelSelector, Node, OwnNode } from '../node-ports.ts';
+import type { LabelSelector } from '../../cluster-config/index.ts';
+import type { ClusterSettings, Node, OwnNode } from '../node-ports.ts';
 import type { KsmFiles } from './ksm-files.ts';
 import { type KsmParameters, planKsm, readKsmParameters } from './ksm-plan.ts';
 import { selects } from './label-match.ts';

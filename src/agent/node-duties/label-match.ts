@@ -1,5 +1,3 @@
-import type { LabelSelector } from '../node-ports.ts';
-
 /** As Kubernetes does it: all requirements hold; an empty selector selects everything. */
 export function selects(
   { matchLabels = {}, matchExpressions = [] }: LabelSelector,
@@ -24,3 +22,5 @@ export function selects(
     })
   );
 }
+
+import type { LabelSelector } from '../../cluster-config/index.ts';

@@ -1,5 +1,6 @@
 import type { Component, Logger } from '../../base/index.ts';
-import type { ClusterSettings, RateLimitSettings } from '../node-ports.ts';
+import type { RateLimitSettings } from '../../cluster-config/index.ts';
+import type { ClusterSettings } from '../node-ports.ts';
 
 export interface LiveSettingsDeps {
   readonly settings: Pick<ClusterSettings, 'select'>;

@@ -1,5 +1,3 @@
-import type { EffectiveConfig } from '../node-ports.ts';
-
 /** What of the KubeVirt object decides about labels (spec 40 §14). */
 export interface LabelSettings {
   /** Models that the cluster's administrator calls obsolete; undefined: nobody has said, the built-in list counts. */
@@ -12,7 +10,7 @@ export interface LabelSettings {
 export const noSettings: LabelSettings = { obsoleteModels: undefined, crossArchitecture: false };
 
 /** For `ClusterSettings.select`. */
-export function labelSettings({ node }: EffectiveConfig): LabelSettings {
+export function labelSettings({ node }: AgentConfig): LabelSettings {
   return { obsoleteModels: node.obsoleteCpuModels, crossArchitecture: node.gates.CrossArchitectureVirtualization };
 }
 
@@ -29,3 +27,5 @@ export function whyObsolete(model: string, { obsoleteModels }: LabelSettings): s
   }
   return builtInObsolete.has(model) ? 'it is in the built-in list of obsolete models' : undefined;
 }
+
+import type { AgentConfig } from '../../cluster-config/index.ts';

@@ -1,5 +1,6 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import type { ClusterConfig, HostFacts, SyncOptions } from '../ports.ts';
+import type { ClusterConfig } from '../../cluster-config/index.ts';
+import type { HostFacts, SyncOptions } from '../ports.ts';
 
 /**
  * What travels with the launcher calls beside the VMI (spec 10b §5). Plugin objects (`pluginsJson`, gate Plugins) are not

@@ -1,5 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/index.ts';
+import { readGates } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
 import { at, textAt } from '../object.ts';
 import { collectionOf } from '../store/entry.ts';
@@ -61,14 +62,6 @@ export function clusterDefaults({ store, architecture }: ObjectContext): Cluster
       textAt(configuration, 'machineType') ||
       undefined,
     evictionStrategy: textAt(configuration, 'evictionStrategy') || undefined,
-    runtimeUser: found.length === 0 ? undefined : hasGate(configuration, 'Root') ? 0 : 107,
+    runtimeUser: found.length === 0 ? undefined : readGates(configuration).Root ? 0 : 107,
   };
-}
-
-function hasGate(configuration: unknown, gate: string): boolean {
-  const isIn = (list: string) => {
-    const names = at(configuration, 'developerConfiguration', list);
-    return Array.isArray(names) && names.includes(gate);
-  };
-  return isIn('featureGates') && !isIn('disabledFeatureGates');
 }

@@ -7,7 +7,7 @@ import {
   type Pod,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import type { ClusterConfig } from '../config.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { PodRenderError } from './errors.ts';
 import { type PodResources, renderResources } from './resources.ts';
 import { renderStorage } from './volumes.ts';
@@ -19,7 +19,7 @@ const privateDir = '/var/run/kubevirt-private';
  * The launcher pod of a VMI (spec 52 §2–8, the parts of §12 and what is cheap beyond). A pure function: the same VMI always
  * gives the same pod, name included, so that creating it twice cannot make two. Throws PodRenderError.
  */
-export function renderLauncherPod(given: VirtualMachineInstance, config: ClusterConfig): Pod {
+export function renderLauncherPod(given: VirtualMachineInstance, config: ControllerConfig): Pod {
   const vmi = { ...given, spec: withoutNulls(given.spec) };
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
   const { generateName, podName } = podNames(name, uid);
@@ -73,7 +73,7 @@ interface ComputeParts {
 
 function computeContainer(
   vmi: VirtualMachineInstance,
-  config: ClusterConfig,
+  config: ControllerConfig,
   { nonRoot, resources, storage }: ComputeParts,
 ): Container {
   return {
@@ -172,7 +172,7 @@ function copied(vmi: VirtualMachineInstance): Record<string, unknown> {
   );
 }
 
-function nodeSelector(vmi: VirtualMachineInstance, config: ClusterConfig): Record<string, string> {
+function nodeSelector(vmi: VirtualMachineInstance, config: ControllerConfig): Record<string, string> {
   return {
     ...config.nodeSelectors,
     ...vmi.spec.nodeSelector,
@@ -202,7 +202,7 @@ function ports(vmi: VirtualMachineInstance): { ports?: object[] } {
   };
 }
 
-function launcherCommand(vmi: VirtualMachineInstance, config: ClusterConfig, nonRoot: boolean): string[] {
+function launcherCommand(vmi: VirtualMachineInstance, config: ControllerConfig, nonRoot: boolean): string[] {
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
   const own = vmi.metadata.annotations ?? {};
   const keepAlive = own['kubevirt.io/keep-launcher-alive-after-failure'];
@@ -232,7 +232,7 @@ function qemuTimeoutSeconds(uid: string): number {
   return 240 + (createHash('sha256').update(uid).digest().readUInt16BE(5) % 120);
 }
 
-function launcherEnvironment(vmi: VirtualMachineInstance, config: ClusterConfig, nonRoot: boolean): EnvList {
+function launcherEnvironment(vmi: VirtualMachineInstance, config: ControllerConfig, nonRoot: boolean): EnvList {
   const env: EnvList = [];
   if (nonRoot) {
     env.push({ name: 'XDG_CACHE_HOME', value: privateDir }, { name: 'XDG_CONFIG_HOME', value: privateDir });
@@ -247,7 +247,7 @@ function launcherEnvironment(vmi: VirtualMachineInstance, config: ClusterConfig,
 
 type EnvList = NonNullable<Pod['spec']['containers'][number]['env']>;
 
-function logVerbosity(vmi: VirtualMachineInstance, config: ClusterConfig): number {
+function logVerbosity(vmi: VirtualMachineInstance, config: ControllerConfig): number {
   const own = vmi.metadata.labels?.logVerbosity;
   if (own === undefined) return config.launcherVerbosity;
   if (/^\d+$/.test(own)) return Number(own);

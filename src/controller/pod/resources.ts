@@ -1,5 +1,5 @@
 import { parseQuantity, type Quantity, type VirtualMachineInstance } from '../../api/index.ts';
-import type { ClusterConfig } from '../config.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { PodRenderError } from './errors.ts';
 
 export interface PodResources {
@@ -12,7 +12,7 @@ const Mi = 2 ** 20;
 const Gi = 2 ** 30;
 
 /** Requests and limits of `compute` (spec 52 §7.1). The VMI's own values win. Throws PodRenderError. */
-export function renderResources(vmi: VirtualMachineInstance, config: ClusterConfig): PodResources {
+export function renderResources(vmi: VirtualMachineInstance, config: ControllerConfig): PodResources {
   const { domain } = vmi.spec;
   const requests: Record<string, Quantity> = { ...domain.resources?.requests };
   const limits: Record<string, Quantity> = { ...domain.resources?.limits };
@@ -62,7 +62,7 @@ function setMemory(vmi: VirtualMachineInstance, facts: MemoryFacts): void {
 
 function setCpu(
   vmi: VirtualMachineInstance,
-  config: ClusterConfig,
+  config: ControllerConfig,
   requests: Record<string, Quantity>,
   limits: Record<string, Quantity>,
 ): void {
@@ -85,7 +85,7 @@ function addEphemeralStorage(requests: Record<string, Quantity>, limits: Record<
   if (limitBytes !== undefined) limits[name] = bytes(limitBytes + ownBytes);
 }
 
-function addDevices(vmi: VirtualMachineInstance, config: ClusterConfig, limits: Record<string, Quantity>): void {
+function addDevices(vmi: VirtualMachineInstance, config: ControllerConfig, limits: Record<string, Quantity>): void {
   const { interfaces = [], autoattachPodInterface, autoattachVSOCK } = vmi.spec.domain.devices ?? {};
   if (interfaces.length > 0 || autoattachPodInterface !== false) limits['devices.kubevirt.io/tun'] = '1';
   if (config.useEmulation) return;
@@ -96,7 +96,7 @@ function addDevices(vmi: VirtualMachineInstance, config: ClusterConfig, limits: 
 }
 
 /** What a guest costs beyond its memory (spec 52 §7.2). */
-function memoryOverheadBytes(vmi: VirtualMachineInstance, config: ClusterConfig, baseBytes: number): number {
+function memoryOverheadBytes(vmi: VirtualMachineInstance, config: ControllerConfig, baseBytes: number): number {
   const { cpu, devices, launchSecurity } = vmi.spec.domain;
   const programs = (25 + 100 + 25 + 40 + 30) * Mi;
   let total = Math.ceil(baseBytes / 512) + programs + 8 * Mi * vcpus(vmi) + 8 * Mi;

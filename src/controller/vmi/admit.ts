@@ -1,5 +1,5 @@
 import { finalizers, type VirtualMachineInstance } from '../../api/index.ts';
-import type { ClusterConfig } from '../config.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { fillDefaults } from './defaults.ts';
 
 const oldFinalizer = 'foregroundDeleteVirtualMachine';
@@ -15,7 +15,7 @@ export function isAdmitted(vmi: VirtualMachineInstance): boolean {
  * What upstream's webhook does to a new VMI, where no webhook did (spec 60 §8.1): finalizer, defaults, first status.
  * Changes `vmi`; what is set already stays.
  */
-export function admit(vmi: VirtualMachineInstance, config: ClusterConfig, randomUuid: () => string): void {
+export function admit(vmi: VirtualMachineInstance, config: ControllerConfig, randomUuid: () => string): void {
   const { metadata } = vmi;
   const kept = (metadata.finalizers ?? []).filter((name) => name !== oldFinalizer);
   metadata.finalizers = kept.includes(finalizers.vmi) ? kept : [...kept, finalizers.vmi];

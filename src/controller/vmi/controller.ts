@@ -9,8 +9,8 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { type Clock, type Component, KeyedQueue, type KeyResult, type Logger } from '../../base/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient, labelSelector } from '../../kube/index.ts';
-import type { ClusterConfig } from '../config.ts';
 import { podFacts } from '../pod/facts.ts';
 import { vmiProblem } from './check.ts';
 import { decideVmi, isUnprocessed } from './decide.ts';
@@ -33,7 +33,7 @@ export interface VmiControllerDeps {
   readonly vms: Informer<VirtualMachine>;
   /** Launcher pods, with the index `podsByVmi`. */
   readonly pods: Informer<Pod>;
-  readonly config: () => ClusterConfig;
+  readonly config: () => ControllerConfig;
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;

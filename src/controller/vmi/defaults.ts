@@ -1,8 +1,8 @@
 import { type Disk, type DomainSpecInput, parseQuantity, type VirtualMachineInstance } from '../../api/index.ts';
-import type { ClusterConfig } from '../config.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 
 /** The defaults of spec 60 §8.1 that a node builds on. Changes `vmi`; doing it again changes nothing. */
-export function fillDefaults(vmi: VirtualMachineInstance, config: ClusterConfig, randomUuid: () => string): void {
+export function fillDefaults(vmi: VirtualMachineInstance, config: ControllerConfig, randomUuid: () => string): void {
   const { spec } = vmi;
   spec.domain ??= {};
   const { domain } = spec;
@@ -17,7 +17,7 @@ export function fillDefaults(vmi: VirtualMachineInstance, config: ClusterConfig,
   fillPullPolicies(vmi);
 }
 
-function fillCpu(domain: DomainSpecInput, config: ClusterConfig): void {
+function fillCpu(domain: DomainSpecInput, config: ControllerConfig): void {
   const cpu = { ...domain.cpu };
   if (!cpu.cores && !cpu.sockets && !cpu.threads) {
     const asked = domain.resources?.limits?.cpu ?? domain.resources?.requests?.cpu;
@@ -36,7 +36,7 @@ function fillMemory(domain: DomainSpecInput): void {
   if (guest !== undefined) domain.memory = { ...domain.memory, guest };
 }
 
-function fillNetwork({ spec }: VirtualMachineInstance, config: ClusterConfig): void {
+function fillNetwork({ spec }: VirtualMachineInstance, config: ControllerConfig): void {
   const devices = { ...spec.domain.devices };
   spec.domain.devices = devices;
   const hasNetwork = (spec.networks?.length ?? 0) > 0 || (devices.interfaces?.length ?? 0) > 0;

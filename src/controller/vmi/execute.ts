@@ -1,7 +1,7 @@
 import { type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, rfc3339 } from '../../base/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { type EventRecorder, isKubeError, type KubeClient } from '../../kube/index.ts';
-import type { ClusterConfig } from '../config.ts';
 import { PodRenderError } from '../pod/errors.ts';
 import { podFacts } from '../pod/facts.ts';
 import { renderLauncherPod } from '../pod/render.ts';
@@ -15,7 +15,7 @@ export interface ExecuteDeps {
 
 export interface ExecuteContext extends ExecuteDeps {
   readonly vmi: VirtualMachineInstance;
-  readonly config: ClusterConfig;
+  readonly config: ControllerConfig;
   readonly now: Date;
   readonly signal: AbortSignal;
 }

@@ -1,5 +1,5 @@
 import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
-import type { ClusterConfig } from '../config.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 
 /** Everything a decision about one VMI rests on; plain data. */
 export interface VmiObservation {
@@ -10,7 +10,7 @@ export interface VmiObservation {
   readonly pod: Pod | undefined;
   /** A VirtualMachine that owns it is in the cache. */
   readonly hasOwnerVm: boolean;
-  readonly config: ClusterConfig;
+  readonly config: ControllerConfig;
   readonly now: Date;
 }
 

@@ -1,9 +1,10 @@
 import type { KubeObject, Pod, VirtualMachine, VirtualMachineInstance, VmiSpec } from '../../../src/api/index.ts';
-import { type ClusterConfig, type ConfigBase, readClusterConfig } from '../../../src/controller/index.ts';
+import type { ControllerConfig, ControllerConfigBase } from '../../../src/cluster-config/index.ts';
+import { readControllerConfig } from '../../fixtures/cluster-config.ts';
 
-export const base: ConfigBase = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
+export const base: ControllerConfigBase = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
 
-export function buildConfig(configuration: Record<string, unknown> = {}): ClusterConfig {
+export function buildConfig(configuration: Record<string, unknown> = {}): ControllerConfig {
   const cr: KubeObject & { spec: object; status: object } = {
     apiVersion: 'kubevirt.io/v1',
     kind: 'KubeVirt',
@@ -11,7 +12,7 @@ export function buildConfig(configuration: Record<string, unknown> = {}): Cluste
     spec: { configuration },
     status: { phase: 'Deployed' },
   };
-  return readClusterConfig(cr, base);
+  return readControllerConfig(cr, base);
 }
 
 export function buildVmi(

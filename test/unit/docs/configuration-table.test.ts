@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gateNames } from '../../../src/agent/cluster-config/feature-gates.ts';
-import { readClusterConfig } from '../../../src/agent/cluster-config/index.ts';
 import { deviceSettings } from '../../../src/agent/devices/device-settings.ts';
 import { mediatedSettings } from '../../../src/agent/devices/mediated-wish.ts';
 import { agentFlags } from '../../../src/agent/flags.ts';
+import { agentConfigReader, gateNames } from '../../../src/cluster-config/index.ts';
 import { readTlsSettings } from '../../../src/tls/index.ts';
 import { rows } from './guide-tables.ts';
 
@@ -47,6 +46,8 @@ const full = {
     mediatedDevices: [{ resourceName: 'example.com/b', mdevNameSelector: 'type' }],
     usb: [{ resourceName: 'example.com/c', selectors: [{ vendor: '046d', product: 'c52b' }] }],
   },
+  liveUpdateConfiguration: { maxHotplugRatio: 4 },
+  architectureConfiguration: { amd64: { machineType: 'q35' } },
   migrations: { experimental: { stallDetector: {} } },
 };
 
@@ -68,7 +69,9 @@ function readPaths(): string[] {
   const paths = new Set<string>();
   const configuration = noting(full, '', (path) => paths.add(path));
   const kubevirt = { metadata: { name: 'kubevirt' }, spec: { configuration }, status: { phase: 'Deployed' } };
-  const config = readClusterConfig(kubevirt as never, undefined, 'node1');
+  const reading = agentConfigReader('node1').read(kubevirt as never);
+  assert.ok(reading.kind === 'usable');
+  const { config } = reading;
   assert.equal(config.node.hypervisor, 'kvm');
   assert.deepEqual(deviceSettings(config).refusals, []);
   assert.deepEqual(mediatedSettings(config.node).problems, []);
@@ -103,7 +106,7 @@ test('the guide names no field that the agent does not read', () => {
   );
 });
 
-test('every feature gate that the agent reads has a row in the guide, and no other', () => {
+test('every feature gate that is read has a row in the guide, and no other', () => {
   const gates = rows('configuration.md', 'Gate').map(([gate]) => gate);
   assert.deepEqual(gates.sort(), [...gateNames].sort());
 });

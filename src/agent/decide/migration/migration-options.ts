@@ -1,6 +1,10 @@
 import { hasDedicatedCpus, parseQuantity, type VirtualMachineInstance } from '../../../api/index.ts';
+import {
+  type MigrationConfig,
+  readMigrationSettings,
+  type StallDetectorSettings,
+} from '../../../cluster-config/index.ts';
 import type { MigrationOptions, StallDetectorOptions } from '../../migration-ports.ts';
-import { type MigrationConfig, readMigrationSettings, type StallDetectorSettings } from '../../migration-settings.ts';
 
 /** Upstream's figure for multifd. */
 const parallelThreads = 8;

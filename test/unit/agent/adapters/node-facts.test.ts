@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readNodeFacts } from '../../../../src/agent/adapters/index.ts';
-import { readClusterConfig } from '../../../../src/agent/cluster-config/index.ts';
 import { readLauncherFacts } from '../../../../src/agent/observe/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { key, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { FakeLaunchers } from '../../../fixtures/agent/fake-launchers.ts';
+import { readAgentConfig } from '../../../fixtures/cluster-config.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 
 /** A machine: its root, processes with their roots, and libvirt's files. */
@@ -149,7 +149,7 @@ test('without SELinux and ISO volumes no process is looked at; a launcher that i
 function configured(configuration: object) {
   const metadata = { name: 'kubevirt', namespace: 'kubevirt' };
   const kubevirt = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata, status: { phase: 'Deployed' } };
-  return readClusterConfig({ ...kubevirt, spec: { configuration } }).status;
+  return readAgentConfig({ ...kubevirt, spec: { configuration } }).status;
 }
 
 test('what of the configuration shows in a status is read with upstream’s defaults', () => {

@@ -5,7 +5,7 @@ import {
   defaultMigrationSettings,
   type MigrationSettings,
   readMigrationSettings,
-} from '../../../../src/agent/migration-settings.ts';
+} from '../../../../src/cluster-config/index.ts';
 import { vmiOf } from '../../../fixtures/agent/builders.ts';
 
 const cluster = { settings: defaultMigrationSettings, stallDetection: false, disableTls: false };

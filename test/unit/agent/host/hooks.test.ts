@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from '../../../../src/agent/host/index.ts';
-import type { ClusterConfig, HostHookContext } from '../../../../src/agent/index.ts';
+import type { HostHookContext } from '../../../../src/agent/index.ts';
 import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
+import type { ClusterConfig } from '../../../../src/cluster-config/index.ts';
 import { clusterConfig, vmiOf } from '../../../fixtures/agent/builders.ts';
 
 const pid = 77;

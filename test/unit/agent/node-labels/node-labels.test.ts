@@ -5,8 +5,9 @@ import type { LabelFacts } from '../../../../src/agent/node-labels/facts.ts';
 import { type LabelPatch, NodeLabels } from '../../../../src/agent/node-labels/index.ts';
 import { planLabels } from '../../../../src/agent/node-labels/plan.ts';
 import type { LabelSettings } from '../../../../src/agent/node-labels/settings.ts';
-import type { ClusterSettings, EffectiveConfig, Node } from '../../../../src/agent/node-ports.ts';
+import type { ClusterSettings, Node } from '../../../../src/agent/node-ports.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
+import type { AgentConfig } from '../../../../src/cluster-config/index.ts';
 import { KubeError } from '../../../../src/kube/index.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { defaults, factsOf } from './facts.ts';
@@ -154,9 +155,9 @@ function versioned(next: Node, last: Node | undefined): Node {
   return { ...next, metadata: { ...next.metadata, resourceVersion } };
 }
 
-function effective({ obsoleteModels, crossArchitecture }: LabelSettings): EffectiveConfig {
+function effective({ obsoleteModels, crossArchitecture }: LabelSettings): AgentConfig {
   const gates = { CrossArchitectureVirtualization: crossArchitecture };
-  return { node: { obsoleteCpuModels: obsoleteModels, gates } } as unknown as EffectiveConfig;
+  return { node: { obsoleteCpuModels: obsoleteModels, gates } } as unknown as AgentConfig;
 }
 
 let world = new World();

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ClusterConfig, HostFacts } from '../../../../src/agent/index.ts';
+import type { HostFacts } from '../../../../src/agent/index.ts';
 import { syncOptionsOf } from '../../../../src/agent/observe/sync-options.ts';
+import type { ClusterConfig } from '../../../../src/cluster-config/index.ts';
 import { clusterConfig, vmiOf } from '../../../fixtures/agent/builders.ts';
 
 function optionsOf(devices: unknown, config: Partial<ClusterConfig> = {}) {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type KubeVirt, readClusterConfig } from '../../../../src/agent/cluster-config/index.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { agentConfigReader, type KubeVirt, KubeVirtSettings } from '../../../src/cluster-config/index.ts';
+import { readAgentConfig } from '../../fixtures/cluster-config.ts';
 
 function kubevirt(configuration: unknown): KubeVirt {
   const object = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
@@ -8,7 +10,7 @@ function kubevirt(configuration: unknown): KubeVirt {
 }
 
 test('the cluster’s migration settings, encryption and gate are read', () => {
-  const { migrations } = readClusterConfig(
+  const { migrations } = readAgentConfig(
     kubevirt({
       developerConfiguration: { featureGates: ['MigrationStallDetection'] },
       migrations: {
@@ -25,7 +27,7 @@ test('the cluster’s migration settings, encryption and gate are read', () => {
 });
 
 test('network bindings say how they attach and what they want after a migration', () => {
-  const { networkBindings } = readClusterConfig(
+  const { networkBindings } = readAgentConfig(
     kubevirt({
       network: {
         binding: {
@@ -46,7 +48,7 @@ test('network bindings say how they attach and what they want after a migration'
 });
 
 test('of the permitted PCI devices the Grace GPUs are known, with and without 0x', () => {
-  const { graceResources } = readClusterConfig(
+  const { graceResources } = readAgentConfig(
     kubevirt({
       permittedHostDevices: {
         pciHostDevices: [
@@ -64,6 +66,8 @@ test('of the permitted PCI devices the Grace GPUs are known, with and without 0x
   assert.deepEqual(graceResources, ['nvidia.com/GH200', 'nvidia.com/GB200']);
 });
 
+type Handlers = { added(): void };
+
 const malformed: readonly (readonly [what: string, configuration: unknown])[] = [
   ['a configuration that is a list', []],
   ['gates that are a number', { developerConfiguration: { featureGates: 5 } }],
@@ -80,9 +84,24 @@ const malformed: readonly (readonly [what: string, configuration: unknown])[] = 
 
 for (const [what, configuration] of malformed) {
   test(`${what} keeps the last good configuration, at start the defaults`, () => {
-    assert.deepEqual(readClusterConfig(kubevirt(configuration)), readClusterConfig(undefined));
-    const last = readClusterConfig(kubevirt({ memBalloonStatsPeriod: 3, migrations: { maxDowntimeMs: 77 } }));
+    assert.equal(agentConfigReader('node1').read(kubevirt(configuration)).kind, 'unusable');
+    const objects = [kubevirt(configuration)];
+    const kubevirts = { hasSynced: true, list: () => objects, addHandlers: ({ added }: Handlers) => follow(added) };
+    let changed = () => {};
+    const follow = (added: () => void) => {
+      changed = added;
+      return () => undefined;
+    };
+    const reader = agentConfigReader('node1');
+    const settings = new KubeVirtSettings({ reader, kubevirts, clock: systemClock, log: silentLogger });
+    settings.begin();
+    assert.deepEqual(settings.current, reader.defaults);
+    objects[0] = kubevirt({ memBalloonStatsPeriod: 3, migrations: { maxDowntimeMs: 77 } });
+    changed();
+    const last = settings.current;
     assert.equal(last.migrations.settings.maxDowntimeMs, 77);
-    assert.equal(readClusterConfig(kubevirt(configuration), last), last);
+    objects[0] = kubevirt(configuration);
+    changed();
+    assert.equal(settings.current, last);
   });
 }

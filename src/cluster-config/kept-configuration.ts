@@ -1,6 +1,5 @@
-import { isRecord, memberAt, whyUnsafe } from '../../base/index.ts';
-import type { KubeVirt } from './active-kubevirt.ts';
-import { readAnnotations } from './effective-config.ts';
+import { isRecord, memberAt, whyUnsafe } from '../base/index.ts';
+import { type KubeVirt, readAnnotations } from './active-kubevirt.ts';
 
 /** The last KubeVirt object that could be used, as far as it is read. */
 export interface KeptConfiguration {

@@ -1,5 +1,14 @@
-import { isRecord, listOf, memberAt } from '../../base/index.ts';
-import type { LabelSelector } from '../node-ports.ts';
+import { isRecord, listOf, memberAt } from '../base/index.ts';
+
+/** `LabelSelector` of Kubernetes, readable throughout. */
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+    readonly values?: readonly string[];
+  }[];
+}
 
 type Expression = NonNullable<LabelSelector['matchExpressions']>[number];
 

@@ -14,9 +14,9 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { KeptFile, type KubeVirt, KubeVirtSettings } from '../../../../src/agent/cluster-config/index.ts';
-import { silentLogger, systemClock } from '../../../../src/base/index.ts';
-import { eventually } from '../../../fixtures/eventually.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { agentConfigReader, KeptFile, type KubeVirt, KubeVirtSettings } from '../../../src/cluster-config/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
 
 const fileName = 'last-good-configuration.json';
 const asOf = new Date('2026-03-04T05:06:07Z');
@@ -61,7 +61,13 @@ function keptFile(namespace = 'kubevirt'): KeptFile {
 async function startedAgent(cluster = new Cluster()) {
   const clock = { now: () => asOf };
   const kept = keptFile();
-  const settings = new KubeVirtSettings({ nodeName: 'node1' }, { kubevirts: cluster, kept, clock, log: silentLogger });
+  const settings = new KubeVirtSettings({
+    reader: agentConfigReader('node1'),
+    kubevirts: cluster,
+    kept,
+    clock,
+    log: silentLogger,
+  });
   await settings.recall();
   settings.begin();
   return { cluster, settings };

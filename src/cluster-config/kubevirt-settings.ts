@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
-import type { ClusterSettings, ConfigOrigin, EffectiveConfig } from '../node-ports.ts';
+import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import { activeKubeVirt, type KubeVirt } from './active-kubevirt.ts';
-import { defaultConfig, readEffectiveConfig } from './effective-config.ts';
+import type { ConfigReader } from './config-reader.ts';
 import type { KeptConfiguration } from './kept-configuration.ts';
 
-export interface KubeVirtSettingsDeps {
+export interface KubeVirtSettingsDeps<T> {
+  readonly reader: ConfigReader<T>;
   /** An informer of KubeVirt objects. */
   readonly kubevirts: {
     readonly hasSynced: boolean;
@@ -22,33 +22,39 @@ export interface KubeVirtSettingsDeps {
   readonly log: Logger;
 }
 
-interface Selection {
-  look(config: EffectiveConfig): void;
+interface Selection<T> {
+  look(config: T): void;
 }
 
 /**
+ * Where the configuration in use is from. `kept`: there is no newer object that can be read and used. `asOf`: when it was read
+ * from the API server, perhaps by an earlier process.
+ */
+export type ConfigOrigin =
+  | { readonly from: 'defaults' }
+  | { readonly from: 'object' | 'kept'; readonly asOf: Date; readonly resourceVersion: string };
+
+/**
  * The configuration as the KubeVirt object has it, read when the object changes. An object that is gone, has no phase yet,
- * cannot be used or cannot be read changes nothing (spec 60 §7.1): the last good configuration counts, that of an earlier agent
+ * cannot be used or cannot be read changes nothing: the last good configuration counts, that of an earlier process
  * on this node, too; only where there never was one the defaults.
  */
-export class KubeVirtSettings implements ClusterSettings {
-  readonly #nodeName: string;
-  readonly #deps: KubeVirtSettingsDeps;
-  readonly #selections = new Set<Selection>();
+export class KubeVirtSettings<T> {
+  readonly #deps: KubeVirtSettingsDeps<T>;
+  readonly #selections = new Set<Selection<T>>();
   #seen: KubeVirt | undefined;
-  #current: EffectiveConfig;
+  #current: T;
   /** What `#current` was read from. */
   #good: KeptConfiguration | undefined;
   #problem: string | undefined;
   #end: (() => void) | undefined;
 
-  constructor({ nodeName }: { readonly nodeName: string }, deps: KubeVirtSettingsDeps) {
-    this.#nodeName = nodeName;
+  constructor(deps: KubeVirtSettingsDeps<T>) {
     this.#deps = deps;
-    this.#current = defaultConfig(nodeName);
+    this.#current = deps.reader.defaults;
   }
 
-  get current(): EffectiveConfig {
+  get current(): T {
     return this.#current;
   }
 
@@ -68,12 +74,12 @@ export class KubeVirtSettings implements ClusterSettings {
     return this.#problem;
   }
 
-  /** Before `begin`: takes up what an earlier agent of this node kept. Never rejects. */
+  /** Before `begin`: takes up what an earlier process of this node kept. Never rejects. */
   async recall(): Promise<void> {
     const kept = await this.#deps.kept?.read();
     if (!kept || this.#good) return;
-    const { log } = this.#deps;
-    const reading = readEffectiveConfig(kept.kubevirt, this.#nodeName);
+    const { log, reader } = this.#deps;
+    const reading = reader.read(kept.kubevirt);
     if (reading.kind === 'unusable') {
       log.warn({ reason: reading.problem }, 'the kept configuration cannot be used: it counts as none');
       return;
@@ -99,9 +105,9 @@ export class KubeVirtSettings implements ClusterSettings {
     await this.#deps.kept?.stop();
   }
 
-  select<T>(read: (config: EffectiveConfig) => T, onChange: (value: T) => void): () => void {
+  select<V>(read: (config: T) => V, onChange: (value: V) => void): () => void {
     let value = read(this.#current);
-    const selection: Selection = {
+    const selection: Selection<T> = {
       look: (config) => {
         const next = read(config);
         if (isDeepStrictEqual(next, value)) return;
@@ -118,8 +124,8 @@ export class KubeVirtSettings implements ClusterSettings {
     const active = activeKubeVirt(this.#deps.kubevirts.list());
     if (active === undefined || active === this.#seen) return;
     this.#seen = active;
-    const { clock, kept, log } = this.#deps;
-    const reading = readEffectiveConfig(active, this.#nodeName);
+    const { clock, kept, log, reader } = this.#deps;
+    const reading = reader.read(active);
     const was = this.#problem;
     this.#problem = reading.kind === 'unusable' ? reading.problem : undefined;
     if (reading.kind === 'unusable') {
@@ -132,14 +138,14 @@ export class KubeVirtSettings implements ClusterSettings {
     this.#become(reading.config, good);
   }
 
-  #become(config: EffectiveConfig, good: KeptConfiguration): void {
+  #become(config: T, good: KeptConfiguration): void {
     this.#current = config;
     this.#good = good;
     for (const selection of [...this.#selections]) this.#tell(selection);
   }
 
   /** Whoever cannot live with a new value keeps nobody else from hearing of it. */
-  #tell(selection: Selection): void {
+  #tell(selection: Selection<T>): void {
     try {
       selection.look(this.#current);
     } catch (error) {

@@ -1,11 +1,24 @@
-import { isRecord, listOf, memberAt } from '../../base/index.ts';
-import type { NodeConfig } from '../node-ports.ts';
-import type { StatusConfig } from '../ports.ts';
+import { isRecord, listOf, memberAt } from '../base/index.ts';
+import type { Gates } from './feature-gates.ts';
+
+/** What of the configuration shows in a VMI's status only. */
+export interface StatusConfig {
+  /** For VMIs that name none. */
+  readonly evictionStrategy?: string;
+  /** Regular expressions, for launchers that do not list the agent's commands. */
+  readonly supportedGuestAgentVersions: readonly string[];
+  /** Resource names of permitted mediated devices. */
+  readonly mediatedDevices: readonly string[];
+  /** Network bindings (plug-ins) that can migrate. */
+  readonly migratableBindings: readonly string[];
+  /** Gate CrossArchitectureVirtualization. */
+  readonly crossArchitecture: boolean;
+}
 
 const defaultAgentVersions = ['2.*', '3.*', '4.*', '5.*'];
 
-/** What of `spec.configuration` shows in a VMI's status. Values of a wrong type count as not given. */
-export function readStatusConfig(configuration: unknown, gates: NodeConfig['gates']): StatusConfig {
+/** Values of a wrong type count as not given. */
+export function readStatusConfig(configuration: unknown, gates: Gates): StatusConfig {
   const evictionStrategy = memberAt(configuration, 'evictionStrategy');
   const versions = memberAt(configuration, 'supportedGuestAgentVersions');
   const mediated = memberAt(configuration, 'permittedHostDevices', 'mediatedDevices');

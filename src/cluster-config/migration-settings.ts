@@ -33,11 +33,11 @@ export interface MigrationConfig {
   readonly settings: MigrationSettings;
   /** Gate MigrationStallDetection. */
   readonly stallDetection: boolean;
-  /** The streams between nodes go in the clear. Only the cluster says so, on both sides (spec 11 §9). */
+  /** The streams between nodes go in the clear. Only the cluster says so, on both sides. */
   readonly disableTls: boolean;
 }
 
-/** Upstream's (spec 60 §7). */
+/** Upstream's (`pkg/virt-config/virt-config.go`). */
 export const defaultMigrationSettings: MigrationSettings = {
   bandwidth: '0',
   progressTimeoutSeconds: 150,
@@ -108,7 +108,7 @@ const stallFields = {
 /** What `given` says, over `base`. A value that cannot be used counts as not given. */
 export function readMigrationSettings(given: unknown, base: MigrationSettings): MigrationSettings {
   const named = readFields(given, fields);
-  // Whoever speaks of post-copy and not of disruption means both (spec 11 §4.1).
+  // Whoever speaks of post-copy and not of disruption means both.
   const disruption = named.allowPostCopy === undefined ? {} : { allowWorkloadDisruption: named.allowPostCopy };
   return {
     ...base,

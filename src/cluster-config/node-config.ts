@@ -1,9 +1,37 @@
-import { isRecord, memberAt } from '../../base/index.ts';
-import type { NodeConfig, RateLimitSettings } from '../node-ports.ts';
-import { readGates } from './feature-gates.ts';
-import { readLabelSelector } from './label-selector.ts';
+import { isRecord, memberAt } from '../base/index.ts';
+import { type Gates, readGates } from './feature-gates.ts';
+import { type LabelSelector, readLabelSelector } from './label-selector.ts';
 
-/** Upstream's (spec 60 §7.2). */
+export interface RateLimitSettings {
+  readonly qps: number;
+  readonly burst: number;
+}
+
+/** What the node's duties read of the KubeVirt object, with its defaults. Plain data. */
+export interface NodeConfig {
+  readonly gates: Gates;
+  /** Of this node: its own value wins over that of all agents. Undefined: nobody has said, `-v` counts. */
+  readonly logVerbosity: number | undefined;
+  /** Of requests to the API server. */
+  readonly rateLimit: RateLimitSettings;
+  /** Keys of `obsoleteCPUModels`, sorted; undefined: nobody has said, the built-in list counts. */
+  readonly obsoleteCpuModels: readonly string[] | undefined;
+  /** As given, of any shape: who uses it takes it apart and says what cannot be used. */
+  readonly permittedHostDevices: unknown;
+  readonly mediatedDevicesConfiguration: unknown;
+  /** `persistentReservationConfiguration.enabled`, and where nobody says so the old gate of that name. */
+  readonly persistentReservation: boolean;
+  readonly tdxAttestation: { readonly enforced: boolean; readonly qgsSocketPath: string };
+  /** `hypervisors[0].name`, `kvm` unless the gate ConfigurableHypervisor lets it be another. */
+  readonly hypervisor: string;
+  /** Nodes that shall share memory pages; undefined: none. */
+  readonly ksmNodes: LabelSelector | undefined;
+  readonly clusterProfiler: boolean;
+  /** As given. */
+  readonly tlsConfiguration: unknown;
+}
+
+/** Upstream's (`pkg/virt-config/virt-config.go`). */
 const defaultRateLimit: RateLimitSettings = { qps: 50, burst: 100 };
 const defaultQuoteSocket = '/var/run/tdx-qgs/qgs.socket';
 

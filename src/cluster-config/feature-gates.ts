@@ -1,10 +1,9 @@
-import { listOf, memberAt } from '../../base/index.ts';
-import type { GateName } from '../node-ports.ts';
+import { listOf, memberAt } from '../base/index.ts';
 
 type GateState = 'alpha' | 'beta' | 'ga' | 'deprecated';
 
-/** Of v1.9.0 (spec 60 §7.3): those that the agent reads. */
-const states: Readonly<Record<GateName, GateState>> = {
+/** States in v1.9.0 of the gates that our programs read; source: upstream's `pkg/virt-config/featuregate`. */
+const states = {
   ConfigurableHypervisor: 'alpha',
   CPUManager: 'alpha',
   CrossArchitectureVirtualization: 'alpha',
@@ -19,27 +18,32 @@ const states: Readonly<Record<GateName, GateState>> = {
   PCINUMAAwareTopology: 'alpha',
   Plugins: 'alpha',
   PortRangesSpec: 'alpha',
+  Root: 'alpha',
   VGPULiveMigration: 'alpha',
   VMStatsCollector: 'alpha',
   VSOCK: 'alpha',
   WorkloadEncryptionSEV: 'beta',
   WorkloadEncryptionTDX: 'alpha',
-};
+} as const satisfies Readonly<Record<string, GateState>>;
 
-export const gateNames = Object.keys(states) as GateName[];
+export type GateName = keyof typeof states;
+export type Gates = Readonly<Record<GateName, boolean>>;
+
+export const gateNames = Object.keys(states) as readonly GateName[];
 
 /**
- * `ga`: always; else listed in `featureGates`: on; else listed in `disabledFeatureGates`: off; else on for `beta` only
- * (spec 40 §7.2). Whoever lists a gate in both wants it.
+ * A gate in state `ga` is always on. Else it is on when `featureGates` lists it, off when `disabledFeatureGates` lists it, and
+ * without either on for `beta` only. A gate that both lists name is on, as upstream has it.
  */
 export function isGateOn(state: GateState, isListed: boolean, isDisabled: boolean): boolean {
   if (state === 'ga' || isListed) return true;
   return state === 'beta' && !isDisabled;
 }
 
-export function readGates(configuration: unknown): Readonly<Record<GateName, boolean>> {
+/** `configuration`: `spec.configuration` of the KubeVirt object, of any shape. */
+export function readGates(configuration: unknown): Gates {
   const listed = new Set(listOf(memberAt(configuration, 'developerConfiguration', 'featureGates')));
   const disabled = new Set(listOf(memberAt(configuration, 'developerConfiguration', 'disabledFeatureGates')));
   const entries = gateNames.map((name) => [name, isGateOn(states[name], listed.has(name), disabled.has(name))]);
-  return Object.fromEntries(entries) as Record<GateName, boolean>;
+  return Object.fromEntries(entries) as Gates;
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { activeKubeVirt } from '../../../src/controller/config.ts';
-import { parseControllerFlags, readClusterConfig } from '../../../src/controller/index.ts';
-import { base, buildConfig } from './builders.ts';
+import { activeKubeVirt, controllerConfigReader } from '../../../src/cluster-config/index.ts';
+import { readControllerConfig } from '../../fixtures/cluster-config.ts';
+import { base, buildConfig } from '../controller/builders.ts';
 
 test('without a KubeVirt CR everything has its default', () => {
-  const config = readClusterConfig(undefined, { ...base, runtimeUser: 107 });
+  const config = readControllerConfig(undefined, { ...base, runtimeUser: 107 });
   assert.deepEqual(
     [config.useEmulation, config.machineType, config.imagePullPolicy, config.cpuAllocationRatio, config.runtimeUser],
     [false, 'q35', 'IfNotPresent', 10, 107],
@@ -35,19 +35,18 @@ const wrong: readonly (readonly [Record<string, unknown>, RegExp])[] = [
   [{ developerConfiguration: { nodeSelectors: ['a'] } }, /nodeSelectors/],
 ];
 for (const [configuration, problem] of wrong) {
-  test(`the last good configuration stays, for ${JSON.stringify(configuration)}`, () => {
-    const last = buildConfig({ cpuModel: 'Skylake' });
+  test(`it cannot be used, and the field is named with what it must be, for ${JSON.stringify(configuration)}`, () => {
     const cr = { apiVersion: 'v1', kind: 'KubeVirt', metadata: { name: 'k' }, spec: { configuration } };
-    const config = readClusterConfig(cr, base, last);
-    assert.match(config.problem ?? '', problem);
-    assert.deepEqual({ ...config, problem: undefined }, { ...last, problem: undefined });
+    const reading = controllerConfigReader(base).read(cr);
+    assert.equal(reading.kind, 'unusable');
+    assert.match('problem' in reading ? reading.problem : '', problem);
   });
 }
 
 test('a configuration that is no object is the default one', () => {
   for (const configuration of [null, 7, 'x', []]) {
     const cr = { apiVersion: 'v1', kind: 'KubeVirt', metadata: { name: 'k' }, spec: { configuration } };
-    assert.equal(readClusterConfig(cr as never, base).machineType, 'q35');
+    assert.equal(readControllerConfig(cr as never, base).machineType, 'q35');
   }
 });
 
@@ -61,26 +60,3 @@ test('a CR counts only with a phase and while it is not being deleted', () => {
   assert.equal(activeKubeVirt([cr('a')]), undefined);
   assert.equal(activeKubeVirt([cr('a', 'Deployed'), cr('b', 'Deployed', 'x')])?.metadata.name, 'a');
 });
-
-test('flags have the defaults of upstream, a standalone scheduler makes root launchers', () => {
-  const flags = parseControllerFlags([]);
-  assert.deepEqual(
-    [flags?.launcherImage, flags?.vmiWorkers, flags?.runtimeUser, flags?.lease?.durationMs],
-    ['virt-launcher', 10, 107, 15_000],
-  );
-  assert.equal(parseControllerFlags(['--standalone-scheduler'])?.runtimeUser, 0);
-  assert.equal(parseControllerFlags(['--leader-elect=false'])?.lease, undefined);
-  assert.equal(parseControllerFlags(['--help']), undefined);
-});
-
-for (const argv of [
-  ['--no-such-flag'],
-  ['--standalone-runtime-user', '5'],
-  ['--vmi-controller-threads', '0'],
-  ['--leader-elect-resource-lock', 'configmaps'],
-  ['--leader-elect-renew-deadline', '20s'],
-]) {
-  test(`the command line ${argv.join(' ')} is refused`, () => {
-    assert.throws(() => parseControllerFlags(argv), { name: /FlagError|ControllerFlagsError/ });
-  });
-}

@@ -1,16 +1,33 @@
-import { isRecord, listOf, memberAt } from '../../base/index.ts';
-import { defaultMigrationSettings, readMigrationSettings, unusableMigrationFields } from '../migration-settings.ts';
-import type { NodeConfig } from '../node-ports.ts';
-import type { ClusterConfig, NetworkBinding } from '../ports.ts';
+import { isRecord, listOf, memberAt } from '../base/index.ts';
+import type { Gates } from './feature-gates.ts';
+import {
+  defaultMigrationSettings,
+  type MigrationConfig,
+  readMigrationSettings,
+  unusableMigrationFields,
+} from './migration-settings.ts';
+
+export interface NetworkBinding {
+  /** `tap`, `managedTap` or a word of the plug-in; absent: the plug-in attaches it by itself. */
+  readonly domainAttachmentType?: string;
+  /** `link-refresh`; absent: its interfaces need nothing after a migration, or cannot migrate. */
+  readonly migrationMethod?: string;
+}
+
+/** What of the configuration travels to other nodes and to launchers. */
+export interface MigrationSection {
+  readonly migrations: MigrationConfig;
+  /** Network plug-ins by name. */
+  readonly networkBindings: Readonly<Record<string, NetworkBinding>>;
+  /** Resource names of permitted PCI devices that are NVIDIA Grace GPUs. */
+  readonly graceResources: readonly string[];
+}
 
 /** NVIDIA Grace GPUs by PCI id, with or without `0x`. */
 const graceSelector = /^(?:0x)?10de:(?:0x)?(?:2342|2348|2941)$/i;
 
-/** What of `spec.configuration` travels to other nodes and to launchers. Values of a wrong type count as not given. */
-export function readMigrationConfig(
-  configuration: unknown,
-  gates: NodeConfig['gates'],
-): Pick<ClusterConfig, 'migrations' | 'networkBindings' | 'graceResources'> {
+/** Values of a wrong type count as not given. */
+export function readMigrationConfig(configuration: unknown, gates: Gates): MigrationSection {
   const given = memberAt(configuration, 'migrations');
   return {
     migrations: {

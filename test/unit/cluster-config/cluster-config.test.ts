@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type KubeVirt, KubeVirtSettings, readClusterConfig } from '../../../../src/agent/cluster-config/index.ts';
-import { silentLogger, systemClock } from '../../../../src/base/index.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { agentConfigReader, type KubeVirt, KubeVirtSettings } from '../../../src/cluster-config/index.ts';
+import { readAgentConfig } from '../../fixtures/cluster-config.ts';
 
 /** The KubeVirt objects of a cluster, and the settings that follow them. */
 class Cluster {
   hasSynced = false;
   #objects: KubeVirt[] = [];
   readonly #handlers = new Set<() => void>();
-  readonly settings = new KubeVirtSettings(
-    { nodeName: 'node1' },
-    { kubevirts: this, clock: systemClock, log: silentLogger },
-  );
+  readonly settings = new KubeVirtSettings({
+    reader: agentConfigReader('node1'),
+    kubevirts: this,
+    clock: systemClock,
+    log: silentLogger,
+  });
 
   list(): KubeVirt[] {
     return this.#objects;
@@ -34,11 +37,11 @@ function kubevirt(configuration: unknown, phase = 'Deployed'): KubeVirt {
   return { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata, spec: { configuration }, status: { phase } };
 }
 
-const node = (configuration: unknown) => readClusterConfig(kubevirt(configuration), undefined, 'node1').node;
+const node = (configuration: unknown) => readAgentConfig(kubevirt(configuration), 'node1').node;
 const developer = (fields: object) => ({ developerConfiguration: fields });
 
 test('without a KubeVirt object the defaults of upstream count', () => {
-  const config = readClusterConfig(undefined);
+  const config = readAgentConfig();
   assert.deepEqual(config.smbios, { family: 'KubeVirt', manufacturer: 'KubeVirt', product: 'None' });
   assert.equal(config.memBalloonStatsPeriodSeconds, 10);
   assert.equal(config.imageVolume, true);
@@ -191,12 +194,9 @@ test('a value that cannot be used keeps the whole last good configuration, and t
 
 test('null counts as not given, everywhere', () => {
   const nothing = { smbios: null, developerConfiguration: null, migrations: null, virtualMachineOptions: null };
-  assert.deepEqual(readClusterConfig(kubevirt(nothing)), readClusterConfig(undefined));
-  assert.deepEqual(readClusterConfig(kubevirt(null)), readClusterConfig(undefined));
-  assert.deepEqual(
-    readClusterConfig({ ...kubevirt({}), spec: null } as unknown as KubeVirt),
-    readClusterConfig(undefined),
-  );
+  assert.deepEqual(readAgentConfig(kubevirt(nothing)), readAgentConfig());
+  assert.deepEqual(readAgentConfig(kubevirt(null)), readAgentConfig());
+  assert.deepEqual(readAgentConfig({ ...kubevirt({}), spec: null } as unknown as KubeVirt), readAgentConfig());
 });
 
 test('who selects a part hears of it at once, then only when that part is another one by value', async () => {

@@ -1,0 +1,96 @@
+import { parseQuantity } from '../api/index.ts';
+import { memberAt } from '../base/index.ts';
+import type { KubeVirt } from './active-kubevirt.ts';
+import type { ConfigReader, ConfigReading } from './config-reader.ts';
+import { readGates } from './feature-gates.ts';
+import { whyUnusable } from './unusable-fields.ts';
+
+/** What virt-controller takes from the KubeVirt object, with its defaults filled in. */
+export interface ControllerConfig {
+  readonly launcherImage: string;
+  readonly imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never';
+  readonly useEmulation: boolean;
+  readonly memoryOvercommitPercent: number;
+  readonly cpuAllocationRatio: number;
+  readonly nodeSelectors: Readonly<Record<string, string>>;
+  readonly machineType: string;
+  readonly ovmfPath: string;
+  readonly cpuModel: string;
+  readonly architecture: string;
+  readonly evictionStrategy: string | undefined;
+  readonly defaultInterfaceBinding: 'bridge' | 'masquerade';
+  readonly diskMemoryLimitBytes: number;
+  readonly launcherVerbosity: number;
+  readonly overheadRatio: number;
+  readonly defaultRuntimeClass: string;
+  readonly liveUpdateRatio: number;
+  /** User the launcher runs as: 107, or 0 with the gate Root. */
+  readonly runtimeUser: number;
+}
+
+/** What the program is told by its command line. */
+export interface ControllerConfigBase {
+  readonly launcherImage: string;
+  /** For VMIs that say nothing, without the gate Root. */
+  readonly runtimeUser: number;
+  /** Kubernetes' name of this machine's architecture: `amd64`. */
+  readonly architecture: string;
+}
+
+const perArchitecture: Readonly<Record<string, { machineType: string; ovmfPath: string }>> = {
+  amd64: { machineType: 'q35', ovmfPath: '/usr/share/edk2/ovmf' },
+  arm64: { machineType: 'virt', ovmfPath: '/usr/share/AAVMF' },
+  s390x: { machineType: 's390-ccw-virtio', ovmfPath: '' },
+};
+
+/** What virt-controller takes from the KubeVirt object. */
+export function controllerConfigReader(base: ControllerConfigBase): ConfigReader<ControllerConfig> {
+  return {
+    defaults: toConfig({}, base, base.architecture),
+    read: (kubevirt: KubeVirt): ConfigReading<ControllerConfig> => {
+      const given = kubevirt.spec?.configuration ?? {};
+      const problem = whyUnusable(given) ?? whyNotForPods(given);
+      if (problem !== undefined) return { kind: 'unusable', problem };
+      return {
+        kind: 'usable',
+        config: toConfig(given, base, kubevirt.status?.defaultArchitecture || base.architecture),
+      };
+    },
+  };
+}
+
+/** Upstream removed the binding itself and still takes its name; no launcher could start what it makes. */
+function whyNotForPods(configuration: unknown): string | undefined {
+  if (memberAt(configuration, 'network', 'defaultNetworkInterface') !== 'slirp') return undefined;
+  return 'spec.configuration of the KubeVirt object cannot be used: network.defaultNetworkInterface slirp does not exist any more: use masquerade or bridge';
+}
+
+/** `given` has no unusable fields. An empty text counts as not given. */
+function toConfig(given: unknown, base: ControllerConfigBase, architecture: string): ControllerConfig {
+  const at = (path: string) => memberAt(given, ...path.split('.'));
+  const text = (path: string, fallback: string) => (at(path) as string | undefined) || fallback;
+  const number = (path: string, fallback: number) => parseQuantity(at(path) as string | number) ?? fallback;
+  const known = perArchitecture[architecture] ?? { machineType: 'q35', ovmfPath: '' };
+  const forArchitecture = (field: 'machineType' | 'ovmfPath') =>
+    text(`architectureConfiguration.${architecture}.${field}`, text(field, known[field]));
+  return {
+    launcherImage: base.launcherImage,
+    imagePullPolicy: text('imagePullPolicy', 'IfNotPresent') as ControllerConfig['imagePullPolicy'],
+    useEmulation: at('developerConfiguration.useEmulation') === true,
+    memoryOvercommitPercent: number('developerConfiguration.memoryOvercommit', 100),
+    cpuAllocationRatio: number('developerConfiguration.cpuAllocationRatio', 10),
+    nodeSelectors: (at('developerConfiguration.nodeSelectors') ?? {}) as Readonly<Record<string, string>>,
+    machineType: forArchitecture('machineType'),
+    ovmfPath: forArchitecture('ovmfPath'),
+    cpuModel: text('cpuModel', architecture === 'arm64' ? 'host-passthrough' : 'host-model'),
+    architecture,
+    evictionStrategy: text('evictionStrategy', '') || undefined,
+    defaultInterfaceBinding: text('network.defaultNetworkInterface', 'bridge') as 'bridge' | 'masquerade',
+    diskMemoryLimitBytes: number('developerConfiguration.diskVerification.memoryLimit', 2_097_152_000),
+    launcherVerbosity: number('developerConfiguration.logVerbosity.virtLauncher', 2),
+    overheadRatio: number('additionalGuestMemoryOverheadRatio', 1),
+    defaultRuntimeClass: text('defaultRuntimeClass', ''),
+    liveUpdateRatio: number('liveUpdateConfiguration.maxHotplugRatio', 4),
+    runtimeUser: readGates(given).Root ? 0 : base.runtimeUser,
+  };
+}
