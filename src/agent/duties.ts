@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { resources } from '../api/index.ts';
-import { type Component, type Logger, systemClock } from '../base/index.ts';
+import type { Component, Logger } from '../base/index.ts';
 import type { KubeClient } from '../kube/index.ts';
 import { MediatedDevices, NodeDevices, type NodeDevicesOptions } from './devices/index.ts';
 import { allProblems, type Finding, Heartbeat, PolledProblems, type Told } from './heartbeat/index.ts';
@@ -42,8 +42,8 @@ const lookEveryMs = 5_000;
 /** Nothing is started yet. */
 export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost, log: Logger): Duties {
   const { nodeName, kubeletRoot } = options;
-  const { settings, ownNode, client, eventClient } = parts;
-  const clock = systemClock;
+  const { settings, ownNode, client, eventClient, world } = parts;
+  const { clock } = world;
   const labelling = options.nodeLabels ? makeLabels(options, parts, host, log) : undefined;
   const devices = new NodeDevices(deviceOptions(options, host), { settings, clock, log });
   const looks = new PolledProblems(
@@ -73,7 +73,7 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
 }
 
 function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architecture }: DutiesHost, log: Logger) {
-  const { settings, ownNode: node, client, recorder } = parts;
+  const { settings, ownNode: node, client, recorder, world } = parts;
   return makeNodeLabels(
     {
       nodeName: options.nodeName,
@@ -83,13 +83,13 @@ function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architec
       // In a pod the directory is a volume; on a developer's machine nobody has promised anything.
       optional: true,
     },
-    { client, recorder, node, settings, log },
+    { client, recorder, node, settings, clock: world.clock, log },
   );
 }
 
 function makeHeartbeat(
   { nodeName, kubeletRoot }: AgentOptions,
-  { beatClient, ownNode, recorder, settings }: Parts,
+  { beatClient, ownNode, recorder, settings, world }: Parts,
   { host, problems, log }: { readonly host: DutiesHost; readonly problems: ProblemSource; readonly log: Logger },
 ): Heartbeat {
   const states = [
@@ -109,9 +109,9 @@ function makeHeartbeat(
         return settings.current.node.gates.CPUManager && (await hasCpuManager(states, log));
       },
       tell: (told) => recorder.record(ownNode.current ?? anyNode, ...eventOf(told)),
-      clock: systemClock,
+      clock: world.clock,
       log,
-      random: Math.random,
+      random: world.random,
     },
   );
 }
@@ -124,13 +124,13 @@ function eventOf(told: Told): ['Normal' | 'Warning', string, string] {
 
 function makeMediatedDevices(options: AgentOptions, parts: Parts, host: DutiesHost, log: Logger): MediatedDevices {
   const { nodeName, podsDir } = options;
-  const { settings, ownNode: node, recorder } = parts;
+  const { settings, ownNode: node, recorder, world } = parts;
   const { pluginsDir, roots } = deviceOptions(options, host);
   return new MediatedDevices(
     // Processes of all pods: the agent's pod has the host's.
     { nodeName, sysDir: roots.sysDir, pluginsDir, podsDir, procDir: '/proc' },
     {
-      ...{ settings, node, clock: systemClock, log },
+      ...{ settings, node, clock: world.clock, log },
       tell: (type, reason, message) => {
         if (node.current) recorder.record(node.current, type, reason, message);
       },

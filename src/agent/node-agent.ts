@@ -1,21 +1,24 @@
 import type { AgentState } from '../api/index.ts';
-import { type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
+import { type Component, Lifecycle, type Logger } from '../base/index.ts';
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
 import type { NodeFacts } from './adapters/index.ts';
 import { agentFigures, notReadyBecause } from './agent-figures.ts';
 import { type Duties, makeDuties } from './duties.ts';
 import { ForgottenGuests } from './forgotten-guests.ts';
 import { drain, notReadyYet } from './leaving.ts';
-import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
+import type { VmiDispatcher } from './loop/index.ts';
 import { Meters, makeMetrics } from './metrics/index.ts';
 import type { MigrationRelays } from './migration-ports.ts';
-import { componentsOf, configurationOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
+import { configurationOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
 import type { AgentOptions } from './options.ts';
 import type { AgentPage, AgentPageDeps } from './page/index.ts';
 import type { AgentPorts } from './ports.ts';
+import { type AgentWorld, makeDispatcher, thisWorld, vmiComponents } from './vmi-parts.ts';
 import { type LoopDelay, measureLoopDelay, readState, WhyServer, WhyService } from './why/index.ts';
 
 export interface NodeAgentDeps {
+  /** Time, chance and the machine of launchers; the real ones unless given. */
+  readonly world?: AgentWorld;
   readonly access: KubeAccess;
   readonly log: Logger;
   readonly host: NodeFacts;
@@ -45,6 +48,7 @@ export class NodeAgent {
   readonly dispatcher: VmiDispatcher;
   readonly #options: AgentOptions;
   readonly #log: Logger;
+  readonly #world: AgentWorld;
   readonly #client: KubeClient;
   /** Events have a rate limit and a connection of their own: after a burst of starts they would keep status writes waiting. */
   readonly #eventClient: KubeClient;
@@ -60,12 +64,20 @@ export class NodeAgent {
     const { log } = deps;
     this.#options = options;
     this.#log = log;
+    this.#world = deps.world ?? thisWorld;
     const meters = new Meters();
-    const kube = { access: deps.access, log, observer: meters.requests.observer(new URL(deps.access.server).host) };
+    const { clock } = this.#world;
+    const kube = {
+      access: deps.access,
+      log,
+      clock,
+      observer: meters.requests.observer(new URL(deps.access.server).host),
+    };
     this.#client = new KubeClient({ userAgent: 'virt-handler' }, kube);
     this.#eventClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, kube);
     this.#beatClient = new KubeClient({ userAgent: 'virt-handler', maxSockets: 1 }, kube);
     const parts = makeParts(options, log, {
+      world: this.#world,
       client: this.#client,
       eventClient: this.#eventClient,
       beatClient: this.#beatClient,
@@ -74,7 +86,7 @@ export class NodeAgent {
     });
     const ports = portsOf(parts, options, deps);
     this.#relays = ports.relays;
-    this.dispatcher = new VmiDispatcher(defaultDispatcherOptions, { ports, log, observer: meters.loop });
+    this.dispatcher = makeDispatcher(ports, { log, observer: meters.loop }, this.#world);
     this.#duties = makeDuties(options, parts, { ...deps, architecture: deps.host.architecture }, log);
     this.#loopDelay = measureLoopDelay();
     const forgotten = new ForgottenGuests(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
@@ -87,13 +99,13 @@ export class NodeAgent {
       // Whatever the API server does: a kubelet forgets devices that nobody offers, and pods of this node are refused then.
       this.#duties.devices,
       notReadyYet(this.#duties.heartbeat),
-      ...componentsOf(parts),
+      ...vmiComponents(parts, parts.consoles.components),
       this.dispatcher,
       forgotten,
       ...this.#duties.components,
       this.#duties.heartbeat,
     ];
-    this.#lifecycle = new Lifecycle(components, { stopTimeoutMs });
+    this.#lifecycle = new Lifecycle(components, { stopTimeoutMs, clock });
   }
 
   /** Rejects when a part does not start; waits without limit for an API server that is away. */
@@ -121,7 +133,7 @@ export class NodeAgent {
   }
 
   async #drain(): Promise<void> {
-    const deps = { heartbeat: this.#duties.heartbeat, relays: this.#relays, clock: systemClock, log: this.#log };
+    const deps = { heartbeat: this.#duties.heartbeat, relays: this.#relays, clock: this.#world.clock, log: this.#log };
     await drain({ gracefulMs: this.#options.gracefulShutdownMs }, deps);
   }
 
@@ -137,16 +149,16 @@ export class NodeAgent {
         settings: parts.settings,
         consoles: () => parts.consoles.state(),
         phase: () => this.#phase,
-        clock: systemClock,
+        clock: this.#world.clock,
         loopDelay: this.#loopDelay,
       });
     const labels = () => this.#duties.labels?.explain();
-    return new WhyService({ nodeName }, { source: this.dispatcher, state, labels, clock: systemClock });
+    return new WhyService({ nodeName }, { source: this.dispatcher, state, labels, clock: this.#world.clock });
   }
 
   #createWhyServer(service: WhyService): WhyServer {
     const { privateDir } = this.#options;
-    return new WhyServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: systemClock });
+    return new WhyServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: this.#world.clock });
   }
 
   /** Started first: health is asked for while the API server is still waited for. */
@@ -173,7 +185,7 @@ export class NodeAgent {
     const { nodeName, privateDir, webPort: port } = this.#options;
     if (port === 0 || pageDir === undefined) return [];
     const why: AgentPageDeps['why'] = (target) => service.answer('GET', target);
-    const deps = { vmis, api: consoles.api, why, log, clock: systemClock };
+    const deps = { vmis, api: consoles.api, why, log, clock: this.#world.clock };
     let page: AgentPage | undefined;
     const start = async () => {
       // Loaded on request only: it costs memory.

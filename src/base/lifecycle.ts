@@ -1,3 +1,5 @@
+import { type Clock, systemClock } from './clock.ts';
+
 /** Whatever has `start` has `stop`. `stop` is safe to call without a finished `start`. */
 export interface Component {
   readonly name: string;
@@ -8,6 +10,7 @@ export interface Component {
 export interface LifecycleOptions {
   /** Longest time one component may take to stop. */
   readonly stopTimeoutMs: number;
+  readonly clock?: Clock;
 }
 
 /** Starts components in order and stops the started ones in reverse, each with a deadline; collects their errors. */
@@ -48,18 +51,16 @@ export class Lifecycle {
   }
 
   async #stopOne(component: Component): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
+    const { stopTimeoutMs, clock = systemClock } = this.#options;
+    let cancel: () => void = () => undefined;
     const late = new Promise<never>((_, reject) => {
-      const { stopTimeoutMs } = this.#options;
-      timer = setTimeout(
-        () => reject(new Error(`${component.name} did not stop in ${stopTimeoutMs} ms`)),
-        stopTimeoutMs,
-      );
+      const error = () => new Error(`${component.name} did not stop in ${stopTimeoutMs} ms`);
+      cancel = clock.schedule(stopTimeoutMs, () => reject(error()));
     });
     try {
       await Promise.race([component.stop(), late]);
     } finally {
-      clearTimeout(timer);
+      cancel();
     }
   }
 }

@@ -8,7 +8,7 @@ import { type LauncherState, stateOf, stateWithoutSocket } from './launcher-stat
 import type { Listening } from './probe.ts';
 import { Sightings } from './sightings.ts';
 import { type LauncherTarget, multipleSockets, noSocket, type SocketOptions } from './sockets.ts';
-import { judgeLauncher, type KnownLauncher, type Verdict } from './verdict.ts';
+import { emptyPods, judgeLauncher, type KnownLauncher, type Verdict } from './verdict.ts';
 
 export interface LauncherClientsOptions extends SocketOptions {
   /** How long a pod may be there without its socket; 3 min upstream. */
@@ -100,6 +100,11 @@ export class LauncherClients {
   onDown(listener: (uid: string) => void): () => void {
     this.#down.add(listener);
     return () => this.#down.delete(listener);
+  }
+
+  /** Why nothing can be told of any launcher: the pods' directory is missing, say; undefined: it is there. */
+  get podsProblem(): string | undefined {
+    return this.#host.hasAnyPod() ? undefined : emptyPods(this.#options.podsDir);
   }
 
   /** The open connection of a VMI, if any. No I/O. */

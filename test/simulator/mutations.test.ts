@@ -6,7 +6,7 @@ import { bundleSimulator, runSeeds } from '../../scripts/simulator.mjs';
 import { mutations } from './mutations.ts';
 import type { SeedResult } from './run-seed.ts';
 
-const seedsToFindIt = 400;
+const seedsToFindIt = 2_000;
 
 describe('a simulator that finds what is broken', () => {
   for (const mutation of mutations) {

@@ -147,6 +147,7 @@ function newsOf({ api, judge }: SimWorld): number {
 async function passTime(world: SimWorld, ms: number): Promise<boolean> {
   const { scheduler, judge, trace } = world;
   const untilMs = scheduler.nowMs + ms;
+  await scheduler.settle();
   while (!judge.violation && (await scheduler.step(untilMs))) {
     if (trace.steps > maxSteps) judge.violate('a-world-comes-to-an-end', `${maxSteps} steps`);
   }

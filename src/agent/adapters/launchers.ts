@@ -1,4 +1,3 @@
-import { readdirSync } from 'node:fs';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import { type LauncherClients as Clients, type OpenConnection, vmiRequest } from '../../launcher-client/index.ts';
 import { readGuestInfo } from '../guest-agent/index.ts';
@@ -19,10 +18,10 @@ const codes: Readonly<Record<string, LauncherCallError['code']>> = {
   UNIMPLEMENTED: 'REFUSED',
 };
 
-/** The launcher clients behind the port. `podsDir`: where the pods' directories are. */
-export function launcherPort(clients: Clients, podsDir: string): LauncherClients {
+/** The launcher clients behind the port. */
+export function launcherPort(clients: Clients): LauncherClients {
   return {
-    state: async (target) => checkedState(await clients.state(target), target, podsDir),
+    state: async (target) => checkedState(await clients.state(target), target, clients),
     connect: async (target, signal) => callsOf(await mapped(clients.connect(target, signal))),
     launcherPid: (target, signal) => mapped(clients.launcherPid(target, signal)),
     close: (key, uid) => clients.close(key, uid),
@@ -31,18 +30,10 @@ export function launcherPort(clients: Clients, podsDir: string): LauncherClients
 }
 
 /** An empty pods directory is a mount that is missing rather than a node whose launchers all died: it proves nothing. */
-function checkedState(state: LauncherState, target: LauncherTarget, podsDir: string): LauncherState {
-  if (state.kind !== 'dead' || hasPods(podsDir) || Object.keys(target.activePods).length === 0) return state;
-  const reason = `${podsDir} is empty or cannot be read: mount the directory of the kubelet's pods there`;
-  return { kind: 'unclear', reason };
-}
-
-function hasPods(podsDir: string): boolean {
-  try {
-    return readdirSync(podsDir).length > 0;
-  } catch {
-    return false;
-  }
+function checkedState(state: LauncherState, target: LauncherTarget, clients: Clients): LauncherState {
+  if (state.kind !== 'dead' || Object.keys(target.activePods).length === 0) return state;
+  const reason = clients.podsProblem;
+  return reason === undefined ? state : { kind: 'unclear', reason };
 }
 
 function callsOf(connection: OpenConnection): LauncherCalls {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { AgentState } from '../../api/index.ts';
-import { type Component, type Logger, systemClock } from '../../base/index.ts';
+import type { Clock, Component, Logger } from '../../base/index.ts';
 import { defaultStreamOptions, StreamServer } from '../../console/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import type { LauncherClients } from '../../launcher-client/index.ts';
@@ -21,6 +21,7 @@ export interface ConsoleDeps {
   readonly events: Pick<EventRecorder, 'record'>;
   /** Streams of guests are open from now on, or no longer. */
   readonly onStreams: (areOpen: boolean) => void;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -43,8 +44,7 @@ const sessionLimit = 100;
 
 /** Nothing is started yet. */
 export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles {
-  const { log } = deps;
-  const clock = systemClock;
+  const { clock, log } = deps;
   const { console } = options;
   const { vmis, events } = deps;
   const actions = launcherActions(deps.clients);

@@ -1,10 +1,11 @@
-import { type Component, type Logger, systemClock } from '../../base/index.ts';
+import type { Component, Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import type { LauncherClients } from '../../launcher-client/index.ts';
 import { ConsoleServer, type Consoles } from '../consoles/index.ts';
 import type { ClusterSettings } from '../node-ports.ts';
 import type { AgentOptions } from '../options.ts';
 import type { DomainCache, VmiStore } from '../ports.ts';
+import type { AgentWorld } from '../vmi-parts.ts';
 import { CertificateExpiry, endsOf } from './certificates.ts';
 import type { AgentFigures, NotReady } from './figures.ts';
 import { Health } from './health.ts';
@@ -36,6 +37,7 @@ export interface MetricsDeps {
   /** Why the agent is not ready; empty: it is. */
   readonly notReady: () => readonly NotReady[];
   readonly deprecatedMachines: () => readonly string[];
+  readonly world: Pick<AgentWorld, 'clock' | 'random'>;
   readonly log: Logger;
 }
 
@@ -50,11 +52,11 @@ const kubeVersion = 'v1.9.0';
 const scrapeTimes = { timeoutMs: 30_000, giveWayMs: 5_000 } as const;
 const maxConnections = 256;
 const monitoringClient = 'kubevirt.io:system:client:monitoring';
-const clock = systemClock;
 
 /** `/metrics`, health and VM statistics with their two servers. Nothing is started yet. */
 export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const { meters, vmis, domains, consoles, log } = deps;
+  const { clock } = deps.world;
   const { address, port, pairs } = options.metrics;
   const profiler = makeProfiler(deps);
   const health = makeHealth(deps);
@@ -83,7 +85,7 @@ export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
 }
 
 /** A profile ends when it is no longer allowed. */
-function makeProfiler({ settings }: MetricsDeps) {
+function makeProfiler({ settings, world: { clock } }: MetricsDeps) {
   const isAllowed = () => settings.current.node.clusterProfiler;
   const profiler = new Profiler(profilerDefaults, { isAllowed, openSession: inspectorSession, clock });
   let end: (() => void) | undefined;
@@ -99,24 +101,25 @@ function makeProfiler({ settings }: MetricsDeps) {
   return { api: new ProfilerApi({ profiler, clock }), follow, stop };
 }
 
-function makeHealth({ client, consoles, configVersion, notReady, figures }: MetricsDeps): Health {
+function makeHealth({ client, consoles, configVersion, notReady, figures, world }: MetricsDeps): Health {
   return new Health({
     askVersion: (signal) => client.raw({ method: 'GET', path: '/version', signal }),
     watchFailures: () => consoles.bundle.health.failures,
     configVersion,
     notReady: () => notReady().map(({ message }) => message),
     lastSuccesses: () => figures.lastSuccesses(),
-    clock,
+    clock: world.clock,
   });
 }
 
 function makeScrapes(
   { nodeName, metrics }: AgentOptions,
-  { meters, figures, notReady, vmis, clients, consoles, deprecatedMachines, log }: MetricsDeps,
+  { meters, figures, notReady, vmis, clients, consoles, deprecatedMachines, world, log }: MetricsDeps,
   { certificates, starts }: { readonly certificates: CertificateExpiry; readonly starts: Starts },
 ): { readonly sampler: VmSampler; readonly scrapes: Scrapes } {
+  const { clock, random } = world;
   const launchers = sampledLaunchers(clients);
-  const sampler = new VmSampler({ nodeName, ...samplerDefaults }, { vmis, launchers, clock, log, random: Math.random });
+  const sampler = new VmSampler({ nodeName, ...samplerDefaults }, { vmis, launchers, clock, log, random });
   const own = new OwnMetrics(
     { nodeName, kubeVersion },
     {
@@ -149,6 +152,7 @@ function makeScrapes(
 
 function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: MetricsDeps): Component {
   const { vmis, clients, settings, consoles, log } = deps;
+  const { clock } = deps.world;
   const api = new VmStatsApi(
     { nodeName },
     {

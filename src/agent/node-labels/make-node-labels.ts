@@ -1,5 +1,5 @@
 import { resources } from '../../api/index.ts';
-import { type Component, type Logger, systemClock } from '../../base/index.ts';
+import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import type { ClusterSettings, Node, OwnNode } from '../node-ports.ts';
 import { CapabilityFiles, type CapabilityFilesOptions } from './capability-files.ts';
@@ -18,6 +18,7 @@ interface KubeParts {
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly node: OwnNode;
   readonly settings: Pick<ClusterSettings, 'select' | 'isKnown'>;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -26,9 +27,9 @@ const patchTimeoutMs = 10_000;
 /** The real parts; nothing is started and nothing is asked yet. */
 export function makeNodeLabels(
   { nodeName, ...options }: CapabilityFilesOptions & { readonly nodeName: string },
-  { client, recorder, node, settings, log }: KubeParts,
+  { client, recorder, node, settings, clock, log }: KubeParts,
 ): NodeLabelsParts {
-  const files = new CapabilityFiles(options, { log, clock: systemClock });
+  const files = new CapabilityFiles(options, { log, clock });
   const labels = new NodeLabels(
     { nodeName },
     {
@@ -38,6 +39,7 @@ export function makeNodeLabels(
       patchNode: (name, patch, signal) =>
         client.patch<Node>(resources.nodes, { name }, patch, 'merge', { signal, timeoutMs: patchTimeoutMs }),
       recordEvent: (subject, { type, reason, message }) => recorder.record(subject, type, reason, message),
+      clock,
       log,
     },
   );

@@ -25,20 +25,20 @@ test('a guest’s agent is read off the wire, bounded to what anybody asks for',
     hostname: 'x'.repeat(100_000),
   };
   launcher.on('getGuestInfo', () => ({ response, guestInfoResponse: JSON.stringify(info) }));
-  const calls = await launcherPort(bench.clientsOf(), bench.podsDir).connect(targetOf(), signal);
+  const calls = await launcherPort(bench.clientsOf()).connect(targetOf(), signal);
   assert.deepEqual(await calls.getGuestInfo(signal), { version: '8.2.0', commands: ['guest-ping'] });
 });
 
 test('garbage for a guest’s agent is an agent of which nothing is known', async () => {
   const launcher = await bench.launcherOf();
   launcher.on('getGuestInfo', () => ({ response, guestInfoResponse: '{"guestAgentVersion":' }));
-  const calls = await launcherPort(bench.clientsOf(), bench.podsDir).connect(targetOf(), signal);
+  const calls = await launcherPort(bench.clientsOf()).connect(targetOf(), signal);
   assert.deepEqual(await calls.getGuestInfo(signal), { version: '' });
 });
 
 test('a launcher that fails or hangs over its guest’s agent costs the asker nothing, and is heard when it answers', async (t) => {
   const launcher = await bench.launcherOf();
-  const launchers = launcherPort(bench.clientsOf(), bench.podsDir);
+  const launchers = launcherPort(bench.clientsOf());
   const cache = new GuestAgentCache({ timeoutMs: 200, retryMs: 50 }, { launchers, clock: systemClock });
   t.after(() => cache.stop());
   launcher.hang('getGuestInfo');

@@ -18,7 +18,7 @@ eachTestHasClientsBench((each) => {
 
 async function connected(): Promise<{ launcher: ScriptedLauncher; calls: LauncherCalls }> {
   const launcher = await bench.launcherOf();
-  const port = launcherPort(bench.clientsOf(), bench.podsDir);
+  const port = launcherPort(bench.clientsOf());
   return { launcher, calls: await port.connect(targetOf(), signal) };
 }
 

@@ -64,7 +64,7 @@ before(async () => {
   const hooks = { register: async () => undefined, attached: async () => undefined, released: async () => undefined };
   clients = new LauncherClients({ podsDir, nodeName: 'node1' }, { hooks });
   const target = { key: 'default/small', uid: launcherVmiUid, activePods: { 'pod-1': 'node1' }, nonRoot: true };
-  calls = await launcherPort(clients, podsDir).connect(target, signal);
+  calls = await launcherPort(clients).connect(target, signal);
 });
 after(async () => {
   await clients.stop();

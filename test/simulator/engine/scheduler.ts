@@ -70,11 +70,16 @@ export class Scheduler {
     life.pending--;
     this.#trace.step(this.nowMs, `${life.name}: ${label}`);
     run();
-    await new Promise((resolve) => setImmediate(resolve));
+    await this.settle();
     for (const counted of this.#countdowns) {
       if (counted.life === life && counted.left-- <= 0) this.#count(counted);
     }
     return true;
+  }
+
+  /** All promises of what was done outside of steps settle, too. */
+  settle(): Promise<void> {
+    return new Promise((resolve) => setImmediate(resolve));
   }
 
   /** Calls back right after this many more steps of a process. */

@@ -1,11 +1,15 @@
-import { KubeVmis, kubeVmiLookup, kubeVmiWriter, launcherPort } from '../../../src/agent/adapters/index.ts';
-import { type AgentPorts, VmiDispatcher } from '../../../src/agent/index.ts';
+import type { AgentPorts, VmiDispatcher } from '../../../src/agent/index.ts';
 import { drain } from '../../../src/agent/leaving.ts';
+import {
+  type AgentWorld,
+  makeDispatcher,
+  makeVmiParts,
+  type VmiParts,
+  vmiComponents,
+  vmiPorts,
+} from '../../../src/agent/vmi-parts.ts';
 import { type Key, keyOf, type VirtualMachineInstance } from '../../../src/api/index.ts';
-import { silentLogger } from '../../../src/base/index.ts';
-import { DomainCache } from '../../../src/domain-cache/index.ts';
-import { EventRecorder } from '../../../src/kube/index.ts';
-import { LauncherClients } from '../../../src/launcher-client/index.ts';
+import { Lifecycle, silentLogger } from '../../../src/base/index.ts';
 import { clusterConfig } from '../../fixtures/agent/builders.ts';
 import { type Life, newLife, SimClock, type Wall } from '../engine/scheduler.ts';
 import type { CallEnd } from '../judge.ts';
@@ -34,18 +38,27 @@ export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'sched
 
 /** How long one that leaves waits for migrations. */
 const gracefulMs = 20_000;
+/** As the agent has it. */
+const stopTimeoutMs = 8_000;
 
-/** One process of the agent: the production code, wired as src/agent/node-agent.ts wires it, on this world. */
+/** As the flags of the agent have them, on directories that exist nowhere. */
+const options = {
+  podsDir: '/pods',
+  shareDir: '/share',
+  privateDir: '/private',
+  domainResyncPeriodMs: 300_000,
+  watchdogTimeoutMs: 30_000,
+};
+
+/** One process of the agent: the production code in its own composition, on this world. */
 export class SimAgent {
   readonly life: Life;
   readonly dispatcher: VmiDispatcher;
-  readonly domains: DomainCache;
-  readonly clients: LauncherClients;
   readonly clock: SimClock;
   readonly node: SimNode;
   readonly relays: SimRelays;
-  readonly #vmis: KubeVmis;
-  readonly #recorder: EventRecorder;
+  readonly #parts: VmiParts;
+  readonly #lifecycle: Lifecycle;
   readonly #starting = new AbortController();
 
   constructor(name: string, deps: SimAgentDeps) {
@@ -56,52 +69,43 @@ export class SimAgent {
     this.relays = new SimRelays({ node, wire, life });
     const clock = new SimClock(scheduler, chance, wall, life);
     this.clock = clock;
-    const random = () => chance.next();
     const client = new SimKubeClient({
       ...deps,
       life,
       onPut: (vmi) => deps.onPut(this, vmi),
       onWritten: (vmi) => deps.onWritten(this, vmi),
     });
-    this.#vmis = new KubeVmis(node.name, { client, clock, random });
-    this.#recorder = new EventRecorder({ component: 'virt-handler', host: node.name }, { client, clock, random });
     const hostDeps: SimHostDeps = {
       ...deps,
       life,
       onCall: (...call) => deps.onCall(this, ...call),
       onDomainSeen: (...seen) => deps.onDomainSeen(this, ...seen),
     };
-    let domains: DomainCache | undefined;
-    const cache = () => domains ?? unmade();
-    this.clients = new LauncherClients(
-      { podsDir: '/pods', nodeName: node.name, initTimeoutMs: Number.POSITIVE_INFINITY },
-      {
-        hooks: {
-          register: (target, peer) => cache().register(target, peer),
-          attached: (connection) => cache().attach(connection),
-          released: (key, uid) => cache().released(key, uid),
-        },
-        host: simHost(hostDeps),
-        clock,
-      },
-    );
-    const recordFiles = node.disk.for(life, wire, (rate) => chance.happens(rate));
-    domains = new DomainCache(
-      { shareDir: '/share', privateDir: '/private' },
-      { links: this.clients, clock, random, doors: simDoors(hostDeps), recordFiles },
-    );
-    this.domains = domains;
-    this.dispatcher = new VmiDispatcher(
-      { concurrency: 256, backoff: { baseMs: 20, maxMs: 60_000 } },
-      { ports: this.#ports(client, deps), log: silentLogger, random },
-    );
+    const world: AgentWorld = {
+      clock,
+      random: () => chance.next(),
+      launchers: simHost(hostDeps),
+      doors: simDoors(hostDeps),
+      recordFiles: node.disk.for(life, wire, (rate) => chance.happens(rate)),
+    };
+    const whenQuiet = () => this.dispatcher.whenIdle();
+    const kube = { client, eventClient: client, whenQuiet, log: silentLogger };
+    this.#parts = makeVmiParts({ ...options, nodeName: node.name }, kube, world);
+    this.dispatcher = makeDispatcher(this.#ports(client, deps), { log: silentLogger }, world);
+    const relays = { name: 'relays', start: async () => undefined, stop: async () => this.relays.closeAll() };
+    this.#lifecycle = new Lifecycle([...vmiComponents(this.#parts), relays, this.dispatcher], { stopTimeoutMs, clock });
+  }
+
+  get domains(): VmiParts['domains'] {
+    return this.#parts.domains;
+  }
+
+  get clients(): VmiParts['clients'] {
+    return this.#parts.clients;
   }
 
   async start(): Promise<void> {
-    await this.domains.start();
-    await this.#vmis.start();
-    await this.#vmis.waitForSync(this.#starting.signal);
-    await this.dispatcher.start();
+    await this.#lifecycle.start(this.#starting.signal);
   }
 
   /** Sockets that this process has open to launchers. */
@@ -111,7 +115,7 @@ export class SimAgent {
 
   /** Its own watches show this VMI. */
   lists(vmi: VirtualMachineInstance): boolean {
-    return this.#vmis.get(keyOf(vmi))?.metadata.uid === vmi.metadata.uid;
+    return this.#parts.vmis.get(keyOf(vmi))?.metadata.uid === vmi.metadata.uid;
   }
 
   /** SIGKILL. */
@@ -124,51 +128,39 @@ export class SimAgent {
     this.#starting.abort(new Error('stopped'));
     const heartbeat = { leave: async () => undefined };
     await drain({ gracefulMs }, { heartbeat, relays: this.relays, clock: this.clock, log: silentLogger });
-    await this.dispatcher.stop();
-    this.relays.closeAll();
-    await this.#vmis.stop();
-    await this.domains.stop();
-    this.clients.stop();
-    await this.#recorder.stop();
+    await this.#lifecycle.stop();
   }
 
   #ports(client: SimKubeClient, { node, onPass, mayGoOn }: SimAgentDeps): AgentPorts {
-    const { ghostRecords } = this.domains;
-    const launchers = launcherPort(this.clients, '/');
-    return {
-      vmis: this.#vmis,
-      lookup: kubeVmiLookup(client),
-      writer: kubeVmiWriter(client),
-      events: {
-        record: (vmi, { type, reason, message }) => this.#recorder.record(vmi, type, reason, message),
-        flush: () => this.#recorder.flush(),
-      },
-      domains: this.domains,
-      ghosts: {
-        // Asked once in each pass.
-        get: (key) => {
-          onPass(this, key);
-          return ghostRecords.get(key);
-        },
-        byUid: (uid) => ghostRecords.byUid(uid),
-        keys: () => ghostRecords.keys(),
-      },
-      launchers: {
-        ...launchers,
-        state: (target) => {
-          if (mayGoOn()) return launchers.state(target);
-          return new Promise(() => undefined);
-        },
-      },
+    const ports = vmiPorts(this.#parts, {
+      client,
       config: { current: () => clusterConfig },
       host: { nodeName: node.name, selinuxContext: () => 'none' },
       hooks: [],
       relays: this.relays,
       clock: this.clock,
+    });
+    return {
+      ...ports,
+      ghosts: counted(ports.ghosts, (key) => onPass(this, key)),
+      launchers: ending(ports.launchers, mayGoOn),
     };
   }
 }
 
-function unmade(): never {
-  throw new Error('the domain cache is made right after the clients');
+/** The record of a key is asked for once in each pass. */
+function counted(ghosts: AgentPorts['ghosts'], onPass: (key: Key) => void): AgentPorts['ghosts'] {
+  return {
+    get: (key) => {
+      onPass(key);
+      return ghosts.get(key);
+    },
+    byUid: (uid) => ghosts.byUid(uid),
+    keys: () => ghosts.keys(),
+  };
+}
+
+/** A world that has ended answers nothing more. */
+function ending(launchers: AgentPorts['launchers'], mayGoOn: () => boolean): AgentPorts['launchers'] {
+  return { ...launchers, state: (target) => (mayGoOn() ? launchers.state(target) : new Promise(() => undefined)) };
 }
