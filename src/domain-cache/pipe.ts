@@ -35,7 +35,7 @@ export class NotifyPipe {
       const { identity, process } = channel.intake;
       const { uid, gid } = process;
       listener = await listenUnix(
-        `${directory.path}/${pipeName}`,
+        directory.newSocketAddress(pipeName),
         (socket) => {
           peerOf(socket).then(
             (peer) => {
@@ -72,7 +72,9 @@ export class NotifyPipe {
 function setOwner(directory: SafePath, uid: number, gid: number): void {
   const socket = directory.child(pipeName);
   try {
-    if (!socket.stat().isSocket()) throw new Error(`${socket.shown} was replaced`);
+    const stats = socket.stat();
+    const isOurs = stats.isSocket() && stats.uid === process.geteuid?.() && stats.nlink === 1;
+    if (!isOurs) throw new Error(`${socket.shown} was replaced`);
     socket.setOwner(uid, gid, 0o600);
   } finally {
     socket.close();

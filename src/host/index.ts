@@ -6,6 +6,7 @@
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
+export type { NewFile } from './new-file.ts';
 export { entryIdentity, PathWatch } from './path-watch.ts';
 export {
   isProcessAlive,
@@ -14,9 +15,10 @@ export {
   PeerError,
   type ProcessId,
   peerOf,
+  pidNamespace,
   preparePeers,
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { draftSuffix, replaceFile } from './replace-file.ts';
-export { openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
+export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, readlinkSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { CodedError, errorCode } from '../base/index.ts';
 
@@ -115,5 +115,14 @@ export function isProcessAlive({ pid, startTime }: ProcessId, read = readStat): 
     return processStartTime(pid, read) === startTime;
   } catch {
     return true;
+  }
+}
+
+/** Tells pid namespaces apart; undefined when it cannot be told, as of a process that has ended. */
+export function pidNamespace(pid: number, procDir = '/proc'): string | undefined {
+  try {
+    return readlinkSync(`${procDir}/${pid}/ns/pid`);
+  } catch {
+    return undefined;
   }
 }

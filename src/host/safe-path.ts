@@ -4,16 +4,22 @@ import {
   closeSync,
   constants,
   fstatSync,
+  linkSync,
   openSync,
+  readdirSync,
   readlinkSync,
   type Stats,
+  statfsSync,
   unlinkSync,
+  watch,
 } from 'node:fs';
 import { CodedError, errorCode } from '../base/index.ts';
+import { NewFile } from './new-file.ts';
 
 /**
  * Paths below a pod belong to its tenant: every element is opened on its own, without following links, and what was
- * opened is used through its descriptor (spec 41 §4).
+ * opened is used through its descriptor. Nobody gets a path to it: a path is looked up again at each use, and means
+ * what the tenant has put there by then. `test/unit/architecture` reads that no one makes one up.
  */
 
 export type SafePathErrorCode =
@@ -28,6 +34,10 @@ export class SafePathError extends CodedError<SafePathErrorCode> {}
 /** Linux' O_PATH: names a file without opening it. Node.js has no constant for it. */
 const pathOnly = 0o10000000;
 const maxElements = 256;
+const createFlags =
+  constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_WRONLY;
+
+let openedPath: (place: SafePath) => string;
 
 /** An opened place in the file system. Who gets one closes it. */
 export class SafePath {
@@ -35,23 +45,40 @@ export class SafePath {
   readonly shown: string;
   #fd: number | undefined;
 
+  static {
+    openedPath = (place) => place.#path;
+  }
+
   constructor(fd: number, shown: string) {
     this.#fd = fd;
     this.shown = shown;
   }
 
-  /** A path for any system call, valid until `close`; it names exactly what was opened. */
-  get path(): string {
+  get #opened(): number {
     if (this.#fd === undefined) throw new Error(`${this.shown} was closed`);
-    return `/proc/self/fd/${this.#fd}`;
+    return this.#fd;
+  }
+
+  /** A path for system calls without a form for descriptors; it names exactly what was opened. */
+  get #path(): string {
+    return `/proc/self/fd/${this.#opened}`;
+  }
+
+  /** An entry of this directory, as it is at that moment: only for calls that do not follow a link there. */
+  #entryPath(name: string): string {
+    return `${this.#path}/${checkedName(name)}`;
   }
 
   stat(): Stats {
-    if (this.#fd === undefined) throw new Error(`${this.shown} was closed`);
-    return fstatSync(this.#fd);
+    return fstatSync(this.#opened);
   }
 
-  /** Opens one entry of this directory; a link is refused with SYMLINK. */
+  /** Tells files apart; inode numbers may have more digits than a number. */
+  identity(): { readonly dev: bigint; readonly ino: bigint } {
+    return fstatSync(this.#opened, { bigint: true });
+  }
+
+  /** Opens one entry of this directory; a link is refused with SYMLINK. What it is is not touched: no pipe waits for its other end. */
   child(name: string): SafePath {
     const entry = this.entry(name);
     if (entry.stat().isSymbolicLink()) {
@@ -65,7 +92,7 @@ export class SafePath {
   directory(name: string): SafePath {
     const flags = pathOnly | constants.O_NOFOLLOW | constants.O_DIRECTORY;
     try {
-      return new SafePath(openSync(`${this.path}/${checkedName(name)}`, flags), `${this.shown}/${name}`);
+      return new SafePath(openSync(this.#entryPath(name), flags), `${this.shown}/${name}`);
     } catch (error) {
       // A link is no directory either; `child` says which it is.
       if (errorCode(error) === 'ENOTDIR') this.child(name).close();
@@ -75,25 +102,81 @@ export class SafePath {
 
   /** Like `child`, but a link is opened itself. */
   entry(name: string): SafePath {
-    const fd = openSync(`${this.path}/${checkedName(name)}`, pathOnly | constants.O_NOFOLLOW);
+    const fd = openSync(this.#entryPath(name), pathOnly | constants.O_NOFOLLOW);
     return new SafePath(fd, `${this.shown}/${name}`);
+  }
+
+  /** Names in this directory. */
+  names(): string[] {
+    return readdirSync(this.#path);
+  }
+
+  /** What a link in this directory says; undefined when it is none (any more). */
+  linkText(name: string): string | undefined {
+    try {
+      return readlinkSync(this.#entryPath(name));
+    } catch (error) {
+      if (errorCode(error) === 'EINVAL' || errorCode(error) === 'ENOENT') return undefined;
+      throw error;
+    }
   }
 
   /** Removes an entry; a link is removed, not what it points to. */
   unlink(name: string): void {
-    unlinkSync(`${this.path}/${checkedName(name)}`);
+    unlinkSync(this.#entryPath(name));
   }
 
-  /** Creates an empty file; EEXIST when anything of that name is there. */
+  /** Creates a file; EEXIST when anything of that name is there, a link that leads nowhere, too. */
+  create(name: string, mode: number): NewFile {
+    return new NewFile(openSync(this.#entryPath(name), createFlags, mode));
+  }
+
+  /** As `create`, for an empty file. */
   touch(name: string, mode: number): void {
-    const flags = constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | constants.O_WRONLY;
-    closeSync(openSync(`${this.path}/${checkedName(name)}`, flags, mode));
+    this.create(name, mode).close();
+  }
+
+  /**
+   * Gives an entry of this directory a second name in it; EEXIST when anything of that name is there. Whatever `from` is by
+   * then gets it: ask `NewFile.isAt` afterwards.
+   */
+  link(from: string, to: string): void {
+    linkSync(this.#entryPath(from), this.#entryPath(to));
+  }
+
+  /** What users without rights of root can still write to this file system. */
+  freeBytes(): number {
+    const { bavail, bsize } = statfsSync(this.#path);
+    return bavail * bsize;
   }
 
   /** Owner first, then mode: a chown clears set-id bits. */
   setOwner(uid: number, gid: number, mode?: number): void {
-    chownSync(this.path, uid, gid);
-    if (mode !== undefined) chmodSync(this.path, mode);
+    chownSync(this.#path, uid, gid);
+    if (mode !== undefined) chmodSync(this.#path, mode);
+  }
+
+  /** Tells of names that come to or go from this directory, also after `close`. It ends by itself when it cannot go on. */
+  watchNames(listener: () => void): { close(): void } {
+    // inotify holds the directory itself: what is put at its path later is not watched.
+    const watcher = watch(`${this.#path}/.`, { persistent: false }, listener);
+    watcher.on('error', () => watcher.close());
+    return watcher;
+  }
+
+  /** Of a socket: what connect() takes. Of anything else nothing may be done with it. */
+  get socketAddress(): string {
+    return this.#path;
+  }
+
+  /** What bind() takes to make a socket in this directory: bind() follows no link. */
+  newSocketAddress(name: string): string {
+    return this.#entryPath(name);
+  }
+
+  /** Where it is now, for programs that take nothing but names. Only for a tenant's own process: to all others it proves nothing. */
+  currentName(): string {
+    return readlinkSync(this.#path);
   }
 
   /** Safe to call twice. */
@@ -101,6 +184,11 @@ export class SafePath {
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
   }
+}
+
+/** For calls of the C library in this folder, which follow what is at a path: this one leads to what was opened. */
+export function pathOfOpened(place: SafePath): string {
+  return openedPath(place);
 }
 
 /** Opens a trusted directory; links in its path are followed (`/proc/<pid>/root` is one). */
@@ -113,10 +201,22 @@ export function openTrusted(directory: string): SafePath {
  * Throws SafePathError, or the system's error (ENOENT).
  */
 export function openNoFollow(base: string, relative: string): SafePath {
+  return descend(() => openTrusted(base), relative);
+}
+
+/**
+ * As a process with root directory `root` would see it: `trusted` as by `openInRoot`, because its links are of the image, and
+ * `relative` below it as by `openNoFollow`, because there others write.
+ */
+export function openBelow(root: string, trusted: string, relative: string): SafePath {
+  return descend(() => openInRoot(root, trusted), relative);
+}
+
+function descend(open: () => SafePath, relative: string): SafePath {
   const elements = relative.split('/');
   elements.forEach(checkedName);
   if (elements.length > maxElements) throw new SafePathError('TOO_MANY_ELEMENTS', `${relative} is too long`);
-  let current = openTrusted(base);
+  let current = open();
   for (const [index, element] of elements.entries()) {
     const parent = current;
     try {
@@ -164,7 +264,12 @@ function step(stack: SafePath[], pending: string[]): void {
     return;
   }
   next.close();
-  const link = readlinkSync(`${here.path}/${element}`);
+  const link = here.linkText(element);
+  if (link === undefined) {
+    // It was a link a moment ago: what it is now is looked at.
+    pending.push(element);
+    return;
+  }
   if (link.startsWith('/')) for (const opened of stack.splice(1)) opened.close();
   pending.push(...link.split('/').reverse());
 }

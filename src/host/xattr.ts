@@ -1,5 +1,6 @@
 import util from 'node:util';
 import { errorMessage } from '../base/index.ts';
+import { pathOfOpened, type SafePath } from './safe-path.ts';
 
 type GetXAttr = (path: string, name: string, value: Buffer, size: number) => number;
 type SetXAttr = (path: string, name: string, value: Buffer, size: number, flags: number) => number;
@@ -7,16 +8,16 @@ type SetXAttr = (path: string, name: string, value: Buffer, size: number, flags:
 const maxBytes = 4096;
 
 /**
- * Reads extended attributes: Node.js has no call for them. Loads the C library's at the first use, so make one only where there
+ * Reads extended attributes of opened places: Node.js has no call for them. Loads the C library's at the first use, so make one only where there
  * is something to read. Rejects when the library cannot be loaded.
  */
-export async function xattrReader(): Promise<(path: string, name: string) => string | undefined> {
+export async function xattrReader(): Promise<(place: SafePath, name: string) => string | undefined> {
   const getxattr = (await loaded()).func(
     'long getxattr(const char *path, const char *name, _Out_ uint8_t *value, size_t size)',
   ) as GetXAttr;
-  return (path, name) => {
+  return (place, name) => {
     const value = Buffer.alloc(maxBytes);
-    const length = getxattr(path, name, value, value.length);
+    const length = getxattr(pathOfOpened(place), name, value, value.length);
     if (length < 0) return undefined;
     const end = value.indexOf(0);
     return value.subarray(0, end >= 0 && end < length ? end : length).toString();
@@ -24,15 +25,15 @@ export async function xattrReader(): Promise<(path: string, name: string) => str
 }
 
 /** Writes them, with a NUL byte at the end as SELinux does; what it gives throws an Error that says why. Rejects as `xattrReader`. */
-export async function xattrWriter(): Promise<(path: string, name: string, text: string) => void> {
+export async function xattrWriter(): Promise<(place: SafePath, name: string, text: string) => void> {
   const library = await loaded();
   const setxattr = library.func(
     'int setxattr(const char *path, const char *name, const uint8_t *value, size_t size, int flags)',
   ) as SetXAttr;
   const { errno } = await koffiModule();
-  return (path, name, text) => {
+  return (place, name, text) => {
     const value = Buffer.from(`${text}\0`);
-    if (setxattr(path, name, value, value.length, 0) === 0) return;
+    if (setxattr(pathOfOpened(place), name, value, value.length, 0) === 0) return;
     throw new Error(`${name} cannot be set: ${util.getSystemErrorName(-errno())}`);
   };
 }

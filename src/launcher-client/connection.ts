@@ -93,7 +93,7 @@ export class LauncherConnection {
     let client: Client | undefined;
     try {
       const peer = seen ?? (await askPeer(target, socket, limits));
-      client = new Client(`unix:${socket.path}`, credentials.createInsecure(), clientOptions());
+      client = new Client(`unix:${socket.socketAddress}`, credentials.createInsecure(), clientOptions());
       await dial(client, target, socket, limits);
       await agreeOnVersion(client, target, limits.infoTimeoutMs);
       return new LauncherConnection({ target, peer, client, socket, deps });
@@ -106,7 +106,7 @@ export class LauncherConnection {
 
   /** The pinned socket as a path to probe; throws after `close`. */
   get socketPath(): string {
-    return this.#socket.path;
+    return this.#socket.socketAddress;
   }
 
   get closed(): boolean {
@@ -239,8 +239,12 @@ function responseOf(answer: unknown): cmd.Response | undefined {
   return 'response' in answer ? (answer.response as cmd.Response | undefined) : undefined;
 }
 
-function askPeer(target: ConnectionTarget, { path }: PinnedSocket, { peerTimeoutMs }: ConnectionLimits): Promise<Peer> {
-  return listenerOf(path, peerTimeoutMs).catch((error) => {
+function askPeer(
+  target: ConnectionTarget,
+  { socketAddress }: PinnedSocket,
+  { peerTimeoutMs }: ConnectionLimits,
+): Promise<Peer> {
+  return listenerOf(socketAddress, peerTimeoutMs).catch((error) => {
     throw peerFailure(target, error);
   });
 }
@@ -248,7 +252,7 @@ function askPeer(target: ConnectionTarget, { path }: PinnedSocket, { peerTimeout
 async function dial(
   client: Client,
   target: ConnectionTarget,
-  { path }: PinnedSocket,
+  { socketAddress }: PinnedSocket,
   { dialTimeoutMs, peerTimeoutMs }: ConnectionLimits,
 ): Promise<void> {
   try {
@@ -257,7 +261,7 @@ async function dial(
     });
   } catch (cause) {
     // gRPC does not tell why: a launcher that ended right before is told from one that hangs.
-    if ((await probeSocket(path, peerTimeoutMs)) === 'refused') throw notListening(target, cause);
+    if ((await probeSocket(socketAddress, peerTimeoutMs)) === 'refused') throw notListening(target, cause);
     throw new LauncherError('TIMEOUT', `${target.socketFile} did not answer within ${dialTimeoutMs} ms`, { cause });
   }
 }

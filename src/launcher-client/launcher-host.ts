@@ -67,12 +67,12 @@ export function thisMachine(options: MachineOptions): LauncherHost {
       if (own && !own.closed) return probeSocket(own.socketPath, probeTimeoutMs);
       const socket = tryOpen(socketFile, podsDir);
       if (typeof socket === 'string') return socket;
-      return probeSocket(socket.path, probeTimeoutMs).finally(() => socket.close());
+      return probeSocket(socket.socketAddress, probeTimeoutMs).finally(() => socket.close());
     },
     meet: async (socketFile) => {
       const socket = tryOpen(socketFile, podsDir);
       if (typeof socket === 'string') return { listening: socket };
-      const { listening, peer } = await meetSocket(socket.path, probeTimeoutMs);
+      const { listening, peer } = await meetSocket(socket.socketAddress, probeTimeoutMs);
       if (peer) return { listening, sighting: { socketFile, peer, socket } };
       socket.close();
       return { listening };

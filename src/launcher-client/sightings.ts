@@ -10,7 +10,8 @@ export interface Sighting {
 
 /** Names one socket, whatever is put in its place later. */
 export interface PinnedSocket {
-  readonly path: string;
+  /** What connect() takes. */
+  readonly socketAddress: string;
   close(): void;
 }
 

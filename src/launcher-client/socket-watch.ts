@@ -1,4 +1,3 @@
-import { type FSWatcher, watch } from 'node:fs';
 import path from 'node:path';
 import { openNoFollow } from '../host/index.ts';
 import { type LauncherTarget, type SocketOptions, socketsDirectory } from './sockets.ts';
@@ -8,7 +7,7 @@ import { type LauncherTarget, type SocketOptions, socketsDirectory } from './soc
  * timer. A directory that is not there yet, or that cannot be watched, is left to the caller's retry.
  */
 export class SocketWatch {
-  readonly #watchers: FSWatcher[];
+  readonly #watchers: { close(): void }[];
 
   constructor(target: LauncherTarget, { podsDir, nodeName }: SocketOptions, onAppeared: () => void) {
     this.#watchers = Object.entries(target.activePods)
@@ -22,14 +21,11 @@ export class SocketWatch {
   }
 }
 
-function watchDirectory(podsDir: string, relative: string, onAppeared: () => void): FSWatcher | undefined {
+function watchDirectory(podsDir: string, relative: string, onAppeared: () => void): { close(): void } | undefined {
   try {
     const directory = openNoFollow(podsDir, relative);
     try {
-      // inotify holds the directory itself: what is put at its path later is not watched.
-      const watcher = watch(`${directory.path}/.`, { persistent: false }, onAppeared);
-      watcher.on('error', () => watcher.close());
-      return watcher;
+      return directory.watchNames(onAppeared);
     } finally {
       directory.close();
     }

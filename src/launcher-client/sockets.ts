@@ -1,4 +1,3 @@
-import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Key } from '../api/index.ts';
 import { errorCode, errorMessage } from '../base/index.ts';
@@ -42,13 +41,7 @@ export function findSockets(target: LauncherTarget, { podsDir, nodeName }: Socke
 
 /** Sockets of all pods of this node, whosever they are. Empty when the pods' directory cannot be read. */
 export function findAllSockets({ podsDir }: Pick<SocketOptions, 'podsDir'>): string[] {
-  let pods: string[] = [];
-  try {
-    pods = readdirSync(podsDir);
-  } catch {
-    return [];
-  }
-  return pods
+  return podDirectories(podsDir)
     .map((podUid) => path.join(podsDir, podUid, socketsDirectory, socketName))
     .filter((socketFile) => isThere(() => openSocket(socketFile, podsDir)));
 }
@@ -61,7 +54,7 @@ export function hasPodDirectory(target: LauncherTarget, { podsDir }: Pick<Socket
 }
 
 /**
- * Opens a launcher's socket so that it can be dialled by `path` of the result, whatever is put in its place later.
+ * Opens a launcher's socket so that it can be dialled by `socketAddress` of the result, whatever is put in its place later.
  * Throws the system's error (ENOENT), SafePathError, or LauncherError NO_SOCKET when it is something else.
  */
 export function openSocket(socketFile: string, podsDir: string): SafePath {
@@ -98,10 +91,20 @@ export function markUnresponsive(socketFile: string, podsDir: string): void {
 
 /** False when the pods' directory is not there or empty: then a missing socket proves nothing (a mount may be missing). */
 export function hasAnyPod(podsDir: string): boolean {
+  return podDirectories(podsDir).length > 0;
+}
+
+/** None when the directory cannot be read. */
+function podDirectories(podsDir: string): string[] {
   try {
-    return readdirSync(podsDir).length > 0;
+    const opened = openTrusted(podsDir);
+    try {
+      return opened.names();
+    } finally {
+      opened.close();
+    }
   } catch {
-    return false;
+    return [];
   }
 }
 

@@ -1,7 +1,6 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorMessage, type Logger } from '../../base/index.ts';
-import { xattrReader } from '../../host/index.ts';
+import { errorCode, errorMessage, type Logger } from '../../base/index.ts';
+import { openTrusted, type SafePath, xattrReader } from '../../host/index.ts';
 
 export interface SelinuxOptions {
   /** The machine's root as this process sees it: `/proc/1/root` in a pod with the host's pid namespace. */
@@ -23,14 +22,41 @@ const label = /^[\x21-\x7e]{1,1024}$/;
  * learn that (spec 10b §7).
  */
 export async function selinuxContexts(options: SelinuxOptions, log: Logger): Promise<SelinuxContextOf> {
-  if (!existsSync(join(options.hostRoot, enforceFile))) return () => 'none';
+  if (!isThere(join(options.hostRoot, enforceFile))) return () => 'none';
   const { procDir = '/proc' } = options;
   try {
     const read = await xattrReader();
-    return (pid) => (pid === undefined ? '' : checked(read(`${procDir}/${pid}/root`, 'security.selinux')));
+    return (pid) => (pid === undefined ? '' : labelOf(`${procDir}/${pid}/root`, read));
   } catch (error) {
     log.warn({ reason: errorMessage(error) }, 'SELinux is on, and labels of launchers cannot be read');
     return () => '';
+  }
+}
+
+function isThere(file: string): boolean {
+  try {
+    openTrusted(file).close();
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return false;
+    return true;
+  }
+}
+
+type ReadAttribute = (place: SafePath, name: string) => string | undefined;
+
+/** Empty for a process that has ended. */
+function labelOf(directory: string, read: ReadAttribute): string {
+  let root: SafePath;
+  try {
+    root = openTrusted(directory);
+  } catch {
+    return '';
+  }
+  try {
+    return checked(read(root, 'security.selinux'));
+  } finally {
+    root.close();
   }
 }
 

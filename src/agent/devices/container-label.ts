@@ -1,7 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { errorMessage, type Logger } from '../../base/index.ts';
-import { type SafePath, xattrReader, xattrWriter } from '../../host/index.ts';
+import { errorCode, errorMessage, type Logger } from '../../base/index.ts';
+import { readPlainFileSync, type SafePath, xattrReader, xattrWriter } from '../../host/index.ts';
 
 /** What containers may use; upstream's (spec 40 §7.2). */
 const containerLabel = 'system_u:object_r:container_file_t:s0';
@@ -14,16 +13,27 @@ export type LabelForContainers = (place: SafePath) => void;
 /** Sets SELinux' label on a host that runs with it; on others it does nothing, and loads nothing. */
 export async function containerLabeller(hostRoot: string, log: Logger): Promise<LabelForContainers> {
   const enforce = path.join(hostRoot, enforceFile);
-  if (!existsSync(enforce)) return () => undefined;
+  if (enforcing(enforce) === undefined) return () => undefined;
   const [read, write] = [await xattrReader(), await xattrWriter()];
   return (place) => {
-    if (read(place.path, attribute) === containerLabel) return;
+    if (read(place, attribute) === containerLabel) return;
     try {
-      write(place.path, attribute, containerLabel);
+      write(place, attribute, containerLabel);
     } catch (error) {
       const reason = `${place.shown}: ${errorMessage(error)}`;
-      if (readFileSync(enforce, 'utf8').trim() === '1') throw new Error(reason, { cause: error });
+      if (enforcing(enforce)) throw new Error(reason, { cause: error });
       log.warn({ reason }, 'a label of SELinux could not be set');
     }
   };
+}
+
+/** Undefined: the kernel runs without SELinux. */
+function enforcing(file: string): boolean | undefined {
+  try {
+    return readPlainFileSync(file, 16).trim() === '1';
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw error;
+  }
 }

@@ -1,16 +1,17 @@
-import { renameSync, statfsSync, truncateSync } from 'node:fs';
 import path from 'node:path';
 import { isNonRoot, parseQuantity, type Volume } from '../../api/index.ts';
-import { errorCode } from '../../base/index.ts';
+import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import type { ClusterConfig } from '../../cluster-config/index.ts';
 import type { SafePath } from '../../host/index.ts';
 import type { HostHook, HostHookContext, VmiEvent } from '../ports.ts';
+import { hasImage, makeImage, removeDraft } from './disk-image.ts';
 import { HostError } from './errors.ts';
-import { LauncherRoot, qemuId } from './launcher-root.ts';
+import { giveToQemu, LauncherRoot } from './launcher-root.ts';
 
-const disksDir = '/var/run/kubevirt-private/vmi-disks';
+/** Below `/var/run` of the launcher. */
+const disksDir = 'kubevirt-private/vmi-disks';
 
-/** Creates missing disk images of `DiskOrCreate` volumes inside the launcher (spec 41 §9.2). Nothing to release: they are the user's. */
+/** Creates missing disk images of `DiskOrCreate` volumes inside the launcher. Nothing to release: they are the user's. */
 export function hostDiskImages(options: { readonly procDir?: string } = {}): HostHook {
   return {
     name: 'host-disk-images',
@@ -23,43 +24,63 @@ export function hostDiskImages(options: { readonly procDir?: string } = {}): Hos
   };
 }
 
-function prepareVolume(root: LauncherRoot, volume: Volume, { vmi, config }: HostHookContext): VmiEvent[] {
-  const { hostDisk } = volume;
-  if (!hostDisk?.path) return [];
-  const directory = `${disksDir}/${volume.name}`;
-  const events: VmiEvent[] = [];
-  if (hostDisk.type === 'DiskOrCreate') {
-    const made = root.use(directory, (place) => createImage(place, volume, config));
-    if (made === undefined) {
-      throw new HostError('NO_VOLUME_STATUS', `the launcher has no directory ${directory} for volume ${volume.name}`);
-    }
-    events.push(...made);
+function prepareVolume(root: LauncherRoot, volume: Volume, context: HostHookContext): VmiEvent[] {
+  if (!volume.hostDisk?.path) return [];
+  try {
+    return prepareDirectory(root, volume, context);
+  } catch (cause) {
+    throw diskError(volume.name, cause);
   }
-  if (isNonRoot(vmi)) root.giveToQemu(directory);
-  return events;
+}
+
+function prepareDirectory(root: LauncherRoot, volume: Volume, { vmi, config }: HostHookContext): VmiEvent[] {
+  const { name, hostDisk } = volume;
+  if (name.includes('/')) throw new HostError('DISK_NAME', `${JSON.stringify(name)} is no name of a volume`);
+  const mayCreate = hostDisk?.type === 'DiskOrCreate';
+  const events = root.useRunning(`${disksDir}/${name}`, (place) => {
+    if (!place.stat().isDirectory()) throw new HostError('DISK_REPLACED', `${place.shown} is no directory`);
+    const made = mayCreate ? createImage(place, volume, config) : [];
+    if (isNonRoot(vmi)) giveToQemu(place);
+    return made;
+  });
+  if (events === undefined && mayCreate) {
+    throw new HostError('NO_VOLUME_STATUS', `the launcher has no directory ${disksDir}/${name} below /var/run`);
+  }
+  return events ?? [];
 }
 
 function createImage(place: SafePath, volume: Volume, config: ClusterConfig): VmiEvent[] {
   const file = path.posix.basename(volume.hostDisk?.path ?? '');
-  if (exists(place, file)) return [];
-  const wanted = parseQuantity(volume.hostDisk?.capacity) ?? 0;
-  if (wanted <= 0) {
+  if (hasImage(place, file)) {
+    removeDraft(place);
+    return [];
+  }
+  const wanted = Math.floor(parseQuantity(volume.hostDisk?.capacity) ?? 0);
+  // No file has more bytes than can be counted, and NaN is no number of them.
+  if (!(wanted > 0)) {
     throw new HostError('DISK_TOO_LARGE', `hostDisk of volume ${volume.name} needs a capacity to be created`);
   }
   const { sizeBytes, events } = fittingSize(volume.name, wanted, freeBytes(place, config), config);
-  // Under another name first: a crash in between would leave an empty file that is then taken for the disk.
-  const unfinished = `.${file}.new`;
-  if (exists(place, unfinished)) place.unlink(unfinished);
-  place.touch(unfinished, 0o666);
-  truncateSync(`${place.path}/${unfinished}`, sizeBytes);
-  const image = place.child(unfinished);
-  try {
-    image.setOwner(qemuId, qemuId);
-  } finally {
-    image.close();
-  }
-  renameSync(`${place.path}/${unfinished}`, `${place.path}/${file}`);
+  makeImage(place, file, sizeBytes);
   return events;
+}
+
+const advice: Readonly<Record<string, string>> = {
+  ENOSPC: 'the volume is full: free some room or take a larger one',
+  EDQUOT: 'the quota of the volume is used up: free some room or raise it',
+  EFBIG: 'its file system takes no file of this size: ask for less',
+  EROFS: 'the volume is read-only',
+  ENAMETOOLONG: 'its file name is longer than a directory takes',
+};
+
+/** What a tenant may have put anywhere is an error of its disk that says which one, never a riddle of the system. */
+function diskError(name: string, cause: unknown): HostError {
+  if (cause instanceof HostError) return cause;
+  const systemCode = errorCode(cause) ?? '';
+  const isName = systemCode === 'NOT_CLEAN' || systemCode === 'ENAMETOOLONG';
+  const code = isName ? 'DISK_NAME' : systemCode === 'SYMLINK' ? 'DISK_REPLACED' : 'DISK_NOT_MADE';
+  const reason = cause instanceof CodedError ? errorMessage(cause) : (advice[systemCode] ?? systemCode);
+  return new HostError(code, `disk of volume ${name.slice(0, 100)} cannot be made: ${reason}`, { cause });
 }
 
 function fittingSize(
@@ -80,16 +101,5 @@ function fittingSize(
 
 /** Never below 0: upstream's unsigned difference wraps on a nearly full volume. */
 function freeBytes(place: SafePath, config: ClusterConfig): number {
-  const { bavail, bsize } = statfsSync(place.path);
-  return Math.max(0, bavail * bsize - config.minimumReservePvcBytes);
-}
-
-function exists(place: SafePath, name: string): boolean {
-  try {
-    place.child(name).close();
-    return true;
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return false;
-    throw error;
-  }
+  return Math.max(0, Math.floor(place.freeBytes() - config.minimumReservePvcBytes));
 }

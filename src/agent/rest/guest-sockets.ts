@@ -1,4 +1,4 @@
-import { readlinkSync, type Stats } from 'node:fs';
+import type { Stats } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { uptime } from 'node:os';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
@@ -9,6 +9,7 @@ import {
   PeerError,
   type ProcessId,
   peerOf,
+  pidNamespace,
   type SafePath,
 } from '../../host/index.ts';
 import { qemuId } from '../host/index.ts';
@@ -105,7 +106,7 @@ function oneElement(uid: string): string {
 function connected({ path }: OpenedSocket, { name }: GuestSocketPlace, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
-    const socket = connect(path.path);
+    const socket = connect(path.socketAddress);
     // Whoever gets it is told by `close`; an error without a listener would end the process.
     socket.on('error', () => undefined);
     const onAbort = () => {
@@ -156,14 +157,6 @@ async function checkPeer(
 
 function startedMs({ startTime }: ProcessId): number {
   return Date.now() - uptime() * 1000 + (Number(startTime) / ticksPerSecond) * 1000;
-}
-
-function pidNamespace(pid: number, procDir: string): string | undefined {
-  try {
-    return readlinkSync(`${procDir}/${pid}/ns/pid`);
-  } catch {
-    return undefined;
-  }
 }
 
 function ended({ pid }: ProcessId, cause?: unknown): GuestSocketError {

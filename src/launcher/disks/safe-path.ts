@@ -1,4 +1,3 @@
-import { readlinkSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode, errorMessage } from '../../base/index.ts';
@@ -24,7 +23,7 @@ function resolve(root: string, relative: string, kind: 'file' | 'directory'): st
   const found = opened(root, relative, shown);
   try {
     const stat = found.stat();
-    if (kind === 'file' ? stat.isFile() : stat.isDirectory()) return readlinkSync(found.path);
+    if (kind === 'file' ? stat.isFile() : stat.isDirectory()) return found.currentName();
     throw new DiskError('UNSAFE_PATH', `${shown} is not ${kind === 'file' ? 'an ordinary file' : 'a directory'}`);
   } finally {
     found.close();

@@ -102,7 +102,7 @@ export function simHost(deps: SimHostDeps): LauncherHost {
       if (!launcher?.socketExists) return { listening: 'missing' };
       if (!launcher.alive) return { listening: 'refused' };
       if (!launcher.isHung || chance.happens(0.7)) {
-        const socket = { path: socketFile, close: () => undefined };
+        const socket = { socketAddress: socketFile, close: () => undefined };
         return { listening: 'listening', sighting: { socketFile, peer: launcher.process, socket } };
       }
       return await new Promise((resolve) => {

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { openInRoot, openNoFollow, openTrusted, type SafePath } from '../../../src/host/index.ts';
+import { openBelow, openInRoot, openNoFollow, openTrusted, type SafePath } from '../../../src/host/index.ts';
 
 let base: string;
 let descriptors: number;
@@ -33,7 +33,8 @@ afterEach(() => {
 const link = (target: string, at: string) => symlinkSync(target, path.join(base, at));
 const read = (opened: SafePath) => {
   try {
-    return readFileSync(opened.path, 'utf8');
+    // Of a file this leads to what was opened, as of a socket.
+    return readFileSync(opened.socketAddress, 'utf8');
   } finally {
     opened.close();
   }
@@ -116,7 +117,51 @@ describe('openInRoot', () => {
   });
 });
 
+describe('openBelow', () => {
+  it('follows links of the image, and none below', () => {
+    mkdirSync(path.join(base, 'pod/run/own'), { recursive: true });
+    writeFileSync(path.join(base, 'pod/run/own/file'), 'own');
+    link('/run', 'pod/alias');
+    assert.equal(read(openBelow(path.join(base, 'pod'), '/alias', 'own/file')), 'own');
+    link('own', 'pod/run/link');
+    assert.throws(() => openBelow(path.join(base, 'pod'), '/alias', 'link/file'), { code: 'SYMLINK' });
+    assert.throws(() => openBelow(path.join(base, 'pod'), '/alias', '../outside'), { code: 'NOT_CLEAN' });
+  });
+});
+
 describe('SafePath', () => {
+  it('uses a file that it made through its descriptor, whatever takes its name', () => {
+    const directory = openTrusted(path.join(base, 'pod'));
+    const file = directory.create('new', 0o600);
+    assert.equal(file.isAt(directory, 'new'), true);
+    directory.unlink('new');
+    assert.equal(file.isAt(directory, 'new'), false);
+    link(path.join(base, 'outside'), 'pod/new');
+    file.setSize(1_000);
+    assert.equal(file.isAt(directory, 'new'), false);
+    for (const opened of [file, directory]) opened.close();
+    file.close();
+    assert.equal(readFileSync(path.join(base, 'outside'), 'utf8'), 'outside');
+  });
+
+  it('gives a second name only where there is none', () => {
+    const directory = openTrusted(path.join(base, 'pod/dir'));
+    directory.link('file', 'second');
+    assert.throws(() => directory.link('file', 'second'), { code: 'EEXIST' });
+    assert.deepEqual(directory.names().sort(), ['file', 'second']);
+    directory.close();
+  });
+
+  it('has no text of a link where none is', () => {
+    link('dir', 'pod/link');
+    const directory = openTrusted(path.join(base, 'pod'));
+    assert.deepEqual(
+      ['link', 'dir', 'none'].map((name) => directory.linkText(name)),
+      ['dir', undefined, undefined],
+    );
+    directory.close();
+  });
+
   it('removes a link, not its target', () => {
     link(path.join(base, 'outside'), 'pod/link');
     const directory = openTrusted(path.join(base, 'pod'));

@@ -36,7 +36,7 @@ function clientsOf(): LauncherClients {
       const listening = await host.probe(socketFile);
       if (listening !== 'listening' || !isPeerKnown) return { listening };
       pinned.add(socketFile);
-      const socket = { path: socketFile, close: () => void pinned.delete(socketFile) };
+      const socket = { socketAddress: socketFile, close: () => void pinned.delete(socketFile) };
       return { listening, sighting: { socketFile, peer: process, socket } };
     },
     isProcessAlive: () => isProcessAlive,

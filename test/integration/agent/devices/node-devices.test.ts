@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync }
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { xattrReader, xattrWriter } from '../../../../src/host/index.ts';
+import { openTrusted, type SafePath, xattrReader, xattrWriter } from '../../../../src/host/index.ts';
 import { type DeviceWorld, worldWithStandIn } from '../../../fixtures/device-world.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 
@@ -219,7 +219,7 @@ describe('sockets of daemons', () => {
     await serve(directory, 'pr-helper.sock');
     const [read, write] = [await xattrReader(), await xattrWriter()];
     try {
-      write(directory, 'security.selinux', 'system_u:object_r:var_run_t:s0');
+      using(directory, (place) => write(place, 'security.selinux', 'system_u:object_r:var_run_t:s0'));
     } catch {
       return t.skip('this user or this file system has no such labels');
     }
@@ -227,7 +227,8 @@ describe('sockets of daemons', () => {
     await world.start();
     await world.listed('devices.kubevirt.io/pr-helper', 'pr-helper0 Healthy', 'pr-helper1 Healthy');
     for (const place of [directory, path.join(directory, 'pr-helper.sock')]) {
-      assert.equal(read(place, 'security.selinux'), 'system_u:object_r:container_file_t:s0');
+      const label = using(place, (opened) => read(opened, 'security.selinux'));
+      assert.equal(label, 'system_u:object_r:container_file_t:s0');
     }
   });
 
@@ -258,3 +259,12 @@ describe('a machine without kubelet', () => {
     await world.listed(tun, 'tun0 Healthy', 'tun1 Healthy');
   });
 });
+
+function using<T>(file: string, use: (place: SafePath) => T): T {
+  const place = openTrusted(file);
+  try {
+    return use(place);
+  } finally {
+    place.close();
+  }
+}

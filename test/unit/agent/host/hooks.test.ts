@@ -67,7 +67,7 @@ test('a missing disk image is made sparse, whole and once', { skip: !isRoot }, a
   const { procDir, root } = fakeLauncher(t);
   const directory = path.join(root, 'run/kubevirt-private/vmi-disks/data');
   mkdirSync(directory, { recursive: true });
-  writeFileSync(path.join(directory, '.data.img.new'), 'torn by a crash');
+  writeFileSync(path.join(directory, '.disk-image.new'), 'torn by a crash');
   const hook = hostDiskImages({ procDir });
   await hook.prepare(contextOf(diskVmi('64Mi')));
   await hook.prepare(contextOf(diskVmi('128Mi')));

@@ -1,0 +1,45 @@
+import { closeSync, fchownSync, fstatSync, ftruncateSync } from 'node:fs';
+import { errorCode } from '../base/index.ts';
+import type { SafePath } from './safe-path.ts';
+
+/** A file made where others may write, used through the one descriptor that it was made with. Who gets one closes it. */
+export class NewFile {
+  readonly #fd: number;
+  #isClosed = false;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  /** Whole bytes; what is added takes no room until it is written. */
+  setSize(bytes: number): void {
+    ftruncateSync(this.#fd, bytes);
+  }
+
+  setOwner(uid: number, gid: number): void {
+    fchownSync(this.#fd, uid, gid);
+  }
+
+  /** Whether the entry of the directory is this very file, and not what somebody put in its place. */
+  isAt(directory: SafePath, name: string): boolean {
+    let entry: SafePath;
+    try {
+      entry = directory.entry(name);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return false;
+      throw error;
+    }
+    try {
+      const [own, found] = [fstatSync(this.#fd, { bigint: true }), entry.identity()];
+      return own.dev === found.dev && own.ino === found.ino;
+    } finally {
+      entry.close();
+    }
+  }
+
+  /** Safe to call twice. */
+  close(): void {
+    if (!this.#isClosed) closeSync(this.#fd);
+    this.#isClosed = true;
+  }
+}
