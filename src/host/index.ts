@@ -9,6 +9,7 @@ export { type NetworkLink, readNetworkLinks } from './links.ts';
 export type { NewFile } from './new-file.ts';
 export { entryIdentity, PathWatch } from './path-watch.ts';
 export {
+  cgroupsOf,
   isProcessAlive,
   listenerOf,
   type Peer,
@@ -17,6 +18,8 @@ export {
   peerOf,
   pidNamespace,
   preparePeers,
+  startedMs,
+  type ToldPeer,
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { draftSuffix, replaceFile } from './replace-file.ts';

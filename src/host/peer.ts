@@ -1,14 +1,17 @@
-import { readFileSync, readlinkSync } from 'node:fs';
+import { closeSync, readFileSync, readlinkSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { uptime } from 'node:os';
 import { CodedError, errorCode } from '../base/index.ts';
 
-/** Who is at the other end of a Unix socket, from the kernel and not from what it says (ecosystem: SO_PEERCRED). */
+/** Who is at the other end of a Unix socket, from the kernel and not from what it says: unix(7), SO_PEERCRED and SO_PEERPIDFD. */
 
 export type PeerErrorCode =
   /** The kernel shows no pid: this process is not in the host's pid namespace. */
   | 'NO_PID'
   /** The socket was closed, or the process ended, before it could be asked. */
   | 'CLOSED'
+  /** The kernel could not say, as without a descriptor to spare. */
+  | 'NOT_TOLD'
   | 'TIMEOUT';
 
 export class PeerError extends CodedError<PeerErrorCode> {}
@@ -24,21 +27,35 @@ export interface Peer extends ProcessId {
   readonly gid: number;
 }
 
+/** As the kernel told it of a socket. */
+export interface ToldPeer extends Peer {
+  /**
+   * The kernel itself said that this very process is the peer. Otherwise (before Linux 6.5) it named a pid, and whoever has it
+   * by now was looked at: the peer may have ended while others hold its socket, and its pid may be another process's.
+   */
+  readonly isProven: boolean;
+}
+
 const solSocket = 1;
 const soPeercred = 17;
+const soPeerpidfd = 77;
 const ucredBytes = 12;
+const pidfdBytes = 4;
+/** Error numbers of all architectures that Node.js runs on, but MIPS. */
+const errors = { notSupported: 92, noData: 61, noProcess: 3, invalid: 22 } as const;
 
-type GetSockOpt = (fd: number, level: number, name: number, value: Buffer, length: Int32Array) => number;
+/** 0, or an error's number below 0. */
+export type GetSockOpt = (fd: number, level: number, name: number, value: Buffer, length: Int32Array) => number;
 let getSockOpt: Promise<GetSockOpt> | undefined;
 
 /** Loaded at the first use: 11 ms and 4 MiB that only programs with peers pay. */
 function loadGetSockOpt(): Promise<GetSockOpt> {
-  getSockOpt ??= import('koffi').then(
-    ({ default: koffi }) =>
-      koffi
-        .load(null)
-        .func('int getsockopt(int fd, int level, int name, _Out_ uint8_t *value, _Inout_ int *length)') as GetSockOpt,
-  );
+  getSockOpt ??= import('koffi').then(({ default: koffi }) => {
+    const call = koffi
+      .load(null)
+      .func('int getsockopt(int fd, int level, int name, _Out_ uint8_t *value, _Inout_ int *length)') as GetSockOpt;
+    return (fd, level, name, value, length) => (call(fd, level, name, value, length) === 0 ? 0 : -koffi.errno());
+  });
   return getSockOpt;
 }
 
@@ -52,31 +69,70 @@ export async function preparePeers(): Promise<void> {
 
 /**
  * The process at the other end of a connected Unix socket: for a client the one that called listen(), for a server the
- * one that called connect(). Rejects with PeerError.
+ * one that called connect(). Rejects with PeerError; CLOSED, too, when that process has ended and others hold its end of the
+ * socket. `call`: in place of the kernel's.
  */
-export async function peerOf(socket: Socket): Promise<Peer> {
-  const call = await loadGetSockOpt();
+export async function peerOf(socket: Socket, call?: GetSockOpt): Promise<ToldPeer> {
+  const ask = call ?? (await loadGetSockOpt());
+  // Nothing is awaited from here on: the descriptor means this socket until the end.
   const fd = (socket as unknown as { _handle?: { fd: number } | null })._handle?.fd;
   if (fd === undefined || fd < 0) throw new PeerError('CLOSED', 'the socket was closed before its peer was known');
+  const { pid, uid, gid } = credentialsOf(fd, ask);
+  const pidfd = pidfdOf(fd, ask);
+  try {
+    const startTime = pidfd === undefined ? processStartTime(pid) : provenStartTime(pid, pidfd);
+    if (startTime === undefined) throw ended(pid);
+    return { pid, startTime, uid, gid, isProven: pidfd !== undefined };
+  } finally {
+    if (pidfd !== undefined) closeSync(pidfd);
+  }
+}
+
+function credentialsOf(fd: number, ask: GetSockOpt): { pid: number; uid: number; gid: number } {
   const ucred = Buffer.alloc(ucredBytes);
-  if (call(fd, solSocket, soPeercred, ucred, new Int32Array([ucredBytes])) !== 0) {
+  if (ask(fd, solSocket, soPeercred, ucred, new Int32Array([ucredBytes])) !== 0) {
     throw new PeerError('CLOSED', 'the kernel does not know the peer of this socket');
   }
   const pid = ucred.readInt32LE(0);
   if (pid <= 0) {
     throw new PeerError('NO_PID', 'the peer has no process id here: run this program in the host pid namespace');
   }
+  return { pid, uid: ucred.readUInt32LE(4), gid: ucred.readUInt32LE(8) };
+}
+
+/** A descriptor of the peer's process, which no other one can take over. Undefined where the kernel has no such thing. */
+function pidfdOf(fd: number, ask: GetSockOpt): number | undefined {
+  const value = Buffer.alloc(pidfdBytes);
+  const error = -ask(fd, solSocket, soPeerpidfd, value, new Int32Array([pidfdBytes]));
+  if (error === 0) return value.readInt32LE(0);
+  if (error === errors.notSupported) return undefined;
+  const hasEnded = error === errors.noProcess || error === errors.noData || error === errors.invalid;
+  throw new PeerError(hasEnded ? 'CLOSED' : 'NOT_TOLD', `the kernel does not show the peer of this socket (${error})`);
+}
+
+/** What is read between two looks at a process that has its pid in both is of that process. */
+function provenStartTime(pid: number, pidfd: number): string | undefined {
+  if (pidOf(pidfd) !== pid) return undefined;
   const startTime = processStartTime(pid);
-  if (startTime === undefined) throw new PeerError('CLOSED', `peer process ${pid} ended`);
-  return { pid, startTime, uid: ucred.readUInt32LE(4), gid: ucred.readUInt32LE(8) };
+  return pidOf(pidfd) === pid ? startTime : undefined;
+}
+
+/** As proc_pid_fdinfo(5) tells it: -1 once the process has ended. */
+function pidOf(pidfd: number): number {
+  const text = readFileSync(`/proc/self/fdinfo/${pidfd}`, 'latin1');
+  return Number(/^Pid:\s*(-?\d+)$/m.exec(text)?.[1] ?? -1);
+}
+
+function ended(pid: number): PeerError {
+  return new PeerError('CLOSED', `peer process ${pid} ended`);
 }
 
 /** Connects, asks who listens, and closes. Rejects with PeerError or the system's error (ECONNREFUSED, ENOENT). */
-export function listenerOf(socketPath: string, timeoutMs: number): Promise<Peer> {
+export function listenerOf(socketPath: string, timeoutMs: number): Promise<ToldPeer> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath);
     const timer = setTimeout(() => end(new PeerError('TIMEOUT', `no connection within ${timeoutMs} ms`)), timeoutMs);
-    const end = (error?: unknown, peer?: Peer) => {
+    const end = (error?: unknown, peer?: ToldPeer) => {
       clearTimeout(timer);
       socket.destroy();
       if (peer) resolve(peer);
@@ -115,6 +171,23 @@ export function isProcessAlive({ pid, startTime }: ProcessId, read = readStat): 
     return processStartTime(pid, read) === startTime;
   } catch {
     return true;
+  }
+}
+
+/** Clock ticks of /proc/<pid>/stat per second; the same on every Linux that Node.js runs on. */
+const ticksPerSecond = 100;
+
+/** When a process began, in milliseconds since 1970 by this machine's clock as it goes now. */
+export function startedMs({ startTime }: ProcessId): number {
+  return Date.now() - uptime() * 1000 + (Number(startTime) / ticksPerSecond) * 1000;
+}
+
+/** The text of proc_pid_cgroup(5), of the process that runs or of a pid; undefined when it cannot be told. */
+export function cgroupsOf(pid: number | 'self'): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/cgroup`, 'utf8');
+  } catch {
+    return undefined;
   }
 }
 

@@ -13,6 +13,7 @@ import { listenerOf, type Peer } from '../host/index.ts';
 import { clientOptions, cmd, cmdInfo, decodeDomain, negotiateVersion } from '../wire/index.ts';
 import { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
 import { badAnswer, commandFailed, LauncherError, mapRpcError } from './errors.ts';
+import { checkedPeer } from './pod-of-peer.ts';
 import { probeSocket } from './probe.ts';
 import type { PinnedSocket } from './sightings.ts';
 
@@ -239,14 +240,15 @@ function responseOf(answer: unknown): cmd.Response | undefined {
   return 'response' in answer ? (answer.response as cmd.Response | undefined) : undefined;
 }
 
-function askPeer(
+async function askPeer(
   target: ConnectionTarget,
-  { socketAddress }: PinnedSocket,
+  socket: PinnedSocket,
   { peerTimeoutMs }: ConnectionLimits,
 ): Promise<Peer> {
-  return listenerOf(socketAddress, peerTimeoutMs).catch((error) => {
+  const peer = await listenerOf(socket.socketAddress, peerTimeoutMs).catch((error) => {
     throw peerFailure(target, error);
   });
+  return checkedPeer(peer, { socketFile: target.socketFile, bornMs: socket.stat?.().birthtimeMs });
 }
 
 async function dial(

@@ -1,5 +1,5 @@
 import { errorCode } from '../base/index.ts';
-import { isProcessAlive, type ProcessId, type SafePath } from '../host/index.ts';
+import { isProcessAlive, type ProcessId, type SafePath, type ToldPeer } from '../host/index.ts';
 import {
   type ConnectionDeps,
   type ConnectionLimits,
@@ -7,6 +7,7 @@ import {
   LauncherConnection,
   type OpenConnection,
 } from './connection.ts';
+import { checkedPeer } from './pod-of-peer.ts';
 import { type Listening, meetSocket, probeSocket } from './probe.ts';
 import type { Sighting } from './sightings.ts';
 import { SocketWatch } from './socket-watch.ts';
@@ -73,7 +74,7 @@ export function thisMachine(options: MachineOptions): LauncherHost {
       const socket = tryOpen(socketFile, podsDir);
       if (typeof socket === 'string') return { listening: socket };
       const { listening, peer } = await meetSocket(socket.socketAddress, probeTimeoutMs);
-      if (peer) return { listening, sighting: { socketFile, peer, socket } };
+      if (peer && isOfPod(peer, socketFile, socket)) return { listening, sighting: { socketFile, peer, socket } };
       socket.close();
       return { listening };
     },
@@ -83,6 +84,16 @@ export function thisMachine(options: MachineOptions): LauncherHost {
       return LauncherConnection.open(target, socket, deps, limits, sighting?.peer);
     },
   };
+}
+
+/** Who is not is told of by the connection that asks again. */
+function isOfPod(peer: ToldPeer, socketFile: string, socket: SafePath): boolean {
+  try {
+    checkedPeer(peer, { socketFile, bornMs: socket.stat().birthtimeMs });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function tryOpen(socketFile: string, podsDir: string): SafePath | 'missing' | 'unclear' {

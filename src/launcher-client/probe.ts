@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { errorCode } from '../base/index.ts';
-import { type Peer, peerOf } from '../host/index.ts';
+import { peerOf, type ToldPeer } from '../host/index.ts';
 
 /** What a bare connect() to a socket shows. */
 export type Listening =
@@ -26,7 +26,7 @@ export function meetSocket(socketPath: string, timeoutMs: number): Promise<Met> 
 
 export interface Met {
   readonly listening: Listening;
-  readonly peer?: Peer;
+  readonly peer?: ToldPeer;
 }
 
 const noQuestion = async () => undefined;
@@ -34,11 +34,11 @@ const noQuestion = async () => undefined;
 function touch(
   socketPath: string,
   timeoutMs: number,
-  ask: (socket: Socket) => Promise<Peer | undefined>,
+  ask: (socket: Socket) => Promise<ToldPeer | undefined>,
 ): Promise<Met> {
   return new Promise((resolve) => {
     const socket = connect(socketPath);
-    const end = (listening: Listening, peer?: Peer) => {
+    const end = (listening: Listening, peer?: ToldPeer) => {
       clearTimeout(timer);
       socket.destroy();
       resolve({ listening, ...(peer && { peer }) });

@@ -12,6 +12,7 @@ export interface Sighting {
 export interface PinnedSocket {
   /** What connect() takes. */
   readonly socketAddress: string;
+  stat?(): { readonly birthtimeMs: number };
   close(): void;
 }
 

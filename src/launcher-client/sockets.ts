@@ -39,6 +39,13 @@ export function findSockets(target: LauncherTarget, { podsDir, nodeName }: Socke
   return [target.socketFile];
 }
 
+const podSocket = /\/([^/]+)\/volumes\/kubernetes\.io~empty-dir\/sockets\/[^/]+$/;
+
+/** UID of the pod that a socket belongs to, by its place; undefined elsewhere. */
+export function podOfSocket(socketFile: string): string | undefined {
+  return podSocket.exec(socketFile)?.[1];
+}
+
 /** Sockets of all pods of this node, whosever they are. Empty when the pods' directory cannot be read. */
 export function findAllSockets({ podsDir }: Pick<SocketOptions, 'podsDir'>): string[] {
   return podDirectories(podsDir)

@@ -1,6 +1,5 @@
 import type { Stats } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { uptime } from 'node:os';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import {
   isProcessAlive,
@@ -11,6 +10,7 @@ import {
   peerOf,
   pidNamespace,
   type SafePath,
+  startedMs,
 } from '../../host/index.ts';
 import { qemuId } from '../host/index.ts';
 
@@ -34,9 +34,6 @@ export interface GuestSocketPlace {
   /** `virt-serial0`, `virt-vnc`, `virt-usbredir-<slot>` */
   readonly name: string;
 }
-
-/** Clock ticks of /proc/<pid>/stat per second; the same on every Linux that Node.js runs on. */
-const ticksPerSecond = 100;
 
 /**
  * Connects to a socket of a guest in its launcher's file system, which belongs to a tenant: the way there is walked without
@@ -153,10 +150,6 @@ async function checkPeer(
     'NOT_TRUSTED',
     `${name} is served by process ${peer.pid}, which is not of this guest's pod`,
   );
-}
-
-function startedMs({ startTime }: ProcessId): number {
-  return Date.now() - uptime() * 1000 + (Number(startTime) / ticksPerSecond) * 1000;
 }
 
 function ended({ pid }: ProcessId, cause?: unknown): GuestSocketError {

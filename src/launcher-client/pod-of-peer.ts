@@ -1,0 +1,70 @@
+import { cgroupsOf, isProcessAlive, type Peer, startedMs, type ToldPeer } from '../host/index.ts';
+import { LauncherError } from './errors.ts';
+import { podOfSocket } from './sockets.ts';
+
+export interface ListeningPlace {
+  readonly socketFile: string;
+  /** When the socket was made, in milliseconds since 1970. */
+  readonly bornMs?: number | undefined;
+}
+
+/** Of the machine. */
+export interface ProcessFacts {
+  readonly cgroupsOf: (pid: number | 'self') => string | undefined;
+  readonly isProcessAlive: (process: Peer) => boolean;
+  readonly startedMs: (process: Peer) => number;
+}
+
+const thisMachine: ProcessFacts = { cgroupsOf, isProcessAlive, startedMs };
+
+/** Clocks of file systems and processes are coarse. */
+const slackMs = 2_000;
+
+/**
+ * Gives back the process that listens on a pod's socket when it can be that pod's: the kubelet, and our pod runner, put each pod
+ * into cgroups that carry its UID. One without such a cgroup is believed where the kernel itself told who it is; else it must
+ * be no younger than its socket, as whoever took over the pid of one that ended would be. Throws LauncherError NO_PEER.
+ */
+export function checkedPeer(peer: ToldPeer, { socketFile, bornMs }: ListeningPlace, facts = thisMachine): Peer {
+  const pod = podOfSocket(socketFile);
+  const found = podsIn(facts.cgroupsOf(peer.pid) ?? '', facts.cgroupsOf('self') ?? '');
+  const other = found.find((each) => each !== pod);
+  if (pod !== undefined && other !== undefined) {
+    throw stranger(socketFile, `process ${peer.pid} listens, which belongs to pod ${other}`);
+  }
+  if (peer.isProven) return peer;
+  const isOfPod = pod !== undefined && found.length > 0;
+  if (!isOfPod && bornMs !== undefined && facts.startedMs(peer) > bornMs + slackMs) {
+    throw stranger(socketFile, `process ${peer.pid} began after the socket was made`);
+  }
+  // What was read of it may be of the next one with its pid.
+  if (!facts.isProcessAlive(peer)) throw stranger(socketFile, `process ${peer.pid} ended`);
+  return peer;
+}
+
+function stranger(socketFile: string, reason: string): LauncherError {
+  return new LauncherError('NO_PEER', `${socketFile}: ${reason}: it is not taken for the launcher`);
+}
+
+const podElement =
+  /^(?:(?:.*-)?pod)?([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})(?:\.slice)?$/;
+
+/**
+ * UIDs of the pods that a process is in, by its cgroups. The outermost one of each hierarchy counts, for below it the pod may
+ * call cgroups what it likes; those that we are in ourselves are of a pod around all of this.
+ */
+function podsIn(cgroups: string, own: string): string[] {
+  const around = new Set(own.split('\n').flatMap(podsOfLine));
+  const found = cgroups.split('\n').flatMap((line) => podsOfLine(line).find((pod) => !around.has(pod)) ?? []);
+  return [...new Set(found)];
+}
+
+/** `kubepods-burstable-pod<uid with _>.slice` under systemd, `pod<uid>` otherwise, and the UID alone under our pod runner. */
+function podsOfLine(line: string): string[] {
+  if (line.length > maxLineLength) return [];
+  const elements = line.split('/').slice(1);
+  return elements.flatMap((element) => podElement.exec(element)?.[1]?.replaceAll('_', '-') ?? []);
+}
+
+/** Of a path that the kernel makes. */
+const maxLineLength = 8_192;
