@@ -12,5 +12,6 @@ export * from './json.ts';
 export * from './keyed-queue.ts';
 export * from './lifecycle.ts';
 export * from './log.ts';
+export { escapedJson, isPlainJson, plainText, plainTexts } from './plain-text.ts';
 export { Seldom } from './seldom.ts';
 export * from './sleep.ts';

@@ -1,5 +1,6 @@
 import { closeSync, openSync } from 'node:fs';
 import { type Logger, pino } from 'pino';
+import { escapedJson } from './plain-text.ts';
 
 export type { Logger } from 'pino';
 
@@ -35,6 +36,8 @@ export function createAdjustableLogger(options: LogOptions): AdjustableLogger {
     level: levelOf(options.verbosity ?? 2),
     messageKey: 'msg',
     timestamp: () => `,"timestamp":"${new Date().toISOString()}"`,
+    // JSON leaves codes for terminals above ASCII, and marks that turn the writing, as they are.
+    hooks: { streamWrite: escapedJson },
     formatters: { level: (label: string) => ({ level: label }) },
     onChild: (child: Logger) => {
       const reference = new WeakRef(child);

@@ -1,5 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { CodedError, errorMessage } from '../base/index.ts';
+import { CodedError, errorMessage, plainText } from '../base/index.ts';
 import { goQuote } from './go-quote.ts';
 
 export type LauncherErrorCode =
@@ -36,8 +36,9 @@ export class LauncherError extends CodedError<LauncherErrorCode> {
   readonly launcherMessage: string | undefined;
 
   constructor(code: LauncherErrorCode, message: string, options: ErrorOptions & { launcherMessage?: string } = {}) {
-    super(code, message, options);
-    this.launcherMessage = options.launcherMessage;
+    // It may cite the launcher, and goes into conditions, events and logs.
+    super(code, plainText(message), options);
+    this.launcherMessage = options.launcherMessage === undefined ? undefined : plainText(options.launcherMessage);
   }
 }
 

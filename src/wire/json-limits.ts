@@ -1,4 +1,4 @@
-import { errorMessage } from '../base/index.ts';
+import { errorMessage, isPlainJson, plainText, plainTexts } from '../base/index.ts';
 import { WireError } from './errors.ts';
 
 export interface JsonLimits {
@@ -18,7 +18,8 @@ const closeBracket = 0x5d;
 
 /**
  * JSON.parse for input that others wrote: size and nesting are checked before anything is built. Without the check a
- * megabyte of `[` parses well and overflows the stack of whoever walks the value.
+ * megabyte of `[` parses well and overflows the stack of whoever walks the value. Texts in it are a guest's as well: they are made
+ * plain here, once, before they go into objects, events, logs and onto terminals.
  * Throws WireError JSON_TOO_LARGE, JSON_TOO_DEEP, JSON_INVALID.
  */
 export function parseJson(input: Buffer | string, limits: JsonLimits = domainJsonLimits): unknown {
@@ -29,11 +30,15 @@ export function parseJson(input: Buffer | string, limits: JsonLimits = domainJso
   if (isDeeperThan(bytes, limits.maxDepth)) {
     throw new WireError('JSON_TOO_DEEP', `JSON is nested deeper than ${limits.maxDepth} levels`);
   }
+  const text = typeof input === 'string' ? input : bytes.toString('utf8');
+  let value: unknown;
   try {
-    return JSON.parse(typeof input === 'string' ? input : bytes.toString('utf8'));
+    value = JSON.parse(text);
   } catch (cause) {
-    throw new WireError('JSON_INVALID', `invalid JSON: ${errorMessage(cause)}`, { cause });
+    // It cites the text.
+    throw new WireError('JSON_INVALID', `invalid JSON: ${plainText(errorMessage(cause))}`, { cause });
   }
+  return isPlainJson(text) ? value : plainTexts(value);
 }
 
 function isDeeperThan(bytes: Buffer, maxDepth: number): boolean {

@@ -1,4 +1,4 @@
-import { isRecord } from '../../base/index.ts';
+import { isRecord, plainText } from '../../base/index.ts';
 import type { GuestAgentAnswer } from '../ports.ts';
 
 const basic = [
@@ -42,7 +42,7 @@ const maxVersionLength = 64;
 export function readGuestInfo(json: string): GuestAgentAnswer {
   const info = parsed(json);
   const { guestAgentVersion, supportedCommands: listed } = info;
-  const version = typeof guestAgentVersion === 'string' ? guestAgentVersion.slice(0, maxVersionLength) : '';
+  const version = typeof guestAgentVersion === 'string' ? plainText(guestAgentVersion.slice(0, maxVersionLength)) : '';
   if (!Array.isArray(listed) || listed.length === 0) return { version };
   const enabled = new Set<string>();
   for (const entry of listed) {

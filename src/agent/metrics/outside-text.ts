@@ -1,8 +1,7 @@
+import { plainText } from '../../base/index.ts';
+
 /** Of one value of a label that a guest, a launcher or a user chose. */
 export const valueLength = 128;
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for; a line break is escaped by the format.
-const unwanted = /[\0-\t\v-\x1f\x7f-\x9f]/g;
 
 /**
  * Words of guests, launchers and users as a label's value: of bounded length, without codes for the terminals of those who read
@@ -11,5 +10,6 @@ const unwanted = /[\0-\t\v-\x1f\x7f-\x9f]/g;
  */
 export function outsideText(value: unknown): string {
   if (typeof value !== 'string') return '';
-  return Buffer.from(value.slice(0, valueLength)).toString().replace(unwanted, '\ufffd');
+  // A line break is escaped by the format.
+  return value.slice(0, valueLength).split('\n').map(plainText).join('\n');
 }

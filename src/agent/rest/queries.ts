@@ -1,4 +1,4 @@
-import { errorMessage, isRecord } from '../../base/index.ts';
+import { errorMessage, isPlainJson, isRecord, plainTexts } from '../../base/index.ts';
 import type { Answer } from './answers.ts';
 import { ask, type Call, type LauncherDeps } from './call.ts';
 import { RestError } from './errors.ts';
@@ -30,7 +30,8 @@ export function queryHandlers(deps: LauncherDeps) {
 function parse(json: string): unknown {
   if (json === '') return null;
   try {
-    return JSON.parse(json);
+    const value: unknown = JSON.parse(json);
+    return isPlainJson(json) ? value : plainTexts(value);
   } catch (error) {
     throw unusable('what is no JSON', error);
   }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type {
   Domain,
   DomainInterfaceStatus,
@@ -37,7 +38,7 @@ function firstOfEachName(list: readonly VmiInterfaceStatus[]): VmiInterfaceStatu
 function fromDomain(domain: Domain): VmiInterfaceStatus[] {
   return (domain.Spec?.Devices?.Interfaces ?? []).slice(0, bounds.interfaces).flatMap((entry) => {
     const name = entry.Alias?.Name;
-    const mac = entry.MAC?.MAC;
+    const mac = macOf(entry.MAC?.MAC);
     if (!name && !mac) return [];
     return {
       ...(name && { name }),
@@ -63,8 +64,11 @@ function fromHostDevices(domain: Domain, wanted: readonly Interface[]): VmiInter
 /** Addresses that were known stay until the guest agent says otherwise. */
 function keepIps(entry: VmiInterfaceStatus, before: readonly VmiInterfaceStatus[]): VmiInterfaceStatus {
   const old = before.find(({ name }) => name === entry.name && name !== undefined);
-  if (!old?.ipAddresses?.length) return entry;
-  return { ...entry, ipAddress: old.ipAddress ?? old.ipAddresses[0] ?? '', ipAddresses: old.ipAddresses };
+  // What an agent without this check wrote goes as well.
+  const known = old?.ipAddresses?.filter(isAddress) ?? [];
+  if (known.length === 0) return entry;
+  const first = old?.ipAddress !== undefined && isAddress(old.ipAddress) ? old.ipAddress : known[0];
+  return { ...entry, ipAddress: first ?? '', ipAddresses: known };
 }
 
 function withAgentReport(
@@ -95,15 +99,30 @@ function byFamily(own: readonly string[], told: readonly string[]): string[] {
   });
 }
 
+/** Of a network card, or of an InfiniBand port. */
+const macPattern = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}(?:(?::[0-9a-f]{2}){14})?$/i;
+
+/** A guest may call anything an address: programs and people take what stands in the status for one. */
+function macOf(told: string | undefined): string {
+  return told !== undefined && macPattern.test(told) ? told : '';
+}
+
 /** An IPv6 address with its zone; what is longer is none. */
 const maxAddressLength = 64;
+const linkLocal = /^fe[89ab]/i;
+
+/** Only link-local addresses have a zone. */
+function isAddress(text: string): boolean {
+  if (text.length > maxAddressLength || isIP(text) === 0) return false;
+  return !text.includes('%') || linkLocal.test(text);
+}
 
 /** IPv4 first. A guest behind masquerading has link-local addresses nobody can reach. */
 function agentIps(report: DomainInterfaceStatus, isMasqueraded: boolean): string[] {
   const all = report.IPs ?? (report.Ip ? [report.Ip] : []);
   const usable = all
-    .filter((ip) => ip.length <= maxAddressLength)
-    .filter((ip) => !isMasqueraded || !(ip.startsWith('169.254.') || /^fe[89ab]/i.test(ip)))
+    .filter(isAddress)
+    .filter((ip) => !isMasqueraded || !(ip.startsWith('169.254.') || linkLocal.test(ip)))
     .slice(0, bounds.addresses);
   return [...usable.filter((ip) => !isIpv6(ip)), ...usable.filter(isIpv6)];
 }
@@ -116,7 +135,7 @@ function unmatched(
   return strangers.slice(0, maxUnmatched).map((report) => {
     const ips = agentIps(report, false);
     return {
-      mac: clip(report.Mac, bounds.guestTextBytes),
+      mac: macOf(report.Mac),
       interfaceName: clip(report.InterfaceName, bounds.guestTextBytes),
       infoSource: 'guest-agent',
       ...(ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),

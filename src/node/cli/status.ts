@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { plainText } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere } from '../files.ts';
 import { pageAddress } from '../page/index.ts';
@@ -52,8 +53,8 @@ async function describeVmis(paths: NodePaths): Promise<string[]> {
     const client = await connectToNode(paths);
     try {
       const { items } = await client.list<VirtualMachineInstance>(resources.virtualMachineInstances);
-      return items.map(
-        ({ metadata, status }) => `VMI              ${metadata.namespace}/${metadata.name} ${status?.phase ?? ''}`,
+      return items.map(({ metadata, status }) =>
+        plainText(`VMI              ${metadata.namespace}/${metadata.name} ${status?.phase ?? ''}`),
       );
     } finally {
       client.close();

@@ -1,4 +1,5 @@
 import type { WhyLabels, WhyList, WhyReport } from '../../api/index.ts';
+import { escapedJson, plainText } from '../../base/index.ts';
 import { foreignSocket, getWhy } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { whyLabels } from './why-labels.ts';
@@ -24,11 +25,11 @@ export async function askWhy({ socket, namespace, name, output, labels }: WhyQue
   const part = encodeURIComponent;
   const ofVm = name === undefined ? '/why' : `/why/${part(namespace)}/${part(name)}`;
   const answer = await ask(socket, labels ? '/labels' : ofVm);
-  if (output === 'json') return JSON.stringify(answer, undefined, 2);
+  if (output === 'json') return escapedJson(JSON.stringify(answer, undefined, 2));
   // Whatever a message contains, it moves no cursor.
   return linesOf(answer, socket, name)
-    .join('\n')
-    .replaceAll(/[^\P{Cc}\n]/gu, '?');
+    .map((line) => plainText(line))
+    .join('\n');
 }
 
 function linesOf(answer: Answer, socket: string, name = ''): string[] {
