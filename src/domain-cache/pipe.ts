@@ -1,5 +1,5 @@
 import { errorMessage, type Logger } from '../base/index.ts';
-import { openInRoot, peerOf, type SafePath } from '../host/index.ts';
+import { isProcessAlive, openInRoot, peerOf, type SafePath } from '../host/index.ts';
 import { listenUnix, type UnixListener } from '../wire/index.ts';
 import { DomainCacheError } from './errors.ts';
 import type { NotifyChannel } from './notify-channel.ts';
@@ -34,6 +34,8 @@ export class NotifyPipe {
       directory = openInRoot(place.root, place.directory);
       const { identity, process } = channel.intake;
       const { uid, gid } = process;
+      // Held from here on; before, the pid may have become another process's.
+      if (!isProcessAlive(process)) throw new Error(`process ${process.pid} ended`);
       listener = await listenUnix(
         directory.newSocketAddress(pipeName),
         (socket) => {

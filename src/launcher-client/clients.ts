@@ -138,8 +138,14 @@ export class LauncherClients {
     return connection;
   }
 
+  /**
+   * For `/proc/<pid>`, which is another process's as soon as the launcher has ended: its children may hold its sockets, and with
+   * them the connection, for longer. Rejects as `connect` does, then with NO_PEER.
+   */
   async launcherPid(target: LauncherTarget, signal?: AbortSignal): Promise<number> {
-    return (await this.connect(target, signal)).peer.pid;
+    const { peer } = await this.connect(target, signal);
+    if (this.#host.isProcessAlive(peer)) return peer.pid;
+    throw new LauncherError('NO_PEER', `the launcher's process ${peer.pid} ended; others hold its connection`);
   }
 
   /** UIDs of which something is kept: a connection, or a socket that is waited for. */

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { escapedJson, isPlainJson, plainText, plainTexts } from '../../../src/base/index.ts';
+import { createLogger, escapedJson, isPlainJson, plainText, plainTexts } from '../../../src/base/index.ts';
 import { hostileWords } from '../../fixtures/hostile-words.ts';
 
 const unwanted = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\u00ad\u180e\u200b\u2060-\u2064\ufeff\u{e0000}-\u{e007f}]/u;
@@ -86,5 +89,19 @@ test('a megabyte is looked at in milliseconds, also when all of it is unwanted',
     isPlainJson(text);
     escapedJson(text);
     assert.ok(performance.now() - startedMs < 3_000, JSON.stringify(text[0]));
+  }
+});
+
+test('a line of the log has none of it but as an escape, and says what was said', (t) => {
+  const dir = mkdtempSync(path.join(tmpdir(), 'log-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const file = path.join(dir, 'log');
+  const log = createLogger({ component: 'test', file });
+  for (const word of hostileWords) log.info({ word }, 'said');
+  const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1);
+  assert.equal(lines.length, hostileWords.length);
+  for (const [at, line] of lines.entries()) {
+    assert.doesNotMatch(line, unwanted);
+    assert.equal(JSON.parse(line).word, hostileWords[at]);
   }
 });

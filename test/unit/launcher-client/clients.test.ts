@@ -108,6 +108,15 @@ beforeEach(() => {
 });
 
 describe('what is kept of launchers', () => {
+  it('the pid of a launcher that ended is nobody’s, though others hold its connection', async () => {
+    sockets = ['/pods/uid-1/sock'];
+    const clients = clientsOf();
+    assert.equal(await clients.launcherPid(targetOf()), process.pid);
+    isProcessAlive = false;
+    await assert.rejects(clients.launcherPid(targetOf()), { code: 'NO_PEER' });
+    clients.stop();
+  });
+
   it('a caller that comes while the VMI is cleaned up gets no connection, and nothing is remembered again', async () => {
     const { clients, late } = await lateCaller();
     await clients.close('default/uid-1', 'uid-1');
