@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { openNoFollow } from '../host/index.ts';
-import { type LauncherTarget, type SocketOptions, socketsDirectory } from './sockets.ts';
+import { isOneElement, type LauncherTarget, type SocketOptions, socketsDirectory } from './sockets.ts';
 
 /**
  * Tells when something appears in the directories in which a launcher will make its socket, so that a start waits for no
@@ -11,7 +11,7 @@ export class SocketWatch {
 
   constructor(target: LauncherTarget, { podsDir, nodeName }: SocketOptions, onAppeared: () => void) {
     this.#watchers = Object.entries(target.activePods)
-      .filter(([, node]) => nodeName === '' || node === nodeName)
+      .filter(([podUid, node]) => isOneElement(podUid) && (nodeName === '' || node === nodeName))
       .flatMap(([podUid]) => watchDirectory(podsDir, path.join(podUid, socketsDirectory), onAppeared) ?? []);
   }
 

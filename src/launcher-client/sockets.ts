@@ -32,12 +32,21 @@ export interface LauncherTarget {
 /** Paths of the sockets of a VMI's pods on this node that exist, found without following a link. */
 export function findSockets(target: LauncherTarget, { podsDir, nodeName }: SocketOptions): string[] {
   const found = Object.entries(target.activePods)
-    .filter(([, node]) => nodeName === '' || node === nodeName)
+    .filter(([podUid, node]) => isOneElement(podUid) && (nodeName === '' || node === nodeName))
     .map(([podUid]) => path.join(podsDir, podUid, socketsDirectory, socketName))
     .filter((socketFile) => exists(() => openSocket(socketFile, podsDir)));
   if (found.length > 0 || target.socketFile === undefined || hasPodDirectory(target, { podsDir })) return found;
   return [target.socketFile];
 }
+
+/** A UID is what the object says: one with `..` in it would lead to sockets of anybody, beside the pods. */
+export function isOneElement(podUid: string): boolean {
+  const isName = podUid !== '' && podUid !== '.' && podUid !== '..' && !/[/\0]/.test(podUid);
+  return isName && Buffer.byteLength(podUid) <= longestName;
+}
+
+/** Of an entry of a directory. */
+const longestName = 255;
 
 const podSocket = /\/([^/]+)\/volumes\/kubernetes\.io~empty-dir\/sockets\/[^/]+$/;
 
@@ -55,8 +64,8 @@ export function findAllSockets({ podsDir }: Pick<SocketOptions, 'podsDir'>): str
 
 /** Spec 20 §8.5: any active pod counts, whatever its node. */
 export function hasPodDirectory(target: LauncherTarget, { podsDir }: Pick<SocketOptions, 'podsDir'>): boolean {
-  return Object.keys(target.activePods).some((podUid) =>
-    exists(() => openNoFollow(podsDir, path.join(podUid, socketsDirectory))),
+  return Object.keys(target.activePods).some(
+    (podUid) => isOneElement(podUid) && exists(() => openNoFollow(podsDir, path.join(podUid, socketsDirectory))),
   );
 }
 
