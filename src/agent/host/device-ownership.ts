@@ -48,7 +48,10 @@ function giveBlockVolumes(root: LauncherRoot, vmi: VirtualMachineInstance): void
     if (!persistentVolumeClaim && !dataVolume) continue;
     const info = vmi.status?.volumeStatus?.find((status) => status.name === name)?.persistentVolumeClaimInfo;
     if (!info) throw new HostError('NO_VOLUME_STATUS', `nothing is known yet about the claim of volume ${name}`);
-    if (info.volumeMode === 'Block') root.giveToQemu(`/dev/${name}`);
+    if (info.volumeMode !== 'Block') continue;
+    if (name.includes('/') || name === '..')
+      throw new HostError('DISK_NAME', `${JSON.stringify(name)} is no name of a volume`);
+    root.giveToQemu(`/dev/${name}`);
   }
 }
 

@@ -48,6 +48,29 @@ test('devices of a launcher go to the user qemu, without following links out of 
   assert.equal(statSync(path.join(procDir, 'outside')).uid, process.getuid?.());
 });
 
+test('a block volume has a device of its own name, and leads nowhere else', { skip: !isRoot }, async (t) => {
+  const { procDir, root } = fakeLauncher(t);
+  writeFileSync(path.join(root, 'dev/data'), '');
+  mkdirSync(path.join(root, 'etc'));
+  const hook = deviceOwnership({ hostDevDir: '/dev', procDir });
+  const block = (name: string) =>
+    contextOf(
+      vmiOf('Scheduled', {
+        spec: { domain: {}, volumes: [{ name, persistentVolumeClaim: { claimName: 'c' } }] },
+        status: {
+          runtimeUser: 107,
+          volumeStatus: [{ name, target: '', persistentVolumeClaimInfo: { volumeMode: 'Block' } }],
+        },
+      } as never),
+      { useEmulation: true },
+    );
+  await hook.prepare(block('data'));
+  assert.equal(statSync(path.join(root, 'dev/data')).uid, 107);
+  for (const name of ['../etc', '..', 'x/../../etc'])
+    await assert.rejects(hook.prepare(block(name)), codeOf('DISK_NAME'));
+  for (const place of ['etc', 'dev', '.']) assert.equal(statSync(path.join(root, place)).uid, 0);
+});
+
 test('a missing /dev/kvm is an error that says what to do, unless emulation is allowed', async (t) => {
   const { procDir } = fakeLauncher(t);
   const hook = deviceOwnership({ hostDevDir: '/dev', procDir });
