@@ -19,7 +19,7 @@ import path from 'node:path';
 import { beforeEach, suite, type TestContext, test } from 'node:test';
 import { makeImage } from '../../../../src/agent/host/disk-image.ts';
 import { HostError, hostDiskImages } from '../../../../src/agent/host/index.ts';
-import type { ClusterConfig } from '../../../../src/agent/index.ts';
+import type { ClusterConfig } from '../../../../src/cluster-config/index.ts';
 import { SafePath } from '../../../../src/host/index.ts';
 import { clusterConfig, vmiOf } from '../../../fixtures/agent/builders.ts';
 
