@@ -2,6 +2,7 @@
  * Owns: KubeVirt, Kubernetes and Domain types, keys, labels, quantities and pure predicates on them.
  * Must not know: I/O of any kind, libraries, who uses it.
  */
+export { claimImagePath } from './claim-image.ts';
 export * from './domain.ts';
 export * from './keys.ts';
 export * from './kubernetes.ts';

@@ -1,5 +1,6 @@
 import {
   binaryQuantity,
+  claimImagePath,
   parseQuantity,
   type VirtualMachineInstance,
   type Volume,
@@ -34,7 +35,7 @@ function replaceClaim(volume: Volume, vmi: VirtualMachineInstance): Volume {
   return {
     name: volume.name,
     hostDisk: {
-      path: `/var/run/kubevirt-private/vmi-disks/${volume.name}/disk.img`,
+      path: claimImagePath(volume.name),
       type: 'DiskOrCreate',
       capacity: capacityOf(volume.name, info),
       shared: info.accessModes?.includes('ReadWriteMany') ?? false,

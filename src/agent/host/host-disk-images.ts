@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { isNonRoot, parseQuantity, type Volume } from '../../api/index.ts';
+import { claimImagePath, isNonRoot, parseQuantity, type Volume } from '../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import type { ClusterConfig } from '../../cluster-config/index.ts';
 import type { SafePath } from '../../host/index.ts';
@@ -40,7 +40,8 @@ function prepareDirectory(root: LauncherRoot, volume: Volume, { vmi, config }: H
   const events = root.useRunning(`${disksDir}/${name}`, (place) => {
     if (!place.stat().isDirectory()) throw new HostError('DISK_REPLACED', `${place.shown} is no directory`);
     const made = mayCreate ? createImage(place, volume, config) : [];
-    if (isNonRoot(vmi)) giveToQemu(place);
+    // Else it is a directory of the machine, which the VMI chose: giving it away would give away `/etc`.
+    if (isNonRoot(vmi) && hostDisk?.path === claimImagePath(name)) giveToQemu(place);
     return made;
   });
   if (events === undefined && mayCreate) {

@@ -1,7 +1,7 @@
 import type { Stats } from 'node:fs';
 import { open, statfs } from 'node:fs/promises';
 import path from 'node:path';
-import { parseQuantity, type Volume } from '../../api/index.ts';
+import { claimImagePath, parseQuantity, type Volume } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
 import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
@@ -24,7 +24,8 @@ export async function prepareHostDisk(volume: Volume, env: DiskEnv): Promise<Res
   }
   const dir = claimDir(volume.name, env);
   const file = path.join(dir, base);
-  const isOfHost = env.owner !== undefined && !isClaim(source.path, volume.name);
+  // The owner of a claim's file is the claim's matter.
+  const isOfHost = env.owner !== undefined && source.path !== claimImagePath(volume.name);
   const resolved: ResolvedDisk = { path: file, format: 'raw', isBlock: false, ...(isOfHost && { keepsOwner: true }) };
   const there = await ordinaryFile(file, field);
   if (there) {
@@ -40,11 +41,6 @@ export async function prepareHostDisk(volume: Volume, env: DiskEnv): Promise<Res
   }
   await createRaw(file, field, source.capacity, env);
   return resolved;
-}
-
-/** The agent names the file of a file system claim like this; its owner is the claim's matter. */
-function isClaim(hostDiskPath: string, volumeName: string): boolean {
-  return hostDiskPath === `/var/run/kubevirt-private/vmi-disks/${volumeName}/disk.img`;
 }
 
 function refuseForeign(there: Stats, field: string, hostPath: string, { owner }: DiskEnv): void {

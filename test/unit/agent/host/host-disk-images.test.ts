@@ -19,6 +19,7 @@ import path from 'node:path';
 import { beforeEach, suite, type TestContext, test } from 'node:test';
 import { makeImage } from '../../../../src/agent/host/disk-image.ts';
 import { HostError, hostDiskImages } from '../../../../src/agent/host/index.ts';
+import { claimImagePath, type VirtualMachineInstance } from '../../../../src/api/index.ts';
 import type { ClusterConfig } from '../../../../src/cluster-config/index.ts';
 import { SafePath } from '../../../../src/host/index.ts';
 import { clusterConfig, vmiOf } from '../../../fixtures/agent/builders.ts';
@@ -43,17 +44,16 @@ function launcher(t: TestContext) {
   mkdirSync(path.join(root, 'var'));
   symlinkSync('/run', path.join(root, 'var/run'));
   const hook = hostDiskImages({ procDir });
+  const prepareVmi = (vmi: VirtualMachineInstance, config: Partial<ClusterConfig> = {}) => {
+    const { signal } = new AbortController();
+    return hook.prepare({ vmi, launcherPid: pid, config: { ...clusterConfig, ...config }, signal });
+  };
   const prepare = ({ file = 'disk.img', volume = 'data', capacity = '1Mi', config = {} }: Wish = {}) => {
     const hostDisk = { path: `/somewhere/${file}`, type: 'DiskOrCreate' as const, capacity: capacity as string };
     const vmi = vmiOf('Scheduled', { spec: { domain: {}, volumes: [{ name: volume, hostDisk }] } });
-    return hook.prepare({
-      vmi,
-      launcherPid: pid,
-      config: { ...clusterConfig, ...config },
-      signal: new AbortController().signal,
-    });
+    return prepareVmi(vmi, config);
   };
-  return { root, directory, prepare };
+  return { root, directory, prepare, prepareVmi };
 }
 
 const refusedAs =
@@ -71,6 +71,18 @@ suite('the image of a host disk', { skip: needsRoot }, () => {
     await launched.prepare();
     const image = statSync(path.join(launched.directory, 'disk.img'));
     assert.deepEqual([image.uid, image.gid, image.mode & 0o777, image.nlink], [107, 107, 0o600, 1]);
+  });
+
+  test('of a claim has its directory given to QEMU; a directory of the machine that a VMI names keeps its owner', async () => {
+    const nonRoot = (hostDiskPath: string) =>
+      vmiOf('Scheduled', {
+        status: { runtimeUser: 107 },
+        spec: { domain: {}, volumes: [{ name: 'data', hostDisk: { path: hostDiskPath, type: 'Disk' } }] },
+      });
+    await launched.prepareVmi(nonRoot('/etc/x.img'));
+    assert.deepEqual([statSync(launched.directory).uid, statSync(launched.directory).gid], [0, 0]);
+    await launched.prepareVmi(nonRoot(claimImagePath('data')));
+    assert.deepEqual([statSync(launched.directory).uid, statSync(launched.directory).gid], [107, 107]);
   });
 
   const places: Readonly<Record<string, (file: string) => void>> = {
