@@ -1,5 +1,5 @@
 import type { StatusObject } from '../api/index.ts';
-import { CodedError } from '../base/index.ts';
+import { CodedError, shortened } from '../base/index.ts';
 
 const table = {
   BAD_REQUEST: [400, 'BadRequest'],
@@ -39,6 +39,11 @@ export interface StatusDetails {
   readonly retryAfterSeconds?: number;
 }
 
+/** Most messages repeat something of the request, which may have 3 MiB: answers and logs stay small. */
+const maxMessageLength = 8_192;
+/** A list with a hundred thousand wrong elements need not be told element by element. */
+const maxCauses = 100;
+
 /** A refusal; becomes a `Status` object with the code and reason Kubernetes uses. */
 export class ApiError extends CodedError<ApiErrorCode> {
   readonly details: StatusDetails | undefined;
@@ -50,7 +55,7 @@ export class ApiError extends CodedError<ApiErrorCode> {
     message: string,
     more: { details?: StatusDetails; continueToken?: string; cause?: unknown } = {},
   ) {
-    super(code, message, more.cause === undefined ? undefined : { cause: more.cause });
+    super(code, shortened(message, maxMessageLength), more.cause === undefined ? undefined : { cause: more.cause });
     this.details = more.details;
     this.continueToken = more.continueToken;
   }
@@ -131,12 +136,14 @@ export interface FieldError {
 }
 
 export function invalid(type: Named, name: string, errors: readonly FieldError[]): ApiError {
-  const texts = errors.map(({ field, message }) => `${field}: ${message}`);
+  const told = errors.slice(0, maxCauses);
+  const texts = told.map(({ field, message }) => `${field}: ${message}`);
+  if (errors.length > told.length) texts.push(`and ${errors.length - told.length} more`);
   const what = type.group === '' ? type.kind : `${type.kind}.${type.group}`;
   const text = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`;
   const { kind: _kind, ...details } = detailsOf(type, name);
   return new ApiError('INVALID', `${what} "${name}" is invalid: ${text}`, {
-    details: { ...details, kind: type.kind, causes: errors },
+    details: { ...details, kind: type.kind, causes: told },
   });
 }
 
@@ -145,9 +152,13 @@ export function requiredField(field: string, text = ''): FieldError {
 }
 
 export function invalidField(field: string, value: unknown, why: string): FieldError {
-  const shown = JSON.stringify(value) ?? 'undefined';
-  const short = shown.length > 120 ? `${shown.slice(0, 117)}...` : shown;
-  return { field, reason: 'FieldValueInvalid', message: `Invalid value: ${short}: ${why}` };
+  return { field, reason: 'FieldValueInvalid', message: `Invalid value: ${shown(value)}: ${why}` };
+}
+
+/** A value as a message repeats it: not the whole of what somebody sent. */
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'undefined';
+  return text.length > 120 ? `${text.slice(0, 117)}...` : text;
 }
 
 export function unsupportedField(field: string, value: unknown, allowed: readonly string[]): FieldError {
@@ -155,8 +166,12 @@ export function unsupportedField(field: string, value: unknown, allowed: readonl
   return {
     field,
     reason: 'FieldValueNotSupported',
-    message: `Unsupported value: ${JSON.stringify(value)}: supported values: ${list}`,
+    message: `Unsupported value: ${shown(value)}: supported values: ${list}`,
   };
+}
+
+export function duplicateField(field: string, value: unknown): FieldError {
+  return { field, reason: 'FieldValueDuplicate', message: `Duplicate value: ${shown(value)}` };
 }
 
 export function forbiddenField(field: string, why: string): FieldError {

@@ -1,5 +1,16 @@
-import { type FieldError, invalidField, requiredField } from '../errors.ts';
-import { type ApiObject, at, clone, ensureObject, isObject, numberAt, objectsAt, sameJson, textAt } from '../object.ts';
+import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
+import {
+  type ApiObject,
+  at,
+  clone,
+  ensureObject,
+  isObject,
+  type JsonObject,
+  numberAt,
+  objectsAt,
+  sameJson,
+  textAt,
+} from '../object.ts';
 import type { Admission } from '../types/api-type.ts';
 import { nameProblem } from './metadata.ts';
 
@@ -31,20 +42,25 @@ function validateContainers(pod: ApiObject): FieldError[] {
   const containers = objectsAt(pod, 'spec', 'containers');
   if (containers.length === 0) return [requiredField('spec.containers')];
   const all = [...objectsAt(pod, 'spec', 'initContainers'), ...containers];
-  const names = all.map((container) => container.name);
+  const twice = namedTwice(all);
   return containers.flatMap((container, index) => {
     const field = `spec.containers[${index}]`;
     const { name } = container;
     if (typeof name !== 'string' || name === '') return [requiredField(`${field}.name`)];
     const problem = nameProblem(name, 'label');
     if (problem !== undefined) return [invalidField(`${field}.name`, name, problem)];
-    if (names.indexOf(name) !== names.lastIndexOf(name)) {
-      return [
-        { field: `${field}.name`, reason: 'FieldValueDuplicate', message: `Duplicate value: "${name}"` } as const,
-      ];
-    }
-    return [];
+    return twice.has(name) ? [duplicateField(`${field}.name`, name)] : [];
   });
+}
+
+function namedTwice(items: readonly JsonObject[]): ReadonlySet<unknown> {
+  const seen = new Set<unknown>();
+  const twice = new Set<unknown>();
+  for (const { name } of items) {
+    if (seen.has(name)) twice.add(name);
+    seen.add(name);
+  }
+  return twice;
 }
 
 /** A pod's spec is fixed but for these; the node is set by `binding`. */

@@ -1,4 +1,4 @@
-import { type FieldError, invalidField, requiredField } from '../errors.ts';
+import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
 import { at, isObject, type JsonObject, objectsAt } from '../object.ts';
 
 /** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec. */
@@ -24,18 +24,12 @@ function checkMemory(spec: JsonObject, field: string): FieldError[] {
 }
 
 function duplicates(items: readonly JsonObject[], field: string): FieldError[] {
-  const names = items.map(({ name }) => name);
-  return names.flatMap((name, index) =>
-    names.indexOf(name) === index
-      ? []
-      : [
-          {
-            field: `${field}[${index}].name`,
-            reason: 'FieldValueDuplicate' as const,
-            message: `Duplicate value: ${JSON.stringify(name)}`,
-          },
-        ],
-  );
+  const seen = new Set<unknown>();
+  return items.flatMap(({ name }, index) => {
+    const isFirst = !seen.has(name);
+    seen.add(name);
+    return isFirst ? [] : [duplicateField(`${field}[${index}].name`, name)];
+  });
 }
 
 const presentMembers = (item: JsonObject, ignored: readonly string[]) =>
@@ -119,7 +113,7 @@ function checkBootOrder(spec: JsonObject, field: string): FieldError[] {
         return [];
       }
       const path = `${field}.domain.devices.${list}[${index}].bootOrder`;
-      return [{ field: path, reason: 'FieldValueDuplicate' as const, message: `Duplicate value: ${bootOrder}` }];
+      return [duplicateField(path, bootOrder)];
     }),
   );
 }

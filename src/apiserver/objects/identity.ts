@@ -75,8 +75,8 @@ export function keepSystemMetadata(next: ApiObject, old: ApiObject): void {
 /** Once an object is being deleted, finalizers only go. */
 export function checkFinalizers(next: ApiObject, old: ApiObject, type: ApiType): void {
   if (old.metadata.deletionTimestamp === undefined) return;
-  const before = old.metadata.finalizers ?? [];
-  const added = (next.metadata.finalizers ?? []).filter((item) => !before.includes(item));
+  const before = new Set(old.metadata.finalizers);
+  const added = (next.metadata.finalizers ?? []).filter((item) => !before.has(item));
   if (added.length === 0) return;
   const text = 'Forbidden: no new finalizers can be added if the object is being deleted';
   const errors: FieldError[] = [invalidField('metadata.finalizers', added, text)];

@@ -1,43 +1,84 @@
-import { applyPatch, type Operation } from 'rfc6902';
-import { errorMessage } from '../../base/index.ts';
+import { applyPatch, type Operation, Pointer } from 'rfc6902';
+import { errorMessage, shortened, whyUnsafe } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { clone, isObject } from '../object.ts';
+import { CompareBudget } from './compare.ts';
 
 const maxOperations = 10_000;
+/** All that the `copy` operations of one patch may add, as JSON: the limit of a kube-apiserver (`JSONPatchMaxCopyBytes`). */
+const maxCopiedBytes = 3 * 1024 * 1024;
+/** Values that the `test` operations of one patch may look at: each is cheap, ten thousand tests of one long list are not. */
+const maxComparedValues = 2_000_000;
+/** As of a request's body: copies of a value into itself double its depth, too. */
+const maxDepth = 256;
 const operations = ['add', 'remove', 'replace', 'move', 'copy', 'test'];
 
+/** What one patch has used of what it may. */
+interface Spent {
+  copiedBytes: number;
+  readonly compared: CompareBudget;
+}
+
 /**
- * JSON Patch (RFC 6902), all or nothing. Throws ApiError BAD_REQUEST for what is no patch, INVALID when it does not apply.
+ * JSON Patch (RFC 6902), all or nothing. Throws ApiError BAD_REQUEST for what is no patch, TOO_LARGE for too many operations, INVALID
+ * when it does not apply: copies and tests are bounded, and so is the depth of the result.
  */
 export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   const checked = checkOperations(patch);
   const result = { root: clone(target) };
+  const spent: Spent = { copiedBytes: 0, compared: new CompareBudget(maxComparedValues) };
   for (const [index, operation] of checked.entries()) {
     const moved = { ...operation, path: `/root${operation.path}` };
     if ('from' in moved) moved.from = `/root${moved.from}`;
-    const failure = applyOne(result, moved);
-    if (failure) {
-      const text = `the server rejected our request due to an error in our request: operation ${index}: ${failure}`;
-      throw new ApiError('INVALID', text);
-    }
+    const failure = applyOne(result, moved, spent);
+    if (failure) throw refused(`operation ${index}: ${failure}`);
   }
+  const unsafe = whyUnsafe(result.root, maxDepth);
+  if (unsafe !== undefined) throw refused(unsafe);
   return result.root;
 }
 
-function applyOne(root: object, operation: Operation): string | undefined {
+function refused(why: string): ApiError {
+  return new ApiError('INVALID', `the server rejected our request due to an error in our request: ${why}`);
+}
+
+function applyOne(root: object, operation: Operation, spent: Spent): string | undefined {
   try {
+    if (operation.op === 'test') return testOne(root, operation, spent.compared);
+    if (operation.op === 'copy') countCopy(root, operation.from, spent);
     const [error] = applyPatch(root, [clone(operation)]);
     return error ? describe(operation, error) : undefined;
   } catch (error) {
-    return errorMessage(error);
+    return shortened(errorMessage(error), maxShownLength);
   }
 }
 
+/** The library's own test makes the difference of both values, which takes the product of the lengths of two lists. */
+function testOne(root: object, { path, value }: Operation & { op: 'test' }, budget: CompareBudget): string | undefined {
+  const actual: unknown = Pointer.fromJSON(path).get(root);
+  return budget.isSame(actual, value) ? undefined : `test of "${shownPath(path)}" failed`;
+}
+
+/** Throws when this copy is one too many. A value that is nested too deep to be written does not count: the copy fails, too. */
+function countCopy(root: object, from: string, spent: Spent): void {
+  const text: string | undefined = JSON.stringify(Pointer.fromJSON(from).get(root));
+  spent.copiedBytes += Buffer.byteLength(text ?? '');
+  if (spent.copiedBytes <= maxCopiedBytes) return;
+  throw new Error(
+    `Unable to complete the copy, the accumulated size increase of copy is ${spent.copiedBytes}, exceeding the limit ${maxCopiedBytes}`,
+  );
+}
+
+const maxShownLength = 200;
+
+function shownPath(path: string): string {
+  return shortened(path.slice('/root'.length), maxShownLength);
+}
+
 function describe(operation: Operation, error: Error): string {
-  const path = operation.path.slice('/root'.length);
-  if (error.name === 'TestError') return `test of "${path}" failed`;
+  const path = shownPath(operation.path);
   if (error.name === 'MissingError') return `there is nothing at "${path}"`;
-  return `"${operation.op}" at "${path}": ${error.message}`;
+  return `"${operation.op}" at "${path}": ${shortened(error.message, maxShownLength)}`;
 }
 
 function checkOperations(patch: unknown): Operation[] {

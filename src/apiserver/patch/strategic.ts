@@ -1,5 +1,6 @@
 import { badRequest } from '../errors.ts';
-import { isObject, type JsonObject, sameJson } from '../object.ts';
+import { isObject, type JsonObject } from '../object.ts';
+import { KeyedList, plainId } from './keyed-list.ts';
 import type { StrategicSchema } from './strategic-schema.ts';
 
 /**
@@ -42,8 +43,8 @@ function mergeObjects(target: JsonObject, patch: JsonObject, path: string, schem
 function retained(target: JsonObject, patch: JsonObject): JsonObject {
   const keep = patch.$retainKeys;
   if (keep === undefined) return { ...target };
-  const names = asList('$retainKeys', keep);
-  return Object.fromEntries(Object.entries(target).filter(([key]) => names.includes(key)));
+  const names = new Set(asList('$retainKeys', keep));
+  return Object.fromEntries(Object.entries(target).filter(([key]) => names.has(key)));
 }
 
 function mergeValue(target: unknown, value: unknown, path: string, schema: StrategicSchema): unknown {
@@ -60,7 +61,8 @@ function mergeValue(target: unknown, value: unknown, path: string, schema: Strat
 function mergeSet(target: readonly unknown[], patch: readonly unknown[], path: string): unknown[] {
   if (patch.some((value) => typeof value === 'object'))
     throw badRequest(`${path}: elements of this list are plain values`);
-  return [...target, ...patch.filter((value, index) => !target.includes(value) && patch.indexOf(value) === index)];
+  const present = new Set(target);
+  return [...target, ...new Set(patch.filter((value) => !present.has(value)))];
 }
 
 function mergeList(
@@ -72,36 +74,39 @@ function mergeList(
 ): unknown[] {
   const elements = patch.filter(isObject);
   if (elements.length !== patch.length) throw badRequest(`${path}: elements of this list must be objects`);
-  const isReplace = elements.some((element) => element.$patch === 'replace' && element[key] === undefined);
-  const result: unknown[] = isReplace ? [] : [...target];
+  const isReplace = elements.some((element) => isWholeReplace(element, key));
+  const list = new KeyedList(isReplace ? [] : target, key);
   for (const element of elements) {
-    if (element.$patch === 'replace' && element[key] === undefined) continue;
-    const id = element[key];
-    if (id === undefined) throw badRequest(`${path}: an element has no "${key}", by which this list is merged`);
-    const index = result.findIndex((other) => isObject(other) && sameJson(other[key], id));
-    const current = result[index];
-    if (element.$patch === 'delete') {
-      if (index >= 0) result.splice(index, 1);
-    } else if (isObject(current)) result[index] = mergeObjects(current, element, path, schema);
-    else result.push(mergeObjects({}, element, path, schema));
+    if (isWholeReplace(element, key)) continue;
+    const id = plainId(element[key]);
+    if (id === undefined) throw badRequest(`${path}: an element needs a plain "${key}", by which this list is merged`);
+    if (element.$patch === 'delete') list.remove(id);
+    else list.put(id, mergeObjects(list.get(id) ?? {}, element, path, schema));
   }
-  return result;
+  return list.toArray();
+}
+
+function isWholeReplace(element: JsonObject, key: string): boolean {
+  return element.$patch === 'replace' && element[key] === undefined;
 }
 
 function removeValues(object: JsonObject, name: string, values: readonly unknown[]): void {
   const list = object[name];
-  if (Array.isArray(list)) object[name] = list.filter((value) => !values.includes(value));
+  const removed = new Set(values);
+  if (Array.isArray(list)) object[name] = list.filter((value) => !removed.has(value));
 }
 
 /** Elements named in the order come in that order; others keep their place relative to what stood before them. */
 function setOrder(object: JsonObject, name: string, order: readonly unknown[], rule: { key: string } | 'set'): void {
   const list = object[name];
   if (!Array.isArray(list)) return;
-  const idOf = (value: unknown) => (rule === 'set' ? value : isObject(value) ? value[rule.key] : undefined);
-  const ids = order.map(idOf);
-  const rank = (value: unknown) => ids.findIndex((id) => sameJson(id, idOf(value)));
+  const idOf = (value: unknown) => plainId(rule === 'set' ? value : isObject(value) ? value[rule.key] : undefined);
+  const ranks = new Map<unknown, number>();
+  for (const [index, value] of order.entries()) if (!ranks.has(idOf(value))) ranks.set(idOf(value), index);
+  const rank = (value: unknown) => ranks.get(idOf(value)) ?? -1;
   const ordered = list.filter((value) => rank(value) >= 0).sort((a, b) => rank(a) - rank(b));
-  object[name] = list.map((value) => (rank(value) >= 0 ? ordered.shift() : value));
+  const next = ordered.values();
+  object[name] = list.map((value) => (rank(value) >= 0 ? next.next().value : value));
 }
 
 function withoutDirectives(patch: JsonObject): JsonObject {

@@ -48,12 +48,15 @@ function decodeMessage(buffer: Buffer, schema: Message, path: string): JsonObjec
     const below = `${path}.${field.name}`;
     if (typeof field.type === 'object' && 'map' in field.type) {
       const present = (result[field.name] ?? {}) as JsonObject;
-      result[field.name] = { ...present, ...decodeMapEntry(bytesOf(wire), field.type.map) };
+      result[field.name] = Object.assign(present, decodeMapEntry(bytesOf(wire), field.type.map));
       continue;
     }
     const value = decodeValue(wire, field, below);
-    if (field.repeated) result[field.name] = [...((result[field.name] as unknown[] | undefined) ?? []), value];
-    else if (!isLeftOut(value, field)) result[field.name] = value;
+    if (field.repeated) {
+      const list = (result[field.name] ?? []) as unknown[];
+      list.push(value);
+      result[field.name] = list;
+    } else if (!isLeftOut(value, field)) result[field.name] = value;
   }
   return result;
 }
