@@ -17,18 +17,22 @@ const suffixes: Readonly<Record<string, number>> = {
   Ei: 2 ** 60,
 };
 
-const pattern = /^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)$/;
+const pattern = /^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)$/;
+/** A quantity has 19 digits of weight; a real API server lets texts of a megabyte through. */
+const maxLength = 128;
 
-/** Value of a Kubernetes quantity (`"1Gi"`, `"500m"`, `2`), or undefined when it is malformed. */
+/**
+ * Value of a Kubernetes quantity (`"1Gi"`, `"500m"`, `2`). Undefined when it is malformed, longer than 128 characters, or larger
+ * than a number can be (`"1e999"`).
+ */
 export function parseQuantity(quantity: string | number | undefined | null): number | undefined {
   if (typeof quantity === 'number') return Number.isFinite(quantity) ? quantity : undefined;
-  if (typeof quantity !== 'string') return undefined;
+  if (typeof quantity !== 'string' || quantity.length > maxLength) return undefined;
   const match = pattern.exec(quantity.trim());
   if (!match) return undefined;
   const [, digits = '', exponent, suffix = ''] = match;
-  if (exponent) return Number(digits + exponent);
-  const factor = suffixes[suffix];
-  return factor === undefined ? undefined : Number(digits) * factor;
+  const value = exponent ? Number(digits + exponent) : Number(digits) * (suffixes[suffix] ?? Number.NaN);
+  return Number.isFinite(value) ? value : undefined;
 }
 
 const binarySuffixes = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'] as const;

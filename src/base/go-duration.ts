@@ -10,8 +10,8 @@ const unitMs: Readonly<Record<string, number>> = {
 };
 
 const longest = 128;
-const term = /(\d+\.?\d*|\.\d+)(ns|us|µs|\u03bcs|ms|s|m|h)/g;
-const whole = /^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|\u03bcs|ms|s|m|h))+$/;
+const term = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|\u03bcs|ms|s|m|h)/gy;
+const whole = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|\u03bcs|ms|s|m|h))+$/;
 
 /** `3m`, `1m30s`, `-1.5h`, `500ms`, `0` in milliseconds, as Go reads it; undefined when it is no duration. */
 export function parseGoDurationMs(text: string): number | undefined {

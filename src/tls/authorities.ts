@@ -12,24 +12,29 @@ export interface Authorities {
 
 /** A ConfigMap holds no more. */
 const maxBytes = 1024 * 1024;
-const block = /-----BEGIN ([A-Z0-9 ]+)-----[\s\S]*?-----END \1-----/g;
+const [begin, end] = ['-----BEGIN CERTIFICATE-----', '-----END CERTIFICATE-----'];
 
 /** Other kinds of PEM blocks, and words between them, are skipped. Throws TlsInputError when one cannot be read or none is there. */
 export function readAuthorities(text: string): Authorities {
   if (text.length > maxBytes) throw new TlsInputError('BAD_CERTIFICATE', `the bundle has ${text.length} bytes`);
   const found = new Map<string, X509Certificate>();
-  let begun = text.split('-----BEGIN CERTIFICATE-----').length - 1;
-  for (const [pem, kind] of text.matchAll(block)) {
-    if (kind !== 'CERTIFICATE') continue;
-    begun--;
+  for (const pem of blocksOf(text)) {
     const certificate = readOne(pem, found.size + 1);
     found.set(certificate.fingerprint256, certificate);
   }
   if (found.size === 0) throw new TlsInputError('BAD_CERTIFICATE', 'the bundle has no certificate');
-  // A torn one must not look like one that was taken out.
-  if (begun > 0) throw new TlsInputError('BAD_CERTIFICATE', 'a certificate of the bundle has no end');
   const certificates = [...found.values()];
   return { certificates, pems: certificates.map((certificate) => certificate.toString()) };
+}
+
+function* blocksOf(text: string): Generator<string> {
+  for (let start = text.indexOf(begin); start >= 0; ) {
+    const stop = text.indexOf(end, start);
+    // A torn one must not look like one that was taken out.
+    if (stop < 0) throw new TlsInputError('BAD_CERTIFICATE', 'a certificate of the bundle has no end');
+    yield text.slice(start, stop + end.length);
+    start = text.indexOf(begin, stop);
+  }
 }
 
 /** The authorities of a text that changes. What cannot be read is told once, and the last good ones stay (spec 30 §6.1). */

@@ -56,7 +56,7 @@ function wholeNumber(text: string | undefined): number | undefined {
 }
 
 function decimal(text: string | undefined): number | undefined {
-  return text !== undefined && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : undefined;
+  return text !== undefined && /^[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : undefined;
 }
 
 /** One step: more pages while memory is short, fewer while it is not, until nothing is left to do. */

@@ -62,10 +62,13 @@ function propagatedByAgent(spec: VmiSpec | undefined): { sshKeys: boolean; passw
   return { sshKeys: has('sshPublicKey'), password: has('userPassword') };
 }
 
+/** A version has some ten characters, but the guest says what it likes. */
+const maxVersionLength = 64;
+
 /** The patterns are the cluster administrator's; one that is none matches nothing. */
 function matches(pattern: string, version: string): boolean {
   try {
-    return new RegExp(pattern).test(version);
+    return new RegExp(pattern).test(version.slice(0, maxVersionLength));
   } catch {
     return false;
   }

@@ -1,7 +1,7 @@
-import { Lexer, LineCounter, Parser, parseDocument } from 'yaml';
 import { errorMessage, whyUnsafe } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { decodeProtobuf, protobufType } from './protobuf/decode.ts';
+import { parseYamlText } from './yaml-body.ts';
 
 export const maxBodyBytes = 3 * 1024 * 1024;
 
@@ -48,32 +48,10 @@ function describeJsonError(text: string, message: string): string {
 }
 
 export function parseYaml(text: string): unknown {
-  checkNesting(text);
-  const lineCounter = new LineCounter();
-  const document = parseDocument(text, { lineCounter, prettyErrors: false });
-  const [error] = document.errors;
-  if (error) {
-    const { line, col } = lineCounter.linePos(error.pos[0]);
-    throw badRequest(`the body is no YAML: line ${line}, column ${col}: ${error.message}`, error);
-  }
-  let value: unknown;
-  try {
-    value = document.toJS({ maxAliasCount: 100 });
-  } catch (cause) {
-    throw badRequest(`the body is no YAML: ${errorMessage(cause)}`, cause);
-  }
+  const value = parseYamlText(text, maxDepth);
   if (value === null || value === undefined) throw badRequest('the body is empty: an object is needed');
   refuseUnsafe(value);
   return value;
-}
-
-/** yaml composes recursively: at the end of the stack V8 may lack the memory for a regular expression, which is fatal. */
-function checkNesting(text: string): void {
-  const parser = new Parser();
-  for (const lexeme of new Lexer().lex(text)) {
-    for (const _ of parser.next(lexeme));
-    if (parser.stack.length > maxDepth) throw badRequest(`the body is nested deeper than ${maxDepth} levels`);
-  }
 }
 
 function refuseUnsafe(value: unknown): void {

@@ -29,7 +29,7 @@ export function sendObject(response: Response, status: number, object: ApiObject
   switch (representation.kind) {
     case 'plain':
       if (representation.encoding === 'json') sendValue(response, status, object);
-      else sendJson(response, status, stringify(object), 'application/yaml');
+      else sendYaml(response, status, JSON.stringify(object));
       return;
     case 'table':
       sendValue(response, status, tableOf([object], view, { resourceVersion: object.metadata.resourceVersion }));
@@ -37,6 +37,14 @@ export function sendObject(response: Response, status: number, object: ApiObject
     case 'partial':
       sendValue(response, status, partialMetadata(object));
   }
+}
+
+/** Making YAML takes a second for each megabyte, in which nobody else is served; JSON is YAML, too. */
+const maxYamlLength = 256 * 1024;
+
+function sendYaml(response: Response, status: number, json: string): void {
+  const text = json.length > maxYamlLength ? json : stringify(JSON.parse(json));
+  sendJson(response, status, text, 'application/yaml');
 }
 
 export function tableOf(objects: readonly ApiObject[], view: View, metadata: object, withColumns = true) {
@@ -56,11 +64,11 @@ export function sendList(response: Response, list: ListResult, view: View): void
   else if (representation.kind === 'partial') {
     const partial = { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1', metadata };
     sendValue(response, 200, { ...partial, items: objects().map(partialMetadata) });
-  } else if (representation.encoding === 'yaml') {
-    sendJson(response, 200, stringify({ ...head, items: objects() }), 'application/yaml');
   } else {
     // The texts of the objects are there already.
     const items = list.entries.map(({ json }) => json).join(',');
-    sendJson(response, 200, `${JSON.stringify(head).slice(0, -1)},"items":[${items}]}`);
+    const json = `${JSON.stringify(head).slice(0, -1)},"items":[${items}]}`;
+    if (representation.encoding === 'json') sendJson(response, 200, json);
+    else sendYaml(response, 200, json);
   }
 }

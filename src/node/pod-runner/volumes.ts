@@ -135,7 +135,7 @@ async function prepareObject(
 function podPath(mountPath: string): string {
   const normal = path.posix
     .normalize(mountPath)
-    .replace(/\/+$/, '')
+    .replace(/\/$/, '')
     .replace(/^\/var\/run\//, '/run/');
   if (normal.startsWith('/run/') && !mountPath.split('/').includes('..')) return normal;
   throw new NodeError(

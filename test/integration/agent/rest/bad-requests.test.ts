@@ -109,6 +109,7 @@ const bodies: readonly [what: string, status: number, body: Buffer | string][] =
   ['nesting without end', 400, `{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`],
   ['a member __proto__', 400, '{"__proto__":{"backupName":"x"}}'],
   ['YAML aliases that multiply', 400, bomb()],
+  ['a YAML list of itself', 400, 'a: &a [*a, *a, *a, *a]'],
   ['YAML that nests with every two bytes', 400, '- '.repeat(16_000)],
   ['YAML that nests with every byte', 400, '['.repeat(32_000)],
   ['YAML keys that nest', 400, '? '.repeat(16_000)],
