@@ -1,6 +1,7 @@
 import type { Clock, Logger } from '../base/index.ts';
 import type { AccessRule } from './access.ts';
 import type { PodLogs } from './pod-logs.ts';
+import type { RequestLimits } from './rest/limits.ts';
 import type { VmSubresources } from './vm-subresources.ts';
 
 export interface ApiToken {
@@ -38,8 +39,10 @@ export interface ApiServerOptions {
   readonly historyBytes?: number;
   /** Time between bookmarks of one watch. Default 60 s. */
   readonly bookmarkIntervalMs?: number;
-  /** Unsent bytes at which a slow watch is ended. Default 4 MiB. */
+  /** Unsent bytes at which a watch waits until its client has read them. Default 256 KiB. */
   readonly watchBufferBytes?: number;
+  /** How much one user, and all of them, may have at a time. */
+  readonly limits?: Partial<RequestLimits>;
   /** Events are dropped this long after they were last seen. Default 1 h, as in Kubernetes. */
   readonly eventTtlMs?: number;
 }

@@ -15,6 +15,7 @@ import type { ApiServerDeps, ApiServerOptions } from './options.ts';
 import type { ApiContext } from './rest/api-context.ts';
 import { createApp } from './rest/app.ts';
 import { TokenAuthenticator } from './rest/auth.ts';
+import { defaultLimits } from './rest/limits.ts';
 import { serveUpgrade } from './rest/vm-subresources.ts';
 import { KeyLock } from './store/key-lock.ts';
 import { Store } from './store/store.ts';
@@ -83,7 +84,7 @@ export class ApiServer {
   #run(objects: ObjectContext): Running {
     const { log, podLogs, vmSubresources } = this.#deps;
     const { tls, extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
-    const { bookmarkIntervalMs = 60_000, watchBufferBytes = 4 * 1024 * 1024 } = this.#options;
+    const { bookmarkIntervalMs = 60_000, watchBufferBytes = 256 * 1024 } = this.#options;
     const stopping = new AbortController();
     const remover = new Remover(objects);
     const context: ApiContext = {
@@ -97,11 +98,14 @@ export class ApiServer {
       vmSubresources,
       watchOptions: { bookmarkIntervalMs, bufferBytes: watchBufferBytes },
       watches: new Set(),
+      limits: { ...defaultLimits, ...this.#options.limits },
       extraHosts,
       stopping: stopping.signal,
     };
     const app = createApp(context);
-    const http = tls ? createHttpsServer({ ...tls, minVersion: 'TLSv1.2' }, app) : createHttpServer(app);
+    const http = tls
+      ? createHttpsServer({ ...tls, minVersion: 'TLSv1.2', handshakeTimeout: 15_000 }, app)
+      : createHttpServer(app);
     // No descriptor left, say: the server listens on and takes the next one.
     http.on('error', (error) => {
       if (http.listening) log.warn({ code: errorCode(error) }, 'the API could not take a connection');
@@ -114,6 +118,9 @@ export class ApiServer {
     });
     // Idle connections of clients that wait between requests; the default of 5 s makes them meet a closed socket.
     http.keepAliveTimeout = 120_000;
+    // Who opens connections and says nothing, or byte by byte, does not keep them.
+    http.headersTimeout = 15_000;
+    http.requestTimeout = 60_000;
     const deps = { context: objects, remover, log };
     const controllers = [
       new GarbageCollector(deps),

@@ -7,6 +7,7 @@ import type { Writer } from '../objects/writer.ts';
 import type { PodLogs } from '../pod-logs.ts';
 import type { VmSubresources } from '../vm-subresources.ts';
 import type { TokenAuthenticator } from './auth.ts';
+import type { RequestLimits } from './limits.ts';
 import type { Watch, WatchOptions } from './watch.ts';
 
 /** What the routes share. */
@@ -21,6 +22,7 @@ export interface ApiContext extends ObjectContext {
   readonly watchOptions: WatchOptions;
   /** Open watches; ended when the server stops. */
   readonly watches: Set<Watch>;
+  readonly limits: RequestLimits;
   readonly extraHosts: readonly string[];
   /** Aborted when the server stops. */
   readonly stopping: AbortSignal;

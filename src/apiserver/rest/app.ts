@@ -18,6 +18,7 @@ import {
   versionInfo,
   wantsAggregated,
 } from './discovery.ts';
+import { RequestLimiter } from './limits.ts';
 import { openapiDocument, openapiIndex, openapiV2Json, openapiV2Protobuf, openapiV2Type } from './openapi.ts';
 import { noSuchPath, parsePath, parseQuery } from './request.ts';
 import { serveResource } from './resources.ts';
@@ -38,6 +39,7 @@ export function createApp(context: ApiContext): Express {
     response.locals.user = context.tokens.authenticate(request);
     next();
   });
+  app.use(new RequestLimiter(context.limits, { clock: context.clock }).handler);
   app.use(express.raw({ type: () => true, limit: maxBodyBytes }));
   addDiscovery(app);
   addResources(app, context);
@@ -169,6 +171,8 @@ function errorHandler({ log }: ApiContext): ErrorRequestHandler {
       response.destroy();
       return;
     }
+    const { retryAfterSeconds } = refusal.details ?? {};
+    if (retryAfterSeconds !== undefined) response.set('Retry-After', String(retryAfterSeconds));
     if (refusal.code === 'UNAUTHORIZED') response.set('WWW-Authenticate', 'Bearer realm="virt-node"');
     sendValue(response, refusal.httpStatus, refusal.toStatus());
   };

@@ -8,6 +8,7 @@ import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { isDryRun, type ResourcePath, targetOf } from './request.ts';
 import { sendValue } from './respond.ts';
+import { jsonWithList, sendPieces } from './send-pieces.ts';
 
 export async function deleteObject(
   context: ApiContext,
@@ -44,7 +45,12 @@ export async function deleteCollection(
   });
   const items = await Promise.all(removals);
   const head = { kind: `${type.kind}List`, apiVersion: apiVersionOf(type) };
-  sendValue(response, 200, { ...head, metadata: { resourceVersion: String(revision) }, items });
+  const metadata = { resourceVersion: String(revision) };
+  sendPieces(response, jsonWithList({ ...head, metadata }, 'items', textsOf(items)));
+}
+
+function* textsOf(items: readonly ApiObject[]): Generator<string> {
+  for (const item of items) yield JSON.stringify(item);
 }
 
 function successOf(type: ApiType, object: ApiObject): object {

@@ -6,6 +6,7 @@ import type { ListResult } from '../objects/reader.ts';
 import { type IncludeObject, partialMetadata, toTable } from '../print/table.ts';
 import type { ApiType } from '../types/api-type.ts';
 import type { Representation } from './negotiate.ts';
+import { jsonWithList, sendPieces } from './send-pieces.ts';
 
 export interface View {
   readonly type: ApiType;
@@ -58,17 +59,40 @@ export function sendList(response: Response, list: ListResult, view: View): void
     ...(list.continue === undefined ? {} : { continue: list.continue }),
     ...(list.remaining === undefined ? {} : { remainingItemCount: list.remaining }),
   };
-  const head = { kind: `${type.kind}List`, apiVersion: apiVersionOf(type), metadata };
-  const objects = () => list.entries.map(({ object }) => object);
-  if (representation.kind === 'table') sendValue(response, 200, tableOf(objects(), view, metadata));
-  else if (representation.kind === 'partial') {
-    const partial = { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1', metadata };
-    sendValue(response, 200, { ...partial, items: objects().map(partialMetadata) });
-  } else {
-    // The texts of the objects are there already.
-    const items = list.entries.map(({ json }) => json).join(',');
-    const json = `${JSON.stringify(head).slice(0, -1)},"items":[${items}]}`;
-    if (representation.encoding === 'json') sendJson(response, 200, json);
-    else sendYaml(response, 200, json);
+  const plain = { kind: `${type.kind}List`, apiVersion: apiVersionOf(type), metadata };
+  switch (representation.kind) {
+    case 'table': {
+      const { rows: _none, ...head } = tableOf([], view, metadata);
+      sendPieces(response, jsonWithList(head, 'rows', tableRows(list, view)));
+      return;
+    }
+    case 'partial': {
+      const head = { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1', metadata };
+      sendPieces(response, jsonWithList(head, 'items', partialItems(list)));
+      return;
+    }
+    case 'plain': {
+      // The texts of the objects are there already.
+      const pieces = () => jsonWithList(plain, 'items', textsOf(list));
+      const length = list.entries.reduce((sum, { json }) => sum + json.length, 0);
+      if (representation.encoding === 'yaml' && length <= maxYamlLength)
+        sendYaml(response, 200, [...pieces()].join(''));
+      else sendPieces(response, pieces(), representation.encoding);
+    }
+  }
+}
+
+function* textsOf({ entries }: ListResult): Generator<string> {
+  for (const { json } of entries) yield json;
+}
+
+function* partialItems({ entries }: ListResult): Generator<string> {
+  for (const { object } of entries) yield JSON.stringify(partialMetadata(object));
+}
+
+function* tableRows({ entries }: ListResult, view: View): Generator<string> {
+  for (const { object } of entries) {
+    const [row] = tableOf([object], view, {}, false).rows;
+    yield JSON.stringify(row);
   }
 }

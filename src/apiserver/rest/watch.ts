@@ -17,6 +17,7 @@ export interface WatchQuery extends ListQuery {
 
 export interface WatchOptions {
   readonly bookmarkIntervalMs: number;
+  /** Unsent bytes at which a watch waits for its client. */
   readonly bufferBytes: number;
 }
 
@@ -32,9 +33,13 @@ type EventType = 'ADDED' | 'MODIFIED' | 'DELETED';
 const minLifeMs = 30 * 60_000;
 const maxLifeMs = 24 * 3600_000;
 
+/** A client that has not taken what was sent to it for so long has gone, or means harm. */
+const stalledMs = 60_000;
+
 /**
- * One stream of changes. Selectors turn changes into ADDED and DELETED where an object begins or ceases to match. A client that
- * reads too slowly is sent away with 410 instead of filling memory.
+ * One stream of changes. Selectors turn changes into ADDED and DELETED where an object begins or ceases to match. No more is written
+ * than the client takes: the state at the start and what came meanwhile follow as it reads, the latter out of the store's history.
+ * Where that is too short the client is sent away with 410 and lists again.
  */
 export class Watch {
   readonly #response: Response;
@@ -45,9 +50,10 @@ export class Watch {
   readonly #matches: (object: ApiObject) => boolean;
   readonly #query: WatchQuery;
   readonly #releases: (() => void)[] = [];
-  /** Unsent bytes allowed: what was sent as the state at the start may wait on top of the usual. */
-  #allowance: number;
-  #isReplaying = true;
+  /** What the client has not been sent yet, line by line; undefined: it has everything, changes are sent as they come. */
+  #behind: Iterator<string> | undefined;
+  /** While behind: changes up to this one are sent, or in the state at the start. */
+  #revision = 0;
   #hasSentColumns = false;
   #ended = false;
 
@@ -63,7 +69,6 @@ export class Watch {
     this.#namespace = request.namespace;
     this.#query = request.query;
     this.#options = options;
-    this.#allowance = options.bufferBytes;
     this.#deps = deps;
     this.#matches = parseSelectors(request.view.type, request.query);
     checkInitialEvents(request.query);
@@ -80,12 +85,12 @@ export class Watch {
     this.#response.on('error', () => this.end());
     this.#releases.push(clock.schedule(lifeMs, () => this.#finish()));
     if (this.#isBookmarked) this.#scheduleBookmark();
-    if (this.#query.sendInitialEvents === 'true') this.#sendState(true);
-    else if (revision === undefined) this.#sendState(false);
-    else if (!this.#sendSince(revision)) return;
-    this.#isReplaying = false;
-    if (this.#ended) return;
     this.#releases.push(store.subscribe(collectionOf(this.#view.type), (event) => this.#onEvent(event)));
+    const withEndMark = this.#query.sendInitialEvents === 'true';
+    const isResumed = revision !== undefined && !withEndMark;
+    this.#revision = isResumed ? revision : store.revision;
+    this.#behind = isResumed ? this.#since() : this.#stateAndSince(withEndMark);
+    this.#sendBehind();
   }
 
   /** Ends the stream; safe to call again. */
@@ -102,39 +107,96 @@ export class Watch {
     return this.#query.allowWatchBookmarks === 'true';
   }
 
-  #sendState(withEndMark: boolean): void {
-    const { store } = this.#deps;
-    for (const entry of store.list(collectionOf(this.#view.type), this.#namespace)) {
-      if (this.#matches(entry.object)) this.#sendEntry('ADDED', entry);
-    }
-    if (withEndMark) this.#sendBookmark({ 'k8s.io/initial-events-end': 'true' });
+  /** The state as it is now, then what has changed until all of it is sent. */
+  #stateAndSince(withEndMark: boolean): Iterator<string> {
+    const entries = this.#deps.store.list(collectionOf(this.#view.type), this.#namespace);
+    return this.#linesOf(entries, withEndMark);
   }
 
-  #sendSince(revision: number): boolean {
+  *#linesOf(entries: readonly Entry[], withEndMark: boolean): Generator<string> {
+    for (const entry of entries) if (this.#matches(entry.object)) yield this.#line('ADDED', entry);
+    if (withEndMark) yield this.#bookmark(this.#revision, { 'k8s.io/initial-events-end': 'true' });
+    yield* this.#since();
+  }
+
+  /** Throws ApiError EXPIRED when the history does not reach back that far. */
+  *#since(): Generator<string> {
     const { store } = this.#deps;
-    const changes = store.changesSince(revision);
-    if (changes) {
-      for (const event of changes) this.#onEvent(event);
-      return true;
+    for (;;) {
+      const changes = store.changesSince(this.#revision);
+      if (!changes) throw new ApiError('EXPIRED', expiredMessage(this.#revision, store.oldestRevision));
+      if (changes.length === 0) return;
+      for (const event of changes) {
+        const line = this.#lineOf(event);
+        this.#revision = event.revision;
+        if (line !== undefined) yield line;
+      }
     }
-    this.#fail(new ApiError('EXPIRED', expiredMessage(revision, store.oldestRevision)));
-    return false;
+  }
+
+  /** Writes what is behind as long as the client takes it. */
+  #sendBehind(): void {
+    try {
+      while (!this.#ended && this.#behind) {
+        if (this.#isFull) {
+          this.#goOnLater();
+          return;
+        }
+        const { value: line, done } = this.#behind.next();
+        if (done) this.#behind = undefined;
+        else this.#response.write(line);
+      }
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.#fail(error);
+    }
+  }
+
+  get #isFull(): boolean {
+    return this.#response.writableLength > this.#options.bufferBytes;
+  }
+
+  #goOnLater(): void {
+    const cancel = this.#deps.clock.schedule(stalledMs, () => this.#response.destroy());
+    this.#releases.push(cancel);
+    this.#response.once('drain', () => {
+      this.#cancel(cancel);
+      this.#sendBehind();
+    });
+  }
+
+  #cancel(release: () => void): void {
+    const index = this.#releases.indexOf(release);
+    if (index >= 0) this.#releases.splice(index, 1);
+    release();
   }
 
   #onEvent(event: StoreEvent): void {
-    const { entry, previous } = event;
-    if (this.#ended || entry.collection !== collectionOf(this.#view.type)) return;
-    if (this.#namespace !== undefined && entry.namespace !== this.#namespace) return;
-    const matchedBefore = previous !== undefined && this.#matches(previous.object);
-    const matchesNow = event.type !== 'DELETED' && this.#matches(entry.object);
-    if (matchesNow) this.#sendEntry(matchedBefore ? 'MODIFIED' : 'ADDED', entry);
-    else if (matchedBefore)
-      this.#sendEntry('DELETED', event.type === 'DELETED' ? entry : withRevision(previous, entry));
+    // What comes while the client is behind is in the history.
+    if (this.#ended || this.#behind) return;
+    const line = this.#lineOf(event);
+    if (line === undefined) return;
+    this.#response.write(line);
+    if (!this.#isFull) return;
+    this.#revision = event.revision;
+    this.#behind = this.#since();
+    this.#goOnLater();
   }
 
-  #sendEntry(type: EventType, entry: Entry): void {
+  /** What this watch tells of a change; undefined: nothing. */
+  #lineOf({ type, entry, previous }: StoreEvent): string | undefined {
+    if (entry.collection !== collectionOf(this.#view.type)) return undefined;
+    if (this.#namespace !== undefined && entry.namespace !== this.#namespace) return undefined;
+    const matchedBefore = previous !== undefined && this.#matches(previous.object);
+    const matchesNow = type !== 'DELETED' && this.#matches(entry.object);
+    if (matchesNow) return this.#line(matchedBefore ? 'MODIFIED' : 'ADDED', entry);
+    if (!matchedBefore) return undefined;
+    return this.#line('DELETED', type === 'DELETED' ? entry : withRevision(previous, entry));
+  }
+
+  #line(type: EventType, entry: Entry): string {
     const json = this.#view.representation.kind === 'plain' ? entry.json : JSON.stringify(this.#encode(entry.object));
-    this.#write(`{"type":"${type}","object":${json}}\n`);
+    return `{"type":"${type}","object":${json}}\n`;
   }
 
   #encode(object: ApiObject): unknown {
@@ -145,10 +207,10 @@ export class Watch {
     return tableOf([object], { ...this.#view, now: this.#deps.clock.now() }, { resourceVersion }, withColumns);
   }
 
-  #sendBookmark(annotations?: Readonly<Record<string, string>>): void {
+  #bookmark(revision: number, annotations?: Readonly<Record<string, string>>): string {
     const { type, representation } = this.#view;
     const metadata = {
-      resourceVersion: String(this.#deps.store.revision),
+      resourceVersion: String(revision),
       creationTimestamp: null,
       ...(annotations ? { annotations } : {}),
     };
@@ -156,13 +218,17 @@ export class Watch {
       representation.kind === 'table'
         ? tableOf([], this.#view, metadata, false)
         : { kind: type.kind, apiVersion: apiVersionOf(type), metadata };
-    this.#write(`{"type":"BOOKMARK","object":${JSON.stringify(object)}}\n`);
+    return `{"type":"BOOKMARK","object":${JSON.stringify(object)}}\n`;
+  }
+
+  /** To a client that is behind nothing is said of a revision that it has not reached. */
+  #sendBookmark(): void {
+    if (!this.#ended && !this.#behind) this.#response.write(this.#bookmark(this.#deps.store.revision));
   }
 
   #scheduleBookmark(): void {
     const cancel = this.#deps.clock.schedule(this.#options.bookmarkIntervalMs, () => {
-      const index = this.#releases.indexOf(cancel);
-      if (index >= 0) this.#releases.splice(index, 1);
+      this.#cancel(cancel);
       if (this.#ended) return;
       this.#sendBookmark();
       this.#scheduleBookmark();
@@ -172,7 +238,7 @@ export class Watch {
 
   /** The agreed time is over: a last bookmark saves the client a long catching up. */
   #finish(): void {
-    if (this.#isBookmarked && !this.#ended) this.#sendBookmark();
+    if (this.#isBookmarked) this.#sendBookmark();
     this.end();
   }
 
@@ -180,14 +246,6 @@ export class Watch {
     if (this.#ended) return;
     this.#response.write(`{"type":"ERROR","object":${JSON.stringify(error.toStatus())}}\n`);
     this.end();
-  }
-
-  #write(line: string): void {
-    if (this.#ended) return;
-    if (this.#isReplaying) this.#allowance += line.length;
-    this.#response.write(line);
-    if (this.#response.writableLength <= this.#allowance) return;
-    this.#fail(new ApiError('EXPIRED', 'this watch was read too slowly and has been ended; list again'));
   }
 
   /** What is buffered cannot be taken back; a client that does not read the rest is cut off. */
