@@ -20,6 +20,7 @@ import {
   parseIdentity,
   signalProcess,
 } from '../process-identity.ts';
+import { type HealthOptions, HealthWatch } from './health-watch.ts';
 
 export interface ProgramOptions {
   readonly name: string;
@@ -31,6 +32,8 @@ export interface ProgramOptions {
   readonly pidFile: string;
   /** From SIGTERM to SIGKILL. */
   readonly stopTimeoutMs?: number;
+  /** How to find out that the program hangs; without it only its end is noticed. */
+  readonly health?: HealthOptions;
 }
 
 export interface ProgramDeps {
@@ -49,7 +52,7 @@ const settledMs = 10_000;
 const logCheckMs = 60_000;
 
 /**
- * One program of the node, kept running: what dies is started again after back-off. It is in a session of its own, so that
+ * One program of the node, kept running: what dies, or no longer answers, is started again after back-off. It is in a session of its own, so that
  * Ctrl-C in a terminal reaches the supervisor only. Whatever an earlier supervisor left is ended first.
  */
 export class Program implements Component {
@@ -61,6 +64,9 @@ export class Program implements Component {
   #exited: Promise<void> = Promise.resolve();
   #cancelTimer: () => void = () => undefined;
   #cancelLogCheck: () => void = () => undefined;
+  #health: HealthWatch | undefined;
+  #hasAnswered = false;
+  #isHung = false;
   #wanted = false;
   #failures = 0;
   #restarts = 0;
@@ -79,6 +85,11 @@ export class Program implements Component {
     return this.#wanted ? { kind: 'waiting', restarts: this.#restarts, lastExit: this.#lastExit } : { kind: 'stopped' };
   }
 
+  /** Whether it has answered to its supervisor; what never has is not ended for silence. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered || (this.#health?.hasAnswered ?? false);
+  }
+
   /** Resolves when the program's process exists; rejects when it cannot be made. */
   async start(): Promise<void> {
     await endLeftover(this.#options.pidFile, this.#options.stopTimeoutMs ?? 5_000);
@@ -91,23 +102,26 @@ export class Program implements Component {
     this.#wanted = false;
     this.#cancelTimer();
     this.#cancelLogCheck();
-    const child = this.#child;
-    if (child) {
-      child.kill('SIGTERM');
-      const cancel = this.#clock.schedule(this.#options.stopTimeoutMs ?? 5_000, () => {
-        this.#log.warn('program did not end in time and is killed');
-        child.kill('SIGKILL');
-      });
-      await this.#exited;
-      cancel();
-    }
+    this.#health?.stop();
+    if (this.#child) await this.#end(this.#child);
     await rm(this.#options.pidFile, { force: true });
+  }
+
+  async #end(child: ChildProcess): Promise<void> {
+    child.kill('SIGTERM');
+    const cancel = this.#clock.schedule(this.#options.stopTimeoutMs ?? 5_000, () => {
+      this.#log.warn('program did not end in time and is killed');
+      child.kill('SIGKILL');
+    });
+    await this.#exited;
+    cancel();
   }
 
   /** Ends the program at once; for the second Ctrl-C. */
   kill(): void {
     this.#wanted = false;
     this.#cancelTimer();
+    this.#health?.stop();
     this.#child?.kill('SIGKILL');
   }
 
@@ -128,20 +142,41 @@ export class Program implements Component {
       this.#startedMs = this.#clock.monotonicMs();
       this.#exited = new Promise((resolve) => {
         child.once('exit', (code, signal) => {
-          this.#onExit(signal ?? `code ${code}`);
+          const how = signal ?? `code ${code}`;
+          this.#onExit(this.#isHung ? `${how}, because it did not answer` : how);
           resolve();
         });
       });
       const identity = child.pid === undefined ? undefined : await identifyProcess(child.pid);
       if (identity) await writeFileAtomic(pidFile, formatIdentity(identity));
       this.#log.info({ pid: child.pid }, 'program started');
+      this.#watchHealth(child);
     } finally {
       await log.close();
     }
   }
 
+  #watchHealth(child: ChildProcess): void {
+    const { health } = this.#options;
+    this.#isHung = false;
+    if (!health || this.#child !== child) return;
+    const onHung = (unansweredMs: number) => {
+      this.#isHung = true;
+      this.#log.error(
+        { pid: child.pid, unansweredMs: Math.round(unansweredMs) },
+        'program does not answer and is ended',
+      );
+      void this.#end(child);
+    };
+    this.#health = new HealthWatch(health, this.#hasAnswered, { clock: this.#clock, onHung });
+    this.#health.start();
+  }
+
   #onExit(how: string): void {
     this.#child = undefined;
+    this.#health?.stop();
+    this.#hasAnswered = this.hasAnswered;
+    this.#health = undefined;
     this.#lastExit = how;
     if (!this.#wanted) return;
     if (this.#clock.monotonicMs() - this.#startedMs > settledMs) this.#failures = 0;

@@ -16,6 +16,7 @@ import { AgentCertificates } from './agent-certificates.ts';
 import { Capabilities } from './capabilities.ts';
 import { connectApi } from './connect-api.ts';
 import { freePort } from './free-port.ts';
+import { askLivez, type HealthOptions } from './health-watch.ts';
 import { judgeKvm, type KvmVerdict } from './kvm.ts';
 import { lockNode } from './node-lock.ts';
 import { ensureNodeObjects } from './node-objects.ts';
@@ -143,7 +144,9 @@ export class StandaloneNode {
     await ensureNodeObjects(this.client, await this.#facts(kvm), new Date());
     await this.#startProgram('virt-controller', ['--standalone-scheduler']);
     const certificates = new AgentCertificates(paths.certificatesDir, { client: this.client, log });
-    await this.#startProgram('virt-handler', await this.#handlerArguments(await certificates.ensure()));
+    // Its socket for root, not a port, which every user of this machine could keep busy.
+    const ask = askLivez({ socketPath: paths.agentSocket });
+    await this.#startProgram('virt-handler', await this.#handlerArguments(await certificates.ensure()), { ask });
     progress('virt-controller and virt-handler');
     const client = this.#clientOf('node');
     const events = new EventRecorder({ component: 'virt-node', host: nodeName }, { client, log });
@@ -178,7 +181,8 @@ export class StandaloneNode {
     const usual = Number((await readIfThere(portFile)) ?? '') || apiPort;
     const port = await freePort(hostIp, usual);
     const where = ['--state-dir', paths.stateDir, '--node-name', nodeName];
-    await this.#startProgram('apiserver', [...where, '--host', hostIp, '--port', String(port)]);
+    const ask = askLivez({ host: hostIp, port });
+    await this.#startProgram('apiserver', [...where, '--host', hostIp, '--port', String(port)], { ask });
     const server = `https://${hostIp}:${port}`;
     const logFile = path.join(paths.logDir, 'apiserver.log');
     const connect = (kubeconfig: string) =>
@@ -206,7 +210,7 @@ export class StandaloneNode {
     return client;
   }
 
-  async #startProgram(name: ProgramName, args: readonly string[]): Promise<void> {
+  async #startProgram(name: ProgramName, args: readonly string[], health?: HealthOptions): Promise<void> {
     const { paths, programs, env, verbosity, nodeName } = this.#options;
     const [command, ...script] = programs[name];
     const access = name === 'apiserver' ? [] : ['--kubeconfig', paths.kubeconfigs[name]];
@@ -223,6 +227,7 @@ export class StandaloneNode {
         },
         logFile: path.join(paths.logDir, `${name}.log`),
         pidFile: path.join(paths.runDir, `${name}.pid`),
+        ...(health && { health }),
       },
       { log: this.#deps.log },
     );

@@ -1,0 +1,107 @@
+import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { type Clock, errorCode } from '../../base/index.ts';
+
+/** Resolves with whether the program answered before the signal fires; never rejects. */
+export type AskHealth = (signal: AbortSignal) => Promise<boolean>;
+
+export interface HealthOptions {
+  readonly ask: AskHealth;
+  /** From an answer, or the end of waiting for it, to the next question. Default 5 s. */
+  readonly periodMs?: number;
+  /** For one answer. Default 10 s: a loaded machine takes a second, a loop that is blocked for that long serves nobody. */
+  readonly timeoutMs?: number;
+  /** Questions in a row without an answer after which the program counts as hung. Default 3. */
+  readonly failures?: number;
+  /** For the first answer of a program that has answered in an earlier life. Default 5 min: it may have much to read. */
+  readonly startMs?: number;
+}
+
+export interface HealthDeps {
+  readonly clock: Clock;
+  /** Called once; nothing is asked afterwards. */
+  readonly onHung: (unansweredMs: number) => void;
+}
+
+/**
+ * Asks one process again and again whether it still serves. With the defaults it has been silent for 40 s when it counts as hung;
+ * a program that never answered, whose socket cannot be made, say, is let alone.
+ */
+export class HealthWatch {
+  readonly #options: Required<HealthOptions>;
+  readonly #deps: HealthDeps;
+  readonly #stopping = new AbortController();
+  #cancel: () => void = () => undefined;
+  /** What has never answered, in this life or in another one, may have nothing to answer with. */
+  readonly #mayBeLate: boolean;
+  #hasAnswered = false;
+  #answeredMs: number;
+  #failures = 0;
+
+  /** `answeredBefore`: an earlier process of the same program has. */
+  constructor(options: HealthOptions, answeredBefore: boolean, deps: HealthDeps) {
+    this.#options = { periodMs: 5_000, timeoutMs: 10_000, failures: 3, startMs: 300_000, ...options };
+    this.#deps = deps;
+    this.#mayBeLate = !answeredBefore;
+    this.#answeredMs = deps.clock.monotonicMs();
+  }
+
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
+  }
+
+  start(): void {
+    this.#cancel = this.#deps.clock.schedule(this.#options.periodMs, () => void this.#askOnce());
+  }
+
+  stop(): void {
+    this.#cancel();
+    this.#stopping.abort(new Error('stopped'));
+  }
+
+  async #askOnce(): Promise<void> {
+    const { clock } = this.#deps;
+    const late = new AbortController();
+    const cancel = clock.schedule(this.#options.timeoutMs, () => late.abort(new Error('no answer')));
+    const isAnswered = await this.#options.ask(AbortSignal.any([late.signal, this.#stopping.signal]));
+    cancel();
+    if (this.#stopping.signal.aborted) return;
+    if (isAnswered) {
+      this.#hasAnswered = true;
+      this.#answeredMs = clock.monotonicMs();
+      this.#failures = 0;
+    } else this.#failures++;
+    if (!this.#isHung()) return this.start();
+    this.stop();
+    this.#deps.onHung(clock.monotonicMs() - this.#answeredMs);
+  }
+
+  #isHung(): boolean {
+    if (this.#failures < this.#options.failures) return false;
+    if (this.#hasAnswered) return true;
+    return !this.#mayBeLate && this.#deps.clock.monotonicMs() - this.#answeredMs > this.#options.startMs;
+  }
+}
+
+/**
+ * Asks `GET /livez`, over TLS where it is no Unix socket: any answer will do, and so does a connection that is closed, as a server
+ * does with one too many. Nothing secret is sent and nothing of the answer is used: no certificate is checked.
+ */
+export function askLivez(
+  where: { readonly host: string; readonly port: number } | { readonly socketPath: string },
+): AskHealth {
+  return (signal) =>
+    new Promise((resolve) => {
+      const onAnswer = (response: IncomingMessage) => {
+        response.resume();
+        resolve(true);
+      };
+      const options: RequestOptions = { ...where, path: '/livez', agent: false, signal };
+      const asking =
+        'socketPath' in where
+          ? httpRequest(options, onAnswer)
+          : httpsRequest({ ...options, rejectUnauthorized: false }, onAnswer);
+      asking.once('error', (error) => resolve(!signal.aborted && errorCode(error) === 'ECONNRESET'));
+      asking.end();
+    });
+}

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { silentLogger } from '../../../src/base/index.ts';
+import { askLivez } from '../../../src/node/supervisor/health-watch.ts';
+import { Program } from '../../../src/node/supervisor/program.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+
+/** Serves on a socket; any request but `/livez` blocks its loop for the milliseconds that its path says. */
+const source = `
+const [, socket] = process.argv;
+require('node:fs').rmSync(socket, { force: true });
+require('node:http').createServer((request, response) => {
+  const endMs = Date.now() + (request.url === '/livez' ? 0 : Number(request.url.slice(1)));
+  while (Date.now() < endMs);
+  response.end('ok');
+}).listen(socket);
+`;
+
+describe('a program of the node that hangs', () => {
+  let dir: string;
+  let socketPath: string;
+  let program: Program;
+
+  before(async () => {
+    dir = await mkdtemp(path.join(tmpdir(), 'program-health-'));
+    socketPath = path.join(dir, 'socket');
+  });
+  afterEach(() => program.stop());
+  after(() => rm(dir, { recursive: true, force: true }));
+
+  const make = (code: string) =>
+    new Program(
+      {
+        name: 'hanging',
+        argv: [process.execPath, '-e', code, socketPath],
+        env: process.env,
+        logFile: path.join(dir, 'log'),
+        pidFile: path.join(dir, 'pid'),
+        stopTimeoutMs: 500,
+        health: { ask: askLivez({ socketPath }), periodMs: 100, timeoutMs: 1_000, failures: 3 },
+      },
+      { log: silentLogger },
+    );
+  const running = () => {
+    assert.equal(program.state.kind, 'running');
+    return program.state as { pid: number; restarts: number };
+  };
+  const isAnswering = () => askLivez({ socketPath })(AbortSignal.timeout(5_000));
+  const untilItAnswers = () => eventually(async () => assert.ok(await isAnswering()), 20_000);
+  const untilRestarted = (pid: number) =>
+    eventually(async () => {
+      assert.notEqual(running().pid, pid);
+      assert.ok(await isAnswering());
+    }, 30_000);
+
+  test('is killed when it is stopped, and started again', async () => {
+    program = make(source);
+    await program.start();
+    await untilItAnswers();
+    const { pid } = running();
+    // Time to answer the supervisor, too: what never has is let alone.
+    await eventually(async () => assert.ok(program.hasAnswered), 20_000);
+    process.kill(pid, 'SIGSTOP');
+    await untilRestarted(pid);
+    assert.equal(running().restarts, 1);
+    assert.equal(Number((await readFile(path.join(dir, 'pid'), 'utf8')).split(' ')[0]), running().pid);
+  });
+
+  test('is killed when its loop is blocked for ever, and let alone when it is blocked for a while', async () => {
+    program = make(source);
+    await program.start();
+    await eventually(async () => assert.ok(program.hasAnswered), 20_000);
+    const { pid } = running();
+    await block(1_500);
+    assert.equal(running().pid, pid, 'a pause is no reason');
+    void block(3_600_000).catch(() => undefined);
+    await untilRestarted(pid);
+  });
+
+  test('is let alone when it has nothing to answer with', async () => {
+    program = make('setInterval(() => undefined, 1_000)');
+    await program.start();
+    const { pid } = running();
+    await assert.rejects(eventually(async () => assert.notEqual(running().pid, pid), 5_000));
+  });
+
+  /** Resolves with the answer. */
+  function block(ms: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const asking = request({ socketPath, path: `/${ms}`, agent: false }, (response) => {
+        response.resume().once('end', resolve);
+      });
+      asking.once('error', reject).end();
+    });
+  }
+});
