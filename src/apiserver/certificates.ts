@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { replaceFile } from '../host/index.ts';
 import { CertificateError, issue, isWorthKeeping, makeAuthority } from '../tls/index.ts';
 
 /** PEM texts; the same are in the directory as ca.crt, server.crt and server.key. */
@@ -24,11 +25,7 @@ export async function ensureCertificates(dir: string, now: Date = new Date()): P
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const draft = await mkdtemp(path.join(dir, '.new-'));
   try {
-    await writeNew(draft);
-    // The authority goes first: torn in between, the next start sees that they do not belong together and renews both.
-    for (const file of ['ca.key', 'ca.crt', 'server.key', 'server.crt']) {
-      await rename(path.join(draft, file), path.join(dir, file));
-    }
+    for (const [file, text] of await makeNew(draft)) await replaceFile(path.join(dir, file), text, 0o600);
   } finally {
     await rm(draft, { recursive: true, force: true });
   }
@@ -37,17 +34,17 @@ export async function ensureCertificates(dir: string, now: Date = new Date()): P
   return made;
 }
 
-async function writeNew(draft: string): Promise<void> {
+/** The authority goes first: torn in between, the next start sees that they do not belong together and renews both. */
+async function makeNew(draft: string): Promise<readonly (readonly [string, string])[]> {
   const authority = await makeAuthority(draft, { commonName: 'virt-node-ca', days: caDays });
   const request = { commonName: 'virt-node-apiserver', usage: 'serverAuth', hosts, days: serverDays } as const;
   const server = await issue(draft, authority, request);
-  const files = {
-    'ca.key': authority.key,
-    'ca.crt': authority.cert,
-    'server.key': server.key,
-    'server.crt': server.cert,
-  };
-  for (const [file, text] of Object.entries(files)) await writeFile(path.join(draft, file), text, { mode: 0o600 });
+  return [
+    ['ca.key', authority.key],
+    ['ca.crt', authority.cert],
+    ['server.key', server.key],
+    ['server.crt', server.cert],
+  ];
 }
 
 async function readUsable(dir: string, now: Date): Promise<Certificates | undefined> {

@@ -22,6 +22,6 @@ export {
   type ToldPeer,
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
-export { draftSuffix, replaceFile } from './replace-file.ts';
+export { draftSuffix, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import path from 'node:path';
 import { errorMessage, type Logger } from '../base/index.ts';
+import { replaceFileSync } from '../host/index.ts';
 
 /** One small JSON document that is replaced as a whole: a reader sees the old one or the new one, never a half. */
 export class StateFile<T extends object> {
@@ -30,13 +31,10 @@ export class StateFile<T extends object> {
 
   /** A full disk costs the state after a restart, not the running VM: the failure is logged only. */
   write(value: T): void {
-    const fresh = `${this.#file}.new`;
     try {
       mkdirSync(path.dirname(this.#file), { recursive: true });
-      writeFileSync(fresh, JSON.stringify(value), { mode: 0o600 });
-      renameSync(fresh, this.#file);
+      replaceFileSync(this.#file, JSON.stringify(value), 0o600);
     } catch (error) {
-      quietly(() => rmSync(fresh, { force: true }));
       this.#log.warn({ file: this.#file, err: errorMessage(error) }, 'state file cannot be written');
     }
   }

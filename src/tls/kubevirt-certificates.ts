@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { replaceFile } from '../host/index.ts';
 import { CertificateError } from './errors.ts';
 import { issue, isWorthKeeping, type LeafRequest, makeAuthority, type PemPair, renewBeforeMs } from './issue.ts';
 
@@ -97,8 +98,6 @@ async function writePair(dir: string, name: string, pair: PemPair): Promise<void
     ['key', pair.key],
     ['crt', pair.cert],
   ] as const) {
-    const draft = path.join(dir, `.${name}.${ending}.new`);
-    await writeFile(draft, text, { mode: 0o600 });
-    await rename(draft, path.join(dir, `${name}.${ending}`));
+    await replaceFile(path.join(dir, `${name}.${ending}`), text, 0o600);
   }
 }

@@ -1,6 +1,7 @@
 import { cp, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode } from '../../base/index.ts';
+import { syncDirectory, syncTree } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
 
 /** Letters of an image reference: host, port, path, tag, digest. */
@@ -46,7 +47,7 @@ export class ImageStore {
   }
 
   /**
-   * Copies a disk file (to `disk/`) or a directory (as it is) in, replacing what was there. Appears whole or not at all.
+   * Copies a disk file (to `disk/`) or a directory (as it is) in, replacing what was there. Appears whole or not at all, also when the power fails.
    * Returns the image's directory.
    */
   async add(reference: string, source: string): Promise<string> {
@@ -63,8 +64,11 @@ export class ImageStore {
         await mkdir(path.join(draft, 'disk'));
         await cp(source, path.join(draft, 'disk', path.basename(source)));
       }
+      // An image of empty files would be believed.
+      await syncTree(draft);
       await rm(target, { recursive: true, force: true });
       await rename(draft, target);
+      await syncDirectory(this.dir);
     } finally {
       await rm(draft, { recursive: true, force: true });
     }

@@ -12,7 +12,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'cluster-config': ['base', 'api', 'host'],
   kube: ['base', 'api'],
   libvirt: ['base'],
-  tls: ['base'],
+  tls: ['base', 'host'],
   upgrade: ['base'],
   console: ['base', 'upgrade'],
   web: ['base', 'api', 'upgrade'],

@@ -21,3 +21,32 @@ for (const [why, { call, instead }] of Object.entries(traps)) {
     assert.deepEqual(found, [], `use ${instead}`);
   });
 }
+
+/** Why these rename by themselves: all others replace files with `replaceFile`, which also outlives a power failure. */
+const renaming: Readonly<Record<string, string>> = {
+  'src/host/replace-file.ts': 'the mechanism itself',
+  'src/agent/host/host-disk-images.ts': 'an empty image, renamed inside a directory that is open',
+  'src/agent/why/server.ts': 'a socket',
+  'src/domain-cache/ghost-records.ts': 'sets aside what is torn',
+  'src/domain-cache/record-files.ts': 'sets aside what is torn',
+  'src/launcher/cmd-server/server.ts': 'a socket',
+  'src/launcher/disks/container-disk.ts': 'a link of the pod',
+  'src/launcher/disks/image.ts': 'an image that ends with the pod',
+  'src/launcher/state-file.ts': 'sets aside what is torn',
+  'src/node/pod-runner/images.ts': 'a directory, synced with all that is in it',
+  'src/node/supervisor/capabilities.ts': 'what libvirt is asked for again at each boot',
+};
+
+test('a file is put in its place by replaceFile: no other rename without a reason', () => {
+  const found = sources.filter((file) => /\brename(?:Sync)?\(/.test(readFileSync(file, 'utf8')));
+  assert.deepEqual(
+    found.filter((file) => !(file in renaming)),
+    [],
+    'use replaceFile of src/host, or say here why not',
+  );
+  assert.deepEqual(
+    Object.keys(renaming).filter((file) => !found.includes(file)),
+    [],
+    'these rename no more',
+  );
+});

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { replaceFile } from '../../../src/host/index.ts';
+import { replaceFile, replaceFileSync, syncTree } from '../../../src/host/index.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -34,4 +43,23 @@ test('a file that cannot be replaced stays, and the draft is gone', async () => 
   await assert.rejects(replaceFile(place, 'new', 0o600), { code: 'EISDIR' });
   assert.deepEqual(readdirSync(directory), ['place']);
   await assert.rejects(replaceFile(path.join(directory, 'missing/file'), 'new', 0o600), { code: 'ENOENT' });
+});
+
+test('at once, without waiting for a disk, it is the same: whole, with its mode, and no draft stays', () => {
+  const file = path.join(directory, 'state.json');
+  writeFileSync(file, 'a much longer text than the new one', { mode: 0o644 });
+  replaceFileSync(file, 'new', 0o600);
+  assert.equal(readFileSync(file, 'utf8'), 'new');
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  mkdirSync(path.join(directory, 'place/in-the-way'), { recursive: true });
+  assert.throws(() => replaceFileSync(path.join(directory, 'place'), 'new', 0o600), { code: 'EISDIR' });
+  assert.deepEqual(readdirSync(directory).sort(), ['place', 'state.json']);
+});
+
+test('a tree is synced with its links and empty directories; one that is not there is an error', async () => {
+  mkdirSync(path.join(directory, 'tree/empty'), { recursive: true });
+  writeFileSync(path.join(directory, 'tree/file'), 'text');
+  symlinkSync('nowhere', path.join(directory, 'tree/link'));
+  await syncTree(path.join(directory, 'tree'));
+  await assert.rejects(syncTree(path.join(directory, 'missing')), { code: 'ENOENT' });
 });
