@@ -13,11 +13,15 @@ export class History {
   #head = 0;
   #bytes = 0;
   #floor: number;
+  readonly #start: number;
+  readonly #same: number;
 
-  /** `revision`: the state from which nothing is known yet. */
-  constructor(options: HistoryOptions, revision: number) {
+  /** `revision`: the state from which nothing is known yet. `same`: a former revision with just that state. */
+  constructor(options: HistoryOptions, revision: number, same = revision) {
     this.#options = options;
     this.#floor = revision;
+    this.#start = revision;
+    this.#same = same;
   }
 
   /** Changes after this revision can be told. */
@@ -39,8 +43,9 @@ export class History {
     }
   }
 
-  /** Changes after `revision`, oldest first; undefined when some of them are gone. */
-  since(revision: number): readonly StoreEvent[] | undefined {
+  /** Changes after a revision, oldest first; undefined when some of them are gone. */
+  since(asked: number): readonly StoreEvent[] | undefined {
+    const revision = asked === this.#same ? this.#start : asked;
     if (revision < this.#floor) return undefined;
     let low = this.#head;
     let high = this.#events.length;

@@ -2,12 +2,14 @@ import { errorMessage } from '../../base/index.ts';
 import { type ApiObject, isObject } from '../object.ts';
 import type { Address, Entry } from './entry.ts';
 import { StoreError } from './errors.ts';
+import { unseal } from './seal.ts';
 
 /** What the database holds: one `state` record, and one record for each object. */
 export const stateKey = 'm!state';
 export const objectPrefix = 'o!';
 export const objectEnd = 'o"';
-export const format = 1;
+/** 2: each record is sealed (`seal`). */
+export const format = 2;
 
 /**
  * Written with every batch. `revisionSum` (modulo 2^48) and `count` are over all objects: LevelDB drops a damaged stretch of its
@@ -38,7 +40,7 @@ function corrupt(what: string, cause?: unknown): StoreError {
 
 export function parseState(text: string | undefined): StateRecord | undefined {
   if (text === undefined) return undefined;
-  const value = parse(stateKey, text);
+  const { value } = parse(stateKey, text);
   const { format: written, revision, count, revisionSum } = value;
   const numbers = [written, revision, count, revisionSum];
   if (!numbers.every((number) => Number.isSafeInteger(number))) throw corrupt(`record ${stateKey} is malformed`);
@@ -50,10 +52,10 @@ export function parseState(text: string | undefined): StateRecord | undefined {
   return state;
 }
 
-export function parseEntry(key: string, json: string): Entry {
+export function parseEntry(key: string, text: string): Entry {
   const [collection, namespace, name, ...rest] = key.slice(objectPrefix.length).split('!');
   if (!collection || namespace === undefined || !name || rest.length > 0) throw corrupt(`record ${key} has a bad key`);
-  const object = parse(key, json);
+  const { json, value: object } = parse(key, text);
   if (!isObject(object.metadata)) throw corrupt(`record ${key} has no metadata`);
   const revision = Number(object.metadata.resourceVersion);
   if (!Number.isSafeInteger(revision) || revision < 1) throw corrupt(`record ${key} has no resourceVersion`);
@@ -61,13 +63,15 @@ export function parseEntry(key: string, json: string): Entry {
   return { collection, namespace, name, revision, object: object as ApiObject, json };
 }
 
-function parse(key: string, text: string): Record<string, unknown> {
+function parse(key: string, text: string): { json: string; value: Record<string, unknown> } {
+  const json = unseal(key, text);
+  if (json === undefined) throw corrupt(`record ${key} is not what was written`);
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(json);
   } catch (cause) {
     throw corrupt(`record ${key} is no JSON: ${errorMessage(cause)}`, cause);
   }
   if (!isObject(value)) throw corrupt(`record ${key} is no object`);
-  return value;
+  return { json, value };
 }

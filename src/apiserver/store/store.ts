@@ -1,10 +1,14 @@
 import { errorMessage, type Logger } from '../../base/index.ts';
 import type { ApiObject } from '../object.ts';
-import { corruptDatabase, type Database, type OpenDatabase, type Operation, openLevel } from './database.ts';
+import { judge, type Loss, type Start } from './continuity.ts';
+import { adviceFor, type Database, type OpenDatabase, type Operation, openLevel, unavailable } from './database.ts';
 import { type Address, type Collection, type Entry, objectKey, type StoreEvent } from './entry.ts';
 import { StoreError } from './errors.ts';
 import { History, type HistoryOptions } from './history.ts';
-import { addToSum, emptyState, parseEntry, parseState, recordKey, type StateRecord, stateKey } from './records.ts';
+import { type Loaded, load, prepareDirectory } from './load.ts';
+import { addToSum, format, recordKey, type StateRecord, stateKey } from './records.ts';
+import { seal } from './seal.ts';
+import { readMark, reservedAtOnce, Watermark } from './watermark.ts';
 
 export interface StoreOptions extends HistoryOptions {
   readonly dir: string;
@@ -29,15 +33,16 @@ interface Waiting {
 
 type Listener = (event: StoreEvent) => void;
 
-interface Loaded {
-  readonly database: Database;
-  readonly state: StateRecord;
-  readonly entries: readonly Entry[];
+interface Opened {
+  readonly loaded: Loaded;
+  readonly start: Start;
+  readonly watermark: Watermark;
 }
 
 /**
  * All objects in memory, every change on disk before anybody sees it. Changes that wait while the disk is busy go into one
- * batch with one sync. Revisions grow by one per change over all collections, as in etcd, and go on after a restart.
+ * batch with one sync. Revisions grow by one per change over all collections, as in etcd, go on after a restart, and never go back,
+ * not even when the database comes back with less than was acknowledged: that is told by `loss`.
  *
  * A change takes the place of what was there: callers hold the object's lock (`KeyLock`) from reading to `commit`.
  */
@@ -47,25 +52,34 @@ export class Store {
   readonly #collections = new Map<Collection, Map<string, Entry>>();
   readonly #listeners = new Map<Collection | '*', Set<Listener>>();
   readonly #history: History;
+  readonly #watermark: Watermark;
+  /** What the database turned out to have lost at this start. */
+  readonly loss: Loss | undefined;
   #database: Database;
   #state: StateRecord;
+  /** Revision of the state record on disk: behind that of `#state` when revisions were skipped at the start. */
+  #stored: number;
+  #isMarking = true;
   #waiting: Waiting[] = [];
   #flushing: Promise<void> | undefined;
   #failed: { changes: StoreEvent[]; state: StateRecord } | undefined;
   #closed = false;
 
-  private constructor(options: StoreOptions, deps: StoreDeps, loaded: Loaded) {
+  private constructor(options: StoreOptions, deps: StoreDeps, { loaded, start, watermark }: Opened) {
     this.#options = options;
     this.#deps = deps;
     this.#database = loaded.database;
-    this.#state = loaded.state;
-    this.#history = new History(options, loaded.state.revision);
+    this.#watermark = watermark;
+    this.#stored = loaded.state.revision;
+    this.#state = { ...loaded.state, revision: start.revision };
+    this.loss = start.loss;
+    this.#history = new History(options, start.revision, loaded.state.revision);
     for (const entry of loaded.entries) this.#collection(entry.collection).set(keyOf(entry), entry);
   }
 
   /** Throws StoreError. */
   static async open(options: StoreOptions, deps: StoreDeps): Promise<Store> {
-    return new Store(options, deps, await load(options.dir, deps.openDatabase ?? openLevel));
+    return new Store(options, deps, await open(options.dir, deps.openDatabase ?? openLevel));
   }
 
   /** Revision of the last visible change. */
@@ -140,7 +154,10 @@ export class Store {
     this.#closed = true;
     await this.barrier();
     this.#listeners.clear();
-    await this.#database.close();
+    // Of a batch that failed nobody knows what is on disk: its revisions stay reserved.
+    const last = this.#failed ? this.#watermark.reserved : this.#state.revision;
+    const closed = await Promise.allSettled([this.#database.close(), this.#watermark.close(last)]);
+    for (const result of closed) if (result.status === 'rejected') throw result.reason;
   }
 
   async #flush(): Promise<void> {
@@ -152,19 +169,22 @@ export class Store {
   async #writeBatch(batch: readonly Waiting[]): Promise<void> {
     try {
       if (this.#failed) await this.#recover();
+      await this.#store(batch);
     } catch (error) {
       this.#refuse(batch, error);
-      return;
     }
+  }
+
+  async #store(batch: readonly Waiting[]): Promise<void> {
     const { changes, operations, state } = this.#prepare(batch);
+    if (state.revision > this.#watermark.reserved) await this.#watermark.reserve(state.revision + reservedAtOnce);
     try {
       await this.#database.write(operations);
     } catch (error) {
       this.#failed = { changes, state };
-      this.#refuse(batch, error);
-      return;
+      throw error;
     }
-    this.#publish(changes, state);
+    await this.#publish(changes, state);
     for (const [index, { resolve, reject }] of batch.entries()) {
       const entry = changes[index]?.entry;
       if (entry) resolve(entry);
@@ -174,7 +194,7 @@ export class Store {
 
   #refuse(batch: readonly Waiting[], cause: unknown): void {
     this.#deps.log.error({ err: errorMessage(cause), changes: batch.length }, 'database write failed');
-    const text = `the change could not be stored: ${errorMessage(cause)}`;
+    const text = `the change could not be stored (if the disk kept it all the same, it shows later): ${errorMessage(cause)}: ${adviceFor(cause)}`;
     for (const { reject } of batch) reject(new StoreError('STORE_WRITE_FAILED', text, { cause }));
   }
 
@@ -192,19 +212,22 @@ export class Store {
       const isDelete = mutation.kind === 'delete';
       latest.set(key, isDelete ? undefined : entry);
       if (isDelete) operations.push({ type: 'del', key });
-      else operations.push({ type: 'put', key, value: entry.json });
+      else operations.push({ type: 'put', key, value: seal(key, entry.json) });
       count += (isDelete ? 0 : 1) - (previous ? 1 : 0);
       revisionSum = addToSum(revisionSum, (isDelete ? 0 : revision) - (previous?.revision ?? 0));
       const type = isDelete ? 'DELETED' : previous ? 'MODIFIED' : 'ADDED';
       changes.push({ type, revision, entry, previous });
     }
-    const state = { format: this.#state.format, revision, count, revisionSum };
-    operations.push({ type: 'put', key: stateKey, value: JSON.stringify(state) });
+    const state = { format, revision, count, revisionSum };
+    operations.push({ type: 'put', key: stateKey, value: seal(stateKey, JSON.stringify(state)) });
     return { changes, operations, state };
   }
 
-  #publish(changes: readonly StoreEvent[], state: StateRecord): void {
+  /** Shows what is on disk; the watermark knows of it before anybody else. */
+  async #publish(changes: readonly StoreEvent[], state: StateRecord): Promise<void> {
+    await this.#note(state);
     this.#state = state;
+    this.#stored = state.revision;
     for (const change of changes) {
       const collection = this.#collection(change.entry.collection);
       if (change.type === 'DELETED') collection.delete(keyOf(change.entry));
@@ -217,21 +240,39 @@ export class Store {
     }
   }
 
+  /** A watermark that is behind tells of no loss that is none; so a change is not refused for it. */
+  async #note({ revision, count }: StateRecord): Promise<void> {
+    try {
+      await this.#watermark.note(revision, count);
+      this.#isMarking = true;
+    } catch (error) {
+      if (this.#isMarking) this.#deps.log.warn({ err: errorMessage(error) }, 'the watermark of the database is behind');
+      this.#isMarking = false;
+    }
+  }
+
   /**
    * LevelDB refuses everything after a failed write until it is opened again. The failed batch is then whole on disk or not at
    * all. If it is, it has happened although its callers were told 500: it is shown now, and the changes that waited are
-   * refused once, because they were made from the state before it.
+   * refused once, because they were made from the state before it. A database that came back with less than was shown is
+   * not written to again: the next start tells what was lost.
    */
   async #recover(): Promise<void> {
     const failed = this.#failed;
     if (!failed) return;
     await this.#database.close().catch(() => undefined);
-    const { database, state } = await load(this.#options.dir, this.#deps.openDatabase ?? openLevel);
+    const { database, state } = await load(this.#options.dir, this.#deps.openDatabase ?? openLevel, true);
     this.#database = database;
+    const isKept = state.revision === failed.state.revision;
+    if (!isKept && state.revision !== this.#stored) {
+      throw new Error(
+        `the database came back at revision ${state.revision} instead of ${this.#stored}: restart the node`,
+      );
+    }
     this.#failed = undefined;
     this.#deps.log.info({ revision: state.revision }, 'database opened again');
-    if (state.revision !== failed.state.revision) return;
-    this.#publish(failed.changes, failed.state);
+    if (!isKept) return;
+    await this.#publish(failed.changes, failed.state);
     throw new Error('the database was opened again; try again');
   }
 
@@ -258,26 +299,24 @@ function entryOf(mutation: Mutation, revision: number): Entry {
   return { collection, namespace, name, revision, object, json: JSON.stringify(object) };
 }
 
-async function load(dir: string, openDatabase: OpenDatabase): Promise<Loaded> {
-  const database = await openDatabase(dir);
+/** Database and watermark together: what one of them lost the other tells. Throws StoreError. */
+async function open(dir: string, openDatabase: OpenDatabase): Promise<Opened> {
+  const file = watermarkFile(dir);
+  const found = await readMark(file).catch((error: unknown) => {
+    throw unavailable(`the watermark ${file} of the database`, error);
+  });
+  const mayBeNew = await prepareDirectory(dir, found);
+  const loaded = await load(dir, openDatabase, mayBeNew);
   try {
-    const state = parseState(await database.readState());
-    const entries: Entry[] = [];
-    for await (const [key, json] of database.readObjects()) entries.push(parseEntry(key, json));
-    if (!state && entries.length > 0) throw new StoreError('STORE_CORRUPT', 'its state record is missing');
-    checkState(state ?? emptyState, entries);
-    return { database, state: state ?? emptyState, entries };
+    const start = judge(found, loaded.state, loaded.isNew);
+    return { loaded, start, watermark: await Watermark.begin(file, found, start.mark) };
   } catch (error) {
-    await database.close().catch(() => undefined);
-    if (error instanceof StoreError && error.code !== 'STORE_CORRUPT') throw error;
-    throw corruptDatabase(dir, error);
+    await loaded.database.close().catch(() => undefined);
+    throw unavailable(`the watermark ${file} of the database`, error);
   }
 }
 
-function checkState(state: StateRecord, entries: readonly Entry[]): void {
-  const sum = entries.reduce((total, entry) => addToSum(total, entry.revision), 0);
-  const newest = entries.reduce((max, entry) => Math.max(max, entry.revision), 0);
-  if (entries.length === state.count && sum === state.revisionSum && newest <= state.revision) return;
-  const text = `${entries.length} objects found where ${state.count} were written, or some of them are old`;
-  throw new StoreError('STORE_CORRUPT', text);
+/** Beside the directory: whoever puts back an older copy of it leaves this one as it is. */
+export function watermarkFile(dir: string): string {
+  return `${dir}.watermark`;
 }

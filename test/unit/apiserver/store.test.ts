@@ -11,15 +11,17 @@ import { stateKey } from '../../../src/apiserver/store/records.ts';
 import { Store } from '../../../src/apiserver/store/store.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 
+let home: string;
 let dir: string;
 const open: Store[] = [];
 
 beforeEach(async () => {
-  dir = await mkdtemp(path.join(tmpdir(), 'store-'));
+  home = await mkdtemp(path.join(tmpdir(), 'store-'));
+  dir = path.join(home, 'db');
 });
 afterEach(async () => {
   for (const store of open.splice(0)) await store.close().catch(() => undefined);
-  await rm(dir, { recursive: true, force: true });
+  await rm(home, { recursive: true, force: true });
 });
 
 async function openStore(openDatabase?: OpenDatabase, maxEvents = 100): Promise<Store> {
@@ -142,7 +144,7 @@ describe('store', () => {
     await assert.rejects(openStore(), (error: Error & { code: string }) => {
       assert.equal(error.code, 'STORE_CORRUPT');
       assert.match(error.message, /damaged/);
-      assert.match(error.message, /move it away and start again/);
+      assert.match(error.message, /move its files away, leave the directory empty and start again/);
       return true;
     });
   });
@@ -171,7 +173,7 @@ describe('store', () => {
       'STORE_CORRUPT',
     ],
     ['a state that is no object', stateKey, '7', 'STORE_CORRUPT'],
-    ['a state of a newer format', stateKey, '{"format":2,"revision":1,"count":0,"revisionSum":0}', 'STORE_TOO_NEW'],
+    ['a state of a newer format', stateKey, '{"format":3,"revision":1,"count":0,"revisionSum":0}', 'STORE_TOO_NEW'],
   ];
   for (const [what, key, value, code] of records) {
     test(`${what} is refused at start`, async () => {
