@@ -6,6 +6,7 @@
 export type { AccessRule } from './access.ts';
 export { ensureCertificates } from './certificates.ts';
 export { writeKubeconfig } from './kubeconfig.ts';
+export { lostWritesReason } from './lost-writes.ts';
 export type { ApiServerDeps, ApiServerOptions, ApiToken } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';
 export { ApiServer } from './server.ts';

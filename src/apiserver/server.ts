@@ -7,6 +7,7 @@ import { bootstrap } from './bootstrap.ts';
 import { EventExpiry } from './controllers/event-expiry.ts';
 import { GarbageCollector } from './controllers/garbage-collector.ts';
 import { NamespaceEnder } from './controllers/namespaces.ts';
+import { tellLoss } from './lost-writes.ts';
 import type { ObjectContext } from './objects/context.ts';
 import { Reader } from './objects/reader.ts';
 import { Remover } from './objects/remover.ts';
@@ -17,6 +18,7 @@ import { createApp } from './rest/app.ts';
 import { TokenAuthenticator } from './rest/auth.ts';
 import { defaultLimits } from './rest/limits.ts';
 import { serveUpgrade } from './rest/vm-subresources.ts';
+import { lossMessage } from './store/continuity.ts';
 import { KeyLock } from './store/key-lock.ts';
 import { Store } from './store/store.ts';
 
@@ -56,6 +58,10 @@ export class ApiServer {
     const store = await Store.open(storeOptions, { log });
     try {
       const objects: ObjectContext = { store, lock: new KeyLock(), clock: this.#clock, architecture: architecture() };
+      if (store.loss) {
+        log.error({ ...store.loss }, lossMessage(store.loss));
+        await tellLoss(objects, store.loss);
+      }
       await bootstrap(objects);
       this.#running = this.#run(objects);
       const port = await listen(this.#running.http, this.#options);

@@ -1,6 +1,8 @@
 import path from 'node:path';
-import { resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { type EventObject, resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { lostWritesReason } from '../../apiserver/index.ts';
 import { plainText } from '../../base/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere } from '../files.ts';
 import { pageAddress } from '../page/index.ts';
@@ -26,7 +28,7 @@ export async function describeNode(
     `KUBECONFIG       ${paths.kubeconfig}`,
   );
   if (supervisor) lines.push(`web page         ${await shownPage(paths)}`);
-  if (supervisor) lines.push(...(await describeVmis(paths)));
+  if (supervisor) lines.push(...(await describeObjects(paths)));
   return { lines, isRunning: supervisor !== undefined };
 }
 
@@ -48,18 +50,26 @@ export async function pageUrl(paths: NodePaths): Promise<string> {
   );
 }
 
-async function describeVmis(paths: NodePaths): Promise<string[]> {
+async function describeObjects(paths: NodePaths): Promise<string[]> {
   try {
     const client = await connectToNode(paths);
     try {
       const { items } = await client.list<VirtualMachineInstance>(resources.virtualMachineInstances);
-      return items.map(({ metadata, status }) =>
+      const vmis = items.map(({ metadata, status }) =>
         plainText(`VMI              ${metadata.namespace}/${metadata.name} ${status?.phase ?? ''}`),
       );
+      return [...(await describeProblems(client)), ...vmis];
     } finally {
       client.close();
     }
   } catch {
     return ['the Kubernetes API does not answer'];
   }
+}
+
+/** What the API server said about its database within the last hour. */
+async function describeProblems(client: KubeClient): Promise<string[]> {
+  const where = { namespace: 'default', fieldSelector: `reason=${lostWritesReason}` };
+  const { items } = await client.list<EventObject>(resources.events, where);
+  return items.map(({ message }) => `PROBLEM          ${message}`);
 }
