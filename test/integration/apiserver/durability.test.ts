@@ -1,60 +1,26 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { bundleForRepository } from '../../../scripts/bundle.mjs';
-import { ApiClient } from '../../fixtures/api-client.ts';
+import { ApiChildProgram } from '../../fixtures/api-child-process.ts';
+import type { ApiClient } from '../../fixtures/api-client.ts';
 
-const token = 'token-of-the-durability-test';
 const rounds = 20;
 const writers = 8;
 
-interface Child {
-  readonly process: ChildProcess;
-  readonly client: ApiClient;
-}
-
 describe('kill -9', () => {
   let dir: string;
-  let program: string;
-  let running: Child | undefined;
+  let program: ApiChildProgram;
 
   before(async () => {
     dir = await mkdtemp(path.join(tmpdir(), 'durability-'));
-    // Below the repository, so that its packages are found.
-    const out = path.resolve('.build', `durability-${path.basename(dir)}`);
-    await mkdir(out, { recursive: true });
-    program = path.join(out, 'api-child.mjs');
-    await bundleForRepository(['test/fixtures/api-child.ts'], out, 'test/fixtures');
+    program = await ApiChildProgram.build();
   });
   after(async () => {
-    running?.process.kill('SIGKILL');
-    await rm(path.dirname(program), { recursive: true, force: true });
+    await program?.dispose();
     await rm(dir, { recursive: true, force: true });
   });
-
-  async function start(): Promise<Child> {
-    const child = spawn(process.execPath, [program, dir, token], { stdio: ['ignore', 'pipe', 'pipe'] });
-    let errors = '';
-    child.stderr.setEncoding('utf8').on('data', (text) => {
-      errors += text;
-    });
-    const port = await Promise.race([
-      once(child.stdout.setEncoding('utf8'), 'data').then(([text]) => String(text).trim()),
-      once(child, 'exit').then(([code]) => Promise.reject(new Error(`ended with ${code}: ${errors}`))),
-    ]);
-    running = { process: child, client: new ApiClient(`http://127.0.0.1:${port}`, token, undefined) };
-    return running;
-  }
-
-  async function kill({ process: child }: Child): Promise<void> {
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
-  }
 
   test(`in ${rounds} rounds at any moment loses no acknowledged write, shows no half one and no revision twice`, async () => {
     const maps = '/api/v1/namespaces/default/configmaps';
@@ -85,8 +51,8 @@ describe('kill -9', () => {
     };
 
     for (let round = 0; round < rounds; round++) {
-      const child = await start();
-      const { body } = await child.client.get(maps);
+      const client = await program.start(dir);
+      const { body } = await client.get(maps);
       const stored = new Map<string, { data: Record<string, string>; metadata: { resourceVersion: string } }>(
         body.items.map((item: { metadata: { name: string } }) => [item.metadata.name, item]),
       );
@@ -101,11 +67,11 @@ describe('kill -9', () => {
       assert.ok(Number(body.metadata.resourceVersion) >= highest, 'the revision went back');
       highest = Math.max(highest, Number(body.metadata.resourceVersion));
       const names = Array.from({ length: writers }, (_, index) => `map-${index}`);
-      const writing = names.map((name) => write(child.client, name));
+      const writing = names.map((name) => write(client, name));
       // Killed in the middle of writing, after a number of writes that differs from round to round.
       const enough = total + 5 + Math.floor(Math.random() * 150);
       while (total < enough) await new Promise((resolve) => setTimeout(resolve, 1));
-      await kill(child);
+      await program.kill();
       await Promise.all(writing);
     }
     assert.ok(total > rounds * 10, `only ${total} writes`);
