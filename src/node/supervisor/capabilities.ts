@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Component, errorMessage, type Logger, sleep } from '../../base/index.ts';
+import { syncDirectory, syncTree } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
@@ -136,10 +137,13 @@ export class Capabilities implements Component {
   async #publish(out: string): Promise<void> {
     const { labellerDir } = this.#options.paths;
     await mkdir(labellerDir, { recursive: true });
+    // The key that is written next, and stays, says that they are there.
+    await syncTree(out);
     const files = await readdir(out);
     for (const file of files) await rename(path.join(out, file), path.join(labellerDir, file));
     const stale = (await readdir(labellerDir)).filter((file) => file.endsWith('.xml') && !files.includes(file));
     for (const file of stale) await rm(path.join(labellerDir, file));
+    await syncDirectory(labellerDir);
   }
 }
 

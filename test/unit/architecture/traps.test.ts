@@ -34,7 +34,7 @@ const renaming: Readonly<Record<string, string>> = {
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
   'src/launcher/state-file.ts': 'sets aside what is torn',
   'src/node/pod-runner/images.ts': 'a directory, synced with all that is in it',
-  'src/node/supervisor/capabilities.ts': 'what libvirt is asked for again at each boot',
+  'src/node/supervisor/capabilities.ts': 'files that a script of the pod made, synced',
 };
 
 test('a file is put in its place by replaceFile: no other rename without a reason', () => {
