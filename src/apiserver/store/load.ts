@@ -5,7 +5,6 @@ import { corruptDatabase, type Database, type OpenDatabase, unavailable } from '
 import type { Entry } from './entry.ts';
 import { StoreError } from './errors.ts';
 import { addToSum, emptyState, parseEntry, parseState, type StateRecord } from './records.ts';
-import type { FoundMark } from './watermark.ts';
 
 export interface Loaded {
   readonly database: Database;
@@ -35,11 +34,10 @@ export async function load(dir: string, openDatabase: OpenDatabase, isNewAllowed
 }
 
 /**
- * Looks before LevelDB does, which makes a new database wherever there is no file CURRENT. True: a new one may be made here.
- * Throws StoreError STORE_CORRUPT.
+ * Looks before LevelDB does, which makes a new database wherever there is no file CURRENT. `had`: there were objects in it.
+ * True: a new one may be made here. Throws StoreError STORE_CORRUPT or STORE_UNAVAILABLE.
  */
-export async function prepareDirectory(dir: string, found: FoundMark): Promise<boolean> {
-  const had = found.kind === 'found' && found.mark.count > 0;
+export async function prepareDirectory(dir: string, had: boolean): Promise<boolean> {
   const names = await readdir(dir).catch((error: unknown) => {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw unavailable(`the database ${dir}`, error);

@@ -261,7 +261,9 @@ export class Store {
     const failed = this.#failed;
     if (!failed) return;
     await this.#database.close().catch(() => undefined);
-    const { database, state } = await load(this.#options.dir, this.#deps.openDatabase ?? openLevel, true);
+    const { dir } = this.#options;
+    const mayBeNew = await prepareDirectory(dir, this.#state.count > 0);
+    const { database, state } = await load(dir, this.#deps.openDatabase ?? openLevel, mayBeNew);
     this.#database = database;
     const isKept = state.revision === failed.state.revision;
     if (!isKept && state.revision !== this.#stored) {
@@ -305,7 +307,7 @@ async function open(dir: string, openDatabase: OpenDatabase): Promise<Opened> {
   const found = await readMark(file).catch((error: unknown) => {
     throw unavailable(`the watermark ${file} of the database`, error);
   });
-  const mayBeNew = await prepareDirectory(dir, found);
+  const mayBeNew = await prepareDirectory(dir, found.kind === 'found' && found.mark.count > 0);
   const loaded = await load(dir, openDatabase, mayBeNew);
   try {
     const start = judge(found, loaded.state, loaded.isNew);

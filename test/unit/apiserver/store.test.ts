@@ -226,6 +226,22 @@ describe('store', () => {
     assert.equal((await openStore()).list('/configmaps').length, 2);
   });
 
+  test('a database that is gone after a failed write is not made anew: nothing is written until it is back', async () => {
+    const { fault, openFailing } = failing('before');
+    const store = await openStore(openFailing);
+    await store.commit(put('a', '1'));
+    const current = path.join(dir, 'CURRENT');
+    const text = await readFile(current);
+    fault.next = true;
+    await assert.rejects(store.commit(put('a', '2')), { code: 'STORE_WRITE_FAILED' });
+    await rm(current);
+    await assert.rejects(store.commit(put('b')), { code: 'STORE_WRITE_FAILED', message: /CURRENT is missing/ });
+    assert.equal(store.get(address('a'))?.object.data, '1');
+    await writeFile(current, text);
+    await store.commit(put('b'));
+    assert.equal(store.list('/configmaps').length, 2);
+  });
+
   test('a closed store refuses writes', async () => {
     const store = await openStore();
     await store.close();
