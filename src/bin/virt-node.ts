@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
@@ -76,12 +77,19 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
         'virt-handler': program('virt-handler'),
         'virt-launcher': program('virt-launcher'),
       },
+      podPrograms: podPrograms(),
       env: process.env,
       pid: process.pid,
       verbosity: flags.verbosity,
     },
     { log, progress },
   );
+}
+
+/** The launcher's, its native packages' and those of Node.js itself; the system's are in every pod. */
+function podPrograms(): string[] {
+  const parts = ['package.json', 'node_modules'].map((name) => path.join(packageDir, name));
+  return [binDir, ...parts, process.execPath].filter((place) => existsSync(place) && !place.startsWith('/usr/'));
 }
 
 async function supervise(flags: NodeFlags, run: (node: StandaloneNode, leave: AbortSignal) => Promise<void>) {

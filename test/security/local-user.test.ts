@@ -58,7 +58,10 @@ describe('a local user and a standalone node', { skip: needsRoot }, () => {
       assert.ok(paths.length > 50 && paths.some((file) => file.endsWith('launcher-sock')), 'too little was made');
       const { worked, tries } = await attack<Taken>('take-files', user, { paths });
       assert.ok(tries >= paths.length);
-      assert.deepEqual(worked.map(({ act, path: file }) => `${act} ${file}`), []);
+      assert.deepEqual(
+        worked.map(({ act, path: file }) => `${act} ${file}`),
+        [],
+      );
     });
 
     test(`${who} gets nothing of the node’s processes: memory, environment, files, roots, abstract sockets`, async () => {
@@ -67,7 +70,10 @@ describe('a local user and a standalone node', { skip: needsRoot }, () => {
       const paths = pids.flatMap((pid) => parts.map((part) => `/proc/${pid}/${part}`));
       const abstractSockets = await abstractSocketsOf(pids);
       const { worked } = await attack<Taken>('take-files', user, { paths, abstractSockets, below: false });
-      assert.deepEqual(worked.map(({ act, path: file }) => `${act} ${file}`), []);
+      assert.deepEqual(
+        worked.map(({ act, path: file }) => `${act} ${file}`),
+        [],
+      );
     });
   }
 

@@ -6,5 +6,6 @@ export * from './kube-pods.ts';
 export * from './pod-runner.ts';
 export * from './sandbox.ts';
 export * from './sandbox-script.ts';
+export { shellQuote } from './shell-quote.ts';
 export * from './status.ts';
 export { prepareVolumes } from './volumes.ts';

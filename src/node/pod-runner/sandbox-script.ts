@@ -1,3 +1,6 @@
+import { rootLines } from './sandbox-root.ts';
+import { shellQuote } from './shell-quote.ts';
+
 /** A bind mount into the sandbox. Paths are absolute; `target` is as the pod sees it. */
 export interface SandboxMount {
   readonly source: string;
@@ -25,11 +28,6 @@ export interface SandboxPlan {
 export const sandboxSetupFailed = 125;
 /** Exit code of a second start of a sandbox that is there already. */
 export const sandboxAlreadyStarted = 75;
-
-/** One word for a POSIX shell, whatever is in it. */
-export function shellQuote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
-}
 
 /** Writes `<pid> <start ticks> <boot id>` of this very shell to a file, by rename. /proc must be the host's. */
 const recordIdentity = `record() {
@@ -64,34 +62,36 @@ echo "$code" >exit-code.new && mv exit-code.new exit-code
 }
 
 /**
- * The inner script, process 1 of the pod: mounts, then the program; passes SIGTERM on, reaps what is left to it and, when
- * the program has ended, gives QEMU the time to write out its disks (spec 70 §1.1). With process 1 everything ends.
+ * What root in a pod may do: what libvirt needs to start QEMU as another user and to give it its files. Not among them: mounts,
+ * devices, other users' processes (ptrace), the network's settings, kernel modules, raw sockets, chroot.
  */
-export function initScript(plan: SandboxPlan): string {
-  const mounts = plan.mounts.map(mountLines).join('\n');
-  const kvm = plan.kvm === 'works' ? '' : 'if [ -e /dev/kvm ]; then bind "$dir/no-kvm" /dev/kvm; fi';
+const capabilities = [
+  ...['chown', 'dac_override', 'fowner', 'fsetid', 'kill', 'setgid', 'setuid', 'setpcap'],
+  ...['net_bind_service', 'sys_nice', 'audit_write'],
+];
+
+/**
+ * The inner script, process 1 of the pod: makes the pod's root directory, then starts the program; passes SIGTERM on, reaps what is
+ * left to it and, when the program has ended, gives QEMU the time to write out its disks (spec 70 §1.1). With process 1 everything
+ * ends. Its working directory stays the sandbox's on the host: the one way out of the pod, for its exit code, which the rights of
+ * process 1 keep from everybody else in the pod. `programs` is what the pod needs besides the system's programs.
+ */
+export function initScript(plan: SandboxPlan, programs: readonly string[]): string {
   return `#!/bin/sh
+umask 022
 finish() {
-  echo "$1" >"$dir/program-exit.new" && mv "$dir/program-exit.new" "$dir/program-exit"
+  echo "$1" >program-exit.new && mv program-exit.new program-exit
   exit "$1"
 }
 die() {
   echo "sandbox: $*" >&2
   finish ${sandboxSetupFailed}
 }
-bind() { mount --bind "$1" "$2" || die "cannot bind $1 at $2"; }
 ${recordIdentity}
-dir=$PWD
 record pid1
-mount -t proc proc /proc || die 'cannot mount /proc: the node needs the right to mount (root)'
-${privateDirectories}
-bind "$dir/passwd" /etc/passwd
-bind "$dir/group" /etc/group
-${kvm}
-${mounts}
-cd / || die 'no root directory'
+${rootLines(plan, programs)}
 trap 'kill -TERM "$child" 2>/dev/null' TERM INT
-${plan.argv.map(shellQuote).join(' ')} 9>&- &
+(cd / && exec ${programWords(plan)}) 9>&- &
 child=$!
 while :; do
   wait "$child"
@@ -103,16 +103,21 @@ finish "$code"
 `;
 }
 
-/** Nothing that the pod writes to libvirt's places or to /run is seen by the host or by another pod. */
-const privateDirectories = `mount -t tmpfs -o mode=755,size=64m tmpfs /run || die 'cannot mount a private /run'
-mkdir -p /run/lock /run/user
-for place in /etc/libvirt /var/lib/libvirt /var/log/libvirt /var/cache/libvirt; do
-  [ -d "$place" ] || die "$place is missing: install libvirt-daemon-system"
-done
-mount -t tmpfs -o mode=755,size=16m tmpfs /etc/libvirt || die 'cannot mount a private /etc/libvirt'
-bind "$dir/lib-libvirt" /var/lib/libvirt
-bind "$dir/log-libvirt" /var/log/libvirt
-bind "$dir/cache-libvirt" /var/cache/libvirt`;
+/** The pod's environment is its program's alone: this shell and its tools must not obey it. */
+function programWords({ argv, env }: SandboxPlan): string {
+  const bounds = `--bounding-set=-all,${capabilities.map((name) => `+${name}`).join(',')}`;
+  const variables = Object.entries(env).map(([name, value]) => shellQuote(`${name}=${value}`));
+  return [
+    'setpriv',
+    bounds,
+    '--inh-caps=-all',
+    '--no-new-privs',
+    'env',
+    '-i',
+    ...variables,
+    ...argv.map(shellQuote),
+  ].join(' ');
+}
 
 /** A QEMU that outlives the launcher (which was killed) is asked to end, for up to 10 s. */
 const endQemu = `tries=0
@@ -126,13 +131,3 @@ while [ "$tries" -lt 100 ]; do
   tries=$((tries + 1))
   sleep 0.1
 done`;
-
-function mountLines(mount: SandboxMount): string {
-  const [source, target] = [shellQuote(mount.source), shellQuote(mount.target)];
-  const parent = shellQuote(mount.target.replace(/\/[^/]*$/, '') || '/');
-  const point =
-    mount.type === 'directory' ? `mkdir -p ${target}` : `mkdir -p ${parent} && { [ -e ${target} ] || : >${target}; }`;
-  const lines = [`${point} || die 'no mount point at' ${target}`, `bind ${source} ${target}`];
-  if (mount.readOnly) lines.push(`mount -o remount,bind,ro ${target} || die 'cannot make read-only' ${target}`);
-  return lines.join('\n');
-}

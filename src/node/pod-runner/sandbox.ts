@@ -23,7 +23,12 @@ export interface SandboxesOptions {
   readonly libvirtCacheDir: string;
   /** cgroup v2 directory below which each pod gets its own; undefined: no cgroups here. */
   readonly cgroupRoot: string | undefined;
+  /** Files and directories that pods may read besides the system's programs: the programs of the node itself. */
+  readonly programs: readonly string[];
 }
+
+/** Of the scripts that surround a pod; the pod's own is its program's alone. */
+const shimEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 
 /** From the scripts on disk to the shim's own record. */
 const spawnTimeoutMs = 5_000;
@@ -55,13 +60,13 @@ export class Sandboxes {
   async start(plan: SandboxPlan): Promise<void> {
     if ((await this.inspect(plan.uid)).kind !== 'none') return;
     const dir = await this.#prepare(plan);
-    await mkdir(path.dirname(plan.logFile), { recursive: true });
-    const log = await open(plan.logFile, 'a');
+    await mkdir(path.dirname(plan.logFile), { recursive: true, mode: 0o700 });
+    const log = await open(plan.logFile, 'a', 0o600);
     try {
       const child = spawn('/bin/sh', [path.join(dir, 'shim.sh'), dir], {
         cwd: '/',
         detached: true,
-        env: { ...plan.env },
+        env: shimEnv,
         stdio: ['ignore', log.fd, log.fd],
       });
       await new Promise<void>((resolve, reject) => {
@@ -167,6 +172,7 @@ export class Sandboxes {
 
   async #prepare(plan: SandboxPlan): Promise<string> {
     const dir = this.#dir(plan.uid);
+    await mkdir(dir, { recursive: true, mode: 0o700 });
     for (const name of ['lib-libvirt', 'log-libvirt']) {
       await mkdir(path.join(dir, name), { recursive: true });
       await chmod(path.join(dir, name), 0o755);
@@ -174,13 +180,14 @@ export class Sandboxes {
     await mkdir(this.#options.libvirtCacheDir, { recursive: true });
     await rm(path.join(dir, 'cache-libvirt'), { force: true });
     await symlink(this.#options.libvirtCacheDir, path.join(dir, 'cache-libvirt'));
-    await writeFile(path.join(dir, 'no-kvm'), '', { mode: 0 });
     const accounts = accountFiles(await readFile('/etc/passwd', 'utf8'), await readFile('/etc/group', 'utf8'));
-    await writeFile(path.join(dir, 'passwd'), accounts.passwd);
-    await writeFile(path.join(dir, 'group'), accounts.group);
-    await writeFileAtomic(path.join(dir, 'shim.sh'), shimScript(await this.#makeCgroup(plan.uid)));
-    // Last: with this file the sandbox counts as started.
-    await writeFileAtomic(path.join(dir, 'init.sh'), initScript(plan));
+    for (const [name, text] of Object.entries(accounts)) {
+      await writeFile(path.join(dir, name), text);
+      await chmod(path.join(dir, name), 0o644);
+    }
+    await writeFileAtomic(path.join(dir, 'shim.sh'), shimScript(await this.#makeCgroup(plan.uid)), 0o600);
+    // Last: with this file the sandbox counts as started. It has the pod's environment in it.
+    await writeFileAtomic(path.join(dir, 'init.sh'), initScript(plan, this.#options.programs), 0o600);
     return dir;
   }
 

@@ -38,6 +38,8 @@ export interface StandaloneNodeOptions {
   readonly pageDir: string;
   /** node and the script of each program, without arguments. */
   readonly programs: Readonly<Record<ProgramName | 'virt-launcher', readonly [string, ...string[]]>>;
+  /** What pods may read of this installation besides `/usr`: the programs. */
+  readonly podPrograms: readonly string[];
   /** Environment of the programs. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly pid: number;
@@ -69,7 +71,7 @@ export class StandaloneNode {
     this.#options = options;
     this.#deps = deps;
     const { podsDir, libvirtCacheDir } = options.paths;
-    this.#sandboxes = new Sandboxes({ podsDir, libvirtCacheDir, cgroupRoot: undefined });
+    this.#sandboxes = new Sandboxes({ podsDir, libvirtCacheDir, cgroupRoot: undefined, programs: [] });
   }
 
   /** The administrator's client of the node's own API; only after `start`. */
@@ -135,7 +137,7 @@ export class StandaloneNode {
     for (const name of programNames) await endLeftover(path.join(paths.runDir, `${name}.pid`), 5_000);
     const verdict = judgeKvm(paths, this.#deps.probe ?? probeKvm);
     const cgroupRoot = await findCgroupRoot('virt-node');
-    this.#sandboxes = new Sandboxes({ ...paths, cgroupRoot });
+    this.#sandboxes = new Sandboxes({ ...paths, cgroupRoot, programs: this.#options.podPrograms });
     await this.#startApi();
     progress('Kubernetes API');
     const { kvm, reason } = await verdict;

@@ -43,6 +43,7 @@ describe('pod sandbox', { skip: needsRoot }, () => {
       podsDir: path.join(dir, 'pods'),
       libvirtCacheDir: path.join(dir, 'cache'),
       cgroupRoot: await findCgroupRoot('virt-node'),
+      programs: [],
     });
   }
 
@@ -103,7 +104,7 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     await sandboxes.start(await plan('a1', script));
     const state = await until('a1', 'exited');
     assert.equal(state.exitCode, 7);
-    assert.equal((await readFile(fileOf('a1', 'run'), 'utf8')).trim(), 'kubevirt lock mount user');
+    assert.equal((await readFile(fileOf('a1', 'run'), 'utf8')).trim(), 'kubevirt lock user');
     assert.equal((await readFile(fileOf('a1', 'uid'), 'utf8')).trim(), '107');
     assert.match(await log('a1'), /hello from pod-a1\npid of init: sh\n/);
     await assert.rejects(readFile('/etc/libvirt/x'), { code: 'ENOENT' });
