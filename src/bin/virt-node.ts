@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { createLogger, errorMessage, type Logger } from '../base/index.ts';
@@ -12,9 +11,11 @@ import {
   type Command,
   describeNode,
   endSupervisor,
+  ensureStateDir,
   ImageStore,
   NodeError,
   type NodeFlags,
+  type NodePaths,
   nodePaths,
   openConsole,
   openScreen,
@@ -58,6 +59,12 @@ function requireRoot(): void {
   );
 }
 
+/** Before the first file is read or written there. What this process and its programs make is for their user only. */
+async function ownStateDir(paths: NodePaths): Promise<void> {
+  process.umask(0o077);
+  await ensureStateDir(paths, process.geteuid?.() ?? 0);
+}
+
 function nodeOf({ stateDir, nodeName }: Pick<NodeFlags, 'stateDir' | 'nodeName'>) {
   return { paths: nodePaths(stateDir), nodeName: nodeName ?? hostname().toLowerCase() };
 }
@@ -95,7 +102,7 @@ function podPrograms(): string[] {
 async function supervise(flags: NodeFlags, run: (node: StandaloneNode, leave: AbortSignal) => Promise<void>) {
   requireRoot();
   const paths = nodePaths(flags.stateDir);
-  await mkdir(paths.logDir, { recursive: true });
+  await ownStateDir(paths);
   const log = createLogger({
     component: 'virt-node',
     verbosity: flags.verbosity,
@@ -143,6 +150,7 @@ async function up(flags: NodeFlags & { readonly once: boolean }): Promise<void> 
 }
 
 async function apiserver(command: Extract<Command, { command: 'apiserver' }>): Promise<void> {
+  await ownStateDir(nodePaths(command.stateDir));
   const log = createLogger({ component: 'apiserver', verbosity: command.verbosity });
   const program = new ApiProgram({ ...command, ...nodeOf(command) }, { log });
   const leave = onSignals(() => process.exit(130));
@@ -190,6 +198,13 @@ async function status(stateDir: string): Promise<void> {
   process.exitCode = isRunning ? 0 : 3;
 }
 
+async function addImage({ stateDir, reference, source }: Extract<Command, { command: 'image-add' }>): Promise<void> {
+  const paths = nodePaths(stateDir);
+  await ownStateDir(paths);
+  const images = new ImageStore({ dir: paths.imagesDir });
+  say(`${reference} is in ${await images.add(reference, source)}`);
+}
+
 async function run(command: Command): Promise<void> {
   switch (command.command) {
     case 'start':
@@ -214,10 +229,8 @@ async function run(command: Command): Promise<void> {
       return say(await actOnVm(nodePaths(command.stateDir), command, command.action));
     case 'why':
       return say(await askWhy(command));
-    case 'image-add': {
-      const images = new ImageStore({ dir: nodePaths(command.stateDir).imagesDir });
-      return say(`${command.reference} is in ${await images.add(command.reference, command.source)}`);
-    }
+    case 'image-add':
+      return addImage(command);
     case 'images':
       for (const name of await new ImageStore({ dir: nodePaths(command.stateDir).imagesDir }).list()) say(name);
       return;

@@ -1,5 +1,6 @@
-import { rm } from 'node:fs/promises';
+import { access, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { errorCode } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
@@ -20,8 +21,12 @@ function lockFile(paths: NodePaths): string {
   return path.join(paths.runDir, 'virt-node.pid');
 }
 
-/** The supervisor that runs on this state directory, if one does. */
+/** The supervisor that runs on this state directory, if one does. Throws NodeError NO_PERMISSION to who may not know. */
 export async function runningSupervisor(paths: NodePaths): Promise<ProcessIdentity | undefined> {
+  await access(paths.runDir).catch((cause: unknown) => {
+    if (errorCode(cause) !== 'EACCES') return;
+    throw new NodeError('NO_PERMISSION', `${paths.stateDir} is for its owner (root) only: use sudo`, { cause });
+  });
   const identity = parseIdentity((await readIfThere(lockFile(paths))) ?? '');
   return identity && (await isAlive(identity)) ? identity : undefined;
 }

@@ -1,0 +1,80 @@
+import { chmod, lstat, mkdir, readlink } from 'node:fs/promises';
+import path from 'node:path';
+import { errorCode } from '../base/index.ts';
+import { NodeError } from './errors.ts';
+import type { NodePaths } from './paths.ts';
+
+const privateMode = 0o700;
+const maxLinks = 40;
+
+/**
+ * Makes the state directory and what lies directly in it, for this user (`uid`, the effective one) only; those of an older version
+ * are tightened. Throws NodeError UNSAFE_STATE_DIR, with what to do, where somebody else could put or have put files: the node
+ * reads its rights, keys and programs' configuration from here, as root.
+ */
+export async function ensureStateDir(paths: NodePaths, uid: number): Promise<void> {
+  const { stateDir } = paths;
+  const problem = await othersMayChange(path.dirname(stateDir), uid);
+  if (problem)
+    throw unsafe(stateDir, problem, 'choose a directory below one that only root may write, such as /var/lib');
+  await mkdir(stateDir, { recursive: true, mode: privateMode });
+  await tighten(stateDir, uid);
+  const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
+  const parts = [
+    apiDir,
+    podsDir,
+    imagesDir,
+    runDir,
+    privateDir,
+    certificatesDir,
+    labellerDir,
+    path.dirname(libvirtCacheDir),
+  ];
+  for (const dir of [...parts, paths.logDir, paths.podLogsDir]) {
+    await mkdir(dir, { recursive: true, mode: privateMode });
+    // The owner may keep a part elsewhere, behind a link; nobody else can have put one here.
+    if (!(await lstat(dir)).isSymbolicLink()) await tighten(dir, uid);
+  }
+}
+
+async function tighten(dir: string, uid: number): Promise<void> {
+  const found = await lstat(dir);
+  const other = 'move it away, or choose another directory with --state-dir';
+  if (found.isSymbolicLink()) throw unsafe(dir, 'is a symbolic link', 'give the directory itself');
+  if (!found.isDirectory()) throw unsafe(dir, 'is no directory', other);
+  if (found.uid !== uid) throw unsafe(dir, `belongs to the user with the id ${found.uid}`, other);
+  if (found.mode & 0o022) throw unsafe(dir, 'could be written by other users, so its content may be theirs', other);
+  if (found.mode & 0o077) await chmod(dir, privateMode);
+}
+
+function unsafe(dir: string, problem: string, advice: string): NodeError {
+  return new NodeError('UNSAFE_STATE_DIR', `${dir} ${problem}: ${advice}`);
+}
+
+/**
+ * Why somebody else than root and `uid` could make another file or directory appear at this absolute path, in words that follow its
+ * name; undefined when nobody can. Links are followed when only those two can have made them. What is not there is nobody's.
+ */
+export async function othersMayChange(place: string, uid: number, links = 0): Promise<string | undefined> {
+  let current = '/';
+  const rest = place.split('/').filter(Boolean);
+  for (;;) {
+    const found = await lstat(current).catch((error: unknown) => {
+      if (errorCode(error) === 'ENOENT') return undefined;
+      throw error;
+    });
+    if (!found) return undefined;
+    if (found.uid !== 0 && found.uid !== uid)
+      return `is not safe: ${current} belongs to the user with the id ${found.uid}`;
+    if (found.isSymbolicLink()) {
+      if (links >= maxLinks) return `is not safe: ${current} is one of too many links`;
+      const target = path.resolve(path.dirname(current), await readlink(current));
+      return othersMayChange(path.join(target, ...rest), uid, links + 1);
+    }
+    const isOpen = found.isDirectory() && (found.mode & 0o022) !== 0 && (found.mode & 0o1000) === 0;
+    if (isOpen) return `is not safe: other users may write to ${current}`;
+    const next = rest.shift();
+    if (next === undefined) return undefined;
+    current = path.join(current, next);
+  }
+}
