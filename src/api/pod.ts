@@ -25,13 +25,20 @@ export interface Container {
   [field: string]: unknown;
 }
 
+/** Which keys of an object become files, and with which rights. Modes are numbers as chmod's. */
+export interface KeysAsFiles {
+  items?: { key: string; path: string; mode?: number }[];
+  defaultMode?: number;
+  optional?: boolean;
+}
+
 export interface PodVolume {
   name: string;
   emptyDir?: { medium?: string; sizeLimit?: string | number };
   hostPath?: { path: string; type?: string };
   image?: { reference?: string; pullPolicy?: string };
-  secret?: { secretName?: string; items?: { key: string; path: string }[]; optional?: boolean };
-  configMap?: { name?: string; items?: { key: string; path: string }[]; optional?: boolean };
+  secret?: { secretName?: string } & KeysAsFiles;
+  configMap?: { name?: string } & KeysAsFiles;
   persistentVolumeClaim?: { claimName: string; readOnly?: boolean };
   downwardAPI?: object;
   [field: string]: unknown;
@@ -90,6 +97,7 @@ export interface Pod extends KubeObject {
     terminationGracePeriodSeconds?: number;
     hostname?: string;
     nodeSelector?: Record<string, string>;
+    securityContext?: { runAsUser?: number; fsGroup?: number; [field: string]: unknown };
     [field: string]: unknown;
   };
   status?: PodStatus;

@@ -84,6 +84,7 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
         'virt-handler': program('virt-handler'),
         'virt-launcher': program('virt-launcher'),
       },
+      hostDiskDirs: flags.hostDiskDirs,
       podPrograms: podPrograms(),
       env: process.env,
       pid: process.pid,

@@ -18,6 +18,10 @@ export interface NodePaths {
   readonly podLogsDir: string;
   /** `<reference with / and : replaced by _>/` holds the image's files. */
   readonly imagesDir: string;
+  /** Files that VMs may have as `hostDisk` without further ado. */
+  readonly hostDisksDir: string;
+  /** Who owned a `hostDisk` before its VM, until that ends. */
+  readonly hostDiskOwnersDir: string;
   readonly runDir: string;
   /** One log per program. */
   readonly logDir: string;
@@ -59,6 +63,8 @@ export function nodePaths(stateDir: string): NodePaths {
     podsDir: path.join(root, 'pods'),
     podLogsDir: path.join(run, 'pod-logs'),
     imagesDir: path.join(root, 'images'),
+    hostDisksDir: path.join(root, 'host-disks'),
+    hostDiskOwnersDir: path.join(root, 'host-disk-owners'),
     runDir: run,
     logDir: path.join(run, 'log'),
     shareDir: path.join(run, 'kubevirt'),

@@ -30,7 +30,7 @@ export async function ensureStateDir(paths: NodePaths, uid: number): Promise<voi
     labellerDir,
     path.dirname(libvirtCacheDir),
   ];
-  for (const dir of [...parts, paths.logDir, paths.podLogsDir]) {
+  for (const dir of [...parts, paths.hostDisksDir, paths.hostDiskOwnersDir, paths.logDir, paths.podLogsDir]) {
     await mkdir(dir, { recursive: true, mode: privateMode });
     // The owner may keep a part elsewhere, behind a link; nobody else can have put one here.
     if (!(await lstat(dir)).isSymbolicLink()) await tighten(dir, uid);

@@ -24,6 +24,11 @@ const nodeFlags: Readonly<Record<string, Flag>> = {
     fallback: 18080,
     help: 'port of the web page on the loopback address; the next free one is taken; 0: no page',
   },
+  'host-disk-dirs': {
+    kind: 'text',
+    fallback: '',
+    help: 'directories, with commas between them, whose files VMs may have as hostDisk (besides host-disks in the state directory)',
+  },
   verbosity,
 };
 

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { NodeError } from '../errors.ts';
 import { nodePaths } from '../paths.ts';
 import { commandUsage, parseFlags, usage, type Values } from './command-flags.ts';
@@ -43,6 +44,8 @@ export interface NodeFlags {
   readonly apiPort: number;
   /** First port to try for the page; 0: no page. */
   readonly webPort: number;
+  /** Absolute. */
+  readonly hostDiskDirs: readonly string[];
   readonly verbosity: number;
 }
 
@@ -70,6 +73,7 @@ function toCommand(name: string, values: Values, [one = '', two = '']: readonly 
     nodeName: values['node-name'] === undefined ? undefined : String(values['node-name']),
     apiPort: Number(values['api-port']),
     webPort: Number(values['web-port']),
+    hostDiskDirs: directories(values['host-disk-dirs']),
     verbosity: Number(values.verbosity),
   };
   const vm = { stateDir: state, namespace: String(values.namespace), name: one };
@@ -103,12 +107,21 @@ function toCommand(name: string, values: Values, [one = '', two = '']: readonly 
     case 'status':
       return { command: 'status', stateDir: state };
     case 'apiserver': {
-      const { apiPort: _none, webPort: _nothing, ...rest } = node;
+      const { apiPort: _none, webPort: _nothing, hostDiskDirs: _neither, ...rest } = node;
       return { command: 'apiserver', ...rest, host: String(values.host), port: Number(values.port) };
     }
     default:
       return { command: 'version' };
   }
+}
+
+function directories(text: Values[string]): string[] {
+  const dirs = String(text ?? '')
+    .split(',')
+    .filter(Boolean);
+  const wrong = dirs.find((dir) => !path.isAbsolute(dir) || path.resolve(dir) === '/');
+  if (wrong === undefined) return dirs.map((dir) => path.resolve(dir));
+  throw new NodeError('USAGE', `--host-disk-dirs: ${JSON.stringify(wrong)} is no absolute path of a directory below /`);
 }
 
 function accessOf({ view, take }: Values): Access {

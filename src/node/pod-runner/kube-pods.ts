@@ -1,6 +1,7 @@
-import { type Pod, type PodStatus, resources } from '../../api/index.ts';
+import { type Pod, type PodStatus, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import { type EventRecorder, fieldSelector, Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import type { HostDisk } from './host-disks.ts';
 import type { PodSource } from './ports.ts';
 
 export interface KubePodsOptions {
@@ -96,6 +97,20 @@ export class KubePods implements PodSource, Component {
       ]);
     } catch (error) {
       if (isKubeError(error, 'NOT_FOUND')) return undefined;
+      throw error;
+    }
+  }
+
+  async hostDisksOf(pod: Pod): Promise<ReadonlyMap<string, HostDisk>> {
+    const owner = pod.metadata.ownerReferences?.find(({ kind }) => kind === 'VirtualMachineInstance');
+    if (!owner) return new Map();
+    const ref = { namespace: pod.metadata.namespace ?? 'default', name: owner.name };
+    try {
+      const vmi = await this.#deps.client.get<VirtualMachineInstance>(resources.virtualMachineInstances, ref);
+      if (vmi.metadata.uid !== owner.uid) return new Map();
+      return new Map((vmi.spec.volumes ?? []).flatMap(({ name, hostDisk }) => (hostDisk ? [[name, hostDisk]] : [])));
+    } catch (error) {
+      if (isKubeError(error, 'NOT_FOUND')) return new Map();
       throw error;
     }
   }

@@ -15,6 +15,7 @@ import {
 import { NodeError } from '../errors.ts';
 import { buildPlan, type PlanOptions } from './build-plan.ts';
 import { decidePod, type PodDecision, type PodObservation } from './decide.ts';
+import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import { logTail, rotateLog } from './pod-log.ts';
 import type { PodSource } from './ports.ts';
@@ -31,6 +32,7 @@ export interface PodRunnerDeps {
   readonly pods: PodSource;
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
+  readonly hostDisks: HostDisks;
   readonly log: Logger;
   readonly clock?: Clock;
 }
@@ -79,7 +81,9 @@ export class PodRunner implements Component {
     });
     this.#imageWatch.on('error', () => undefined);
     this.#unsubscribe = pods.subscribe((uid) => this.#queue.add(uid));
-    for (const uid of await sandboxes.list()) this.#queue.add(uid);
+    const known = await sandboxes.list();
+    await this.#deps.hostDisks.keepOnly(new Set(known));
+    for (const uid of known) this.#queue.add(uid);
   }
 
   /** No pod is touched by this. */
@@ -128,6 +132,8 @@ export class PodRunner implements Component {
     if (!seen.pod && !pods.isSynced) return { kind: 'done', requeueAfterMs: 1_000 };
     const decision = decidePod(seen);
     this.#logDecision(uid, seen, decision);
+    // QEMU has ended; the object of the pod may stay for long.
+    if (seen.sandbox.kind === 'exited' || seen.sandbox.kind === 'lost') await this.#deps.hostDisks.release(uid);
     const requeueAfterMs = await this.#act(uid, seen, decision);
     if (seen.pod && decision.action !== 'finish') await this.#report(seen.pod);
     else this.#forget(uid);
@@ -171,6 +177,7 @@ export class PodRunner implements Component {
       const plan = await buildPlan(pod, sandboxes.podDir(uid), this.#logFile(uid), this.#options, {
         images: this.#deps.images,
         objects: pods,
+        hostDisks: this.#deps.hostDisks,
       });
       await sandboxes.start(plan);
       this.#watch(uid);
@@ -205,6 +212,7 @@ export class PodRunner implements Component {
   }
 
   async #remove(uid: string): Promise<void> {
+    await this.#deps.hostDisks.release(uid);
     await this.#deps.sandboxes.remove(uid);
     await rm(path.dirname(this.#logFile(uid)), { recursive: true, force: true });
   }

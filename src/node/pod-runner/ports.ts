@@ -1,4 +1,5 @@
 import type { Pod, PodStatus } from '../../api/index.ts';
+import type { HostDisk } from './host-disks.ts';
 
 /** What the pod runner needs from the API: the pods of this node and the objects their volumes name. */
 export interface PodSource {
@@ -14,5 +15,7 @@ export interface PodSource {
   delete(pod: Pod): Promise<void>;
   /** Keys and contents of a Secret or ConfigMap; undefined when there is none of that name. */
   readObject(kind: 'secret' | 'configMap', namespace: string, name: string): Promise<Map<string, Buffer> | undefined>;
+  /** By the names of their volumes, of the VMI that owns the pod; empty without one. */
+  hostDisksOf(pod: Pod): Promise<ReadonlyMap<string, HostDisk>>;
   recordEvent(pod: Pod, type: 'Normal' | 'Warning', reason: string, message: string): void;
 }

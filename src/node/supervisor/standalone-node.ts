@@ -10,7 +10,7 @@ import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { forgetPage, NodePage } from '../page/index.ts';
 import type { KubeconfigName, NodePaths } from '../paths.ts';
-import { findCgroupRoot, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
+import { findCgroupRoot, HostDisks, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
 import { AgentCertificates } from './agent-certificates.ts';
 import { Capabilities } from './capabilities.ts';
@@ -38,6 +38,8 @@ export interface StandaloneNodeOptions {
   readonly pageDir: string;
   /** node and the script of each program, without arguments. */
   readonly programs: Readonly<Record<ProgramName | 'virt-launcher', readonly [string, ...string[]]>>;
+  /** Directories whose files VMs may have as `hostDisk`, besides the node's own; absolute. */
+  readonly hostDiskDirs: readonly string[];
   /** What pods may read of this installation besides `/usr`: the programs. */
   readonly podPrograms: readonly string[];
   /** Environment of the programs. */
@@ -154,6 +156,8 @@ export class StandaloneNode {
     const events = new EventRecorder({ component: 'virt-node', host: nodeName }, { client, log });
     const pods = new KubePods({ nodeName }, { client, events, log });
     const images = new ImageStore({ dir: paths.imagesDir });
+    const dirs = [paths.hostDisksDir, ...this.#options.hostDiskDirs];
+    const hostDisks = new HostDisks({ dirs, ownersDir: paths.hostDiskOwnersDir, stateDir: paths.stateDir });
     this.#runner = new PodRunner(
       {
         hostIp,
@@ -162,7 +166,7 @@ export class StandaloneNode {
         programs: { '/usr/bin/virt-launcher-monitor': this.#options.programs['virt-launcher'] },
         env: { VIRT_LAUNCHER_NETWORK: 'user', VIRT_LAUNCHER_KVM: kvm },
       },
-      { pods, sandboxes: this.#sandboxes, images, log },
+      { pods, sandboxes: this.#sandboxes, images, hostDisks, log },
     );
     this.#lifecycle = new Lifecycle([
       { name: 'events', start: async () => undefined, stop: () => events.stop(2_000) },

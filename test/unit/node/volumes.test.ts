@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import type { Pod, PodVolume, VolumeMount } from '../../../src/api/index.ts';
-import { ImageStore, prepareVolumes } from '../../../src/node/index.ts';
+import { HostDisks, ImageStore, prepareVolumes } from '../../../src/node/index.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'kubelet’s owner of volumes takes root';
 
@@ -17,17 +17,29 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
 
-  function prepare(volumes: PodVolume[], volumeMounts: VolumeMount[]) {
+  function prepare(
+    volumes: PodVolume[],
+    volumeMounts: VolumeMount[],
+    securityContext?: Pod['spec']['securityContext'],
+  ) {
     const container = { name: 'compute', volumeMounts };
     const pod: Pod = {
       apiVersion: 'v1',
       kind: 'Pod',
       metadata: { name: 'p', namespace: 'default', uid: 'u' },
-      spec: { containers: [container], volumes },
+      spec: { containers: [container], volumes, ...(securityContext && { securityContext }) },
     };
     return prepareVolumes(pod, container, path.join(dir, 'pods/u'), {
       images: new ImageStore({ dir: path.join(dir, 'images') }),
-      objects: { readObject: async (_, namespace, name) => secrets.get(`${namespace}/${name}`) },
+      objects: {
+        readObject: async (_, namespace, name) => secrets.get(`${namespace}/${name}`),
+        hostDisksOf: async () => new Map([['disk', { path: path.join(dir, 'open/a.img'), type: 'Disk' as const }]]),
+      },
+      hostDisks: new HostDisks({
+        dirs: [path.join(dir, 'open')],
+        ownersDir: path.join(dir, 'owners'),
+        stateDir: path.join(dir, 'state'),
+      }),
     });
   }
 
@@ -47,7 +59,7 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
       ['/run/kubevirt', '/run/kubevirt/sockets'],
     );
     const { mode, gid } = await stat(path.join(dir, 'pods/u/volumes/kubernetes.io~empty-dir/sockets'));
-    assert.deepEqual([mode & 0o7777, gid], [0o2777, 107]);
+    assert.deepEqual([mode & 0o7777, gid], [0o2771, 107]);
   });
 
   test('an image is mounted read-only from the node’s directory; a missing one says where to put it', async () => {
@@ -74,6 +86,59 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     assert.equal(await readFile(mounts[0]?.source ?? '', 'utf8'), '#!/bin/sh');
   });
 
+  const rights = async (file: string) => {
+    const { mode, uid, gid } = await stat(file);
+    return [(mode & 0o7777).toString(8), uid, gid];
+  };
+  const secretFile = (name: string) => path.join(dir, 'pods/u/volumes/kubernetes.io~secret/v', name);
+  const readers: readonly [string, Pod['spec']['securityContext'], number | undefined, unknown[], unknown[]][] = [
+    [
+      'root’s pod, which QEMU’s group has no part in',
+      { runAsUser: 0, fsGroup: 107 },
+      undefined,
+      ['400', 0, 0],
+      ['700', 0, 0],
+    ],
+    ['a pod without a word about users', undefined, undefined, ['400', 0, 0], ['700', 0, 0]],
+    ['a pod of user 107, by its group', { runAsUser: 107, fsGroup: 107 }, undefined, ['440', 0, 107], ['750', 0, 107]],
+    ['a pod of user 107 without a group', { runAsUser: 107 }, undefined, ['400', 107, 0], ['700', 107, 0]],
+    [
+      'a pod whose volume wants more than it needs',
+      { runAsUser: 107, fsGroup: 107 },
+      0o777,
+      ['550', 0, 107],
+      ['750', 0, 107],
+    ],
+    [
+      'a pod whose volume wants less than a kubelet gives',
+      { runAsUser: 107, fsGroup: 107 },
+      0,
+      ['440', 0, 107],
+      ['750', 0, 107],
+    ],
+  ];
+  for (const [who, context, defaultMode, file, directory] of readers) {
+    test(`a secret’s file is readable for ${who}, and nobody else`, async () => {
+      const secret = { secretName: 'creds', ...(defaultMode !== undefined && { defaultMode }) };
+      await prepare([{ name: 'v', secret }], [{ name: 'v', mountPath: '/run/v' }], context);
+      assert.deepEqual(await rights(secretFile('userdata')), file);
+      assert.deepEqual(await rights(secretFile('.')), directory);
+    });
+  }
+
+  test('of a hostDisk’s directory the pod gets the one file', async () => {
+    await mkdir(path.join(dir, 'open'));
+    await writeFile(path.join(dir, 'open/a.img'), 'a');
+    await writeFile(path.join(dir, 'open/of-another-vm.img'), 'b');
+    const [found, ...others] = await prepare(
+      [{ name: 'disk', hostPath: { path: path.join(dir, 'open'), type: 'Directory' } }],
+      [{ name: 'disk', mountPath: '/var/run/kubevirt-private/vmi-disks/disk' }],
+    );
+    const target = '/run/kubevirt-private/vmi-disks/disk/a.img';
+    assert.deepEqual(found, { source: path.join(dir, 'open/a.img'), target, readOnly: false, type: 'file' });
+    assert.deepEqual(others, []);
+  });
+
   const emptyDir = { name: 'v', emptyDir: {} };
   const run = { name: 'v', mountPath: '/run/v' };
   const refused: readonly [string, PodVolume, VolumeMount, string][] = [
@@ -88,8 +153,13 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     ['a claim', { name: 'v', persistentVolumeClaim: { claimName: 'c' } }, run, 'UNSUPPORTED'],
     ['huge pages', { name: 'v', emptyDir: { medium: 'HugePages' } }, run, 'UNSUPPORTED'],
     ['a secret that is not there', { name: 'v', secret: { secretName: 'nope' } }, run, 'NOT_FOUND'],
-    ['a host path that is not there', { name: 'v', hostPath: { path: '/no/such/place' } }, run, 'NOT_FOUND'],
-    ['a relative host path', { name: 'v', hostPath: { path: 'etc' } }, run, 'POD_INVALID'],
+    ['a host path that is no hostDisk of the VMI', { name: 'v', hostPath: { path: '/etc' } }, run, 'UNSUPPORTED'],
+    [
+      'a hostDisk that is not there',
+      { name: 'disk', hostPath: { path: '/etc', type: 'Directory' } },
+      { ...run, name: 'disk' },
+      'HOST_DISK_REFUSED',
+    ],
     [
       'a secret’s file that climbs',
       { name: 'v', secret: { secretName: 'creds', items: [{ key: 'userdata', path: '../../x' }] } },
