@@ -206,6 +206,12 @@ async function addImage({ stateDir, reference, source }: Extract<Command, { comm
   say(`${reference} is in ${await images.add(reference, source)}`);
 }
 
+async function listImages(stateDir: string): Promise<void> {
+  for (const { reference, name } of await new ImageStore({ dir: nodePaths(stateDir).imagesDir }).list()) {
+    say(reference ?? `${name}   (directory of an older version: the first reference that fits gets it)`);
+  }
+}
+
 async function run(command: Command): Promise<void> {
   switch (command.command) {
     case 'start':
@@ -233,8 +239,7 @@ async function run(command: Command): Promise<void> {
     case 'image-add':
       return addImage(command);
     case 'images':
-      for (const name of await new ImageStore({ dir: nodePaths(command.stateDir).imagesDir }).list()) say(name);
-      return;
+      return listImages(command.stateDir);
     case 'version':
       return say('virt-node 0.1.0 (KubeVirt v1.9.0 API)');
     case 'help':

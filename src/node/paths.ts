@@ -16,7 +16,7 @@ export interface NodePaths {
   readonly podsDir: string;
   /** `<uid>/<container>.log` */
   readonly podLogsDir: string;
-  /** `<reference with / and : replaced by _>/` holds the image's files. */
+  /** `<reference, percent-encoded, _ as %5F>/` holds the image's files. */
   readonly imagesDir: string;
   /** Files that VMs may have as `hostDisk` without further ado. */
   readonly hostDisksDir: string;

@@ -132,7 +132,13 @@ export const specs: Readonly<Record<string, CommandSpec>> = {
     flags: { 'state-dir': stateDir },
     positional: 2,
   },
-  images: { usage: 'images', help: 'list the images of the node', flags: { 'state-dir': stateDir }, positional: 0 },
+  'image list': {
+    usage: 'image list',
+    help: 'list the images of the node by their references',
+    flags: { 'state-dir': stateDir },
+    positional: 0,
+  },
+  images: { usage: 'images', help: 'the same as image list', flags: { 'state-dir': stateDir }, positional: 0 },
   apiserver: {
     usage: 'apiserver',
     help: 'run the Kubernetes API alone (start does this)',

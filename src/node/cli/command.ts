@@ -103,6 +103,7 @@ function toCommand(name: string, values: Values, [one = '', two = '']: readonly 
     case 'image add':
       return { command: 'image-add', stateDir: state, reference: one, source: two };
     case 'images':
+    case 'image list':
       return { command: 'images', stateDir: state };
     case 'status':
       return { command: 'status', stateDir: state };

@@ -9,7 +9,9 @@ const files = ['vmlinuz', 'initramfs.gz'];
 
 /** Puts the guest that scripts/guest built on the node, as `/boot/vmlinuz` and `/boot/initramfs.gz` of the image. */
 export async function installDemoImage(images: ImageStore, guestDir: string): Promise<void> {
-  const installed = path.join(images.directoryOf(demoImage), 'boot');
+  // Also what an older version put under another name.
+  const dir = await images.resolve(demoImage).catch(() => images.directoryOf(demoImage));
+  const installed = path.join(dir, 'boot');
   const same = await Promise.all(files.map((file) => sameFile(path.join(guestDir, file), path.join(installed, file))));
   if (same.every(Boolean)) return;
   const draft = await mkdtemp(path.join(tmpdir(), 'virt-demo-'));

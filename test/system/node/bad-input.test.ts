@@ -36,9 +36,9 @@ describe('what cannot run says what to do', { skip: needsRoot }, () => {
     boot.image = 'registry.example/team/guest:1';
     await node.apply(vmi);
     const waiting = await node.vmiUntil('no-image', (found) => problemOf(found) !== '');
-    assert.match(problemOf(waiting), /ErrImagePull: .*registry\.example_team_guest_1.*virt-node image add/);
-    await eventually(async () => assert.match(await events(), /registry\.example_team_guest_1/));
-    const added = await node.cli(['image', 'add', boot.image, `${node.paths.imagesDir}/virt-node_demo`]);
+    assert.match(problemOf(waiting), /ErrImagePull: .*registry\.example%2Fteam%2Fguest%3A1.*virt-node image add/);
+    await eventually(async () => assert.match(await events(), /registry\.example%2Fteam%2Fguest%3A1/));
+    const added = await node.cli(['image', 'add', boot.image, `${node.paths.imagesDir}/virt-node%2Fdemo`]);
     assert.equal(added.code, 0, added.stderr);
     await node.vmiUntil('no-image', (found) => found?.status?.phase === 'Running');
     await node.kubectl('delete', 'vmi', 'no-image');
