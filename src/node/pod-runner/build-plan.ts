@@ -12,6 +12,8 @@ export interface PlanOptions {
   readonly kvm: 'works' | 'fails';
 }
 
+/** As Kubernetes had it before it took everything printable. */
+const envName = /^[A-Za-z_][A-Za-z0-9_.-]{0,252}$/;
 const basePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Prepares the pod's volumes and says how its one container is run. Throws NodeError as `prepareVolumes`. */
@@ -62,6 +64,7 @@ function programOf(container: Container, programs: PlanOptions['programs']): str
 function environmentOf(pod: Pod, container: Container): Record<string, string> {
   const env: Record<string, string> = {};
   for (const { name, value, valueFrom } of container.env ?? []) {
+    if (!envName.test(name)) throw new NodeError('POD_INVALID', `${JSON.stringify(name)} is no name of a variable`);
     const field = valueFrom?.fieldRef?.fieldPath;
     env[name] = field ? fieldOf(pod, field) : (value ?? '');
   }

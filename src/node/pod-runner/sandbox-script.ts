@@ -114,6 +114,7 @@ function programWords({ argv, env }: SandboxPlan): string {
     '--no-new-privs',
     'env',
     '-i',
+    '--',
     ...variables,
     ...argv.map(shellQuote),
   ].join(' ');

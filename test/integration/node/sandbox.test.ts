@@ -197,6 +197,49 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     assert.match(await log('g1'), /sandbox: cannot bind .*not there at \/run\/x/);
   });
 
+  test('the environment of a pod is its program’s alone: what makes the pod on the host does not obey it', async () => {
+    const evil = path.join(dir, 'evil');
+    const trace = path.join(dir, 'evil-ran');
+    await mkdir(evil);
+    for (const name of ['flock', 'unshare', 'mount', 'mkdir', 'mv', 'setpriv', 'env']) {
+      await writeFile(path.join(evil, name), `#!/bin/sh\ntouch ${trace}\nexec /usr/bin/${name} "$@"\n`, {
+        mode: 0o755,
+      });
+    }
+    const env = { PATH: evil, ENV: path.join(evil, 'mv'), LD_PRELOAD: '/no/such.so', WORDS: "it's $(id) `x`" };
+    await sandboxes.start(await plan('i1', '/usr/bin/env', { env }));
+    assert.equal((await until('i1', 'exited')).exitCode, 0, await log('i1'));
+    assert.match(await log('i1'), /WORDS=it's \$\(id\) `x`/);
+    assert.equal(existsSync(trace), false);
+  });
+
+  test('of the host a pod has programs, which it cannot change, and no other place', async () => {
+    const script = [
+      'ls -A / | tr "\\n" " "; echo',
+      'ls /etc | tr "\\n" " "; echo',
+      'for place in /usr /lib /bin /etc / /proc/sys /sys; do touch "$place/x" 2>/dev/null && echo "wrote to $place"; done',
+      'echo x 2>/dev/null >/proc/sys/kernel/hostname && echo "named the host"',
+      'mount -t tmpfs tmpfs /mnt 2>/dev/null && echo mounted',
+      'mknod /tmp/disk b 8 0 2>/dev/null && echo "made a disk"',
+      'cat /proc/1/environ 2>/dev/null && echo "read of process 1"',
+      'chroot / true 2>/dev/null && echo "changed its root"',
+      'umount /proc/sys 2>/dev/null && echo unmounted',
+    ].join('\n');
+    await sandboxes.start(await plan('j1', script));
+    await until('j1', 'exited');
+    const [root = '', etc = '', ...worked] = (await log('j1')).trim().split('\n');
+    assert.deepEqual(
+      root
+        .trim()
+        .split(' ')
+        .filter((name) => !/^(bin|sbin|lib\w*)$/.test(name)),
+      ['dev', 'etc', 'proc', 'root', 'run', 'sys', 'tmp', 'usr', 'var'],
+    );
+    assert.doesNotMatch(etc, /shadow|ssh|sudoers|cron/);
+    assert.match(etc, /passwd/);
+    assert.deepEqual(worked, []);
+  });
+
   test('hostile names in the plan stay data', async () => {
     const evil = path.join(dir, "it's $(touch owned-by-pod) `x`");
     await mkdir(evil);
