@@ -116,6 +116,14 @@ describe('images of the node', () => {
     assert.deepEqual(await references(), ['virt-node/demo:1']);
   });
 
+  test('an image of now is never taken for one of an older version', async () => {
+    await writeFile(path.join(top, 'f'), 'f');
+    await images.add('a_b', path.join(top, 'f'));
+    for (const other of ['a/b', 'a:b']) await assert.rejects(images.resolve(other), { code: 'IMAGE_MISSING' });
+    assert.equal(await images.resolve('a_b'), path.join(images.dir, 'a%5Fb'));
+    assert.deepEqual(await references(), ['a_b']);
+  });
+
   test('an image whose reference has no such letter is where it was', async () => {
     await mkdir(path.join(images.dir, 'debian'), { recursive: true });
     assert.equal(await images.resolve('debian'), path.join(images.dir, 'debian'));
