@@ -2,8 +2,8 @@ import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { replaceFile } from '../host/index.ts';
 
-/** Replaces a file whole or not at all; makes its directory. */
-export async function writeFileAtomic(file: string, content: string | Uint8Array, mode = 0o644): Promise<void> {
+/** Replaces a file whole or not at all, for its owner only unless told otherwise; makes its directory. */
+export async function writeFileAtomic(file: string, content: string | Uint8Array, mode = 0o600): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
   await replaceFile(file, content, mode);
 }

@@ -21,6 +21,6 @@ export async function takeScreenshot(paths: NodePaths, vm: VmName): Promise<Pict
 /** Writes it to `file`, or to `<name>.png` here; gives the name. */
 export async function savePicture({ mime, bytes }: Picture, name: string, file: string | undefined): Promise<string> {
   const chosen = file ?? `${name}.${mime.includes('png') ? 'png' : 'ppm'}`;
-  await writeFileAtomic(chosen, bytes);
+  await writeFileAtomic(chosen, bytes, 0o644);
   return chosen;
 }

@@ -9,6 +9,7 @@ const systemDirs = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx3
 const etcFiles = [
   ...['ld.so.cache', 'ld.so.conf', 'nsswitch.conf', 'host.conf', 'hosts', 'hostname', 'resolv.conf', 'gai.conf'],
   ...['localtime', 'timezone', 'machine-id', 'os-release', 'services', 'protocols', 'ssl/openssl.cnf'],
+  ...['swtpm_setup.conf', 'swtpm-localca.conf', 'swtpm-localca.options'],
 ];
 const etcDirs = ['alternatives', 'ld.so.conf.d', 'gnutls', 'qemu'];
 
@@ -49,12 +50,19 @@ for dir in ${etcDirs.join(' ')}; do if [ -d "$dir" ]; then cp -RP "$dir" "$OLDPW
 cp passwd group root/etc/
 tmp_at /etc/libvirt mode=755,size=16m`;
 
+/** Where swtpm signs certificates of TPMs, as a user of its own. */
+const tpmAuthority = '/var/lib/swtpm-localca';
+
 const varLines = `tmp_at /run mode=755,size=64m,nosuid,nodev
 mkdir -p root/run/lock root/run/user
 tmp_at /tmp mode=1777,size=64m,nosuid,nodev
 mkdir -p root/var/lib/libvirt root/var/log/libvirt root/var/cache/libvirt root/var/tmp
 ln -s ../run root/var/run && ln -s ../run/lock root/var/lock
 bind root/tmp /var/tmp
+if [ -d ${tpmAuthority} ]; then
+  tmp_at ${tpmAuthority} mode=750,size=4m,nosuid,nodev
+  chown --reference=${tpmAuthority} root${tpmAuthority}
+fi
 [ -d /etc/libvirt ] || die '/etc/libvirt is missing: install libvirt-daemon-system'
 bind lib-libvirt /var/lib/libvirt
 bind log-libvirt /var/log/libvirt
