@@ -13,13 +13,15 @@ const etcFiles = [
 ];
 const etcDirs = ['alternatives', 'ld.so.conf.d', 'gnutls', 'qemu'];
 
-/** Devices that every container has: name, mode, major and minor number. */
-const devices = ['null 666 1 3', 'zero 666 1 5', 'full 666 1 7', 'random 666 1 8', 'urandom 666 1 9', 'tty 666 5 0'];
+/** Devices that every container has, and links to what is open. */
+const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fd', 'stdin', 'stdout', 'stderr'];
 /** QEMU's, where this machine has them. */
 const vmDevices = ['vhost-vsock', 'sev'];
 
 /** Where the kernel takes orders for the whole machine from uid 0, whatever its capabilities; as container runtimes have it. */
 const readOnlyProc = ['sys', 'bus', 'fs', 'irq', 'sysrq-trigger'];
+/** Where swtpm signs certificates of TPMs, as a user of its own. */
+const tpmAuthority = '/var/lib/swtpm-localca';
 const hiddenProc = ['kcore', 'keys', 'latency_stats', 'timer_list', 'sched_debug', 'acpi', 'scsi'];
 
 /**
@@ -30,75 +32,75 @@ const hiddenProc = ['kcore', 'keys', 'latency_stats', 'timer_list', 'sched_debug
 export function rootLines(plan: Pick<SandboxPlan, 'mounts' | 'kvm'>, programs: readonly string[]): string {
   return `mkdir -p root && mount -n -t tmpfs -o mode=755,size=16m,nosuid tmpfs root || die 'cannot mount: this takes root'
 bind() { mount -n --bind "$1" "root$2" || die "cannot bind $1 at $2"; }
-dir_of() { mkdir -p "root$2" && mount -n --rbind "$1" "root$2" || die "cannot bind $1 at $2"; }
-tmp_at() { mkdir -p "root$1" && mount -n -t tmpfs -o "$2" tmpfs "root$1" || die "no private $1"; }
-for place in ${systemDirs.join(' ')}; do
-  if [ -L "$place" ]; then cp -P "$place" "root$place"; elif [ -d "$place" ]; then dir_of "$place" "$place"; fi
-done
+mkdir -p ${emptyDirs.map((dir) => `root${dir}`).join(' ')} || die 'no directories'
+[ -d /etc/libvirt ] || die '/etc/libvirt is missing: install libvirt-daemon-system'
+${tableLines}
+mount -n -a -T mounts || die 'cannot mount what every pod has: the node needs the right to mount (root)'
+${fileLines(plan.kvm === 'works')}
 ${programs.map((place) => mountLines({ source: place, target: place, readOnly: true, type: 'any' })).join('\n')}
-${etcLines}
-${varLines}
-${deviceLines(plan.kvm === 'works')}
-${procLines}
 ${plan.mounts.map(mountLines).join('\n')}
 ${pivotLines}`;
 }
 
-const etcLines = `mkdir -p root/etc/ssl root/root && chmod 700 root/root
-(cd /etc && for file in ${etcFiles.join(' ')}; do if [ -f "$file" ]; then cp -L "$file" "$OLDPWD/root/etc/$file"; fi; done
-for dir in ${etcDirs.join(' ')}; do if [ -d "$dir" ]; then cp -RP "$dir" "$OLDPWD/root/etc/$dir"; fi; done) || die 'no /etc'
-cp passwd group root/etc/
-tmp_at /etc/libvirt mode=755,size=16m`;
+const emptyDirs = [
+  ...['/etc/ssl', '/etc/libvirt', '/root', '/run', '/tmp', '/dev', '/proc', '/sys', '/.host', '/usr', '/var/tmp'],
+  ...['/var/lib/libvirt', '/var/log/libvirt', '/var/cache/libvirt', tpmAuthority],
+];
 
-/** Where swtpm signs certificates of TPMs, as a user of its own. */
-const tpmAuthority = '/var/lib/swtpm-localca';
-
-const varLines = `tmp_at /run mode=755,size=64m,nosuid,nodev
-mkdir -p root/run/lock root/run/user
-tmp_at /tmp mode=1777,size=64m,nosuid,nodev
-mkdir -p root/var/lib/libvirt root/var/log/libvirt root/var/cache/libvirt root/var/tmp
-ln -s ../run root/var/run && ln -s ../run/lock root/var/lock
-bind root/tmp /var/tmp
-if [ -d ${tpmAuthority} ]; then
-  tmp_at ${tpmAuthority} mode=750,size=4m,nosuid,nodev
-  chown --reference=${tpmAuthority} root${tpmAuthority}
-fi
-[ -d /etc/libvirt ] || die '/etc/libvirt is missing: install libvirt-daemon-system'
-bind lib-libvirt /var/lib/libvirt
-bind log-libvirt /var/log/libvirt
-bind cache-libvirt /var/cache/libvirt`;
+/**
+ * What every pod has, as an fstab: one program mounts all of it, since a process for each would make a pod wait for a tenth of a
+ * second. Our own paths have no blanks; the sandbox's directory is the working directory.
+ */
+const tableLines = `links=
+{
+  for place in ${systemDirs.join(' ')}; do
+    if [ -L "$place" ]; then links="$links $place"; elif [ -d "$place" ]; then
+      [ -d "root$place" ] || mkdir "root$place"
+      echo "$place root$place none rbind 0 0"
+    fi
+  done
+  echo "tmpfs root/etc/libvirt tmpfs mode=755,size=16m 0 0"
+  echo "tmpfs root/run tmpfs mode=755,size=64m,nosuid,nodev 0 0"
+  echo "tmpfs root/tmp tmpfs mode=1777,size=64m,nosuid,nodev 0 0"
+  echo "root/tmp root/var/tmp none bind 0 0"
+  echo "lib-libvirt root/var/lib/libvirt none bind 0 0"
+  echo "log-libvirt root/var/log/libvirt none bind 0 0"
+  echo "cache-libvirt root/var/cache/libvirt none bind 0 0"
+  [ ! -d ${tpmAuthority} ] || echo "tmpfs root${tpmAuthority} tmpfs mode=750,size=4m,nosuid,nodev 0 0"
+  echo "tmpfs root/dev tmpfs mode=755,size=64k,nosuid,noexec 0 0"
+  echo "tmpfs root/dev/shm tmpfs mode=1777,nosuid,nodev,X-mount.mkdir 0 0"
+  echo "devpts root/dev/pts devpts newinstance,ptmxmode=0666,mode=620,X-mount.mkdir 0 0"
+  echo "proc root/proc proc nosuid,nodev,noexec 0 0"
+  echo "sysfs root/sys sysfs ro,nosuid,nodev,noexec 0 0"
+  for name in ${readOnlyProc.join(' ')}; do [ ! -e "/proc/$name" ] || echo "root/proc/$name root/proc/$name none bind,ro 0 0"; done
+  for name in ${hiddenProc.join(' ')}; do
+    if [ -d "/proc/$name" ]; then echo "tmpfs root/proc/$name tmpfs ro,size=4k 0 0"
+    elif [ -e "/proc/$name" ]; then echo "/dev/null root/proc/$name none bind 0 0"; fi
+  done
+} >mounts`;
 
 /** Devices of the pod's own: what is given to QEMU's user here stays on the host whose it was. */
-function deviceLines(kvm: boolean): string {
-  const forQemu = [...(kvm ? ['kvm'] : []), ...vmDevices].join(' ');
-  return `tmp_at /dev mode=755,size=64k,nosuid,noexec
-device() { mknod -m "$2" "root/dev/$1" c "$3" "$4" || die "cannot make /dev/$1: this takes the right to make devices"; }
-${devices.map((device) => `device ${device}`).join('\n')}
-for name in ${forQemu}; do
-  [ -c "/dev/$name" ] || continue
-  device "$name" 660 $((0x$(stat -c %t "/dev/$name"))) $((0x$(stat -c %T "/dev/$name")))
-  chown ${qemuUser.uid}:${qemuUser.gid} "root/dev/$name"
-done
-mkdir root/dev/pts root/dev/shm
-mount -n -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts root/dev/pts || die 'no private /dev/pts'
-ln -s pts/ptmx root/dev/ptmx
-ln -s /proc/self/fd root/dev/fd && ln -s fd/0 root/dev/stdin && ln -s fd/1 root/dev/stdout && ln -s fd/2 root/dev/stderr
-tmp_at /dev/shm mode=1777,nosuid,nodev`;
+function fileLines(kvm: boolean): string {
+  const forQemu = [...(kvm ? ['kvm'] : []), ...vmDevices].map((name) => `/dev/${name}`).join(' ');
+  return `[ -z "$links" ] || cp -P $links root/ || die 'no links to programs'
+chmod 700 root/root
+[ ! -d ${tpmAuthority} ] || chown --reference=${tpmAuthority} root${tpmAuthority}
+mkdir root/run/lock root/run/user
+ln -s ../run root/var/run && ln -s ../run/lock root/var/lock && ln -s pts/ptmx root/dev/ptmx
+found=
+for file in ${etcFiles.map((name) => `etc/${name}`).join(' ')}; do [ ! -f "/$file" ] || found="$found $file"; done
+(cd / && cp -L --parents $found "$OLDPWD/root/") || die 'no /etc'
+for dir in ${etcDirs.join(' ')}; do [ ! -d "/etc/$dir" ] || cp -RP "/etc/$dir" root/etc/ || die "no /etc/$dir"; done
+cp passwd group root/etc/
+cp -a ${devices.map((name) => `/dev/${name}`).join(' ')} root/dev/ || die 'cannot make devices: this takes the right to make them'
+for device in ${forQemu}; do
+  [ -c "$device" ] || continue
+  cp -a "$device" root/dev/ && chown ${qemuUser.uid}:${qemuUser.gid} "root$device" && chmod 660 "root$device" || die "no $device"
+done`;
 }
 
-const procLines = `mkdir root/proc root/sys
-mount -n -t proc -o nosuid,nodev,noexec proc root/proc || die 'cannot mount /proc: the node needs the right to mount (root)'
-mount -n -t sysfs -o ro,nosuid,nodev,noexec sysfs root/sys || die 'cannot mount /sys'
-for name in ${readOnlyProc.join(' ')}; do
-  [ -e "root/proc/$name" ] || continue
-  bind "root/proc/$name" "/proc/$name" && mount -n -o remount,bind,ro "root/proc/$name" || die "cannot guard /proc/$name"
-done
-for name in ${hiddenProc.join(' ')}; do
-  if [ -d "root/proc/$name" ]; then tmp_at "/proc/$name" ro,size=4k; elif [ -e "root/proc/$name" ]; then bind root/dev/null "/proc/$name"; fi
-done`;
-
 /** The host's tree goes, with the names of everything in it; what came with the system is then read-only at every depth. */
-const pivotLines = `mkdir root/.host && pivot_root root root/.host || die 'no root directory of its own'
+const pivotLines = `pivot_root root root/.host || die 'no root directory of its own'
 umount -n -l /.host && rmdir /.host || die "the host's directories stay"
 while read -r _ _ _ _ point _; do
   case $point in /usr | /usr/* | /bin | /sbin | /lib*) mount -n -o remount,bind,ro "$point" || die "cannot make read-only $point" ;; esac
