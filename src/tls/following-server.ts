@@ -25,6 +25,8 @@ export interface FollowingServerDeps {
   readonly authorities: ChangingValue<Authorities>;
   readonly settings: ChangingValue<TlsSettings>;
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Its certificate is one that is let in; not called where `anyone` is. */
+  readonly onVerified?: (socket: TLSSocket) => void;
   readonly log: Logger;
   readonly clock: Clock;
 }
@@ -119,7 +121,10 @@ export class FollowingTlsServer {
     const { clients } = this.#options;
     if (clients === 'anyone') return true;
     const verdict = judgeClient(socket, this.#deps.authorities.current, clients);
-    if (verdict.kind === 'accepted') return true;
+    if (verdict.kind === 'accepted') {
+      this.#deps.onVerified?.(socket);
+      return true;
+    }
     this.#refusals.note(verdict.code, verdict.reason, socket.remoteAddress);
     socket.on('error', () => undefined);
     socket.destroy();

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import {
   backoffDelayMs,
@@ -10,6 +10,7 @@ import {
   type Logger,
   sleep,
 } from '../../base/index.ts';
+import { ConnectionLimit } from '../../connections/index.ts';
 import {
   type Authorities,
   type ChangingValue,
@@ -28,10 +29,11 @@ export interface ConsoleServerOptions {
   readonly clients: ClientRule | 'anyone';
   /** What it is called in logs; `console` unless given. */
   readonly server?: 'console' | 'metrics' | 'VM statistics';
-  /** Beyond it newcomers are hung up on: descriptors are left for the launchers. 4096 unless given. */
+  /**
+   * Descriptors are left for the launchers. Beyond it the oldest connection without a verified certificate is ended: whoever
+   * holds many open keeps neither virt-api nor a probe of the kubelet out. 4096 unless given.
+   */
   readonly maxConnections?: number;
-  /** Beyond the limit the oldest connection is ended instead: whoever holds many open keeps no probe of the kubelet out. */
-  readonly endsOldest?: boolean;
 }
 
 export interface ConsoleServerDeps {
@@ -79,7 +81,7 @@ export class ConsoleServer implements Component {
   readonly #deps: ConsoleServerDeps;
   readonly #following: FollowingTlsServer;
   /** From the first byte on: Node.js knows neither those in a handshake nor those that became websockets. */
-  readonly #connections = new Set<Duplex>();
+  readonly #connections: ConnectionLimit;
   readonly #stopping = new AbortController();
   #problem: string | undefined;
   #opening: Promise<void> | undefined;
@@ -91,9 +93,17 @@ export class ConsoleServer implements Component {
     this.#deps = deps;
     const { keyPair, authorities, settings, clock } = deps;
     const log = deps.log.child({ server });
+    const max = options.maxConnections ?? defaultMaxConnections;
+    const connections = new ConnectionLimit({
+      max,
+      onExceeded: (peer) => this.#following.noteRefusal('TOO_MANY', `${max} connections are open`, peer),
+    });
+    this.#connections = connections;
+    const handle = (request: IncomingMessage, response: ServerResponse) => deps.api.handle(request, response);
+    const onVerified = (socket: Socket) => connections.trust(socket);
     this.#following = new FollowingTlsServer(
       { clients: options.clients, http, handshakeTimeoutMs },
-      { keyPair, authorities, settings, clock, log, handle: (request, response) => deps.api.handle(request, response) },
+      { keyPair, authorities, settings, clock, log, handle, onVerified },
     );
     this.#prepare();
   }
@@ -129,9 +139,7 @@ export class ConsoleServer implements Component {
     const { server } = this.#following;
     this.#following.stopFollowing();
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    const cancel = this.#deps.clock.schedule(stopGraceMs, () => {
-      for (const socket of this.#connections) socket.destroy();
-    });
+    const cancel = this.#deps.clock.schedule(stopGraceMs, () => this.#connections.destroyAll());
     try {
       await this.#deps.endStreams();
       server.closeIdleConnections();
@@ -144,24 +152,10 @@ export class ConsoleServer implements Component {
   #prepare(): void {
     const { server } = this.#following;
     const { api, log } = this.#deps;
-    const { maxConnections = defaultMaxConnections, endsOldest = false } = this.#options;
-    if (!endsOldest) server.maxConnections = maxConnections;
-    server.on('connection', (socket) => {
-      const [oldest] = this.#connections;
-      if (endsOldest && oldest && this.#connections.size >= maxConnections) {
-        this.#following.noteRefusal('TOO_MANY', `${maxConnections} connections are open`, undefined);
-        this.#connections.delete(oldest);
-        oldest.destroy();
-      }
-      this.#connections.add(socket);
-      socket.once('close', () => this.#connections.delete(socket));
-    });
+    server.on('connection', (socket: Socket) => this.#connections.add(socket));
     server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
       api.upgrade(request, socket, head),
     );
-    server.on('drop', (drop) => {
-      this.#following.noteRefusal('TOO_MANY', `${maxConnections} connections are open`, drop?.remoteAddress);
-    });
     // No descriptor left, say: the server listens on and takes the next one.
     server.on('error', (error) => {
       if (server.listening) log.warn({ code: errorCode(error) }, `the ${this.name} could not take a connection`);

@@ -65,7 +65,7 @@ export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
   const api = new MetricsApi({ scrapes, health, profiler: profiler.api, log });
   const server = new ConsoleServer(
-    { address, port, clients: 'anyone', server: 'metrics', maxConnections, endsOldest: true },
+    { address, port, clients: 'anyone', server: 'metrics', maxConnections },
     { api, endStreams: () => undefined, ...consoles.tls, clock, log },
   );
   const background: Component = {

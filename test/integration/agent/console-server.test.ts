@@ -63,7 +63,10 @@ suite('the console server of the agent', () => {
     for (const stop of stops.splice(0)) await stop();
   });
 
-  const make = (where: { address?: string; port?: number } = {}, more: Partial<ConsoleServerDeps> = {}) => {
+  const make = (
+    where: { address?: string; port?: number; maxConnections?: number } = {},
+    more: Partial<ConsoleServerDeps> = {},
+  ) => {
     const api = new Api();
     const server = new ConsoleServer(
       { address: '127.0.0.1', port: 0, clients, ...where },
@@ -179,6 +182,35 @@ suite('the console server of the agent', () => {
     for (const { socket } of [slow, idle, stream]) await eventually(() => assert.ok(socket.destroyed));
     await eventually(() => assert.ok(silent.destroyed || silent.readableEnded));
     assert.deepEqual(await ask(port), { refused: 'ECONNREFUSED' });
+  });
+
+  test('strangers that open connections, or shake hands with a foreign certificate, keep virt-api out no more: the oldest of them end', async () => {
+    const { server } = make({ maxConnections: 16 });
+    await server.start();
+    const stream = await connect(server.port, ...upgrade);
+    const idle = await connect(server.port, 'GET /x HTTP/1.1', 'Host: x');
+    await eventually(() => assert.match(idle.text(), /^HTTP\/1\.1 200 /));
+    const foreign = await TestAuthority.make();
+    const shown = await foreign.issue();
+    const silent: net.Socket[] = [];
+    for (let turn = 0; turn < 4; turn++) {
+      for (let number = 0; number < 20; number++) {
+        const socket = net.connect(server.port, '127.0.0.1').on('error', () => undefined);
+        silent.push(socket);
+        await once(socket, 'connect');
+      }
+      const stranger = await tlsRequest({ port: server.port, client: shown, ca: authority.pair.cert });
+      assert.ok('refused' in stranger);
+      const answer = await ask(server.port);
+      assert.ok('body' in answer, JSON.stringify(answer));
+      assert.ok(server.state.connections <= 16);
+    }
+    idle.socket.write('GET /again HTTP/1.1\r\nHost: x\r\n\r\n');
+    await eventually(() => assert.match(idle.text(), /\/again$/));
+    assert.equal(stream.socket.destroyed, false);
+    assert.ok(server.state.refused > 60);
+    for (const socket of [...silent, stream.socket, idle.socket]) socket.destroy();
+    await foreign.remove();
   });
 
   test('the stop of one that was never started, and a second stop, do nothing', async () => {

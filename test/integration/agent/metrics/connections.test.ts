@@ -31,7 +31,7 @@ before(async () => {
 async function serve(maxConnections: number): Promise<ConsoleServer> {
   const pair = await authority.issue({ commonName: serverCommonName, usage: 'serverAuth' });
   const made = new ConsoleServer(
-    { address: '127.0.0.1', port: 0, clients: 'anyone', server: 'metrics', maxConnections, endsOldest: true },
+    { address: '127.0.0.1', port: 0, clients: 'anyone', server: 'metrics', maxConnections },
     {
       api: { handle: (_request, response) => response.end('alive'), upgrade: (_request, socket) => socket.destroy() },
       endStreams: () => undefined,
