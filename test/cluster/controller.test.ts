@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { loadKubeAccess } from '../../src/kube/index.ts';
 import type { ClusterServer } from '../fixtures/controller/cluster.ts';
+import { foreignPodCases } from '../fixtures/controller/foreign-pod-cases.ts';
 import { vmCases } from '../fixtures/controller/vm-cases.ts';
 import { vmiCases } from '../fixtures/controller/vmi-cases.ts';
 import { startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -17,3 +18,4 @@ async function realApi(): Promise<ClusterServer> {
 
 suite('VMIs', () => vmiCases(realApi));
 suite('VMs', () => vmCases(realApi));
+suite('pods of strangers', () => foreignPodCases(realApi));

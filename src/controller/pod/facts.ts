@@ -47,7 +47,7 @@ function controllerUid(pod: Pod): string | undefined {
   return pod.metadata.ownerReferences?.find(({ controller }) => controller)?.uid;
 }
 
-/** The newest pod of the VMI; once it has a node, only pods there (a migration target is not the current one). */
+/** The newest of the VMI's launchers, see LauncherPods; once it has a node, only pods there (a migration target is not the current one). */
 function currentPod(vmi: VirtualMachineInstance, pods: readonly Pod[]): Pod | undefined {
   const node = vmi.status?.nodeName;
   const candidates = pods.filter((pod) => !node || pod.spec.nodeName === node);

@@ -16,13 +16,13 @@ const defaultGraceSeconds = 30;
 const privateDir = '/var/run/kubevirt-private';
 
 /**
- * The launcher pod of a VMI (spec 52 §2–8, the parts of §12 and what is cheap beyond). A pure function: the same VMI always
- * gives the same pod, name included, so that creating it twice cannot make two. Throws PodRenderError.
+ * The launcher pod of a VMI (spec 52 §2–8, the parts of §12 and what is cheap beyond). A pure function: the same VMI and salt
+ * give the same pod, name included, so that creating it twice cannot make two. Throws PodRenderError.
  */
-export function renderLauncherPod(given: VirtualMachineInstance, config: ControllerConfig): Pod {
+export function renderLauncherPod(given: VirtualMachineInstance, config: ControllerConfig, salt: string): Pod {
   const vmi = { ...given, spec: withoutNulls(given.spec) };
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
-  const { generateName, podName } = podNames(name, uid);
+  const { generateName, podName } = podNames(name, uid, salt);
   const nonRoot = (vmi.status?.runtimeUser ?? 0) !== 0;
   const storage = renderStorage(vmi);
   const resources = renderResources(vmi, config);
@@ -107,11 +107,14 @@ const nonRootContext = {
   capabilities: { drop: ['ALL'], add: ['NET_BIND_SERVICE'] },
 };
 
-/** As the API server would make it from generateName, but with the same letters each time for the same VMI. */
-export function podNames(vmiName: string, uid: string): { generateName: string; podName: string } {
+/**
+ * As the API server would make it from generateName, but with the same letters each time for the same VMI and salt. Who does not
+ * know the salt cannot be there first with a pod of this name.
+ */
+export function podNames(vmiName: string, uid: string, salt: string): { generateName: string; podName: string } {
   const generateName = `virt-launcher-${vmiName}-`;
   const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
-  const digest = createHash('sha256').update(uid).digest().subarray(0, 5);
+  const digest = createHash('sha256').update(`${salt} ${uid}`).digest().subarray(0, 5);
   const suffix = [...digest].map((byte) => alphabet[byte % alphabet.length]).join('');
   return { generateName, podName: generateName.slice(0, 58) + suffix };
 }
@@ -143,8 +146,8 @@ function podAnnotations(vmi: VirtualMachineInstance, { overheadBytes }: PodResou
   );
   const hasMasquerade = vmi.spec.domain.devices?.interfaces?.some(({ masquerade }) => masquerade);
   return {
-    [annotations.domain]: vmi.metadata.name,
     ...Object.fromEntries(copies),
+    [annotations.domain]: vmi.metadata.name,
     'kubectl.kubernetes.io/default-container': 'compute',
     'kubevirt.io/migrationTransportUnix': 'true',
     'descheduler.alpha.kubernetes.io/request-evict-only': '',

@@ -300,7 +300,8 @@ export class VmController implements Component {
     const type = resources.virtualMachineInstances;
     try {
       const vmi = await this.#deps.client.get<VirtualMachineInstance>(type, vm.metadata, { signal });
-      return vmi.metadata.ownerReferences?.some(({ uid }) => uid === vm.metadata.uid) ? vmi : undefined;
+      const isOurs = vmi.metadata.ownerReferences?.some(({ uid, controller }) => controller && uid === vm.metadata.uid);
+      return isOurs ? vmi : undefined;
     } catch (error) {
       if (isKubeError(error, 'NOT_FOUND')) return undefined;
       throw error;

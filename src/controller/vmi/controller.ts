@@ -12,6 +12,7 @@ import { type Clock, type Component, KeyedQueue, type KeyResult, type Logger } f
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient, labelSelector } from '../../kube/index.ts';
 import { podFacts } from '../pod/facts.ts';
+import { LauncherPods } from '../pod/launcher-pods.ts';
 import { vmiProblem } from './check.ts';
 import { decideVmi, isUnprocessed } from './decide.ts';
 import { executeStep, type StepOutcome } from './execute.ts';
@@ -54,12 +55,14 @@ export class VmiController implements Component {
   readonly name = 'vmi-controller';
   readonly #deps: VmiControllerDeps;
   readonly #queue: KeyedQueue;
+  readonly #launchers: LauncherPods;
   readonly #pendingWrites = new Map<Key, PendingWrite>();
   readonly #lastRules = new Map<Key, string>();
   readonly #unsubscribe: (() => void)[] = [];
 
   constructor(options: VmiControllerOptions, deps: VmiControllerDeps) {
     this.#deps = deps;
+    this.#launchers = new LauncherPods(deps.randomUuid());
     this.#queue = new KeyedQueue(
       { concurrency: options.workers },
       {
@@ -110,11 +113,13 @@ export class VmiController implements Component {
     if (!vmi) {
       this.#pendingWrites.delete(key);
       this.#lastRules.delete(key);
+      this.#launchers.forget(key);
       return { kind: 'done' };
     }
     const echoInMs = this.#ownWriteNotSeenYet(key, vmi);
     if (echoInMs > 0) return { kind: 'done', requeueAfterMs: echoInMs };
     const seen = this.#observe(vmi);
+    this.#tellOfStrangers(seen);
     if (!seen.pod && !isUnprocessed(vmi) && !isFinal(vmi) && (await this.#hasLivePods(vmi, signal))) {
       return { kind: 'retry' };
     }
@@ -135,7 +140,9 @@ export class VmiController implements Component {
     }
     let failed: Extract<StepOutcome, { kind: 'failed' }> | undefined;
     for (const step of plan.steps) {
-      const outcome = await executeStep(step, { client, events, vmi, config, now: seen.now, signal });
+      const launchers = this.#launchers;
+      const outcome = await executeStep(step, { client, events, launchers, vmi, config, now: seen.now, signal });
+      if (outcome.kind === 'stale') return { kind: 'retry' };
       if (outcome.kind === 'failed') failed ??= outcome;
     }
     const stored = await this.#store(key, seen, failed?.failure, signal);
@@ -177,6 +184,13 @@ export class VmiController implements Component {
     }
   }
 
+  #tellOfStrangers({ vmi, strangers }: VmiObservation): void {
+    for (const { metadata } of this.#launchers.newStrangers(vmi, strangers)) {
+      const message = `pod ${metadata.name} says that this is its controller, and was not made for it: it is not believed`;
+      this.#deps.events.record(vmi, 'Warning', 'ForeignPod', message);
+    }
+  }
+
   #refuse(vmi: VirtualMachineInstance, problem: string): SyncFailure {
     const message = `the VirtualMachineInstance cannot be started: ${problem}`;
     const known = vmi.status?.conditions?.find(({ type }) => type === 'Synchronized')?.message;
@@ -186,12 +200,14 @@ export class VmiController implements Component {
 
   #observe(vmi: VirtualMachineInstance): VmiObservation {
     const { pods, vms, config, clock } = this.#deps;
-    const own = pods.byIndex(podsByVmi, vmi.metadata.uid ?? '');
+    const { own, strangers } = this.#launchers.sort(vmi, pods.byIndex(podsByVmi, vmi.metadata.uid ?? ''));
+    // A VM looks after the VMI of its own name only: one that names another VM would wait for it for ever.
     const owner = vmi.metadata.ownerReferences?.find(({ controller }) => controller);
-    const vm = owner && vms.get(`${vmi.metadata.namespace}/${owner.name}`);
+    const vm = vms.get(keyOf(vmi));
     return {
       vmi,
       pods: own,
+      strangers,
       pod: podFacts.currentPod(
         vmi,
         own.filter((pod) => !podFacts.isTemporary(pod)),
@@ -221,7 +237,7 @@ export class VmiController implements Component {
       signal,
     });
     const node = vmi.status?.nodeName;
-    return items.some((pod) => podFacts.controllerUid(pod) === uid && (!node || pod.spec.nodeName === node));
+    return this.#launchers.sort(vmi, items).own.some(({ spec }) => !node || spec.nodeName === node);
   }
 
   /**

@@ -7,7 +7,8 @@ import type { VmiObservation } from './observation.ts';
 const unpausedCondition = 'kubevirt.io/virtual-machine-unpaused';
 
 export type VmiStep =
-  | { readonly step: 'createPod' }
+  /** `leftovers`: of a controller that ended before it could record them, or of strangers. */
+  | { readonly step: 'createPod'; readonly leftovers: readonly Pod[] }
   | { readonly step: 'deletePod'; readonly pod: Pod }
   | { readonly step: 'setPodCondition'; readonly pod: Pod; readonly condition: ConditionState }
   | { readonly step: 'labelPod'; readonly pod: Pod; readonly labels: Readonly<Record<string, string>> };
@@ -34,7 +35,11 @@ const vmiRules: readonly VmiRule[] = [
   { name: 'final', when: ({ vmi }) => isFinal(vmi), plan: () => [] },
   // Finalizer and defaults have to be stored before anything of the VMI exists outside of it.
   { name: 'not-admitted', when: ({ vmi }) => !isAdmitted(vmi), plan: () => [] },
-  { name: 'no-pod-yet', when: ({ vmi, pod }) => !pod && isUnprocessed(vmi), plan: () => [{ step: 'createPod' }] },
+  {
+    name: 'no-pod-yet',
+    when: ({ vmi, pod }) => !pod && isUnprocessed(vmi),
+    plan: ({ strangers }) => [{ step: 'createPod', leftovers: strangers.filter((pod) => !isBeingDeleted(pod)) }],
+  },
   // A lost pod is never made again: the guest's state went with it.
   { name: 'pod-lost', when: ({ pod }) => !pod, plan: () => [] },
   { name: 'pod-there', when: () => true, plan: ({ vmi, pod }) => (pod ? podSteps(vmi, pod) : []) },

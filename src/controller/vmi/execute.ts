@@ -3,7 +3,7 @@ import { errorMessage, rfc3339 } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { type EventRecorder, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { PodRenderError } from '../pod/errors.ts';
-import { podFacts } from '../pod/facts.ts';
+import type { LauncherPods } from '../pod/launcher-pods.ts';
 import { renderLauncherPod } from '../pod/render.ts';
 import type { VmiStep } from './decide.ts';
 import type { SyncFailure } from './observation.ts';
@@ -14,6 +14,7 @@ export interface ExecuteDeps {
 }
 
 export interface ExecuteContext extends ExecuteDeps {
+  readonly launchers: LauncherPods;
   readonly vmi: VirtualMachineInstance;
   readonly config: ControllerConfig;
   readonly now: Date;
@@ -22,6 +23,8 @@ export interface ExecuteContext extends ExecuteDeps {
 
 export type StepOutcome =
   | { readonly kind: 'done' }
+  /** The VMI has changed meanwhile: look again. */
+  | { readonly kind: 'stale' }
   /** For a condition; `retry` when waiting may help. */
   | { readonly kind: 'failed'; readonly failure: SyncFailure; readonly retry: boolean };
 
@@ -48,17 +51,23 @@ export async function executeStep(step: VmiStep, context: ExecuteContext): Promi
   }
 }
 
-async function createPod(_step: VmiStep, context: ExecuteContext): Promise<StepOutcome> {
-  const { client, events, vmi, config, signal } = context;
+async function createPod(
+  { leftovers }: Extract<VmiStep, { step: 'createPod' }>,
+  context: ExecuteContext,
+): Promise<StepOutcome> {
+  const { client, events, launchers, vmi, config, signal } = context;
   let pod: Pod;
   try {
-    pod = renderLauncherPod(vmi, config);
+    pod = renderLauncherPod(vmi, config, launchers.salt);
   } catch (error) {
     const retry = !(error instanceof PodRenderError || error instanceof TypeError);
     return createFailed(context, `the launcher pod cannot be made from this object: ${errorMessage(error)}`, retry);
   }
+  // An old view of a VMI that has its pod would give it a second one, and take the first away.
+  if (!(await isNewest(context))) return { kind: 'stale' };
+  for (const leftover of leftovers) await deletePod({ step: 'deletePod', pod: leftover }, context);
   try {
-    await client.create(resources.pods, pod, { signal });
+    launchers.made(vmi, await client.create(resources.pods, pod, { signal }));
     events.record(vmi, 'Normal', 'SuccessfulCreate', `Created virtual machine pod ${pod.metadata.name}`);
     return done;
   } catch (error) {
@@ -68,10 +77,23 @@ async function createPod(_step: VmiStep, context: ExecuteContext): Promise<StepO
   }
 }
 
-/** The name is made of our UID: a pod of this name is ours from an earlier try, or somebody has taken the name. */
+async function isNewest({ client, vmi, signal }: ExecuteContext): Promise<boolean> {
+  try {
+    const { metadata } = await client.get<VirtualMachineInstance>(resources.virtualMachineInstances, vmi.metadata, {
+      signal,
+    });
+    return metadata.uid === vmi.metadata.uid && metadata.resourceVersion === vmi.metadata.resourceVersion;
+  } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND')) return false;
+    throw error;
+  }
+}
+
+/** Nobody else can know the name: a pod of it is ours from a try whose answer was lost, or there by a rare chance. */
 async function adoptExisting(pod: Pod, context: ExecuteContext): Promise<StepOutcome> {
-  const existing = await context.client.get<Pod>(resources.pods, pod.metadata, { signal: context.signal });
-  if (podFacts.controllerUid(existing) === context.vmi.metadata.uid) return done;
+  const { client, launchers, vmi, signal } = context;
+  const existing = await client.get<Pod>(resources.pods, pod.metadata, { signal });
+  if (launchers.sort(vmi, [existing]).own.length > 0) return done;
   return createFailed(context, `Error creating pod: a pod ${pod.metadata.name} that is not ours exists`, true);
 }
 

@@ -4,8 +4,10 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 /** Everything a decision about one VMI rests on; plain data. */
 export interface VmiObservation {
   readonly vmi: VirtualMachineInstance;
-  /** All pods this VMI controls, finished and temporary ones too. */
+  /** All launcher pods of this VMI, finished and temporary ones too. */
   readonly pods: readonly Pod[];
+  /** Pods that say they are its launchers: nothing of what they tell is believed. */
+  readonly strangers: readonly Pod[];
   /** The one that runs or will run the guest. */
   readonly pod: Pod | undefined;
   /** A VirtualMachine that owns it is in the cache. */

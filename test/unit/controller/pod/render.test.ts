@@ -34,28 +34,33 @@ const everyStorage = buildVmi({
 });
 
 test('the launcher pod is the committed one, for a VMI with each kind of storage', () => {
-  const pod = renderLauncherPod(everyStorage, buildConfig({ developerConfiguration: { useEmulation: true } }));
+  const pod = renderLauncherPod(everyStorage, buildConfig({ developerConfiguration: { useEmulation: true } }), 'salt');
   if (process.env.UPDATE_GOLDEN) writeFileSync(goldenFile, `${JSON.stringify(pod, null, 2)}\n`);
   assert.deepEqual(pod, JSON.parse(readFileSync(goldenFile, 'utf8')));
 });
 
 test('rendering the same VMI twice gives the same pod, name and timeout included', () => {
-  assert.deepEqual(renderLauncherPod(everyStorage, buildConfig()), renderLauncherPod(everyStorage, buildConfig()));
+  assert.deepEqual(
+    renderLauncherPod(everyStorage, buildConfig(), 'salt'),
+    renderLauncherPod(everyStorage, buildConfig(), 'salt'),
+  );
 });
 
 test('VMIs of the same name with another UID get another pod name', () => {
-  const names = ['a', 'b', 'c'].map((uid) => renderLauncherPod(buildVmi({}, {}, { uid }), buildConfig()).metadata.name);
+  const names = ['a', 'b', 'c'].map(
+    (uid) => renderLauncherPod(buildVmi({}, {}, { uid }), buildConfig(), 'salt').metadata.name,
+  );
   assert.equal(new Set(names).size, 3);
   for (const name of names) assert.match(name, /^virt-launcher-vm1-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
 });
 
 test('a pod name stays within 63 characters, for a VMI name of 63', () => {
-  const pod = renderLauncherPod(buildVmi({}, {}, { name: 'v'.repeat(63) }), buildConfig());
+  const pod = renderLauncherPod(buildVmi({}, {}, { name: 'v'.repeat(63) }), buildConfig(), 'salt');
   assert.equal(pod.metadata.name.length, 63);
 });
 
 test('memory is the guest memory plus overhead, when the VMI says only the guest memory', () => {
-  const [compute] = renderLauncherPod(buildVmi(), buildConfig()).spec.containers;
+  const [compute] = renderLauncherPod(buildVmi(), buildConfig(), 'salt').spec.containers;
   const Mi = 2 ** 20;
   const overhead = (128 * Mi) / 512 + (220 + 8 + 8 + 32) * Mi;
   assert.deepEqual(compute?.resources, {
@@ -66,13 +71,13 @@ test('memory is the guest memory plus overhead, when the VMI says only the guest
 
 test('an emulated guest asks for no KVM device and the launcher may emulate', () => {
   const config = buildConfig({ developerConfiguration: { useEmulation: true } });
-  const [compute] = renderLauncherPod(buildVmi(), config).spec.containers;
+  const [compute] = renderLauncherPod(buildVmi(), config, 'salt').spec.containers;
   assert.ok(compute?.command?.includes('--allow-emulation'));
   assert.match(JSON.stringify(compute?.resources), /"limits":\{"devices.kubevirt.io\/tun":"1"\}/);
 });
 
 test('a launcher without root runs as 107 with no privileges', () => {
-  const pod = renderLauncherPod(buildVmi({}, { runtimeUser: 107 }), buildConfig());
+  const pod = renderLauncherPod(buildVmi({}, { runtimeUser: 107 }), buildConfig(), 'salt');
   assert.deepEqual(pod.spec.securityContext, { fsGroup: 107, runAsUser: 107, runAsGroup: 107, runAsNonRoot: true });
   assert.ok(pod.spec.containers[0]?.command?.includes('--run-as-nonroot'));
   assert.deepEqual(
@@ -92,6 +97,9 @@ const refused: readonly (readonly [string, Parameters<typeof buildVmi>, RegExp])
 ];
 for (const [title, vmi, message] of refused) {
   test(`rendering is refused with the field's name, for ${title}`, () => {
-    assert.throws(() => renderLauncherPod(buildVmi(...vmi), buildConfig()), { name: 'PodRenderError', message });
+    assert.throws(() => renderLauncherPod(buildVmi(...vmi), buildConfig(), 'salt'), {
+      name: 'PodRenderError',
+      message,
+    });
   });
 }

@@ -19,7 +19,7 @@ function observe(
     ...(extra.deleting ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
   };
   const vmi = buildVmi({}, { phase, ...(extra.node ? { nodeName: extra.node } : {}) }, phase === '' ? {} : metadata);
-  return { vmi, pods: pod ? [pod] : [], pod, hasOwnerVm: false, config: buildConfig(), now };
+  return { vmi, pods: pod ? [pod] : [], strangers: [], pod, hasOwnerVm: false, config: buildConfig(), now };
 }
 
 const project = (seen: VmiObservation, failure?: { reason: string; message: string }) =>

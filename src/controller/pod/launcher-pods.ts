@@ -1,0 +1,90 @@
+import { type Key, keyOf, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
+import { podFacts } from './facts.ts';
+import { podNames } from './render.ts';
+
+/** Events about pods of strangers, per VMI: whoever makes a thousand of them makes no thousand events. */
+const maxTold = 5;
+
+interface Known {
+  readonly vmiUid: string | undefined;
+  /** Pods that stand, or stood, in `status.activePods`. */
+  readonly recorded: Set<string>;
+  /** UID of the pod that this process made. */
+  made: string | undefined;
+  readonly told: Set<string>;
+}
+
+export interface ClaimedPods {
+  readonly own: readonly Pod[];
+  /** They name the VMI as their controller, and are not its launchers. */
+  readonly strangers: readonly Pod[];
+}
+
+/**
+ * Which pods are launchers of a VMI. An owner reference proves nothing, nor do labels and annotations: whoever may create pods in
+ * the namespace writes them as he likes, and what such a pod says would become the state of the VMI. Believed are
+ *
+ * - pods in `status.activePods`, which only KubeVirt's programs write; so did upstream's controller, whose pods are taken over, and so
+ *   has to do who makes the target of a migration;
+ * - the pod that this process made and did not record yet: its name has letters that nobody could know before it was there.
+ *
+ * A pod that an earlier process made and could not record any more is a stranger: it is replaced before anything ran in it.
+ */
+export class LauncherPods {
+  /** Nobody else knows it; another one in each process. */
+  readonly salt: string;
+  readonly #known = new Map<Key, Known>();
+
+  constructor(salt: string) {
+    this.salt = salt;
+  }
+
+  /** Of pods whose controller is this VMI by their own words. */
+  sort(vmi: VirtualMachineInstance, claimed: readonly Pod[]): ClaimedPods {
+    const known = this.#of(vmi);
+    const own = claimed.filter((pod) => this.#isOwn(vmi, pod, known));
+    return { own, strangers: claimed.filter((pod) => !own.includes(pod)) };
+  }
+
+  /** The API server has answered that it made this pod for us. */
+  made(vmi: VirtualMachineInstance, pod: Pod): void {
+    this.#of(vmi).made = pod.metadata.uid;
+  }
+
+  /** Strangers that nobody was told of yet; they are from now on. */
+  newStrangers(vmi: VirtualMachineInstance, strangers: readonly Pod[]): readonly Pod[] {
+    const { told } = this.#of(vmi);
+    const news = strangers.filter(({ metadata: { uid = '' } }) => !told.has(uid)).slice(0, maxTold - told.size);
+    for (const { metadata } of news) told.add(metadata.uid ?? '');
+    return news;
+  }
+
+  /** The VMI is no more. */
+  forget(key: Key): void {
+    this.#known.delete(key);
+  }
+
+  #isOwn(vmi: VirtualMachineInstance, pod: Pod, known: Known): boolean {
+    const { name, uid } = pod.metadata;
+    if (podFacts.controllerUid(pod) !== vmi.metadata.uid || uid === undefined) return false;
+    if (known.recorded.has(uid)) return true;
+    const { podName } = podNames(vmi.metadata.name, vmi.metadata.uid ?? '', this.salt);
+    if (name !== podName) return false;
+    // The answer to the creation may be lost; but another pod of the name is one that somebody made after it.
+    known.made ??= uid;
+    return known.made === uid;
+  }
+
+  /** What was recorded once stays so, also when a list of pods that was old has let it slip out of the record. */
+  #of(vmi: VirtualMachineInstance): Known {
+    const key = keyOf(vmi);
+    const vmiUid = vmi.metadata.uid;
+    let known = this.#known.get(key);
+    if (known?.vmiUid !== vmiUid || !known) {
+      known = { vmiUid, recorded: new Set(), made: undefined, told: new Set() };
+      this.#known.set(key, known);
+    }
+    for (const uid of Object.keys(vmi.status?.activePods ?? {})) known.recorded.add(uid);
+    return known;
+  }
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { KubeObject, Pod } from '../../../../src/api/index.ts';
+import { LauncherPods } from '../../../../src/controller/pod/launcher-pods.ts';
+import { type ExecuteContext, executeStep } from '../../../../src/controller/vmi/execute.ts';
+import { KubeError } from '../../../../src/kube/index.ts';
+import { buildConfig, buildPod, buildVmi } from '../builders.ts';
+
+const vmi = buildVmi({}, { phase: 'Pending' });
+
+/** Objects by name, as an API server keeps them; `losesAnswer`: the creation is done and its answer does not come. */
+class Api {
+  readonly objects = new Map<string, KubeObject>([[vmi.metadata.name, vmi]]);
+  readonly calls: string[] = [];
+  losesAnswer = false;
+
+  async create(_type: unknown, object: Pod): Promise<Pod> {
+    const { name } = object.metadata;
+    this.calls.push(`create ${name}`);
+    if (this.objects.has(name)) throw new KubeError('ALREADY_EXISTS', `${name} exists`);
+    const made = { ...object, metadata: { ...object.metadata, uid: `uid-of-${name}` } };
+    this.objects.set(name, made);
+    if (this.losesAnswer) throw new KubeError('TIMEOUT', 'no answer');
+    return made;
+  }
+
+  async get(_type: unknown, { name }: { name: string }): Promise<KubeObject> {
+    const found = this.objects.get(name);
+    if (!found) throw new KubeError('NOT_FOUND', `${name} is not there`);
+    return found;
+  }
+
+  async delete(_type: unknown, { name }: { name: string }): Promise<void> {
+    this.calls.push(`delete ${name}`);
+  }
+}
+
+function context(api: Api): ExecuteContext & { readonly told: string[] } {
+  const told: string[] = [];
+  const events = { record: (_object: unknown, _type: string, reason: string) => void told.push(reason) };
+  const launchers = new LauncherPods('salt');
+  const rest = { vmi, config: buildConfig(), now: new Date(0), signal: AbortSignal.timeout(10_000) };
+  return { client: api, events, launchers, told, ...rest } as unknown as ExecuteContext & { told: string[] };
+}
+
+const step = (...leftovers: Pod[]) => ({ step: 'createPod', leftovers }) as const;
+
+test('a creation whose answer was lost is made again, finds its own pod and makes no second one', async () => {
+  const api = new Api();
+  const given = context(api);
+  api.losesAnswer = true;
+  assert.equal((await executeStep(step(), given)).kind, 'failed');
+  assert.equal((await executeStep(step(), given)).kind, 'done');
+  assert.equal(api.objects.size, 2);
+});
+
+test('a pod of the name that has another owner is not taken, and the VMI says so', async () => {
+  const api = new Api();
+  const given = context(api);
+  await executeStep(step(), given);
+  const [, made] = [...api.objects.values()] as [KubeObject, Pod];
+  api.objects.set(made.metadata.name, { ...made, metadata: { ...made.metadata, ownerReferences: [] } } as Pod);
+  const outcome = await executeStep(step(), given);
+  assert.ok(outcome.kind === 'failed');
+  assert.match(outcome.failure.message, /that is not ours exists/);
+});
+
+test('leftovers go before the pod is made', async () => {
+  const api = new Api();
+  const given = context(api);
+  await executeStep(step(buildPod({}, { name: 'left' })), given);
+  assert.deepEqual(
+    api.calls.map((call) => call.split(' ')[0]),
+    ['delete', 'create'],
+  );
+});
+
+test('on an old view of the VMI nothing is made and nothing goes: it may have its pod already', async () => {
+  for (const newer of [{ resourceVersion: '11' }, { uid: 'uid-other' }]) {
+    const api = new Api();
+    api.objects.set('vm1', { ...vmi, metadata: { ...vmi.metadata, ...newer } });
+    assert.deepEqual(await executeStep(step(buildPod()), context(api)), { kind: 'stale' });
+    assert.deepEqual(api.calls, []);
+  }
+  const gone = new Api();
+  gone.objects.clear();
+  assert.deepEqual(await executeStep(step(buildPod()), context(gone)), { kind: 'stale' });
+});
