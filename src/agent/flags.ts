@@ -49,7 +49,7 @@ export const agentFlags = {
   'web-port': {
     kind: 'int',
     fallback: 0,
-    help: "not upstream's: port of a web page on 127.0.0.1, whose token is in the file web-token of --kubevirt-private-dir; 0: none",
+    help: "not upstream's: port of a web page on 127.0.0.1, whose address with its token is in the file web-url of --kubevirt-private-dir; 0: none",
   },
 } as const satisfies FlagTable;
 

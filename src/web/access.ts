@@ -1,95 +1,107 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/index.ts';
-import { WebError } from './errors.ts';
 
-const minTokenLength = 16;
 const wrongPerMinute = 30;
+/** A page that is open for longer asks for the address again. */
+const sessionMs = 24 * 3_600_000;
+/** A browser can set no header of a websocket but this list; the key is one of its names. */
+const keyProtocolPrefix = 'bearer.virt-handler.io.';
+
+export interface Refusal {
+  readonly kind: 'refused';
+  readonly httpStatus: 401 | 403 | 429;
+  readonly message: string;
+}
 
 /** What becomes of a request before anything else looks at it. */
 export type Verdict =
-  | { readonly kind: 'in' }
-  /** `GET /?token=…` with the right one: the browser gets its cookie. */
-  | { readonly kind: 'enter' }
-  | { readonly kind: 'refused'; readonly httpStatus: 401 | 403 | 429; readonly message: string };
-
-/** A token that nobody guesses. */
-export function newWebToken(): string {
-  return randomBytes(24).toString('base64url');
-}
+  /** `token`: may make a session. `session`: for so long. */
+  | { readonly kind: 'in'; readonly by: 'token' }
+  | { readonly kind: 'in'; readonly by: 'session'; endsInMs: number }
+  | Refusal;
 
 /**
- * Who is let in: whoever shows the token, or the cookie that the token was turned into, from a page of this server. Keeps out
- * pages of other sites and of other ports (Origin, Sec-Fetch-Site), and names that a foreign DNS server resolves to the
- * loopback address (Host). Any port is taken in Host: with `ssh -L` the browser's port is another one, and no name can be
- * resolved to a numeric address.
+ * Who is let in: whoever shows the token of this start of the server, or a key of a session that the token was turned into.
+ * Both are worthless after the next start, and so is the host name that the page's address has: an origin of its own per start.
+ * What another program got or left in the browser while it held the port (a session, a service worker) is of an origin
+ * that is not used again. No cookie: browsers send cookies to every port of a host, whoever listens there.
+ * Also kept out: pages of other sites and of other ports (Origin, Sec-Fetch-Site), and names that a foreign DNS server resolves
+ * to the loopback address (Host). Any port is taken in Host: with `ssh -L` the browser's port is another one.
  */
 export class Access {
-  readonly #tokenDigest: Buffer;
-  readonly #cookieValue: string;
+  /** 192 bits; of this start. */
+  readonly token = randomBytes(24).toString('base64url');
+  /** Resolved to the loopback address by browsers themselves (RFC 6761). */
+  readonly hostName = `vms-${randomBytes(8).toString('hex')}.localhost`;
+  readonly #tokenDigest = digestOf(this.token);
+  readonly #sessionSecret = randomBytes(32);
   readonly #clock: Clock;
   /** Monotonic times of the latest wrong tokens. */
   readonly #wrongAtMs: number[] = [];
 
-  /** Throws WebError WEAK_TOKEN. */
-  constructor(token: string, clock: Clock) {
-    if (token.length < minTokenLength) {
-      throw new WebError('WEAK_TOKEN', `the token of the web page has less than ${minTokenLength} characters`);
-    }
-    this.#tokenDigest = digestOf(token);
-    // Not the token itself: cookies go to every server of this host name, whatever its port.
-    this.#cookieValue = createHmac('sha256', token).update('cookie of the web page').digest('base64url');
+  constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  judge(request: IncomingMessage, localPort: number): Verdict {
-    return checkHost(request) ?? checkSite(request) ?? this.#checkSecret(request, localPort);
+  /** For what anybody may see: the page itself, without any data. */
+  judgeSite(request: IncomingMessage): Refusal | undefined {
+    return checkHost(request, this.hostName) ?? checkSite(request);
   }
 
-  /** Value of Set-Cookie after `enter`. Cookies know no ports, so the name does. */
-  setCookie(localPort: number): string {
-    return `${cookieName(localPort)}=${this.#cookieValue}; Path=/; HttpOnly; SameSite=Strict`;
+  judge(request: IncomingMessage): Verdict {
+    return this.judgeSite(request) ?? this.#checkSecret(request);
   }
 
-  #checkSecret(request: IncomingMessage, localPort: number): Verdict {
-    const token = enteringToken(request);
-    if (token !== undefined)
-      return this.#isToken(token) ? { kind: 'enter' } : this.#wrong('this token is not the right one');
-    const bearer = bearerOf(request);
-    // A browser adds no such header by itself, so what has it needs no Origin.
-    if (bearer !== undefined)
-      return this.#isToken(bearer) ? { kind: 'in' } : this.#wrong('this token is not the right one');
-    const cookie = cookieOf(request, cookieName(localPort));
-    if (cookie === undefined) return refused(401, 'a token is needed');
-    if (!isSame(digestOf(cookie), digestOf(this.#cookieValue))) return this.#wrong('the session has ended');
-    const needsOrigin = isUpgrade(request) || !['GET', 'HEAD'].includes(request.method ?? '');
-    if (needsOrigin && request.headers.origin === undefined)
-      return refused(403, 'a request of a page names its origin');
-    return { kind: 'in' };
+  /** For a page whose address had the token. */
+  newSession(): { readonly key: string; readonly lastsMs: number } {
+    const untilMs = Math.round(this.#clock.monotonicMs()) + sessionMs;
+    return { key: this.#keyUntil(untilMs), lastsMs: sessionMs };
   }
 
-  #isToken(given: string): boolean {
-    return isSame(digestOf(given), this.#tokenDigest);
+  #checkSecret(request: IncomingMessage): Verdict {
+    const secret = secretOf(request);
+    if (secret === undefined) return refused(401, 'a token is needed');
+    if (isSame(digestOf(secret), this.#tokenDigest)) return { kind: 'in', by: 'token' };
+    const untilMs = Number(/^(\d{1,15})\./.exec(secret)?.[1] ?? Number.NaN);
+    if (Number.isNaN(untilMs) || !isSame(digestOf(secret), digestOf(this.#keyUntil(untilMs)))) return this.#wrong();
+    const endsInMs = untilMs - this.#clock.monotonicMs();
+    // Whoever has a true key, old or not, does not guess.
+    return endsInMs > 0 ? { kind: 'in', by: 'session', endsInMs } : refused(401, 'the session has ended');
   }
 
-  /** Whoever has the right token is let in all the time: nobody is locked out by another's guesses. */
-  #wrong(message: string): Verdict {
+  /** Of a time of the monotonic clock; nothing has to be kept for it. */
+  #keyUntil(untilMs: number): string {
+    const mac = createHmac('sha256', this.#sessionSecret).update(String(untilMs)).digest('base64url');
+    return `${untilMs}.${mac}`;
+  }
+
+  /** Whoever has the right one is let in all the time: nobody is locked out by another's guesses. */
+  #wrong(): Refusal {
     const nowMs = this.#clock.monotonicMs();
     while ((this.#wrongAtMs[0] ?? nowMs) < nowMs - 60_000) this.#wrongAtMs.shift();
     if (this.#wrongAtMs.length >= wrongPerMinute) return refused(429, 'too many wrong tokens: wait for a minute');
     this.#wrongAtMs.push(nowMs);
-    return refused(401, message);
+    return refused(401, 'this token or session is not of this start of the node');
   }
 }
 
-const ownHost = /^(?:localhost|127\.0\.0\.1)(?::\d{1,5})?$/i;
+/** The names in `Sec-WebSocket-Protocol` that are none of the agent's. */
+export function isKeyProtocol(name: string): boolean {
+  return name.startsWith(keyProtocolPrefix);
+}
 
-function checkHost({ headers: { host = '' } }: IncomingMessage): Verdict | undefined {
-  if (ownHost.test(host)) return undefined;
+const loopback = /^(?:localhost|127\.0\.0\.1)$/;
+
+/** A program names the address; a browser is led to the name of this start. */
+function checkHost({ headers: { host = '' } }: IncomingMessage, hostName: string): Refusal | undefined {
+  const name = /^([a-z\d.-]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase() ?? '';
+  if (name === hostName || loopback.test(name)) return undefined;
+  if (/^vms-[\da-f]{16}\.localhost$/.test(name)) return refused(403, 'this address is of an earlier start of the node');
   return refused(403, `the host name ${shown(host)} is not one of this server: use 127.0.0.1`);
 }
 
-function checkSite(request: IncomingMessage): Verdict | undefined {
+function checkSite(request: IncomingMessage): Refusal | undefined {
   const { origin, host } = request.headers;
   if (origin !== undefined && origin !== `http://${host?.toLowerCase()}`) {
     return refused(403, `requests made by pages of ${shown(origin)} are refused`);
@@ -99,34 +111,18 @@ function checkSite(request: IncomingMessage): Verdict | undefined {
   return refused(403, 'requests made by pages of other sites are refused');
 }
 
-/** A link on another site may lead here; what it leads to shows nothing without the cookie, which does not come with it. */
+/** A link on another site may lead here; what it leads to shows nothing without the token of its address. */
 function isNavigationToPage(request: IncomingMessage): boolean {
   const { 'sec-fetch-mode': mode, 'sec-fetch-dest': dest } = request.headers;
-  const isPage = /^\/(?:\?|$)/.test(request.url ?? '');
-  return request.method === 'GET' && isPage && mode === 'navigate' && dest === 'document';
+  return request.method === 'GET' && request.url === '/' && mode === 'navigate' && dest === 'document';
 }
 
-function isUpgrade({ headers }: IncomingMessage): boolean {
-  return headers.upgrade !== undefined;
-}
-
-function enteringToken(request: IncomingMessage): string | undefined {
-  const { url = '', method } = request;
-  if (method !== 'GET' || !url.startsWith('/?') || isUpgrade(request)) return undefined;
-  return new URLSearchParams(url.slice(2)).get('token') ?? undefined;
-}
-
-function bearerOf({ headers: { authorization } }: IncomingMessage): string | undefined {
-  return /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
-}
-
-function cookieName(localPort: number): string {
-  return `virt-web-${localPort}`;
-}
-
-function cookieOf({ headers: { cookie = '' } }: IncomingMessage, name: string): string | undefined {
-  const found = cookie.split(';').find((part) => part.trim().startsWith(`${name}=`));
-  return found?.trim().slice(name.length + 1);
+/** A browser adds none of the two by itself, so that another site's page cannot have it sent. */
+function secretOf({ headers }: IncomingMessage): string | undefined {
+  const bearer = /^bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1];
+  if (bearer !== undefined || headers.upgrade === undefined) return bearer;
+  const names = (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
+  return names.find(isKeyProtocol)?.slice(keyProtocolPrefix.length);
 }
 
 function digestOf(text: string): Buffer {
@@ -137,7 +133,7 @@ function isSame(one: Buffer, other: Buffer): boolean {
   return timingSafeEqual(one, other);
 }
 
-function refused(httpStatus: 401 | 403 | 429, message: string): Verdict {
+function refused(httpStatus: Refusal['httpStatus'], message: string): Refusal {
   return { kind: 'refused', httpStatus, message };
 }
 

@@ -1,11 +1,17 @@
-import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express';
-import { errorMessage, type Logger } from '../base/index.ts';
-import type { Access, Verdict } from './access.ts';
+import express, {
+  type ErrorRequestHandler,
+  type Express,
+  type NextFunction,
+  type Request,
+  type Response,
+} from 'express';
+import { type Clock, errorMessage, type Logger } from '../base/index.ts';
+import type { Access, Refusal } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
-import { enterPage, loginPage } from './login-page.ts';
 import type { PageFiles } from './page-files.ts';
 import type { WebBackend } from './ports.ts';
+import { refusalPage } from './refusal-page.ts';
 import type { VmList } from './rows.ts';
 import { isVmApiRequest, withoutSecrets } from './vm-api-routes.ts';
 import type { VmEvents } from './vm-events.ts';
@@ -15,8 +21,11 @@ export interface WebAppDeps {
   readonly access: Access;
   readonly files: PageFiles;
   readonly events: VmEvents;
-  /** Where a person finds the token. */
+  /** What a person does to get the address with the token, as an imperative. */
   readonly tokenHint: string;
+  /** The client of this connection has shown the token, or a key of a session. */
+  readonly onKnown: (request: Request) => void;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -24,7 +33,7 @@ export interface WebAppDeps {
 const answerTimeoutMs = 15_000;
 
 /** An answer in words. */
-class Refusal extends Error {
+class Rejection extends Error {
   readonly httpStatus: number;
 
   constructor(httpStatus: number, message: string, options?: ErrorOptions) {
@@ -33,7 +42,7 @@ class Refusal extends Error {
   }
 }
 
-/** All routes. Nothing but the page that asks for the token is served to who has shown none. */
+/** All routes. Nothing but the page itself, which has no data, is served to who has shown no token. */
 export function createApp(deps: WebAppDeps): Express {
   const app = express();
   app
@@ -44,50 +53,54 @@ export function createApp(deps: WebAppDeps): Express {
     .enable('strict routing');
   app.use((request, response, next) => {
     setSecurityHeaders(response);
-    const verdict = deps.access.judge(request, localPortOf(request));
-    if (verdict.kind === 'in') next();
-    else if (verdict.kind === 'enter') enter(deps, request, response);
-    else refuse(deps, verdict, request, response);
+    const refusal = deps.access.judgeSite(request);
+    if (refusal) refuse(deps, refusal, request, response);
+    else next();
   });
   addPage(app, deps);
+  app.use((request, response, next) => letIn(deps, request, response, next));
   addVms(app, deps);
   addWhy(app, deps);
   app.use('/v1', (request, response) => {
     request.url = request.originalUrl;
-    if (!isVmApiRequest(request)) throw new Refusal(404, 'the page has no such request to the agent');
+    if (!isVmApiRequest(request)) throw new Rejection(404, 'the page has no such request to the agent');
     deps.backend.api.handle(withoutSecrets(request), response);
   });
   app.use(() => {
-    throw new Refusal(404, 'there is nothing at this address');
+    throw new Rejection(404, 'there is nothing at this address');
   });
   app.use(errorHandler(deps.log));
   return app;
 }
 
-function localPortOf({ socket }: Request): number {
-  return socket.localPort ?? 0;
+function letIn(deps: WebAppDeps, request: Request, response: Response, next: NextFunction): void {
+  const { access, clock, onKnown } = deps;
+  const verdict = access.judge(request);
+  if (verdict.kind === 'refused') {
+    refuse(deps, verdict, request, response);
+    return;
+  }
+  onKnown(request);
+  if (request.method === 'POST' && request.path === '/api/session') {
+    // A session makes no other one: it would never end.
+    if (verdict.by === 'session') throw new Rejection(403, 'a session is made with the token');
+    response.status(201).json(access.newSession());
+    return;
+  }
+  if (verdict.by === 'session') {
+    const cancel = clock.schedule(verdict.endsInMs, () => response.destroy());
+    response.once('close', cancel);
+  }
+  next();
 }
 
-function enter({ access }: WebAppDeps, request: Request, response: Response): void {
-  response.setHeader('Set-Cookie', access.setCookie(localPortOf(request)));
-  // After a redirect of another site's request the cookie would not be sent; one of this page's own has it.
-  if (request.headers['sec-fetch-site'] === 'cross-site') response.type('html').send(enterPage);
-  else response.redirect(303, '/');
-}
-
-function refuse(
-  deps: WebAppDeps,
-  verdict: Extract<Verdict, { kind: 'refused' }>,
-  request: Request,
-  response: Response,
-) {
-  const { httpStatus, message } = verdict;
-  deps.log.debug({ method: request.method, httpStatus, reason: message }, 'request to the web page refused');
+function refuse(deps: WebAppDeps, { httpStatus, message }: Refusal, request: Request, response: Response): void {
+  const { log, tokenHint } = deps;
+  log.debug({ method: request.method, httpStatus, reason: message }, 'request to the web page refused');
   if (httpStatus === 429) response.setHeader('Retry-After', '60');
   response.status(httpStatus);
-  const asksForPage = request.method === 'GET' && request.path === '/' && httpStatus !== 403;
-  if (asksForPage) response.type('html').send(loginPage(message, deps.tokenHint));
-  else response.json({ message });
+  if (request.method === 'GET' && request.path === '/') response.type('html').send(refusalPage(message, tokenHint));
+  else response.json({ message, hint: tokenHint });
 }
 
 function addPage(app: Express, { files }: WebAppDeps): void {
@@ -97,7 +110,7 @@ function addPage(app: Express, { files }: WebAppDeps): void {
   app.get('/assets/:name', (request, response, next) => {
     const { name } = request.params;
     const type = files.assets.get(name);
-    if (type === undefined) throw new Refusal(404, 'there is no such file: the page was built anew, load it again');
+    if (type === undefined) throw new Rejection(404, 'there is no such file: the page was built anew, load it again');
     // The name has a hash of the content in it.
     const headers = { 'Content-Type': type, 'Cache-Control': 'private, max-age=31536000, immutable' };
     response.sendFile(name, { root: files.assetsDir, headers, cacheControl: false, lastModified: false }, (error) => {
@@ -111,20 +124,20 @@ function addVms(app: Express, { backend, events }: WebAppDeps): void {
     response.json({ ...describeList(backend), rows: backend.vms.rows() } satisfies VmList);
   });
   app.get('/api/vms/events', (_request, response) => {
-    if (!events.serve(response)) throw new Refusal(503, 'the page is open too many times');
+    if (!events.serve(response)) throw new Rejection(503, 'the page is open too many times');
   });
   app.post('/api/vms/:namespace/:name/:action', async (request, response) => {
     const { namespace, name, action } = request.params;
-    if (action !== 'start' && action !== 'stop') throw new Refusal(404, 'a VM can be started and stopped');
-    if (!backend.actions) throw new Refusal(403, 'who serves this page may not start or stop VMs: use kubectl');
+    if (action !== 'start' && action !== 'stop') throw new Rejection(404, 'a VM can be started and stopped');
+    if (!backend.actions) throw new Rejection(403, 'who serves this page may not start or stop VMs: use kubectl');
     if (!backend.vms.rows().some((row) => row.namespace === namespace && row.name === name)) {
-      throw new Refusal(404, `there is no VM ${namespace}/${name} on this node`);
+      throw new Rejection(404, `there is no VM ${namespace}/${name} on this node`);
     }
     const { signal, done } = whileAsked(response);
     try {
       await backend.actions[action](namespace, name, signal);
     } catch (cause) {
-      throw new Refusal(502, errorMessage(cause), { cause });
+      throw new Rejection(502, errorMessage(cause), { cause });
     } finally {
       done();
     }
@@ -139,7 +152,7 @@ function addWhy(app: Express, { backend }: WebAppDeps): void {
       const { httpStatus, body } = await backend.why(request.path.slice('/api'.length), signal);
       response.status(httpStatus).json(body);
     } catch (cause) {
-      throw new Refusal(502, `the agent cannot be asked: ${errorMessage(cause)}`, { cause });
+      throw new Rejection(502, `the agent cannot be asked: ${errorMessage(cause)}`, { cause });
     } finally {
       done();
     }
@@ -172,7 +185,7 @@ function errorHandler(log: Logger): ErrorRequestHandler {
 
 /** Express throws errors with an HTTP status, of escapes that cannot be read and the like. */
 function statusOf(error: unknown): number {
-  if (error instanceof Refusal) return error.httpStatus;
+  if (error instanceof Rejection) return error.httpStatus;
   const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
   return typeof status === 'number' && status >= 400 && status < 500 ? status : 500;
 }

@@ -1,9 +1,8 @@
 /**
  * Owns: the web page with a node's virtual machines (list, serial console, screen, decisions) and the server that only its
- * token, its own origin and its own host name reach. `page/` runs in the browser and is built by scripts/bundle.mjs.
+ * token of this start, its own origin and its own host name reach. `page/` runs in the browser and is built by scripts/bundle.mjs.
  * Must not know: where VMs come from, who serves their console; both are ports.
  */
-export { newWebToken } from './access.ts';
 export { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
 export { durationText } from './duration.ts';
 export { nextTryText } from './next-try.ts';

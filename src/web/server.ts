@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Component, errorCode, type Logger, systemClock } from '../base/index.ts';
+import { ConnectionLimit } from '../connections/index.ts';
 import { type PlainAnswer, refuseUpgrade } from '../upgrade/index.ts';
 import { Access } from './access.ts';
 import { describeList } from './describe-list.ts';
@@ -15,9 +16,7 @@ export interface WebServerOptions {
   readonly port: number;
   /** What `npm run build` has put into `dist/web`. */
   readonly pageDir: string;
-  /** Of `newWebToken`, or one that outlives this process. */
-  readonly token: string;
-  /** For people who come without it: where the token is found. */
+  /** For people who come without the token, as an imperative: how they get the address with it. */
   readonly tokenHint: string;
   readonly events?: Partial<VmEventsOptions>;
 }
@@ -29,7 +28,14 @@ export interface WebServerDeps {
 }
 
 const host = '127.0.0.1';
-const limits = { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 65_000 };
+/** No request of the page has a body. */
+const limits = {
+  maxHeaderSize: 16 * 1024,
+  headersTimeout: 10_000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 5_000,
+};
 const maxConnections = 512;
 const stopGraceMs = 2_000;
 const noSuchStream: PlainAnswer = { httpStatus: 404, message: 'the page has no such stream' };
@@ -42,16 +48,15 @@ export class WebServer implements Component {
   readonly #clock: Clock;
   readonly #access: Access;
   readonly #events: VmEvents;
-  /** Connections that are websockets now: the HTTP server no longer knows them. */
-  readonly #upgraded = new Set<Duplex>();
+  /** Websockets among them, which the HTTP server no longer knows. */
+  readonly #connections = new ConnectionLimit({ max: maxConnections });
   #server: Server | undefined;
 
-  /** Throws WebError WEAK_TOKEN. */
   constructor(options: WebServerOptions, deps: WebServerDeps) {
     this.#options = options;
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
-    this.#access = new Access(options.token, this.#clock);
+    this.#access = new Access(this.#clock);
     const { backend } = deps;
     this.#events = new VmEvents(options.events ?? {}, {
       feed: backend.vms,
@@ -67,9 +72,10 @@ export class WebServer implements Component {
     const files = await readPageFiles(pageDir);
     // Express costs 12 MB, and an agent that serves no page knows this class, too.
     const { createApp } = await import('./app.ts');
-    const app = createApp({ backend, access: this.#access, files, events: this.#events, tokenHint, log });
-    const server = createServer(limits, app);
-    server.maxConnections = maxConnections;
+    const onKnown = ({ socket }: IncomingMessage) => this.#connections.trust(socket);
+    const parts = { access: this.#access, events: this.#events, clock: this.#clock };
+    const server = createServer(limits, createApp({ ...parts, backend, files, tokenHint, onKnown, log }));
+    server.on('connection', (socket) => this.#connections.add(socket));
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
     await listen(server, this.#options.port);
     // No descriptor left, say: the server listens on and takes the next one.
@@ -88,7 +94,7 @@ export class WebServer implements Component {
     server.closeIdleConnections();
     const cancel = this.#clock.schedule(stopGraceMs, () => {
       server.closeAllConnections();
-      for (const socket of this.#upgraded) socket.destroy();
+      this.#connections.destroyAll();
     });
     await closed;
     cancel();
@@ -100,19 +106,33 @@ export class WebServer implements Component {
     return typeof address === 'object' && address !== null ? address.port : 0;
   }
 
-  /** What a person opens; it lets in whoever has it. */
+  /** Of this start. */
+  get token(): string {
+    return this.#access.token;
+  }
+
+  /** What a person opens; it lets in whoever has it. What is behind the # is sent to nobody, and the page takes it away. */
   get url(): string {
-    return `http://${host}:${this.port}/?token=${encodeURIComponent(this.#options.token)}`;
+    return `http://${this.#access.hostName}:${this.port}/#token=${this.token}`;
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    this.#upgraded.add(socket);
-    socket.once('close', () => this.#upgraded.delete(socket));
     socket.on('error', () => socket.destroy());
-    const verdict = this.#access.judge(request, request.socket.localPort ?? 0);
-    if (verdict.kind === 'refused') refuseUpgrade(socket, verdict, this.#clock);
-    else if (!isVmApiStream(request)) refuseUpgrade(socket, noSuchStream, this.#clock);
-    else this.#deps.backend.api.upgrade(withoutSecrets(request), socket, head);
+    const verdict = this.#access.judge(request);
+    if (verdict.kind === 'refused') {
+      refuseUpgrade(socket, verdict, this.#clock);
+      return;
+    }
+    this.#connections.trust(request.socket);
+    if (!isVmApiStream(request)) {
+      refuseUpgrade(socket, noSuchStream, this.#clock);
+      return;
+    }
+    if (verdict.by === 'session') {
+      const cancel = this.#clock.schedule(verdict.endsInMs, () => socket.destroy());
+      socket.once('close', cancel);
+    }
+    this.#deps.backend.api.upgrade(withoutSecrets(request), socket, head);
   }
 }
 

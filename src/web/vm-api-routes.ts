@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isKeyProtocol } from './access.ts';
 
 const label = '[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?';
 const vmi = `/v1/namespaces/${label}/virtualmachineinstances/${label}(?:\\.${label}){0,8}`;
@@ -19,11 +20,21 @@ export function isVmApiStream({ method, url = '' }: Pick<IncomingMessage, 'metho
   return method === 'GET' && streams.test(url);
 }
 
-/** The token and the cookie of the page are for this server only. */
+/** Token and session of the page are for this server only; cookies are other servers' of this host. */
 export function withoutSecrets(request: IncomingMessage): IncomingMessage {
-  for (const name of ['authorization', 'cookie']) delete request.headers[name];
-  for (let at = request.rawHeaders.length - 2; at >= 0; at -= 2) {
-    if (/^(?:authorization|cookie)$/i.test(request.rawHeaders[at] ?? '')) request.rawHeaders.splice(at, 2);
+  const { headers, rawHeaders } = request;
+  for (const name of ['authorization', 'cookie']) delete headers[name];
+  const protocols = headers['sec-websocket-protocol'];
+  if (protocols !== undefined) headers['sec-websocket-protocol'] = withoutKey(protocols);
+  for (let at = rawHeaders.length - 2; at >= 0; at -= 2) {
+    const name = rawHeaders[at] ?? '';
+    if (/^(?:authorization|cookie)$/i.test(name)) rawHeaders.splice(at, 2);
+    else if (/^sec-websocket-protocol$/i.test(name)) rawHeaders[at + 1] = withoutKey(rawHeaders[at + 1] ?? '');
   }
   return request;
+}
+
+function withoutKey(protocols: string): string {
+  const names = protocols.split(',').map((name) => name.trim());
+  return names.filter((name) => !isKeyProtocol(name)).join(', ');
 }

@@ -23,7 +23,7 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
 
   test('without VMs it says what to do', async () => {
     await watched.page.getByText('kubectl apply -f examples/vm.yaml').waitFor();
-    assert.equal(new URL(watched.page.url()).search, '', 'the token is left in the address');
+    assert.equal(new URL(watched.page.url()).hash, '#/', 'the token is left in the address');
     await watched.picture('1-empty');
   });
 
@@ -165,17 +165,16 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
     assert.deepEqual(watched.complaints(), []);
   });
 
-  test('without the token, or with a wrong one, there is a form that says where the token is; with it one is in', async () => {
+  test('without the token, or with a wrong one, it is said where the address is; with that one is in', async () => {
     const address = new URL(await site.address());
     const stranger = await site.stranger('stranger');
     await stranger.page.goto(address.origin);
-    await stranger.page.getByLabel('Token').fill('not-the-token-of-this-node');
-    await stranger.page.getByRole('button', { name: 'Open' }).click();
-    await stranger.page.getByRole('heading', { name: /not the right one/i }).waitFor();
-    await stranger.page.getByText('virt-node').first().waitFor();
+    await stranger.page.getByText('A token is needed: run `virt-node url`').waitFor();
+    assert.equal(await stranger.page.locator('input:visible').count(), 0, 'a page that asks for the token is not ours');
+    await stranger.page.goto(`${address.origin}/#token=not-the-token-of-this-node`);
+    await stranger.page.getByText('A token is needed: run `virt-node url`').waitFor();
     await stranger.picture('1');
-    await stranger.page.getByLabel('Token').fill(address.searchParams.get('token') ?? '');
-    await stranger.page.getByRole('button', { name: 'Open' }).click();
+    await stranger.page.goto(address.href);
     await rowOf(stranger.page, name).waitFor();
     assert.deepEqual(stranger.complaints(/status of 401/), []);
     await stranger.close();

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { type Component, errorMessage, type Logger } from '../../base/index.ts';
-import { readPlainFile, replaceFile } from '../../host/index.ts';
-import { newWebToken, type VmApi, type WebBackend, WebServer } from '../../web/index.ts';
+import { replaceFile } from '../../host/index.ts';
+import { type VmApi, type WebBackend, WebServer } from '../../web/index.ts';
 import { VmiFeed, type VmiFeedDeps } from './vmi-feed.ts';
 
 export interface AgentPageOptions {
@@ -10,7 +10,7 @@ export interface AgentPageOptions {
   readonly port: number;
   /** The built page. */
   readonly pageDir: string;
-  /** `--kubevirt-private-dir`: the token is kept there, for root. */
+  /** `--kubevirt-private-dir`: the address with its token is written there, for root. */
   readonly privateDir: string;
 }
 
@@ -37,19 +37,17 @@ export class AgentPage implements Component {
   async start(): Promise<void> {
     const { nodeName, port, pageDir } = this.#options;
     const { api, why, log, clock } = this.#deps;
-    const { tokenFile } = this;
+    const { addressFile } = this;
     try {
-      const token = await this.#token();
       const backend: WebBackend = { nodeName, vms: this.#feed, api, why };
-      const server = new WebServer(
-        { port, pageDir, token, tokenHint: `${tokenFile} on node ${nodeName}` },
-        { backend, log, clock },
-      );
+      const tokenHint = `open the address that is in ${addressFile} on node ${nodeName}`;
+      const server = new WebServer({ port, pageDir, tokenHint }, { backend, log, clock });
       await server.start();
       this.#server = server;
       this.#feed.start();
-      // The token itself is not for a log, which others collect and read.
-      log.info({ port: server.port, tokenFile }, 'the web page is on the loopback address of this pod');
+      await replaceFile(addressFile, `${server.url}\n`, 0o600);
+      // The token is not for a log, which others collect and read.
+      log.info({ port: server.port, addressFile }, 'the web page is on the loopback address of this pod');
     } catch (error) {
       log.error({ reason: errorMessage(error), port }, 'the web page cannot be served');
     }
@@ -60,16 +58,7 @@ export class AgentPage implements Component {
     await this.#server?.stop();
   }
 
-  get tokenFile(): string {
-    return path.join(this.#options.privateDir, 'web-token');
-  }
-
-  /** Kept over restarts, so that a page that is open goes on working. */
-  async #token(): Promise<string> {
-    const kept = await readPlainFile(this.tokenFile, 100).catch(() => '');
-    if (/^[\w-]{32,64}\n$/.test(kept)) return kept.trim();
-    const token = newWebToken();
-    await replaceFile(this.tokenFile, `${token}\n`, 0o600);
-    return token;
+  get addressFile(): string {
+    return path.join(this.#options.privateDir, 'web-url');
   }
 }

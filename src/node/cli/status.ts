@@ -36,7 +36,7 @@ export async function describeNode(
 async function shownPage(paths: NodePaths): Promise<string> {
   const address = await pageAddress(paths);
   if (address === undefined) return 'none, or yours to see only as root';
-  return `${address.split('?', 1)[0]} (\`virt-node url\` prints it with its token)`;
+  return `${address.split('#', 1)[0]} (\`virt-node url\` prints it with its token)`;
 }
 
 /** Address of the page with its token, of a node that runs. Throws NodeError. */

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { type Component, errorMessage, type Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
-import { newWebToken, type WebBackend, WebServer } from '../../web/index.ts';
+import { type WebBackend, WebServer } from '../../web/index.ts';
 import { AgentProxy, agentOf, getWhy } from '../agent-api/index.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
@@ -46,12 +46,8 @@ export class NodePage implements Component {
   async start(): Promise<void> {
     const { paths, port, pageDir } = this.#options;
     try {
-      const token = (await keptToken(paths)) ?? newWebToken();
-      const tokenHint = 'run `virt-node url` as the user of the node (root)';
-      const server = new WebServer(
-        { port, pageDir, token, tokenHint },
-        { backend: this.#backend(), log: this.#deps.log },
-      );
+      const tokenHint = 'run `virt-node url` as the user of the node (root), and open the address that it prints';
+      const server = new WebServer({ port, pageDir, tokenHint }, { backend: this.#backend(), log: this.#deps.log });
       await this.#feed.start();
       await server.start();
       this.#server = server;
@@ -85,11 +81,6 @@ export class NodePage implements Component {
       },
     };
   }
-}
-
-/** A page that stays open over a restart of the node goes on working. */
-async function keptToken({ webAddress }: NodePaths): Promise<string | undefined> {
-  return /[?&]token=([\w-]{32,})\s*$/.exec((await readIfThere(webAddress)) ?? '')?.[1];
 }
 
 /** The address that a running node wrote; undefined when it serves no page. */

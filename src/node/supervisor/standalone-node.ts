@@ -20,7 +20,11 @@ import { askLivez, type HealthOptions } from './health-watch.ts';
 import { judgeKvm, type KvmVerdict } from './kvm.ts';
 import { lockNode } from './node-lock.ts';
 import { ensureNodeObjects } from './node-objects.ts';
+import { portOwner } from './port-owner.ts';
 import { endLeftover, Program, type ProgramState } from './program.ts';
+
+/** Of the web page, whatever the address of the API is. */
+const pageHost = '127.0.0.1';
 
 const programNames = ['virt-controller', 'virt-handler', 'apiserver'] as const;
 export type ProgramName = (typeof programNames)[number];
@@ -200,14 +204,26 @@ export class StandaloneNode {
   }
 
   async #makePage(): Promise<NodePage[]> {
-    const { paths, nodeName, hostIp, webPort, pageDir } = this.#options;
+    const { paths, nodeName, webPort, pageDir } = this.#options;
     if (webPort === 0) {
       await forgetPage(paths);
       return [];
     }
-    const port = await freePort(hostIp, webPort);
+    const port = await freePort(pageHost, webPort);
+    if (port !== webPort) await this.#warnOfSquatter(webPort);
     this.#page = new NodePage({ paths, nodeName, port, pageDir }, { client: this.client, log: this.#deps.log });
     return [this.#page];
+  }
+
+  /** Whoever sits there is sent what a browser still asks this port for, and may look like the page. */
+  async #warnOfSquatter(port: number): Promise<void> {
+    const { log, progress = () => undefined } = this.#deps;
+    const uid = await portOwner(port);
+    log.warn({ port, uid }, 'the port of the web page is held by another program');
+    const holder = uid === undefined ? 'another program' : `a program of the user with the number ${uid}`;
+    progress(
+      `WARNING: port ${port} of the web page is held by ${holder}: do not use an address of before, nor give it a token`,
+    );
   }
 
   #clientOf(name: KubeconfigName): KubeClient {

@@ -5,6 +5,7 @@ import { el, leaveHint, setText } from './dom.ts';
 import { FollowedGuest } from './followed-guest.ts';
 import type { Panel } from './panel.ts';
 import { streamUrl, whyRefused } from './server-calls.ts';
+import { protocols } from './session.ts';
 import type { GuestTerminal } from './terminal.ts';
 import { capitalised, count } from './words.ts';
 
@@ -103,7 +104,7 @@ export class ConsolePanel implements Panel {
         output: (bytes, replayed) => this.#terminal?.write(bytes, replayed),
         lost: (bytes) => this.#terminal?.remark(`${count(bytes, 'byte')} of the console were lost`),
       },
-      connect: (query) => new WebSocket(streamUrl(vm, 'console', query), [consoleProtocol]),
+      connect: (query) => new WebSocket(streamUrl(vm, 'console', query), protocols(consoleProtocol)),
       explain: () => whyRefused(vm, 'console'),
       schedule: (ms, callback) => {
         const timer = setTimeout(callback, ms);

@@ -94,11 +94,12 @@ export class ListView implements View {
   }
 
   #showNothing(all: number): void {
-    const { isLoaded } = this.#deps.store;
-    const kind = !isLoaded ? 'loading' : all === 0 ? 'empty' : 'unmatched';
+    const { isLoaded, link } = this.#deps.store;
+    const kind = !isLoaded ? (link === 'denied' ? 'denied' : 'loading') : all === 0 ? 'empty' : 'unmatched';
     if (this.#nothing.dataset.kind === kind) return;
     this.#nothing.dataset.kind = kind;
-    if (kind === 'loading') this.#nothing.replaceChildren(el('p', {}, 'Asking for the list…'));
+    if (kind === 'denied') this.#nothing.replaceChildren();
+    else if (kind === 'loading') this.#nothing.replaceChildren(el('p', {}, 'Asking for the list…'));
     else if (kind === 'unmatched') this.#nothing.replaceChildren(el('p', {}, 'No virtual machine matches.'));
     else this.#nothing.replaceChildren(...firstSteps());
   }

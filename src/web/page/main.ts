@@ -6,11 +6,13 @@ import { followVms } from './feed.ts';
 import { showHelp } from './help.ts';
 import { ListView } from './list-view.ts';
 import { parseRoute } from './route.ts';
+import { enter } from './session.ts';
 import { followKeys } from './shortcuts.ts';
 import { Store } from './store.ts';
 import { themeButton } from './theme.ts';
 import type { View, ViewDeps } from './view.ts';
 import { VmView } from './vm-view.ts';
+import { capitalised } from './words.ts';
 
 const store = new Store();
 const announcer = new Announcer();
@@ -26,9 +28,17 @@ document.body.append(
   announcer.element,
 );
 followKeys();
-window.addEventListener('hashchange', () => show(true));
-show(false);
-followVms(store);
+window.addEventListener('hashchange', () => void come(true));
+let again: (() => void) | undefined;
+void come(false);
+
+/** Also when somebody puts an address with another token into a page that is open. */
+async function come(takesFocus: boolean): Promise<void> {
+  const isNew = await enter().catch(() => false);
+  show(takesFocus);
+  if (!again) again = followVms(store);
+  else if (isNew) again();
+}
 
 function show(takesFocus: boolean): void {
   const route = parseRoute(location.hash);
@@ -88,7 +98,7 @@ function banner(): HTMLElement {
 function bannerText(): string {
   switch (store.link) {
     case 'denied':
-      return 'This session has ended: open the address with the token again, as it was printed at the last start.';
+      return `${capitalised(store.denial)}.`;
     case 'lost':
       return 'The server does not answer: reconnecting. What you see is what was known last.';
     case 'live':

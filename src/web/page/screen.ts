@@ -1,5 +1,6 @@
 import RFB from '@novnc/novnc';
 import type { ScreenEnd } from './screen-session.ts';
+import { protocols } from './session.ts';
 
 const plainProtocol = 'plain.kubevirt.io';
 
@@ -26,7 +27,7 @@ export class GuestScreen {
   constructor(parent: HTMLElement, url: string, readOnly: boolean, { ready, over }: ScreenHandlers) {
     this.#parent = parent;
     let hasOpened = false;
-    const socket = new WebSocket(url, [plainProtocol]);
+    const socket = new WebSocket(url, protocols(plainProtocol));
     this.#socket = socket;
     socket.addEventListener('open', () => {
       hasOpened = true;

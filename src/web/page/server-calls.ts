@@ -1,5 +1,6 @@
 import type { AgentState, WhyList, WhyReport } from '../../api/index.ts';
 import type { VmAction } from './row-model.ts';
+import { authorization, forget } from './session.ts';
 
 interface Vm {
   readonly namespace: string;
@@ -66,17 +67,21 @@ export async function whyRefused(vm: Vm, stream: 'console' | 'vnc'): Promise<str
   }
 }
 
-/** Status of the list, for when a browser does not say why events do not come. */
-export async function listStatus(): Promise<number> {
-  return (await fetch('/api/vms', { headers: { accept: 'application/json' } })).status;
+/** The list and its changes, as server-sent events. Rejects with CallError. */
+export async function vmEvents(signal: AbortSignal): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
+  const { body } = await call('/api/vms/events', { signal });
+  if (!body) throw new CallError(0, 'the server does not answer');
+  return body;
 }
 
 async function call(path: string, init: RequestInit): Promise<Response> {
-  const answer = await fetch(path, init).catch((cause: unknown) => {
+  const headers = authorization();
+  const answer = await fetch(path, { ...init, headers }).catch((cause: unknown) => {
     if (init.signal?.aborted) throw cause;
     throw new CallError(0, 'the server does not answer');
   });
   if (answer.ok) return answer;
+  if (answer.status === 401) forget(headers);
   throw new CallError(answer.status, (await messageOf(answer)) || `${answer.status} ${answer.statusText}`);
 }
 
@@ -86,7 +91,8 @@ async function messageOf(answer: Response): Promise<string> {
   if (!answer.headers.get('content-type')?.includes('json')) return text;
   try {
     const body: unknown = JSON.parse(text);
-    return typeof body === 'object' && body !== null && 'message' in body ? String(body.message) : '';
+    if (typeof body !== 'object' || body === null || !('message' in body)) return '';
+    return 'hint' in body ? `${body.message}: ${body.hint}` : String(body.message);
   } catch {
     return text;
   }

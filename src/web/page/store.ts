@@ -1,6 +1,6 @@
 import type { VmChange, VmList, VmRow } from '../rows.ts';
 
-/** How the page stands with its server. `denied`: the token is no longer the right one. */
+/** How the page stands with its server. `denied`: it has no session, or one of before. */
 export type Link = 'connecting' | 'live' | 'lost' | 'denied';
 
 /** What the page knows of the node; views are told of every change. */
@@ -10,6 +10,8 @@ export class Store {
   link: Link = 'connecting';
   node = '';
   actions = false;
+  /** Why it is denied, and what to do. */
+  denial = '';
   /** Why the rows may be old. */
   problem: string | undefined;
   /** The rows were there once. */
@@ -37,6 +39,13 @@ export class Store {
   setLink(link: Link): void {
     if (this.link === link) return;
     this.link = link;
+    this.#tell();
+  }
+
+  deny(denial: string): void {
+    if (this.link === 'denied' && this.denial === denial) return;
+    this.denial = denial;
+    this.link = 'denied';
     this.#tell();
   }
 

@@ -74,11 +74,11 @@ suite('the web page that an agent serves', () => {
     await page.start();
     return page;
   };
-  const tokenOf = async (page: AgentPage) => (await readFile(page.tokenFile, 'utf8')).trim();
+  const tokenOf = async (page: AgentPage) =>
+    (await readFile(page.addressFile, 'utf8')).trim().split('#token=')[1] ?? '';
   const enter = async (page: AgentPage) => {
     const origin = `http://127.0.0.1:${ports.at(-1)}`;
-    const answer = await fetch(`${origin}/?token=${await tokenOf(page)}`, { redirect: 'manual' });
-    const headers = { cookie: (answer.headers.get('set-cookie') ?? '').split(';')[0] ?? '', origin };
+    const headers = { authorization: `Bearer ${await tokenOf(page)}`, origin };
     return (target: string, method = 'GET') => fetch(`${origin}${target}`, { method, headers });
   };
 
@@ -118,20 +118,25 @@ suite('the web page that an agent serves', () => {
     assert.equal(await problem(), undefined);
   });
 
-  test('nobody gets in without the token, which only the owner of the node can read and which outlives a restart', async () => {
+  test('nobody gets in without the token, which only the owner of the node can read and which is another one at each start', async () => {
     const page = await start();
     assert.equal((await fetch(`http://127.0.0.1:${ports.at(-1)}/api/vms`)).status, 401);
-    assert.equal((await stat(page.tokenFile)).mode & 0o777, 0o600);
+    assert.equal((await stat(page.addressFile)).mode & 0o777, 0o600);
     const token = await tokenOf(page);
+    assert.match(token, /^[\w-]{32}$/);
     await page.stop();
-    assert.equal(await tokenOf(await start()), token);
+    assert.notEqual(await tokenOf(await start()), token);
+    const answer = await fetch(`http://127.0.0.1:${ports.at(-1)}/api/vms`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    assert.equal(answer.status, 401);
   });
 
-  test('a token file with something else in it is replaced', async () => {
+  test('a file with something else in it is replaced', async () => {
     for (const text of ['', 'short\n', 'x'.repeat(100_000), '\0'.repeat(40)]) {
-      await writeFile(path.join(dir, 'web-token'), text);
+      await writeFile(path.join(dir, 'web-url'), text);
       const page = await start();
-      assert.match(await readFile(page.tokenFile, 'utf8'), /^[\w-]{32,64}\n$/);
+      assert.match(await tokenOf(page), /^[\w-]{32}$/);
       await page.stop();
     }
   });

@@ -7,11 +7,11 @@ import { vmRow } from '../../fixtures/web-backend.ts';
 import { WebSite } from '../../fixtures/web-site.ts';
 
 let site: WebSite;
-let cookie: string;
+let authorization: string;
 
 before(async () => {
   site = await WebSite.start({ events: { intervalMs: 20, keepAliveMs: 50, maxStreams: 3 } });
-  cookie = await site.cookie();
+  authorization = `Bearer ${await site.session()}`;
 });
 
 after(() => site?.dispose());
@@ -24,7 +24,7 @@ class EventReader {
 
   async open(): Promise<Response> {
     const { signal } = this.#ending;
-    const answer = await fetch(`${site.origin}/api/vms/events`, { headers: { cookie }, signal });
+    const answer = await fetch(`${site.origin}/api/vms/events`, { headers: { authorization }, signal });
     void this.#read(answer).catch(() => undefined);
     return answer;
   }
@@ -116,7 +116,9 @@ test('a reader that does not read has no queue, and gets the newest state when i
     Array.from({ length: 100 }, (_, at) => vmRow(`wide-${at}`, { status: `${turn} ${'x'.repeat(2_000)}` }));
   vms.set(...wide(0));
   const socket = connect(site.port, '127.0.0.1');
-  socket.write(`GET /api/vms/events HTTP/1.1\r\nHost: 127.0.0.1:${site.port}\r\nCookie: ${cookie}\r\n\r\n`);
+  socket.write(
+    `GET /api/vms/events HTTP/1.1\r\nHost: 127.0.0.1:${site.port}\r\nAuthorization: ${authorization}\r\n\r\n`,
+  );
   await once(socket, 'readable');
   await eventually(() => assert.equal(vms.listeners, 1));
   const before = process.memoryUsage().rss;

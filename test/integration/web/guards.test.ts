@@ -7,71 +7,117 @@ import { MemoryBackend, vmRow } from '../../fixtures/web-backend.ts';
 import { WebSite } from '../../fixtures/web-site.ts';
 
 let site: WebSite;
-let cookie: string;
+let key: string;
 
 before(async () => {
   site = await WebSite.start();
   site.backend.vms.set(vmRow('demo'));
-  cookie = await site.cookie();
+  key = await site.session();
 });
 
 after(() => site?.dispose());
 
 const vmi = '/v1/namespaces/default/virtualmachineinstances/demo';
+const hint = 'open the address that was printed at start';
 const get = (target: string, headers: Record<string, string> = {}) =>
   fetch(`${site.origin}${target}`, { headers, redirect: 'manual' });
-const secrets = () => [`Host: 127.0.0.1:${site.port}`, `Cookie: ${cookie}`];
+const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
+const secrets = () => [`Host: 127.0.0.1:${site.port}`, `Authorization: Bearer ${key}`];
 
-test('without a token there is nothing but the page that asks for it', async () => {
+test('without a token there is nothing but the page, which has no data', async () => {
   for (const target of ['/api/vms', '/api/vms/events', '/api/why', '/api/state', `${vmi}/vnc/screenshot`, '/nothing']) {
     const answer = await get(target);
-    assert.deepEqual([target, answer.status, await answer.json()], [target, 401, { message: 'a token is needed' }]);
+    assert.deepEqual(
+      [target, answer.status, await answer.json()],
+      [target, 401, { message: 'a token is needed', hint }],
+    );
   }
-  assert.equal((await get('/assets/page-AAAA.js')).status, 401);
-  const page = await get('/');
-  assert.equal(page.status, 401);
-  assert.match(await page.text(), /The token was printed at start\./);
+  assert.equal((await fetch(`${site.origin}/api/session`, { method: 'POST' })).status, 401);
+  assert.deepEqual([(await get('/')).status, (await get('/assets/page-AAAA.js')).status], [200, 200]);
   assert.deepEqual(site.backend.api.requests, []);
   assert.deepEqual(site.backend.asked, []);
 });
 
-test('the address with the token gives a cookie that no script and no other site can use', async () => {
-  const answer = await fetch(site.server.url, { redirect: 'manual' });
-  assert.equal(answer.status, 303);
-  assert.equal(answer.headers.get('location'), '/');
-  const given = answer.headers.get('set-cookie') ?? '';
-  assert.match(given, new RegExp(`^virt-web-${site.port}=[\\w-]{43}; Path=/; HttpOnly; SameSite=Strict$`));
-  assert.ok(!given.includes(site.token), 'the cookie is not the token');
-  const page = await get('/', { cookie });
-  assert.deepEqual([page.status, await page.text()], [200, '<!doctype html><title>the page</title>']);
+test('the address has its token where no request carries it, and a host name of this start', async () => {
+  const { hostname, port, pathname, search, hash } = new URL(site.server.url);
+  assert.match(hostname, /^vms-[\da-f]{16}\.localhost$/);
+  assert.deepEqual([port, pathname, search, hash], [`${site.port}`, '/', '', `#token=${site.token}`]);
+  const other = await WebSite.start();
+  try {
+    assert.notEqual(new URL(other.server.url).hostname, hostname);
+    assert.notEqual(other.token, site.token);
+  } finally {
+    await other.dispose();
+  }
 });
 
-test('a link with the token on another site leads in, too', async () => {
-  const headers = ['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate', 'Sec-Fetch-Dest: document'];
-  const answer = await rawHttp(site.port, [
-    `GET /?token=${site.token} HTTP/1.1`,
-    `Host: 127.0.0.1:${site.port}`,
-    ...headers,
-  ]);
-  assert.equal(answer.status, 200);
-  assert.match(answer.body, /http-equiv="refresh" content="0; url=\/"/);
-  assert.ok(answer.headers.get('set-cookie')?.startsWith('virt-web-'));
+test('no answer sets a cookie, and no cookie lets in: browsers send it to every port of the host', async () => {
+  const answers = [await get('/'), await get('/api/vms', bearer(key)), await get('/api/vms', bearer('wrong'))];
+  for (const answer of answers) assert.equal(answer.headers.get('set-cookie'), null);
+  for (const secret of [key, site.token]) {
+    for (const name of [`virt-web-${site.port}`, 'virt-web-session', 'authorization', 'token']) {
+      const answer = await get('/api/vms', { cookie: `${name}=${secret}` });
+      assert.deepEqual([name, answer.status], [name, 401]);
+    }
+  }
+  assert.equal((await get(`/api/vms?token=${site.token}`)).status, 401);
+});
+
+test('cookies of other servers of this host are of no account', async () => {
+  const cookie = `virt-web-${site.port}=junk; virt-web-session=junk; virt-web-${site.port}=more`;
+  assert.equal((await get('/api/vms', { ...bearer(key), cookie })).status, 200);
+});
+
+test('the token makes sessions; a session makes no other one, so that it ends', async () => {
+  const post = (secret: string) => fetch(`${site.origin}/api/session`, { method: 'POST', headers: bearer(secret) });
+  const made = await post(site.token);
+  assert.equal(made.status, 201);
+  const session = (await made.json()) as { key: string; lastsMs: number };
+  assert.equal(session.lastsMs, 86_400_000);
+  assert.ok(!session.key.includes(site.token), 'the session is not the token');
+  assert.equal((await get('/api/vms', bearer(session.key))).status, 200);
+  assert.equal((await post(session.key)).status, 403);
+});
+
+test('what was good before a restart on the same port is worthless after it: token, session, stream, address', async () => {
+  const first = await WebSite.start();
+  const { port, token } = first;
+  const oldName = new URL(first.server.url).host;
+  const oldKey = await first.session();
+  await first.dispose();
+  const second = await WebSite.start({ port });
+  try {
+    for (const secret of [token, oldKey]) {
+      const answer = await fetch(`${second.origin}/api/vms`, { headers: bearer(secret) });
+      assert.deepEqual(
+        [answer.status, await answer.json()],
+        [401, { message: 'this token or session is not of this start of the node', hint }],
+      );
+      const protocol = `Sec-WebSocket-Protocol: session.virt-handler.io, bearer.virt-handler.io.${secret}`;
+      const stream = await rawUpgrade(port, `${vmi}/console`, [`Host: 127.0.0.1:${port}`, protocol]);
+      assert.equal(stream.status, 401);
+    }
+    const page = await rawHttp(port, ['GET / HTTP/1.1', `Host: ${oldName}`]);
+    assert.equal(page.status, 403);
+    assert.match(page.body, /This address is of an earlier start of the node[\s\S]*Open the address that was printed/);
+    assert.doesNotMatch(page.body, /<form|<input|<script/);
+    assert.equal((await fetch(`${second.origin}/api/vms`, { headers: bearer(await second.session()) })).status, 200);
+  } finally {
+    await second.dispose();
+  }
 });
 
 test('a program shows the token in a header', async () => {
-  const answer = await get('/api/vms', { authorization: `Bearer ${site.token}` });
+  const answer = await get('/api/vms', bearer(site.token));
   assert.deepEqual(await answer.json(), { node: 'node1', actions: true, rows: [vmRow('demo')] });
 });
 
-test('a wrong token and an old cookie are refused in words', async () => {
-  const page = await get(`/?token=${site.token}x`);
-  assert.equal(page.status, 401);
-  assert.match(await page.text(), /This token is not the right one/);
-  assert.equal(page.headers.get('set-cookie'), null);
-  const bearer = await get('/api/vms', { authorization: 'Bearer wrong' });
-  assert.deepEqual([bearer.status, await bearer.json()], [401, { message: 'this token is not the right one' }]);
-  const old = await get('/api/vms', { cookie: `virt-web-${site.port}=${'A'.repeat(43)}` });
-  assert.deepEqual([old.status, await old.json()], [401, { message: 'the session has ended' }]);
+test('a wrong token is refused in words', async () => {
+  const wrong = await get('/api/vms', bearer('wrong'));
+  assert.deepEqual(
+    [wrong.status, await wrong.json()],
+    [401, { message: 'this token or session is not of this start of the node', hint }],
+  );
 });
 
 test('a name that leads to this address is refused, whatever secret comes with it', async () => {
@@ -81,17 +127,28 @@ test('a name that leads to this address is refused, whatever secret comes with i
     '127.0.0.1.evil.example',
     '[::1]',
     '127.0.0.2',
+    'vms.localhost',
+    `evil.localhost:${site.port}`,
+    `x.${new URL(site.server.url).hostname}`,
     '',
   ]) {
-    const answer = await rawHttp(site.port, ['GET /api/vms HTTP/1.1', `Host: ${host}`, `Cookie: ${cookie}`]);
+    const answer = await rawHttp(site.port, ['GET /api/vms HTTP/1.1', `Host: ${host}`, `Authorization: Bearer ${key}`]);
     assert.deepEqual([host, answer.status], [host, 403]);
     assert.match(answer.body, /is not one of this server/);
   }
 });
 
 test('localhost, and the port of a tunnel, are names of this server', async () => {
-  for (const host of [`localhost:${site.port}`, '127.0.0.1:9999', 'localhost']) {
-    const answer = await rawHttp(site.port, ['GET /api/vms HTTP/1.1', `Host: ${host}`, `Cookie: ${cookie}`]);
+  const named = new URL(site.server.url).hostname;
+  const hosts = [
+    `localhost:${site.port}`,
+    '127.0.0.1:9999',
+    'localhost',
+    `${named}:${site.port}`,
+    `${named.toUpperCase()}:9`,
+  ];
+  for (const host of hosts) {
+    const answer = await rawHttp(site.port, ['GET /api/vms HTTP/1.1', `Host: ${host}`, `Authorization: Bearer ${key}`]);
     assert.deepEqual([host, answer.status], [host, 200]);
   }
 });
@@ -111,21 +168,25 @@ test('pages of other origins are refused, those on another port of this host amo
   assert.deepEqual(site.backend.actions.calls, []);
 });
 
-test('a write with the cookie needs an origin, for a form of an old browser sends none', async () => {
-  for (const line of ['POST /api/vms/default/demo/stop', `PUT ${vmi}/reset`]) {
-    const answer = await rawHttp(site.port, [`${line} HTTP/1.1`, ...secrets()]);
-    assert.deepEqual([answer.status, answer.body], [403, '{"message":"a request of a page names its origin"}']);
+test('a form of another site has no secret, whatever it sends', async () => {
+  for (const line of ['POST /api/vms/default/demo/stop', `PUT ${vmi}/reset`, 'POST /api/session']) {
+    const form = ['Content-Type: application/x-www-form-urlencoded', 'Content-Length: 0'];
+    const answer = await rawHttp(site.port, [`${line} HTTP/1.1`, `Host: 127.0.0.1:${site.port}`, ...form]);
+    assert.deepEqual([line, answer.status], [line, 401]);
   }
 });
 
-test('a stream needs the cookie and the origin of the page', async () => {
+test('a stream needs the key and the origin of the page', async () => {
+  const host = `Host: 127.0.0.1:${site.port}`;
+  const protocols = `Sec-WebSocket-Protocol: session.virt-handler.io, bearer.virt-handler.io.${key}`;
   const refusals: [string, string[], number][] = [
-    [`${vmi}/console`, [`Host: 127.0.0.1:${site.port}`, `Origin: ${site.origin}`], 401],
-    [`${vmi}/console`, secrets(), 403],
-    [`${vmi}/console`, [...secrets(), 'Origin: http://evil.example'], 403],
-    [`${vmi}/console`, ['Host: evil.example', `Cookie: ${cookie}`, 'Origin: http://evil.example'], 403],
-    [`${vmi}/usbredir`, [...secrets(), `Origin: ${site.origin}`], 404],
-    [`/?token=${site.token}`, [`Host: 127.0.0.1:${site.port}`, `Origin: ${site.origin}`], 401],
+    [`${vmi}/console`, [host, `Origin: ${site.origin}`], 401],
+    [`${vmi}/console`, [host, 'Sec-WebSocket-Protocol: bearer.virt-handler.io.'], 401],
+    [`${vmi}/console`, [host, protocols, 'Origin: http://evil.example'], 403],
+    [`${vmi}/console`, [host, protocols, 'Origin: http://127.0.0.1:1'], 403],
+    [`${vmi}/console`, ['Host: evil.example', protocols, 'Origin: http://evil.example'], 403],
+    [`${vmi}/usbredir`, [host, protocols, `Origin: ${site.origin}`], 404],
+    [`/?token=${site.token}`, [host, `Origin: ${site.origin}`], 401],
   ];
   for (const [target, headers, status] of refusals) {
     const answer = await rawUpgrade(site.port, target, headers);
@@ -133,10 +194,12 @@ test('a stream needs the cookie and the origin of the page', async () => {
     assert.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
   }
   assert.deepEqual(site.backend.api.sockets, []);
-  const answer = await rawUpgrade(site.port, `${vmi}/console?access=view`, [...secrets(), `Origin: ${site.origin}`]);
+  const answer = await rawUpgrade(site.port, `${vmi}/console?access=view`, [host, protocols, `Origin: ${site.origin}`]);
   assert.equal(answer.status, 101);
-  assert.equal(site.backend.api.requests.at(-1)?.line, `UPGRADE ${vmi}/console?access=view`);
-  assert.equal(site.backend.api.requests.at(-1)?.headers.cookie, undefined);
+  const passedOn = site.backend.api.requests.at(-1);
+  assert.equal(passedOn?.line, `UPGRADE ${vmi}/console?access=view`);
+  assert.equal(passedOn?.headers['sec-websocket-protocol'], 'session.virt-handler.io');
+  assert.doesNotMatch(JSON.stringify(passedOn), /bearer/i);
 });
 
 test('paths that are not exactly one of the page go nowhere', async () => {
@@ -174,17 +237,17 @@ test('paths that are not exactly one of the page go nowhere', async () => {
 });
 
 test('files with a hash in their name are kept by the browser, and nothing else is', async () => {
-  const asset = await get('/assets/page-AAAA.js', { cookie });
+  const asset = await get('/assets/page-AAAA.js');
   assert.equal(asset.status, 200);
   assert.equal(asset.headers.get('content-type'), 'text/javascript; charset=utf-8');
   assert.match(asset.headers.get('cache-control') ?? '', /immutable/);
   for (const target of ['/', '/api/vms', '/assets/other.js']) {
-    assert.equal((await get(target, { cookie })).headers.get('cache-control'), 'no-store', target);
+    assert.equal((await get(target, bearer(key))).headers.get('cache-control'), 'no-store', target);
   }
 });
 
 test('every answer forbids frames, foreign scripts, guessed types and referrers', async () => {
-  for (const answer of [await get('/'), await get('/', { cookie }), await get('/nothing', { cookie })]) {
+  for (const answer of [await get('/'), await get('/', bearer(key)), await get('/nothing', bearer(key))]) {
     const policy = answer.headers.get('content-security-policy') ?? '';
     assert.match(policy, /default-src 'none'; script-src 'self';/);
     assert.match(policy, /frame-ancestors 'none'/);
@@ -200,13 +263,12 @@ test('oversized headers and garbage are refused, and the server goes on', async 
   assert.equal(long.status, 431);
   const garbage = await rawHttp(site.port, ['\u0016\u0003\u0001 not http']);
   assert.equal(garbage.status, 400);
-  assert.equal((await get('/', { cookie })).status, 200);
+  assert.equal((await get('/', bearer(key))).status, 200);
 });
 
 test('a start asks for a page that was built, and for a port that is free', async () => {
-  const options = { port: 0, pageDir: '/nonexistent/web', token: site.token, tokenHint: '' };
+  const options = { port: 0, pageDir: '/nonexistent/web', tokenHint: '' };
   const deps = { backend: new MemoryBackend(), log: silentLogger };
   await assert.rejects(new WebServer(options, deps).start(), { code: 'PAGE_MISSING', message: /npm run build/ });
-  assert.throws(() => new WebServer({ ...options, token: 'short' }, deps), { code: 'WEAK_TOKEN' });
   await assert.rejects(WebSite.start({ port: site.port }), { code: 'PORT_IN_USE' });
 });

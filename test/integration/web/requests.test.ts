@@ -12,7 +12,7 @@ let headers: Record<string, string>;
 before(async () => {
   site = await WebSite.start();
   site.backend.vms.set(vmRow('demo'));
-  headers = { cookie: await site.cookie(), origin: site.origin };
+  headers = { authorization: `Bearer ${await site.session()}`, cookie: 'of=another-server', origin: site.origin };
 });
 
 after(() => site?.dispose());
@@ -64,18 +64,19 @@ test('requests to the agent go on as they are, without the secrets of the page',
   for (const line of [...lines, `GET ${vmi}/console`]) {
     const [method = '', target = ''] = line.split(' ');
     assert.equal(await (await ask(method, target)).text(), line);
-    assert.equal(site.backend.api.requests.at(-1)?.headers.cookie, undefined);
+    const { headers } = site.backend.api.requests.at(-1) ?? {};
+    assert.deepEqual([headers?.cookie, headers?.authorization], [undefined, undefined]);
   }
 });
 
 test('a stop of the server ends requests under way, events and streams', async () => {
   const other = await WebSite.start();
-  const cookie = await other.cookie();
+  const key = await other.session();
   const socket = connect(other.port, '127.0.0.1');
-  const host = `Host: 127.0.0.1:${other.port}\r\nCookie: ${cookie}\r\nOrigin: ${other.origin}`;
+  const host = `Host: 127.0.0.1:${other.port}\r\nSec-WebSocket-Protocol: bearer.virt-handler.io.${key}\r\nOrigin: ${other.origin}`;
   socket.write(`GET ${vmi}/console HTTP/1.1\r\n${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
   await once(socket, 'data');
-  const events = await fetch(`${other.origin}/api/vms/events`, { headers: { cookie } });
+  const events = await fetch(`${other.origin}/api/vms/events`, { headers: { authorization: `Bearer ${key}` } });
   const reader = events.body?.getReader();
   await reader?.read();
   const closed = once(socket.resume(), 'close');

@@ -147,12 +147,13 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
 
   test('the page is served to who has its token; url prints it, status does not', async () => {
     const url = (await node.cli(['url'])).stdout.trim();
-    const [, origin, token] = /^(http:\/\/127\.0\.0\.1:\d+)\/\?token=([\w-]{32,})$/.exec(url) ?? [];
-    assert.ok(origin && token, url);
+    const [, shown, port, token] = /^(http:\/\/vms-[\da-f]{16}\.localhost:(\d+)\/)#token=([\w-]{32})$/.exec(url) ?? [];
+    assert.ok(shown && token, url);
+    const origin = `http://127.0.0.1:${port}`;
     assert.ok(node.output.includes(url), 'start prints it');
     assert.equal((await stat(node.paths.webAddress)).mode & 0o777, 0o600);
     const status = (await node.cli(['status'])).stdout;
-    assert.ok(status.includes(`${origin}/`) && !status.includes(token), status);
+    assert.ok(status.includes(shown) && !status.includes(token), status);
     const get = (target: string, headers = {}) => fetch(`${origin}${target}`, { headers, redirect: 'manual' });
     const mine = { authorization: `Bearer ${token}` };
     assert.equal((await get('/api/vms')).status, 401);
@@ -166,8 +167,8 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
     assert.equal((await get('/api/why/default/cli', mine)).status, 200);
   });
 
-  test('ports that others have taken meanwhile are passed over at the next start, and the VM and the page’s token stay', async () => {
-    const token = (await node.cli(['url'])).stdout.trim().split('token=')[1];
+  test('ports that others have taken meanwhile are passed over at the next start, and told; the VM stays, the page’s token does not', async () => {
+    const token = (await node.cli(['url'])).stdout.trim().split('token=')[1] ?? '';
     const agent = JSON.parse(await readFile(node.paths.agentAddress, 'utf8'));
     const webPort = Number(/:(\d+)\//.exec(await readFile(node.paths.webAddress, 'utf8'))?.[1]);
     const qemu = await node.qemuPid('cli');
@@ -178,7 +179,11 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
       await node.start();
       assert.notEqual(JSON.parse(await readFile(node.paths.agentAddress, 'utf8')).port, agent.port);
       const url = (await node.cli(['url'])).stdout.trim();
-      assert.ok(!url.includes(`:${webPort}/`) && url.endsWith(`token=${token}`), url);
+      assert.ok(!url.includes(`:${webPort}/`) && !url.includes(token), url);
+      assert.match(
+        node.output,
+        new RegExp(`WARNING: port ${webPort} of the web page is held by .* number ${process.getuid?.()}`),
+      );
       assert.equal(await node.qemuPid('cli'), qemu);
       await eventually(async () => {
         const { code, stderr } = await node.cli(['pause', 'cli']);
