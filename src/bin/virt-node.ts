@@ -176,10 +176,11 @@ async function serialConsole(command: Extract<Command, { command: 'console' }>):
 
 async function screen({ stateDir, port, access, ...vm }: Extract<Command, { command: 'vnc' }>): Promise<void> {
   const leave = onSignals(() => process.exit(130));
-  const proxy = new VncProxy(port, { open: await openScreen(nodePaths(stateDir), vm, access), tell: say });
+  const users = [process.getuid?.(), process.env.SUDO_UID].flatMap((uid) => (uid === undefined ? [] : [Number(uid)]));
+  const proxy = new VncProxy(port, users, { open: await openScreen(nodePaths(stateDir), vm, access), tell: say });
   const bound = await proxy.start();
   say(
-    `the screen of ${vm.namespace}/${vm.name} is on vnc://127.0.0.1:${bound} for every user of this machine; open it with`,
+    `the screen of ${vm.namespace}/${vm.name} is on vnc://127.0.0.1:${bound}, for you (by number: ${users.join(', ')}); open it with`,
   );
   say(`  vncviewer 127.0.0.1::${bound}   or   remote-viewer vnc://127.0.0.1:${bound}`);
   say('Ctrl-C ends it.');

@@ -3,27 +3,36 @@ import { pipeline } from 'node:stream/promises';
 import { createWebSocketStream, type WebSocket } from 'ws';
 import { errorCode, errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
+import { peerOwner } from '../tcp-owner.ts';
 
 export interface VncProxyDeps {
   /** A new stream to the screen for each viewer. */
   readonly open: (signal: AbortSignal) => Promise<WebSocket>;
   /** Lines for a person. */
   readonly tell: (line: string) => void;
+  /** Uid of the user at the other end of a connection. */
+  readonly userOf?: (viewer: Socket) => Promise<number | undefined>;
 }
 
 const host = '127.0.0.1';
 const closeMs = 1_000;
 
-/** A port on the loopback address for one VNC viewer at a time. RFB is passed on as it is. */
+/**
+ * A port on the loopback address for one VNC viewer at a time, of the users who may see the screen: RFB, which is passed on as it
+ * is, asks for no password, and everybody on the machine can connect.
+ */
 export class VncProxy {
   readonly #port: number;
+  readonly #users: readonly number[];
   readonly #deps: VncProxyDeps;
   readonly #stopping = new AbortController();
   #server: Server | undefined;
   #viewer: Socket | undefined;
 
-  constructor(port: number, deps: VncProxyDeps) {
+  /** `users` by uid. */
+  constructor(port: number, users: readonly number[], deps: VncProxyDeps) {
     this.#port = port;
+    this.#users = users;
     this.#deps = deps;
   }
 
@@ -48,20 +57,30 @@ export class VncProxy {
 
   #accept(viewer: Socket): void {
     viewer.on('error', () => undefined);
+    this.#letIn(viewer).catch((error: unknown) => {
+      viewer.destroy();
+      if (!this.#stopping.signal.aborted) this.#deps.tell(`no screen: ${errorMessage(error)}`);
+    });
+  }
+
+  async #letIn(viewer: Socket): Promise<void> {
+    const { tell, userOf = peerOwner } = this.#deps;
+    const user = await userOf(viewer);
+    if (user === undefined || !this.#users.includes(user)) {
+      tell(`a viewer of ${user === undefined ? 'an unknown user' : `the user with the number ${user}`} was refused`);
+      viewer.destroy();
+      return;
+    }
     if (this.#viewer) {
-      this.#deps.tell('another viewer was refused: there is one already');
+      tell('another viewer was refused: there is one already');
       viewer.destroy();
       return;
     }
     this.#viewer = viewer;
-    this.#serve(viewer)
-      .catch((error: unknown) => {
-        if (!this.#stopping.signal.aborted) this.#deps.tell(`no screen: ${errorMessage(error)}`);
-      })
-      .finally(() => {
-        viewer.destroy();
-        this.#viewer = undefined;
-      });
+    await this.#serve(viewer).finally(() => {
+      viewer.destroy();
+      this.#viewer = undefined;
+    });
   }
 
   async #serve(viewer: Socket): Promise<void> {

@@ -12,6 +12,7 @@ import { forgetPage, NodePage } from '../page/index.ts';
 import type { KubeconfigName, NodePaths } from '../paths.ts';
 import { findCgroupRoot, HostDisks, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
+import { portOwner } from '../tcp-owner.ts';
 import { AgentCertificates } from './agent-certificates.ts';
 import { Capabilities } from './capabilities.ts';
 import { connectApi } from './connect-api.ts';
@@ -20,7 +21,6 @@ import { askLivez, type HealthOptions } from './health-watch.ts';
 import { judgeKvm, type KvmVerdict } from './kvm.ts';
 import { lockNode } from './node-lock.ts';
 import { ensureNodeObjects } from './node-objects.ts';
-import { portOwner } from './port-owner.ts';
 import { endLeftover, Program, type ProgramState } from './program.ts';
 
 /** Of the web page, whatever the address of the API is. */

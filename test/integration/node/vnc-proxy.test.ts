@@ -17,7 +17,7 @@ describe('a local port for a VNC viewer', () => {
     told = [];
     const api = new AgentApi(agentOf(agent.paths));
     const path = `${vmPath('default', 'demo')}/vnc?access=take-if-free`;
-    proxy = new VncProxy(0, {
+    proxy = new VncProxy(0, [process.getuid?.() ?? 0], {
       open: (signal) => api.stream(path, 'plain.kubevirt.io', signal),
       tell: (line) => void told.push(line),
     });
@@ -73,7 +73,7 @@ describe('a local port for a VNC viewer', () => {
     const address = other.address();
     const taken = typeof address === 'object' && address ? address.port : 0;
     const open = () => Promise.reject(new Error('nobody connects'));
-    const second = new VncProxy(taken, { open, tell: () => undefined });
+    const second = new VncProxy(taken, [], { open, tell: () => undefined });
     await assert.rejects(second.start(), {
       code: 'PORT_TAKEN',
       message: `port ${taken} is taken: choose another --port`,

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { listenerUid, portOwner } from '../../../src/node/supervisor/port-owner.ts';
+import { clientUid, listenerUid, peerOwner, portOwner } from '../../../src/node/tcp-owner.ts';
 
 const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:24A4 0100007F:B892 01 00000000:00000000 00:00000000 00000000     7        0 11 1 00000000e84ce198
    1: 00000000:24A4 00000000:0000 0A 00000000:00000000 00:00000000 00000000 65534        0 12 1 00000000e84ce198
+   3: 0100007F:B892 0100007F:24A4 01 00000000:00000000 00:00000000 00000000  1000        0 14 1 00000000e84ce198
+   4: 0100007F:B893 0100007F:24A4 06 00000000:00000000 00:00000000 00000000     0        0 0 1 00000000e84ce198
    2: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 13 1 00000000e84ce198
 `;
 
@@ -24,4 +26,22 @@ test('the machine is asked for the user of a port that is taken', async () => {
   assert.equal(await portOwner(port), process.getuid?.());
   await new Promise((resolve) => server.close(resolve));
   assert.equal(await portOwner(port), undefined);
+});
+
+test('of both ends of a connection, the user of the client is named', () => {
+  assert.equal(clientUid(table, { localPort: 9380, remotePort: 47_250 }), 1000);
+  assert.equal(clientUid(table, { localPort: 9380, remotePort: 47_251 }), undefined, 'it has been closed');
+  assert.equal(clientUid(table, { localPort: 47_250, remotePort: 9380 }), 7, 'seen from the other end');
+  assert.equal(clientUid(table, {}), undefined);
+});
+
+test('the machine is asked for the user of a client', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [socket] = (await once(server, 'connection')) as [Socket];
+  assert.equal(await peerOwner(socket), process.getuid?.());
+  client.destroy();
+  socket.destroy();
+  server.close();
 });
