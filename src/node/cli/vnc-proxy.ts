@@ -10,8 +10,6 @@ export interface VncProxyDeps {
   readonly open: (signal: AbortSignal) => Promise<WebSocket>;
   /** Lines for a person. */
   readonly tell: (line: string) => void;
-  /** Uid of the user at the other end of a connection. */
-  readonly userOf?: (viewer: Socket) => Promise<number | undefined>;
 }
 
 const host = '127.0.0.1';
@@ -64,8 +62,8 @@ export class VncProxy {
   }
 
   async #letIn(viewer: Socket): Promise<void> {
-    const { tell, userOf = peerOwner } = this.#deps;
-    const user = await userOf(viewer);
+    const { tell } = this.#deps;
+    const user = await peerOwner(viewer);
     if (user === undefined || !this.#users.includes(user)) {
       tell(`a viewer of ${user === undefined ? 'an unknown user' : `the user with the number ${user}`} was refused`);
       viewer.destroy();
