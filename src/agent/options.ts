@@ -35,8 +35,11 @@ export interface MetricsSettings {
   readonly vmStatsPort: number;
   /** `/metrics` requests at a time; no limit: infinite. */
   readonly maxRequests: number;
-  /** What a key pair of the agent is called → its files, whose ends and faults are told. */
-  readonly pairs: Readonly<Record<'server' | 'client' | 'migration-client' | 'vsock-client', KeyPairPaths>>;
+  /**
+   * What a key pair of the agent is called → its files, whose ends and faults are told. Those that it serves with, and no others: a
+   * private key that nothing here uses is not read for the date on its certificate.
+   */
+  readonly pairs: Readonly<Record<'server', KeyPairPaths>>;
 }
 
 export interface AgentOptions {
@@ -100,15 +103,7 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
       vmStatsPort: port('--vmstats-server-port', flags['vmstats-server-port']),
       // As upstream: 0 is no limit.
       maxRequests: notNegative('--max-metric-requests', flags['max-metric-requests']) || Number.POSITIVE_INFINITY,
-      pairs: {
-        server: { certFile: flags['tls-cert-file'], keyFile: flags['tls-key-file'] },
-        client: { certFile: flags['client-cert-file'], keyFile: flags['client-key-file'] },
-        'migration-client': {
-          certFile: flags['migration-client-cert-file'],
-          keyFile: flags['migration-client-key-file'],
-        },
-        'vsock-client': { certFile: flags['vsock-client-cert-file'], keyFile: flags['vsock-client-key-file'] },
-      },
+      pairs: { server: { certFile: flags['tls-cert-file'], keyFile: flags['tls-key-file'] } },
     },
     kubeletRoot: flags['kubelet-root'],
     maxDevices: positive('--max-devices', flags['max-devices']),

@@ -46,8 +46,10 @@ suite('the DaemonSet', () => {
     assert.deepEqual(container.command, ['virt-handler']);
   });
 
-  const flags = Object.entries(agentFlags).flatMap(([name, { fallback }]) =>
-    typeof fallback === 'string' && fallback.startsWith('/') ? [[name, fallback] as const] : [],
+  const flags = Object.entries(agentFlags).flatMap(([name, { fallback, help }]) =>
+    typeof fallback === 'string' && fallback.startsWith('/') && !help.startsWith('accepted, not used')
+      ? [[name, fallback] as const]
+      : [],
   );
   for (const [name, file] of flags) {
     test(`mounts what --${name} names: ${file}`, () => {
@@ -55,6 +57,30 @@ suite('the DaemonSet', () => {
       assert.ok(pod.volumes.some((given: { name: string }) => given.name === volume));
     });
   }
+
+  test('brings the program no private key but those that it reads, and those for root only', () => {
+    const text = JSON.stringify(options().parsed);
+    const read = [...text.matchAll(/"(\/etc\/virt-handler\/[^/"]+)\/[^"]+"/g)].map(([, dir]) => dir);
+    const secrets = pod.volumes.filter(({ secret }: { secret?: object }) => secret);
+    const mounted = mounts.filter(({ name }) => secrets.some((volume: { name: string }) => volume.name === name));
+    assert.deepEqual(
+      mounted.map(({ mountPath }) => mountPath),
+      [...new Set(read)],
+    );
+    assert.equal(secrets.length, mounted.length);
+    for (const { secret } of secrets) assert.equal(secret.defaultMode, 0o400);
+  });
+
+  test('lets the program write to a directory of the host only where the table of the guide says what it writes', () => {
+    const guide = readFileSync('daemonset/README.md', 'utf8');
+    const [, table = ''] = guide.split('## Volumes');
+    const rows = table.split('\n').filter((line) => line.startsWith('| `/'));
+    const told = rows
+      .map((line) => line.split('|').map((cell) => cell.trim()))
+      .map(([, inside, , way]) => [inside, way]);
+    const given = mounts.map(({ mountPath, readOnly }) => [`\`${mountPath}\``, readOnly ? 'reads' : 'writes']);
+    assert.deepEqual(told.sort(), given.sort());
+  });
 
   test('differs from the arguments of virt-operator v1.9.0, after replace.sh, by one that the program takes, too', () => {
     const { args } = options();
@@ -91,7 +117,9 @@ suite('the DaemonSet', () => {
 
   test('has the capability files written before the agent starts, where the agent reads them', () => {
     const [first] = pod.initContainers;
-    assert.deepEqual(first.volumeMounts, [mountOf('/var/lib/kubevirt-node-labeller')]);
+    const { name, mountPath, readOnly } = mountOf('/var/lib/kubevirt-node-labeller');
+    assert.deepEqual(first.volumeMounts, [{ name, mountPath }]);
+    assert.equal(readOnly, true);
   });
 
   test('shares the process ids of the host, as a way to the host and to launchers', () =>
