@@ -23,7 +23,7 @@ name=$(tar -xOf "$archive" index.json | sed -n 's/.*"org.opencontainers.image.re
 work=.build/image
 # The storage of image/build.sh; the image is in there as well as in the archive.
 storage=(--root "$PWD/$work/storage" --runroot "$PWD/$work/run" --storage-driver vfs)
-push() { need buildah "apt-get install --no-install-recommends buildah"; buildah "${storage[@]}" push --quiet "$@"; }
+push() { need buildah "apt-get install --no-install-recommends buildah"; buildah "${storage[@]}" push --signature-policy image/policy.json --quiet "$@"; }
 
 case $1 in
   kind)

@@ -103,10 +103,13 @@ async function buildToolsImage() {
     'FROM scratch\nCOPY root/ /\nENV PATH=/bin\nCMD ["sleep", "2147483647"]\n',
   );
   const buildah = ['--root', `${work}/storage`, '--runroot', `${work}/run`, '--storage-driver', 'vfs'];
-  const run = (...args) => execFileSync('buildah', [...buildah, ...args], { stdio: ['ignore', 'ignore', 'inherit'] });
-  run('build', '--quiet', '--isolation', 'chroot', '--tag', toolsImages[0], work);
+  const run = (command, ...args) => {
+    const policy = ['--signature-policy', 'image/policy.json', '--quiet'];
+    execFileSync('buildah', [...buildah, command, ...policy, ...args], { stdio: ['ignore', 'ignore', 'inherit'] });
+  };
+  run('build', '--isolation', 'chroot', '--tag', toolsImages[0], work);
   const archive = path.join(work, 'tools.tar');
-  run('push', '--quiet', '--disable-compression', toolsImages[0], `oci-archive:${archive}:${toolsImages[0]}`);
+  run('push', '--disable-compression', toolsImages[0], `oci-archive:${archive}:${toolsImages[0]}`);
   return archive;
 }
 
