@@ -51,4 +51,5 @@ buildah rmi --prune >/dev/null
 echo "image    $name, $arch"
 echo "digest   $(tar -xOf "$work/virt-handler.tar" index.json | node -p 'JSON.parse(require("fs").readFileSync(0)).manifests[0].digest')"
 echo "archive  $work/virt-handler.tar, $(du -h "$work/virt-handler.tar" | cut -f1)"
+echo "parts    $work/virt-handler.cdx.json, its bill of materials; also in it, below /usr/share/sbom"
 du -sh "$work"/system "$work"/agent "$work"/system/usr/bin/node | sed 's/^/size     /'

@@ -1,52 +1,61 @@
-// What is in the image, with versions and licences: a table for people and scanners, and the words of the licences.
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+// What is in the image, with versions and licences: a table and a bill of materials for scanners, and the words of the licences.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { build } from 'esbuild';
+import { bundledPackages } from './bundled.mjs';
+import { readLock } from './parts.mjs';
+import { billOfMaterials } from './sbom.mjs';
 
-/** The npm packages whose code is in the agent's bundle or beside it. */
-async function npmPackages() {
-  const { metafile } = await build({
-    entryPoints: ['src/bin/virt-handler.ts'],
-    bundle: true,
-    write: false,
-    platform: 'node',
-    format: 'esm',
-    external: ['koffi', 'classic-level'],
-    metafile: true,
-    outfile: 'virt-handler.js',
-    logLevel: 'error',
-  });
-  const [output] = Object.values(metafile.outputs);
-  const used = Object.entries(output.inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0);
-  const names = used.flatMap(([file]) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[0] ?? []);
-  return [...new Set([...names, 'node_modules/koffi/'])].sort();
+const readJson = (file) => JSON.parse(readFileSync(file, 'utf8'));
+
+function table({ own, packages, node, npm }) {
+  const debian = packages.map(({ name, version }) => [name, version, `/usr/share/doc/${name}/copyright`, 'Debian']);
+  const runtime = [node.name, node.version, '/usr/share/doc/nodejs/copyright', 'npm'];
+  const bundled = npm.map(({ name, version, license }) => [name, version, license, 'npm']);
+  const head = ['what', 'version', 'licence', 'from'];
+  const rows = [head, [own.name, own.version, own.license, 'this repository'], ...debian, runtime, ...bundled];
+  return `${rows.map((row) => row.join('\t')).join('\n')}\n`;
 }
 
-function licenseOf(dir) {
-  const file = readdirSync(dir).find((name) => /^licen[cs]e(\.|$)/i.test(name));
-  return file ? readFileSync(path.join(dir, file), 'utf8').trim() : undefined;
+/** Of a package without a file of its licence its name is said, and its package.json is its word. */
+function licenseWords({ own, npm }) {
+  const texts = [`${own.name}\n\n${readFileSync('LICENSE', 'utf8').trim()}`];
+  for (const { name, version, license, words } of npm)
+    texts.push(`${name} ${version} (${license})\n\n${words ?? 'no licence file'}`);
+  const page = 'dist/web/third-party-licenses.txt';
+  if (existsSync(page)) texts.push(readFileSync(page, 'utf8').trim());
+  return `${texts.join(`\n\n${'-'.repeat(80)}\n\n`)}\n`;
 }
 
 /**
- * `contents.tsv` (what, version, licence, where from) and `licenses.txt` in `dir`.
- * @param {string} dir
- * @param {{ packages: readonly { name: string, version: string }[], node: { name: string, version: string } }} parts
+ * The bill of materials of the image for `arch`, from the lock files and what esbuild bundles.
+ * @param {string} arch amd64 or arm64
+ * @param {{ koffiFolder: string, timeSeconds: number }} options
  */
-export async function writeContents(dir, { packages, node }) {
-  const debian = packages.map(({ name, version }) => [name, version, `/usr/share/doc/${name}/copyright`, 'Debian']);
-  const runtime = [node.name, node.version, '/usr/share/doc/nodejs/copyright', 'npm'];
-  const own = JSON.parse(readFileSync('package.json', 'utf8'));
-  const rows = [['virt-handler', own.version, own.license, 'this repository'], ...debian, runtime];
-  const words = [`virt-handler\n\n${readFileSync('LICENSE', 'utf8').trim()}`];
-  for (const folder of await npmPackages()) {
-    const { name, version, license } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
-    rows.push([name, version, license ?? '', 'npm']);
-    words.push(`${name} ${version} (${license ?? 'see its repository'})\n\n${licenseOf(folder) ?? 'no licence file'}`);
-  }
-  const page = 'dist/web/third-party-licenses.txt';
-  if (existsSync(page)) words.push(readFileSync(page, 'utf8').trim());
-  mkdirSync(dir, { recursive: true });
-  const table = [['what', 'version', 'licence', 'from'], ...rows].map((row) => row.join('\t')).join('\n');
-  writeFileSync(path.join(dir, 'contents.tsv'), `${table}\n`);
-  writeFileSync(path.join(dir, 'licenses.txt'), `${words.join(`\n\n${'-'.repeat(80)}\n\n`)}\n`);
+export async function imageBill(arch, { koffiFolder, timeSeconds }) {
+  const { debian, node } = readLock();
+  return billOfMaterials({
+    own: readJson('package.json'),
+    ...{ arch, timeSeconds, lock: readJson('package-lock.json') },
+    debian: Object.entries(debian[arch]).map(([name, locked]) => ({ name, ...locked })),
+    node: {
+      name: `node-linux-${arch === 'amd64' ? 'x64' : arch}`,
+      version: node.version,
+      integrity: node.integrity[arch],
+    },
+    npm: await bundledPackages(koffiFolder),
+  });
+}
+
+/**
+ * `contents.tsv` (what, version, licence, where from) and `licenses.txt` in `dir`, and the bill of materials as `sbomFile`.
+ * @param {{ dir: string, sbomFile: string, arch: string, timeSeconds: number }} places
+ * @param {{ packages: readonly { name: string, version: string }[], node: { name: string, version: string }, koffi: { folder: string } }} parts
+ */
+export async function writeContents({ dir, sbomFile, arch, timeSeconds }, { packages, node, koffi }) {
+  const facts = { own: readJson('package.json'), packages, node, npm: await bundledPackages(koffi.folder) };
+  for (const folder of [dir, path.dirname(sbomFile)]) mkdirSync(folder, { recursive: true });
+  writeFileSync(path.join(dir, 'contents.tsv'), table(facts));
+  writeFileSync(path.join(dir, 'licenses.txt'), licenseWords(facts));
+  const bill = await imageBill(arch, { koffiFolder: koffi.folder, timeSeconds });
+  writeFileSync(sbomFile, `${JSON.stringify(bill, null, 2)}\n`);
 }

@@ -22,13 +22,16 @@ import { debianFiles, forgetOthers, ImageError, koffiBinary, nodeFile, updateLoc
 const passwd = 'root:x:0:0:root:/root:/usr/sbin/nologin\nqemu:x:107:107:qemu:/:/usr/sbin/nologin\n';
 const group = 'root:x:0:\nqemu:x:107:\n';
 const mountPoints = ['dev', 'etc/virt-handler', 'pods', 'proc', 'run', 'sys', 'tmp', 'var/lib'];
-/** Parts of libc6 that no program here asks for: character sets other than those built in, and tools. */
-const dropped = [
-  /^usr\/share\/(?!doc)/,
-  /\/gconv\//,
-  /^usr\/share\/doc\/.*\/(?!copyright)[^/]+$/,
-  /^etc\//,
-  /^usr\/lib\/.*\/audit\//,
+/** Of the Debian packages: what Node.js and koffi are linked with, those libraries' own needs, and the words of the licences. */
+const kept = [
+  /\/ld-linux-[\w-]+\.so\.\d$/,
+  /\/lib(c|dl|m|pthread)\.so\.\d$/,
+  /\/libgcc_s\.so\.1$/,
+  /\/libstdc\+\+\.so\.6(\.[\d.]+)?$/,
+  /^usr\/share\/doc\/[^/]+\/copyright$/,
+  // One package's folder is a link to another's, which has the words for both.
+  /^usr\/share\/doc\/[^/]+$/,
+  /^lib(64)?$/,
 ];
 
 function place(root, file, content, mode = 0o644) {
@@ -56,7 +59,7 @@ function unpackDebian(root, packages) {
     execFileSync('tar', ['-x', '--keep-directory-symlink', '--no-same-owner', '-C', root], { input: tar });
   }
   for (const { entry, relative } of filesOf(root)) {
-    if (!entry.isDirectory() && dropped.some((pattern) => pattern.test(relative))) rmSync(path.join(root, relative));
+    if (!entry.isDirectory() && !kept.some((pattern) => pattern.test(relative))) rmSync(path.join(root, relative));
   }
   dropEmpty(root);
   // arm64 has its loader in /lib.
@@ -86,6 +89,8 @@ function makeSystem(root, packages, node) {
 }
 
 const home = 'usr/lib/virt-handler';
+const billFile = 'usr/share/sbom/virt-handler.cdx.json';
+const timeSeconds = Number(process.env.SOURCE_DATE_EPOCH ?? 0);
 
 /** The image has no source maps. */
 function withoutMap(file) {
@@ -107,7 +112,8 @@ async function makeAgent(root, arch, packages) {
   copyKoffi(path.join(root, home, 'node_modules'), arch, packages.koffi.folder);
   mkdirSync(path.join(root, 'usr/bin'), { recursive: true });
   symlinkSync('../lib/virt-handler/bin/virt-handler.js', path.join(root, 'usr/bin/virt-handler'));
-  await writeContents(path.join(root, 'usr/share/doc/virt-handler'), packages);
+  const dir = path.join(root, 'usr/share/doc/virt-handler');
+  await writeContents({ dir, sbomFile: path.join(root, billFile), arch, timeSeconds }, packages);
 }
 
 /** The door to system calls: its script and the one binary of this machine. */
@@ -147,8 +153,8 @@ try {
   for (const part of ['system', 'agent']) rmSync(path.join(folder, part), { recursive: true, force: true });
   makeSystem(path.join(folder, 'system'), packages, node);
   await makeAgent(path.join(folder, 'agent'), arch, { packages, node, koffi });
-  const time = Number(process.env.SOURCE_DATE_EPOCH ?? 0);
-  for (const part of ['system', 'agent']) normalize(path.join(folder, part), time);
+  for (const part of ['system', 'agent']) normalize(path.join(folder, part), timeSeconds);
+  cpSync(path.join(folder, 'agent', billFile), path.join(folder, 'virt-handler.cdx.json'));
 } catch (error) {
   if (!(error instanceof ImageError)) throw error;
   console.error(`image: ${error.message}`);

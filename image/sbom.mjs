@@ -1,0 +1,102 @@
+// The image's bill of materials: CycloneDX 1.6 as JSON. The same parts and time give the same bytes.
+import { createHash } from 'node:crypto';
+
+/** Debian's own files say all of it (`/usr/share/doc/<package>/copyright`); these are the licences of the libraries themselves. */
+const debianLicenses = {
+  'gcc-12-base': 'GPL-3.0-or-later WITH GCC-exception-3.1',
+  libc6: 'LGPL-2.1-or-later',
+  'libgcc-s1': 'GPL-3.0-or-later WITH GCC-exception-3.1',
+  'libstdc++6': 'GPL-3.0-or-later WITH GCC-exception-3.1',
+};
+
+const purlPart = (text) => text.split('/').map(encodeURIComponent).join('/');
+
+/** `sha512-…` as package-lock.json has it → hexadecimal digits. */
+const hexOf = (integrity) => Buffer.from(integrity.slice('sha512-'.length), 'base64').toString('hex');
+
+const component = ({ type = 'library', name, version, license, purl, hash, ...more }) => ({
+  type,
+  'bom-ref': purl,
+  name,
+  version,
+  ...(hash && { hashes: [hash] }),
+  licenses: [/[ (]/.test(license) ? { expression: license } : { license: { id: license } }],
+  ...more,
+  purl,
+});
+
+function debianComponent({ name, version, sha256 }, arch) {
+  const purl = `pkg:deb/debian/${purlPart(name)}@${purlPart(version)}?arch=${arch}&distro=debian-12`;
+  const hash = { alg: 'SHA-256', content: sha256 };
+  return component({ name, version, license: debianLicenses[name], purl, hash });
+}
+
+/** The CPE: by it those who look for known faults find Node.js and what is linked into it. */
+function nodeComponent({ name, version, integrity }) {
+  const purl = `pkg:npm/${name}@${version}`;
+  const cpe = `cpe:2.3:a:nodejs:node.js:${version}:*:*:*:*:*:*:*`;
+  const hash = { alg: 'SHA-512', content: hexOf(integrity) };
+  return component({ type: 'platform', name: 'node.js', version, license: 'MIT', cpe, purl, hash });
+}
+
+/** A package that another one brings in its own folder has no checksum of its own. */
+function npmComponent({ name, version, license, folder }, lock) {
+  const [group, base] = name.startsWith('@') ? name.split('/') : [undefined, name];
+  const { integrity } = lock.packages[folder.replace(/\/$/, '')] ?? lock.packages[`node_modules/${name}`] ?? {};
+  const purl = `pkg:npm/${group ? `${encodeURIComponent(group)}/` : ''}${base}@${version}`;
+  const hash = integrity && { alg: 'SHA-512', content: hexOf(integrity) };
+  return component({ ...(group && { group }), name: base, version, license, purl, hash });
+}
+
+/** A number of the document that follows from what is in it: the same parts have the same one. */
+function serialOf(components) {
+  const digits = createHash('sha256').update(JSON.stringify(components)).digest('hex');
+  const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16);
+  const groups = [
+    digits.slice(0, 8),
+    digits.slice(8, 12),
+    `5${digits.slice(13, 16)}`,
+    variant + digits.slice(17, 20),
+    digits.slice(20, 32),
+  ];
+  return `urn:uuid:${groups.join('-')}`;
+}
+
+/**
+ * @param {{ own: { name: string, version: string, license: string }, arch: string, timeSeconds: number,
+ *   debian: readonly { name: string, version: string, sha256: string }[],
+ *   node: { name: string, version: string, integrity: string },
+ *   npm: readonly { name: string, version: string, license: string, folder: string }[],
+ *   lock: { packages: Record<string, { integrity?: string }> } }} parts `lock`: package-lock.json; `timeSeconds`: since 1970
+ */
+export function billOfMaterials({ own, arch, timeSeconds, debian, node, npm, lock }) {
+  const root = `pkg:generic/${own.name}@${own.version}?arch=${arch}`;
+  const components = [
+    ...debian.map((each) => debianComponent(each, arch)),
+    nodeComponent(node),
+    ...npm.map((each) => npmComponent(each, lock)),
+  ];
+  // One package may be there twice, in two folders, with one version.
+  const unique = [...new Map(components.map((each) => [each.purl, each])).values()];
+  return {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    serialNumber: serialOf([root, ...unique]),
+    version: 1,
+    metadata: {
+      timestamp: new Date(timeSeconds * 1000).toISOString(),
+      component: component({
+        type: 'container',
+        name: own.name,
+        version: own.version,
+        license: own.license,
+        purl: root,
+      }),
+    },
+    components: unique,
+    dependencies: [
+      { ref: root, dependsOn: unique.map(({ purl }) => purl) },
+      ...unique.map(({ purl }) => ({ ref: purl, dependsOn: [] })),
+    ],
+  };
+}
