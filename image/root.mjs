@@ -89,6 +89,7 @@ function makeSystem(root, packages, node) {
 }
 
 const home = 'usr/lib/virt-handler';
+const installer = 'install-seccomp-profile.js';
 const billFile = 'usr/share/sbom/virt-handler.cdx.json';
 const timeSeconds = Number(process.env.SOURCE_DATE_EPOCH ?? 0);
 
@@ -109,6 +110,9 @@ async function makeAgent(root, arch, packages) {
   cpSync('dist/web', path.join(root, home, 'web'), { recursive: true });
   const { name, version, type } = JSON.parse(readFileSync('package.json', 'utf8'));
   place(root, `${home}/package.json`, `${JSON.stringify({ name, version, type })}\n`);
+  place(root, 'usr/share/virt-handler/seccomp.json', readFileSync('image/security/seccomp.json'));
+  place(root, 'usr/share/virt-handler/apparmor.profile', readFileSync('image/security/apparmor.profile'));
+  place(root, `${home}/bin/${installer}`, readFileSync(`image/security/${installer}`));
   copyKoffi(path.join(root, home, 'node_modules'), arch, packages.koffi.folder);
   mkdirSync(path.join(root, 'usr/bin'), { recursive: true });
   symlinkSync('../lib/virt-handler/bin/virt-handler.js', path.join(root, 'usr/bin/virt-handler'));
@@ -135,7 +139,9 @@ function normalize(root, time) {
   for (const { entry, relative } of [{ entry: statSync(root), relative: '' }, ...filesOf(root)]) {
     const file = path.join(root, relative);
     if (!entry.isSymbolicLink()) {
-      const executable = entry.isDirectory() || (statSync(file).mode & 0o100) !== 0;
+      // A library is loaded, whatever its package says of it.
+      const isProgram = (statSync(file).mode & 0o100) !== 0 && !relative.includes('/node_modules/');
+      const executable = entry.isDirectory() || isProgram;
       chmodSync(file, relative === 'tmp' ? 0o1777 : executable ? 0o755 : 0o644);
     }
     lutimesSync(file, time, time);

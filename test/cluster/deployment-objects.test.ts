@@ -19,7 +19,8 @@ after(() => cluster?.stop());
 const render = (dir: string) => execFileSync('kubectl', ['kustomize', dir], { encoding: 'utf8' });
 
 suite('manifests', () => {
-  const dirs = ['', '/base', '/prerequisites', '/policies', '/overlays/tight-rights'].map((dir) => `daemonset${dir}`);
+  const folders = ['', '/base', '/prerequisites', '/policies', '/overlays/tight-rights', '/overlays/least-privilege'];
+  const dirs = folders.map((dir) => `daemonset${dir}`);
   for (const dir of dirs) {
     test(`${dir} is taken, and knows no field that the API server does not`, () => {
       const args = ['apply', '--server-side', '--force-conflicts', '--validate=strict', '--dry-run=server', '-f', '-'];
@@ -38,6 +39,26 @@ suite('manifests', () => {
       again.split('\n').filter((line) => line !== '' && !line.endsWith(' unchanged')),
       [],
     );
+  });
+
+  test('without `privileged` take the place of those with it, and the other way round', () => {
+    const rightsAfter = (overlay: string) => {
+      cluster.kubectl('apply', '-k', `daemonset/overlays/${overlay}`);
+      const found = cluster.kubectl('get', 'daemonset', '-n', 'kubevirt', 'virt-handler', '-o', 'json');
+      const { containers, initContainers } = JSON.parse(found).spec.template.spec;
+      return {
+        ...containers[0].securityContext,
+        init: initContainers.map(({ name }: { name: string }) => name).sort(),
+      };
+    };
+    const before = rightsAfter('tight-rights');
+    assert.equal(before.privileged, true);
+    const bound = rightsAfter('least-privilege');
+    assert.deepEqual(
+      [bound.privileged, bound.capabilities.drop, bound.init],
+      [false, ['ALL'], ['seccomp-profile', 'virt-launcher']],
+    );
+    assert.deepEqual(rightsAfter('tight-rights'), before);
   });
 
   test('of the tight rights are taken away by applying the base and deleting the policies', () => {

@@ -12,7 +12,8 @@ import { NodeMachine, nodeName } from './node-machine.ts';
  * tests are one story: each begins where the one before it ended.
  */
 
-const overlay = 'daemonset/overlays/tight-rights';
+/** The one with the fewest rights: what passes with it passes with the others, which add to it. */
+const overlay = process.env.AGENT_OVERLAY ?? 'daemonset/overlays/least-privilege';
 const devices = {
   'devices.kubevirt.io/kvm': 1000,
   'devices.kubevirt.io/tun': 1000,
@@ -23,6 +24,10 @@ let authority: TestAuthority;
 let machine: NodeMachine;
 /** Process id of the VM that is there from beginning to end. */
 let guest: number[] = [];
+
+const mounts = () => execFileSync('findmnt', ['-rno', 'TARGET'], { encoding: 'utf8' }).split('\n');
+/** What other programs of this machine had mounted is seen here, too. */
+const mountsBefore = mounts();
 
 before(async () => {
   authority = await TestAuthority.make();
@@ -100,6 +105,78 @@ test('the agent runs from its image, its probes pass, and its node is labelled, 
     assert.deepEqual(missing, []);
     hasDevices();
   }, 60_000);
+});
+
+const isBound = overlay.endsWith('least-privilege');
+
+test('the agent has four capabilities, its own seccomp profile, and no way to more', { skip: !isBound }, () => {
+  const [pid, ...others] = processesOf(isAgent);
+  assert.deepEqual(others, []);
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const fieldOf = (key: string) => new RegExp(`^${key}:\\s*(\\S+)$`, 'm').exec(status)?.[1];
+  const chownDacOverrideFownerPtrace = (1n << 0n) | (1n << 1n) | (1n << 3n) | (1n << 19n);
+  for (const key of ['CapEff', 'CapPrm', 'CapBnd'])
+    assert.equal(BigInt(`0x${fieldOf(key)}`), chownDacOverrideFownerPtrace, `${key}: ${fieldOf(key)}`);
+  assert.deepEqual([fieldOf('NoNewPrivs'), fieldOf('Seccomp')], ['1', '2']);
+});
+
+/** Of what an agent that was taken over would begin with: name → number on x86_64. Processes are tried by spawning one. */
+const refusedCalls = {
+  ...{ ptrace: 101, mount: 165, umount2: 166, setns: 308, unshare: 272, chroot: 161, pivot_root: 155, bpf: 321 },
+  ...{ init_module: 175, finit_module: 313, kexec_load: 246, kexec_file_load: 320, reboot: 169, swapon: 167 },
+  ...{
+    perf_event_open: 298,
+    process_vm_readv: 310,
+    process_vm_writev: 311,
+    open_by_handle_at: 304,
+    io_uring_setup: 425,
+  },
+  ...{
+    keyctl: 250,
+    add_key: 248,
+    userfaultfd: 323,
+    mknod: 133,
+    mknodat: 259,
+    pidfd_getfd: 438,
+    syslog: 103,
+    iopl: 172,
+  },
+  ...{ capset: 126, setuid: 105, setgid: 106, settimeofday: 164, memfd_create: 319, fsopen: 430 },
+};
+
+test('calls outside of its profile are refused: tracing, mounting, modules, programs', { skip: !isBound }, async () => {
+  const script = `
+    const koffi = require('/usr/lib/virt-handler/node_modules/koffi');
+    const call = koffi.load(null).func('long syscall(long a, long b, long c, long d, long e, long f, long g)');
+    const answers = {};
+    for (const [name, number] of Object.entries(${JSON.stringify(refusedCalls)})) {
+      koffi.errno(0);
+      answers[name] = call(number, 0, 0, 0, 0, 0, 0) === -1 ? koffi.errno() : 'done';
+    }
+    for (const [name, family] of [['packet', 17], ['vsock', 40], ['alg', 38]]) {
+      koffi.errno(0);
+      answers[name] = call(41, family, 1, 0, 0, 0, 0) === -1 ? koffi.errno() : 'done';
+    }
+    answers.spawn = require('child_process').spawnSync('/usr/bin/node', ['--version']).error?.code;
+    console.log(JSON.stringify(answers));`;
+  const { metadata } = await machine.agentPod();
+  const said = machine.api.kubectl(
+    'exec',
+    '-n',
+    'kubevirt',
+    metadata.name,
+    '-c',
+    'virt-handler',
+    '--',
+    'node',
+    '-e',
+    script,
+  );
+  const { spawn, ...answers } = JSON.parse(said);
+  const eperm = 1;
+  const names = [...Object.keys(refusedCalls), 'packet', 'vsock', 'alg'];
+  assert.deepEqual(answers, Object.fromEntries(names.map((name) => [name, eperm])));
+  assert.equal(spawn, 'EPERM');
 });
 
 test('a pod without rights that asks for devices can open them, and one that does not has none', async () => {
@@ -204,7 +281,6 @@ test('a device that vanishes from the node is not offered, the node takes no VMs
 });
 
 test('removing it as the guide says leaves a node without agent, mounts, plugins and labels, which takes no VMs; those there run on', async (t) => {
-  const mounts = () => execFileSync('findmnt', ['-rno', 'TARGET'], { encoding: 'utf8' }).split('\n');
   const { kubectl } = machine.api;
   guestsGoOn();
   // Foreground: the rights go when the agents are gone, for their last act is to mark their nodes.
@@ -219,7 +295,7 @@ test('removing it as the guide says leaves a node without agent, mounts, plugins
   await eventually(
     () =>
       assert.deepEqual(
-        mounts().filter((target) => target.includes('kubevirt')),
+        mounts().filter((target) => target.includes('kubevirt') && !mountsBefore.includes(target)),
         [],
       ),
     60_000,

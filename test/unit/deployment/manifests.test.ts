@@ -201,7 +201,9 @@ test('every manifest of a folder is named by its kustomization', () => {
     'base',
     'prerequisites',
     'policies',
+    'components/apparmor',
     'components/service-monitor',
+    'overlays/least-privilege',
     'overlays/tight-rights',
     'overlays/replace-upstream',
   ]) {
