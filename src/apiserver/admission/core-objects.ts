@@ -38,7 +38,8 @@ export const secretAdmission: Admission = {
     if (!isObject(secret.stringData)) return;
     const data = ensureObject(secret, 'data');
     for (const [key, value] of Object.entries(secret.stringData)) {
-      data[key] = Buffer.from(String(value), 'utf8').toString('base64');
+      // What is no text stays for `validate` to refuse: it may have a `toString` of its own.
+      data[key] = typeof value === 'string' ? Buffer.from(value, 'utf8').toString('base64') : value;
     }
     delete secret.stringData;
   },

@@ -12,6 +12,8 @@ export function asObject(body: unknown, type: ApiType, namespace: string): ApiOb
   const wanted = apiVersionOf(type);
   if (type.custom) checkPresent(body, 'apiVersion', 'kind');
   const { apiVersion = wanted, kind = type.kind } = body;
+  // Not even their names go into a message: an object with a `toString` of its own cannot be made text.
+  if (typeof apiVersion !== 'string' || typeof kind !== 'string') throw badRequest('apiVersion and kind must be text');
   if (apiVersion !== wanted) {
     throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${wanted})`);
   }

@@ -1,5 +1,6 @@
 import type { ApiObject } from '../object.ts';
 import type { ApiType, Column } from '../types/api-type.ts';
+import { plain } from './column.ts';
 
 /** What of the object goes along with a row. */
 export type IncludeObject = 'None' | 'Metadata' | 'Object';
@@ -29,10 +30,19 @@ export function toTable(type: ApiType, objects: readonly ApiObject[], options: T
     metadata: options.metadata,
     columnDefinitions: options.withColumns ? type.columns.map(definition) : [],
     rows: objects.map((object) => ({
-      cells: type.columns.map((column) => column.cell(object, options.now)),
+      cells: type.columns.map((column) => cellOf(column, object, options.now)),
       ...(options.include === 'None' ? {} : { object: included(object, options.include) }),
     })),
   };
+}
+
+/** One object with a member that cannot be made text, as with a `toString` of its own, must not hide all others. */
+function cellOf(column: Column, object: ApiObject, now: Date): string | number | boolean {
+  try {
+    return plain(column.cell(object, now));
+  } catch {
+    return '<invalid>';
+  }
 }
 
 function definition(column: Column): object {

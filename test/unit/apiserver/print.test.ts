@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { asObject } from '../../../src/apiserver/objects/identity.ts';
 import { humanDuration } from '../../../src/apiserver/print/duration.ts';
 import { toTable } from '../../../src/apiserver/print/table.ts';
 import { apiTypes } from '../../../src/apiserver/types/registry.ts';
@@ -140,4 +141,23 @@ describe('tables', () => {
     assert.equal(shown.Roles, 'control-plane');
     assert.equal(shown.Version, 'v1');
   });
+});
+
+test('an object with a toString of its own is a row with <invalid>, and hides no other row', () => {
+  const port = JSON.parse('{"toString":1}');
+  assert.equal(cells('services', { spec: { ports: [{ port }] } })['Port(s)'], '<invalid>');
+});
+
+test('a body whose kind has a toString of its own is refused, and so is such a text of a secret', () => {
+  const secrets = apiTypes.find(({ resource }) => resource === 'secrets') ?? assert.fail();
+  const hostile = JSON.parse('{"toString":1}');
+  assert.throws(() => asObject({ kind: hostile, metadata: { name: 'a' } }, secrets, 'default'), {
+    code: 'BAD_REQUEST',
+  });
+  const secret = asObject({ metadata: { name: 'a' }, stringData: { a: hostile } }, secrets, 'default');
+  secrets.admission.fill?.(secret, { old: undefined } as never);
+  assert.deepEqual(
+    secrets.admission.validate?.(secret, { old: undefined } as never).map(({ field }) => field),
+    ['data[a]'],
+  );
 });
