@@ -44,15 +44,19 @@ export function readTopology(capabilitiesXml: string): NumaCell[] {
   });
 }
 
+/** More threads than any core or die has: a guard against ranges that somebody made up. */
+const maxSiblings = 4_096;
+
 /** A comma list, whose entries may be ranges (`0-3`); upstream drops the ranges. */
 function siblingsOf(siblings: string): number[] {
-  return siblings.split(',').flatMap((entry) => {
+  const found: number[] = [];
+  for (const entry of siblings.split(',', maxSiblings)) {
     const match = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(entry);
-    if (!match) return [];
-    const first = Number(match[1]);
+    if (!match) continue;
     const last = Number(match[2] ?? match[1]);
-    return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
-  });
+    for (let cpu = Number(match[1]); cpu <= last && found.length < maxSiblings; cpu++) found.push(cpu);
+  }
+  return found;
 }
 
 function list(value: unknown): unknown[] {

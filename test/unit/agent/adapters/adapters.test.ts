@@ -7,6 +7,13 @@ import { key, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { FakeApi } from '../../../fixtures/agent/fake-api.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 
+test('ranges of siblings that somebody made up make no list that fills the memory', () => {
+  const cpu = `<cpu id='0' siblings='${'0-99999,'.repeat(1_000)}1'/>`;
+  const cell = `<cell id='0'><cpus num='1'>${cpu}</cpus></cell>`;
+  const [read] = readTopology(`<capabilities><host><topology><cells>${cell}</cells></topology></host></capabilities>`);
+  assert.equal(read?.cpus[0]?.siblings.length, 4_096);
+});
+
 test('the NUMA cells of capabilities.xml are read, ranges of siblings included', () => {
   const xml = `<capabilities><host><topology><cells num='1'><cell id='0'>
     <memory unit='KiB'>16318136</memory><pages unit='KiB' size='4'>4079534</pages><pages unit='KiB' size='2048'>0</pages>
