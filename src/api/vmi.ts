@@ -338,5 +338,6 @@ export function placeholderVmi(key: Key, uid: string): VirtualMachineInstance {
 }
 
 export function findCondition(conditions: Condition[] | undefined, type: string): Condition | undefined {
-  return conditions?.find((condition) => condition.type === type);
+  // CRDs let anything stand there, and one bad object must not take the others along.
+  return Array.isArray(conditions) ? conditions.find((condition) => condition?.type === type) : undefined;
 }

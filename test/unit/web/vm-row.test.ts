@@ -1,0 +1,14 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { VirtualMachine, VirtualMachineInstance } from '../../../src/api/index.ts';
+import { vmRow } from '../../../src/web/index.ts';
+
+test('an object with anything in place of its conditions, interfaces and spec is a line, and hides no other line', () => {
+  const metadata = { name: 'vm', namespace: 'ns' };
+  const vm = { metadata } as unknown as VirtualMachine;
+  const vmi = { metadata, status: { phase: 'Running', conditions: 'x', interfaces: { a: 1 } } };
+  const row = vmRow(vm, vmi as unknown as VirtualMachineInstance);
+  assert.deepEqual([row?.name, row?.conditions, row?.vmi?.paused, row?.vmi?.ip], ['vm', [], false, undefined]);
+  const holes = { metadata, status: { conditions: [null], interfaces: [null] } };
+  assert.equal(vmRow(undefined, holes as unknown as VirtualMachineInstance)?.status, 'Pending');
+});
