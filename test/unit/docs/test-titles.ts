@@ -7,7 +7,8 @@ export function filesBelow(directory: string): string[] {
     .map((entry) => path.join(entry.parentPath, entry.name));
 }
 
-const titlePattern = /\b(?:test|it|describe)\(\s*(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`)/g;
+const titlePattern =
+  /\b(?:test|it|describe|fuzz)\(\s*(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`)/g;
 
 /** Titles as they stand in the source. */
 export const titles = filesBelow('test').flatMap((file) =>
