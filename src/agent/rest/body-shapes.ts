@@ -32,7 +32,8 @@ function shaped(value: unknown, fields: Fields, path: string): Record<string, un
   const entries = Object.entries(value).flatMap(([given, member]): [string, unknown][] => {
     const name = names.get(given.toLowerCase()) ?? given;
     if (member === null || member === undefined) return [];
-    const check = fields[name];
+    // Names that every object has, as `hasOwnProperty`, are not fields.
+    const check = Object.hasOwn(fields, name) ? fields[name] : undefined;
     return [[name, check ? check(member, `${path}.${name}`) : member]];
   });
   return Object.fromEntries(entries);
