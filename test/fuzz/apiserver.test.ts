@@ -373,16 +373,16 @@ fuzz('api: patches', {
       const after = JSON.stringify(made) ?? '';
       assert.ok(after.length < 4 * (before.length + text.length) + 3 * 2 ** 20);
       // No directive of a strategic merge patch ever gets into an object.
-      assert.ok(
-        contentType !== media[2] || !/"\$(?:patch|retainKeys|setElementOrder|deleteFromPrimitiveList)/.test(after),
-      );
+      assert.ok(contentType !== media[2] || !membersOf(made).some((name) => directive.test(name)));
       assert.ok(!Object.hasOwn(Object.prototype, 'polluted'));
     }),
   growing: {
     'operations that add': (bytes) =>
       together(
         media[0] ?? '',
-        JSON.stringify(Array(Math.min(10_000, bytes / 40)).fill({ op: 'add', path: '/spec/tolerations/-', value: 1 })),
+        JSON.stringify(
+          Array(Math.floor(Math.min(10_000, bytes / 40))).fill({ op: 'add', path: '/spec/tolerations/-', value: 1 }),
+        ),
       ),
     'members of a merge patch': (bytes) =>
       together(
@@ -416,6 +416,13 @@ fuzz('api: patches', {
   },
   growingTo: 2 ** 18,
 });
+
+const directive = /^\$(?:patch|retainKeys|setElementOrder|deleteFromPrimitiveList)/;
+
+function membersOf(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]) => [name, ...membersOf(member)]);
+}
 
 const words = (count: number) => Array.from({ length: count }, (_, index) => `a/${index}`);
 

@@ -199,6 +199,7 @@ fuzz('web: who is let in', {
     );
     return kind === 'refused' ? 'refused' : 'accepted';
   },
+  acceptedPercent: 0.2,
   growing: {
     cookies: (size) => ({ ...plainRequest, cookie: 'a=b; '.repeat(size / 5) }),
     'blanks in a cookie': (size) => ({ ...plainRequest, cookie: `a${' '.repeat(size)}b` }),

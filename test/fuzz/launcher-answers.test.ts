@@ -319,4 +319,5 @@ fuzz('agent: words of others in labels and events', {
   },
   refusesNothing: true,
   growing: { quotes: repeated('"'), halves: repeated('\ud800') },
+  growingTo: 2 ** 18,
 });

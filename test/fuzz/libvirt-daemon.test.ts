@@ -7,7 +7,7 @@ import { type Packet, PacketType } from '../../src/libvirt/frame.ts';
 import { Program, procedures } from '../../src/libvirt/procedures.ts';
 import { RpcConnection } from '../../src/libvirt/rpc-connection.ts';
 import { collectStream } from '../../src/libvirt/stream.ts';
-import { errorPayload, FakeDaemon, packetBytes } from '../unit/libvirt/fake-daemon.ts';
+import { errorPayload, FakeDaemon, type Peer, packetBytes } from '../unit/libvirt/fake-daemon.ts';
 import { cuts, fuzz, inPieces, type Verdict } from './kit/index.ts';
 
 const domain = { name: 'd', uuid: '6695eb01-f6a4-8304-79aa-97f2502e193f', id: 1 };
@@ -78,8 +78,7 @@ async function told(words: readonly Word[], places: readonly number[]): Promise<
       .openStream(procedures.domainScreenshot, { domain, screen: 0, flags: 0 })
       .then(({ stream }) => collectStream(stream, { maxBytes: 10_000, timeoutMs: 10_000 })),
   ]);
-  const calls = await rest.calls;
-  const { peer } = await (daemon as Promise<FakeDaemon>);
+  const { calls, peer } = await rest.arrived;
   for (const piece of inPieces(Buffer.concat(words.map((each) => bytesOf(each, calls))), places))
     peer.socket.write(piece);
   peer.socket.end();
@@ -95,21 +94,26 @@ async function told(words: readonly Word[], places: readonly number[]): Promise<
   return settled.some(({ status }) => status === 'fulfilled') ? 'accepted' : 'refused';
 }
 
+interface Arrived {
+  readonly calls: readonly Packet[];
+  readonly peer: Peer;
+}
+
 async function prepared(
   fake: FakeDaemon,
-): Promise<{ readonly socketPath: string; readonly calls: Promise<readonly Packet[]> }> {
+): Promise<{ readonly socketPath: string; readonly arrived: Promise<Arrived> }> {
   fake.peers.splice(0);
-  const calls = new Promise<readonly Packet[]>((resolve) => {
+  const arrived = new Promise<Arrived>((resolve) => {
     const seen: Packet[] = [];
-    const hold = (_args: Buffer, _peer: unknown, call: Packet) => {
+    const hold = (_args: Buffer, peer: Peer, call: Packet) => {
       seen.push(call);
-      if (seen.length === 2) resolve(seen.sort((a, b) => a.procedure - b.procedure));
+      if (seen.length === 2) resolve({ calls: seen.sort((a, b) => a.procedure - b.procedure), peer });
       return undefined;
     };
     fake.onRaw(procedures.connectGetUri.number, hold);
     fake.onRaw(procedures.domainScreenshot.number, hold);
   });
-  return { socketPath: fake.socketPath, calls };
+  return { socketPath: fake.socketPath, arrived };
 }
 
 const goodReply: Word = {

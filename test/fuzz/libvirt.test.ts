@@ -85,7 +85,8 @@ fuzz('libvirt: replies, errors and parameters', {
     });
     if (verdict === 'refused') return verdict;
     // What was read can be written, and is then read as the same.
-    assert.deepEqual(decodeWith(codec, encodeWith(codec, value)), value);
+    const again = encodedAgain(codec, value);
+    if (again) assert.deepEqual(decodeWith(codec, again), value);
     assert.ok((JSON.stringify(value, plainly)?.length ?? 0) < 64 * bytes.length + 1024);
     return verdict;
   },
@@ -95,6 +96,16 @@ fuzz('libvirt: replies, errors and parameters', {
       together(decoders.indexOf(params as Codec<unknown>), wordsOf(bytes, bytes / 4)),
   },
 });
+
+/** Undefined: it has a text with a NUL in it, which is read but never written. */
+function encodedAgain(codec: Codec<unknown>, value: unknown): Buffer | undefined {
+  try {
+    return encodeWith(codec, value);
+  } catch (error) {
+    assert.equal(error instanceof XdrError && error.code, 'XDR_OUT_OF_RANGE');
+    return undefined;
+  }
+}
 
 const plainly = (_name: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
 const wordsOf = (bytes: number, word: number) => Buffer.from(new Uint32Array(bytes / 4).fill(word).buffer).swap32();

@@ -8,7 +8,7 @@ const firstBytes = 16 * 1024;
 const tellingMs = 150;
 /** Times the input, which is four doublings: in 16 times the time it is linear, in 256 times quadratic. */
 const step = 16;
-const mostForStep = 64;
+const mostForStep = 100;
 
 type Read<T> = (value: T, place: Place) => Promise<number>;
 
