@@ -6,8 +6,6 @@ import fc from 'fast-check';
 import { readHostModel } from '../../src/agent/adapters/host-cpu-model.ts';
 import { parseCpuList } from '../../src/agent/adapters/host-cpu-set.ts';
 import { readTopology } from '../../src/agent/adapters/host-topology.ts';
-import { readClusterConfig, readEffectiveConfig } from '../../src/agent/cluster-config/effective-config.ts';
-import { fromKeptText } from '../../src/agent/cluster-config/kept-configuration.ts';
 import { groupsInUse } from '../../src/agent/devices/groups-in-use.ts';
 import { readHostDevices } from '../../src/agent/devices/host-devices.ts';
 import { uevent } from '../../src/agent/devices/sysfs.ts';
@@ -23,13 +21,14 @@ import { backupCheckpoint, backupOptions, launchSecret, thawAfterSeconds } from 
 import { RestError } from '../../src/agent/rest/errors.ts';
 import { binaryQuantity, parseDomainName, parseKey, parseQuantity } from '../../src/api/index.ts';
 import { FlagError, parseGoDurationMs, parseGoFlags, whyUnsafe } from '../../src/base/index.ts';
-import { readClusterConfig as readControllerConfig } from '../../src/controller/config.ts';
+import { agentConfigReader, controllerConfigReader, type KubeVirt } from '../../src/cluster-config/index.ts';
+import { fromKeptText } from '../../src/cluster-config/kept-configuration.ts';
 import { isProcessAlive } from '../../src/host/peer.ts';
 import { parseCommand } from '../../src/node/cli/command.ts';
 import { NodeError } from '../../src/node/errors.ts';
 import { accountFiles } from '../../src/node/pod-runner/accounts.ts';
 import { ImageStore } from '../../src/node/pod-runner/images.ts';
-import { shellQuote } from '../../src/node/pod-runner/sandbox-script.ts';
+import { shellQuote } from '../../src/node/pod-runner/shell-quote.ts';
 import { formatIdentity, parseIdentity, parseProcStat } from '../../src/node/process-identity.ts';
 import { readTlsSettings } from '../../src/tls/index.ts';
 import { defaults, factsOf, hostsDir } from '../unit/agent/node-labels/facts.ts';
@@ -282,9 +281,7 @@ const kubevirt = {
 fuzz('agent: a KubeVirt object with anything anywhere', {
   input: changedValue([kubevirt.spec.configuration], { depths: [3, 40, 3_000] }),
   parse: (value) => {
-    const object = { ...kubevirt, spec: { configuration: value } } as never;
-    const reading = readEffectiveConfig(object, 'node1');
-    readClusterConfig(object, undefined, 'node1');
+    const reading = agentConfigReader('node1').read({ ...kubevirt, spec: { configuration: value } });
     readTlsSettings((value as { tlsConfiguration?: unknown } | null)?.tlsConfiguration);
     const { devices } = readHostDevices((value as { permittedHostDevices?: unknown } | null)?.permittedHostDevices);
     assert.ok(devices.pci.every(({ selectors }) => selectors.every((each) => /^[0-9a-f]{4}:[0-9a-f]{4}$/.test(each))));
@@ -295,8 +292,9 @@ fuzz('agent: a KubeVirt object with anything anywhere', {
 fuzz('controller: a KubeVirt object with anything anywhere', {
   input: changedValue([kubevirt], { depths: [3, 40, 3_000] }),
   parse: (value) => {
-    const { problem } = readControllerConfig(value as never, base);
-    return problem === undefined ? 'accepted' : 'refused';
+    const [active] = [value].filter((each) => each !== null && each !== undefined) as KubeVirt[];
+    const reading = controllerConfigReader(base).read(active ?? kubevirt);
+    return reading.kind === 'usable' ? 'accepted' : 'refused';
   },
 });
 
