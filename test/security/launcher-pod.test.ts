@@ -101,12 +101,10 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
         '/dev/mqueue',
       ];
       const abstractSockets = await abstractSocketsOf(pids);
-      const { worked } = await attack<Taken>('take-files', attacker(), {
-        paths: [...state, ...ofHost, ...raw],
-        abstractSockets,
-      });
+      const ofNode = await attack<Taken>('take-files', attacker(), { paths: state, abstractSockets });
+      const others = await attack<Taken>('take-files', attacker(), { paths: [...ofHost, ...raw], changes: false });
       assert.deepEqual(
-        worked.map(({ act, path: file }) => `${act} ${file}`),
+        [...ofNode.worked, ...others.worked].map(({ act, path: file }) => `${act} ${file}`),
         [],
       );
     });
@@ -120,7 +118,12 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
         '/usr/bin/env',
         '/usr/lib',
       ];
-      const { worked } = await attack<Taken>('take-files', attacker(), { paths, reads: false, below: false });
+      const { worked } = await attack<Taken>('take-files', attacker(), {
+        paths,
+        reads: false,
+        below: false,
+        changes: false,
+      });
       assert.deepEqual(
         worked.map(({ act, path: file }) => `${act} ${file}`),
         [],
@@ -130,7 +133,7 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
 
   test('its QEMU writes nowhere but in its own volumes and in places that go with the pod', async () => {
     const paths = ['/etc', '/run', '/var', '/tmp', '/dev', '/root', '/home', '/opt', '/mnt', '/srv'];
-    const { worked } = await attack<Taken>('take-files', launcherUser(qemu), { paths, reads: false });
+    const { worked } = await attack<Taken>('take-files', launcherUser(qemu), { paths, reads: false, changes: false });
     const own =
       /^\/(run\/(kubevirt|libvirt)|tmp|var\/(tmp|run)|dev\/(shm|pts|null|zero|full|random|urandom|tty|ptmx|kvm)|var\/(lib|log)\/libvirt)/;
     assert.deepEqual(

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 
-const { paths, abstractSockets = [], below = true, reads = true } = JSON.parse(process.env.ATTACK);
+const { paths, abstractSockets = [], below = true, reads = true, changes = true } = JSON.parse(process.env.ATTACK);
 const maxTries = 50_000;
 const worked = [];
 const seen = new Set();
@@ -33,8 +33,9 @@ function takeFile(file) {
 }
 
 function takeDirectory(dir) {
+  if (!changes) attempt('write to', dir, () => fs.accessSync(dir, fs.constants.W_OK));
   const planted = path.join(dir, `.planted-${process.pid}`);
-  const isMade = attempt('create in', dir, () => fs.closeSync(fs.openSync(planted, 'wx')));
+  const isMade = changes && attempt('create in', dir, () => fs.closeSync(fs.openSync(planted, 'wx')));
   if (isMade) attempt('unlink in', dir, () => fs.unlinkSync(planted));
   let names = [];
   const isListed = attempt('list', dir, () => {
@@ -45,6 +46,7 @@ function takeDirectory(dir) {
 }
 
 function takeName(file) {
+  if (!changes) return;
   const moved = `${file}.moved-${process.pid}`;
   if (attempt('rename', file, () => fs.renameSync(file, moved))) fs.renameSync(moved, file);
   // Only where a rename was refused: a wrong right to unlink is then the only one.
