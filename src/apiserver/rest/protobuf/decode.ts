@@ -47,15 +47,15 @@ function decodeMessage(buffer: Buffer, schema: Message, path: string): JsonObjec
     if (field.type === 'ignored') continue;
     const below = `${path}.${field.name}`;
     if (typeof field.type === 'object' && 'map' in field.type) {
-      result[field.name] ??= {};
-      Object.assign(result[field.name] as JsonObject, decodeMapEntry(bytesOf(wire), field.type.map));
+      const present = (result[field.name] ?? {}) as JsonObject;
+      result[field.name] = Object.assign(present, decodeMapEntry(bytesOf(wire), field.type.map));
       continue;
     }
     const value = decodeValue(wire, field, below);
     if (field.repeated) {
-      // Added to in place: a copy for each value would be the square of a body's length.
-      result[field.name] ??= [];
-      (result[field.name] as unknown[]).push(value);
+      const list = (result[field.name] ?? []) as unknown[];
+      list.push(value);
+      result[field.name] = list;
     } else if (!isLeftOut(value, field)) result[field.name] = value;
   }
   return result;
