@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
+import { PodRenderError } from '../../../../src/controller/pod/errors.ts';
+import { renderLauncherPod } from '../../../../src/controller/pod/render.ts';
+import { vmiProblem } from '../../../../src/controller/vmi/check.ts';
+import { projectVmi } from '../../../../src/controller/vmi/project.ts';
+import { buildConfig, buildVmi } from '../builders.ts';
+
+/** Values of every JSON type, small enough that many fields get one that nearly fits. */
+const anything = fc.oneof(
+  fc.constantFrom<unknown>(null, 0, -1, 1.5, true, false, '', 'a', '1Gi', [], {}, [null], ['a'], { name: 'a' }, [
+    { name: 'a' },
+  ]),
+  fc.jsonValue({ maxDepth: 2 }),
+);
+const named = fc.constantFrom('a', 'b', 'public');
+/** Mostly the given value, now and then anything at all: a spec with one wrong field goes further than one with many. */
+const mostly = (good: fc.Arbitrary<unknown>) =>
+  fc.oneof({ weight: 30, arbitrary: good }, { weight: 1, arbitrary: anything });
+const partly = (fields: Record<string, fc.Arbitrary<unknown>>) => mostly(fc.record(fields, { requiredKeys: [] }));
+const nearly = (...good: unknown[]) => mostly(fc.constantFrom(...good));
+
+const volumeSource = fc.oneof(
+  fc.record({ containerDisk: nearly({ image: 'i' }) }),
+  fc.record({ hostDisk: nearly({ path: '/x', type: 'Disk' }) }),
+  fc.record({ cloudInitNoCloud: nearly({ secretRef: { name: 's' } }) }),
+  fc.record({ persistentVolumeClaim: nearly({ claimName: 'c' }) }),
+  fc.record({ configMap: nearly({ name: 'c' }) }),
+);
+const volumes = fc
+  .uniqueArray(named, { maxLength: 3 })
+  .chain((names) => fc.tuple(...names.map((name) => volumeSource.map((source) => ({ name, ...source })))));
+const spec = fc.record(
+  {
+    domain: mostly(
+      fc.record(
+        {
+          memory: mostly(fc.record({ guest: nearly('64Mi'), hugepages: nearly(undefined, { pageSize: '2Mi' }) })),
+          cpu: partly({ cores: nearly(1), model: nearly('host-model') }),
+          machine: nearly({ type: 'q35' }),
+          resources: partly({ requests: partly({ memory: nearly('1Gi'), cpu: nearly('1') }), limits: nearly({}) }),
+          firmware: partly({ uuid: nearly('u'), kernelBoot: partly({ container: nearly({ image: 'i' }) }) }),
+          devices: partly({
+            disks: nearly([], [{ name: 'a' }], [{ name: 'cd', cdrom: {} }]),
+            interfaces: nearly([], [{ name: 'a', masquerade: {}, ports: [{ port: 1 }] }]),
+            filesystems: nearly([{ name: 'a' }]),
+            gpus: nearly([{ name: 'a' }]),
+            tpm: nearly({}),
+          }),
+          ioThreads: nearly({ supplementalPoolThreadCount: 2 }),
+          launchSecurity: nearly({ sev: {} }),
+        },
+        { requiredKeys: ['memory'] },
+      ),
+    ),
+    volumes: mostly(volumes),
+    networks: nearly([{ name: 'a', pod: {} }]),
+    nodeSelector: nearly({ zone: 'a' }),
+    hostname: nearly('h'),
+    terminationGracePeriodSeconds: nearly(0, 30),
+    architecture: nearly('amd64', 'arm64'),
+  },
+  { requiredKeys: ['domain'] },
+);
+
+const config = buildConfig();
+
+test('whatever the spec is: either its problem is named, or it is admitted and rendered or refused in words', () => {
+  let admitted = 0;
+  const property = fc.property(spec, (value) => {
+    const vmi = { ...buildVmi(), spec: structuredClone(value) } as VirtualMachineInstance;
+    if (vmiProblem(vmi) !== undefined) return;
+    const seen = { vmi, pods: [], pod: undefined, hasOwnerVm: false, config, now: new Date() };
+    const wanted = projectVmi(seen, { randomUuid: () => 'uuid' });
+    admitted++;
+    try {
+      renderLauncherPod(wanted, config);
+    } catch (error) {
+      assert.ok(error instanceof PodRenderError, String((error as Error).stack));
+    }
+  });
+  fc.assert(property, { numRuns: 3000 });
+  assert.ok(admitted > 100, `only ${admitted} specs came so far`);
+});
