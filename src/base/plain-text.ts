@@ -12,7 +12,7 @@ const tags = '\\udb40[\\udc00-\\udc7f]';
 const halves = '[\\ud800-\\udbff](?![\\udc00-\\udfff])|(?<![\\ud800-\\udbff])[\\udc00-\\udfff]';
 
 const unwanted = new RegExp(`[${controls}${bidi}${invisible}]|${tags}|${halves}`);
-const allUnwanted = new RegExp(unwanted.source, 'g');
+const allUnwanted = new RegExp(`[${controls}${bidi}${invisible}]|${tags}|${halves}`, 'g');
 
 /** Line breaks and tabs become a space, all else U+FFFD, so that nobody takes the text for another one. Clean text is given back as it is. */
 export function plainText(text: string): string {
@@ -38,7 +38,7 @@ export function escapedJson(json: string): string {
 
 /** Line ends of a JSON text are between its values. */
 const unseen = new RegExp(`[\\x7f-\\x9f${bidi}${invisible}]|${tags}|${halves}`);
-const allUnseen = new RegExp(unseen.source, 'g');
+const allUnseen = new RegExp(`[\\x7f-\\x9f${bidi}${invisible}]|${tags}|${halves}`, 'g');
 
 function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;

@@ -25,7 +25,6 @@ for (const [why, { call, instead }] of Object.entries(traps)) {
 /** Why these rename by themselves: all others replace files with `replaceFile`, which also outlives a power failure. */
 const renaming: Readonly<Record<string, string>> = {
   'src/host/replace-file.ts': 'the mechanism itself',
-  'src/agent/host/host-disk-images.ts': 'an empty image, renamed inside a directory that is open',
   'src/agent/why/server.ts': 'a socket',
   'src/domain-cache/ghost-records.ts': 'sets aside what is torn',
   'src/domain-cache/record-files.ts': 'sets aside what is torn',
@@ -33,6 +32,7 @@ const renaming: Readonly<Record<string, string>> = {
   'src/launcher/disks/container-disk.ts': 'a link of the pod',
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
   'src/launcher/state-file.ts': 'sets aside what is torn',
+  'src/node/pod-runner/host-disks.ts': 'an empty image, which a pod makes again',
   'src/node/pod-runner/images.ts': 'a directory, synced with all that is in it',
   'src/node/supervisor/capabilities.ts': 'files that a script of the pod made, synced',
 };

@@ -64,7 +64,7 @@ const story = `default/demo on node laptop
   because  The guest is to run and does not run yet, so its launcher is told to start it.
            rule start-due, decided 12 times, first 10 min ago, last 8 s ago
   next     in 51 s: back-off after a failure: no such disk; 12 failures in a row
-  problem  no such disk?[2J: look at the log of its launcher pod
+  problem  no such disk\ufffd[2J: look at the log of its launcher pod
   quarantine since 6 min ago: syncVirtualMachine failed 12 times in a row; it is tried at long intervals, and at once when the VMI or its guest changes
 
 AGO     TIMES  RULE                 PHASE      GUEST  LAUNCHER  DID
