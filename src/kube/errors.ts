@@ -71,7 +71,8 @@ export function refusalError(
   what: string,
   retryAfterMs?: number,
 ): KubeError {
-  const text = status?.message ?? `HTTP ${httpStatus}`;
+  // Whoever answers may have put anything there, also what cannot be made text.
+  const text = typeof status?.message === 'string' ? status.message : `HTTP ${httpStatus}`;
   return new KubeError(refusalCode(httpStatus, status?.reason, text), `${what}: ${text}`, {
     httpStatus,
     status,
