@@ -86,6 +86,7 @@ fuzz('kube: refusals', {
     fc.constantFrom(400, 404, 409, 410, 429, 500, 503),
     changedValue([{ kind: 'Status', message: 'no', reason: 'Expired', code: 410, details: { causes: [{}] } }]),
   ),
+  known: [[500, { message: { toString: 1 } }]],
   parse: ([status, body]) => {
     const error = refusalError(status, body as never, 'GET /x');
     assert.ok(error instanceof KubeError && typeof error.message === 'string');

@@ -101,7 +101,7 @@ function leaveOut({ holder, name }: Spot): void {
   else delete holder[name];
 }
 
-const copyOf = ({ holder, name }: Spot): unknown => JSON.parse(JSON.stringify(holder[name] ?? null));
+const copyOf = ({ holder, name }: Spot): unknown => JSON.parse(textOf(holder[name] ?? null));
 
 /**
  * The samples as values, with up to four members replaced by what nobody expects there, left out, called otherwise, exchanged.
