@@ -157,6 +157,21 @@ describe('writing', () => {
     assert.equal((await subject.client.patch(path, 'json', [{ op: 'remove', path: '/data/none' }])).status, 422);
   });
 
+  test('JSON patch: copies that add more than 3 MiB are 422 and change nothing', async () => {
+    const data = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`k${index}`, 'x'.repeat(50_000)]));
+    await subject.client.post(maps, configMap('copied', { data }));
+    const path = `${maps}/copied`;
+    const copies = Array.from({ length: 20 }, (_, index) => ({
+      op: 'copy',
+      from: '/data',
+      path: `/metadata/x${index}`,
+    }));
+    const { status, body } = await subject.client.patch(path, 'json', copies);
+    assert.equal(status, 422, body.message);
+    assert.match(body.message, /accumulated size increase of copy|request due to an error/);
+    assert.deepEqual((await subject.client.get(path)).body.data, data);
+  });
+
   test('strategic patch: containers merge by name, conditions by type', async () => {
     await subject.client.post(pods, pod('strategic'));
     const image = { spec: { containers: [{ name: 'main', image: 'other' }] } };

@@ -240,6 +240,82 @@ describe('watches', () => {
     }
   });
 
+  test('a client that reads slowly gets the state at the start and every later change, once and in order', async () => {
+    const api = await startEmbeddedApi({ watchBufferBytes: 64 * 1024, historyBytes: 64 * 1024 * 1024 });
+    try {
+      const padding = 'x'.repeat(100_000);
+      // More than the buffers of both ends of a connection take.
+      const names = Array.from({ length: 150 }, (_, index) => `m${String(index).padStart(3, '0')}`);
+      for (const name of names) await api.client.post(maps, { ...map(name), data: { padding } });
+      const query = 'watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true';
+      const watch = await api.client.watch(`${maps}?${query}`);
+      watch.response.pause();
+      const before = await api.client.get(`${maps}?limit=1`);
+      for (const name of names) await api.client.patch(`${maps}/${name}`, 'merge', { data: { padding: 'later' } });
+      await api.client.delete(`${maps}/${names[0]}`);
+      const events = await watch.take(names.length * 2 + 2);
+      watch.close();
+      const told = events.map(({ type, object }) => `${type} ${object.metadata.name ?? ''}`);
+      assert.deepEqual(told, [
+        ...names.map((name) => `ADDED ${name}`),
+        'BOOKMARK ',
+        ...names.map((name) => `MODIFIED ${name}`),
+        `DELETED ${names[0]}`,
+      ]);
+      assert.ok(
+        events.slice(0, names.length).every(({ object }) => object.data.padding === padding),
+        'as it was then',
+      );
+      const mark = events[names.length]?.object.metadata;
+      assert.equal(mark.annotations['k8s.io/initial-events-end'], 'true');
+      assert.equal(mark.resourceVersion, before.body.metadata.resourceVersion);
+    } finally {
+      await api.stop();
+    }
+  });
+
+  test('one more watch than a user may have is 429 with the limit and Retry-After; another user has its own', async () => {
+    const api = await startEmbeddedApi({ limits: { streams: [2, 3] } });
+    try {
+      const [one] = [await api.client.watch(`${maps}?watch=1`), await api.client.watch(`${maps}?watch=1`)];
+      const refused = await api.client.get(`${maps}?watch=1`);
+      assert.equal(refused.status, 429);
+      assert.equal(refused.headers['retry-after'], '1');
+      assert.equal(refused.body.reason, 'TooManyRequests');
+      assert.match(refused.body.message, /user "user" may have 2 watches and followed logs/);
+      const other = await api.controller.watch(`${maps}?watch=1`);
+      assert.equal(other.status, 200);
+      assert.match((await api.controller.get(`${maps}?watch=1`)).body.message, /all users together may have 3/);
+      one.close();
+      await eventually(async () => {
+        const again = await api.client.watch(`${maps}?watch=1`);
+        assert.equal(again.status, 200);
+      });
+    } finally {
+      await api.stop();
+    }
+  });
+
+  test('a list that nobody reads is not made whole; read later, it is', async () => {
+    const api = await startEmbeddedApi();
+    try {
+      const padding = 'x'.repeat(100_000);
+      for (let count = 0; count < 150; count++) await api.client.post(maps, { ...map(`m${count}`), data: { padding } });
+      for (const accept of ['application/json', 'application/yaml']) {
+        const late = await api.client.watch(maps, { accept });
+        late.response.pause();
+        await api.client.patch(`${maps}/m99`, 'merge', { data: { padding: `changed after ${accept}` } });
+        let text = '';
+        for await (const chunk of late.response) text += chunk;
+        const { items } = JSON.parse(text);
+        assert.equal(items.length, 150);
+        assert.ok(!items.at(-1).data.padding.includes(`after ${accept}`), 'as it was when it was asked for');
+      }
+    } finally {
+      await api.stop();
+    }
+  });
+
   test('a restart keeps objects and versions; a watch goes on from the last version', async () => {
     const api = await startEmbeddedApi();
     try {
