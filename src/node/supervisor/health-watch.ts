@@ -23,8 +23,10 @@ export interface HealthDeps {
   readonly onHung: (unansweredMs: number) => void;
 }
 
+const firstPauseMs = 250;
+
 /**
- * Asks one process again and again whether it still serves. With the defaults it has been silent for 40 s when it counts as hung;
+ * Asks one process again and again whether it still serves. With the defaults it has been silent for 45 s when it counts as hung;
  * a program that never answered, whose socket cannot be made, say, is let alone.
  */
 export class HealthWatch {
@@ -51,7 +53,13 @@ export class HealthWatch {
   }
 
   start(): void {
-    this.#cancel = this.#deps.clock.schedule(this.#options.periodMs, () => void this.#askOnce());
+    this.#cancel = this.#deps.clock.schedule(this.#pauseMs(), () => void this.#askOnce());
+  }
+
+  /** Often at first: what hangs soon after its start has answered before, then. */
+  #pauseMs(): number {
+    const { periodMs } = this.#options;
+    return this.#hasAnswered ? periodMs : Math.min(periodMs, firstPauseMs * 2 ** this.#failures);
   }
 
   stop(): void {
