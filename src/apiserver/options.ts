@@ -41,6 +41,8 @@ export interface ApiServerOptions {
   readonly bookmarkIntervalMs?: number;
   /** Unsent bytes at which a watch waits until its client has read them. Default 256 KiB. */
   readonly watchBufferBytes?: number;
+  /** Connections at once; the oldest whose client has shown no token ends for the next. Default 2,048. */
+  readonly maxConnections?: number;
   /** How much one user, and all of them, may have at a time. */
   readonly limits?: Partial<RequestLimits>;
   /** Events are dropped this long after they were last seen. Default 1 h, as in Kubernetes. */

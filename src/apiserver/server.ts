@@ -1,8 +1,10 @@
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
 import { type Clock, errorCode, systemClock } from '../base/index.ts';
+import { ConnectionLimit } from '../connections/index.ts';
 import { bootstrap } from './bootstrap.ts';
 import { EventExpiry } from './controllers/event-expiry.ts';
 import { GarbageCollector } from './controllers/garbage-collector.ts';
@@ -23,6 +25,8 @@ import { KeyLock } from './store/key-lock.ts';
 import { Store } from './store/store.ts';
 
 const stopGraceMs = 2_000;
+/** Clients are few; each opens some tens at the most. */
+const defaultMaxConnections = 2_048;
 
 interface Running {
   readonly http: Server;
@@ -91,6 +95,8 @@ export class ApiServer {
     const { log, podLogs, vmSubresources } = this.#deps;
     const { tls, extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
     const { bookmarkIntervalMs = 60_000, watchBufferBytes = 256 * 1024 } = this.#options;
+    const { maxConnections: max = defaultMaxConnections } = this.#options;
+    const connections = new ConnectionLimit({ max });
     const stopping = new AbortController();
     const remover = new Remover(objects);
     const context: ApiContext = {
@@ -106,6 +112,7 @@ export class ApiServer {
       watches: new Set(),
       limits: { ...defaultLimits, ...this.#options.limits },
       extraHosts,
+      onKnown: (socket) => connections.trust(socket),
       stopping: stopping.signal,
     };
     const app = createApp(context);
@@ -116,6 +123,7 @@ export class ApiServer {
     http.on('error', (error) => {
       if (http.listening) log.warn({ code: errorCode(error) }, 'the API could not take a connection');
     });
+    http.on('connection', (socket: Socket) => connections.add(socket));
     const streams = new Set<Duplex>();
     http.on('upgrade', (request, socket, head) => {
       streams.add(socket);

@@ -31,8 +31,8 @@ export const vmiAdmission: Admission = {
   },
   validate(vmi, context) {
     const errors = validateSpec(vmi.spec, 'spec');
-    if (errors.length > 0 || !context.old || context.privileged) return errors;
-    return validateUserChange(vmi, context.old);
+    if (errors.length > 0 || context.privileged) return errors;
+    return context.old ? validateUserChange(vmi, context.old) : changedSystemLabels(vmi, {});
   },
 };
 
@@ -83,8 +83,13 @@ function validateUserChange(vmi: ApiObject, old: ApiObject): FieldError[] {
     const text = 'Forbidden: the spec of a VirtualMachineInstance cannot be changed; delete it and create it again';
     return [{ field: 'spec', reason: 'FieldValueInvalid', message: text }];
   }
+  return changedSystemLabels(vmi, old.metadata.labels ?? {});
+}
+
+/** A new object has none of them either: they would name a node, or a migration, that nobody chose. */
+function changedSystemLabels(vmi: ApiObject, before: Readonly<Record<string, string>>): FieldError[] {
   return systemLabels
-    .filter((label) => vmi.metadata.labels?.[label] !== old.metadata.labels?.[label])
+    .filter((label) => vmi.metadata.labels?.[label] !== before[label])
     .map((label) =>
       invalidField(`metadata.labels[${label}]`, vmi.metadata.labels?.[label] ?? null, 'only KubeVirt sets it'),
     );

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Logger } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import type { ObjectContext } from '../objects/context.ts';
@@ -24,6 +25,8 @@ export interface ApiContext extends ObjectContext {
   readonly watches: Set<Watch>;
   readonly limits: RequestLimits;
   readonly extraHosts: readonly string[];
+  /** The client of this connection has shown a token that is known. */
+  readonly onKnown: (socket: Socket) => void;
   /** Aborted when the server stops. */
   readonly stopping: AbortSignal;
 }

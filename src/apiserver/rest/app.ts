@@ -37,6 +37,7 @@ export function createApp(context: ApiContext): Express {
   addHealth(app, context);
   app.use((request, response, next) => {
     response.locals.user = context.tokens.authenticate(request);
+    context.onKnown(request.socket);
     next();
   });
   app.use(new RequestLimiter(context.limits, { clock: context.clock }).handler);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:https';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -63,6 +64,26 @@ describe('access', () => {
       assert.equal((await api.client.get(maps, { headers: { origin } })).status, 403);
     }
     assert.equal((await api.client.get(maps, { headers: { origin: `https://127.0.0.1:${api.port}` } })).status, 200);
+  });
+
+  test('strangers who connect and say nothing keep nobody out, and no known client’s watch ends for them', async () => {
+    const small = await startEmbeddedApi({ maxConnections: 8 });
+    const silent: Socket[] = [];
+    try {
+      const watch = await small.client.watch(`${maps}?watch=1&resourceVersion=0`);
+      for (let count = 0; count < 40; count++) {
+        const socket = connect(small.port, '127.0.0.1').on('error', () => undefined);
+        silent.push(socket);
+        await once(socket, 'connect');
+      }
+      const { status } = await small.client.post(maps, map('meanwhile'));
+      assert.equal(status, 201);
+      assert.equal((await watch.next())?.object.metadata.name, 'meanwhile');
+      await eventually(() => assert.ok(silent.filter(({ closed }) => closed).length > 30, 'the oldest were ended'));
+    } finally {
+      for (const socket of silent) socket.destroy();
+      await small.stop();
+    }
   });
 
   test('a client that does not know the authority does not connect', async () => {

@@ -65,6 +65,9 @@ describe('the API of the standalone node', () => {
     assert.match((await patch('{"spec":{"hostname":"x"}}')).stderr, /delete it and create it again/);
     const label = '{"metadata":{"labels":{"kubevirt.io/nodeName":"elsewhere"}}}';
     assert.match((await patch(label)).stderr, /only KubeVirt sets it/);
+    const labelled = vmi('chosen').replace('name: chosen', 'name: chosen, labels: {kubevirt.io/nodeName: elsewhere}');
+    const chosen = await admin.try(['create', '-f', '-'], labelled);
+    assert.match(chosen.stderr, /nodeName\]: .*only KubeVirt sets it/);
     // kubectl opens the editor again, with the refusal as a comment above the object.
     const seen = path.join(paths.stateDir, 'seen-by-the-editor');
     const editor = path.join(paths.stateDir, 'editor.sh');
