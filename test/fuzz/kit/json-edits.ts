@@ -24,6 +24,19 @@ function spotsOf(root: Holder): Spot[] {
   return spots;
 }
 
+const mostNodes = 20_000;
+
+/** Counted as JSON has them: what stands in two places counts twice. */
+function isTooLarge(root: unknown): boolean {
+  const waiting = [root];
+  for (let nodes = 0; waiting.length > 0; nodes++) {
+    if (nodes + waiting.length > mostNodes) return true;
+    const value = waiting.pop();
+    if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) waiting.push(member);
+  }
+  return false;
+}
+
 type Change = (spot: Spot, other: Spot) => void;
 
 /** Own members, whatever they are called. */
@@ -116,6 +129,8 @@ export function changedValue(samples: readonly unknown[], edits: JsonEdits = {})
       const spots = spotsOf(holder);
       const [spot, second] = [spots[one % spots.length], spots[other % spots.length]];
       if (spot && second) apply(spot, second);
+      // Members that are called twice, and copies of them, multiply: as JSON it would be no input of some hundred KB.
+      if (isTooLarge(holder)) return (JSON.parse(text) as Holder).root;
     }
     return holder.root;
   });
