@@ -1,4 +1,4 @@
-import { isRecord, listOf, memberAt, shortened } from '../../base/index.ts';
+import { isRecord, listOf, memberAt, shortened, whyUnsafe } from '../../base/index.ts';
 
 export interface PciResource {
   readonly resource: string;
@@ -37,6 +37,8 @@ interface Entry<T> {
 
 /** Reads the value at its place in the list, or says in words why it cannot be used. */
 type ReadSelector<T> = (entry: unknown) => T | { readonly problem: string };
+
+const shownDepth = 16;
 
 const domain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const name = /^[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?$/;
@@ -155,6 +157,8 @@ function hexadecimal(value: unknown): number | undefined {
   return typeof value === 'string' && /^[0-9a-fA-F]{1,4}$/.test(value) ? Number.parseInt(value, 16) : undefined;
 }
 
+/** What is nested without end overflows the stack of whoever writes it. */
 function shownValue(value: unknown): string {
+  if (whyUnsafe(value, shownDepth) !== undefined) return `(nested deeper than ${shownDepth} levels)`;
   return shortened(JSON.stringify(value) ?? 'undefined', 120);
 }

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { type FuzzOptions, readOptions } from './options.ts';
 import { type Place, Progress } from './progress.ts';
 import { type Finding, type Report, Run } from './run.ts';
+import { shown } from './shown.ts';
 import type { Target } from './target.ts';
 import { watched } from './watched.ts';
 
@@ -41,19 +42,19 @@ async function runAsChild<T>(target: Target<T>): Promise<void> {
   const options = readOptions(process.env);
   const show = process.env.FUZZ_SHOW;
   const answer = show
-    ? { finding: { what: '', input: shown(target, JSON.parse(show) as Place) } }
+    ? { finding: { what: '', input: inputAt(target, JSON.parse(show) as Place) } }
     : await new Run(target, options, new Progress(progressFd)).report();
   process.send?.(answer, () => process.exit(0));
 }
 
 /** The input at a place, made again. */
-function shown<T>(target: Target<T>, { stage, index, size }: Place): string {
-  if (stage === 'known') return fc.stringify(target.known?.[index]);
+function inputAt<T>(target: Target<T>, { stage, index, size }: Place): string {
+  if (stage === 'known') return shown(target.known?.[index]);
   if (stage === 'growing') {
     const [name, make] = Object.entries(target.growing ?? {})[index] ?? [];
-    return `${name} of ${size} bytes: ${fc.stringify(make?.(size))}`;
+    return `${name} of ${size} bytes: ${shown(make?.(size))}`;
   }
-  return fc.stringify(fc.sample(target.input, { seed: size, path: String(index), numRuns: 1 })[0]);
+  return shown(fc.sample(target.input, { seed: size, path: String(index), numRuns: 1 })[0]);
 }
 
 export interface Outcome {

@@ -4,6 +4,7 @@ import { Growing } from './growing.ts';
 import { HeapWatch } from './heap-watch.ts';
 import { type FuzzOptions, limits } from './options.ts';
 import type { Place, Progress } from './progress.ts';
+import { shown } from './shown.ts';
 import type { Target } from './target.ts';
 
 export interface Finding {
@@ -73,7 +74,7 @@ export class Run<T> {
       try {
         await this.#read(value, { stage: 'known', index, size: 0 });
       } catch (error) {
-        return { what: `known input ${index}: ${told(error)}`, input: fc.stringify(value) };
+        return { what: `known input ${index}: ${told(error)}`, input: shown(value) };
       }
     }
     return undefined;
@@ -173,7 +174,7 @@ function findingOf<T>(details: fc.RunDetails<[T]>, seed: number): Finding {
     seed,
     what: told(errorInstance),
     ...(counterexamplePath !== null && { path: counterexamplePath }),
-    input: fc.stringify(counterexample?.[0]),
+    input: shown(counterexample?.[0]),
   };
 }
 

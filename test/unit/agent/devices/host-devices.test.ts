@@ -143,3 +143,13 @@ describe('permittedHostDevices', () => {
     );
   });
 });
+
+it('a resource name that is nested without end is refused in words, and the others count', () => {
+  let name: unknown = [];
+  for (let level = 0; level < 20_000; level++) name = [name];
+  const { devices, problems } = readHostDevices({
+    pciHostDevices: [{ resourceName: name }, { resourceName: 'example.com/gpu', pciVendorSelector: '10de:1eb8' }],
+  });
+  assert.deepEqual(devices.pci, [{ resource: 'example.com/gpu', selectors: ['10de:1eb8'] }]);
+  assert.match(problems.join(), /resourceName \(nested deeper than 16 levels\) is no text/);
+});
