@@ -100,12 +100,15 @@ describe('a local user and a standalone node', { skip: needsRoot }, () => {
     const vm = '/v1/namespaces/default/virtualmachineinstances/guarded';
     const paths = [...asked, `${vm}/console`, `${vm}/vnc`, '/api/vms', '/healthz', '/metrics', '/debug/pprof/'];
     const answers = await attack<Answer[]>('ask-ports', localUser, { ports, paths });
+    const pagePort = Number(new URL(await readFile(node.paths.webAddress, 'utf8')).port);
     const metrics = answers.find(({ path: at, answer }) => at === '/metrics' && answer === 200)?.port;
     // Nothing secret is told there, and upstream's agent tells it to everybody, too: Prometheus asks without a name.
     const told = answers.filter(({ answer }) => typeof answer === 'number' && answer < 400);
     const wrong = told.filter(({ port, path: at }) => {
       const isHealth = at === '/healthz' && (port === 26443 || port === metrics);
-      return !isHealth && (at !== '/metrics' || port !== metrics);
+      // The page as everybody's browser gets it: it shows nothing before it has a session.
+      const isPage = at === '/' && port === pagePort;
+      return !isHealth && !isPage && (at !== '/metrics' || port !== metrics);
     });
     assert.deepEqual(
       wrong.map(({ port, path: at, scheme, answer }) => `${scheme} ${port} ${at}: ${answer}`),

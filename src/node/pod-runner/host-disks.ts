@@ -6,6 +6,7 @@ import { errorCode, isRecord } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { othersMayChange } from '../state-dir.ts';
+import { qemuUser } from './accounts.ts';
 
 export type HostDisk = NonNullable<Volume['hostDisk']>;
 
@@ -95,6 +96,8 @@ export class HostDisks {
       const known = parseOwner(await readIfThere(record)) ?? { file, uid, gid, pods: [] };
       const pods = [...new Set([...known.pods, podUid])];
       await writeFileAtomic(record, JSON.stringify({ ...known, file, pods }), 0o600);
+      // Only now: whatever happens next, it is known whose it was. A launcher takes nobody else's.
+      await handle.chown(qemuUser.uid, qemuUser.gid);
       return file;
     } finally {
       await handle.close();
