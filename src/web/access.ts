@@ -32,7 +32,7 @@ export type Verdict =
 export class Access {
   /** 192 bits; of this start. */
   readonly token = randomBytes(24).toString('base64url');
-  /** Resolved to the loopback address by browsers themselves (RFC 6761). */
+  /** Resolved to the loopback addresses by browsers themselves (RFC 6761), ::1 first: the server has to hold both. */
   readonly hostName = `vms-${randomBytes(8).toString('hex')}.localhost`;
   readonly #tokenDigest = digestOf(this.token);
   readonly #sessionSecret = randomBytes(32);

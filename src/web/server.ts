@@ -1,18 +1,18 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Component, errorCode, type Logger, systemClock } from '../base/index.ts';
 import { ConnectionLimit } from '../connections/index.ts';
 import { type PlainAnswer, refuseUpgrade } from '../upgrade/index.ts';
 import { Access } from './access.ts';
 import { describeList } from './describe-list.ts';
-import { WebError } from './errors.ts';
+import { closed, listenOnLoopback, loopbackHosts, portOf } from './loopback.ts';
 import { readPageFiles } from './page-files.ts';
 import type { WebBackend } from './ports.ts';
 import { isVmApiStream, withoutSecrets } from './vm-api-routes.ts';
 import { VmEvents, type VmEventsOptions } from './vm-events.ts';
 
 export interface WebServerOptions {
-  /** On 127.0.0.1; 0: any that is free. */
+  /** On 127.0.0.1 and ::1; 0: any that is free on both. */
   readonly port: number;
   /** What `npm run build` has put into `dist/web`. */
   readonly pageDir: string;
@@ -27,7 +27,6 @@ export interface WebServerDeps {
   readonly clock?: Clock;
 }
 
-const host = '127.0.0.1';
 /** No request of the page has a body. */
 const limits = {
   maxHeaderSize: 16 * 1024,
@@ -40,7 +39,7 @@ const maxConnections = 512;
 const stopGraceMs = 2_000;
 const noSuchStream: PlainAnswer = { httpStatus: 404, message: 'the page has no such stream' };
 
-/** The web page on the loopback address, for whoever has its token. */
+/** The web page on the loopback addresses, for whoever has its token. */
 export class WebServer implements Component {
   readonly name = 'web';
   readonly #options: WebServerOptions;
@@ -50,7 +49,8 @@ export class WebServer implements Component {
   readonly #events: VmEvents;
   /** Websockets among them, which the HTTP server no longer knows. */
   readonly #connections = new ConnectionLimit({ max: maxConnections });
-  #server: Server | undefined;
+  /** One for each loopback address. */
+  #servers: readonly Server[] = [];
 
   constructor(options: WebServerOptions, deps: WebServerDeps) {
     this.#options = options;
@@ -74,36 +74,42 @@ export class WebServer implements Component {
     const { createApp } = await import('./app.ts');
     const onKnown = ({ socket }: IncomingMessage) => this.#connections.trust(socket);
     const parts = { access: this.#access, events: this.#events, clock: this.#clock };
-    const server = createServer(limits, createApp({ ...parts, backend, files, tokenHint, onKnown, log }));
+    const app = createApp({ ...parts, backend, files, tokenHint, onKnown, log });
+    this.#servers = await listenOnLoopback(() => this.#makeServer(app), this.#options.port);
+    for (const server of this.#servers) {
+      // No descriptor left, say: the server listens on and takes the next one.
+      server.on('error', (error) => log.warn({ code: errorCode(error) }, 'the web page could not take a connection'));
+    }
+    const addresses = loopbackHosts.slice(0, this.#servers.length);
+    log.info({ addresses, port: this.port }, 'web page is served');
+  }
+
+  #makeServer(app: RequestListener): Server {
+    const server = createServer(limits, app);
     server.on('connection', (socket) => this.#connections.add(socket));
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
-    await listen(server, this.#options.port);
-    // No descriptor left, say: the server listens on and takes the next one.
-    server.on('error', (error) => log.warn({ code: errorCode(error) }, 'the web page could not take a connection'));
-    this.#server = server;
-    log.info({ address: host, port: this.port }, 'web page is served');
+    return server;
   }
 
   /** Streams are the backend's to end; what is left of them after a moment is cut. */
   async stop(): Promise<void> {
-    const server = this.#server;
-    this.#server = undefined;
-    if (!server) return;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    const servers = this.#servers;
+    this.#servers = [];
+    if (servers.length === 0) return;
+    const allClosed = Promise.all(servers.map(closed));
     this.#events.close();
-    server.closeIdleConnections();
+    for (const server of servers) server.closeIdleConnections();
     const cancel = this.#clock.schedule(stopGraceMs, () => {
-      server.closeAllConnections();
+      for (const server of servers) server.closeAllConnections();
       this.#connections.destroyAll();
     });
-    await closed;
+    await allClosed;
     cancel();
   }
 
   /** 0 while it is not started. */
   get port(): number {
-    const address = this.#server?.address();
-    return typeof address === 'object' && address !== null ? address.port : 0;
+    return portOf(this.#servers[0]);
   }
 
   /** Of this start. */
@@ -134,15 +140,4 @@ export class WebServer implements Component {
     }
     this.#deps.backend.api.upgrade(withoutSecrets(request), socket, head);
   }
-}
-
-function listen(server: Server, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (cause) => {
-      if (errorCode(cause) !== 'EADDRINUSE') reject(cause);
-      else
-        reject(new WebError('PORT_IN_USE', `port ${port} for the web page is in use: choose another one`, { cause }));
-    });
-    server.listen(port, host, resolve);
-  });
 }

@@ -38,8 +38,8 @@ class Squatter {
     });
   }
 
-  async start(port = 0): Promise<number> {
-    this.#server.listen(port, '127.0.0.1');
+  async start(port = 0, host = '127.0.0.1'): Promise<number> {
+    this.#server.listen(port, host);
     await once(this.#server, 'listening');
     return (this.#server.address() as AddressInfo).port;
   }
@@ -74,6 +74,12 @@ describe('the session of a browser, and another user who holds the port while th
     const squatter = new Squatter();
     squatters.push(squatter);
     return { squatter, port: await squatter.start(port) };
+  };
+  const squatIpv6 = async (port: number) => {
+    const squatter = new Squatter();
+    squatters.push(squatter);
+    const outcome = await squatter.start(port, '::1').catch((error: NodeJS.ErrnoException) => error.code);
+    return { squatter, outcome };
   };
 
   before(async () => {
@@ -111,6 +117,17 @@ describe('the session of a browser, and another user who holds the port while th
       assert.deepEqual([headers.cookie, headers.authorization], [undefined, undefined]);
     assert.ok(squatter.loot.every((text) => !text.includes(server.token)));
     await other.page.close();
+  });
+
+  test('who waits at ::1, where browsers ask first, gets neither the page’s port nor anything that is for it', async () => {
+    const { squatter, outcome } = await squatIpv6(server.port);
+    const tab = await watched.tab('session-ipv6');
+    await tab.page.goto(server.url);
+    await tab.page.waitForFunction("document.title !== ''");
+    assert.notEqual(await tab.page.title(), 'fake');
+    await rowOf(tab.page, 'demo').waitFor();
+    assert.deepEqual([outcome, squatter.said], ['EADDRINUSE', []]);
+    await tab.page.close();
   });
 
   test('who holds the port while the node is away gets a session and a token that are worthless when it is back', async () => {

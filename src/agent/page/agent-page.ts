@@ -6,7 +6,7 @@ import { VmiFeed, type VmiFeedDeps } from './vmi-feed.ts';
 
 export interface AgentPageOptions {
   readonly nodeName: string;
-  /** `--web-port`, on the loopback address. */
+  /** `--web-port`, on the loopback addresses. */
   readonly port: number;
   /** The built page. */
   readonly pageDir: string;

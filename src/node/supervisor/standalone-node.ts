@@ -5,6 +5,7 @@ import { Lifecycle, type Logger } from '../../base/index.ts';
 import { type KvmProbeResult, probeKvm } from '../../host/index.ts';
 import { EventRecorder, type KubeClient } from '../../kube/index.ts';
 import type { KubevirtCertificates } from '../../tls/index.ts';
+import { loopbackHosts } from '../../web/index.ts';
 import { rememberAgentAddress } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
@@ -22,9 +23,6 @@ import { judgeKvm, type KvmVerdict } from './kvm.ts';
 import { lockNode } from './node-lock.ts';
 import { ensureNodeObjects } from './node-objects.ts';
 import { endLeftover, Program, type ProgramState } from './program.ts';
-
-/** Of the web page, whatever the address of the API is. */
-const pageHost = '127.0.0.1';
 
 const programNames = ['virt-controller', 'virt-handler', 'apiserver'] as const;
 export type ProgramName = (typeof programNames)[number];
@@ -189,7 +187,7 @@ export class StandaloneNode {
     const { paths, nodeName, hostIp, apiPort } = this.#options;
     const portFile = path.join(paths.apiDir, 'port');
     const usual = Number((await readIfThere(portFile)) ?? '') || apiPort;
-    const port = await freePort(hostIp, usual);
+    const port = await freePort([hostIp], usual);
     const where = ['--state-dir', paths.stateDir, '--node-name', nodeName];
     const ask = askLivez({ host: hostIp, port });
     await this.#startProgram('apiserver', [...where, '--host', hostIp, '--port', String(port)], { ask });
@@ -209,7 +207,7 @@ export class StandaloneNode {
       await forgetPage(paths);
       return [];
     }
-    const port = await freePort(pageHost, webPort);
+    const port = await freePort(loopbackHosts, webPort);
     if (port !== webPort) await this.#warnOfSquatter(webPort);
     this.#page = new NodePage({ paths, nodeName, port, pageDir }, { client: this.client, log: this.#deps.log });
     return [this.#page];
@@ -259,10 +257,10 @@ export class StandaloneNode {
 
   async #handlerArguments({ server }: KubevirtCertificates): Promise<string[]> {
     const { paths, nodeName, hostIp } = this.#options;
-    const metrics = await freePort(hostIp, 18443);
-    const console = await freePort(hostIp, 18186);
+    const metrics = await freePort([hostIp], 18443);
+    const console = await freePort([hostIp], 18186);
     // Nobody listens on the one before yet.
-    const vmStats = await freePort(hostIp, console + 1);
+    const vmStats = await freePort([hostIp], console + 1);
     await rememberAgentAddress(paths, { host: hostIp, port: console });
     await mkdir(paths.shareDir, { recursive: true });
     await mkdir(paths.privateDir, { recursive: true });
