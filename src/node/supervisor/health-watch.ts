@@ -2,7 +2,10 @@ import { request as httpRequest, type IncomingMessage, type RequestOptions } fro
 import { request as httpsRequest } from 'node:https';
 import { type Clock, errorCode } from '../../base/index.ts';
 
-/** Resolves with whether the program answered before the signal fires; never rejects. */
+/**
+ * Resolves with whether the program answered before the signal fires. Rejects when it could not be asked at all, without a
+ * descriptor to spare, say: nothing is known of the program then.
+ */
 export type AskHealth = (signal: AbortSignal) => Promise<boolean>;
 
 export interface HealthOptions {
@@ -21,6 +24,8 @@ export interface HealthDeps {
   readonly clock: Clock;
   /** Called once; nothing is asked afterwards. */
   readonly onHung: (unansweredMs: number) => void;
+  /** The program could not be asked. */
+  readonly onUnasked: (error: unknown) => void;
 }
 
 const firstPauseMs = 250;
@@ -71,17 +76,24 @@ export class HealthWatch {
     const { clock } = this.#deps;
     const late = new AbortController();
     const cancel = clock.schedule(this.#options.timeoutMs, () => late.abort(new Error('no answer')));
-    const isAnswered = await this.#options.ask(AbortSignal.any([late.signal, this.#stopping.signal]));
+    const asked = this.#options.ask(AbortSignal.any([late.signal, this.#stopping.signal]));
+    const outcome = await asked.catch((error: unknown) => ({ error }));
     cancel();
     if (this.#stopping.signal.aborted) return;
-    if (isAnswered) {
-      this.#hasAnswered = true;
-      this.#answeredMs = clock.monotonicMs();
-      this.#failures = 0;
-    } else this.#failures++;
-    if (!this.#isHung()) return this.start();
+    this.#note(outcome);
+    // What was not asked now is not ended now, whatever it did before.
+    if (outcome !== false || !this.#isHung()) return this.start();
     this.stop();
     this.#deps.onHung(clock.monotonicMs() - this.#answeredMs);
+  }
+
+  #note(outcome: boolean | { readonly error: unknown }): void {
+    if (typeof outcome === 'object') this.#deps.onUnasked(outcome.error);
+    else if (outcome) {
+      this.#hasAnswered = true;
+      this.#answeredMs = this.#deps.clock.monotonicMs();
+      this.#failures = 0;
+    } else this.#failures++;
   }
 
   #isHung(): boolean {
@@ -93,13 +105,14 @@ export class HealthWatch {
 
 /**
  * Asks `GET /livez`, over TLS where it is no Unix socket: any answer will do, and so does a connection that is closed, as a server
- * does with one too many. Nothing secret is sent and nothing of the answer is used: no certificate is checked.
+ * does with one too many. None: silence, nobody who listens, and a queue of a Unix socket that the program does not empty.
+ * Any other error is of this side, and rejects. Nothing secret is sent and nothing of the answer is used: no certificate is checked.
  */
 export function askLivez(
   where: { readonly host: string; readonly port: number } | { readonly socketPath: string },
 ): AskHealth {
   return (signal) =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       const onAnswer = (response: IncomingMessage) => {
         response.resume();
         resolve(true);
@@ -109,7 +122,15 @@ export function askLivez(
         'socketPath' in where
           ? httpRequest(options, onAnswer)
           : httpsRequest({ ...options, rejectUnauthorized: false }, onAnswer);
-      asking.once('error', (error) => resolve(!signal.aborted && errorCode(error) === 'ECONNRESET'));
+      asking.once('error', (error) => {
+        const code = errorCode(error);
+        if (signal.aborted || code === 'ECONNREFUSED') resolve(false);
+        else if (code === 'ECONNRESET') resolve(true);
+        // Told at once (connect(2)), but a program that is merely busy has as long as for an answer.
+        else if (code === 'EAGAIN' && 'socketPath' in where)
+          signal.addEventListener('abort', () => resolve(false), { once: true });
+        else reject(error);
+      });
       asking.end();
     });
 }

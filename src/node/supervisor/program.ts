@@ -50,6 +50,8 @@ const restartBackoff = { baseMs: 200, maxMs: 10_000 };
 /** A program that was up for this long begins its back-off anew. */
 const settledMs = 10_000;
 const logCheckMs = 60_000;
+/** What keeps the supervisor from asking keeps it from asking every five seconds. */
+const unaskedLogMs = 600_000;
 
 /**
  * One program of the node, kept running: what dies, or no longer answers, is started again after back-off. It is in a session of its own, so that
@@ -67,6 +69,7 @@ export class Program implements Component {
   #health: HealthWatch | undefined;
   #hasAnswered = false;
   #isHung = false;
+  #unaskedToldMs = Number.NEGATIVE_INFINITY;
   #wanted = false;
   #failures = 0;
   #restarts = 0;
@@ -168,8 +171,16 @@ export class Program implements Component {
       );
       void this.#end(child);
     };
-    this.#health = new HealthWatch(health, this.#hasAnswered, { clock: this.#clock, onHung });
+    const onUnasked = (error: unknown) => this.#tellUnasked(error);
+    this.#health = new HealthWatch(health, this.#hasAnswered, { clock: this.#clock, onHung, onUnasked });
     this.#health.start();
+  }
+
+  #tellUnasked(error: unknown): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs < this.#unaskedToldMs + unaskedLogMs) return;
+    this.#unaskedToldMs = nowMs;
+    this.#log.warn({ err: errorMessage(error) }, 'program could not be asked whether it serves');
   }
 
   #onExit(how: string): void {

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { request } from 'node:http';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
@@ -49,7 +52,7 @@ describe('a program of the node that hangs', () => {
     assert.equal(program.state.kind, 'running');
     return program.state as { pid: number; restarts: number };
   };
-  const isAnswering = () => askLivez({ socketPath })(AbortSignal.timeout(5_000));
+  const isAnswering = () => askLivez({ socketPath })(AbortSignal.timeout(5_000)).catch(() => false);
   const untilItAnswers = () => eventually(async () => assert.ok(await isAnswering()), 20_000);
   const untilRestarted = (pid: number) =>
     eventually(async () => {
@@ -97,4 +100,61 @@ describe('a program of the node that hangs', () => {
       asking.once('error', reject).end();
     });
   }
+});
+
+describe('whether a program serves', () => {
+  const servers: Server[] = [];
+  const dirs: string[] = [];
+  after(async () => {
+    for (const server of servers) await new Promise((resolve) => server.close(resolve));
+    for (const dir of dirs) await rm(dir, { recursive: true, force: true });
+  });
+  const socketFile = async () => {
+    const dir = await mkdtemp(path.join(tmpdir(), 'health-'));
+    dirs.push(dir);
+    return path.join(dir, 'socket');
+  };
+  const ask = (where: Parameters<typeof askLivez>[0], ms = 10_000) => askLivez(where)(AbortSignal.timeout(ms));
+
+  test('is no when nobody listens, and when nothing comes in time', async () => {
+    const socketPath = await socketFile();
+    const silent = createServer((socket) => socket.on('error', () => undefined).resume()).listen(socketPath);
+    servers.push(silent);
+    await once(silent, 'listening');
+    assert.equal(await ask({ socketPath }, 200), false);
+    const refusing = createServer().listen(0, '127.0.0.1');
+    await once(refusing, 'listening');
+    const { port } = refusing.address() as AddressInfo;
+    await new Promise((resolve) => refusing.close(resolve));
+    assert.equal(await ask({ host: '127.0.0.1', port }), false);
+  });
+
+  test('is not known when it could not be asked: the error is of this side', async () => {
+    await assert.rejects(ask({ socketPath: await socketFile() }), { code: 'ENOENT' });
+  });
+
+  test('is no when a stopped program’s queue is full, but not before it had its time', async () => {
+    const socketPath = await socketFile();
+    const code =
+      "require('node:net').createServer().listen({ path: process.argv[1], backlog: 1 }, () => console.log('up'))";
+    const child = spawn(process.execPath, ['-e', code, socketPath], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const waiting: Socket[] = [];
+    try {
+      await once(child.stdout, 'data');
+      child.kill('SIGSTOP');
+      const codes: unknown[] = [];
+      for (let each = 0; each < 5; each++) {
+        const socket = connect(socketPath);
+        socket.on('error', (error: NodeJS.ErrnoException) => codes.push(error.code));
+        waiting.push(socket);
+      }
+      await eventually(async () => assert.ok(codes.includes('EAGAIN'), String(codes)), 10_000);
+      const startMs = performance.now();
+      assert.equal(await ask({ socketPath }, 500), false);
+      assert.ok(performance.now() - startMs > 400);
+    } finally {
+      for (const socket of waiting) socket.destroy();
+      child.kill('SIGKILL');
+    }
+  });
 });

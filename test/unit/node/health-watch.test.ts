@@ -6,13 +6,18 @@ import { FakeClock } from '../../fixtures/fake-clock.ts';
 /** One process that is asked; `answer` says what it does from now on. */
 function watched(answeredBefore: boolean) {
   const clock = new FakeClock();
-  const state = { isAnswering: true, asked: 0, hungAfterMs: [] as number[] };
+  const state = { isAnswering: true, isAskable: true, asked: 0, unasked: 0, hungAfterMs: [] as number[] };
   const ask = (signal: AbortSignal) => {
     state.asked++;
+    if (!state.isAskable) return Promise.reject(new Error('EMFILE'));
     if (state.isAnswering) return Promise.resolve(true);
     return new Promise<boolean>((resolve) => signal.addEventListener('abort', () => resolve(false), { once: true }));
   };
-  const watch = new HealthWatch({ ask }, answeredBefore, { clock, onHung: (ms) => state.hungAfterMs.push(ms) });
+  const watch = new HealthWatch({ ask }, answeredBefore, {
+    clock,
+    onHung: (ms) => state.hungAfterMs.push(ms),
+    onUnasked: () => state.unasked++,
+  });
   watch.start();
   return { clock, state, watch };
 }
@@ -39,6 +44,23 @@ describe('a program is asked whether it serves', () => {
     await clock.pass(600_000);
     assert.equal(state.asked, asked);
     assert.equal(clock.timers, 0);
+  });
+
+  test('what could not be asked is let alone, and what was silent before stays so', async () => {
+    const { clock, state } = watched(false);
+    await clock.pass(250);
+    state.isAskable = false;
+    await clock.pass(600_000);
+    assert.deepEqual([state.unasked, state.hungAfterMs], [120, []]);
+    state.isAskable = true;
+    state.isAnswering = false;
+    await clock.pass(30_000);
+    state.isAskable = false;
+    await clock.pass(600_000);
+    assert.deepEqual(state.hungAfterMs, [], 'twice silent');
+    state.isAskable = true;
+    await clock.pass(20_000);
+    assert.equal(state.hungAfterMs.length, 1);
   });
 
   test('one answer between makes two that are missing before forgotten', async () => {
