@@ -39,7 +39,7 @@ export interface NodePaths {
   readonly webAddress: string;
   /** What libvirt says about this machine, for the agent's labels of the node. */
   readonly labellerDir: string;
-  /** What libvirt learnt about QEMU, shared by all pods (docs/decisions/0005). */
+  /** What libvirt learnt about QEMU when the node asked it; each pod gets a copy (docs/decisions/0005). */
   readonly libvirtCacheDir: string;
 }
 
@@ -74,6 +74,6 @@ export function nodePaths(stateDir: string): NodePaths {
     agentAddress: path.join(run, 'agent.json'),
     webAddress: path.join(run, 'web-url'),
     labellerDir: path.join(root, 'node-labeller'),
-    libvirtCacheDir: path.join(root, 'cache', 'libvirt'),
+    libvirtCacheDir: path.join(root, 'cache', 'libvirt-of-node'),
   };
 }

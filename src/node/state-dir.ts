@@ -1,4 +1,4 @@
-import { chmod, lstat, mkdir, readlink } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readlink, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode } from '../base/index.ts';
 import { NodeError } from './errors.ts';
@@ -35,6 +35,8 @@ export async function ensureStateDir(paths: NodePaths, uid: number): Promise<voi
     // The owner may keep a part elsewhere, behind a link; nobody else can have put one here.
     if (!(await lstat(dir)).isSymbolicLink()) await tighten(dir, uid);
   }
+  // Of an older version, whose pods could write to it.
+  await rm(path.join(path.dirname(libvirtCacheDir), 'libvirt'), { recursive: true, force: true });
 }
 
 async function tighten(dir: string, uid: number): Promise<void> {

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { type FSWatcher, watch } from 'node:fs';
-import { chmod, mkdir, open, readdir, readFile, rm, rmdir, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode, errorMessage, required, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { isAlive, type ProcessIdentity, parseIdentity, signalProcess } from '../process-identity.ts';
 import { accountFiles } from './accounts.ts';
+import { copyLibvirtCache } from './libvirt-cache.ts';
 import { initScript, type SandboxPlan, shimScript } from './sandbox-script.ts';
 
 export type SandboxState =
@@ -20,6 +21,7 @@ export type SandboxState =
 
 export interface SandboxesOptions {
   readonly podsDir: string;
+  /** What the node's own libvirt learnt about QEMU: each pod gets a copy. */
   readonly libvirtCacheDir: string;
   /** cgroup v2 directory below which each pod gets its own; undefined: no cgroups here. */
   readonly cgroupRoot: string | undefined;
@@ -177,9 +179,7 @@ export class Sandboxes {
       await mkdir(path.join(dir, name), { recursive: true });
       await chmod(path.join(dir, name), 0o755);
     }
-    await mkdir(this.#options.libvirtCacheDir, { recursive: true });
-    await rm(path.join(dir, 'cache-libvirt'), { force: true });
-    await symlink(this.#options.libvirtCacheDir, path.join(dir, 'cache-libvirt'));
+    await copyLibvirtCache(this.#options.libvirtCacheDir, path.join(dir, 'cache-libvirt'));
     const accounts = accountFiles(await readFile('/etc/passwd', 'utf8'), await readFile('/etc/group', 'utf8'));
     for (const [name, text] of Object.entries(accounts)) {
       await writeFile(path.join(dir, name), text);

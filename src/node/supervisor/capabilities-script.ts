@@ -18,7 +18,7 @@ export const machines: Readonly<Record<string, string>> = { x86_64: 'q35', aarch
  * out: there is a file where QEMU has an emulator of it.
  */
 export function capabilitiesScript({ dir, libvirtCacheDir, arch, virttype }: CapabilitiesPlan): string {
-  const kvm = virttype === 'kvm' ? '' : `[ ! -e /dev/kvm ] || bind no-kvm /dev/kvm`;
+  const kvm = virttype === 'kvm' ? kvmOfPods : `[ ! -e /dev/kvm ] || bind no-kvm /dev/kvm`;
   const query = `--machine ${machines[arch]} --arch ${arch} --virttype ${virttype}`;
   const foreign = { x86_64: 'aarch64', aarch64: 'x86_64' }[arch];
   return `#!/bin/sh
@@ -58,6 +58,11 @@ ${arch === 'aarch64' ? '' : features(query)}
 ${foreign === undefined ? '' : foreignFile(foreign)}
 `;
 }
+
+/** As pods have it. A cache made by a libvirt whose QEMU may not open the device is asked for anew by one whose QEMU may. */
+const kvmOfPods = `mkdir dev && mount -t tmpfs -o mode=755,size=64k,nosuid,noexec tmpfs dev || die 'no private device'
+cp -a /dev/kvm dev/kvm && chown ${qemuUser.uid}:${qemuUser.gid} dev/kvm && chmod 660 dev/kvm || die 'no private /dev/kvm'
+bind dev/kvm /dev/kvm`;
 
 function features(query: string): string {
   return `ask domcapabilities ${query} $expand $supported >baseline.xml

@@ -99,10 +99,9 @@ export class Capabilities implements Component {
 
   /** Files that somebody has changed or taken away are not those that were asked for. */
   async #withFiles(key: string): Promise<string> {
-    const { labellerDir } = this.#options.paths;
-    const names = await readdir(labellerDir).catch((): string[] => []);
-    const files = await identitiesOf(names.sort().map((name) => path.join(labellerDir, name)));
-    return JSON.stringify([key, names, files]);
+    const { labellerDir, libvirtCacheDir } = this.#options.paths;
+    const dirs = [labellerDir, path.join(libvirtCacheDir, 'qemu/capabilities')];
+    return JSON.stringify([key, ...(await Promise.all(dirs.map(filesIn)))]);
   }
 
   async #key(): Promise<string> {
@@ -145,6 +144,11 @@ export class Capabilities implements Component {
     for (const file of stale) await rm(path.join(labellerDir, file));
     await syncDirectory(labellerDir);
   }
+}
+
+async function filesIn(dir: string): Promise<[string[], string[]]> {
+  const names = (await readdir(dir).catch((): string[] => [])).sort();
+  return [names, await identitiesOf(names.map((name) => path.join(dir, name)))];
 }
 
 function identitiesOf(files: readonly string[]): Promise<string[]> {

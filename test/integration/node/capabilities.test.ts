@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { CapabilityFiles } from '../../../src/agent/node-labels/index.ts';
 import { planLabels } from '../../../src/agent/node-labels/plan.ts';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
-import { Capabilities, type NodePaths, nodePaths } from '../../../src/node/index.ts';
+import { Capabilities, type NodePaths, nodePaths, Sandboxes } from '../../../src/node/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -66,6 +66,46 @@ describe('what libvirt says about this machine', { skip }, () => {
     const files = await readdir(paths.labellerDir);
     assert.equal(files.includes('supported_features.xml'), process.arch === 'x64');
     assert.ok(files.includes('capabilities.xml') && !files.includes('virsh_domcapabilities_ppc64.xml'), files.join());
+  });
+
+  test('a pod’s libvirt finds what the node’s learnt about QEMU, in a copy of its own, and asks no QEMU again', async () => {
+    const learnt = path.join(paths.libvirtCacheDir, 'qemu/capabilities');
+    const names = (await readdir(learnt)).filter((name) => name.endsWith('.xml')).sort();
+    assert.ok(names.length > 0);
+    const sandboxes = new Sandboxes({ ...paths, cgroupRoot: undefined, programs: [] });
+    const inodes = `stat -c '%n %i' ${names.map((name) => `/var/cache/libvirt/qemu/capabilities/${name}`).join(' ')}`;
+    const script = [
+      `printf '%s\\n' 'user = "+107"' 'group = "+107"' 'security_driver = "none"' >/etc/libvirt/qemu.conf`,
+      `printf '%s\\n' 'auth_unix_rw = "none"' 'auth_unix_ro = "none"' >/run/libvirtd.conf`,
+      `before=$(${inodes})`,
+      'libvirtd -f /run/libvirtd.conf &',
+      'until virsh -c qemu:///system version >/dev/null 2>&1; do kill -0 $! || exit 3; sleep 0.1; done',
+      'virsh -c qemu:///system capabilities >/dev/null || exit 4',
+      `[ "$before" = "$(${inodes})" ]`,
+    ].join('\n');
+    const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
+    const logFile = path.join(root, 'pod.log');
+    const pod = {
+      uid: 'p',
+      namespace: 'default',
+      name: 'p',
+      argv: ['/bin/sh', '-c', script],
+      env,
+      mounts: [],
+      logFile,
+    };
+    await sandboxes.start({ ...pod, kvm: 'fails' });
+    await eventually(async () => assert.equal((await sandboxes.inspect('p')).kind, 'exited'), 60_000);
+    const ended = await sandboxes.inspect('p');
+    assert.equal(ended.kind === 'exited' && ended.exitCode, 0, await readFile(logFile, 'utf8'));
+    await sandboxes.remove('p');
+  });
+
+  test('is asked again when what it learnt about QEMU is gone, which pods get copies of', async () => {
+    const learnt = path.join(paths.libvirtCacheDir, 'qemu/capabilities');
+    await rm(learnt, { recursive: true });
+    await ask();
+    assert.ok((await readdir(learnt)).length > 0);
   });
 
   test('nothing is mounted or runs on the host after it was stopped in the middle', async () => {

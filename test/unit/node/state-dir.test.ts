@@ -37,6 +37,15 @@ describe('the state directory', { skip: needsRoot }, () => {
     }
   });
 
+  test('loses the cache of libvirt that pods of an older version could write to', async () => {
+    await mkdir(path.join(top, 'state/cache/libvirt/qemu'), { recursive: true });
+    await chmod(path.join(top, 'state'), 0o700);
+    await symlink('/etc', path.join(top, 'state/cache/libvirt/qemu/capabilities'));
+    await ensure('state');
+    assert.deepEqual(await readdir(path.join(top, 'state/cache')), []);
+    assert.ok((await stat('/etc')).isDirectory());
+  });
+
   test('may lie in a sticky directory, and a part of it elsewhere behind a link of the owner', async () => {
     await chmod(top, 0o1777);
     await mkdir(path.join(top, 'disk'));
