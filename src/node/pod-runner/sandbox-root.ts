@@ -99,10 +99,19 @@ for device in ${forQemu}; do
 done`;
 }
 
-/** The host's tree goes, with the names of everything in it; what came with the system is then read-only at every depth. */
+/**
+ * The host's tree goes, with the names of everything in it; what came with the system is then read-only at every depth. What the host
+ * mounts from now on does not come in: it would come as writable as it is there. Names in mountinfo have `\040` for a blank.
+ */
 const pivotLines = `pivot_root root root/.host || die 'no root directory of its own'
 umount -n -l /.host && rmdir /.host || die "the host's directories stay"
+mount -n --make-rprivate / || die 'cannot part from mounts of the host'
 while read -r _ _ _ _ point _; do
+  case $point in *\\\\*)
+    point=$(printf %s. "$point" | sed 's/\\\\/\\\\0/g')
+    point=$(printf %b "$point")
+    point=\${point%.} ;;
+  esac
   case $point in /usr | /usr/* | /bin | /sbin | /lib*) mount -n -o remount,bind,ro "$point" || die "cannot make read-only $point" ;; esac
 done </proc/self/mountinfo
 mount -n -o remount,ro / || die 'cannot make / read-only'`;
@@ -118,6 +127,10 @@ function mountLines(mount: Mount): string {
   const either = `if [ -d ${source} ]; then ${directory}; else ${file}; fi`;
   const point = { directory, file, any: `{ ${either}; }` }[mount.type];
   const lines = [`${point} || die 'no mount point at' ${target}`, `bind ${source} ${target}`];
+  if (mount.identity) {
+    const same = `[ "$(stat -c %d-%i ${place})" = ${shellQuote(mount.identity)} ]`;
+    lines.push(`${same} || die ${source} 'was exchanged after it was looked at: start the VM again'`);
+  }
   if (mount.readOnly) lines.push(`mount -n -o remount,bind,ro ${place} || die 'cannot make read-only' ${target}`);
   return lines.join('\n');
 }

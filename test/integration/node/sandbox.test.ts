@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { sleep } from '../../../src/base/index.ts';
 import {
   findCgroupRoot,
@@ -15,6 +17,7 @@ import {
   signalProcess,
 } from '../../../src/node/index.ts';
 
+const execute = promisify(execFile);
 const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
 
 describe('pod sandbox', { skip: needsRoot }, () => {
@@ -250,7 +253,92 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     await assert.rejects(readFile('/owned-by-pod'), { code: 'ENOENT' });
     await assert.rejects(sandboxes.inspect('../../etc'), { code: 'POD_INVALID' });
   });
+
+  test('what a pod writes to libvirt’s cache reaches no other pod and not the node', async () => {
+    const learnt = path.join(dir, 'cache/qemu/capabilities');
+    await mkdir(learnt, { recursive: true });
+    await writeFile(path.join(learnt, 'abc.xml'), '<learnt/>');
+    await execute('mkfifo', [path.join(learnt, 'pipe.xml')]);
+    await symlink('/etc/shadow', path.join(learnt, 'link.xml'));
+    const place = '/var/cache/libvirt/qemu/capabilities';
+    const attack = [
+      `cat ${place}/abc.xml; ls ${place} | tr "\\n" " "; echo`,
+      `rm ${place}/abc.xml && mkfifo ${place}/abc.xml`,
+      'mv /var/cache/libvirt/qemu /var/cache/libvirt/old && ln -s /etc /var/cache/libvirt/qemu && echo done',
+    ];
+    await sandboxes.start(await plan('k1', attack.join('\n')));
+    assert.equal((await until('k1', 'exited')).exitCode, 0, await log('k1'));
+    assert.equal(await log('k1'), '<learnt/>abc.xml \ndone\n');
+    assert.equal(await readFile(path.join(learnt, 'abc.xml'), 'utf8'), '<learnt/>');
+    assert.ok((await lstat(path.join(dir, 'cache/qemu'))).isDirectory());
+    await sandboxes.start(await plan('k2', `cat ${place}/abc.xml`));
+    assert.equal((await until('k2', 'exited')).exitCode, 0, await log('k2'));
+    assert.equal(await log('k2'), '<learnt/>');
+  });
+
+  test('a mount point with a blank below /usr is read-only in a pod as any other', async () => {
+    await withSystemMount('blank in it', async (point) => {
+      const script = `touch '${point}/x' 2>/dev/null && echo "wrote"; [ -d '${point}' ]`;
+      await sandboxes.start(await plan('l1', script));
+      assert.equal((await until('l1', 'exited')).exitCode, 0, await log('l1'));
+      assert.equal(await log('l1'), '');
+    });
+  });
+
+  test('what is mounted below /usr while a pod runs does not appear in it', async () => {
+    await withSystemMount('late', async (point) => {
+      await mkdir(path.join(point, 'new'));
+      const script = [
+        'echo up >/var/run/kubevirt/up',
+        'while [ ! -e /var/run/kubevirt/go ]; do sleep 0.05; done',
+        `touch '${point}/new/x' 2>/dev/null && echo wrote; ls '${point}/new'`,
+      ].join('\n');
+      await sandboxes.start(await plan('m1', script));
+      await untilFile(fileOf('m1', 'up'));
+      await execute('mount', ['-n', '-t', 'tmpfs', 'tmpfs', path.join(point, 'new')]);
+      await writeFile(path.join(point, 'new/later'), '');
+      await writeFile(fileOf('m1', 'go'), '');
+      await until('m1', 'exited');
+      assert.equal(await log('m1'), '');
+    });
+  });
+
+  test('a file that was exchanged after it was looked at is not given to the pod', async () => {
+    const source = path.join(dir, 'disk.img');
+    await writeFile(source, 'disk');
+    const { dev, ino } = await stat(source, { bigint: true });
+    const mount = {
+      source,
+      target: '/run/disk.img',
+      readOnly: false,
+      type: 'file',
+      identity: `${dev}-${ino}`,
+    } as const;
+    await sandboxes.start(await plan('n1', 'cat /run/disk.img', { mounts: [mount] }));
+    assert.equal((await until('n1', 'exited')).exitCode, 0, await log('n1'));
+    assert.equal(await log('n1'), 'disk');
+    await rename(source, `${source}.old`);
+    await symlink('/etc/shadow', source);
+    await sandboxes.start(await plan('n2', 'cat /run/disk.img', { mounts: [mount] }));
+    assert.equal((await until('n2', 'exited')).exitCode, 125);
+    assert.match(await log('n2'), /^sandbox: .*disk\.img was exchanged/);
+  });
 });
+
+/** A shared mount below /usr, as machines have them; gone afterwards. */
+async function withSystemMount(name: string, work: (point: string) => Promise<void>): Promise<void> {
+  const top = await mkdtemp('/usr/local/lib/virt-sandbox-');
+  const point = path.join(top, name);
+  try {
+    await mkdir(point);
+    await execute('mount', ['-n', '-t', 'tmpfs', 'tmpfs', point]);
+    await execute('mount', ['-n', '--make-shared', point]);
+    await work(point);
+  } finally {
+    await execute('umount', ['-n', '-R', point]);
+    await rm(top, { recursive: true });
+  }
+}
 
 async function processesInPidNamespaceOf(pid: number): Promise<number[]> {
   const { readdir, readlink } = await import('node:fs/promises');
