@@ -45,7 +45,8 @@ export function judge(found: FoundMark, state: StateRecord, isNew: boolean): Sta
     acknowledged: found.mark.revision,
     found: isNew ? 0 : state.revision,
   };
-  return { revision, loss, mark: { ...found.mark, reserved } };
+  // A new database has nothing that could be missing: a start that ends before its first change must not keep out the next one.
+  return { revision, loss, mark: { ...found.mark, reserved, ...(isNew && { count: 0 }) } };
 }
 
 /** A sentence for people. */

@@ -154,6 +154,23 @@ describe('a store that comes back with less than was acknowledged', () => {
     assert.deepEqual(store.loss, { kind: 'everything', acknowledged, found: 0 });
     assert.ok((await store.commit(put('a'))).revision > acknowledged);
   });
+
+  test('a start in an emptied directory that ends before its first change is begun anew, and the loss is told again', async () => {
+    const { acknowledged } = await killed(3);
+    await rm(dir, { recursive: true });
+    await mkdir(dir);
+    for (let start = 0; start < 3; start++) {
+      const store = await openStore();
+      assert.deepEqual(store.loss, { kind: 'everything', acknowledged, found: 0 });
+      await store.close();
+    }
+    const store = await openStore();
+    assert.ok((await store.commit(put('a'))).revision > acknowledged);
+    await store.close();
+    assert.equal((await openStore()).loss, undefined);
+    await rm(dir, { recursive: true });
+    await assert.rejects(openStore(), { code: 'STORE_CORRUPT' }, 'from its first change on it is watched as before');
+  });
 });
 
 describe('a store that lost nothing', () => {
