@@ -9,8 +9,11 @@ export { type NetworkLink, readNetworkLinks } from './links.ts';
 export type { NewFile } from './new-file.ts';
 export { entryIdentity, PathWatch } from './path-watch.ts';
 export {
+  type AgeFacts,
   cgroupsOf,
+  clockStepMs,
   isProcessAlive,
+  isYoungerThan,
   listenerOf,
   type Peer,
   PeerError,

@@ -182,6 +182,35 @@ export function startedMs({ startTime }: ProcessId): number {
   return Date.now() - uptime() * 1000 + (Number(startTime) / ticksPerSecond) * 1000;
 }
 
+/**
+ * How far the wall clock was set forward since this program began, in milliseconds. What was set before is not known: files that
+ * are older still look older than the processes that made them.
+ */
+export function clockStepMs(): number {
+  return Math.max(0, Date.now() - (performance.timeOrigin + performance.now()));
+}
+
+/** Clocks of file systems and processes are coarse. */
+const slackMs = 2_000;
+
+/** Of the machine's clocks. */
+export interface AgeFacts {
+  readonly startedMs: (process: ProcessId) => number;
+  readonly clockStepMs: () => number;
+}
+
+/**
+ * The process began after a file was made, at `bornMs` since 1970: it is none of those that can have made it. False when that is
+ * unknown, as on a file system without birth times, for which Node.js gives 0.
+ */
+export function isYoungerThan(
+  process: ProcessId,
+  bornMs: number,
+  facts: AgeFacts = { startedMs, clockStepMs },
+): boolean {
+  return bornMs > 0 && facts.startedMs(process) > bornMs + slackMs + facts.clockStepMs();
+}
+
 /** The text of proc_pid_cgroup(5), of the process that runs or of a pid; undefined when it cannot be told. */
 export function cgroupsOf(pid: number | 'self'): string | undefined {
   try {

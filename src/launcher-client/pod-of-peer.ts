@@ -1,29 +1,35 @@
-import { cgroupsOf, isProcessAlive, type Peer, startedMs, type ToldPeer } from '../host/index.ts';
+import {
+  type AgeFacts,
+  cgroupsOf,
+  clockStepMs,
+  isProcessAlive,
+  isYoungerThan,
+  type Peer,
+  startedMs,
+  type ToldPeer,
+} from '../host/index.ts';
 import { LauncherError } from './errors.ts';
 import { podOfSocket } from './sockets.ts';
 
 export interface ListeningPlace {
   readonly socketFile: string;
-  /** When the socket was made, in milliseconds since 1970. */
+  /** When the socket was made, in milliseconds since 1970; 0: its file system does not know. */
   readonly bornMs?: number | undefined;
 }
 
 /** Of the machine. */
-export interface ProcessFacts {
+export interface ProcessFacts extends AgeFacts {
   readonly cgroupsOf: (pid: number | 'self') => string | undefined;
   readonly isProcessAlive: (process: Peer) => boolean;
-  readonly startedMs: (process: Peer) => number;
 }
 
-const thisMachine: ProcessFacts = { cgroupsOf, isProcessAlive, startedMs };
-
-/** Clocks of file systems and processes are coarse. */
-const slackMs = 2_000;
+const thisMachine: ProcessFacts = { cgroupsOf, clockStepMs, isProcessAlive, startedMs };
 
 /**
  * Gives back the process that listens on a pod's socket when it can be that pod's: the kubelet, and our pod runner, put each pod
  * into cgroups that carry its UID. One without such a cgroup is believed where the kernel itself told who it is; else it must
- * be no younger than its socket, as whoever took over the pid of one that ended would be. Throws LauncherError NO_PEER.
+ * be no younger than its socket, as whoever took over the pid of one that ended would be. A clock that was set forward before this
+ * program began makes it look younger: such a launcher is refused until it is started again. Throws LauncherError NO_PEER.
  */
 export function checkedPeer(peer: ToldPeer, { socketFile, bornMs }: ListeningPlace, facts = thisMachine): Peer {
   const pod = podOfSocket(socketFile);
@@ -34,7 +40,7 @@ export function checkedPeer(peer: ToldPeer, { socketFile, bornMs }: ListeningPla
   }
   if (peer.isProven) return peer;
   const isOfPod = pod !== undefined && found.length > 0;
-  if (!isOfPod && bornMs !== undefined && facts.startedMs(peer) > bornMs + slackMs) {
+  if (!isOfPod && bornMs !== undefined && isYoungerThan(peer, bornMs, facts)) {
     throw stranger(socketFile, `process ${peer.pid} began after the socket was made`);
   }
   // What was read of it may be of the next one with its pid.
@@ -46,8 +52,11 @@ function stranger(socketFile: string, reason: string): LauncherError {
   return new LauncherError('NO_PEER', `${socketFile}: ${reason}: it is not taken for the launcher`);
 }
 
-const podElement =
-  /^(?:(?:.*-)?pod)?([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})(?:\.slice)?$/;
+const uid = '([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})';
+const podElement = new RegExp(`^(?:.*-)?pod${uid}(?:\\.slice)?$`);
+/** Right below the standalone node's own cgroup; elsewhere it may be of anything, such as a machine or a job. */
+const runnerElement = 'virt-node';
+const bareElement = new RegExp(`^${uid}$`);
 
 /**
  * UIDs of the pods that a process is in, by its cgroups. The outermost one of each hierarchy counts, for below it the pod may
@@ -63,7 +72,10 @@ function podsIn(cgroups: string, own: string): string[] {
 function podsOfLine(line: string): string[] {
   if (line.length > maxLineLength) return [];
   const elements = line.split('/').slice(1);
-  return elements.flatMap((element) => podElement.exec(element)?.[1]?.replaceAll('_', '-') ?? []);
+  return elements.flatMap((element, index) => {
+    const bare = elements[index - 1] === runnerElement ? bareElement.exec(element) : undefined;
+    return (bare ?? podElement.exec(element))?.[1]?.replaceAll('_', '-') ?? [];
+  });
 }
 
 /** Of a path that the kernel makes. */

@@ -3,14 +3,14 @@ import { connect, type Socket } from 'node:net';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import {
   isProcessAlive,
+  isYoungerThan,
   openNoFollow,
-  type Peer,
   PeerError,
   type ProcessId,
   peerOf,
   pidNamespace,
   type SafePath,
-  startedMs,
+  type ToldPeer,
 } from '../../host/index.ts';
 import { qemuId } from '../host/index.ts';
 
@@ -131,7 +131,7 @@ async function checkPeer(
   { birthtimeMs }: Stats,
   procDir: string,
 ): Promise<void> {
-  let peer: Peer;
+  let peer: ToldPeer;
   try {
     peer = await peerOf(socket);
   } catch (error) {
@@ -142,7 +142,8 @@ async function checkPeer(
     });
   }
   if (!isProcessAlive(launcher)) throw ended(launcher);
-  if (startedMs(peer) > birthtimeMs + 2_000) return; // The same, and the pid is another's by now.
+  // The same, and the pid is another's by now: only where the kernel did not show the process itself.
+  if (!peer.isProven && isYoungerThan(peer, birthtimeMs)) return;
   const [own, theirs] = [launcher.pid, peer.pid].map((pid) => pidNamespace(pid, procDir));
   if (own !== undefined && own === theirs) return;
   if (!isProcessAlive(peer) && isProcessAlive(launcher)) return;

@@ -15,6 +15,9 @@ interface Situation {
   readonly startedMs?: number;
   readonly isAlive?: boolean;
   readonly file?: string;
+  readonly born?: number;
+  /** How far the clock was set forward. */
+  readonly stepMs?: number;
 }
 
 function check({
@@ -24,14 +27,17 @@ function check({
   startedMs = bornMs,
   isAlive = true,
   file = socketFile,
+  born = bornMs,
+  stepMs = 0,
 }: Situation) {
   const peer = { pid: 42, startTime: '1', uid: 107, gid: 107, isProven };
   const facts = {
     cgroupsOf: (pid: number | 'self') => (pid === 'self' ? own : cgroups),
     isProcessAlive: () => isAlive,
     startedMs: () => startedMs,
+    clockStepMs: () => stepMs,
   };
-  return checkedPeer(peer, { socketFile: file, bornMs }, facts);
+  return checkedPeer(peer, { socketFile: file, bornMs: born }, facts);
 }
 
 const ofPod: Readonly<Record<string, (uid: string) => string>> = {
@@ -80,6 +86,29 @@ test('without a word of cgroups a process is believed when the kernel proved it,
       message: /began after the socket was made/,
     });
   }
+});
+
+test('a file system that tells no birth time says nothing of the age', () => {
+  assert.equal(check({ cgroups: '0::/', isProven: false, startedMs: 1_800_000_000_000, born: 0 }).pid, 42);
+});
+
+test('a clock that was set forward since makes nobody a stranger', () => {
+  const situation = { cgroups: '0::/', isProven: false, startedMs: bornMs + 3_600_000 };
+  assert.equal(check({ ...situation, stepMs: 3_600_000 }).pid, 42);
+  assert.throws(() => check({ ...situation, stepMs: 3_590_000 }), { code: 'NO_PEER' });
+});
+
+test('a bare UUID is a pod only right below the standalone node’s cgroup', () => {
+  for (const cgroups of [
+    `0::/${other}`,
+    `0::/machine.slice/${other}`,
+    `0::/virt-node/x/${other}`,
+    `0::/jobs/${other}/${other}`,
+  ]) {
+    assert.equal(check({ cgroups }).pid, 42, cgroups);
+  }
+  const young = { isProven: false, startedMs: bornMs + 3_600_000 };
+  assert.throws(() => check({ cgroups: `0::/jobs/${pod}`, ...young }), { code: 'NO_PEER' }, 'nor a proof');
 });
 
 test('what was read of a process that ended meanwhile is nobody’s', () => {
