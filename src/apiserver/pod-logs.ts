@@ -24,6 +24,8 @@ export interface PodLogs {
 
 const pollMs = 250;
 const chunkBytes = 64 * 1024;
+/** How far back lines are looked for: a sparse file may claim any size. Our own logs are rotated below this. */
+const maxTailBytes = 16 * 1024 * 1024;
 
 /** Logs in files `<dir>/<pod uid>/<container>.log`, appended to by whoever runs the pods. */
 export function directoryPodLogs(dir: string): PodLogs {
@@ -32,8 +34,10 @@ export function directoryPodLogs(dir: string): PodLogs {
       const file = path.join(dir, path.basename(query.uid), `${path.basename(query.container)}.log`);
       try {
         const handle = await open(file, 'r');
-        const start = query.tailLines === undefined ? 0 : await tailStart(handle, query.tailLines);
-        return Readable.from(chunks(handle, start, query, signal), { objectMode: false });
+        const start = await startOf(handle, query, signal);
+        const stream = Readable.from(chunks(handle, start, query, signal), { objectMode: false });
+        // One that is never read from does not begin, and so does not end what it would have begun with.
+        return stream.once('close', () => void handle.close());
       } catch (error) {
         if (errorCode(error) === 'ENOENT') return undefined;
         throw error;
@@ -44,15 +48,26 @@ export function directoryPodLogs(dir: string): PodLogs {
 
 type Handle = Awaited<ReturnType<typeof open>>;
 
-/** Offset at which the last `lines` lines begin, found by reading backwards. */
-async function tailStart(handle: Handle, lines: number): Promise<number> {
+async function startOf(handle: Handle, { tailLines }: PodLogQuery, signal: AbortSignal): Promise<number> {
+  try {
+    return tailLines === undefined ? 0 : await tailStart(handle, tailLines, signal);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** Offset at which the last `lines` lines begin, found by reading backwards; or as far back as that goes. */
+async function tailStart(handle: Handle, lines: number, signal: AbortSignal): Promise<number> {
   const { size } = await handle.stat();
   if (lines === 0) return size;
   const buffer = Buffer.alloc(chunkBytes);
+  const first = Math.max(0, size - maxTailBytes);
   let end = size;
   let seen = 0;
-  while (end > 0) {
-    const begin = Math.max(0, end - chunkBytes);
+  while (end > first) {
+    signal.throwIfAborted();
+    const begin = Math.max(first, end - chunkBytes);
     const { bytesRead } = await handle.read(buffer, 0, end - begin, begin);
     for (let at = bytesRead - 1; at >= 0; at--) {
       const isLineEnd = buffer[at] === 0x0a && begin + at !== size - 1;
@@ -60,7 +75,7 @@ async function tailStart(handle: Handle, lines: number): Promise<number> {
     }
     end = begin;
   }
-  return 0;
+  return first;
 }
 
 async function* chunks(handle: Handle, start: number, query: PodLogQuery, signal: AbortSignal): AsyncGenerator<Buffer> {
