@@ -45,6 +45,14 @@ export interface NodePaths {
 
 export const defaultStateDir = '/var/lib/virt-node';
 
+/** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
+export function nodeDirectories(paths: NodePaths): string[] {
+  const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
+  const { hostDiskOwnersDir, logDir, podLogsDir } = paths;
+  const parts = [apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir];
+  return [...parts, path.dirname(libvirtCacheDir), hostDiskOwnersDir, logDir, podLogsDir];
+}
+
 export function nodePaths(stateDir: string): NodePaths {
   const root = path.resolve(stateDir);
   const run = path.join(root, 'run');

@@ -1,8 +1,8 @@
-import { chmod, lstat, mkdir, readlink, rm } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readlink, realpath, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode } from '../base/index.ts';
 import { NodeError } from './errors.ts';
-import type { NodePaths } from './paths.ts';
+import { type NodePaths, nodeDirectories } from './paths.ts';
 
 const privateMode = 0o700;
 const maxLinks = 40;
@@ -14,29 +14,24 @@ const maxLinks = 40;
  */
 export async function ensureStateDir(paths: NodePaths, uid: number): Promise<void> {
   const { stateDir } = paths;
-  const problem = await othersMayChange(path.dirname(stateDir), uid);
-  if (problem)
-    throw unsafe(stateDir, problem, 'choose a directory below one that only root may write, such as /var/lib');
+  await refuseUnsafeParents(stateDir, uid);
   await mkdir(stateDir, { recursive: true, mode: privateMode });
+  // In a sticky directory somebody else may just have made a parent that was missing, or a link with its name.
+  await refuseUnsafeParents(stateDir, uid);
   await tighten(stateDir, uid);
-  const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
-  const parts = [
-    apiDir,
-    podsDir,
-    imagesDir,
-    runDir,
-    privateDir,
-    certificatesDir,
-    labellerDir,
-    path.dirname(libvirtCacheDir),
-  ];
-  for (const dir of [...parts, paths.hostDisksDir, paths.hostDiskOwnersDir, paths.logDir, paths.podLogsDir]) {
+  for (const dir of [...nodeDirectories(paths), paths.hostDisksDir]) {
     await mkdir(dir, { recursive: true, mode: privateMode });
     // The owner may keep a part elsewhere, behind a link; nobody else can have put one here.
     if (!(await lstat(dir)).isSymbolicLink()) await tighten(dir, uid);
   }
   // Of an older version, whose pods could write to it.
-  await rm(path.join(path.dirname(libvirtCacheDir), 'libvirt'), { recursive: true, force: true });
+  await rm(path.join(path.dirname(paths.libvirtCacheDir), 'libvirt'), { recursive: true, force: true });
+}
+
+async function refuseUnsafeParents(stateDir: string, uid: number): Promise<void> {
+  const problem = await othersMayChange(path.dirname(stateDir), uid);
+  if (problem)
+    throw unsafe(stateDir, problem, 'choose a directory below one that only root may write, such as /var/lib');
 }
 
 async function tighten(dir: string, uid: number): Promise<void> {
@@ -78,5 +73,20 @@ export async function othersMayChange(place: string, uid: number, links = 0): Pr
     const next = rest.shift();
     if (next === undefined) return undefined;
     current = path.join(current, next);
+  }
+}
+
+/**
+ * Why other users could change what lies directly in this directory, or reach it: a file there may be given to QEMU, and somebody who
+ * took QEMU over may make it a program that runs as root. Also sticky directories are open. In words that follow its name.
+ */
+export async function isOpenToOthers(dir: string, uid: number): Promise<string | undefined> {
+  const problem = await othersMayChange(dir, uid);
+  if (problem) return problem;
+  const real = await realpath(dir);
+  if ((await lstat(real)).mode & 0o022) return 'is not safe: other users may write to it';
+  for (let place = real; ; place = path.dirname(place)) {
+    if (((await lstat(place)).mode & 0o001) === 0) return undefined;
+    if (place === '/') return `may be searched by other users (chmod o-x ${dir})`;
   }
 }

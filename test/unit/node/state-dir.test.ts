@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmod, chown, mkdir, mkdtemp, readdir, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, rename, rm, stat, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
@@ -52,6 +52,27 @@ describe('the state directory', { skip: needsRoot }, () => {
     await mkdir(path.join(top, 'state'), { mode: 0o700 });
     await symlink(path.join(top, 'disk'), path.join(top, 'state/images'));
     await ensure('state');
+  });
+
+  test('is not taken below a parent that somebody else made in between', async () => {
+    await chmod(top, 0o1777);
+    // He is as far as the node's first look, or a little before or behind.
+    for (let round = 0; round < 120; round++) {
+      const parent = path.join(top, `parent-${round}`);
+      const theirs = path.join(top, `theirs-${round}`);
+      await mkdir(theirs);
+      await chown(theirs, 65534, 65534);
+      const made = ensure(`parent-${round}`, 'state').then(
+        () => 'taken',
+        (error: { code?: string }) => error.code,
+      );
+      for (let step = 0; step < round % 12; step++) await lstat('/');
+      const isTheirs = await rename(theirs, parent).then(
+        () => true,
+        () => false,
+      );
+      assert.equal(await made, isTheirs ? 'UNSAFE_STATE_DIR' : 'taken', `round ${round}`);
+    }
   });
 
   const refused: readonly [string, RegExp, () => Promise<unknown>][] = [
