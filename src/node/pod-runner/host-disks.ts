@@ -1,11 +1,12 @@
-import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, statfs } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { type BigIntStats, constants } from 'node:fs';
+import { type FileHandle, link, lstat, mkdir, open, readdir, realpath, rm, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { parseQuantity, type Volume } from '../../api/index.ts';
 import { errorCode, isRecord } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
-import { othersMayChange } from '../state-dir.ts';
+import { isOpenToOthers, othersMayChange } from '../state-dir.ts';
 import { qemuUser } from './accounts.ts';
 
 export type HostDisk = NonNullable<Volume['hostDisk']>;
@@ -15,13 +16,22 @@ export interface HostDisksOptions {
   readonly dirs: readonly string[];
   /** Who owned the files before a VM had them, one small file each. */
   readonly ownersDir: string;
-  /** Of the node's own, and of those with `dirs` in them: never a VM's. */
-  readonly stateDir: string;
+  /** The node's state directory and what of it may lie elsewhere. A file in one is a VM's only if the one has `dirs` in it. */
+  readonly nodeDirs: readonly string[];
+}
+
+/** A file that a pod may have. */
+export interface TakenDisk {
+  readonly file: string;
+  /** As in `SandboxMount`. */
+  readonly identity: string;
 }
 
 /** A file that pods have now, as it was before the first of them. */
 interface Owner {
   readonly file: string;
+  /** Nanoseconds since the epoch; `0` where the file system keeps none, empty in a record of an older version. The number of a deleted file is used again. */
+  readonly born: string;
   readonly uid: number;
   readonly gid: number;
   /** UIDs of the pods. */
@@ -43,6 +53,7 @@ const systemDirs = [
   '/sys',
   '/usr',
 ];
+const whatDirectory = "VMs' disks need a directory that only root may write and search";
 const setIdBits = 0o6000;
 
 /**
@@ -60,7 +71,7 @@ export class HostDisks {
   }
 
   /** The file for this pod, made when the VMI says so. Throws NodeError HOST_DISK_REFUSED with the field and what to do. */
-  take(podUid: string, volume: string, disk: HostDisk): Promise<string> {
+  take(podUid: string, volume: string, disk: HostDisk): Promise<TakenDisk> {
     return this.#inTurn(() => this.#take(podUid, `spec.volumes[${volume}].hostDisk`, disk));
   }
 
@@ -86,19 +97,25 @@ export class HostDisks {
     return result;
   }
 
-  async #take(podUid: string, field: string, disk: HostDisk): Promise<string> {
+  async #take(podUid: string, field: string, disk: HostDisk): Promise<TakenDisk> {
     const file = await this.#allowed(field, disk.path);
+    const dir = path.dirname(file);
+    if (disk.type === 'DiskOrCreate') await mkdir(dir, { recursive: true, mode: 0o700 });
+    await refuseOpenDirectory(dir, field);
     if (disk.type === 'DiskOrCreate') await createIfMissing(file, field, disk.capacity);
     const handle = await openDisk(file, field);
     try {
-      const { dev, ino, uid, gid } = await handle.stat();
-      const record = path.join(this.#options.ownersDir, `${dev}-${ino}.json`);
-      const known = parseOwner(await readIfThere(record)) ?? { file, uid, gid, pods: [] };
+      const found = await handle.stat({ bigint: true });
+      const identity = identityOf(found);
+      const record = path.join(this.#options.ownersDir, `${identity}.json`);
+      const fresh = { file, born: bornOf(found), uid: Number(found.uid), gid: Number(found.gid), pods: [] };
+      const before = parseOwner(await readIfThere(record));
+      const known = before && isSameFile(before, fresh) ? before : fresh;
       const pods = [...new Set([...known.pods, podUid])];
       await writeFileAtomic(record, JSON.stringify({ ...known, file, pods }), 0o600);
       // Only now: whatever happens next, it is known whose it was. A launcher takes nobody else's.
       await handle.chown(qemuUser.uid, qemuUser.gid);
-      return file;
+      return { file, identity };
     } finally {
       await handle.close();
     }
@@ -106,7 +123,7 @@ export class HostDisks {
 
   /** The path itself when it may be a VM's. */
   async #allowed(field: string, file: string): Promise<string> {
-    const { dirs, stateDir } = this.#options;
+    const { dirs } = this.#options;
     const dir = dirs.find((open) => isBelow(file, open));
     if (!path.isAbsolute(file) || path.normalize(file) !== file || file.endsWith('/') || dir === undefined) {
       const advice = `put the disk there, or start the node with --host-disk-dirs ${path.posix.dirname(file)}`;
@@ -117,14 +134,20 @@ export class HostDisks {
     const open = await realDirectory(dir);
     if (!isBelow(real, open)) throw refused(field, `${file} is really ${real}, behind a link: name the file itself`);
     const isOfSystem = systemDirs.some((place) => isBelow(real, place));
-    const isOfNode = isBelow(real, stateDir) && !isBelow(open, stateDir);
+    const isOfNode = await this.#isOfNode(real, open);
     if (isOfSystem || isOfNode) {
       throw refused(field, `${file} belongs to the ${isOfNode ? 'node' : 'system'}: use another directory`);
     }
+    // Before a directory is made there.
     const problem = await othersMayChange(path.dirname(file), process.geteuid?.() ?? 0);
-    if (problem)
-      throw refused(field, `${path.dirname(file)} ${problem}: VMs' disks need a directory that only root may write`);
+    if (problem) throw refused(field, `${path.dirname(file)} ${problem}: ${whatDirectory}`);
     return file;
+  }
+
+  /** Both are without links. */
+  async #isOfNode(file: string, open: string): Promise<boolean> {
+    const own = await Promise.all(this.#options.nodeDirs.map(realDirectory));
+    return own.some((dir) => isBelow(file, dir) && !isBelow(open, dir));
   }
 
   async #records(): Promise<[string, Owner][]> {
@@ -148,17 +171,41 @@ export class HostDisks {
 }
 
 /** A file that was moved or replaced meanwhile is its new owner's. */
-async function giveBack({ file, uid, gid }: Owner, identity: string): Promise<void> {
+async function giveBack(owner: Owner, identity: string): Promise<void> {
+  const { file, uid, gid } = owner;
   const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(
     () => undefined,
   );
   if (!handle) return;
   try {
-    const { dev, ino } = await handle.stat();
-    if (`${dev}-${ino}` === identity) await handle.chown(uid, gid);
+    const found = await handle.stat({ bigint: true });
+    if (identityOf(found) !== identity || !isSameFile(owner, { file, born: bornOf(found) })) return;
+    await handle.chown(uid, gid);
   } finally {
     await handle.close();
   }
+}
+
+function identityOf({ dev, ino }: BigIntStats): string {
+  return `${dev}-${ino}`;
+}
+
+function bornOf({ birthtimeNs }: BigIntStats): string {
+  return String(birthtimeNs);
+}
+
+/** For two with one number. Where nothing tells when the known one was made, one with another name may be another file. */
+function isSameFile(known: Pick<Owner, 'file' | 'born'>, found: Pick<Owner, 'file' | 'born'>): boolean {
+  const isTold = known.born !== '0' && known.born !== '';
+  return isTold ? known.born === found.born : known.file === found.file;
+}
+
+async function refuseOpenDirectory(dir: string, field: string): Promise<void> {
+  const problem = await isOpenToOthers(dir, process.geteuid?.() ?? 0).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (problem) throw refused(field, `${dir} ${problem}: ${whatDirectory}`);
 }
 
 async function openDisk(file: string, field: string): Promise<FileHandle> {
@@ -185,7 +232,7 @@ function whyNoDisk(isLink: boolean, isFile: boolean, names: number, mode: number
   return mode & setIdBits ? 'is a program with the rights of its owner (set-id)' : undefined;
 }
 
-/** A sparse file that appears whole, with the directories above it. */
+/** A sparse file that appears whole, and takes the place of none. */
 async function createIfMissing(file: string, field: string, capacity: HostDisk['capacity']): Promise<void> {
   if (await lstat(file).catch(() => undefined)) return;
   const sizeBytes = Math.floor(parseQuantity(capacity) ?? 0);
@@ -193,7 +240,6 @@ async function createIfMissing(file: string, field: string, capacity: HostDisk['
     throw refused(field, `there is no ${file}, and capacity ${JSON.stringify(capacity)} is not a size to make it with`);
   }
   const dir = path.dirname(file);
-  await mkdir(dir, { recursive: true, mode: 0o700 });
   const { bavail, bsize } = await statfs(dir);
   if (bavail * bsize < sizeBytes) {
     throw refused(
@@ -201,11 +247,14 @@ async function createIfMissing(file: string, field: string, capacity: HostDisk['
       `${sizeBytes} bytes are needed and ${bavail * bsize} are free in ${dir}: free some, or ask for less`,
     );
   }
-  const draft = path.join(dir, `.${path.basename(file)}.new`);
-  await rm(draft, { force: true });
+  const draft = path.join(dir, `.${randomUUID()}.new`);
   const handle = await open(draft, 'wx', 0o600);
-  await handle.truncate(sizeBytes).finally(() => handle.close());
-  await rename(draft, file);
+  try {
+    await handle.truncate(sizeBytes).finally(() => handle.close());
+    await link(draft, file);
+  } finally {
+    await rm(draft, { force: true });
+  }
 }
 
 /** Of what is there of a path; what is not there yet comes after it as it is. */
@@ -225,10 +274,11 @@ function parseOwner(text: string | undefined): Owner | undefined {
   try {
     const value: unknown = JSON.parse(text ?? '');
     if (!isRecord(value)) return undefined;
-    const { file, uid, gid, pods } = value;
+    const { file, born = '', uid, gid, pods } = value;
+    if (typeof born !== 'string') return undefined;
     if (typeof file !== 'string' || typeof uid !== 'number' || typeof gid !== 'number' || !Array.isArray(pods))
       return undefined;
-    return { file, uid, gid, pods: pods.filter((pod) => typeof pod === 'string') };
+    return { file, born, uid, gid, pods: pods.filter((pod) => typeof pod === 'string') };
   } catch {
     return undefined;
   }

@@ -23,6 +23,8 @@ interface Source {
   readonly make?: (dir: string) => Promise<void>;
   /** The source is one file, seen under this name in the directory where the volume is mounted. */
   readonly fileName?: string;
+  /** As in `SandboxMount`. */
+  readonly identity?: string;
 }
 
 /**
@@ -60,6 +62,7 @@ async function toMount(mount: VolumeMount, source: Source): Promise<SandboxMount
       target: `${target}/${source.fileName}`,
       readOnly: mount.readOnly === true,
       type: 'file',
+      ...(source.identity !== undefined && { identity: source.identity }),
     };
   }
   const from = mount.subPath ? path.join(source.dir, relativePath(mount.subPath, 'subPath')) : source.dir;
@@ -114,8 +117,8 @@ async function prepareHostDisk(pod: Pod, { name }: PodVolume, deps: VolumeDeps):
       `volume ${name}: a hostPath that is not the hostDisk of the pod's VMI is not mounted here`,
     );
   }
-  const file = await deps.hostDisks.take(pod.metadata.uid ?? '', name, disk);
-  return { dir: file, readOnly: false, fileName: path.basename(file) };
+  const { file, identity } = await deps.hostDisks.take(pod.metadata.uid ?? '', name, disk);
+  return { dir: file, readOnly: false, fileName: path.basename(file), identity };
 }
 
 async function prepareEmptyDir(volume: PodVolume, dir: string): Promise<Source> {

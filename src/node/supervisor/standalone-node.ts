@@ -10,7 +10,7 @@ import { rememberAgentAddress } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { forgetPage, NodePage } from '../page/index.ts';
-import type { KubeconfigName, NodePaths } from '../paths.ts';
+import { type KubeconfigName, type NodePaths, nodeDirectories } from '../paths.ts';
 import { findCgroupRoot, HostDisks, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
 import { portOwner } from '../tcp-owner.ts';
@@ -159,7 +159,8 @@ export class StandaloneNode {
     const pods = new KubePods({ nodeName }, { client, events, log });
     const images = new ImageStore({ dir: paths.imagesDir });
     const dirs = [paths.hostDisksDir, ...this.#options.hostDiskDirs];
-    const hostDisks = new HostDisks({ dirs, ownersDir: paths.hostDiskOwnersDir, stateDir: paths.stateDir });
+    const nodeDirs = [paths.stateDir, ...nodeDirectories(paths)];
+    const hostDisks = new HostDisks({ dirs, ownersDir: paths.hostDiskOwnersDir, nodeDirs });
     this.#runner = new PodRunner(
       {
         hostIp,

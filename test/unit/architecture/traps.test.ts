@@ -32,7 +32,6 @@ const renaming: Readonly<Record<string, string>> = {
   'src/launcher/disks/container-disk.ts': 'a link of the pod',
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
   'src/launcher/state-file.ts': 'sets aside what is torn',
-  'src/node/pod-runner/host-disks.ts': 'an empty image, which a pod makes again',
   'src/node/pod-runner/images.ts': 'a directory, synced with all that is in it',
   'src/node/supervisor/capabilities.ts': 'files that a script of the pod made, synced',
 };

@@ -38,7 +38,7 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
       hostDisks: new HostDisks({
         dirs: [path.join(dir, 'open')],
         ownersDir: path.join(dir, 'owners'),
-        stateDir: path.join(dir, 'state'),
+        nodeDirs: [path.join(dir, 'state')],
       }),
     });
   }
@@ -138,7 +138,9 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
       [{ name: 'disk', mountPath: '/var/run/kubevirt-private/vmi-disks/disk' }],
     );
     const target = '/run/kubevirt-private/vmi-disks/disk/a.img';
-    assert.deepEqual(found, { source: path.join(dir, 'open/a.img'), target, readOnly: false, type: 'file' });
+    const source = path.join(dir, 'open/a.img');
+    const { dev, ino } = await stat(source, { bigint: true });
+    assert.deepEqual(found, { source, target, readOnly: false, type: 'file', identity: `${dev}-${ino}` });
     assert.deepEqual(others, []);
   });
 
