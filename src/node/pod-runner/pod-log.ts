@@ -1,4 +1,6 @@
-import { copyFile, open, stat, truncate } from 'node:fs/promises';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, stat, truncate } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
 
 const maxLogBytes = 10 * 2 ** 20;
 const tailBytes = 2048;
@@ -19,10 +21,14 @@ export async function logTail(file: string): Promise<string> {
   }
 }
 
-/** Keeps one older part and begins anew. Writers append (O_APPEND), so they go on at the new end. */
+/**
+ * Keeps the last `maxBytes` as one older part and begins anew: whoever writes a log may also make it terabytes long, which take no room
+ * until they are copied. Writers append (O_APPEND), so they go on at the new end.
+ */
 export async function rotateLog(file: string, maxBytes = maxLogBytes): Promise<void> {
   const found = await stat(file).catch(() => undefined);
   if (!found || found.size <= maxBytes) return;
-  await copyFile(file, `${file}.1`);
+  const range = { start: found.size - maxBytes, end: found.size - 1 };
+  await pipeline(createReadStream(file, range), createWriteStream(`${file}.1`, { mode: 0o600 }));
   await truncate(file, 0);
 }
