@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { createLogger, errorMessage, type Logger } from '../base/index.ts';
+import { closeInheritedDescriptors } from '../host/index.ts';
 import {
   ApiProgram,
   actOnVm,
@@ -249,6 +250,7 @@ async function run(command: Command): Promise<void> {
 }
 
 try {
+  closeInheritedDescriptors();
   await run(parseCommand(process.argv.slice(2)));
 } catch (error) {
   process.stderr.write(`virt-node: ${errorMessage(error)}\n`);

@@ -1,9 +1,11 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
- * namespace, paths without following links, plain files read, replaced as a whole or watched, the process behind a Unix socket.
+ * namespace, paths without following links, plain files read, replaced as a whole or watched, the process behind a Unix socket, descriptors
+ * that were inherited.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
+export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
 export type { NewFile } from './new-file.ts';
