@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { chown, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -46,7 +47,7 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
       await chown(path.join(dir, 'file'), 107, 107);
     }
     segment = /\d+/.exec(execFileSync('ipcmk', ['-M', '4096', '-p', '0666']).toString())?.[0] ?? '';
-    await node.start();
+    await node.start(['start'], 'the node is up', ['/bin/bash', '-c', 'exec 77</etc/shadow; exec "$@"', 'bash']);
     await node.kubectl('create', 'secret', 'generic', 'creds', '--from-literal=userdata=#!/bin/sh');
     for (const name of ['taken', 'other']) {
       const vmi = demoVmi(name);
@@ -131,6 +132,14 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
     });
   }
 
+  test('nothing that whoever started the node left open is open in the node or in a pod', async () => {
+    const open = pids.flatMap((pid) =>
+      readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkIfThere(`/proc/${pid}/fd/${fd}`)),
+    );
+    assert.ok(open.some((place) => place.startsWith('socket:')));
+    assert.ok(!open.includes('/etc/shadow'));
+  });
+
   test('its QEMU writes nowhere but in its own volumes and in places that go with the pod', async () => {
     const paths = ['/etc', '/run', '/var', '/tmp', '/dev', '/root', '/home', '/opt', '/mnt', '/srv'];
     const { worked } = await attack<Taken>('take-files', launcherUser(qemu), { paths, reads: false, changes: false });
@@ -199,3 +208,11 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
     );
   });
 });
+
+function readlinkIfThere(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return '';
+  }
+}

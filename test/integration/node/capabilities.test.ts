@@ -25,8 +25,8 @@ describe('what libvirt says about this machine', { skip }, () => {
 
   after(() => rm(root, { recursive: true, force: true }));
 
-  async function ask(): Promise<void> {
-    const capabilities = new Capabilities({ paths, kvm: 'fails', arch: process.arch }, { log: silentLogger });
+  async function ask(kvm: 'works' | 'fails' = 'fails'): Promise<void> {
+    const capabilities = new Capabilities({ paths, kvm, arch: process.arch }, { log: silentLogger });
     await capabilities.start();
     await capabilities.done();
     await capabilities.stop();
@@ -68,7 +68,7 @@ describe('what libvirt says about this machine', { skip }, () => {
     assert.ok(files.includes('capabilities.xml') && !files.includes('virsh_domcapabilities_ppc64.xml'), files.join());
   });
 
-  test('a pod’s libvirt finds what the node’s learnt about QEMU, in a copy of its own, and asks no QEMU again', async () => {
+  async function startLibvirtInPod(kvm: 'works' | 'fails'): Promise<void> {
     const learnt = path.join(paths.libvirtCacheDir, 'qemu/capabilities');
     const names = (await readdir(learnt)).filter((name) => name.endsWith('.xml')).sort();
     assert.ok(names.length > 0);
@@ -94,11 +94,22 @@ describe('what libvirt says about this machine', { skip }, () => {
       mounts: [],
       logFile,
     };
-    await sandboxes.start({ ...pod, kvm: 'fails' });
+    await sandboxes.start({ ...pod, kvm });
     await eventually(async () => assert.equal((await sandboxes.inspect('p')).kind, 'exited'), 60_000);
     const ended = await sandboxes.inspect('p');
     assert.equal(ended.kind === 'exited' && ended.exitCode, 0, await readFile(logFile, 'utf8'));
     await sandboxes.remove('p');
+  }
+
+  test('a pod’s libvirt finds what the node’s learnt about QEMU, in a copy of its own, and asks no QEMU again', async () => {
+    await startLibvirtInPod('fails');
+  });
+
+  const noKvm = existsSync('/dev/kvm') ? false : 'this machine has no /dev/kvm';
+  test('so does that of a pod that may use KVM', { skip: noKvm }, async () => {
+    await ask('works');
+    await startLibvirtInPod('works');
+    await ask();
   });
 
   test('is asked again when what it learnt about QEMU is gone, which pods get copies of', async () => {
