@@ -55,7 +55,8 @@ describe('attacks on every port that a running node listens on', { skip: needsRo
     const [page, api, agent] = [[await pagePort()], await portsOf('apiserver'), await portsOf('virt-handler')];
     assert.equal(api.length, 1, told);
     assert.ok(agent.length >= 2, told);
-    assert.deepEqual(ports().sort(), [...page, ...api, ...agent].sort(), told);
+    // The page has its port at both loopback addresses, where the machine has two.
+    assert.deepEqual([...new Set(ports())].sort(), [...page, ...new Set([...api, ...agent])].sort(), told);
   });
 
   test('without a certificate or token, and with those of a stranger, no port gives anything but that it is alive', async () => {
