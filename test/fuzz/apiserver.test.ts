@@ -454,6 +454,9 @@ const admissionContext = {
 
 fuzz('api: admission and tables of objects with anything anywhere', {
   input: fc.tuple(fc.nat({ max: apiTypes.length - 1 }), changedValue(objects, { depths: [3, 40, 250] }), fc.boolean()),
+  known: [
+    [0, JSON.parse('{"kind":"VirtualMachine","metadata":{"name":"a"},"spec":{"runStrategy":[{"toString":0}]}}'), false],
+  ],
   parse: ([which, body, isUpdate]) =>
     judged(isApiError, () => {
       const given = Array.isArray(body) || !isObject(body) ? body : { ...body };
@@ -507,6 +510,7 @@ fuzz('api: options of a DELETE', {
     changedJson([options]),
     changedText(['/a?gracePeriodSeconds=5&propagationPolicy=Orphan&dryRun=All', '/a']),
   ),
+  known: [['{"gracePeriodSeconds":{"toString":0}}', '/a']],
   parse: ([text, url]) =>
     judged(isApiError, () => {
       const { gracePeriodSeconds = 0 } = deleteOptions({

@@ -26,7 +26,7 @@ function validateRunning(spec: Record<string, unknown>): FieldError[] {
   if (!hasRunning && !hasStrategy) return [requiredField('spec.runStrategy', 'one of running or runStrategy')];
   if (hasRunning && typeof running !== 'boolean')
     return [invalidField('spec.running', running, 'must be true or false')];
-  if (hasStrategy && !runStrategies.includes(String(runStrategy))) {
+  if (hasStrategy && !(typeof runStrategy === 'string' && runStrategies.includes(runStrategy))) {
     return [unsupportedField('spec.runStrategy', runStrategy, runStrategies)];
   }
   return [];

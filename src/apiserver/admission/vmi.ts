@@ -1,7 +1,7 @@
 import { finalizers } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
-import { type ApiObject, at, clone, ensureObject, isObject, type JsonObject, sameJson } from '../object.ts';
+import { type ApiObject, at, clone, ensureObject, isObject, type JsonObject, numberAt, sameJson } from '../object.ts';
 import type { Admission, AdmissionContext } from '../types/api-type.ts';
 import { fillVmiSpec } from './vmi-defaults.ts';
 import { checkVmiSpec } from './vmi-rules.ts';
@@ -53,7 +53,7 @@ function fillStatus(vmi: ApiObject, spec: JsonObject): void {
   const status = ensureObject(vmi, 'status');
   const guest = at(spec, 'domain', 'memory', 'guest');
   if (guest !== undefined) status.memory ??= { guestAtBoot: guest, guestCurrent: guest, guestRequested: guest };
-  const figure = (name: string) => Number(at(spec, 'domain', 'cpu', name) || 1);
+  const figure = (name: string) => numberAt(spec, 'domain', 'cpu', name) || 1;
   status.currentCPUTopology ??= { cores: figure('cores'), sockets: figure('sockets'), threads: figure('threads') };
 }
 

@@ -52,5 +52,10 @@ function lastSeenMs({ object }: Entry): number {
     at(object, 'eventTime'),
     object.metadata.creationTimestamp,
   ];
-  return Math.max(0, ...times.map((time) => Date.parse(String(time))).filter((time) => !Number.isNaN(time)));
+  return Math.max(
+    0,
+    ...times
+      .map((time) => (typeof time === 'string' ? Date.parse(time) : Number.NaN))
+      .filter((time) => !Number.isNaN(time)),
+  );
 }

@@ -1,4 +1,4 @@
-import { type ApiObject, at, isObject, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, isObject, numberAt, objectsAt, textAt } from '../object.ts';
 import type { Column } from '../types/api-type.ts';
 import { ageColumn, atPath, column, nameColumn, wide } from './column.ts';
 import { age } from './duration.ts';
@@ -94,7 +94,7 @@ export const eventColumns: readonly Column[] = [
   wide('Source', eventSource),
   column('Message', (event) => (textAt(event, 'message') ?? '').trim()),
   wide('First Seen', (event, now) => age(firstTime(event), now)),
-  wide('Count', (event) => Number(at(event, 'count') ?? at(event, 'series', 'count') ?? 1), { type: 'integer' }),
+  wide('Count', (event) => numberAt(event, 'count') ?? numberAt(event, 'series', 'count') ?? 1, { type: 'integer' }),
   { ...nameColumn, priority: 1 },
 ];
 
@@ -122,14 +122,20 @@ const shortModes: Readonly<Record<string, string>> = {
 
 function accessModes(claim: ApiObject): string {
   const modes = at(claim, 'spec', 'accessModes');
-  return Array.isArray(modes) ? modes.map((mode) => shortModes[String(mode)] ?? mode).join(',') : '';
+  return Array.isArray(modes)
+    ? modes
+        .filter((mode) => typeof mode === 'string')
+        .map((mode) => shortModes[mode] ?? mode)
+        .join(',')
+    : '';
 }
 
 function endpointAddresses(endpoints: ApiObject): string {
   const shown = objectsAt(endpoints, 'subsets').flatMap((subset) =>
     objectsAt(subset, 'addresses').flatMap((address) => {
       const ports = objectsAt(subset, 'ports');
-      return ports.length === 0 ? [String(address.ip)] : ports.map((port) => `${address.ip}:${port.port}`);
+      const ip = textAt(address, 'ip') ?? '';
+      return ports.length === 0 ? [ip] : ports.map((port) => `${ip}:${numberAt(port, 'port') ?? ''}`);
     }),
   );
   if (shown.length === 0) return '<none>';

@@ -1,4 +1,4 @@
-import { type ApiObject, at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, type JsonObject, numberAt, objectsAt, textAt } from '../object.ts';
 import type { Column } from '../types/api-type.ts';
 import { ageColumn, column, nameColumn, wide } from './column.ts';
 import { age } from './duration.ts';
@@ -25,7 +25,7 @@ function readyCount(pod: ApiObject): string {
 
 function restarts(pod: ApiObject, now: Date): string {
   const statuses = objectsAt(pod, 'status', 'containerStatuses');
-  const total = statuses.reduce((sum, status) => sum + Number(status.restartCount ?? 0), 0);
+  const total = statuses.reduce((sum, status) => sum + (numberAt(status, 'restartCount') ?? 0), 0);
   const ends = statuses.map((status) => textAt(status, 'lastState', 'terminated', 'finishedAt') ?? '').sort();
   const last = ends.at(-1);
   return total > 0 && last ? `${total} (${age(last, now)} ago)` : String(total);

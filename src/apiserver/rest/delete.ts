@@ -80,7 +80,7 @@ export function deleteOptions({ body, contentType, query }: ResourceCall): Delet
 }
 
 function graceOf(value: unknown): number {
-  const seconds = Number(value);
+  const seconds = typeof value === 'string' || typeof value === 'number' ? Number(value) : Number.NaN;
   if (Number.isSafeInteger(seconds) && seconds >= 0) return seconds;
   throw badRequest(`Invalid value: ${JSON.stringify(value)}: gracePeriodSeconds must be a whole number, 0 or more`);
 }

@@ -81,8 +81,11 @@ function wholeNumber(name: string, value: string | undefined): number | undefine
 }
 
 function containerOf(pod: ApiObject, asked: string | undefined): string {
-  const names = objectsAt(pod, 'spec', 'containers').map(({ name }) => String(name));
-  const all = [...names, ...objectsAt(pod, 'spec', 'initContainers').map(({ name }) => String(name))];
+  const names = objectsAt(pod, 'spec', 'containers').map((container) => textAt(container, 'name') ?? '');
+  const all = [
+    ...names,
+    ...objectsAt(pod, 'spec', 'initContainers').map((container) => textAt(container, 'name') ?? ''),
+  ];
   const { name } = pod.metadata;
   if (asked) {
     if (all.includes(asked)) return asked;
