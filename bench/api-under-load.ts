@@ -4,7 +4,7 @@ import path from 'node:path';
 import { kubeApiserverAssets } from '../scripts/kube-apiserver.mjs';
 import { resources } from '../src/api/index.ts';
 import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
-import { nodePaths } from '../src/node/index.ts';
+import { nodePaths } from '../src/standalone/index.ts';
 import { startKubeApiserver } from '../test/fixtures/kube-apiserver.ts';
 import { ended, waitFor } from './waiting.ts';
 

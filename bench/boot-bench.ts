@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { NodePaths } from '../src/node/index.ts';
+import type { NodePaths } from '../src/standalone/index.ts';
 import { type Boot, measureBoot } from './boot.ts';
 import type { Figure } from './figures.ts';
 import { startUpMs } from './logs.ts';

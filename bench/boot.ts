@@ -3,7 +3,7 @@ import path from 'node:path';
 import { parse } from 'yaml';
 import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
-import { openConsole, untilLogin } from '../src/node/index.ts';
+import { openConsole, untilLogin } from '../src/standalone/index.ts';
 import { logLine } from './logs.ts';
 import type { NodeUnderTest } from './node-under-test.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { resources } from '../src/api/index.ts';
 import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
-import { ImageStore, installDemoImage, type NodePaths, nodePaths } from '../src/node/index.ts';
+import { ImageStore, installDemoImage, type NodePaths, nodePaths } from '../src/standalone/index.ts';
 import { ended, waitFor } from './waiting.ts';
 
 const cli = 'dist/bin/virt-node.js';

@@ -96,7 +96,7 @@ async function buildToolsImage() {
   for (const applet of ['sh', 'cp', 'ls', 'cat', 'sleep', 'test', 'dd', 'mkdir']) {
     symlinkSync('busybox', path.join(root, 'bin', applet));
   }
-  cpSync('test/unit/agent/node-labels/hosts/real-nested-kvm', path.join(root, 'capabilities'), { recursive: true });
+  cpSync('test/unit/agent/node/labels/hosts/real-nested-kvm', path.join(root, 'capabilities'), { recursive: true });
   writeFileSync(path.join(root, 'bin/node-labeller.sh'), nodeLabeller, { mode: 0o755 });
   writeFileSync(
     path.join(work, 'Containerfile'),

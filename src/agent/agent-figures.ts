@@ -1,9 +1,9 @@
 import type { AgentState } from '../api/index.ts';
 import { unreachable } from '../base/index.ts';
-import type { AgentFigures, NotReady } from './metrics/index.ts';
+import type { NodeHealth } from './node/ports.ts';
 import { informersOf, type Parts } from './node-parts.ts';
-import type { NodeHealth } from './node-ports.ts';
-import type { LoopDelay } from './why/index.ts';
+import type { LoopDelay } from './serve/explain/index.ts';
+import type { AgentFigures, NotReady } from './serve/metrics/index.ts';
 
 interface Sources {
   readonly parts: Parts;

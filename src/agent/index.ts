@@ -4,9 +4,9 @@
  * the real ones), nor argv, environment and signals.
  */
 
-export { readNodeFacts } from './adapters/index.ts';
-export { type DispatcherOptions, VmiDispatcher } from './loop/index.ts';
-export type * from './migration-ports.ts';
+export type * from './migration-proxy/ports.ts';
+export { readNodeFacts } from './node/facts/index.ts';
 export { NodeAgent } from './node-agent.ts';
 export { type AgentOptions, AgentOptionsError, agentUsage, parseAgentOptions } from './options.ts';
-export type * from './ports.ts';
+export { type DispatcherOptions, VmiDispatcher } from './vmi/loop/index.ts';
+export type * from './vmi/ports.ts';

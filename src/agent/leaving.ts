@@ -1,5 +1,5 @@
 import { type Clock, type Component, errorMessage, type Logger } from '../base/index.ts';
-import type { MigrationRelays } from './migration-ports.ts';
+import type { MigrationRelays } from './migration-proxy/ports.ts';
 
 export interface LeavingOptions {
   /** `--graceful-shutdown-seconds`: how long running migrations are waited for. */

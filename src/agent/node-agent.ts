@@ -1,20 +1,20 @@
 import type { AgentState } from '../api/index.ts';
 import { type Component, Lifecycle, type Logger } from '../base/index.ts';
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
-import type { NodeFacts } from './adapters/index.ts';
 import { agentFigures, notReadyBecause } from './agent-figures.ts';
-import { type Duties, makeDuties } from './duties.ts';
-import { ForgottenGuests } from './forgotten-guests.ts';
 import { drain, notReadyYet } from './leaving.ts';
-import type { VmiDispatcher } from './loop/index.ts';
-import { Meters, makeMetrics } from './metrics/index.ts';
-import type { MigrationRelays } from './migration-ports.ts';
+import type { MigrationRelays } from './migration-proxy/ports.ts';
+import type { NodeFacts } from './node/facts/index.ts';
 import { configurationOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
+import { type Duties, makeDuties } from './node-services.ts';
 import type { AgentOptions } from './options.ts';
-import type { AgentPage, AgentPageDeps } from './page/index.ts';
-import type { AgentPorts } from './ports.ts';
-import { type AgentWorld, makeDispatcher, thisWorld, vmiComponents } from './vmi-parts.ts';
-import { type LoopDelay, measureLoopDelay, readState, WhyServer, WhyService } from './why/index.ts';
+import { type LoopDelay, measureLoopDelay, readState, WhyServer, WhyService } from './serve/explain/index.ts';
+import { Meters, makeMetrics } from './serve/metrics/index.ts';
+import type { AgentPage, AgentPageDeps } from './serve/page/index.ts';
+import type { VmiDispatcher } from './vmi/loop/index.ts';
+import { ForgottenGuests } from './vmi/orphaned-launchers.ts';
+import type { AgentPorts } from './vmi/ports.ts';
+import { type AgentWorld, makeDispatcher, thisWorld, vmiComponents } from './vmi/vmi-parts.ts';
 
 export interface NodeAgentDeps {
   /** Time, chance and the machine of launchers; the real ones unless given. */
@@ -189,7 +189,7 @@ export class NodeAgent {
     let page: AgentPage | undefined;
     const start = async () => {
       // Loaded on request only: it costs memory.
-      const { AgentPage } = await import('./page/index.ts');
+      const { AgentPage } = await import('./serve/page/index.ts');
       page = new AgentPage({ nodeName, port, pageDir, privateDir }, deps);
       await page.start();
     };

@@ -8,13 +8,15 @@ import {
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
 import { Informer, type KubeClient } from '../kube/index.ts';
-import { KubeOwnNode, type NodeFacts, noRelays } from './adapters/index.ts';
-import { type Consoles, makeConsoles } from './consoles/index.ts';
-import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './host/index.ts';
+import { noRelays } from './migration-proxy/index.ts';
+import type { NodeFacts } from './node/facts/index.ts';
+import { KubeOwnNode } from './node/own-node.ts';
 import type { AgentOptions } from './options.ts';
-import type { AgentPorts } from './ports.ts';
-import { type AgentWorld, eventPort, makeVmiParts, type VmiParts, vmiPorts } from './vmi-parts.ts';
-import type { InformerState } from './why/index.ts';
+import type { InformerState } from './serve/explain/index.ts';
+import { type Consoles, makeConsoles } from './serve/server/index.ts';
+import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './vmi/host/index.ts';
+import type { AgentPorts } from './vmi/ports.ts';
+import { type AgentWorld, eventPort, makeVmiParts, type VmiParts, vmiPorts } from './vmi/vmi-parts.ts';
 
 /** The real things that the agent is made of. */
 export interface Parts extends VmiParts {

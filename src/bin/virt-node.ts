@@ -30,7 +30,7 @@ import {
   takeScreenshot,
   untilAborted,
   VncProxy,
-} from '../node/index.ts';
+} from '../standalone/index.ts';
 
 const binDir = import.meta.dirname;
 const packageDir = path.resolve(binDir, '../..');

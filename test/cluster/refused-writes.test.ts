@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { kubeVmiWriter } from '../../src/agent/adapters/index.ts';
+import { kubeVmiWriter } from '../../src/agent/vmi/adapters/index.ts';
 import { resources, type VirtualMachineInstance } from '../../src/api/index.ts';
 import { KubeClient, loadKubeAccess } from '../../src/kube/index.ts';
 import { vmiUpdatePolicy } from '../fixtures/admission-policy.ts';

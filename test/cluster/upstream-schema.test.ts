@@ -42,7 +42,7 @@ suite("under upstream's schema of VMIs", { skip }, () => {
   }
 
   test('every field of the whole status that the agent writes is kept as it was written', async () => {
-    const golden = path.join(process.cwd(), 'test/unit/agent/status/whole-object.golden.json');
+    const golden = path.join(process.cwd(), 'test/unit/agent/vmi/status/whole-object.golden.json');
     const { vmi } = JSON.parse(readFileSync(golden, 'utf8'));
     const { futureStatus: _unknown, ...status } = vmi.status;
     assert.deepEqual(await stored(status), status);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import fc from 'fast-check';
-import { wantedParts } from '../../src/agent/metrics/vm-stats.ts';
-import { RestError } from '../../src/agent/rest/errors.ts';
-import { parseGoBool, streamWish } from '../../src/agent/rest/stream-query.ts';
-import { parseWhyRequest } from '../../src/agent/why/routes.ts';
+import { parseWhyRequest } from '../../src/agent/serve/explain/routes.ts';
+import { wantedParts } from '../../src/agent/serve/metrics/vm-stats.ts';
+import { RestError } from '../../src/agent/serve/rest/errors.ts';
+import { parseGoBool, streamWish } from '../../src/agent/serve/rest/stream-query.ts';
 import { systemClock } from '../../src/base/index.ts';
 import { chooseProtocol, upgradeProblem } from '../../src/console/handshake.ts';
 import { parseCommand } from '../../src/console/notices.ts';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { readGuestInfo } from '../../src/agent/guest-agent/guest-info.ts';
-import { outsideText } from '../../src/agent/metrics/outside-text.ts';
-import { filesystemLines, migrationLines, statsLines } from '../../src/agent/metrics/vm-lines.ts';
-import { VmStatsCollector, vmStatsParts } from '../../src/agent/metrics/vm-stats.ts';
-import { RestError } from '../../src/agent/rest/errors.ts';
-import { queryHandlers } from '../../src/agent/rest/queries.ts';
+import { outsideText } from '../../src/agent/serve/metrics/outside-text.ts';
+import { filesystemLines, migrationLines, statsLines } from '../../src/agent/serve/metrics/vm-lines.ts';
+import { VmStatsCollector, vmStatsParts } from '../../src/agent/serve/metrics/vm-stats.ts';
+import { RestError } from '../../src/agent/serve/rest/errors.ts';
+import { queryHandlers } from '../../src/agent/serve/rest/queries.ts';
+import { readGuestInfo } from '../../src/agent/vmi/guest-agent/guest-info.ts';
 import type { VirtualMachineInstance } from '../../src/api/index.ts';
 import { DomainCacheError } from '../../src/domain-cache/errors.ts';
 import { GhostRecords } from '../../src/domain-cache/ghost-records.ts';

@@ -3,35 +3,40 @@ import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
-import { readHostModel } from '../../src/agent/adapters/host-cpu-model.ts';
-import { parseCpuList } from '../../src/agent/adapters/host-cpu-set.ts';
-import { readTopology } from '../../src/agent/adapters/host-topology.ts';
-import { groupsInUse } from '../../src/agent/devices/groups-in-use.ts';
-import { readHostDevices } from '../../src/agent/devices/host-devices.ts';
-import { uevent } from '../../src/agent/devices/sysfs.ts';
+import { groupsInUse } from '../../src/agent/node/devices/groups-in-use.ts';
+import { readHostDevices } from '../../src/agent/node/devices/host-devices.ts';
+import { uevent } from '../../src/agent/node/devices/sysfs.ts';
+import { readHostModel } from '../../src/agent/node/facts/host-cpu-model.ts';
+import { parseCpuList } from '../../src/agent/node/facts/host-cpu-set.ts';
+import { readTopology } from '../../src/agent/node/facts/host-topology.ts';
 import {
   readCapabilities,
   readDomainCapabilities,
   readSupportedFeatures,
-} from '../../src/agent/node-labels/documents.ts';
-import { LabelFileError } from '../../src/agent/node-labels/errors.ts';
-import { planLabels } from '../../src/agent/node-labels/plan.ts';
-import { parseBody } from '../../src/agent/rest/bodies.ts';
-import { backupCheckpoint, backupOptions, launchSecret, thawAfterSeconds } from '../../src/agent/rest/body-shapes.ts';
-import { RestError } from '../../src/agent/rest/errors.ts';
+} from '../../src/agent/node/labels/documents.ts';
+import { LabelFileError } from '../../src/agent/node/labels/errors.ts';
+import { planLabels } from '../../src/agent/node/labels/plan.ts';
+import { parseBody } from '../../src/agent/serve/rest/bodies.ts';
+import {
+  backupCheckpoint,
+  backupOptions,
+  launchSecret,
+  thawAfterSeconds,
+} from '../../src/agent/serve/rest/body-shapes.ts';
+import { RestError } from '../../src/agent/serve/rest/errors.ts';
 import { binaryQuantity, parseDomainName, parseKey, parseQuantity } from '../../src/api/index.ts';
 import { FlagError, parseGoDurationMs, parseGoFlags, whyUnsafe } from '../../src/base/index.ts';
 import { agentConfigReader, controllerConfigReader, type KubeVirt } from '../../src/cluster-config/index.ts';
 import { fromKeptText } from '../../src/cluster-config/kept-configuration.ts';
 import { isProcessAlive } from '../../src/host/peer.ts';
-import { parseCommand } from '../../src/node/cli/command.ts';
-import { NodeError } from '../../src/node/errors.ts';
-import { accountFiles } from '../../src/node/pod-runner/accounts.ts';
-import { ImageStore } from '../../src/node/pod-runner/images.ts';
-import { shellQuote } from '../../src/node/pod-runner/shell-quote.ts';
-import { formatIdentity, parseIdentity, parseProcStat } from '../../src/node/process-identity.ts';
+import { parseCommand } from '../../src/standalone/cli/command.ts';
+import { NodeError } from '../../src/standalone/errors.ts';
+import { accountFiles } from '../../src/standalone/pod-runner/accounts.ts';
+import { ImageStore } from '../../src/standalone/pod-runner/images.ts';
+import { shellQuote } from '../../src/standalone/pod-runner/shell-quote.ts';
+import { formatIdentity, parseIdentity, parseProcStat } from '../../src/standalone/process-identity.ts';
 import { readTlsSettings } from '../../src/tls/index.ts';
-import { defaults, factsOf, hostsDir } from '../unit/agent/node-labels/facts.ts';
+import { defaults, factsOf, hostsDir } from '../unit/agent/node/labels/facts.ts';
 import { base } from '../unit/controller/builders.ts';
 import {
   changedJson,

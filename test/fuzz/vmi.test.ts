@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { decide } from '../../src/agent/decide/index.ts';
-import { CarriedCache, observeVmi } from '../../src/agent/observe/index.ts';
-import { isAddressable } from '../../src/agent/observe/vmi-shape.ts';
-import { project } from '../../src/agent/status/index.ts';
+import { decide } from '../../src/agent/vmi/decide/index.ts';
+import { CarriedCache, observeVmi } from '../../src/agent/vmi/observe/index.ts';
+import { isAddressable } from '../../src/agent/vmi/observe/vmi-shape.ts';
+import { project } from '../../src/agent/vmi/status/index.ts';
 import type { Domain, VirtualMachine, VirtualMachineInstance } from '../../src/api/index.ts';
 import { PodRenderError } from '../../src/controller/pod/errors.ts';
 import { renderLauncherPod } from '../../src/controller/pod/render.ts';

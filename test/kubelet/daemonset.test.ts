@@ -98,7 +98,7 @@ test('the agent runs from its image, its probes pass, and its node is labelled, 
     assert.equal(labels['kubevirt.io/schedulable'], 'true', JSON.stringify(labels));
     assert.equal(labels.cpumanager, 'true');
     assert.ok(annotations['kubevirt.io/heartbeat']);
-    const wanted = readFileSync('test/unit/agent/node-labels/hosts/real-nested-kvm/labels.txt', 'utf8').split('\n');
+    const wanted = readFileSync('test/unit/agent/node/labels/hosts/real-nested-kvm/labels.txt', 'utf8').split('\n');
     const missing = wanted.filter(
       (line) => line !== '' && `${line.split('=')[0]}=${labels[line.split('=')[0] ?? '']}` !== line,
     );

@@ -5,7 +5,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { ensureCertificates } from '../../src/apiserver/index.ts';
 import { sleep } from '../../src/base/index.ts';
 import { replaceFile } from '../../src/host/index.ts';
-import { ImageStore } from '../../src/node/index.ts';
+import { ImageStore } from '../../src/standalone/index.ts';
 import { AcknowledgedWrites } from '../fixtures/acknowledged-writes.ts';
 import { ApiChildProgram } from '../fixtures/api-child-process.ts';
 import { eventually } from '../fixtures/eventually.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AgentApi, agentOf, VncProxy, vmPath } from '../../src/node/index.ts';
+import { AgentApi, agentOf, VncProxy, vmPath } from '../../src/standalone/index.ts';
 import { AgentStandIn } from '../fixtures/agent-stand-in.ts';
 import { attack, localUser } from '../fixtures/attacker.ts';
 

@@ -8,25 +8,25 @@ import { firstCalmSeed, firstMigrationSeed, firstOutageSeed } from './plan.ts';
 export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a domain that is defined and not started counts as dead',
-    file: 'src/agent/decide/domain-situation.ts',
+    file: 'src/agent/vmi/decide/domain-situation.ts',
     find: "return context.phase === 'Running' ? { kind: 'shutoff-unexplained', domain } : { kind: 'not-started', domain };",
     replace: "return { kind: 'stopped', domain, verdict: { phase: 'Failed', because: 'mutation' } };",
   },
   {
     name: 'what is unknown counts as gone',
-    file: 'src/agent/decide/domain-situation.ts',
+    file: 'src/agent/vmi/decide/domain-situation.ts',
     find: "return { kind: 'unknown', reason: view.reason };",
     replace: "return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context) };",
   },
   {
     name: 'a guest is killed without its grace',
-    file: 'src/agent/decide/shutdown-rules.ts',
+    file: 'src/agent/vmi/decide/shutdown-rules.ts',
     find: 'const leftMs = ({ grace, observation }: Facts) => Math.max(0, grace.deadlineMs - observation.nowMs);',
     replace: 'const leftMs = ({ grace, observation }: Facts) => Math.max(0, grace.deadlineMs - observation.nowMs) * 0;',
   },
   {
     name: 'a start is synced again and again',
-    file: 'src/agent/decide/sync-rules.ts',
+    file: 'src/agent/vmi/decide/sync-rules.ts',
     find: 'return observation.memory.synced?.fingerprint !== observation.syncFingerprint;',
     replace: 'return observation.syncFingerprint !== undefined;',
   },
@@ -44,19 +44,19 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'fields of others are not written back',
-    file: 'src/agent/status/project.ts',
+    file: 'src/agent/vmi/status/project.ts',
     find: 'vmi.status ??= {};',
     replace: 'vmi.status = { phase: vmi.status?.phase } as never;',
   },
   {
     name: 'a VMI that the list leaves out counts as deleted',
-    file: 'src/agent/observe/observe.ts',
+    file: 'src/agent/vmi/observe/observe.ts',
     find: "if (!isKnownHere) return { kind: 'deleted' };",
     replace: "return { kind: 'deleted' };",
   },
   {
     name: 'the picture of a predecessor shows through',
-    file: 'src/agent/observe/observe.ts',
+    file: 'src/agent/vmi/observe/observe.ts',
     find: ': ports.domains.view(key, uid);',
     replace: ': ports.domains.view(key);',
   },
@@ -68,13 +68,13 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: "the agent's own writes are not remembered",
-    file: 'src/agent/loop/own-writes.ts',
+    file: 'src/agent/vmi/loop/own-writes.ts',
     find: 'if (wasShown || isOlder(stored, newer)) this.#writes.set(key, own);',
     replace: 'void [wasShown, own];',
   },
   {
     name: 'a domain shut off without a reason is believed at once',
-    file: 'src/agent/decide/phase-rules.ts',
+    file: 'src/agent/vmi/decide/phase-rules.ts',
     find: "facts.situation.kind === 'shutoff-unexplained' && isAnsweredAgain(facts)",
     replace: "facts.situation.kind === 'shutoff-unexplained'",
   },
@@ -87,7 +87,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'a VMI is handed over before its guest has arrived',
-    file: 'src/agent/decide/migration/target-view.ts',
+    file: 'src/agent/vmi/decide/migration/target-view.ts',
     find: 'if (!notes?.EndTimestamp || notes.Failed) return false;',
     replace: `if (!notes || notes.Failed) return false;
   if (facts.situation.kind === 'alive') return true;`,
@@ -95,35 +95,35 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'the source is deleted before the hand-over',
-    file: 'src/agent/decide/migration/hand-over-rules.ts',
+    file: 'src/agent/vmi/decide/migration/hand-over-rules.ts',
     find: 'return view ? awaitHandOver(facts, view) : rest;',
     replace: "return view ? { steps: [{ step: 'deleteDomain', uid: facts.uid }] } : (awaitHandOver, rest);",
     first: firstMigrationSeed,
   },
   {
     name: 'the streams of a source stay open',
-    file: 'src/agent/decide/migration/source-rules.ts',
+    file: 'src/agent/vmi/decide/migration/source-rules.ts',
     find: 'if (!relays.hasSource) return false;',
     replace: 'if (relays.hasSource) return false;',
     first: firstMigrationSeed,
   },
   {
     name: 'the streams of a target stay open',
-    file: 'src/agent/decide/migration/arrived-rules.ts',
+    file: 'src/agent/vmi/decide/migration/arrived-rules.ts',
     find: 'when: (facts) => isSettled(facts) && facts.observation.relays.targetPorts !== undefined,',
     replace: 'when: () => false,',
     first: firstMigrationSeed,
   },
   {
     name: 'a node that has its guest is still asked for',
-    file: 'src/agent/decide/migration/arrived-rules.ts',
+    file: 'src/agent/vmi/decide/migration/arrived-rules.ts',
     find: 'labels: { [labels.migrationTargetNodeName]: null },',
     replace: 'labels: {},',
     first: firstMigrationSeed,
   },
   {
     name: 'nobody waits for the end of a grace period',
-    file: 'src/agent/decide/shutdown-rules.ts',
+    file: 'src/agent/vmi/decide/shutdown-rules.ts',
     find: `    plan: (facts) => ({
       ...wait(leftMs(facts)),
       remember: rememberDeadline(facts),
@@ -146,19 +146,19 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'a launcher that was never asked counts as dead',
-    file: 'src/agent/decide/domain-situation.ts',
+    file: 'src/agent/vmi/decide/domain-situation.ts',
     find: "return launcher.kind === 'dead' ? launcherDead(context) : view;",
     replace: 'return launcherDead(context);',
   },
   {
     name: 'a VMI does not wait for the guest of an older one of its name',
-    file: 'src/agent/decide/look-rules.ts',
+    file: 'src/agent/vmi/decide/look-rules.ts',
     find: 'facts.observation.predecessor !== undefined && facts.vmi !== undefined && isNotStarted(facts)',
     replace: 'facts.observation.predecessor === null && isNotStarted(facts)',
   },
   {
     name: 'how a guest ended is forgotten with its launcher',
-    file: 'src/agent/decide/domain-situation.ts',
+    file: 'src/agent/vmi/decide/domain-situation.ts',
     find: `  if (memory.verdict) return memory.verdict;
   const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
   if (seen) return seen;`,
@@ -167,14 +167,14 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'whatever the newest VMI is, an older decision is written on it',
-    file: 'src/agent/loop/still-holds.ts',
+    file: 'src/agent/vmi/loop/still-holds.ts',
     find: 'before.metadata.uid === newest.metadata.uid &&',
     replace: 'before.metadata.uid !== "" || before.metadata.uid === newest.metadata.uid &&',
     first: firstMigrationSeed,
   },
   {
     name: 'one question is enough for the end of a guest that nobody saw run',
-    file: 'src/agent/decide/phase-rules.ts',
+    file: 'src/agent/vmi/decide/phase-rules.ts',
     find: 'when: isLostUnconfirmed,',
     replace: "when: (facts) => isLostUnconfirmed(facts) && facts.uid === '',",
   },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { launcherPort } from '../../../src/agent/adapters/index.ts';
-import { GuestAgentCache } from '../../../src/agent/guest-agent/index.ts';
+import { launcherPort } from '../../../src/agent/vmi/adapters/index.ts';
+import { GuestAgentCache } from '../../../src/agent/vmi/guest-agent/index.ts';
 import { systemClock } from '../../../src/base/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { type ClientsBench, eachTestHasClientsBench, targetOf } from '../launcher-client/clients-bench.ts';

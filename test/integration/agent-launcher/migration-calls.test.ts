@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { launcherPort } from '../../../src/agent/adapters/index.ts';
-import { migrationOptionsOf } from '../../../src/agent/decide/index.ts';
 import type { LauncherCalls, SyncOptions } from '../../../src/agent/index.ts';
+import { launcherPort } from '../../../src/agent/vmi/adapters/index.ts';
+import { migrationOptionsOf } from '../../../src/agent/vmi/decide/index.ts';
 import { errorCode, errorMessage } from '../../../src/base/index.ts';
 import type { CommandRpc } from '../../../src/launcher-client/index.ts';
 import { cmd } from '../../../src/wire/index.ts';

@@ -5,7 +5,7 @@ import net, { type AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { after, afterEach, before, suite, test } from 'node:test';
 import tls from 'node:tls';
-import { ConsoleServer } from '../../../src/agent/consoles/index.ts';
+import { ConsoleServer } from '../../../src/agent/serve/server/index.ts';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import {
   type Authorities,

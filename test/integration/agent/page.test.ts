@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { AgentPage } from '../../../src/agent/page/index.ts';
+import { AgentPage } from '../../../src/agent/serve/page/index.ts';
 import type { Key, VirtualMachineInstance } from '../../../src/api/index.ts';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import type { VmRow } from '../../../src/web/index.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { ForgottenGuests } from '../../../src/agent/forgotten-guests.ts';
+import { ForgottenGuests } from '../../../src/agent/vmi/orphaned-launchers.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { vmiOf } from '../../fixtures/agent/builders.ts';
 import { FakeApi } from '../../fixtures/agent/fake-api.ts';

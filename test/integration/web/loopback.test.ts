@@ -4,8 +4,8 @@ import { get } from 'node:http';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterEach, describe, test } from 'node:test';
-import { freePort } from '../../../src/node/supervisor/free-port.ts';
-import { portOwner } from '../../../src/node/tcp-owner.ts';
+import { freePort } from '../../../src/standalone/supervisor/free-port.ts';
+import { portOwner } from '../../../src/standalone/tcp-owner.ts';
 import { loopbackHosts } from '../../../src/web/index.ts';
 import { WebSite } from '../../fixtures/web-site.ts';
 

@@ -7,7 +7,7 @@ import {
   type VmiParts,
   vmiComponents,
   vmiPorts,
-} from '../../../src/agent/vmi-parts.ts';
+} from '../../../src/agent/vmi/vmi-parts.ts';
 import { type Key, keyOf, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { Lifecycle, silentLogger } from '../../../src/base/index.ts';
 import { clusterConfig } from '../../fixtures/agent/builders.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
 import { sleep } from '../../../src/base/index.ts';
-import { agentOf } from '../../../src/node/index.ts';
+import { agentOf } from '../../../src/standalone/index.ts';
 import { AgentConsole } from '../../fixtures/agent-console.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { agentOf } from '../../../src/node/index.ts';
+import { agentOf } from '../../../src/standalone/index.ts';
 import { AgentConsole } from '../../fixtures/agent-console.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';

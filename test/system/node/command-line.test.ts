@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
-import { untilLogin } from '../../../src/node/index.ts';
+import { untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 import { decodePng } from '../../fixtures/png.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { identifyProcess, isAlive, untilLogin } from '../../../src/node/index.ts';
+import { identifyProcess, isAlive, untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, launcherPid, NodeProcess } from '../../fixtures/node-process.ts';
 

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
-import { findLeftovers, podNamespaceOf, untilLogin } from '../../../src/node/index.ts';
+import { findLeftovers, podNamespaceOf, untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { sleep } from '../../../src/base/index.ts';
-import { findLeftovers } from '../../../src/node/index.ts';
+import { findLeftovers } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { NodeProcess } from '../../fixtures/node-process.ts';
 

@@ -10,7 +10,7 @@ import { SafePath } from '../../../src/host/index.ts';
  * links, and has no path to give away.
  */
 
-const folders = ['src/agent', 'src/domain-cache', 'src/launcher-client', 'src/kubelet', 'src/host'];
+const folders = ['src/agent', 'src/domain-cache', 'src/launcher-client', 'src/device-plugin', 'src/host'];
 
 const sources = folders.flatMap((folder) =>
   readdirSync(folder, { recursive: true })
@@ -28,7 +28,7 @@ const tenants =
   /SafePath|openInRoot|openBelow|openNoFollow|openTrusted|LauncherRoot|PinnedSocket|podsDir|\/root`|kubelet\/pods/;
 
 /** Folders all of which is about launchers. */
-const tenantFolders = ['src/agent/host/', 'src/launcher-client/'];
+const tenantFolders = ['src/agent/vmi/host/', 'src/launcher-client/'];
 
 /** Whatever can take a path to the file system. Types cannot. */
 const fileCalls =
@@ -37,7 +37,8 @@ const fileCalls =
 const mayCall: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'opens each element once and follows no link: this is the door',
   'src/host/new-file.ts': 'takes a descriptor, never a path',
-  'src/agent/devices/groups-in-use.ts': 'asks whether directories of pods are there, which the kubelet alone makes',
+  'src/agent/node/devices/groups-in-use.ts':
+    'asks whether directories of pods are there, which the kubelet alone makes',
 };
 
 /** Where a path made of a descriptor may stand: it is one that node:fs would take. */
@@ -48,7 +49,7 @@ const mayNameDescriptors: Readonly<Record<string, string>> = {
 /** Where an address of a SafePath may be used, and for what. */
 const mayTakeAddresses: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'gives it',
-  'src/agent/rest/guest-sockets.ts': 'connect() to a socket that was opened',
+  'src/agent/serve/rest/guest-sockets.ts': 'connect() to a socket that was opened',
   'src/launcher-client/connection.ts': 'connect() to a socket that was opened, by gRPC, too',
   'src/launcher-client/launcher-host.ts': 'connect() to a socket that was opened',
   'src/launcher-client/sightings.ts': 'the type',
@@ -58,9 +59,9 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
 
 /** Where `/proc/<pid>/root` is made up. It goes on by SafePath from there. */
 const mayEnterLaunchers: Readonly<Record<string, string>> = {
-  'src/agent/host/launcher-root.ts': 'the door of hooks and facts',
-  'src/agent/adapters/host-selinux.ts': 'the label of the root itself, opened as trusted',
-  'src/agent/rest/guest-sockets.ts': 'without following a link from there on',
+  'src/agent/vmi/host/launcher-root.ts': 'the door of hooks and facts',
+  'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
+  'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
   'src/domain-cache/socket-doors.ts': 'place of the notify pipe',
 };
 

@@ -25,15 +25,15 @@ for (const [why, { call, instead }] of Object.entries(traps)) {
 /** Why these rename by themselves: all others replace files with `replaceFile`, which also outlives a power failure. */
 const renaming: Readonly<Record<string, string>> = {
   'src/host/replace-file.ts': 'the mechanism itself',
-  'src/agent/why/server.ts': 'a socket',
+  'src/agent/serve/explain/server.ts': 'a socket',
   'src/domain-cache/ghost-records.ts': 'sets aside what is torn',
   'src/domain-cache/record-files.ts': 'sets aside what is torn',
   'src/launcher/cmd-server/server.ts': 'a socket',
   'src/launcher/disks/container-disk.ts': 'a link of the pod',
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
   'src/launcher/state-file.ts': 'sets aside what is torn',
-  'src/node/pod-runner/images.ts': 'a directory, synced with all that is in it',
-  'src/node/supervisor/capabilities.ts': 'files that a script of the pod made, synced',
+  'src/standalone/pod-runner/images.ts': 'a directory, synced with all that is in it',
+  'src/standalone/supervisor/capabilities.ts': 'files that a script of the pod made, synced',
 };
 
 test('a file is put in its place by replaceFile: no other rename without a reason', () => {

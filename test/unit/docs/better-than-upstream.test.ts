@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { rulesByRoute } from '../../../src/agent/decide/index.ts';
+import { rulesByRoute } from '../../../src/agent/vmi/decide/index.ts';
 import { filesBelow, isTitle, titles } from './test-titles.ts';
 
 const document = readFileSync('docs/better-than-upstream.md', 'utf8');
@@ -38,7 +38,7 @@ test('each of upstream’s faults has a test named after it', () => {
 });
 
 test('each rule is the title of a test', () => {
-  const source = filesBelow('test/unit/agent/decide/rule-rows')
+  const source = filesBelow('test/unit/agent/vmi/decide/rule-rows')
     .map((file) => readFileSync(file, 'utf8'))
     .join('\n');
   const names = new Set(Object.values(rulesByRoute).flatMap((rules) => rules.map(({ name }) => name)));

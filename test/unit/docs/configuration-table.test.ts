@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deviceSettings } from '../../../src/agent/devices/device-settings.ts';
-import { mediatedSettings } from '../../../src/agent/devices/mediated-wish.ts';
 import { agentFlags } from '../../../src/agent/flags.ts';
+import { deviceSettings } from '../../../src/agent/node/devices/device-settings.ts';
+import { mediatedSettings } from '../../../src/agent/node/devices/mediated-wish.ts';
 import { agentConfigReader, gateNames } from '../../../src/cluster-config/index.ts';
 import { readTlsSettings } from '../../../src/tls/index.ts';
 import { rows } from './guide-tables.ts';

@@ -54,7 +54,7 @@ const told = new Set([...tables, ...conditions.flatMap(([, reasons = '']) => wor
 const toldConditions = new Set(conditions.flatMap(([condition = '']) => words(condition)));
 
 const agentFolders = ['src/agent', 'src/launcher'];
-const controllerFolders = ['src/controller', 'src/node/pod-runner', 'src/node/supervisor'];
+const controllerFolders = ['src/controller', 'src/standalone/pod-runner', 'src/standalone/supervisor'];
 
 test('every reason of an event or a condition that agent and launcher write has a row in the guide', () => {
   const found = written(agentFolders, agentReasons);
@@ -63,7 +63,7 @@ test('every reason of an event or a condition that agent and launcher write has 
 });
 
 test('every reason that names a device is in the guide for each device', () => {
-  const problems = [...sources(['src/agent/devices']).values()].join('\n');
+  const problems = [...sources(['src/agent/node/devices']).values()].join('\n');
   const endings = [...problems.matchAll(/reason: `\$\{kind\}(\w+)`/g)].map(([, ending]) => ending);
   assert.ok(endings.length > 0);
   const reasons = endings.flatMap((ending) => ['Kvm', 'Tun', 'VhostNet', 'Mshv'].map((kind) => `${kind}${ending}`));

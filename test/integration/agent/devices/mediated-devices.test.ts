@@ -11,8 +11,8 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { MediatedDevices } from '../../../../src/agent/devices/index.ts';
-import type { Node } from '../../../../src/agent/node-ports.ts';
+import { MediatedDevices } from '../../../../src/agent/node/devices/index.ts';
+import type { Node } from '../../../../src/agent/node/ports.ts';
 import { createLogger } from '../../../../src/base/index.ts';
 import { FakeSettings } from '../../../fixtures/agent/fake-settings.ts';
 import { DeviceMachine } from '../../../fixtures/device-machine.ts';

@@ -3,7 +3,7 @@ import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, symlinkSync } fr
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { MediatedSysfs } from '../../../../src/agent/devices/mediated-machine.ts';
+import { MediatedSysfs } from '../../../../src/agent/node/devices/mediated-machine.ts';
 import { errorCode } from '../../../../src/base/index.ts';
 
 /** An attribute of this machine's kernel that can only be written, as `create` and `remove`; it knows no device of our names. */

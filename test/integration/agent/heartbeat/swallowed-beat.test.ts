@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Heartbeat } from '../../../../src/agent/heartbeat/index.ts';
-import type { Node } from '../../../../src/agent/node-ports.ts';
+import { Heartbeat } from '../../../../src/agent/node/heartbeat/index.ts';
+import type { Node } from '../../../../src/agent/node/ports.ts';
 import { resources } from '../../../../src/api/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { KubeClient, loadKubeAccess } from '../../../../src/kube/index.ts';

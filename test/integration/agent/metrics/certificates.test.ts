@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
-import { CertificateExpiry, endsOf } from '../../../../src/agent/metrics/certificates.ts';
+import { CertificateExpiry, endsOf } from '../../../../src/agent/serve/metrics/certificates.ts';
 import {
   type Authorities,
   type PemPair,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
-import { ConsoleServer } from '../../../../src/agent/consoles/index.ts';
+import { ConsoleServer } from '../../../../src/agent/serve/server/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import {
   type Authorities,

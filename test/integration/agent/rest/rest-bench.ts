@@ -12,9 +12,9 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach } from 'node:test';
-import { launcherActions } from '../../../../src/agent/adapters/index.ts';
 import type { VmiEvent } from '../../../../src/agent/index.ts';
-import { RestApi, type RestApiOptions } from '../../../../src/agent/rest/index.ts';
+import { RestApi, type RestApiOptions } from '../../../../src/agent/serve/rest/index.ts';
+import { launcherActions } from '../../../../src/agent/vmi/adapters/index.ts';
 import { keyOf, type VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { defaultStreamOptions, StreamServer } from '../../../../src/console/index.ts';

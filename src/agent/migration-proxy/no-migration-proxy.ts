@@ -1,0 +1,28 @@
+import type { MigrationRelays } from './ports.ts';
+
+/** Until the relays are built: migrations are refused in words, and nothing is ever open. */
+export function noRelays(address: string): MigrationRelays {
+  let unavailable = 'this node agent cannot carry the streams of a live migration yet';
+  const refuse = async () => {
+    throw new Error(unavailable);
+  };
+  const nothing = async () => undefined;
+  return {
+    supported: false,
+    get unavailable() {
+      return unavailable;
+    },
+    address,
+    targetPorts: () => undefined,
+    hasSource: () => false,
+    openTarget: refuse,
+    openSource: refuse,
+    closeTarget: nothing,
+    closeSource: nothing,
+    open: 0,
+    refuse: (reason) => {
+      unavailable = reason;
+    },
+    onChange: () => () => undefined,
+  };
+}

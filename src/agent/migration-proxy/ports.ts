@@ -1,0 +1,87 @@
+import type { Key } from '../../api/index.ts';
+
+/** What a stream between two nodes carries; the numbers are those of `status.migrationState` (spec 11 §5). */
+export const relayRoles = { libvirt: 0, direct: 49_152, block: 49_153 } as const;
+export type RelayRole = (typeof relayRoles)[keyof typeof relayRoles];
+
+/** TCP port on the target node → role, as published in `migrationState.targetDirectMigrationNodePorts`. */
+export type RelayPorts = Readonly<Record<string, RelayRole>>;
+
+export interface TargetRelay {
+  readonly key: Key;
+  /** VMI UID: part of the socket names in both pods. */
+  readonly uid: string;
+  readonly launcherPid: number;
+  readonly roles: readonly RelayRole[];
+}
+
+export interface SourceRelay {
+  readonly key: Key;
+  readonly uid: string;
+  readonly launcherPid: number;
+  /** `migrationState.targetNodeAddress`. */
+  readonly address: string;
+  readonly ports: RelayPorts;
+}
+
+/**
+ * The streams of a live migration between two nodes (spec 11 §5): on the target node TCP listeners that lead to sockets of the
+ * launcher, on the source node sockets in the launcher's pod that lead to them. All of it belongs to one VMI UID.
+ */
+export interface MigrationRelays {
+  /** False: there are none in this build, so no VMI of this node can migrate (condition LiveMigratable). */
+  readonly supported: boolean;
+  /** Why no migration can be served now, in words for the user: not built in, or this agent is leaving. */
+  readonly unavailable: string | undefined;
+  /** Address under which other nodes reach this one's listeners. */
+  readonly address: string;
+  /** Ports that are open for this VMI as a target; undefined when none are. */
+  targetPorts(uid: string): RelayPorts | undefined;
+  /** This VMI has its sockets as a source. */
+  hasSource(uid: string): boolean;
+  /** The same again is no change; other roles or another launcher replace what is there. Rejects: nothing is left open. */
+  openTarget(relay: TargetRelay, signal: AbortSignal): Promise<void>;
+  openSource(relay: SourceRelay, signal: AbortSignal): Promise<void>;
+  /** Ends both sides with their streams. Safe when there is nothing. */
+  closeTarget(uid: string): Promise<void>;
+  closeSource(uid: string): Promise<void>;
+  /** VMIs with an open side: what a leaving agent waits for. */
+  readonly open: number;
+  /** From now on `unavailable`; what is open goes on. */
+  refuse(reason: string): void;
+  /** Something about this key's relays changed. */
+  onChange(listener: (key: Key) => void): () => void;
+}
+
+/** JSON of `MigrationRequest.options`, names and all fields as upstream sends them (spec 11 §4.1). */
+export interface MigrationOptions {
+  /** Quantity; `"0"` is no limit. */
+  readonly Bandwidth: string;
+  /** Seconds. */
+  readonly ProgressTimeout: number;
+  /** Seconds. */
+  readonly CompletionTimeoutPerGiB: number;
+  readonly MaxDowntimeMs: number;
+  readonly UnsafeMigration: boolean;
+  readonly AllowAutoConverge: boolean;
+  readonly AllowPostCopy: boolean;
+  readonly ParallelMigrationThreads: number | null;
+  readonly AllowWorkloadDisruption: boolean;
+  readonly StallDetectorOptions: StallDetectorOptions | null;
+  readonly Compression: string | null;
+}
+
+/** Numbers, as the launcher reads them; in the cluster's objects the fractions are decimal strings. */
+export interface StallDetectorOptions {
+  /** A part of 1. */
+  readonly StallMargin: number;
+  /** Seconds. */
+  readonly StallProgressTimeout: number;
+  /** Seconds. */
+  readonly SwitchoverTimeout: number;
+  readonly EwmaAlpha: number;
+  readonly PrecopyPossibleFactor: number;
+  readonly PatienceWindowDecayFactor: number;
+  readonly SearchLocalMinima: boolean;
+  readonly CompletionTimeoutFactor: number;
+}

@@ -1,0 +1,304 @@
+import { isOlderVersion } from '../../../api/index.ts';
+import {
+  type Clock,
+  type Component,
+  errorCode,
+  errorMessage,
+  KeyedQueue,
+  type KeyResult,
+  type Logger,
+  systemClock,
+} from '../../../base/index.ts';
+import { RateLimiter } from '../../../kube/index.ts';
+import type { ClusterSettings, Node, OwnNode } from '../ports.ts';
+import type { CapabilityFiles } from './capability-files.ts';
+import { isHostModelObsolete, obsoleteHostModel } from './cpu-families.ts';
+import { DroppedLabels } from './dropped.ts';
+import { explainLabels, type LabelReport } from './explain.ts';
+import { changesOf, type LabelChanges, type LabelPlan, planLabels } from './plan.ts';
+import { type LabelSettings, labelSettings } from './settings.ts';
+
+export interface NodeLabelsOptions {
+  readonly nodeName: string;
+  /** Facts that nobody tells of are looked at again after 1 to 2.2 times this; upstream has 3 minutes. */
+  readonly periodMs?: number;
+}
+
+export interface NodeLabelsDeps {
+  readonly node: OwnNode;
+  readonly files: Pick<CapabilityFiles, 'facts' | 'read' | 'onChange'>;
+  readonly settings: Pick<ClusterSettings, 'select' | 'isKnown'>;
+  /** Merge patch of the node; resolves with the node as it is then. */
+  readonly patchNode: (name: string, patch: LabelPatch, signal: AbortSignal) => Promise<Node>;
+  readonly recordEvent: (node: Node, event: { type: 'Warning'; reason: string; message: string }) => void;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+export interface LabelPatch {
+  readonly metadata: { readonly labels: LabelChanges };
+}
+
+/** For `/state` and metrics. */
+export interface NodeLabelsState {
+  /** Monotonic time at which the node last had all the labels it should have. */
+  readonly lastSuccessMs: number | undefined;
+  readonly patches: number;
+  /** Of the last try; undefined: it succeeded. */
+  readonly problem: string | undefined;
+}
+
+/** With it the node's labels stay as they are, whatever its value. */
+const skipNode = 'node-labeller.kubevirt.io/skip-node';
+const defaultPeriodMs = 180_000;
+const backoff = { baseMs: 500, maxMs: 300_000, jitter: 0.2 };
+/** Somebody else who wants other values must not make the two write against each other without end. */
+const repairs = { qps: 1 / 60, burst: 10 };
+const fightPauseMs = 60_000;
+const soonMs = 100;
+/** Nobody tells that the configuration is known which is the default. */
+const notKnownMs = 10_000;
+
+/**
+ * Keeps this node's labels as they follow from libvirt's files and from the cluster's configuration (spec 40 §5): one merge
+ * patch of what differs, at once when a file, the configuration or the labels themselves change, and no request otherwise.
+ */
+export class NodeLabels implements Component {
+  readonly name = 'node labels';
+  readonly #options: NodeLabelsOptions;
+  readonly #deps: NodeLabelsDeps;
+  readonly #clock: Clock;
+  readonly #queue: KeyedQueue;
+  readonly #repairs: RateLimiter;
+  readonly #random: () => number;
+  readonly #dropped: DroppedLabels;
+  #settings: LabelSettings | undefined;
+  #plan: LabelPlan | undefined;
+  #endings: (() => void)[] = [];
+  #cancelPeriod: (() => void) | undefined;
+  /** As the last patch left it: what the watch has may be older. */
+  #written: Node | undefined;
+  /** Obsolete host model that was told of; undefined: nothing has been compared yet. */
+  #toldModel: string | undefined;
+  #state: NodeLabelsState = { lastSuccessMs: undefined, patches: 0, problem: undefined };
+
+  constructor(options: NodeLabelsOptions, deps: NodeLabelsDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+    this.#random = deps.random ?? Math.random;
+    this.#repairs = new RateLimiter(repairs, this.#clock);
+    this.#dropped = new DroppedLabels({ clock: this.#clock, random: this.#random });
+    this.#queue = new KeyedQueue(
+      { concurrency: 1, backoff: { ...backoff, random: this.#random } },
+      {
+        run: (_, signal) => this.#run(signal),
+        onError: (...failure) => this.#failed(...failure),
+        clock: this.#clock,
+      },
+    );
+  }
+
+  get state(): NodeLabelsState {
+    return this.#state;
+  }
+
+  /** The files have been read before. */
+  async start(): Promise<void> {
+    const { node, files, settings } = this.#deps;
+    const replan = () => {
+      this.#plan = undefined;
+      this.#wake();
+    };
+    this.#endings = [
+      settings.select(labelSettings, (value) => {
+        this.#settings = value;
+        replan();
+      }),
+      files.onChange(replan),
+      node.onChange(() => this.#nodeChanged()),
+    ];
+    this.#wake();
+    this.#schedulePeriod();
+  }
+
+  async stop(): Promise<void> {
+    for (const end of this.#endings.splice(0)) end();
+    this.#cancelPeriod?.();
+    await this.#queue.stop();
+  }
+
+  /** Why each label of ours is on the node, or not. */
+  explain(): LabelReport {
+    const node = this.#node();
+    return explainLabels(this.#currentPlan(), node?.metadata.labels ?? {}, {
+      node: node ? (isSkipped(node) ? 'skipped' : 'present') : 'absent',
+      problem: this.#state.problem,
+    });
+  }
+
+  #wake(): void {
+    this.#queue.add(this.#options.nodeName);
+  }
+
+  /** Most changes of a node are others' affairs, heartbeats among them: no run for them, and no end of a back-off. */
+  #nodeChanged(): void {
+    const node = this.#node();
+    if (!node || isSkipped(node)) return;
+    const isFailing = this.#queue.status(this.#options.nodeName).failures > 0;
+    const changes = changesOf(this.#currentPlan(), labelsOf(node));
+    if (!isFailing && changes && this.#dropped.due(changes, node)) this.#wake();
+  }
+
+  #schedulePeriod(): void {
+    const periodMs = (this.#options.periodMs ?? defaultPeriodMs) * (1 + 1.2 * this.#random());
+    this.#cancelPeriod = this.#clock.schedule(periodMs, () => {
+      void this.#deps.files.read();
+      this.#schedulePeriod();
+    });
+  }
+
+  #currentPlan(): LabelPlan {
+    const { files, settings } = this.#deps;
+    if (!settings.isKnown) return planLabels(files.facts(), undefined);
+    this.#plan ??= planLabels(files.facts(), this.#settings);
+    return this.#plan;
+  }
+
+  #node(): Node | undefined {
+    const { current } = this.#deps.node;
+    if (!current || !this.#written || this.#written.metadata.uid !== current.metadata.uid) return current;
+    return isOlderVersion(current, this.#written) ? this.#written : current;
+  }
+
+  async #run(signal: AbortSignal): Promise<KeyResult> {
+    const isKnown = this.#deps.settings.isKnown;
+    const result = await this.#reconcile(signal);
+    if (isKnown || result.kind === 'retry') return result;
+    return { kind: 'done', requeueAfterMs: Math.min(notKnownMs, result.requeueAfterMs ?? notKnownMs) };
+  }
+
+  async #reconcile(signal: AbortSignal): Promise<KeyResult> {
+    const node = this.#node();
+    // Its watch calls back when it is there.
+    if (!node || isSkipped(node)) return { kind: 'done' };
+    const plan = this.#currentPlan();
+    const changes = changesOf(plan, labelsOf(node));
+    if (!changes) {
+      this.#dropped.forget();
+      this.#succeeded();
+      this.#tellObsolete(node, false);
+      return { kind: 'done' };
+    }
+    const sent = this.#dropped.due(changes, node);
+    if (!sent) return this.#untilDropped();
+    // What is tried again has a back-off of its own.
+    const isRetry = this.#queue.status(this.#options.nodeName).failures > 0 || this.#dropped.nextInMs === 0;
+    if (!isRetry && !this.#repairs.tryTake()) return this.#fought(sent);
+    return this.#write(plan, sent, signal);
+  }
+
+  async #write(plan: LabelPlan, sent: LabelChanges, signal: AbortSignal): Promise<KeyResult> {
+    const { patchNode, log } = this.#deps;
+    const written = await patchNode(this.#options.nodeName, { metadata: { labels: sent } }, signal);
+    this.#written = written;
+    this.#state = { ...this.#state, patches: this.#state.patches + 1 };
+    const missing = changesOf(plan, labelsOf(written));
+    const taken = Object.entries(sent).filter(([key, value]) => missing?.[key] !== value);
+    if (taken.length > 0) log.info(summary(Object.fromEntries(taken)), 'labels of the node written');
+    this.#tellObsolete(written, sent[obsoleteHostModel] === 'true');
+    if (!missing) {
+      this.#dropped.forget();
+      this.#succeeded();
+      return { kind: 'done' };
+    }
+    this.#dropped.note(sent, missing, written);
+    this.#tellDropped(written);
+    // Somebody else changed labels meanwhile.
+    if (this.#dropped.due(missing, written)) return { kind: 'done', requeueAfterMs: soonMs };
+    return this.#untilDropped();
+  }
+
+  /** Nothing is to be done but for what is dropped, whose time has not come. */
+  #untilDropped(): KeyResult {
+    const { keys, nextInMs = 0 } = this.#dropped;
+    const problem = `the API server takes the patch, but drops ${short(keys)}: a webhook or a policy of this cluster takes labels out`;
+    this.#state = { ...this.#state, problem: `${problem}; tried again at least once per hour` };
+    return { kind: 'done', requeueAfterMs: Math.max(soonMs, nextInMs) };
+  }
+
+  #tellDropped(node: Node): void {
+    const untold = this.#dropped.takeUntold();
+    if (untold.length === 0) return;
+    this.#deps.log.warn({ labels: short(untold) }, 'the API server drops labels of the node');
+    this.#deps.recordEvent(node, {
+      type: 'Warning',
+      reason: 'NodeLabelsDropped',
+      message:
+        `the API server takes these labels and drops them again: ${short(untold)}. VMs that need them are not placed here. ` +
+        'Let the webhook or policy that does so leave labels of kubevirt.io alone',
+    });
+  }
+
+  #fought(changes: LabelChanges): KeyResult {
+    const problem = `somebody else keeps changing labels of this agent: ${keysOf(changes)}`;
+    if (this.#state.problem !== problem)
+      this.#deps.log.warn(summary(changes), 'somebody else keeps changing labels of this agent');
+    this.#state = { ...this.#state, problem };
+    return { kind: 'done', requeueAfterMs: fightPauseMs };
+  }
+
+  #succeeded(): void {
+    this.#state = { ...this.#state, lastSuccessMs: this.#clock.monotonicMs(), problem: undefined };
+  }
+
+  #failed(_key: string, cause: unknown, retryInMs: number): void {
+    const problem = errorMessage(cause);
+    const level = this.#state.problem === problem ? 'debug' : 'warn';
+    this.#state = { ...this.#state, problem };
+    this.#deps.log[level](
+      { code: errorCode(cause), reason: problem, retryInMs },
+      'labels of the node could not be written',
+    );
+  }
+
+  /** Once per change: an agent that starts where the label is says nothing, nor does one that puts it back. */
+  #tellObsolete(node: Node, isNew: boolean): void {
+    const { domain } = this.#deps.files.facts();
+    if (domain.kind === 'unknown' || !this.#settings || !this.#deps.settings.isKnown) return;
+    const model = isHostModelObsolete(domain.value, this.#settings) ? (domain.value.hostModel?.name ?? '') : '';
+    const told = this.#toldModel;
+    this.#toldModel = model;
+    if (model === '' || model === told || (told === undefined && !isNew)) return;
+    this.#deps.recordEvent(node, {
+      type: 'Warning',
+      reason: 'HostModelIsObsolete',
+      message:
+        `CPU model ${model} of this machine is obsolete: guests with cpu model host-model are not to be placed here. ` +
+        'Take it out of obsoleteCPUModels of the KubeVirt object, or give those guests another model',
+    });
+  }
+}
+
+function isSkipped(node: Node): boolean {
+  return node.metadata.annotations?.[skipNode] !== undefined;
+}
+
+function labelsOf(node: Node): Readonly<Record<string, string>> {
+  return node.metadata.labels ?? {};
+}
+
+function keysOf(changes: LabelChanges): string {
+  return short(Object.keys(changes));
+}
+
+function short(keys: readonly string[]): string {
+  return keys.length > 3 ? `${keys.slice(0, 3).join(', ')} and ${keys.length - 3} more` : keys.join(', ');
+}
+
+function summary(changes: LabelChanges) {
+  const values = Object.values(changes);
+  const removed = values.filter((value) => value === null).length;
+  return { set: values.length - removed, removed, labels: keysOf(changes) };
+}

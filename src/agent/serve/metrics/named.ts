@@ -1,0 +1,11 @@
+import { type Key, parseKey } from '../../../api/index.ts';
+import type { Label } from './exposition.ts';
+
+/** The labels of a VMI where nothing more is told of it. */
+export function named(key: Key): Label[] {
+  const { namespace = '', name = '' } = parseKey(key) ?? {};
+  return [
+    ['namespace', namespace],
+    ['name', name],
+  ];
+}

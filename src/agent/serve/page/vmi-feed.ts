@@ -1,0 +1,70 @@
+import { labels } from '../../../api/index.ts';
+import type { Clock } from '../../../base/index.ts';
+import { type VmFeed, type VmRow, vmRow } from '../../../web/index.ts';
+import type { VmiStore } from '../../vmi/ports.ts';
+
+export interface VmiFeedDeps {
+  readonly vmis: Pick<VmiStore, 'get' | 'keys' | 'onChange'> & {
+    readonly synced: boolean;
+    readonly health: readonly { readonly failures: number; readonly lastError: string | undefined }[];
+  };
+  readonly clock: Clock;
+}
+
+const checkMs = 2_000;
+/** Failures in a row after which a person is told. */
+const toldAfter = 3;
+
+/** The VMIs of this node as the page shows them; those that only come here are their source's. */
+export class VmiFeed implements VmFeed {
+  readonly #nodeName: string;
+  readonly #deps: VmiFeedDeps;
+  readonly #listeners = new Set<() => void>();
+  #ends: readonly (() => void)[] = [];
+  #toldProblem: string | undefined;
+
+  constructor(nodeName: string, deps: VmiFeedDeps) {
+    this.#nodeName = nodeName;
+    this.#deps = deps;
+  }
+
+  start(): void {
+    const { vmis, clock } = this.#deps;
+    let cancel = () => {};
+    const check = () => {
+      if (this.problem() !== this.#toldProblem) this.#tell();
+      cancel = clock.schedule(checkMs, check);
+    };
+    check();
+    this.#ends = [vmis.onChange(() => this.#tell()), () => cancel()];
+  }
+
+  stop(): void {
+    for (const end of this.#ends) end();
+  }
+
+  rows(): readonly VmRow[] {
+    const { vmis } = this.#deps;
+    return [...vmis.keys()].sort().flatMap((key) => {
+      const vmi = vmis.get(key);
+      return vmi?.metadata.labels?.[labels.nodeName] === this.#nodeName ? (vmRow(undefined, vmi) ?? []) : [];
+    });
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  problem(): string | undefined {
+    const { vmis } = this.#deps;
+    const failing = vmis.health.find(({ failures }) => failures >= toldAfter);
+    if (failing) return `the Kubernetes API does not answer: ${failing.lastError ?? 'no reason'}`;
+    return vmis.synced ? undefined : 'the list is being read';
+  }
+
+  #tell(): void {
+    this.#toldProblem = this.problem();
+    for (const listener of this.#listeners) listener();
+  }
+}

@@ -1,0 +1,185 @@
+import type { VirtualMachineInstance } from '../../../api/index.ts';
+import { type Clock, errorCode, errorMessage, type Logger } from '../../../base/index.ts';
+import { connectLauncher, failingAs, type LauncherDeps } from './call.ts';
+
+export interface FreezerOptions {
+  /** How long a guest stays frozen after all who asked for it have left: time for a retry to find it so. */
+  readonly thawAfterMs: number;
+  /** A thaw that fails is tried again after `thawAfterMs`, so often. */
+  readonly thawTries: number;
+}
+
+export interface FreezerDeps extends LauncherDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+interface Guest {
+  readonly vmi: VirtualMachineInstance;
+  /** By their limit in seconds. */
+  readonly flights: Map<number, Flight>;
+  /** It was frozen, or may have been, for nobody. */
+  isAbandoned: boolean;
+  cancelThaw: (() => void) | undefined;
+  /** Never rejects. A freeze waits for it: else it would find the guest frozen that is being thawed. */
+  thawing: Promise<void> | undefined;
+}
+
+interface Flight {
+  readonly done: Promise<void>;
+  waiting: number;
+}
+
+/**
+ * Freezing may take a minute and virt-api waits for ten seconds (spec 20 §12), then tells its user of a failure and asks again.
+ * Upstream leaves such a guest frozen, perhaps for ever. Here a call goes on when its client leaves; who asks again joins it, so
+ * that a slow guest is frozen by the second or third try; and a guest that was frozen for nobody is thawed again soon.
+ */
+export class Freezer {
+  readonly #options: FreezerOptions;
+  readonly #deps: FreezerDeps;
+  readonly #guests = new Map<string, Guest>();
+
+  constructor(options: FreezerOptions, deps: FreezerDeps) {
+    this.#options = options;
+    this.#deps = deps;
+  }
+
+  /** Guests that are being frozen, or that wait to be thawed. */
+  get size(): number {
+    return this.#guests.size;
+  }
+
+  /** Rejects with RestError BAD_REQUEST, or LAUNCHER_FAILED when the launcher cannot be reached. */
+  async freeze(vmi: VirtualMachineInstance, thawAfterSeconds: number, client: AbortSignal): Promise<void> {
+    const uid = vmi.metadata.uid ?? '';
+    const guest = this.#guests.get(uid) ?? newGuest(vmi);
+    this.#guests.set(uid, guest);
+    forgetThaw(guest);
+    const joined = guest.flights.get(thawAfterSeconds);
+    const flight = joined ?? this.#begin(guest, thawAfterSeconds);
+    flight.waiting++;
+    const left = aborted(client);
+    void left.promise.then(() => flight.waiting--);
+    try {
+      // Who began it keeps its place among the VMI's calls until it has ended.
+      await (joined ? Promise.race([flight.done, left.promise]) : flight.done);
+    } finally {
+      left.forget();
+    }
+  }
+
+  /** Rejects as `freeze`. */
+  async unfreeze(vmi: VirtualMachineInstance, client: AbortSignal): Promise<void> {
+    const guest = this.#guests.get(vmi.metadata.uid ?? '');
+    await this.#thaw(vmi, client);
+    if (!guest) return;
+    forgetThaw(guest);
+    guest.isAbandoned = false;
+    this.#settle(guest);
+  }
+
+  /** The agent leaves: who nobody will thaw later is thawed now. Ends with the deadline of the call at the latest. */
+  async stop(signal: AbortSignal): Promise<void> {
+    const isForNobody = ({ isAbandoned, flights }: Guest) =>
+      isAbandoned || [...flights.values()].some(({ waiting }) => waiting === 0);
+    const frozen = [...this.#guests.values()].filter(isForNobody);
+    for (const guest of frozen) forgetThaw(guest);
+    this.#guests.clear();
+    await Promise.allSettled(frozen.map(({ vmi }) => this.#thaw(vmi, signal)));
+  }
+
+  #begin(guest: Guest, thawAfterSeconds: number): Flight {
+    const done = this.#send(guest, thawAfterSeconds);
+    const flight: Flight = { done, waiting: 0 };
+    guest.flights.set(thawAfterSeconds, flight);
+    done
+      .then(
+        () => {
+          guest.isAbandoned = flight.waiting === 0;
+        },
+        (error: unknown) => {
+          // No answer within a minute: it may become frozen yet, for a client that was told of a failure.
+          if (errorCode(causeOf(error)) === 'TIMEOUT') guest.isAbandoned = true;
+          const { vmi } = guest;
+          this.#deps.events.record(vmi, { type: 'Warning', reason: 'FreezeError', message: errorMessage(error) });
+        },
+      )
+      .finally(() => {
+        guest.flights.delete(thawAfterSeconds);
+        this.#settle(guest);
+      });
+    return flight;
+  }
+
+  async #send({ vmi, thawing }: Guest, thawAfterSeconds: number): Promise<void> {
+    const { leaving } = this.#deps;
+    await thawing;
+    const launcher = await connectLauncher(vmi, this.#deps, leaving);
+    await failingAs('BAD_REQUEST', () => launcher.freeze(thawAfterSeconds, leaving));
+  }
+
+  async #thaw(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void> {
+    const launcher = await connectLauncher(vmi, this.#deps, signal);
+    await failingAs('BAD_REQUEST', () => launcher.unfreeze(signal));
+  }
+
+  /** Called when something about the guest has ended. */
+  #settle(guest: Guest, attempt = 1): void {
+    if (guest.flights.size > 0 || guest.thawing || guest.cancelThaw) return;
+    if (guest.isAbandoned && !this.#deps.leaving.aborted) this.#thawLater(guest, attempt);
+    else this.#guests.delete(guest.vmi.metadata.uid ?? '');
+  }
+
+  #thawLater(guest: Guest, attempt: number): void {
+    guest.cancelThaw = this.#deps.clock.schedule(this.#options.thawAfterMs, () => {
+      guest.cancelThaw = undefined;
+      guest.thawing = this.#thawForNobody(guest, attempt).finally(() => {
+        guest.thawing = undefined;
+        this.#settle(guest, attempt + 1);
+      });
+    });
+  }
+
+  /** Never rejects. */
+  async #thawForNobody(guest: Guest, attempt: number): Promise<void> {
+    const { log, events, leaving } = this.#deps;
+    const { namespace, name, uid } = guest.vmi.metadata;
+    const fields = { vmi: `${namespace}/${name}`, uid, attempt };
+    try {
+      await this.#thaw(guest.vmi, leaving);
+      guest.isAbandoned = false;
+      const message = 'the guest was frozen when nobody waited for it any more, and was thawed again';
+      log.warn(fields, message);
+      events.record(guest.vmi, { type: 'Warning', reason: 'FreezeError', message });
+    } catch (error) {
+      guest.isAbandoned = attempt < this.#options.thawTries;
+      log.warn({ ...fields, reason: errorMessage(error) }, 'a guest that was frozen for nobody stays frozen');
+    }
+  }
+}
+
+function newGuest(vmi: VirtualMachineInstance): Guest {
+  return { vmi, flights: new Map(), isAbandoned: false, cancelThaw: undefined, thawing: undefined };
+}
+
+function forgetThaw(guest: Guest): void {
+  guest.cancelThaw?.();
+  guest.cancelThaw = undefined;
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? error.cause : undefined;
+}
+
+/** Resolves when the signal fires; `forget` takes the listener away. */
+function aborted(signal: AbortSignal): { readonly promise: Promise<void>; forget(): void } {
+  let forget: () => void = () => undefined;
+  const promise = new Promise<void>((resolve) => {
+    const onAbort = () => resolve();
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    forget = () => signal.removeEventListener('abort', onAbort);
+  });
+  return { promise, forget };
+}

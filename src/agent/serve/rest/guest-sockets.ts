@@ -1,0 +1,158 @@
+import type { Stats } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
+import {
+  isProcessAlive,
+  isYoungerThan,
+  openNoFollow,
+  PeerError,
+  type ProcessId,
+  peerOf,
+  pidNamespace,
+  type SafePath,
+  type ToldPeer,
+} from '../../../host/index.ts';
+import { qemuId } from '../../vmi/host/index.ts';
+
+export type GuestSocketErrorCode =
+  /** No such file, no socket, a link on the way: the guest has no such device, or somebody plays tricks. */
+  | 'NOT_FOUND'
+  /** It is there and nobody takes the connection. */
+  | 'NOT_LISTENING'
+  /** It belongs to somebody else than this guest. */
+  | 'NOT_TRUSTED'
+  /** The launcher ended meanwhile. */
+  | 'ENDED';
+
+export class GuestSocketError extends CodedError<GuestSocketErrorCode> {}
+
+export interface GuestSocketPlace {
+  /** The launcher, and the user that it runs as. */
+  readonly launcher: ProcessId & { readonly uid: number };
+  /** UID of the VMI. */
+  readonly uid: string;
+  /** `virt-serial0`, `virt-vnc`, `virt-usbredir-<slot>` */
+  readonly name: string;
+}
+
+/**
+ * Connects to a socket of a guest in its launcher's file system, which belongs to a tenant: the way there is walked without
+ * following links (so it begins with `run`, not with `var/run`), the socket must be root's, QEMU's or the launcher's own, and who
+ * listens must live in the launcher's pid namespace. The launcher's start time is compared once its root is held: a process that
+ * got its pid meanwhile is not looked into. Rejects with GuestSocketError, or with the reason of the signal.
+ */
+export async function connectGuestSocket(
+  place: GuestSocketPlace,
+  signal: AbortSignal,
+  procDir: string,
+): Promise<Socket> {
+  const file = openGuestSocket(place, procDir);
+  let socket: Socket;
+  try {
+    socket = await connected(file, place, signal);
+  } finally {
+    file.path.close();
+  }
+  try {
+    await checkPeer(socket, place, file.stats, procDir);
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+interface OpenedSocket {
+  readonly path: SafePath;
+  readonly stats: Stats;
+}
+
+function openGuestSocket({ launcher, uid, name }: GuestSocketPlace, procDir: string): OpenedSocket {
+  let path: SafePath;
+  try {
+    path = openNoFollow(
+      `${procDir}/${launcher.pid}/root`,
+      ['run', 'kubevirt-private', oneElement(uid), name].join('/'),
+    );
+  } catch (cause) {
+    if (!isProcessAlive(launcher)) throw ended(launcher, cause);
+    const isMissing = errorCode(cause) === 'ENOENT' || errorCode(cause) === 'ENOTDIR';
+    const why = isMissing ? 'there is no such socket' : errorMessage(cause);
+    throw new GuestSocketError('NOT_FOUND', `${name} of the guest cannot be opened: ${why}`, { cause });
+  }
+  try {
+    if (!isProcessAlive(launcher)) throw ended(launcher);
+    const stats = path.stat();
+    if (!stats.isSocket()) throw new GuestSocketError('NOT_FOUND', `${name} of the guest is not a socket`);
+    if (![0, qemuId, launcher.uid].includes(stats.uid)) {
+      throw new GuestSocketError('NOT_TRUSTED', `${name} of the guest belongs to user ${stats.uid}, not to QEMU`);
+    }
+    return { path, stats };
+  } catch (error) {
+    path.close();
+    throw error;
+  }
+}
+
+/** The UID comes from an object that anybody with rights on VMIs may have written. */
+function oneElement(uid: string): string {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(uid)) return uid;
+  throw new GuestSocketError('NOT_FOUND', 'the UID of the VirtualMachineInstance is no UID');
+}
+
+function connected({ path }: OpenedSocket, { name }: GuestSocketPlace, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const socket = connect(path.socketAddress);
+    // Whoever gets it is told by `close`; an error without a listener would end the process.
+    socket.on('error', () => undefined);
+    const onAbort = () => {
+      socket.destroy();
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    const leave = () => signal.removeEventListener('abort', onAbort);
+    socket.once('connect', () => {
+      leave();
+      resolve(socket);
+    });
+    socket.once('error', (cause) => {
+      leave();
+      reject(
+        new GuestSocketError('NOT_LISTENING', `${name} of the guest does not answer: ${cause.message}`, { cause }),
+      );
+    });
+  });
+}
+
+async function checkPeer(
+  socket: Socket,
+  { launcher, name }: GuestSocketPlace,
+  { birthtimeMs }: Stats,
+  procDir: string,
+): Promise<void> {
+  let peer: ToldPeer;
+  try {
+    peer = await peerOf(socket);
+  } catch (error) {
+    // libvirt's daemon listens for QEMU and may have ended since: the socket itself was found in the guest's own place.
+    if (error instanceof PeerError && error.code === 'CLOSED' && !socket.destroyed) return;
+    throw new GuestSocketError('NOT_TRUSTED', `who listens on ${name} cannot be told: ${errorMessage(error)}`, {
+      cause: error,
+    });
+  }
+  if (!isProcessAlive(launcher)) throw ended(launcher);
+  // The same, and the pid is another's by now: only where the kernel did not show the process itself.
+  if (!peer.isProven && isYoungerThan(peer, birthtimeMs)) return;
+  const [own, theirs] = [launcher.pid, peer.pid].map((pid) => pidNamespace(pid, procDir));
+  if (own !== undefined && own === theirs) return;
+  if (!isProcessAlive(peer) && isProcessAlive(launcher)) return;
+  throw new GuestSocketError(
+    'NOT_TRUSTED',
+    `${name} is served by process ${peer.pid}, which is not of this guest's pod`,
+  );
+}
+
+function ended({ pid }: ProcessId, cause?: unknown): GuestSocketError {
+  return new GuestSocketError('ENDED', `the launcher (process ${pid}) has ended`, { cause });
+}

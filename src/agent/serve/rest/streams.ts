@@ -1,0 +1,94 @@
+import type { Socket } from 'node:net';
+import type { VirtualMachineInstance } from '../../../api/index.ts';
+import { errorMessage, memberAt } from '../../../base/index.ts';
+import { type StreamKind, StreamRefusal, type StreamRequest } from '../../../console/index.ts';
+import type { Answer } from './answers.ts';
+import type { Call } from './call.ts';
+import { badRequest, RestError } from './errors.ts';
+import { connectGuestSocket, GuestSocketError } from './guest-sockets.ts';
+import type { LauncherActions } from './ports.ts';
+import { parseGoBool, streamWish } from './stream-query.ts';
+import type { UsbSlots } from './usb-slots.ts';
+
+type Handler = (call: Call) => Answer;
+
+export interface StreamDeps {
+  readonly actions: LauncherActions;
+  readonly slots: UsbSlots;
+  readonly procDir: string;
+}
+
+/** Routes that become a websocket. Nothing is opened here: a request that is no upgrade must touch neither guest nor session. */
+export function streamHandlers(deps: StreamDeps) {
+  return {
+    console: (call) => {
+      if (device(call.vmi, 'autoattachSerialConsole') === false)
+        throw noDevice('serial console', 'autoattachSerialConsole: false');
+      return stream(call, 'console', (signal) => connectTo(call.vmi, 'virt-serial0', deps, signal));
+    },
+    vnc: (call) => {
+      if (device(call.vmi, 'autoattachGraphicsDevice') === false)
+        throw noDevice('screen', 'autoattachGraphicsDevice: false');
+      return stream(call, 'vnc', (signal) => connectTo(call.vmi, 'virt-vnc', deps, signal));
+    },
+    usbredir: (call) => {
+      if (device(call.vmi, 'clientPassthrough') === undefined) throw noDevice('USB channel', 'no clientPassthrough');
+      const connect = (signal: AbortSignal) => (slot: number) =>
+        connectTo(call.vmi, `virt-usbredir-${slot}`, deps, signal);
+      return stream(call, 'usbredir', (signal) => deps.slots.connect(call.vmi.metadata.uid ?? '', connect(signal)));
+    },
+    vsock,
+    portforward: () => {
+      throw new RestError(
+        'NOT_SUPPORTED',
+        'ports are not forwarded by the node agent: virt-api connects to the address of the guest itself',
+      );
+    },
+  } satisfies Record<string, Handler>;
+}
+
+function stream({ key, vmi, query }: Call, kind: StreamKind, open: StreamRequest['open']): Answer {
+  const wish = streamWish(kind, query);
+  return { kind: 'stream', stream: { kind, uid: vmi.metadata.uid ?? '', shown: key, ...wish, open } };
+}
+
+/** Upstream's checks of the request come first, so that a wrong one is told what is wrong with it (spec 30 §3). */
+function vsock({ vmi, query }: Call): never {
+  if (device(vmi, 'autoattachVSOCK') !== true) throw noDevice('VSOCK device', 'no autoattachVSOCK');
+  const port = query.get('port') ?? '';
+  if (!/^\d{1,10}$/.test(port) || Number(port) > 0xffff_ffff)
+    throw badRequest('port must be a number from 0 to 4294967295');
+  const tls = query.get('tls');
+  if (tls !== null && parseGoBool(tls) === undefined) throw badRequest('tls must be true or false');
+  if (typeof memberAt(vmi, 'status', 'VSOCKCID') !== 'number') {
+    throw new RestError('LAUNCHER_FAILED', 'status.VSOCKCID of the VirtualMachineInstance is missing');
+  }
+  throw new RestError(
+    'NOT_SUPPORTED',
+    'VSOCK is not supported by this node agent: Node.js has no AF_VSOCK sockets. Use the network or the serial console.',
+  );
+}
+
+function device(vmi: VirtualMachineInstance, name: string): unknown {
+  return memberAt(vmi, 'spec', 'domain', 'devices', name);
+}
+
+function noDevice(what: string, why: string): RestError {
+  return badRequest(`the VirtualMachineInstance has no ${what}: there is no such socket (${why})`);
+}
+
+/** Whatever keeps the guest's socket from being found is 400 for the client, as upstream's (spec 30 §3). */
+async function connectTo(
+  vmi: VirtualMachineInstance,
+  name: string,
+  { actions, procDir }: StreamDeps,
+  signal: AbortSignal,
+): Promise<Socket> {
+  try {
+    const { process: launcher } = await actions.connect(vmi, signal);
+    return await connectGuestSocket({ launcher, uid: vmi.metadata.uid ?? '', name }, signal, procDir);
+  } catch (cause) {
+    const code = cause instanceof GuestSocketError && cause.code === 'NOT_TRUSTED' ? 'FAILED' : 'NO_STREAM';
+    throw new StreamRefusal(code, 400, errorMessage(cause), { cause });
+  }
+}

@@ -1,0 +1,7 @@
+/**
+ * Owns: fitting src/kube, src/domain-cache and src/launcher-client to the ports of the VMI loop.
+ * Must not know: rules, steps, status.
+ */
+export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';
+export { launcherActions } from './launcher-actions.ts';
+export { launcherPort } from './launchers.ts';

@@ -1,0 +1,139 @@
+import type { Domain, VmiPhase } from '../../../api/index.ts';
+import type { KeyMemory, Observation } from '../observe/index.ts';
+import type { GoneProof } from '../ports.ts';
+
+export interface Verdict {
+  readonly phase: 'Succeeded' | 'Failed';
+  readonly because: string;
+  /** Nobody saw the end: in a live migration the guest may have left instead. */
+  readonly guessed?: true;
+}
+
+/** What the domain's status and reason mean for its VMI (spec 10 §9–10). Only `stopped` and `gone` are proof of an end. */
+export type DomainSituation =
+  | { readonly kind: 'alive'; readonly domain: Domain; readonly runs: boolean }
+  /** Defined and never started: define comes before start, so this is no dead domain (fault 2, spec 00). */
+  | { readonly kind: 'not-started'; readonly domain: Domain }
+  | { readonly kind: 'stopped'; readonly domain: Domain; readonly verdict: Verdict }
+  /** Shut off without a reason although it ran: asked once more before anybody believes it. */
+  | { readonly kind: 'shutoff-unexplained'; readonly domain: Domain }
+  | { readonly kind: 'migrated'; readonly domain: Domain }
+  | { readonly kind: 'gone'; readonly proof: GoneProof; readonly verdict: Verdict }
+  | { readonly kind: 'unknown'; readonly reason: string }
+  | { readonly kind: 'absent' };
+
+export function classifyDomain(observation: Observation, phase: VmiPhase, graceSeconds: number): DomainSituation {
+  const { domain: view, launcher, memory } = observation;
+  const context: EndContext = { phase, graceSeconds, memory, postCopyFailed: hasPostCopyFailed(observation) };
+  switch (view.kind) {
+    case 'present':
+      return classifyPresent(view.domain, context);
+    case 'gone':
+      if (isContradicted(observation)) return { kind: 'absent' };
+      return { kind: 'gone', proof: view.proof, verdict: verdictWhenGone(context, view.lastDomain) };
+    case 'unknown':
+      if (launcher.kind === 'dead') return launcherDead(context, view.lastDomain);
+      return { kind: 'unknown', reason: view.reason };
+    case 'absent':
+      return launcher.kind === 'dead' ? launcherDead(context) : view;
+  }
+}
+
+/**
+ * Somebody listens where the VMI's pods have their socket: the launcher that ended was another, in another place (a record of an
+ * earlier stay, or with paths of another agent), and this one has not been asked.
+ */
+function isContradicted({ domain, launcher }: Observation): boolean {
+  return domain.kind === 'gone' && domain.proof === 'launcher-dead' && launcher.kind === 'ready';
+}
+
+function launcherDead(context: EndContext, lastDomain?: Domain): DomainSituation {
+  return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context, lastDomain) };
+}
+
+interface EndContext {
+  readonly phase: VmiPhase;
+  readonly graceSeconds: number;
+  readonly memory: KeyMemory;
+  readonly postCopyFailed: boolean;
+}
+
+function classifyPresent(domain: Domain, context: EndContext): DomainSituation {
+  const { Status: status, Reason: reason } = domain.Status;
+  if (domain.ObjectMeta.deletionTimestamp || reason === 'NonExistent') {
+    return { kind: 'gone', proof: 'launcher-says-none', verdict: verdictWhenGone(context) };
+  }
+  switch (status) {
+    case 'Running':
+    case 'Blocked':
+    case 'PMSuspended':
+      return { kind: 'alive', domain, runs: true };
+    case 'Paused':
+      // StartingUp is how every domain begins: Running follows in a moment, and one write is enough.
+      return { kind: 'alive', domain, runs: reason !== 'PostcopyFailed' && reason !== 'StartingUp' };
+    case 'NoState':
+    case 'ShuttingDown':
+      return { kind: 'alive', domain, runs: false };
+    case 'Shutoff':
+    case 'Crashed':
+      return classifyStopped(domain, context);
+    default:
+      return { kind: 'unknown', reason: `the launcher reports the domain status "${status}"` };
+  }
+}
+
+function classifyStopped(domain: Domain, context: EndContext): DomainSituation {
+  if (domain.Status.Reason === 'Migrated') return { kind: 'migrated', domain };
+  const verdict = verdictOf(domain, context) ?? decidedBefore(context);
+  if (verdict) return { kind: 'stopped', domain, verdict };
+  return context.phase === 'Running' ? { kind: 'shutoff-unexplained', domain } : { kind: 'not-started', domain };
+}
+
+/** What it showed before it lost its reason. A failure before the guest ran may have been a start that came late after all. */
+function decidedBefore({ phase, memory: { verdict } }: EndContext): Verdict | undefined {
+  return phase === 'Running' || verdict?.phase === 'Succeeded' ? verdict : undefined;
+}
+
+/** Undefined: the reason says nothing about how it ended. */
+function verdictOf(domain: Domain, context: EndContext): Verdict | undefined {
+  switch (domain.Status.Reason) {
+    case 'Crashed':
+    case 'Panicked':
+      return { phase: 'Failed', because: 'the guest crashed' };
+    case 'Destroyed':
+      return verdictWhenDestroyed(context, Boolean(domain.Spec?.Features?.ACPI));
+    case 'Shutdown':
+    case 'Saved':
+    case 'FromSnapshot':
+      return { phase: 'Succeeded', because: 'the guest was shut down' };
+    default:
+      return undefined;
+  }
+}
+
+/** A kill of a guest that could have been shut down is a failure; one that could not is its normal end. */
+function verdictWhenDestroyed(context: EndContext, hasAcpi: boolean): Verdict {
+  if (hasAcpi && context.graceSeconds > 0) return { phase: 'Failed', because: 'the guest was killed' };
+  if (context.postCopyFailed) return { phase: 'Failed', because: 'the post-copy migration failed' };
+  return { phase: 'Succeeded', because: 'the guest was stopped without a grace period' };
+}
+
+/** The best evidence that is left: what was decided before, the last sight of the domain, what this agent did to it. */
+function verdictWhenGone(context: EndContext, lastDomain?: Domain): Verdict {
+  const { memory } = context;
+  if (memory.verdict) return memory.verdict;
+  const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
+  if (seen) return seen;
+  if (memory.killedMs !== undefined) return { ...verdictWhenDestroyed(context, true), guessed: true };
+  if (memory.shutdown) return { phase: 'Succeeded', because: 'the guest was shut down on request', guessed: true };
+  return { phase: 'Failed', because: 'the domain is gone', guessed: true };
+}
+
+function isAliveStatus(domain: Domain): boolean {
+  return domain.Status.Status !== 'Shutoff' && domain.Status.Status !== 'Crashed';
+}
+
+function hasPostCopyFailed(observation: Observation): boolean {
+  const state = observation.vmi.kind === 'present' ? observation.vmi.vmi.status?.migrationState : undefined;
+  return state?.failed === true && state.mode === 'PostCopy';
+}

@@ -1,0 +1,138 @@
+import { annotations, labels } from '../../../../api/index.ts';
+import type { Facts } from '../facts.ts';
+import { type Rule, rest, type VmiPatch } from '../rule.ts';
+import { hasLostItsMemory, isSettled, memoryOf, migrationUidOf, stateOf } from './target-view.ts';
+
+const hotPlugLabels = {
+  [labels.podCpuLimit]: null,
+  [labels.podMemoryRequest]: null,
+  [labels.memoryOverheadRatio]: null,
+};
+
+/** The guest lives here and nothing ends it: then its migration is brought to its end, and never in the way of its own. */
+const isAtHome = (facts: Facts) =>
+  facts.situation.kind === 'alive' &&
+  !facts.final &&
+  facts.ending === undefined &&
+  !hasLostItsMemory(facts) &&
+  migrationUidOf(facts) !== '' &&
+  Boolean(stateOf(facts)?.endTimestamp);
+
+/** What the finalisation did, written down (spec 11 §3.3). A CPU change is over however it went, a memory change may have failed. */
+function completedPatch(facts: Facts): VmiPatch {
+  const { cpus, memory } = memoryOf(facts)?.finalized ?? {};
+  const domain = (facts.vmi?.spec?.domain ?? {}) as {
+    cpu?: { sockets?: number; cores?: number; threads?: number };
+    memory?: { guest?: unknown };
+  };
+  const { sockets, cores, threads } = domain.cpu ?? {};
+  const tracking = facts.vmi?.status?.changedBlockTracking as { state?: unknown } | undefined;
+  const hasMemoryFailed = memory === 'failed';
+  return {
+    labels: hotPlugLabels,
+    status: {
+      migratedVolumes: null,
+      migrationState: { completed: true },
+      ...(cpus === 'done' && { currentCPUTopology: { sockets, cores, threads } }),
+      ...(memory === 'done' && { memory: { guestRequested: domain.memory?.guest } }),
+      // The target's disks have no checkpoints: they are made again.
+      ...(tracking?.state === 'Enabled' && { changedBlockTracking: { state: 'Initializing' } }),
+    },
+    removeConditions: ['HotVCPUChange', 'VolumesChange', ...(hasMemoryFailed ? [] : ['HotMemoryChange'])],
+    ...(hasMemoryFailed && {
+      setConditions: [
+        {
+          type: 'HotMemoryChange',
+          status: 'False',
+          reason: 'Memory Hotplug Failed',
+          message: 'memory hotplug failed, the VM configuration is not supported',
+        },
+      ],
+    }),
+  };
+}
+
+/**
+ * A guest that came to this node and whose VMI is this node's: the migration is finished and its traces go. These come before
+ * the default rules, which serve the guest as any other: one that ends, is deleted or is lost gets its phase from them.
+ */
+export const arrivedRules: readonly Rule[] = [
+  {
+    name: 'arrived-streams-over',
+    why: 'The guest is on this node and its migration is over, so the streams that it came through are closed.',
+    when: (facts) => isSettled(facts) && facts.observation.relays.targetPorts !== undefined,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetRelays', uid }], requeueAfterMs: 0 }),
+  },
+  {
+    name: 'arrived-label-dropped',
+    why: 'The migration to this node is over, so the VMI no longer asks for this node; from now on it is like any other here.',
+    when: (facts) => isSettled(facts) && !facts.final,
+    plan: (facts) => ({
+      steps: [],
+      patch: {
+        labels: { [labels.migrationTargetNodeName]: null },
+        ...(stateOf(facts)?.failed !== true && { annotations: { [annotations.createMigrationTarget]: null } }),
+      },
+      requeueAfterMs: 0,
+    }),
+  },
+  {
+    name: 'arrived-finalized',
+    why: 'The launcher has finished the migration on its side, which is written: the migration has succeeded.',
+    when: (facts) => isAtHome(facts) && !isSettled(facts) && memoryOf(facts)?.finalized !== undefined,
+    plan: (facts) => ({ steps: [], patch: completedPatch(facts), healthy: true, requeueAfterMs: 0 }),
+  },
+  {
+    name: 'arrived-finalize',
+    why: 'The guest runs on this node; its launcher does what is left to do after a migration.',
+    when: (facts) => isAtHome(facts) && !isSettled(facts),
+    plan: (facts) => ({
+      steps: [{ step: 'finalizeMigration', uid: facts.uid, migrationUid: migrationUidOf(facts) }],
+      requeueAfterMs: 0,
+    }),
+  },
+];
+
+/**
+ * A VMI that waits for a guest from another cluster or namespace (spec 11 §7). The waiting itself is upstream's: nothing is
+ * done until its migration is completed; receiving is not built, which is said once.
+ */
+export const waitingRules: readonly Rule[] = [
+  {
+    name: 'waiting-for-sync-not-supported',
+    why: 'The VMI waits for a guest from another cluster or namespace, which this agent cannot do; the user is told once.',
+    when: (facts) => isWaiting(facts) && !isSettled(facts) && isUntoldWaiting(facts),
+    plan: () => ({
+      steps: [],
+      requeueAfterMs: 0,
+      remember: { toldMigrationUid: waitingMark },
+      events: [{ type: 'Warning', reason: 'MigrationNotSupported', message: waitingText }],
+    }),
+  },
+  {
+    name: 'waiting-for-sync-failed',
+    why: 'The migration that this VMI waited for has failed, and the VMI is left as it is for the controller.',
+    when: (facts) => isWaiting(facts) && facts.situation.kind === 'gone' && stateOf(facts)?.failed === true,
+    plan: () => rest,
+  },
+  {
+    name: 'waiting-for-sync',
+    why: 'The VMI waits for a guest and its launcher here has none, so its phase says that it waits.',
+    when: (facts) => isWaiting(facts) && isSettled(facts) && hasNoGuestYet(facts),
+    plan: () => ({ steps: [], phase: 'WaitingForSync', requeueAfterMs: 0 }),
+  },
+];
+
+const waitingMark = 'waiting-for-sync';
+const waitingText =
+  'receiving a guest from another cluster or namespace is not supported by this node agent; this VirtualMachineInstance stays as ' +
+  'it is. Delete it together with its migration; migrate within the cluster, or stop the VM and start it at the other place.';
+
+const isWaiting = ({ vmi, deleting, final }: Facts) =>
+  vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && !deleting && !final;
+
+/** Whatever was told of it is enough: the source's rules tell of a migration that cannot be done, too. */
+const isUntoldWaiting = ({ observation }: Facts) => observation.memory.toldMigrationUid === undefined;
+
+const hasNoGuestYet = ({ phase, situation }: Facts) =>
+  situation.kind === 'gone' && (phase === 'Running' || (phase === 'Scheduled' && situation.proof === 'launcher-dead'));

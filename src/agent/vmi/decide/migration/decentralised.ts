@@ -1,0 +1,26 @@
+import { isRecord } from '../../../../base/index.ts';
+import type { Facts } from '../facts.ts';
+import type { Plan } from '../rule.ts';
+import { migrationUidOf } from './target-view.ts';
+
+/** A migration between two VMI objects, maybe of two clusters (spec 11 §7): exactly one side lacks its `syncAddress`. */
+export function isDecentralised({ vmi }: Facts): boolean {
+  const { sourceState, targetState } = vmi?.status?.migrationState ?? {};
+  if (!isRecord(sourceState) || !isRecord(targetState)) return false;
+  return Boolean(sourceState.syncAddress) !== Boolean(targetState.syncAddress);
+}
+
+export const isUntold = (facts: Facts) => facts.observation.memory.toldMigrationUid !== migrationUidOf(facts);
+
+export function tellDecentralised(facts: Facts): Plan {
+  const message =
+    'a migration to another cluster or namespace (sendTo, receive) is not supported by this node agent; nothing is done ' +
+    'about it and the guest goes on where it runs. Delete the VirtualMachineInstanceMigration object; migrate within the ' +
+    'cluster, or stop the VM and start it at the other place.';
+  return {
+    steps: [],
+    requeueAfterMs: 0,
+    remember: { toldMigrationUid: migrationUidOf(facts) },
+    events: [{ type: 'Warning', reason: 'MigrationNotSupported', message }],
+  };
+}

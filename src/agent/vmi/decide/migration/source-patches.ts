@@ -1,0 +1,42 @@
+import type { MigrationMetadata } from '../../../../api/index.ts';
+import { rfc3339 } from '../../../../base/index.ts';
+import type { Facts } from '../facts.ts';
+import type { VmiPatch } from '../rule.ts';
+import { failedMigration } from './failed-migration.ts';
+import type { SourceView } from './source-view.ts';
+
+const modes = ['PreCopy', 'PostCopy', 'Paused'];
+const abortStates = ['Aborting', 'Succeeded', 'Failed'];
+
+/**
+ * What the launcher tells of a migration under way, as far as the VMI does not say so yet (spec 11 §4); undefined: it does.
+ * A launcher's time or word that the API would not take is left out: it must not cost the VMI all its writes.
+ */
+export function progressPatch({ state, told }: SourceView): VmiPatch | undefined {
+  if (!told) return undefined;
+  const started = instantOf(told.StartTimestamp);
+  const startTimestamp = started && started !== instantOf(state.startTimestamp) ? started : undefined;
+  const mode = modes.includes(told.Mode) && told.Mode !== state.mode ? told.Mode : undefined;
+  if (!startTimestamp && !mode) return undefined;
+  return { status: { migrationState: { ...(startTimestamp && { startTimestamp }), ...(mode && { mode }) } } };
+}
+
+/** The launcher gave up: its times, its words, and how far an abort came. */
+export function toldFailurePatch(facts: Facts, told: MigrationMetadata): VmiPatch {
+  const [startTimestamp, endTimestamp] = [instantOf(told.StartTimestamp), instantOf(told.EndTimestamp)];
+  return failedMigration(facts, {
+    reason: told.FailureReason || 'the launcher gave no reason; see the log of the launcher pod on the source node',
+    ...(startTimestamp && { startTimestamp }),
+    ...(endTimestamp && { endTimestamp }),
+    more: {
+      ...(modes.includes(told.Mode) && { mode: told.Mode }),
+      ...(abortStates.includes(told.AbortStatus) && { abortStatus: told.AbortStatus }),
+    },
+  });
+}
+
+/** The same moment in the one form that is compared and written. */
+function instantOf(time: unknown): string | undefined {
+  const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+  return Number.isNaN(ms) ? undefined : rfc3339(new Date(ms));
+}

@@ -1,0 +1,177 @@
+import { type RelayRole, relayRoles } from '../../../migration-proxy/ports.ts';
+import type { Facts } from '../facts.ts';
+import { type Plan, type Rule, rest, wait } from '../rule.ts';
+import type { Remember } from '../steps.ts';
+import { failedMigration, relaysRefusal } from './failed-migration.ts';
+import { publishPatch } from './target-patches.ts';
+import { isProvenAway, isStarted, memoryOf, rememberFor, stateOf } from './target-view.ts';
+
+const socketRetryMs = 1_000;
+const launcherRetryMs = 5_000;
+/** A launcher that refuses is asked again: its disks may not be there yet. */
+const refusalRetryMs = 5_000;
+const refusalLimitMs = 20_000;
+/** Upstream tries for ever, and the user's migration stands still without a word. */
+const prepareLimitMs = 180_000;
+
+/** Before the source may begin, that is before ports are published, a failure costs nobody anything. */
+const isUnprepared = (facts: Facts) => facts.observation.relays.targetPorts === undefined;
+
+/**
+ * The migration may be failed from here: no agent of this node ever told the source where to send the guest, or it is proven
+ * not to be here. A guest that came through an earlier agent's streams is never failed.
+ */
+const isSafeToFail = (facts: Facts) =>
+  isUnprepared(facts) && !isStarted(facts) && (!stateOf(facts)?.targetNodeAddress || isProvenAway(facts));
+
+/** Roles that this VMI's migration needs (spec 11 §5). */
+function rolesOf({ vmi }: Facts): readonly RelayRole[] {
+  const copiesDisks =
+    vmi?.status?.migrationMethod === 'BlockMigration' ||
+    (Array.isArray(vmi?.status?.migratedVolumes) && vmi.status.migratedVolumes.length > 0);
+  const { libvirt, direct, block } = relayRoles;
+  return copiesDisks ? [libvirt, direct, block] : [libvirt, direct];
+}
+
+const sinceFirstTryMs = (facts: Facts): number => sinceMs(facts, memoryOf(facts)?.firstTryMs);
+const sinceLastTryMs = (facts: Facts): number => sinceMs(facts, memoryOf(facts)?.lastTryMs);
+
+function sinceMs({ observation }: Facts, atMs: number | undefined): number {
+  return atMs === undefined ? 0 : observation.nowMs - atMs;
+}
+
+const isGivenUp = (facts: Facts) =>
+  sinceFirstTryMs(facts) >= (memoryOf(facts)?.refusal === undefined ? prepareLimitMs : refusalLimitMs);
+
+function giveUp(facts: Facts): Plan {
+  const why = memoryOf(facts)?.refusal ?? facts.observation.memory.toldProblem;
+  const reason = `node ${facts.observation.nodeName} could not prepare for the guest${why ? `: ${why}` : ''}`;
+  return { steps: [], patch: failedMigration(facts, { reason }), requeueAfterMs: 0 };
+}
+
+/** Each try counts from the first one on, whatever it is that fails. */
+function rememberTry(facts: Facts): Remember {
+  const { nowMs } = facts.observation;
+  return rememberFor(facts, { firstTryMs: memoryOf(facts)?.firstTryMs ?? nowMs, lastTryMs: nowMs });
+}
+
+function tellUnclear({ observation }: Facts): Partial<Plan> {
+  return observation.launcher.kind === 'unclear' ? { problem: observation.launcher.reason } : {};
+}
+
+function prepare(facts: Facts): Plan {
+  const { uid } = facts;
+  const migrationUid = stateOf(facts)?.migrationUid ?? '';
+  return {
+    steps: [{ step: 'prepareMigrationTarget', uid, migrationUid }],
+    requeueAfterMs: 0,
+    latestMs: launcherRetryMs,
+    remember: rememberTry(facts),
+  };
+}
+
+/** For a guest that is not on its way yet: make ready, open the streams, tell the source where they are. */
+export const prepareRules: readonly Rule[] = [
+  {
+    name: 'target-refused',
+    why: 'This node cannot receive the guest, so the migration fails and the guest goes on where it runs.',
+    when: (facts) => isSafeToFail(facts) && relaysRefusal(facts) !== undefined,
+    plan: (facts) => ({
+      steps: [],
+      patch: failedMigration(facts, { reason: relaysRefusal(facts) ?? '' }),
+      requeueAfterMs: 0,
+    }),
+  },
+  {
+    name: 'target-given-up',
+    why: 'This node could not be made ready for the guest in the time it has, so the migration fails.',
+    when: (facts) => isSafeToFail(facts) && isGivenUp(facts),
+    plan: giveUp,
+  },
+  {
+    name: 'target-not-probed',
+    why: 'The launcher that waits for the guest has not been asked yet, so that comes first.',
+    when: ({ situation, observation }) => situation.kind === 'absent' && observation.launcher.kind === 'ready',
+    plan: (facts) => ({
+      steps: [{ step: 'ensureLauncherConnection', uid: facts.uid }],
+      requeueAfterMs: 0,
+      latestMs: launcherRetryMs,
+      remember: rememberTry(facts),
+    }),
+  },
+  {
+    name: 'target-started-unseen',
+    why: 'The guest is on its way by the word of the source, and the launcher here cannot be asked yet.',
+    when: isStarted,
+    plan: () => wait(launcherRetryMs),
+  },
+  {
+    name: 'target-launcher-not-ready',
+    why: 'The launcher that is to receive the guest has not opened its socket yet; it gets a little time.',
+    when: ({ observation }) => observation.launcher.kind === 'not-ready',
+    plan: () => wait(socketRetryMs),
+  },
+  {
+    name: 'target-launcher-gone',
+    why: 'The launcher that was to receive the guest is gone, so its streams are closed; the migration controller ends the rest.',
+    when: ({ observation }) => observation.launcher.kind === 'dead' && observation.relays.targetPorts !== undefined,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetRelays', uid }], requeueAfterMs: launcherRetryMs }),
+  },
+  {
+    name: 'target-launcher-awaited',
+    why: 'No launcher that could receive the guest can be told here, so nothing is prepared until there is one.',
+    when: ({ observation }) => observation.launcher.kind !== 'ready',
+    plan: (facts) => ({
+      ...wait(launcherRetryMs),
+      remember: rememberTry(facts),
+      ...tellUnclear(facts),
+    }),
+  },
+  {
+    name: 'target-abort-requested',
+    why: 'The migration is to be cancelled before it began, so nothing is prepared for it.',
+    when: (facts) => isUnprepared(facts) && stateOf(facts)?.abortRequested === true,
+    plan: () => rest,
+  },
+  {
+    name: 'target-refusal-awaited',
+    why: 'The launcher has just refused to prepare for the guest; it is asked again in a moment.',
+    when: (facts) =>
+      isUnprepared(facts) &&
+      memoryOf(facts)?.refusal !== undefined &&
+      memoryOf(facts)?.preparedMs === undefined &&
+      sinceLastTryMs(facts) < refusalRetryMs,
+    plan: (facts) => wait(refusalRetryMs - sinceLastTryMs(facts)),
+  },
+  {
+    name: 'target-prepare',
+    why: 'The guest is to come to this node: the host and the launcher are made ready for it.',
+    when: (facts) => memoryOf(facts)?.preparedMs === undefined,
+    plan: prepare,
+  },
+  {
+    name: 'target-streams-due',
+    why: 'The launcher is ready for the guest; the streams that it comes through are opened.',
+    when: isUnprepared,
+    plan: (facts) => ({
+      steps: [{ step: 'openTargetRelays', uid: facts.uid, roles: rolesOf(facts) }],
+      requeueAfterMs: 0,
+      latestMs: launcherRetryMs,
+    }),
+  },
+  {
+    name: 'target-publish',
+    why: 'The streams are open; the source is told at which address and ports.',
+    when: (facts) => publishPatch(facts) !== undefined,
+    plan: (facts) => {
+      const patch = publishPatch(facts);
+      return patch ? { steps: [], patch } : rest;
+    },
+  },
+  {
+    name: 'target-waits',
+    why: 'Everything is ready for the guest; the source begins by itself.',
+    when: () => true,
+    plan: () => rest,
+  },
+];

@@ -1,0 +1,103 @@
+import type { MigrationMetadata, MigrationState } from '../../../../api/index.ts';
+import { isRecord, rfc3339 } from '../../../../base/index.ts';
+import type { MigrationMemory } from '../../observe/index.ts';
+import type { Facts } from '../facts.ts';
+import type { Remember } from '../steps.ts';
+
+/** What a node that is asked to receive a guest reads off an observation. All of it may be missing or odd. */
+export function stateOf({ vmi }: Facts): MigrationState | undefined {
+  return vmi?.status?.migrationState;
+}
+
+/** Empty: there is no migration that could be told from another. */
+export function migrationUidOf(facts: Facts): string {
+  const uid: unknown = stateOf(facts)?.migrationUid;
+  return typeof uid === 'string' ? uid : '';
+}
+
+/** What this process did for exactly this migration; undefined: nothing yet. */
+export function memoryOf(facts: Facts): MigrationMemory | undefined {
+  const { migration } = facts.observation.memory;
+  return migration?.migrationUid === migrationUidOf(facts) ? migration : undefined;
+}
+
+export function rememberFor(facts: Facts, more: Omit<MigrationMemory, 'migrationUid'>): Remember {
+  return { migration: { ...memoryOf(facts), ...more, migrationUid: migrationUidOf(facts) } };
+}
+
+/** The source has begun, by the times in the VMI. */
+export function isStarted(facts: Facts): boolean {
+  const state = stateOf(facts);
+  return Boolean(state?.startTimestamp) && !state?.endTimestamp;
+}
+
+export function isSettled(facts: Facts): boolean {
+  const state = stateOf(facts);
+  return state?.failed === true || state?.completed === true;
+}
+
+/** The launcher's own notes about the migration. */
+export function notesOf({ observation }: Facts): MigrationMetadata | undefined {
+  if (observation.domain.kind !== 'present') return undefined;
+  return observation.domain.domain.Spec?.Metadata?.KubeVirt?.Migration ?? undefined;
+}
+
+/** The guest runs here, or its user paused it (spec 11 §3). */
+export function isActive({ situation }: Facts): boolean {
+  if (situation.kind !== 'alive') return false;
+  const { Status, Reason } = situation.domain.Status;
+  return Status === 'Running' || (Status === 'Paused' && Reason === 'User');
+}
+
+/** Paused by the migration itself: the guest is still on its way, or lost on it. */
+const onTheWay = new Set(['StartingUp', 'Migration', 'Postcopy', 'PostcopyFailed']);
+/** Ends that a guest comes to by itself: it has run here. Anything else is how libvirt takes an incoming domain away. */
+const ownEnds = new Set(['Shutdown', 'Crashed', 'Panicked']);
+
+/**
+ * The launcher says that the migration is over, and the guest is here. Upstream knows only Running and Paused/User, and takes a
+ * guest for failed that arrives with an I/O error, or that is shut down between its arrival and the next pass.
+ */
+export function hasArrived(facts: Facts): boolean {
+  const notes = notesOf(facts);
+  if (!notes?.EndTimestamp || notes.Failed) return false;
+  const { situation } = facts;
+  if (situation.kind === 'alive') {
+    const { Status, Reason } = situation.domain.Status;
+    return !(Status === 'Paused' && onTheWay.has(Reason));
+  }
+  return situation.kind === 'stopped' && ownEnds.has(situation.domain.Status.Reason);
+}
+
+/** The launcher says that it is over, and what it has is no guest that runs. */
+export function hasFailedHere(facts: Facts): boolean {
+  const notes = notesOf(facts);
+  if (!notes?.EndTimestamp || hasArrived(facts)) return false;
+  // A guest that once left from here has such notes, too, and they are no word about this migration.
+  if (notes.UID !== '' && notes.UID !== migrationUidOf(facts)) return false;
+  return notes.Failed || facts.situation.kind !== 'alive' || hasLostItsMemory(facts);
+}
+
+/** It is proven that no guest lives here: without a word of the launcher, or with one that is no word, nothing is. */
+export function isProvenAway({ situation }: Facts): boolean {
+  return situation.kind !== 'alive' && situation.kind !== 'unknown' && situation.kind !== 'absent';
+}
+
+/** Post-copy broke: the guest has half of its memory here and half of it on the source. */
+export function hasLostItsMemory({ situation }: Facts): boolean {
+  if (situation.kind !== 'alive') return false;
+  const { Status, Reason } = situation.domain.Status;
+  return Status === 'Paused' && Reason === 'PostcopyFailed';
+}
+
+/** A launcher's time as the API server takes it; now when it is none. */
+export function timeOr(text: string | null | undefined, now: Date): string {
+  const ms = Date.parse(text ?? '');
+  return rfc3339(Number.isNaN(ms) ? now : new Date(ms));
+}
+
+/** `status.migrationState.targetState`, which repeats some fields and exists in some migrations only. */
+export function targetStateOf(facts: Facts): Readonly<Record<string, unknown>> | undefined {
+  const targetState: unknown = stateOf(facts)?.targetState;
+  return isRecord(targetState) ? targetState : undefined;
+}

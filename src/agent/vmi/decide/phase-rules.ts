@@ -1,0 +1,202 @@
+import type { Domain, VmiPhase } from '../../../api/index.ts';
+import type { Observation } from '../observe/index.ts';
+import type { GoneProof } from '../ports.ts';
+import { askAgain, isAnsweredAgain } from './ask-again.ts';
+import { type Facts, isMigrationInProgress } from './facts.ts';
+import { sourceView } from './migration/source-view.ts';
+import { type Plan, type Rule, rest, wait } from './rule.ts';
+import { hasFailedPostCopy } from './shutdown-rules.ts';
+import { needsSync } from './sync-rules.ts';
+
+/** A launcher's socket may be missing this long after its pod was first looked at (spec 20 §8.2). */
+const socketWaitMs = 180_000;
+
+/** Between two looks at a guest that moves and of which nothing is seen here. */
+const migrationLookMs = 10_000;
+
+const isScheduled = ({ phase }: Facts) => phase === 'Scheduled';
+
+/** Writes the phase now and looks again at once: the act that follows from it is another rule's. */
+function become(phase: VmiPhase, more: Partial<Plan> = {}): Plan {
+  return { steps: [], phase, requeueAfterMs: 0, ...more };
+}
+
+/** Nothing starts a failed VirtualMachineInstance again; its pod is where the cause is written. */
+const whatToDo =
+  'See the log and the status of its launcher pod for the cause (kubectl describe, kubectl logs), then delete the ' +
+  'VirtualMachineInstance and create it again; a VirtualMachine with runStrategy Always does that by itself.';
+
+function end(facts: Facts): Plan {
+  const { situation } = facts;
+  if (situation.kind !== 'stopped' && situation.kind !== 'gone') return rest;
+  const { phase, because } = situation.verdict;
+  const remember = { verdict: { phase, because } };
+  const isLost = situation.kind === 'gone' && phase === 'Failed' && !facts.deleting;
+  return become(phase, { remember, ...(isLost && { problem: lostText(situation.proof) }) });
+}
+
+/** A guest that was stopped has told how it ended; one that is gone has not. */
+function lostText(proof: GoneProof): string {
+  const what =
+    proof === 'launcher-dead' ? 'the launcher of the guest ended, and the guest with it' : 'the guest is gone';
+  return `${what}. ${whatToDo}`;
+}
+
+function fail(because: string): Plan {
+  return become('Failed', { remember: { verdict: { phase: 'Failed', because } }, problem: because });
+}
+
+/**
+ * Who never saw the guest run has only the launcher's first word for its end, which may be from before the start (a new process; one
+ * of two agents, when the other one started it and wrote Running): one question is not enough for a final phase.
+ */
+function isLostUnconfirmed(facts: Facts): boolean {
+  const { phase, observation } = facts;
+  const { domain, memory } = observation;
+  if (phase !== 'Running' || domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
+  return !hasRun(domain.lastDomain) && memory.verdict === undefined && !isAnsweredAgain(facts);
+}
+
+const hasRun = (domain: Domain | undefined) =>
+  domain !== undefined && (domain.Status.Status !== 'Shutoff' || domain.Status.Reason !== 'Unknown');
+
+/** It was to leave from here and has ended here: nothing of it goes on. */
+const hasLostItsGuest = (facts: Facts) => facts.situation.kind === 'gone' && sourceView(facts) !== undefined;
+
+/** The guest runs what its launcher was given last, and nobody wants it to end: nothing follows from phase Running. */
+function isAllDone(facts: Facts): boolean {
+  const { domain } = facts.observation;
+  if (domain.kind !== 'present' || domain.domain.Status.Status !== 'Running' || needsSync(facts)) return false;
+  // Its pod began to end while the guest was started: that counts from phase Running on (Ending, facts.ts).
+  return domain.domain.Spec?.Metadata?.KubeVirt?.GracePeriod?.MarkedForGracefulShutdown !== true;
+}
+
+/** A sync starts a guest that is down. What was told before the answer to the last one may be from before that start. */
+function isOlderThanSync({ domain, memory }: Observation): boolean {
+  const endedMs = memory.synced?.endedMs;
+  return domain.kind === 'present' && endedMs !== undefined && domain.seenMs < endedMs;
+}
+
+/** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
+export const phaseRules: readonly Rule[] = [
+  {
+    name: 'stopped-while-told-to-run',
+    why: 'The guest stopped while its launcher was told to run it, which may have started it again, so the launcher is asked.',
+    when: ({ situation, observation }) => situation.kind === 'stopped' && isOlderThanSync(observation),
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 0 }),
+  },
+  {
+    name: 'guest-stopped',
+    why: 'The guest has stopped and the domain says how, so the final phase is written.',
+    when: ({ situation }) => situation.kind === 'stopped',
+    plan: end,
+  },
+  {
+    name: 'domain-migrated',
+    why: 'The guest migrated away; the node that has it now takes the VMI over.',
+    when: ({ situation, deleting, vmi }) =>
+      situation.kind === 'migrated' && !deleting && !vmi?.status?.migrationState?.endTimestamp,
+    plan: () => rest,
+  },
+  {
+    name: 'migrated-without-hand-over',
+    why: 'The guest migrated away and no node took the VMI over, so it counts as failed.',
+    when: ({ situation }) => situation.kind === 'migrated',
+    plan: () => fail('the guest migrated away and no other node took it over'),
+  },
+  {
+    name: 'migration-in-progress',
+    why: 'A live migration of the guest is under way; nothing else is done until it ends.',
+    when: (facts) => !facts.deleting && isMigrationInProgress(facts) && !hasLostItsGuest(facts),
+    // Nothing tells of the end of a launcher that nobody is connected to.
+    plan: ({ situation }) => (situation.kind === 'alive' ? rest : wait(migrationLookMs)),
+  },
+  {
+    name: 'post-copy-failed',
+    why: 'The post-copy migration failed and the guest cannot be recovered, so the VMI counts as failed.',
+    when: hasFailedPostCopy,
+    plan: () => fail('the post-copy migration failed and the guest cannot be recovered'),
+  },
+  {
+    name: 'shutoff-believed',
+    why: 'The launcher was asked twice and shows the domain shut off without a reason, so the VMI counts as failed.',
+    when: (facts) => facts.situation.kind === 'shutoff-unexplained' && isAnsweredAgain(facts),
+    plan: () => fail('libvirt shows the domain shut off and gives no reason'),
+  },
+  {
+    name: 'shutoff-unexplained',
+    why: 'The domain is shut off and says no reason, so the launcher is asked once more before that is believed.',
+    when: ({ situation }) => situation.kind === 'shutoff-unexplained',
+    plan: askAgain,
+  },
+  {
+    name: 'domain-none-unconfirmed',
+    why: 'The launcher says that it has no guest, and this agent never saw one end, so it asks once more.',
+    when: isLostUnconfirmed,
+    plan: askAgain,
+  },
+  {
+    name: 'domain-lost',
+    why: 'The guest ran and is proven to be gone, so the final phase is written.',
+    when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'gone',
+    plan: end,
+  },
+  {
+    name: 'ended-before-seen-running',
+    why: 'The guest was shut down, and its launcher ended, before phase Running could be written; the VMI succeeded.',
+    when: ({ phase, situation }) =>
+      phase === 'Scheduled' && situation.kind === 'gone' && situation.verdict.phase === 'Succeeded',
+    plan: end,
+  },
+  {
+    name: 'launcher-dead-before-start',
+    why: 'The launcher is proven dead and the guest never started, so the VMI counts as failed.',
+    when: (facts) => isScheduled(facts) && facts.situation.kind === 'gone' && facts.situation.proof === 'launcher-dead',
+    plan: () => fail(`the launcher of this VirtualMachineInstance died before the guest was started. ${whatToDo}`),
+  },
+  {
+    name: 'launcher-never-ready',
+    why: 'The launcher did not open its socket within the time limit, so the VMI counts as failed.',
+    when: (facts) => {
+      const { launcher } = facts.observation;
+      return isScheduled(facts) && launcher.kind === 'not-ready' && launcher.forMs >= socketWaitMs;
+    },
+    plan: () =>
+      fail(`the launcher of this VirtualMachineInstance has not opened its socket within 3 minutes. ${whatToDo}`),
+  },
+  {
+    name: 'domain-running',
+    why: 'The guest runs, so phase Running is written.',
+    when: ({ phase, situation }) => situation.kind === 'alive' && situation.runs && phase !== 'Running',
+    // A final phase that was decided and could not be written is refuted.
+    plan: (facts) => ({
+      ...(isAllDone(facts) ? { steps: [], phase: 'Running' } : become('Running')),
+      healthy: true,
+      remember: { verdict: undefined },
+    }),
+  },
+  {
+    name: 'handed-over',
+    why: 'The controller handed the VMI to this node, so phase Scheduled is written.',
+    when: ({ phase, situation }) =>
+      phase !== 'Running' && phase !== 'Scheduled' && ['gone', 'absent', 'not-started'].includes(situation.kind),
+    plan: () => become('Scheduled'),
+  },
+  {
+    name: 'launcher-not-ready',
+    why: 'The launcher has not opened its socket yet; it is looked for again in a moment.',
+    when: ({ observation }) => observation.launcher.kind === 'not-ready' && observation.domain.kind !== 'present',
+    plan: ({ phase, observation: { launcher } }) => ({
+      ...wait(1_000),
+      ...(launcher.kind === 'not-ready' && launcher.forMs >= socketWaitMs && { problem: noSocketText(phase) }),
+    }),
+  },
+];
+
+/** It ran, or it would have failed by now; what is not there proves nothing. */
+function noSocketText(phase: VmiPhase): string {
+  return (
+    `the pod of this VirtualMachineInstance is on this node and has had no launcher socket for minutes, so nobody can say how ` +
+    `its guest is (phase ${phase || 'empty'}). Look at the log of the pod; if its launcher has ended, delete the pod.`
+  );
+}

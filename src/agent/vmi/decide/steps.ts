@@ -1,0 +1,67 @@
+import type { RelayPorts, RelayRole } from '../../migration-proxy/ports.ts';
+import type { KeyMemory } from '../observe/index.ts';
+import type { VmiEvent } from '../ports.ts';
+
+/** Arguments of each step. A step is idempotent and asks again whether its UID is still the right one. */
+export interface StepArgs {
+  /** Find the socket, connect, open the notify pipe, ask for the domain. */
+  ensureLauncherConnection: { readonly uid: string };
+  /** Ask the launcher for the domain again: its event may have been lost. */
+  refreshDomain: { readonly uid: string };
+  /** Host hooks before a start. */
+  prepareHost: { readonly uid: string };
+  /** Host hooks of a running VMI. */
+  adjustHost: { readonly uid: string };
+  syncVirtualMachine: { readonly uid: string; readonly fingerprint: string; readonly firstStart: boolean };
+  shutdownDomain: { readonly uid: string; readonly graceSeconds: number; readonly firstSignal: boolean };
+  killDomain: { readonly uid: string };
+  /** DeleteVirtualMachine: libvirt forgets the domain. */
+  deleteDomain: { readonly uid: string };
+  /** Everything of that UID on this host: hooks, connection, pipe, ghost record, cached domain. */
+  cleanUp: { readonly uid: string };
+  /** Migration target: host hooks for an incoming domain, then SyncMigrationTarget. */
+  prepareMigrationTarget: { readonly uid: string; readonly migrationUid: string };
+  openTargetRelays: { readonly uid: string; readonly roles: readonly RelayRole[] };
+  closeTargetRelays: { readonly uid: string };
+  /** Migration source: the sockets in the launcher's pod. */
+  openSourceRelays: { readonly uid: string; readonly address: string; readonly ports: RelayPorts };
+  closeSourceRelays: { readonly uid: string };
+  migrateVirtualMachine: { readonly uid: string; readonly migrationUid: string };
+  cancelMigration: { readonly uid: string; readonly migrationUid: string };
+  /** After the hand-over: CPUs and memory that were waiting for it, then FinalizeVirtualMachineMigration. */
+  finalizeMigration: { readonly uid: string; readonly migrationUid: string };
+  /** After a failure: the target's launcher may go. */
+  signalTargetPodCleanup: { readonly uid: string };
+}
+
+export type StepName = keyof StepArgs;
+export type Step<K extends StepName = StepName> = { [P in K]: { readonly step: P } & StepArgs[P] }[K];
+
+export type Remember = Partial<Omit<KeyMemory, 'uid'>>;
+
+/** Why a step failed, as far as anybody decides by it. `critical` ends the VMI (spec 10b §3, sync error classes). */
+export interface StepError {
+  readonly severity: 'retry' | 'critical';
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Codes of steps whose VMI was replaced, or was no more, when they came to it: no failure to tell of, and nobody's fault. */
+const overtakenCodes = ['STALE', 'NO_VMI'] as const;
+export type OvertakenCode = (typeof overtakenCodes)[number];
+
+export function isOvertaken({ code }: StepError): boolean {
+  return overtakenCodes.some((each) => each === code);
+}
+
+export type Outcome =
+  | { readonly kind: 'done'; readonly events?: readonly VmiEvent[]; readonly remember?: Remember }
+  /** Not possible yet and no error: the rest of the plan waits. */
+  | { readonly kind: 'wait'; readonly afterMs: number; readonly reason: string }
+  | { readonly kind: 'failed'; readonly error: StepError; readonly events?: readonly VmiEvent[] };
+
+export interface StepOutcome {
+  readonly step: StepName;
+  readonly outcome: Outcome;
+  readonly tookMs: number;
+}

@@ -1,0 +1,220 @@
+import type { DomainReason } from '../../../api/index.ts';
+import { backoffDelayMs } from '../../../base/index.ts';
+import { describeProblems } from '../observe/index.ts';
+import type { Facts } from './facts.ts';
+import { type Plan, type Rule, rest, wait } from './rule.ts';
+
+/** A start that left no trace of a domain is tried again after this. */
+const startAgainMs = 10_000;
+/** The launcher's own event comes first as a rule; after this it is asked. */
+const startUnseenMs = 1_000;
+
+/**
+ * Between tries of a start that fails. The queue's own back-off does not hold here: a domain that is defined and undefined
+ * again wakes the key each time.
+ */
+const startBackoff = { baseMs: 250, maxMs: 30_000 };
+
+const ioRetryFirstMs = 10_000;
+const ioRetryMaxMs = 180_000;
+const ioRetryForgetMs = 30_000;
+
+const isWaitingForStart = ({ phase, situation }: Facts) =>
+  phase === 'Scheduled' && (situation.kind === 'gone' || situation.kind === 'not-started');
+
+/** What the launcher was given last is not what the VMI asks for now. */
+export function needsSync({ observation }: Facts): boolean {
+  return observation.memory.synced?.fingerprint !== observation.syncFingerprint;
+}
+
+function sinceSyncMs({ observation }: Facts): number {
+  const { memory, nowMs } = observation;
+  return memory.synced ? nowMs - memory.synced.atMs : Number.POSITIVE_INFINITY;
+}
+
+/** The domain was looked at after the last sync. */
+function isSeenSinceSync({ observation }: Facts): boolean {
+  const { domain, memory } = observation;
+  return domain.kind !== 'absent' && memory.synced !== undefined && domain.seenMs > memory.synced.atMs;
+}
+
+/** Failed tries of exactly this start: a changed VMI begins anew. */
+function startTries({ observation }: Facts) {
+  const { startTries: tries } = observation.memory;
+  return tries?.fingerprint === observation.syncFingerprint ? tries : undefined;
+}
+
+function startPauseLeftMs(facts: Facts): number {
+  const tries = startTries(facts);
+  return tries ? tries.lastMs + backoffDelayMs(tries.count, startBackoff) - facts.observation.nowMs : 0;
+}
+
+function start(facts: Facts): Plan {
+  const { uid, observation } = facts;
+  const { syncFingerprint: fingerprint, nowMs } = observation;
+  return {
+    steps: [
+      { step: 'ensureLauncherConnection', uid },
+      { step: 'prepareHost', uid },
+      { step: 'syncVirtualMachine', uid, fingerprint, firstStart: true },
+    ],
+    requeueAfterMs: startUnseenMs,
+    remember: { startTries: { fingerprint, count: (startTries(facts)?.count ?? 0) + 1, lastMs: nowMs } },
+  };
+}
+
+function resync(facts: Facts): Plan {
+  const { uid, observation } = facts;
+  const { memory, nowMs } = observation;
+  return {
+    steps: [
+      { step: 'adjustHost', uid },
+      { step: 'syncVirtualMachine', uid, fingerprint: observation.syncFingerprint, firstStart: false },
+    ],
+    ...(isPausedForNow(facts) && { remember: { pausedSinceMs: memory.pausedSinceMs ?? nowMs } }),
+  };
+}
+
+/** Not those in which libvirt or a migration is in the middle of something. */
+const pausesToEnd: readonly DomainReason[] = ['User', 'Watchdog', 'Unknown', ''];
+
+/**
+ * Only the launcher knows who paused its guest: a sync resumes it unless a user did. A guest whose emulator threads are set apart
+ * begins like this, and one that its watchdog stopped waits like this (spec 70, SyncVirtualMachine).
+ */
+const isPausedForNow = ({ situation }: Facts) =>
+  situation.kind === 'alive' &&
+  situation.domain.Status.Status === 'Paused' &&
+  pausesToEnd.includes(situation.domain.Status.Reason);
+
+/** No sync has succeeded since this pause was first seen. */
+function isPauseUntold({ observation }: Facts): boolean {
+  const { pausedSinceMs, synced } = observation.memory;
+  return pausedSinceMs === undefined || synced === undefined || synced.atMs < pausedSinceMs;
+}
+
+/** The owner of such a guest brings session and certificate later, by a change of the VMI. */
+function isSevSessionMissing({ vmi }: Facts): boolean {
+  const sev = vmi?.spec?.domain?.launchSecurity?.sev;
+  if (typeof sev !== 'object' || sev === null || !('attestation' in sev) || !sev.attestation) return false;
+  const isGiven = (name: string) => Boolean((sev as Record<string, unknown>)[name]);
+  return !isGiven('session') || !isGiven('dhCert');
+}
+
+const isIoPaused = ({ situation }: Facts) =>
+  situation.kind === 'alive' &&
+  situation.domain.Status.Status === 'Paused' &&
+  situation.domain.Status.Reason === 'IOError';
+
+function ioLeftMs({ observation }: Facts): number {
+  const { ioRetry } = observation.memory;
+  return ioRetry ? ioRetry.lastMs + ioRetry.waitMs - observation.nowMs : 0;
+}
+
+/** A sync resumes a guest paused by an I/O error; each failure in a row doubles the pause (spec 10 §9). */
+function retryIo(facts: Facts): Plan {
+  const { nowMs, memory } = facts.observation;
+  const { ioRetry } = memory;
+  const inARow = ioRetry !== undefined && nowMs - ioRetry.lastMs < ioRetry.waitMs + ioRetryForgetMs;
+  const waitMs = inARow ? Math.min(ioRetryMaxMs, ioRetry.waitMs * 2) : ioRetryFirstMs;
+  return { ...resync(facts), requeueAfterMs: waitMs, remember: { ioRetry: { lastMs: nowMs, waitMs } } };
+}
+
+function tellProblems({ observation }: Facts): Plan {
+  return observation.vmi.kind === 'present' ? { steps: [], problem: describeProblems(observation.vmi.problems) } : rest;
+}
+
+/** Status or metadata of a wrong type: ending and cleaning up still works, but no phase is computed from it. */
+export const unreadableRule: Rule = {
+  name: 'vmi-unreadable',
+  why: 'Metadata or status of the VMI cannot be read, so nothing is computed from it until that is corrected.',
+  when: ({ observation }) =>
+    observation.vmi.kind === 'present' && observation.vmi.problems.some(({ part }) => part !== 'spec'),
+  plan: tellProblems,
+};
+
+/** Bringing a VMI into its domain. A sync is sent only when what it carries has changed, so once per start. */
+export const syncRules: readonly Rule[] = [
+  {
+    name: 'vmi-malformed',
+    why: 'The specification of the VMI cannot be read, so it is not given to the launcher until that is corrected.',
+    when: ({ observation }) => observation.vmi.kind === 'present' && observation.vmi.problems.length > 0,
+    plan: tellProblems,
+  },
+  {
+    name: 'sev-session-awaited',
+    why: 'The guest asks for SEV attestation and its session or its certificate is not there yet: it starts when its owner brings them.',
+    when: (facts) => isWaitingForStart(facts) && isSevSessionMissing(facts),
+    plan: () => rest,
+  },
+  {
+    name: 'start-backing-off',
+    why: 'The last attempt to start the guest failed; the next one waits, longer after each failure.',
+    when: (facts) => isWaitingForStart(facts) && startPauseLeftMs(facts) > 0,
+    plan: (facts) => wait(startPauseLeftMs(facts)),
+  },
+  {
+    name: 'start-due',
+    why: 'The guest is to run and does not run yet, so its launcher is told to start it.',
+    when: (facts) =>
+      isWaitingForStart(facts) && (needsSync(facts) || (isSeenSinceSync(facts) && sinceSyncMs(facts) >= startAgainMs)),
+    plan: start,
+  },
+  {
+    name: 'start-unseen',
+    why: 'The launcher was told to start the guest and no event came, so it is asked how the domain is.',
+    when: (facts) => isWaitingForStart(facts) && sinceSyncMs(facts) >= startUnseenMs,
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 2_000 }),
+  },
+  {
+    name: 'start-awaited',
+    why: 'The launcher was told to start the guest; its first event is awaited.',
+    when: isWaitingForStart,
+    plan: (facts) => wait(startUnseenMs - sinceSyncMs(facts)),
+  },
+  {
+    name: 'domain-not-yet-running',
+    why: 'The domain exists but does not run yet; its next event is awaited.',
+    when: ({ phase, situation }) => situation.kind === 'alive' && phase !== 'Running',
+    plan: ({ uid, observation }) =>
+      observation.domain.kind === 'present' && observation.nowMs - observation.domain.seenMs >= startUnseenMs
+        ? { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 2_000 }
+        : wait(startUnseenMs),
+  },
+  {
+    name: 'io-error-pause',
+    why: 'The guest is paused by an I/O error; it is resumed again after a pause that grows.',
+    when: (facts) => isIoPaused(facts) && ioLeftMs(facts) > 0,
+    plan: (facts) => wait(ioLeftMs(facts)),
+  },
+  {
+    name: 'io-error-retry',
+    why: 'The guest is paused by an I/O error, so its launcher is told to resume it.',
+    when: isIoPaused,
+    plan: retryIo,
+  },
+  {
+    name: 'vmi-changed',
+    why: 'The VMI has changed since the launcher was last given it, so it is given again.',
+    when: (facts) =>
+      facts.phase === 'Running' && facts.situation.kind === 'alive' && facts.situation.runs && needsSync(facts),
+    plan: resync,
+  },
+  {
+    name: 'guest-paused',
+    why: 'The guest is paused; its launcher is given the VMI once more, which resumes it unless a user paused it.',
+    when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUntold(facts),
+    plan: resync,
+  },
+  {
+    name: 'steady',
+    why: 'The guest runs as the VMI asks for; there is nothing to do.',
+    when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'alive',
+    plan: (facts) => {
+      const { verdict, pausedSinceMs } = facts.observation.memory;
+      const isOver = pausedSinceMs !== undefined && !isPausedForNow(facts);
+      const remember = { ...(verdict && { verdict: undefined }), ...(isOver && { pausedSinceMs: undefined }) };
+      return { steps: [], healthy: true, ...(Object.keys(remember).length > 0 && { remember }) };
+    },
+  },
+];

@@ -1,0 +1,56 @@
+import { errorCode, errorMessage } from '../../../base/index.ts';
+import type { Outcome, Step } from '../decide/index.ts';
+import { migrationOptionsOf } from '../decide/index.ts';
+import type { ExecuteContext } from './context.ts';
+import { replaceClaimsByHostDisks } from './host-disks.ts';
+import { connect } from './launcher-steps.ts';
+import { migrationMemory } from './migration-target-steps.ts';
+import { currentVmi, ExecuteError } from './start-steps.ts';
+
+/**
+ * The launcher only takes the order; how it goes is told in its domain's metadata. A refusal is an answer, not a failure of
+ * the step: the same order again would get the same answer, so a rule ends the migration with it.
+ */
+export async function migrateVirtualMachine(
+  step: Step<'migrateVirtualMachine'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { observation, ports, signal } = context;
+  const vmi = migratingVmi(step, context);
+  const options = migrationOptionsOf(vmi, ports.config.current().migrations);
+  const calls = await connect(step.uid, context);
+  migratingVmi(step, context);
+  try {
+    await calls.migrateVirtualMachine(replaceClaimsByHostDisks(vmi), options, signal);
+  } catch (error) {
+    if (errorCode(error) !== 'REFUSED') throw error;
+    // "Already done" is a refusal, too: the metadata tell it from the others.
+    await ports.domains.refresh(observation.key, step.uid, signal);
+    return {
+      kind: 'done',
+      remember: { migration: migrationMemory(step.migrationUid, context, { refusal: errorMessage(error) }) },
+    };
+  }
+  const message = 'VirtualMachineInstance is migrating.';
+  const migration = migrationMemory(step.migrationUid, context, { sentMs: ports.clock.monotonicMs() });
+  return { kind: 'done', events: [{ type: 'Normal', reason: 'Migrating', message }], remember: { migration } };
+}
+
+export async function cancelMigration(step: Step<'cancelMigration'>, context: ExecuteContext): Promise<Outcome> {
+  const { ports, signal } = context;
+  const calls = await connect(step.uid, context);
+  await calls.cancelVirtualMachineMigration(currentVmi(step.uid, context), signal);
+  const migration = migrationMemory(step.migrationUid, context, { cancelledMs: ports.clock.monotonicMs() });
+  const message = 'VirtualMachineInstance is aborting migration.';
+  return { kind: 'done', events: [{ type: 'Normal', reason: 'Migrating', message }], remember: { migration } };
+}
+
+/** Opening the streams and connecting take their time: the newest object must still want this very migration. */
+function migratingVmi({ uid, migrationUid }: Step<'migrateVirtualMachine'>, context: ExecuteContext) {
+  const vmi = currentVmi(uid, context);
+  const newest = context.ports.vmis.get(context.observation.key) ?? vmi;
+  const { migrationState: state } = newest.status ?? {};
+  const isWanted = state?.migrationUid === migrationUid && !state.endTimestamp && state.abortRequested !== true;
+  if (isWanted && !newest.metadata.deletionTimestamp) return vmi;
+  throw new ExecuteError('STALE', 'the migration was cancelled or replaced, or its VirtualMachineInstance is to end');
+}

@@ -1,0 +1,90 @@
+import { hasDedicatedCpus } from '../../../api/index.ts';
+import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
+import type { Outcome, Step } from '../decide/index.ts';
+import type { MigrationMemory } from '../observe/index.ts';
+import type { ExecuteContext } from './context.ts';
+import { replaceClaimsByHostDisks } from './host-disks.ts';
+import { connect, done, targetFor } from './launcher-steps.ts';
+import { hotPlug } from './migration-hot-plug.ts';
+import { withTargetClaims } from './migration-volumes.ts';
+import { currentVmi, prepareHost } from './start-steps.ts';
+
+export class MigrationTargetError extends CodedError<'NO_CPU_SET'> {}
+
+export function migrationMemory(
+  migrationUid: string,
+  { observation }: ExecuteContext,
+  more: Omit<MigrationMemory, 'migrationUid'>,
+): MigrationMemory {
+  const { migration } = observation.memory;
+  return { ...(migration?.migrationUid === migrationUid ? migration : {}), ...more, migrationUid };
+}
+
+/**
+ * Hooks first, then the launcher. A refusal is remembered rather than thrown: whether it is asked again, and for how long, is a
+ * rule's choice, and the words are what the user reads in the end.
+ */
+export async function prepareMigrationTarget(
+  step: Step<'prepareMigrationTarget'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { observation, ports, signal } = context;
+  const { uid, migrationUid } = step;
+  const calls = await connect(uid, context);
+  const prepared = await prepareHost({ step: 'prepareHost', uid }, context);
+  if (prepared.kind !== 'done') return prepared;
+  const events = prepared.events ?? [];
+  const vmi = replaceClaimsByHostDisks(withTargetClaims(currentVmi(uid, context)));
+  try {
+    await calls.syncMigrationTarget(vmi, observation.syncOptions, signal);
+  } catch (error) {
+    if (errorCode(error) !== 'REFUSED') throw error;
+    const refusal = errorMessage(error);
+    const isNews = observation.memory.migration?.refusal !== refusal;
+    const told = { type: 'Warning', reason: 'SyncFailed', message: refusal } as const;
+    const migration = migrationMemory(migrationUid, context, { ...tried(context), refusal });
+    return { kind: 'done', events: isNews ? [...events, told] : events, remember: { migration } };
+  }
+  const cpuSet = await dedicatedCpuSet(uid, context);
+  const preparedMs = ports.clock.monotonicMs();
+  const more = { ...tried(context), ...(cpuSet && { cpuSet }), preparedMs };
+  return { kind: 'done', events, remember: { migration: migrationMemory(migrationUid, context, more) } };
+}
+
+/** CPUs of this pod, for a guest that has CPUs of its own; undefined: it has none. */
+async function dedicatedCpuSet(uid: string, context: ExecuteContext): Promise<readonly number[] | undefined> {
+  const { launchers, host } = context.ports;
+  if (!hasDedicatedCpus(currentVmi(uid, context))) return undefined;
+  if (!host.cpuSet) throw new MigrationTargetError('NO_CPU_SET', 'this node cannot tell which CPUs a pod may use');
+  return host.cpuSet(await launchers.launcherPid(targetFor(uid, context), context.signal));
+}
+
+/** The rule that planned this remembers the try, too; what a step remembers replaces it. */
+function tried({ observation }: ExecuteContext): Pick<MigrationMemory, 'firstTryMs' | 'lastTryMs'> {
+  const { memory, nowMs } = observation;
+  return { firstTryMs: memory.migration?.firstTryMs ?? nowMs, lastTryMs: nowMs };
+}
+
+export async function finalizeMigration(step: Step<'finalizeMigration'>, context: ExecuteContext): Promise<Outcome> {
+  const { observation, signal } = context;
+  const { uid, migrationUid } = step;
+  const vmi = currentVmi(uid, context);
+  const calls = await connect(uid, context);
+  const { events, ...finalized } = await hotPlug(vmi, calls, observation.syncOptions, signal);
+  await calls.finalizeVirtualMachineMigration(vmi, observation.syncOptions.interfaceMigration, signal);
+  return { kind: 'done', events, remember: { migration: migrationMemory(migrationUid, context, { finalized }) } };
+}
+
+/** A launcher that cannot be told goes by itself, or has gone: nobody waits for it (spec 11 §11, 5). */
+export async function signalTargetPodCleanup(
+  { uid }: Step<'signalTargetPodCleanup'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  try {
+    const calls = await connect(uid, context);
+    await calls.signalTargetPodCleanup(currentVmi(uid, context), context.signal);
+    return done;
+  } catch (error) {
+    return { kind: 'wait', afterMs: 1, reason: errorMessage(error) };
+  }
+}

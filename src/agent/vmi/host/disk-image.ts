@@ -1,0 +1,99 @@
+import { errorCode } from '../../../base/index.ts';
+import type { NewFile, SafePath } from '../../../host/index.ts';
+import { HostError } from './errors.ts';
+import { qemuId } from './launcher-root.ts';
+
+/** Of the image while it is made. A directory belongs to one volume, and so to one image. */
+const draft = '.disk-image.new';
+
+/** QEMU's alone: a directory of the host may be open to all of its users. */
+const mode = 0o600;
+
+/** File systems without hard links: FAT, and some that are served over a network. */
+const noLinks = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EMLINK', 'EINVAL']);
+
+/** True for a plain file. Throws HostError DISK_REPLACED for anything else of that name, or SafePathError for a link. */
+export function hasImage(place: SafePath, file: string): boolean {
+  let found: SafePath;
+  try {
+    found = place.child(file);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+  try {
+    if (found.stat().isFile()) return true;
+    throw new HostError('DISK_REPLACED', `${file} is there and no plain file: remove it, so that a disk can be made`);
+  } finally {
+    found.close();
+  }
+}
+
+/**
+ * Makes a sparse image of the user qemu in a directory that belongs to a tenant, whole or not at all. All is done through the
+ * descriptor that the file was made with: what the tenant puts in place of a name meanwhile is never touched. An image that
+ * somebody made meanwhile is left as it is. Throws HostError, or the system's error; nothing of ours is left then.
+ */
+export function makeImage(place: SafePath, file: string, sizeBytes: number): void {
+  // Under another name first: a crash in between would leave an empty file that is then taken for the disk.
+  removeDraft(place);
+  if (!publishDraft(place, file, sizeBytes)) makeInPlace(place, file, sizeBytes);
+}
+
+/** What a crash left: a draft, or the second name of an image. */
+export function removeDraft(place: SafePath): void {
+  try {
+    place.unlink(draft);
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  }
+}
+
+/** False when this file system gives no file a second name. */
+function publishDraft(place: SafePath, file: string, sizeBytes: number): boolean {
+  const image = place.create(draft, mode);
+  try {
+    fill(image, sizeBytes);
+    // Unlike a rename this takes nobody's place.
+    place.link(draft, file);
+    if (!image.isAt(place, file)) throw replaced(file);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST' && hasImage(place, file)) return true;
+    if (noLinks.has(errorCode(error) ?? '')) return false;
+    throw error;
+  } finally {
+    removeOwn(place, draft, image);
+    image.close();
+  }
+}
+
+function makeInPlace(place: SafePath, file: string, sizeBytes: number): void {
+  const image = place.create(file, mode);
+  try {
+    fill(image, sizeBytes);
+  } catch (error) {
+    removeOwn(place, file, image);
+    throw error;
+  } finally {
+    image.close();
+  }
+}
+
+function fill(image: NewFile, sizeBytes: number): void {
+  image.setSize(sizeBytes);
+  image.setOwner(qemuId, qemuId);
+}
+
+/** What somebody else put there meanwhile is theirs. */
+function removeOwn(place: SafePath, name: string, image: NewFile): void {
+  try {
+    if (image.isAt(place, name)) place.unlink(name);
+  } catch {
+    // The next try removes it, or says why not.
+  }
+}
+
+function replaced(file: string): HostError {
+  return new HostError('DISK_REPLACED', `somebody put something else in the place of ${file} while it was made`);
+}

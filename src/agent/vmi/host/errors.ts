@@ -1,0 +1,17 @@
+import { CodedError } from '../../../base/index.ts';
+
+export type HostErrorCode =
+  /** Ends the VMI (spec 10b §3). */
+  | 'CRITICAL_NETWORK'
+  | 'NO_HYPERVISOR'
+  | 'NO_VOLUME_STATUS'
+  | 'DISK_TOO_LARGE'
+  /** A volume or a file that no directory can have, or may have here. */
+  | 'DISK_NAME'
+  /** What is in the disk's place is no plain file, or was put there while the disk was made. */
+  | 'DISK_REPLACED'
+  /** The file system of the volume did not take it. */
+  | 'DISK_NOT_MADE'
+  | 'NOT_SUPPORTED';
+
+export class HostError extends CodedError<HostErrorCode> {}

@@ -1,0 +1,40 @@
+import type { VirtualMachineInstance } from '../../../api/index.ts';
+import type { HostHook, VmiEvent } from '../ports.ts';
+import { HostError } from './errors.ts';
+
+/** Says clearly what this agent cannot prepare yet, before the launcher fails over it with a riddle. */
+export function unsupportedHostWork(): HostHook {
+  return {
+    name: 'unsupported-host-work',
+    prepare: async ({ vmi, config }) => {
+      const usesImages =
+        vmi.spec.volumes?.some(({ containerDisk }) => containerDisk) || vmi.spec.domain.firmware?.kernelBoot?.container;
+      if (usesImages && !config.imageVolume) {
+        throw new HostError(
+          'NOT_SUPPORTED',
+          'container disks need image volumes: this node agent does not mount them from side containers. ' +
+            'Remove ImageVolume from developerConfiguration.disabledFeatureGates of the KubeVirt object.',
+        );
+      }
+      const hotplugged = vmi.status?.volumeStatus?.find(({ hotplugVolume }) => hotplugVolume);
+      if (hotplugged) {
+        const text = `volume ${hotplugged.name} is hot-plugged, which this node agent does not support yet: detach it`;
+        throw new HostError('NOT_SUPPORTED', text);
+      }
+      return withoutDownwardMetrics(vmi);
+    },
+    release: async () => undefined,
+  };
+}
+
+/** The guest runs well without them: no reason to refuse it, and none to leave its owner waiting for figures (spec 31 §6). */
+function withoutDownwardMetrics({ spec }: VirtualMachineInstance): readonly VmiEvent[] {
+  const volume = spec.volumes?.find(({ downwardMetrics }) => downwardMetrics);
+  const places = [
+    ...(spec.domain.devices?.downwardMetrics ? ['the device downwardMetrics'] : []),
+    ...(volume ? [`the volume ${volume.name}`] : []),
+  ];
+  if (places.length === 0) return [];
+  const message = `${places.join(' and ')} will have no figures: this node agent does not serve downward metrics yet`;
+  return [{ type: 'Warning', reason: 'DownwardMetricsNotServed', message }];
+}

@@ -1,0 +1,80 @@
+import type { Domain, VirtualMachineInstance, Volume } from '../../../api/index.ts';
+import type { AgentPorts, DomainView, LauncherTarget } from '../ports.ts';
+import type { LauncherFacts } from './observation.ts';
+
+/** Images that are made for a start and never change, so their sizes are read once per start (spec 10b §2.2). */
+export function isoPath(volume: Volume, vmi: VirtualMachineInstance): string | undefined {
+  const { namespace = '', name } = vmi.metadata;
+  const cloudInit = `/var/run/kubevirt-ephemeral-disks/cloud-init-data/${namespace}/${name}`;
+  const priv = '/var/run/kubevirt-private';
+  if (volume.cloudInitNoCloud) return `${cloudInit}/noCloud.iso`;
+  if (volume.cloudInitConfigDrive) return `${cloudInit}/configdrive.iso`;
+  if (volume.configMap) return `${priv}/config-map-disks/${volume.name}.iso`;
+  if (volume.secret) return `${priv}/secret-disks/${volume.name}.iso`;
+  if (volume.downwardAPI) return `${priv}/downwardapi-disks/${volume.name}.iso`;
+  if (volume.sysprep) return `${priv}/sysprep-disks/${volume.name}.iso`;
+  if (volume.serviceAccount) return `${priv}/service-account-disk/service-account.iso`;
+  return undefined;
+}
+
+/** The guest was started: all that its launcher makes for a start is there. */
+export function hasBegun(domain: DomainView): boolean {
+  return domain.kind === 'present' && !['', 'NoState', 'Shutoff', 'Crashed'].includes(domain.domain.Status.Status);
+}
+
+export type LauncherFactsPorts = Pick<AgentPorts, 'host' | 'launchers'>;
+
+/**
+ * Undefined: not now, try again in a later pass. Costs nothing where SELinux is off and there is no such image. The launcher
+ * must be connected: then its pid is known without a call.
+ */
+export async function readLauncherFacts(
+  target: LauncherTarget,
+  vmi: VirtualMachineInstance,
+  { host, launchers }: LauncherFactsPorts,
+  signal: AbortSignal,
+): Promise<LauncherFacts | undefined> {
+  const paths = (vmi.spec?.volumes ?? []).flatMap((volume) => {
+    const path = isoPath(volume, vmi);
+    return path === undefined ? [] : [[volume.name, path] as const];
+  });
+  const label = host.selinuxContext(undefined);
+  const wantsSizes = paths.length > 0 && host.fileSizes !== undefined;
+  if (label !== '' && !wantsSizes) return { selinuxContext: label, isoSizes: {} };
+  let pid: number;
+  try {
+    pid = await launchers.launcherPid(target, signal);
+  } catch {
+    return undefined;
+  }
+  const sizes = wantsSizes ? (host.fileSizes?.(pid, [...new Set(paths.map(([, path]) => path))]) ?? {}) : {};
+  const found = paths.flatMap(([name, path]) => (sizes[path] === undefined ? [] : [[name, sizes[path]] as const]));
+  return { selinuxContext: host.selinuxContext(pid), isoSizes: Object.fromEntries(found) };
+}
+
+/** Hot-plugged volumes that are mounted in the launcher; undefined where the build cannot tell, or nobody needs to know. */
+export async function readMountedVolumes(
+  target: LauncherTarget,
+  vmi: VirtualMachineInstance,
+  { host, launchers }: LauncherFactsPorts,
+  signal: AbortSignal,
+): Promise<readonly string[] | undefined> {
+  const plugged = (vmi.status?.volumeStatus ?? []).filter(({ hotplugVolume }) => hotplugVolume);
+  if (!host.mountedVolumes || plugged.length === 0) return undefined;
+  try {
+    const pid = await launchers.launcherPid(target, signal);
+    return host.mountedVolumes(
+      pid,
+      plugged.map(({ name }) => name),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+const agentChannel = 'org.qemu.guest_agent.0';
+
+export function isGuestAgentConnected(domain: Domain | undefined): boolean {
+  const channels = domain?.Spec?.Devices?.Channels ?? [];
+  return channels.some((channel) => channel?.Target?.Name === agentChannel && channel.Target.State === 'connected');
+}

@@ -1,0 +1,217 @@
+import {
+  domainUid,
+  isBeingDeleted,
+  isFinal,
+  isNonRoot,
+  type Key,
+  labels,
+  type VirtualMachineInstance,
+} from '../../../api/index.ts';
+import { errorMessage } from '../../../base/index.ts';
+import type { AgentPorts, DomainView, GhostRecord, GuestAgents, LauncherState, LauncherTarget } from '../ports.ts';
+import type { CarriedCache } from './carried.ts';
+import { hasBegun, isGuestAgentConnected, readLauncherFacts, readMountedVolumes } from './launcher-facts.ts';
+import type {
+  KeyMemory,
+  LauncherFacts,
+  Observation,
+  Predecessor,
+  RelaysView,
+  StatusFacts,
+  VmiView,
+} from './observation.ts';
+import { isAddressable, readableVmi } from './vmi-shape.ts';
+
+export type ObservePorts = Pick<
+  AgentPorts,
+  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'relays' | 'config' | 'host' | 'clock'
+> & { readonly guestAgents: GuestAgents; readonly carried: CarriedCache };
+
+/**
+ * Gathers what one pass over `key` may know. The API server is asked only when the node's own list has no such VMI and
+ * something of it is left here. Rejects never: what cannot be told becomes `unclear` or `unknown`.
+ */
+export async function observeVmi(
+  key: Key,
+  memory: KeyMemory | undefined,
+  ports: ObservePorts,
+  signal: AbortSignal,
+): Promise<Observation> {
+  const ghost = ports.ghosts.get(key);
+  const vmi = await viewVmi(key, ghost, ports, signal);
+  const uid = uidOf(key, vmi, ghost, ports);
+  const domain = uid === '' ? ({ kind: 'absent' } as const) : ports.domains.view(key, uid);
+  const object = 'vmi' in vmi ? vmi.vmi : undefined;
+  const target = targetOf(key, uid, object, ports.ghosts.byUid(uid));
+  const isCleanedUp = memory?.uid === uid && memory.cleaned === true && isOverHere(vmi, ports.host.nodeName);
+  const launcher = isCleanedUp ? notLookedAt : await launcherState(target, ports);
+  const predecessor = await findPredecessor(key, uid, ghost, ports);
+  const recordProblem = ports.domains.problemOf(uid)?.message;
+  const carried = ports.carried.of(object, ports.config.current(), ports.host);
+  const known = memory?.uid === uid ? memory : { uid };
+  const inside = hasBegun(domain) && launcher.kind === 'ready' && launcher.connected ? object : undefined;
+  const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
+  const mounted = inside && (await readMountedVolumes(target, inside, ports, signal));
+  return {
+    key,
+    nodeName: ports.host.nodeName,
+    now: ports.clock.now(),
+    nowMs: ports.clock.monotonicMs(),
+    vmi,
+    uid,
+    domain,
+    launcher,
+    ...(ghost && { ghost }),
+    ...(predecessor && { predecessor }),
+    memory: known,
+    relays: relaysView(uid, ports.relays),
+    ...(recordProblem && { recordProblem }),
+    syncOptions: carried.options,
+    syncFingerprint: carried.fingerprint,
+    selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
+    statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...(mounted && { mountedVolumes: mounted }) },
+    ...learnedOf(known, vmi, facts),
+  };
+}
+
+/** What began because the VMI was missing counts no more once it is there: the next time it is missing is another story. */
+function learnedOf(known: KeyMemory, vmi: VmiView, facts: LauncherFacts | undefined): Pick<Observation, 'learned'> {
+  const isBack = known.missingSinceMs !== undefined && 'vmi' in vmi;
+  const isNew = facts !== undefined && facts !== known.launcherFacts;
+  if (!isBack && !isNew) return {};
+  const lives = isBack && !isBeingDeleted(vmi.vmi);
+  return {
+    learned: {
+      ...(isNew && { launcherFacts: facts }),
+      ...(isBack && { missingSinceMs: undefined }),
+      ...(lives && { shutdown: undefined }),
+    },
+  };
+}
+
+function statusFactsOf(
+  target: LauncherTarget,
+  domain: DomainView,
+  facts: LauncherFacts | undefined,
+  { config, guestAgents, host }: ObservePorts,
+): StatusFacts {
+  const connected = domain.kind === 'present' && isGuestAgentConnected(domain.domain);
+  const guestAgent = guestAgents.view(target, connected);
+  return {
+    config: config.current().status,
+    ...(host.hostModel !== undefined && { hostModel: host.hostModel }),
+    ...(host.architecture && { architecture: host.architecture }),
+    ...(guestAgent && { guestAgent }),
+    isoSizes: facts?.isoSizes ?? {},
+  };
+}
+
+function relaysView(uid: string, relays: AgentPorts['relays']): RelaysView {
+  const { supported, unavailable, address } = relays;
+  const targetPorts = relays.targetPorts(uid);
+  return { supported, unavailable, address, ...(targetPorts && { targetPorts }), hasSource: relays.hasSource(uid) };
+}
+
+async function viewVmi(
+  key: Key,
+  ghost: GhostRecord | undefined,
+  ports: ObservePorts,
+  signal: AbortSignal,
+): Promise<VmiView> {
+  const cached = ports.vmis.get(key);
+  if (isAddressable(cached)) return present(cached);
+  const isKnownHere = ghost !== undefined || ports.domains.view(key).kind !== 'absent';
+  if (!isKnownHere) return { kind: 'deleted' };
+  try {
+    const found = await ports.lookup.find(key, signal);
+    if (!isAddressable(found)) return { kind: 'deleted' };
+    return isLabelledFor(found, ports.host.nodeName) ? present(found) : elsewhere(found, ghost, key, ports);
+  } catch (error) {
+    return { kind: 'unclear', reason: errorMessage(error) };
+  }
+}
+
+/** A VMI of another UID on another node is a successor: the one that was here is deleted. */
+function elsewhere(
+  found: VirtualMachineInstance,
+  ghost: GhostRecord | undefined,
+  key: Key,
+  ports: ObservePorts,
+): VmiView {
+  const here = ports.domains.view(key);
+  const uidHere = ghost?.uid ?? (here.kind === 'absent' ? undefined : here.uid);
+  if (uidHere && uidHere !== found.metadata.uid) return { kind: 'deleted' };
+  return { kind: 'elsewhere', vmi: readableVmi(found).vmi };
+}
+
+function present(stored: VirtualMachineInstance): VmiView {
+  return { kind: 'present', stored, ...readableVmi(stored) };
+}
+
+function isLabelledFor(vmi: VirtualMachineInstance, node: string): boolean {
+  const given = vmi.metadata.labels;
+  return given?.[labels.nodeName] === node || given?.[labels.migrationTargetNodeName] === node;
+}
+
+function uidOf(key: Key, vmi: VmiView, ghost: GhostRecord | undefined, ports: ObservePorts): string {
+  if ('vmi' in vmi) return vmi.vmi.metadata.uid ?? '';
+  const view = ports.domains.view(key);
+  if (view.kind === 'absent') return ghost?.uid ?? '';
+  if (view.uid) return view.uid;
+  return (view.kind === 'present' ? domainUid(view.domain) : '') || (ghost?.uid ?? '');
+}
+
+/** How the launcher of `uid` is found: by the VMI's pods, by the ghost record when there is no VMI. */
+export function targetOf(
+  key: Key,
+  uid: string,
+  vmi: VirtualMachineInstance | undefined,
+  ghost: GhostRecord | undefined,
+): LauncherTarget {
+  const isOfVmi = vmi?.metadata.uid === uid;
+  return {
+    key,
+    uid,
+    activePods: (isOfVmi ? vmi.status?.activePods : undefined) ?? {},
+    nonRoot: isOfVmi ? isNonRoot(vmi) : false,
+    ...(ghost?.uid === uid && rememberedOf(ghost)),
+  };
+}
+
+function rememberedOf({ socketFile, pid, startTime }: GhostRecord): Pick<LauncherTarget, 'socketFile' | 'process'> {
+  const isProcessKnown = pid !== undefined && startTime !== undefined;
+  return { socketFile, ...(isProcessKnown && { process: { pid, startTime } }) };
+}
+
+/** Of what has ended and is cleaned up nobody asks any more: looking for its launcher would begin to wait for one. */
+const notLookedAt: LauncherState = { kind: 'unclear', reason: 'all of it on this node is cleaned up' };
+
+function isOverHere(view: VmiView, nodeName: string): boolean {
+  if (view.kind === 'deleted') return true;
+  if (view.kind !== 'present') return false;
+  const isAskedFor = view.vmi.metadata.labels?.[labels.migrationTargetNodeName] === nodeName;
+  return !isAskedFor && (isFinal(view.vmi) || isBeingDeleted(view.vmi));
+}
+
+async function launcherState(target: LauncherTarget, ports: ObservePorts): Promise<LauncherState> {
+  if (target.uid === '') return { kind: 'unclear', reason: 'no VirtualMachineInstance is known by this name' };
+  try {
+    return await ports.launchers.state(target);
+  } catch (error) {
+    return { kind: 'unclear', reason: errorMessage(error) };
+  }
+}
+
+async function findPredecessor(
+  key: Key,
+  uid: string,
+  ghost: GhostRecord | undefined,
+  ports: ObservePorts,
+): Promise<Predecessor | undefined> {
+  const ghostUid = ghost && ghost.uid !== uid ? [ghost.uid] : [];
+  const [old] = [...ghostUid, ...ports.domains.otherUids(key, uid)];
+  if (!old || uid === '') return undefined;
+  const domain: DomainView = ports.domains.view(key, old);
+  const launcher = await launcherState(targetOf(key, old, undefined, ports.ghosts.byUid(old)), ports);
+  return { uid: old, domain, launcher };
+}

@@ -1,0 +1,277 @@
+import type { Domain, Key, VirtualMachineInstance } from '../../api/index.ts';
+import type { Clock } from '../../base/index.ts';
+import type { ClusterConfig, ClusterFlags, SmBios } from '../../cluster-config/index.ts';
+import type { MigrationOptions, MigrationRelays } from '../migration-proxy/ports.ts';
+
+/**
+ * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
+ * src/launcher-client) are fitted to these by src/agent/adapters and src/bin, the tests use in-memory fakes.
+ */
+
+/** VMIs labelled for this node: source label or migration target label. Objects are shared: copy before changing. */
+export interface VmiStore {
+  /** False until the first complete list. Nothing is decided before. */
+  readonly synced: boolean;
+  get(key: Key): VirtualMachineInstance | undefined;
+  keys(): Iterable<Key>;
+  /** Called on add, update and delete; the returned function ends it. */
+  onChange(listener: (key: Key) => void): () => void;
+}
+
+/** LIST by name: stock rights have no `get` (spec 10 §3). Tells "deleted" from "moved to another node". */
+export interface VmiLookup {
+  /** The object wherever it runs, undefined when there is none; rejects when the API server did not answer. */
+  find(key: Key, signal: AbortSignal): Promise<VirtualMachineInstance | undefined>;
+}
+
+export type WriteResult =
+  | { readonly kind: 'written'; readonly vmi: VirtualMachineInstance }
+  /** 409: somebody else wrote in between. */
+  | { readonly kind: 'conflict' }
+  /** 404: the object is no more. */
+  | { readonly kind: 'gone' }
+  /** The content is not taken: too large, invalid, or refused by admission. The same again would be refused again. */
+  | { readonly kind: 'refused'; readonly code: 'TOO_LARGE' | 'NOT_ALLOWED'; readonly message: string };
+
+export interface VmiWriter {
+  /** PUT of the whole object with its resourceVersion. Rejects when the API server does not answer or cannot work. */
+  put(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<WriteResult>;
+}
+
+export interface VmiEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Fire and forget; merging and limits (spec 10b §4) are the recorder's. */
+export interface EventRecorder {
+  record(vmi: VirtualMachineInstance, event: VmiEvent): void;
+  /** Waits for what is under way, with a limit of its own. */
+  flush(): Promise<void>;
+}
+
+/**
+ * What is known about the domain of one VMI UID. "Unknown" and "absent" prove nothing.
+ * `seenMs`: monotonic time at which it was read from the launcher. `askedMs`: when the question was sent that this answers;
+ * absent for what a launcher told by itself, which may be older than it looks.
+ */
+export type DomainView =
+  | {
+      readonly kind: 'present';
+      readonly uid: string;
+      readonly domain: Domain;
+      readonly seenMs: number;
+      readonly askedMs?: number;
+    }
+  /** Proven: the launcher answered "no domain", or its process is gone. */
+  | {
+      readonly kind: 'gone';
+      readonly uid: string;
+      readonly proof: GoneProof;
+      readonly lastDomain?: Domain;
+      readonly seenMs: number;
+      readonly askedMs?: number;
+    }
+  /** The launcher could not be asked, or could not tell, since `sinceMs`. */
+  | {
+      readonly kind: 'unknown';
+      readonly uid: string;
+      readonly reason: string;
+      readonly sinceMs: number;
+      readonly lastDomain?: Domain;
+      readonly seenMs: number;
+    }
+  /** Never heard of since this process started. */
+  | { readonly kind: 'absent' };
+
+export type GoneProof = 'launcher-says-none' | 'launcher-dead';
+
+export interface DomainCache {
+  /** With `uid`: that VMI's domain only, so that a predecessor of the same name never shows through. */
+  view(key: Key, uid?: string): DomainView;
+  /** UIDs other than `uid` still known under this key: leftovers of earlier VMIs of the name. */
+  otherUids(key: Key, uid: string): string[];
+  keys(): Iterable<Key>;
+  onChange(listener: (key: Key) => void): () => void;
+  /** Asks the launcher (GetDomain) and stores the answer. Never rejects: a failure becomes `unknown`. */
+  refresh(key: Key, uid: string, signal: AbortSignal): Promise<DomainView>;
+  /** What the user should know about this VMI's records: the disk is full, say. */
+  problemOf(uid: string): { readonly message: string } | undefined;
+  /** Last step of a clean-up. */
+  forget(key: Key, uid: string): void;
+}
+
+export interface GhostRecord {
+  readonly name: string;
+  readonly namespace: string;
+  readonly socketFile: string;
+  readonly uid: string;
+  /** The launcher's process, once it was connected to. */
+  readonly pid?: number;
+  readonly startTime?: string;
+}
+
+export interface GhostRecords {
+  /** Of several the one added last. */
+  get(key: Key): GhostRecord | undefined;
+  byUid(uid: string): GhostRecord | undefined;
+  keys(): Iterable<Key>;
+}
+
+/** How to find a launcher: by the pods of the VMI, or by the ghost record's socket when the VMI is no more. */
+export interface LauncherTarget {
+  readonly key: Key;
+  readonly uid: string;
+  /** `status.activePods`: pod UID → node. */
+  readonly activePods: Readonly<Record<string, string>>;
+  readonly nonRoot: boolean;
+  readonly socketFile?: string;
+  /** The process that listened on `socketFile`: while it runs nothing proves the launcher's end. */
+  readonly process?: { readonly pid: number; readonly startTime: string };
+}
+
+/** Looked up in the file system, without a call to the launcher (spec 20 §8). */
+export type LauncherState =
+  | { readonly kind: 'ready'; readonly connected: boolean }
+  /** The pod is there, its socket not yet. */
+  | { readonly kind: 'not-ready'; readonly forMs: number }
+  /** No pod directory, marked unresponsive, or the socket went away. */
+  | { readonly kind: 'dead'; readonly reason: string }
+  /** Several sockets for one VMI, or the pods directory cannot be read: proves nothing. */
+  | { readonly kind: 'unclear'; readonly reason: string };
+
+export interface NumaCell {
+  readonly id: number;
+  readonly memory?: { readonly amount: number; readonly unit: string };
+  readonly pages: readonly { readonly count: number; readonly unit: string; readonly size: number }[];
+  readonly distances: readonly { readonly id: number; readonly value: number }[];
+  readonly cpus: readonly { readonly id: number; readonly siblings: readonly number[] }[];
+}
+
+/** Proto `VirtualMachineOptions` in our words; the adapter maps the names. */
+export interface SyncOptions {
+  readonly smbios?: SmBios;
+  readonly memBalloonStatsPeriodSeconds: number;
+  readonly preallocatedVolumes: readonly string[];
+  readonly topology?: readonly NumaCell[];
+  readonly clusterFlags: ClusterFlags;
+  /** Interface → how it is attached. */
+  readonly interfaceDomainAttachment: Readonly<Record<string, string>>;
+  /** Interface → what its network binding wants done after a migration; sent with FinalizeVirtualMachineMigration only. */
+  readonly interfaceMigration: Readonly<Record<string, string>>;
+  /** Aliases of devices that are NVIDIA Grace GPUs, sorted; with gate GraceIOVirtualization. */
+  readonly graceHostDeviceAliases: readonly string[];
+}
+
+/**
+ * Calls to one launcher. They reject with an error whose `code` is
+ * `DISCONNECTED` (the launcher went away: success for shutdown, kill and delete), `UNRESPONSIVE` (deadline, unavailable)
+ * or `REFUSED` (`success=false`; the message is the launcher's), or another code: failure, retried.
+ */
+export interface LauncherCalls {
+  syncVirtualMachine(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  shutdownVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  killVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  deleteVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  /** Target of a migration: prepares for an incoming domain. Repeatable. */
+  syncMigrationTarget(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  /** Source: begins; how it goes is told in the domain's metadata. */
+  migrateVirtualMachine(vmi: VirtualMachineInstance, options: MigrationOptions, signal: AbortSignal): Promise<void>;
+  cancelVirtualMachineMigration(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  /** Target after a success. `interfaceMigration`: interface → method, of network bindings that have one. */
+  finalizeVirtualMachineMigration(
+    vmi: VirtualMachineInstance,
+    interfaceMigration: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Target after a failure: the launcher exits if it is the one of `migrationState.targetPod`. */
+  signalTargetPodCleanup(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
+  syncVirtualMachineCpus(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  syncVirtualMachineMemory(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  /** What the guest's agent can do. Slow or hanging guests are usual: never on the way of a pass. */
+  getGuestInfo(signal: AbortSignal): Promise<GuestAgentAnswer>;
+}
+
+/** Bounded by whoever reads it off the wire: it is the guest's word. */
+export interface GuestAgentAnswer {
+  /** Empty: the launcher has not heard from the agent yet. */
+  readonly version: string;
+  /** Enabled commands among those anybody asks for; undefined: the launcher lists none (old ones). */
+  readonly commands?: readonly string[];
+}
+
+/** What is known of the agents inside the guests. */
+export interface GuestAgents {
+  /** Never waits: what is not known yet is asked for in the background. `connected` false forgets what was known. */
+  view(target: LauncherTarget, connected: boolean): GuestAgentAnswer | undefined;
+  /** Something became known. */
+  onChange(listener: (key: Key) => void): () => void;
+}
+
+export interface LauncherClients {
+  state(target: LauncherTarget): Promise<LauncherState>;
+  /** Single flight per UID: socket, ghost record, dial, versions, notify pipe, first GetDomain into the domain cache. */
+  connect(target: LauncherTarget, signal: AbortSignal): Promise<LauncherCalls>;
+  /** Process that listens on the launcher's socket, for work inside its root. Rejects when it cannot be told. */
+  launcherPid(target: LauncherTarget, signal: AbortSignal): Promise<number>;
+  /** Closes the connection and the pipe and deletes the ghost record. Safe when there is none. */
+  close(key: Key, uid: string): Promise<void>;
+  /** A launcher of this key became ready or died. */
+  onChange(listener: (key: Key) => void): () => void;
+}
+
+export interface ClusterConfigSource {
+  current(): ClusterConfig;
+}
+
+/** Node facts that are the same for all VMIs. */
+export interface HostFacts {
+  readonly nodeName: string;
+  readonly topology?: readonly NumaCell[] | undefined;
+  /** SELinux label of a launcher, `none` where SELinux is off; empty: it cannot be told (without a pid, say). Never throws. */
+  selinuxContext(launcherPid: number | undefined): string;
+  /** CPU model of a guest with `host-model`; empty: this node has none; undefined: not known. */
+  readonly hostModel?: string | undefined;
+  /** Of this machine, in Kubernetes' word: `amd64`. */
+  readonly architecture?: string;
+  /** Bytes of files inside a launcher's container; what is no plain file is left out. Never throws. */
+  fileSizes?(launcherPid: number, paths: readonly string[]): Readonly<Record<string, number>>;
+  /** CPUs that a launcher's pod may use, ascending. Throws when they cannot be read. */
+  cpuSet?(launcherPid: number): readonly number[];
+  /** Which of these hot-plugged volumes are mounted in the launcher. Absent: this build mounts none and cannot tell. May throw. */
+  mountedVolumes?(launcherPid: number, volumes: readonly string[]): readonly string[];
+}
+
+export interface HostHookContext {
+  readonly vmi: VirtualMachineInstance;
+  /** Absent in `release` when the launcher is gone already. */
+  readonly launcherPid?: number;
+  readonly config: ClusterConfig;
+  readonly signal: AbortSignal;
+}
+
+export interface HostHook {
+  readonly name: string;
+  /** Before the first sync; repeated on every try, so idempotent. Gives events worth telling. */
+  prepare(context: HostHookContext): Promise<readonly VmiEvent[]>;
+  /** Before a sync of a running domain. */
+  adjust?(context: HostHookContext): Promise<readonly VmiEvent[]>;
+  /** Safe without prepare, and twice. */
+  release(uid: string, signal: AbortSignal): Promise<void>;
+}
+
+export interface AgentPorts {
+  readonly vmis: VmiStore;
+  readonly lookup: VmiLookup;
+  readonly writer: VmiWriter;
+  readonly events: EventRecorder;
+  readonly domains: DomainCache;
+  readonly ghosts: GhostRecords;
+  readonly launchers: LauncherClients;
+  readonly config: ClusterConfigSource;
+  readonly host: HostFacts;
+  readonly hooks: readonly HostHook[];
+  readonly relays: MigrationRelays;
+  readonly clock: Clock;
+}

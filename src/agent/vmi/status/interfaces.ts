@@ -1,0 +1,186 @@
+import { isIP } from 'node:net';
+import type {
+  Domain,
+  DomainInterfaceStatus,
+  Interface,
+  VirtualMachineInstance,
+  VmiInterfaceStatus,
+} from '../../../api/index.ts';
+import { bounds, clip } from './bounds.ts';
+
+/** Interfaces that only the guest agent knows (bridges inside the guest, say) are listed up to this many. */
+const maxUnmatched = 10;
+
+/** `status.interfaces`, built anew from domain, guest agent and what others wrote before (spec 10b §2.1). */
+export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): VmiInterfaceStatus[] {
+  const before = vmi.status?.interfaces ?? [];
+  const wanted = vmi.spec?.domain?.devices?.interfaces ?? [];
+  const reports = (domain.Status.Interfaces ?? []).filter(({ InterfaceName }) => InterfaceName !== '');
+  const found = firstOfEachName([...fromDomain(domain), ...fromHostDevices(domain, wanted)]);
+  const known = found.map((entry) => {
+    const kept = keepIps(entry, before);
+    return withAgentReport(
+      kept,
+      reports,
+      wanted.find(({ name }) => name === entry.name),
+    );
+  });
+  const listed = [...known, ...unmatched(found, reports)];
+  return withMultus(podNetworkFirst(listed, vmi, before), before, wanted).map((entry) => keepPodName(entry, before));
+}
+
+/** A name belongs to one interface; a domain that says otherwise is not believed twice. */
+function firstOfEachName(list: readonly VmiInterfaceStatus[]): VmiInterfaceStatus[] {
+  return list.filter(({ name }, at) => name === undefined || list.findIndex((entry) => entry.name === name) === at);
+}
+
+/** An interface without alias or MAC is listed with what it has; upstream's process dies on it (fault 3, spec 00). */
+function fromDomain(domain: Domain): VmiInterfaceStatus[] {
+  return (domain.Spec?.Devices?.Interfaces ?? []).slice(0, bounds.interfaces).flatMap((entry) => {
+    const name = entry.Alias?.Name;
+    const mac = macOf(entry.MAC?.MAC);
+    if (!name && !mac) return [];
+    return {
+      ...(name && { name }),
+      ...(mac && { mac }),
+      infoSource: 'domain',
+      queueCount: entry.Driver?.Queues || 1,
+      linkState: entry.LinkState?.State || 'up',
+    };
+  });
+}
+
+const sriovPrefix = 'sriov-';
+
+function fromHostDevices(domain: Domain, wanted: readonly Interface[]): VmiInterfaceStatus[] {
+  return (domain.Spec?.Devices?.HostDevices ?? []).slice(0, bounds.interfaces).flatMap(({ Alias: alias }) => {
+    if (!alias?.Name.startsWith(sriovPrefix)) return [];
+    const name = alias.Name.slice(sriovPrefix.length);
+    const mac = wanted.find((entry) => entry.name === name)?.macAddress;
+    return { name, ...(mac && { mac }), infoSource: 'domain' };
+  });
+}
+
+/** Addresses that were known stay until the guest agent says otherwise. */
+function keepIps(entry: VmiInterfaceStatus, before: readonly VmiInterfaceStatus[]): VmiInterfaceStatus {
+  const old = before.find(({ name }) => name === entry.name && name !== undefined);
+  // What an agent without this check wrote goes as well.
+  const known = old?.ipAddresses?.filter(isAddress) ?? [];
+  if (known.length === 0) return entry;
+  const first = old?.ipAddress !== undefined && isAddress(old.ipAddress) ? old.ipAddress : known[0];
+  return { ...entry, ipAddress: first ?? '', ipAddresses: known };
+}
+
+function withAgentReport(
+  entry: VmiInterfaceStatus,
+  reports: readonly DomainInterfaceStatus[],
+  wanted: Interface | undefined,
+): VmiInterfaceStatus {
+  const report = reports.find(({ Mac }) => sameMac(Mac, entry.mac));
+  if (!report) return entry;
+  const isMasqueraded = wanted?.masquerade !== undefined;
+  const told = agentIps(report, isMasqueraded);
+  const ips = isMasqueraded ? byFamily(entry.ipAddresses ?? [], told) : told;
+  return {
+    ...entry,
+    interfaceName: clip(report.InterfaceName, bounds.guestTextBytes),
+    infoSource: 'domain, guest-agent',
+    ...(ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
+  };
+}
+
+const isIpv6 = (ip: string) => ip.includes(':');
+
+/** Behind masquerading the pod's own addresses are those others reach; the guest's count only in a family without any. */
+function byFamily(own: readonly string[], told: readonly string[]): string[] {
+  return [false, true].flatMap((six) => {
+    const ofPod = own.filter((ip) => isIpv6(ip) === six);
+    return ofPod.length > 0 ? ofPod : told.filter((ip) => isIpv6(ip) === six);
+  });
+}
+
+/** Of a network card, or of an InfiniBand port. */
+const macPattern = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}(?:(?::[0-9a-f]{2}){14})?$/i;
+
+/** A guest may call anything an address: programs and people take what stands in the status for one. */
+function macOf(told: string | undefined): string {
+  return told !== undefined && macPattern.test(told) ? told : '';
+}
+
+/** An IPv6 address with its zone; what is longer is none. */
+const maxAddressLength = 64;
+const linkLocal = /^fe[89ab]/i;
+
+/** Only link-local addresses have a zone. */
+function isAddress(text: string): boolean {
+  if (text.length > maxAddressLength || isIP(text) === 0) return false;
+  return !text.includes('%') || linkLocal.test(text);
+}
+
+/** IPv4 first. A guest behind masquerading has link-local addresses nobody can reach. */
+function agentIps(report: DomainInterfaceStatus, isMasqueraded: boolean): string[] {
+  const all = report.IPs ?? (report.Ip ? [report.Ip] : []);
+  const usable = all
+    .filter(isAddress)
+    .filter((ip) => !isMasqueraded || !(ip.startsWith('169.254.') || linkLocal.test(ip)))
+    .slice(0, bounds.addresses);
+  return [...usable.filter((ip) => !isIpv6(ip)), ...usable.filter(isIpv6)];
+}
+
+function unmatched(
+  found: readonly VmiInterfaceStatus[],
+  reports: readonly DomainInterfaceStatus[],
+): VmiInterfaceStatus[] {
+  const strangers = reports.filter(({ Mac }) => !found.some(({ mac }) => sameMac(Mac, mac)));
+  return strangers.slice(0, maxUnmatched).map((report) => {
+    const ips = agentIps(report, false);
+    return {
+      mac: macOf(report.Mac),
+      interfaceName: clip(report.InterfaceName, bounds.guestTextBytes),
+      infoSource: 'guest-agent',
+      ...(ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
+    };
+  });
+}
+
+/** The CRD's IP column prints the first entry. */
+function podNetworkFirst(
+  list: readonly VmiInterfaceStatus[],
+  vmi: VirtualMachineInstance,
+  before: readonly VmiInterfaceStatus[],
+): VmiInterfaceStatus[] {
+  const podName = vmi.spec?.networks?.find(({ pod }) => pod)?.name;
+  if (!podName) return [...list];
+  const first = list.find(({ name }) => name === podName);
+  const others = list.filter((entry) => entry !== first);
+  if (first) return [first, ...others];
+  return before.some(({ name }) => name === podName) ? [{ name: podName }, ...others] : others;
+}
+
+const multus = 'multus-status';
+const hasMultus = ({ infoSource }: VmiInterfaceStatus) => infoSource?.split(', ').includes(multus) ?? false;
+
+/** `multus-status` is the controller's word and must survive ours. */
+function withMultus(
+  list: readonly VmiInterfaceStatus[],
+  before: readonly VmiInterfaceStatus[],
+  wanted: readonly Interface[],
+): VmiInterfaceStatus[] {
+  const marked = new Set(before.filter(hasMultus).map(({ name }) => name));
+  const kept = list.map((entry) =>
+    entry.name && marked.has(entry.name)
+      ? { ...entry, infoSource: entry.infoSource ? `${entry.infoSource}, ${multus}` : multus }
+      : entry,
+  );
+  const missing = wanted.filter(({ name }) => marked.has(name) && !list.some((entry) => entry.name === name));
+  return [...kept, ...missing.map(({ name }) => ({ name, infoSource: multus }))];
+}
+
+function keepPodName(entry: VmiInterfaceStatus, before: readonly VmiInterfaceStatus[]): VmiInterfaceStatus {
+  const old = entry.name ? before.find(({ name }) => name === entry.name)?.podInterfaceName : undefined;
+  return old ? { ...entry, podInterfaceName: old } : entry;
+}
+
+function sameMac(left: string | undefined, right: string | undefined): boolean {
+  return Boolean(left) && left?.toLowerCase() === right?.toLowerCase();
+}

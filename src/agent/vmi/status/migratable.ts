@@ -1,0 +1,168 @@
+import { annotations, type VirtualMachineInstance } from '../../../api/index.ts';
+import { isRecord } from '../../../base/index.ts';
+import type { StatusFacts } from '../observe/index.ts';
+import { judgeVolumes } from './migration-volumes.ts';
+
+/** What forbids a live migration; reasons are upstream's (spec 11 §8), texts ours. */
+export interface Obstacle {
+  readonly reason: string;
+  readonly text: string;
+}
+
+export interface MigrationFacts {
+  readonly nodeName: string;
+  /** Gate VGPULiveMigration. */
+  readonly vgpuMigration: boolean;
+  /** Why no migration can begin from this node whatever the guest; undefined: it can. */
+  readonly nodeObstacle: string | undefined;
+  readonly status: StatusFacts;
+}
+
+export interface MigrationVerdict {
+  readonly method: 'BlockMigration' | 'LiveMigration';
+  readonly live: Obstacle | undefined;
+  /** All of them. */
+  readonly storage: readonly Obstacle[];
+}
+
+type Check = (vmi: VirtualMachineInstance, facts: MigrationFacts) => Obstacle | undefined;
+
+/** Spec 11 §8, in its order. */
+export function judgeMigration(vmi: VirtualMachineInstance, facts: MigrationFacts): MigrationVerdict {
+  const volumes = judgeVolumes(vmi);
+  const first = firstOf(forLive, vmi, facts);
+  const disks = volumes.obstacle && { reason: 'DisksNotLiveMigratable', text: volumes.obstacle };
+  const node = facts.nodeObstacle && { reason: nodeReason, text: facts.nodeObstacle };
+  const storage = forStorage.flatMap((check) => check(vmi, facts) ?? []);
+  return {
+    method: volumes.method,
+    // What upstream would say comes first: with other agents on other nodes it is still true.
+    live: first ?? (disks || node || undefined),
+    storage: storage.length === 0 && node ? [node] : storage,
+  };
+}
+
+const nodeReason = 'NodeAgentNotLiveMigratable';
+
+function firstOf(checks: readonly Check[], vmi: VirtualMachineInstance, facts: MigrationFacts): Obstacle | undefined {
+  for (const check of checks) {
+    const obstacle = check(vmi, facts);
+    if (obstacle) return obstacle;
+  }
+  return undefined;
+}
+
+const when = (is: unknown, reason: string, text: string): Obstacle | undefined => (is ? { reason, text } : undefined);
+
+const interfaces: Check = (vmi, facts) => {
+  const text = interfaceObstacle(vmi, facts.status.config.migratableBindings);
+  return when(text, 'InterfaceNotLiveMigratable', text ?? '');
+};
+
+/** Spec 11 §8.1: only the pod network's binding decides. */
+function interfaceObstacle(vmi: VirtualMachineInstance, bindings: readonly string[]): string | undefined {
+  const attached = vmi.spec.domain?.devices?.interfaces ?? [];
+  const network = vmi.spec.networks?.find(({ pod }) => pod);
+  if (attached.length === 0 || !network) return undefined;
+  const primary = attached.find(({ name }) => name === network.name);
+  if (!primary) return `no primary interface found for network ${network.name}`;
+  if (primary.masquerade || primary.passtBinding) return undefined;
+  const isAllowed = vmi.metadata.annotations?.[annotations.allowPodBridgeMigration] !== undefined;
+  if (primary.bridge && isAllowed) return undefined;
+  if (primary.binding && bindings.includes(primary.binding.name)) return undefined;
+  return (
+    `interface ${primary.name} binds the pod network in a way that cannot migrate: ` +
+    'neither masquerade nor a network binding with a migration section'
+  );
+}
+
+const cpuModel: Check = (vmi, { nodeName, status }) =>
+  when(
+    vmi.spec.domain?.cpu?.model === 'host-model' && status.hostModel === '',
+    'CPUModeLiveMigratable',
+    `the node "${nodeName}" does not allow migration with host-model`,
+  );
+
+const hostDevices: Check = (vmi, { vgpuMigration, status }) => {
+  const reason = 'HostDeviceNotLiveMigratable';
+  const { hostDevices: generic = [], gpus = [] } = vmi.spec.domain?.devices ?? {};
+  if (generic.length > 0) return { reason, text: 'VMI specifies non-migratable generic PCI host device' };
+  if (gpus.length > 1) return { reason, text: 'VMI specifies too many GPUs' };
+  const [gpu] = gpus;
+  if (!gpu) return undefined;
+  if (!vgpuMigration) return { reason, text: 'VMI specifies a GPU but feature gate VGPULiveMigration is not enabled' };
+  const isMediated = gpu.deviceName !== undefined && status.config.mediatedDevices.includes(gpu.deviceName);
+  return when(!isMediated, reason, 'VMI specifies non-migratable GPU device');
+};
+
+const sev: Check = ({ spec }) => {
+  const security = spec.domain?.launchSecurity;
+  return when(security?.sev || security?.snp, 'SEVNotLiveMigratable', 'VMI uses SEV');
+};
+
+const tdx: Check = ({ spec }) => when(spec.domain?.launchSecurity?.tdx, 'TDXNotLiveMigratable', 'VMI uses TDX');
+
+const secureExecution: Check = ({ spec }, { status }) =>
+  when(
+    spec.domain?.launchSecurity && (spec.architecture || status.architecture) === 's390x',
+    'SecureExecutionNotLiveMigratable',
+    'VMI uses Secure Execution',
+  );
+
+const tscFrequency: Check = ({ spec, status }) => {
+  const hyperv = spec.domain?.features?.hyperv;
+  const isAsked = isOn(isRecord(hyperv) ? hyperv.reenlightenment : undefined);
+  const hints = status?.topologyHints;
+  const hasHint = isRecord(hints) && Number(hints.tscFrequency) > 0;
+  return when(
+    isAsked && !needsInvariantTsc(spec) && !hasHint,
+    'NoTSCFrequencyNotLiveMigratable',
+    'the cluster tells no TSC frequency, so the timers of a guest with Hyper-V reenlightenment could drift on another node',
+  );
+};
+
+const hypervPassthrough: Check = ({ spec }) =>
+  when(
+    isOn(spec.domain?.features?.hypervPassthrough),
+    'HypervPassthroughNotLiveMigratable',
+    'VMI uses hyperv passthrough',
+  );
+
+const persistentReservation: Check = ({ spec }) =>
+  when(
+    spec.domain?.devices?.disks?.some(({ lun }) => lun?.reservation === true),
+    'PersistentReservationNotLiveMigratable',
+    'VMI uses SCSI persistent reservation',
+  );
+
+const sevOrTdx: Check = (vmi, facts) => sev(vmi, facts) ?? tdx(vmi, facts);
+
+const forLive: readonly Check[] = [
+  interfaces,
+  cpuModel,
+  hostDevices,
+  sev,
+  tdx,
+  secureExecution,
+  tscFrequency,
+  hypervPassthrough,
+];
+const forStorage: readonly Check[] = [
+  interfaces,
+  cpuModel,
+  hostDevices,
+  sevOrTdx,
+  persistentReservation,
+  tscFrequency,
+  hypervPassthrough,
+];
+
+/** A feature is on when it is there and does not say otherwise. Upstream's process dies on one without the field (fault 3, spec 00). */
+function isOn(feature: unknown): boolean {
+  return isRecord(feature) && feature.enabled !== false;
+}
+
+function needsInvariantTsc({ domain }: VirtualMachineInstance['spec']): boolean {
+  const policies = ['require', 'force', '', undefined];
+  return domain?.cpu?.features?.some(({ name, policy }) => name === 'invtsc' && policies.includes(policy)) ?? false;
+}

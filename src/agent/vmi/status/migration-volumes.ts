@@ -1,0 +1,60 @@
+import type { Disk, VirtualMachineInstance, Volume } from '../../../api/index.ts';
+import { listOf, memberAt } from '../../../base/index.ts';
+
+export interface VolumeVerdict {
+  readonly method: 'BlockMigration' | 'LiveMigration';
+  /** Why the volumes forbid a live migration. */
+  readonly obstacle?: string;
+}
+
+/** Spec 11 §8.2: in the order of the spec; the first obstacle ends it. What is not shared between nodes would be copied. */
+export function judgeVolumes(vmi: VirtualMachineInstance): VolumeVerdict {
+  const migrated = migratedVolumes(vmi);
+  let copies = migrated.size > 0;
+  for (const volume of vmi.spec?.volumes ?? []) {
+    const verdict = judgeVolume(volume, vmi, migrated);
+    if (typeof verdict === 'string') return { method: 'BlockMigration', obstacle: verdict };
+    copies ||= verdict.copied;
+  }
+  return { method: copies ? 'BlockMigration' : 'LiveMigration' };
+}
+
+const stays = { copied: false };
+
+/** A text is an obstacle. */
+function judgeVolume(
+  volume: Volume,
+  vmi: VirtualMachineInstance,
+  migrated: ReadonlySet<string>,
+): { readonly copied: boolean } | string {
+  const { name } = volume;
+  const claim = volume.persistentVolumeClaim?.claimName ?? volume.dataVolume?.name;
+  const info = vmi.status?.volumeStatus?.find((status) => status.name === name)?.persistentVolumeClaimInfo;
+  if (volume.persistentVolumeClaim || volume.dataVolume) {
+    if (!info) return `it is not known yet whether claim ${claim} can be shared between nodes`;
+    return isShared(info) || migrated.has(name) ? stays : notShared(claim ?? name);
+  }
+  if (volume.hostDisk) {
+    if (info && !isShared(info) && !migrated.has(name)) return notShared(String(info.claimName ?? name));
+    return volume.hostDisk.shared === true ? stays : `volume ${name} is a host disk that is not shared between nodes`;
+  }
+  const { disks, filesystems } = vmi.spec.domain?.devices ?? {};
+  if (filesystems?.some((filesystem) => filesystem.name === name && filesystem.virtiofs)) return stays;
+  return { copied: !isReadOnlyCdrom(disks?.find((disk) => disk.name === name)) };
+}
+
+function notShared(claim: string): string {
+  return `claim ${claim} is not shared between nodes: a live migration needs access mode ReadWriteMany`;
+}
+
+function isShared(info: Readonly<Record<string, unknown>>): boolean {
+  return Array.isArray(info.accessModes) && info.accessModes.includes('ReadWriteMany');
+}
+
+function isReadOnlyCdrom(disk: Disk | undefined): boolean {
+  return disk?.cdrom !== undefined && disk.cdrom.readonly !== false;
+}
+
+function migratedVolumes(vmi: VirtualMachineInstance): ReadonlySet<string> {
+  return new Set(listOf(vmi.status?.migratedVolumes).map((entry) => String(memberAt(entry, 'volumeName') ?? '')));
+}

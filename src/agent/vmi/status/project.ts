@@ -1,0 +1,235 @@
+import {
+  type Domain,
+  findCondition,
+  isFinal,
+  type VirtualMachineInstance,
+  type VmiPhase,
+  type VmiStatus,
+} from '../../../api/index.ts';
+import { copyJson, rfc3339 } from '../../../base/index.ts';
+import { type Decision, isOvertaken, type StepOutcome } from '../decide/index.ts';
+import { type Observation, readableVmi } from '../observe/index.ts';
+import type { VmiEvent } from '../ports.ts';
+import { bounds, clip } from './bounds.ts';
+import {
+  removeCondition,
+  setAccessCredentials,
+  setNothingToBoot,
+  setPaused,
+  setSoftwareEmulation,
+  setSyncFailed,
+} from './conditions.ts';
+import { projectDomainFields } from './domain-fields.ts';
+import { setAgentConditions } from './guest-agent-conditions.ts';
+import { projectInterfaces } from './interfaces.ts';
+import { setLiveMigratable } from './live-conditions.ts';
+import { judgeMigration } from './migratable.ts';
+import { restoreParts } from './parts.ts';
+import { semanticEqual } from './semantic-equal.ts';
+import { applyPatch } from './vmi-patch.ts';
+import { projectVolumes } from './volumes.ts';
+
+export interface Pass {
+  readonly observation: Observation;
+  readonly decision: Decision;
+  readonly outcomes: readonly StepOutcome[];
+  /** Parts that the API server does not take: they stay as they are, and the user is told. */
+  readonly refused?: { readonly parts: readonly string[]; readonly message: string; readonly makeRoom: boolean };
+}
+
+export interface Projection {
+  /** The whole object to PUT; undefined: nothing has to be written. */
+  readonly vmi: VirtualMachineInstance | undefined;
+  /** To be recorded when the write went through, or at once when there is nothing to write. */
+  readonly events: readonly VmiEvent[];
+  /** What is wrong, in words for the user. */
+  readonly problem: string | undefined;
+  /** Look again after this time: something is under way that no event may tell of. */
+  readonly requeueAfterMs?: number;
+}
+
+/** Domain events tell of attached volumes and ended dumps; this is for the event that was lost. Upstream looks every second. */
+const unfinishedMs = 10_000;
+
+/**
+ * The VMI as it should be after this pass, also after a failed step. Pure. Unknown fields are kept: `stored` is copied and
+ * changed in place, never rebuilt. Nothing is written to a final VMI, to another node's, or without a difference.
+ */
+export function project(stored: VirtualMachineInstance, pass: Pass): Projection {
+  const { observation, decision, refused } = pass;
+  const isOurs = decision.route !== 'migration-target' && decision.route !== 'orphaned-source';
+  const now = rfc3339(observation.now);
+  if (!isOurs || isFinal(stored)) return projectPatch(stored, pass, now);
+  const told = problemOf(pass);
+  const safe = readableVmi(stored);
+  if (safe.problems.some(({ part }) => part !== 'spec')) {
+    return { vmi: undefined, events: syncFailed(told, undefined, observation), problem: told };
+  }
+  const vmi = copyJson(stored);
+  vmi.status ??= {};
+  const { status } = vmi;
+  const before = status.phase ?? '';
+  const phase = phaseOf(pass, before) ?? before;
+  setPhase(status, phase, now);
+  const readable = { ...safe.vmi, status: { ...safe.vmi.status, phase } };
+  const noticed = projectStatus(readable, status, observation, now);
+  const problem = joined(told, refused?.message) ?? noticed.problem;
+  const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
+  if (problem !== undefined) setSyncFailed(status, problem, now);
+  else if (decision.healthy || hasSynced(pass)) removeCondition(status, 'Synchronized');
+  if (refused) restoreParts(vmi, stored, refused);
+  applyPatch(vmi, decision.patch, now);
+  const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
+  const isWorth =
+    phase !== before || isPatched || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, status));
+  // What is not written yet is noticed again in the next pass: its event waits for the write.
+  const written = isWorth
+    ? [...noticed.events, ...(phase === before ? [] : phaseEvents(phase)), ...(decision.patch?.events ?? [])]
+    : [];
+  const events = [...syncFailed(problem, failedBefore, observation), ...written];
+  if (isWorth) fillIn(status);
+  const requeue = noticed.unfinished && phase === 'Running' ? { requeueAfterMs: unfinishedMs } : {};
+  return { vmi: isWorth ? vmi : undefined, events, problem, ...requeue };
+}
+
+/** Always there in what upstream writes (spec 10b §1); worth no write of their own. */
+function fillIn(status: VmiStatus): void {
+  status.guestOSInfo ??= {};
+  status.runtimeUser ??= 0;
+}
+
+function joined(...problems: readonly (string | undefined)[]): string | undefined {
+  const texts = problems.filter((problem) => problem !== undefined);
+  // As the condition has it: the same text is told once, also by the next process.
+  return texts.length > 0 ? clip(texts.join('; '), bounds.messageBytes) : undefined;
+}
+
+/** Of a VMI that is final or another node's only what a rule decided on is written; a target tells what goes wrong as events. */
+function projectPatch(stored: VirtualMachineInstance, pass: Pass, now: string): Projection {
+  const { observation, decision } = pass;
+  const problem = decision.route === 'migration-target' && !isFinal(stored) ? problemOf(pass) : undefined;
+  const failures = syncFailed(problem, undefined, observation);
+  if (!decision.patch) return { vmi: undefined, events: failures, problem };
+  const vmi = copyJson(stored);
+  applyPatch(vmi, decision.patch, now);
+  if (semanticEqual(stored, vmi)) return { vmi: undefined, events: failures, problem };
+  return { vmi, events: [...failures, ...(decision.patch.events ?? [])], problem };
+}
+
+interface Noticed {
+  readonly events: readonly VmiEvent[];
+  readonly unfinished: boolean;
+  readonly problem: string | undefined;
+}
+
+/** `readable`: as it was before, in the new phase; what has a wrong type was refused above or belongs to the spec. */
+function projectStatus(
+  readable: VirtualMachineInstance,
+  status: VmiStatus,
+  observation: Observation,
+  now: string,
+): Noticed {
+  const { nodeName, selinuxContext, statusFacts } = observation;
+  const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
+  const events: VmiEvent[] = [];
+  let volumes: ReturnType<typeof projectVolumes> | undefined;
+  if (domain) {
+    projectDomainFields(status, domain);
+    const interfaces = projectInterfaces(readable, domain);
+    if (interfaces.length > 0) status.interfaces = interfaces;
+    else delete status.interfaces;
+    if (status.volumeStatus?.length) {
+      volumes = projectVolumes(readable, domain, statusFacts, observation.now);
+      status.volumeStatus = volumes.volumes;
+      events.push(...volumes.events);
+    }
+  }
+  if (selinuxContext !== '') status.selinuxContext = selinuxContext;
+  if (setAccessCredentials(status, domain, now)) events.push(credentialsEvent(domain));
+  if (readable.spec?.domain) {
+    const verdict = judgeMigration(readable, migrationFactsOf(observation));
+    status.migrationMethod = verdict.method;
+    events.push(...setLiveMigratable(status, verdict, readable, statusFacts));
+  }
+  if (domain || observation.domain.kind === 'gone') {
+    setAgentConditions(status, domain, readable.spec, statusFacts, now);
+    setPaused(status, domain, nodeName, now);
+    setSoftwareEmulation(status, domain, readable.spec?.architecture, statusFacts);
+  }
+  if (domain) events.push(...setNothingToBoot(status, readable.spec));
+  return { events, unfinished: volumes?.unfinished ?? false, problem: volumes?.problem };
+}
+
+const noMigrations = 'this node agent does not support live migration yet';
+
+function migrationFactsOf({ nodeName, relays, statusFacts, syncOptions }: Observation) {
+  return {
+    nodeName,
+    vgpuMigration: syncOptions.clusterFlags.vgpuLiveMigrationEnabled,
+    nodeObstacle: relays.supported ? undefined : (relays.unavailable ?? noMigrations),
+    status: statusFacts,
+  };
+}
+
+/** A critical failure ends a VMI that has not started. A guest that runs is not killed for it, as upstream does: it is told. */
+function phaseOf({ decision, outcomes }: Pass, before: VmiPhase): VmiPhase | undefined {
+  if (before === 'Running') return decision.phase;
+  const isCritical = outcomes.some(({ outcome }) => outcome.kind === 'failed' && outcome.error.severity === 'critical');
+  return isCritical ? 'Failed' : decision.phase;
+}
+
+function problemOf({ observation, decision, outcomes }: Pass): string | undefined {
+  for (const { outcome } of outcomes) {
+    if (outcome.kind === 'failed' && !isOvertaken(outcome.error)) return outcome.error.message;
+  }
+  return decision.problem ?? observation.recordProblem;
+}
+
+function hasSynced({ outcomes }: Pass): boolean {
+  return outcomes.some(({ step, outcome }) => step === 'syncVirtualMachine' && outcome.kind === 'done');
+}
+
+function setPhase(status: VmiStatus, phase: VmiPhase, now: string): void {
+  if ((status.phase ?? '') === phase) return;
+  status.phase = phase;
+  const times = status.phaseTransitionTimestamps ?? [];
+  if (times.some((entry) => entry.phase === phase)) return;
+  status.phaseTransitionTimestamps = [...times, { phase, phaseTransitionTimestamp: now }];
+}
+
+/**
+ * Before a guest runs only a new problem is worth a write of its own; the rest travels with the phase Running. So a start costs
+ * one PUT where upstream needs two.
+ */
+function isNoticeable(phase: VmiPhase, stored: VirtualMachineInstance, vmi: VirtualMachineInstance): boolean {
+  if (phase === 'Running') return true;
+  const [before, after] = [stored, vmi].map((each) => findCondition(each.status?.conditions, 'Synchronized'));
+  return after !== undefined && (before?.message !== after.message || before?.status !== after.status);
+}
+
+function phaseEvents(phase: VmiPhase): VmiEvent[] {
+  switch (phase) {
+    case 'Running':
+      return [{ type: 'Normal', reason: 'Started', message: 'VirtualMachineInstance started.' }];
+    case 'Succeeded':
+      return [{ type: 'Normal', reason: 'Stopped', message: 'The VirtualMachineInstance was shut down.' }];
+    case 'Failed':
+      return [{ type: 'Warning', reason: 'Stopped', message: 'The VirtualMachineInstance crashed.' }];
+    default:
+      return [];
+  }
+}
+
+/** Once per text: upstream repeats it on every retry and uses up the event budget of the object. */
+function syncFailed(problem: string | undefined, told: string | undefined, observation: Observation): VmiEvent[] {
+  if (problem === undefined || problem === told || problem === observation.memory.toldProblem) return [];
+  return [{ type: 'Warning', reason: 'SyncFailed', message: problem }];
+}
+
+function credentialsEvent(domain: Domain | undefined): VmiEvent {
+  const metadata = domain?.Spec?.Metadata?.KubeVirt?.AccessCredential;
+  const text = metadata?.Message ? `: ${metadata.Message}` : '.';
+  return metadata?.Succeeded
+    ? { type: 'Normal', reason: 'AccessCredentialsSyncSuccess', message: `Access credentials sync successful${text}` }
+    : { type: 'Warning', reason: 'AccessCredentialsSyncFailed', message: `Access credentials sync failed${text}` };
+}

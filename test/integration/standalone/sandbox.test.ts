@@ -1,0 +1,350 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { lstat, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { sleep } from '../../../src/base/index.ts';
+import {
+  findCgroupRoot,
+  isAlive,
+  mountsBelow,
+  Sandboxes,
+  type SandboxPlan,
+  type SandboxState,
+  signalProcess,
+} from '../../../src/standalone/index.ts';
+
+const execute = promisify(execFile);
+const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
+
+describe('pod sandbox', { skip: needsRoot }, () => {
+  let dir: string;
+  let sandboxes: Sandboxes;
+  const uids: string[] = [];
+
+  before(async () => {
+    dir = await mkdtemp(path.join(tmpdir(), 'virt-sandbox-'));
+    sandboxes = await newSandboxes();
+  });
+
+  after(async () => {
+    for (const uid of uids) {
+      await sandboxes.kill(uid);
+      await settled(uid);
+      await sandboxes.remove(uid);
+      const cgroup = sandboxes.cgroupDir(uid);
+      assert.ok(!cgroup || !existsSync(cgroup), `${cgroup} is left`);
+    }
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  async function newSandboxes(): Promise<Sandboxes> {
+    return new Sandboxes({
+      podsDir: path.join(dir, 'pods'),
+      libvirtCacheDir: path.join(dir, 'cache'),
+      cgroupRoot: await findCgroupRoot('virt-node'),
+      programs: [],
+    });
+  }
+
+  async function plan(uid: string, script: string, changes: Partial<SandboxPlan> = {}): Promise<SandboxPlan> {
+    uids.push(uid);
+    const shared = path.join(dir, 'pods', uid, 'volumes/kubernetes.io~empty-dir/public');
+    await mkdir(shared, { recursive: true });
+    return {
+      uid,
+      namespace: 'default',
+      name: `pod-${uid}`,
+      argv: ['/bin/sh', '-c', script],
+      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', POD_NAME: `pod-${uid}` },
+      mounts: [{ source: shared, target: '/var/run/kubevirt', readOnly: false, type: 'directory' }],
+      kvm: 'fails',
+      logFile: path.join(dir, 'logs', uid, 'compute.log'),
+      ...changes,
+    };
+  }
+
+  async function until<Kind extends SandboxState['kind']>(
+    uid: string,
+    kind: Kind,
+  ): Promise<SandboxState & { kind: Kind }> {
+    for (const signal = AbortSignal.timeout(20_000); ; await sleep(20, signal)) {
+      const state = await sandboxes.inspect(uid);
+      if (state.kind === kind) return state as SandboxState & { kind: Kind };
+    }
+  }
+
+  async function settled(uid: string): Promise<void> {
+    for (const signal = AbortSignal.timeout(20_000); ; await sleep(20, signal)) {
+      const { kind } = await sandboxes.inspect(uid);
+      if (kind !== 'running' && kind !== 'starting') return;
+    }
+  }
+
+  const fileOf = (uid: string, name: string) =>
+    path.join(dir, 'pods', uid, 'volumes/kubernetes.io~empty-dir/public', name);
+  const log = (uid: string) => readFile(path.join(dir, 'logs', uid, 'compute.log'), 'utf8');
+
+  async function untilFile(file: string): Promise<string> {
+    for (const signal = AbortSignal.timeout(20_000); ; await sleep(20, signal)) {
+      const text = await readFile(file, 'utf8').catch(() => '');
+      if (text !== '') return text;
+    }
+  }
+
+  test('the program sees private places, its volume and the user qemu; its output goes to the log and its exit code is kept', async () => {
+    const script = [
+      'echo hello from $POD_NAME',
+      'echo $(ls /run | sort) >/var/run/kubevirt/run',
+      'touch /etc/libvirt/x /var/lib/libvirt/x /run/x && id -u qemu >/var/run/kubevirt/uid',
+      'echo pid of init: $(cat /proc/1/comm)',
+      'stat -c %a /dev/kvm 2>/dev/null',
+      'exit 7',
+    ].join('\n');
+    await sandboxes.start(await plan('a1', script));
+    const state = await until('a1', 'exited');
+    assert.equal(state.exitCode, 7);
+    assert.equal((await readFile(fileOf('a1', 'run'), 'utf8')).trim(), 'kubevirt lock user');
+    assert.equal((await readFile(fileOf('a1', 'uid'), 'utf8')).trim(), '107');
+    assert.match(await log('a1'), /hello from pod-a1\npid of init: sh\n/);
+    await assert.rejects(readFile('/etc/libvirt/x'), { code: 'ENOENT' });
+    assert.deepEqual(await mountsBelow(dir), [], 'mounts leaked to the host');
+    await sandboxes.remove('a1');
+    assert.deepEqual(await sandboxes.inspect('a1'), { kind: 'none' });
+    assert.ok(!(await sandboxes.list()).includes('a1'));
+  });
+
+  test('SIGTERM reaches the program, which may take its time and choose the exit code', async () => {
+    await sandboxes.start(
+      await plan(
+        'b1',
+        'trap "echo told; sleep 0.2; exit 0" TERM; echo up >/var/run/kubevirt/up; while :; do sleep 0.05; done',
+      ),
+    );
+    await untilFile(fileOf('b1', 'up'));
+    assert.equal(await sandboxes.terminate('b1'), true);
+    assert.equal((await until('b1', 'exited')).exitCode, 0);
+    assert.match(await log('b1'), /told/);
+  });
+
+  test('SIGKILL to process 1 ends what the program left behind, in other sessions too, and leaves no mounts', async () => {
+    await sandboxes.start(
+      await plan(
+        'c1',
+        'setsid sleep 1000 & setsid sh -c "echo up >/var/run/kubevirt/up; exec sleep 1000" & sleep 1000',
+      ),
+    );
+    await untilFile(fileOf('c1', 'up'));
+    const running = await until('c1', 'running');
+    await assert.rejects(sandboxes.remove('c1'), { code: 'SANDBOX' });
+    const members = await processesInPidNamespaceOf(running.init.pid);
+    assert.ok(members.length >= 4, `only ${members.length} processes in the pod`);
+    await sandboxes.kill('c1');
+    assert.equal((await until('c1', 'exited')).exitCode, 137);
+    const alive = await Promise.all(members.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')));
+    assert.deepEqual(
+      alive.filter((cmdline) => cmdline.includes('sleep')),
+      [],
+    );
+    assert.deepEqual(await mountsBelow(dir), []);
+  });
+
+  test('a later process finds a running pod again, and a second start of it changes nothing', async () => {
+    const program = await plan('d1', 'echo started >>/var/run/kubevirt/starts; sleep 1000');
+    await sandboxes.start(program);
+    await untilFile(fileOf('d1', 'starts'));
+    const before = await until('d1', 'running');
+    const later = await newSandboxes();
+    await later.start(program);
+    const found = await later.inspect('d1');
+    assert.deepEqual(found.kind === 'running' && found.init, before.init);
+    assert.equal(await isAlive(before.init), true);
+    assert.equal(await readFile(fileOf('d1', 'starts'), 'utf8'), 'started\n');
+  });
+
+  test('a pod whose shim was killed together with it is lost, not running', async () => {
+    await sandboxes.start(await plan('e1', 'sleep 1000'));
+    const { init } = await until('e1', 'running');
+    const shim = (await readFile(path.join(dir, 'pods/e1/sandbox/shim'), 'utf8')).split(' ');
+    process.kill(Number(shim[0]), 'SIGKILL');
+    await signalProcess(init, 'SIGKILL');
+    await until('e1', 'lost');
+  });
+
+  test('a torn record of process 1 does not make a foreign process ours', async () => {
+    await sandboxes.start(await plan('f1', 'exit 0'));
+    await until('f1', 'exited');
+    await rm(path.join(dir, 'pods/f1/sandbox/exit-code'));
+    await writeFile(path.join(dir, 'pods/f1/sandbox/pid1'), `${process.pid} 1`);
+    await until('f1', 'lost');
+    await writeFile(
+      path.join(dir, 'pods/f1/sandbox/pid1'),
+      `${process.pid} 12345 00000000-0000-0000-0000-000000000000\n`,
+    );
+    assert.equal((await sandboxes.inspect('f1')).kind, 'lost');
+    await sandboxes.kill('f1');
+  });
+
+  test('a mount that cannot be made ends the pod with a line that says which', async () => {
+    const missing = {
+      source: path.join(dir, 'not there'),
+      target: '/run/x',
+      readOnly: true,
+      type: 'directory',
+    } as const;
+    await sandboxes.start(await plan('g1', 'exit 0', { mounts: [missing] }));
+    assert.equal((await until('g1', 'exited')).exitCode, 125);
+    assert.match(await log('g1'), /sandbox: cannot bind .*not there at \/run\/x/);
+  });
+
+  test('the environment of a pod is its program’s alone: what makes the pod on the host does not obey it', async () => {
+    const evil = path.join(dir, 'evil');
+    const trace = path.join(dir, 'evil-ran');
+    await mkdir(evil);
+    for (const name of ['flock', 'unshare', 'mount', 'mkdir', 'mv', 'setpriv', 'env']) {
+      await writeFile(path.join(evil, name), `#!/bin/sh\ntouch ${trace}\nexec /usr/bin/${name} "$@"\n`, {
+        mode: 0o755,
+      });
+    }
+    const env = { PATH: evil, ENV: path.join(evil, 'mv'), LD_PRELOAD: '/no/such.so', WORDS: "it's $(id) `x`" };
+    await sandboxes.start(await plan('i1', '/usr/bin/env', { env }));
+    assert.equal((await until('i1', 'exited')).exitCode, 0, await log('i1'));
+    assert.match(await log('i1'), /WORDS=it's \$\(id\) `x`/);
+    assert.equal(existsSync(trace), false);
+  });
+
+  test('of the host a pod has programs, which it cannot change, and no other place', async () => {
+    const script = [
+      'ls -A / | tr "\\n" " "; echo',
+      'ls /etc | tr "\\n" " "; echo',
+      'for place in /usr /lib /bin /etc / /proc/sys /sys; do touch "$place/x" 2>/dev/null && echo "wrote to $place"; done',
+      'echo x 2>/dev/null >/proc/sys/kernel/hostname && echo "named the host"',
+      'mount -t tmpfs tmpfs /mnt 2>/dev/null && echo mounted',
+      'mknod /tmp/disk b 8 0 2>/dev/null && echo "made a disk"',
+      'cat /proc/1/environ 2>/dev/null && echo "read of process 1"',
+      'chroot / true 2>/dev/null && echo "changed its root"',
+      'umount /proc/sys 2>/dev/null && echo unmounted',
+    ].join('\n');
+    await sandboxes.start(await plan('j1', script));
+    await until('j1', 'exited');
+    const [root = '', etc = '', ...worked] = (await log('j1')).trim().split('\n');
+    assert.deepEqual(
+      root
+        .trim()
+        .split(' ')
+        .filter((name) => !/^(bin|sbin|lib\w*)$/.test(name)),
+      ['dev', 'etc', 'proc', 'root', 'run', 'sys', 'tmp', 'usr', 'var'],
+    );
+    assert.doesNotMatch(etc, /shadow|ssh|sudoers|cron/);
+    assert.match(etc, /passwd/);
+    assert.deepEqual(worked, []);
+  });
+
+  test('hostile names in the plan stay data', async () => {
+    const evil = path.join(dir, "it's $(touch owned-by-pod) `x`");
+    await mkdir(evil);
+    const mount = { source: evil, target: "/run/it's $(id)", readOnly: true, type: 'directory' } as const;
+    const script = `[ -d "/run/it's \\$(id)" ] && ! touch "/run/it's \\$(id)/x"`;
+    await sandboxes.start(await plan('h1', script, { mounts: [mount] }));
+    assert.equal((await until('h1', 'exited')).exitCode, 0, await log('h1'));
+    await assert.rejects(readFile('/owned-by-pod'), { code: 'ENOENT' });
+    await assert.rejects(sandboxes.inspect('../../etc'), { code: 'POD_INVALID' });
+  });
+
+  test('what a pod writes to libvirt’s cache reaches no other pod and not the node', async () => {
+    const learnt = path.join(dir, 'cache/qemu/capabilities');
+    await mkdir(learnt, { recursive: true });
+    await writeFile(path.join(learnt, 'abc.xml'), '<learnt/>');
+    await execute('mkfifo', [path.join(learnt, 'pipe.xml')]);
+    await symlink('/etc/shadow', path.join(learnt, 'link.xml'));
+    const place = '/var/cache/libvirt/qemu/capabilities';
+    const attack = [
+      `cat ${place}/abc.xml; ls ${place} | tr "\\n" " "; echo`,
+      `rm ${place}/abc.xml && mkfifo ${place}/abc.xml`,
+      'mv /var/cache/libvirt/qemu /var/cache/libvirt/old && ln -s /etc /var/cache/libvirt/qemu && echo done',
+    ];
+    await sandboxes.start(await plan('k1', attack.join('\n')));
+    assert.equal((await until('k1', 'exited')).exitCode, 0, await log('k1'));
+    assert.equal(await log('k1'), '<learnt/>abc.xml \ndone\n');
+    assert.equal(await readFile(path.join(learnt, 'abc.xml'), 'utf8'), '<learnt/>');
+    assert.ok((await lstat(path.join(dir, 'cache/qemu'))).isDirectory());
+    await sandboxes.start(await plan('k2', `cat ${place}/abc.xml`));
+    assert.equal((await until('k2', 'exited')).exitCode, 0, await log('k2'));
+    assert.equal(await log('k2'), '<learnt/>');
+  });
+
+  test('a mount point with a blank below /usr is read-only in a pod as any other', async () => {
+    await withSystemMount('blank in it', async (point) => {
+      const script = `touch '${point}/x' 2>/dev/null && echo "wrote"; [ -d '${point}' ]`;
+      await sandboxes.start(await plan('l1', script));
+      assert.equal((await until('l1', 'exited')).exitCode, 0, await log('l1'));
+      assert.equal(await log('l1'), '');
+    });
+  });
+
+  test('what is mounted below /usr while a pod runs does not appear in it', async () => {
+    await withSystemMount('late', async (point) => {
+      await mkdir(path.join(point, 'new'));
+      const script = [
+        'echo up >/var/run/kubevirt/up',
+        'while [ ! -e /var/run/kubevirt/go ]; do sleep 0.05; done',
+        `touch '${point}/new/x' 2>/dev/null && echo wrote; ls '${point}/new'`,
+      ].join('\n');
+      await sandboxes.start(await plan('m1', script));
+      await untilFile(fileOf('m1', 'up'));
+      await execute('mount', ['-n', '-t', 'tmpfs', 'tmpfs', path.join(point, 'new')]);
+      await writeFile(path.join(point, 'new/later'), '');
+      await writeFile(fileOf('m1', 'go'), '');
+      await until('m1', 'exited');
+      assert.equal(await log('m1'), '');
+    });
+  });
+
+  test('a file that was exchanged after it was looked at is not given to the pod', async () => {
+    const source = path.join(dir, 'disk.img');
+    await writeFile(source, 'disk');
+    const { dev, ino } = await stat(source, { bigint: true });
+    const mount = {
+      source,
+      target: '/run/disk.img',
+      readOnly: false,
+      type: 'file',
+      identity: `${dev}-${ino}`,
+    } as const;
+    await sandboxes.start(await plan('n1', 'cat /run/disk.img', { mounts: [mount] }));
+    assert.equal((await until('n1', 'exited')).exitCode, 0, await log('n1'));
+    assert.equal(await log('n1'), 'disk');
+    await rename(source, `${source}.old`);
+    await symlink('/etc/shadow', source);
+    await sandboxes.start(await plan('n2', 'cat /run/disk.img', { mounts: [mount] }));
+    assert.equal((await until('n2', 'exited')).exitCode, 125);
+    assert.match(await log('n2'), /^sandbox: .*disk\.img was exchanged/);
+  });
+});
+
+/** A shared mount below /usr, as machines have them; gone afterwards. */
+async function withSystemMount(name: string, work: (point: string) => Promise<void>): Promise<void> {
+  const top = await mkdtemp('/usr/local/lib/virt-sandbox-');
+  const point = path.join(top, name);
+  try {
+    await mkdir(point);
+    await execute('mount', ['-n', '-t', 'tmpfs', 'tmpfs', point]);
+    await execute('mount', ['-n', '--make-shared', point]);
+    await work(point);
+  } finally {
+    await execute('umount', ['-n', '-R', point]);
+    await rm(top, { recursive: true });
+  }
+}
+
+async function processesInPidNamespaceOf(pid: number): Promise<number[]> {
+  const { readdir, readlink } = await import('node:fs/promises');
+  const namespaceOf = (id: number | string) => readlink(`/proc/${id}/ns/pid`).catch(() => '');
+  const wanted = await namespaceOf(pid);
+  const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
+  const found = await Promise.all(ids.map(async (id) => ((await namespaceOf(id)) === wanted ? id : undefined)));
+  return found.filter((id) => id !== undefined);
+}

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { EndedStreams } from '../../../../../src/agent/serve/server/ended-streams.ts';
+import type { Key, VirtualMachineInstance } from '../../../../../src/api/index.ts';
+
+const vmis = new Map<Key, VirtualMachineInstance>();
+const listeners = new Set<(key: Key) => void>();
+const tell = (key: Key) => {
+  for (const listener of listeners) listener(key);
+};
+const put = (name: string, uid: string) => {
+  const metadata = { namespace: 'default', name, uid };
+  vmis.set(`default/${name}`, { metadata } as VirtualMachineInstance);
+  tell(`default/${name}`);
+};
+let guests: { uid: string; shown: string }[] = [];
+let ended: [string, string][] = [];
+
+const watcher = new EndedStreams({
+  vmis: {
+    get: (key) => vmis.get(key),
+    onChange: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  },
+  streams: {
+    uidsOf: (shown) => guests.filter((guest) => guest.shown === shown).map(({ uid }) => uid),
+    endAll: (uid, reason) => ended.push([uid, reason]),
+  },
+});
+
+beforeEach(async () => {
+  vmis.clear();
+  ended = [];
+  guests = [];
+  listeners.clear();
+  await watcher.start();
+});
+
+test('the streams of a VMI go on while it changes', () => {
+  guests = [{ uid: 'u1', shown: 'default/vm' }];
+  put('vm', 'u1');
+  put('vm', 'u1');
+  assert.deepEqual(ended, []);
+});
+
+test('the streams of a VMI that left this node end, and those of others do not', () => {
+  put('vm', 'u1');
+  put('other', 'u2');
+  guests = ['u1', 'u2'].map((uid) => ({ uid, shown: uid === 'u2' ? 'default/other' : 'default/vm' }));
+  vmis.delete('default/vm');
+  tell('default/vm');
+  assert.deepEqual(ended, [['u1', 'the virtual machine is gone from this node']]);
+});
+
+test('the streams of a VMI whose name belongs to a new one end, and those of the new one do not', () => {
+  put('vm', 'u1');
+  guests = [
+    { uid: 'u1', shown: 'default/vm' },
+    { uid: 'u2', shown: 'default/vm' },
+  ];
+  put('vm', 'u2');
+  assert.deepEqual(ended, [['u1', 'the virtual machine was restarted']]);
+});
+
+test('after the stop nothing is looked at', async () => {
+  guests = [{ uid: 'u1', shown: 'default/vm' }];
+  await watcher.stop();
+  tell('default/vm');
+  assert.deepEqual([ended, listeners.size], [[], 0]);
+});

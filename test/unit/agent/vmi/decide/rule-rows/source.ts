@@ -1,0 +1,290 @@
+import { domainOf, node, nowMs, seen, uid } from '../../../../../fixtures/agent/builders.ts';
+import { noMigration } from '../../../../../fixtures/no-migration.ts';
+import { deleting, leaving, migration, open, over, published, relays, started, told } from './leaving.ts';
+import { memory, type Row } from './row.ts';
+
+/** Rules of a VMI that is to leave this node. */
+export const sourceRows: readonly Row[] = [
+  {
+    rule: 'source-relays-left',
+    when: 'the migration is over in the API server',
+    given: { vmi: leaving({ endTimestamp: '2026-01-02T03:05:00Z', failed: true }), relays: open, memory: migration() },
+    expect: { steps: ['closeSourceRelays'], requeueAfterMs: 0, route: 'migration-source' },
+  },
+  {
+    rule: 'source-relays-left',
+    when: 'they were opened for an earlier migration',
+    given: {
+      vmi: leaving(published),
+      relays: open,
+      memory: memory({ migration: { migrationUid: 'm0', sentMs: nowMs } }),
+    },
+    expect: { steps: ['closeSourceRelays'] },
+  },
+  {
+    rule: 'source-relays-left',
+    when: 'the VMI is deleted while its guest is copied',
+    given: { vmi: deleting({ ...published, ...started }), domain: told(), relays: open, memory: migration() },
+    expect: { steps: ['closeSourceRelays'] },
+  },
+  {
+    rule: 'shutdown-signal-due',
+    when: 'the VMI is deleted in post-copy: its streams stay, half of the guest is on the other side',
+    given: {
+      vmi: deleting({ ...published, ...started }),
+      domain: told({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      relays: open,
+      memory: migration(),
+    },
+    expect: { route: 'migration-source' },
+  },
+  {
+    rule: 'source-relays-left',
+    when: 'the launcher says that it is over',
+    given: { vmi: leaving(started), domain: told(over, 'Shutoff', 'Migrated'), relays: open, memory: migration() },
+    expect: { steps: ['closeSourceRelays'] },
+  },
+  {
+    rule: 'migration-decentralised',
+    when: 'the guest is to go to another cluster',
+    given: { vmi: leaving({ sourceState: { syncAddress: '1.2.3.4:9185' }, targetState: { node: 'x' } }) },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'steady',
+    when: 'the user was told that the guest cannot go to another cluster',
+    given: {
+      vmi: leaving({ ...published, sourceState: {}, targetState: { syncAddress: '1.2.3.4:9185' } }),
+      memory: memory({ toldMigrationUid: 'm1' }),
+    },
+    expect: { route: 'migration-source' },
+  },
+  {
+    rule: 'migration-failed',
+    when: 'the launcher gave up',
+    given: { vmi: leaving(started), domain: told({ ...over, Failed: true, FailureReason: 'no route' }) },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'migration-progress',
+    when: 'the launcher has begun',
+    given: { vmi: leaving(published), domain: told() },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-progress',
+    when: 'the guest has left before anybody wrote that it began',
+    given: { vmi: leaving(published), domain: told(over, 'Shutoff', 'Migrated') },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-aborted-before-start',
+    when: 'it is cancelled while the target prepares',
+    given: { vmi: leaving({ abortRequested: true }) },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-refused-here',
+    when: 'this build has no relays',
+    given: { vmi: leaving(published), relays: { ...relays, supported: false, unavailable: 'there are none' } },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-running',
+    when: 'the agent is leaving while the guest is copied',
+    given: { vmi: leaving(started), domain: told(), relays: { ...open, unavailable: 'leaving' }, memory: migration() },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-refused-by-launcher',
+    when: 'the launcher said no',
+    given: { vmi: leaving(published), memory: migration({ refusal: 'not supported' }) },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-ports-unusable',
+    when: 'a port is none',
+    given: { vmi: leaving({ ...published, targetDirectMigrationNodePorts: { '70000': 0, '1': 49_152 } }) },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-start-given-up',
+    when: 'every try failed for five minutes',
+    given: { vmi: leaving(published), memory: migration({ firstTryMs: nowMs - 300_000 }) },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-start-due',
+    when: 'the ports are published',
+    given: { vmi: leaving(published) },
+    expect: { steps: ['openSourceRelays', 'migrateVirtualMachine'] },
+  },
+  {
+    rule: 'migration-start-due',
+    when: 'the launcher still tells of an earlier migration that failed',
+    given: { vmi: leaving(published), domain: told({ ...over, UID: 'm0', Failed: true }) },
+    expect: { steps: ['openSourceRelays', 'migrateVirtualMachine'] },
+  },
+  {
+    rule: 'migration-ports-awaited',
+    when: 'the target prepares',
+    given: { vmi: leaving() },
+    expect: { steps: [], requeueAfterMs: 30_000, healthy: true },
+  },
+  {
+    rule: 'vmi-changed',
+    when: 'the target prepares and the VMI has changed meanwhile',
+    given: { vmi: leaving(), syncFingerprint: 'other' },
+    expect: { route: 'migration-source' },
+  },
+  {
+    rule: 'migration-lost',
+    when: 'the launcher was asked for a minute and knows of none',
+    given: { vmi: leaving(started), memory: migration({ unheardSinceMs: nowMs - 60_000 }) },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-unheard',
+    when: 'the launcher took the order this moment',
+    given: { vmi: leaving(published), memory: migration({ sentMs: nowMs }) },
+    expect: { steps: [], requeueAfterMs: 1_000 },
+  },
+  {
+    rule: 'migration-unheard',
+    when: 'it began under an earlier agent and the launcher does not tell of it',
+    given: {
+      vmi: leaving(started),
+      domain: seen(domainOf(), uid, nowMs - 2_000),
+      memory: migration({ unheardSinceMs: nowMs - 1_000 }),
+    },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'migration-unheard',
+    when: 'the launcher was asked this moment',
+    given: { vmi: leaving(started), memory: migration({ unheardSinceMs: nowMs - 20_000 }) },
+    expect: { steps: [], requeueAfterMs: 10_000 },
+  },
+  {
+    rule: 'migration-unheard',
+    when: 'the launcher tells of a domain with nothing inside for long: that says nothing',
+    given: {
+      vmi: leaving(started),
+      domain: seen(domainOf('Running', 'Unknown', { UID: '' }), uid, nowMs - 10_000),
+      memory: migration({ unheardSinceMs: nowMs - 600_000 }),
+    },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'migration-running',
+    when: 'its pod is to end: the guest has a better place to go to',
+    given: {
+      vmi: leaving({ ...published, ...started }),
+      domain: seen(
+        domainOf('Running', 'Unknown', {
+          GracePeriod: { DeletionGracePeriodSeconds: 30, DeletionTimestamp: null, MarkedForGracefulShutdown: true },
+          Migration: { ...noMigration, UID: 'm1', StartTimestamp: started.startTimestamp, Mode: 'PreCopy' },
+        }),
+      ),
+      memory: migration({ sentMs: nowMs - 5_000 }),
+      relays: open,
+    },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-abort-due',
+    when: 'the migration is cancelled',
+    given: { vmi: leaving({ ...started, abortRequested: true }), domain: told() },
+    expect: { steps: ['cancelMigration'] },
+  },
+  {
+    rule: 'migration-abort-due',
+    when: 'an abort failed and its time is over',
+    given: {
+      vmi: leaving({ ...started, abortRequested: true, abortStatus: 'Failed' }),
+      domain: told({ AbortStatus: 'Failed' }),
+      memory: migration({ cancelledMs: nowMs - 5_000 }),
+    },
+    expect: { steps: ['cancelMigration'] },
+  },
+  {
+    rule: 'migration-abort-awaited',
+    when: 'the abort was sent and nothing is told of it yet',
+    given: {
+      vmi: leaving({ ...started, abortRequested: true }),
+      domain: told(),
+      memory: migration({ cancelledMs: nowMs - 1_000 }),
+    },
+    expect: { steps: [], requeueAfterMs: 4_000 },
+  },
+  ...(['Aborting', 'Succeeded'] as const).flatMap((AbortStatus): Row[] => [
+    {
+      rule: 'migration-running',
+      when: `the launcher says that the abort is ${AbortStatus}`,
+      given: { vmi: leaving({ ...started, abortRequested: true }), domain: told({ AbortStatus }) },
+      expect: { steps: [] },
+    },
+    {
+      rule: 'migration-running',
+      when: `the VMI says that the abort is ${AbortStatus}`,
+      given: { vmi: leaving({ ...started, abortRequested: true, abortStatus: AbortStatus }), domain: told() },
+      expect: { steps: [] },
+    },
+  ]),
+  {
+    rule: 'migration-running',
+    when: 'the migration is cancelled in post-copy, which nothing can abort',
+    given: {
+      vmi: leaving({ ...started, mode: 'PostCopy', abortRequested: true }),
+      domain: told({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+    },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'migration-running',
+    when: 'the VMI has changed meanwhile: nothing is synced',
+    given: { vmi: leaving(started), domain: told(), syncFingerprint: 'other' },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'guest-stopped',
+    when: 'a guest ends while it is copied',
+    given: { vmi: leaving(started), domain: told({}, 'Shutoff', 'Shutdown') },
+    expect: { phase: 'Succeeded', route: 'migration-source' },
+  },
+  {
+    rule: 'domain-unknown',
+    when: 'the launcher of a guest that is copied cannot be asked',
+    given: {
+      vmi: leaving(started),
+      domain: { kind: 'unknown', uid, reason: 'no answer', sinceMs: nowMs, seenMs: nowMs },
+      relays: open,
+      memory: migration(),
+    },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'migration-over-unexplained',
+    when: 'the launcher says it is done and shows the guest running',
+    given: { vmi: leaving(started), domain: told(over, 'Running', 'Unknown', nowMs - 10_000) },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'migration-over-unexplained',
+    when: 'it was asked again this moment',
+    given: { vmi: leaving(started), domain: told(over) },
+    expect: { steps: [], requeueAfterMs: 10_000 },
+  },
+  {
+    rule: 'migration-in-progress',
+    when: 'another node is the source of the migration that the VMI shows',
+    given: { vmi: leaving({ sourceNode: `${node}-not` }), domain: told() },
+    expect: { route: 'default' },
+  },
+  {
+    rule: 'migration-in-progress',
+    when: 'the agent was started again, and nobody can tell yet whether the launcher of the guest lives',
+    given: { vmi: leaving(started), domain: { kind: 'absent' }, launcher: { kind: 'not-ready', forMs: 100 } },
+    expect: { steps: [], requeueAfterMs: 10_000 },
+  },
+];

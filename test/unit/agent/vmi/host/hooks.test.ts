@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import type { HostHookContext } from '../../../../../src/agent/index.ts';
+import { deviceOwnership, hostDiskImages, unsupportedHostWork } from '../../../../../src/agent/vmi/host/index.ts';
+import type { VirtualMachineInstance } from '../../../../../src/api/index.ts';
+import type { ClusterConfig } from '../../../../../src/cluster-config/index.ts';
+import { clusterConfig, vmiOf } from '../../../../fixtures/agent/builders.ts';
+
+const pid = 77;
+const isRoot = process.getuid?.() === 0;
+
+/** A launcher's root as `/proc/<pid>/root` shows it. */
+function fakeLauncher(t: { after(fn: () => void): void }) {
+  const procDir = mkdtempSync(path.join(tmpdir(), 'hooks-'));
+  t.after(() => rmSync(procDir, { recursive: true, force: true }));
+  const root = path.join(procDir, String(pid), 'root');
+  mkdirSync(path.join(root, 'run'), { recursive: true });
+  mkdirSync(path.join(root, 'var'));
+  symlinkSync('/run', path.join(root, 'var/run'));
+  mkdirSync(path.join(root, 'dev/net'), { recursive: true });
+  return { procDir, root };
+}
+
+function contextOf(vmi: VirtualMachineInstance, config: Partial<ClusterConfig> = {}): HostHookContext {
+  return { vmi, launcherPid: pid, config: { ...clusterConfig, ...config }, signal: new AbortController().signal };
+}
+
+const codeOf = (code: string) => (error: unknown) => error instanceof Error && 'code' in error && error.code === code;
+
+function diskVmi(capacity: string, name = 'data'): VirtualMachineInstance {
+  const hostDisk = { path: `/somewhere/${name}.img`, type: 'DiskOrCreate' as const, capacity };
+  return vmiOf('Scheduled', { spec: { domain: {}, volumes: [{ name, hostDisk }] } });
+}
+
+test('devices of a launcher go to the user qemu, without following links out of its root', {
+  skip: !isRoot,
+}, async (t) => {
+  const { procDir, root } = fakeLauncher(t);
+  writeFileSync(path.join(root, 'dev/kvm'), '');
+  writeFileSync(path.join(procDir, 'outside'), '');
+  symlinkSync(path.join(procDir, 'outside'), path.join(root, 'dev/net/tun'));
+  const hook = deviceOwnership({ hostDevDir: '/dev', procDir });
+  await hook.prepare(contextOf(vmiOf('Scheduled', { status: { runtimeUser: 107 } })));
+  assert.equal(statSync(path.join(root, 'dev/kvm')).uid, 107);
+  assert.equal(statSync(path.join(procDir, 'outside')).uid, process.getuid?.());
+});
+
+test('a block volume has a device of its own name, and leads nowhere else', { skip: !isRoot }, async (t) => {
+  const { procDir, root } = fakeLauncher(t);
+  writeFileSync(path.join(root, 'dev/data'), '');
+  mkdirSync(path.join(root, 'etc'));
+  const hook = deviceOwnership({ hostDevDir: '/dev', procDir });
+  const block = (name: string) =>
+    contextOf(
+      vmiOf('Scheduled', {
+        spec: { domain: {}, volumes: [{ name, persistentVolumeClaim: { claimName: 'c' } }] },
+        status: {
+          runtimeUser: 107,
+          volumeStatus: [{ name, target: '', persistentVolumeClaimInfo: { volumeMode: 'Block' } }],
+        },
+      } as never),
+      { useEmulation: true },
+    );
+  await hook.prepare(block('data'));
+  assert.equal(statSync(path.join(root, 'dev/data')).uid, 107);
+  for (const name of ['../etc', '..', 'x/../../etc'])
+    await assert.rejects(hook.prepare(block(name)), codeOf('DISK_NAME'));
+  for (const place of ['etc', 'dev', '.']) assert.equal(statSync(path.join(root, place)).uid, 0);
+});
+
+test('a missing /dev/kvm is an error that says what to do, unless emulation is allowed', async (t) => {
+  const { procDir } = fakeLauncher(t);
+  const hook = deviceOwnership({ hostDevDir: '/dev', procDir });
+  await assert.rejects(hook.prepare(contextOf(vmiOf(), { useEmulation: false })), codeOf('NO_HYPERVISOR'));
+  await hook.prepare(contextOf(vmiOf(), { useEmulation: true }));
+});
+
+test('a launcher that shares the devices of the machine has none changed', async (t) => {
+  const { procDir, root } = fakeLauncher(t);
+  writeFileSync(path.join(root, 'dev/kvm'), '');
+  const hook = deviceOwnership({ hostDevDir: path.join(root, 'dev'), procDir });
+  await hook.prepare(contextOf(vmiOf('Scheduled'), { useEmulation: false }));
+  assert.notEqual(statSync(path.join(root, 'dev/kvm')).uid, 107);
+});
+
+test('a missing disk image is made sparse, whole and once', { skip: !isRoot }, async (t) => {
+  const { procDir, root } = fakeLauncher(t);
+  const directory = path.join(root, 'run/kubevirt-private/vmi-disks/data');
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(path.join(directory, '.disk-image.new'), 'torn by a crash');
+  const hook = hostDiskImages({ procDir });
+  await hook.prepare(contextOf(diskVmi('64Mi')));
+  await hook.prepare(contextOf(diskVmi('128Mi')));
+  const image = statSync(path.join(directory, 'data.img'));
+  assert.equal(image.size, 64 * 2 ** 20);
+  assert.equal(image.blocks, 0);
+  assert.equal(image.uid, 107);
+  assert.deepEqual(readdirSync(directory), ['data.img']);
+});
+
+test('an image larger than the volume is refused, a little larger is made smaller and told', {
+  skip: !isRoot,
+}, async (t) => {
+  const { procDir, root } = fakeLauncher(t);
+  mkdirSync(path.join(root, 'run/kubevirt-private/vmi-disks/data'), { recursive: true });
+  const hook = hostDiskImages({ procDir });
+  await assert.rejects(hook.prepare(contextOf(diskVmi('100000Ti'))), codeOf('DISK_TOO_LARGE'));
+  await assert.rejects(hook.prepare(contextOf(diskVmi('0'))), codeOf('DISK_TOO_LARGE'));
+  const events = await hook.prepare(contextOf(diskVmi('100000Ti'), { tolerateLessPvcSpacePercent: 100 }));
+  assert.equal(events[0]?.reason, 'ToleratedSmallPV');
+});
+
+test('container disks without image volumes and hot-plugged volumes are refused with a way out', async () => {
+  const hook = unsupportedHostWork();
+  await hook.prepare(contextOf(vmiOf()));
+  await assert.rejects(hook.prepare(contextOf(vmiOf(), { imageVolume: false })), /disabledFeatureGates/);
+  const hotplugged = vmiOf('Scheduled', {
+    status: { volumeStatus: [{ name: 'late', target: '', hotplugVolume: {} }] },
+  });
+  await assert.rejects(hook.prepare(contextOf(hotplugged)), /late is hot-plugged/);
+});
+
+test('a VMI that asks for downward metrics starts, and reads that it will have none', async () => {
+  const hook = unsupportedHostWork();
+  assert.deepEqual(await hook.prepare(contextOf(vmiOf())), []);
+  const vmi = vmiOf('Scheduled', {
+    spec: {
+      domain: { devices: { downwardMetrics: {} } },
+      volumes: [{ name: 'metrics', downwardMetrics: {} }],
+    },
+  } as never);
+  const [event, ...others] = await hook.prepare(contextOf(vmi));
+  assert.deepEqual(others, []);
+  assert.equal(event?.type, 'Warning');
+  assert.equal(event?.reason, 'DownwardMetricsNotServed');
+  assert.match(event?.message ?? '', /^the device downwardMetrics and the volume metrics will have no figures/);
+});

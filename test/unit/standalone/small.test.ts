@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Duplex, PassThrough } from 'node:stream';
+import { describe, test } from 'node:test';
+import {
+  accountFiles,
+  attachConsole,
+  formatIdentity,
+  identifyProcess,
+  isAlive,
+  judgeKvm,
+  lockNode,
+  nodePaths,
+  parseCommand,
+  parseIdentity,
+  parseProcStat,
+  runningSupervisor,
+  shellQuote,
+} from '../../../src/standalone/index.ts';
+
+describe('process identity', () => {
+  test('is read back as written; torn or foreign text is none', async () => {
+    const self = await identifyProcess(process.pid);
+    assert.ok(self);
+    assert.deepEqual(parseIdentity(formatIdentity(self)), self);
+    assert.equal(await isAlive(self), true);
+    for (const text of ['', '1', '1 2', 'x 2 3', '0 1 00000000-0000-0000-0000-000000000000', '-1 2 3', '1 2 3 4']) {
+      assert.equal(parseIdentity(text), undefined, text);
+    }
+  });
+
+  test('another start time, another boot or no process is not alive', async () => {
+    const self = await identifyProcess(process.pid);
+    assert.ok(self);
+    assert.equal(await isAlive({ ...self, startTicks: '1' }), false);
+    assert.equal(await isAlive({ ...self, bootId: '00000000-0000-0000-0000-000000000000' }), false);
+    assert.equal(await isAlive({ ...self, pid: 4_194_305 }), false);
+  });
+
+  test('a command name with blanks and parentheses does not shift the fields', () => {
+    const rest = Array.from({ length: 20 }, (_, at) => `f${at + 3}`).join(' ');
+    assert.deepEqual(parseProcStat(`12 (a) b (c) ${rest}`), { state: 'f3', startTicks: 'f22' });
+    assert.equal(parseProcStat('12 (a'), undefined);
+  });
+});
+
+describe('accounts of a pod', () => {
+  test('qemu is 107:107 whatever the host has, and may use /dev/kvm', () => {
+    const { passwd, group } = accountFiles(
+      'root:x:0:0::/root:/bin/sh\nqemu:x:5:5::/:/x\nother:x:107:1::/:/x\n',
+      'root:x:0:\nkvm:x:104:\nkvm2:x:9:\nother:x:107:a\n',
+    );
+    assert.equal(passwd, 'root:x:0:0::/root:/bin/sh\nqemu:x:107:107:qemu:/:/usr/sbin/nologin\n');
+    assert.equal(group, 'root:x:0:\nkvm:x:104:qemu\nkvm2:x:9:\nqemu:x:107:\n');
+    assert.match(accountFiles('', 'kvm:x:104:alice\n').group, /^kvm:x:104:alice,qemu$/m);
+  });
+});
+
+test('a word for the shell stays one word', () => {
+  assert.equal(shellQuote(`it's $HOME`), `'it'\\''s $HOME'`);
+});
+
+describe('command line', () => {
+  test('flags have their defaults, in both spellings', () => {
+    const vm = { stateDir: '/s', name: 'vm', namespace: 'n' };
+    const command = { command: 'console', access: 'take-if-free', ...vm };
+    assert.deepEqual(parseCommand(['console', 'vm', '-n', 'n', '--state-dir=/s']), command);
+    assert.deepEqual(parseCommand(['console', '--state-dir', '/s', 'vm', '--namespace', 'n']), command);
+    const up = parseCommand(['up', '--once']);
+    assert.equal(up.command === 'up' && up.once, true);
+    assert.deepEqual(parseCommand(['console', 'vm', '--view', '-n', 'n', '--state-dir=/s']), {
+      ...command,
+      access: 'view',
+    });
+    const screen = { command: 'vnc', ...vm, access: 'take', port: 5900 };
+    assert.deepEqual(parseCommand(['vnc', 'vm', '--take', '--port', '5900', '-n=n', '--state-dir=/s']), screen);
+    assert.equal(parseCommand([]).command, 'help');
+    assert.equal(parseCommand(['console', '--help']).command, 'help');
+  });
+  for (const [argv, action] of [
+    [['pause', 'vm'], 'pause'],
+    [['unpause', 'vm'], 'unpause'],
+    [['reboot', 'vm'], 'softreboot'],
+    [['reboot', 'vm', '--force'], 'reset'],
+    [['reset', 'vm'], 'reset'],
+  ] as const) {
+    test(`virt-node ${argv.join(' ')} is ${action}`, () => {
+      const parsed = parseCommand([...argv]);
+      assert.equal(parsed.command === 'act' && parsed.action, action);
+    });
+  }
+  const wrong: readonly [readonly string[], RegExp][] = [
+    [['dance'], /unknown command "dance"/],
+    [['image'], /unknown command "image"/],
+    [['constructor'], /unknown command/],
+    [['console'], /usage: virt-node console NAME/],
+    [['console', 'a', 'b'], /usage: virt-node console NAME/],
+    [['up', '--twice'], /unknown flag --twice/],
+    [['start', '--api-port', 'x'], /--api-port: "x" is no number/],
+    [['start', '--api-port'], /--api-port needs a value/],
+    [['stop', '--keep-vms=maybe'], /neither true nor false/],
+    [['console', 'vm', '--view', '--take'], /--view and --take: choose one/],
+    [['screenshot'], /usage: virt-node screenshot NAME/],
+    [['pause', 'a', 'b'], /usage: virt-node pause NAME/],
+  ];
+  for (const [argv, message] of wrong) {
+    test(`virt-node ${argv.join(' ')} is refused with the right usage`, () => {
+      assert.throws(() => parseCommand(argv), { code: 'USAGE', message });
+    });
+  }
+});
+
+describe('console session', () => {
+  function session() {
+    const sent: string[] = [];
+    const serial = Object.assign(
+      new Duplex({
+        read: () => undefined,
+        write: (chunk: Buffer, _encoding, done) => {
+          sent.push(chunk.toString());
+          done();
+        },
+      }),
+      { takeOver: () => void sent.push('(take)') },
+    );
+    const input = Object.assign(new PassThrough(), { isTTY: true, raw: [] as boolean[] });
+    const setRawMode = (on: boolean) => input.raw.push(on);
+    const told: string[] = [];
+    const tell = (line: string) => void told.push(line);
+    const ends = { input: Object.assign(input, { setRawMode }), output: new PassThrough(), tell };
+    return { serial, sent, told, input, ends };
+  }
+
+  test('Ctrl-] leaves, and what follows it is not sent; the terminal gets its mode back', async () => {
+    const { serial, sent, input, ends } = session();
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
+    input.write('ls\r');
+    input.write('secret\x1dafter');
+    assert.equal(await ended, 'left');
+    assert.deepEqual(sent, ['ls\r', 'secret']);
+    assert.deepEqual(input.raw, [true, false]);
+  });
+
+  test('a console that the VM closes ends the session', async () => {
+    const { serial, input, ends } = session();
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
+    serial.emit('close');
+    assert.equal(await ended, 'closed');
+    assert.deepEqual(input.raw, [true, false]);
+  });
+
+  test('who is taken over at a terminal looks on, types nothing, and takes it back with Ctrl-T', async () => {
+    const { serial, sent, told, input, ends } = session();
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
+    input.write('a\x14');
+    serial.emit('role', 'viewer', 'taken over by another session');
+    input.write('lost');
+    input.write('\x14');
+    serial.emit('role', 'writer', '');
+    input.write('b\x1d');
+    assert.equal(await ended, 'left');
+    assert.deepEqual(sent, ['a\x14', '(take)', 'b']);
+    assert.match(told.join('\n'), /taken over by another session.*Ctrl-T.*Ctrl-\][\s\S]*you type again/);
+  });
+
+  test('piped input has nobody to decide: taken over, it ends with the reason', async () => {
+    const { serial, input, ends } = session();
+    input.isTTY = false;
+    const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
+    serial.emit('role', 'viewer', 'taken over by another session');
+    await assert.rejects(ended, { code: 'NO_CONSOLE', message: /taken over by another session/ });
+    assert.deepEqual(input.raw, []);
+  });
+
+  test('who looks on sends nothing, and the end of the input does not end it', async () => {
+    const { serial, sent, input, ends } = session();
+    input.isTTY = false;
+    const leave = new AbortController();
+    const ended = attachConsole(serial, ends, { viewOnly: true }, leave.signal);
+    input.end('typed');
+    await once(input, 'end');
+    assert.deepEqual(sent, []);
+    leave.abort();
+    assert.equal(await ended, 'left');
+  });
+});
+
+describe('files of the node', () => {
+  async function withPaths(work: (paths: ReturnType<typeof nodePaths>) => Promise<void>) {
+    const dir = await mkdtemp(path.join(tmpdir(), 'virt-node-unit-'));
+    try {
+      await work(nodePaths(dir));
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  }
+
+  test('one supervisor holds a state directory; the lock of a dead one, or a torn one, does not count', () =>
+    withPaths(async (paths) => {
+      const release = await lockNode(paths, process.pid);
+      await assert.rejects(lockNode(paths, process.ppid), { code: 'ALREADY_RUNNING' });
+      await release();
+      assert.equal(await runningSupervisor(paths), undefined);
+      await lockNode(paths, process.pid);
+      await writeFile(path.join(paths.runDir, 'virt-node.pid'), `${process.pid} 1 00000000-`);
+      await lockNode(paths, process.ppid);
+    }));
+
+  test('"KVM hangs" is remembered until the machine changes, "works" is asked again', () =>
+    withPaths(async (paths) => {
+      let probes = 0;
+      const probe = (usable: boolean) => async () => {
+        probes++;
+        return { usable, reason: 'r', tookMs: 1 };
+      };
+      assert.equal((await judgeKvm(paths, probe(true))).kvm, 'works');
+      assert.equal((await judgeKvm(paths, probe(true))).kvm, 'works');
+      assert.equal(probes, 2);
+      assert.deepEqual(await judgeKvm(paths, probe(false)), { kvm: 'fails', reason: 'r' });
+      assert.equal((await judgeKvm(paths, probe(false))).kvm, 'fails');
+    }));
+});

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import type { Pod, PodVolume, VolumeMount } from '../../../src/api/index.ts';
+import { HostDisks, ImageStore, prepareVolumes } from '../../../src/standalone/index.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'kubelet’s owner of volumes takes root';
+
+describe('volumes of a pod', { skip: needsRoot }, () => {
+  let dir: string;
+  const secrets = new Map([['default/creds', new Map([['userdata', Buffer.from('#!/bin/sh')]])]]);
+
+  beforeEach(async () => {
+    dir = await mkdtemp(path.join(tmpdir(), 'virt-volumes-'));
+  });
+  afterEach(() => rm(dir, { recursive: true, force: true }));
+
+  function prepare(
+    volumes: PodVolume[],
+    volumeMounts: VolumeMount[],
+    securityContext?: Pod['spec']['securityContext'],
+  ) {
+    const container = { name: 'compute', volumeMounts };
+    const pod: Pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'p', namespace: 'default', uid: 'u' },
+      spec: { containers: [container], volumes, ...(securityContext && { securityContext }) },
+    };
+    return prepareVolumes(pod, container, path.join(dir, 'pods/u'), {
+      images: new ImageStore({ dir: path.join(dir, 'images') }),
+      objects: {
+        readObject: async (_, namespace, name) => secrets.get(`${namespace}/${name}`),
+        hostDisksOf: async () => new Map([['disk', { path: path.join(dir, 'open/a.img'), type: 'Disk' as const }]]),
+      },
+      hostDisks: new HostDisks({
+        dirs: [path.join(dir, 'open')],
+        ownersDir: path.join(dir, 'owners'),
+        nodeDirs: [path.join(dir, 'state')],
+      }),
+    });
+  }
+
+  test('an emptyDir lies in kubelet’s place, open to the group of QEMU; parents are mounted before what is inside them', async () => {
+    const mounts = await prepare(
+      [
+        { name: 'sockets', emptyDir: {} },
+        { name: 'public', emptyDir: {} },
+      ],
+      [
+        { name: 'sockets', mountPath: '/var/run/kubevirt/sockets' },
+        { name: 'public', mountPath: '/var/run/kubevirt' },
+      ],
+    );
+    assert.deepEqual(
+      mounts.map(({ target }) => target),
+      ['/run/kubevirt', '/run/kubevirt/sockets'],
+    );
+    const { mode, gid } = await stat(path.join(dir, 'pods/u/volumes/kubernetes.io~empty-dir/sockets'));
+    assert.deepEqual([mode & 0o7777, gid], [0o2771, 107]);
+  });
+
+  test('an image is mounted read-only from the node’s directory; a missing one says where to put it', async () => {
+    const volume = { name: 'disk', image: { reference: 'reg.io/a/b:1' } };
+    const mount = { name: 'disk', mountPath: '/var/run/kubevirt-image-volume/disk_0' };
+    await assert.rejects(prepare([volume], [mount]), {
+      code: 'IMAGE_MISSING',
+      message: /images\/reg\.io%2Fa%2Fb%3A1,/,
+    });
+    await mkdir(path.join(dir, 'images/reg.io%2Fa%2Fb%3A1'), { recursive: true });
+    const [found] = await prepare([volume], [mount]);
+    assert.deepEqual([found?.source, found?.readOnly], [path.join(dir, 'images/reg.io%2Fa%2Fb%3A1'), true]);
+  });
+
+  test('a secret’s keys are files; a sub-path of one key is a file mount, a missing one a directory', async () => {
+    const mounts = await prepare(
+      [{ name: 'init-udata', secret: { secretName: 'creds' } }],
+      [
+        { name: 'init-udata', mountPath: '/var/run/kubevirt-private/secret/init/userdata', subPath: 'userdata' },
+        { name: 'init-udata', mountPath: '/var/run/kubevirt-private/secret/init/userData', subPath: 'userData' },
+      ],
+    );
+    assert.deepEqual(
+      mounts.map(({ type }) => type),
+      ['file', 'directory'],
+    );
+    assert.equal(await readFile(mounts[0]?.source ?? '', 'utf8'), '#!/bin/sh');
+  });
+
+  const rights = async (file: string) => {
+    const { mode, uid, gid } = await stat(file);
+    return [(mode & 0o7777).toString(8), uid, gid];
+  };
+  const secretFile = (name: string) => path.join(dir, 'pods/u/volumes/kubernetes.io~secret/v', name);
+  const readers: readonly [string, Pod['spec']['securityContext'], number | undefined, unknown[], unknown[]][] = [
+    [
+      'root’s pod, which QEMU’s group has no part in',
+      { runAsUser: 0, fsGroup: 107 },
+      undefined,
+      ['400', 0, 0],
+      ['700', 0, 0],
+    ],
+    ['a pod without a word about users', undefined, undefined, ['400', 0, 0], ['700', 0, 0]],
+    ['a pod of user 107, by its group', { runAsUser: 107, fsGroup: 107 }, undefined, ['440', 0, 107], ['750', 0, 107]],
+    ['a pod of user 107 without a group', { runAsUser: 107 }, undefined, ['400', 107, 0], ['700', 107, 0]],
+    [
+      'a pod whose volume wants more than it needs',
+      { runAsUser: 107, fsGroup: 107 },
+      0o777,
+      ['550', 0, 107],
+      ['750', 0, 107],
+    ],
+    [
+      'a pod whose volume wants less than a kubelet gives',
+      { runAsUser: 107, fsGroup: 107 },
+      0,
+      ['440', 0, 107],
+      ['750', 0, 107],
+    ],
+  ];
+  for (const [who, context, defaultMode, file, directory] of readers) {
+    test(`a secret’s file is readable for ${who}, and nobody else`, async () => {
+      const secret = { secretName: 'creds', ...(defaultMode !== undefined && { defaultMode }) };
+      await prepare([{ name: 'v', secret }], [{ name: 'v', mountPath: '/run/v' }], context);
+      assert.deepEqual(await rights(secretFile('userdata')), file);
+      assert.deepEqual(await rights(secretFile('.')), directory);
+    });
+  }
+
+  test('of a hostDisk’s directory the pod gets the one file', async () => {
+    await mkdir(path.join(dir, 'open'));
+    await writeFile(path.join(dir, 'open/a.img'), 'a');
+    await writeFile(path.join(dir, 'open/of-another-vm.img'), 'b');
+    const [found, ...others] = await prepare(
+      [{ name: 'disk', hostPath: { path: path.join(dir, 'open'), type: 'Directory' } }],
+      [{ name: 'disk', mountPath: '/var/run/kubevirt-private/vmi-disks/disk' }],
+    );
+    const target = '/run/kubevirt-private/vmi-disks/disk/a.img';
+    const source = path.join(dir, 'open/a.img');
+    const { dev, ino } = await stat(source, { bigint: true });
+    assert.deepEqual(found, { source, target, readOnly: false, type: 'file', identity: `${dev}-${ino}` });
+    assert.deepEqual(others, []);
+  });
+
+  const emptyDir = { name: 'v', emptyDir: {} };
+  const run = { name: 'v', mountPath: '/run/v' };
+  const refused: readonly [string, PodVolume, VolumeMount, string][] = [
+    ['a mount outside /run', emptyDir, { name: 'v', mountPath: '/etc' }, 'UNSUPPORTED'],
+    ['a mount that climbs out of /run', emptyDir, { name: 'v', mountPath: '/run/../etc' }, 'UNSUPPORTED'],
+    ['a sub-path that climbs', emptyDir, { ...run, subPath: '../../x' }, 'POD_INVALID'],
+    ['an absolute sub-path', emptyDir, { ...run, subPath: '/etc' }, 'POD_INVALID'],
+    ['a volume name with a slash', { name: '../v', emptyDir: {} }, { ...run, name: '../v' }, 'POD_INVALID'],
+    ['a mount of no volume', emptyDir, { name: 'other', mountPath: '/run/v' }, 'POD_INVALID'],
+    ['an image reference that climbs', { name: 'v', image: { reference: '../x' } }, run, 'IMAGE_INVALID'],
+    ['an empty image reference', { name: 'v', image: {} }, run, 'IMAGE_INVALID'],
+    ['a claim', { name: 'v', persistentVolumeClaim: { claimName: 'c' } }, run, 'UNSUPPORTED'],
+    ['huge pages', { name: 'v', emptyDir: { medium: 'HugePages' } }, run, 'UNSUPPORTED'],
+    ['a secret that is not there', { name: 'v', secret: { secretName: 'nope' } }, run, 'NOT_FOUND'],
+    ['a host path that is no hostDisk of the VMI', { name: 'v', hostPath: { path: '/etc' } }, run, 'UNSUPPORTED'],
+    [
+      'a hostDisk that is not there',
+      { name: 'disk', hostPath: { path: '/etc', type: 'Directory' } },
+      { ...run, name: 'disk' },
+      'HOST_DISK_REFUSED',
+    ],
+    [
+      'a secret’s file that climbs',
+      { name: 'v', secret: { secretName: 'creds', items: [{ key: 'userdata', path: '../../x' }] } },
+      run,
+      'POD_INVALID',
+    ],
+  ];
+  for (const [title, volume, mount, code] of refused) {
+    test(`${title} is refused as ${code}`, async () => {
+      await assert.rejects(prepare([volume], [mount]), { code });
+    });
+  }
+});

@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { type WhyDecision, type WhyList, type WhyReport, whyApiVersion } from '../../../src/api/index.ts';
+import { askWhy, nodePaths, parseCommand } from '../../../src/standalone/index.ts';
+
+const at = '2026-01-02T03:10:00.000Z';
+
+function decision(rule: string, why: string, more: Partial<WhyDecision> = {}): WhyDecision {
+  return {
+    firstAt: '2026-01-02T03:00:00.000Z',
+    lastAt: '2026-01-02T03:00:00.000Z',
+    times: 1,
+    uid: 'uid-1',
+    route: 'default',
+    rule,
+    why,
+    seen: {
+      vmi: { kind: 'present', phase: 'Scheduled', resourceVersion: '10' },
+      domain: { kind: 'gone', proof: 'launcher-says-none', ageMs: 2 },
+      launcher: { kind: 'ready', connected: true },
+      memory: {},
+    },
+    steps: [],
+    write: { outcome: 'unchanged' },
+    ...more,
+  };
+}
+
+const report: WhyReport = {
+  apiVersion: whyApiVersion,
+  kind: 'Why',
+  node: 'laptop',
+  at,
+  namespace: 'default',
+  name: 'demo',
+  problem: 'no such disk\u001b[2J: look at the log of its launcher pod',
+  nextTry: { state: 'waiting', inMs: 51_400, because: 'back-off after a failure: no such disk', failuresInARow: 12 },
+  quarantine: { since: '2026-01-02T03:04:00.000Z', failures: 12, where: 'syncVirtualMachine', problem: 'no such disk' },
+  decisions: [
+    decision('launcher-not-probed', 'Its launcher was not asked yet.', {
+      steps: [{ step: 'ensureLauncherConnection', outcome: 'done', tookMs: 12.3 }],
+    }),
+    decision('start-due', 'The guest is to run and does not run yet, so its launcher is told to start it.', {
+      lastAt: '2026-01-02T03:09:52.000Z',
+      times: 12,
+      steps: [
+        { step: 'prepareHost', outcome: 'done', tookMs: 0.4 },
+        { step: 'syncVirtualMachine', outcome: 'failed', tookMs: 1_530, because: 'REFUSED: no such disk' },
+        { step: 'adjustHost', outcome: 'not-reached' },
+      ],
+      events: ['SyncFailed', 'Quarantined'],
+      write: { outcome: 'written' },
+      problem: 'no such disk\u001b[2J: look at the log of its launcher pod',
+    }),
+  ],
+};
+
+const story = `default/demo on node laptop
+  is       Scheduled; guest gone (launcher-says-none), heard of 2 ms before; launcher ready
+  because  The guest is to run and does not run yet, so its launcher is told to start it.
+           rule start-due, decided 12 times, first 10 min ago, last 8 s ago
+  next     in 51 s: back-off after a failure: no such disk; 12 failures in a row
+  problem  no such disk\ufffd[2J: look at the log of its launcher pod
+  quarantine since 6 min ago: syncVirtualMachine failed 12 times in a row; it is tried at long intervals, and at once when the VMI or its guest changes
+
+AGO     TIMES  RULE                 PHASE      GUEST  LAUNCHER  DID
+10 min  1      launcher-not-probed  Scheduled  gone   ready     ensureLauncherConnection 12 ms
+8 s     12     start-due            Scheduled  gone   ready     prepareHost <1 ms, syncVirtualMachine failed 1 s, (adjustHost), wrote status, event SyncFailed, event Quarantined
+        syncVirtualMachine failed: REFUSED: no such disk`;
+
+const list: WhyList = {
+  apiVersion: whyApiVersion,
+  kind: 'WhyList',
+  node: 'laptop',
+  at,
+  items: [
+    {
+      namespace: 'default',
+      name: 'demo',
+      uid: 'uid-1',
+      phase: 'Scheduled',
+      domain: 'gone',
+      rule: 'start-due',
+      why: 'w',
+      since: '2026-01-02T03:00:00.000Z',
+      problem: 'no such disk',
+      nextTry: { state: 'waiting', inMs: 51_400, because: 'b', failuresInARow: 12 },
+      quarantined: true,
+    },
+    {
+      namespace: 'default',
+      name: 'old',
+      uid: 'uid-0',
+      goneAt: '2026-01-02T02:10:00.000Z',
+      phase: '',
+      domain: 'absent',
+      rule: 'finished-nothing-left',
+      why: 'w',
+      since: '2026-01-02T02:10:00.000Z',
+      nextTry: { state: 'idle', because: 'b', failuresInARow: 0 },
+      quarantined: false,
+    },
+  ],
+};
+
+const overview = `NAMESPACE  NAME  PHASE            GUEST   RULE                   SINCE       NEXT                  PROBLEM
+default    demo  Scheduled        gone    start-due              10 min ago  in 51 s (quarantine)  no such disk
+default    old   gone 60 min ago  absent  finished-nothing-left  60 min ago  on change             -`;
+
+interface Given {
+  readonly httpStatus?: number;
+  readonly body: string;
+}
+
+/** An agent that gives this answer to every question. */
+async function answering(t: { after(fn: () => Promise<void>): void }, { httpStatus = 200, body }: Given) {
+  const dir = await mkdtemp(path.join(tmpdir(), 'why-'));
+  const socket = path.join(dir, 's');
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    response.writeHead(httpStatus).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  t.after(async () => {
+    await new Promise((resolve) => server.close(resolve));
+    await rm(dir, { recursive: true });
+  });
+  return { socket, asked };
+}
+
+test('a VM has a story: what is, why, what is awaited and how it came about; no message moves the cursor', async (t) => {
+  const { socket, asked } = await answering(t, { body: JSON.stringify(report) });
+  const text = await askWhy({ socket, namespace: 'default', name: 'demo', output: 'text' });
+  assert.equal(text, story);
+  assert.deepEqual(asked, ['/why/default/demo']);
+});
+
+test('without a name all VMs are listed, those that are gone among them', async (t) => {
+  const { socket, asked } = await answering(t, { body: JSON.stringify(list) });
+  assert.equal(await askWhy({ socket, namespace: 'default', output: 'text' }), overview);
+  assert.deepEqual(asked, ['/why']);
+});
+
+test('-o json gives what the agent said', async (t) => {
+  const { socket } = await answering(t, { body: JSON.stringify(report) });
+  assert.deepEqual(JSON.parse(await askWhy({ socket, namespace: 'x', name: 'demo', output: 'json' })), report);
+});
+
+test('a VM that is not here is an error in the words of the agent', async (t) => {
+  const body = JSON.stringify({
+    apiVersion: whyApiVersion,
+    kind: 'Error',
+    code: 'NOT_FOUND',
+    message: 'not on this node',
+  });
+  const { socket } = await answering(t, { httpStatus: 404, body });
+  const asked = askWhy({ socket, namespace: 'a', name: 'b', output: 'text' });
+  await assert.rejects(asked, { code: 'NOT_FOUND', message: 'not on this node' });
+});
+
+for (const body of [
+  '',
+  'hello',
+  'null',
+  '[]',
+  '{"apiVersion":"why.virt-handler/v2","kind":"Why"}',
+  JSON.stringify({ apiVersion: whyApiVersion, kind: 'Secret' }),
+  JSON.stringify({ apiVersion: whyApiVersion, kind: 'Why', decisions: [null] }),
+]) {
+  test(`an answer that is not this agent's (${body.slice(0, 30) || 'nothing'}) is refused in words`, async (t) => {
+    const { socket } = await answering(t, { body });
+    const asked = askWhy({ socket, namespace: 'a', name: 'b', output: 'text' });
+    await assert.rejects(asked, { code: 'CHILD_FAILED', message: /no virt-handler of this version/ });
+  });
+}
+
+test('no agent on the socket is an error that says where to look', async () => {
+  const socket = path.join(tmpdir(), 'no-such-directory', 's');
+  const asked = askWhy({ socket, namespace: 'a', output: 'text' });
+  await assert.rejects(asked, { code: 'NOT_RUNNING', message: /is the node running here/ });
+});
+
+test('the command asks the agent of the state directory, or the one on another socket', () => {
+  const command = { command: 'why', namespace: 'default', output: 'text', socket: nodePaths('/s').agentSocket };
+  assert.deepEqual(parseCommand(['why', '--state-dir', '/s']), command);
+  assert.deepEqual(parseCommand(['why', 'vm', '-n', 'n', '-o', 'json', '--socket', '/x']), {
+    command: 'why',
+    name: 'vm',
+    namespace: 'n',
+    output: 'json',
+    socket: '/x',
+  });
+  assert.throws(() => parseCommand(['why', '-o', 'yaml']), { code: 'USAGE', message: /neither text nor json/ });
+  assert.throws(() => parseCommand(['why', 'a', 'b']), { code: 'USAGE' });
+});
+
+const labels = {
+  apiVersion: whyApiVersion,
+  kind: 'WhyLabels',
+  node: 'laptop',
+  at: '2026-11-21T10:00:00.000Z',
+  state: 'present',
+  here: [
+    { key: 'kubevirt.io/sev', value: 'true', state: 'right', because: 'a.xml offers SEV' },
+    { key: 'machine-type.node.kubevirt.io/q35', value: 'true', state: 'pending', because: 'nothing asks for it' },
+  ],
+  notHere: [{ key: 'kubevirt.io/tdx', state: 'right', because: 'a.xml does not offer TDX' }],
+};
+
+test('labels of the node are listed with their reasons, those that are there and those that are not', async (t) => {
+  const { socket, asked } = await answering(t, { body: JSON.stringify(labels) });
+  const text = await askWhy({ socket, namespace: 'default', output: 'text', labels: true });
+  assert.deepEqual(text.split('\n'), [
+    'node laptop: 2 labels of the agent are there, 1 are to be changed',
+    '',
+    'HERE                               VALUE  STATE    BECAUSE',
+    'kubevirt.io/sev                    true   right    a.xml offers SEV',
+    'machine-type.node.kubevirt.io/q35  true   pending  nothing asks for it',
+    '',
+    'NOT HERE           STATE  BECAUSE',
+    'kubevirt.io/tdx    right  a.xml does not offer TDX',
+  ]);
+  assert.deepEqual(asked, ['/labels']);
+});
+
+test('with a name only labels whose keys contain it are listed, and none is said', async (t) => {
+  const { socket, asked } = await answering(t, { body: JSON.stringify(labels) });
+  const about = (name: string) => askWhy({ socket, namespace: 'default', name, output: 'text', labels: true });
+  const text = await about('tdx');
+  assert.match(text, /tdx/);
+  assert.doesNotMatch(text, /sev|q35/);
+  assert.match(await about('nope'), /no label with "nope" in its key is known to the agent/);
+  assert.deepEqual(asked, ['/labels', '/labels']);
+});
+
+test('the command line asks for labels by --labels', () => {
+  const command = parseCommand(['why', 'q35', '--labels', '--socket', '/s']);
+  const question = { command: 'why', output: 'text', namespace: 'default', name: 'q35', labels: true, socket: '/s' };
+  assert.deepEqual(command, question);
+});
