@@ -1,5 +1,5 @@
 import { type Clock, type Component, errorMessage, type Logger } from '../base/index.ts';
-import type { MigrationRelays } from './migration-proxy/ports.ts';
+import type { MigrationProxies } from './migration-proxy/ports.ts';
 
 export interface LeavingOptions {
   /** `--graceful-shutdown-seconds`: how long running migrations are waited for. */
@@ -8,7 +8,7 @@ export interface LeavingOptions {
 
 export interface LeavingDeps {
   readonly heartbeat: { leave(): Promise<void> };
-  readonly relays: Pick<MigrationRelays, 'open' | 'refuse' | 'onChange'>;
+  readonly migrationProxies: Pick<MigrationProxies, 'open' | 'refuse' | 'onChange'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -24,35 +24,38 @@ const progressMs = 10_000;
  * rejects: an API server that is away does not keep the agent.
  */
 export async function drain(options: LeavingOptions, deps: LeavingDeps): Promise<LeftBehind> {
-  const { heartbeat, relays, clock, log } = deps;
-  relays.refuse('this node agent is leaving; its successor takes migrations again');
+  const { heartbeat, migrationProxies, clock, log } = deps;
+  migrationProxies.refuse('this node agent is leaving; its successor takes migrations again');
   await heartbeat.leave().catch((error: unknown) => {
     log.warn({ reason: errorMessage(error) }, 'the node is not marked unschedulable yet');
   });
   const beganMs = clock.monotonicMs();
   const leftMs = () => beganMs + options.gracefulMs - clock.monotonicMs();
   let toldMs = Number.NEGATIVE_INFINITY;
-  while (relays.open > 0 && leftMs() > 0) {
+  while (migrationProxies.open > 0 && leftMs() > 0) {
     if (clock.monotonicMs() - toldMs >= progressMs) {
       toldMs = clock.monotonicMs();
-      log.info({ open: relays.open, atMostSeconds: Math.ceil(leftMs() / 1000) }, 'waiting for running migrations');
+      log.info(
+        { open: migrationProxies.open, atMostSeconds: Math.ceil(leftMs() / 1000) },
+        'waiting for running migrations',
+      );
     }
-    await changeOf(relays, Math.min(lookAgainMs, leftMs()), clock);
+    await changeOf(migrationProxies, Math.min(lookAgainMs, leftMs()), clock);
   }
-  const openMigrations = relays.open;
+  const openMigrations = migrationProxies.open;
   if (openMigrations > 0) log.warn({ open: openMigrations }, 'migrations still run; they end with this agent');
   return { openMigrations };
 }
 
-/** A relay changed, or the time is over. */
-function changeOf(relays: LeavingDeps['relays'], ms: number, clock: Clock): Promise<void> {
+/** A migration proxy changed, or the time is over. */
+function changeOf(migrationProxies: LeavingDeps['migrationProxies'], ms: number, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       cancel();
       end();
       resolve();
     };
-    const end = relays.onChange(done);
+    const end = migrationProxies.onChange(done);
     const cancel = clock.schedule(ms, done);
   });
 }

@@ -3,16 +3,16 @@ import { type Component, Lifecycle, type Logger } from '../base/index.ts';
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
 import { agentFigures, notReadyBecause } from './agent-figures.ts';
 import { drain, notReadyYet } from './leaving.ts';
-import type { MigrationRelays } from './migration-proxy/ports.ts';
+import type { MigrationProxies } from './migration-proxy/ports.ts';
 import type { NodeFacts } from './node/facts/index.ts';
 import { configurationOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
-import { type Duties, makeDuties } from './node-services.ts';
+import { makeNodeServices, type NodeServices } from './node-services.ts';
 import type { AgentOptions } from './options.ts';
-import { type LoopDelay, measureLoopDelay, readState, WhyServer, WhyService } from './serve/explain/index.ts';
+import { ExplainServer, ExplainService, type LoopDelay, measureLoopDelay, readState } from './serve/explain/index.ts';
 import { Meters, makeMetrics } from './serve/metrics/index.ts';
 import type { AgentPage, AgentPageDeps } from './serve/page/index.ts';
 import type { VmiDispatcher } from './vmi/loop/index.ts';
-import { ForgottenGuests } from './vmi/orphaned-launchers.ts';
+import { OrphanedLaunchers } from './vmi/orphaned-launchers.ts';
 import type { AgentPorts } from './vmi/ports.ts';
 import { type AgentWorld, makeDispatcher, thisWorld, vmiComponents } from './vmi/vmi-parts.ts';
 
@@ -25,7 +25,7 @@ export interface NodeAgentDeps {
   /** Devices of the machine, to tell a launcher's own from them. */
   readonly hostDevDir: string;
   /** The streams of live migrations; without them every migration is refused in words. */
-  readonly relays?: MigrationRelays;
+  readonly migrationProxies?: MigrationProxies;
   /** The built web page, for `--web-port`. */
   readonly pageDir?: string;
   /** The host's root directory, as this process sees it. */
@@ -54,8 +54,8 @@ export class NodeAgent {
   readonly #eventClient: KubeClient;
   /** The heartbeat waits for no VMI: neither for the rate limit, nor for writes that hang on all connections. */
   readonly #beatClient: KubeClient;
-  readonly #relays: AgentPorts['relays'];
-  readonly #duties: Duties;
+  readonly #migrationProxies: AgentPorts['migrationProxies'];
+  readonly #nodeServices: NodeServices;
   readonly #loopDelay: LoopDelay;
   readonly #lifecycle: Lifecycle;
   #phase: AgentState['phase'] = 'starting';
@@ -85,25 +85,25 @@ export class NodeAgent {
       onStreams: deps.onStreams ?? (() => undefined),
     });
     const ports = portsOf(parts, options, deps);
-    this.#relays = ports.relays;
+    this.#migrationProxies = ports.migrationProxies;
     this.dispatcher = makeDispatcher(ports, { log, observer: meters.loop }, this.#world);
-    this.#duties = makeDuties(options, parts, { ...deps, architecture: deps.host.architecture }, log);
+    this.#nodeServices = makeNodeServices(options, parts, { ...deps, architecture: deps.host.architecture }, log);
     this.#loopDelay = measureLoopDelay();
-    const forgotten = new ForgottenGuests(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
-    const why = this.#createWhyService(parts);
+    const forgotten = new OrphanedLaunchers(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
+    const why = this.#createExplainService(parts);
     const components = [
-      this.#createWhyServer(why),
+      this.#createExplainServer(why),
       ...this.#createMetrics(parts, meters),
       ...this.#createPage(parts, why, deps),
       ...configurationOf(parts, log),
       // Whatever the API server does: a kubelet forgets devices that nobody offers, and pods of this node are refused then.
-      this.#duties.devices,
-      notReadyYet(this.#duties.heartbeat),
+      this.#nodeServices.devices,
+      notReadyYet(this.#nodeServices.heartbeat),
       ...vmiComponents(parts, parts.consoles.components),
       this.dispatcher,
       forgotten,
-      ...this.#duties.components,
-      this.#duties.heartbeat,
+      ...this.#nodeServices.components,
+      this.#nodeServices.heartbeat,
     ];
     this.#lifecycle = new Lifecycle(components, { stopTimeoutMs, clock });
   }
@@ -133,32 +133,37 @@ export class NodeAgent {
   }
 
   async #drain(): Promise<void> {
-    const deps = { heartbeat: this.#duties.heartbeat, relays: this.#relays, clock: this.#world.clock, log: this.#log };
+    const deps = {
+      heartbeat: this.#nodeServices.heartbeat,
+      migrationProxies: this.#migrationProxies,
+      clock: this.#world.clock,
+      log: this.#log,
+    };
     await drain({ gracefulMs: this.#options.gracefulShutdownMs }, deps);
   }
 
-  #createWhyService(parts: Parts): WhyService {
+  #createExplainService(parts: Parts): ExplainService {
     const { nodeName } = this.#options;
     const state = () =>
       readState(nodeName, {
         loop: this.dispatcher,
         informers: () => informersOf(parts),
         domains: parts.domains,
-        relays: this.#relays,
-        heartbeat: this.#duties.heartbeat,
+        migrationProxies: this.#migrationProxies,
+        heartbeat: this.#nodeServices.heartbeat,
         settings: parts.settings,
         consoles: () => parts.consoles.state(),
         phase: () => this.#phase,
         clock: this.#world.clock,
         loopDelay: this.#loopDelay,
       });
-    const labels = () => this.#duties.labels?.explain();
-    return new WhyService({ nodeName }, { source: this.dispatcher, state, labels, clock: this.#world.clock });
+    const labels = () => this.#nodeServices.labels?.explain();
+    return new ExplainService({ nodeName }, { source: this.dispatcher, state, labels, clock: this.#world.clock });
   }
 
-  #createWhyServer(service: WhyService): WhyServer {
+  #createExplainServer(service: ExplainService): ExplainServer {
     const { privateDir } = this.#options;
-    return new WhyServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: this.#world.clock });
+    return new ExplainServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: this.#world.clock });
   }
 
   /** Started first: health is asked for while the API server is still waited for. */
@@ -166,7 +171,7 @@ export class NodeAgent {
     const sources = { parts, loop: this.dispatcher, loopDelay: this.#loopDelay };
     const figures = agentFigures({
       ...sources,
-      nodeHealth: () => this.#duties.heartbeat.health,
+      nodeHealth: () => this.#nodeServices.heartbeat.health,
       phase: () => this.#phase,
     });
     return makeMetrics(this.#options, {
@@ -176,12 +181,12 @@ export class NodeAgent {
         return origin.from === 'defaults' ? '' : origin.resourceVersion;
       },
       notReady: () => notReadyBecause(parts, this.#phase),
-      deprecatedMachines: () => this.#duties.deprecatedMachines(),
+      deprecatedMachines: () => this.#nodeServices.deprecatedMachines(),
     }).components;
   }
 
   /** Started before the streams' server, so that it stops after streams have been told to end. */
-  #createPage({ vmis, consoles }: Parts, service: WhyService, { pageDir, log }: NodeAgentDeps): Component[] {
+  #createPage({ vmis, consoles }: Parts, service: ExplainService, { pageDir, log }: NodeAgentDeps): Component[] {
     const { nodeName, privateDir, webPort: port } = this.#options;
     if (port === 0 || pageDir === undefined) return [];
     const why: AgentPageDeps['why'] = (target) => service.answer('GET', target);

@@ -8,7 +8,7 @@ import {
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
 import { Informer, type KubeClient } from '../kube/index.ts';
-import { noRelays } from './migration-proxy/index.ts';
+import { noMigrationProxy } from './migration-proxy/index.ts';
 import type { NodeFacts } from './node/facts/index.ts';
 import { KubeOwnNode } from './node/own-node.ts';
 import type { AgentOptions } from './options.ts';
@@ -61,7 +61,7 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
 interface HostDeps {
   readonly host: NodeFacts;
   readonly hostDevDir: string;
-  readonly relays?: AgentPorts['relays'];
+  readonly migrationProxies?: AgentPorts['migrationProxies'];
 }
 
 /** The VMI loop on this machine. */
@@ -72,7 +72,7 @@ export function portsOf(parts: Parts, { nodeName, podIp }: AgentOptions, deps: H
     config: { current: () => settings.current },
     host: hostFacts(deps.host, nodeName),
     hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
-    relays: deps.relays ?? noRelays(podIp),
+    migrationProxies: deps.migrationProxies ?? noMigrationProxy(podIp),
     clock: world.clock,
   });
 }

@@ -6,7 +6,7 @@ import { LiveSettings } from './live-settings.ts';
 import { MediatedDevices, NodeDevices, type NodeDevicesOptions } from './node/devices/index.ts';
 import { hasCpuManager } from './node/heartbeat/cpu-manager.ts';
 import { allProblems, type Finding, Heartbeat, PolledProblems, type Told } from './node/heartbeat/index.ts';
-import { KsmDuty, KsmFiles } from './node/ksm/index.ts';
+import { KsmFiles, KsmService } from './node/ksm/index.ts';
 import { makeNodeLabels, type NodeLabels } from './node/labels/index.ts';
 import type { Node, ProblemSource } from './node/ports.ts';
 import { SeccompProfile } from './node/seccomp/index.ts';
@@ -14,7 +14,7 @@ import { informersOf, type Parts } from './node-parts.ts';
 import type { AgentOptions } from './options.ts';
 
 /** This machine as the agent sees it. */
-export interface DutiesHost {
+export interface NodeServicesHost {
   /** The host's root directory: `/proc/1/root` in a pod with the host's process namespace. */
   readonly hostRoot: string;
   /** Where libvirt's capabilities are left by an init container. */
@@ -25,7 +25,7 @@ export interface DutiesHost {
 }
 
 /** What the agent does for its node, beside its VMs. */
-export interface Duties {
+export interface NodeServices {
   readonly heartbeat: Heartbeat;
   /** Started before anything waits for the API server. */
   readonly devices: NodeDevices;
@@ -43,7 +43,12 @@ const markTimeoutMs = 4_000;
 const lookEveryMs = 5_000;
 
 /** Nothing is started yet. */
-export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost, log: Logger): Duties {
+export function makeNodeServices(
+  options: AgentOptions,
+  parts: Parts,
+  host: NodeServicesHost,
+  log: Logger,
+): NodeServices {
   const { nodeName, kubeletRoot } = options;
   const { settings, ownNode, client, eventClient, world } = parts;
   const { clock } = world;
@@ -54,7 +59,7 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
     { clock, log, look: () => [...watchFindings(parts), ...socketFindings(parts)] },
   );
   const problems = allProblems([looks, devices, ...(labelling ? [labelling.files] : [])], { clock, log });
-  const ksm = new KsmDuty(
+  const ksm = new KsmService(
     { nodeName },
     { settings, node: ownNode, files: ksmFiles(host), patchNode: nodePatcher(client), clock, log },
   );
@@ -75,7 +80,7 @@ export function makeDuties(options: AgentOptions, parts: Parts, host: DutiesHost
   return { heartbeat, devices, labels: labelling?.labels, problems, deprecatedMachines, components };
 }
 
-function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architecture }: DutiesHost, log: Logger) {
+function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architecture }: NodeServicesHost, log: Logger) {
   const { settings, ownNode: node, client, recorder, world } = parts;
   return makeNodeLabels(
     {
@@ -93,7 +98,7 @@ function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architec
 function makeHeartbeat(
   { nodeName, kubeletRoot }: AgentOptions,
   { beatClient, ownNode, recorder, settings, world }: Parts,
-  { host, problems, log }: { readonly host: DutiesHost; readonly problems: ProblemSource; readonly log: Logger },
+  { host, problems, log }: { readonly host: NodeServicesHost; readonly problems: ProblemSource; readonly log: Logger },
 ): Heartbeat {
   const states = [
     path.join(kubeletRoot, 'cpu_manager_state'),
@@ -125,7 +130,12 @@ function eventOf(told: Told): ['Normal' | 'Warning', string, string] {
   return [type, told.reason, `the node takes no new virtual machines: ${told.message}`];
 }
 
-function makeMediatedDevices(options: AgentOptions, parts: Parts, host: DutiesHost, log: Logger): MediatedDevices {
+function makeMediatedDevices(
+  options: AgentOptions,
+  parts: Parts,
+  host: NodeServicesHost,
+  log: Logger,
+): MediatedDevices {
   const { nodeName, podsDir } = options;
   const { settings, ownNode: node, recorder, world } = parts;
   const { pluginsDir, roots } = deviceOptions(options, host);
@@ -146,7 +156,7 @@ function nodePatcher(client: KubeClient) {
     client.patch<Node>(resources.nodes, { name }, patch, 'merge', { signal });
 }
 
-function ksmFiles({ hostRoot }: DutiesHost): KsmFiles {
+function ksmFiles({ hostRoot }: NodeServicesHost): KsmFiles {
   return new KsmFiles({ ksmDir: path.join(hostRoot, 'sys/kernel/mm/ksm'), meminfo: '/proc/meminfo' });
 }
 
@@ -179,7 +189,7 @@ function socketFindings({ domains, consoles }: Parts): Finding[] {
 /** Launchers run as `qemu` (spec 40 §1). */
 const launcherUser = { uid: 107, gid: 107 };
 
-function deviceOptions(options: AgentOptions, { hostRoot }: DutiesHost): NodeDevicesOptions {
+function deviceOptions(options: AgentOptions, { hostRoot }: NodeServicesHost): NodeDevicesOptions {
   const { kubeletRoot, maxDevices, shareDir } = options;
   return {
     pluginsDir: path.join(kubeletRoot, 'device-plugins'),

@@ -4,10 +4,10 @@
  */
 export { claimImagePath } from './claim-image.ts';
 export * from './domain.ts';
+export * from './explain.ts';
 export * from './keys.ts';
 export * from './kubernetes.ts';
 export * from './labels.ts';
 export * from './pod.ts';
 export * from './quantity.ts';
 export * from './vmi.ts';
-export * from './why.ts';

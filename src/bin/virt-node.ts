@@ -7,7 +7,7 @@ import { closeInheritedDescriptors } from '../host/index.ts';
 import {
   ApiProgram,
   actOnVm,
-  askWhy,
+  askExplain,
   attachConsole,
   type Command,
   describeNode,
@@ -237,7 +237,7 @@ async function run(command: Command): Promise<void> {
     case 'act':
       return say(await actOnVm(nodePaths(command.stateDir), command, command.action));
     case 'why':
-      return say(await askWhy(command));
+      return say(await askExplain(command));
     case 'image-add':
       return addImage(command);
     case 'images':

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { whySocketName } from '../api/index.ts';
+import { explainSocketName } from '../api/index.ts';
 
 /** Who has a kubeconfig: the user, the two programs, and the pod runner (`node`). */
 export type KubeconfigName = 'admin' | 'virt-controller' | 'virt-handler' | 'node';
@@ -77,7 +77,7 @@ export function nodePaths(stateDir: string): NodePaths {
     logDir: path.join(run, 'log'),
     shareDir: path.join(run, 'kubevirt'),
     privateDir: path.join(root, 'kubevirt-private'),
-    agentSocket: path.join(root, 'kubevirt-private', whySocketName),
+    agentSocket: path.join(root, 'kubevirt-private', explainSocketName),
     certificatesDir: path.join(root, 'kubevirt-certificates'),
     agentAddress: path.join(run, 'agent.json'),
     webAddress: path.join(run, 'web-url'),

@@ -1,8 +1,8 @@
-import type { WhyTry } from '../api/index.ts';
+import type { ExplainTry } from '../api/index.ts';
 import { durationText } from './duration.ts';
 
 /** For people: when the agent looks at a VM again, and why then. */
-export function nextTryText({ state, inMs = 0, forMs = 0, because, failuresInARow }: WhyTry): string {
+export function nextTryText({ state, inMs = 0, forMs = 0, because, failuresInARow }: ExplainTry): string {
   const failures = failuresInARow > 0 ? `; ${failuresInARow} failures in a row` : '';
   switch (state) {
     case 'running':

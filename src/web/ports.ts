@@ -29,6 +29,6 @@ export interface WebBackend {
   /** Absent: who serves the page may not start or stop VMs, and the page does not offer it. */
   readonly actions?: VmActions;
   readonly api: VmApi;
-  /** Answers `/why`, `/why/<namespace>/<name>` and `/state` (src/api/why.ts). Rejects when the agent cannot be asked. */
+  /** Answers `/why`, `/why/<namespace>/<name>` and `/state` (src/api/explain.ts). Rejects when the agent cannot be asked. */
   why(target: string, signal: AbortSignal): Promise<{ readonly httpStatus: number; readonly body: unknown }>;
 }

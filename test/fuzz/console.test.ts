@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import fc from 'fast-check';
-import { parseWhyRequest } from '../../src/agent/serve/explain/routes.ts';
+import { parseExplainRequest } from '../../src/agent/serve/explain/routes.ts';
 import { wantedParts } from '../../src/agent/serve/metrics/vm-stats.ts';
 import { RestError } from '../../src/agent/serve/rest/errors.ts';
 import { parseGoBool, streamWish } from '../../src/agent/serve/rest/stream-query.ts';
@@ -241,7 +241,7 @@ fuzz('agent: paths and queries', {
     const parameters = new URLSearchParams(query);
     assert.ok(wantedParts(parameters).length < 32);
     assert.ok([true, false, undefined].includes(parseGoBool(query)));
-    assert.ok(typeof parseWhyRequest('GET', target) === 'object');
+    assert.ok(typeof parseExplainRequest('GET', target) === 'object');
     return judged(
       (error) => error instanceof RestError,
       () => {

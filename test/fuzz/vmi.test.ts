@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { decide } from '../../src/agent/vmi/decide/index.ts';
-import { CarriedCache, observeVmi } from '../../src/agent/vmi/observe/index.ts';
+import { observeVmi, SyncPayloadCache } from '../../src/agent/vmi/observe/index.ts';
 import { isAddressable } from '../../src/agent/vmi/observe/vmi-shape.ts';
 import { project } from '../../src/agent/vmi/status/index.ts';
 import type { Domain, VirtualMachine, VirtualMachineInstance } from '../../src/api/index.ts';
@@ -98,7 +98,7 @@ async function pass(vmi: VirtualMachineInstance, domain: Domain): Promise<Verdic
   world.launchers.setView(key, uid, seen(domain, uid, world.clock.monotonicMs()));
   world.api.apply(vmi);
   const guestAgents = { view: () => undefined, onChange: () => () => undefined };
-  const ports = { ...world.ports, guestAgents, carried: new CarriedCache() };
+  const ports = { ...world.ports, guestAgents, syncPayload: new SyncPayloadCache() };
   const observation = await observeVmi(key, undefined, ports, new AbortController().signal);
   const decision = decide(observation);
   const stored = world.api.stored(key);

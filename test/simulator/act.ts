@@ -118,7 +118,7 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
   'disk-full': (act) => during(act, aNode(act).disk.trouble, 'full', true),
   'disk-errors': (act) => during(act, aNode(act).disk.trouble, 'errorRate', 0.1 + 0.5 * act.fault.size),
   'record-torn': ({ world }) => world.tearRecord(),
-  'relays-fail': (act) => during(act, aNode(act), 'relaysFail', true),
+  'migration-proxies-fail': (act) => during(act, aNode(act), 'proxyFail', true),
   'clock-jumps': ({ world, fault }) => {
     world.wallJumped = true;
     world.wall.epochMs += (fault.size - 0.5) * 7_200_000;

@@ -77,12 +77,15 @@ export class Judge {
   /** An agent sends a call to a launcher. The returned function tells that it is not waited for any more. */
   onCall(agent: SimAgent, launcher: SimLauncher, rpc: string, body: string): CallEnd {
     if (body === '') return () => undefined;
-    const carried = JSON.parse(body) as Vmi;
+    const syncPayload = JSON.parse(body) as Vmi;
     const { uid } = launcher.options;
-    if (carried.metadata.uid !== uid) {
-      this.violate('no-call-for-another-uid', `${rpc} for ${carried.metadata.uid} was sent to the launcher of ${uid}`);
+    if (syncPayload.metadata.uid !== uid) {
+      this.violate(
+        'no-call-for-another-uid',
+        `${rpc} for ${syncPayload.metadata.uid} was sent to the launcher of ${uid}`,
+      );
     }
-    if (rpc === 'syncVirtualMachine') return this.#checkSync(agent, launcher, carried);
+    if (rpc === 'syncVirtualMachine') return this.#checkSync(agent, launcher, syncPayload);
     if (!destructive.has(rpc)) return () => undefined;
     this.#checkDestructive(agent, launcher, rpc);
     const id = `${agent.life.name} ${uid}`;
@@ -179,11 +182,11 @@ export class Judge {
     this.violate('a-stopped-agent-leaves-nothing', text);
   }
 
-  #checkSync(agent: SimAgent, launcher: SimLauncher, carried: Vmi): CallEnd {
+  #checkSync(agent: SimAgent, launcher: SimLauncher, syncPayload: Vmi): CallEnd {
     const id = `${launcher.options.uid} in ${launcher.options.podUid} by ${agent.life.name}`;
-    if (isFinal(carried)) this.violate('a-final-vmi-is-never-synced', id);
+    if (isFinal(syncPayload)) this.violate('a-final-vmi-is-never-synced', id);
     this.#checkName(agent, launcher);
-    this.#checkPlace(agent, launcher, carried);
+    this.#checkPlace(agent, launcher, syncPayload);
     const { plan } = this.#world;
     const { disk } = agent.node;
     const hasTrouble = plan.faults.some(({ kind }) => diskFaults.has(kind));
@@ -191,7 +194,7 @@ export class Judge {
     const remover = disk.removedBy.get(launcher.options.uid) ?? agent.life.name;
     if (!hasTrouble && remover === agent.life.name && !disk.files.has(launcher.options.uid))
       this.violate('a-launcher-is-remembered-before-it-is-used', id);
-    const content = JSON.stringify([carried.spec, carried.metadata.annotations]);
+    const content = JSON.stringify([syncPayload.spec, syncPayload.metadata.annotations]);
     const { nowMs } = this.#world.scheduler;
     // A pause of the guest is worth one more, and late events show it anew: only its launcher knows whether it may go on.
     const { pauses } = launcher;

@@ -103,14 +103,14 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'the streams of a source stay open',
     file: 'src/agent/vmi/decide/migration/source-rules.ts',
-    find: 'if (!relays.hasSource) return false;',
-    replace: 'if (relays.hasSource) return false;',
+    find: 'if (!migrationProxies.hasSource) return false;',
+    replace: 'if (migrationProxies.hasSource) return false;',
     first: firstMigrationSeed,
   },
   {
     name: 'the streams of a target stay open',
     file: 'src/agent/vmi/decide/migration/arrived-rules.ts',
-    find: 'when: (facts) => isSettled(facts) && facts.observation.relays.targetPorts !== undefined,',
+    find: 'when: (facts) => isSettled(facts) && facts.observation.migrationProxies.targetPorts !== undefined,',
     replace: 'when: () => false,',
     first: firstMigrationSeed,
   },

@@ -80,7 +80,7 @@ export type FaultKind =
   | 'record-torn'
   | 'clock-jumps'
   /** Not on one node: there are no migrations. */
-  | 'relays-fail';
+  | 'migration-proxies-fail';
 
 export interface Fault {
   readonly atMs: number;
@@ -214,7 +214,7 @@ function planMigrationWorld(chance: Chance): Plan {
     const near = chance.pick(migrations);
     return { atMs: round(near.atMs + chance.between(0, 12_000)), name: near.name, kind: chance.pick(migrationDeeds) };
   }).sort(byTime);
-  const kinds = [...faultKinds, 'relays-fail' as const];
+  const kinds = [...faultKinds, 'migration-proxies-fail' as const];
   const faults = Array.from({ length: chance.pick([0, 1, 1, 2, 2, 3, 4]) }, () => {
     const near = chance.pick(migrations);
     const fault = planFault(chance, near.name, deeds, kinds);

@@ -54,7 +54,8 @@ function leftovers(world: SimWorld, agent: SimAgent): string[] {
     if (!isOwned(world.api.get(key), agent)) problems.push(`the domain of ${key} is remembered on ${agent.node.name}`);
   }
   for (const { key, uid, launcher } of world.vmis) {
-    if (agent.relays.hasSource(uid) || agent.relays.targetPorts(uid)) problems.push(`${uid} has streams`);
+    if (agent.migrationProxies.hasSource(uid) || agent.migrationProxies.targetPorts(uid))
+      problems.push(`${uid} has streams`);
     if (launcher.options.nodeName !== agent.node.name) continue;
     const view = agent.domains.view(key, uid);
     const isOld = view.kind === 'present' && view.domain.Status.Status !== launcher.domain?.status;

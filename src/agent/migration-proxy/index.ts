@@ -3,5 +3,5 @@
  * refused in words.
  * Must not know: rules, status, the Kubernetes API.
  */
-export { noRelays } from './no-migration-proxy.ts';
+export { noMigrationProxy } from './no-migration-proxy.ts';
 export type * from './ports.ts';

@@ -1,7 +1,7 @@
-import type { MigrationRelays } from './ports.ts';
+import type { MigrationProxies } from './ports.ts';
 
-/** Until the relays are built: migrations are refused in words, and nothing is ever open. */
-export function noRelays(address: string): MigrationRelays {
+/** Until the migration proxies are built: migrations are refused in words, and nothing is ever open. */
+export function noMigrationProxy(address: string): MigrationProxies {
   let unavailable = 'this node agent cannot carry the streams of a live migration yet';
   const refuse = async () => {
     throw new Error(unavailable);

@@ -1,34 +1,34 @@
 import type { Key } from '../../api/index.ts';
 
 /** What a stream between two nodes carries; the numbers are those of `status.migrationState` (spec 11 §5). */
-export const relayRoles = { libvirt: 0, direct: 49_152, block: 49_153 } as const;
-export type RelayRole = (typeof relayRoles)[keyof typeof relayRoles];
+export const proxyRoles = { libvirt: 0, direct: 49_152, block: 49_153 } as const;
+export type ProxyRole = (typeof proxyRoles)[keyof typeof proxyRoles];
 
 /** TCP port on the target node → role, as published in `migrationState.targetDirectMigrationNodePorts`. */
-export type RelayPorts = Readonly<Record<string, RelayRole>>;
+export type ProxyPorts = Readonly<Record<string, ProxyRole>>;
 
-export interface TargetRelay {
+export interface TargetProxy {
   readonly key: Key;
   /** VMI UID: part of the socket names in both pods. */
   readonly uid: string;
   readonly launcherPid: number;
-  readonly roles: readonly RelayRole[];
+  readonly roles: readonly ProxyRole[];
 }
 
-export interface SourceRelay {
+export interface SourceProxy {
   readonly key: Key;
   readonly uid: string;
   readonly launcherPid: number;
   /** `migrationState.targetNodeAddress`. */
   readonly address: string;
-  readonly ports: RelayPorts;
+  readonly ports: ProxyPorts;
 }
 
 /**
  * The streams of a live migration between two nodes (spec 11 §5): on the target node TCP listeners that lead to sockets of the
  * launcher, on the source node sockets in the launcher's pod that lead to them. All of it belongs to one VMI UID.
  */
-export interface MigrationRelays {
+export interface MigrationProxies {
   /** False: there are none in this build, so no VMI of this node can migrate (condition LiveMigratable). */
   readonly supported: boolean;
   /** Why no migration can be served now, in words for the user: not built in, or this agent is leaving. */
@@ -36,12 +36,12 @@ export interface MigrationRelays {
   /** Address under which other nodes reach this one's listeners. */
   readonly address: string;
   /** Ports that are open for this VMI as a target; undefined when none are. */
-  targetPorts(uid: string): RelayPorts | undefined;
+  targetPorts(uid: string): ProxyPorts | undefined;
   /** This VMI has its sockets as a source. */
   hasSource(uid: string): boolean;
   /** The same again is no change; other roles or another launcher replace what is there. Rejects: nothing is left open. */
-  openTarget(relay: TargetRelay, signal: AbortSignal): Promise<void>;
-  openSource(relay: SourceRelay, signal: AbortSignal): Promise<void>;
+  openTarget(proxy: TargetProxy, signal: AbortSignal): Promise<void>;
+  openSource(proxy: SourceProxy, signal: AbortSignal): Promise<void>;
   /** Ends both sides with their streams. Safe when there is nothing. */
   closeTarget(uid: string): Promise<void>;
   closeSource(uid: string): Promise<void>;
@@ -49,7 +49,7 @@ export interface MigrationRelays {
   readonly open: number;
   /** From now on `unavailable`; what is open goes on. */
   refuse(reason: string): void;
-  /** Something about this key's relays changed. */
+  /** Something about this key's migration proxies changed. */
   onChange(listener: (key: Key) => void): () => void;
 }
 

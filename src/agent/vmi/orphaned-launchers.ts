@@ -3,11 +3,11 @@ import { type Clock, type Component, errorMessage, type Logger, sleep } from '..
 import { findStrangers, type StrangeLauncher, vmiRequest } from '../../launcher-client/index.ts';
 import type { GhostRecord, VmiLookup, VmiStore } from './ports.ts';
 
-export interface ForgottenGuestsOptions {
+export interface OrphanedLaunchersOptions {
   readonly podsDir: string;
 }
 
-export interface ForgottenGuestsDeps {
+export interface OrphanedLaunchersDeps {
   readonly vmis: VmiStore;
   readonly lookup: VmiLookup;
   readonly ghosts: { all(): readonly GhostRecord[] };
@@ -28,14 +28,14 @@ const defaultGraceSeconds = 30;
  * killed when its grace is over. Whose guest it is, is only its own word: nothing is done by that name but to ask the API
  * server whether such a VMI exists, and all calls go through the launcher's own connection.
  */
-export class ForgottenGuests implements Component {
-  readonly name = 'forgotten guests';
-  readonly #options: ForgottenGuestsOptions;
-  readonly #deps: ForgottenGuestsDeps;
+export class OrphanedLaunchers implements Component {
+  readonly name = 'orphaned launchers';
+  readonly #options: OrphanedLaunchersOptions;
+  readonly #deps: OrphanedLaunchersDeps;
   readonly #stopping = new AbortController();
   #looking: Promise<void> = Promise.resolve();
 
-  constructor(options: ForgottenGuestsOptions, deps: ForgottenGuestsDeps) {
+  constructor(options: OrphanedLaunchersOptions, deps: OrphanedLaunchersDeps) {
     this.#options = options;
     this.#deps = deps;
   }

@@ -1,7 +1,7 @@
 import type { Domain, Key, VirtualMachineInstance } from '../../api/index.ts';
 import type { Clock } from '../../base/index.ts';
 import type { ClusterConfig, ClusterFlags, SmBios } from '../../cluster-config/index.ts';
-import type { MigrationOptions, MigrationRelays } from '../migration-proxy/ports.ts';
+import type { MigrationOptions, MigrationProxies } from '../migration-proxy/ports.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
@@ -272,6 +272,6 @@ export interface AgentPorts {
   readonly config: ClusterConfigSource;
   readonly host: HostFacts;
   readonly hooks: readonly HostHook[];
-  readonly relays: MigrationRelays;
+  readonly migrationProxies: MigrationProxies;
   readonly clock: Clock;
 }

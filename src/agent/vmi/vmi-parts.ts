@@ -106,7 +106,7 @@ function launcherSide(options: VmiOptions, logger: Logger, onLauncherEvent: OnLa
 }
 
 /** What the loop needs that is not of its own parts. */
-export interface Surroundings extends Pick<AgentPorts, 'config' | 'host' | 'hooks' | 'relays' | 'clock'> {
+export interface Surroundings extends Pick<AgentPorts, 'config' | 'host' | 'hooks' | 'migrationProxies' | 'clock'> {
   readonly client: Parameters<typeof kubeVmiLookup>[0] & Parameters<typeof kubeVmiWriter>[0];
 }
 

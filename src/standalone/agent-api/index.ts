@@ -1,6 +1,6 @@
 /** The agent's console and lifecycle interface as a client sees it: calls, streams, and a proxy for the page and the API. */
 export * from './agent-api.ts';
 export * from './explain.ts';
+export * from './explain-socket.ts';
 export * from './proxy.ts';
 export { agentOf, rememberAgentAddress } from './target.ts';
-export * from './why-socket.ts';

@@ -4,8 +4,8 @@ import { nodePaths } from '../paths.ts';
 import { commandUsage, parseFlags, usage, type Values } from './command-flags.ts';
 import { specs } from './command-specs.ts';
 import type { ConsoleWish } from './console-stream.ts';
+import type { ExplainQuestion } from './explain.ts';
 import type { VmAction, VmName } from './vm-agent.ts';
-import type { WhyQuestion } from './why.ts';
 
 /** What the command line asks for. */
 export type Command =
@@ -26,7 +26,7 @@ export type Command =
   | ({ readonly command: 'vnc'; readonly access: Access; readonly port: number } & VmFlags)
   | ({ readonly command: 'screenshot'; readonly output: string | undefined } & VmFlags)
   | ({ readonly command: 'act'; readonly action: VmAction } & VmFlags)
-  | ({ readonly command: 'why' } & WhyQuestion)
+  | ({ readonly command: 'why' } & ExplainQuestion)
   | { readonly command: 'image-add'; readonly stateDir: string; readonly reference: string; readonly source: string }
   | { readonly command: 'images'; readonly stateDir: string }
   | { readonly command: 'version' }
@@ -99,7 +99,7 @@ function toCommand(name: string, values: Values, [one = '', two = '']: readonly 
     case 'reboot':
       return { command: 'act', ...vm, action: values.force === true ? 'reset' : 'softreboot' };
     case 'why':
-      return { command: 'why', ...whyQuestion(values, one) };
+      return { command: 'why', ...explainQuestion(values, one) };
     case 'image add':
       return { command: 'image-add', stateDir: state, reference: one, source: two };
     case 'images':
@@ -131,7 +131,7 @@ function accessOf({ view, take }: Values): Access {
   return take === true ? 'take' : 'take-if-free';
 }
 
-function whyQuestion(values: Values, name: string): WhyQuestion {
+function explainQuestion(values: Values, name: string): ExplainQuestion {
   const { output, socket, labels } = values;
   if (output !== 'text' && output !== 'json') {
     throw new NodeError('USAGE', `--output: ${JSON.stringify(output)} is neither text nor json`);

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { type Component, errorMessage, type Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import { type WebBackend, WebServer } from '../../web/index.ts';
-import { AgentProxy, agentOf, getWhy } from '../agent-api/index.ts';
+import { AgentProxy, agentOf, getExplanation } from '../agent-api/index.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
 import { KubeVmFeed } from './vm-feed.ts';
@@ -76,7 +76,7 @@ export class NodePage implements Component {
       },
       api: new AgentProxy({ find: agentOf(paths), log }),
       why: async (target, signal) => {
-        const { httpStatus, document } = await getWhy(paths.agentSocket, target, signal);
+        const { httpStatus, document } = await getExplanation(paths.agentSocket, target, signal);
         return { httpStatus, body: document };
       },
     };

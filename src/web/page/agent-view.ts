@@ -1,10 +1,10 @@
-import type { AgentState, WhyItem, WhyList } from '../../api/index.ts';
+import type { AgentState, ExplainItem, ExplainList } from '../../api/index.ts';
 import { durationText } from '../duration.ts';
 import { nextTryText } from '../next-try.ts';
 import { el } from './dom.ts';
 import { card, type Fact, factList } from './facts.ts';
 import { vmHref } from './route.ts';
-import { agentState, whyAll } from './server-calls.ts';
+import { agentState, explainAll } from './server-calls.ts';
 import type { View } from './view.ts';
 import { ago, fileSize } from './words.ts';
 
@@ -38,7 +38,7 @@ export class AgentView implements View {
     try {
       // A link that is under the finger or in focus is not taken away.
       if (!document.hidden && !this.#body.querySelector(':focus, :active')) {
-        const [state, list] = await Promise.all([agentState(signal), whyAll(signal)]);
+        const [state, list] = await Promise.all([agentState(signal), explainAll(signal)]);
         this.#body.replaceChildren(stateCard(state), decisionsCard(list));
       }
     } catch (error) {
@@ -62,7 +62,7 @@ function stateCard(state: AgentState): HTMLElement {
     { term: 'Memory', text: `${fileSize(memory.rssBytes)}, heap ${fileSize(memory.heapUsedBytes)}` },
     { term: 'CPU time', text: durationText((cpuSeconds.user + cpuSeconds.system) * 1_000) },
     { term: 'Event loop', text: `99 of 100 within ${Math.ceil(eventLoopDelayMs.p99)} ms` },
-    { term: 'Migration relays', text: relays.unavailable ?? `${relays.open} open` },
+    { term: 'Migration proxies', text: relays.unavailable ?? `${relays.open} open` },
     { term: 'Watches', text: state.informers.map(watchText).join(' · ') },
   ];
   const element = card('State', factList(facts));
@@ -75,7 +75,7 @@ function watchText({ name, synced, connected, objects, lastError }: AgentState['
   return `${name}: ${state.filter(Boolean).join(', ')}`;
 }
 
-function decisionsCard({ items, at }: WhyList): HTMLElement {
+function decisionsCard({ items, at }: ExplainList): HTMLElement {
   if (items.length === 0) return card('Last decisions', 'None since the agent started: no virtual machine is here.');
   const now = Date.parse(at);
   const titles = ['Virtual machine', 'Phase', 'Guest', 'Because', 'Since', 'Next'];
@@ -87,7 +87,7 @@ function decisionsCard({ items, at }: WhyList): HTMLElement {
   return element;
 }
 
-function decisionRow(item: WhyItem, now: number): HTMLElement {
+function decisionRow(item: ExplainItem, now: number): HTMLElement {
   const { name, namespace, goneAt, phase, domain, why, problem, since, nextTry, quarantined } = item;
   return el(
     'tr',
@@ -107,7 +107,7 @@ function decisionRow(item: WhyItem, now: number): HTMLElement {
   );
 }
 
-function byTrouble(one: WhyItem, other: WhyItem): number {
-  const rank = ({ problem, goneAt }: WhyItem) => (problem !== undefined ? 0 : goneAt === undefined ? 1 : 2);
+function byTrouble(one: ExplainItem, other: ExplainItem): number {
+  const rank = ({ problem, goneAt }: ExplainItem) => (problem !== undefined ? 0 : goneAt === undefined ? 1 : 2);
   return rank(one) - rank(other) || one.name.localeCompare(other.name, 'en', { numeric: true });
 }

@@ -1,4 +1,4 @@
-import type { AgentState, WhyList, WhyReport } from '../../api/index.ts';
+import type { AgentState, ExplainList, ExplainReport } from '../../api/index.ts';
 import type { VmAction } from './row-model.ts';
 import { authorization, forget } from './session.ts';
 
@@ -34,11 +34,11 @@ export async function act(vm: Vm, action: VmAction): Promise<void> {
   await call(path, { method: ofVm ? 'POST' : 'PUT' });
 }
 
-export async function whyOf({ namespace, name }: Vm, signal: AbortSignal): Promise<WhyReport> {
+export async function explanationOf({ namespace, name }: Vm, signal: AbortSignal): Promise<ExplainReport> {
   return (await call(`/api/why/${namespace}/${name}`, { signal })).json();
 }
 
-export async function whyAll(signal: AbortSignal): Promise<WhyList> {
+export async function explainAll(signal: AbortSignal): Promise<ExplainList> {
   return (await call('/api/why', { signal })).json();
 }
 

@@ -1,6 +1,7 @@
 import { ActionButtons } from './actions.ts';
 import { ConsolePanel } from './console-panel.ts';
 import { el, icon, setAttribute, setText } from './dom.ts';
+import { ExplainPanel } from './explain-panel.ts';
 import { OverviewPanel } from './overview-panel.ts';
 import type { Panel } from './panel.ts';
 import { type Route, type VmTab, vmHref, vmTabs } from './route.ts';
@@ -8,7 +9,6 @@ import { statusOf, toneOf } from './row-model.ts';
 import { ScreenPanel } from './screen-panel.ts';
 import { keyOfRow } from './store.ts';
 import type { View, ViewDeps } from './view.ts';
-import { WhyPanel } from './why-panel.ts';
 
 const labels: Readonly<Record<VmTab, string>> = {
   overview: 'Overview',
@@ -86,6 +86,6 @@ function panelOf(route: VmRoute, deps: ViewDeps): Panel {
     case 'screen':
       return new ScreenPanel(route);
     case 'why':
-      return new WhyPanel(route);
+      return new ExplainPanel(route);
   }
 }

@@ -136,12 +136,16 @@ export class Move {
   #isConnected(): boolean {
     const { world, vmi, source, target } = this.#of;
     if (!source.alive || !target.alive) return false;
-    const from = world.agentsOf(source.options.nodeName).find(({ relays }) => relays.hasSource(vmi.uid));
-    const relay = from?.relays.sourceOf(vmi.uid);
-    if (!relay) return false;
-    const listens = world.agentsOf(target.options.nodeName).some(({ relays }) => {
-      const open = relays.targetPorts(vmi.uid);
-      return open && relays.address === relay.address && Object.keys(relay.ports).every((port) => port in open);
+    const from = world
+      .agentsOf(source.options.nodeName)
+      .find(({ migrationProxies }) => migrationProxies.hasSource(vmi.uid));
+    const proxy = from?.migrationProxies.sourceOf(vmi.uid);
+    if (!proxy) return false;
+    const listens = world.agentsOf(target.options.nodeName).some(({ migrationProxies }) => {
+      const open = migrationProxies.targetPorts(vmi.uid);
+      return (
+        open && migrationProxies.address === proxy.address && Object.keys(proxy.ports).every((port) => port in open)
+      );
     });
     return listens;
   }

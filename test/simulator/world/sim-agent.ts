@@ -16,7 +16,7 @@ import type { CallEnd } from '../judge.ts';
 import type { SimApi } from './sim-api.ts';
 import { type SimHostDeps, type SimNode, simDoors, simHost } from './sim-host.ts';
 import { type ApiTrouble, SimKubeClient } from './sim-kube-client.ts';
-import { SimRelays } from './sim-relays.ts';
+import { SimProxies } from './sim-migration-proxies.ts';
 import type { WatchStream } from './watch-stream.ts';
 
 export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'scheduler' | 'chance' | 'moveOf'> {
@@ -56,7 +56,7 @@ export class SimAgent {
   readonly dispatcher: VmiDispatcher;
   readonly clock: SimClock;
   readonly node: SimNode;
-  readonly relays: SimRelays;
+  readonly migrationProxies: SimProxies;
   readonly #parts: VmiParts;
   readonly #lifecycle: Lifecycle;
   readonly #starting = new AbortController();
@@ -66,7 +66,7 @@ export class SimAgent {
     this.life = newLife(name);
     const { life } = this;
     this.node = node;
-    this.relays = new SimRelays({ node, wire, life });
+    this.migrationProxies = new SimProxies({ node, wire, life });
     const clock = new SimClock(scheduler, chance, wall, life);
     this.clock = clock;
     const client = new SimKubeClient({
@@ -92,8 +92,15 @@ export class SimAgent {
     const kube = { client, eventClient: client, whenQuiet, log: silentLogger };
     this.#parts = makeVmiParts({ ...options, nodeName: node.name }, kube, world);
     this.dispatcher = makeDispatcher(this.#ports(client, deps), { log: silentLogger }, world);
-    const relays = { name: 'relays', start: async () => undefined, stop: async () => this.relays.closeAll() };
-    this.#lifecycle = new Lifecycle([...vmiComponents(this.#parts), relays, this.dispatcher], { stopTimeoutMs, clock });
+    const migrationProxies = {
+      name: 'migrationProxies',
+      start: async () => undefined,
+      stop: async () => this.migrationProxies.closeAll(),
+    };
+    this.#lifecycle = new Lifecycle([...vmiComponents(this.#parts), migrationProxies, this.dispatcher], {
+      stopTimeoutMs,
+      clock,
+    });
   }
 
   get domains(): VmiParts['domains'] {
@@ -127,7 +134,10 @@ export class SimAgent {
   async stop(): Promise<void> {
     this.#starting.abort(new Error('stopped'));
     const heartbeat = { leave: async () => undefined };
-    await drain({ gracefulMs }, { heartbeat, relays: this.relays, clock: this.clock, log: silentLogger });
+    await drain(
+      { gracefulMs },
+      { heartbeat, migrationProxies: this.migrationProxies, clock: this.clock, log: silentLogger },
+    );
     await this.#lifecycle.stop();
   }
 
@@ -137,7 +147,7 @@ export class SimAgent {
       config: { current: () => clusterConfig },
       host: { nodeName: node.name, selinuxContext: () => 'none' },
       hooks: [],
-      relays: this.relays,
+      migrationProxies: this.migrationProxies,
       clock: this.clock,
     });
     return {

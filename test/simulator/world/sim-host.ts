@@ -34,7 +34,7 @@ export class SimNode {
   /** Pipes cannot be made. */
   pipesFail = false;
   /** Streams of migrations cannot be opened. */
-  relaysFail = false;
+  proxyFail = false;
   #nextPort = 40_000;
 
   constructor(name: string, address: string) {

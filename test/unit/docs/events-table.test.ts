@@ -18,9 +18,9 @@ const agentReasons: readonly Pattern[] = [
   [/('Paused[A-Z]\w+')/g],
 ];
 const agentConditions: readonly Pattern[] = [
-  [/\btype: ('\w+')/g, /src\/agent\/(?:status|decide|execute)\//],
-  [/\bconst type = ('\w+')/g, /src\/agent\/(?:status|decide|execute)\//],
-  [/Condition\([\w.?]+, ('\w+')/g, /src\/agent\/status\//],
+  [/\btype: ('\w+')/g, /src\/agent\/vmi\/(?:status|decide|execute)\//],
+  [/\bconst type = ('\w+')/g, /src\/agent\/vmi\/(?:status|decide|execute)\//],
+  [/Condition\([\w.?]+, ('\w+')/g, /src\/agent\/vmi\/status\//],
 ];
 const controllerReasons: readonly Pattern[] = [
   [/\breason: ('\w+')/g],

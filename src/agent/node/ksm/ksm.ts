@@ -22,7 +22,7 @@ export interface KsmPatch {
   };
 }
 
-export interface KsmDutyDeps {
+export interface KsmServiceDeps {
   readonly settings: Pick<ClusterSettings, 'select' | 'isKnown'>;
   readonly node: OwnNode;
   readonly files: Pick<KsmFiles, 'isRunning' | 'situation' | 'apply'>;
@@ -53,10 +53,10 @@ interface Wish {
  * Lets the kernel share equal memory pages on the nodes that the configuration selects (spec 40 §9), as hard as memory is short.
  * What an administrator has switched on by hand stays on. The node is patched only where it says something else.
  */
-export class KsmDuty implements Component {
+export class KsmService implements Component {
   readonly name = 'KSM';
   readonly #nodeName: string;
-  readonly #deps: KsmDutyDeps;
+  readonly #deps: KsmServiceDeps;
   readonly #queue: KeyedQueue;
   #nodes: LabelSelector | undefined;
   #ends: (() => void)[] = [];
@@ -66,7 +66,7 @@ export class KsmDuty implements Component {
   readonly #remarks = new Seldom({ maxMs: seldomestMs });
   #marked: { readonly marks: Marks; readonly uid: string | undefined; readonly atMs: number } | undefined;
 
-  constructor({ nodeName }: { readonly nodeName: string }, deps: KsmDutyDeps) {
+  constructor({ nodeName }: { readonly nodeName: string }, deps: KsmServiceDeps) {
     this.#nodeName = nodeName;
     this.#deps = deps;
     this.#queue = new KeyedQueue(

@@ -1,10 +1,10 @@
-import type { WhyLabel, WhyLabels } from '../../../api/index.ts';
+import type { ExplainLabel, ExplainLabels } from '../../../api/index.ts';
 import { labelFamilies } from './families.ts';
 import { owns } from './family.ts';
 import type { LabelPlan } from './plan.ts';
 
 /** What is on the node and why; what could be and why not. */
-export type LabelReport = Pick<WhyLabels, 'state' | 'problem' | 'here' | 'notHere'>;
+export type LabelReport = Pick<ExplainLabels, 'state' | 'problem' | 'here' | 'notHere'>;
 
 export interface LabelSituation {
   /** `skipped`: its annotation forbids all changes. */
@@ -35,7 +35,7 @@ function explained(
   value: string | undefined,
   plan: LabelPlan,
   reasons: ReadonlyMap<string, string>,
-): WhyLabel {
+): ExplainLabel {
   const shown = value === undefined ? {} : { value };
   const unknown = whyUnknown(key, plan);
   if (unknown !== undefined) {

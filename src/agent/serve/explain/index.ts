@@ -5,6 +5,6 @@
 export { DecisionLog } from './decision-log.ts';
 export { logDecision } from './log-decision.ts';
 export { clip, type DecisionRecord, faultRecord, nothingSeen, recordOf, seenOf } from './record.ts';
-export { WhyServer } from './server.ts';
-export { WhyService } from './service.ts';
+export { ExplainServer } from './server.ts';
+export { ExplainService } from './service.ts';
 export { type InformerState, type LoopDelay, measureLoopDelay, readState } from './state.ts';

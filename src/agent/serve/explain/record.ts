@@ -1,11 +1,11 @@
-import type { WhyDecision, WhySeen, WhyStep } from '../../../api/index.ts';
+import type { ExplainDecision, ExplainSeen, ExplainStep } from '../../../api/index.ts';
 import { errorMessage, isRecord, shortened } from '../../../base/index.ts';
 import type { Decision, StepOutcome, VmiPatch } from '../../vmi/decide/index.ts';
 import type { KeyMemory, Observation } from '../../vmi/observe/index.ts';
 import type { DomainView, LauncherState } from '../../vmi/ports.ts';
 
 /** One pass over a VMI as it is kept; what rarely changes within the same decision is written over. */
-export type DecisionRecord = { -readonly [Part in keyof Omit<WhyDecision, 'why'>]: WhyDecision[Part] };
+export type DecisionRecord = { -readonly [Part in keyof Omit<ExplainDecision, 'why'>]: ExplainDecision[Part] };
 
 const textLimit = 600;
 
@@ -49,7 +49,7 @@ function problemOf(
 }
 
 /** A pass that threw is a fault of this agent, told like any other trouble of the VMI. */
-export function faultRecord(at: Date, uid: string, error: unknown, seen: WhySeen): DecisionRecord {
+export function faultRecord(at: Date, uid: string, error: unknown, seen: ExplainSeen): DecisionRecord {
   const time = at.toISOString();
   return {
     firstAt: time,
@@ -67,18 +67,19 @@ export function faultRecord(at: Date, uid: string, error: unknown, seen: WhySeen
 
 /** In place of a rule's name when the pass itself failed. */
 export const faultRule = 'pass-failed';
-export const faultWhy = 'This agent itself failed over the VMI, which is a bug of the agent; the VMI is tried again.';
+export const explainFault =
+  'This agent itself failed over the VMI, which is a bug of the agent; the VMI is tried again.';
 
-export const nothingSeen: WhySeen = {
+export const nothingSeen: ExplainSeen = {
   vmi: { kind: 'unclear' },
   domain: { kind: 'absent' },
   launcher: { kind: 'unclear' },
   memory: {},
 };
 
-export function seenOf(observation: Observation): WhySeen {
-  const { ghost, predecessor, relays, recordProblem, memory, nowMs } = observation;
-  const hasRelays = relays.targetPorts !== undefined || relays.hasSource;
+export function seenOf(observation: Observation): ExplainSeen {
+  const { ghost, predecessor, migrationProxies, recordProblem, memory, nowMs } = observation;
+  const hasProxies = migrationProxies.targetPorts !== undefined || migrationProxies.hasSource;
   return {
     vmi: vmiOf(observation),
     domain: domainOf(observation.domain, nowMs),
@@ -91,18 +92,20 @@ export function seenOf(observation: Observation): WhySeen {
         launcher: predecessor.launcher.kind,
       },
     }),
-    ...(hasRelays && { relays: { target: relays.targetPorts !== undefined, source: relays.hasSource } }),
+    ...(hasProxies && {
+      relays: { target: migrationProxies.targetPorts !== undefined, source: migrationProxies.hasSource },
+    }),
     ...(recordProblem !== undefined && { recordProblem: clip(recordProblem) }),
     memory: memoryOf(memory, nowMs),
   };
 }
 
 /** `Running/Unknown`, `gone`, `unknown`. */
-export function domainText({ kind, status, reason }: WhySeen['domain']): string {
+export function domainText({ kind, status, reason }: ExplainSeen['domain']): string {
   return kind === 'present' ? `${status}/${reason}` : kind;
 }
 
-function vmiOf({ vmi }: Observation): WhySeen['vmi'] {
+function vmiOf({ vmi }: Observation): ExplainSeen['vmi'] {
   if (vmi.kind === 'deleted') return { kind: 'deleted' };
   if (vmi.kind === 'unclear') return { kind: 'unclear', because: clip(vmi.reason) };
   const { metadata, status } = vmi.vmi;
@@ -116,7 +119,7 @@ function vmiOf({ vmi }: Observation): WhySeen['vmi'] {
   };
 }
 
-function domainOf(domain: DomainView, nowMs: number): WhySeen['domain'] {
+function domainOf(domain: DomainView, nowMs: number): ExplainSeen['domain'] {
   if (domain.kind === 'absent') return { kind: 'absent' };
   const ageMs = Math.max(0, Math.round(nowMs - domain.seenMs));
   switch (domain.kind) {
@@ -131,7 +134,7 @@ function domainOf(domain: DomainView, nowMs: number): WhySeen['domain'] {
   }
 }
 
-function launcherOf(launcher: LauncherState): WhySeen['launcher'] {
+function launcherOf(launcher: LauncherState): ExplainSeen['launcher'] {
   switch (launcher.kind) {
     case 'ready':
       return { kind: 'ready', connected: launcher.connected };
@@ -164,11 +167,11 @@ function inWords(values: object, nowMs: number): Record<string, unknown> {
   return Object.fromEntries(words);
 }
 
-function stepsOf(decision: Decision, outcomes: readonly StepOutcome[]): WhyStep[] {
+function stepsOf(decision: Decision, outcomes: readonly StepOutcome[]): ExplainStep[] {
   return decision.steps.map(({ step }, index) => stepOf(step, outcomes[index]));
 }
 
-function stepOf(step: string, reached: StepOutcome | undefined): WhyStep {
+function stepOf(step: string, reached: StepOutcome | undefined): ExplainStep {
   if (!reached) return { step, outcome: 'not-reached' };
   const tookMs = Math.round(reached.tookMs * 10) / 10;
   const { outcome } = reached;

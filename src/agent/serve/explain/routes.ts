@@ -1,7 +1,7 @@
-import type { Key, WhyError } from '../../../api/index.ts';
+import type { ExplainError, Key } from '../../../api/index.ts';
 
 /** What is asked for over HTTP. */
-export type WhyRequest =
+export type ExplainRequest =
   | { readonly kind: 'list' }
   | { readonly kind: 'report'; readonly namespace: string; readonly name: string; readonly key: Key }
   | { readonly kind: 'state' }
@@ -9,7 +9,7 @@ export type WhyRequest =
   | {
       readonly kind: 'refused';
       readonly httpStatus: 400 | 404 | 405;
-      readonly code: WhyError['code'];
+      readonly code: ExplainError['code'];
       readonly message: string;
     };
 
@@ -18,7 +18,7 @@ const validName = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 const whatThereIs = 'there is GET /why, GET /why/<namespace>/<name>, GET /labels and GET /state';
 
 /** Total: whatever came in has an answer. */
-export function parseWhyRequest(method: string, target: string): WhyRequest {
+export function parseExplainRequest(method: string, target: string): ExplainRequest {
   if (method !== 'GET' && method !== 'HEAD') {
     return refused(405, 'METHOD_NOT_ALLOWED', `${clean(method)} is not possible here: ${whatThereIs}`);
   }
@@ -47,7 +47,7 @@ function pathOf(target: string): string[] | undefined {
   }
 }
 
-function refused(httpStatus: 400 | 404 | 405, code: WhyError['code'], message: string): WhyRequest {
+function refused(httpStatus: 400 | 404 | 405, code: ExplainError['code'], message: string): ExplainRequest {
   return { kind: 'refused', httpStatus, code, message };
 }
 

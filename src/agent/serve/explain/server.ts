@@ -2,7 +2,7 @@ import { chmod, lstat, mkdir, rename, unlink } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createConnection } from 'node:net';
 import path from 'node:path';
-import { whySocketName } from '../../../api/index.ts';
+import { explainSocketName } from '../../../api/index.ts';
 import {
   type Clock,
   CodedError,
@@ -12,22 +12,22 @@ import {
   type Logger,
   sleep,
 } from '../../../base/index.ts';
-import { errorAnswer, type WhyAnswer, type WhyService } from './service.ts';
+import { type ExplainAnswer, type ExplainService, errorAnswer } from './service.ts';
 
-export interface WhyServerOptions {
+export interface ExplainServerOptions {
   /** `--kubevirt-private-dir` */
   readonly privateDir: string;
   readonly pid: number;
 }
 
-export interface WhyServerDeps {
-  readonly service: Pick<WhyService, 'answer'>;
+export interface ExplainServerDeps {
+  readonly service: Pick<ExplainService, 'answer'>;
   readonly log: Logger;
   readonly clock: Clock;
 }
 
 /** The socket cannot be used now; the message says why. */
-export class WhySocketError extends CodedError<'PATH_TOO_LONG' | 'NO_SOCKET' | 'IN_USE'> {}
+export class ExplainSocketError extends CodedError<'PATH_TOO_LONG' | 'NO_SOCKET' | 'IN_USE'> {}
 
 /** `sun_path` has 108 bytes, the last one is NUL; Node.js 20 truncates what is longer without a word. */
 const maxPathBytes = 107;
@@ -40,20 +40,20 @@ const maxConnections = 16;
  * "Why" as HTTP on a Unix socket that only root reaches. A socket left behind is replaced; while another agent answers on it,
  * as during an update with surge, this one waits. The VM loop never depends on it: what fails here is logged and tried again.
  */
-export class WhyServer implements Component {
+export class ExplainServer implements Component {
   readonly name = 'why';
   readonly socketFile: string;
-  readonly #options: WhyServerOptions;
-  readonly #deps: WhyServerDeps;
+  readonly #options: ExplainServerOptions;
+  readonly #deps: ExplainServerDeps;
   readonly #stopping = new AbortController();
   #server: Server | undefined;
   #inode: number | undefined;
   #opening: Promise<void> | undefined;
 
-  constructor(options: WhyServerOptions, deps: WhyServerDeps) {
+  constructor(options: ExplainServerOptions, deps: ExplainServerDeps) {
     this.#options = options;
     this.#deps = deps;
-    this.socketFile = path.join(options.privateDir, whySocketName);
+    this.socketFile = path.join(options.privateDir, explainSocketName);
   }
 
   /** Resolves after the first try, whatever came of it. */
@@ -91,9 +91,9 @@ export class WhyServer implements Component {
 
   /** Bound under a name of its own, then moved over the public one: whoever dials meets the old or the new, never none. */
   async #open(): Promise<void> {
-    const draft = path.join(this.#options.privateDir, `.${whySocketName}.${this.#options.pid}`);
+    const draft = path.join(this.#options.privateDir, `.${explainSocketName}.${this.#options.pid}`);
     if (Buffer.byteLength(draft) > maxPathBytes) {
-      throw new WhySocketError(
+      throw new ExplainSocketError(
         'PATH_TOO_LONG',
         `${this.socketFile} is too long for a Unix socket: choose a shorter directory`,
       );
@@ -136,7 +136,7 @@ export class WhyServer implements Component {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let answer: WhyAnswer;
+    let answer: ExplainAnswer;
     if (request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined) {
       response.shouldKeepAlive = false;
       answer = errorAnswer(400, 'BAD_REQUEST', 'a request has no body here');
@@ -173,10 +173,13 @@ async function assertFree(socketFile: string): Promise<void> {
   const found = await lstat(socketFile).catch(() => undefined);
   if (!found) return;
   if (!found.isSocket()) {
-    throw new WhySocketError('NO_SOCKET', `${socketFile} is in the way and no socket: remove it`);
+    throw new ExplainSocketError('NO_SOCKET', `${socketFile} is in the way and no socket: remove it`);
   }
   if (await isAnswered(socketFile)) {
-    throw new WhySocketError('IN_USE', `another agent answers on ${socketFile}: it is replaced when that one has left`);
+    throw new ExplainSocketError(
+      'IN_USE',
+      `another agent answers on ${socketFile}: it is replaced when that one has left`,
+    );
   }
 }
 

@@ -1,55 +1,55 @@
 import {
   type AgentState,
+  type ExplainDecision,
+  type ExplainError,
+  type ExplainItem,
+  type ExplainLabels,
+  type ExplainList,
+  type ExplainQuarantine,
+  type ExplainReport,
+  type ExplainTry,
+  explainApiVersion,
   type Key,
-  type WhyDecision,
-  type WhyError,
-  type WhyItem,
-  type WhyLabels,
-  type WhyList,
-  type WhyQuarantine,
-  type WhyReport,
-  type WhyTry,
-  whyApiVersion,
 } from '../../../api/index.ts';
 import { type Clock, unreachable } from '../../../base/index.ts';
 import { explainRule, type Route } from '../../vmi/decide/index.ts';
 import type { DecisionLog } from './decision-log.ts';
-import { type DecisionRecord, domainText, faultRule, faultWhy } from './record.ts';
-import { parseWhyRequest } from './routes.ts';
+import { type DecisionRecord, domainText, explainFault, faultRule } from './record.ts';
+import { parseExplainRequest } from './routes.ts';
 
 /** Answers from memory only: nothing here waits for a launcher or for the API server. */
-export interface WhySource {
+export interface ExplainSource {
   readonly decisions: DecisionLog;
-  readonly quarantine: { of(key: Key): WhyQuarantine | undefined };
-  tryOf(key: Key): WhyTry;
+  readonly quarantine: { of(key: Key): ExplainQuarantine | undefined };
+  tryOf(key: Key): ExplainTry;
 }
 
-export interface WhyServiceDeps {
-  readonly source: WhySource;
+export interface ExplainServiceDeps {
+  readonly source: ExplainSource;
   readonly state: () => Promise<AgentState>;
   /** Undefined: this agent does not look after labels. */
-  readonly labels?: () => Pick<WhyLabels, 'state' | 'problem' | 'here' | 'notHere'> | undefined;
+  readonly labels?: () => Pick<ExplainLabels, 'state' | 'problem' | 'here' | 'notHere'> | undefined;
   readonly clock: Clock;
 }
 
-export interface WhyAnswer {
+export interface ExplainAnswer {
   readonly httpStatus: number;
-  readonly body: WhyReport | WhyList | WhyLabels | AgentState | WhyError;
+  readonly body: ExplainReport | ExplainList | ExplainLabels | AgentState | ExplainError;
 }
 
 /** The handlers, whoever serves them: the Unix socket, later the REST server. */
-export class WhyService {
+export class ExplainService {
   readonly #nodeName: string;
-  readonly #deps: WhyServiceDeps;
+  readonly #deps: ExplainServiceDeps;
 
-  constructor(options: { readonly nodeName: string }, deps: WhyServiceDeps) {
+  constructor(options: { readonly nodeName: string }, deps: ExplainServiceDeps) {
     this.#nodeName = options.nodeName;
     this.#deps = deps;
   }
 
   /** `target`: path of the request, with or without a query. */
-  async answer(method: string, target: string): Promise<WhyAnswer> {
-    const request = parseWhyRequest(method, target);
+  async answer(method: string, target: string): Promise<ExplainAnswer> {
+    const request = parseExplainRequest(method, target);
     switch (request.kind) {
       case 'state':
         return { httpStatus: 200, body: await this.#deps.state() };
@@ -66,13 +66,13 @@ export class WhyService {
     }
   }
 
-  #report(namespace: string, name: string, key: Key): WhyAnswer {
+  #report(namespace: string, name: string, key: Key): ExplainAnswer {
     const { source, clock } = this.#deps;
     const decisions = source.decisions.of(key);
     if (decisions.length === 0) return errorAnswer(404, 'NOT_FOUND', this.#unknown(key));
     const quarantine = source.quarantine.of(key);
-    const body: WhyReport = {
-      apiVersion: whyApiVersion,
+    const body: ExplainReport = {
+      apiVersion: explainApiVersion,
       kind: 'Why',
       node: this.#nodeName,
       at: clock.now().toISOString(),
@@ -87,14 +87,20 @@ export class WhyService {
     return { httpStatus: 200, body };
   }
 
-  #list(): WhyList {
+  #list(): ExplainList {
     const { source, clock } = this.#deps;
     const items = source.decisions.keys().flatMap((key) => this.#item(key) ?? []);
     items.sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
-    return { apiVersion: whyApiVersion, kind: 'WhyList', node: this.#nodeName, at: clock.now().toISOString(), items };
+    return {
+      apiVersion: explainApiVersion,
+      kind: 'WhyList',
+      node: this.#nodeName,
+      at: clock.now().toISOString(),
+      items,
+    };
   }
 
-  #labels(): WhyAnswer {
+  #labels(): ExplainAnswer {
     const { labels, clock } = this.#deps;
     const report = labels?.();
     if (!report)
@@ -102,11 +108,11 @@ export class WhyService {
     const at = clock.now().toISOString();
     return {
       httpStatus: 200,
-      body: { apiVersion: whyApiVersion, kind: 'WhyLabels', node: this.#nodeName, at, ...report },
+      body: { apiVersion: explainApiVersion, kind: 'WhyLabels', node: this.#nodeName, at, ...report },
     };
   }
 
-  #item(key: Key): WhyItem | undefined {
+  #item(key: Key): ExplainItem | undefined {
     const { source } = this.#deps;
     const last = source.decisions.last(key);
     if (!last) return undefined;
@@ -119,7 +125,7 @@ export class WhyService {
       phase: last.newPhase ?? last.seen.vmi.phase ?? '',
       domain: domainText(last.seen.domain),
       rule: last.rule,
-      why: whyOf(last),
+      why: explanationOf(last),
       since: last.firstAt,
       ...problemOf(last),
       nextTry: source.tryOf(key),
@@ -140,12 +146,12 @@ export class WhyService {
   }
 }
 
-export function errorAnswer(httpStatus: number, code: WhyError['code'], message: string): WhyAnswer {
-  return { httpStatus, body: { apiVersion: whyApiVersion, kind: 'Error', code, message } };
+export function errorAnswer(httpStatus: number, code: ExplainError['code'], message: string): ExplainAnswer {
+  return { httpStatus, body: { apiVersion: explainApiVersion, kind: 'Error', code, message } };
 }
 
-function explained(record: DecisionRecord): WhyDecision {
-  return { ...record, why: whyOf(record) };
+function explained(record: DecisionRecord): ExplainDecision {
+  return { ...record, why: explanationOf(record) };
 }
 
 /** While one thing is awaited, what the user was told of another still holds. */
@@ -154,6 +160,6 @@ function problemOf(last: DecisionRecord | undefined): { readonly problem?: strin
   return typeof problem === 'string' && problem !== '' ? { problem } : {};
 }
 
-function whyOf({ route, rule }: DecisionRecord): string {
-  return rule === faultRule ? faultWhy : explainRule(route as Route, rule);
+function explanationOf({ route, rule }: DecisionRecord): string {
+  return rule === faultRule ? explainFault : explainRule(route as Route, rule);
 }

@@ -1,10 +1,10 @@
 import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type AgentState, type Key, type WhyQuarantine, whyApiVersion } from '../../../api/index.ts';
+import { type AgentState, type ExplainQuarantine, explainApiVersion, type Key } from '../../../api/index.ts';
 import type { Clock, QueueCounts } from '../../../base/index.ts';
 import type { ClusterSettings, NodeHealth } from '../../node/ports.ts';
 import type { DomainView } from '../../vmi/ports.ts';
-import type { WhySource } from './service.ts';
+import type { ExplainSource } from './service.ts';
 
 export interface InformerState {
   readonly name: string;
@@ -18,16 +18,16 @@ export interface InformerState {
 
 /** What the state is made of; everything is read, nothing is asked. */
 export interface StateDeps {
-  readonly loop: WhySource & {
+  readonly loop: ExplainSource & {
     readonly counts: QueueCounts;
     readonly remembered: number;
-    readonly quarantine: { keys(): Key[]; of(key: Key): WhyQuarantine | undefined };
+    readonly quarantine: { keys(): Key[]; of(key: Key): ExplainQuarantine | undefined };
     failing(): Key[];
     runningFor(ms: number): Key[];
   };
   readonly informers: () => readonly InformerState[];
   readonly domains: { keys(): Iterable<Key>; view(key: Key): DomainView };
-  readonly relays: { readonly open: number; readonly unavailable: string | undefined };
+  readonly migrationProxies: { readonly open: number; readonly unavailable: string | undefined };
   readonly heartbeat: { readonly health: NodeHealth };
   readonly settings: Pick<ClusterSettings, 'origin' | 'problem'>;
   readonly consoles: () => AgentState['consoles'];
@@ -40,13 +40,13 @@ const listLimit = 100;
 const slowMs = 1_000;
 
 export async function readState(nodeName: string, deps: StateDeps): Promise<AgentState> {
-  const { clock, loop, relays, heartbeat } = deps;
+  const { clock, loop, migrationProxies, heartbeat } = deps;
   const nowMs = clock.monotonicMs();
   const ago = (atMs: number | undefined) =>
     atMs === undefined ? {} : { lastSuccessSecondsAgo: Math.round((nowMs - atMs) / 100) / 10 };
   const { running, queued, waiting } = loop.counts;
   return {
-    apiVersion: whyApiVersion,
+    apiVersion: explainApiVersion,
     kind: 'AgentState',
     node: nodeName,
     at: clock.now().toISOString(),
@@ -77,7 +77,10 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
         return entry ? [{ vmi, ...entry }] : [];
       }),
     unknownDomains: unknownDomains(deps, nowMs),
-    relays: { open: relays.open, ...(relays.unavailable !== undefined && { unavailable: relays.unavailable }) },
+    relays: {
+      open: migrationProxies.open,
+      ...(migrationProxies.unavailable !== undefined && { unavailable: migrationProxies.unavailable }),
+    },
     consoles: deps.consoles(),
     decisions: loop.decisions.size,
     remembered: loop.remembered,

@@ -80,12 +80,12 @@ function migrationCallsOf(connection: OpenConnection): MigrationCalls {
       await mapped(connection.call('signalTargetPodCleanup', vmiRequest(vmi), signal));
     },
     syncVirtualMachineCpus: async (vmi, options, signal) => {
-      const { interfaceDomainAttachment: _left, ...carried } = targetOptions(options);
-      await mapped(connection.call('syncVirtualMachineCpUs', vmiRequest(vmi, carried), signal));
+      const { interfaceDomainAttachment: _left, ...syncPayload } = targetOptions(options);
+      await mapped(connection.call('syncVirtualMachineCpUs', vmiRequest(vmi, syncPayload), signal));
     },
     syncVirtualMachineMemory: async (vmi, options, signal) => {
-      const { interfaceDomainAttachment: _left, ...carried } = targetOptions(options);
-      await mapped(connection.call('syncVirtualMachineMemory', vmiRequest(vmi, carried), signal));
+      const { interfaceDomainAttachment: _left, ...syncPayload } = targetOptions(options);
+      await mapped(connection.call('syncVirtualMachineMemory', vmiRequest(vmi, syncPayload), signal));
     },
     getGuestInfo: async (signal) =>
       readGuestInfo((await mapped(connection.call('getGuestInfo', {}, signal))).guestInfoResponse),
@@ -102,8 +102,8 @@ async function mapped<T>(call: Promise<T>): Promise<T> {
 
 /** What the target of a migration is told: without SMBIOS, balloon period and preallocated volumes (spec 10b §5). */
 function targetOptions(options: SyncOptions): RequestOptions {
-  const { VirtualMachineSMBios: _smbios, ...carried } = requestOptions(options);
-  return { ...carried, MemBalloonStatsPeriod: 0, PreallocatedVolumes: [] };
+  const { VirtualMachineSMBios: _smbios, ...syncPayload } = requestOptions(options);
+  return { ...syncPayload, MemBalloonStatsPeriod: 0, PreallocatedVolumes: [] };
 }
 
 /** Spec 10b §5, in the names of the wire. */

@@ -73,12 +73,12 @@ function routeOf(facts: Facts): Route {
   if (isAskedToReceive(facts) && !isOwner) return 'migration-target';
   if (observation.vmi.kind === 'elsewhere' || !isOwner) return 'orphaned-source';
   // Also when the label went without this agent: its streams are still to be closed.
-  const hasArrived = isAskedToReceive(facts) || observation.relays.targetPorts !== undefined;
+  const hasArrived = isAskedToReceive(facts) || observation.migrationProxies.targetPorts !== undefined;
   if (hasArrived && vmi.status?.migrationState?.sourceNode !== nodeName) return 'migration-arrived';
   const state = vmi.status?.migrationState;
   const isSource = state?.sourceNode === nodeName && state.migrationUid && !state.endTimestamp;
   // Also when it is over: its streams are still to be closed.
-  return isSource || observation.relays.hasSource ? 'migration-source' : 'default';
+  return isSource || observation.migrationProxies.hasSource ? 'migration-source' : 'default';
 }
 
 /** The migration controller's label; it stays until the migration is over, also when the VMI is this node's already. */

@@ -1,4 +1,4 @@
-import type { RelayPorts, RelayRole } from '../../migration-proxy/ports.ts';
+import type { ProxyPorts, ProxyRole } from '../../migration-proxy/ports.ts';
 import type { KeyMemory } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 
@@ -21,11 +21,11 @@ export interface StepArgs {
   cleanUp: { readonly uid: string };
   /** Migration target: host hooks for an incoming domain, then SyncMigrationTarget. */
   prepareMigrationTarget: { readonly uid: string; readonly migrationUid: string };
-  openTargetRelays: { readonly uid: string; readonly roles: readonly RelayRole[] };
-  closeTargetRelays: { readonly uid: string };
+  openTargetProxies: { readonly uid: string; readonly roles: readonly ProxyRole[] };
+  closeTargetProxies: { readonly uid: string };
   /** Migration source: the sockets in the launcher's pod. */
-  openSourceRelays: { readonly uid: string; readonly address: string; readonly ports: RelayPorts };
-  closeSourceRelays: { readonly uid: string };
+  openSourceProxies: { readonly uid: string; readonly address: string; readonly ports: ProxyPorts };
+  closeSourceProxies: { readonly uid: string };
   migrateVirtualMachine: { readonly uid: string; readonly migrationUid: string };
   cancelMigration: { readonly uid: string; readonly migrationUid: string };
   /** After the hand-over: CPUs and memory that were waiting for it, then FinalizeVirtualMachineMigration. */

@@ -53,8 +53,8 @@ export async function cleanUp({ uid }: Step<'cleanUp'>, context: ExecuteContext)
   const { observation, ports, signal } = context;
   const failures: unknown[] = [];
   // Streams first: nothing of a VMI that is cleaned up may still be reached from another node (fault 14, spec 00).
-  await ports.relays.closeTarget(uid);
-  await ports.relays.closeSource(uid);
+  await ports.migrationProxies.closeTarget(uid);
+  await ports.migrationProxies.closeSource(uid);
   for (const hook of [...ports.hooks].reverse()) {
     await hook.release(uid, signal).catch((error: unknown) => failures.push(error));
   }

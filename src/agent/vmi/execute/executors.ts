@@ -4,7 +4,7 @@ import type { ExecuteContext } from './context.ts';
 import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.ts';
 import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';
 import { cancelMigration, migrateVirtualMachine } from './migration-source-steps.ts';
-import { closeSourceRelays, closeTargetRelays, openSourceRelays, openTargetRelays } from './migration-steps.ts';
+import { closeSourceProxies, closeTargetProxies, openSourceProxies, openTargetProxies } from './migration-steps.ts';
 import { finalizeMigration, prepareMigrationTarget, signalTargetPodCleanup } from './migration-target-steps.ts';
 import { adjustHost, prepareHost, syncVirtualMachine } from './start-steps.ts';
 
@@ -24,10 +24,10 @@ const executors: Executors = {
   deleteDomain,
   cleanUp,
   prepareMigrationTarget,
-  openTargetRelays,
-  closeTargetRelays,
-  openSourceRelays,
-  closeSourceRelays,
+  openTargetProxies,
+  closeTargetProxies,
+  openSourceProxies,
+  closeSourceProxies,
   migrateVirtualMachine,
   cancelMigration,
   finalizeMigration,

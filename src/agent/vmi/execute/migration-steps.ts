@@ -7,34 +7,37 @@ function launcherPid(uid: string, context: ExecuteContext): Promise<number> {
   return context.ports.launchers.launcherPid(targetFor(uid, context), context.signal);
 }
 
-export async function openTargetRelays(step: Step<'openTargetRelays'>, context: ExecuteContext): Promise<Outcome> {
+export async function openTargetProxies(step: Step<'openTargetProxies'>, context: ExecuteContext): Promise<Outcome> {
   const { observation, ports, signal } = context;
   const { uid, roles } = step;
   const pid = await launcherPid(uid, context);
-  await ports.relays.openTarget({ key: observation.key, uid, launcherPid: pid, roles }, signal);
+  await ports.migrationProxies.openTarget({ key: observation.key, uid, launcherPid: pid, roles }, signal);
   return done;
 }
 
-export async function closeTargetRelays(
-  { uid }: Step<'closeTargetRelays'>,
+export async function closeTargetProxies(
+  { uid }: Step<'closeTargetProxies'>,
   { ports }: ExecuteContext,
 ): Promise<Outcome> {
-  await ports.relays.closeTarget(uid);
+  await ports.migrationProxies.closeTarget(uid);
   return done;
 }
 
-export async function openSourceRelays(step: Step<'openSourceRelays'>, context: ExecuteContext): Promise<Outcome> {
+export async function openSourceProxies(step: Step<'openSourceProxies'>, context: ExecuteContext): Promise<Outcome> {
   const { observation, ports, signal } = context;
-  const { uid, address, ports: relayPorts } = step;
+  const { uid, address, ports: proxyPorts } = step;
   const pid = await launcherPid(uid, context);
-  await ports.relays.openSource({ key: observation.key, uid, launcherPid: pid, address, ports: relayPorts }, signal);
+  await ports.migrationProxies.openSource(
+    { key: observation.key, uid, launcherPid: pid, address, ports: proxyPorts },
+    signal,
+  );
   return done;
 }
 
-export async function closeSourceRelays(
-  { uid }: Step<'closeSourceRelays'>,
+export async function closeSourceProxies(
+  { uid }: Step<'closeSourceProxies'>,
   { ports }: ExecuteContext,
 ): Promise<Outcome> {
-  await ports.relays.closeSource(uid);
+  await ports.migrationProxies.closeSource(uid);
   return done;
 }

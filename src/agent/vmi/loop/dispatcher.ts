@@ -1,4 +1,4 @@
-import type { Key, WhyTry } from '../../../api/index.ts';
+import type { ExplainTry, Key } from '../../../api/index.ts';
 import {
   type Component,
   KeyedQueue,
@@ -11,7 +11,7 @@ import { clip, type DecisionLog, type DecisionRecord, recordOf } from '../../ser
 import { decide, type StepOutcome } from '../decide/index.ts';
 import { type ExecutePorts, runPlan } from '../execute/index.ts';
 import { GuestAgentCache } from '../guest-agent/index.ts';
-import { CarriedCache, type Observation, observeVmi } from '../observe/index.ts';
+import { type Observation, observeVmi, SyncPayloadCache } from '../observe/index.ts';
 import type { AgentPorts, VmiEvent } from '../ports.ts';
 import type { Pass } from '../status/index.ts';
 import { Memories } from './memories.ts';
@@ -73,7 +73,7 @@ export class VmiDispatcher implements Component {
   readonly #ports: AgentPorts;
   readonly #vmis: OwnWrites;
   readonly #guestAgents: GuestAgentCache;
-  readonly #carried = new CarriedCache();
+  readonly #syncPayloads = new SyncPayloadCache();
   readonly #teller: Teller;
   readonly #queue: KeyedQueue;
   readonly #memories = new Memories();
@@ -105,13 +105,13 @@ export class VmiDispatcher implements Component {
 
   /** All caches must have been filled: what they do not have is taken for missing. */
   async start(): Promise<void> {
-    const { vmis, domains, launchers, ghosts, relays } = this.#ports;
+    const { vmis, domains, launchers, ghosts, migrationProxies } = this.#ports;
     const wake = (key: Key) => this.#queue.add(key);
     this.#subscriptions.push(
       vmis.onChange(wake),
       domains.onChange((key) => this.#onDomain(key)),
       launchers.onChange(wake),
-      relays.onChange(wake),
+      migrationProxies.onChange(wake),
       this.#guestAgents.onChange(wake),
     );
     for (const key of new Set([...vmis.keys(), ...domains.keys(), ...ghosts.keys()])) wake(key);
@@ -160,7 +160,7 @@ export class VmiDispatcher implements Component {
   }
 
   /** When the key runs again, and what is waited for. */
-  tryOf(key: Key): WhyTry {
+  tryOf(key: Key): ExplainTry {
     const { state, dueInMs, forMs, failures } = this.#queue.status(key);
     const because = this.decisions.last(key)?.next?.because ?? 'nothing was decided yet';
     return {
@@ -181,7 +181,7 @@ export class VmiDispatcher implements Component {
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
     if (!this.#vmis.synced) return { kind: 'done', requeueAfterMs: 1_000 };
     let observation: Observation | undefined;
-    const ports = { ...this.#ports, guestAgents: this.#guestAgents, carried: this.#carried };
+    const ports = { ...this.#ports, guestAgents: this.#guestAgents, syncPayload: this.#syncPayloads };
     const observe = async () => {
       observation = await observeVmi(key, this.#memories.get(key), ports, signal);
       return observation;

@@ -1,4 +1,4 @@
-import type { Key, WhyQuarantine } from '../../../api/index.ts';
+import type { ExplainQuarantine, Key } from '../../../api/index.ts';
 import { errorCode } from '../../../base/index.ts';
 import { isOvertaken } from '../decide/index.ts';
 import type { Observation } from '../observe/index.ts';
@@ -13,7 +13,7 @@ export interface QuarantineOptions {
 
 export interface QuarantineChange {
   readonly kind: 'entered' | 'left';
-  readonly entry: WhyQuarantine;
+  readonly entry: ExplainQuarantine;
 }
 
 interface Streak {
@@ -49,7 +49,7 @@ export class Quarantine {
     this.#options = options;
   }
 
-  of(key: Key): WhyQuarantine | undefined {
+  of(key: Key): ExplainQuarantine | undefined {
     const streak = this.#streaks.get(key);
     return streak?.since === undefined ? undefined : entryOf(streak, streak.since);
   }
@@ -120,7 +120,7 @@ function newStreak(uid: string, wish: string, { where, code, problem }: Failure)
   return { uid, wish, where, code, problem, pictures: new Set(), failures: 0, since: undefined };
 }
 
-function entryOf({ failures, where, problem }: Streak, since: string): WhyQuarantine {
+function entryOf({ failures, where, problem }: Streak, since: string): ExplainQuarantine {
   return { since, failures, where, problem };
 }
 
@@ -154,7 +154,7 @@ function hasGone(where: string, { decision, outcomes }: Pass, written: Written):
 }
 
 /** Told once per stay. `latestMs`: no pause between two tries is longer; that of a start that fails is shorter, say. */
-export function quarantineEvent({ failures, problem }: WhyQuarantine, latestMs: number): VmiEvent {
+export function quarantineEvent({ failures, problem }: ExplainQuarantine, latestMs: number): VmiEvent {
   const message =
     `the same failure ${failures} times in a row: ${problem}. It is tried again by itself, each time after ` +
     `${Math.round(latestMs / 1000)} s at the latest, and at once when the VirtualMachineInstance changes; ` +

@@ -1,4 +1,4 @@
-import type { WhyNext } from '../../../api/index.ts';
+import type { ExplainNext } from '../../../api/index.ts';
 import { errorCode, errorMessage, type KeyResult } from '../../../base/index.ts';
 import type { Pass } from '../status/index.ts';
 import type { WriteOutcome } from './write-status.ts';
@@ -7,7 +7,7 @@ import type { WriteOutcome } from './write-status.ts';
 export type Written = WriteOutcome | { readonly kind: 'no-vmi' } | { readonly kind: 'failed'; readonly error: unknown };
 
 /** When a key runs again and why; the reason is told to people. */
-export interface Next extends WhyNext {
+export interface Next extends ExplainNext {
   readonly result: KeyResult;
   /** Run by then even if the back-off is longer. */
   readonly latestMs?: number;

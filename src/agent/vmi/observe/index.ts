@@ -3,8 +3,8 @@
  * Must not know: what is decided or done with it.
  */
 
-export { CarriedCache } from './carried.ts';
 export { isGuestAgentConnected, readLauncherFacts } from './launcher-facts.ts';
-export type { KeyMemory, MigrationMemory, Observation, RelaysView, StatusFacts, WriteRefusal } from './observation.ts';
+export type { KeyMemory, MigrationMemory, Observation, ProxiesView, StatusFacts, WriteRefusal } from './observation.ts';
 export { observeVmi, targetOf } from './observe.ts';
+export { SyncPayloadCache } from './sync-payload.ts';
 export { describeProblems, readableVmi } from './vmi-shape.ts';

@@ -1,6 +1,6 @@
 import type { Key, VirtualMachineInstance } from '../../../api/index.ts';
 import type { StatusConfig } from '../../../cluster-config/index.ts';
-import type { RelayPorts } from '../../migration-proxy/ports.ts';
+import type { ProxyPorts } from '../../migration-proxy/ports.ts';
 import type { DomainView, GhostRecord, GuestAgentAnswer, LauncherState, SyncOptions } from '../ports.ts';
 import type { VmiProblem } from './vmi-shape.ts';
 
@@ -62,7 +62,7 @@ export interface MigrationMemory {
  */
 export interface KeyMemory {
   readonly uid: string;
-  /** Last SyncVirtualMachine that succeeded, what it carried, when it was sent and when it was answered. */
+  /** Last SyncVirtualMachine that succeeded, what it syncPayload, when it was sent and when it was answered. */
   readonly synced?: { readonly fingerprint: string; readonly atMs: number; readonly endedMs?: number } | undefined;
   /** Starts that were tried with this fingerprint and have not succeeded. */
   readonly startTries?: { readonly fingerprint: string; readonly count: number; readonly lastMs: number } | undefined;
@@ -131,11 +131,11 @@ export interface StatusFacts {
 }
 
 /** This VMI's streams between nodes. */
-export interface RelaysView {
+export interface ProxiesView {
   readonly supported: boolean;
   readonly unavailable: string | undefined;
   readonly address: string;
-  readonly targetPorts?: RelayPorts;
+  readonly targetPorts?: ProxyPorts;
   readonly hasSource: boolean;
 }
 
@@ -155,7 +155,7 @@ export interface Observation {
   readonly ghost?: GhostRecord;
   readonly predecessor?: Predecessor;
   readonly memory: KeyMemory;
-  readonly relays: RelaysView;
+  readonly migrationProxies: ProxiesView;
   /** The launcher could not be remembered on disk. */
   readonly recordProblem?: string;
   readonly syncOptions: SyncOptions;

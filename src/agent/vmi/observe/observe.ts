@@ -9,23 +9,23 @@ import {
 } from '../../../api/index.ts';
 import { errorMessage } from '../../../base/index.ts';
 import type { AgentPorts, DomainView, GhostRecord, GuestAgents, LauncherState, LauncherTarget } from '../ports.ts';
-import type { CarriedCache } from './carried.ts';
 import { hasBegun, isGuestAgentConnected, readLauncherFacts, readMountedVolumes } from './launcher-facts.ts';
 import type {
   KeyMemory,
   LauncherFacts,
   Observation,
   Predecessor,
-  RelaysView,
+  ProxiesView,
   StatusFacts,
   VmiView,
 } from './observation.ts';
+import type { SyncPayloadCache } from './sync-payload.ts';
 import { isAddressable, readableVmi } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
   AgentPorts,
-  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'relays' | 'config' | 'host' | 'clock'
-> & { readonly guestAgents: GuestAgents; readonly carried: CarriedCache };
+  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'migrationProxies' | 'config' | 'host' | 'clock'
+> & { readonly guestAgents: GuestAgents; readonly syncPayload: SyncPayloadCache };
 
 /**
  * Gathers what one pass over `key` may know. The API server is asked only when the node's own list has no such VMI and
@@ -47,7 +47,7 @@ export async function observeVmi(
   const launcher = isCleanedUp ? notLookedAt : await launcherState(target, ports);
   const predecessor = await findPredecessor(key, uid, ghost, ports);
   const recordProblem = ports.domains.problemOf(uid)?.message;
-  const carried = ports.carried.of(object, ports.config.current(), ports.host);
+  const syncPayload = ports.syncPayload.of(object, ports.config.current(), ports.host);
   const known = memory?.uid === uid ? memory : { uid };
   const inside = hasBegun(domain) && launcher.kind === 'ready' && launcher.connected ? object : undefined;
   const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
@@ -64,10 +64,10 @@ export async function observeVmi(
     ...(ghost && { ghost }),
     ...(predecessor && { predecessor }),
     memory: known,
-    relays: relaysView(uid, ports.relays),
+    migrationProxies: proxyView(uid, ports.migrationProxies),
     ...(recordProblem && { recordProblem }),
-    syncOptions: carried.options,
-    syncFingerprint: carried.fingerprint,
+    syncOptions: syncPayload.options,
+    syncFingerprint: syncPayload.fingerprint,
     selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
     statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...(mounted && { mountedVolumes: mounted }) },
     ...learnedOf(known, vmi, facts),
@@ -106,10 +106,16 @@ function statusFactsOf(
   };
 }
 
-function relaysView(uid: string, relays: AgentPorts['relays']): RelaysView {
-  const { supported, unavailable, address } = relays;
-  const targetPorts = relays.targetPorts(uid);
-  return { supported, unavailable, address, ...(targetPorts && { targetPorts }), hasSource: relays.hasSource(uid) };
+function proxyView(uid: string, migrationProxies: AgentPorts['migrationProxies']): ProxiesView {
+  const { supported, unavailable, address } = migrationProxies;
+  const targetPorts = migrationProxies.targetPorts(uid);
+  return {
+    supported,
+    unavailable,
+    address,
+    ...(targetPorts && { targetPorts }),
+    hasSource: migrationProxies.hasSource(uid),
+  };
 }
 
 async function viewVmi(

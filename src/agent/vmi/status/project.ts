@@ -162,11 +162,11 @@ function projectStatus(
 
 const noMigrations = 'this node agent does not support live migration yet';
 
-function migrationFactsOf({ nodeName, relays, statusFacts, syncOptions }: Observation) {
+function migrationFactsOf({ nodeName, migrationProxies, statusFacts, syncOptions }: Observation) {
   return {
     nodeName,
     vgpuMigration: syncOptions.clusterFlags.vgpuLiveMigrationEnabled,
-    nodeObstacle: relays.supported ? undefined : (relays.unavailable ?? noMigrations),
+    nodeObstacle: migrationProxies.supported ? undefined : (migrationProxies.unavailable ?? noMigrations),
     status: statusFacts,
   };
 }

@@ -63,7 +63,7 @@ test('a launcher that dies while it migrates its guest: the target has its time 
   await loop.clock.pass(60_000);
   assert.equal(loop.phase(), 'Failed');
   assert.equal(stateOf(running).failed, true);
-  assert.equal(loop.relays.hasSource(uid), false);
+  assert.equal(loop.migrationProxies.hasSource(uid), false);
 });
 
 test('a launcher that dies while it migrates, and the target takes the guest over in time: nothing fails', async (t) => {

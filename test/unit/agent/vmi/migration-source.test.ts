@@ -13,8 +13,8 @@ test('a guest leaves: ports awaited, streams opened, migrated once, progress wri
   assert.equal(loop.rules().at(-1), 'migration-ports-awaited');
   assert.equal(countOf(running, 'migrate'), 0);
   await publish(running);
-  assert.deepEqual(loop.relays.sources.get(uid)?.ports, ports);
-  assert.equal(loop.relays.sources.get(uid)?.address, '10.0.0.2');
+  assert.deepEqual(loop.migrationProxies.sources.get(uid)?.ports, ports);
+  assert.equal(loop.migrationProxies.sources.get(uid)?.address, '10.0.0.2');
   assert.equal(countOf(running, 'migrate'), 1);
   assert.equal(stateOf(running).startTimestamp, loop.launchers.migration.now());
   assert.equal(stateOf(running).mode, 'PreCopy');
@@ -25,7 +25,7 @@ test('a guest leaves: ports awaited, streams opened, migrated once, progress wri
   assert.equal(stateOf(running).mode, 'PostCopy');
   loop.launchers.migration.succeeds(launcher);
   await settle();
-  assert.equal(loop.relays.sources.size, 0, 'its streams are closed');
+  assert.equal(loop.migrationProxies.sources.size, 0, 'its streams are closed');
   await loop.clock.pass(120_000);
   assert.equal(loop.rules().at(-1), 'hand-over-awaited');
   assert.equal(countOf(running, 'delete'), 0);
@@ -72,7 +72,7 @@ test('a failure is copied with one event, the streams are closed and the guest i
     eventsOf(running, 'Migrated').map(({ type, message }) => [type, message]),
     [['Warning', 'VirtualMachineInstance migration uid m1 failed. reason:unable to connect to server']],
   );
-  assert.equal(loop.relays.sources.size, 0);
+  assert.equal(loop.migrationProxies.sources.size, 0);
   assert.equal(loop.phase(), 'Running');
   assert.equal(loop.rules().at(-1), 'steady');
 });
@@ -103,7 +103,7 @@ test('an abort is asked for once and its outcome is written', async (t) => {
     eventsOf(running, 'Migrating').map(({ message }) => message),
     ['VirtualMachineInstance is migrating.', 'VirtualMachineInstance is aborting migration.'],
   );
-  assert.equal(running.loop.relays.sources.size, 0);
+  assert.equal(running.loop.migrationProxies.sources.size, 0);
 });
 
 test('an abort that failed is asked for again after a pause, one under way is not', async (t) => {
@@ -147,17 +147,17 @@ test('an agent that starts again before the launcher got the order gives it', as
   launcher.mode = 'hangs';
   await publish(running);
   await loop.dispatcher.stop();
-  await loop.relays.closeSource(uid);
+  await loop.migrationProxies.closeSource(uid);
   launcher.mode = 'works';
   await loop.restart();
   assert.equal(loop.launchers.migrateOptions.length, 1);
   assert.equal(stateOf(running).mode, 'PreCopy');
 });
 
-test('without relays the migration fails in words that say what to do, once, and the guest goes on', async (t) => {
+test('without migrationProxies the migration fails in words that say what to do, once, and the guest goes on', async (t) => {
   const running = await startRunning(t);
   const { loop } = running;
-  loop.relays.refuse('this node agent cannot carry the streams of a live migration yet');
+  loop.migrationProxies.refuse('this node agent cannot carry the streams of a live migration yet');
   await handOff(running);
   await loop.clock.pass(60_000);
   const state = stateOf(running);
@@ -178,7 +178,7 @@ test('a launcher that refuses ends the migration with its words and is not asked
   await loop.clock.pass(60_000);
   assert.equal(countOf(running, 'migrate'), 1);
   assert.match(String(stateOf(running).failureReason), /not supported yet by this launcher/);
-  assert.equal(loop.relays.sources.size, 0);
+  assert.equal(loop.migrationProxies.sources.size, 0);
   assert.equal(loop.condition('Synchronized'), undefined);
   assert.equal(loop.rules().at(-1), 'steady');
 });
@@ -204,7 +204,7 @@ test('a launcher that refuses because it was done under an earlier agent tells h
 test('streams that cannot be opened are tried again, and after five minutes the migration is given up with the cause', async (t) => {
   const running = await startRunning(t);
   const { loop } = running;
-  loop.relays.openError = new Error('the socket name is too long');
+  loop.migrationProxies.openError = new Error('the socket name is too long');
   await handOff(running);
   await publish(running);
   assert.equal(stateOf(running).failed, undefined);
@@ -218,11 +218,11 @@ test('streams that cannot be opened are tried again, and after five minutes the 
 test('a start that works after some tries takes its problem back', async (t) => {
   const running = await startRunning(t);
   const { loop } = running;
-  loop.relays.openError = new Error('no file descriptor left');
+  loop.migrationProxies.openError = new Error('no file descriptor left');
   await handOff(running);
   await publish(running);
   assert.match(loop.condition('Synchronized')?.message ?? '', /no file descriptor left/);
-  loop.relays.openError = undefined;
+  loop.migrationProxies.openError = undefined;
   await loop.clock.pass(60_000);
   assert.equal(loop.rules().at(-1), 'migration-running');
   assert.equal(loop.condition('Synchronized'), undefined);
@@ -233,7 +233,7 @@ test('ports that nobody can connect to end the migration instead of being tried 
   await handOff(running);
   await change(running, { targetNodeAddress: '$(reboot)', targetDirectMigrationNodePorts: ports });
   assert.match(String(stateOf(running).failureReason), /no IP address/);
-  assert.equal(running.loop.relays.sources.size, 0);
+  assert.equal(running.loop.migrationProxies.sources.size, 0);
 });
 
 test('a launcher that took the order and tells nothing is asked, and after a minute the migration has failed', async (t) => {
@@ -257,10 +257,10 @@ for (const [what, times, happen] of [
   test(`a VMI that is ${what} while its streams are opened is not migrated`, async (t) => {
     const running = await startRunning(t);
     const { loop } = running;
-    const open = loop.relays.openSource.bind(loop.relays);
-    loop.relays.openSource = async (relay) => {
-      loop.relays.openSource = open;
-      await open(relay);
+    const open = loop.migrationProxies.openSource.bind(loop.migrationProxies);
+    loop.migrationProxies.openSource = async (proxy) => {
+      loop.migrationProxies.openSource = open;
+      await open(proxy);
       loop.api.change(key, happen);
     };
     await handOff(running);
@@ -276,7 +276,7 @@ test('a VMI deleted while its guest is copied: the streams are closed and the gu
   launcher.onShutdown = 'ignores';
   markDeleted(loop);
   await settle();
-  assert.equal(loop.relays.sources.size, 0);
+  assert.equal(loop.migrationProxies.sources.size, 0);
   assert.equal(countOf(running, 'shutdown'), 1);
   await loop.clock.pass(60_000);
   assert.equal(countOf(running, 'kill'), 1);
@@ -292,7 +292,7 @@ test('a guest that ends by itself while it is copied gets its final phase', asyn
   loop.launchers.become(launcher, domain);
   await loop.clock.pass(30_000);
   assert.equal(loop.phase(), 'Succeeded');
-  assert.equal(loop.relays.sources.size, 0);
+  assert.equal(loop.migrationProxies.sources.size, 0);
   assert.equal(loop.launchers.get(key), undefined);
 });
 
@@ -307,7 +307,7 @@ test('a second migration after a failed one begins anew, with the new ports', as
     targetDirectMigrationNodePorts: { '50000': 0, '50001': 49_152 },
   });
   assert.equal(countOf(running, 'migrate'), 2);
-  assert.equal(loop.relays.sources.get(uid)?.address, 'fd00::2');
+  assert.equal(loop.migrationProxies.sources.get(uid)?.address, 'fd00::2');
   assert.deepEqual([stateOf(running).failed, stateOf(running).mode], [undefined, 'PreCopy']);
   loop.launchers.migration.fails(launcher, 'second');
   await settle();

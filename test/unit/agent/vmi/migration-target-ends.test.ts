@@ -21,7 +21,7 @@ import {
 test('a failed migration is taken back: streams, the pod is told, host, records, label; never the guest’s phase', async (t) => {
   const { loop, launcher } = await prepared(t);
   await fail({ loop });
-  assert.equal(loop.relays.targets.size, 0);
+  assert.equal(loop.migrationProxies.targets.size, 0);
   assert.equal(countOf(launcher, 'signal-cleanup'), 1);
   assert.deepEqual(loop.released, [`second ${uid}`, `first ${uid}`]);
   assert.equal(labelsOf(loop)[targetLabel], undefined);
@@ -36,7 +36,7 @@ test('a target pod that is gone does not hold up the clean-up of its failed migr
   const { loop, launcher } = await prepared(t);
   loop.launchers.die(launcher);
   await settle();
-  assert.equal(loop.relays.targets.size, 0, 'streams to a dead launcher are closed');
+  assert.equal(loop.migrationProxies.targets.size, 0, 'streams to a dead launcher are closed');
   await fail({ loop });
   assert.equal(labelsOf(loop)[targetLabel], undefined);
   assert.deepEqual(loop.released, [`second ${uid}`, `first ${uid}`]);
@@ -58,10 +58,10 @@ test('a target launcher that hangs does not hold up the label of its failed migr
 
 test('fault 14: streams of a VMI that is deleted while its target is prepared are closed, and nothing of it is left', async (t) => {
   const { loop, launcher } = await prepared(t);
-  assert.equal(loop.relays.targets.size, 1);
+  assert.equal(loop.migrationProxies.targets.size, 1);
   markDeleted(loop);
   await settle();
-  assert.equal(loop.relays.targets.size, 0);
+  assert.equal(loop.migrationProxies.targets.size, 0);
   assert.deepEqual(loop.released, [`second ${uid}`, `first ${uid}`]);
   assert.equal(countOf(launcher, 'kill') + countOf(launcher, 'shutdown'), 0);
   loop.api.remove(key);
@@ -74,8 +74,8 @@ test('fault 14: streams of a VMI that vanishes from the API server altogether ar
   const { loop } = await prepared(t);
   loop.api.remove(key);
   await loop.clock.pass(10_000);
-  assert.equal(loop.relays.targets.size, 0);
-  assert.equal(loop.relays.open, 0);
+  assert.equal(loop.migrationProxies.targets.size, 0);
+  assert.equal(loop.migrationProxies.open, 0);
 });
 
 test('a migration that the target’s launcher calls over without a guest has failed', async (t) => {
@@ -90,7 +90,7 @@ test('a migration that the target’s launcher calls over without a guest has fa
 
 test('a node that cannot carry streams fails the migration in words, and does not leave it hanging', async (t) => {
   const { loop, launcher } = await prepared(t, {
-    world: ({ relays }) => relays.refuse('live migration is not built in'),
+    world: ({ migrationProxies }) => migrationProxies.refuse('live migration is not built in'),
   });
   assert.equal(stateOf(loop).failed, true);
   assert.equal(stateOf(loop).completed, true);
@@ -138,8 +138,8 @@ test('a launcher that refuses once is prepared at the second try', async (t) => 
 
 test('streams that cannot be opened are told, tried again, and in the end fail the migration', async (t) => {
   const { loop } = await prepared(t, {
-    world: ({ relays }) => {
-      relays.openError = new Error('no port is free');
+    world: ({ migrationProxies }) => {
+      migrationProxies.openError = new Error('no port is free');
     },
   });
   assert.deepEqual(messages(loop, 'SyncFailed'), ['no port is free']);
@@ -156,7 +156,7 @@ test('a second migration after a failed one closes what the first one opened and
   await settle();
   assert.deepEqual(loop.released, [`second ${uid}`, `first ${uid}`], 'the first attempt is cleaned up');
   assert.deepEqual(stateOf(loop).targetDirectMigrationNodePorts, { '40002': 0, '40003': 49_152 });
-  assert.equal(loop.relays.targets.size, 1);
+  assert.equal(loop.migrationProxies.targets.size, 1);
 });
 
 test('a post-copy migration that breaks is the owner’s to end: nothing is cleaned up before', async (t) => {

@@ -54,7 +54,7 @@ test('a guest arrives: prepared, published, seen, handed over, finalized, cleane
   assert.deepEqual(stored(loop)?.metadata.annotations, { kept: 'yes' });
   assert.deepEqual(messages(loop, 'Migrated'), [`The VirtualMachineInstance migrated to node ${node}.`]);
   assert.deepEqual(launcher.calls, ['sync-target', 'finalize', 'sync']);
-  assert.equal(loop.relays.targets.size, 0, 'its streams are closed');
+  assert.equal(loop.migrationProxies.targets.size, 0, 'its streams are closed');
   assert.equal(loop.rules().at(-1), 'steady');
 });
 
@@ -105,7 +105,7 @@ test('a block migration gets a stream for its disks', async (t) => {
 
 test('an agent that is started again before the guest leaves publishes its new ports and none of the old', async (t) => {
   const { loop, launcher } = await prepared(t);
-  loop.relays.targets.clear();
+  loop.migrationProxies.targets.clear();
   await loop.restart();
   assert.deepEqual(stateOf(loop).targetDirectMigrationNodePorts, { '40002': 0, '40003': 49_152 });
   assert.equal(countOf(launcher, 'sync-target'), 2);
@@ -119,7 +119,7 @@ test('an agent that is started again while the guest is on its way touches nothi
   await begin(arriving);
   loop.launchers.migration.arrives(launcher, 'm1');
   await settle();
-  loop.relays.targets.clear();
+  loop.migrationProxies.targets.clear();
   await loop.restart();
   assert.equal(countOf(launcher, 'sync-target'), 1);
   assert.deepEqual(loop.released, []);
@@ -136,8 +136,8 @@ test('an agent that is started again after the arrival hands the guest over that
   await loop.dispatcher.stop();
   loop.launchers.migration.arrives(launcher, 'm1');
   loop.launchers.migration.resumes(launcher);
-  loop.relays.targets.clear();
-  loop.relays.refuse('virt-handler is leaving');
+  loop.migrationProxies.targets.clear();
+  loop.migrationProxies.refuse('virt-handler is leaving');
   await loop.restart(false);
   assert.equal(labelsOf(loop)[nodeLabel], node);
   assert.equal(stateOf(loop).failed, undefined);
@@ -153,7 +153,7 @@ test('a VMI that is deleted right when its guest arrives is adopted first, and t
   loop.launchers.become(launcher, arrivedDomain);
   markDeleted(loop);
   await settle();
-  assert.equal(loop.relays.targets.size, 1, 'its last pages still come');
+  assert.equal(loop.migrationProxies.targets.size, 1, 'its last pages still come');
   loop.launchers.migration.note(launcher, { UID: 'm1', EndTimestamp: loop.launchers.migration.now() });
   await settle();
   assert.equal(stored(loop)?.status?.nodeName, node);
@@ -289,7 +289,7 @@ const accidents: readonly (readonly [what: string, happens: (loop: Loop) => Prom
   [
     'the agent is started again without its streams',
     async (loop) => {
-      loop.relays.targets.clear();
+      loop.migrationProxies.targets.clear();
       await loop.restart();
     },
   ],
@@ -313,7 +313,7 @@ for (const [at, stage] of stages.entries()) {
       assert.deepEqual(loop.released.length % 2, 0);
       assert.equal(countOf(launcher, 'signal-cleanup') + countOf(launcher, 'kill') + countOf(launcher, 'delete'), 0);
       assert.equal(messages(loop, 'Migrated').length, 1);
-      assert.equal(loop.relays.targets.size, 0);
+      assert.equal(loop.migrationProxies.targets.size, 0);
     });
   }
 }

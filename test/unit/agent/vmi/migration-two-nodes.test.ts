@@ -53,7 +53,7 @@ function assertMoved({ nodes, from, to, source, migrationUid }: Move): void {
   assert.equal(source.calls.filter((call) => call === 'migrate').length, 1, 'told once');
   assert.equal(source.domain, undefined, 'the source’s domain is deleted');
   assert.equal(from.launchers.get(key), undefined, 'and its record');
-  assert.deepEqual([from.relays.open, to.relays.open], [0, 0], 'no stream is left');
+  assert.deepEqual([from.migrationProxies.open, to.migrationProxies.open], [0, 0], 'no stream is left');
   assert.equal(launcherOf(to).domain?.Status.Status, 'Running');
   assert.ok(!launcherOf(to).calls.some((call) => ['kill', 'delete', 'shutdown'].includes(call)));
 }
@@ -113,7 +113,7 @@ test('a failed migration leaves the guest where it is, ends the other launcher, 
   first.launchers.migration.fails(source, 'connection reset by peer');
   await nodes.clock.pass(30_000);
   assert.ok(target.calls.includes('signal-cleanup'));
-  assert.deepEqual([first.relays.open, second.relays.open], [0, 0]);
+  assert.deepEqual([first.migrationProxies.open, second.migrationProxies.open], [0, 0]);
   assert.deepEqual([nodes.vmi().status?.nodeName, nodes.vmi().status?.phase], ['node1', 'Running']);
   assert.equal(nodes.vmi().metadata.labels?.[targetLabel], undefined);
   assert.equal(nodes.state().failureReason, 'connection reset by peer');
@@ -135,19 +135,19 @@ test('a cancelled migration ends on both nodes', async (t) => {
   assert.deepEqual([nodes.state().failed, nodes.state().abortStatus], [true, 'Succeeded']);
   assert.equal(source.calls.filter((call) => call === 'cancel-migration').length, 1);
   assert.ok(target.calls.includes('signal-cleanup'));
-  assert.deepEqual([nodes.first.relays.open, nodes.second.relays.open], [0, 0]);
+  assert.deepEqual([nodes.first.migrationProxies.open, nodes.second.migrationProxies.open], [0, 0]);
   assert.equal(nodes.vmi().metadata.labels?.[targetLabel], undefined);
 });
 
 for (const which of ['first', 'second'] as const) {
   test(`a migration that one node cannot carry (${which}) ends on both in that node’s words`, async (t) => {
     const { source, ...nodes } = await startTwoNodes(t);
-    nodes[which].relays.refuse('this node agent is leaving');
+    nodes[which].migrationProxies.refuse('this node agent is leaving');
     await handOff(nodes, nodes.first, nodes.second, 'm1');
     await nodes.clock.pass(60_000);
     assert.equal(nodes.state().failed, true);
     assert.match(String(nodes.state().failureReason), new RegExp(`${nodes[which].name}: this node agent is leaving`));
-    assert.deepEqual([nodes.first.relays.open, nodes.second.relays.open], [0, 0]);
+    assert.deepEqual([nodes.first.migrationProxies.open, nodes.second.migrationProxies.open], [0, 0]);
     assert.equal(nodes.vmi().metadata.labels?.[targetLabel], undefined);
     assert.equal(nodes.vmi().status?.phase, 'Running');
     assert.ok(!source.calls.includes('migrate'));
@@ -163,7 +163,7 @@ test('a VMI deleted while its guest is copied ends on the source and leaves noth
   await nodes.clock.pass(60_000);
   assert.ok(source.calls.includes('shutdown'));
   assert.equal(nodes.vmi().status?.phase, 'Succeeded');
-  assert.deepEqual([nodes.first.relays.open, nodes.second.relays.open], [0, 0]);
+  assert.deepEqual([nodes.first.migrationProxies.open, nodes.second.migrationProxies.open], [0, 0]);
   nodes.api.remove(key);
   await nodes.clock.pass(60_000);
   assert.equal(nodes.first.launchers.get(key), undefined);

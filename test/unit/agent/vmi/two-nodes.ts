@@ -4,15 +4,15 @@ import { silentLogger } from '../../../../src/base/index.ts';
 import { key, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import type { FakeApi } from '../../../fixtures/agent/fake-api.ts';
 import { type FakeLauncher, FakeLaunchers } from '../../../fixtures/agent/fake-launchers.ts';
-import { FakeRelays } from '../../../fixtures/agent/fake-relays.ts';
+import { FakeProxies } from '../../../fixtures/agent/fake-migration-proxies.ts';
 import { fakeWorld } from '../../../fixtures/agent/fake-world.ts';
 import { type FakeClock, settle } from '../../../fixtures/fake-clock.ts';
 
-/** One node of two: its own launchers, relays and agent; API server and clock are the other's, too. */
+/** One node of two: its own launchers, migrationProxies and agent; API server and clock are the other's, too. */
 export interface TwoNodesNode {
   readonly name: string;
   readonly launchers: FakeLaunchers;
-  readonly relays: FakeRelays;
+  readonly migrationProxies: FakeProxies;
   readonly events: VmiEvent[];
   rules(): string[];
   /** The agent is killed and started again: its streams break, its launchers go on. */
@@ -62,7 +62,7 @@ export async function handOff(nodes: TwoNodes, from: TwoNodesNode, to: TwoNodesN
 async function startNode(t: TestContext, name: string, shared: AgentPorts, api: FakeApi): Promise<TwoNodesNode> {
   const { clock } = shared;
   const launchers = new FakeLaunchers(clock as FakeClock);
-  const relays = new FakeRelays();
+  const migrationProxies = new FakeProxies();
   const events: VmiEvent[] = [];
   const ports: AgentPorts = {
     ...shared,
@@ -73,7 +73,7 @@ async function startNode(t: TestContext, name: string, shared: AgentPorts, api: 
     launchers,
     host: { ...shared.host, nodeName: name },
     hooks: [],
-    relays,
+    migrationProxies,
   };
   const options = { concurrency: 8, backoff: { baseMs: 20, maxMs: 60_000 } };
   const create = () => new VmiDispatcher(options, { ports, log: silentLogger });
@@ -83,14 +83,14 @@ async function startNode(t: TestContext, name: string, shared: AgentPorts, api: 
   return {
     name,
     launchers,
-    relays,
+    migrationProxies,
     events,
     rules: () => dispatcher.decisions.of(key).map(({ rule }) => rule),
     restart: async () => {
       await dispatcher.stop();
       launchers.restartAgent();
-      await relays.closeSource(uid);
-      await relays.closeTarget(uid);
+      await migrationProxies.closeSource(uid);
+      await migrationProxies.closeTarget(uid);
       dispatcher = create();
       await dispatcher.start();
       await settle();

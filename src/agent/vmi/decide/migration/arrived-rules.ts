@@ -60,8 +60,8 @@ export const arrivedRules: readonly Rule[] = [
   {
     name: 'arrived-streams-over',
     why: 'The guest is on this node and its migration is over, so the streams that it came through are closed.',
-    when: (facts) => isSettled(facts) && facts.observation.relays.targetPorts !== undefined,
-    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetRelays', uid }], requeueAfterMs: 0 }),
+    when: (facts) => isSettled(facts) && facts.observation.migrationProxies.targetPorts !== undefined,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetProxies', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'arrived-label-dropped',

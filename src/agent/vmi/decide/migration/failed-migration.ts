@@ -41,8 +41,8 @@ export function failedMigration({ vmi, observation }: Facts, failure: MigrationF
 }
 
 /** Why this node cannot carry a migration now, for the user; undefined: it can. */
-export function relaysRefusal({ observation }: Facts): string | undefined {
-  const { unavailable } = observation.relays;
+export function proxyRefusal({ observation }: Facts): string | undefined {
+  const { unavailable } = observation.migrationProxies;
   if (unavailable === undefined) return undefined;
   return `node ${observation.nodeName}: ${unavailable}. The guest goes on where it runs; to move the VM, stop it and start it on another node`;
 }

@@ -53,7 +53,7 @@ export const orphanedRules: readonly Rule[] = [
 ];
 
 function hasNothingHere({ observation }: Facts): boolean {
-  const { domain, ghost, memory, relays } = observation;
-  if (relays.hasSource || relays.targetPorts) return false;
+  const { domain, ghost, memory, migrationProxies } = observation;
+  if (migrationProxies.hasSource || migrationProxies.targetPorts) return false;
   return memory.cleaned === true || (domain.kind === 'absent' && ghost === undefined);
 }

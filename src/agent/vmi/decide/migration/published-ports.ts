@@ -1,16 +1,16 @@
 import { isIP } from 'node:net';
 import type { MigrationState } from '../../../../api/index.ts';
 import { isRecord } from '../../../../base/index.ts';
-import { type RelayPorts, type RelayRole, relayRoles } from '../../../migration-proxy/ports.ts';
+import { type ProxyPorts, type ProxyRole, proxyRoles } from '../../../migration-proxy/ports.ts';
 
 /** What the target node has published of its listeners (spec 11 §2, §5). */
 export type PublishedPorts =
   | { readonly kind: 'none' }
-  | { readonly kind: 'ready'; readonly address: string; readonly ports: RelayPorts }
+  | { readonly kind: 'ready'; readonly address: string; readonly ports: ProxyPorts }
   /** Another node wrote what nobody can connect to. */
   | { readonly kind: 'unusable'; readonly why: string };
 
-const roles: readonly number[] = Object.values(relayRoles);
+const roles: readonly number[] = Object.values(proxyRoles);
 
 export function publishedPorts(state: MigrationState): PublishedPorts {
   const { targetNodeAddress: address, targetDirectMigrationNodePorts: given } = state;
@@ -18,7 +18,7 @@ export function publishedPorts(state: MigrationState): PublishedPorts {
   if (typeof address !== 'string' || isIP(address) === 0) {
     return { kind: 'unusable', why: `the target node's address ${JSON.stringify(address)} is no IP address` };
   }
-  const ports = Object.entries(given).filter((entry): entry is [string, RelayRole] => isPort(entry));
+  const ports = Object.entries(given).filter((entry): entry is [string, ProxyRole] => isPort(entry));
   const [libvirt, direct, block] = roles.map((role) => ports.filter(([, each]) => each === role).length);
   const isWhole = ports.length === Object.keys(given).length && libvirt === 1 && direct === 1 && (block ?? 0) <= 1;
   if (isWhole) return { kind: 'ready', address, ports: Object.fromEntries(ports) };

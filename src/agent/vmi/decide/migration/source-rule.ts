@@ -24,7 +24,7 @@ export function planLeaving(make: (facts: Facts, view: SourceView) => Plan): Rul
   };
 }
 
-/** Writes the end and looks again: the guest is served as before, the relays are closed. */
+/** Writes the end and looks again: the guest is served as before, the migration proxies are closed. */
 export function giveUp(
   reasonOf: (facts: Facts, view: SourceView) => string,
   more: Readonly<Record<string, unknown>> = {},

@@ -8,9 +8,9 @@ import { sourceStartRules } from './source-start-rules.ts';
 import { sourceView } from './source-view.ts';
 
 /** Streams nobody needs: of another migration, of one that is over, or of a guest that is to end here. */
-function hasLeftRelays(facts: Facts): boolean {
-  const { relays, memory } = facts.observation;
-  if (!relays.hasSource) return false;
+function hasLeftProxies(facts: Facts): boolean {
+  const { migrationProxies, memory } = facts.observation;
+  if (!migrationProxies.hasSource) return false;
   const view = sourceView(facts);
   if (!view || memory.migration?.migrationUid !== view.migrationUid || view.told?.EndTimestamp) return true;
   // In post-copy the guest's memory is on both nodes: it can only end where it arrives.
@@ -24,10 +24,10 @@ function hasLeftRelays(facts: Facts): boolean {
  */
 export const sourceRules: readonly Rule[] = [
   {
-    name: 'source-relays-left',
+    name: 'source-proxies-left',
     why: 'Streams of a migration are open that nobody needs any more; they are closed.',
-    when: hasLeftRelays,
-    plan: ({ uid }) => ({ steps: [{ step: 'closeSourceRelays', uid }], requeueAfterMs: 0 }),
+    when: hasLeftProxies,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeSourceProxies', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'migration-decentralised',

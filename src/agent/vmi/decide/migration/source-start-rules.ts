@@ -1,6 +1,6 @@
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
-import { relaysRefusal } from './failed-migration.ts';
+import { proxyRefusal } from './failed-migration.ts';
 import { publishedPorts } from './published-ports.ts';
 import { giveUp, planLeaving, type SourceTest, whenLeaving } from './source-rule.ts';
 import { rememberMigration, type SourceView } from './source-view.ts';
@@ -23,7 +23,7 @@ function start(facts: Facts, view: SourceView): Plan {
   const { address, ports } = published;
   return {
     steps: [
-      { step: 'openSourceRelays', uid, address, ports },
+      { step: 'openSourceProxies', uid, address, ports },
       { step: 'migrateVirtualMachine', uid, migrationUid: view.migrationUid },
     ],
     requeueAfterMs: 0,
@@ -48,8 +48,8 @@ export const sourceStartRules: readonly Rule[] = [
   {
     name: 'migration-refused-here',
     why: 'This node agent cannot carry the streams of a migration now, so the migration fails and the guest goes on here.',
-    when: whenLeaving((facts, { begun }) => !begun && relaysRefusal(facts) !== undefined),
-    plan: giveUp((facts) => relaysRefusal(facts) ?? ''),
+    when: whenLeaving((facts, { begun }) => !begun && proxyRefusal(facts) !== undefined),
+    plan: giveUp((facts) => proxyRefusal(facts) ?? ''),
   },
   {
     name: 'migration-refused-by-launcher',

@@ -67,9 +67,9 @@ export const targetEndRules: readonly Rule[] = [
   over(
     'target-streams-over',
     'The migration to this node is over or its VMI ends, so the streams that were opened for it are closed.',
-    (facts) => facts.observation.relays.targetPorts !== undefined && !mayBeArriving(facts),
+    (facts) => facts.observation.migrationProxies.targetPorts !== undefined && !mayBeArriving(facts),
     (facts) => ({
-      steps: [{ step: 'closeTargetRelays', uid: facts.uid }],
+      steps: [{ step: 'closeTargetProxies', uid: facts.uid }],
       requeueAfterMs: 0,
       remember: rememberEnd(facts),
     }),

@@ -1,6 +1,6 @@
 import { annotations, labels } from '../../../../api/index.ts';
 import { isRecord, rfc3339 } from '../../../../base/index.ts';
-import type { RelayPorts } from '../../../migration-proxy/ports.ts';
+import type { ProxyPorts } from '../../../migration-proxy/ports.ts';
 import type { Facts } from '../facts.ts';
 import type { VmiPatch } from '../rule.ts';
 import { cpuFields } from './target-cpus.ts';
@@ -76,7 +76,7 @@ export function handOverPatch(facts: Facts): VmiPatch {
 
 /** Undefined: the VMI names exactly the listeners that are open, and the CPUs if it has its own; nothing is to be told. */
 export function publishPatch(facts: Facts): VmiPatch | undefined {
-  const { targetPorts: ports, address } = facts.observation.relays;
+  const { targetPorts: ports, address } = facts.observation.migrationProxies;
   if (!ports) return undefined;
   const state = stateOf(facts);
   const mirror = targetStateOf(facts);
@@ -107,14 +107,14 @@ export function publishPatch(facts: Facts): VmiPatch | undefined {
 }
 
 /** By value and ports: upstream compares the address only, and ports of an agent that was started again stay unknown. */
-function isPublished(address: unknown, published: unknown, wanted: string, ports: RelayPorts): boolean {
+function isPublished(address: unknown, published: unknown, wanted: string, ports: ProxyPorts): boolean {
   if (address !== wanted || !isRecord(published)) return false;
   const names = Object.keys(published);
   return names.length === Object.keys(ports).length && names.every((name) => published[name] === ports[name]);
 }
 
 /** A merge keeps what it does not name: ports that are closed are taken out by name. */
-function replacing(published: unknown, ports: RelayPorts): Json {
+function replacing(published: unknown, ports: ProxyPorts): Json {
   const old = isRecord(published) ? Object.keys(published) : [];
   return { ...Object.fromEntries(old.map((port) => [port, null])), ...ports };
 }

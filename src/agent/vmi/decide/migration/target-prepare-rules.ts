@@ -1,8 +1,8 @@
-import { type RelayRole, relayRoles } from '../../../migration-proxy/ports.ts';
+import { type ProxyRole, proxyRoles } from '../../../migration-proxy/ports.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import type { Remember } from '../steps.ts';
-import { failedMigration, relaysRefusal } from './failed-migration.ts';
+import { failedMigration, proxyRefusal } from './failed-migration.ts';
 import { publishPatch } from './target-patches.ts';
 import { isProvenAway, isStarted, memoryOf, rememberFor, stateOf } from './target-view.ts';
 
@@ -15,7 +15,7 @@ const refusalLimitMs = 20_000;
 const prepareLimitMs = 180_000;
 
 /** Before the source may begin, that is before ports are published, a failure costs nobody anything. */
-const isUnprepared = (facts: Facts) => facts.observation.relays.targetPorts === undefined;
+const isUnprepared = (facts: Facts) => facts.observation.migrationProxies.targetPorts === undefined;
 
 /**
  * The migration may be failed from here: no agent of this node ever told the source where to send the guest, or it is proven
@@ -25,11 +25,11 @@ const isSafeToFail = (facts: Facts) =>
   isUnprepared(facts) && !isStarted(facts) && (!stateOf(facts)?.targetNodeAddress || isProvenAway(facts));
 
 /** Roles that this VMI's migration needs (spec 11 §5). */
-function rolesOf({ vmi }: Facts): readonly RelayRole[] {
+function rolesOf({ vmi }: Facts): readonly ProxyRole[] {
   const copiesDisks =
     vmi?.status?.migrationMethod === 'BlockMigration' ||
     (Array.isArray(vmi?.status?.migratedVolumes) && vmi.status.migratedVolumes.length > 0);
-  const { libvirt, direct, block } = relayRoles;
+  const { libvirt, direct, block } = proxyRoles;
   return copiesDisks ? [libvirt, direct, block] : [libvirt, direct];
 }
 
@@ -75,10 +75,10 @@ export const prepareRules: readonly Rule[] = [
   {
     name: 'target-refused',
     why: 'This node cannot receive the guest, so the migration fails and the guest goes on where it runs.',
-    when: (facts) => isSafeToFail(facts) && relaysRefusal(facts) !== undefined,
+    when: (facts) => isSafeToFail(facts) && proxyRefusal(facts) !== undefined,
     plan: (facts) => ({
       steps: [],
-      patch: failedMigration(facts, { reason: relaysRefusal(facts) ?? '' }),
+      patch: failedMigration(facts, { reason: proxyRefusal(facts) ?? '' }),
       requeueAfterMs: 0,
     }),
   },
@@ -114,8 +114,9 @@ export const prepareRules: readonly Rule[] = [
   {
     name: 'target-launcher-gone',
     why: 'The launcher that was to receive the guest is gone, so its streams are closed; the migration controller ends the rest.',
-    when: ({ observation }) => observation.launcher.kind === 'dead' && observation.relays.targetPorts !== undefined,
-    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetRelays', uid }], requeueAfterMs: launcherRetryMs }),
+    when: ({ observation }) =>
+      observation.launcher.kind === 'dead' && observation.migrationProxies.targetPorts !== undefined,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetProxies', uid }], requeueAfterMs: launcherRetryMs }),
   },
   {
     name: 'target-launcher-awaited',
@@ -154,7 +155,7 @@ export const prepareRules: readonly Rule[] = [
     why: 'The launcher is ready for the guest; the streams that it comes through are opened.',
     when: isUnprepared,
     plan: (facts) => ({
-      steps: [{ step: 'openTargetRelays', uid: facts.uid, roles: rolesOf(facts) }],
+      steps: [{ step: 'openTargetProxies', uid: facts.uid, roles: rolesOf(facts) }],
       requeueAfterMs: 0,
       latestMs: launcherRetryMs,
     }),

@@ -94,8 +94,8 @@ const beginRules: readonly Rule[] = [
   {
     name: 'target-earlier-streams',
     why: 'Streams of an earlier migration of this VMI are still open; they are closed before this one is prepared.',
-    when: (facts) => facts.observation.relays.targetPorts !== undefined && memoryOf(facts) === undefined,
-    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetRelays', uid }], requeueAfterMs: 0 }),
+    when: (facts) => facts.observation.migrationProxies.targetPorts !== undefined && memoryOf(facts) === undefined,
+    plan: ({ uid }) => ({ steps: [{ step: 'closeTargetProxies', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'target-earlier-domain',

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { KsmDuty, KsmFiles, type KsmPatch } from '../../../../../src/agent/node/ksm/index.ts';
+import { KsmFiles, type KsmPatch, KsmService } from '../../../../../src/agent/node/ksm/index.ts';
 import {
   type KsmPlan,
   type KsmSituation,
@@ -90,7 +90,7 @@ class Bench {
   readonly applied: KsmPlan[] = [];
   refuse: Error | undefined;
   kernel: KsmSituation | undefined = idle;
-  readonly duty = new KsmDuty(
+  readonly duty = new KsmService(
     { nodeName: 'node1' },
     {
       settings: this.settings,

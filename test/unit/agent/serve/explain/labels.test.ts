@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DecisionLog, WhyService } from '../../../../../src/agent/serve/explain/index.ts';
-import type { WhyServiceDeps } from '../../../../../src/agent/serve/explain/service.ts';
+import { DecisionLog, ExplainService } from '../../../../../src/agent/serve/explain/index.ts';
+import type { ExplainServiceDeps } from '../../../../../src/agent/serve/explain/service.ts';
 import { FakeClock } from '../../../../fixtures/fake-clock.ts';
 
-function service(labels?: WhyServiceDeps['labels']): WhyService {
+function service(labels?: ExplainServiceDeps['labels']): ExplainService {
   const clock = new FakeClock();
   const source = {
     decisions: new DecisionLog(),
@@ -12,7 +12,7 @@ function service(labels?: WhyServiceDeps['labels']): WhyService {
     tryOf: () => ({ state: 'idle', because: 'nothing is asked for', failuresInARow: 0 }) as const,
   };
   const state = () => Promise.reject(new Error('not asked for'));
-  return new WhyService({ nodeName: 'here' }, { source, state, clock, ...(labels && { labels }) });
+  return new ExplainService({ nodeName: 'here' }, { source, state, clock, ...(labels && { labels }) });
 }
 
 test('labels are told as the part that looks after them has them', async () => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseWhyRequest } from '../../../../../src/agent/serve/explain/routes.ts';
+import { parseExplainRequest } from '../../../../../src/agent/serve/explain/routes.ts';
 
 test('the four questions are understood, with or without a query', () => {
-  assert.deepEqual(parseWhyRequest('GET', '/why'), { kind: 'list' });
-  assert.deepEqual(parseWhyRequest('HEAD', '/state?pretty'), { kind: 'state' });
-  assert.deepEqual(parseWhyRequest('GET', '/labels'), { kind: 'labels' });
-  assert.deepEqual(parseWhyRequest('GET', '/why/default/my.vm-1/'), {
+  assert.deepEqual(parseExplainRequest('GET', '/why'), { kind: 'list' });
+  assert.deepEqual(parseExplainRequest('HEAD', '/state?pretty'), { kind: 'state' });
+  assert.deepEqual(parseExplainRequest('GET', '/labels'), { kind: 'labels' });
+  assert.deepEqual(parseExplainRequest('GET', '/why/default/my.vm-1/'), {
     kind: 'report',
     namespace: 'default',
     name: 'my.vm-1',
@@ -35,7 +35,7 @@ const wrong: readonly (readonly [method: string, target: string, httpStatus: num
 
 for (const [method, target, httpStatus] of wrong) {
   test(`${method} ${target.slice(0, 40) || 'nothing'} is refused with ${httpStatus} and words`, () => {
-    const request = parseWhyRequest(method, target);
+    const request = parseExplainRequest(method, target);
     assert.equal(request.kind, 'refused');
     assert.equal('httpStatus' in request && request.httpStatus, httpStatus);
     assert.ok('message' in request && request.message.length > 10);

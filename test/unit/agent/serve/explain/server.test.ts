@@ -4,11 +4,11 @@ import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { WhyServer } from '../../../../../src/agent/serve/explain/index.ts';
+import { ExplainServer } from '../../../../../src/agent/serve/explain/index.ts';
 import { silentLogger } from '../../../../../src/base/index.ts';
 import { FakeClock } from '../../../../fixtures/fake-clock.ts';
 
-type Answer = ConstructorParameters<typeof WhyServer>[1]['service']['answer'];
+type Answer = ConstructorParameters<typeof ExplainServer>[1]['service']['answer'];
 
 const error = { apiVersion: 'why.virt-handler/v1', kind: 'Error', code: 'NOT_FOUND', message: 'nothing' } as const;
 const nothing: Answer = async () => ({ httpStatus: 404, body: error });
@@ -16,14 +16,14 @@ const nothing: Answer = async () => ({ httpStatus: 404, body: error });
 interface Bench {
   readonly dir: string;
   readonly clock: FakeClock;
-  create(pid?: number, answer?: Answer): WhyServer;
+  create(pid?: number, answer?: Answer): ExplainServer;
 }
 
-async function whyBench(t: TestContext, sub = ''): Promise<Bench> {
+async function explainBench(t: TestContext, sub = ''): Promise<Bench> {
   const root = await mkdtemp(path.join(tmpdir(), 'why-'));
   const dir = path.join(root, sub);
   const clock = new FakeClock();
-  const servers: WhyServer[] = [];
+  const servers: ExplainServer[] = [];
   t.after(async () => {
     for (const server of servers) await server.stop();
     await rm(root, { recursive: true });
@@ -32,7 +32,7 @@ async function whyBench(t: TestContext, sub = ''): Promise<Bench> {
     dir,
     clock,
     create: (pid = 1, answer = nothing) => {
-      const server = new WhyServer({ privateDir: dir, pid }, { service: { answer }, log: silentLogger, clock });
+      const server = new ExplainServer({ privateDir: dir, pid }, { service: { answer }, log: silentLogger, clock });
       servers.push(server);
       return server;
     },
@@ -51,7 +51,7 @@ function statusOf(socketPath: string): Promise<number | undefined> {
 }
 
 test('the directory is made, the socket is for its owner only, and no draft is left beside it', async (t) => {
-  const { dir, create } = await whyBench(t, 'deep/private');
+  const { dir, create } = await explainBench(t, 'deep/private');
   const server = create();
   await server.start();
   assert.equal(await statusOf(server.socketFile), 404);
@@ -62,7 +62,7 @@ test('the directory is made, the socket is for its owner only, and no draft is l
 });
 
 test('a question that fails is answered with 500 and words', async (t) => {
-  const { create } = await whyBench(t);
+  const { create } = await explainBench(t);
   const server = create(1, () => Promise.reject(new Error('bug')));
   await server.start();
   assert.equal(await statusOf(server.socketFile), 500);
@@ -74,7 +74,7 @@ for (const [what, put] of [
   ['a link', (file: string) => symlink('/etc/passwd', file)],
 ] as const) {
   test(`${what} in the way is left as it is, and the socket comes when it is gone`, async (t) => {
-    const { dir, clock, create } = await whyBench(t);
+    const { dir, clock, create } = await explainBench(t);
     const server = create();
     await put(server.socketFile);
     const { ino } = await lstat(server.socketFile);
@@ -88,7 +88,7 @@ for (const [what, put] of [
 }
 
 /** Resolves when the server's own attempt, which nobody waits for, has made its socket. */
-async function opened(server: WhyServer): Promise<void> {
+async function opened(server: ExplainServer): Promise<void> {
   for (let turn = 0; turn < 2_000; turn++) {
     const isOpen = await statusOf(server.socketFile).then(
       () => true,
@@ -101,14 +101,14 @@ async function opened(server: WhyServer): Promise<void> {
 }
 
 test('a path too long for a socket is no reason for the agent not to start', async (t) => {
-  const { create } = await whyBench(t, 'x'.repeat(100));
+  const { create } = await explainBench(t, 'x'.repeat(100));
   const server = create();
   await server.start();
   await assert.rejects(statusOf(server.socketFile));
 });
 
 test('a live agent keeps its socket from another, which takes over when it has left', async (t) => {
-  const { clock, create } = await whyBench(t);
+  const { clock, create } = await explainBench(t);
   const [first, second] = [create(1), create(2, async () => ({ httpStatus: 200, body: error }))];
   await first.start();
   await second.start();
@@ -120,7 +120,7 @@ test('a live agent keeps its socket from another, which takes over when it has l
 });
 
 test('an agent that was replaced does not take away the socket of its successor', async (t) => {
-  const { create } = await whyBench(t);
+  const { create } = await explainBench(t);
   const [first, second] = [create(1), create(2)];
   await first.start();
   await rm(first.socketFile);
@@ -130,7 +130,7 @@ test('an agent that was replaced does not take away the socket of its successor'
 });
 
 test('a socket that nobody listens on is replaced', async (t) => {
-  const { dir, create } = await whyBench(t);
+  const { dir, create } = await explainBench(t);
   const server = create();
   // Bound under another name and moved: closing it leaves the file, as a killed agent does.
   const dead = createServer();

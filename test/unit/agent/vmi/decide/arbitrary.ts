@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { DomainView, LauncherState } from '../../../../../src/agent/index.ts';
-import type { KeyMemory, Observation, RelaysView } from '../../../../../src/agent/vmi/observe/index.ts';
+import type { KeyMemory, Observation, ProxiesView } from '../../../../../src/agent/vmi/observe/index.ts';
 import { readableVmi } from '../../../../../src/agent/vmi/observe/index.ts';
 import type {
   DomainReason,
@@ -148,7 +148,7 @@ const memory: fc.Arbitrary<KeyMemory> = fc
   )
   .map((given) => ({ uid, ...given }));
 
-const relays: fc.Arbitrary<RelaysView> = fc.record(
+const migrationProxies: fc.Arbitrary<ProxiesView> = fc.record(
   {
     supported: fc.constant(true),
     unavailable: fc.option(fc.constant('virt-handler is leaving'), { nil: undefined }),
@@ -261,9 +261,9 @@ export const observation: fc.Arbitrary<Observation> = fc
       domain: domainView,
       launcher: launcherState,
       memory,
-      relays,
+      migrationProxies,
       ghost: fc.constant({ name: 'vm1', namespace: 'default', uid, socketFile: '/pods/pod-1/sock' }),
     },
-    { requiredKeys: ['vmi', 'domain', 'launcher', 'memory', 'relays'] },
+    { requiredKeys: ['vmi', 'domain', 'launcher', 'memory', 'migrationProxies'] },
   )
   .map((given) => observationOf(given));

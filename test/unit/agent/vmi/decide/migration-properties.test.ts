@@ -127,7 +127,7 @@ test('a target gives its label up only when the migration has an outcome', () =>
 });
 
 test('nothing is prepared for a VMI that is final, deleted, or whose migration is over', () => {
-  const preparing = new Set(['prepareMigrationTarget', 'openTargetRelays']);
+  const preparing = new Set(['prepareMigrationTarget', 'openTargetProxies']);
   fc.assert(
     fc.property(observation, (given) => {
       const decision = decide(given);

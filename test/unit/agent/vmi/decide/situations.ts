@@ -84,8 +84,8 @@ const hither = { migrationUid: 'm1', sourceNode: 'node2', targetNode: node };
 const ports = { '40000': 0, '40001': 49_152 } as const;
 const published = { targetNodeAddress: '10.0.0.1', targetDirectMigrationNodePorts: ports };
 const notes = { UID: 'm1', StartTimestamp: '2026-01-02T03:04:00Z', Mode: 'PreCopy' } as const;
-const { relays } = observationOf();
-const open = { ...relays, targetPorts: ports };
+const { migrationProxies } = observationOf();
+const open = { ...migrationProxies, targetPorts: ports };
 const memory = { uid, migration: { migrationUid: 'm1' } };
 const prepared = { uid, migration: { migrationUid: 'm1', preparedMs: 1 } };
 
@@ -108,7 +108,10 @@ export const roles: readonly Role[] = [
     target: 'node2',
     state: { ...away, ...published, ...begun, mode: 'PreCopy' },
     notes,
-    given: { memory: { uid, migration: { migrationUid: 'm1', sentMs: 1 } }, relays: { ...relays, hasSource: true } },
+    given: {
+      memory: { uid, migration: { migrationUid: 'm1', sentMs: 1 } },
+      migrationProxies: { ...migrationProxies, hasSource: true },
+    },
   },
   {
     name: 'target',
@@ -126,7 +129,7 @@ export const roles: readonly Role[] = [
     target: node,
     state: { ...hither, ...published, ...begun },
     notes,
-    given: { memory: prepared, relays: open },
+    given: { memory: prepared, migrationProxies: open },
   },
   {
     name: 'target',
@@ -144,7 +147,7 @@ export const roles: readonly Role[] = [
     target: node,
     state: { ...hither, ...published, ...ended },
     notes: { ...notes, ...over },
-    given: { memory: prepared, relays: open },
+    given: { memory: prepared, migrationProxies: open },
   },
   {
     name: 'arrived',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type Decision, decide } from '../../../../../src/agent/vmi/decide/index.ts';
-import type { Observation, RelaysView } from '../../../../../src/agent/vmi/observe/index.ts';
+import type { Observation, ProxiesView } from '../../../../../src/agent/vmi/observe/index.ts';
 import type {
   MigrationMetadata,
   MigrationState,
@@ -73,7 +73,11 @@ const leaving = fc
     startTimestamp: seldom(time),
     endTimestamp: seldom(time),
     isQuiet: fc.boolean(),
-    relays: fc.constantFrom<Partial<RelaysView>>({ unavailable: undefined, hasSource: false }, { hasSource: true }, {}),
+    migrationProxies: fc.constantFrom<Partial<ProxiesView>>(
+      { unavailable: undefined, hasSource: false },
+      { hasSource: true },
+      {},
+    ),
   })
   .map(({ given, isQuiet, ...more }): Observation => {
     const { startTimestamp, endTimestamp } = more;
@@ -90,7 +94,13 @@ const leaving = fc
     const [status, reason] = more.domain ?? [];
     const domain = status ? seen(domainOf(status, reason, { Migration: more.told })) : given.domain;
     const memory = isQuiet ? { uid, migration: { migrationUid: 'm1' } } : given.memory;
-    return { ...given, vmi: observed(vmi), domain, memory, relays: { ...given.relays, ...more.relays } };
+    return {
+      ...given,
+      vmi: observed(vmi),
+      domain,
+      memory,
+      migrationProxies: { ...given.migrationProxies, ...more.migrationProxies },
+    };
   });
 
 const sourceCases = fc
@@ -125,14 +135,14 @@ const isFinal = ({ status }: VirtualMachineInstance) => status?.phase === 'Succe
 test('a guest is told to migrate once, to where its streams lead, and only while nothing speaks against it', () => {
   everySource(({ given, decision, vmi, state, told }) => {
     if (!stepsOf(decision).includes('migrateVirtualMachine')) return;
-    assert.deepEqual(stepsOf(decision), ['openSourceRelays', 'migrateVirtualMachine']);
+    assert.deepEqual(stepsOf(decision), ['openSourceProxies', 'migrateVirtualMachine']);
     assert.notEqual(told?.UID, state.migrationUid, 'the launcher has it already');
     const sent = given.memory.migration?.migrationUid === state.migrationUid && given.memory.migration?.sentMs;
     assert.equal(sent ?? false, false, 'it was told already');
     assert.deepEqual([state.startTimestamp, state.endTimestamp, state.sourceNode], [undefined, undefined, node]);
     assert.notEqual(state.abortRequested, true);
     assert.deepEqual([isFinal(vmi), vmi.metadata.deletionTimestamp], [false, undefined]);
-    assert.equal(given.relays.unavailable, undefined);
+    assert.equal(given.migrationProxies.unavailable, undefined);
     assert.ok(state.targetNodeAddress && state.targetDirectMigrationNodePorts);
   });
 });
@@ -148,7 +158,7 @@ test('a source never takes or gives ownership, and writes an end only together w
 });
 
 test('while the launcher tells that the guest moves, nothing is done with it but to abort, to ask, or to end it', () => {
-  const allowed = ['cancelMigration', 'closeSourceRelays', 'refreshDomain', 'killDomain', 'shutdownDomain', 'cleanUp'];
+  const allowed = ['cancelMigration', 'closeSourceProxies', 'refreshDomain', 'killDomain', 'shutdownDomain', 'cleanUp'];
   everySource(({ given, decision, state, told }) => {
     const moves = told?.UID === state.migrationUid && told?.StartTimestamp && !told.EndTimestamp;
     const isAlive = given.domain.kind === 'present' && given.domain.domain.Status.Status === 'Running';
@@ -166,7 +176,7 @@ test('a guest that may have moved half is not cut off from its other half', () =
     const isSame = given.memory.migration?.migrationUid === state.migrationUid;
     if (!isOwn || !isSame || told?.Mode !== 'PostCopy' || state.sourceNode !== node) return;
     if (state.sourceState !== undefined || state.targetState !== undefined) return;
-    assert.ok(!stepsOf(decision).includes('closeSourceRelays'));
+    assert.ok(!stepsOf(decision).includes('closeSourceProxies'));
     assert.ok(!stepsOf(decision).includes('cancelMigration'));
   });
 });

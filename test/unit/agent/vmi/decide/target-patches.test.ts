@@ -61,8 +61,11 @@ test('target-hand-over writes the mirrors where targetState exists', () => {
 
 test('target-publish takes the ports of an earlier agent out by name', () => {
   const published = { targetNodeAddress: '10.0.0.1', targetDirectMigrationNodePorts: { '30000': 0, '30001': 49_152 } };
-  const relays = { ...observationOf().relays, targetPorts: { '40000': 0, '40001': 49_152 } as const };
-  const { patch } = decided({ vmi: coming(published), domain: domainNone, relays });
+  const migrationProxies = {
+    ...observationOf().migrationProxies,
+    targetPorts: { '40000': 0, '40001': 49_152 } as const,
+  };
+  const { patch } = decided({ vmi: coming(published), domain: domainNone, migrationProxies });
   assert.deepEqual(patch?.status?.migrationState, {
     targetNodeAddress: '10.0.0.1',
     targetDirectMigrationNodePorts: { '30000': null, '30001': null, '40000': 0, '40001': 49_152 },

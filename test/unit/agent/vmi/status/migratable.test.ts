@@ -291,20 +291,31 @@ test('StorageLiveMigratable collects every obstacle, but disks are none of them'
   );
 });
 
-const noRelays = { supported: false, unavailable: 'not built in', address: '10.0.0.1', hasSource: false } as const;
+const noMigrationProxy = {
+  supported: false,
+  unavailable: 'not built in',
+  address: '10.0.0.1',
+  hasSource: false,
+} as const;
 
-test('a build without relays says so only where the guest could migrate', () => {
+test('a build without migrationProxies says so only where the guest could migrate', () => {
   const able = vmiOf('Running');
-  assert.deepEqual(conditionOf(able, 'LiveMigratable', { relays: noRelays }), {
+  assert.deepEqual(conditionOf(able, 'LiveMigratable', { migrationProxies: noMigrationProxy }), {
     status: 'False',
     reason: 'NodeAgentNotLiveMigratable',
     message: 'not built in',
   });
-  assert.match(conditionOf(able, 'StorageLiveMigratable', { relays: noRelays }).message ?? '', /not built in$/);
+  assert.match(
+    conditionOf(able, 'StorageLiveMigratable', { migrationProxies: noMigrationProxy }).message ?? '',
+    /not built in$/,
+  );
   const unable = vmiOf('Running', { spec: { domain: { launchSecurity: { sev: {} } }, volumes: [] } });
-  assert.equal(conditionOf(unable, 'LiveMigratable', { relays: noRelays }).reason, 'SEVNotLiveMigratable');
   assert.equal(
-    conditionOf(unable, 'StorageLiveMigratable', { relays: noRelays }).message,
+    conditionOf(unable, 'LiveMigratable', { migrationProxies: noMigrationProxy }).reason,
+    'SEVNotLiveMigratable',
+  );
+  assert.equal(
+    conditionOf(unable, 'StorageLiveMigratable', { migrationProxies: noMigrationProxy }).message,
     'SEVNotLiveMigratable: VMI uses SEV',
   );
 });

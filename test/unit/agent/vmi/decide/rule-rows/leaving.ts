@@ -41,5 +41,5 @@ export const told = (
 export const over = { EndTimestamp: '2026-01-02T03:05:00Z' };
 export const launcherEnded = { domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } } as const;
 export const migration = (more: object = {}) => memory({ migration: { migrationUid: 'm1', ...more } });
-export const { relays } = observationOf();
-export const open: Observation['relays'] = { ...relays, hasSource: true };
+export const { migrationProxies } = observationOf();
+export const open: Observation['migrationProxies'] = { ...migrationProxies, hasSource: true };

@@ -52,7 +52,7 @@ export const orphanRows: readonly Row[] = [
       vmi: elsewhere,
       domain: launcherDead,
       launcher: { kind: 'dead', reason: 'ended' },
-      relays: { ...observationOf().relays, hasSource: true },
+      migrationProxies: { ...observationOf().migrationProxies, hasSource: true },
       memory: memory({ cleaned: true }),
     },
     expect: { steps: ['cleanUp'], requeueAfterMs: 0 },
@@ -60,7 +60,7 @@ export const orphanRows: readonly Row[] = [
   {
     rule: 'orphan-alive',
     when: 'the domain of a moved VMI still runs and its streams are open: they may still be in use',
-    given: { vmi: elsewhere, relays: { ...observationOf().relays, hasSource: true } },
+    given: { vmi: elsewhere, migrationProxies: { ...observationOf().migrationProxies, hasSource: true } },
     expect: { steps: [] },
   },
   {

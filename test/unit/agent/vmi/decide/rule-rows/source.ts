@@ -1,31 +1,35 @@
 import { domainOf, node, nowMs, seen, uid } from '../../../../../fixtures/agent/builders.ts';
 import { noMigration } from '../../../../../fixtures/no-migration.ts';
-import { deleting, leaving, migration, open, over, published, relays, started, told } from './leaving.ts';
+import { deleting, leaving, migration, migrationProxies, open, over, published, started, told } from './leaving.ts';
 import { memory, type Row } from './row.ts';
 
 /** Rules of a VMI that is to leave this node. */
 export const sourceRows: readonly Row[] = [
   {
-    rule: 'source-relays-left',
+    rule: 'source-proxies-left',
     when: 'the migration is over in the API server',
-    given: { vmi: leaving({ endTimestamp: '2026-01-02T03:05:00Z', failed: true }), relays: open, memory: migration() },
-    expect: { steps: ['closeSourceRelays'], requeueAfterMs: 0, route: 'migration-source' },
+    given: {
+      vmi: leaving({ endTimestamp: '2026-01-02T03:05:00Z', failed: true }),
+      migrationProxies: open,
+      memory: migration(),
+    },
+    expect: { steps: ['closeSourceProxies'], requeueAfterMs: 0, route: 'migration-source' },
   },
   {
-    rule: 'source-relays-left',
+    rule: 'source-proxies-left',
     when: 'they were opened for an earlier migration',
     given: {
       vmi: leaving(published),
-      relays: open,
+      migrationProxies: open,
       memory: memory({ migration: { migrationUid: 'm0', sentMs: nowMs } }),
     },
-    expect: { steps: ['closeSourceRelays'] },
+    expect: { steps: ['closeSourceProxies'] },
   },
   {
-    rule: 'source-relays-left',
+    rule: 'source-proxies-left',
     when: 'the VMI is deleted while its guest is copied',
-    given: { vmi: deleting({ ...published, ...started }), domain: told(), relays: open, memory: migration() },
-    expect: { steps: ['closeSourceRelays'] },
+    given: { vmi: deleting({ ...published, ...started }), domain: told(), migrationProxies: open, memory: migration() },
+    expect: { steps: ['closeSourceProxies'] },
   },
   {
     rule: 'shutdown-signal-due',
@@ -33,16 +37,21 @@ export const sourceRows: readonly Row[] = [
     given: {
       vmi: deleting({ ...published, ...started }),
       domain: told({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
-      relays: open,
+      migrationProxies: open,
       memory: migration(),
     },
     expect: { route: 'migration-source' },
   },
   {
-    rule: 'source-relays-left',
+    rule: 'source-proxies-left',
     when: 'the launcher says that it is over',
-    given: { vmi: leaving(started), domain: told(over, 'Shutoff', 'Migrated'), relays: open, memory: migration() },
-    expect: { steps: ['closeSourceRelays'] },
+    given: {
+      vmi: leaving(started),
+      domain: told(over, 'Shutoff', 'Migrated'),
+      migrationProxies: open,
+      memory: migration(),
+    },
+    expect: { steps: ['closeSourceProxies'] },
   },
   {
     rule: 'migration-decentralised',
@@ -85,14 +94,22 @@ export const sourceRows: readonly Row[] = [
   },
   {
     rule: 'migration-refused-here',
-    when: 'this build has no relays',
-    given: { vmi: leaving(published), relays: { ...relays, supported: false, unavailable: 'there are none' } },
+    when: 'this build has no migrationProxies',
+    given: {
+      vmi: leaving(published),
+      migrationProxies: { ...migrationProxies, supported: false, unavailable: 'there are none' },
+    },
     expect: { steps: [] },
   },
   {
     rule: 'migration-running',
     when: 'the agent is leaving while the guest is copied',
-    given: { vmi: leaving(started), domain: told(), relays: { ...open, unavailable: 'leaving' }, memory: migration() },
+    given: {
+      vmi: leaving(started),
+      domain: told(),
+      migrationProxies: { ...open, unavailable: 'leaving' },
+      memory: migration(),
+    },
     expect: { steps: [] },
   },
   {
@@ -117,13 +134,13 @@ export const sourceRows: readonly Row[] = [
     rule: 'migration-start-due',
     when: 'the ports are published',
     given: { vmi: leaving(published) },
-    expect: { steps: ['openSourceRelays', 'migrateVirtualMachine'] },
+    expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'] },
   },
   {
     rule: 'migration-start-due',
     when: 'the launcher still tells of an earlier migration that failed',
     given: { vmi: leaving(published), domain: told({ ...over, UID: 'm0', Failed: true }) },
-    expect: { steps: ['openSourceRelays', 'migrateVirtualMachine'] },
+    expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'] },
   },
   {
     rule: 'migration-ports-awaited',
@@ -187,7 +204,7 @@ export const sourceRows: readonly Row[] = [
         }),
       ),
       memory: migration({ sentMs: nowMs - 5_000 }),
-      relays: open,
+      migrationProxies: open,
     },
     expect: { steps: [] },
   },
@@ -258,7 +275,7 @@ export const sourceRows: readonly Row[] = [
     given: {
       vmi: leaving(started),
       domain: { kind: 'unknown', uid, reason: 'no answer', sinceMs: nowMs, seenMs: nowMs },
-      relays: open,
+      migrationProxies: open,
       memory: migration(),
     },
     expect: { steps: ['refreshDomain'] },

@@ -64,8 +64,8 @@ const incomingDomain = (status: DomainStatus = 'Paused', reason: DomainReason = 
   seen(domainOf(status, reason, metadata));
 
 const own = (more: object = {}): KeyMemory => ({ uid, migration: { migrationUid: 'm1', ...more } });
-const open = { ...observationOf().relays, targetPorts: ports };
-const closed = observationOf().relays;
+const open = { ...observationOf().migrationProxies, targetPorts: ports };
+const closed = observationOf().migrationProxies;
 const refusing = { ...closed, unavailable: 'virt-handler is leaving' };
 const done = { preparedMs: nowMs - 1_000, firstTryMs: nowMs - 1_000, lastTryMs: nowMs - 1_000 };
 
@@ -76,20 +76,20 @@ const takingBack: readonly Row[] = [
   {
     rule: 'target-deleted-on-arrival',
     when: 'the VMI is deleted while the guest runs here and its last pages still come',
-    given: { vmi: coming(begun, deletedVmi), domain: incomingDomain('Running', 'Unknown'), relays: open },
+    given: { vmi: coming(begun, deletedVmi), domain: incomingDomain('Running', 'Unknown'), migrationProxies: open },
     expect: { steps: [], requeueAfterMs: 5_000 },
   },
   {
     rule: 'target-streams-over',
     when: 'the migration failed and its streams are open',
-    given: { ...kept, vmi: coming(failed), relays: open },
-    expect: { steps: ['closeTargetRelays'], requeueAfterMs: 0 },
+    given: { ...kept, vmi: coming(failed), migrationProxies: open },
+    expect: { steps: ['closeTargetProxies'], requeueAfterMs: 0 },
   },
   {
     rule: 'target-streams-over',
     when: 'the VMI is deleted in pre-copy, while its guest still runs on the source',
-    given: { vmi: coming(begun, deletedVmi), domain: incomingDomain(), relays: open, memory: own(done) },
-    expect: { steps: ['closeTargetRelays'] },
+    given: { vmi: coming(begun, deletedVmi), domain: incomingDomain(), migrationProxies: open, memory: own(done) },
+    expect: { steps: ['closeTargetProxies'] },
   },
   {
     rule: 'target-post-copy-failed',
@@ -112,7 +112,7 @@ const takingBack: readonly Row[] = [
   {
     rule: 'target-end-unknown',
     when: 'the VMI is deleted and nobody can say whether its guest has just arrived: its streams stay open',
-    given: { vmi: coming(begun, deletedVmi), domain: domainUnknown, memory: own(done), relays: open },
+    given: { vmi: coming(begun, deletedVmi), domain: domainUnknown, memory: own(done), migrationProxies: open },
     expect: { steps: ['refreshDomain'] },
   },
   {
@@ -218,8 +218,8 @@ const receiving: readonly Row[] = [
   {
     rule: 'target-earlier-streams',
     when: 'streams of another migration are open',
-    given: { ...kept, vmi: coming(), memory: memory({ migration: { migrationUid: 'm0' } }), relays: open },
-    expect: { steps: ['closeTargetRelays'], requeueAfterMs: 0 },
+    given: { ...kept, vmi: coming(), memory: memory({ migration: { migrationUid: 'm0' } }), migrationProxies: open },
+    expect: { steps: ['closeTargetProxies'], requeueAfterMs: 0 },
   },
   {
     rule: 'target-earlier-domain',
@@ -259,9 +259,9 @@ const receiving: readonly Row[] = [
       domain: launcherDead,
       launcher: { kind: 'dead', reason: 'ended' },
       memory: own(done),
-      relays: open,
+      migrationProxies: open,
     },
-    expect: { steps: ['closeTargetRelays'] },
+    expect: { steps: ['closeTargetProxies'] },
   },
   {
     rule: 'target-launcher-awaited',
@@ -285,12 +285,12 @@ const receiving: readonly Row[] = [
     rule: 'target-streams-due',
     when: 'the launcher is ready for the guest',
     given: { vmi: coming(), domain: domainNone, memory: own(done) },
-    expect: { steps: ['openTargetRelays'], requeueAfterMs: 0 },
+    expect: { steps: ['openTargetProxies'], requeueAfterMs: 0 },
   },
   {
     rule: 'target-publish',
     when: 'the streams are open',
-    given: { ...kept, vmi: coming(), relays: open },
+    given: { ...kept, vmi: coming(), migrationProxies: open },
     expect: { steps: [] },
   },
   {
@@ -299,20 +299,20 @@ const receiving: readonly Row[] = [
     given: {
       ...kept,
       vmi: coming({ ...published, targetDirectMigrationNodePorts: { '30000': 0, '30001': 49_152 } }),
-      relays: open,
+      migrationProxies: open,
     },
     expect: { steps: [] },
   },
   {
     rule: 'target-waits',
     when: 'all is told',
-    given: { ...kept, vmi: coming(published), relays: open },
+    given: { ...kept, vmi: coming(published), migrationProxies: open },
     expect: { steps: [] },
   },
   {
     rule: 'target-under-way',
     when: 'the source has begun',
-    given: { ...kept, vmi: coming({ ...published, ...begun }), relays: open },
+    given: { ...kept, vmi: coming({ ...published, ...begun }), migrationProxies: open },
     expect: { steps: [] },
   },
   {
@@ -327,7 +327,7 @@ const receiving: readonly Row[] = [
     given: {
       ...kept,
       vmi: coming({ ...published, ...begun }),
-      relays: open,
+      migrationProxies: open,
       domain: { kind: 'gone', uid, proof: 'launcher-says-none', seenMs: -100_000 },
     },
     expect: { steps: ['refreshDomain'], requeueAfterMs: 15_000 },
@@ -346,7 +346,7 @@ const receiving: readonly Row[] = [
   {
     rule: 'target-progress',
     when: 'the domain is there and waits for memory',
-    given: { vmi: coming(begun), domain: incomingDomain(), memory: own(done), relays: open },
+    given: { vmi: coming(begun), domain: incomingDomain(), memory: own(done), migrationProxies: open },
     expect: { steps: [] },
   },
   {
@@ -356,14 +356,19 @@ const receiving: readonly Row[] = [
       vmi: coming({ ...begun, targetNodeDomainDetected: true }),
       domain: incomingDomain('Running', 'Unknown'),
       memory: own(done),
-      relays: open,
+      migrationProxies: open,
     },
     expect: { steps: [] },
   },
   {
     rule: 'target-hand-over',
     when: 'the guest runs here and the launcher calls the migration over',
-    given: { vmi: coming(begun), domain: incomingDomain('Running', 'Unknown', over), memory: own(done), relays: open },
+    given: {
+      vmi: coming(begun),
+      domain: incomingDomain('Running', 'Unknown', over),
+      memory: own(done),
+      migrationProxies: open,
+    },
     expect: { steps: [], requeueAfterMs: 0 },
   },
   {
@@ -396,19 +401,19 @@ const refusingRows: readonly Row[] = [
   {
     rule: 'target-refused',
     when: 'this agent is leaving and has prepared nothing',
-    given: { vmi: coming(), domain: absent, memory: own(), relays: refusing },
+    given: { vmi: coming(), domain: absent, memory: own(), migrationProxies: refusing },
     expect: { steps: [], requeueAfterMs: 0 },
   },
   {
     rule: 'target-not-probed',
     when: 'this agent is leaving, but one before it told the source where to send the guest: is it here?',
-    given: { vmi: coming(published), domain: absent, launcher: ready, memory: own(), relays: refusing },
+    given: { vmi: coming(published), domain: absent, launcher: ready, memory: own(), migrationProxies: refusing },
     expect: { steps: ['ensureLauncherConnection'] },
   },
   {
     rule: 'target-waits',
     when: 'this agent is leaving and has prepared: what is open goes on',
-    given: { ...kept, vmi: coming(published), relays: { ...open, unavailable: 'leaving' } },
+    given: { ...kept, vmi: coming(published), migrationProxies: { ...open, unavailable: 'leaving' } },
     expect: { steps: [] },
   },
   {
@@ -449,7 +454,12 @@ const arriving: readonly Row[] = [
   {
     rule: 'arrived-finalize',
     when: 'the VMI is this node’s and its migration not completed',
-    given: { vmi: here(), domain: incomingDomain('Running', 'Unknown', over), memory: own(done), relays: open },
+    given: {
+      vmi: here(),
+      domain: incomingDomain('Running', 'Unknown', over),
+      memory: own(done),
+      migrationProxies: open,
+    },
     expect: { steps: ['finalizeMigration'], route: 'migration-arrived', requeueAfterMs: 0 },
   },
   {
@@ -461,8 +471,8 @@ const arriving: readonly Row[] = [
   {
     rule: 'arrived-streams-over',
     when: 'the migration is completed and its streams are open',
-    given: { vmi: here({ ...ended, completed: true }), memory: own(done), relays: open },
-    expect: { steps: ['closeTargetRelays'] },
+    given: { vmi: here({ ...ended, completed: true }), memory: own(done), migrationProxies: open },
+    expect: { steps: ['closeTargetProxies'] },
   },
   {
     rule: 'arrived-streams-over',
@@ -470,9 +480,9 @@ const arriving: readonly Row[] = [
     given: {
       vmi: presentVmi(vmiOf('Running', { status: { migrationState: { ...ended, completed: true } } })),
       memory: own(done),
-      relays: open,
+      migrationProxies: open,
     },
-    expect: { steps: ['closeTargetRelays'] },
+    expect: { steps: ['closeTargetProxies'] },
   },
   {
     rule: 'arrived-label-dropped',

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { WhyDecision } from '../../../src/api/index.ts';
-import { isText, momentsOf } from '../../../src/web/page/why-model.ts';
+import type { ExplainDecision } from '../../../src/api/index.ts';
+import { isText, momentsOf } from '../../../src/web/page/explain-model.ts';
 
-const decision: WhyDecision = {
+const decision: ExplainDecision = {
   firstAt: '2026-01-02T03:00:00Z',
   lastAt: '2026-01-02T03:00:00Z',
   times: 1,
@@ -77,7 +77,7 @@ test('a VMI that is gone, or is going, is told', () => {
   assert.match(isText(gone), /^VMI gone · /);
   const going = { ...decision.seen.vmi, deletionTimestamp: '2026-01-02T03:00:00Z' };
   assert.match(isText({ ...decision, seen: { ...decision.seen, vmi: going } }), /^VMI Scheduled, being deleted · /);
-  const written: WhyDecision = { ...decision, newPhase: 'Running', write: { outcome: 'written' } };
+  const written: ExplainDecision = { ...decision, newPhase: 'Running', write: { outcome: 'written' } };
   assert.match(isText(written), /^VMI Running · /);
   assert.match(isText({ ...written, write: { outcome: 'conflict' } }), /^VMI Scheduled · /);
 });

@@ -2,18 +2,18 @@
  * What virt-handler tells about itself as JSON on its own Unix socket: read by `virt-node why`, by operators and by benchmarks.
  * Fields are added within a version; a reader refuses another version.
  */
-export const whyApiVersion = 'why.virt-handler/v1';
+export const explainApiVersion = 'why.virt-handler/v1';
 
 /** File name of the socket in `--kubevirt-private-dir`. */
-export const whySocketName = 'virt-handler.sock';
+export const explainSocketName = 'virt-handler.sock';
 
-interface WhyDocument<Kind extends string> {
-  readonly apiVersion: typeof whyApiVersion;
+interface ExplainDocument<Kind extends string> {
+  readonly apiVersion: typeof explainApiVersion;
   readonly kind: Kind;
 }
 
 /** What one pass saw. Ages are those of the latest pass that came to the same decision. */
-export interface WhySeen {
+export interface ExplainSeen {
   readonly vmi: {
     readonly kind: string;
     readonly phase?: string;
@@ -44,21 +44,21 @@ export interface WhySeen {
   readonly memory: Readonly<Record<string, unknown>>;
 }
 
-export interface WhyStep {
+export interface ExplainStep {
   readonly step: string;
   readonly outcome: 'done' | 'waits' | 'failed' | 'not-reached';
   readonly tookMs?: number;
   readonly because?: string;
 }
 
-export interface WhyNext {
+export interface ExplainNext {
   /** Absent: not before something happens to the VMI. */
   readonly afterMs?: number;
   readonly because: string;
 }
 
 /** One decision; the same decision several times in a row is one with `times`. */
-export interface WhyDecision {
+export interface ExplainDecision {
   readonly firstAt: string;
   readonly lastAt: string;
   readonly times: number;
@@ -67,8 +67,8 @@ export interface WhyDecision {
   readonly rule: string;
   /** One sentence for people. */
   readonly why: string;
-  readonly seen: WhySeen;
-  readonly steps: readonly WhyStep[];
+  readonly seen: ExplainSeen;
+  readonly steps: readonly ExplainStep[];
   /** Phase the rule wants written. */
   readonly newPhase?: string;
   /** Parts of the VMI that the rule changes. */
@@ -79,10 +79,10 @@ export interface WhyDecision {
   readonly problem?: string;
   /** Present: all is as the VMI asks for. */
   readonly healthy?: true;
-  readonly next?: WhyNext;
+  readonly next?: ExplainNext;
 }
 
-export interface WhyQuarantine {
+export interface ExplainQuarantine {
   readonly since: string;
   readonly failures: number;
   /** The step that fails, `write` or `pass`. */
@@ -91,7 +91,7 @@ export interface WhyQuarantine {
 }
 
 /** When the next pass comes. */
-export interface WhyTry {
+export interface ExplainTry {
   readonly state: 'running' | 'queued' | 'waiting' | 'idle';
   readonly inMs?: number;
   /** `running`: since it began. */
@@ -101,7 +101,7 @@ export interface WhyTry {
 }
 
 /** `GET /why/<namespace>/<name>` */
-export interface WhyReport extends WhyDocument<'Why'> {
+export interface ExplainReport extends ExplainDocument<'Why'> {
   readonly node: string;
   readonly at: string;
   readonly namespace: string;
@@ -110,13 +110,13 @@ export interface WhyReport extends WhyDocument<'Why'> {
   readonly goneAt?: string;
   /** What is wrong now, also while something else is awaited. */
   readonly problem?: string;
-  readonly nextTry: WhyTry;
-  readonly quarantine?: WhyQuarantine;
+  readonly nextTry: ExplainTry;
+  readonly quarantine?: ExplainQuarantine;
   /** Oldest first. */
-  readonly decisions: readonly WhyDecision[];
+  readonly decisions: readonly ExplainDecision[];
 }
 
-export interface WhyItem {
+export interface ExplainItem {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -127,18 +127,18 @@ export interface WhyItem {
   readonly why: string;
   readonly since: string;
   readonly problem?: string;
-  readonly nextTry: WhyTry;
+  readonly nextTry: ExplainTry;
   readonly quarantined: boolean;
 }
 
 /** `GET /why` */
-export interface WhyList extends WhyDocument<'WhyList'> {
+export interface ExplainList extends ExplainDocument<'WhyList'> {
   readonly node: string;
   readonly at: string;
-  readonly items: readonly WhyItem[];
+  readonly items: readonly ExplainItem[];
 }
 
-export interface WhyLabel {
+export interface ExplainLabel {
   readonly key: string;
   /** On the node; absent: it is not there. */
   readonly value?: string;
@@ -149,20 +149,20 @@ export interface WhyLabel {
 }
 
 /** `GET /labels`: labels of the node that are this agent's. */
-export interface WhyLabels extends WhyDocument<'WhyLabels'> {
+export interface ExplainLabels extends ExplainDocument<'WhyLabels'> {
   readonly node: string;
   readonly at: string;
   /** `skipped`: an annotation of the node forbids every change. */
   readonly state: 'present' | 'absent' | 'skipped';
   /** Why they could not be written the last time. */
   readonly problem?: string;
-  readonly here: readonly WhyLabel[];
+  readonly here: readonly ExplainLabel[];
   /** That could be there. */
-  readonly notHere: readonly WhyLabel[];
+  readonly notHere: readonly ExplainLabel[];
 }
 
 /** The console and lifecycle server, and the streams through it. */
-export interface WhyConsoles {
+export interface ExplainConsoles {
   /** `address:port`. Absent: it does not listen, see `problem`. */
   readonly listens?: string;
   readonly problem?: string;
@@ -199,7 +199,7 @@ export interface WhyConsoles {
 }
 
 /** `GET /state` */
-export interface AgentState extends WhyDocument<'AgentState'> {
+export interface AgentState extends ExplainDocument<'AgentState'> {
   readonly node: string;
   readonly at: string;
   readonly pid: number;
@@ -240,11 +240,11 @@ export interface AgentState extends WhyDocument<'AgentState'> {
   /** Passes that have taken more than a second, mostly because a launcher does not answer. */
   readonly slow: readonly { readonly vmi: string; readonly forSeconds: number }[];
   readonly backingOff: readonly { readonly vmi: string; readonly failures: number; readonly nextInMs?: number }[];
-  readonly quarantined: readonly ({ readonly vmi: string } & WhyQuarantine)[];
+  readonly quarantined: readonly ({ readonly vmi: string } & ExplainQuarantine)[];
   /** Domains about which no launcher gives an answer. */
   readonly unknownDomains: readonly { readonly vmi: string; readonly because: string; readonly forSeconds: number }[];
   readonly relays: { readonly open: number; readonly unavailable?: string };
-  readonly consoles: WhyConsoles;
+  readonly consoles: ExplainConsoles;
   readonly decisions: {
     readonly vmis: number;
     readonly gone: number;
@@ -274,7 +274,7 @@ export interface AgentState extends WhyDocument<'AgentState'> {
   readonly openFiles: number;
 }
 
-export interface WhyError extends WhyDocument<'Error'> {
+export interface ExplainError extends ExplainDocument<'Error'> {
   readonly code: 'BAD_REQUEST' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED' | 'INTERNAL';
   readonly message: string;
 }

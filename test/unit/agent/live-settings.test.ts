@@ -3,10 +3,10 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { LiveSettings } from '../../../../../src/agent/live-settings.ts';
-import { hasCpuManager } from '../../../../../src/agent/node/heartbeat/cpu-manager.ts';
-import { createAdjustableLogger, silentLogger } from '../../../../../src/base/index.ts';
-import { FakeSettings } from '../../../../fixtures/agent/fake-settings.ts';
+import { LiveSettings } from '../../../src/agent/live-settings.ts';
+import { hasCpuManager } from '../../../src/agent/node/heartbeat/cpu-manager.ts';
+import { createAdjustableLogger, silentLogger } from '../../../src/base/index.ts';
+import { FakeSettings } from '../../fixtures/agent/fake-settings.ts';
 
 let dir: string;
 before(async () => {

@@ -1,18 +1,18 @@
-import type { WhyReport } from '../../api/index.ts';
+import type { ExplainReport } from '../../api/index.ts';
 import { nextTryText } from '../next-try.ts';
 import type { VmRow } from '../rows.ts';
 import { el } from './dom.ts';
+import { type ExplainDeed, type ExplainMoment, isText, momentsOf } from './explain-model.ts';
 import { card, type Fact, factList } from './facts.ts';
 import type { Panel } from './panel.ts';
 import { notesOf, noteText } from './row-model.ts';
-import { CallError, whyOf } from './server-calls.ts';
-import { isText, momentsOf, type WhyDeed, type WhyMoment } from './why-model.ts';
+import { CallError, explanationOf } from './server-calls.ts';
 import { ago, capitalised } from './words.ts';
 
 const everyMs = 3_000;
 
 /** What the agent decided about a VM, newest first, and what it waits for. */
-export class WhyPanel implements Panel {
+export class ExplainPanel implements Panel {
   readonly element: HTMLElement;
   readonly #notes = el('div', { hidden: true });
   readonly #story = el('div', { class: 'why' }, el('p', { class: 'nothing' }, 'Asking the agent…'));
@@ -50,7 +50,7 @@ export class WhyPanel implements Panel {
     clearTimeout(this.#timer);
     this.#isAsking = true;
     try {
-      if (!document.hidden) this.#show(await whyOf(this.#vm, this.#ending.signal));
+      if (!document.hidden) this.#show(await explanationOf(this.#vm, this.#ending.signal));
     } catch (error) {
       if (!this.#ending.signal.aborted) this.#showFailure(error);
     } finally {
@@ -59,7 +59,7 @@ export class WhyPanel implements Panel {
     }
   }
 
-  #show(report: WhyReport): void {
+  #show(report: ExplainReport): void {
     const moments = momentsOf(report);
     // What is open or selected stays so while nothing new was decided.
     const shown = JSON.stringify([moments, report.problem, report.quarantine, report.goneAt]);
@@ -70,7 +70,7 @@ export class WhyPanel implements Panel {
   }
 
   /** Only what changes by the passing of time. */
-  #refresh(report: WhyReport, at: number): void {
+  #refresh(report: ExplainReport, at: number): void {
     this.#story.querySelector('.next')?.replaceChildren(nextTryText(report.nextTry));
     for (const time of this.#story.querySelectorAll('time')) time.textContent = ago(time.dateTime, at);
   }
@@ -85,7 +85,7 @@ export class WhyPanel implements Panel {
   }
 }
 
-function nowCard(report: WhyReport, at: number): HTMLElement {
+function nowCard(report: ExplainReport, at: number): HTMLElement {
   const { decisions, problem, quarantine, goneAt, nextTry } = report;
   const last = decisions.at(-1);
   const facts: Fact[] = [];
@@ -101,7 +101,7 @@ function nowCard(report: WhyReport, at: number): HTMLElement {
   return card('Now', factList(facts));
 }
 
-function timeline(moments: readonly WhyMoment[], at: number): HTMLElement {
+function timeline(moments: readonly ExplainMoment[], at: number): HTMLElement {
   const items = moments.map((moment) =>
     el(
       'li',
@@ -121,7 +121,7 @@ function timeline(moments: readonly WhyMoment[], at: number): HTMLElement {
   return card('What was decided', el('ol', { class: 'timeline' }, ...items));
 }
 
-function deed({ text, outcome, because }: WhyDeed): HTMLElement {
+function deed({ text, outcome, because }: ExplainDeed): HTMLElement {
   return el(
     'li',
     { 'data-outcome': outcome },

@@ -1,11 +1,11 @@
-import type { WhyDecision, WhyItem, WhyList, WhyReport, WhyStep } from '../../api/index.ts';
+import type { ExplainDecision, ExplainItem, ExplainList, ExplainReport, ExplainStep } from '../../api/index.ts';
 import { shortened } from '../../base/index.ts';
 import { durationText, nextTryText } from '../../web/index.ts';
 
 const decisionsShown = 12;
 
 /** A VMI's story for a person: what is, why, what is awaited, and how it came about. Lines without their ends. */
-export function whyStory(report: WhyReport): string[] {
+export function explainStory(report: ExplainReport): string[] {
   const { namespace, name, node, at, goneAt, problem, decisions, quarantine } = report;
   const last = decisions.at(-1);
   const left = goneAt === undefined ? '' : `, gone ${ago(goneAt, at)}`;
@@ -31,7 +31,7 @@ export function whyStory(report: WhyReport): string[] {
 }
 
 /** One line per VMI. */
-export function whyTable({ items, node, at }: WhyList): string[] {
+export function explainTable({ items, node, at }: ExplainList): string[] {
   if (items.length === 0) return [`the agent of node ${node} has decided nothing since it started: no VMI is here`];
   return table(
     ['NAMESPACE', 'NAME', 'PHASE', 'GUEST', 'RULE', 'SINCE', 'NEXT', 'PROBLEM'],
@@ -49,7 +49,7 @@ export function whyTable({ items, node, at }: WhyList): string[] {
 }
 
 /** What went wrong stands below its decision, where it has room. */
-function decisionTable(decisions: readonly WhyDecision[], at: string): string[] {
+function decisionTable(decisions: readonly ExplainDecision[], at: string): string[] {
   const [head = '', ...lines] = table(
     ['AGO', 'TIMES', 'RULE', 'PHASE', 'GUEST', 'LAUNCHER', 'DID'],
     decisions.map((decision) => row(decision, at)),
@@ -57,7 +57,7 @@ function decisionTable(decisions: readonly WhyDecision[], at: string): string[] 
   return [head, ...lines.flatMap((line, index) => [line, ...troubles(decisions[index])])];
 }
 
-function row(decision: WhyDecision, at: string): string[] {
+function row(decision: ExplainDecision, at: string): string[] {
   const { seen, newPhase, patch = [], events = [], write } = decision;
   const changes = [...(newPhase ? [`phase ${newPhase}`] : []), ...patch];
   const did = [
@@ -76,7 +76,7 @@ function row(decision: WhyDecision, at: string): string[] {
   ];
 }
 
-function troubles(decision: WhyDecision | undefined): string[] {
+function troubles(decision: ExplainDecision | undefined): string[] {
   if (!decision) return [];
   const { steps, write } = decision;
   const failed = steps.filter(({ because }) => because !== undefined);
@@ -86,16 +86,16 @@ function troubles(decision: WhyDecision | undefined): string[] {
   ];
 }
 
-function phaseOf({ seen: { vmi } }: WhyDecision): string {
+function phaseOf({ seen: { vmi } }: ExplainDecision): string {
   return vmi.kind === 'present' ? vmi.phase || '-' : vmi.kind;
 }
 
-function domainText({ seen: { domain } }: WhyDecision): string {
+function domainText({ seen: { domain } }: ExplainDecision): string {
   return domain.kind === 'present' ? `${domain.status}/${domain.reason}` : domain.kind;
 }
 
 /** What is now: as it was seen, but for the phase that was written then. */
-function picture(decision: WhyDecision): string {
+function picture(decision: ExplainDecision): string {
   const { vmi, domain, launcher } = decision.seen;
   const written = decision.write.outcome === 'written' ? decision.newPhase : undefined;
   const phase = vmi.kind === 'present' ? written || vmi.phase || 'no phase' : `VMI ${vmi.kind}`;
@@ -106,13 +106,13 @@ function picture(decision: WhyDecision): string {
   return `${phase}${ends}; guest ${domainText(decision)}${proof}${because}${age}; launcher ${launcher.kind}`;
 }
 
-function stepText({ step, outcome, tookMs }: WhyStep): string {
+function stepText({ step, outcome, tookMs }: ExplainStep): string {
   if (outcome === 'not-reached') return `(${step})`;
   const time = tookMs === undefined ? '' : ` ${durationText(tookMs)}`;
   return outcome === 'done' ? `${step}${time}` : `${step} ${outcome}${time}`;
 }
 
-function shortNext({ nextTry, quarantined }: WhyItem): string {
+function shortNext({ nextTry, quarantined }: ExplainItem): string {
   const when =
     nextTry.state === 'waiting'
       ? `in ${durationText(nextTry.inMs ?? 0)}`

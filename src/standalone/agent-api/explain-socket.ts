@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { whyApiVersion } from '../../api/index.ts';
+import { explainApiVersion } from '../../api/index.ts';
 import { deadline, errorCode, errorMessage, isRecord } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 
@@ -7,7 +7,7 @@ const timeoutMs = 5_000;
 const maxBytes = 32 * 1024 * 1024;
 
 /** One question to the agent's socket, as it answers it. Rejects with NodeError. */
-export async function getWhy(
+export async function getExplanation(
   socket: string,
   target: string,
   signal?: AbortSignal,
@@ -24,7 +24,7 @@ function parse(text: string, socket: string): Readonly<Record<string, unknown>> 
   } catch (cause) {
     throw foreignSocket(socket, cause);
   }
-  if (!isRecord(document) || document.apiVersion !== whyApiVersion) throw foreignSocket(socket);
+  if (!isRecord(document) || document.apiVersion !== explainApiVersion) throw foreignSocket(socket);
   return document;
 }
 

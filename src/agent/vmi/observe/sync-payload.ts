@@ -5,30 +5,30 @@ import type { HostFacts, SyncOptions } from '../ports.ts';
 import { syncOptionsOf } from './sync-options.ts';
 
 /** What a launcher call carries for a VMI. */
-export interface Carried {
+export interface SyncPayload {
   readonly options: SyncOptions;
   /** Of all that the launcher acts on; empty for a VMI that is final. */
   readonly fingerprint: string;
 }
 
 /** Worked out once per object and configuration: a VMI is looked at more often than it changes. Objects are never changed in place. */
-export class CarriedCache {
-  readonly #known = new WeakMap<VirtualMachineInstance, Carried & { readonly config: ClusterConfig }>();
+export class SyncPayloadCache {
+  readonly #known = new WeakMap<VirtualMachineInstance, SyncPayload & { readonly config: ClusterConfig }>();
 
-  of(vmi: VirtualMachineInstance | undefined, config: ClusterConfig, host: HostFacts): Carried {
+  of(vmi: VirtualMachineInstance | undefined, config: ClusterConfig, host: HostFacts): SyncPayload {
     const known = vmi && this.#known.get(vmi);
     if (known?.config === config) return known;
     const options = syncOptionsOf(vmi, config, host);
     const fingerprint = vmi && !isFinal(vmi) ? fingerprintOf(vmi, options) : '';
-    const carried = { options, fingerprint, config };
-    if (vmi) this.#known.set(vmi, carried);
-    return carried;
+    const syncPayload = { options, fingerprint, config };
+    if (vmi) this.#known.set(vmi, syncPayload);
+    return syncPayload;
   }
 }
 
 /** Labels and what this agent writes itself are left out: they would only repeat the call. */
 function fingerprintOf(vmi: VirtualMachineInstance, options: SyncOptions): string {
   const volumes = vmi.status?.volumeStatus?.map(({ name, phase, hotplugVolume }) => [name, phase, hotplugVolume]);
-  const carried = [vmi.spec, vmi.metadata.annotations, volumes, options];
-  return createHash('sha256').update(JSON.stringify(carried)).digest('base64url').slice(0, 22);
+  const syncPayload = [vmi.spec, vmi.metadata.annotations, volumes, options];
+  return createHash('sha256').update(JSON.stringify(syncPayload)).digest('base64url').slice(0, 22);
 }

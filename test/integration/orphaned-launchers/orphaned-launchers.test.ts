@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { ForgottenGuests } from '../../../src/agent/vmi/orphaned-launchers.ts';
+import { OrphanedLaunchers } from '../../../src/agent/vmi/orphaned-launchers.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { vmiOf } from '../../fixtures/agent/builders.ts';
 import { FakeApi } from '../../fixtures/agent/fake-api.ts';
@@ -44,9 +44,9 @@ async function launcherOf(pod: string, vmKey = key, vmUid = uid): Promise<Script
   return launcher;
 }
 
-async function start(): Promise<ForgottenGuests> {
+async function start(): Promise<OrphanedLaunchers> {
   const ghosts = { all: () => remembered.map((socketFile) => ({ name: 'x', namespace: 'y', uid: 'z', socketFile })) };
-  const guests = new ForgottenGuests({ podsDir }, { vmis: api, lookup: api, ghosts, clock, log: silentLogger });
+  const guests = new OrphanedLaunchers({ podsDir }, { vmis: api, lookup: api, ghosts, clock, log: silentLogger });
   cleanups.push(() => guests.stop());
   await guests.start();
   return guests;

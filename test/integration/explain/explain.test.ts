@@ -7,7 +7,7 @@ import { createConnection } from 'node:net';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { bundleProgram } from '../../../scripts/bundle.mjs';
-import type { AgentState, WhyList, WhyReport } from '../../../src/api/index.ts';
+import type { AgentState, ExplainList, ExplainReport } from '../../../src/api/index.ts';
 import { AgentBench, embeddedLoopApi } from '../../fixtures/agent-bench.ts';
 import { stopped } from '../../fixtures/agent-process.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -84,7 +84,7 @@ async function raw(bytes: string): Promise<string> {
 
 test('the story of a VM that was started: what was seen, done, written and is awaited', async () => {
   await bench.play('told');
-  const report = await json<WhyReport>('/why/default/told');
+  const report = await json<ExplainReport>('/why/default/told');
   assert.deepEqual([report.apiVersion, report.kind, report.node], ['why.virt-handler/v1', 'Why', 'node1']);
   const start = report.decisions.find(({ rule }) => rule === 'start-due');
   assert.deepEqual(
@@ -97,7 +97,7 @@ test('the story of a VM that was started: what was seen, done, written and is aw
   assert.deepEqual([running?.newPhase, running?.write.outcome], ['Running', 'written']);
   assert.ok(running?.events?.includes('Started'));
   await eventually(async () => {
-    const { nextTry, decisions } = await json<WhyReport>('/why/default/told');
+    const { nextTry, decisions } = await json<ExplainReport>('/why/default/told');
     // The own write is no news: the pass that made the guest's phase known is the last one.
     assert.equal(decisions.at(-1)?.rule, 'domain-running');
     assert.deepEqual([nextTry.state, nextTry.failuresInARow], ['idle', 0]);
@@ -117,7 +117,7 @@ test('virt-node why tells it to people, and as JSON', async () => {
   const list = await virtNode('why', '--socket', socketPath);
   assert.match(list.out, /^NAMESPACE .*\n.*default +asked +Running +Running\//);
   const asJson = await virtNode('why', 'asked', '-o', 'json', '--socket', socketPath);
-  assert.equal((JSON.parse(asJson.out) as WhyReport).name, 'asked');
+  assert.equal((JSON.parse(asJson.out) as ExplainReport).name, 'asked');
   const missing = await virtNode('why', 'nobody', '--socket', socketPath);
   assert.deepEqual([missing.code, missing.out], [1, '']);
   assert.match(missing.err, /node node1 has decided nothing about default\/nobody/);
@@ -128,13 +128,13 @@ test('a VM that fails says what fails and when it is tried again', async () => {
   await launcher.fail('syncVirtualMachine', 'no such disk');
   await bench.create('fails');
   await eventually(async () => {
-    const { nextTry, decisions } = await json<WhyReport>('/why/default/fails');
+    const { nextTry, decisions } = await json<ExplainReport>('/why/default/fails');
     const failed = decisions.find(({ rule }) => rule === 'start-due');
     assert.match(failed?.problem ?? '', /no such disk/);
     assert.equal(failed?.steps.at(-1)?.outcome, 'failed');
     assert.equal(nextTry.state, 'waiting');
   });
-  const { items } = await json<WhyList>('/why');
+  const { items } = await json<ExplainList>('/why');
   assert.match(items.find(({ name }) => name === 'fails')?.problem ?? '', /no such disk/);
 });
 
@@ -142,7 +142,7 @@ test('a VM that is gone can still be asked for', async () => {
   await bench.play('leaves');
   await bench.delete('leaves');
   await eventually(async () => {
-    const { goneAt, decisions } = await json<WhyReport>('/why/default/leaves');
+    const { goneAt, decisions } = await json<ExplainReport>('/why/default/leaves');
     assert.ok(goneAt);
     assert.ok(decisions.some(({ rule }) => rule === 'shutdown-signal-due'));
   });
@@ -176,7 +176,7 @@ test('a launcher that hangs keeps nobody from asking', async () => {
       ['default/hangs'],
     );
   });
-  const { nextTry } = await json<WhyReport>('/why/default/hangs');
+  const { nextTry } = await json<ExplainReport>('/why/default/hangs');
   assert.equal(nextTry.state, 'running');
   assert.ok((nextTry.forMs ?? 0) >= 1_000);
 });

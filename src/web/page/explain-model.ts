@@ -1,30 +1,30 @@
-import type { WhyDecision, WhyReport, WhyStep } from '../../api/index.ts';
+import type { ExplainDecision, ExplainReport, ExplainStep } from '../../api/index.ts';
 import { durationText } from '../duration.ts';
 
 /** A decision as the timeline shows it. */
-export interface WhyMoment {
+export interface ExplainMoment {
   readonly rule: string;
   readonly why: string;
   readonly at: string;
   /** More than once in a row: since when and how often. */
   readonly repeated?: string;
   readonly seen: string;
-  readonly did: readonly WhyDeed[];
+  readonly did: readonly ExplainDeed[];
   readonly isTrouble: boolean;
 }
 
-export interface WhyDeed {
+export interface ExplainDeed {
   readonly text: string;
-  readonly outcome: WhyStep['outcome'];
+  readonly outcome: ExplainStep['outcome'];
   readonly because?: string;
 }
 
 /** Newest first. */
-export function momentsOf({ decisions }: Pick<WhyReport, 'decisions'>): readonly WhyMoment[] {
+export function momentsOf({ decisions }: Pick<ExplainReport, 'decisions'>): readonly ExplainMoment[] {
   return decisions.map(momentOf).reverse();
 }
 
-function momentOf(decision: WhyDecision): WhyMoment {
+function momentOf(decision: ExplainDecision): ExplainMoment {
   const { rule, why, lastAt, firstAt, times, problem } = decision;
   const did = [...decision.steps.map(stepDeed), ...writeDeeds(decision)];
   const tookMs = Date.parse(lastAt) - Date.parse(firstAt);
@@ -39,15 +39,15 @@ function momentOf(decision: WhyDecision): WhyMoment {
   };
 }
 
-function stepDeed({ step, outcome, tookMs, because }: WhyStep): WhyDeed {
+function stepDeed({ step, outcome, tookMs, because }: ExplainStep): ExplainDeed {
   const time = tookMs === undefined || outcome === 'not-reached' ? '' : ` (${durationText(tookMs)})`;
   const end = outcome === 'done' ? '' : outcome === 'not-reached' ? ' was not reached' : ` ${outcome}`;
   return { text: `${words(step)}${end}${time}`, outcome, ...(because !== undefined && { because }) };
 }
 
-function writeDeeds({ newPhase, patch = [], events = [], write }: WhyDecision): WhyDeed[] {
+function writeDeeds({ newPhase, patch = [], events = [], write }: ExplainDecision): ExplainDeed[] {
   const changes = [...(newPhase ? [`phase ${newPhase}`] : []), ...patch];
-  const deeds: WhyDeed[] = [];
+  const deeds: ExplainDeed[] = [];
   if (write.outcome === 'written') deeds.push({ text: `wrote ${changes.join(', ') || 'status'}`, outcome: 'done' });
   if (write.because !== undefined) {
     deeds.push({ text: `writing the status: ${write.outcome}`, outcome: 'failed', because: write.because });
@@ -57,14 +57,14 @@ function writeDeeds({ newPhase, patch = [], events = [], write }: WhyDecision): 
 }
 
 /** What is now: as it was seen, but for the phase that was written then. */
-export function isText(decision: WhyDecision): string {
+export function isText(decision: ExplainDecision): string {
   const { seen, newPhase, write } = decision;
   if (newPhase === undefined || write.outcome !== 'written') return seenText(decision);
   return seenText({ ...decision, seen: { ...seen, vmi: { ...seen.vmi, phase: newPhase } } });
 }
 
 /** What the agent saw: the VMI, the guest, its launcher. */
-function seenText({ seen: { vmi, domain, launcher } }: WhyDecision): string {
+function seenText({ seen: { vmi, domain, launcher } }: ExplainDecision): string {
   const phase = vmi.kind === 'present' ? `VMI ${vmi.phase || 'without a phase'}` : `VMI ${vmi.kind}`;
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const state = domain.kind === 'present' ? `guest ${domain.status} (${domain.reason})` : `guest ${domain.kind}`;

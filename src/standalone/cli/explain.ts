@@ -1,11 +1,11 @@
-import type { WhyLabels, WhyList, WhyReport } from '../../api/index.ts';
+import type { ExplainLabels, ExplainList, ExplainReport } from '../../api/index.ts';
 import { escapedJson, plainText } from '../../base/index.ts';
-import { foreignSocket, getWhy } from '../agent-api/index.ts';
+import { foreignSocket, getExplanation } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
-import { whyLabels } from './why-labels.ts';
-import { whyStory, whyTable } from './why-text.ts';
+import { explainLabels } from './explain-labels.ts';
+import { explainStory, explainTable } from './explain-text.ts';
 
-export interface WhyQuestion {
+export interface ExplainQuestion {
   /** Of an agent: `<kubevirt-private-dir>/virt-handler.sock`. */
   readonly socket: string;
   readonly namespace: string;
@@ -16,12 +16,12 @@ export interface WhyQuestion {
   readonly labels?: boolean;
 }
 
-type Answer = WhyReport | WhyList | WhyLabels;
+type Answer = ExplainReport | ExplainList | ExplainLabels;
 
 const kinds = ['Why', 'WhyList', 'WhyLabels'];
 
 /** Asks the agent of this node why it does what it does. Throws NodeError, whose message says what to do. */
-export async function askWhy({ socket, namespace, name, output, labels }: WhyQuestion): Promise<string> {
+export async function askExplain({ socket, namespace, name, output, labels }: ExplainQuestion): Promise<string> {
   const part = encodeURIComponent;
   const ofVm = name === undefined ? '/why' : `/why/${part(namespace)}/${part(name)}`;
   const answer = await ask(socket, labels ? '/labels' : ofVm);
@@ -34,15 +34,15 @@ export async function askWhy({ socket, namespace, name, output, labels }: WhyQue
 
 function linesOf(answer: Answer, socket: string, name = ''): string[] {
   try {
-    if (answer.kind === 'WhyLabels') return whyLabels(answer, name);
-    return answer.kind === 'Why' ? whyStory(answer) : whyTable(answer);
+    if (answer.kind === 'WhyLabels') return explainLabels(answer, name);
+    return answer.kind === 'Why' ? explainStory(answer) : explainTable(answer);
   } catch (cause) {
     throw foreignSocket(socket, cause);
   }
 }
 
 async function ask(socket: string, target: string): Promise<Answer> {
-  const { httpStatus, document } = await getWhy(socket, target);
+  const { httpStatus, document } = await getExplanation(socket, target);
   if (document.kind === 'Error') {
     throw new NodeError(httpStatus === 404 ? 'NOT_FOUND' : 'CHILD_FAILED', String(document.message));
   }

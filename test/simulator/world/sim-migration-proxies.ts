@@ -1,25 +1,25 @@
-import type { MigrationRelays, RelayPorts, SourceRelay, TargetRelay } from '../../../src/agent/index.ts';
+import type { MigrationProxies, ProxyPorts, SourceProxy, TargetProxy } from '../../../src/agent/index.ts';
 import { Listeners } from '../../fixtures/agent/listeners.ts';
 import type { Life } from '../engine/scheduler.ts';
 import type { Wire } from '../engine/wire.ts';
 import type { SimNode } from './sim-host.ts';
 
-export interface SimRelaysDeps {
+export interface SimProxiesDeps {
   readonly node: SimNode;
   readonly wire: Wire;
   readonly life: Life;
 }
 
 /** The streams of one agent: they end with its process. */
-export class SimRelays implements MigrationRelays {
+export class SimProxies implements MigrationProxies {
   readonly supported = true;
   unavailable: string | undefined;
-  readonly #deps: SimRelaysDeps;
-  readonly #targets = new Map<string, TargetRelay & { readonly ports: RelayPorts }>();
-  readonly #sources = new Map<string, SourceRelay>();
+  readonly #deps: SimProxiesDeps;
+  readonly #targets = new Map<string, TargetProxy & { readonly ports: ProxyPorts }>();
+  readonly #sources = new Map<string, SourceProxy>();
   readonly #listeners = new Listeners();
 
-  constructor(deps: SimRelaysDeps) {
+  constructor(deps: SimProxiesDeps) {
     this.#deps = deps;
   }
 
@@ -35,7 +35,7 @@ export class SimRelays implements MigrationRelays {
     return new Set([...this.#targets.keys(), ...this.#sources.keys()]).size;
   }
 
-  targetPorts(uid: string): RelayPorts | undefined {
+  targetPorts(uid: string): ProxyPorts | undefined {
     return this.#targets.get(uid)?.ports;
   }
 
@@ -44,24 +44,24 @@ export class SimRelays implements MigrationRelays {
   }
 
   /** Where this VMI's streams lead from here. */
-  sourceOf(uid: string): SourceRelay | undefined {
+  sourceOf(uid: string): SourceProxy | undefined {
     return this.#sources.get(uid);
   }
 
-  async openTarget(relay: TargetRelay): Promise<void> {
-    const known = this.#targets.get(relay.uid);
-    if (known?.launcherPid === relay.launcherPid && known.roles.join() === relay.roles.join()) return;
-    await this.#work(`listens for ${relay.uid}`);
+  async openTarget(proxy: TargetProxy): Promise<void> {
+    const known = this.#targets.get(proxy.uid);
+    if (known?.launcherPid === proxy.launcherPid && known.roles.join() === proxy.roles.join()) return;
+    await this.#work(`listens for ${proxy.uid}`);
     const { node } = this.#deps;
-    const ports = Object.fromEntries(relay.roles.map((role) => [String(node.freePort()), role]));
-    this.#targets.set(relay.uid, { ...relay, ports });
-    this.#listeners.tell(relay.key);
+    const ports = Object.fromEntries(proxy.roles.map((role) => [String(node.freePort()), role]));
+    this.#targets.set(proxy.uid, { ...proxy, ports });
+    this.#listeners.tell(proxy.key);
   }
 
-  async openSource(relay: SourceRelay): Promise<void> {
-    await this.#work(`streams of ${relay.uid}`);
-    this.#sources.set(relay.uid, relay);
-    this.#listeners.tell(relay.key);
+  async openSource(proxy: SourceProxy): Promise<void> {
+    await this.#work(`streams of ${proxy.uid}`);
+    this.#sources.set(proxy.uid, proxy);
+    this.#listeners.tell(proxy.key);
   }
 
   async closeTarget(uid: string): Promise<void> {
@@ -89,7 +89,7 @@ export class SimRelays implements MigrationRelays {
   #work(label: string): Promise<void> {
     const { wire, life, node } = this.#deps;
     return wire.request({ life, label }, () => {
-      if (node.relaysFail) throw new Error('no port is free');
+      if (node.proxyFail) throw new Error('no port is free');
     });
   }
 }

@@ -1,9 +1,9 @@
-import type { WhyLabel, WhyLabels } from '../../api/index.ts';
-import { table } from './why-text.ts';
+import type { ExplainLabel, ExplainLabels } from '../../api/index.ts';
+import { table } from './explain-text.ts';
 
 /** The agent's labels of the node whose keys contain `part`, for a person. Lines without their ends. */
-export function whyLabels({ node, state, problem, here, notHere }: WhyLabels, part: string): string[] {
-  const asked = ({ key }: WhyLabel) => key.includes(part);
+export function explainLabels({ node, state, problem, here, notHere }: ExplainLabels, part: string): string[] {
+  const asked = ({ key }: ExplainLabel) => key.includes(part);
   const [present, absent] = [here.filter(asked), notHere.filter(asked)];
   const pending = [...here, ...notHere].filter((label) => label.state === 'pending').length;
   return [
@@ -17,12 +17,12 @@ export function whyLabels({ node, state, problem, here, notHere }: WhyLabels, pa
   ];
 }
 
-const stories: Readonly<Record<WhyLabels['state'], (node: string) => string>> = {
+const stories: Readonly<Record<ExplainLabels['state'], (node: string) => string>> = {
   present: (node) => `node ${node}`,
   absent: (node) => `node ${node} does not exist in the cluster yet`,
   skipped: (node) => `node ${node} is left alone, its annotation node-labeller.kubevirt.io/skip-node says so`,
 };
 
-function row({ key, value = '', state, because }: WhyLabel): string[] {
+function row({ key, value = '', state, because }: ExplainLabel): string[] {
   return [key, value, state, because];
 }

@@ -4,12 +4,17 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { type WhyDecision, type WhyList, type WhyReport, whyApiVersion } from '../../../src/api/index.ts';
-import { askWhy, nodePaths, parseCommand } from '../../../src/standalone/index.ts';
+import {
+  type ExplainDecision,
+  type ExplainList,
+  type ExplainReport,
+  explainApiVersion,
+} from '../../../src/api/index.ts';
+import { askExplain, nodePaths, parseCommand } from '../../../src/standalone/index.ts';
 
 const at = '2026-01-02T03:10:00.000Z';
 
-function decision(rule: string, why: string, more: Partial<WhyDecision> = {}): WhyDecision {
+function decision(rule: string, why: string, more: Partial<ExplainDecision> = {}): ExplainDecision {
   return {
     firstAt: '2026-01-02T03:00:00.000Z',
     lastAt: '2026-01-02T03:00:00.000Z',
@@ -30,8 +35,8 @@ function decision(rule: string, why: string, more: Partial<WhyDecision> = {}): W
   };
 }
 
-const report: WhyReport = {
-  apiVersion: whyApiVersion,
+const report: ExplainReport = {
+  apiVersion: explainApiVersion,
   kind: 'Why',
   node: 'laptop',
   at,
@@ -72,8 +77,8 @@ AGO     TIMES  RULE                 PHASE      GUEST  LAUNCHER  DID
 8 s     12     start-due            Scheduled  gone   ready     prepareHost <1 ms, syncVirtualMachine failed 1 s, (adjustHost), wrote status, event SyncFailed, event Quarantined
         syncVirtualMachine failed: REFUSED: no such disk`;
 
-const list: WhyList = {
-  apiVersion: whyApiVersion,
+const list: ExplainList = {
+  apiVersion: explainApiVersion,
   kind: 'WhyList',
   node: 'laptop',
   at,
@@ -135,31 +140,31 @@ async function answering(t: { after(fn: () => Promise<void>): void }, { httpStat
 
 test('a VM has a story: what is, why, what is awaited and how it came about; no message moves the cursor', async (t) => {
   const { socket, asked } = await answering(t, { body: JSON.stringify(report) });
-  const text = await askWhy({ socket, namespace: 'default', name: 'demo', output: 'text' });
+  const text = await askExplain({ socket, namespace: 'default', name: 'demo', output: 'text' });
   assert.equal(text, story);
   assert.deepEqual(asked, ['/why/default/demo']);
 });
 
 test('without a name all VMs are listed, those that are gone among them', async (t) => {
   const { socket, asked } = await answering(t, { body: JSON.stringify(list) });
-  assert.equal(await askWhy({ socket, namespace: 'default', output: 'text' }), overview);
+  assert.equal(await askExplain({ socket, namespace: 'default', output: 'text' }), overview);
   assert.deepEqual(asked, ['/why']);
 });
 
 test('-o json gives what the agent said', async (t) => {
   const { socket } = await answering(t, { body: JSON.stringify(report) });
-  assert.deepEqual(JSON.parse(await askWhy({ socket, namespace: 'x', name: 'demo', output: 'json' })), report);
+  assert.deepEqual(JSON.parse(await askExplain({ socket, namespace: 'x', name: 'demo', output: 'json' })), report);
 });
 
 test('a VM that is not here is an error in the words of the agent', async (t) => {
   const body = JSON.stringify({
-    apiVersion: whyApiVersion,
+    apiVersion: explainApiVersion,
     kind: 'Error',
     code: 'NOT_FOUND',
     message: 'not on this node',
   });
   const { socket } = await answering(t, { httpStatus: 404, body });
-  const asked = askWhy({ socket, namespace: 'a', name: 'b', output: 'text' });
+  const asked = askExplain({ socket, namespace: 'a', name: 'b', output: 'text' });
   await assert.rejects(asked, { code: 'NOT_FOUND', message: 'not on this node' });
 });
 
@@ -169,19 +174,19 @@ for (const body of [
   'null',
   '[]',
   '{"apiVersion":"why.virt-handler/v2","kind":"Why"}',
-  JSON.stringify({ apiVersion: whyApiVersion, kind: 'Secret' }),
-  JSON.stringify({ apiVersion: whyApiVersion, kind: 'Why', decisions: [null] }),
+  JSON.stringify({ apiVersion: explainApiVersion, kind: 'Secret' }),
+  JSON.stringify({ apiVersion: explainApiVersion, kind: 'Why', decisions: [null] }),
 ]) {
   test(`an answer that is not this agent's (${body.slice(0, 30) || 'nothing'}) is refused in words`, async (t) => {
     const { socket } = await answering(t, { body });
-    const asked = askWhy({ socket, namespace: 'a', name: 'b', output: 'text' });
+    const asked = askExplain({ socket, namespace: 'a', name: 'b', output: 'text' });
     await assert.rejects(asked, { code: 'CHILD_FAILED', message: /no virt-handler of this version/ });
   });
 }
 
 test('no agent on the socket is an error that says where to look', async () => {
   const socket = path.join(tmpdir(), 'no-such-directory', 's');
-  const asked = askWhy({ socket, namespace: 'a', output: 'text' });
+  const asked = askExplain({ socket, namespace: 'a', output: 'text' });
   await assert.rejects(asked, { code: 'NOT_RUNNING', message: /is the node running here/ });
 });
 
@@ -200,7 +205,7 @@ test('the command asks the agent of the state directory, or the one on another s
 });
 
 const labels = {
-  apiVersion: whyApiVersion,
+  apiVersion: explainApiVersion,
   kind: 'WhyLabels',
   node: 'laptop',
   at: '2026-11-21T10:00:00.000Z',
@@ -214,7 +219,7 @@ const labels = {
 
 test('labels of the node are listed with their reasons, those that are there and those that are not', async (t) => {
   const { socket, asked } = await answering(t, { body: JSON.stringify(labels) });
-  const text = await askWhy({ socket, namespace: 'default', output: 'text', labels: true });
+  const text = await askExplain({ socket, namespace: 'default', output: 'text', labels: true });
   assert.deepEqual(text.split('\n'), [
     'node laptop: 2 labels of the agent are there, 1 are to be changed',
     '',
@@ -230,7 +235,7 @@ test('labels of the node are listed with their reasons, those that are there and
 
 test('with a name only labels whose keys contain it are listed, and none is said', async (t) => {
   const { socket, asked } = await answering(t, { body: JSON.stringify(labels) });
-  const about = (name: string) => askWhy({ socket, namespace: 'default', name, output: 'text', labels: true });
+  const about = (name: string) => askExplain({ socket, namespace: 'default', name, output: 'text', labels: true });
   const text = await about('tdx');
   assert.match(text, /tdx/);
   assert.doesNotMatch(text, /sev|q35/);
