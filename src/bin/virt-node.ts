@@ -236,7 +236,7 @@ async function run(command: Command): Promise<void> {
       return screenshot(command);
     case 'act':
       return say(await actOnVm(nodePaths(command.stateDir), command, command.action));
-    case 'why':
+    case 'explain':
       return say(await askExplain(command));
     case 'image-add':
       return addImage(command);
@@ -244,7 +244,7 @@ async function run(command: Command): Promise<void> {
       return listImages(command.stateDir);
     case 'version':
       return say('virt-node 0.1.0 (KubeVirt v1.9.0 API)');
-    case 'help':
+    case 'print':
       return say(command.text);
   }
 }

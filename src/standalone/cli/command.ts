@@ -1,10 +1,23 @@
-import path from 'node:path';
+import yargs, { type Argv } from 'yargs';
+import { errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { nodePaths } from '../paths.ts';
-import { commandUsage, parseFlags, usage, type Values } from './command-flags.ts';
-import { specs } from './command-specs.ts';
 import type { ConsoleWish } from './console-stream.ts';
 import type { ExplainQuestion } from './explain.ts';
+import {
+  accessFlags,
+  apiserverFlags,
+  explainFlags,
+  nodeFlags,
+  rebootFlags,
+  screenshotFlags,
+  stateDir,
+  stopFlags,
+  toggles,
+  upFlags,
+  vmFlags,
+  vncFlags,
+} from './flags.ts';
 import type { VmAction, VmName } from './vm-agent.ts';
 
 /** What the command line asks for. */
@@ -26,11 +39,12 @@ export type Command =
   | ({ readonly command: 'vnc'; readonly access: Access; readonly port: number } & VmFlags)
   | ({ readonly command: 'screenshot'; readonly output: string | undefined } & VmFlags)
   | ({ readonly command: 'act'; readonly action: VmAction } & VmFlags)
-  | ({ readonly command: 'why' } & ExplainQuestion)
+  | ({ readonly command: 'explain' } & ExplainQuestion)
   | { readonly command: 'image-add'; readonly stateDir: string; readonly reference: string; readonly source: string }
   | { readonly command: 'images'; readonly stateDir: string }
   | { readonly command: 'version' }
-  | { readonly command: 'help'; readonly text: string };
+  /** Help, or the script that completes commands in a shell. */
+  | { readonly command: 'print'; readonly text: string };
 
 type Access = ConsoleWish['access'];
 
@@ -49,98 +63,242 @@ export interface NodeFlags {
   readonly verbosity: number;
 }
 
+type Choose = (command: Command) => void;
+
 /** Parses argv without node and script. Throws NodeError USAGE, whose message says what is wrong and what would be right. */
 export function parseCommand(argv: readonly string[]): Command {
-  const [first = 'help', second] = argv;
-  if (['help', '--help', '-h'].includes(first)) return { command: 'help', text: usage() };
-  if (first === '--version') return { command: 'version' };
-  const name = first === 'image' ? `image ${second ?? ''}`.trim() : first;
-  const spec = Object.hasOwn(specs, name) ? specs[name] : undefined;
-  if (!spec) throw new NodeError('USAGE', `unknown command ${JSON.stringify(name)}\n\n${usage()}`);
-  const { flags, positional, wantsHelp } = parseFlags(name, spec, argv.slice(name.split(' ').length));
-  if (wantsHelp) return { command: 'help', text: commandUsage(spec) };
-  const most = spec.positional + (spec.optional ?? 0);
-  if (positional.length < spec.positional || positional.length > most) {
-    throw new NodeError('USAGE', `usage: virt-node ${spec.usage}`);
+  if (argv[0] === '--version') return { command: 'version' };
+  refuseMaybes(argv);
+  let chosen: Command | undefined;
+  let printed = '';
+  const parser = makeParser((command) => {
+    chosen = command;
+  });
+  parser.parse([...argv], {}, (_error, _argv, output) => {
+    printed = output;
+  });
+  if (printed !== '') return { command: 'print', text: printed };
+  return chosen ?? { command: 'print', text: helpOf(parser) };
+}
+
+function makeParser(choose: Choose): Argv {
+  const parser = yargs()
+    .scriptName('virt-node')
+    .usage('$0: a one-node KubeVirt on this machine')
+    .locale('en')
+    .parserConfiguration({
+      'boolean-negation': false,
+      'camel-case-expansion': false,
+      'dot-notation': false,
+      'duplicate-arguments-array': false,
+      'parse-positional-numbers': false,
+      'strip-aliased': true,
+    })
+    .wrap(120)
+    .exitProcess(false)
+    .version(false)
+    .help()
+    .alias('help', 'h')
+    .strict()
+    .fail((message, error, failing) => {
+      if (error instanceof NodeError) throw error;
+      throw new NodeError('USAGE', `${message || errorMessage(error)}\n\n${helpOf(failing)}`);
+    });
+  nodeCommands(parser, choose);
+  vmCommands(parser, choose);
+  return parser;
+}
+
+function helpOf(parser: Argv): string {
+  let text = '';
+  parser.showHelp((help) => {
+    text = help;
+  });
+  return text;
+}
+
+function nodeCommands(parser: Argv, choose: Choose): void {
+  parser
+    .command(
+      'up',
+      'start the node, boot the example VM, wait for its login; Ctrl-C ends all of it',
+      (flags) => flags.options(upFlags),
+      (given) => choose({ command: 'up', once: given.once, ...nodeFlagsOf(given) }),
+    )
+    .command(
+      'start',
+      'run the node in the foreground; VMs outlive it',
+      (flags) => flags.options(nodeFlags),
+      (given) => choose({ command: 'start', ...nodeFlagsOf(given) }),
+    )
+    .command(
+      'stop',
+      'shut the VMs down and end the node that runs elsewhere',
+      (flags) => flags.options(stopFlags),
+      (given) => choose({ command: 'stop', stateDir: given['state-dir'], keepVms: given['keep-vms'] }),
+    )
+    .command(
+      'status',
+      'what runs, and how to reach it',
+      (flags) => flags.options(stateDir),
+      (given) => choose({ command: 'status', stateDir: given['state-dir'] }),
+    )
+    .command(
+      'url',
+      "print the address of the node's web page, with its token",
+      (flags) => flags.options(stateDir),
+      (given) => choose({ command: 'url', stateDir: given['state-dir'] }),
+    )
+    .command('image', 'disks and directories that VMs may have as images', (flags) => imageCommands(flags, choose))
+    .command(
+      'images',
+      'the same as image list',
+      (flags) => flags.options(stateDir),
+      (given) => choose({ command: 'images', stateDir: given['state-dir'] }),
+    )
+    .command(
+      'apiserver',
+      'run the Kubernetes API alone (start does this)',
+      (flags) => flags.options(apiserverFlags),
+      (given) => {
+        const { host, port, verbosity } = given;
+        const node = { stateDir: given['state-dir'], nodeName: given['node-name'] };
+        choose({ command: 'apiserver', host, port, verbosity, ...node });
+      },
+    )
+    .command('completion', 'print a script for bash or zsh that completes commands and flags', {}, () => {
+      parser.showCompletionScript();
+    })
+    .command('version', 'print the version', {}, () => choose({ command: 'version' }));
+}
+
+function imageCommands(flags: Argv, choose: Choose): Argv {
+  return flags
+    .command(
+      'add <reference> <source>',
+      'put a disk or a directory of files on the node as an image',
+      (given) =>
+        given
+          .positional('reference', { type: 'string', demandOption: true, describe: 'the name that VMs use' })
+          .positional('source', { type: 'string', demandOption: true, describe: 'file or directory' })
+          .options(stateDir),
+      (given) => {
+        const { reference, source } = given;
+        choose({ command: 'image-add', stateDir: given['state-dir'], reference, source });
+      },
+    )
+    .command(
+      'list',
+      'list the images of the node by their references',
+      (given) => given.options(stateDir),
+      (given) => choose({ command: 'images', stateDir: given['state-dir'] }),
+    )
+    .demandCommand(1, 'image: add or list?');
+}
+
+function vmCommands(parser: Argv, choose: Choose): void {
+  parser
+    .command(
+      'console <name>',
+      'attach to the serial console of a VM; Ctrl-] leaves',
+      (flags) => named(flags).options({ ...vmFlags, ...accessFlags }),
+      (given) => choose({ command: 'console', ...vmOf(given), access: accessOf(given) }),
+    )
+    .command(
+      'vnc <name>',
+      'open a local port for a VNC viewer',
+      (flags) => named(flags).options(vncFlags),
+      (given) => choose({ command: 'vnc', ...vmOf(given), access: accessOf(given), port: given.port }),
+    )
+    .command(
+      'screenshot <name>',
+      'save what is on the screen of a VM',
+      (flags) => named(flags).options(screenshotFlags),
+      (given) => choose({ command: 'screenshot', ...vmOf(given), output: given.output }),
+    )
+    .command(
+      'reboot <name>',
+      'ask the guest to reboot',
+      (flags) => named(flags).options(rebootFlags),
+      (given) => choose({ command: 'act', ...vmOf(given), action: given.force ? 'reset' : 'softreboot' }),
+    )
+    .command(
+      ['explain [name]', 'why'],
+      'show what the agent decided about a VM and why; without NAME about all',
+      (flags) =>
+        flags
+          .positional('name', { type: 'string', describe: 'a VM; with --labels a part of keys' })
+          .options(explainFlags),
+      (given) => choose({ command: 'explain', ...explainQuestion(given) }),
+    );
+  for (const [action, describe] of Object.entries(actions)) {
+    parser.command(
+      `${action} <name>`,
+      describe,
+      (flags) => named(flags).options(vmFlags),
+      (given) => choose({ command: 'act', ...vmOf(given), action: action as keyof typeof actions }),
+    );
   }
-  return toCommand(name, flags, positional);
 }
 
-function toCommand(name: string, values: Values, [one = '', two = '']: readonly string[]): Command {
-  const state = String(values['state-dir']);
-  const node = {
-    stateDir: state,
-    nodeName: values['node-name'] === undefined ? undefined : String(values['node-name']),
-    apiPort: Number(values['api-port']),
-    webPort: Number(values['web-port']),
-    hostDiskDirs: directories(values['host-disk-dirs']),
-    verbosity: Number(values.verbosity),
-  };
-  const vm = { stateDir: state, namespace: String(values.namespace), name: one };
-  switch (name) {
-    case 'up':
-      return { command: 'up', once: values.once === true, ...node };
-    case 'start':
-      return { command: 'start', ...node };
-    case 'stop':
-      return { command: 'stop', stateDir: state, keepVms: values['keep-vms'] === true };
-    case 'url':
-      return { command: 'url', stateDir: state };
-    case 'console':
-      return { command: 'console', ...vm, access: accessOf(values) };
-    case 'vnc':
-      return { command: 'vnc', ...vm, access: accessOf(values), port: Number(values.port) };
-    case 'screenshot':
-      return { command: 'screenshot', ...vm, output: values.output === undefined ? undefined : String(values.output) };
-    case 'pause':
-    case 'unpause':
-    case 'reset':
-      return { command: 'act', ...vm, action: name };
-    case 'reboot':
-      return { command: 'act', ...vm, action: values.force === true ? 'reset' : 'softreboot' };
-    case 'why':
-      return { command: 'why', ...explainQuestion(values, one) };
-    case 'image add':
-      return { command: 'image-add', stateDir: state, reference: one, source: two };
-    case 'images':
-    case 'image list':
-      return { command: 'images', stateDir: state };
-    case 'status':
-      return { command: 'status', stateDir: state };
-    case 'apiserver': {
-      const { apiPort: _none, webPort: _nothing, hostDiskDirs: _neither, ...rest } = node;
-      return { command: 'apiserver', ...rest, host: String(values.host), port: Number(values.port) };
-    }
-    default:
-      return { command: 'version' };
-  }
+const actions = {
+  pause: 'stop the CPUs of a VM',
+  unpause: 'let a paused VM go on',
+  reset: 'reset a VM, as its reset button would',
+} as const;
+
+const named = (flags: Argv) => flags.positional('name', { type: 'string', demandOption: true, describe: 'of the VM' });
+
+interface NodeValues {
+  readonly 'state-dir': string;
+  readonly 'node-name': string | undefined;
+  readonly 'api-port': number;
+  readonly 'web-port': number;
+  readonly 'host-disk-dirs': readonly string[];
+  readonly verbosity: number;
 }
 
-function directories(text: Values[string]): string[] {
-  const dirs = String(text ?? '')
-    .split(',')
-    .filter(Boolean);
-  const wrong = dirs.find((dir) => !path.isAbsolute(dir) || path.resolve(dir) === '/');
-  if (wrong === undefined) return dirs.map((dir) => path.resolve(dir));
-  throw new NodeError('USAGE', `--host-disk-dirs: ${JSON.stringify(wrong)} is no absolute path of a directory below /`);
-}
-
-function accessOf({ view, take }: Values): Access {
-  if (view === true && take === true) throw new NodeError('USAGE', '--view and --take: choose one of them');
-  if (view === true) return 'view';
-  return take === true ? 'take' : 'take-if-free';
-}
-
-function explainQuestion(values: Values, name: string): ExplainQuestion {
-  const { output, socket, labels } = values;
-  if (output !== 'text' && output !== 'json') {
-    throw new NodeError('USAGE', `--output: ${JSON.stringify(output)} is neither text nor json`);
-  }
+function nodeFlagsOf(given: NodeValues): NodeFlags {
   return {
-    output,
-    namespace: String(values.namespace),
-    ...(name !== '' && { name }),
-    ...(labels === true && { labels }),
-    socket: socket === undefined ? nodePaths(String(values['state-dir'])).agentSocket : String(socket),
+    stateDir: given['state-dir'],
+    nodeName: given['node-name'],
+    apiPort: given['api-port'],
+    webPort: given['web-port'],
+    hostDiskDirs: given['host-disk-dirs'],
+    verbosity: given.verbosity,
   };
+}
+
+function vmOf(given: { readonly 'state-dir': string; readonly namespace: string; readonly name: string }): VmFlags {
+  return { stateDir: given['state-dir'], namespace: given.namespace, name: given.name };
+}
+
+function accessOf({ view, take }: { readonly view: boolean; readonly take: boolean }): Access {
+  if (view && take) throw new NodeError('USAGE', '--view and --take: choose one of them');
+  if (view) return 'view';
+  return take ? 'take' : 'take-if-free';
+}
+
+interface ExplainValues {
+  readonly 'state-dir': string;
+  readonly namespace: string;
+  readonly name: string | undefined;
+  readonly labels: boolean;
+  readonly output: 'text' | 'json';
+  readonly socket: string | undefined;
+}
+
+function explainQuestion(given: ExplainValues): ExplainQuestion {
+  const { output, namespace, name, labels, socket = nodePaths(given['state-dir']).agentSocket } = given;
+  return { output, namespace, ...(name && { name }), ...(labels && { labels }), socket };
+}
+
+/** yargs takes every word but "true" for "off": a `--keep-vms=yes` must not end VMs. */
+function refuseMaybes(argv: readonly string[]): void {
+  for (const argument of argv) {
+    if (argument === '--') return;
+    const [, flag = '', value] = /^--([a-z-]+)=(.*)$/s.exec(argument) ?? [];
+    if (!toggles.has(flag) || value === 'true' || value === 'false') continue;
+    throw new NodeError('USAGE', `--${flag}: ${JSON.stringify(value)} is neither true nor false`);
+  }
 }

@@ -48,6 +48,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   '@bufbuild/protobuf': ['wire'],
   express: ['apiserver', 'agent', 'web'],
   ws: ['console', 'standalone'],
+  yargs: ['standalone'],
   pino: ['base'],
   koffi: ['host'],
   'prom-client': ['agent'],

@@ -191,16 +191,17 @@ test('no agent on the socket is an error that says where to look', async () => {
 });
 
 test('the command asks the agent of the state directory, or the one on another socket', () => {
-  const command = { command: 'why', namespace: 'default', output: 'text', socket: nodePaths('/s').agentSocket };
+  const command = { command: 'explain', namespace: 'default', output: 'text', socket: nodePaths('/s').agentSocket };
+  assert.deepEqual(parseCommand(['explain', '--state-dir', '/s']), command);
   assert.deepEqual(parseCommand(['why', '--state-dir', '/s']), command);
   assert.deepEqual(parseCommand(['why', 'vm', '-n', 'n', '-o', 'json', '--socket', '/x']), {
-    command: 'why',
+    command: 'explain',
     name: 'vm',
     namespace: 'n',
     output: 'json',
     socket: '/x',
   });
-  assert.throws(() => parseCommand(['why', '-o', 'yaml']), { code: 'USAGE', message: /neither text nor json/ });
+  assert.throws(() => parseCommand(['why', '-o', 'yaml']), { code: 'USAGE', message: /Choices: "text", "json"/ });
   assert.throws(() => parseCommand(['why', 'a', 'b']), { code: 'USAGE' });
 });
 
@@ -245,6 +246,13 @@ test('with a name only labels whose keys contain it are listed, and none is said
 
 test('the command line asks for labels by --labels', () => {
   const command = parseCommand(['why', 'q35', '--labels', '--socket', '/s']);
-  const question = { command: 'why', output: 'text', namespace: 'default', name: 'q35', labels: true, socket: '/s' };
+  const question = {
+    command: 'explain',
+    output: 'text',
+    namespace: 'default',
+    name: 'q35',
+    labels: true,
+    socket: '/s',
+  };
   assert.deepEqual(command, question);
 });

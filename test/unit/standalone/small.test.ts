@@ -77,8 +77,14 @@ describe('command line', () => {
     });
     const screen = { command: 'vnc', ...vm, access: 'take', port: 5900 };
     assert.deepEqual(parseCommand(['vnc', 'vm', '--take', '--port', '5900', '-n=n', '--state-dir=/s']), screen);
-    assert.equal(parseCommand([]).command, 'help');
-    assert.equal(parseCommand(['console', '--help']).command, 'help');
+    assert.equal(parseCommand([]).command, 'print');
+    assert.equal(parseCommand(['--version']).command, 'version');
+    const help = parseCommand(['console', '--help']);
+    assert.match(help.command === 'print' ? help.text : '', /--take +take it over/);
+    const script = parseCommand(['completion']);
+    assert.match(script.command === 'print' ? script.text : '', /complete .*virt-node/);
+    const words = parseCommand(['--get-yargs-completions', 'virt-node', 'image', '']);
+    assert.deepEqual(words.command === 'print' && words.text.split('\n'), ['add', 'list']);
   });
   for (const [argv, action] of [
     [['pause', 'vm'], 'pause'],
@@ -93,18 +99,22 @@ describe('command line', () => {
     });
   }
   const wrong: readonly [readonly string[], RegExp][] = [
-    [['dance'], /unknown command "dance"/],
-    [['image'], /unknown command "image"/],
-    [['constructor'], /unknown command/],
-    [['console'], /usage: virt-node console NAME/],
-    [['console', 'a', 'b'], /usage: virt-node console NAME/],
-    [['up', '--twice'], /unknown flag --twice/],
+    [['dance'], /Unknown argument: dance/],
+    [['image'], /image: add or list/],
+    [['constructor'], /Unknown argument: constructor/],
+    [['console'], /need at least 1[^]*virt-node console <name>/],
+    [['console', 'a', 'b'], /Unknown argument: b[^]*virt-node console <name>/],
+    [['up', '--twice'], /Unknown argument: twice[^]*--once/],
     [['start', '--api-port', 'x'], /--api-port: "x" is no number/],
-    [['start', '--api-port'], /--api-port needs a value/],
+    [['start', '--api-port'], /Not enough arguments following: api-port/],
     [['stop', '--keep-vms=maybe'], /neither true nor false/],
     [['console', 'vm', '--view', '--take'], /--view and --take: choose one/],
-    [['screenshot'], /usage: virt-node screenshot NAME/],
-    [['pause', 'a', 'b'], /usage: virt-node pause NAME/],
+    [['screenshot'], /virt-node screenshot <name>/],
+    [['pause', 'a', 'b'], /virt-node pause <name>/],
+    [['stop', '--no-keep-vms'], /Unknown argument: no-keep-vms/],
+    [['image', 'add', 'a'], /virt-node image add <reference> <source>/],
+    [['start', '--host-disk-dirs', '/a,b'], /"b" is no absolute path/],
+    [['explain', '--__proto__', 'x'], /Unknown argument/],
   ];
   for (const [argv, message] of wrong) {
     test(`virt-node ${argv.join(' ')} is refused with the right usage`, () => {

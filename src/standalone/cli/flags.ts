@@ -1,0 +1,96 @@
+import path from 'node:path';
+import type { Options } from 'yargs';
+import { NodeError } from '../errors.ts';
+import { defaultStateDir } from '../paths.ts';
+
+/** Flags that several commands have, as yargs takes them. */
+
+/** A value of its own follows; of several the last counts. */
+const text = (describe: string) => ({ type: 'string', requiresArg: true, describe }) as const satisfies Options;
+const toggle = (describe: string) => ({ type: 'boolean', default: false, describe }) as const satisfies Options;
+/** A whole number from 0 on; yargs itself takes any number, and what is none for NaN. */
+const count = (flag: string, fallback: number, describe: string) =>
+  ({
+    ...text(describe),
+    default: String(fallback),
+    coerce: (value: string) => {
+      if (/^\d{1,9}$/.test(value)) return Number(value);
+      throw new NodeError('USAGE', `--${flag}: ${JSON.stringify(value)} is no number`);
+    },
+  }) as const satisfies Options;
+
+export const stateDir = {
+  'state-dir': { ...text('where the node keeps everything'), default: defaultStateDir },
+} as const;
+const verbosity = { verbosity: { ...count('verbosity', 2, 'log verbosity'), alias: 'v' } } as const;
+const nodeName = { 'node-name': text('name of the Node object (default: the host name)') } as const;
+
+export const nodeFlags = {
+  ...stateDir,
+  ...nodeName,
+  'api-port': count('api-port', 16443, 'port of the Kubernetes API; the next free one is taken'),
+  'web-port': count(
+    'web-port',
+    18080,
+    'port of the web page on the loopback address, or the next free one; 0: no page',
+  ),
+  'host-disk-dirs': {
+    ...text(
+      'directories, with commas between them, whose files VMs may have as hostDisk (besides those of the state directory)',
+    ),
+    default: '',
+    coerce: directories,
+  },
+  ...verbosity,
+} as const;
+
+export const vmFlags = {
+  ...stateDir,
+  namespace: { ...text('namespace of the VM'), default: 'default', alias: 'n' },
+} as const;
+
+export const accessFlags = {
+  view: toggle('look on beside its user; nothing is sent to the guest'),
+  take: toggle('take it over from its user'),
+} as const;
+
+export const apiserverFlags = {
+  ...stateDir,
+  host: { ...text('loopback address to listen on'), default: '127.0.0.1' },
+  port: count('port', 16443, 'port to listen on'),
+  ...nodeName,
+  ...verbosity,
+} as const;
+
+export const upFlags = { ...nodeFlags, once: toggle('then delete the VM, check and leave') } as const;
+export const stopFlags = { ...stateDir, 'keep-vms': toggle('leave the VMs running') } as const;
+export const vncFlags = {
+  ...vmFlags,
+  ...accessFlags,
+  port: count('port', 0, 'port on the loopback address; 0: any that is free'),
+} as const;
+export const screenshotFlags = {
+  ...vmFlags,
+  output: { ...text('file; - is standard output (default: NAME.png)'), alias: 'o' },
+} as const;
+export const rebootFlags = { ...vmFlags, force: toggle('reset it, whatever it is doing') } as const;
+export const explainFlags = {
+  ...vmFlags,
+  labels: toggle('labels of the node instead, those whose keys contain NAME'),
+  output: { ...text('form of the answer'), choices: ['text', 'json'], default: 'text', alias: 'o' },
+  socket: text('socket of the agent, in a pod: <private dir>/virt-handler.sock'),
+} as const;
+
+/** Names of all flags that are on or off: yargs takes `--keep-vms=maybe` for "off". */
+export const toggles: ReadonlySet<string> = new Set(
+  Object.entries({ ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...explainFlags })
+    .filter(([, flag]) => flag.type === 'boolean')
+    .map(([name]) => name),
+);
+
+function directories(list: string): string[] {
+  const dirs = list.split(',').filter(Boolean);
+  const wrong = dirs.find((dir) => !path.isAbsolute(dir) || path.resolve(dir) === '/');
+  if (wrong === undefined) return dirs.map((dir) => path.resolve(dir));
+  throw new NodeError('USAGE', `--host-disk-dirs: ${JSON.stringify(wrong)} is no absolute path of a directory below /`);
+}
