@@ -1,5 +1,5 @@
 /**
- * Owns: time, waiting, back-off, the keyed queue, start/stop order, errors, looks at foreign JSON, the logger. No I/O but the log.
+ * Owns: time, waiting, back-off, start/stop order, errors, looks at foreign JSON, the logger. No I/O but the log.
  * Must not know: anything of this project, Kubernetes or libvirt.
  */
 export * from './backoff.ts';
@@ -9,7 +9,6 @@ export * from './errors.ts';
 export { parseGoDurationMs } from './go-duration.ts';
 export * from './go-flags.ts';
 export * from './json.ts';
-export * from './keyed-queue.ts';
 export * from './lifecycle.ts';
 export * from './log.ts';
 export { escapedJson, isPlainJson, plainText, plainTexts } from './plain-text.ts';

@@ -1,7 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { type Clock, errorCode, errorMessage, KeyedQueue, type Logger } from '../base/index.ts';
+import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
 import { openPlainFile, readText, replaceFile } from '../host/index.ts';
+import { KeyedQueue } from '../reconcile/index.ts';
 import { fromKeptText, type KeptConfiguration, toKeptText } from './kept-configuration.ts';
 
 export interface KeptFileOptions {

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { type Clock, errorMessage, KeyedQueue, type KeyResult, type Logger, withOwnEnding } from '../base/index.ts';
+import { type Clock, errorMessage, type Logger, withOwnEnding } from '../base/index.ts';
 import type { PathWatch } from '../host/index.ts';
+import { KeyedQueue, type KeyResult } from '../reconcile/index.ts';
 import type { Allocate, PluginDevice } from './device.ts';
 import { DevicePlugin, kubeletSocketName, type PluginState } from './device-plugin.ts';
 import { PluginService } from './plugin-service.ts';

@@ -32,7 +32,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'one VMI has several actors',
-    file: 'src/base/keyed-queue.ts',
+    file: 'src/reconcile/keyed-queue.ts',
     find: 'if (!state.running) this.#makeReady(key, state);',
     replace: 'this.#makeReady(key, state);',
   },
@@ -80,7 +80,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'a queue that stops keeps its timers',
-    file: 'src/base/keyed-queue.ts',
+    file: 'src/reconcile/keyed-queue.ts',
     find: 'for (const state of this.#states.values()) this.#cancelTimer(state);',
     replace: '',
     first: firstMigrationSeed,

@@ -1,5 +1,6 @@
 import type { OwnerReference } from '../../api/index.ts';
-import { errorMessage, KeyedQueue, type KeyResult, type Logger } from '../../base/index.ts';
+import { errorMessage, type Logger } from '../../base/index.ts';
+import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { ApiError } from '../errors.ts';
 import { clone } from '../object.ts';
 import { addressOf, lockKey, type ObjectContext } from '../objects/context.ts';

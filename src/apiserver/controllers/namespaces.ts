@@ -1,4 +1,5 @@
-import { errorMessage, KeyedQueue, type KeyResult, type Logger } from '../../base/index.ts';
+import { errorMessage, type Logger } from '../../base/index.ts';
+import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { ApiError } from '../errors.ts';
 import { textAt } from '../object.ts';
 import type { ObjectContext } from '../objects/context.ts';

@@ -1,6 +1,7 @@
 import { findCondition, type Key, keyOf, labels, type Pod, resources } from '../../api/index.ts';
-import { type Clock, type Component, KeyedQueue, type KeyResult, type Logger, rfc3339 } from '../../base/index.ts';
+import { type Clock, type Component, type Logger, rfc3339 } from '../../base/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/facts.ts';
 import { type Node, placePod, podMemoryBytes } from './fit.ts';
 

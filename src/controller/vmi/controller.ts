@@ -8,9 +8,10 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { type Clock, type Component, KeyedQueue, type KeyResult, type Logger } from '../../base/index.ts';
+import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient, labelSelector } from '../../kube/index.ts';
+import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/facts.ts';
 import { LauncherPods } from '../pod/launcher-pods.ts';
 import { vmiProblem } from './check.ts';

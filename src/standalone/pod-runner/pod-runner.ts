@@ -2,16 +2,8 @@ import { type FSWatcher, watch } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Pod } from '../../api/index.ts';
-import {
-  type Clock,
-  type Component,
-  errorMessage,
-  KeyedQueue,
-  type KeyResult,
-  type Logger,
-  sleep,
-  systemClock,
-} from '../../base/index.ts';
+import { type Clock, type Component, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
+import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { NodeError } from '../errors.ts';
 import { buildPlan, type PlanOptions } from './build-plan.ts';
 import { decidePod, type PodDecision, type PodObservation } from './decide.ts';

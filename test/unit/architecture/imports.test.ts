@@ -9,7 +9,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   api: ['base'],
   host: ['base'],
   wire: ['base', 'api'],
-  'cluster-config': ['base', 'api', 'host'],
+  reconcile: ['base', 'api'],
+  'cluster-config': ['base', 'api', 'host', 'reconcile'],
   kube: ['base', 'api'],
   libvirt: ['base'],
   tls: ['base', 'host'],
@@ -17,13 +18,14 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   upgrade: ['base'],
   console: ['base', 'upgrade'],
   web: ['base', 'api', 'connections', 'upgrade'],
-  apiserver: ['base', 'api', 'cluster-config', 'host', 'tls', 'connections', 'upgrade'],
+  apiserver: ['base', 'api', 'reconcile', 'cluster-config', 'host', 'tls', 'connections', 'upgrade'],
   'launcher-client': ['base', 'api', 'host', 'wire'],
   'domain-cache': ['base', 'api', 'host', 'wire', 'launcher-client'],
-  'device-plugin': ['base', 'host', 'wire'],
+  'device-plugin': ['base', 'reconcile', 'host', 'wire'],
   agent: [
     'base',
     'api',
+    'reconcile',
     'cluster-config',
     'host',
     'kube',
@@ -37,8 +39,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'device-plugin',
   ],
   launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
-  controller: ['base', 'api', 'cluster-config', 'kube'],
-  standalone: ['base', 'api', 'host', 'kube', 'tls', 'upgrade', 'web', 'apiserver'],
+  controller: ['base', 'api', 'reconcile', 'cluster-config', 'kube'],
+  standalone: ['base', 'api', 'reconcile', 'host', 'kube', 'tls', 'upgrade', 'web', 'apiserver'],
 };
 
 /** One door per vendor. `node:` modules are free. */

@@ -1,13 +1,7 @@
 import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import {
-  type Clock,
-  type Component,
-  errorMessage,
-  KeyedQueue,
-  type KeyResult,
-  type Logger,
-} from '../../../base/index.ts';
+import { type Clock, type Component, errorMessage, type Logger } from '../../../base/index.ts';
+import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import type { ClusterSettings, OwnNode } from '../ports.ts';
 import { type GroupsInUseOptions, groupsInUse } from './groups-in-use.ts';
 import { MediatedSysfs } from './mediated-machine.ts';

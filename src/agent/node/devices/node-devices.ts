@@ -1,15 +1,9 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import {
-  type Clock,
-  type Component,
-  errorMessage,
-  KeyedQueue,
-  type KeyResult,
-  type Logger,
-} from '../../../base/index.ts';
+import { type Clock, type Component, errorMessage, type Logger } from '../../../base/index.ts';
 import { DevicePlugins, type PluginReport } from '../../../device-plugin/index.ts';
 import { PathWatch } from '../../../host/index.ts';
+import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import type { ClusterSettings, NodeProblem, ProblemSource } from '../ports.ts';
 import { type DeviceSettings, deviceSettings } from './device-settings.ts';
 import { type Plan, type PlanOptions, planPlugins } from './plan.ts';

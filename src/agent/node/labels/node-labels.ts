@@ -1,15 +1,7 @@
 import { isOlderVersion } from '../../../api/index.ts';
-import {
-  type Clock,
-  type Component,
-  errorCode,
-  errorMessage,
-  KeyedQueue,
-  type KeyResult,
-  type Logger,
-  systemClock,
-} from '../../../base/index.ts';
+import { type Clock, type Component, errorCode, errorMessage, type Logger, systemClock } from '../../../base/index.ts';
 import { RateLimiter } from '../../../kube/index.ts';
+import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import type { ClusterSettings, Node, OwnNode } from '../ports.ts';
 import type { CapabilityFiles } from './capability-files.ts';
 import { isHostModelObsolete, obsoleteHostModel } from './cpu-families.ts';

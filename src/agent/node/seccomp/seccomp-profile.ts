@@ -1,16 +1,9 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import {
-  type Clock,
-  type Component,
-  errorCode,
-  errorMessage,
-  KeyedQueue,
-  type KeyResult,
-  type Logger,
-} from '../../../base/index.ts';
+import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../../base/index.ts';
 import { PathWatch, readPlainFile, replaceFile } from '../../../host/index.ts';
+import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import type { ClusterSettings } from '../ports.ts';
 import { seccompRules } from './seccomp-rules.ts';
 

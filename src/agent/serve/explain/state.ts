@@ -1,7 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type AgentState, type ExplainQuarantine, explainApiVersion, type Key } from '../../../api/index.ts';
-import type { Clock, QueueCounts } from '../../../base/index.ts';
+import type { Clock } from '../../../base/index.ts';
+import type { QueueCounts } from '../../../reconcile/index.ts';
 import type { ClusterSettings, NodeHealth } from '../../node/ports.ts';
 import type { DomainView } from '../../vmi/ports.ts';
 import type { ExplainSource } from './service.ts';

@@ -1,5 +1,5 @@
-import type { QueueCounts } from '../../../base/index.ts';
 import type { ConfigOrigin } from '../../../cluster-config/index.ts';
+import type { QueueCounts } from '../../../reconcile/index.ts';
 import type { NodeHealth } from '../../node/ports.ts';
 import type { LoopDelay } from '../explain/index.ts';
 

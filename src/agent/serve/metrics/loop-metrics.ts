@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { KeyResult } from '../../../base/index.ts';
+import type { KeyResult } from '../../../reconcile/index.ts';
 import type { LoopObserver } from '../../vmi/loop/index.ts';
 import type { AgentFigures } from './figures.ts';
 

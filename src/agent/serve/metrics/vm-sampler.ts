@@ -1,5 +1,6 @@
 import { isFinal, type Key, type VirtualMachineInstance } from '../../../api/index.ts';
-import { type Clock, errorMessage, KeyedQueue, type KeyResult, type Logger } from '../../../base/index.ts';
+import { type Clock, errorMessage, type Logger } from '../../../base/index.ts';
+import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import type { VmiStore } from '../../vmi/ports.ts';
 import { type PackedLines, packLines } from './packed-lines.ts';
 import { type SampledLaunchers, type SampleSource, sampleSources } from './ports.ts';
@@ -93,7 +94,7 @@ export class VmSampler {
     this.#deps = deps;
     const queue = (source: SampleSource) =>
       new KeyedQueue(
-        { concurrency: options.parallelism, placeMs: placeMs[source] },
+        { concurrency: options.parallelism, slotMs: placeMs[source] },
         { run: (key, signal) => this.#run(source, key, signal), clock: deps.clock },
       );
     this.#queues = {

@@ -1,12 +1,6 @@
 import type { ExplainTry, Key } from '../../../api/index.ts';
-import {
-  type Component,
-  KeyedQueue,
-  type KeyResult,
-  type Logger,
-  type QueueCounts,
-  type QueueObserver,
-} from '../../../base/index.ts';
+import type { Component, Logger } from '../../../base/index.ts';
+import { KeyedQueue, type KeyResult, type QueueCounts, type QueueObserver } from '../../../reconcile/index.ts';
 import { clip, type DecisionLog, type DecisionRecord, recordOf } from '../../serve/explain/index.ts';
 import { decide, type StepOutcome } from '../decide/index.ts';
 import { type ExecutePorts, runPlan } from '../execute/index.ts';
@@ -38,7 +32,7 @@ export const defaultDispatcherOptions: DispatcherOptions = {
   backoff: { baseMs: 20, maxMs: 60_000 },
 };
 
-const placeMs = 1_000;
+const slotMs = 1_000;
 /** A domain that is defined and has not started by then is looked at. */
 const startedSoonMs = 1_000;
 
@@ -91,7 +85,7 @@ export class VmiDispatcher implements Component {
     this.#queue = new KeyedQueue(
       {
         concurrency: options.concurrency,
-        placeMs,
+        slotMs,
         backoff: { ...options.backoff, jitter: 0.1, random: deps.random ?? Math.random },
       },
       {

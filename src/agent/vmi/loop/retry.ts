@@ -1,5 +1,6 @@
 import type { ExplainNext } from '../../../api/index.ts';
-import { errorCode, errorMessage, type KeyResult } from '../../../base/index.ts';
+import { errorCode, errorMessage } from '../../../base/index.ts';
+import type { KeyResult } from '../../../reconcile/index.ts';
 import type { Pass } from '../status/index.ts';
 import type { WriteOutcome } from './write-status.ts';
 

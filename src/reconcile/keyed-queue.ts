@@ -1,7 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { type BackoffOptions, backoffDelayMs } from './backoff.ts';
-import { type Clock, systemClock } from './clock.ts';
-import { withOwnEnding } from './sleep.ts';
+import { type BackoffOptions, backoffDelayMs, type Clock, systemClock, withOwnEnding } from '../base/index.ts';
 
 export type KeyResult =
   | { readonly kind: 'done'; readonly requeueAfterMs?: number }
@@ -11,17 +9,17 @@ export type KeyResult =
 export interface KeyedQueueOptions {
   /** Keys that may run side by side. One key never runs twice at a time. */
   readonly concurrency: number;
-  /** A run that takes longer gives its place to another key: those that hang keep nobody out. For ever unless given. */
-  readonly placeMs?: number;
-  /** Back-off per key; keys do not share a bucket (upstream fault 8, spec 00). */
+  /** A run that takes longer gives its worker slot to another key, so that runs that hang block no others. Unlimited unless given. */
+  readonly slotMs?: number;
+  /** Back-off per key. Keys share no token bucket: in client-go's default queue one that fails slows down all the others. */
   readonly backoff?: BackoffOptions;
 }
 
-/** Told of each run, for those who count them. */
+/** Is called for each run: metrics count them. */
 export interface QueueObserver {
-  /** A key shall run that did not wait for it already. */
+  /** A key was added that was not queued already. */
   added(): void;
-  /** `waitedMs`: since it could have run, for want of a place. */
+  /** `waitedMs`: since it could have run, had a worker slot been free. */
   started(waitedMs: number): void;
   ended(tookMs: number, kind: KeyResult['kind']): void;
 }
@@ -33,7 +31,7 @@ export interface KeyedQueueDeps {
   readonly observer?: QueueObserver;
 }
 
-/** What a key does now. */
+/** What a key is doing now. */
 export interface KeyStatus {
   readonly state: 'running' | 'queued' | 'waiting' | 'idle';
   /** `waiting`: time left. */
@@ -46,7 +44,7 @@ export interface KeyStatus {
 
 export interface QueueCounts {
   readonly running: number;
-  /** Ready, but no place is free. */
+  /** Ready, but no worker slot is free. */
   readonly queued: number;
   /** On a timer. */
   readonly waiting: number;
@@ -60,18 +58,18 @@ interface KeyState {
   failures: number;
   cancelTimer: (() => void) | undefined;
   dueMs: number;
-  /** Since when it only waits for a place. */
+  /** Since when it only waits for a worker slot. */
   readyMs: number;
   startedMs: number;
 }
 
 /**
- * One serial actor per key: a key waits at most once, never runs in two places, and what is added while it runs makes it
+ * One serial actor per key: a key waits at most once, never runs twice at a time, and what is added while it runs makes it
  * run once more. A delayed add keeps the earliest time. State of a key goes when it is idle and has no failures.
  */
 export class KeyedQueue {
   readonly #concurrency: number;
-  readonly #placeMs: number | undefined;
+  readonly #slotMs: number | undefined;
   readonly #backoff: BackoffOptions;
   readonly #deps: KeyedQueueDeps;
   readonly #clock: Clock;
@@ -79,13 +77,12 @@ export class KeyedQueue {
   readonly #ready = new Set<string>();
   readonly #stopping = new AbortController();
   #running = 0;
-  /** Runs that hold a place. */
-  #placed = 0;
+  #slotsTaken = 0;
   #idle: (() => void)[] = [];
 
   constructor(options: KeyedQueueOptions, deps: KeyedQueueDeps) {
     this.#concurrency = options.concurrency;
-    this.#placeMs = options.placeMs;
+    this.#slotMs = options.slotMs;
     this.#backoff = options.backoff ?? { baseMs: 5, maxMs: 1_000_000, jitter: 0.1 };
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
@@ -93,7 +90,7 @@ export class KeyedQueue {
     setMaxListeners(0, this.#stopping.signal);
   }
 
-  /** Keys that wait for a free place, without those on a timer. */
+  /** Keys that wait for a free worker slot, without those on a timer. */
   get depth(): number {
     return this.#ready.size;
   }
@@ -143,7 +140,7 @@ export class KeyedQueue {
     return [...this.#states].filter(([, { failures }]) => failures > 0).map(([key]) => key);
   }
 
-  /** Makes the key run soon; wakes it from any delay. */
+  /** Makes the key run soon; ends any delay of it. */
   add(key: string): void {
     if (this.#stopping.signal.aborted) return;
     const state = this.#state(key);
@@ -173,7 +170,7 @@ export class KeyedQueue {
     });
   }
 
-  /** For a run that looks at everything anew: it does not run again for what was added until now. */
+  /** For a run that observes everything anew: what was added until now makes it run no second time. */
   absorb(key: string): void {
     const state = this.#states.get(key);
     if (state?.running) state.queued = false;
@@ -216,25 +213,25 @@ export class KeyedQueue {
 
   #pump(): void {
     for (const key of this.#ready) {
-      if (this.#placed >= this.#concurrency || this.#stopping.signal.aborted) return;
+      if (this.#slotsTaken >= this.#concurrency || this.#stopping.signal.aborted) return;
       this.#ready.delete(key);
       void this.#runKey(key);
     }
   }
 
-  /** The place is given back once: by the result, or when it has been held for too long. */
-  #takePlace(): () => void {
-    this.#placed++;
+  /** The slot is given back once: by the result, or when it has been held for too long. */
+  #takeSlot(): () => void {
+    this.#slotsTaken++;
     let isHeld = true;
     let cancel = () => {};
     const leave = () => {
       cancel();
       if (!isHeld) return;
       isHeld = false;
-      this.#placed--;
+      this.#slotsTaken--;
     };
-    if (this.#placeMs !== undefined) {
-      cancel = this.#clock.schedule(this.#placeMs, () => {
+    if (this.#slotMs !== undefined) {
+      cancel = this.#clock.schedule(this.#slotMs, () => {
         leave();
         this.#pump();
       });
@@ -249,7 +246,7 @@ export class KeyedQueue {
     state.startedMs = this.#clock.monotonicMs();
     this.#deps.observer?.started(state.startedMs - state.readyMs);
     this.#running++;
-    const leave = this.#takePlace();
+    const leave = this.#takeSlot();
     let result: KeyResult;
     try {
       result = await withOwnEnding(this.#stopping.signal, ({ signal }) => this.#deps.run(key, signal));

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { KeyedQueue, type KeyResult, sleep } from '../../../src/base/index.ts';
+import { sleep } from '../../../src/base/index.ts';
+import { KeyedQueue, type KeyResult } from '../../../src/reconcile/index.ts';
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
 const fast = { concurrency: 4, backoff: { baseMs: 1, maxMs: 4 } };
@@ -166,7 +167,7 @@ test('a queue tells what each key does, and a retry can ask for more than its ba
   await queue.stop();
 });
 
-test('a run that hangs gives up its place after a while, keeps its key to itself, and is waited for at the end', async () => {
+test('a run that hangs gives up its worker slot after a while, keeps its key to itself, and is waited for at the end', async () => {
   const clock = new FakeClock();
   const hung = gate();
   const runs: string[] = [];
@@ -175,7 +176,7 @@ test('a run that hangs gives up its place after a while, keeps its key to itself
     if (key.startsWith('hung')) await hung.opened;
     return { kind: 'done' };
   };
-  const queue = new KeyedQueue({ concurrency: 2, placeMs: 1_000 }, { run, clock });
+  const queue = new KeyedQueue({ concurrency: 2, slotMs: 1_000 }, { run, clock });
   for (const key of ['hung-1', 'hung-2', 'good-1', 'good-2', 'good-3']) queue.add(key);
   queue.add('hung-1');
   await clock.pass(999);
