@@ -1,5 +1,29 @@
 /**
- * Owns: the queue with one serial actor per key, its worker slots, delays and back-off.
+ * Owns: how objects are reconciled: the queue with one serial actor per key; rules with names and sentences; plans of steps with
+ * deadlines; own writes on top of a cache (read-your-writes); guarded writes; the log of decisions; back-off and crash loops.
+ * `Reconciler` is the loop over many objects, `SingleReconciler` the one over a single thing of a node.
  * Must not know: what is reconciled, Kubernetes clients, domains, nodes.
  */
+export * from './cached-objects.ts';
+export * from './crash-loop-backoff.ts';
+export * from './decision-log.ts';
+export * from './decision-record.ts';
+export * from './guarded-write.ts';
+export * from './json-patch.ts';
 export * from './keyed-queue.ts';
+export * from './next.ts';
+export * from './read-your-writes.ts';
+export type {
+  Attempt,
+  Decided,
+  ReconcileObserver,
+  ReconcileParts,
+  ReconcilerDeps,
+  ReconcilerOptions,
+  WriteReport,
+} from './reconcile-parts.ts';
+export * from './reconciler.ts';
+export type { Observed, ReportWords } from './reporter.ts';
+export * from './rules.ts';
+export * from './single-reconciler.ts';
+export * from './steps.ts';

@@ -1,0 +1,192 @@
+import type { Key } from '../api/index.ts';
+import type { DecisionRecord } from './decision-record.ts';
+
+export interface DecisionLogOptions {
+  readonly recordsPerKey: number;
+  /** Objects that are there; beyond it those not decided on for longest go. */
+  readonly keys: number;
+  /** Objects that are no more: "why was it deleted" is asked afterwards. */
+  readonly gone: number;
+  /** Of all records, as JSON. Beyond it the oldest of those keys go that were not decided on for longest. */
+  readonly bytes: number;
+}
+
+const defaultOptions: DecisionLogOptions = { recordsPerKey: 16, keys: 2048, gone: 256, bytes: 4 * 1024 * 1024 };
+
+interface Kept<Seen> {
+  readonly record: DecisionRecord<Seen>;
+  readonly bytes: number;
+}
+
+interface Ring<Seen> {
+  readonly kept: Kept<Seen>[];
+  goneAt: Date | undefined;
+}
+
+/**
+ * The last decisions of each key, bounded in number and bytes. `isSameSeen`: two observations that are one line of the story;
+ * a guest that is paused and one that runs are two.
+ */
+export class DecisionLog<Seen> {
+  readonly #options: DecisionLogOptions;
+  readonly #isSameSeen: (left: Seen, right: Seen) => boolean;
+  /** Least recently decided first. */
+  readonly #rings = new Map<Key, Ring<Seen>>();
+  readonly #gone = new Set<Key>();
+  #bytes = 0;
+  #records = 0;
+
+  constructor(
+    options: Partial<DecisionLogOptions>,
+    deps: { readonly isSameSeen: (left: Seen, right: Seen) => boolean },
+  ) {
+    this.#options = { ...defaultOptions, ...options };
+    this.#isSameSeen = deps.isSameSeen;
+  }
+
+  /** What is kept of it; `isNew`: the decision differs from the one before, worth a log line. */
+  add(key: Key, record: DecisionRecord<Seen>): { readonly record: DecisionRecord<Seen>; readonly isNew: boolean } {
+    const ring = this.#touch(key);
+    if (record.uid !== '') this.#setGone(key, ring, undefined);
+    const last = ring.kept.at(-1)?.record;
+    if (last && this.#isSame(last, record)) return { record: merge(last, record), isNew: false };
+    const alternated = this.#foldPair(ring, record);
+    if (alternated) return { record: alternated, isNew: false };
+    const bytes = JSON.stringify(record).length;
+    ring.kept.push({ record, bytes });
+    this.#bytes += bytes;
+    this.#records++;
+    if (ring.kept.length > this.#options.recordsPerKey) this.#dropFirst(ring);
+    this.#shrink();
+    return { record, isNew: true };
+  }
+
+  /** Oldest first. */
+  of(key: Key): readonly DecisionRecord<Seen>[] {
+    return this.#rings.get(key)?.kept.map(({ record }) => record) ?? [];
+  }
+
+  last(key: Key): DecisionRecord<Seen> | undefined {
+    return this.#rings.get(key)?.kept.at(-1)?.record;
+  }
+
+  has(key: Key): boolean {
+    return this.#rings.has(key);
+  }
+
+  keys(): Key[] {
+    return [...this.#rings.keys()];
+  }
+
+  goneAt(key: Key): Date | undefined {
+    return this.#rings.get(key)?.goneAt;
+  }
+
+  /** The object and its last trace here are no more; kept for a while. */
+  markGone(key: Key, at: Date): void {
+    const ring = this.#rings.get(key);
+    if (!ring || ring.goneAt) return;
+    this.#setGone(key, ring, at);
+    const oldest = this.#gone.values().next();
+    if (this.#gone.size > this.#options.gone && !oldest.done) this.#drop(oldest.value);
+  }
+
+  /** The same decision this often in a row, whatever it saw: "again at once" is for progress. */
+  timesInARow(key: Key): number {
+    const kept = this.#rings.get(key)?.kept ?? [];
+    const last = kept.at(-1)?.record;
+    let times = 0;
+    for (const { record } of kept.toReversed()) {
+      if (!last || !isSameDecision(record, last)) break;
+      times += record.times;
+    }
+    return times;
+  }
+
+  get size(): { readonly keys: number; readonly gone: number; readonly records: number; readonly bytes: number } {
+    return {
+      keys: this.#rings.size - this.#gone.size,
+      gone: this.#gone.size,
+      records: this.#records,
+      bytes: this.#bytes,
+    };
+  }
+
+  /** Try, pause, try, pause: two decisions that take turns are two records with their times, not a ring full of them. */
+  #foldPair(ring: Ring<Seen>, record: DecisionRecord<Seen>): DecisionRecord<Seen> | undefined {
+    const [first, second, third] = ring.kept.slice(-3);
+    if (!first || !second || !third || ring.kept.length < 3) return undefined;
+    if (!this.#isSame(first.record, third.record) || !this.#isSame(second.record, record)) return undefined;
+    merge(first.record, third.record);
+    ring.kept.pop();
+    this.#bytes -= third.bytes;
+    this.#records--;
+    return merge(second.record, record);
+  }
+
+  /** Of the same observation, too. */
+  #isSame(left: DecisionRecord<Seen>, right: DecisionRecord<Seen>): boolean {
+    return isSameDecision(left, right) && this.#isSameSeen(left.seen, right.seen);
+  }
+
+  #touch(key: Key): Ring<Seen> {
+    const ring = this.#rings.get(key) ?? { kept: [], goneAt: undefined };
+    this.#rings.delete(key);
+    this.#rings.set(key, ring);
+    return ring;
+  }
+
+  #setGone(key: Key, ring: Ring<Seen>, at: Date | undefined): void {
+    ring.goneAt = at;
+    if (at) this.#gone.add(key);
+    else this.#gone.delete(key);
+  }
+
+  #shrink(): void {
+    if (this.#rings.size > this.#options.keys) this.#dropOldest();
+    if (this.#bytes <= this.#options.bytes) return;
+    for (const ring of this.#rings.values()) {
+      while (ring.kept.length > 1 && this.#bytes > this.#options.bytes) this.#dropFirst(ring);
+    }
+    while (this.#bytes > this.#options.bytes && this.#rings.size > 1) this.#dropOldest();
+  }
+
+  #dropOldest(): void {
+    const oldest = this.#rings.keys().next();
+    if (!oldest.done) this.#drop(oldest.value);
+  }
+
+  #drop(key: Key): void {
+    const ring = this.#rings.get(key);
+    while (ring && ring.kept.length > 0) this.#dropFirst(ring);
+    this.#rings.delete(key);
+    this.#gone.delete(key);
+  }
+
+  #dropFirst(ring: Ring<Seen>): void {
+    const first = ring.kept.shift();
+    if (!first) return;
+    this.#bytes -= first.bytes;
+    this.#records--;
+  }
+}
+
+/** The earlier one with what the later one brought. */
+function merge<Seen>(earlier: DecisionRecord<Seen>, later: DecisionRecord<Seen>): DecisionRecord<Seen> {
+  const { firstAt, times } = earlier;
+  return Object.assign(earlier, later, { firstAt, times: times + later.times });
+}
+
+function isSameDecision(left: DecisionRecord<unknown>, right: DecisionRecord<unknown>): boolean {
+  return (
+    left.uid === right.uid &&
+    left.route === right.route &&
+    left.rule === right.rule &&
+    left.problem === right.problem &&
+    left.steps.length === right.steps.length &&
+    left.steps.every((step, index) => {
+      const other = right.steps[index];
+      return step.step === other?.step && step.outcome === other.outcome && step.because === other.because;
+    })
+  );
+}

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settle } from '../../fixtures/fake-clock.ts';
+import { key, Lamps, lampOf } from './lamps.ts';
+
+async function started(t: { after(fn: () => Promise<void>): void }, on = true): Promise<Lamps> {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.apply(lampOf(on));
+  await settle();
+  return lamps;
+}
+
+test('a key is observed, decided on, acted for and written, and rests', async (t) => {
+  const lamps = await started(t);
+  assert.deepEqual(lamps.rules(), ['not-looked-at', 'to-turn']);
+  assert.deepEqual(lamps.stored.get(key)?.status, { lit: true });
+  assert.deepEqual(lamps.events, ['TurnedOn', 'Written']);
+  assert.deepEqual(lamps.loop.decisions.last(key)?.events, ['TurnedOn', 'Written']);
+  assert.equal(lamps.loop.tryOf(key).because, 'when the lamp changes');
+  assert.equal(lamps.loop.tryOf(key).state, 'idle');
+});
+
+test('a look and what follows from it are one run, and the echo of the own write wakes nothing', async (t) => {
+  const lamps = await started(t);
+  assert.deepEqual(lamps.reconciled, ['to-turn done']);
+  lamps.loop.wake(key);
+  await settle();
+  assert.deepEqual(lamps.reconciled, ['to-turn done', 'as-wished done']);
+  assert.equal(lamps.loop.decisions.last(key)?.healthy, true);
+});
+
+test('nothing is decided before the caches have synced', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  let synced = false;
+  Object.defineProperty(lamps.overlay, 'synced', { get: () => synced });
+  lamps.apply(lampOf(true));
+  await lamps.clock.pass(5_000);
+  assert.deepEqual(lamps.rules(), []);
+  synced = true;
+  await lamps.clock.pass(1_000);
+  assert.equal(lamps.lit.get(key), true);
+});
+
+test('a key that fails the same way over and over is in crash-loop back-off: reported once, and tried on', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.turnError = Object.assign(new Error('stuck'), { code: 'STUCK' });
+  lamps.apply(lampOf(true));
+  await lamps.clock.pass(600_000);
+  const entry = lamps.loop.crashLoops.of(key);
+  assert.deepEqual([entry?.where, entry?.problem], ['turn', 'stuck']);
+  assert.deepEqual(lamps.loop.crashLoops.keys(), [key]);
+  assert.deepEqual(
+    lamps.events.filter((reason) => reason === 'LampStuck'),
+    ['LampStuck'],
+  );
+  assert.ok(lamps.turns >= 3 + 600_000 / 30_000 - 2, `${lamps.turns} tries: latestMs bounds the pause`);
+  assert.match(lamps.loop.tryOf(key).because, /back-off after a failure: stuck/);
+  lamps.turnError = undefined;
+  await lamps.clock.pass(61_000);
+  assert.equal(lamps.loop.crashLoops.of(key), undefined);
+});
+
+test('another wish ends a crash loop, and so does another state of the real thing', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.turnError = new Error('stuck');
+  lamps.apply(lampOf(true));
+  await lamps.clock.pass(100_000);
+  assert.ok(lamps.loop.crashLoops.of(key));
+  lamps.apply(lampOf(false, '5'));
+  await settle();
+  assert.equal(lamps.loop.crashLoops.of(key), undefined);
+  lamps.apply(lampOf(true, '6'));
+  await lamps.clock.pass(100_000);
+  assert.ok(lamps.loop.crashLoops.of(key));
+  lamps.lit.set(key, true);
+  lamps.apply(lampOf(false, '7'));
+  await settle();
+  assert.equal(lamps.loop.crashLoops.of(key), undefined);
+});
+
+test('an API server that is away makes no crash loop; one that refuses the content does', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.writeError = new Error('the API server is away');
+  lamps.apply(lampOf(true));
+  await lamps.clock.pass(300_000);
+  assert.deepEqual(lamps.loop.crashLoops.keys(), []);
+  assert.deepEqual(lamps.loop.failing(), [key]);
+  lamps.writeError = undefined;
+  lamps.refusal = 'too large';
+  await lamps.clock.pass(600_000);
+  assert.equal(lamps.loop.crashLoops.of(key)?.where, 'write');
+  assert.deepEqual(lamps.loop.decisions.last(key)?.write, { outcome: 'failed', because: 'too large' });
+});
+
+test('a status that meets conflicts is put on the newest object, and too many of them are a failure', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.conflicts = 2;
+  lamps.apply(lampOf(true));
+  await settle();
+  assert.deepEqual([lamps.stored.get(key)?.status, lamps.turns], [{ lit: true }, 1]);
+  lamps.conflicts = 3;
+  lamps.apply(lampOf(false, '20'));
+  await settle();
+  assert.match(
+    lamps.loop.decisions
+      .of(key)
+      .map(({ next }) => next?.because ?? '')
+      .join(' '),
+    /the lamp was changed by others at every try/,
+  );
+  await lamps.clock.pass(60_000);
+  assert.deepEqual(lamps.stored.get(key)?.status, { lit: false });
+});
+
+test('a reconcile that throws is recorded as a fault of the program, and costs its own key only', async (t) => {
+  const lamps = await started(t);
+  lamps.bug = new TypeError('a bug');
+  lamps.loop.wake(key);
+  await lamps.clock.pass(100_000);
+  const last = lamps.loop.decisions.last(key);
+  assert.deepEqual([last?.rule, last?.problem], ['pass-failed', 'a bug']);
+  lamps.bug = undefined;
+  lamps.apply(lampOf(true), 'default/other');
+  await settle();
+  assert.equal(lamps.lit.get('default/other'), true);
+});
+
+test('of a key that is gone only the decisions are kept, as gone', async (t) => {
+  const lamps = await started(t);
+  lamps.apply(undefined);
+  await settle();
+  assert.ok(lamps.loop.decisions.goneAt(key));
+  assert.deepEqual(lamps.loop.decisions.size, { keys: 0, gone: 1, records: 3, bytes: lamps.loop.decisions.size.bytes });
+});
+
+test('a loop that is stopped starts nothing and leaves no timer', async (t) => {
+  const lamps = await started(t);
+  lamps.loop.wakeAfter(key, 1_000);
+  await lamps.loop.stop();
+  lamps.loop.wake(key);
+  await lamps.clock.pass(10_000);
+  assert.deepEqual([lamps.reconciled.length, lamps.clock.timers], [1, 0]);
+});

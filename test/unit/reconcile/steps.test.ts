@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorCode, errorMessage, sleep } from '../../../src/base/index.ts';
+import { type Executors, type PlanRunner, runPlan, type Step, type StepContext } from '../../../src/reconcile/index.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
+
+interface Args {
+  push: { readonly by: number };
+  pull: { readonly by: number };
+  hang: object;
+}
+
+interface Context extends StepContext {
+  readonly done: string[];
+}
+
+const executors: Executors<Args, Context, { readonly pushed: number }> = {
+  push: async ({ by }, { done }) => {
+    if (by === 0) return { kind: 'wait', afterMs: 5, reason: 'nothing to push' };
+    if (by < 0) throw Object.assign(new Error('pushed the wrong way'), { code: 'WRONG' });
+    done.push(`push ${by}`);
+    return { kind: 'done', remember: { pushed: by } };
+  },
+  pull: async ({ by }, { done }) => {
+    done.push(`pull ${by}`);
+    return { kind: 'done' };
+  },
+  hang: async (_step, { signal }) => {
+    await sleep(1_000_000, signal, clock);
+    return { kind: 'done' };
+  },
+};
+
+let clock = new FakeClock();
+
+function run(...steps: Step<Args>[]) {
+  clock = new FakeClock();
+  const runner: PlanRunner<Args, Context, { readonly pushed: number }> = {
+    executors,
+    deadlineMs: (step) => (step === 'hang' ? 40 : 10),
+    errorOf: (error) => ({ severity: 'retry', code: errorCode(error) ?? 'FAILED', message: errorMessage(error) }),
+    clock,
+  };
+  const ending = new AbortController();
+  const done: string[] = [];
+  return { done, ending, outcomes: runPlan(steps, { signal: ending.signal, done }, runner) };
+}
+
+const kinds = async ({ outcomes }: ReturnType<typeof run>) =>
+  (await outcomes).map(({ step, outcome }) => `${step} ${outcome.kind}`);
+
+test('the steps of a plan are done in order, and say what is to be remembered', async () => {
+  const ran = run({ step: 'push', by: 2 }, { step: 'pull', by: 1 });
+  assert.deepEqual(await kinds(ran), ['push done', 'pull done']);
+  assert.deepEqual(ran.done, ['push 2', 'pull 1']);
+  assert.deepEqual((await ran.outcomes)[0]?.outcome, { kind: 'done', remember: { pushed: 2 } });
+});
+
+test('the first step that has to wait ends the plan', async () => {
+  const ran = run({ step: 'pull', by: 1 }, { step: 'push', by: 0 }, { step: 'pull', by: 2 });
+  assert.deepEqual(await kinds(ran), ['pull done', 'push wait']);
+  assert.deepEqual(ran.done, ['pull 1']);
+});
+
+test('what a step throws is its outcome, in the code that its user gives it, and ends the plan', async () => {
+  const ran = run({ step: 'push', by: -1 }, { step: 'pull', by: 2 });
+  assert.deepEqual(await kinds(ran), ['push failed']);
+  const error = { severity: 'retry', code: 'WRONG', message: 'pushed the wrong way' };
+  assert.deepEqual((await ran.outcomes)[0]?.outcome, { kind: 'failed', error });
+});
+
+test('each step has a deadline of its own', async () => {
+  const ran = run({ step: 'hang' });
+  await clock.pass(39);
+  assert.equal(clock.timers, 2, 'the step and its deadline wait');
+  await clock.pass(1);
+  const [hung] = await ran.outcomes;
+  assert.equal(hung?.outcome.kind, 'failed');
+  assert.equal(hung?.tookMs, 40);
+  assert.equal(clock.timers, 0);
+});
+
+test('a plan whose signal fires goes no further', async () => {
+  const ran = run({ step: 'hang' }, { step: 'pull', by: 1 });
+  ran.ending.abort(new Error('the agent leaves'));
+  assert.deepEqual(await kinds(ran), ['hang failed']);
+  assert.deepEqual(ran.done, []);
+});
