@@ -7,7 +7,7 @@ import type { AgentFigures, NotReady } from './serve/metrics/index.ts';
 
 interface Sources {
   readonly parts: Parts;
-  readonly loop: AgentFigures['queue'] & { readonly quarantine: { keys(): readonly unknown[] } };
+  readonly loop: AgentFigures['queue'] & { readonly crashLoops: { keys(): readonly unknown[] } };
   readonly loopDelay: LoopDelay;
   readonly nodeHealth: () => NodeHealth;
   readonly phase: () => AgentState['phase'];
@@ -21,7 +21,7 @@ export function agentFigures({ parts, loop, loopDelay, nodeHealth, phase }: Sour
   return {
     isReady: () => phase() !== 'leaving' && consoles.serving().listens !== undefined,
     queue: loop,
-    quarantined: () => loop.quarantine.keys().length,
+    quarantined: () => loop.crashLoops.keys().length,
     loopDelay,
     nodeHealth,
     configuration: () => parts.settings.origin,

@@ -149,25 +149,19 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
     const { observation, decision, outcomes } = attempt;
     const report: WriteReport = (events) => this.#reporter.events(record, observation, events);
     report([...(decision.events ?? []), ...eventsOf(outcomes)]);
-    const written = await this.#write(attempt, record, report, signal);
+    const written = await this.#parts.write(attempt, report, signal);
+    this.#noteWrite(observation.key, record, written);
     this.#judge(attempt, record, written);
     return this.#plan(observation.key, record, nextOf(decision, outcomes, written, this.#parts.words));
   }
 
-  async #write(
-    attempt: Attempt<Observation, Decision>,
-    record: DecisionRecord<Seen>,
-    report: WriteReport,
-    signal: AbortSignal,
-  ): Promise<Written> {
-    const written = await this.#parts.write(attempt, report, signal);
-    if (written.kind === 'no-object') return written;
+  #noteWrite(key: Key, record: DecisionRecord<Seen>, written: Written): void {
+    if (written.kind === 'no-object') return;
     record.write =
       written.kind === 'failed' || written.kind === 'refused'
         ? { outcome: 'failed', because: clip(describeCause(written.error)) }
         : { outcome: written.kind };
-    if (written.kind === 'written') this.#deps.observer?.written(attempt.observation.key);
-    return written;
+    if (written.kind === 'written') this.#deps.observer?.written(key);
   }
 
   /** What the queue is told; the reason, too, for "explain". */

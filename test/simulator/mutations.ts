@@ -68,9 +68,9 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: "the agent's own writes are not remembered",
-    file: 'src/agent/vmi/loop/own-writes.ts',
-    find: 'if (wasShown || isOlder(stored, newer)) this.#writes.set(key, own);',
-    replace: 'void [wasShown, own];',
+    file: 'src/reconcile/read-your-writes.ts',
+    find: "if (wasShown || isOlder(shown, newer)) this.#keep(key, 'update', newer, isAhead);",
+    replace: 'void [wasShown, isAhead];',
   },
   {
     name: 'a domain shut off without a reason is believed at once',

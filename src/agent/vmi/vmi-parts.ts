@@ -3,9 +3,10 @@ import { type Clock, type Component, type Logger, systemClock } from '../../base
 import { DomainCache, type LauncherEvent, type NotifyDoors, type RecordFiles } from '../../domain-cache/index.ts';
 import { EventRecorder } from '../../kube/index.ts';
 import { LauncherClients, type LauncherHost } from '../../launcher-client/index.ts';
+import type { ReconcileObserver } from '../../reconcile/index.ts';
 import type { AgentOptions } from '../options.ts';
 import { KubeVmis, kubeVmiLookup, kubeVmiWriter, launcherPort } from './adapters/index.ts';
-import { defaultDispatcherOptions, type LoopObserver, VmiDispatcher } from './loop/index.ts';
+import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import type { AgentPorts } from './ports.ts';
 
 /**
@@ -134,7 +135,7 @@ export function eventPort(recorder: EventRecorder): AgentPorts['events'] {
 
 export function makeDispatcher(
   ports: AgentPorts,
-  { log, observer }: { readonly log: Logger; readonly observer?: LoopObserver },
+  { log, observer }: { readonly log: Logger; readonly observer?: ReconcileObserver },
   { random }: AgentWorld,
 ): VmiDispatcher {
   return new VmiDispatcher(defaultDispatcherOptions, { ports, log, random, ...(observer && { observer }) });

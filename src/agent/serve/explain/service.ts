@@ -5,22 +5,21 @@ import {
   type ExplainItem,
   type ExplainLabels,
   type ExplainList,
-  type ExplainQuarantine,
   type ExplainReport,
+  type ExplainSeen,
   type ExplainTry,
   explainApiVersion,
   type Key,
 } from '../../../api/index.ts';
 import { type Clock, unreachable } from '../../../base/index.ts';
-import { explainRule, type Route } from '../../vmi/decide/index.ts';
-import type { DecisionLog } from './decision-log.ts';
-import { type DecisionRecord, domainText, explainFault, faultRule } from './record.ts';
+import type { CrashLoopBackoff, DecisionLog } from '../../../reconcile/index.ts';
+import { domainText, explanationOf, type VmiRecord } from '../../vmi/loop/index.ts';
 import { parseExplainRequest } from './routes.ts';
 
 /** Answers from memory only: nothing here waits for a launcher or for the API server. */
 export interface ExplainSource {
-  readonly decisions: DecisionLog;
-  readonly quarantine: { of(key: Key): ExplainQuarantine | undefined };
+  readonly decisions: DecisionLog<ExplainSeen>;
+  readonly crashLoops: Pick<CrashLoopBackoff, 'of'>;
   tryOf(key: Key): ExplainTry;
 }
 
@@ -70,7 +69,7 @@ export class ExplainService {
     const { source, clock } = this.#deps;
     const decisions = source.decisions.of(key);
     if (decisions.length === 0) return errorAnswer(404, 'NOT_FOUND', this.#unknown(key));
-    const quarantine = source.quarantine.of(key);
+    const quarantine = source.crashLoops.of(key);
     const body: ExplainReport = {
       apiVersion: explainApiVersion,
       kind: 'Why',
@@ -129,7 +128,7 @@ export class ExplainService {
       since: last.firstAt,
       ...problemOf(last),
       nextTry: source.tryOf(key),
-      quarantined: source.quarantine.of(key) !== undefined,
+      quarantined: source.crashLoops.of(key) !== undefined,
     };
   }
 
@@ -150,16 +149,12 @@ export function errorAnswer(httpStatus: number, code: ExplainError['code'], mess
   return { httpStatus, body: { apiVersion: explainApiVersion, kind: 'Error', code, message } };
 }
 
-function explained(record: DecisionRecord): ExplainDecision {
+function explained(record: VmiRecord): ExplainDecision {
   return { ...record, why: explanationOf(record) };
 }
 
 /** While one thing is awaited, what the user was told of another still holds. */
-function problemOf(last: DecisionRecord | undefined): { readonly problem?: string } {
+function problemOf(last: VmiRecord | undefined): { readonly problem?: string } {
   const problem = last?.problem ?? (last?.healthy ? undefined : last?.seen.memory.toldProblem);
   return typeof problem === 'string' && problem !== '' ? { problem } : {};
-}
-
-function explanationOf({ route, rule }: DecisionRecord): string {
-  return rule === faultRule ? explainFault : explainRule(route as Route, rule);
 }

@@ -1,8 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type AgentState, type ExplainQuarantine, explainApiVersion, type Key } from '../../../api/index.ts';
+import { type AgentState, explainApiVersion, type Key } from '../../../api/index.ts';
 import type { Clock } from '../../../base/index.ts';
-import type { QueueCounts } from '../../../reconcile/index.ts';
+import type { CrashLoopBackoff, QueueCounts } from '../../../reconcile/index.ts';
 import type { ClusterSettings, NodeHealth } from '../../node/ports.ts';
 import type { DomainView } from '../../vmi/ports.ts';
 import type { ExplainSource } from './service.ts';
@@ -22,7 +22,7 @@ export interface StateDeps {
   readonly loop: ExplainSource & {
     readonly counts: QueueCounts;
     readonly remembered: number;
-    readonly quarantine: { keys(): Key[]; of(key: Key): ExplainQuarantine | undefined };
+    readonly crashLoops: Pick<CrashLoopBackoff, 'keys' | 'of'>;
     failing(): Key[];
     runningFor(ms: number): Key[];
   };
@@ -62,7 +62,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
       ...(lastError !== undefined && { lastError }),
     })),
     queue: { running, queued, waiting },
-    slow: slowPasses(deps),
+    slow: slowReconciles(deps),
     backingOff: loop
       .failing()
       .slice(0, listLimit)
@@ -70,11 +70,11 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
         const { failuresInARow, inMs } = loop.tryOf(vmi);
         return { vmi, failures: failuresInARow, ...(inMs !== undefined && { nextInMs: inMs }) };
       }),
-    quarantined: loop.quarantine
+    quarantined: loop.crashLoops
       .keys()
       .slice(0, listLimit)
       .flatMap((vmi) => {
-        const entry = loop.quarantine.of(vmi);
+        const entry = loop.crashLoops.of(vmi);
         return entry ? [{ vmi, ...entry }] : [];
       }),
     unknownDomains: unknownDomains(deps, nowMs),
@@ -83,7 +83,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
       ...(migrationProxies.unavailable !== undefined && { unavailable: migrationProxies.unavailable }),
     },
     consoles: deps.consoles(),
-    decisions: loop.decisions.size,
+    decisions: keptDecisions(loop),
     remembered: loop.remembered,
     eventLoopDelayMs: deps.loopDelay.read(),
     eventLoopUtilization: Math.round(performance.eventLoopUtilization().utilization * 1e4) / 1e4,
@@ -113,7 +113,12 @@ function configuration({ origin, problem }: StateDeps['settings']) {
   };
 }
 
-function slowPasses({ loop }: StateDeps): AgentState['slow'] {
+function keptDecisions({ decisions }: StateDeps['loop']): AgentState['decisions'] {
+  const { keys: vmis, ...more } = decisions.size;
+  return { vmis, ...more };
+}
+
+function slowReconciles({ loop }: StateDeps): AgentState['slow'] {
   const keys = loop.runningFor(slowMs).slice(0, listLimit);
   return keys.map((vmi) => ({ vmi, forSeconds: Math.round((loop.tryOf(vmi).forMs ?? 0) / 1000) }));
 }

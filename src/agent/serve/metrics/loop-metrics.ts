@@ -1,6 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { KeyResult } from '../../../reconcile/index.ts';
-import type { LoopObserver } from '../../vmi/loop/index.ts';
+import type { KeyResult, ReconcileObserver } from '../../../reconcile/index.ts';
 import type { AgentFigures } from './figures.ts';
 
 /**
@@ -11,7 +10,7 @@ const queueName = 'virt-handler-vm';
 const buckets = Array.from({ length: 10 }, (_, power) => 1e-8 * 10 ** power);
 
 /** Runs of the VMI loop. */
-export class LoopMetrics implements Omit<LoopObserver, 'written'> {
+export class LoopMetrics implements Omit<ReconcileObserver, 'written'> {
   readonly #adds: Counter<'name'>;
   readonly #retries: Counter<'name'>;
   readonly #waited: Histogram<'name'>;
@@ -51,7 +50,7 @@ export class LoopMetrics implements Omit<LoopObserver, 'written'> {
     if (kind === 'retry') this.#retries.inc({ name: queueName });
   }
 
-  passed(rule: string, outcome: KeyResult['kind']): void {
+  reconciled(rule: string, outcome: KeyResult['kind']): void {
     this.#passes.inc({ rule, outcome });
   }
 }

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { LoopObserver } from '../../vmi/loop/index.ts';
+import type { ReconcileObserver } from '../../../reconcile/index.ts';
 import { LoopMetrics } from './loop-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { VmCounters } from './vm-counters.ts';
@@ -9,7 +9,7 @@ export class Meters {
   readonly registry = new Registry();
   readonly vms = new VmCounters();
   readonly requests = new RequestMetrics(this.registry);
-  readonly loop: LoopObserver;
+  readonly loop: ReconcileObserver;
 
   constructor() {
     const loop = new LoopMetrics(this.registry);
@@ -17,7 +17,7 @@ export class Meters {
       added: () => loop.added(),
       started: (waitedMs) => loop.started(waitedMs),
       ended: (tookMs, kind) => loop.ended(tookMs, kind),
-      passed: (rule, kind) => loop.passed(rule, kind),
+      reconciled: (rule, kind) => loop.reconciled(rule, kind),
       written: (key) => this.vms.written(key),
     };
   }

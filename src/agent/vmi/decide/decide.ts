@@ -1,4 +1,5 @@
 import { isOwnedByNode, labels } from '../../../api/index.ts';
+import { type RuleTable, ruleTable, explainRule as sentenceOf } from '../../../reconcile/index.ts';
 import type { Observation } from '../observe/index.ts';
 import { type Facts, factsOf } from './facts.ts';
 import { finishRules, neverRanRules, nothingLeftRule } from './finish-rules.ts';
@@ -8,7 +9,7 @@ import { orphanedRules } from './migration/orphaned-rules.ts';
 import { sourceRules } from './migration/source-rules.ts';
 import { targetRules } from './migration/target-rules.ts';
 import { phaseRules } from './phase-rules.ts';
-import { type Decision, type Route, type Rule, rest, wait } from './rule.ts';
+import { type Decision, type Plan, type Route, type Rule, rest, wait } from './rule.ts';
 import { shutdownRules } from './shutdown-rules.ts';
 import { syncRules, unreadableRule } from './sync-rules.ts';
 
@@ -20,11 +21,10 @@ const lookupRule: Rule = {
   plan: () => wait(5_000),
 };
 
-/** Total: there is a decision for every situation. */
-const nothingMatches: Rule = {
+/** Total: there is a decision for every state. */
+const nothingMatches = {
   name: 'nothing-to-do',
   why: 'Nothing about this VMI asks for anything at the moment.',
-  when: () => true,
   plan: () => rest,
 };
 
@@ -49,22 +49,31 @@ export const rulesByRoute: Readonly<Record<Route, readonly Rule[]>> = {
   default: defaultRules,
 };
 
+const tableOf = (route: Route): RuleTable<Facts, Plan> =>
+  ruleTable([lookupRule, ...rulesByRoute[route]], nothingMatches);
+
+const tables: Readonly<Record<Route, RuleTable<Facts, Plan>>> = {
+  'migration-target': tableOf('migration-target'),
+  'migration-arrived': tableOf('migration-arrived'),
+  'orphaned-source': tableOf('orphaned-source'),
+  'migration-source': tableOf('migration-source'),
+  default: tableOf('default'),
+};
+
 /** One decision from one observation: pure, total, no clock, never throws on anything `observe` can deliver. */
 export function decide(observation: Observation): Decision {
   const facts = factsOf(observation);
   const route = routeOf(facts);
-  const rules = [lookupRule, ...rulesByRoute[route], nothingMatches];
-  const rule = rules.find(({ when }) => when(facts)) ?? nothingMatches;
+  const rule = tables[route].ruleFor(facts);
   return { route, rule: rule.name, ...rule.plan(facts) };
 }
 
 /** The sentence for people that belongs to a decision; empty for a rule this build does not have. */
 export function explainRule(route: Route, name: string): string {
-  const rules = [lookupRule, ...rulesByRoute[route], nothingMatches];
-  return rules.find((rule) => rule.name === name)?.why ?? '';
+  return sentenceOf(tables[route], name);
 }
 
-/** Spec 10 §6.1; the first that fits. */
+/** Upstream has one controller per route (pkg/virt-handler: vm.go, migration-source.go, migration-target.go). The first that fits. */
 function routeOf(facts: Facts): Route {
   const { vmi, observation } = facts;
   if (!vmi) return 'default';

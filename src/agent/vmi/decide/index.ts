@@ -9,8 +9,9 @@ export {
   isOvertaken,
   type Outcome,
   type OvertakenCode,
+  type Remember,
   type Step,
-  type StepError,
+  type StepArgs,
   type StepName,
   type StepOutcome,
 } from './steps.ts';

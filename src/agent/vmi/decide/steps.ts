@@ -1,6 +1,11 @@
+import type {
+  StepError,
+  Outcome as TypedOutcome,
+  Step as TypedStep,
+  StepOutcome as TypedStepOutcome,
+} from '../../../reconcile/index.ts';
 import type { ProxyPorts, ProxyRole } from '../../migration-proxy/ports.ts';
 import type { KeyMemory } from '../observe/index.ts';
-import type { VmiEvent } from '../ports.ts';
 
 /** Arguments of each step. A step is idempotent and asks again whether its UID is still the right one. */
 export interface StepArgs {
@@ -35,33 +40,16 @@ export interface StepArgs {
 }
 
 export type StepName = keyof StepArgs;
-export type Step<K extends StepName = StepName> = { [P in K]: { readonly step: P } & StepArgs[P] }[K];
+export type Step<Name extends StepName = StepName> = TypedStep<StepArgs, Name>;
 
 export type Remember = Partial<Omit<KeyMemory, 'uid'>>;
+export type Outcome = TypedOutcome<Remember>;
+export type StepOutcome = TypedStepOutcome<StepName, Remember>;
 
-/** Why a step failed, as far as anybody decides by it. `critical` ends the VMI (spec 10b §3, sync error classes). */
-export interface StepError {
-  readonly severity: 'retry' | 'critical';
-  readonly code: string;
-  readonly message: string;
-}
-
-/** Codes of steps whose VMI was replaced, or was no more, when they came to it: no failure to tell of, and nobody's fault. */
+/** Codes of steps whose VMI was replaced, or was no more, when they came to it: not reported, and no fault of the VMI. */
 const overtakenCodes = ['STALE', 'NO_VMI'] as const;
 export type OvertakenCode = (typeof overtakenCodes)[number];
 
 export function isOvertaken({ code }: StepError): boolean {
   return overtakenCodes.some((each) => each === code);
-}
-
-export type Outcome =
-  | { readonly kind: 'done'; readonly events?: readonly VmiEvent[]; readonly remember?: Remember }
-  /** Not possible yet and no error: the rest of the plan waits. */
-  | { readonly kind: 'wait'; readonly afterMs: number; readonly reason: string }
-  | { readonly kind: 'failed'; readonly error: StepError; readonly events?: readonly VmiEvent[] };
-
-export interface StepOutcome {
-  readonly step: StepName;
-  readonly outcome: Outcome;
-  readonly tookMs: number;
 }

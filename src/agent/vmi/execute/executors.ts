@@ -1,5 +1,6 @@
-import { errorCode, errorMessage, withDeadline } from '../../../base/index.ts';
-import type { Outcome, Step, StepError, StepName } from '../decide/index.ts';
+import { errorCode, errorMessage } from '../../../base/index.ts';
+import { type Executors, runPlan as runSteps, type StepError } from '../../../reconcile/index.ts';
+import type { Plan, Remember, StepArgs, StepOutcome } from '../decide/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.ts';
 import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';
@@ -8,12 +9,7 @@ import { closeSourceProxies, closeTargetProxies, openSourceProxies, openTargetPr
 import { finalizeMigration, prepareMigrationTarget, signalTargetPodCleanup } from './migration-target-steps.ts';
 import { adjustHost, prepareHost, syncVirtualMachine } from './start-steps.ts';
 
-/** One function per step: the compiler refuses a missing one. */
-export type Executors = {
-  readonly [K in StepName]: (step: Step<K>, context: ExecuteContext) => Promise<Outcome>;
-};
-
-const executors: Executors = {
+const executors: Executors<StepArgs, ExecuteContext, Remember> = {
   ensureLauncherConnection,
   refreshDomain,
   prepareHost,
@@ -34,24 +30,24 @@ const executors: Executors = {
   signalTargetPodCleanup,
 };
 
-/** Longest time one step may take, whatever is inside: a hung launcher costs its own key this much (fault 8, spec 00). */
+/**
+ * Longest time one step may take, whatever is inside: a launcher that hangs costs its own key this much. Upstream has no such
+ * limit, and ten hung launchers stop its ten workers.
+ */
 const stepTimeoutMs = 30_000;
+const deadlineMs = () => stepTimeoutMs;
 
-/** Runs one step. Never rejects: what was thrown becomes a failed outcome. */
-export async function executeStep<K extends StepName>(step: Step<K>, context: ExecuteContext): Promise<Outcome> {
-  const { signal, ports } = context;
-  try {
-    return await withDeadline({ timeoutMs: stepTimeoutMs, signal, clock: ports.clock }, (ending) =>
-      executors[step.step as K](step, { ...context, signal: ending }),
-    );
-  } catch (error) {
-    return { kind: 'failed', error: stepErrorOf(error) };
-  }
+/** Never rejects: what a step throws is a failed outcome. */
+export function runPlan({ steps }: Plan, context: ExecuteContext): Promise<StepOutcome[]> {
+  return runSteps(steps, context, { executors, deadlineMs, errorOf: stepErrorOf, clock: context.ports.clock });
 }
 
 const secureBootText = 'EFI OVMF rom missing';
 
-/** Spec 10b §3: two kinds of failure end the VMI, all others are tried again. */
+/**
+ * Two kinds of failure end the VMI, all others are tried again: a critical network error, and firmware that the launcher does not
+ * have (upstream knows it by this text, too: pkg/virt-handler/vm.go).
+ */
 function stepErrorOf(error: unknown): StepError {
   const code = errorCode(error) ?? 'FAILED';
   const message = errorMessage(error);

@@ -3,5 +3,5 @@
  * Must not know: why a step was chosen, how the status is written.
  */
 export type { ExecutePorts } from './context.ts';
+export { runPlan } from './executors.ts';
 export { replaceClaimsByHostDisks } from './host-disks.ts';
-export { runPlan } from './run-plan.ts';

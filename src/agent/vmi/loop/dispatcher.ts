@@ -1,30 +1,38 @@
-import type { ExplainTry, Key } from '../../../api/index.ts';
+import type { ExplainSeen, ExplainTry, Key, VirtualMachineInstance } from '../../../api/index.ts';
 import type { Component, Logger } from '../../../base/index.ts';
-import { KeyedQueue, type KeyResult, type QueueCounts, type QueueObserver } from '../../../reconcile/index.ts';
-import { clip, type DecisionLog, type DecisionRecord, recordOf } from '../../serve/explain/index.ts';
-import { decide, type StepOutcome } from '../decide/index.ts';
-import { type ExecutePorts, runPlan } from '../execute/index.ts';
+import {
+  type Attempt,
+  type CrashLoopBackoff,
+  type DecisionLog,
+  type QueueCounts,
+  ReadYourWrites,
+  type ReconcileObserver,
+  type ReconcileParts,
+  Reconciler,
+  type StepOutcome,
+  type WriteReport,
+  type Written,
+} from '../../../reconcile/index.ts';
+import { type Decision, decide, isOvertaken } from '../decide/index.ts';
+import { runPlan } from '../execute/index.ts';
 import { GuestAgentCache } from '../guest-agent/index.ts';
 import { type Observation, observeVmi, SyncPayloadCache } from '../observe/index.ts';
-import type { AgentPorts, VmiEvent } from '../ports.ts';
-import type { Pass } from '../status/index.ts';
+import type { AgentPorts } from '../ports.ts';
+import { crashLoopEvent, stateOf, wishOf } from './crash-loop.ts';
 import { Memories } from './memories.ts';
-import { OwnWrites } from './own-writes.ts';
-import { Quarantine } from './quarantine.ts';
-import { again, backOff, decidedAtOnce, describeCause, type Next, nextOf, type Written } from './retry.ts';
+import { isSameSeen, logFieldsOf, recordOf, seenOf } from './record.ts';
 import { isOnlyALook, isStartUnderWay } from './shortcuts.ts';
-import { Teller } from './teller.ts';
-import { writeStatus } from './write-status.ts';
+import { type StatusWrite, type Taken, writeStatus } from './write-status.ts';
 
 export interface DispatcherOptions {
   /**
-   * VMIs worked on side by side; a pass waits, it does not compute. One that hangs gives its place to another after a second:
-   * upstream's ten workers are all taken by a dozen hung launchers (fault 8, spec 00).
+   * VMIs worked on side by side; a reconcile waits, it does not compute. One that hangs gives its worker slot to another after a
+   * second, while in upstream a dozen launchers that hang take all of the ten workers.
    */
   readonly concurrency: number;
   readonly backoff: { readonly baseMs: number; readonly maxMs: number };
-  /** The same failure this often in a row puts a VMI into quarantine; 10 unless given. */
-  readonly quarantineFailures?: number;
+  /** The same failure this often in a row puts a VMI into crash-loop back-off; 10 unless given. */
+  readonly crashLoopFailures?: number;
 }
 
 export const defaultDispatcherOptions: DispatcherOptions = {
@@ -36,71 +44,40 @@ const slotMs = 1_000;
 /** A domain that is defined and has not started by then is looked at. */
 const startedSoonMs = 1_000;
 
-interface Acted extends Pass {
-  readonly record: DecisionRecord;
-}
-
 export interface DispatcherDeps {
   readonly ports: AgentPorts;
   readonly log: Logger;
   /** Spreads the retries. */
   readonly random?: () => number;
-  readonly observer?: LoopObserver;
+  readonly observer?: ReconcileObserver;
 }
 
-/** Told of all that the loop does, for those who count it. */
-export interface LoopObserver extends QueueObserver {
-  /** A pass has ended; `kind`: whether it failed. */
-  passed(rule: string, kind: KeyResult['kind']): void;
-  /** The status of this VMI was written. */
-  written(key: Key): void;
-}
+type VmiAttempt = Attempt<Observation, Decision>;
 
-/**
- * The VMI loop: one serial actor per key for all roles of a VMI. Each pass observes, decides, does the steps, and writes the
- * status if it differs. What happens to one key never reaches another.
- */
+/** The VMI loop: the reconciler over the VMIs of this node, in all their roles, and what is kept between two reconciles. */
 export class VmiDispatcher implements Component {
   readonly name = 'vmi dispatcher';
-  readonly quarantine: Quarantine;
-  readonly #options: DispatcherOptions;
-  readonly #ports: AgentPorts;
-  readonly #vmis: OwnWrites;
+  readonly #ports: AgentPorts & { readonly vmis: ReadYourWrites<VirtualMachineInstance> };
   readonly #guestAgents: GuestAgentCache;
-  readonly #syncPayloads = new SyncPayloadCache();
-  readonly #teller: Teller;
-  readonly #queue: KeyedQueue;
+  readonly #syncPayload = new SyncPayloadCache();
   readonly #memories = new Memories();
-  readonly #observer: LoopObserver | undefined;
+  readonly #loop: Reconciler<Observation, Decision, ExplainSeen>;
   readonly #subscriptions: (() => void)[] = [];
 
-  constructor(options: DispatcherOptions, deps: DispatcherDeps) {
-    this.#options = options;
-    this.#observer = deps.observer;
-    this.#vmis = new OwnWrites(deps.ports.vmis);
-    this.#ports = { ...deps.ports, vmis: this.#vmis };
-    this.#guestAgents = new GuestAgentCache({}, deps.ports);
-    this.#teller = new Teller({ events: deps.ports.events, log: deps.log });
-    this.quarantine = new Quarantine({ failures: options.quarantineFailures ?? 10 });
-    this.#queue = new KeyedQueue(
-      {
-        concurrency: options.concurrency,
-        slotMs,
-        backoff: { ...options.backoff, jitter: 0.1, random: deps.random ?? Math.random },
-      },
-      {
-        run: (key, signal) => this.#run(key, signal),
-        onError: (key, error, retryInMs) => this.#teller.retry(key, error, retryInMs),
-        clock: deps.ports.clock,
-        ...(deps.observer && { observer: deps.observer }),
-      },
+  constructor(options: DispatcherOptions, { ports, log, random = Math.random, observer }: DispatcherDeps) {
+    this.#ports = { ...ports, vmis: new ReadYourWrites(ports.vmis) };
+    this.#guestAgents = new GuestAgentCache({}, ports);
+    this.#loop = new Reconciler(
+      { ...options, slotMs, crashLoopFailures: options.crashLoopFailures ?? 10 },
+      this.#parts(),
+      { clock: ports.clock, log, random, observer },
     );
   }
 
   /** All caches must have been filled: what they do not have is taken for missing. */
   async start(): Promise<void> {
     const { vmis, domains, launchers, ghosts, migrationProxies } = this.#ports;
-    const wake = (key: Key) => this.#queue.add(key);
+    const wake = (key: Key) => this.#loop.wake(key);
     this.#subscriptions.push(
       vmis.onChange(wake),
       domains.onChange((key) => this.#onDomain(key)),
@@ -111,17 +88,22 @@ export class VmiDispatcher implements Component {
     for (const key of new Set([...vmis.keys(), ...domains.keys(), ...ghosts.keys()])) wake(key);
   }
 
-  /** No new pass; resolves when those under way have ended. No VM is touched by it. */
+  /** No new reconcile; resolves when those under way have ended. No VM is touched by it. */
   async stop(): Promise<void> {
     for (const end of this.#subscriptions.splice(0)) end();
-    await this.#queue.stop();
+    await this.#loop.stop();
     this.#guestAgents.stop();
     this.#memories.clear();
   }
 
   /** What was decided and why, per VMI. */
-  get decisions(): DecisionLog {
-    return this.#teller.decisions;
+  get decisions(): DecisionLog<ExplainSeen> {
+    return this.#loop.decisions;
+  }
+
+  /** VMIs that fail the same way over and over. */
+  get crashLoops(): CrashLoopBackoff {
+    return this.#loop.crashLoops;
   }
 
   /** Keys of which something is remembered: they die with their VMI. */
@@ -130,170 +112,126 @@ export class VmiDispatcher implements Component {
   }
 
   get counts(): QueueCounts {
-    return this.#queue.counts;
+    return this.#loop.counts;
   }
 
-  /** Passes under way: how long all of them together, and the longest. */
+  /** Reconciles under way: how long all of them together, and the longest. */
   get unfinished(): { readonly totalMs: number; readonly longestMs: number } {
-    return this.#queue.unfinished;
+    return this.#loop.unfinished;
   }
 
-  /** Resolves as soon as no pass is under way. */
+  /** Resolves as soon as no reconcile is under way. */
   whenIdle(): Promise<void> {
-    return this.#queue.whenIdle();
+    return this.#loop.whenIdle();
   }
 
-  /** Keys whose pass has been under way for this long. */
+  /** Keys whose reconcile has been under way for this long. */
   runningFor(ms: number): Key[] {
-    return this.#queue.runningFor(ms);
+    return this.#loop.runningFor(ms);
   }
 
-  /** Keys whose last pass failed. */
+  /** Keys whose last reconcile failed. */
   failing(): Key[] {
-    return this.#queue.failing();
+    return this.#loop.failing();
   }
 
-  /** When the key runs again, and what is waited for. */
+  /** When the key is reconciled again, and what is waited for. */
   tryOf(key: Key): ExplainTry {
-    const { state, dueInMs, forMs, failures } = this.#queue.status(key);
-    const because = this.decisions.last(key)?.next?.because ?? 'nothing was decided yet';
-    return {
-      state,
-      ...(dueInMs !== undefined && { inMs: Math.round(dueInMs) }),
-      ...(forMs !== undefined && { forMs: Math.round(forMs) }),
-      because,
-      failuresInARow: failures,
-    };
+    return this.#loop.tryOf(key);
   }
 
   #onDomain(key: Key): void {
-    const isAwaited = isStartUnderWay(this.#vmis.get(key), this.#memories.get(key), this.#ports.domains.view(key));
-    if (isAwaited) this.#queue.addAfter(key, startedSoonMs);
-    else this.#queue.add(key);
+    const isAwaited = isStartUnderWay(
+      this.#ports.vmis.get(key),
+      this.#memories.get(key),
+      this.#ports.domains.view(key),
+    );
+    if (isAwaited) this.#loop.wakeAfter(key, startedSoonMs);
+    else this.#loop.wake(key);
   }
 
-  async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
-    if (!this.#vmis.synced) return { kind: 'done', requeueAfterMs: 1_000 };
-    let observation: Observation | undefined;
-    const ports = { ...this.#ports, guestAgents: this.#guestAgents, syncPayload: this.#syncPayloads };
-    const observe = async () => {
-      observation = await observeVmi(key, this.#memories.get(key), ports, signal);
-      return observation;
+  #parts(): ReconcileParts<Observation, Decision, ExplainSeen> {
+    const { vmis, events } = this.#ports;
+    return {
+      isSynced: () => vmis.synced,
+      observe: (key, signal) => this.#observe(key, signal),
+      decide,
+      execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
+      record: recordOf,
+      seen: seenOf,
+      isSameSeen,
+      write: (attempt, report, signal) => this.#write(attempt, report, signal),
+      isOnlyALook: ({ decision, outcomes }) => isOnlyALook(decision, outcomes),
+      isGone: (observation) => this.#memories.forgetIfGone(observation),
+      recordEvent: ({ vmi }, event) => {
+        if (vmi.kind !== 'present') return false;
+        events.record(vmi.stored, event);
+        return true;
+      },
+      crashLoop: { wishOf, stateOf, isOvertaken, event: crashLoopEvent },
+      words: {
+        field: 'vmi',
+        object: 'the VMI',
+        logFields: logFieldsOf,
+        onChange: 'when the VMI, its domain or its launcher changes',
+      },
     };
-    try {
-      const first = await this.#act(await observe(), signal);
-      const isLook = !signal.aborted && isOnlyALook(first.decision, first.outcomes);
-      if (!isLook) return await this.#conclude(first, signal);
-      first.record.next = { because: decidedAtOnce, afterMs: 0 };
-      this.#queue.absorb(key);
-      return await this.#conclude(await this.#act(await observe(), signal), signal);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      return this.#fault(key, observation, error);
-    }
   }
 
-  /** Decides and does it. */
-  async #act(observation: Observation, signal: AbortSignal): Promise<Acted> {
+  async #observe(key: Key, signal: AbortSignal): Promise<Observation> {
+    const ports = { ...this.#ports, guestAgents: this.#guestAgents, syncPayload: this.#syncPayload };
+    const observation = await observeVmi(key, this.#memories.get(key), ports, signal);
     this.#memories.add(observation, observation.learned);
-    const decision = decide(observation);
+    return observation;
+  }
+
+  async #execute(observation: Observation, decision: Decision, signal: AbortSignal): Promise<readonly StepOutcome[]> {
     this.#memories.add(observation, decision.remember);
-    const ports: ExecutePorts = this.#ports;
-    const outcomes = await runPlan(decision, { observation, ports, signal });
+    const outcomes = await runPlan(decision, { observation, ports: this.#ports, signal });
     for (const { outcome } of outcomes) {
       if (outcome.kind === 'done') this.#memories.add(observation, outcome.remember);
     }
-    const record = this.#teller.note(observation, recordOf(observation, decision, outcomes));
-    return { observation, decision, outcomes, record };
+    return outcomes;
   }
 
-  /** Tells what came of it, and when the key runs again. */
-  async #conclude({ observation, decision, outcomes, record }: Acted, signal: AbortSignal): Promise<KeyResult> {
-    if (signal.aborted) return { kind: 'done' };
-    const pass = { observation: this.#memories.refresh(observation), decision, outcomes };
-    this.#teller.events(record, observation, [...(decision.events ?? []), ...eventsOf(outcomes)]);
-    const written = await this.#write(record, pass, signal);
-    this.#judge(record, pass, written);
-    return this.#plan(observation.key, record, nextOf(pass, written));
-  }
-
-  async #write(record: DecisionRecord, pass: Pass, signal: AbortSignal): Promise<Written> {
-    const { observation } = pass;
+  async #write(attempt: VmiAttempt, report: WriteReport, signal: AbortSignal): Promise<Written> {
+    const observation = this.#memories.refresh(attempt.observation);
     const { vmi, key } = observation;
-    if (vmi.kind !== 'present') return { kind: 'no-vmi' };
-    const { writer, lookup } = this.#ports;
-    const ports = { writer, lookup, vmis: this.#vmis };
-    let written: Written;
+    if (vmi.kind !== 'present') return { kind: 'no-object' };
+    const ports = this.#ports;
+    const write = () => writeStatus(key, vmi.stored, { ...attempt, observation }, ports, signal);
+    let written: StatusWrite;
     try {
-      const write = () => writeStatus(key, vmi.stored, pass, ports, signal);
-      written = await this.#vmis.whileWriting(key, write);
+      written = await ports.vmis.whileWriting(key, write);
     } catch (error) {
-      record.write = { outcome: 'failed', because: clip(describeCause(error)) };
-      this.#memories.add(observation, { writeFailedMs: this.#ports.clock.monotonicMs() });
+      this.#memories.add(observation, { writeFailedMs: ports.clock.monotonicMs() });
       return { kind: 'failed', error };
     }
-    if (written.kind === 'refused') {
-      const { error, events, remember } = written;
-      record.write = { outcome: 'failed', because: clip(error.message) };
-      this.#teller.events(record, observation, events);
-      this.#memories.add(observation, remember);
-      return { kind: 'failed', error };
+    switch (written.kind) {
+      case 'refused':
+        report(written.refusal.events);
+        this.#memories.add(observation, written.refusal.remember);
+        return { kind: 'refused', error: written.refusal.error };
+      case 'written':
+      case 'unchanged':
+        return this.#taken(written.kind, written.note, { ...attempt, observation }, report);
+      default:
+        return written;
     }
-    record.write = { outcome: written.kind };
-    if (written.kind === 'written') this.#observer?.written(key);
-    if (written.kind !== 'written' && written.kind !== 'unchanged') return written;
-    this.#memories.add(observation, written.remember);
-    this.#teller.events(record, observation, written.projection.events);
-    const { problem } = written.projection;
+  }
+
+  #taken(
+    kind: 'written' | 'unchanged',
+    { projection, remember }: Taken,
+    { observation, decision }: VmiAttempt,
+    report: WriteReport,
+  ): Written {
+    this.#memories.add(observation, remember);
+    report(projection.events);
+    const { problem, requeueAfterMs } = projection;
     if (problem !== undefined) this.#memories.add(observation, { toldProblem: problem });
     // The same problem a second time, after all was well, is news again.
-    else if (pass.decision.healthy && pass.observation.memory.toldProblem)
-      this.#memories.add(observation, { toldProblem: '' });
-    return written;
+    else if (decision.healthy && observation.memory.toldProblem) this.#memories.add(observation, { toldProblem: '' });
+    return { kind, requeueAfterMs };
   }
-
-  /** What the queue is told; also the reason, for those who ask why. */
-  #plan(key: Key, record: DecisionRecord, wanted: Next): KeyResult {
-    const next =
-      wanted.afterMs === 0 && this.#isSpinning(key) ? again(spinningPauseMs, 'it makes no progress') : wanted;
-    const { result, because, afterMs, latestMs } = next;
-    record.next = { because: clip(because), ...(afterMs !== undefined && { afterMs: Math.round(afterMs) }) };
-    this.#observer?.passed(record.rule, result.kind);
-    if (result.kind !== 'retry') return result;
-    if (latestMs !== undefined) this.#queue.addAfter(key, latestMs);
-    return this.quarantine.of(key) ? { ...result, atLeastMs: this.#options.backoff.maxMs } : result;
-  }
-
-  /** "Again at once" is for progress: the same decision over and over makes none. */
-  #isSpinning(key: Key): boolean {
-    const times = this.decisions.timesInARow(key);
-    if (times <= spinningTimes) return false;
-    if (times === spinningTimes + 1) this.#teller.spinning(key);
-    return true;
-  }
-
-  /** A pass that threw: a bug of this agent, which costs this key only. */
-  #fault(key: Key, observation: Observation | undefined, error: unknown): KeyResult {
-    const at = this.#ports.clock.now();
-    const record = this.#teller.fault(key, observation, at, error);
-    const change = this.quarantine.judgeFault(key, record.uid, at, error);
-    if (change && observation) this.#teller.quarantine(record, observation, change, this.#options.backoff.maxMs);
-    return this.#plan(key, record, backOff(error));
-  }
-
-  #judge(record: DecisionRecord, pass: Pass, written: Written): void {
-    const { observation } = pass;
-    const change = this.quarantine.judge(observation.key, pass, written);
-    if (change) this.#teller.quarantine(record, observation, change, this.#options.backoff.maxMs);
-    if (!this.#memories.forgetIfGone(observation)) return;
-    this.quarantine.forget(observation.key);
-    this.decisions.markGone(observation.key, observation.now);
-  }
-}
-
-const spinningTimes = 3;
-const spinningPauseMs = 1_000;
-
-function eventsOf(outcomes: readonly StepOutcome[]): VmiEvent[] {
-  return outcomes.flatMap(({ outcome }) => (outcome.kind === 'wait' ? [] : (outcome.events ?? [])));
 }

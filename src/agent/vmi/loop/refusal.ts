@@ -1,10 +1,10 @@
 import type { VirtualMachineInstance } from '../../../api/index.ts';
 import type { WriteRefusal } from '../observe/index.ts';
 import type { WriteResult } from '../ports.ts';
-import { changedParts, clip, type Pass, type Projection, statusParts } from '../status/index.ts';
+import { changedParts, clip, type Projection, type Reconciled, statusParts } from '../status/index.ts';
 
 /** What is left out of a write, and what the user is told about it. */
-export type Refused = NonNullable<Pass['refused']>;
+export type Refused = NonNullable<Reconciled['refused']>;
 
 export type Refusal = Extract<WriteResult, { kind: 'refused' }>;
 

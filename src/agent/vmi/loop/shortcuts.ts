@@ -1,14 +1,15 @@
 import type { VirtualMachineInstance } from '../../../api/index.ts';
-import type { Decision, StepName, StepOutcome } from '../decide/index.ts';
+import type { StepOutcome } from '../../../reconcile/index.ts';
+import type { Decision, StepName } from '../decide/index.ts';
 import type { KeyMemory } from '../observe/index.ts';
 import type { DomainView } from '../ports.ts';
 
-/** Passes that would change nothing, and cost as much as any other: a hundred starts at once wait for each other's. */
+/** Skip reconciles that cannot change anything; in a burst they delay the useful ones. */
 
 const lookSteps: ReadonlySet<StepName> = new Set(['ensureLauncherConnection', 'refreshDomain']);
 
-/** Only asked, was answered, and goes on at once: what is decided next needs no write and no place in the queue before it. */
-export function isOnlyALook(decision: Decision, outcomes: readonly StepOutcome[]): boolean {
+/** It only asked, was answered, and goes on at once: what is decided next needs no write and no worker slot before it. */
+export function isOnlyALook(decision: Decision, outcomes: readonly StepOutcome<PropertyKey>[]): boolean {
   const { steps, requeueAfterMs, phase, patch, events, problem } = decision;
   return (
     requeueAfterMs === 0 &&
@@ -19,7 +20,7 @@ export function isOnlyALook(decision: Decision, outcomes: readonly StepOutcome[]
   );
 }
 
-/** What the launcher tells of a start before the guest runs: the domain is defined, and its next event a moment away. */
+/** What the launcher reports of a start before the guest runs: the domain is defined, and its next event a moment away. */
 export function isStartUnderWay(
   vmi: VirtualMachineInstance | undefined,
   memory: KeyMemory | undefined,

@@ -4,5 +4,5 @@
  */
 export { clip } from './bounds.ts';
 export { changedParts, statusParts } from './parts.ts';
-export { type Pass, type Projection, project } from './project.ts';
+export { type Projection, project, type Reconciled } from './project.ts';
 export { semanticEqual } from './semantic-equal.ts';

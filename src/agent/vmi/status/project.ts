@@ -7,7 +7,8 @@ import {
   type VmiStatus,
 } from '../../../api/index.ts';
 import { copyJson, rfc3339 } from '../../../base/index.ts';
-import { type Decision, isOvertaken, type StepOutcome } from '../decide/index.ts';
+import type { Attempt } from '../../../reconcile/index.ts';
+import { type Decision, isOvertaken } from '../decide/index.ts';
 import { type Observation, readableVmi } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import { bounds, clip } from './bounds.ts';
@@ -29,10 +30,7 @@ import { semanticEqual } from './semantic-equal.ts';
 import { applyPatch } from './vmi-patch.ts';
 import { projectVolumes } from './volumes.ts';
 
-export interface Pass {
-  readonly observation: Observation;
-  readonly decision: Decision;
-  readonly outcomes: readonly StepOutcome[];
+export interface Reconciled extends Attempt<Observation, Decision> {
   /** Parts that the API server does not take: they stay as they are, and the user is told. */
   readonly refused?: { readonly parts: readonly string[]; readonly message: string; readonly makeRoom: boolean };
 }
@@ -52,15 +50,15 @@ export interface Projection {
 const unfinishedMs = 10_000;
 
 /**
- * The VMI as it should be after this pass, also after a failed step. Pure. Unknown fields are kept: `stored` is copied and
+ * The VMI as it should be after this reconcile, also after a failed step. Pure. Unknown fields are kept: `stored` is copied and
  * changed in place, never rebuilt. Nothing is written to a final VMI, to another node's, or without a difference.
  */
-export function project(stored: VirtualMachineInstance, pass: Pass): Projection {
-  const { observation, decision, refused } = pass;
+export function project(stored: VirtualMachineInstance, reconciled: Reconciled): Projection {
+  const { observation, decision, refused } = reconciled;
   const isOurs = decision.route !== 'migration-target' && decision.route !== 'orphaned-source';
   const now = rfc3339(observation.now);
-  if (!isOurs || isFinal(stored)) return projectPatch(stored, pass, now);
-  const told = problemOf(pass);
+  if (!isOurs || isFinal(stored)) return projectPatch(stored, reconciled, now);
+  const told = problemOf(reconciled);
   const safe = readableVmi(stored);
   if (safe.problems.some(({ part }) => part !== 'spec')) {
     return { vmi: undefined, events: syncFailed(told, undefined, observation), problem: told };
@@ -69,20 +67,20 @@ export function project(stored: VirtualMachineInstance, pass: Pass): Projection 
   vmi.status ??= {};
   const { status } = vmi;
   const before = status.phase ?? '';
-  const phase = phaseOf(pass, before) ?? before;
+  const phase = phaseOf(reconciled, before) ?? before;
   setPhase(status, phase, now);
   const readable = { ...safe.vmi, status: { ...safe.vmi.status, phase } };
   const noticed = projectStatus(readable, status, observation, now);
   const problem = joined(told, refused?.message) ?? noticed.problem;
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
-  else if (decision.healthy || hasSynced(pass)) removeCondition(status, 'Synchronized');
+  else if (decision.healthy || hasSynced(reconciled)) removeCondition(status, 'Synchronized');
   if (refused) restoreParts(vmi, stored, refused);
   applyPatch(vmi, decision.patch, now);
   const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
   const isWorth =
     phase !== before || isPatched || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, status));
-  // What is not written yet is noticed again in the next pass: its event waits for the write.
+  // What is not written yet is noticed again in the next reconciled: its event waits for the write.
   const written = isWorth
     ? [...noticed.events, ...(phase === before ? [] : phaseEvents(phase)), ...(decision.patch?.events ?? [])]
     : [];
@@ -105,9 +103,9 @@ function joined(...problems: readonly (string | undefined)[]): string | undefine
 }
 
 /** Of a VMI that is final or another node's only what a rule decided on is written; a target tells what goes wrong as events. */
-function projectPatch(stored: VirtualMachineInstance, pass: Pass, now: string): Projection {
-  const { observation, decision } = pass;
-  const problem = decision.route === 'migration-target' && !isFinal(stored) ? problemOf(pass) : undefined;
+function projectPatch(stored: VirtualMachineInstance, reconciled: Reconciled, now: string): Projection {
+  const { observation, decision } = reconciled;
+  const problem = decision.route === 'migration-target' && !isFinal(stored) ? problemOf(reconciled) : undefined;
   const failures = syncFailed(problem, undefined, observation);
   if (!decision.patch) return { vmi: undefined, events: failures, problem };
   const vmi = copyJson(stored);
@@ -172,20 +170,20 @@ function migrationFactsOf({ nodeName, migrationProxies, statusFacts, syncOptions
 }
 
 /** A critical failure ends a VMI that has not started. A guest that runs is not killed for it, as upstream does: it is told. */
-function phaseOf({ decision, outcomes }: Pass, before: VmiPhase): VmiPhase | undefined {
+function phaseOf({ decision, outcomes }: Reconciled, before: VmiPhase): VmiPhase | undefined {
   if (before === 'Running') return decision.phase;
   const isCritical = outcomes.some(({ outcome }) => outcome.kind === 'failed' && outcome.error.severity === 'critical');
   return isCritical ? 'Failed' : decision.phase;
 }
 
-function problemOf({ observation, decision, outcomes }: Pass): string | undefined {
+function problemOf({ observation, decision, outcomes }: Reconciled): string | undefined {
   for (const { outcome } of outcomes) {
     if (outcome.kind === 'failed' && !isOvertaken(outcome.error)) return outcome.error.message;
   }
   return decision.problem ?? observation.recordProblem;
 }
 
-function hasSynced({ outcomes }: Pass): boolean {
+function hasSynced({ outcomes }: Reconciled): boolean {
   return outcomes.some(({ step, outcome }) => step === 'syncVirtualMachine' && outcome.kind === 'done');
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readTopology } from '../../../../../src/agent/node/facts/index.ts';
 import { replaceClaimsByHostDisks } from '../../../../../src/agent/vmi/execute/index.ts';
-import { OwnWrites } from '../../../../../src/agent/vmi/loop/own-writes.ts';
+import { ReadYourWrites } from '../../../../../src/reconcile/index.ts';
 import { key, vmiOf } from '../../../../fixtures/agent/builders.ts';
 import { FakeApi } from '../../../../fixtures/agent/fake-api.ts';
 import { settle } from '../../../../fixtures/fake-clock.ts';
@@ -85,7 +85,7 @@ test('a claim of unknown size is refused', () => {
 
 test('an own write is seen at once, its echo wakes nobody, and the watch wins when it has caught up', async () => {
   const api = new FakeApi();
-  const store = new OwnWrites(api);
+  const store = new ReadYourWrites(api);
   const woken: string[] = [];
   store.onChange((changed) => woken.push(changed));
   const before = api.apply(vmiOf('Scheduled'));

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DecisionLog, ExplainService } from '../../../../../src/agent/serve/explain/index.ts';
+import { ExplainService } from '../../../../../src/agent/serve/explain/index.ts';
 import type { ExplainServiceDeps } from '../../../../../src/agent/serve/explain/service.ts';
+import type { ExplainSeen } from '../../../../../src/api/index.ts';
+import { DecisionLog } from '../../../../../src/reconcile/index.ts';
 import { FakeClock } from '../../../../fixtures/fake-clock.ts';
 
 function service(labels?: ExplainServiceDeps['labels']): ExplainService {
   const clock = new FakeClock();
   const source = {
-    decisions: new DecisionLog(),
-    quarantine: { of: () => undefined },
+    decisions: new DecisionLog<ExplainSeen>({}, { isSameSeen: () => false }),
+    crashLoops: { of: () => undefined },
     tryOf: () => ({ state: 'idle', because: 'nothing is asked for', failuresInARow: 0 }) as const,
   };
   const state = () => Promise.reject(new Error('not asked for'));

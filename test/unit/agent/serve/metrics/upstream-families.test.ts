@@ -116,7 +116,7 @@ async function served(): Promise<Map<string, { readonly type: string; readonly l
       deprecatedMachines: () => ['pc-old'],
     },
   );
-  meters.loop.passed('running', 'done');
+  meters.loop.reconciled('running', 'done');
   const sent = { method: 'GET', path: '/api/v1/nodes/a', status: 200, isWatch: false, tookMs: 1 } as const;
   const requests = meters.requests.observer('api:6443');
   requests.sent(sent);

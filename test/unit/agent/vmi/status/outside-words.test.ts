@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { recordOf } from '../../../../../src/agent/serve/explain/record.ts';
 import { decide } from '../../../../../src/agent/vmi/decide/index.ts';
 import { readGuestInfo } from '../../../../../src/agent/vmi/guest-agent/index.ts';
+import { recordOf } from '../../../../../src/agent/vmi/loop/record.ts';
 import { project } from '../../../../../src/agent/vmi/status/index.ts';
 import type { Domain } from '../../../../../src/api/index.ts';
 import { readKubernetesEvent } from '../../../../../src/domain-cache/notify-events.ts';
@@ -73,7 +73,7 @@ suite('what a guest or a launcher says has nothing in it that a reader does not 
         const written = project(vmiOf('Running'), { observation, decision, outcomes: [] });
         assert.ok(written.vmi);
         assertPlain([written.vmi.status, written.events, written.problem]);
-        assertPlain(recordOf(observation, decision, []));
+        assertPlain(recordOf({ observation, decision, outcomes: [] }));
         const addresses = (written.vmi.status?.interfaces ?? []).flatMap(({ ipAddresses }) => ipAddresses ?? []);
         assert.deepEqual(addresses, ['10.0.0.1', 'fe80::1%eth0']);
         for (const { mac = '' } of written.vmi.status?.interfaces ?? []) assert.match(mac, /^$|^[0-9a-f:]{17}$/);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { decide } from '../../../../../src/agent/vmi/decide/index.ts';
 import type { Observation } from '../../../../../src/agent/vmi/observe/index.ts';
-import { type Pass, project, semanticEqual, statusParts } from '../../../../../src/agent/vmi/status/index.ts';
+import { project, type Reconciled, semanticEqual, statusParts } from '../../../../../src/agent/vmi/status/index.ts';
 import type { Domain, DomainReason, DomainStatus, VirtualMachineInstance } from '../../../../../src/api/index.ts';
 import { domainOf, presentVmi, seen } from '../../../../fixtures/agent/builders.ts';
 import { observation } from '../decide/arbitrary.ts';
@@ -128,10 +128,10 @@ const facts = fc.record(
 );
 
 /** An observation of a VMI that this node may write, with a rich domain and a rich status. */
-const pass = fc
+const reconciled = fc
   .tuple(observation, domain, status, facts, fc.boolean())
   .filter(([given]) => given.vmi.kind === 'present')
-  .map(([given, shown, written, more, hasDomain]): Pass => {
+  .map(([given, shown, written, more, hasDomain]): Reconciled => {
     const vmi = (given.vmi as Extract<Observation['vmi'], { kind: 'present' }>).stored;
     Object.assign(vmi, { status: { ...vmi.status, ...structuredClone(written) } });
     const statusFacts = { ...given.statusFacts, ...more };
@@ -144,7 +144,7 @@ const pass = fc
     return { observation: made, decision: decide(made), outcomes: [] };
   });
 
-function storedOf({ observation: { vmi } }: Pass): VirtualMachineInstance {
+function storedOf({ observation: { vmi } }: Reconciled): VirtualMachineInstance {
   assert.equal(vmi.kind, 'present');
   return (vmi as Extract<Observation['vmi'], { kind: 'present' }>).stored;
 }
@@ -153,7 +153,7 @@ const runs = { numRuns: 1_000 };
 
 test('projecting a result again writes nothing and tells nothing: no VMI is written twice for one reason', () => {
   fc.assert(
-    fc.property(pass, (given) => {
+    fc.property(reconciled, (given) => {
       const first = project(storedOf(given), given);
       if (!first.vmi) return;
       const memory = { ...given.observation.memory, toldProblem: first.problem ?? '' };
@@ -169,7 +169,7 @@ test('projecting a result again writes nothing and tells nothing: no VMI is writ
 
 test('an input is never changed in place', () => {
   fc.assert(
-    fc.property(pass, (given) => {
+    fc.property(reconciled, (given) => {
       const before = JSON.stringify(given);
       project(storedOf(given), given);
       assert.equal(JSON.stringify(given), before);
@@ -180,7 +180,7 @@ test('an input is never changed in place', () => {
 
 test('nothing is lost: the spec, metadata and status fields of others are as they were', () => {
   fc.assert(
-    fc.property(pass, (given) => {
+    fc.property(reconciled, (given) => {
       const stored = storedOf(given);
       const { vmi } = project(stored, given);
       if (!vmi) return;
@@ -200,7 +200,7 @@ test('nothing is lost: the spec, metadata and status fields of others are as the
 
 test('what guests and launchers say adds little to an object', () => {
   fc.assert(
-    fc.property(pass, (given) => {
+    fc.property(reconciled, (given) => {
       const stored = storedOf(given);
       const { vmi } = project(stored, given);
       const added = JSON.stringify(vmi ?? stored).length - JSON.stringify(stored).length;
@@ -212,7 +212,7 @@ test('what guests and launchers say adds little to an object', () => {
 
 test('refused parts are written as they are stored, whatever else is', () => {
   fc.assert(
-    fc.property(pass, fc.subarray([...statusParts]), (given, parts) => {
+    fc.property(reconciled, fc.subarray([...statusParts]), (given, parts) => {
       const stored = storedOf(given);
       const isOurs = given.decision.route === 'default' || given.decision.route === 'migration-source';
       fc.pre(isOurs && given.decision.patch === undefined);
