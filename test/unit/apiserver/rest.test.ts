@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { ApiError } from '../../../src/apiserver/errors.ts';
+import { at } from '../../../src/apiserver/object.ts';
 import { parseBody } from '../../../src/apiserver/rest/body.ts';
 import { negotiate } from '../../../src/apiserver/rest/negotiate.ts';
 import { decodeProtobuf } from '../../../src/apiserver/rest/protobuf/decode.ts';
@@ -102,6 +103,35 @@ describe('protobuf', () => {
   test('a field or a kind that is not known is refused, not dropped', () => {
     assert.throws(() => decodeProtobuf(envelope('v1', 'ConfigMap', field(9, 'x'))), { code: 'UNSUPPORTED_MEDIA_TYPE' });
     assert.throws(() => decodeProtobuf(envelope('v1', 'Pod', metadata)), { code: 'UNSUPPORTED_MEDIA_TYPE' });
+  });
+
+  const service = (port: readonly number[]) =>
+    decodeProtobuf(envelope('v1', 'Service', field(2, field(1, Buffer.from([3 << 3, ...port])))));
+
+  test('a number is signed and has ten bytes at the most; what lies above 2^53 is rounded as in JSON', () => {
+    const port = (bytes: readonly number[]) => at(service(bytes), 'spec', 'ports', 0, 'port');
+    assert.equal(port([80]), 80);
+    assert.equal(port([0x90, 0x3f]), 8080);
+    assert.equal(port([...Array(9).fill(0xff), 1]), -1);
+    assert.equal(port([...Array(8).fill(0xff), 0x7f]), 2 ** 63);
+    assert.throws(() => service([...Array(10).fill(0xff), 1]), { code: 'BAD_REQUEST' });
+  });
+
+  test('a length that would wrap around is refused: 2^32 + 1, and 1 in five bytes', () => {
+    for (const length of [
+      [0x81, 0x80, 0x80, 0x80, 0x10],
+      [0x81, 0x80, 0x80, 0x80, 0x00],
+    ]) {
+      const raw = Buffer.from([(3 << 3) | 2, ...length, 0x61]);
+      assert.throws(() => decodeProtobuf(envelope('v1', 'Secret', raw)), { code: 'BAD_REQUEST' });
+    }
+  });
+
+  test('a wire type that Kubernetes does not use is refused: fixed numbers and groups', () => {
+    for (const wireType of [1, 3, 4, 5, 6, 7]) {
+      const raw = Buffer.from([(3 << 3) | wireType, 0, 0, 0, 0, 0, 0, 0, 0]);
+      assert.throws(() => decodeProtobuf(envelope('v1', 'Secret', raw)), { code: 'BAD_REQUEST' });
+    }
   });
 
   test('garbage and cut messages are refused, nothing else', () => {

@@ -47,7 +47,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 const doors: Readonly<Record<string, readonly string[]>> = {
   '@kubernetes/client-node': ['kube'],
   '@grpc/grpc-js': ['wire', 'launcher-client', 'domain-cache', 'launcher', 'device-plugin'],
-  '@bufbuild/protobuf': ['wire'],
+  '@bufbuild/protobuf': ['wire', 'apiserver'],
   express: ['apiserver', 'agent', 'web'],
   ws: ['console', 'standalone'],
   yargs: ['standalone'],

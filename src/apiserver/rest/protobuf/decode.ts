@@ -1,12 +1,20 @@
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { errorMessage } from '../../../base/index.ts';
 import { ApiError, badRequest } from '../../errors.ts';
 import type { JsonObject } from '../../object.ts';
 import { type Field, type Message, messages, typeMeta } from './schema.ts';
-import { readFields, type WireField } from './wire.ts';
 
 const magic = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
 
 export const protobufType = 'application/vnd.kubernetes.protobuf';
+
+/** The reader drops the bits of a length above 32. A body has 3 MiB at the most, a length of it four bytes. */
+const maxLengthBytes = 4;
+
+/** One field of a message. Kubernetes uses two of the wire types here: varint and length-delimited. */
+type WireField =
+  | { readonly number: number; readonly kind: 'varint'; readonly value: number }
+  | { readonly number: number; readonly kind: 'bytes'; readonly value: Buffer };
 
 /**
  * The JSON form of an object in Kubernetes' protobuf envelope. Throws ApiError: BAD_REQUEST when it is malformed,
@@ -130,12 +138,30 @@ function decodeIntOrString(buffer: Buffer): number | string {
   return isText ? text : number;
 }
 
+/** The fields of one message, in order. Throws an error for people where the bytes are none. */
+function* readFields(buffer: Uint8Array): Generator<WireField> {
+  const reader = new BinaryReader(buffer);
+  while (reader.pos < reader.len) {
+    const [number, wireType] = reader.tag();
+    if (wireType === WireType.Varint) yield { number, kind: 'varint', value: Number(reader.int64()) };
+    else if (wireType === WireType.LengthDelimited) yield { number, kind: 'bytes', value: readBytes(reader) };
+    else throw new Error(`field ${number} has wire type ${wireType}`);
+  }
+}
+
+function readBytes(reader: BinaryReader): Buffer {
+  const start = reader.pos;
+  const { buffer, byteOffset, length } = reader.bytes();
+  if (reader.pos - start - length > maxLengthBytes) throw new Error('a length has more than four bytes');
+  return Buffer.from(buffer, byteOffset, length);
+}
+
 function bytesOf(field: WireField): Buffer {
   if (field.kind === 'bytes') return field.value;
   throw new Error(`field ${field.number} is a number`);
 }
 
 function numberOf(field: WireField): number {
-  if (field.kind === 'varint') return Number(BigInt.asIntN(64, field.value));
+  if (field.kind === 'varint') return field.value;
   throw new Error(`field ${field.number} is no number`);
 }
