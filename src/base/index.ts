@@ -10,6 +10,7 @@ export { parseGoDurationMs } from './go-duration.ts';
 export * from './go-flags.ts';
 export * from './json.ts';
 export * from './lifecycle.ts';
+export { Listeners } from './listeners.ts';
 export * from './log.ts';
 export { escapedJson, isPlainJson, plainText, plainTexts } from './plain-text.ts';
 export { Seldom } from './seldom.ts';

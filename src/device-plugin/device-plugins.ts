@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { type Clock, errorMessage, type Logger, withOwnEnding } from '../base/index.ts';
+import { type Clock, errorMessage, Listeners, type Logger, withOwnEnding } from '../base/index.ts';
 import type { PathWatch } from '../host/index.ts';
 import { KeyedQueue, type KeyResult } from '../reconcile/index.ts';
 import type { Allocate, PluginDevice } from './device.ts';
@@ -67,7 +67,7 @@ export class DevicePlugins {
   readonly #deps: DevicePluginsDeps;
   readonly #queue: KeyedQueue;
   readonly #entries = new Map<string, Entry>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
 
   constructor(options: DevicePluginsOptions, deps: DevicePluginsDeps) {
     this.#options = options;
@@ -111,8 +111,7 @@ export class DevicePlugins {
 
   /** After a plugin was registered, or is not any more. */
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Removes all. */
@@ -132,9 +131,7 @@ export class DevicePlugins {
       look();
     };
     const service = new PluginService({ allocate: spec.allocate, onStreams, log });
-    const onChange = () => {
-      for (const tell of [...this.#listeners]) tell();
-    };
+    const onChange = () => this.#listeners.notify();
     const plugin = new DevicePlugin(
       { directory, resourceName, socketName },
       { service, clock, log: this.#deps.log, onChange },

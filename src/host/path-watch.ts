@@ -1,6 +1,6 @@
 import { type FSWatcher, lstatSync, readdirSync, statSync, watch } from 'node:fs';
 import path from 'node:path';
-import type { Clock } from '../base/index.ts';
+import { type Clock, Listeners } from '../base/index.ts';
 
 export interface PathWatchOptions {
   /** Everything is looked at again this often: the kernel drops events when too many wait. */
@@ -12,7 +12,7 @@ export interface PathWatchOptions {
 interface Watched {
   readonly path: string;
   readonly kind: 'entry' | 'names';
-  readonly listeners: Set<() => void>;
+  readonly listeners: Listeners;
   seen: string | undefined;
   /** Something came or went at an entry's path since the last look: what was there in between leaves no other trace. */
   isTouched: boolean;
@@ -87,19 +87,16 @@ export class PathWatch {
     if (this.#isClosed) return () => undefined;
     let watched = [...this.#watched].find((each) => each.kind === kind && each.path === file);
     if (!watched) {
-      watched = { path: file, kind, listeners: new Set(), seen: undefined, isTouched: false };
+      watched = { path: file, kind, listeners: new Listeners(), seen: undefined, isTouched: false };
       this.#watched.add(watched);
       this.#arm();
       watched.seen = look(watched);
     }
-    const { listeners } = watched;
-    // Its own: the same function may be given twice.
-    const own = () => listener();
-    listeners.add(own);
     const added = watched;
+    const end = added.listeners.add(listener);
     return () => {
-      listeners.delete(own);
-      if (listeners.size > 0 || !this.#watched.delete(added)) return;
+      end();
+      if (added.listeners.size > 0 || !this.#watched.delete(added)) return;
       if (!this.#isClosed) this.#arm();
     };
   }
@@ -116,7 +113,7 @@ export class PathWatch {
       watched.isTouched = false;
       return isOther;
     });
-    for (const { listeners } of changed) for (const tell of [...listeners]) tell();
+    for (const { listeners } of changed) listeners.notify();
   }
 
   #touch(entry: string): void {

@@ -1,4 +1,12 @@
-import { type BackoffOptions, backoffDelayMs, type Clock, errorMessage, sleep, systemClock } from '../base/index.ts';
+import {
+  type BackoffOptions,
+  backoffDelayMs,
+  type Clock,
+  errorMessage,
+  Listeners,
+  sleep,
+  systemClock,
+} from '../base/index.ts';
 import type { CallOptions } from './calls/connection-calls.ts';
 import { LibvirtCalls, type SubscribeOptions } from './calls/libvirt-calls.ts';
 import { LibvirtClient, type LibvirtConnectOptions } from './client.ts';
@@ -43,8 +51,8 @@ export class LibvirtConnector extends LibvirtCalls {
   readonly #deps: LibvirtConnectorDeps;
   readonly #clock: Clock;
   readonly #subscriptions = new Set<Subscription>();
-  readonly #connectedListeners = new Set<(connections: number) => void>();
-  readonly #disconnectedListeners = new Set<(cause: Error | undefined) => void>();
+  readonly #connectedListeners: Listeners<[connections: number]>;
+  readonly #disconnectedListeners: Listeners<[cause: Error | undefined]>;
   readonly #stopping = new AbortController();
   readonly #waiters = new Set<() => void>();
   #client: LibvirtClient | undefined;
@@ -57,6 +65,9 @@ export class LibvirtConnector extends LibvirtCalls {
     this.#options = options;
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
+    const guard = { onError: (error: unknown) => deps.onListenerError?.(error) };
+    this.#connectedListeners = new Listeners(guard);
+    this.#disconnectedListeners = new Listeners(guard);
   }
 
   get isConnected(): boolean {
@@ -86,13 +97,11 @@ export class LibvirtConnector extends LibvirtCalls {
 
   /** Calls back after each new connection, when subscriptions are in place; `connections` is 1 for the first. */
   onConnected(callback: (connections: number) => void): () => void {
-    this.#connectedListeners.add(callback);
-    return () => this.#connectedListeners.delete(callback);
+    return this.#connectedListeners.add(callback);
   }
 
   onDisconnected(callback: (cause: Error | undefined) => void): () => void {
-    this.#disconnectedListeners.add(callback);
-    return () => this.#disconnectedListeners.delete(callback);
+    return this.#disconnectedListeners.add(callback);
   }
 
   async invoke<Args, Reply>(procedure: Procedure<Args, Reply>, args: Args, options?: CallOptions): Promise<Reply> {
@@ -177,19 +186,11 @@ export class LibvirtConnector extends LibvirtCalls {
     this.#client = client;
     this.#connections++;
     for (const wake of [...this.#waiters]) wake();
-    for (const listener of [...this.#connectedListeners]) this.#tell(() => listener(this.#connections));
+    this.#connectedListeners.notify(this.#connections);
     const { cause } = await client.closed;
     this.#client = undefined;
     this.#lastError = cause;
-    for (const listener of [...this.#disconnectedListeners]) this.#tell(() => listener(cause));
-  }
-
-  #tell(listener: () => void): void {
-    try {
-      listener();
-    } catch (error) {
-      this.#deps.onListenerError?.(error);
-    }
+    this.#disconnectedListeners.notify(cause);
   }
 
   async #pause(error: unknown, failures: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { resources } from '../../api/index.ts';
-import { type Component, isRecord } from '../../base/index.ts';
+import { type Component, isRecord, Listeners } from '../../base/index.ts';
 import { fieldSelector, Informer, type InformerDeps, type InformerHealth } from '../../kube/index.ts';
 import type { Node, OwnNode } from './ports.ts';
 
@@ -9,7 +9,7 @@ export class KubeOwnNode implements OwnNode, Component {
   readonly name = 'own node';
   readonly #nodeName: string;
   readonly #informer: Informer<Node>;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
 
   constructor({ nodeName }: { readonly nodeName: string }, deps: InformerDeps) {
     this.#nodeName = nodeName;
@@ -18,8 +18,7 @@ export class KubeOwnNode implements OwnNode, Component {
       deps,
     );
     const tell = ({ metadata }: Node) => {
-      if (metadata.name !== nodeName) return;
-      for (const listener of [...this.#listeners]) listener();
+      if (metadata.name === nodeName) this.#listeners.notify();
     };
     this.#informer.addHandlers({
       added: tell,
@@ -39,8 +38,7 @@ export class KubeOwnNode implements OwnNode, Component {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Begins and returns at once. */

@@ -1,5 +1,5 @@
 import { type Key, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
-import type { Component, Logger } from '../../base/index.ts';
+import { type Component, Listeners, type Logger } from '../../base/index.ts';
 import { Informer, type KubeClient } from '../../kube/index.ts';
 import { type VmFeed, type VmRow, vmRow } from '../../web/index.ts';
 
@@ -13,7 +13,7 @@ export class KubeVmFeed implements VmFeed, Component {
   readonly name = 'vm feed';
   readonly #vms: Informer<VirtualMachine>;
   readonly #vmis: Informer<VirtualMachineInstance>;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #toldProblem: string | undefined;
   #checking: NodeJS.Timeout | undefined;
 
@@ -45,8 +45,7 @@ export class KubeVmFeed implements VmFeed, Component {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   problem(): string | undefined {
@@ -57,6 +56,6 @@ export class KubeVmFeed implements VmFeed, Component {
 
   #tell(): void {
     this.#toldProblem = this.problem();
-    for (const listener of this.#listeners) listener();
+    this.#listeners.notify();
   }
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { type Clock, type Component, errorMessage, type Logger } from '../../../base/index.ts';
+import { type Clock, type Component, errorMessage, Listeners, type Logger } from '../../../base/index.ts';
 import { DevicePlugins, type PluginReport } from '../../../device-plugin/index.ts';
 import { PathWatch } from '../../../host/index.ts';
 import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
@@ -40,7 +40,7 @@ export class NodeDevices implements Component, ProblemSource {
   readonly #running = new Map<string, RunningPlugin>();
   /** Resources with an event since their last scan. */
   readonly #eventful = new Set<string>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #plan: Plan | undefined;
   #refusals: readonly string[] = [];
   #unwatch: (() => void) | undefined;
@@ -53,7 +53,7 @@ export class NodeDevices implements Component, ProblemSource {
     this.#deps = deps;
     this.#watch = new PathWatch({}, { clock });
     this.#plugins = new DevicePlugins({ directory: options.pluginsDir }, { watch: this.#watch, clock, log });
-    this.#plugins.onChange(() => this.#tell());
+    this.#plugins.onChange(() => this.#listeners.notify());
     this.#scans = new KeyedQueue(
       { concurrency: parallelScans, backoff: scanBackoff },
       {
@@ -102,8 +102,7 @@ export class NodeDevices implements Component, ProblemSource {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** From the first sight of a kubelet's directory on, and whatever becomes of it. */
@@ -136,7 +135,7 @@ export class NodeDevices implements Component, ProblemSource {
       if (!running) this.#add(planned);
       else if (!running.isRemoving) running.become(planned);
     }
-    this.#tell();
+    this.#listeners.notify();
   }
 
   #add(planned: Plan['plugins'][number]): void {
@@ -150,7 +149,7 @@ export class NodeDevices implements Component, ProblemSource {
       plugins: this.#plugins,
       watch: this.#watch,
       onEvent,
-      onUsable: () => this.#tell(),
+      onUsable: () => this.#listeners.notify(),
       monotonicMs: () => clock.monotonicMs(),
     });
     this.#running.set(resource, running);
@@ -179,10 +178,6 @@ export class NodeDevices implements Component, ProblemSource {
     const { rescanMs } = running;
     if (rescanMs === undefined) return { kind: 'done' };
     return { kind: 'done', requeueAfterMs: hadEvent ? settleMs : rescanMs };
-  }
-
-  #tell(): void {
-    for (const listener of [...this.#listeners]) listener();
   }
 }
 

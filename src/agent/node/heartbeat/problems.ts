@@ -1,4 +1,4 @@
-import { type Clock, type Component, errorMessage, type Logger } from '../../../base/index.ts';
+import { type Clock, type Component, errorMessage, Listeners, type Logger } from '../../../base/index.ts';
 import type { NodeProblem, ProblemSource } from '../ports.ts';
 import { SteadyProblems, type SteadyProblemsDeps } from './steady-problems.ts';
 
@@ -31,7 +31,7 @@ export class PolledProblems implements ProblemSource, Component {
   readonly name: string;
   readonly #everyMs: number;
   readonly #deps: PolledProblemsDeps;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #problems: readonly NodeProblem[] = [];
   #cancel: (() => void) | undefined;
   #failure: string | undefined;
@@ -55,8 +55,7 @@ export class PolledProblems implements ProblemSource, Component {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   #look(): void {
@@ -69,8 +68,7 @@ export class PolledProblems implements ProblemSource, Component {
     this.#problems = found.map((one) => ({ ...one, sinceMs: known(one.reason)?.sinceMs ?? clock.monotonicMs() }));
     const isSame =
       before.length === this.#problems.length && this.#problems.every(({ reason }) => known(reason) !== undefined);
-    if (isSame) return;
-    for (const listener of [...this.#listeners]) listener();
+    if (!isSame) this.#listeners.notify();
   }
 
   #found(): readonly Finding[] | undefined {

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { type Clock, errorMessage, type Logger } from '../../../base/index.ts';
+import { type Clock, errorMessage, Listeners, type Logger } from '../../../base/index.ts';
 import type { NodeProblem, ProblemSource } from '../ports.ts';
 import { DirectoryWatch } from './directory-watch.ts';
 import { readCapabilities, readDomainCapabilities, readSupportedFeatures } from './documents.ts';
@@ -62,7 +62,7 @@ export class CapabilityFiles implements ProblemSource {
   readonly #machine;
   readonly #features;
   readonly #watch: DirectoryWatch;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #isPromised: boolean;
   readonly #foreignFiles = new Map<string, { readonly identity: string; readonly isUsable: boolean }>();
   #foreign: readonly string[] | undefined;
@@ -138,8 +138,7 @@ export class CapabilityFiles implements ProblemSource {
 
   /** Called when facts or problems have become others; the returned function ends it. */
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Looks at everything once more. What is asked for meanwhile is looked at after it. */
@@ -238,7 +237,7 @@ export class CapabilityFiles implements ProblemSource {
     const now = { facts: this.#facts(), problems: this.#problems() };
     if (isDeepStrictEqual(now, this.#published)) return;
     this.#published = now;
-    for (const listener of [...this.#listeners]) listener();
+    this.#listeners.notify();
   }
 }
 

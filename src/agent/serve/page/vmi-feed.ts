@@ -1,5 +1,5 @@
 import { labels } from '../../../api/index.ts';
-import type { Clock } from '../../../base/index.ts';
+import { type Clock, Listeners } from '../../../base/index.ts';
 import { type VmFeed, type VmRow, vmRow } from '../../../web/index.ts';
 import type { VmiStore } from '../../vmi/ports.ts';
 
@@ -19,7 +19,7 @@ const toldAfter = 3;
 export class VmiFeed implements VmFeed {
   readonly #nodeName: string;
   readonly #deps: VmiFeedDeps;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #ends: readonly (() => void)[] = [];
   #toldProblem: string | undefined;
 
@@ -52,8 +52,7 @@ export class VmiFeed implements VmFeed {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   problem(): string | undefined {
@@ -65,6 +64,6 @@ export class VmiFeed implements VmFeed {
 
   #tell(): void {
     this.#toldProblem = this.problem();
-    for (const listener of this.#listeners) listener();
+    this.#listeners.notify();
   }
 }

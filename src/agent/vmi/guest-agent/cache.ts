@@ -1,5 +1,5 @@
 import type { Key } from '../../../api/index.ts';
-import { type Clock, withDeadline } from '../../../base/index.ts';
+import { type Clock, Listeners, withDeadline } from '../../../base/index.ts';
 import type { GuestAgentAnswer, GuestAgents, LauncherClients, LauncherTarget } from '../ports.ts';
 
 export interface GuestAgentCacheOptions {
@@ -35,7 +35,7 @@ export class GuestAgentCache implements GuestAgents {
   readonly #options: GuestAgentCacheOptions;
   readonly #deps: GuestAgentCacheDeps;
   readonly #entries = new Map<Key, Entry>();
-  readonly #listeners = new Set<(key: Key) => void>();
+  readonly #listeners = new Listeners<[key: Key]>();
 
   constructor(options: Partial<GuestAgentCacheOptions>, deps: GuestAgentCacheDeps) {
     this.#options = { ...defaults, ...options };
@@ -51,8 +51,7 @@ export class GuestAgentCache implements GuestAgents {
   }
 
   onChange(listener: (key: Key) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Guests with a connected agent. */
@@ -89,7 +88,7 @@ export class GuestAgentCache implements GuestAgents {
     const waitMs = hasHeard ? refreshMs : entry.waitMs;
     entry.waitMs = hasHeard ? retryMs : Math.min(entry.waitMs * 2, refreshMs);
     entry.cancelTimer = this.#deps.clock.schedule(waitMs, () => void this.#ask(entry));
-    if (isNews) for (const listener of this.#listeners) listener(entry.target.key);
+    if (isNews) this.#listeners.notify(entry.target.key);
   }
 
   async #answerOf({ target, ended }: Entry, timeoutMs: number): Promise<GuestAgentAnswer | undefined> {
