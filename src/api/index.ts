@@ -1,5 +1,5 @@
 /**
- * Owns: KubeVirt, Kubernetes and Domain types, keys, labels, quantities and pure predicates on them.
+ * Owns: KubeVirt, Kubernetes and Domain types, keys, labels and their selectors, quantities and pure predicates on them.
  * Must not know: I/O of any kind, libraries, who uses it.
  */
 export { claimImagePath } from './claim-image.ts';
@@ -7,6 +7,8 @@ export * from './domain.ts';
 export * from './explain.ts';
 export * from './keys.ts';
 export * from './kubernetes.ts';
+export * from './label-query.ts';
+export * from './label-selector.ts';
 export * from './labels.ts';
 export * from './pod.ts';
 export * from './quantity.ts';

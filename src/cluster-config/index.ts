@@ -15,7 +15,6 @@ export { type ControllerConfig, type ControllerConfigBase, controllerConfigReade
 export { gateNames, readGates } from './feature-gates.ts';
 export { KeptFile } from './kept-file.ts';
 export { type ConfigOrigin, KubeVirtSettings } from './kubevirt-settings.ts';
-export type { LabelSelector } from './label-selector.ts';
 export {
   defaultMigrationSettings,
   type MigrationConfig,

@@ -1,6 +1,6 @@
+import { type LabelSelector, readLabelSelector } from '../api/index.ts';
 import { isRecord, memberAt } from '../base/index.ts';
 import { type Gates, readGates } from './feature-gates.ts';
-import { type LabelSelector, readLabelSelector } from './label-selector.ts';
 
 export interface RateLimitSettings {
   readonly qps: number;

@@ -1,6 +1,5 @@
-import { parseQuantity } from '../api/index.ts';
+import { parseQuantity, readLabelSelector } from '../api/index.ts';
 import { isRecord, memberAt } from '../base/index.ts';
-import { readLabelSelector } from './label-selector.ts';
 import { unusableMigrationConfig } from './migration-config.ts';
 
 /** Whether a value can be used, and what it must be, to be read after the field's name. */

@@ -1,6 +1,6 @@
+import { isLabelKey, isLabelValue } from '../../api/index.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
 import { type ApiObject, isObject } from '../object.ts';
-import { isLabelKey, isLabelValue } from '../select/label-selector.ts';
 import type { ApiType } from '../types/api-type.ts';
 
 const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;

@@ -1,4 +1,4 @@
-import { type KubeObject, type Pod, parseQuantity } from '../../api/index.ts';
+import { type KubeObject, type LabelRequirement, labelMatcher, type Pod, parseQuantity } from '../../api/index.ts';
 
 export interface Taint {
   readonly key: string;
@@ -16,12 +16,6 @@ export type Placement =
   | { readonly kind: 'node'; readonly name: string }
   /** In the words of kube-scheduler: `0/2 nodes are available: …`. */
   | { readonly kind: 'none'; readonly message: string };
-
-interface Requirement {
-  readonly key: string;
-  readonly operator: string;
-  readonly values?: readonly string[];
-}
 
 interface Toleration {
   readonly key?: string;
@@ -83,7 +77,7 @@ function matchesAffinity(pod: Pod, node: Node): boolean {
     | {
         nodeAffinity?: {
           requiredDuringSchedulingIgnoredDuringExecution?: {
-            nodeSelectorTerms?: { matchExpressions?: Requirement[]; matchFields?: Requirement[] }[];
+            nodeSelectorTerms?: { matchExpressions?: LabelRequirement[]; matchFields?: LabelRequirement[] }[];
           };
         };
       }
@@ -95,29 +89,9 @@ function matchesAffinity(pod: Pod, node: Node): boolean {
   return terms.some(
     ({ matchExpressions = [], matchFields = [] }) =>
       matchExpressions.length + matchFields.length > 0 &&
-      matchExpressions.every((requirement) => meets(labels, requirement)) &&
-      matchFields.every((requirement) => meets(fields, requirement)),
+      labelMatcher(matchExpressions)(labels) &&
+      labelMatcher(matchFields)(fields),
   );
-}
-
-function meets(labels: Readonly<Record<string, string>>, { key, operator, values = [] }: Requirement): boolean {
-  const value = labels[key];
-  switch (operator) {
-    case 'In':
-      return value !== undefined && values.includes(value);
-    case 'NotIn':
-      return value === undefined || !values.includes(value);
-    case 'Exists':
-      return value !== undefined;
-    case 'DoesNotExist':
-      return value === undefined;
-    case 'Gt':
-      return Number(value) > Number(values[0]);
-    case 'Lt':
-      return Number(value) < Number(values[0]);
-    default:
-      return false;
-  }
 }
 
 function isTolerated(taint: Taint, pod: Pod): boolean {

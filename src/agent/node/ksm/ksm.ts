@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import { type LabelSelector, selects } from '../../../api/index.ts';
 import { type Clock, type Component, errorCode, errorMessage, type Logger, Seldom } from '../../../base/index.ts';
-import type { LabelSelector } from '../../../cluster-config/index.ts';
 import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import type { ClusterSettings, Node, OwnNode } from '../ports.ts';
 import type { KsmFiles } from './ksm-files.ts';
 import { type KsmParameters, planKsm, readKsmParameters } from './ksm-plan.ts';
-import { selects } from './label-match.ts';
 
 export interface KsmPatch {
   readonly metadata: {

@@ -10,7 +10,6 @@ import {
   planKsm,
   readKsmParameters,
 } from '../../../../../src/agent/node/ksm/ksm-plan.ts';
-import { selects } from '../../../../../src/agent/node/ksm/label-match.ts';
 import { silentLogger } from '../../../../../src/base/index.ts';
 import { KubeError } from '../../../../../src/kube/index.ts';
 import { FakeNode } from '../../../../fixtures/agent/fake-node.ts';
@@ -64,21 +63,6 @@ test('annotations override the defaults; one that cannot be used does not', () =
   assert.equal(of('free-percent', 'NaN').freePart, 0.2);
   const tight = of('pages-min', '2000');
   assert.deepEqual([tight.pagesMin, tight.pagesMax, tight.pagesInit], [2000, 2000, 2000], 'the lower bound');
-});
-
-test('a label selector selects as Kubernetes does', () => {
-  const labels = { zone: 'a', disk: 'ssd' };
-  assert.equal(selects({}, labels), true);
-  assert.equal(selects({ matchLabels: { zone: 'a' } }, labels), true);
-  assert.equal(selects({ matchLabels: { zone: 'a', other: '' } }, labels), false);
-  const one = (key: string, operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist', values?: string[]) =>
-    selects({ matchExpressions: [{ key, operator, ...(values && { values }) }] }, labels);
-  assert.deepEqual(
-    [one('zone', 'In', ['a', 'b']), one('zone', 'In', ['b']), one('x', 'In', [''])],
-    [true, false, false],
-  );
-  assert.deepEqual([one('zone', 'NotIn', ['a']), one('x', 'NotIn', ['a'])], [false, true]);
-  assert.deepEqual([one('zone', 'Exists'), one('toString', 'Exists'), one('x', 'DoesNotExist')], [true, false, true]);
 });
 
 /** The duty on a node whose kernel is a few fields. */
