@@ -1,4 +1,4 @@
-import { type Pod, resources, type VirtualMachine, type VirtualMachineInstance } from '../api/index.ts';
+import { labelQuery, type Pod, resources, type VirtualMachine, type VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import {
   type ControllerConfig,
@@ -7,7 +7,7 @@ import {
   type KubeVirt,
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
-import { EventRecorder, Informer, type KubeClient, labelSelector } from '../kube/index.ts';
+import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import type { Node } from './scheduler/fit.ts';
 import { StandaloneScheduler } from './scheduler/scheduler.ts';
 import { VmController } from './vm/controller.ts';
@@ -106,7 +106,11 @@ function makeInformers(deps: Required<ControllerDeps>) {
     vms: new Informer<VirtualMachine>({ type: resources.virtualMachines }, shared),
     vmis: new Informer<VirtualMachineInstance>({ type: resources.virtualMachineInstances }, shared),
     pods: new Informer<Pod>(
-      { type: resources.pods, labelSelector: labelSelector({ key: 'kubevirt.io', exists: true }), indexes: podIndexes },
+      {
+        type: resources.pods,
+        labelSelector: labelQuery({ key: 'kubevirt.io', operator: 'Exists' }),
+        indexes: podIndexes,
+      },
       shared,
     ),
     nodes: new Informer<Node>({ type: resources.nodes }, shared),

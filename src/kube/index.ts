@@ -11,5 +11,4 @@ export * from './informer.ts';
 export * from './leader-elector.ts';
 export * from './paths.ts';
 export * from './rate-limiter.ts';
-export * from './selectors.ts';
 export type { WatchEvent } from './watch.ts';

@@ -40,3 +40,10 @@ function segment(name: string): string {
   }
   return encodeURIComponent(name);
 }
+
+/** `metadata.name=x,metadata.namespace=y`, with the characters of the syntax escaped in values. */
+export function fieldSelector(fields: Readonly<Record<string, string>>): string {
+  return Object.entries(fields)
+    .map(([field, value]) => `${field}=${value.replace(/[\\,=]/g, (character) => `\\${character}`)}`)
+    .join(',');
+}

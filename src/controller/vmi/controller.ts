@@ -2,6 +2,7 @@ import {
   isFinal,
   type Key,
   keyOf,
+  labelQuery,
   type Pod,
   parseKey,
   resources,
@@ -10,7 +11,7 @@ import {
 } from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
-import { type EventRecorder, type Informer, isKubeError, type KubeClient, labelSelector } from '../../kube/index.ts';
+import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/facts.ts';
 import { LauncherPods } from '../pod/launcher-pods.ts';
@@ -234,7 +235,7 @@ export class VmiController implements Component {
     const { namespace, uid = '' } = vmi.metadata;
     const { items } = await this.#deps.client.list<Pod>(resources.pods, {
       namespace,
-      labelSelector: labelSelector({ key: 'kubevirt.io/created-by', in: [uid] }),
+      labelSelector: labelQuery({ key: 'kubevirt.io/created-by', operator: 'In', values: [uid] }),
       signal,
     });
     const node = vmi.status?.nodeName;

@@ -2,14 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { resources } from '../../../src/api/index.ts';
-import { fieldSelector, labelSelector, objectPath, RateLimiter } from '../../../src/kube/index.ts';
+import { fieldSelector, objectPath, RateLimiter } from '../../../src/kube/index.ts';
 import { LineSplitter } from '../../../src/kube/watch.ts';
-
-test('a label selector has the form of the query parameter', () => {
-  const selector = labelSelector({ key: 'a', in: ['x', 'y'] }, { key: 'b', notIn: ['z'] }, { key: 'c', exists: true });
-  assert.equal(selector, 'a in (x,y),b notin (z),c');
-  assert.equal(labelSelector({ key: 'd', exists: false }), '!d');
-});
 
 test('a field selector escapes what its syntax uses', () => {
   assert.equal(fieldSelector({ 'metadata.name': 'a=b,c\\d' }), 'metadata.name=a\\=b\\,c\\\\d');

@@ -1,6 +1,7 @@
 import {
   isOlderVersion,
   type Key,
+  labelQuery,
   labels,
   parseKey,
   resources,
@@ -14,7 +15,6 @@ import {
   isKubeError,
   type KubeClient,
   type KubeError,
-  labelSelector,
 } from '../../../kube/index.ts';
 import type { VmiLookup, VmiStore, VmiWriter, WriteResult } from '../ports.ts';
 
@@ -41,7 +41,7 @@ export class KubeVmis implements VmiStore, Component {
         new Informer<Vmi>(
           {
             type: resources.virtualMachineInstances,
-            labelSelector: labelSelector({ key: label, in: [nodeName] }),
+            labelSelector: labelQuery({ key: label, operator: 'In', values: [nodeName] }),
           },
           { ...deps, log: log.child({ selector: label }) },
         ),
