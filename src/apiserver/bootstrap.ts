@@ -1,6 +1,6 @@
-import { rfc3339 } from '../base/index.ts';
+import { rfc3339, sameJson } from '../base/index.ts';
 import { namespaceAdmission } from './admission/core-objects.ts';
-import { type ApiObject, sameJson } from './object.ts';
+import type { ApiObject } from './object.ts';
 import { addressOf, clusterDefaults, type ObjectContext, randomUuid } from './objects/context.ts';
 import type { ApiType } from './types/api-type.ts';
 import { customResourceDefinitions, namespaces } from './types/core-types.ts';

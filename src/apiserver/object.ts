@@ -57,15 +57,3 @@ export function ensureObject(root: JsonObject, ...path: readonly string[]): Json
 export function clone<T>(value: T): T {
   return structuredClone(value);
 }
-
-/** Equality of JSON data; order of members does not matter, absent and undefined are the same. */
-export function sameJson(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (Array.isArray(a) && Array.isArray(b)) {
-    return a.length === b.length && a.every((item, index) => sameJson(item, b[index]));
-  }
-  if (!isObject(a) || !isObject(b)) return false;
-  const present = (object: JsonObject) => Object.keys(object).filter((key) => object[key] !== undefined);
-  const keys = present(a);
-  return keys.length === present(b).length && keys.every((key) => Object.hasOwn(b, key) && sameJson(a[key], b[key]));
-}

@@ -1,5 +1,5 @@
 /**
- * Owns: time, waiting, back-off, start/stop order, errors, looks at foreign JSON, the logger. No I/O but the log.
+ * Owns: time, waiting, back-off, start/stop order, errors, listeners, JSON values (foreign ones too), the logger. No I/O but the log.
  * Must not know: anything of this project, Kubernetes or libvirt.
  */
 export * from './backoff.ts';
@@ -13,5 +13,6 @@ export * from './lifecycle.ts';
 export { Listeners } from './listeners.ts';
 export * from './log.ts';
 export { escapedJson, isPlainJson, plainText, plainTexts } from './plain-text.ts';
+export { sameJson } from './same-json.ts';
 export { Seldom } from './seldom.ts';
 export * from './sleep.ts';

@@ -1,3 +1,4 @@
+import { sameJson } from '../../base/index.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
 import {
   type ApiObject,
@@ -8,7 +9,6 @@ import {
   type JsonObject,
   numberAt,
   objectsAt,
-  sameJson,
   textAt,
 } from '../object.ts';
 import type { Admission } from '../types/api-type.ts';

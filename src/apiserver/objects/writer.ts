@@ -1,4 +1,4 @@
-import { rfc3339 } from '../../base/index.ts';
+import { rfc3339, sameJson } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import { validateMetadata } from '../admission/metadata.ts';
 import {
@@ -12,7 +12,7 @@ import {
   notFound,
   requiredField,
 } from '../errors.ts';
-import { type ApiObject, clone, sameJson, textAt } from '../object.ts';
+import { type ApiObject, clone, textAt } from '../object.ts';
 import type { AdmissionContext, ApiType } from '../types/api-type.ts';
 import {
   addressOf,

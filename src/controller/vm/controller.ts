@@ -8,10 +8,9 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { type Clock, type Component, errorMessage, type Logger } from '../../base/index.ts';
+import { type Clock, type Component, errorMessage, type Logger, sameJson } from '../../base/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
-import { sameJson } from '../equal.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
 import type { VmObservation } from './observation.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';

@@ -1,6 +1,6 @@
 import { resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { sameJson } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
-import { sameJson } from '../equal.ts';
 
 export type JsonPatchOperation =
   | { readonly op: 'test' | 'add' | 'replace'; readonly path: string; readonly value: unknown }

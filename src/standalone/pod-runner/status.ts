@@ -1,5 +1,5 @@
 import type { Condition, Container, ContainerState, ContainerStatus, Pod, PodStatus } from '../../api/index.ts';
-import { rfc3339 } from '../../base/index.ts';
+import { rfc3339, sameJson } from '../../base/index.ts';
 import type { SandboxState } from './sandbox.ts';
 
 /** Why a container has not been started. */
@@ -135,24 +135,14 @@ function conditions(pod: Pod, isUp: boolean, isFinal: boolean, now: Date): Condi
 export function statusDiffers(pod: Pod, wanted: PodStatus): boolean {
   const current = pod.status ?? {};
   return Object.entries(wanted).some(([field, value]) => {
-    if (field !== 'conditions') return canonical(current[field]) !== canonical(value);
+    if (field !== 'conditions') return !sameJson(current[field], value);
     return (wanted.conditions ?? []).some((condition) => {
       const found = current.conditions?.find(({ type }) => type === condition.type);
       const { type, status, reason = '', message = '' } = condition;
       return (
         !found ||
-        canonical([type, status, reason, message]) !==
-          canonical([type, found.status, found.reason ?? '', found.message ?? ''])
+        !sameJson([type, status, reason, message], [type, found.status, found.reason ?? '', found.message ?? ''])
       );
     });
   });
-}
-
-/** JSON with sorted keys: servers keep fields in an order of their own. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, inner: unknown) =>
-    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
 }

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { ApiError } from '../../../src/apiserver/errors.ts';
-import { sameJson } from '../../../src/apiserver/object.ts';
 import { CompareBudget } from '../../../src/apiserver/patch/compare.ts';
 import { applyJsonPatch } from '../../../src/apiserver/patch/json-patch.ts';
 import { applyStrategicPatch } from '../../../src/apiserver/patch/strategic.ts';
 import { podStrategic } from '../../../src/apiserver/patch/strategic-schema.ts';
+import { sameJson } from '../../../src/base/index.ts';
 
 /** Far above what linear work takes on a slow machine, far below what quadratic work takes on a fast one. */
 const generousMs = 5_000;

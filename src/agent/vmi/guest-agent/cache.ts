@@ -1,5 +1,5 @@
 import type { Key } from '../../../api/index.ts';
-import { type Clock, Listeners, withDeadline } from '../../../base/index.ts';
+import { type Clock, Listeners, sameJson, withDeadline } from '../../../base/index.ts';
 import type { GuestAgentAnswer, GuestAgents, LauncherClients, LauncherTarget } from '../ports.ts';
 
 export interface GuestAgentCacheOptions {
@@ -82,7 +82,7 @@ export class GuestAgentCache implements GuestAgents {
     const { refreshMs, retryMs, timeoutMs } = this.#options;
     const answer = await this.#answerOf(entry, timeoutMs);
     if (entry.ended.signal.aborted) return;
-    const isNews = answer !== undefined && JSON.stringify(answer) !== JSON.stringify(entry.answer);
+    const isNews = answer !== undefined && !sameJson(answer, entry.answer);
     if (isNews) entry.answer = answer;
     const hasHeard = answer !== undefined && (answer.version !== '' || answer.commands !== undefined);
     const waitMs = hasHeard ? refreshMs : entry.waitMs;
