@@ -12,6 +12,7 @@ export * from './json.ts';
 export * from './lifecycle.ts';
 export { Listeners } from './listeners.ts';
 export * from './log.ts';
+export { applyMergePatch } from './merge-patch.ts';
 export { escapedJson, isPlainJson, plainText, plainTexts } from './plain-text.ts';
 export { sameJson } from './same-json.ts';
 export { Seldom } from './seldom.ts';

@@ -1,7 +1,7 @@
+import { applyMergePatch } from '../../base/index.ts';
 import { badRequest } from '../errors.ts';
 import { type ApiObject, isObject } from '../object.ts';
 import { applyJsonPatch } from '../patch/json-patch.ts';
-import { applyMergePatch } from '../patch/merge.ts';
 import { applyStrategicPatch } from '../patch/strategic.ts';
 import type { ApiType } from '../types/api-type.ts';
 import type { ResourceCall } from './api-context.ts';

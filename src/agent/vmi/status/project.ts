@@ -79,13 +79,13 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   applyPatch(vmi, decision.patch, now);
   const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
   const isWorth =
-    phase !== before || isPatched || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, status));
-  // What is not written yet is noticed again in the next reconciled: its event waits for the write.
+    phase !== before || isPatched || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, vmi.status));
+  // What is not written yet is noticed again in the next reconcile: its event waits for the write.
   const written = isWorth
     ? [...noticed.events, ...(phase === before ? [] : phaseEvents(phase)), ...(decision.patch?.events ?? [])]
     : [];
   const events = [...syncFailed(problem, failedBefore, observation), ...written];
-  if (isWorth) fillIn(status);
+  if (isWorth) fillIn(vmi.status);
   const requeue = noticed.unfinished && phase === 'Running' ? { requeueAfterMs: unfinishedMs } : {};
   return { vmi: isWorth ? vmi : undefined, events, problem, ...requeue };
 }

@@ -49,6 +49,15 @@ test('conditions without time carry null, as upstream writes them', () => {
   assert.equal(condition?.lastTransitionTime, null);
 });
 
+test('what is always written is there, too, when a rule changes the status', () => {
+  const stored = vmiOf('Running');
+  const observation = observationOf({ vmi: presentVmi(stored) });
+  const decision = { ...decide(observation), patch: { status: { runtimeUser: null, qosClass: 'Burstable' } } };
+  const { vmi } = project(stored, { observation, decision, outcomes: [] });
+  const { guestOSInfo, runtimeUser, qosClass } = vmi?.status ?? {};
+  assert.deepEqual({ guestOSInfo, runtimeUser, qosClass }, { guestOSInfo: {}, runtimeUser: 0, qosClass: 'Burstable' });
+});
+
 test('conditions of others are left as they are', () => {
   const ready = { type: 'Ready', status: 'True' as const, lastProbeTime: null };
   const { vmi } = projected(vmiOf('Running', { status: { conditions: [ready] } }));
