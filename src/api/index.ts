@@ -3,6 +3,7 @@
  * Must not know: I/O of any kind, libraries, who uses it.
  */
 export { claimImagePath } from './claim-image.ts';
+export * from './conditions.ts';
 export * from './domain.ts';
 export * from './explain.ts';
 export * from './keys.ts';

@@ -336,8 +336,3 @@ export function placeholderVmi(key: Key, uid: string): VirtualMachineInstance {
     spec: { domain: {} },
   };
 }
-
-export function findCondition(conditions: Condition[] | undefined, type: string): Condition | undefined {
-  // CRDs let anything stand there, and one bad object must not take the others along.
-  return Array.isArray(conditions) ? conditions.find((condition) => condition?.type === type) : undefined;
-}

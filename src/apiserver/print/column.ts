@@ -1,3 +1,4 @@
+import { type Condition, findCondition } from '../../api/index.ts';
 import { type ApiObject, at } from '../object.ts';
 import type { Column } from '../types/api-type.ts';
 import { age } from './duration.ts';
@@ -36,14 +37,8 @@ export function plain(value: unknown): string | number | boolean {
 /** `status` of a condition, empty when it is absent. */
 export function conditionStatus(type: string): Cell {
   return (object) => {
-    const conditions = at(object, 'status', 'conditions');
-    if (!Array.isArray(conditions)) return '';
-    return plain(
-      at(
-        conditions.find((condition) => at(condition, 'type') === type),
-        'status',
-      ),
-    );
+    const conditions = at(object, 'status', 'conditions') as readonly Condition[] | undefined;
+    return plain(findCondition(conditions, type)?.status);
   };
 }
 

@@ -1,13 +1,15 @@
 import {
   type Condition,
+  type ConditionState,
   findCondition,
   isBeingDeleted,
   isFinal,
   type VirtualMachine,
   type VirtualMachineInstance,
+  withCondition,
+  withoutCondition,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
-import { type ConditionState, withCondition, withoutCondition } from '../conditions.ts';
 import type { VmObservation, VmStatus } from './observation.ts';
 import { printableStatus } from './printable-status.ts';
 import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';

@@ -1,5 +1,11 @@
-import { findCondition, isBeingDeleted, isFinal, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
-import type { ConditionState } from '../conditions.ts';
+import {
+  type ConditionState,
+  findCondition,
+  isBeingDeleted,
+  isFinal,
+  type Pod,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import { podFacts } from '../pod/facts.ts';
 import { isAdmitted } from './admit.ts';
 import type { VmiObservation } from './observation.ts';

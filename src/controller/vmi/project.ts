@@ -1,5 +1,6 @@
 import {
   type Condition,
+  type ConditionState,
   finalizers,
   findCondition,
   isBeingDeleted,
@@ -9,9 +10,10 @@ import {
   type VirtualMachineInstance,
   type VmiPhase,
   type VmiStatus,
+  withCondition,
+  withoutCondition,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
-import { type ConditionState, withCondition, withoutCondition } from '../conditions.ts';
 import { podFacts } from '../pod/facts.ts';
 import { admit, isAdmitted } from './admit.ts';
 import { isUnprocessed } from './decide.ts';

@@ -1,4 +1,14 @@
-import type { Condition, Container, ContainerState, ContainerStatus, Pod, PodStatus } from '../../api/index.ts';
+import {
+  type Condition,
+  type Container,
+  type ContainerState,
+  type ContainerStatus,
+  findCondition,
+  isSameCondition,
+  type Pod,
+  type PodStatus,
+  transitionTime,
+} from '../../api/index.ts';
 import { rfc3339, sameJson } from '../../base/index.ts';
 import type { SandboxState } from './sandbox.ts';
 
@@ -109,9 +119,7 @@ function doneStatus(container: Container, done: boolean): ContainerStatus {
 function conditions(pod: Pod, isUp: boolean, isFinal: boolean, now: Date): Condition[] {
   const old = pod.status?.conditions ?? [];
   const gates = pod.spec.readinessGates ?? [];
-  const closed = gates
-    .map((gate) => gate.conditionType)
-    .filter((type) => old.find((condition) => condition.type === type)?.status !== 'True');
+  const closed = gates.map((gate) => gate.conditionType).filter((type) => findCondition(old, type)?.status !== 'True');
   const containers = isUp ? undefined : isFinal ? 'PodCompleted' : 'ContainersNotReady';
   const gate = closed.length > 0 ? `the status of pod readiness gate ${closed.join(', ')} is not "True"` : undefined;
   const wanted: Condition[] = [
@@ -125,9 +133,8 @@ function conditions(pod: Pod, isUp: boolean, isFinal: boolean, now: Date): Condi
         : { type: 'Ready', status: 'True' },
   ];
   return wanted.map((condition) => {
-    const before = old.find(({ type }) => type === condition.type);
-    const since = before?.status === condition.status ? before.lastTransitionTime : undefined;
-    return { ...condition, lastProbeTime: null, lastTransitionTime: since ?? rfc3339(now) };
+    const since = transitionTime(findCondition(old, condition.type), condition.status, rfc3339(now));
+    return { ...condition, lastProbeTime: null, lastTransitionTime: since };
   });
 }
 
@@ -137,12 +144,8 @@ export function statusDiffers(pod: Pod, wanted: PodStatus): boolean {
   return Object.entries(wanted).some(([field, value]) => {
     if (field !== 'conditions') return !sameJson(current[field], value);
     return (wanted.conditions ?? []).some((condition) => {
-      const found = current.conditions?.find(({ type }) => type === condition.type);
-      const { type, status, reason = '', message = '' } = condition;
-      return (
-        !found ||
-        !sameJson([type, status, reason, message], [type, found.status, found.reason ?? '', found.message ?? ''])
-      );
+      const found = findCondition(current.conditions, condition.type);
+      return !found || !isSameCondition(found, condition);
     });
   });
 }

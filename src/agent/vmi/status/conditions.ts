@@ -1,4 +1,12 @@
-import { type Condition, type Domain, findCondition, type VmiSpec, type VmiStatus } from '../../../api/index.ts';
+import {
+  type Condition,
+  type Domain,
+  findCondition,
+  isSameCondition,
+  type VmiSpec,
+  type VmiStatus,
+  withoutCondition,
+} from '../../../api/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import { bounds, clip } from './bounds.ts';
@@ -7,12 +15,12 @@ const syncFailedReason = 'Synchronizing with the Domain failed.';
 
 /** Unset times are written as null, as upstream does (spec 10b §1). */
 function setCondition(status: VmiStatus, condition: Condition): void {
-  const others = (status.conditions ?? []).filter(({ type }) => type !== condition.type);
+  const others = withoutCondition(status.conditions ?? [], condition.type);
   status.conditions = [...others, { lastProbeTime: null, lastTransitionTime: null, ...condition }];
 }
 
 export function removeCondition(status: VmiStatus, type: string): void {
-  if (status.conditions) status.conditions = status.conditions.filter((condition) => condition.type !== type);
+  if (status.conditions) status.conditions = withoutCondition(status.conditions, type);
 }
 
 /** Replaces only what differs in meaning, so that times stay those of the change. */
@@ -24,10 +32,7 @@ export function putCondition(status: VmiStatus, condition: Condition, now: strin
     ...(reason !== undefined && { reason: clip(reason, bounds.reasonBytes) }),
     ...(message !== undefined && { message: clip(message, bounds.messageBytes) }),
   };
-  const isSame =
-    present?.status === wanted.status &&
-    (present.reason ?? '') === (wanted.reason ?? '') &&
-    (present.message ?? '') === (wanted.message ?? '');
+  const isSame = present !== undefined && isSameCondition(present, wanted);
   if (!isSame) setCondition(status, { ...wanted, lastTransitionTime: now });
 }
 
