@@ -9,6 +9,17 @@ export interface AccessRule {
   readonly verbs: readonly string[];
 }
 
+export interface ApiToken {
+  /** The bearer token itself; at least 16 characters. */
+  readonly token: string;
+  /** User name, as `kubectl auth whoami` shows it. */
+  readonly user: string;
+  /** `system:authenticated` is always added. */
+  readonly groups?: readonly string[];
+  /** All that the token may do, as a ClusterRole says it; undefined: everything. */
+  readonly rules?: readonly AccessRule[];
+}
+
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];

@@ -1,8 +1,8 @@
 import { rfc3339, sameJson } from '../base/index.ts';
 import { namespaceAdmission } from './admission/core-objects.ts';
+import type { ApiType } from './api-type.ts';
 import type { ApiObject } from './object.ts';
 import { addressOf, clusterDefaults, type ObjectContext, randomUuid } from './objects/context.ts';
-import type { ApiType } from './types/api-type.ts';
 import { customResourceDefinitions, namespaces } from './types/core-types.ts';
 import { builtInDefinitions } from './types/crds.ts';
 

@@ -3,11 +3,11 @@
  *   tables, discovery, garbage collection. A small, honest subset: what is not here is refused with a Status that says so.
  * Must not know: agent, launcher, controller, pods' processes; it meets a pod's log only through the port `PodLogs`.
  */
-export type { AccessRule } from './access.ts';
+export type { AccessRule, ApiToken } from './access.ts';
 export { ensureCertificates } from './certificates.ts';
 export { writeKubeconfig } from './kubeconfig.ts';
 export { lostWritesReason } from './lost-writes.ts';
-export type { ApiServerDeps, ApiServerOptions, ApiToken } from './options.ts';
+export type { ApiServerDeps, ApiServerOptions } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';
 export { ApiServer } from './server.ts';
 export type { AgentReply, PowerAction, PowerOutcome, VmSubresources, VmTarget } from './vm-subresources.ts';

@@ -1,19 +1,8 @@
 import type { Clock, Logger } from '../base/index.ts';
-import type { AccessRule } from './access.ts';
+import type { ApiToken } from './access.ts';
 import type { PodLogs } from './pod-logs.ts';
 import type { RequestLimits } from './rest/limits.ts';
 import type { VmSubresources } from './vm-subresources.ts';
-
-export interface ApiToken {
-  /** The bearer token itself; at least 16 characters. */
-  readonly token: string;
-  /** User name, as `kubectl auth whoami` shows it. */
-  readonly user: string;
-  /** `system:authenticated` is always added. */
-  readonly groups?: readonly string[];
-  /** All that the token may do, as a ClusterRole says it; undefined: everything. */
-  readonly rules?: readonly AccessRule[];
-}
 
 /** PEM texts. */
 export interface TlsFiles {

@@ -1,7 +1,7 @@
 import { sameJson } from '../../base/index.ts';
+import type { Admission } from '../api-type.ts';
 import { type FieldError, forbiddenField, invalidField } from '../errors.ts';
 import { type ApiObject, at, ensureObject, isObject, objectsAt } from '../object.ts';
-import type { Admission } from '../types/api-type.ts';
 
 export const namespaceFinalizer = 'kubernetes';
 

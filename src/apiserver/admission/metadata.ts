@@ -1,7 +1,7 @@
 import { isLabelKey, isLabelValue } from '../../api/index.ts';
+import type { ApiType } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
 import { type ApiObject, isObject } from '../object.ts';
-import type { ApiType } from '../types/api-type.ts';
 
 const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

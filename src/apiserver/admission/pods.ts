@@ -1,4 +1,5 @@
 import { sameJson } from '../../base/index.ts';
+import type { Admission } from '../api-type.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
 import {
   type ApiObject,
@@ -11,7 +12,6 @@ import {
   objectsAt,
   textAt,
 } from '../object.ts';
-import type { Admission } from '../types/api-type.ts';
 import { nameProblem } from './metadata.ts';
 
 const defaultGraceSeconds = 30;

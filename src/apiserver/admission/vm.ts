@@ -1,6 +1,6 @@
+import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
 import { at, isObject } from '../object.ts';
-import type { Admission } from '../types/api-type.ts';
 import { fillTemplate, validateSpec } from './vmi.ts';
 
 const runStrategies = ['Always', 'Halted', 'Manual', 'RerunOnFailure', 'Once', 'WaitAsReceiver'];

@@ -1,6 +1,6 @@
 import { parseQuantity } from '../../api/index.ts';
+import type { AdmissionContext } from '../api-type.ts';
 import { at, ensureObject, isObject, type JsonObject, objectsAt, textAt } from '../object.ts';
-import type { AdmissionContext } from '../types/api-type.ts';
 
 const machineTypes = { amd64: 'q35', arm64: 'virt', s390x: 's390-ccw-virtio' } as const;
 

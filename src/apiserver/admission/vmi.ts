@@ -1,8 +1,8 @@
 import { finalizers } from '../../api/index.ts';
 import { rfc3339, sameJson } from '../../base/index.ts';
+import type { Admission, AdmissionContext } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
 import { type ApiObject, at, clone, ensureObject, isObject, type JsonObject, numberAt } from '../object.ts';
-import type { Admission, AdmissionContext } from '../types/api-type.ts';
 import { fillVmiSpec } from './vmi-defaults.ts';
 import { checkVmiSpec } from './vmi-rules.ts';
 import { vmiSpecShape } from './vmi-shape.ts';

@@ -1,6 +1,7 @@
 import type { OwnerReference } from '../../api/index.ts';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
+import type { ApiType } from '../api-type.ts';
 import { ApiError } from '../errors.ts';
 import { clone } from '../object.ts';
 import { addressOf, lockKey, type ObjectContext } from '../objects/context.ts';
@@ -8,7 +9,6 @@ import { foregroundFinalizer, orphanFinalizer, type Remover } from '../objects/r
 import { isFinished } from '../objects/writer.ts';
 import { type Address, collectionOf, type Entry, type StoreEvent } from '../store/entry.ts';
 import { recordKey } from '../store/records.ts';
-import type { ApiType } from '../types/api-type.ts';
 import { apiTypes, findKind } from '../types/registry.ts';
 
 export interface GarbageCollectorDeps {

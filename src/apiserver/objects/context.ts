@@ -2,12 +2,12 @@ import { randomInt, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/index.ts';
 import { readGates } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
+import type { ApiType, ClusterDefaults } from '../api-type.ts';
 import { at, textAt } from '../object.ts';
 import { collectionOf } from '../store/entry.ts';
 import type { KeyLock } from '../store/key-lock.ts';
 import { recordKey } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
-import type { ApiType, ClusterDefaults } from '../types/api-type.ts';
 
 /** What reading and writing objects needs. */
 export interface ObjectContext {

@@ -1,7 +1,7 @@
 import { apiVersionOf } from '../../api/index.ts';
+import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, type FieldError, invalid, invalidField } from '../errors.ts';
 import { type ApiObject, isObject, type JsonObject } from '../object.ts';
-import type { ApiType } from '../types/api-type.ts';
 import type { Target } from './context.ts';
 
 export const maxObjectBytes = 1.5 * 1024 * 1024;

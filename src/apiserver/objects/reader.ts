@@ -1,3 +1,4 @@
+import type { ApiType } from '../api-type.ts';
 import {
   ApiError,
   badRequest,
@@ -8,12 +9,10 @@ import {
   unsupportedField,
 } from '../errors.ts';
 import type { ApiObject } from '../object.ts';
-import { parseFieldSelector } from '../select/field-selector.ts';
-import { parseLabelSelector } from '../select/label-selector.ts';
 import { collectionOf, type Entry, objectKey } from '../store/entry.ts';
 import type { Store } from '../store/store.ts';
-import type { ApiType } from '../types/api-type.ts';
 import { addressOf, type Target } from './context.ts';
+import { parseFieldSelector, parseLabelSelector } from './selectors.ts';
 
 /** Query parameters of a list, as text. */
 export interface ListQuery {

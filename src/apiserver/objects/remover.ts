@@ -1,7 +1,7 @@
 import { rfc3339 } from '../../base/index.ts';
+import type { ApiType } from '../api-type.ts';
 import { conflict, forbidden, notFound } from '../errors.ts';
 import { type ApiObject, clone, isObject } from '../object.ts';
-import type { ApiType } from '../types/api-type.ts';
 import { addressOf, lockKey, type ObjectContext, type Target } from './context.ts';
 import { isFinished } from './writer.ts';
 

@@ -1,6 +1,7 @@
 import { rfc3339, sameJson } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import { validateMetadata } from '../admission/metadata.ts';
+import type { AdmissionContext, ApiType } from '../api-type.ts';
 import {
   ApiError,
   alreadyExists,
@@ -13,7 +14,6 @@ import {
   requiredField,
 } from '../errors.ts';
 import { type ApiObject, clone, textAt } from '../object.ts';
-import type { AdmissionContext, ApiType } from '../types/api-type.ts';
 import {
   addressOf,
   clusterDefaults,

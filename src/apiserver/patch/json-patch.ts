@@ -1,8 +1,7 @@
 import { applyPatch, type Operation, Pointer } from 'rfc6902';
-import { errorMessage, shortened, whyUnsafe } from '../../base/index.ts';
+import { errorMessage, sameJson, shortened, whyUnsafe } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { clone, isObject } from '../object.ts';
-import { CompareBudget } from './compare.ts';
 
 const maxOperations = 10_000;
 /** All that the `copy` operations of one patch may add, as JSON: the limit of a kube-apiserver (`JSONPatchMaxCopyBytes`). */
@@ -109,4 +108,25 @@ const unsafeNames = new Set(['__proto__', 'constructor', 'prototype']);
 function isPointer(path: unknown): path is string {
   if (typeof path !== 'string' || (path !== '' && !path.startsWith('/'))) return false;
   return !path.split('/').some((token) => unsafeNames.has(token));
+}
+
+/** Compares JSON values as long as it has looked at no more than a number of them. */
+export class CompareBudget {
+  readonly #most: number;
+  #left: number;
+
+  constructor(most: number) {
+    this.#most = most;
+    this.#left = most;
+  }
+
+  /** Throws when the budget is used up. */
+  isSame(a: unknown, b: unknown): boolean {
+    return sameJson(a, b, (values) => this.#spend(values));
+  }
+
+  #spend(count: number): void {
+    this.#left -= count;
+    if (this.#left < 0) throw new Error(`the tests of one patch may look at ${this.#most} values at most`);
+  }
 }

@@ -1,6 +1,5 @@
 import { badRequest } from '../errors.ts';
 import { isObject, type JsonObject } from '../object.ts';
-import { KeyedList, plainId } from './keyed-list.ts';
 import type { StrategicSchema } from './strategic-schema.ts';
 
 /**
@@ -125,4 +124,46 @@ function withoutDirectivesDeep(value: unknown): unknown {
 function asList(name: string, value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) throw badRequest(`${name} must be a list`);
   return value;
+}
+
+/** What names an element of a list: a plain value. undefined for anything else. */
+function plainId(value: unknown): unknown {
+  return typeof value === 'object' ? undefined : value;
+}
+
+/** A list whose elements are found by one of their members, of which the first with a value counts. */
+class KeyedList {
+  readonly #elements: (unknown | undefined)[];
+  readonly #indexes = new Map<unknown, number>();
+
+  constructor(elements: readonly unknown[], key: string) {
+    this.#elements = [...elements];
+    for (const [index, element] of elements.entries()) {
+      const id = isObject(element) ? plainId(element[key]) : undefined;
+      if (id !== undefined && !this.#indexes.has(id)) this.#indexes.set(id, index);
+    }
+  }
+
+  get(id: unknown): JsonObject | undefined {
+    const found = this.#elements[this.#indexes.get(id) ?? -1];
+    return isObject(found) ? found : undefined;
+  }
+
+  put(id: unknown, element: JsonObject): void {
+    const index = this.#indexes.get(id) ?? this.#elements.length;
+    this.#indexes.set(id, index);
+    this.#elements[index] = element;
+  }
+
+  /** Leaves a hole, so that the other indexes stay. */
+  remove(id: unknown): void {
+    const index = this.#indexes.get(id);
+    if (index === undefined) return;
+    this.#indexes.delete(id);
+    this.#elements[index] = undefined;
+  }
+
+  toArray(): unknown[] {
+    return this.#elements.filter((element) => element !== undefined);
+  }
 }

@@ -1,6 +1,6 @@
 import { type Condition, findCondition } from '../../api/index.ts';
+import type { Column } from '../api-type.ts';
 import { type ApiObject, at } from '../object.ts';
-import type { Column } from '../types/api-type.ts';
 import { age } from './duration.ts';
 
 type Cell = Column['cell'];

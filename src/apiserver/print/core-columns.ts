@@ -1,5 +1,5 @@
+import type { Column } from '../api-type.ts';
 import { type ApiObject, at, isObject, numberAt, objectsAt, textAt } from '../object.ts';
-import type { Column } from '../types/api-type.ts';
 import { ageColumn, atPath, column, nameColumn, wide } from './column.ts';
 import { age } from './duration.ts';
 

@@ -1,4 +1,4 @@
-import type { Column } from '../types/api-type.ts';
+import type { Column } from '../api-type.ts';
 import { ageDateColumn, atPath, column, conditionStatus, nameColumn, wide } from './column.ts';
 
 /** Printer columns of upstream's CRDs, in upstream's order (spec 60 §9). */

@@ -1,5 +1,5 @@
+import type { Column } from '../api-type.ts';
 import { type ApiObject, at, type JsonObject, numberAt, objectsAt, textAt } from '../object.ts';
-import type { Column } from '../types/api-type.ts';
 import { ageColumn, column, nameColumn, wide } from './column.ts';
 import { age } from './duration.ts';
 

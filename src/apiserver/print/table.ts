@@ -1,5 +1,5 @@
+import type { ApiType, Column } from '../api-type.ts';
 import type { ApiObject } from '../object.ts';
-import type { ApiType, Column } from '../types/api-type.ts';
 import { plain } from './column.ts';
 
 /** What of the object goes along with a row. */

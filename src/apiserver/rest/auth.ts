@@ -1,8 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { User } from '../access.ts';
+import type { ApiToken, User } from '../access.ts';
 import { ApiError } from '../errors.ts';
-import type { ApiToken } from '../options.ts';
 
 const minTokenLength = 16;
 

@@ -1,9 +1,9 @@
 import type { Response } from 'express';
 import { apiVersionOf } from '../../api/index.ts';
+import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
 import { type ApiObject, at, isObject, textAt } from '../object.ts';
 import type { DeleteOptions, Propagation } from '../objects/remover.ts';
-import type { ApiType } from '../types/api-type.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { isDryRun, type ResourcePath, targetOf } from './request.ts';

@@ -1,4 +1,4 @@
-import type { ApiType, Subresource } from '../types/api-type.ts';
+import type { ApiType, Subresource } from '../api-type.ts';
 import { type GroupVersion, groupVersions, reviewGroups, typesOf, verbsOf } from '../types/registry.ts';
 import { vmiSubresources, vmSubresourceGroup, vmSubresources } from '../types/vm-subresource-types.ts';
 import { parseAccept } from './negotiate.ts';

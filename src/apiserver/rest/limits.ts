@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { RequestHandler, Response } from 'express';
 import type { Clock } from '../../base/index.ts';
 import type { User } from '../access.ts';
+import { ApiError } from '../errors.ts';
 import { maxBodyBytes } from './body.ts';
-import { Places } from './places.ts';
 import { isTrue, parseQuery } from './request.ts';
 
 const mebibyte = 1024 * 1024;
@@ -29,13 +29,13 @@ const unreadMs = 60_000;
 
 /** Keeps the requests of one user from taking the memory that the others need. */
 export class RequestLimiter {
-  readonly #requests: Places;
-  readonly #streams: Places;
-  readonly #bodyBytes: Places;
+  readonly #requests: UserQuota;
+  readonly #streams: UserQuota;
+  readonly #bodyBytes: UserQuota;
   readonly #clock: Clock;
 
   constructor({ requests, streams, bodyBytes }: RequestLimits, deps: { readonly clock: Clock }) {
-    const of = (what: string, [perUser, inAll]: readonly [number, number]) => new Places({ what, perUser, inAll });
+    const of = (what: string, [perUser, inAll]: readonly [number, number]) => new UserQuota({ what, perUser, inAll });
     this.#requests = of('requests under way', requests);
     this.#streams = of('watches and followed logs', streams);
     this.#bodyBytes = of('bytes in bodies of requests', bodyBytes);
@@ -46,10 +46,10 @@ export class RequestLimiter {
   get handler(): RequestHandler {
     return (request, response, next) => {
       const { name } = response.locals.user as User;
-      const places = isStream(request) ? this.#streams : this.#requests;
+      const quota = isStream(request) ? this.#streams : this.#requests;
       // An answer that became a stream is never closed; its connection is.
       const end = request.headers.upgrade === undefined ? response : request.socket;
-      end.once('close', places.take(name));
+      end.once('close', quota.take(name));
       const bytes = bodyBytesOf(request);
       if (bytes > 0) end.once('close', this.#bodyBytes.take(name, bytes));
       this.#dropUnread(response);
@@ -81,4 +81,48 @@ function bodyBytesOf({ headers }: IncomingMessage): number {
   const length = Number(headers['content-length'] ?? 0);
   // The reader of bodies refuses what is larger before it has read any of it.
   return length > maxBodyBytes ? 0 : length;
+}
+
+interface QuotaLimits {
+  /** What is counted, in the plural: `requests under way`. */
+  readonly what: string;
+  readonly perUser: number;
+  readonly inAll: number;
+}
+
+/** Counts what each user has of something, so that no user takes it from the others. */
+export class UserQuota {
+  readonly #limits: QuotaLimits;
+  readonly #held = new Map<string, number>();
+  #all = 0;
+
+  constructor(limits: QuotaLimits) {
+    this.#limits = limits;
+  }
+
+  /** Takes `count` of them; the returned function gives them back, once. Throws ApiError TOO_MANY_REQUESTS. */
+  take(user: string, count = 1): () => void {
+    const { perUser, inAll } = this.#limits;
+    const held = this.#held.get(user) ?? 0;
+    if (held + count > perUser) throw this.#refusal(`user "${user}" may have ${perUser}`);
+    if (this.#all + count > inAll) throw this.#refusal(`all users together may have ${inAll}`);
+    this.#change(user, count);
+    let isHeld = true;
+    return () => {
+      if (isHeld) this.#change(user, -count);
+      isHeld = false;
+    };
+  }
+
+  #change(user: string, by: number): void {
+    this.#all += by;
+    const held = (this.#held.get(user) ?? 0) + by;
+    if (held > 0) this.#held.set(user, held);
+    else this.#held.delete(user);
+  }
+
+  #refusal(limit: string): ApiError {
+    const text = `Too many requests, please try again later: ${limit} ${this.#limits.what}`;
+    return new ApiError('TOO_MANY_REQUESTS', text, { details: { retryAfterSeconds: 1 } });
+  }
 }

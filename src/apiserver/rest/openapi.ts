@@ -1,5 +1,5 @@
 import { apiVersionOf } from '../../api/index.ts';
-import type { ApiType } from '../types/api-type.ts';
+import type { ApiType } from '../api-type.ts';
 import { type GroupVersion, groupVersions, typesOf } from '../types/registry.ts';
 
 /**

@@ -1,6 +1,6 @@
+import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
 import type { Target } from '../objects/context.ts';
-import type { ApiType } from '../types/api-type.ts';
 import { findType } from '../types/registry.ts';
 
 /** What a URL below `/api/<version>` or `/apis/<group>/<version>` names. */

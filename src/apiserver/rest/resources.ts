@@ -1,10 +1,10 @@
 import type { Request, Response } from 'express';
 import { unreachable } from '../../base/index.ts';
 import { checkAccess } from '../access.ts';
+import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, qualified } from '../errors.ts';
+import { selectedName } from '../objects/selectors.ts';
 import type { IncludeObject } from '../print/table.ts';
-import { selectedName } from '../select/field-selector.ts';
-import type { ApiType } from '../types/api-type.ts';
 import { verbsOf } from '../types/registry.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';

@@ -5,6 +5,7 @@ import {
   serviceAdmission,
 } from '../admission/core-objects.ts';
 import { podAdmission, podGraceSeconds } from '../admission/pods.ts';
+import type { ApiType } from '../api-type.ts';
 import {
   claimStrategic,
   namespaceStrategic,
@@ -29,7 +30,6 @@ import {
   serviceColumns,
 } from '../print/core-columns.ts';
 import { podColumns } from '../print/pod-columns.ts';
-import type { ApiType } from './api-type.ts';
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind' | 'columns'>;
 

@@ -1,5 +1,5 @@
+import type { ApiType } from '../api-type.ts';
 import type { ApiObject } from '../object.ts';
-import type { ApiType } from './api-type.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
 
 /** The definitions that `kubectl get crd` shows: the built-in types of KubeVirt, which nobody can change. */

@@ -1,5 +1,6 @@
 import { migrationAdmission, vmAdmission } from '../admission/vm.ts';
 import { vmiAdmission } from '../admission/vmi.ts';
+import type { ApiType } from '../api-type.ts';
 import {
   kubevirtColumns,
   migrationColumns,
@@ -7,7 +8,6 @@ import {
   vmColumns,
   vmiColumns,
 } from '../print/kubevirt-columns.ts';
-import type { ApiType } from './api-type.ts';
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind'>;
 

@@ -1,4 +1,4 @@
-import { type ApiType, allVerbs, readVerbs } from './api-type.ts';
+import { type ApiType, allVerbs, readVerbs } from '../api-type.ts';
 import { coreTypes } from './core-types.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
 import { vmSubresourceGroup } from './vm-subresource-types.ts';

@@ -3,11 +3,11 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { ApiError } from '../../../src/apiserver/errors.ts';
 import { at } from '../../../src/apiserver/object.ts';
+import { parseLabelSelector } from '../../../src/apiserver/objects/selectors.ts';
 import { parseBody } from '../../../src/apiserver/rest/body.ts';
 import { negotiate } from '../../../src/apiserver/rest/negotiate.ts';
 import { decodeProtobuf } from '../../../src/apiserver/rest/protobuf/decode.ts';
 import { parsePath, parseQuery } from '../../../src/apiserver/rest/request.ts';
-import { parseLabelSelector } from '../../../src/apiserver/select/label-selector.ts';
 
 /** Runs `work`; anything thrown but a refusal fails the test. */
 function onlyRefusals(work: () => unknown): void {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { vmAdmission } from '../../../src/apiserver/admission/vm.ts';
 import { vmiAdmission } from '../../../src/apiserver/admission/vmi.ts';
+import type { AdmissionContext } from '../../../src/apiserver/api-type.ts';
 import type { ApiObject } from '../../../src/apiserver/object.ts';
-import type { AdmissionContext } from '../../../src/apiserver/types/api-type.ts';
 
 let counter = 0;
 function context(more: Partial<AdmissionContext> = {}): AdmissionContext {

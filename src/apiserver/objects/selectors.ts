@@ -1,5 +1,15 @@
+import { LabelQueryError, labelMatcher, parseLabelQuery } from '../../api/index.ts';
 import { badRequest } from '../errors.ts';
 import { type ApiObject, at } from '../object.ts';
+
+/** Whether an object with these labels is meant; no selector means all. Throws ApiError BAD_REQUEST. */
+export function parseLabelSelector(text: string | undefined) {
+  try {
+    return labelMatcher(parseLabelQuery(text ?? ''));
+  } catch (error) {
+    throw error instanceof LabelQueryError ? badRequest(error.message, error) : error;
+  }
+}
 
 export type FieldSelector = (object: ApiObject) => boolean;
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseFieldSelector } from '../../../src/apiserver/select/field-selector.ts';
-import { parseLabelSelector } from '../../../src/apiserver/select/label-selector.ts';
+import { parseFieldSelector, parseLabelSelector } from '../../../src/apiserver/objects/selectors.ts';
 
 type Labels = Record<string, string>;
 

@@ -1,36 +1,36 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Places } from '../../../src/apiserver/rest/places.ts';
+import { UserQuota } from '../../../src/apiserver/rest/limits.ts';
 
 const limits = { what: 'watches', perUser: 3, inAll: 5 };
 
-test('a user has so many places, all users together so many, and what is given back can be had again', () => {
-  const places = new Places(limits);
-  const give = places.take('a', 3);
-  assert.throws(() => places.take('a'), {
+test('a user has so many of something, all users together so many, and what is given back can be had again', () => {
+  const quota = new UserQuota(limits);
+  const give = quota.take('a', 3);
+  assert.throws(() => quota.take('a'), {
     code: 'TOO_MANY_REQUESTS',
     message: 'Too many requests, please try again later: user "a" may have 3 watches',
     details: { retryAfterSeconds: 1 },
   });
-  places.take('b', 2);
-  assert.throws(() => places.take('b'), { message: /all users together may have 5 watches/ });
+  quota.take('b', 2);
+  assert.throws(() => quota.take('b'), { message: /all users together may have 5 watches/ });
   give();
   give();
-  places.take('b');
-  assert.throws(() => places.take('b'), { message: /user "b" may have 3/ });
-  places.take('c', 2);
+  quota.take('b');
+  assert.throws(() => quota.take('b'), { message: /user "b" may have 3/ });
+  quota.take('c', 2);
 });
 
 test('whatever is taken and given back, no more is held than may be, and nothing stays counted', () => {
   const steps = fc.array(fc.record({ user: fc.constantFrom('a', 'b', 'c'), count: fc.integer({ min: 1, max: 4 }) }));
   fc.assert(
     fc.property(steps, (wanted) => {
-      const places = new Places(limits);
+      const quota = new UserQuota(limits);
       const held: { user: string; count: number; give: () => void }[] = [];
       for (const { user, count } of wanted) {
         try {
-          held.push({ user, count, give: places.take(user, count) });
+          held.push({ user, count, give: quota.take(user, count) });
         } catch {
           held.shift()?.give();
         }
@@ -39,8 +39,8 @@ test('whatever is taken and given back, no more is held than may be, and nothing
         assert.ok(['a', 'b', 'c'].every((name) => sum(held.filter((item) => item.user === name)) <= 3));
       }
       for (const { give } of held) give();
-      places.take('a', 3);
-      places.take('b', 2);
+      quota.take('a', 3);
+      quota.take('b', 2);
     }),
   );
 });
