@@ -1,7 +1,7 @@
 import type { ResourceType } from '../api/index.ts';
 import type { FieldError } from './errors.ts';
 import type { ApiObject } from './object.ts';
-import type { StrategicSchema } from './patch/strategic-schema.ts';
+import type { StrategicSchema } from './patch/index.ts';
 
 export interface Column {
   readonly name: string;

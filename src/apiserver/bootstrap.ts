@@ -1,10 +1,9 @@
 import { rfc3339, sameJson } from '../base/index.ts';
-import { namespaceAdmission } from './admission/core-objects.ts';
+import { namespaceAdmission } from './admission/index.ts';
 import type { ApiType } from './api-type.ts';
 import type { ApiObject } from './object.ts';
-import { addressOf, clusterDefaults, type ObjectContext, randomUuid } from './objects/context.ts';
-import { customResourceDefinitions, namespaces } from './types/core-types.ts';
-import { builtInDefinitions } from './types/crds.ts';
+import { addressOf, clusterDefaults, type ObjectContext, randomUuid } from './objects/index.ts';
+import { builtInDefinitions, customResourceDefinitions, namespaces } from './types/index.ts';
 
 const initialNamespaces = ['default', 'kube-system', 'kube-node-lease', 'kubevirt'];
 

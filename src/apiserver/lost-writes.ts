@@ -1,8 +1,8 @@
 import { rfc3339 } from '../base/index.ts';
 import type { ApiObject } from './object.ts';
-import { addressOf, type ObjectContext, randomUuid } from './objects/context.ts';
-import { type Loss, lossMessage } from './store/continuity.ts';
-import { events } from './types/core-types.ts';
+import { addressOf, type ObjectContext, randomUuid } from './objects/index.ts';
+import { type Loss, lossMessage } from './store/index.ts';
+import { events } from './types/index.ts';
 
 /** Of the warning that the database came back with less than was acknowledged. `virt-node status` looks for it. */
 export const lostWritesReason = 'DatabaseLostWrites';

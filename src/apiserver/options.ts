@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../base/index.ts';
 import type { ApiToken } from './access.ts';
 import type { PodLogs } from './pod-logs.ts';
-import type { RequestLimits } from './rest/limits.ts';
+import type { RequestLimits } from './rest/index.ts';
 import type { VmSubresources } from './vm-subresources.ts';
 
 /** PEM texts. */

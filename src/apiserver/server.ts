@@ -6,23 +6,12 @@ import type { Duplex } from 'node:stream';
 import { type Clock, errorCode, systemClock } from '../base/index.ts';
 import { ConnectionLimit } from '../connections/index.ts';
 import { bootstrap } from './bootstrap.ts';
-import { EventExpiry } from './controllers/event-expiry.ts';
-import { GarbageCollector } from './controllers/garbage-collector.ts';
-import { NamespaceEnder } from './controllers/namespaces.ts';
+import { EventExpiry, GarbageCollector, NamespaceEnder } from './controllers/index.ts';
 import { tellLoss } from './lost-writes.ts';
-import type { ObjectContext } from './objects/context.ts';
-import { Reader } from './objects/reader.ts';
-import { Remover } from './objects/remover.ts';
-import { Writer } from './objects/writer.ts';
+import { type ObjectContext, Reader, Remover, Writer } from './objects/index.ts';
 import type { ApiServerDeps, ApiServerOptions } from './options.ts';
-import type { ApiContext } from './rest/api-context.ts';
-import { createApp } from './rest/app.ts';
-import { TokenAuthenticator } from './rest/auth.ts';
-import { defaultLimits } from './rest/limits.ts';
-import { serveUpgrade } from './rest/vm-subresources.ts';
-import { lossMessage } from './store/continuity.ts';
-import { KeyLock } from './store/key-lock.ts';
-import { Store } from './store/store.ts';
+import { type ApiContext, createApp, defaultLimits, serveUpgrade, TokenAuthenticator } from './rest/index.ts';
+import { KeyLock, lossMessage, Store } from './store/index.ts';
 
 const stopGraceMs = 2_000;
 /** Clients are few; each opens some tens at the most. */

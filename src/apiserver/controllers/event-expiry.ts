@@ -1,9 +1,8 @@
 import { errorMessage, type Logger } from '../../base/index.ts';
 import { at } from '../object.ts';
-import type { ObjectContext } from '../objects/context.ts';
-import type { Remover } from '../objects/remover.ts';
-import { collectionOf, type Entry } from '../store/entry.ts';
-import { events } from '../types/core-types.ts';
+import type { ObjectContext, Remover } from '../objects/index.ts';
+import { collectionOf, type Entry } from '../store/index.ts';
+import { events } from '../types/index.ts';
 
 export interface EventExpiryOptions {
   readonly ttlMs: number;

@@ -4,12 +4,17 @@ import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError } from '../errors.ts';
 import { clone } from '../object.ts';
-import { addressOf, lockKey, type ObjectContext } from '../objects/context.ts';
-import { foregroundFinalizer, orphanFinalizer, type Remover } from '../objects/remover.ts';
-import { isFinished } from '../objects/writer.ts';
-import { type Address, collectionOf, type Entry, type StoreEvent } from '../store/entry.ts';
-import { recordKey } from '../store/records.ts';
-import { apiTypes, findKind } from '../types/registry.ts';
+import {
+  addressOf,
+  foregroundFinalizer,
+  isFinished,
+  lockKey,
+  type ObjectContext,
+  orphanFinalizer,
+  type Remover,
+} from '../objects/index.ts';
+import { type Address, collectionOf, type Entry, recordKey, type StoreEvent } from '../store/index.ts';
+import { apiTypes, findKind } from '../types/index.ts';
 
 export interface GarbageCollectorDeps {
   readonly context: ObjectContext;

@@ -2,11 +2,9 @@ import { errorMessage, type Logger } from '../../base/index.ts';
 import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { ApiError } from '../errors.ts';
 import { textAt } from '../object.ts';
-import type { ObjectContext } from '../objects/context.ts';
-import type { Remover } from '../objects/remover.ts';
-import { collectionOf, type Entry } from '../store/entry.ts';
-import { namespaces } from '../types/core-types.ts';
-import { apiTypes } from '../types/registry.ts';
+import type { ObjectContext, Remover } from '../objects/index.ts';
+import { collectionOf, type Entry } from '../store/index.ts';
+import { apiTypes, namespaces } from '../types/index.ts';
 
 export interface NamespaceEnderDeps {
   readonly context: ObjectContext;

@@ -4,10 +4,7 @@ import { readGates } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
 import type { ApiType, ClusterDefaults } from '../api-type.ts';
 import { at, textAt } from '../object.ts';
-import { collectionOf } from '../store/entry.ts';
-import type { KeyLock } from '../store/key-lock.ts';
-import { recordKey } from '../store/records.ts';
-import type { Store } from '../store/store.ts';
+import { collectionOf, type KeyLock, recordKey, type Store } from '../store/index.ts';
 
 /** What reading and writing objects needs. */
 export interface ObjectContext {

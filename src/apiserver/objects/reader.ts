@@ -9,8 +9,7 @@ import {
   unsupportedField,
 } from '../errors.ts';
 import type { ApiObject } from '../object.ts';
-import { collectionOf, type Entry, objectKey } from '../store/entry.ts';
-import type { Store } from '../store/store.ts';
+import { collectionOf, type Entry, objectKey, type Store } from '../store/index.ts';
 import { addressOf, type Target } from './context.ts';
 import { parseFieldSelector, parseLabelSelector } from './selectors.ts';
 

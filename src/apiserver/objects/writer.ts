@@ -1,6 +1,6 @@
 import { rfc3339, sameJson } from '../../base/index.ts';
 import type { User } from '../access.ts';
-import { validateMetadata } from '../admission/metadata.ts';
+import { validateMetadata } from '../admission/index.ts';
 import type { AdmissionContext, ApiType } from '../api-type.ts';
 import {
   ApiError,

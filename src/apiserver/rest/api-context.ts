@@ -1,10 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Logger } from '../../base/index.ts';
 import type { User } from '../access.ts';
-import type { ObjectContext } from '../objects/context.ts';
-import type { Reader } from '../objects/reader.ts';
-import type { Remover } from '../objects/remover.ts';
-import type { Writer } from '../objects/writer.ts';
+import type { ObjectContext, Reader, Remover, Writer } from '../objects/index.ts';
 import type { PodLogs } from '../pod-logs.ts';
 import type { VmSubresources } from '../vm-subresources.ts';
 import type { TokenAuthenticator } from './auth.ts';

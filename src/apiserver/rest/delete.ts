@@ -3,7 +3,7 @@ import { apiVersionOf } from '../../api/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
 import { type ApiObject, at, isObject, textAt } from '../object.ts';
-import type { DeleteOptions, Propagation } from '../objects/remover.ts';
+import type { DeleteOptions, Propagation } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { isDryRun, type ResourcePath, targetOf } from './request.ts';

@@ -1,6 +1,14 @@
 import type { ApiType, Subresource } from '../api-type.ts';
-import { type GroupVersion, groupVersions, reviewGroups, typesOf, verbsOf } from '../types/registry.ts';
-import { vmiSubresources, vmSubresourceGroup, vmSubresources } from '../types/vm-subresource-types.ts';
+import {
+  type GroupVersion,
+  groupVersions,
+  reviewGroups,
+  typesOf,
+  verbsOf,
+  vmiSubresources,
+  vmSubresourceGroup,
+  vmSubresources,
+} from '../types/index.ts';
 import { parseAccept } from './negotiate.ts';
 import { reviewResources } from './reviews.ts';
 

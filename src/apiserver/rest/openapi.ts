@@ -1,6 +1,6 @@
 import { apiVersionOf } from '../../api/index.ts';
 import type { ApiType } from '../api-type.ts';
-import { type GroupVersion, groupVersions, typesOf } from '../types/registry.ts';
+import { type GroupVersion, groupVersions, typesOf } from '../types/index.ts';
 
 /**
  * The least of OpenAPI that kubectl needs to create and apply: which kinds take `fieldValidation`. There are no field

@@ -2,8 +2,7 @@ import { applyMergePatch } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { badRequest } from '../errors.ts';
 import { type ApiObject, isObject } from '../object.ts';
-import { applyJsonPatch } from '../patch/json-patch.ts';
-import { applyStrategicPatch } from '../patch/strategic.ts';
+import { applyJsonPatch, applyStrategicPatch } from '../patch/index.ts';
 import type { ResourceCall } from './api-context.ts';
 import { mediaType, parseJson, unsupported } from './body.ts';
 

@@ -1,7 +1,7 @@
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
-import type { Target } from '../objects/context.ts';
-import { findType } from '../types/registry.ts';
+import type { Target } from '../objects/index.ts';
+import { findType } from '../types/index.ts';
 
 /** What a URL below `/api/<version>` or `/apis/<group>/<version>` names. */
 export interface ResourcePath {

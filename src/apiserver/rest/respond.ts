@@ -3,8 +3,8 @@ import { stringify } from 'yaml';
 import { apiVersionOf } from '../../api/index.ts';
 import type { ApiType } from '../api-type.ts';
 import type { ApiObject } from '../object.ts';
-import type { ListResult } from '../objects/reader.ts';
-import { type IncludeObject, partialMetadata, toTable } from '../print/table.ts';
+import type { ListResult } from '../objects/index.ts';
+import { type IncludeObject, partialMetadata, toTable } from '../print/index.ts';
 import type { Representation } from './negotiate.ts';
 import { jsonWithList, sendPieces } from './send-pieces.ts';
 

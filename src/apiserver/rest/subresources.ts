@@ -1,9 +1,8 @@
 import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
-import { rfc3339 } from '../../base/index.ts';
-import { ApiError, badRequest, conflict, qualified } from '../errors.ts';
-import { type ApiObject, at, clone, ensureObject, isObject, objectsAt, textAt } from '../object.ts';
-import { addressOf, lockKey } from '../objects/context.ts';
+import { ApiError, badRequest, qualified } from '../errors.ts';
+import { type ApiObject, at, isObject, objectsAt, textAt } from '../object.ts';
+import { bindPod } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { deleteOptions } from './delete.ts';
@@ -96,32 +95,10 @@ function containerOf(pod: ApiObject, asked: string | undefined): string {
   throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${all.join(' ')}]`);
 }
 
-/** Puts a pod on a node, once. */
 async function serveBinding(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {
-  const { store, lock, clock } = context;
-  const target = targetOf(path);
-  const body = parseBody(call.body, call.contentType);
-  const node = textAt(body, 'target', 'name');
+  const node = textAt(parseBody(call.body, call.contentType), 'target', 'name');
   if (!node) throw badRequest('a Binding needs target.name, the name of a node');
-  await lock.run(lockKey(path.type, target), async () => {
-    const { object } = context.reader.get(path.type, target);
-    const present = textAt(object, 'spec', 'nodeName');
-    if (present) throw conflict(path.type, target.name, `pod ${target.name} is already assigned to node "${present}"`);
-    if (object.metadata.deletionTimestamp)
-      throw conflict(path.type, target.name, 'it is being deleted, cannot be assigned');
-    const next = clone(object);
-    ensureObject(next, 'spec').nodeName = node;
-    const condition = {
-      type: 'PodScheduled',
-      status: 'True',
-      lastProbeTime: null,
-      lastTransitionTime: rfc3339(clock.now()),
-    };
-    const others = objectsAt(next, 'status', 'conditions').filter(({ type }) => type !== 'PodScheduled');
-    ensureObject(next, 'status').conditions = [...others, condition];
-    if (!isDryRun(call.query.dryRun))
-      await store.commit({ kind: 'put', ...addressOf(path.type, target), object: next });
-  });
+  await bindPod(context, path.type, targetOf(path), { node, dryRun: isDryRun(call.query.dryRun) });
   sendValue(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 });
 }
 

@@ -8,14 +8,14 @@ import { answerUpgrade } from '../../upgrade/index.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { at } from '../object.ts';
-import { findType } from '../types/registry.ts';
 import {
+  findType,
   knownVmSubresources,
   type VmSubresource,
   vmiSubresources,
   vmSubresourceGroup,
   vmSubresources,
-} from '../types/vm-subresource-types.ts';
+} from '../types/index.ts';
 import type { VmSubresources, VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';

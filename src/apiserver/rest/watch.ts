@@ -3,10 +3,9 @@ import { apiVersionOf } from '../../api/index.ts';
 import type { Clock } from '../../base/index.ts';
 import { ApiError, badRequest, forbiddenField, invalidOptions } from '../errors.ts';
 import type { ApiObject } from '../object.ts';
-import { checkNotFuture, expiredMessage, type ListQuery, parseRevision, parseSelectors } from '../objects/reader.ts';
-import { partialMetadata } from '../print/table.ts';
-import { collectionOf, type Entry, type StoreEvent } from '../store/entry.ts';
-import type { Store } from '../store/store.ts';
+import { checkNotFuture, expiredMessage, type ListQuery, parseRevision, parseSelectors } from '../objects/index.ts';
+import { partialMetadata } from '../print/index.ts';
+import { collectionOf, type Entry, type Store, type StoreEvent } from '../store/index.ts';
 import { tableOf, type View } from './respond.ts';
 
 export interface WatchQuery extends ListQuery {

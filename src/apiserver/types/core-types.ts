@@ -1,10 +1,11 @@
 import {
   configMapAdmission,
   namespaceAdmission,
+  podAdmission,
+  podGraceSeconds,
   secretAdmission,
   serviceAdmission,
-} from '../admission/core-objects.ts';
-import { podAdmission, podGraceSeconds } from '../admission/pods.ts';
+} from '../admission/index.ts';
 import type { ApiType } from '../api-type.ts';
 import {
   claimStrategic,
@@ -14,7 +15,7 @@ import {
   podStrategic,
   serviceAccountStrategic,
   serviceStrategic,
-} from '../patch/strategic-schema.ts';
+} from '../patch/index.ts';
 import {
   claimColumns,
   configMapColumns,
@@ -25,11 +26,11 @@ import {
   leaseColumns,
   namespaceColumns,
   nodeColumns,
+  podColumns,
   secretColumns,
   serviceAccountColumns,
   serviceColumns,
-} from '../print/core-columns.ts';
-import { podColumns } from '../print/pod-columns.ts';
+} from '../print/index.ts';
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind' | 'columns'>;
 

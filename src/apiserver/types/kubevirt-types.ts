@@ -1,13 +1,6 @@
-import { migrationAdmission, vmAdmission } from '../admission/vm.ts';
-import { vmiAdmission } from '../admission/vmi.ts';
+import { migrationAdmission, vmAdmission, vmiAdmission } from '../admission/index.ts';
 import type { ApiType } from '../api-type.ts';
-import {
-  kubevirtColumns,
-  migrationColumns,
-  plainCustomColumns,
-  vmColumns,
-  vmiColumns,
-} from '../print/kubevirt-columns.ts';
+import { kubevirtColumns, migrationColumns, plainCustomColumns, vmColumns, vmiColumns } from '../print/index.ts';
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind'>;
 

@@ -1,0 +1,9 @@
+/**
+ * Owns: the defaults that objects get and the checks they must pass, a file per kind; pure functions.
+ * Must not know: who calls them, the store, HTTP, that there are other kinds.
+ */
+export { configMapAdmission, namespaceAdmission, secretAdmission, serviceAdmission } from './core-objects.ts';
+export { validateMetadata } from './metadata.ts';
+export { podAdmission, podGraceSeconds } from './pods.ts';
+export { migrationAdmission, vmAdmission } from './vm.ts';
+export { vmiAdmission } from './vmi.ts';

@@ -1,0 +1,18 @@
+/**
+ * Owns: reading, writing, deleting and binding objects: identity, selectors, admission's place, optimistic locking.
+ * Must not know: HTTP, which types there are, how objects are printed.
+ */
+export { bindPod } from './bind-pod.ts';
+export { addressOf, clusterDefaults, lockKey, type ObjectContext, randomUuid, type Target } from './context.ts';
+export {
+  checkNotFuture,
+  expiredMessage,
+  type ListQuery,
+  type ListResult,
+  parseRevision,
+  parseSelectors,
+  Reader,
+} from './reader.ts';
+export { type DeleteOptions, foregroundFinalizer, orphanFinalizer, type Propagation, Remover } from './remover.ts';
+export { selectedName } from './selectors.ts';
+export { isFinished, Writer } from './writer.ts';

@@ -1,0 +1,21 @@
+/**
+ * Owns: tables, as `kubectl get` shows them: columns of each kind, ages, the metadata alone.
+ * Must not know: the store, HTTP, how an object came to be as it is.
+ */
+export {
+  claimColumns,
+  configMapColumns,
+  controllerRevisionColumns,
+  crdColumns,
+  endpointsColumns,
+  eventColumns,
+  leaseColumns,
+  namespaceColumns,
+  nodeColumns,
+  secretColumns,
+  serviceAccountColumns,
+  serviceColumns,
+} from './core-columns.ts';
+export { kubevirtColumns, migrationColumns, plainCustomColumns, vmColumns, vmiColumns } from './kubevirt-columns.ts';
+export { podColumns } from './pod-columns.ts';
+export { type IncludeObject, partialMetadata, toTable } from './table.ts';

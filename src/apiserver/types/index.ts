@@ -1,0 +1,23 @@
+/**
+ * Owns: which resources the server has, and for each its columns, admission, fields and patch schema; discovery reads it.
+ * Must not know: the store, HTTP, requests.
+ */
+export { customResourceDefinitions, events, namespaces } from './core-types.ts';
+export { builtInDefinitions } from './crds.ts';
+export {
+  apiTypes,
+  findKind,
+  findType,
+  type GroupVersion,
+  groupVersions,
+  reviewGroups,
+  typesOf,
+  verbsOf,
+} from './registry.ts';
+export {
+  knownVmSubresources,
+  type VmSubresource,
+  vmiSubresources,
+  vmSubresourceGroup,
+  vmSubresources,
+} from './vm-subresource-types.ts';
