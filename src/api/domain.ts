@@ -1,7 +1,7 @@
 import { makeKey } from './keys.ts';
 
 /**
- * Domain JSON between launcher and agent (spec 22). Keys are Go field names; writers emit every key of spec 22 with
+ * Domain JSON between launcher and agent (`pkg/virt-launcher/virtwrap/api/schema.go`). Keys are Go field names; writers emit every key with
  * `null`, `""` or `0` when empty, readers accept anything missing. Only what a program of ours reads is typed here.
  */
 

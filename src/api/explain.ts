@@ -1,5 +1,5 @@
 /**
- * What virt-handler tells about itself as JSON on its own Unix socket: read by `virt-node why`, by operators and by benchmarks.
+ * What virt-handler says about itself as JSON on its own Unix socket: read by `virt-node why`, by operators and by benchmarks.
  * Fields are added within a version; a reader refuses another version.
  */
 export const explainApiVersion = 'why.virt-handler/v1';
@@ -12,7 +12,7 @@ interface ExplainDocument<Kind extends string> {
   readonly kind: Kind;
 }
 
-/** What one pass saw. Ages are those of the latest pass that came to the same decision. */
+/** What one reconcile saw. Ages are those of the latest one that came to the same decision. */
 export interface ExplainSeen {
   readonly vmi: {
     readonly kind: string;
@@ -90,7 +90,7 @@ export interface ExplainQuarantine {
   readonly problem: string;
 }
 
-/** When the next pass comes. */
+/** When the next reconcile comes. */
 export interface ExplainTry {
   readonly state: 'running' | 'queued' | 'waiting' | 'idle';
   readonly inMs?: number;
@@ -142,7 +142,7 @@ export interface ExplainLabel {
   readonly key: string;
   /** On the node; absent: it is not there. */
   readonly value?: string;
-  /** It is there as it should be, or rightly not there; `pending`: the next write changes it; `kept`: nobody knows better. */
+  /** It is there as it should be, or rightly not there; `pending`: the next write changes it; `kept`: no better value is known. */
   readonly state: 'right' | 'pending' | 'kept';
   /** One sentence without its end. */
   readonly because: string;
@@ -166,7 +166,7 @@ export interface ExplainConsoles {
   /** `address:port`. Absent: it does not listen, see `problem`. */
   readonly listens?: string;
   readonly problem?: string;
-  /** Why the files of the server's certificate cannot be used now; `tls` tells what serves all the same. */
+  /** Why the files of the server's certificate cannot be used now; `tls` says what serves all the same. */
   readonly keyPairProblem?: string;
   readonly tls:
     | { readonly kind: 'waiting'; readonly missing: readonly string[] }
@@ -237,7 +237,7 @@ export interface AgentState extends ExplainDocument<'AgentState'> {
     readonly lastError?: string;
   }[];
   readonly queue: { readonly running: number; readonly queued: number; readonly waiting: number };
-  /** Passes that have taken more than a second, mostly because a launcher does not answer. */
+  /** Reconciles that have taken more than a second, mostly because a launcher does not answer. */
   readonly slow: readonly { readonly vmi: string; readonly forSeconds: number }[];
   readonly backingOff: readonly { readonly vmi: string; readonly failures: number; readonly nextInMs?: number }[];
   readonly quarantined: readonly ({ readonly vmi: string } & ExplainQuarantine)[];

@@ -18,12 +18,12 @@ export function parseKey(key: Key): { namespace: string; name: string } | undefi
   return namespace && name && rest.length === 0 ? { namespace, name } : undefined;
 }
 
-/** libvirt's name of the domain of a VMI (spec 70). */
+/** libvirt's name of the domain of a VMI. */
 export function domainName(namespace: string, name: string): string {
   return `${namespace}_${name}`;
 }
 
-/** The reverse: split at the first `_`; without one the namespace is `default` (spec 21 §3). */
+/** The reverse: split at the first `_`; without one the namespace is `default`, as upstream's agent reads it. */
 export function parseDomainName(domain: string): { namespace: string; name: string } {
   const at = domain.indexOf('_');
   if (at < 0) return { namespace: 'default', name: domain };

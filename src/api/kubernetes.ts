@@ -33,7 +33,7 @@ export interface KubeObject {
 
 /**
  * `one` was written before `other`, of which it is another state. Resource versions are comparable numbers on every API server
- * there is; of one that has none nothing can be told, and the answer is no.
+ * there is; of one that has none nothing is known, and the answer is no.
  */
 export function isOlderVersion(one: Pick<KubeObject, 'metadata'>, other: Pick<KubeObject, 'metadata'>): boolean {
   return Number(one.metadata.resourceVersion) < Number(other.metadata.resourceVersion);

@@ -61,7 +61,7 @@ function numberOf(text: string | undefined): number {
   return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
 }
 
-/** Undefined: it is no label selector. One that is half understood would choose objects that nobody meant. */
+/** Undefined: it is no label selector. One that is half understood would choose objects that were not meant. */
 export function readLabelSelector(value: unknown): LabelSelector | undefined {
   if (!isRecord(value)) return undefined;
   const matchLabels = memberAt(value, 'matchLabels');

@@ -1,4 +1,4 @@
-/** Labels, annotations and finalizers, exactly upstream's (spec 61 §9–11). */
+/** Labels, annotations and finalizers, exactly upstream's (`staging/src/kubevirt.io/api/core/v1/types.go`). */
 export const labels = {
   app: 'kubevirt.io',
   createdBy: 'kubevirt.io/created-by',

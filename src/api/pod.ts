@@ -1,6 +1,6 @@
 import type { Condition, KubeObject } from './kubernetes.ts';
 
-/** The parts of a core Pod that the launcher pod uses (spec 52). Objects keep fields that are not named here. */
+/** The parts of a core Pod that the launcher pod uses (`pkg/virt-controller/services`). Objects keep fields that are not named here. */
 
 export type PodPhase = 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
 

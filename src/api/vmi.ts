@@ -3,7 +3,7 @@ import type { Condition, KubeObject } from './kubernetes.ts';
 import { annotations, labels } from './labels.ts';
 
 /**
- * VirtualMachineInstance `kubevirt.io/v1` (spec 61): the fields this project reads or writes. Objects from the API server
+ * VirtualMachineInstance `kubevirt.io/v1` (`staging/src/kubevirt.io/api/core/v1/types.go`): the fields this project reads or writes. Objects from the API server
  * carry more, and are always changed in place so that nothing unknown is lost.
  */
 

@@ -35,7 +35,7 @@ export interface AccessRequest {
   readonly subresource: string | undefined;
 }
 
-/** What everybody with a token may do, as `system:basic-user` of Kubernetes: ask about itself. */
+/** What every user with a token may do, as `system:basic-user` of Kubernetes: ask about itself. */
 const selfRules: readonly AccessRule[] = [
   {
     apiGroups: ['authorization.k8s.io'],

@@ -30,7 +30,7 @@ export interface AdmissionContext {
   readonly cluster: ClusterDefaults;
 }
 
-/** What the KubeVirt object and the host say about new virtual machines (spec 60 §7.2). */
+/** What the KubeVirt object and the host say about new virtual machines (`pkg/virt-config`). */
 export interface ClusterDefaults {
   readonly architecture: 'amd64' | 'arm64' | 's390x';
   readonly networkBinding: 'bridge' | 'masquerade';

@@ -41,7 +41,7 @@ export interface StatusDetails {
 
 /** Most messages repeat something of the request, which may have 3 MiB: answers and logs stay small. */
 const maxMessageLength = 8_192;
-/** A list with a hundred thousand wrong elements need not be told element by element. */
+/** A list with a hundred thousand wrong elements need not be reported element by element. */
 const maxCauses = 100;
 
 /** A refusal; becomes a `Status` object with the code and reason Kubernetes uses. */
@@ -136,14 +136,14 @@ export interface FieldError {
 }
 
 export function invalid(type: Named, name: string, errors: readonly FieldError[]): ApiError {
-  const told = errors.slice(0, maxCauses);
-  const texts = told.map(({ field, message }) => `${field}: ${message}`);
-  if (errors.length > told.length) texts.push(`and ${errors.length - told.length} more`);
+  const causes = errors.slice(0, maxCauses);
+  const texts = causes.map(({ field, message }) => `${field}: ${message}`);
+  if (errors.length > causes.length) texts.push(`and ${errors.length - causes.length} more`);
   const what = type.group === '' ? type.kind : `${type.kind}.${type.group}`;
   const text = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`;
   const { kind: _kind, ...details } = detailsOf(type, name);
   return new ApiError('INVALID', `${what} "${name}" is invalid: ${text}`, {
-    details: { ...details, kind: type.kind, causes: told },
+    details: { ...details, kind: type.kind, causes },
   });
 }
 
@@ -155,7 +155,7 @@ export function invalidField(field: string, value: unknown, why: string): FieldE
   return { field, reason: 'FieldValueInvalid', message: `Invalid value: ${shown(value)}: ${why}` };
 }
 
-/** A value as a message repeats it: not the whole of what somebody sent. */
+/** A value as a message repeats it: not the whole of what a client sent. */
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? 'undefined';
   return text.length > 120 ? `${text.slice(0, 117)}...` : text;

@@ -8,7 +8,7 @@ import { events } from './types/index.ts';
 export const lostWritesReason = 'DatabaseLostWrites';
 
 /** Says it where people look: an event. It is the first change of this start, so a start that ends before says it again. */
-export async function tellLoss({ store, clock }: ObjectContext, loss: Loss): Promise<void> {
+export async function recordLoss({ store, clock }: ObjectContext, loss: Loss): Promise<void> {
   const name = `database-lost-writes.${store.revision}`;
   const at = rfc3339(clock.now());
   const object: ApiObject = {

@@ -15,7 +15,7 @@ export interface ApiServerOptions {
   readonly dataDir: string;
   /** Address to listen on. A loopback address: nothing here is made for a network. */
   readonly host: string;
-  /** 0 takes a free one; `start` tells which. */
+  /** 0 takes a free one; `start` returns which. */
   readonly port: number;
   /** undefined serves plain HTTP: for tests only. */
   readonly tls: TlsFiles | undefined;

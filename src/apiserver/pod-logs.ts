@@ -27,7 +27,7 @@ const chunkBytes = 64 * 1024;
 /** How far back lines are looked for: a sparse file may claim any size. Our own logs are rotated below this. */
 const maxTailBytes = 16 * 1024 * 1024;
 
-/** Logs in files `<dir>/<pod uid>/<container>.log`, appended to by whoever runs the pods. */
+/** Logs in files `<dir>/<pod uid>/<container>.log`, appended to by the program that runs the pods. */
 export function directoryPodLogs(dir: string): PodLogs {
   return {
     async read(query, signal) {

@@ -7,7 +7,7 @@ import { type Clock, errorCode, systemClock } from '../base/index.ts';
 import { ConnectionLimit } from '../connections/index.ts';
 import { bootstrap } from './bootstrap.ts';
 import { EventExpiry, GarbageCollector, NamespaceEnder } from './controllers/index.ts';
-import { tellLoss } from './lost-writes.ts';
+import { recordLoss } from './lost-writes.ts';
 import { type ObjectContext, Reader, Remover, Writer } from './objects/index.ts';
 import type { ApiServerDeps, ApiServerOptions } from './options.ts';
 import { type ApiContext, createApp, defaultLimits, serveUpgrade, TokenAuthenticator } from './rest/index.ts';
@@ -53,7 +53,7 @@ export class ApiServer {
       const objects: ObjectContext = { store, lock: new KeyLock(), clock: this.#clock, architecture: architecture() };
       if (store.loss) {
         log.error({ ...store.loss }, lossMessage(store.loss));
-        await tellLoss(objects, store.loss);
+        await recordLoss(objects, store.loss);
       }
       await bootstrap(objects);
       this.#running = this.#run(objects);

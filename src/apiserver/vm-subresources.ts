@@ -22,7 +22,7 @@ export type PowerOutcome =
 
 /** What group `subresources.kubevirt.io` needs besides objects: virt-api's other side. */
 export interface VmSubresources {
-  /** One request to the agent's interface (spec 30 §3). Rejects with an error for people when it cannot be asked. */
+  /** One request to the agent's interface (`pkg/virt-handler/rest`). Rejects with an error for people when it cannot be asked. */
   call(method: 'GET' | 'PUT', path: string, body: string, signal: AbortSignal): Promise<AgentReply>;
   /** A websocket to the agent; `request.url` is the path there. Answers by itself, whatever comes of it. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;

@@ -1,10 +1,10 @@
 export interface ListenersOptions {
-  /** A listener threw: it is told here and the others are called. Without it `notify` throws, and those after it are not called. */
+  /** Hears of a listener that threw; the others are called. Without it `notify` throws, and those after it are not called. */
   readonly onError?: (error: unknown) => void;
 }
 
 /**
- * Those who are called when something happens, in the order in which they were added. Each `add` is a subscription of its
+ * Functions that are called when something happens, in the order in which they were added. Each `add` is a subscription of its
  * own, even of the same function. Listeners may add and remove listeners: one that was removed is not called any more, one
  * that was added is called from the next time on.
  */

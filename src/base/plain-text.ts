@@ -14,7 +14,7 @@ const halves = '[\\ud800-\\udbff](?![\\udc00-\\udfff])|(?<![\\ud800-\\udbff])[\\
 const unwanted = new RegExp(`[${controls}${bidi}${invisible}]|${tags}|${halves}`);
 const allUnwanted = new RegExp(`[${controls}${bidi}${invisible}]|${tags}|${halves}`, 'g');
 
-/** Line breaks and tabs become a space, all else U+FFFD, so that nobody takes the text for another one. Clean text is given back as it is. */
+/** Line breaks and tabs become a space, all else U+FFFD, so that no reader takes the text for another one. Clean text is given back as it is. */
 export function plainText(text: string): string {
   if (!unwanted.test(text)) return text;
   return text.replace(/\r\n?|[\n\t\v\f\u0085\u2028\u2029]/g, ' ').replace(allUnwanted, '\ufffd');

@@ -34,13 +34,13 @@ export async function withOwnEnding<T>(
   work: (ending: AbortController) => Promise<T>,
 ): Promise<T> {
   const ending = new AbortController();
-  const pass = () => ending.abort(parent?.reason);
-  if (parent?.aborted) pass();
-  else parent?.addEventListener('abort', pass, { once: true });
+  const forward = () => ending.abort(parent?.reason);
+  if (parent?.aborted) forward();
+  else parent?.addEventListener('abort', forward, { once: true });
   try {
     return await work(ending);
   } finally {
-    parent?.removeEventListener('abort', pass);
+    parent?.removeEventListener('abort', forward);
   }
 }
 

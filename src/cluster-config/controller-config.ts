@@ -28,7 +28,7 @@ export interface ControllerConfig {
   readonly runtimeUser: number;
 }
 
-/** What the program is told by its command line. */
+/** What the command line says. */
 export interface ControllerConfigBase {
   readonly launcherImage: string;
   /** For VMIs that say nothing, without the gate Root. */

@@ -89,7 +89,7 @@ export class KeptFile {
   }
 }
 
-/** A plain file that nobody else could have written. Rejects otherwise. */
+/** A plain file that no other user could have written. Rejects otherwise. */
 async function readOwn(file: string): Promise<string> {
   const handle = await openPlainFile(file);
   try {

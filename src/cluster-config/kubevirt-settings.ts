@@ -144,7 +144,7 @@ export class KubeVirtSettings<T> {
     for (const selection of [...this.#selections]) this.#tell(selection);
   }
 
-  /** Whoever cannot live with a new value keeps nobody else from hearing of it. */
+  /** A listener that cannot live with a new value keeps no other from hearing of it. */
   #tell(selection: Selection<T>): void {
     try {
       selection.look(this.#current);

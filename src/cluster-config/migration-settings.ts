@@ -11,7 +11,7 @@ export interface MigrationSettings {
   readonly unsafe: boolean;
   readonly allowAutoConverge: boolean;
   readonly allowPostCopy: boolean;
-  /** Where nobody says so it is as `allowPostCopy`. */
+  /** Where it is not said it is as `allowPostCopy`. */
   readonly allowWorkloadDisruption: boolean;
   readonly compression?: string;
   readonly stallDetector: StallDetectorSettings;
@@ -108,7 +108,7 @@ const stallFields = {
 /** What `given` says, over `base`. A value that cannot be used counts as not given. */
 export function readMigrationSettings(given: unknown, base: MigrationSettings): MigrationSettings {
   const named = readFields(given, fields);
-  // Whoever speaks of post-copy and not of disruption means both.
+  // A configuration that names post-copy and not disruption means both.
   const disruption = named.allowPostCopy === undefined ? {} : { allowWorkloadDisruption: named.allowPostCopy };
   return {
     ...base,

@@ -7,19 +7,19 @@ export interface RateLimitSettings {
   readonly burst: number;
 }
 
-/** What the node's duties read of the KubeVirt object, with its defaults. Plain data. */
+/** What the node's services read of the KubeVirt object, with its defaults. Plain data. */
 export interface NodeConfig {
   readonly gates: Gates;
-  /** Of this node: its own value wins over that of all agents. Undefined: nobody has said, `-v` counts. */
+  /** Of this node: its own value wins over that of all agents. Undefined: it is not said, `-v` counts. */
   readonly logVerbosity: number | undefined;
   /** Of requests to the API server. */
   readonly rateLimit: RateLimitSettings;
-  /** Keys of `obsoleteCPUModels`, sorted; undefined: nobody has said, the built-in list counts. */
+  /** Keys of `obsoleteCPUModels`, sorted; undefined: it is not said, the built-in list counts. */
   readonly obsoleteCpuModels: readonly string[] | undefined;
   /** As given, of any shape: who uses it takes it apart and says what cannot be used. */
   readonly permittedHostDevices: unknown;
   readonly mediatedDevicesConfiguration: unknown;
-  /** `persistentReservationConfiguration.enabled`, and where nobody says so the old gate of that name. */
+  /** `persistentReservationConfiguration.enabled`, and where it is not said the old gate of that name. */
   readonly persistentReservation: boolean;
   readonly tdxAttestation: { readonly enforced: boolean; readonly qgsSocketPath: string };
   /** `hypervisors[0].name`, `kvm` unless the gate ConfigurableHypervisor lets it be another. */

@@ -5,9 +5,9 @@ import { errorCode } from '../base/index.ts';
 const closeOnExec = 0o2000000;
 
 /**
- * Closes what whoever started this process left open besides standard input, output and error. All that Node.js opens is closed when
+ * Closes what the program that started this process left open besides standard input, output and error. All that Node.js opens is closed when
  * another program is executed; what was inherited goes on to every program that this one starts, and from there into pods. (Node.js
- * sees to the first sixteen, and to those that follow without a gap.) Call it first: nobody knows of them yet.
+ * sees to the first sixteen, and to those that follow without a gap.) Call it first: no part of this program has opened any yet.
  */
 export function closeInheritedDescriptors(): void {
   for (const name of readdirSync('/proc/self/fdinfo')) {

@@ -20,7 +20,7 @@ export class NewFile {
     fchownSync(this.#fd, uid, gid);
   }
 
-  /** Whether the entry of the directory is this very file, and not what somebody put in its place. */
+  /** Whether the entry of the directory is this very file, and not what was put in its place. */
   isAt(directory: SafePath, name: string): boolean {
     let entry: SafePath;
     try {

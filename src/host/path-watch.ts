@@ -22,9 +22,9 @@ interface Watched {
 interface Need {
   /** Of the directory that is watched: another one may take its path. */
   readonly identity: string;
-  /** Names in it; undefined: all of them. Its own is among them, as the kernel tells that it was moved. */
+  /** Names in it; undefined: all of them. Its own is among them, as the kernel reports that it was moved. */
   names: Set<string> | undefined;
-  /** Something is missed without it; the others only tell when one of these was replaced. */
+  /** Something is missed without it; the others only show when one of these was replaced. */
   isNearest: boolean;
 }
 
@@ -41,7 +41,7 @@ const calmMs = 100;
 const maxArmings = 10;
 
 /**
- * One watcher of files for many: tells when what is at a path appeared, vanished or was replaced, and when the names in a
+ * One watcher of files for many: reports when what is at a path appeared, vanished or was replaced, and when the names in a
  * directory changed. Neither the path nor its directories need to be there: the nearest one that is gets watched. All above it
  * are, too, as a watch stays with a directory that was put away. Only directories are watched, as a watch on a file ends with it.
  */
@@ -73,7 +73,7 @@ export class PathWatch {
     return this.#add('names', directory, listener);
   }
 
-  /** Nobody is called any more. Safe to call twice. */
+  /** No listener is called any more. Safe to call twice. */
   close(): void {
     this.#isClosed = true;
     this.#cancelLook?.();
@@ -156,7 +156,7 @@ export class PathWatch {
   #armOne(directory: string, need: Need): boolean {
     try {
       const watcher = watch(directory, { persistent: false }, (event, name) => {
-        // Content and attributes are nobody's business here; device directories are full of those events.
+        // Content and attributes do not count here; device directories are full of those events.
         if (event !== 'rename') return;
         const { names } = armed.need;
         if (name !== null && names !== undefined && !names.has(name)) return;

@@ -27,11 +27,11 @@ export interface Peer extends ProcessId {
   readonly gid: number;
 }
 
-/** As the kernel told it of a socket. */
+/** As the kernel reports it of a socket. */
 export interface ToldPeer extends Peer {
   /**
-   * The kernel itself said that this very process is the peer. Otherwise (before Linux 6.5) it named a pid, and whoever has it
-   * by now was looked at: the peer may have ended while others hold its socket, and its pid may be another process's.
+   * The kernel itself said that this very process is the peer. Otherwise (before Linux 6.5) it named a pid, and the process that
+   * has it by now was looked at: the peer may have ended while others hold its socket, and its pid may be another process's.
    */
   readonly isProven: boolean;
 }
@@ -61,7 +61,7 @@ function loadGetSockOpt(): Promise<GetSockOpt> {
 
 /**
  * For a program that will have peers: the first burst of them does not wait until the native library is loaded. Never
- * rejects: what is wrong with it is told by `peerOf`.
+ * rejects: what is wrong with it is the error of `peerOf`.
  */
 export async function preparePeers(): Promise<void> {
   await loadGetSockOpt().catch(() => undefined);
@@ -117,7 +117,7 @@ function provenStartTime(pid: number, pidfd: number): string | undefined {
   return pidOf(pidfd) === pid ? startTime : undefined;
 }
 
-/** As proc_pid_fdinfo(5) tells it: -1 once the process has ended. */
+/** As proc_pid_fdinfo(5) shows it: -1 once the process has ended. */
 function pidOf(pidfd: number): number {
   const text = readFileSync(`/proc/self/fdinfo/${pidfd}`, 'latin1');
   return Number(/^Pid:\s*(-?\d+)$/m.exec(text)?.[1] ?? -1);
@@ -211,7 +211,7 @@ export function isYoungerThan(
   return bornMs > 0 && facts.startedMs(process) > bornMs + slackMs + facts.clockStepMs();
 }
 
-/** The text of proc_pid_cgroup(5), of the process that runs or of a pid; undefined when it cannot be told. */
+/** The text of proc_pid_cgroup(5), of the process that runs or of a pid; undefined when it cannot be read. */
 export function cgroupsOf(pid: number | 'self'): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/cgroup`, 'utf8');
@@ -220,7 +220,7 @@ export function cgroupsOf(pid: number | 'self'): string | undefined {
   }
 }
 
-/** Tells pid namespaces apart; undefined when it cannot be told, as of a process that has ended. */
+/** Distinguishes pid namespaces; undefined when it cannot be read, as of a process that has ended. */
 export function pidNamespace(pid: number, procDir = '/proc'): string | undefined {
   try {
     return readlinkSync(`${procDir}/${pid}/ns/pid`);

@@ -39,7 +39,7 @@ export async function readPlainFile(file: string, maxBytes: number): Promise<str
 export async function readText(handle: FileHandle, maxBytes: number): Promise<string> {
   let buffer = Buffer.alloc(Math.min(firstBytes, maxBytes + 1));
   let length = 0;
-  // Files of the kernel tell no size.
+  // Files of the kernel have no size.
   for (;;) {
     const { bytesRead } = await handle.read(buffer, length, buffer.length - length);
     length += bytesRead;

@@ -11,7 +11,7 @@ export const draftSuffix = '.tmp';
 export type Outlives = 'process' | 'power failure';
 
 /**
- * Replaces a file whole or not at all, unless told otherwise also when the power fails: a draft beside it is synced and
+ * Replaces a file whole or not at all, unless asked otherwise also when the power fails: a draft beside it is synced and
  * renamed, then the directory is synced. Readers see the old content or the new. Rejects with the system's error; the draft is
  * then gone.
  */
@@ -47,7 +47,7 @@ export function replaceFileSync(file: string, content: string | Uint8Array, mode
     try {
       rmSync(draft, { force: true });
     } catch {
-      // The failure before it is the one to tell.
+      // The failure before it is the one to report.
     }
     throw error;
   }
@@ -70,7 +70,7 @@ async function replaceForGood(draft: string, file: string, content: string | Uin
 }
 
 /**
- * A directory of files that nobody changes any more is on disk with all that is in it, so that it can be renamed into place for
+ * A directory of files that are not changed any more is on disk with all that is in it, so that it can be renamed into place for
  * good. Rejects with the system's error.
  */
 export async function syncTree(directory: string): Promise<void> {

@@ -18,7 +18,7 @@ import { NewFile } from './new-file.ts';
 
 /**
  * Paths below a pod belong to its tenant: every element is opened on its own, without following links, and what was
- * opened is used through its descriptor. Nobody gets a path to it: a path is looked up again at each use, and means
+ * opened is used through its descriptor. No caller gets a path to it: a path is looked up again at each use, and means
  * what the tenant has put there by then. `test/unit/architecture` reads that no one makes one up.
  */
 
@@ -39,7 +39,7 @@ const createFlags =
 
 let openedPath: (place: SafePath) => string;
 
-/** An opened place in the file system. Who gets one closes it. */
+/** An opened file or directory. Who gets one closes it. */
 export class SafePath {
   /** For messages only: never open it. */
   readonly shown: string;
@@ -73,7 +73,7 @@ export class SafePath {
     return fstatSync(this.#opened);
   }
 
-  /** Tells files apart; inode numbers may have more digits than a number. */
+  /** Distinguishes files; inode numbers may have more digits than a number. */
   identity(): { readonly dev: bigint; readonly ino: bigint } {
     return fstatSync(this.#opened, { bigint: true });
   }
@@ -156,7 +156,7 @@ export class SafePath {
     if (mode !== undefined) chmodSync(this.#path, mode);
   }
 
-  /** Tells of names that come to or go from this directory, also after `close`. It ends by itself when it cannot go on. */
+  /** Reports names that come to or go from this directory, also after `close`. It ends by itself when it cannot go on. */
   watchNames(listener: () => void): { close(): void } {
     // inotify holds the directory itself: what is put at its path later is not watched.
     const watcher = watch(`${this.#path}/.`, { persistent: false }, listener);

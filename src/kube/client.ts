@@ -43,7 +43,7 @@ export interface SentRequest {
   readonly tookMs: number;
 }
 
-/** Told of all requests, for those who count them. */
+/** Hears of all requests, for metrics. */
 export interface RequestObserver {
   sent(request: SentRequest): void;
   /** How long the client's own rate limit kept a request waiting. */
@@ -338,14 +338,14 @@ export class KubeClient {
     send: () => Promise<IncomingMessage>,
   ): Promise<IncomingMessage> {
     const startMs = this.#clock.monotonicMs();
-    const tell = (status: number | undefined) =>
+    const report = (status: number | undefined) =>
       this.#observer?.sent({ ...request, status, tookMs: this.#clock.monotonicMs() - startMs });
     try {
       const reply = await send();
-      tell(reply.statusCode);
+      report(reply.statusCode);
       return reply;
     } catch (error) {
-      tell(undefined);
+      report(undefined);
       throw error;
     }
   }

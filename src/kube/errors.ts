@@ -71,7 +71,7 @@ export function refusalError(
   what: string,
   retryAfterMs?: number,
 ): KubeError {
-  // Whoever answers may have put anything there, also what cannot be made text.
+  // The server may have put anything there, also what cannot be made text.
   const text = typeof status?.message === 'string' ? status.message : `HTTP ${httpStatus}`;
   return new KubeError(refusalCode(httpStatus, status?.reason, text), `${what}: ${text}`, {
     httpStatus,

@@ -60,7 +60,7 @@ interface Known {
 /** Per-object and per-event memory is bounded by this; the least recently used goes first. */
 const memorySize = 4096;
 const maxMessageLength = 1024;
-/** An event that is older gives way to nobody: as long as a burst of a hundred starts takes. */
+/** An event that is older gives way to no other: as long as a burst of a hundred starts takes. */
 const giveWayMs = 2_000;
 
 const awayCodes = ['UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR', 'BAD_RESPONSE', 'TOO_MANY_REQUESTS'] as const;
@@ -83,7 +83,7 @@ export class EventRecorder {
   readonly #known = new Map<string, Known>();
   readonly #whenQuiet: EventRecorderDeps['whenQuiet'];
   readonly #stopping = new AbortController();
-  /** Somebody waits for all that is left. */
+  /** A caller waits for all that is left. */
   #flushing = new AbortController();
   #writing: Promise<void> | undefined;
   #dropped = 0;

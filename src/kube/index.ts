@@ -1,6 +1,6 @@
 /**
  * Owns: access to the Kubernetes API: kubeconfig and in-cluster credentials, requests with retry and rate limit, list and
- * watch as a cache (informer), events. The only door to @kubernetes/client-node.
+ * watch as a cache (informer), events. The only user of @kubernetes/client-node.
  * Must not know: VMI rules, domains, launchers, who uses it; argv and the environment (they come as arguments).
  */
 export * from './access.ts';

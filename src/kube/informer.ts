@@ -30,7 +30,7 @@ export interface InformerOptions<T extends KubeObject> {
   readonly idleTimeoutMs?: number;
   readonly backoff?: Pick<BackoffOptions, 'baseMs' | 'maxMs' | 'jitter'>;
   readonly indexes?: IndexFunctions<T>;
-  /** Drops from an object what nobody here reads, in place. */
+  /** Drops from an object what this program does not read, in place. */
   readonly trim?: (object: T) => void;
 }
 
@@ -60,7 +60,7 @@ const shortWatchMs = 1_000;
 
 /**
  * A cache of one resource type that follows the API server: list, then watch from there, for ever. A dropped watch resumes
- * from the last resource version; 410, an ERROR event and unreadable data lead to a new list, whose gaps are told as
+ * from the last resource version; 410, an ERROR event and unreadable data lead to a new list, whose gaps are reported as
  * tombstones. While the server is away the cache keeps its last state: old is not gone (ecosystem §1.3).
  */
 export class Informer<T extends KubeObject> implements Component {

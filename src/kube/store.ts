@@ -91,13 +91,13 @@ export class ObjectStore<T extends KubeObject> {
     this.#objects.set(key, object);
     if (old) this.#unindex(key, old);
     this.#index(key, object);
-    this.#tell((handlers) => (old ? handlers.updated?.(old, object) : handlers.added?.(object)));
+    this.#notify((handlers) => (old ? handlers.updated?.(old, object) : handlers.added?.(object)));
   }
 
   #remove(key: Key, old: T, last: T, isTombstone: boolean): void {
     this.#objects.delete(key);
     this.#unindex(key, old);
-    this.#tell((handlers) => handlers.deleted?.(last, isTombstone));
+    this.#notify((handlers) => handlers.deleted?.(last, isTombstone));
   }
 
   #index(key: Key, object: T): void {
@@ -119,7 +119,7 @@ export class ObjectStore<T extends KubeObject> {
     }
   }
 
-  #tell(call: (handlers: StoreHandlers<T>) => void): void {
+  #notify(call: (handlers: StoreHandlers<T>) => void): void {
     for (const handlers of this.#handlers) this.#guard(() => call(handlers));
   }
 

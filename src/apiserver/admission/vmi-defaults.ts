@@ -5,7 +5,7 @@ import { at, ensureObject, isObject, type JsonObject, objectsAt, textAt } from '
 const machineTypes = { amd64: 'q35', arm64: 'virt', s390x: 's390-ccw-virtio' } as const;
 
 /**
- * What upstream's webhook fills into a new VMI's spec (spec 60 §8.1, the rows a node needs). Changes `spec`. Running it again
+ * What upstream's webhook fills into a new VMI's spec (`pkg/virt-api/webhooks/mutating-webhook/mutators`, as far as a node needs it). Changes `spec`. Running it again
  * changes nothing, so that a manifest may be applied twice; `oldSpec` keeps what was random.
  */
 export function fillVmiSpec(spec: JsonObject, oldSpec: unknown, context: AdmissionContext): void {

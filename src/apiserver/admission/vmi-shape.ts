@@ -1,6 +1,6 @@
 import { anyObject, flag, integer, listOf, mapOf, objectOf, oneOf, quantity, type Shape, text } from './shape.ts';
 
-/** The fields of a VMI whose form is checked (spec 61 §2–5); all others are kept as they are. */
+/** The fields of a VMI whose form is checked (`staging/src/kubevirt.io/api/core/v1/schema.go`); all others are kept as they are. */
 
 const diskTarget = objectOf({
   bus: oneOf('virtio', 'sata', 'scsi', 'usb'),

@@ -7,7 +7,7 @@ import { fillVmiSpec } from './vmi-defaults.ts';
 import { checkVmiSpec } from './vmi-rules.ts';
 import { vmiSpecShape } from './vmi-shape.ts';
 
-/** Labels that only KubeVirt's own programs change on a VMI (spec 60 §6.3). */
+/** Labels that only KubeVirt's own programs change on a VMI, as in its webhook for updates. */
 const systemLabels = [
   'created-by',
   'migrationJobUID',
@@ -60,9 +60,9 @@ function fillStatus(vmi: ApiObject, spec: JsonObject): void {
 const observedVersions = ['latest', 'storage'].map((which) => `kubevirt.io/${which}-observed-api-version`);
 
 /**
- * First phase, finalizer and user of the launcher (spec 60 §8.1), so that nobody ever sees a VMI without them. Without a
- * deployed KubeVirt there is nobody to take the VMI in; the controller does all this once it comes. A program that brings a
- * phase has made up its mind.
+ * First phase, finalizer and user of the launcher, as KubeVirt's webhook for new VMIs sets them: no client ever sees a VMI
+ * without them. Without a deployed KubeVirt no program takes the VMI in; the controller sets all this once it comes. A program
+ * that brings a phase has decided by itself.
  */
 function accept(vmi: ApiObject, { now, cluster }: AdmissionContext): void {
   const status = ensureObject(vmi, 'status');
@@ -86,7 +86,7 @@ function validateUserChange(vmi: ApiObject, old: ApiObject): FieldError[] {
   return changedSystemLabels(vmi, old.metadata.labels ?? {});
 }
 
-/** A new object has none of them either: they would name a node, or a migration, that nobody chose. */
+/** A new object has none of them either: they would name a node, or a migration, that was never chosen. */
 function changedSystemLabels(vmi: ApiObject, before: Readonly<Record<string, string>>): FieldError[] {
   return systemLabels
     .filter((label) => vmi.metadata.labels?.[label] !== before[label])

@@ -31,7 +31,7 @@ export function lockKey(type: ApiType, target: Target): string {
 const componentAccount =
   /^system:serviceaccount:[^:]+:kubevirt-(?:apiserver|controller|handler|synchronization-controller)$/;
 
-/** KubeVirt's own programs and `system:masters` may do what the webhook of spec 60 §6.3 keeps from users. */
+/** KubeVirt's own programs and `system:masters` may do what KubeVirt's webhook for updates of VMIs keeps from users. */
 export function isPrivileged(user: User): boolean {
   return user.groups.includes('system:masters') || componentAccount.test(user.name);
 }

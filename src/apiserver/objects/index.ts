@@ -1,5 +1,5 @@
 /**
- * Owns: reading, writing, deleting and binding objects: identity, selectors, admission's place, optimistic locking.
+ * Owns: reading, writing, deleting and binding objects: identity, selectors, admission, optimistic locking.
  * Must not know: HTTP, which types there are, how objects are printed.
  */
 export { bindPod } from './bind-pod.ts';

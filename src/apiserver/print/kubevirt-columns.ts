@@ -1,7 +1,7 @@
 import type { Column } from '../api-type.ts';
 import { ageDateColumn, atPath, column, conditionStatus, nameColumn, wide } from './column.ts';
 
-/** Printer columns of upstream's CRDs, in upstream's order (spec 60 §9). */
+/** Printer columns of upstream's CRDs, in upstream's order (`pkg/virt-operator/resource/generate/components/crds.go`). */
 export const vmiColumns: readonly Column[] = [
   nameColumn,
   ageDateColumn,

@@ -41,11 +41,11 @@ function podStatus(pod: ApiObject): string {
   if (init !== undefined) return init;
   const phase = reason ?? textAt(pod, 'status', 'phase') ?? 'Unknown';
   const statuses = objectsAt(pod, 'status', 'containerStatuses');
-  const told = [...statuses]
+  const reasons = [...statuses]
     .reverse()
     .map(containerReason)
     .filter((word) => word !== undefined);
-  const shown = told.at(-1) ?? phase;
+  const shown = reasons.at(-1) ?? phase;
   const isRunning = statuses.some((status) => status.ready === true && at(status, 'state', 'running') !== undefined);
   if (shown !== 'Completed' || !isRunning) return shown;
   return isReady(pod) ? 'Running' : 'NotReady';

@@ -29,12 +29,12 @@ export class TokenAuthenticator {
     return found;
   }
 
-  /** The user of this name; undefined when nobody's token says so. */
+  /** The user of this name; undefined when no token names it. */
   userNamed(name: string): User | undefined {
     return this.#known.find(({ user }) => user.name === name)?.user;
   }
 
-  /** Throws ApiError UNAUTHORIZED, or FORBIDDEN when the user wants to act as somebody and may not. */
+  /** Throws ApiError UNAUTHORIZED, or FORBIDDEN when the user wants to act as another and may not. */
   authenticate(request: IncomingMessage): User {
     const [scheme = '', token = '', ...rest] = (request.headers.authorization ?? '').split(' ');
     const user = scheme.toLowerCase() === 'bearer' && rest.length === 0 ? this.userOf(token) : undefined;

@@ -22,7 +22,7 @@ export async function deleteObject(
   else sendValue(response, 200, object);
 }
 
-/** Deletes what the selectors match; what somebody else deletes meanwhile is fine. */
+/** Deletes what the selectors match; what another client deletes meanwhile is fine. */
 export async function deleteCollection(
   context: ApiContext,
   path: ResourcePath,

@@ -24,7 +24,7 @@ export const defaultLimits: RequestLimits = {
   bodyBytes: [48 * mebibyte, 96 * mebibyte],
 };
 
-/** An answer that nobody reads for so long is dropped. */
+/** An answer that its client does not read for so long is dropped. */
 const unreadMs = 60_000;
 
 /** Keeps the requests of one user from taking the memory that the others need. */

@@ -40,7 +40,7 @@ export function sendObject(response: Response, status: number, object: ApiObject
   }
 }
 
-/** Making YAML takes a second for each megabyte, in which nobody else is served; JSON is YAML, too. */
+/** Making YAML takes a second for each megabyte, in which no other client is served; JSON is YAML, too. */
 const maxYamlLength = 256 * 1024;
 
 function sendYaml(response: Response, status: number, json: string): void {

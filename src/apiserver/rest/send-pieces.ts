@@ -9,7 +9,7 @@ const bufferBytes = 256 * 1024;
 /** A client that has not taken what was sent to it for so long is cut off. */
 const stalledMs = 60_000;
 
-/** Sends JSON, which is YAML too, piece by piece as the client takes it, so that an answer that nobody reads takes no memory. */
+/** Sends JSON, which is YAML too, piece by piece as the client takes it, so that an answer which is not read takes no memory. */
 export function sendPieces(
   response: Response,
   pieces: Iterable<string>,

@@ -182,7 +182,7 @@ export class Watch {
     this.#goOnLater();
   }
 
-  /** What this watch tells of a change; undefined: nothing. */
+  /** The event that this watch sends for a change; undefined: none. */
   #lineOf({ type, entry, previous }: StoreEvent): string | undefined {
     if (entry.collection !== collectionOf(this.#view.type)) return undefined;
     if (this.#namespace !== undefined && entry.namespace !== this.#namespace) return undefined;

@@ -5,9 +5,9 @@ import { type FoundMark, type Mark, reservedAtOnce } from './watermark.ts';
 export interface Loss {
   readonly kind: /** The newest changes. */
     | 'changes'
-    /** All of it: somebody emptied its directory. */
+    /** All of it: its directory was emptied. */
     | 'everything'
-    /** Nobody knows whether something is lost: the watermark is damaged. */
+    /** Whether something is lost cannot be known: the watermark is damaged. */
     | 'unknown';
   /** Revision of the last acknowledged change; 0 when unknown. */
   readonly acknowledged: number;
@@ -23,7 +23,7 @@ export interface Start {
   readonly mark: Mark;
 }
 
-/** More than anybody hands out while nobody looks. */
+/** More than are handed out between two looks. */
 const unknownGap = 1_000_000;
 
 /** Pure. `isNew`: the database was made right now. */

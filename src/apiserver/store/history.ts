@@ -24,7 +24,7 @@ export class History {
     this.#same = same;
   }
 
-  /** Changes after this revision can be told. */
+  /** Changes after this revision can be listed. */
   get floor(): number {
     return this.#floor;
   }

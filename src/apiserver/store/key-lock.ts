@@ -1,4 +1,4 @@
-/** One at a time per key, in the order of asking. A key that nobody waits for takes no memory. */
+/** One at a time per key, in the order of asking. A key without a caller that waits takes no memory. */
 export class KeyLock {
   readonly #tails = new Map<string, Promise<void>>();
 

@@ -40,9 +40,9 @@ interface Opened {
 }
 
 /**
- * All objects in memory, every change on disk before anybody sees it. Changes that wait while the disk is busy go into one
+ * All objects in memory, every change on disk before any client sees it. Changes that wait while the disk is busy go into one
  * batch with one sync. Revisions grow by one per change over all collections, as in etcd, go on after a restart, and never go back,
- * not even when the database comes back with less than was acknowledged: that is told by `loss`.
+ * not even when the database comes back with less than was acknowledged: that is what `loss` reports.
  *
  * A change takes the place of what was there: callers hold the object's lock (`KeyLock`) from reading to `commit`.
  */
@@ -154,7 +154,7 @@ export class Store {
     this.#closed = true;
     await this.barrier();
     this.#listeners.clear();
-    // Of a batch that failed nobody knows what is on disk: its revisions stay reserved.
+    // What of a failed batch is on disk is unknown: its revisions stay reserved.
     const last = this.#failed ? this.#watermark.reserved : this.#state.revision;
     const closed = await Promise.allSettled([this.#database.close(), this.#watermark.close(last)]);
     for (const result of closed) if (result.status === 'rejected') throw result.reason;
@@ -223,7 +223,7 @@ export class Store {
     return { changes, operations, state };
   }
 
-  /** Shows what is on disk; the watermark knows of it before anybody else. */
+  /** Shows what is on disk; the watermark knows of it before any client. */
   async #publish(changes: readonly StoreEvent[], state: StateRecord): Promise<void> {
     await this.#note(state);
     this.#state = state;
@@ -240,7 +240,7 @@ export class Store {
     }
   }
 
-  /** A watermark that is behind tells of no loss that is none; so a change is not refused for it. */
+  /** A watermark that is behind reports no loss where there is none; so a change is not refused for it. */
   async #note({ revision, count }: StateRecord): Promise<void> {
     try {
       await this.#watermark.note(revision, count);
@@ -253,9 +253,9 @@ export class Store {
 
   /**
    * LevelDB refuses everything after a failed write until it is opened again. The failed batch is then whole on disk or not at
-   * all. If it is, it has happened although its callers were told 500: it is shown now, and the changes that waited are
+   * all. If it is, it has happened although its callers got 500: it is shown now, and the changes that waited are
    * refused once, because they were made from the state before it. A database that came back with less than was shown is
-   * not written to again: the next start tells what was lost.
+   * not written to again: the next start reports what was lost.
    */
   async #recover(): Promise<void> {
     const failed = this.#failed;
@@ -301,7 +301,7 @@ function entryOf(mutation: Mutation, revision: number): Entry {
   return { collection, namespace, name, revision, object, json: JSON.stringify(object) };
 }
 
-/** Database and watermark together: what one of them lost the other tells. Throws StoreError. */
+/** Database and watermark together: what one of them lost the other reports. Throws StoreError. */
 async function open(dir: string, openDatabase: OpenDatabase): Promise<Opened> {
   const file = watermarkFile(dir);
   const found = await readMark(file).catch((error: unknown) => {
@@ -318,7 +318,7 @@ async function open(dir: string, openDatabase: OpenDatabase): Promise<Opened> {
   }
 }
 
-/** Beside the directory: whoever puts back an older copy of it leaves this one as it is. */
+/** Beside the directory: an older copy of it that is put back leaves this one as it is. */
 export function watermarkFile(dir: string): string {
   return `${dir}.watermark`;
 }

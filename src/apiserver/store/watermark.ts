@@ -4,7 +4,7 @@ import { openPlainFile, replaceFile } from '../../host/index.ts';
 import { isObject } from '../object.ts';
 import { seal, unseal } from './seal.ts';
 
-/** How far the database had come, told by somebody else than the database. */
+/** How far the database had come, kept apart from the database. */
 export interface Mark {
   /** Of the last change that was acknowledged. */
   readonly revision: number;
@@ -55,7 +55,7 @@ async function readSlots(file: string): Promise<Buffer | undefined> {
 /**
  * A small file beside the database. `reserve` is on disk before a revision is handed out: so none is handed out twice, whatever
  * becomes of the database. `note` follows each acknowledged batch into the page cache without waiting for the disk: it outlives
- * any program that ends, and tells a database that came back with less.
+ * any program that ends, and reveals a database that came back with less.
  */
 export class Watermark {
   readonly #handle: FileHandle;

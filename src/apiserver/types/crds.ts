@@ -2,7 +2,7 @@ import type { ApiType } from '../api-type.ts';
 import type { ApiObject } from '../object.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
 
-/** The definitions that `kubectl get crd` shows: the built-in types of KubeVirt, which nobody can change. */
+/** The definitions that `kubectl get crd` shows: the built-in types of KubeVirt, which cannot be changed. */
 export function builtInDefinitions(): readonly ApiObject[] {
   return kubevirtTypes.map(definitionOf);
 }

@@ -28,13 +28,13 @@ function custom(given: Given): ApiType {
   };
 }
 
-/** Custom resources of KubeVirt (spec 60 §9) that something here acts on, or that the agent reads. */
+/** Custom resources of KubeVirt (`pkg/virt-operator/resource/generate/components/crds.go`) that something here acts on, or that the agent reads. */
 export const kubevirtTypes: readonly ApiType[] = [
   custom({
     resource: 'virtualmachineinstances',
     kind: 'VirtualMachineInstance',
     shortNames: ['vmi', 'vmis'],
-    // Upstream has none: any writer of the object writes its status (spec 60 §9).
+    // Upstream's definition has none: any writer of the object writes its status.
     statusSubresource: false,
     statusOnCreate: 'kept',
     columns: vmiColumns,

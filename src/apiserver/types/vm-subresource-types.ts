@@ -1,6 +1,6 @@
 import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
 
-/** Group and version that virt-api serves through an APIService (spec 30 §5). */
+/** Group and version that virt-api serves through an APIService (`pkg/virt-api/rest/subresource.go`). */
 export const vmSubresourceGroup = { group: 'subresources.kubevirt.io', version: 'v1' } as const;
 
 /** What must be true of a VMI before its agent is asked; gives what is not, in virt-api's words. */
