@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Clock, errorMessage, type Logger } from '../base/index.ts';
+import { type Clock, errorMessage, Listeners, type Logger } from '../base/index.ts';
 import { activeKubeVirt, type KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader } from './config-reader.ts';
 import type { KeptConfiguration } from './kept-configuration.ts';
@@ -22,10 +22,6 @@ export interface KubeVirtSettingsDeps<T> {
   readonly log: Logger;
 }
 
-interface Selection<T> {
-  look(config: T): void;
-}
-
 /**
  * Where the configuration in use is from. `kept`: there is no newer object that can be read and used. `asOf`: when it was read
  * from the API server, perhaps by an earlier process.
@@ -41,7 +37,7 @@ export type ConfigOrigin =
  */
 export class KubeVirtSettings<T> {
   readonly #deps: KubeVirtSettingsDeps<T>;
-  readonly #selections = new Set<Selection<T>>();
+  readonly #selections: Listeners<[config: T]>;
   #seen: KubeVirt | undefined;
   #current: T;
   /** What `#current` was read from. */
@@ -52,6 +48,11 @@ export class KubeVirtSettings<T> {
   constructor(deps: KubeVirtSettingsDeps<T>) {
     this.#deps = deps;
     this.#current = deps.reader.defaults;
+    // A listener that cannot live with a new value keeps no other from hearing of it.
+    this.#selections = new Listeners({
+      onError: (error) =>
+        deps.log.error({ reason: errorMessage(error) }, 'a change of the configuration could not be applied'),
+    });
   }
 
   get current(): T {
@@ -107,17 +108,14 @@ export class KubeVirtSettings<T> {
 
   select<V>(read: (config: T) => V, onChange: (value: V) => void): () => void {
     let value = read(this.#current);
-    const selection: Selection<T> = {
-      look: (config) => {
-        const next = read(config);
-        if (isDeepStrictEqual(next, value)) return;
-        value = next;
-        onChange(next);
-      },
-    };
-    this.#selections.add(selection);
+    const end = this.#selections.add((config) => {
+      const next = read(config);
+      if (isDeepStrictEqual(next, value)) return;
+      value = next;
+      onChange(next);
+    });
     onChange(value);
-    return () => this.#selections.delete(selection);
+    return end;
   }
 
   #look(): void {
@@ -141,15 +139,6 @@ export class KubeVirtSettings<T> {
   #become(config: T, good: KeptConfiguration): void {
     this.#current = config;
     this.#good = good;
-    for (const selection of [...this.#selections]) this.#tell(selection);
-  }
-
-  /** A listener that cannot live with a new value keeps no other from hearing of it. */
-  #tell(selection: Selection<T>): void {
-    try {
-      selection.look(this.#current);
-    } catch (error) {
-      this.#deps.log.error({ reason: errorMessage(error) }, 'a change of the configuration could not be applied');
-    }
+    this.#selections.notify(config);
   }
 }
