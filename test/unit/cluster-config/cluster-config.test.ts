@@ -3,33 +3,16 @@ import { test } from 'node:test';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import { agentConfigReader, type KubeVirt, KubeVirtSettings } from '../../../src/cluster-config/index.ts';
 import { readAgentConfig } from '../../fixtures/cluster-config.ts';
+import { KubeVirtObjects } from '../../fixtures/kubevirt-objects.ts';
 
 /** The KubeVirt objects of a cluster, and the settings that follow them. */
-class Cluster {
-  hasSynced = false;
-  #objects: KubeVirt[] = [];
-  readonly #handlers = new Set<() => void>();
+class Cluster extends KubeVirtObjects {
   readonly settings = new KubeVirtSettings({
     reader: agentConfigReader('node1'),
     kubevirts: this,
     clock: systemClock,
     log: silentLogger,
   });
-
-  list(): KubeVirt[] {
-    return this.#objects;
-  }
-
-  addHandlers({ added }: { added(): void }): () => void {
-    this.#handlers.add(added);
-    return () => this.#handlers.delete(added);
-  }
-
-  set(...objects: KubeVirt[]): void {
-    this.#objects = objects;
-    this.hasSynced = true;
-    for (const tell of this.#handlers) tell();
-  }
 }
 
 function kubevirt(configuration: unknown, phase = 'Deployed'): KubeVirt {

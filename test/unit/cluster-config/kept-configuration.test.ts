@@ -17,6 +17,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import { agentConfigReader, KeptFile, type KubeVirt, KubeVirtSettings } from '../../../src/cluster-config/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { KubeVirtObjects } from '../../fixtures/kubevirt-objects.ts';
 
 const fileName = 'last-good-configuration.json';
 const asOf = new Date('2026-03-04T05:06:07Z');
@@ -31,34 +32,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(base, { recursive: true, force: true }));
 
-/** The KubeVirt objects of a cluster as an agent's informer has them. */
-class Cluster {
-  hasSynced = false;
-  #objects: KubeVirt[] = [];
-  readonly #handlers = new Set<() => void>();
-
-  list(): KubeVirt[] {
-    return this.#objects;
-  }
-
-  addHandlers({ added }: { added(): void }): () => void {
-    this.#handlers.add(added);
-    return () => this.#handlers.delete(added);
-  }
-
-  set(...objects: KubeVirt[]): void {
-    this.#objects = objects;
-    this.hasSynced = true;
-    for (const tell of this.#handlers) tell();
-  }
-}
-
 function keptFile(namespace = 'kubevirt'): KeptFile {
   return new KeptFile({ privateDir, namespace }, { clock: systemClock, log: silentLogger });
 }
 
 /** An agent as it starts: it has recalled what was kept, and follows the objects. */
-async function startedAgent(cluster = new Cluster()) {
+async function startedAgent(cluster = new KubeVirtObjects()) {
   const clock = { now: () => asOf };
   const kept = keptFile();
   const settings = new KubeVirtSettings({
