@@ -3,6 +3,7 @@ import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, test } from 'node:test';
 import { type KubeObject, resources } from '../../../src/api/index.ts';
 import { type Credentials, KubeClient, type KubeClientOptions, noCredentials } from '../../../src/kube/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
 import { FaultApi } from '../../fixtures/fault-api.ts';
 
 const type = resources.configMaps;
@@ -126,8 +127,10 @@ test('an abort ends the call with the reason of the caller', async () => {
   api.fail('get', { kind: 'silence' });
   const reason = new Error('not wanted any more');
   const abort = new AbortController();
-  setTimeout(() => abort.abort(reason), 20);
-  await assert.rejects(client.get(type, ref, { signal: abort.signal }), reason);
+  const refused = assert.rejects(client.get(type, ref, { signal: abort.signal }), reason);
+  await eventually(() => assert.equal(api.count('get'), 1));
+  abort.abort(reason);
+  await refused;
 });
 
 test('an answer longer than the limit is refused', async () => {

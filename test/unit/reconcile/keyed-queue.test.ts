@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sleep } from '../../../src/base/index.ts';
 import { KeyedQueue, type KeyResult } from '../../../src/reconcile/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
 const fast = { concurrency: 4, backoff: { baseMs: 1, maxMs: 4 } };
@@ -35,7 +36,8 @@ test('a key never runs twice at a time, and what is added meanwhile makes it run
   queue.add('a/b');
   first.open();
   await second.opened;
-  await sleep(10);
+  await settle();
+  assert.equal(queue.depth, 0, 'nothing waits that could run a third time');
   assert.equal(worst, 1);
   assert.deepEqual(runs, ['a/b', 'a/b']);
   await queue.stop();
@@ -57,7 +59,7 @@ test('different keys run side by side up to the limit', async () => {
     },
   );
   for (const key of ['a/1', 'a/2', 'a/3']) queue.add(key);
-  await sleep(5);
+  await eventually(() => assert.equal(running, 2));
   assert.equal(queue.depth, 1);
   all.open();
   await queue.stop();
