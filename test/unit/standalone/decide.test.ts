@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { Pod } from '../../../src/api/index.ts';
 import { decidePod, type PodObservation, type SandboxState } from '../../../src/standalone/index.ts';
@@ -122,6 +123,13 @@ describe('decidePod', () => {
       assert.deepEqual([decision.rule, decision.action], [rule, action]);
     });
   }
+
+  test('every rule that the matrix shows has a row', () => {
+    const matrix = readFileSync('test/unit/standalone/pod-runner/matrix.golden.txt', 'utf8');
+    const shown = new Set([...matrix.matchAll(/^([a-z-]+) +\| .* \| .* \| /gm)].map(([, rule]) => rule));
+    assert.ok(shown.size > 10, 'the matrix is read');
+    assert.deepEqual([...shown].sort(), [...new Set(table.map(([, , rule]) => rule))].sort());
+  });
 
   test('a pod that must end is looked at again at the latest when its grace is over', () => {
     const decision = decidePod(

@@ -11,7 +11,14 @@ const now = new Date('2026-01-01T00:00:00Z');
 const running = buildVmi({}, { phase: 'Running' });
 const succeeded = buildVmi({}, { phase: 'Succeeded' });
 const failed = buildVmi({}, { phase: 'Failed' });
-const vmis = { 'no VMI': undefined, 'a running one': running, 'a succeeded one': succeeded, 'a failed one': failed };
+const deleting = buildVmi({}, { phase: 'Failed' }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
+const vmis = {
+  'no VMI': undefined,
+  'one being deleted': deleting,
+  'a running one': running,
+  'a succeeded one': succeeded,
+  'a failed one': failed,
+};
 const requests = {
   nothing: [],
   start: [{ action: 'Start' as const }],
@@ -33,8 +40,12 @@ const table: readonly (readonly [RunStrategy, keyof typeof vmis, keyof typeof re
   ['RerunOnFailure', 'a succeeded one', 'nothing', 'stop'],
   ['RerunOnFailure', 'a failed one', 'nothing', 'requestStart'],
   ['RerunOnFailure', 'a failed one', 'start', 'stop'],
+  ['RerunOnFailure', 'a failed one', 'stop', 'requestStart'],
+  ['RerunOnFailure', 'one being deleted', 'nothing', 'nothing'],
+  ['RerunOnFailure', 'one being deleted', 'stop', 'nothing'],
   ['Manual', 'no VMI', 'nothing', 'nothing'],
   ['Manual', 'no VMI', 'start', 'start'],
+  ['Manual', 'no VMI', 'stop', 'nothing'],
   ['Manual', 'a running one', 'nothing', 'nothing'],
   ['Manual', 'a running one', 'stop', 'stop'],
   ['Manual', 'a failed one', 'nothing', 'nothing'],
@@ -43,6 +54,7 @@ const table: readonly (readonly [RunStrategy, keyof typeof vmis, keyof typeof re
   ['Halted', 'no VMI', 'start', 'switchToAlways'],
   ['Halted', 'a running one', 'nothing', 'stop'],
   ['Halted', 'a succeeded one', 'nothing', 'stop'],
+  ['Halted', 'a running one', 'start', 'stop'],
   ['Once', 'no VMI', 'nothing', 'start'],
   ['Once', 'a running one', 'stop', 'nothing'],
   ['Once', 'a failed one', 'nothing', 'nothing'],
@@ -60,9 +72,28 @@ test('RerunOnFailure does not start again by itself once it has run', () => {
   assert.equal(decideRun(vm, undefined, now).kind, 'nothing');
 });
 
-test('a start waits for the rest of the back-off', () => {
-  const vm = buildVm({}, { startFailure: { retryAfterTimestamp: '2026-01-01T00:00:07Z' } });
-  assert.deepEqual(decideRun(vm, undefined, now), { kind: 'wait', ms: 7000 });
+const backoffs: readonly (readonly [RunStrategy, keyof typeof requests, ReturnType<typeof decideRun>])[] = [
+  ['Always', 'nothing', { kind: 'wait', ms: 7000 }],
+  ['Always', 'start', { kind: 'wait', ms: 7000 }],
+  ['RerunOnFailure', 'nothing', { kind: 'wait', ms: 7000 }],
+  ['RerunOnFailure', 'start', { kind: 'wait', ms: 7000 }],
+  ['Manual', 'start', { kind: 'start', paused: false }],
+  ['Halted', 'start', { kind: 'switchToAlways' }],
+  ['Once', 'nothing', { kind: 'start', paused: false }],
+];
+for (const [runStrategy, request, action] of backoffs) {
+  test(`${runStrategy} without a VMI and with a request for ${request}, in back-off: ${action.kind}`, () => {
+    const startFailure = { retryAfterTimestamp: '2026-01-01T00:00:07Z' };
+    const vm = buildVm({ runStrategy }, { startFailure, stateChangeRequests: requests[request] });
+    assert.deepEqual(decideRun(vm, undefined, now), action);
+  });
+}
+
+test('a start may be asked for with the guest paused', () => {
+  for (const runStrategy of ['Always', 'RerunOnFailure', 'Manual'] as const) {
+    const vm = buildVm({ runStrategy }, { stateChangeRequests: [{ action: 'Start', data: { paused: 'true' } }] });
+    assert.deepEqual(decideRun(vm, undefined, now), { kind: 'start', paused: true }, runStrategy);
+  }
 });
 
 test('the deprecated field running means Always or Halted, and both fields together are refused', () => {
