@@ -278,3 +278,6 @@ export interface ExplainError extends ExplainDocument<'Error'> {
   readonly code: 'BAD_REQUEST' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED' | 'INTERNAL';
   readonly message: string;
 }
+
+/** What a controller saw of an object when it decided: short facts by name, for people. */
+export type ExplainFacts = Readonly<Record<string, string>>;

@@ -1,4 +1,11 @@
-import { labelQuery, type Pod, resources, type VirtualMachine, type VirtualMachineInstance } from '../api/index.ts';
+import {
+  keyOf,
+  labelQuery,
+  type Pod,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../api/index.ts';
 import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import {
   type ControllerConfig,
@@ -8,10 +15,13 @@ import {
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
+import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
+import { ownWriteEchoMs } from './reconciling.ts';
 import type { Node } from './scheduler/fit.ts';
 import { StandaloneScheduler } from './scheduler/scheduler.ts';
 import { VmController } from './vm/controller.ts';
-import { podIndexes, VmiController } from './vmi/controller.ts';
+import { VmiController } from './vmi/controller.ts';
+import { podIndexes } from './vmi/observe.ts';
 
 export interface ControllerOptions {
   readonly config: ControllerConfigBase;
@@ -41,6 +51,7 @@ export class Controller implements Component {
   readonly #events: EventRecorder;
   readonly #workers: Lifecycle;
   readonly #vmis: VmiController;
+  readonly #vms: VmController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
@@ -51,14 +62,19 @@ export class Controller implements Component {
     this.#settings = new KubeVirtSettings({ reader, kubevirts: this.#informers.kubevirts, clock, log });
     const events = new EventRecorder({ component }, { client, log, clock });
     this.#events = events;
-    const shared = { client, log, clock, events, ...this.#informers };
+    const { pods, nodes } = this.#informers;
+    const overlay = { giveUp: { afterMs: ownWriteEchoMs, clock }, wakeOnEcho: true };
+    const vms = new ReadYourWrites(cachedObjects(this.#informers.vms, keyOf), overlay);
+    const vmis = new ReadYourWrites(cachedObjects(this.#informers.vmis, keyOf), overlay);
+    const ownPods = new ReadYourWrites(cachedObjects(pods, keyOf), overlay);
+    const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods };
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },
       { ...shared, config: () => this.#settings.current, randomUuid },
     );
-    const vms = new VmController({ workers: options.vmWorkers }, { ...shared, random });
-    const scheduler = options.standaloneScheduler ? [new StandaloneScheduler(shared)] : [];
-    this.#workers = new Lifecycle([this.#vmis, vms, ...scheduler]);
+    this.#vms = new VmController({ workers: options.vmWorkers }, shared);
+    const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
+    this.#workers = new Lifecycle([this.#vmis, this.#vms, ...scheduler]);
   }
 
   /** Resolves when the caches are read and the work has begun. */

@@ -2,8 +2,8 @@ import { type Key, keyOf, type Pod, type VirtualMachineInstance } from '../../ap
 import { podFacts } from './facts.ts';
 import { podNames } from './render.ts';
 
-/** Events about pods of strangers, per VMI: whoever makes a thousand of them makes no thousand events. */
-const maxTold = 5;
+/** Foreign pods with an event, per VMI: a user who makes a thousand of them makes no thousand events. */
+const maxReported = 5;
 
 interface Known {
   readonly vmiUid: string | undefined;
@@ -11,24 +11,25 @@ interface Known {
   readonly recorded: Set<string>;
   /** UID of the pod that this process made. */
   made: string | undefined;
-  readonly told: Set<string>;
+  /** Foreign pods that an event was about. */
+  readonly reported: Set<string>;
 }
 
 export interface ClaimedPods {
   readonly own: readonly Pod[];
   /** They name the VMI as their controller, and are not its launchers. */
-  readonly strangers: readonly Pod[];
+  readonly foreign: readonly Pod[];
 }
 
 /**
- * Which pods are launchers of a VMI. An owner reference proves nothing, nor do labels and annotations: whoever may create pods in
- * the namespace writes them as he likes, and what such a pod says would become the state of the VMI. Believed are
+ * Which pods are launchers of a VMI. An owner reference proves nothing, nor do labels and annotations: each user who may create pods in
+ * the namespace chooses them, and what such a pod says would become the state of the VMI. Believed are
  *
- * - pods in `status.activePods`, which only KubeVirt's programs write; so did upstream's controller, whose pods are taken over, and so
- *   has to do who makes the target of a migration;
+ * - pods in `status.activePods`, which only KubeVirt's programs write; so did upstream's controller, whose pods are taken over, and the
+ *   controller of migrations has to do so, too;
  * - the pod that this process made and did not record yet: its name has letters that nobody could know before it was there.
  *
- * A pod that an earlier process made and could not record any more is a stranger: it is replaced before anything ran in it.
+ * A pod that an earlier process made and could not record any more is foreign: it is replaced before anything ran in it.
  */
 export class LauncherPods {
   /** Nobody else knows it; another one in each process. */
@@ -43,7 +44,12 @@ export class LauncherPods {
   sort(vmi: VirtualMachineInstance, claimed: readonly Pod[]): ClaimedPods {
     const known = this.#of(vmi);
     const own = claimed.filter((pod) => this.#isOwn(vmi, pod, known));
-    return { own, strangers: claimed.filter((pod) => !own.includes(pod)) };
+    return { own, foreign: claimed.filter((pod) => !own.includes(pod)) };
+  }
+
+  /** Key of the pod that this process makes for the VMI. */
+  podKey({ metadata: { namespace, name, uid = '' } }: VirtualMachineInstance): Key {
+    return `${namespace}/${podNames(name, uid, this.salt).podName}`;
   }
 
   /** The API server has answered that it made this pod for us. */
@@ -51,11 +57,13 @@ export class LauncherPods {
     this.#of(vmi).made = pod.metadata.uid;
   }
 
-  /** Strangers that nobody was told of yet; they are from now on. */
-  newStrangers(vmi: VirtualMachineInstance, strangers: readonly Pod[]): readonly Pod[] {
-    const { told } = this.#of(vmi);
-    const news = strangers.filter(({ metadata: { uid = '' } }) => !told.has(uid)).slice(0, maxTold - told.size);
-    for (const { metadata } of news) told.add(metadata.uid ?? '');
+  /** Foreign pods without an event so far. They count as reported from now on. */
+  newForeign(vmi: VirtualMachineInstance, foreign: readonly Pod[]): readonly Pod[] {
+    const { reported } = this.#of(vmi);
+    const news = foreign
+      .filter(({ metadata: { uid = '' } }) => !reported.has(uid))
+      .slice(0, maxReported - reported.size);
+    for (const { metadata } of news) reported.add(metadata.uid ?? '');
     return news;
   }
 
@@ -70,7 +78,7 @@ export class LauncherPods {
     if (known.recorded.has(uid)) return true;
     const { podName } = podNames(vmi.metadata.name, vmi.metadata.uid ?? '', this.salt);
     if (name !== podName) return false;
-    // The answer to the creation may be lost; but another pod of the name is one that somebody made after it.
+    // The answer to the creation may be lost; but another pod of the name was made after it by somebody else.
     known.made ??= uid;
     return known.made === uid;
   }
@@ -81,7 +89,7 @@ export class LauncherPods {
     const vmiUid = vmi.metadata.uid;
     let known = this.#known.get(key);
     if (known?.vmiUid !== vmiUid || !known) {
-      known = { vmiUid, recorded: new Set(), made: undefined, told: new Set() };
+      known = { vmiUid, recorded: new Set(), made: undefined, reported: new Set() };
       this.#known.set(key, known);
     }
     for (const uid of Object.keys(vmi.status?.activePods ?? {})) known.recorded.add(uid);

@@ -1,14 +1,14 @@
-import { findCondition, type Key, keyOf, labels, type Pod, resources } from '../../api/index.ts';
+import { findCondition, type Key, labels, type Pod, resources } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, rfc3339 } from '../../base/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
-import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
+import { KeyedQueue, type KeyResult, type ReadYourWrites } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/facts.ts';
 import { type Node, placePod, podMemoryBytes } from './fit.ts';
 
 export interface SchedulerDeps {
   readonly client: KubeClient;
-  /** Launcher pods. */
-  readonly pods: Informer<Pod>;
+  /** Launcher pods; a binding of ours counts before the cache shows it. */
+  readonly ownPods: ReadYourWrites<Pod>;
   readonly nodes: Informer<Node>;
   readonly events: EventRecorder;
   readonly clock: Clock;
@@ -17,14 +17,13 @@ export interface SchedulerDeps {
 
 /**
  * Binds launcher pods to nodes where no kube-scheduler does: one-node use. It looks at node selector, node affinity, taints
- * and memory, one pod after the other.
+ * and memory, one pod after the other. It stands for a program outside of KubeVirt, so it is no user of the reconciler: there is
+ * nothing to explain and no status of its own.
  */
 export class StandaloneScheduler implements Component {
   readonly name = 'standalone-scheduler';
   readonly #deps: SchedulerDeps;
   readonly #queue: KeyedQueue;
-  /** Bound by us, not yet in the cache: their memory counts already. */
-  readonly #assumed = new Map<Key, { uid: string | undefined; node: string; bytes: number }>();
   readonly #unsubscribe: (() => void)[] = [];
 
   constructor(deps: SchedulerDeps) {
@@ -41,22 +40,16 @@ export class StandaloneScheduler implements Component {
 
   /** The informers have to be synced. */
   async start(): Promise<void> {
-    const { pods, nodes } = this.#deps;
+    const { ownPods, nodes } = this.#deps;
     const wakeWaiting = () => {
-      for (const pod of pods.list()) if (isWaiting(pod)) this.#queue.add(keyOf(pod));
+      for (const key of ownPods.keys()) this.#wakeIfWaiting(key);
     };
-    const changed = (pod: Pod) => {
-      if (isWaiting(pod)) this.#queue.add(keyOf(pod));
-      else this.#assumed.delete(keyOf(pod));
+    const changed = (key: Key) => {
+      if (ownPods.get(key)) this.#wakeIfWaiting(key);
+      else wakeWaiting();
     };
-    const gone = (pod: Pod) => {
-      this.#assumed.delete(keyOf(pod));
-      wakeWaiting();
-    };
-    this.#unsubscribe.push(
-      nodes.addHandlers({ added: wakeWaiting, updated: wakeWaiting }),
-      pods.addHandlers({ added: changed, updated: (_old, pod) => changed(pod), deleted: gone }),
-    );
+    this.#unsubscribe.push(nodes.addHandlers({ added: wakeWaiting, updated: wakeWaiting }), ownPods.onChange(changed));
+    wakeWaiting();
   }
 
   async stop(): Promise<void> {
@@ -64,30 +57,36 @@ export class StandaloneScheduler implements Component {
     await this.#queue.stop();
   }
 
+  #wakeIfWaiting(key: Key): void {
+    const pod = this.#deps.ownPods.get(key);
+    if (pod && isWaiting(pod)) this.#queue.add(key);
+  }
+
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
-    const { client, pods, nodes, events, log } = this.#deps;
-    const pod = pods.get(key);
-    if (!pod || !isWaiting(pod) || this.#assumed.get(key)?.uid === pod.metadata.uid) return { kind: 'done' };
+    const { ownPods, nodes } = this.#deps;
+    const pod = ownPods.get(key);
+    if (!pod || !isWaiting(pod)) return { kind: 'done' };
     const placement = placePod(pod, nodes.list(), (node) => this.#usedBytes(node));
-    if (placement.kind === 'none') {
-      await this.#sayUnschedulable(pod, placement.message, signal);
-      return { kind: 'done' };
-    }
+    if (placement.kind === 'none') await this.#sayUnschedulable(pod, placement.message, signal);
+    else await this.#bind(key, pod, placement.name, signal);
+    return { kind: 'done' };
+  }
+
+  async #bind(key: Key, pod: Pod, node: string, signal: AbortSignal): Promise<void> {
+    const { client, ownPods, events, log } = this.#deps;
     const { name, namespace, uid } = pod.metadata;
-    const node = placement.name;
     const target = { apiVersion: 'v1', kind: 'Node', name: node };
     const binding = { apiVersion: 'v1', kind: 'Binding', metadata: { name, namespace, uid }, target };
     try {
       await client.createSubresource(resources.pods, pod.metadata, 'binding', binding, { signal });
     } catch (error) {
       // Bound by another, or gone.
-      if (isKubeError(error, 'CONFLICT', 'NOT_FOUND')) return { kind: 'done' };
+      if (isKubeError(error, 'CONFLICT', 'NOT_FOUND')) return;
       throw error;
     }
-    this.#assumed.set(key, { uid, node, bytes: podMemoryBytes(pod) });
+    ownPods.assumed(key, { ...pod, spec: { ...pod.spec, nodeName: node } }, (shown) => Boolean(shown.spec.nodeName));
     log.info({ pod: key, node }, 'pod bound');
     events.record(pod, 'Normal', 'Scheduled', `Successfully assigned ${key} to ${node}`);
-    return { kind: 'done' };
   }
 
   async #sayUnschedulable(pod: Pod, message: string, signal: AbortSignal): Promise<void> {
@@ -107,10 +106,9 @@ export class StandaloneScheduler implements Component {
 
   #usedBytes(node: string): number {
     let bytes = 0;
-    for (const pod of this.#deps.pods.list()) {
+    for (const pod of this.#deps.ownPods.list()) {
       if (pod.spec.nodeName === node && !podFacts.isFinal(pod)) bytes += podMemoryBytes(pod);
     }
-    for (const assumed of this.#assumed.values()) if (assumed.node === node) bytes += assumed.bytes;
     return bytes;
   }
 }

@@ -1,7 +1,8 @@
 import type { VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
+import type { Observed } from '../../reconcile/index.ts';
 
-/** What one pass of the VM controller knows about a VM. */
-export interface VmObservation {
+/** A VM and its VMI; plain data. What is stored about the VM follows from it, see status.ts. */
+export interface VmFacts {
   readonly vm: VirtualMachine;
   /** The VMI of this VM; one of the same name that belongs to another is not seen. */
   readonly vmi: VirtualMachineInstance | undefined;
@@ -9,8 +10,32 @@ export interface VmObservation {
   readonly creationExpected: boolean;
   /** A VMI was deleted that the cache still shows as before. */
   readonly deletionExpected: boolean;
-  readonly failure: { readonly reason: string; readonly message: string } | undefined;
   readonly now: Date;
+}
+
+export interface PresentVm extends VmFacts, Observed {
+  readonly kind: 'present';
+  /** A VMI of the VM's name that nothing owns. */
+  readonly adoptable: VirtualMachineInstance | undefined;
+}
+
+/** There is no such VM. */
+export interface AbsentVm extends Observed {
+  readonly kind: 'absent';
+}
+
+/** The API server did not answer what a decision depends on. */
+export interface UnclearVm extends Observed {
+  readonly kind: 'unclear';
+  readonly reason: string;
+}
+
+export type VmObservation = PresentVm | AbsentVm | UnclearVm;
+
+/** What went wrong, in words for the condition `Failure`. */
+export interface VmFailure {
+  readonly reason: string;
+  readonly message: string;
 }
 
 export type VmStatus = NonNullable<VirtualMachine['status']>;

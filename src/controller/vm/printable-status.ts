@@ -1,10 +1,10 @@
 import { findCondition, isBeingDeleted, isFinal, type VirtualMachineInstance } from '../../api/index.ts';
-import type { VmObservation, VmStatus } from './observation.ts';
+import type { VmFacts, VmStatus } from './observation.ts';
 import { strategyOrHalted } from './run-strategy.ts';
 
 interface PrintableRule {
   readonly value: string;
-  readonly when: (seen: VmObservation, status: VmStatus) => boolean;
+  readonly when: (seen: VmFacts, status: VmStatus) => boolean;
 }
 
 const phaseIn = (vmi: VirtualMachineInstance | undefined, ...phases: string[]) =>
@@ -56,6 +56,6 @@ const printableRules: readonly PrintableRule[] = [
   { value: 'Stopped', when: ({ vmi }) => isDown(vmi) },
 ];
 
-export function printableStatus(seen: VmObservation, status: VmStatus): string {
+export function printableStatus(seen: VmFacts, status: VmStatus): string {
   return printableRules.find(({ when }) => when(seen, status))?.value ?? 'Unknown';
 }

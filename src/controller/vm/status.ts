@@ -10,15 +10,15 @@ import {
   withoutCondition,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
-import type { VmObservation, VmStatus } from './observation.ts';
+import type { VmFacts, VmFailure, VmStatus } from './observation.ts';
 import { printableStatus } from './printable-status.ts';
 import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';
 
 /** Conditions a VM has of its own; all others are its VMI's. */
 const ownConditions = new Set(['Ready', 'Failure', 'RestartRequired', 'ManualRecoveryRequired']);
 
-/** The status of a VM as it shall be stored now (spec 50 §3.7). A pure function but for `random`. */
-export function projectVmStatus(seen: VmObservation, random: () => number): VmStatus {
+/** The status of a VM as it shall be stored now (upstream: pkg/virt-controller/watch/vm/vm.go). A pure function but for `random`. */
+export function projectVmStatus(seen: VmFacts, failure: VmFailure | undefined, random: () => number): VmStatus {
   const { vm, vmi } = seen;
   const status: VmStatus = structuredClone(vm.status ?? {});
   status.created = vmi !== undefined;
@@ -31,7 +31,7 @@ export function projectVmStatus(seen: VmObservation, random: () => number): VmSt
   }
   popDoneRequest(status, vm, vmi);
   setStartFailure(status, seen, random);
-  status.conditions = conditionsOf(seen);
+  status.conditions = conditionsOf(seen, failure);
   status.printableStatus = printableStatus(seen, status);
   return status;
 }
@@ -46,7 +46,7 @@ function popDoneRequest(status: VmStatus, vm: VirtualMachine, vmi: VirtualMachin
   else delete status.stateChangeRequests;
 }
 
-function setStartFailure(status: VmStatus, { vm, vmi, now }: VmObservation, random: () => number): void {
+function setStartFailure(status: VmStatus, { vm, vmi, now }: VmFacts, random: () => number): void {
   const restarts = ['Always', 'RerunOnFailure', 'Once'].includes(strategyOrHalted(vm));
   const hasRun = vmi?.status?.phaseTransitionTimestamps?.some(({ phase }) => phase === 'Running') ?? false;
   if (!restarts || hasRun || vmi?.status?.phase === 'Running') {
@@ -64,7 +64,7 @@ function setStartFailure(status: VmStatus, { vm, vmi, now }: VmObservation, rand
   };
 }
 
-function conditionsOf({ vm, vmi, failure, now }: VmObservation): Condition[] {
+function conditionsOf({ vm, vmi, now }: VmFacts, failure: VmFailure | undefined): Condition[] {
   const time = rfc3339(now);
   const own = (vm.status?.conditions ?? []).filter(({ type }) => ownConditions.has(type));
   const copies = (vmi?.status?.conditions ?? []).filter(({ type }) => !ownConditions.has(type));

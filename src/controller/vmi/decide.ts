@@ -6,54 +6,129 @@ import {
   type Pod,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
+import { errorMessage } from '../../base/index.ts';
+import { type Decided, decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/facts.ts';
 import { isAdmitted } from './admit.ts';
-import type { VmiObservation } from './observation.ts';
+import type { AbsentVmi, PresentVmi, UnclearVmi, VmiFacts, VmiObservation } from './observation.ts';
+import type { VmiStep } from './steps.ts';
 
 const unpausedCondition = 'kubevirt.io/virtual-machine-unpaused';
-
-export type VmiStep =
-  /** `leftovers`: of a controller that ended before it could record them, or of strangers. */
-  | { readonly step: 'createPod'; readonly leftovers: readonly Pod[] }
-  | { readonly step: 'deletePod'; readonly pod: Pod }
-  | { readonly step: 'setPodCondition'; readonly pod: Pod; readonly condition: ConditionState }
-  | { readonly step: 'labelPod'; readonly pod: Pod; readonly labels: Readonly<Record<string, string>> };
+const unseenPodMs = 500;
+const unclearMs = 1_000;
 
 export interface VmiPlan {
-  readonly rule: string;
   readonly steps: readonly VmiStep[];
+  readonly events?: readonly ObjectEvent[];
+  readonly problem?: string;
+  readonly requeueAfterMs?: number;
+  /** The VMI stays as it is: what is known of it is not enough to say how it shall be stored. */
+  readonly leavesVmi?: true;
 }
 
-interface VmiRule {
-  readonly name: string;
-  readonly when: (seen: VmiObservation) => boolean;
-  readonly plan: (seen: VmiObservation) => readonly VmiStep[];
+export interface VmiDecision extends Decided, VmiPlan {
+  readonly steps: readonly VmiStep[];
+  readonly problem?: string;
 }
 
-/** First match wins (spec 50 §4.3). The phase is not decided here but projected, see project.ts. */
-const vmiRules: readonly VmiRule[] = [
-  {
-    name: 'being-deleted',
-    when: ({ vmi }) => isBeingDeleted(vmi),
-    // A launcher gets its grace period from the pod; asking twice changes nothing but is noise.
-    plan: ({ pods }) => pods.filter((pod) => !isBeingDeleted(pod)).map((pod): VmiStep => ({ step: 'deletePod', pod })),
-  },
-  { name: 'final', when: ({ vmi }) => isFinal(vmi), plan: () => [] },
-  // Finalizer and defaults have to be stored before anything of the VMI exists outside of it.
-  { name: 'not-admitted', when: ({ vmi }) => !isAdmitted(vmi), plan: () => [] },
-  {
-    name: 'no-pod-yet',
-    when: ({ vmi, pod }) => !pod && isUnprocessed(vmi),
-    plan: ({ strangers }) => [{ step: 'createPod', leftovers: strangers.filter((pod) => !isBeingDeleted(pod)) }],
-  },
-  // A lost pod is never made again: the guest's state went with it.
-  { name: 'pod-lost', when: ({ pod }) => !pod, plan: () => [] },
-  { name: 'pod-there', when: () => true, plan: ({ vmi, pod }) => (pod ? podSteps(vmi, pod) : []) },
-];
+/** A VMI with the pod that it gets, made when a rule asks for it. */
+interface Facts extends PresentVmi {
+  readonly newPod: () => { readonly pod: Pod } | { readonly problem: string };
+}
 
-export function decideVmi(seen: VmiObservation): VmiPlan {
-  const rule = vmiRules.find(({ when }) => when(seen));
-  return { rule: rule?.name ?? 'none', steps: rule?.plan(seen) ?? [] };
+/** The phase is not decided here but projected, see project.ts. Upstream's order: pkg/virt-controller/watch/vmi/lifecycle.go. */
+const presentRules = ruleTable<Facts, VmiPlan>(
+  [
+    {
+      name: 'pod-not-shown-yet',
+      why: 'The API server has a launcher pod of this VMI that the cache does not show yet, so it is waited for.',
+      when: ({ hasUnseenPod }) => hasUnseenPod,
+      plan: () => ({ steps: [], requeueAfterMs: unseenPodMs, leavesVmi: true }),
+    },
+    {
+      name: 'malformed',
+      why: 'The VMI lacks what every launcher needs, so no launcher pod is made until it is changed.',
+      when: ({ problem }) => problem !== undefined,
+      plan: ({ vmi, problem = '' }) => cannotStart(vmi, `the VirtualMachineInstance cannot be started: ${problem}`),
+    },
+    {
+      name: 'being-deleted',
+      why: 'The VMI is deleted: its launcher pods are deleted, each with its grace period.',
+      when: ({ vmi }) => isBeingDeleted(vmi),
+      plan: ({ pods }) => ({ steps: deletionOf(pods.filter((pod) => !isBeingDeleted(pod))) }),
+    },
+    {
+      name: 'final',
+      why: 'The VMI has ended; it is kept until it is deleted.',
+      when: ({ vmi }) => isFinal(vmi),
+      plan: () => ({ steps: [] }),
+    },
+    {
+      name: 'not-admitted',
+      why: 'Finalizer and defaults are stored before anything of the VMI exists outside of it.',
+      when: ({ vmi }) => !isAdmitted(vmi),
+      plan: () => ({ steps: [] }),
+    },
+    {
+      name: 'pod-cannot-be-made',
+      why: 'No launcher pod can be made from this VMI and the configuration; it is tried again when either changes.',
+      when: (facts) => wantsPod(facts) && 'problem' in facts.newPod(),
+      plan: (facts) => {
+        const made = facts.newPod();
+        return 'problem' in made ? cannotStart(facts.vmi, made.problem) : { steps: [] };
+      },
+    },
+    {
+      name: 'no-pod-yet',
+      why: 'The VMI has no launcher pod yet, so one is made.',
+      when: wantsPod,
+      plan: ({ newPod, foreignPods }) => {
+        const made = newPod();
+        const leftovers = foreignPods.filter((pod) => !isBeingDeleted(pod));
+        return { steps: 'pod' in made ? [{ step: 'createPod', pod: made.pod, leftovers }] : [] };
+      },
+    },
+    {
+      name: 'pod-lost',
+      why: 'The launcher pod is gone, and the state of the guest with it: the VMI has failed, no second pod is made.',
+      when: ({ pod }) => !pod,
+      plan: () => ({ steps: [] }),
+    },
+  ],
+  {
+    name: 'pod-there',
+    why: 'The launcher pod is there and carries what others read of its VMI.',
+    plan: ({ vmi, pod }) => ({ steps: pod ? podSteps(vmi, pod) : [] }),
+  },
+);
+
+const absentRules = ruleTable<AbsentVmi, VmiPlan>([], {
+  name: 'vmi-gone',
+  why: 'There is no VMI of this name; launcher pods that an earlier one left are deleted.',
+  plan: ({ orphans }) => ({ steps: orphanSteps(orphans) }),
+});
+
+const unclearRules = ruleTable<UnclearVmi, VmiPlan>([], {
+  name: 'api-without-answer',
+  why: 'The API server did not answer what the decision depends on, so nothing is done until it does.',
+  plan: ({ reason }) => ({ steps: [], problem: reason, requeueAfterMs: unclearMs, leavesVmi: true }),
+});
+
+/** Of all kinds of observations; the names differ. */
+export const vmiRules = [...presentRules.rules, ...absentRules.rules, ...unclearRules.rules];
+
+/** Pure and total. `render` makes the launcher pod of a VMI, or throws an error whose message says why there is none. */
+export function decideVmi(observation: VmiObservation, render: (facts: VmiFacts) => Pod): VmiDecision {
+  if (observation.kind === 'absent') return decideBy(absentRules, observation);
+  if (observation.kind === 'unclear') return decideBy(unclearRules, observation);
+  const facts: Facts = { ...observation, newPod: once(() => rendered(observation, render)) };
+  const decision = decideBy(presentRules, facts);
+  const events = [...foreignPodEvents(observation), ...(decision.events ?? [])];
+  return {
+    ...decision,
+    steps: [...orphanSteps(observation.orphans), ...decision.steps],
+    ...(events.length > 0 && { events }),
+  };
 }
 
 export function isUnprocessed(vmi: VirtualMachineInstance): boolean {
@@ -61,7 +136,44 @@ export function isUnprocessed(vmi: VirtualMachineInstance): boolean {
   return phase === '' || phase === 'Pending';
 }
 
-/** The readiness gate and the labels that the pod carries for its VMI (spec 50 §4.6). */
+function wantsPod({ vmi, pod }: VmiFacts): boolean {
+  return !pod && isUnprocessed(vmi);
+}
+
+function rendered(facts: VmiFacts, render: (facts: VmiFacts) => Pod): ReturnType<Facts['newPod']> {
+  try {
+    return { pod: render(facts) };
+  } catch (error) {
+    return { problem: `the launcher pod cannot be made from this object: ${errorMessage(error)}` };
+  }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
+
+function cannotStart(vmi: VirtualMachineInstance, problem: string): VmiPlan {
+  const isKnown = findCondition(vmi.status?.conditions, 'Synchronized')?.message === problem;
+  const event: ObjectEvent = { type: 'Warning', reason: 'FailedCreate', message: problem };
+  return { steps: [], problem, ...(!isKnown && { events: [event] }) };
+}
+
+const deletionOf = (pods: readonly Pod[]): VmiStep[] => (pods.length > 0 ? [{ step: 'deletePods', pods }] : []);
+
+const orphanSteps = (pods: readonly Pod[]): VmiStep[] => (pods.length > 0 ? [{ step: 'deleteOrphans', pods }] : []);
+
+function foreignPodEvents({ newForeignPods }: PresentVmi): ObjectEvent[] {
+  return newForeignPods.map(({ metadata }) => {
+    const message = `pod ${metadata.name} says that this is its controller, and was not made for it: it is not believed`;
+    return { type: 'Warning', reason: 'ForeignPod', message };
+  });
+}
+
+/** The readiness gate and the labels that the pod carries for its VMI. */
 function podSteps(vmi: VirtualMachineInstance, pod: Pod): VmiStep[] {
   const steps: VmiStep[] = [];
   if (podFacts.isFinal(pod)) return steps;

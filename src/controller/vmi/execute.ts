@@ -1,88 +1,91 @@
 import { type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
-import { errorMessage, rfc3339 } from '../../base/index.ts';
-import type { ControllerConfig } from '../../cluster-config/index.ts';
-import { type EventRecorder, isKubeError, type KubeClient } from '../../kube/index.ts';
-import { PodRenderError } from '../pod/errors.ts';
+import { errorCode, errorMessage, rfc3339 } from '../../base/index.ts';
+import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import type {
+  Executors,
+  ObjectEvent,
+  Outcome,
+  ReadYourWrites,
+  Step,
+  StepContext,
+  StepError,
+} from '../../reconcile/index.ts';
 import type { LauncherPods } from '../pod/launcher-pods.ts';
-import { renderLauncherPod } from '../pod/render.ts';
-import type { VmiStep } from './decide.ts';
-import type { SyncFailure } from './observation.ts';
+import type { VmiStepArgs } from './steps.ts';
 
-export interface ExecuteDeps {
+export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'delete' | 'patch'>;
-  readonly events: Pick<EventRecorder, 'record'>;
-}
-
-export interface ExecuteContext extends ExecuteDeps {
   readonly launchers: LauncherPods;
-  readonly vmi: VirtualMachineInstance;
-  readonly config: ControllerConfig;
+  readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
+  /** The VMI that was observed; undefined: there is none. */
+  readonly vmi: VirtualMachineInstance | undefined;
+  /** The API server has a newer state of the VMI than the one that was observed. */
+  readonly saw: (newer: VirtualMachineInstance) => void;
   readonly now: Date;
-  readonly signal: AbortSignal;
 }
 
-export type StepOutcome =
-  | { readonly kind: 'done' }
-  /** The VMI has changed meanwhile: look again. */
-  | { readonly kind: 'stale' }
-  /** For a condition; `retry` when waiting may help. */
-  | { readonly kind: 'failed'; readonly failure: SyncFailure; readonly retry: boolean };
+/** Of a step that found the VMI changed: nothing was done, and the decision is to be taken again. */
+export const staleCode = 'STALE';
 
-const done: StepOutcome = { kind: 'done' };
-
-type Executors = {
-  readonly [K in VmiStep['step']]: (
-    step: Extract<VmiStep, { step: K }>,
-    context: ExecuteContext,
-  ) => Promise<StepOutcome>;
+/** Steps that fail with these codes have said so in an event of that reason; the condition has the same reason. */
+export const failureReasons: Readonly<Record<string, string>> = {
+  CREATE_FAILED: 'FailedCreate',
+  DELETE_FAILED: 'FailedDelete',
 };
 
-const executors: Executors = { createPod, deletePod, setPodCondition, labelPod };
+const done: Outcome = { kind: 'done' };
+const stale: Outcome = failed(staleCode, 'the VMI has changed since it was observed');
 
-/** Does one step. Steps may be repeated at any time. Rejects with the signal's reason only. */
-export async function executeStep(step: VmiStep, context: ExecuteContext): Promise<StepOutcome> {
-  try {
-    const run = executors[step.step] as (step: VmiStep, context: ExecuteContext) => Promise<StepOutcome>;
-    return await run(step, context);
-  } catch (error) {
-    if (context.signal.aborted) throw error;
-    const failure = { reason: 'FailedSync', message: `${step.step}: ${errorMessage(error)}` };
-    return { kind: 'failed', failure, retry: true };
-  }
+export const executors: Executors<VmiStepArgs, ExecuteContext> = {
+  createPod,
+  deletePods,
+  deleteOrphans,
+  setPodCondition,
+  labelPod,
+};
+
+/** What a step threw. The code of a failed API call is kept. */
+export function stepErrorOf(error: unknown, step: keyof VmiStepArgs): StepError {
+  return { severity: 'retry', code: errorCode(error) ?? 'FAILED', message: `${step}: ${errorMessage(error)}` };
+}
+
+function failed(code: string, message: string): Outcome {
+  const reason = failureReasons[code];
+  const events: ObjectEvent[] = reason === undefined ? [] : [{ type: 'Warning', reason, message }];
+  return { kind: 'failed', error: { severity: 'retry', code, message }, ...(events.length > 0 && { events }) };
 }
 
 async function createPod(
-  { leftovers }: Extract<VmiStep, { step: 'createPod' }>,
+  { pod, leftovers }: Step<VmiStepArgs, 'createPod'>,
   context: ExecuteContext,
-): Promise<StepOutcome> {
-  const { client, events, launchers, vmi, config, signal } = context;
-  let pod: Pod;
-  try {
-    pod = renderLauncherPod(vmi, config, launchers.salt);
-  } catch (error) {
-    const retry = !(error instanceof PodRenderError || error instanceof TypeError);
-    return createFailed(context, `the launcher pod cannot be made from this object: ${errorMessage(error)}`, retry);
-  }
+): Promise<Outcome> {
+  const { client, launchers, ownPods, vmi, signal } = context;
   // An old view of a VMI that has its pod would give it a second one, and take the first away.
-  if (!(await isNewest(context))) return { kind: 'stale' };
-  for (const leftover of leftovers) await deletePod({ step: 'deletePod', pod: leftover }, context);
+  if (!vmi || !(await isNewest(vmi, context))) return stale;
+  const deletion = await deletePods({ step: 'deletePods', pods: leftovers }, context);
+  if (deletion.kind !== 'done') return deletion;
   try {
-    launchers.made(vmi, await client.create(resources.pods, pod, { signal }));
-    events.record(vmi, 'Normal', 'SuccessfulCreate', `Created virtual machine pod ${pod.metadata.name}`);
-    return done;
+    const created = await client.create(resources.pods, pod, { signal });
+    launchers.made(vmi, created);
+    ownPods.created(launchers.podKey(vmi), created);
   } catch (error) {
     if (signal.aborted) throw error;
-    if (isKubeError(error, 'ALREADY_EXISTS')) return adoptExisting(pod, context);
-    return createFailed(context, `Error creating pod: ${errorMessage(error)}`, true);
+    if (isKubeError(error, 'ALREADY_EXISTS')) return adoptExisting(vmi, pod, context);
+    return failed('CREATE_FAILED', `Error creating pod: ${errorMessage(error)}`);
   }
+  const message = `Created virtual machine pod ${pod.metadata.name}`;
+  const event: ObjectEvent = { type: 'Normal', reason: 'SuccessfulCreate', message };
+  return { kind: 'done', events: [...(deletion.events ?? []), event] };
 }
 
-async function isNewest({ client, vmi, signal }: ExecuteContext): Promise<boolean> {
+async function isNewest(vmi: VirtualMachineInstance, { client, saw, signal }: ExecuteContext): Promise<boolean> {
   try {
-    const { metadata } = await client.get<VirtualMachineInstance>(resources.virtualMachineInstances, vmi.metadata, {
-      signal,
-    });
-    return metadata.uid === vmi.metadata.uid && metadata.resourceVersion === vmi.metadata.resourceVersion;
+    const type = resources.virtualMachineInstances;
+    const newest = await client.get<VirtualMachineInstance>(type, vmi.metadata, { signal });
+    const { uid, resourceVersion } = newest.metadata;
+    if (uid === vmi.metadata.uid && resourceVersion === vmi.metadata.resourceVersion) return true;
+    saw(newest);
+    return false;
   } catch (error) {
     if (isKubeError(error, 'NOT_FOUND')) return false;
     throw error;
@@ -90,61 +93,74 @@ async function isNewest({ client, vmi, signal }: ExecuteContext): Promise<boolea
 }
 
 /** Nobody else can know the name: a pod of it is ours from a try whose answer was lost, or there by a rare chance. */
-async function adoptExisting(pod: Pod, context: ExecuteContext): Promise<StepOutcome> {
-  const { client, launchers, vmi, signal } = context;
+async function adoptExisting(
+  vmi: VirtualMachineInstance,
+  pod: Pod,
+  { client, launchers, ownPods, signal }: ExecuteContext,
+): Promise<Outcome> {
   const existing = await client.get<Pod>(resources.pods, pod.metadata, { signal });
-  if (launchers.sort(vmi, [existing]).own.length > 0) return done;
-  return createFailed(context, `Error creating pod: a pod ${pod.metadata.name} that is not ours exists`, true);
+  if (launchers.sort(vmi, [existing]).own.length > 0) {
+    ownPods.created(launchers.podKey(vmi), existing);
+    return done;
+  }
+  return failed('CREATE_FAILED', `Error creating pod: a pod ${pod.metadata.name} that is not ours exists`);
 }
 
-function createFailed({ events, vmi }: ExecuteContext, message: string, retry: boolean): StepOutcome {
-  events.record(vmi, 'Warning', 'FailedCreate', message);
-  return { kind: 'failed', failure: { reason: 'FailedCreate', message }, retry };
+/** All of them, also when one fails. */
+async function deletePods(
+  { pods }: Step<VmiStepArgs, 'deletePods'>,
+  { client, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const events: ObjectEvent[] = [];
+  let firstFailure: Outcome | undefined;
+  for (const { metadata } of pods) {
+    const { name, uid } = metadata;
+    try {
+      await client.delete(resources.pods, metadata, { uid, signal });
+      events.push({ type: 'Normal', reason: 'SuccessfulDelete', message: `Deleted virtual machine pod ${name}` });
+    } catch (error) {
+      if (isKubeError(error, 'NOT_FOUND', 'CONFLICT')) continue;
+      if (signal.aborted) throw error;
+      firstFailure ??= failed('DELETE_FAILED', `Error deleting pod ${name}: ${errorMessage(error)}`);
+    }
+  }
+  return firstFailure?.kind === 'failed'
+    ? { ...firstFailure, events: [...events, ...(firstFailure.events ?? [])] }
+    : { kind: 'done', events };
 }
 
-async function deletePod(
-  { pod }: Extract<VmiStep, { step: 'deletePod' }>,
-  { client, events, vmi, signal }: ExecuteContext,
-): Promise<StepOutcome> {
-  const { name, uid } = pod.metadata;
-  try {
-    await client.delete(resources.pods, pod.metadata, { uid, signal });
-    events.record(vmi, 'Normal', 'SuccessfulDelete', `Deleted virtual machine pod ${name}`);
-  } catch (error) {
-    if (isKubeError(error, 'NOT_FOUND', 'CONFLICT')) return done;
-    if (signal.aborted) throw error;
-    const message = `Error deleting pod ${name}: ${errorMessage(error)}`;
-    events.record(vmi, 'Warning', 'FailedDelete', message);
-    return { kind: 'failed', failure: { reason: 'FailedDelete', message }, retry: true };
+async function deleteOrphans(
+  { pods }: Step<VmiStepArgs, 'deleteOrphans'>,
+  { client, signal }: ExecuteContext,
+): Promise<Outcome> {
+  for (const { metadata } of pods) {
+    await client.delete(resources.pods, metadata, { uid: metadata.uid, signal }).catch((error: unknown) => {
+      if (!isKubeError(error, 'NOT_FOUND', 'CONFLICT')) throw error;
+    });
   }
   return done;
 }
 
 async function setPodCondition(
-  { pod, condition }: Extract<VmiStep, { step: 'setPodCondition' }>,
-  { client, now, signal }: ExecuteContext,
-): Promise<StepOutcome> {
-  const time = rfc3339(now);
+  { pod, condition }: Step<VmiStepArgs, 'setPodCondition'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const time = rfc3339(context.now);
   const conditions = [{ ...condition, lastProbeTime: time, lastTransitionTime: time }];
-  const body = { metadata: { uid: pod.metadata.uid }, status: { conditions } };
-  return patchPod(client, pod, body, signal, 'status');
+  return patchPod(pod, { metadata: { uid: pod.metadata.uid }, status: { conditions } }, context, 'status');
 }
 
-async function labelPod(
-  { pod, labels }: Extract<VmiStep, { step: 'labelPod' }>,
-  { client, signal }: ExecuteContext,
-): Promise<StepOutcome> {
-  return patchPod(client, pod, { metadata: { uid: pod.metadata.uid, labels } }, signal);
+async function labelPod({ pod, labels }: Step<VmiStepArgs, 'labelPod'>, context: ExecuteContext): Promise<Outcome> {
+  return patchPod(pod, { metadata: { uid: pod.metadata.uid, labels } }, context);
 }
 
 /** With the UID in the patch the server refuses (409) when another pod has taken the name. */
 async function patchPod(
-  client: ExecuteDeps['client'],
   pod: Pod,
   body: object,
-  signal: AbortSignal,
+  { client, signal }: ExecuteContext,
   subresource?: string,
-): Promise<StepOutcome> {
+): Promise<Outcome> {
   try {
     await client.patch(resources.pods, pod.metadata, body, 'strategic', { signal, subresource });
   } catch (error) {

@@ -1,13 +1,14 @@
 import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
+import type { Observed } from '../../reconcile/index.ts';
 
-/** Everything a decision about one VMI rests on; plain data. */
-export interface VmiObservation {
+/** A VMI and its pods; plain data. What is stored about the VMI follows from it, see project.ts. */
+export interface VmiFacts {
   readonly vmi: VirtualMachineInstance;
   /** All launcher pods of this VMI, finished and temporary ones too. */
   readonly pods: readonly Pod[];
-  /** Pods that say they are its launchers: nothing of what they tell is believed. */
-  readonly strangers: readonly Pod[];
+  /** Pods that say they are its launchers and are not: nothing of what they say is believed. */
+  readonly foreignPods: readonly Pod[];
   /** The one that runs or will run the guest. */
   readonly pod: Pod | undefined;
   /** A VirtualMachine that owns it is in the cache. */
@@ -16,7 +17,35 @@ export interface VmiObservation {
   readonly now: Date;
 }
 
-/** What went wrong in a step, in words for a condition. */
+/** Everything a decision about one VMI rests on. */
+export interface PresentVmi extends VmiFacts, Observed {
+  readonly kind: 'present';
+  /** Foreign pods of which no event tells yet. */
+  readonly newForeignPods: readonly Pod[];
+  /** Launcher pods of an earlier VMI of this name. */
+  readonly orphans: readonly Pod[];
+  /** The API has a launcher pod of this VMI that the cache does not show. */
+  readonly hasUnseenPod: boolean;
+  /** Why the VMI cannot be started, as far as its form goes; in words for its user. */
+  readonly problem: string | undefined;
+}
+
+/** No VMI of this name is in the cache. */
+export interface AbsentVmi extends Observed {
+  readonly kind: 'absent';
+  /** Launcher pods of a VMI of this name that the API does not have any more either. */
+  readonly orphans: readonly Pod[];
+}
+
+/** The API server did not answer what a decision depends on. */
+export interface UnclearVmi extends Observed {
+  readonly kind: 'unclear';
+  readonly reason: string;
+}
+
+export type VmiObservation = PresentVmi | AbsentVmi | UnclearVmi;
+
+/** What went wrong, in words for a condition. */
 export interface SyncFailure {
   readonly reason: string;
   readonly message: string;

@@ -17,7 +17,7 @@ import { rfc3339 } from '../../base/index.ts';
 import { podFacts } from '../pod/facts.ts';
 import { admit, isAdmitted } from './admit.ts';
 import { isUnprocessed } from './decide.ts';
-import type { SyncFailure, VmiObservation } from './observation.ts';
+import type { SyncFailure, VmiFacts } from './observation.ts';
 
 const outdatedImage = 'kubevirt.io/outdatedLauncherImage';
 /** Reasons of a waiting container that will not go away by waiting. */
@@ -36,7 +36,7 @@ export interface ProjectOptions {
 }
 
 /** The VMI as it shall be stored now (spec 50 §4.5). The observation is not changed. */
-export function projectVmi(seen: VmiObservation, options: ProjectOptions): VirtualMachineInstance {
+export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMachineInstance {
   const vmi = structuredClone(seen.vmi);
   if (!isAdmitted(vmi) && isUnprocessed(vmi) && !isBeingDeleted(vmi) && !options.failure) {
     admit(vmi, seen.config, options.randomUuid);
@@ -59,7 +59,7 @@ export function projectVmi(seen: VmiObservation, options: ProjectOptions): Virtu
   return vmi;
 }
 
-function nextPhase({ vmi, pod }: VmiObservation): VmiPhase {
+function nextPhase({ vmi, pod }: VmiFacts): VmiPhase {
   const phase = vmi.status?.phase ?? '';
   const isDeleting = isBeingDeleted(vmi);
   switch (phase) {
@@ -100,7 +100,7 @@ function handOver(vmi: VirtualMachineInstance, status: VmiStatus, pod: Pod): voi
 function copyPodFacts(
   vmi: VirtualMachineInstance,
   status: VmiStatus,
-  { pod, pods, config }: VmiObservation,
+  { pod, pods, config }: VmiFacts,
   time: string,
 ): void {
   const active = Object.fromEntries(pods.map(({ metadata, spec }) => [metadata.uid ?? '', spec.nodeName ?? '']));
@@ -147,12 +147,7 @@ function copyStartProblems(status: VmiStatus, pod: Pod | undefined, time: string
   status.conditions = withoutCondition(conditions, 'Provisioning');
 }
 
-function setSynchronized(
-  status: VmiStatus,
-  { pod }: VmiObservation,
-  failure: SyncFailure | undefined,
-  time: string,
-): void {
+function setSynchronized(status: VmiStatus, { pod }: VmiFacts, failure: SyncFailure | undefined, time: string): void {
   const problem = failure ?? startProblem(pod) ?? endProblem(pod);
   const conditions = status.conditions ?? [];
   status.conditions = problem

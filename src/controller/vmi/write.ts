@@ -1,16 +1,7 @@
 import { resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
-
-export type JsonPatchOperation =
-  | { readonly op: 'test' | 'add' | 'replace'; readonly path: string; readonly value: unknown }
-  | { readonly op: 'remove'; readonly path: string };
-
-export type VmiWrite =
-  | { readonly kind: 'unchanged' }
-  | { readonly kind: 'written'; readonly vmi: VirtualMachineInstance }
-  /** Somebody wrote in between, or the object is no more: look again. */
-  | { readonly kind: 'stale' };
+import { guardedPatch, type WriteAttempt, type WriteOutcome, writeGuarded } from '../../reconcile/index.ts';
 
 /** Fields that the controller writes while the agent owns the object. */
 const shared = [
@@ -26,53 +17,73 @@ const shared = [
   '/metadata/finalizers',
 ] as const;
 
+export interface WriteDeps {
+  readonly client: Pick<KubeClient, 'get' | 'update' | 'patch'>;
+  /** Hears of each state of the VMI that the API server answers. */
+  readonly saw: (newer: VirtualMachineInstance) => void;
+  readonly signal: AbortSignal;
+}
+
+export type VmiWritten = WriteOutcome<VirtualMachineInstance, unknown>;
+
 /**
  * Stores what differs: a PUT of the whole object while the controller owns it, a JSON patch guarded by tests while the agent
- * does (spec 50 §4.5). Rejects with KubeError.
+ * does. When others wrote in between, the newest object is read and the outcome is `outdated`: all that is projected depends on
+ * it. Rejects with KubeError.
  */
-export async function writeVmi(
-  client: Pick<KubeClient, 'update' | 'patch'>,
+export function writeVmi(
   old: VirtualMachineInstance,
   wanted: VirtualMachineInstance,
-  signal: AbortSignal,
-): Promise<VmiWrite> {
+  deps: WriteDeps,
+): Promise<VmiWritten> {
+  const { client, saw, signal } = deps;
+  return writeGuarded<VirtualMachineInstance, VirtualMachineInstance, unknown>(old, {
+    attempt: (base) => attempt(base, wanted, deps),
+    newest: () => newest(client, old, signal),
+    stillHolds: () => false,
+    saw,
+    tries: 1,
+  });
+}
+
+async function attempt(
+  old: VirtualMachineInstance,
+  wanted: VirtualMachineInstance,
+  { client, signal }: WriteDeps,
+): Promise<WriteAttempt<VirtualMachineInstance, VirtualMachineInstance, unknown>> {
   const type = resources.virtualMachineInstances;
   const phase = old.status?.phase;
   const isAgents = phase === 'Scheduled' || phase === 'Running';
-  const operations = isAgents ? guardedPatch(old, wanted) : [];
-  if (isAgents ? operations.length === 0 : sameJson(old, wanted)) return { kind: 'unchanged' };
+  const operations = isAgents ? vmiPatch(old, wanted) : [];
+  if (isAgents ? operations.length === 0 : sameJson(old, wanted)) return { kind: 'unchanged', note: old };
   try {
-    const vmi = isAgents
+    const object = isAgents
       ? await client.patch<VirtualMachineInstance>(type, old.metadata, operations, 'json', { signal })
       : await client.update(type, wanted, { signal });
-    return { kind: 'written', vmi };
+    return { kind: 'written', object, note: wanted };
   } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND')) return { kind: 'gone' };
     // A failed test is answered with 422.
-    if (isKubeError(error, 'CONFLICT', 'NOT_FOUND') || (isAgents && isKubeError(error, 'INVALID'))) {
-      return { kind: 'stale' };
-    }
+    if (isKubeError(error, 'CONFLICT') || (isAgents && isKubeError(error, 'INVALID'))) return { kind: 'conflict' };
+    if (isKubeError(error, 'INVALID')) return { kind: 'refused', refusal: error };
     throw error;
   }
 }
 
 /** `test` of the old value and the change, per field; the phase is always tested, so that a final one stays. */
-export function guardedPatch(old: VirtualMachineInstance, wanted: VirtualMachineInstance): JsonPatchOperation[] {
-  const changes = shared.filter((path) => !sameJson(valueAt(old, path), valueAt(wanted, path)));
-  if (changes.length === 0) return [];
-  const tested = new Set<string>(['/status/phase', ...changes]);
-  const tests = [...tested]
-    .map((path) => ({ op: 'test', path, value: valueAt(old, path) }) as const)
-    .filter(({ value }) => value !== undefined);
-  return [...tests, ...changes.map((path) => change(path, valueAt(old, path), valueAt(wanted, path)))];
+export function vmiPatch(old: VirtualMachineInstance, wanted: VirtualMachineInstance) {
+  return guardedPatch(old, wanted, { fields: shared, always: ['/status/phase'], isSame: sameJson });
 }
 
-function change(path: string, old: unknown, wanted: unknown): JsonPatchOperation {
-  if (wanted === undefined) return { op: 'remove', path };
-  return { op: old === undefined ? 'add' : 'replace', path, value: wanted };
-}
-
-function valueAt(vmi: VirtualMachineInstance, path: string): unknown {
-  let value: unknown = vmi;
-  for (const step of path.slice(1).split('/')) value = (value as Record<string, unknown> | undefined)?.[step];
-  return value;
+async function newest(
+  client: Pick<KubeClient, 'get'>,
+  { metadata }: VirtualMachineInstance,
+  signal: AbortSignal,
+): Promise<VirtualMachineInstance | undefined> {
+  try {
+    return await client.get<VirtualMachineInstance>(resources.virtualMachineInstances, metadata, { signal });
+  } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND')) return undefined;
+    throw error;
+  }
 }

@@ -23,8 +23,8 @@ for (const [what, metadata] of Object.entries(forgeries)) {
     const launchers = new LauncherPods('salt');
     const forged = pod('virt-launcher-vm1-zzzzz', 'uid-forged', metadata);
     const own = pod('whatever-upstream-called-it', 'uid-recorded');
-    assert.deepEqual(launchers.sort(recorded, [own, forged]), { own: [own], strangers: [forged] });
-    assert.deepEqual(launchers.sort(vmi, [forged]), { own: [], strangers: [forged] });
+    assert.deepEqual(launchers.sort(recorded, [own, forged]), { own: [own], foreign: [forged] });
+    assert.deepEqual(launchers.sort(vmi, [forged]), { own: [], foreign: [forged] });
   });
 }
 
@@ -65,9 +65,9 @@ test('a VMI of the same name with another UID inherits nothing', () => {
 
 test('of each stranger is told once, and of five at most', () => {
   const launchers = new LauncherPods('salt');
-  const strangers = Array.from({ length: 20 }, (_, number) => pod(`stranger-${number}`, `uid-${number}`));
-  assert.equal(launchers.newStrangers(vmi, strangers.slice(0, 2)).length, 2);
-  assert.equal(launchers.newStrangers(vmi, strangers.slice(0, 2)).length, 0);
-  assert.equal(launchers.newStrangers(vmi, strangers).length, 3);
-  assert.equal(launchers.newStrangers(vmi, strangers).length, 0);
+  const foreign = Array.from({ length: 20 }, (_, number) => pod(`foreign-${number}`, `uid-${number}`));
+  assert.equal(launchers.newForeign(vmi, foreign.slice(0, 2)).length, 2);
+  assert.equal(launchers.newForeign(vmi, foreign.slice(0, 2)).length, 0);
+  assert.equal(launchers.newForeign(vmi, foreign).length, 3);
+  assert.equal(launchers.newForeign(vmi, foreign).length, 0);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RunStrategy, VirtualMachine, VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { makeVmi, uuidV5 } from '../../../../src/controller/vm/make-vmi.ts';
-import type { VmObservation } from '../../../../src/controller/vm/observation.ts';
+import type { VmFacts, VmFailure } from '../../../../src/controller/vm/observation.ts';
 import { decideRun, runStrategyOf, startBackoffSeconds } from '../../../../src/controller/vm/run-strategy.ts';
 import { projectVmStatus } from '../../../../src/controller/vm/status.ts';
 import { buildVm, buildVmi } from '../builders.ts';
@@ -118,17 +118,20 @@ test('the delay grows with the square of the failures up to five minutes', () =>
   ]);
 });
 
-function status(seen: Partial<VmObservation>): NonNullable<VirtualMachine['status']> {
+function status({
+  failure,
+  ...seen
+}: Partial<VmFacts> & { failure?: VmFailure }): NonNullable<VirtualMachine['status']> {
   return projectVmStatus(
     {
       vm: buildVm(),
       vmi: undefined,
       creationExpected: false,
       deletionExpected: false,
-      failure: undefined,
       now,
       ...seen,
     },
+    failure,
     () => 0,
   );
 }
@@ -146,7 +149,7 @@ const ended = buildVmi(
     phaseTransitionTimestamps: [{ phase: 'Running', phaseTransitionTimestamp: '2026-01-01T00:00:00Z' }],
   },
 );
-const prints: readonly (readonly [string, string, Partial<VmObservation>])[] = [
+const prints: readonly (readonly [string, string, Partial<VmFacts>])[] = [
   ['Stopped', 'there is no VMI', {}],
   ['Starting', 'a VMI was just created', { creationExpected: true }],
   ['Starting', 'the VMI is on its way', { vmi: buildVmi({}, { phase: 'Scheduled' }) }],
@@ -214,12 +217,12 @@ test('the status is the same when nothing has changed', () => {
         {
           creationExpected: false,
           deletionExpected: false,
-          failure: undefined,
           vmi: undefined,
           ...seen,
           vm,
           now: new Date(),
         },
+        undefined,
         () => 1,
       ),
       first,

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KubeObject, Pod } from '../../../../src/api/index.ts';
 import { LauncherPods } from '../../../../src/controller/pod/launcher-pods.ts';
-import { type ExecuteContext, executeStep } from '../../../../src/controller/vmi/execute.ts';
+import { renderLauncherPod } from '../../../../src/controller/pod/render.ts';
+import { type ExecuteContext, executors } from '../../../../src/controller/vmi/execute.ts';
 import { KubeError } from '../../../../src/kube/index.ts';
 import { buildConfig, buildPod, buildVmi } from '../builders.ts';
 
@@ -35,40 +36,50 @@ class Api {
   }
 }
 
-function context(api: Api): ExecuteContext & { readonly told: string[] } {
-  const told: string[] = [];
-  const events = { record: (_object: unknown, _type: string, reason: string) => void told.push(reason) };
+function context(api: Api): ExecuteContext & { readonly newer: KubeObject[] } {
+  const newer: KubeObject[] = [];
+  const saw = (object: KubeObject) => void newer.push(object);
   const launchers = new LauncherPods('salt');
-  const rest = { vmi, config: buildConfig(), now: new Date(0), signal: AbortSignal.timeout(10_000) };
-  return { client: api, events, launchers, told, ...rest } as unknown as ExecuteContext & { told: string[] };
+  const ownPods = { created: () => undefined };
+  const rest = { vmi, saw, ownPods, now: new Date(0), signal: AbortSignal.timeout(10_000) };
+  return { client: api, launchers, newer, ...rest } as unknown as ExecuteContext & { newer: KubeObject[] };
 }
 
-const step = (...leftovers: Pod[]) => ({ step: 'createPod', leftovers }) as const;
+const pod = renderLauncherPod(vmi, buildConfig(), 'salt');
+const step = (...leftovers: Pod[]) => ({ step: 'createPod', pod, leftovers }) as const;
+const stale = { kind: 'failed', code: 'STALE' };
+
+async function createPod(wanted: ReturnType<typeof step>, given: ExecuteContext) {
+  const outcome = await executors.createPod(wanted, given);
+  return outcome.kind === 'failed'
+    ? { kind: outcome.kind, code: outcome.error.code, said: outcome.error.message }
+    : outcome;
+}
 
 test('a creation whose answer was lost is made again, finds its own pod and makes no second one', async () => {
   const api = new Api();
   const given = context(api);
   api.losesAnswer = true;
-  assert.equal((await executeStep(step(), given)).kind, 'failed');
-  assert.equal((await executeStep(step(), given)).kind, 'done');
+  assert.equal((await createPod(step(), given)).kind, 'failed');
+  assert.equal((await createPod(step(), given)).kind, 'done');
   assert.equal(api.objects.size, 2);
 });
 
 test('a pod of the name that has another owner is not taken, and the VMI says so', async () => {
   const api = new Api();
   const given = context(api);
-  await executeStep(step(), given);
+  await createPod(step(), given);
   const [, made] = [...api.objects.values()] as [KubeObject, Pod];
   api.objects.set(made.metadata.name, { ...made, metadata: { ...made.metadata, ownerReferences: [] } } as Pod);
-  const outcome = await executeStep(step(), given);
+  const outcome = await createPod(step(), given);
   assert.ok(outcome.kind === 'failed');
-  assert.match(outcome.failure.message, /that is not ours exists/);
+  assert.match('said' in outcome ? outcome.said : '', /that is not ours exists/);
 });
 
 test('leftovers go before the pod is made', async () => {
   const api = new Api();
   const given = context(api);
-  await executeStep(step(buildPod({}, { name: 'left' })), given);
+  await createPod(step(buildPod({}, { name: 'left' })), given);
   assert.deepEqual(
     api.calls.map((call) => call.split(' ')[0]),
     ['delete', 'create'],
@@ -79,10 +90,14 @@ test('on an old view of the VMI nothing is made and nothing goes: it may have it
   for (const newer of [{ resourceVersion: '11' }, { uid: 'uid-other' }]) {
     const api = new Api();
     api.objects.set('vm1', { ...vmi, metadata: { ...vmi.metadata, ...newer } });
-    assert.deepEqual(await executeStep(step(buildPod()), context(api)), { kind: 'stale' });
+    const given = context(api);
+    const { said: _said, ...outcome } = { said: '', ...(await createPod(step(buildPod()), given)) };
+    assert.deepEqual(outcome, stale);
     assert.deepEqual(api.calls, []);
+    assert.equal(given.newer.length, 1, 'the newest state is known now');
   }
   const gone = new Api();
   gone.objects.clear();
-  assert.deepEqual(await executeStep(step(buildPod()), context(gone)), { kind: 'stale' });
+  const { said: _said, ...outcome } = { said: '', ...(await createPod(step(buildPod()), context(gone))) };
+  assert.deepEqual(outcome, stale);
 });

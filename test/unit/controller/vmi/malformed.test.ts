@@ -72,7 +72,7 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
   const property = fc.property(spec, (value) => {
     const vmi = { ...buildVmi(), spec: structuredClone(value) } as VirtualMachineInstance;
     if (vmiProblem(vmi) !== undefined) return;
-    const seen = { vmi, pods: [], strangers: [], pod: undefined, hasOwnerVm: false, config, now: new Date() };
+    const seen = { vmi, pods: [], foreignPods: [], pod: undefined, hasOwnerVm: false, config, now: new Date() };
     const wanted = projectVmi(seen, { randomUuid: () => 'uuid' });
     admitted++;
     try {

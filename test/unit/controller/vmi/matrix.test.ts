@@ -19,7 +19,7 @@ UPDATE_GOLDEN=1 writes it anew.
 const config = buildConfig();
 
 function ruleOf({ decisions }: Reconciled): string {
-  return String(decisions.at(-1)?.rule ?? '(none)');
+  return String(decisions[0]?.rule ?? '(none)');
 }
 
 /** Outcomes of one kind and phase by the name of what its pods do. */
@@ -29,7 +29,7 @@ async function rowsOf(kind: VmiKind, phase: VmiPhase, isDeleted: boolean): Promi
     const state = stateOf(kind, phase, isDeleted, situation);
     const reconciled = await reconcileVmi(state, config);
     const objects = [...(state.vmis ?? []), ...(state.pods ?? [])];
-    rows.push([situation.name, `${ruleOf(reconciled).padEnd(15)} | ${wordsOf(reconciled, objects)}`]);
+    rows.push([situation.name, `${ruleOf(reconciled).padEnd(18)} | ${wordsOf(reconciled, objects)}`]);
   }
   return rows;
 }

@@ -1,28 +1,23 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Condition, finalizers, findCondition, type Pod, type VmiPhase } from '../../../../src/api/index.ts';
-import { decideVmi } from '../../../../src/controller/vmi/decide.ts';
-import type { VmiObservation } from '../../../../src/controller/vmi/observation.ts';
+import type { VmiFacts } from '../../../../src/controller/vmi/observation.ts';
 import { projectVmi } from '../../../../src/controller/vmi/project.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
 
 const now = new Date('2026-01-01T00:00:00Z');
 const randomUuid = () => '00000000-0000-4000-8000-000000000000';
 
-function observe(
-  phase: VmiPhase,
-  pod: Pod | undefined,
-  extra: { deleting?: boolean; node?: string } = {},
-): VmiObservation {
+function observe(phase: VmiPhase, pod: Pod | undefined, extra: { deleting?: boolean; node?: string } = {}): VmiFacts {
   const metadata = {
     finalizers: [finalizers.vmi],
     ...(extra.deleting ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
   };
   const vmi = buildVmi({}, { phase, ...(extra.node ? { nodeName: extra.node } : {}) }, phase === '' ? {} : metadata);
-  return { vmi, pods: pod ? [pod] : [], strangers: [], pod, hasOwnerVm: false, config: buildConfig(), now };
+  return { vmi, pods: pod ? [pod] : [], foreignPods: [], pod, hasOwnerVm: false, config: buildConfig(), now };
 }
 
-const project = (seen: VmiObservation, failure?: { reason: string; message: string }) =>
+const project = (seen: VmiFacts, failure?: { reason: string; message: string }) =>
   projectVmi(seen, { failure, randomUuid });
 
 const terminating = buildPod({ phase: 'Running' }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
@@ -135,7 +130,7 @@ test('what the agent wrote about a volume stays', () => {
   assert.deepEqual(project(seen).status?.volumeStatus, [{ name: 'a', target: 'vda', size: 5 }]);
 });
 
-const readiness: readonly (readonly [string, VmiObservation, string, string])[] = [
+const readiness: readonly (readonly [string, VmiFacts, string, string])[] = [
   ['there is no pod', observe('Pending', undefined), 'False', 'PodNotExists'],
   ['the pod ends', observe('Running', terminating), 'False', 'PodTerminating'],
   ['the guest does not run', observe('Scheduled', buildRunningPod()), 'False', 'GuestNotRunning'],
@@ -223,21 +218,3 @@ test('a VMI that cannot be started stays Pending without defaults, with the reas
   assert.equal(vmi.spec.domain.firmware, undefined);
   assert.equal(findCondition(vmi.status?.conditions, 'Synchronized')?.message, 'spec is wrong');
 });
-
-const decisions: readonly (readonly [string, VmiObservation, string, readonly string[]])[] = [
-  ['is new', observe('', undefined), 'not-admitted', []],
-  ['is admitted and has no pod', observe('Pending', undefined), 'no-pod-yet', ['createPod']],
-  ['has lost its pod', observe('Running', undefined), 'pod-lost', []],
-  ['is final', observe('Failed', undefined), 'final', []],
-  ['is being deleted', observe('Running', buildRunningPod(), { deleting: true }), 'being-deleted', ['deletePod']],
-  ['is being deleted with a pod that ends', observe('Running', terminating, { deleting: true }), 'being-deleted', []],
-  ['is being deleted and final', observe('Failed', failed, { deleting: true }), 'being-deleted', ['deletePod']],
-  ['has a new pod', observe('Scheduling', buildPod()), 'pod-there', ['setPodCondition']],
-  ['has a finished pod', observe('Running', failed), 'pod-there', []],
-];
-for (const [situation, seen, rule, steps] of decisions) {
-  test(`the rule is ${rule}, when a VMI ${situation}`, () => {
-    const plan = decideVmi(seen);
-    assert.deepEqual([plan.rule, plan.steps.map(({ step }) => step)], [rule, steps]);
-  });
-}

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { finalizers, type Pod, type VirtualMachineInstance, type VmiPhase } from '../../../../src/api/index.ts';
-import { decideVmi } from '../../../../src/controller/vmi/decide.ts';
-import type { VmiObservation } from '../../../../src/controller/vmi/observation.ts';
+import { decideVmi, vmiRules } from '../../../../src/controller/vmi/decide.ts';
+import type { PresentVmi, VmiObservation } from '../../../../src/controller/vmi/observation.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
 
 const deletionTimestamp = '2026-01-01T00:10:00Z';
@@ -21,12 +20,16 @@ const unpaused = (status: 'True' | 'False'): NonNullable<Pod['status']> => ({
   conditions: [{ type: 'kubevirt.io/virtual-machine-unpaused', status }],
 });
 
+const base = { key: 'default/vm1', uid: 'uid-vmi', now };
+
 interface Row {
   readonly rule: string;
   readonly when: string;
   readonly vmi: VirtualMachineInstance;
   readonly pods?: readonly Pod[];
   readonly foreign?: readonly Pod[];
+  readonly more?: Partial<PresentVmi>;
+  readonly render?: () => Pod;
   /** Each step with what it is about. */
   readonly plan: readonly string[];
 }
@@ -37,7 +40,7 @@ const rows: readonly Row[] = [
     when: 'it has pods, of which one ends already',
     vmi: vmiIn('Running', { deletionTimestamp }),
     pods: [buildRunningPod(), another, terminating],
-    plan: ['deletePod uid-pod', 'deletePod uid-other'],
+    plan: ['deletePods uid-pod,uid-other'],
   },
   { rule: 'being-deleted', when: 'it has no pod', vmi: vmiIn('', { deletionTimestamp }), plan: [] },
   {
@@ -45,7 +48,7 @@ const rows: readonly Row[] = [
     when: 'it is final, too',
     vmi: vmiIn('Failed', { deletionTimestamp }),
     pods: [buildPod()],
-    plan: ['deletePod uid-pod'],
+    plan: ['deletePods uid-pod'],
   },
   {
     rule: 'being-deleted',
@@ -104,20 +107,75 @@ const rows: readonly Row[] = [
     pods: [buildPod({ phase: 'Failed' })],
     plan: [],
   },
+  {
+    rule: 'pod-there',
+    when: 'an earlier VMI of the name has left a pod',
+    vmi: vmiIn('Running'),
+    pods: [buildRunningPod(unpaused('True'))],
+    more: { orphans: [another] },
+    plan: ['deleteOrphans uid-other'],
+  },
+  {
+    rule: 'pod-not-shown-yet',
+    when: 'the API has a pod that the cache has not',
+    vmi: vmiIn('Running'),
+    more: { hasUnseenPod: true },
+    plan: [],
+  },
+  { rule: 'malformed', when: 'it has no memory', vmi: vmiIn('Pending'), more: { problem: 'no memory' }, plan: [] },
+  {
+    rule: 'pod-cannot-be-made',
+    when: 'the pod of this VMI would have no image',
+    vmi: vmiIn('Pending'),
+    render: () => {
+      throw new TypeError('no image');
+    },
+    plan: [],
+  },
 ];
 
-function observationOf({ vmi, pods = [], foreign = [] }: Row): VmiObservation {
-  return { vmi, pods, strangers: foreign, pod: pods[0], hasOwnerVm: false, config: buildConfig(), now };
+const others: readonly (readonly [VmiObservation, { rule: string; plan: string[] }])[] = [
+  [
+    { ...base, kind: 'absent', orphans: [another] },
+    { rule: 'vmi-gone', plan: ['deleteOrphans uid-other'] },
+  ],
+  [
+    { ...base, kind: 'absent', orphans: [] },
+    { rule: 'vmi-gone', plan: [] },
+  ],
+  [
+    { ...base, kind: 'unclear', reason: 'no answer' },
+    { rule: 'api-without-answer', plan: [] },
+  ],
+];
+
+function observationOf({ vmi, pods = [], foreign = [], more }: Row): PresentVmi {
+  return {
+    ...base,
+    kind: 'present',
+    vmi,
+    pods,
+    foreignPods: foreign,
+    newForeignPods: [],
+    pod: pods[0],
+    orphans: [],
+    hasUnseenPod: false,
+    problem: undefined,
+    hasOwnerVm: false,
+    config: buildConfig(),
+    ...more,
+  };
 }
 
-function planOf(seen: VmiObservation): { rule: string; plan: string[] } {
-  const { rule, steps } = decideVmi(seen);
+function planOf(seen: VmiObservation, render = () => buildPod()): { rule: string; plan: string[] } {
+  const { rule, steps } = decideVmi(seen, render);
   const plan = steps.map((each) => {
     switch (each.step) {
       case 'createPod':
         return `createPod after ${each.leftovers.map(({ metadata }) => metadata.uid)}`;
-      case 'deletePod':
-        return `deletePod ${each.pod.metadata.uid}`;
+      case 'deletePods':
+      case 'deleteOrphans':
+        return `${each.step} ${each.pods.map(({ metadata }) => metadata.uid)}`;
       case 'setPodCondition':
         return `setPodCondition ${each.pod.metadata.uid} ${each.condition.type}=${each.condition.status}/${each.condition.reason}`;
       case 'labelPod':
@@ -130,14 +188,30 @@ function planOf(seen: VmiObservation): { rule: string; plan: string[] } {
 
 for (const row of rows) {
   test(`${row.rule}: ${row.when}`, () => {
-    assert.deepEqual(planOf(observationOf(row)), { rule: row.rule, plan: row.plan });
+    assert.deepEqual(planOf(observationOf(row), row.render), { rule: row.rule, plan: row.plan });
   });
 }
 
-test('every rule that the matrix shows has a row', () => {
-  const matrix = readFileSync('test/unit/controller/vmi/matrix.golden.txt', 'utf8');
-  const shown = new Set([...matrix.matchAll(/^([a-z][a-z-]*) +\| /gm)].map(([, rule]) => rule));
-  assert.ok(shown.size > 3, 'the matrix is read');
-  const tested = new Set(rows.map(({ rule }) => rule));
-  assert.deepEqual([...shown].sort(), [...tested].sort());
+for (const [observation, plan] of others) {
+  test(`${plan.rule}: ${plan.plan.join(', ') || 'nothing'}`, () => {
+    assert.deepEqual(planOf(observation), plan);
+  });
+}
+
+test('every rule has a row and a sentence', () => {
+  const tested = new Set([...rows.map(({ rule }) => rule), ...others.map(([, { rule }]) => rule)]);
+  assert.deepEqual(vmiRules.map(({ name }) => name).sort(), [...tested].sort());
+  for (const { name, why } of vmiRules) assert.match(why, /^[A-Z].*\.$/, name);
+});
+
+test('what keeps a VMI from its start is a problem of the decision, and an event once', () => {
+  const row: Row = { rule: '', when: '', vmi: vmiIn('Pending'), more: { problem: 'no memory' }, plan: [] };
+  const { problem, events } = decideVmi(observationOf(row), () => buildPod());
+  assert.equal(problem, 'the VirtualMachineInstance cannot be started: no memory');
+  assert.deepEqual(events, [{ type: 'Warning', reason: 'FailedCreate', message: problem }]);
+  const told = buildVmi(
+    {},
+    { phase: 'Pending', conditions: [{ type: 'Synchronized', status: 'False', message: problem }] },
+  );
+  assert.equal(decideVmi(observationOf({ ...row, vmi: told }), () => buildPod()).events, undefined);
 });

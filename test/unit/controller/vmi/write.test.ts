@@ -2,21 +2,30 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { vmiProblem } from '../../../../src/controller/vmi/check.ts';
-import { guardedPatch, writeVmi } from '../../../../src/controller/vmi/write.ts';
-import { KubeError } from '../../../../src/kube/index.ts';
+import { vmiPatch, writeVmi } from '../../../../src/controller/vmi/write.ts';
+import { KubeError, type KubeErrorCode } from '../../../../src/kube/index.ts';
 import { buildVmi } from '../builders.ts';
 
 const signal = new AbortController().signal;
 
+/** Notes what is called; `get` gives the newest state. */
 function client(answer: () => unknown) {
   const calls: string[] = [];
+  const seen: VirtualMachineInstance[] = [];
+  const newest = buildVmi({}, { phase: 'Running' }, { resourceVersion: '99' });
   const call = (name: string) => async () => {
     calls.push(name);
     return answer();
   };
   return {
     calls,
-    client: { update: call('update'), patch: call('patch') } as unknown as Parameters<typeof writeVmi>[0],
+    seen,
+    newest,
+    deps: {
+      client: { update: call('update'), patch: call('patch'), get: async () => newest },
+      saw: (newer: VirtualMachineInstance) => void seen.push(newer),
+      signal,
+    } as unknown as Parameters<typeof writeVmi>[2],
   };
 }
 
@@ -24,9 +33,9 @@ const changed = (vmi: VirtualMachineInstance) => ({ ...vmi, metadata: { ...vmi.m
 
 test('an unchanged VMI is not written, in any phase', async () => {
   for (const phase of ['Pending', 'Running'] as const) {
-    const { calls, client: fake } = client(() => undefined);
+    const { calls, deps } = client(() => undefined);
     const vmi = buildVmi({}, { phase });
-    assert.deepEqual(await writeVmi(fake, vmi, structuredClone(vmi), signal), { kind: 'unchanged' });
+    assert.deepEqual(await writeVmi(vmi, structuredClone(vmi), deps), { kind: 'unchanged', note: vmi });
     assert.deepEqual(calls, []);
   }
 });
@@ -39,40 +48,46 @@ for (const [phase, method] of [
   ['Failed', 'update'],
 ] as const) {
   test(`a ${phase} VMI is written by ${method}`, async () => {
-    const { calls, client: fake } = client(() => ({}));
+    const { calls, deps } = client(() => ({}));
     const vmi = buildVmi({}, { phase });
-    assert.equal((await writeVmi(fake, vmi, changed(vmi), signal)).kind, 'written');
+    assert.equal((await writeVmi(vmi, changed(vmi), deps)).kind, 'written');
     assert.deepEqual(calls, [method]);
   });
 }
 
+const refusing = (code: KubeErrorCode) =>
+  client(() => {
+    throw new KubeError(code, 'no');
+  });
+
 for (const [code, phase] of [
   ['CONFLICT', 'Pending'],
-  ['NOT_FOUND', 'Pending'],
   ['INVALID', 'Running'],
 ] as const) {
-  test(`${code} on a ${phase} VMI means that somebody else wrote`, async () => {
-    const { client: fake } = client(() => {
-      throw new KubeError(code, 'no');
-    });
+  test(`${code} on a ${phase} VMI means that others wrote: the newest state is known afterwards`, async () => {
+    const { deps, seen, newest } = refusing(code);
     const vmi = buildVmi({}, { phase });
-    assert.deepEqual(await writeVmi(fake, vmi, changed(vmi), signal), { kind: 'stale' });
+    assert.deepEqual(await writeVmi(vmi, changed(vmi), deps), { kind: 'outdated' });
+    assert.deepEqual(seen, [newest]);
   });
 }
 
-test('a refused PUT is an error, not a conflict', async () => {
-  const { client: fake } = client(() => {
-    throw new KubeError('INVALID', 'no');
-  });
+test('a VMI that is no more is not written', async () => {
   const vmi = buildVmi({}, { phase: 'Pending' });
-  await assert.rejects(writeVmi(fake, vmi, changed(vmi), signal), { code: 'INVALID' });
+  assert.deepEqual(await writeVmi(vmi, changed(vmi), refusing('NOT_FOUND').deps), { kind: 'gone' });
+});
+
+test('a refused PUT is no conflict, and an API server without an answer is an error', async () => {
+  const vmi = buildVmi({}, { phase: 'Pending' });
+  assert.equal((await writeVmi(vmi, changed(vmi), refusing('INVALID').deps)).kind, 'refused');
+  await assert.rejects(writeVmi(vmi, changed(vmi), refusing('TIMEOUT').deps), { code: 'TIMEOUT' });
 });
 
 test('a patch tests the phase and what it replaces, and adds what was not there', () => {
   const old = buildVmi({}, { phase: 'Running', activePods: { a: 'n' } });
   const wanted = structuredClone(old);
   wanted.status = { ...wanted.status, activePods: { b: 'n' }, qosClass: 'Burstable' };
-  assert.deepEqual(guardedPatch(old, wanted), [
+  assert.deepEqual(vmiPatch(old, wanted), [
     { op: 'test', path: '/status/phase', value: 'Running' },
     { op: 'test', path: '/status/activePods', value: { a: 'n' } },
     { op: 'replace', path: '/status/activePods', value: { b: 'n' } },
@@ -82,7 +97,7 @@ test('a patch tests the phase and what it replaces, and adds what was not there'
 
 test('a patch leaves alone what only the agent writes', () => {
   const old = buildVmi({}, { phase: 'Running', interfaces: [{ name: 'default' }] });
-  assert.deepEqual(guardedPatch(old, { ...old, status: { ...old.status, interfaces: [] } }), []);
+  assert.deepEqual(vmiPatch(old, { ...old, status: { ...old.status, interfaces: [] } }), []);
 });
 
 const malformed: readonly (readonly [string, unknown, RegExp])[] = [

@@ -1,0 +1,186 @@
+import {
+  finalizers,
+  isBeingDeleted,
+  isFinal,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
+import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
+import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
+import { isOrphaning } from './observe.ts';
+import { decideRun, type RunAction } from './run-strategy.ts';
+
+/** What may be done about a VM. */
+export interface VmStepArgs {
+  adoptVmi: { readonly vmi: VirtualMachineInstance };
+  addFinalizer: object;
+  removeFinalizer: object;
+  startVmi: { readonly paused: boolean };
+  stopVmi: { readonly vmi: VirtualMachineInstance };
+  /** From now on a halted VM shall run. */
+  switchToAlways: object;
+}
+
+export type VmStep = Step<VmStepArgs>;
+
+export interface VmPlan {
+  readonly steps: readonly VmStep[];
+  /** Told to the user as condition `Failure`. */
+  readonly problem?: string;
+  readonly requeueAfterMs?: number;
+  /**
+   * `keep`: the status is not touched, since the object that was observed is about to change. `requestStart`: a Start request is
+   * left behind before the failed VMI is deleted; after that nothing else would tell of the failure.
+   */
+  readonly status?: 'keep' | 'requestStart';
+  /** The VMI's last state is recorded with this status: it may go then, as far as this VM is concerned. */
+  readonly releasesVmi?: VirtualMachineInstance;
+}
+
+export interface VmDecision extends Decided, VmPlan {
+  readonly steps: readonly VmStep[];
+  readonly problem?: string;
+}
+
+/** With what the run strategy asks for. */
+interface Facts extends PresentVm {
+  readonly run: RunAction;
+}
+
+const unclearMs = 1_000;
+
+const asksFor =
+  (...kinds: RunAction['kind'][]) =>
+  ({ run }: Facts) =>
+    kinds.includes(run.kind);
+
+/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without volumes, instance types and live updates. */
+const presentRules = ruleTable<Facts, VmPlan>(
+  [
+    {
+      name: 'vmi-without-owner',
+      why: 'A VMI of this name belongs to nothing, so the VM takes it over.',
+      when: ({ adoptable }) => adoptable !== undefined,
+      plan: ({ adoptable }) => ({ steps: adoptable ? [{ step: 'adoptVmi', vmi: adoptable }] : [], status: 'keep' }),
+    },
+    {
+      name: 'deleted-with-vmi',
+      why: 'The VM is deleted: its VMI is deleted first.',
+      when: ({ vm, vmi }) => isBeingDeleted(vm) && vmi !== undefined && !isOrphaning(vm),
+      plan: ({ vmi }) => ({ steps: stopOf(vmi), ...releaseOf(vmi) }),
+    },
+    {
+      name: 'deleted',
+      why: 'The VM is deleted and nothing of it is left, so its finalizer is taken off.',
+      when: ({ vm }) => isBeingDeleted(vm),
+      plan: ({ vm }) => ({ steps: hasFinalizer(vm) ? [{ step: 'removeFinalizer' }] : [], status: 'keep' }),
+    },
+    {
+      name: 'without-finalizer',
+      why: 'The VM must not vanish before its VMI, so it gets a finalizer first.',
+      when: ({ vm }) => !hasFinalizer(vm),
+      plan: () => ({ steps: [{ step: 'addFinalizer' }], status: 'keep' }),
+    },
+    {
+      name: 'own-write-not-shown',
+      why: 'The VMI was just created or deleted, and the cache does not show it yet.',
+      when: ({ creationExpected, deletionExpected }) => creationExpected || deletionExpected,
+      plan: ({ vmi }) => ({ steps: [], ...releaseOf(vmi) }),
+    },
+    {
+      name: 'strategy-refused',
+      why: 'The run strategy cannot be followed; the VM has to be changed.',
+      when: asksFor('refuse'),
+      plan: ({ run, vmi }) => ({
+        steps: [],
+        ...(run.kind === 'refuse' && { problem: run.message }),
+        ...releaseOf(vmi),
+      }),
+    },
+    {
+      name: 'start',
+      why: 'The VM shall run and has no VMI, so one is created.',
+      when: asksFor('start'),
+      plan: ({ run, vmi }) => ({
+        steps: [{ step: 'startVmi', paused: run.kind === 'start' && run.paused }],
+        ...releaseOf(vmi),
+      }),
+    },
+    {
+      name: 'start-backs-off',
+      why: 'The VM shall run, but its last starts failed: the next one waits.',
+      when: asksFor('wait'),
+      plan: ({ run, vmi }) => ({
+        steps: [],
+        ...(run.kind === 'wait' && { requeueAfterMs: run.ms }),
+        ...releaseOf(vmi),
+      }),
+    },
+    {
+      name: 'failed-run-recorded',
+      why: 'The VMI failed and shall run again: a Start request is stored before the VMI goes.',
+      when: asksFor('requestStart'),
+      plan: () => ({ steps: [], status: 'requestStart' }),
+    },
+    {
+      name: 'halted-vm-started',
+      why: 'A start was asked for a halted VM: from now on it shall run.',
+      when: asksFor('switchToAlways'),
+      plan: ({ vmi }) => ({ steps: [{ step: 'switchToAlways' }], status: 'keep', ...releaseOf(vmi) }),
+    },
+    {
+      name: 'stop',
+      why: 'The VM shall not run, or its VMI has ended and makes room for the next one: the VMI is deleted.',
+      when: asksFor('stop'),
+      plan: ({ vmi }) => ({ steps: stopOf(vmi), ...releaseOf(vmi) }),
+    },
+  ],
+  {
+    name: 'as-wanted',
+    why: 'The VMI is as the run strategy wants it.',
+    plan: ({ vmi }) => ({ steps: [], ...releaseOf(vmi) }),
+  },
+);
+
+const absentRules = ruleTable<AbsentVm, VmPlan>([], {
+  name: 'vm-gone',
+  why: 'There is no such VM.',
+  plan: () => ({ steps: [] }),
+});
+
+const unclearRules = ruleTable<UnclearVm, VmPlan>([], {
+  name: 'api-without-answer',
+  why: 'The API server did not answer what the decision depends on, so nothing is done until it does.',
+  plan: ({ reason }) => ({ steps: [], problem: reason, requeueAfterMs: unclearMs, status: 'keep' }),
+});
+
+/** Of all kinds of observations; the names differ. */
+export const vmRules = [...presentRules.rules, ...absentRules.rules, ...unclearRules.rules];
+
+/** Pure and total. */
+export function decideVm(observation: VmObservation): VmDecision {
+  switch (observation.kind) {
+    case 'absent':
+      return decideBy(absentRules, observation);
+    case 'unclear':
+      return decideBy(unclearRules, observation);
+    case 'present':
+      return decideBy(presentRules, {
+        ...observation,
+        run: decideRun(observation.vm, observation.vmi, observation.now),
+      });
+  }
+}
+
+function hasFinalizer(vm: VirtualMachine): boolean {
+  return vm.metadata.finalizers?.includes(finalizers.vm) === true;
+}
+
+function stopOf(vmi: VirtualMachineInstance | undefined): VmStep[] {
+  return vmi && !isBeingDeleted(vmi) ? [{ step: 'stopVmi', vmi }] : [];
+}
+
+function releaseOf(vmi: VirtualMachineInstance | undefined): Pick<VmPlan, 'releasesVmi'> {
+  const isHeld = vmi !== undefined && isFinal(vmi) && vmi.metadata.finalizers?.includes(finalizers.vm) === true;
+  return isHeld ? { releasesVmi: vmi } : {};
+}

@@ -1,0 +1,155 @@
+import { finalizers, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import { errorCode, errorMessage } from '../../base/index.ts';
+import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import type {
+  Executors,
+  ObjectEvent,
+  Outcome,
+  ReadYourWrites,
+  Step,
+  StepContext,
+  StepError,
+} from '../../reconcile/index.ts';
+import type { VmStepArgs } from './decide.ts';
+import { makeVmi, ownerReference } from './make-vmi.ts';
+import { liveVmi } from './observe.ts';
+
+export interface ExecuteContext extends StepContext {
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'delete' | 'patch' | 'update'>;
+  readonly vms: ReadYourWrites<VirtualMachine>;
+  readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  /** `namespace/name` of VM and VMI. */
+  readonly key: string;
+  readonly vm: VirtualMachine;
+}
+
+const done: Outcome = { kind: 'done' };
+
+export const executors: Executors<VmStepArgs, ExecuteContext> = {
+  adoptVmi,
+  addFinalizer,
+  removeFinalizer,
+  startVmi,
+  stopVmi,
+  switchToAlways,
+};
+
+/** What a step threw. The code of a failed API call is kept. */
+export function stepErrorOf(error: unknown, step: keyof VmStepArgs): StepError {
+  return { severity: 'retry', code: errorCode(error) ?? 'FAILED', message: `${step}: ${errorMessage(error)}` };
+}
+
+function failed(reason: 'FailedCreate' | 'FailedDelete', message: string): Outcome {
+  const code = reason === 'FailedDelete' ? 'DELETE_FAILED' : 'CREATE_FAILED';
+  return {
+    kind: 'failed',
+    error: { severity: 'retry', code, message },
+    events: [{ type: 'Warning', reason, message }],
+  };
+}
+
+const normal = (reason: string, message: string): ObjectEvent => ({ type: 'Normal', reason, message });
+
+async function startVmi({ paused }: Step<VmStepArgs, 'startVmi'>, context: ExecuteContext): Promise<Outcome> {
+  const { client, vmis, key, vm, signal } = context;
+  const { name } = vm.metadata;
+  try {
+    vmis.created(key, await client.create(resources.virtualMachineInstances, makeVmi(vm, paused), { signal }));
+    const message = `Started the virtual machine by creating the new virtual machine instance ${name}`;
+    return { kind: 'done', events: [normal('SuccessfulCreate', message)] };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const existing = isKubeError(error, 'ALREADY_EXISTS') ? await liveVmi(vm, client, signal) : undefined;
+    if (!existing) return failed('FailedCreate', `Error creating virtual machine instance: ${errorMessage(error)}`);
+    vmis.created(key, existing);
+    return done;
+  }
+}
+
+async function stopVmi({ vmi }: Step<VmStepArgs, 'stopVmi'>, context: ExecuteContext): Promise<Outcome> {
+  const { client, vmis, key, signal } = context;
+  const { uid } = vmi.metadata;
+  try {
+    await client.delete(resources.virtualMachineInstances, vmi.metadata, { uid, signal });
+    vmis.deleted(key, vmi);
+    const message = `Stopped the virtual machine by deleting the virtual machine instance ${uid}`;
+    return { kind: 'done', events: [normal('SuccessfulDelete', message)] };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    if (isKubeError(error, 'NOT_FOUND', 'CONFLICT')) return done;
+    return failed('FailedDelete', `Error deleting virtual machine instance: ${errorMessage(error)}`);
+  }
+}
+
+async function switchToAlways(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {
+  const wanted = structuredClone(vm);
+  if (vm.spec.running === undefined || vm.spec.running === null) wanted.spec.runStrategy = 'Always';
+  else wanted.spec.running = true;
+  try {
+    vms.saw(key, vm, await client.update(resources.virtualMachines, wanted, { signal }));
+    return done;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const message = `the run strategy could not be set: ${errorMessage(error)}`;
+    return { kind: 'failed', error: { severity: 'retry', code: 'CREATE_FAILED', message } };
+  }
+}
+
+async function adoptVmi({ vmi }: Step<VmStepArgs, 'adoptVmi'>, context: ExecuteContext): Promise<Outcome> {
+  const { client, vmis, key, vm, signal } = context;
+  const { uid = '', name } = vm.metadata;
+  const { resourceVersion, ownerReferences = [] } = vmi.metadata;
+  const body = { metadata: { resourceVersion, ownerReferences: [...ownerReferences, ownerReference(name, uid)] } };
+  const type = resources.virtualMachineInstances;
+  vmis.saw(key, vmi, await client.patch<VirtualMachineInstance>(type, vmi.metadata, body, 'merge', { signal }));
+  return done;
+}
+
+async function addFinalizer(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {
+  const names = [...(vm.metadata.finalizers ?? []), finalizers.vm];
+  const newer = await setFinalizers(vm, resources.virtualMachines, names, client, signal);
+  if (newer) vms.saw(key, vm, newer);
+  return done;
+}
+
+async function removeFinalizer(_step: object, { client, vm, signal }: ExecuteContext): Promise<Outcome> {
+  await setFinalizers(vm, resources.virtualMachines, withoutOurs(vm), client, signal);
+  return done;
+}
+
+/** The VMI may go, as far as its VM is concerned. */
+export async function releaseVmi(
+  vmi: VirtualMachineInstance,
+  client: Pick<KubeClient, 'patch'>,
+  signal: AbortSignal,
+): Promise<void> {
+  await setFinalizers(vmi, resources.virtualMachineInstances, withoutOurs(vmi), client, signal);
+}
+
+function withoutOurs({ metadata }: VirtualMachine | VirtualMachineInstance): string[] {
+  return (metadata.finalizers ?? []).filter((name) => name !== finalizers.vm);
+}
+
+async function setFinalizers<T extends VirtualMachine | VirtualMachineInstance>(
+  object: T,
+  type: typeof resources.virtualMachines | typeof resources.virtualMachineInstances,
+  names: string[],
+  client: Pick<KubeClient, 'patch'>,
+  signal: AbortSignal,
+): Promise<T | undefined> {
+  const path = '/metadata/finalizers';
+  const old = object.metadata.finalizers;
+  const change = old
+    ? [
+        { op: 'test', path, value: old },
+        { op: 'replace', path, value: names },
+      ]
+    : [{ op: 'add', path, value: names }];
+  const operations = [{ op: 'test', path: '/metadata/uid', value: object.metadata.uid }, ...change];
+  try {
+    return await client.patch<T>(type, object.metadata, operations, 'json', { signal });
+  } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND')) return undefined;
+    throw error;
+  }
+}

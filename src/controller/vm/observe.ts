@@ -1,0 +1,84 @@
+import {
+  isBeingDeleted,
+  type Key,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
+import { type Clock, errorMessage } from '../../base/index.ts';
+import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import type { ReadYourWrites } from '../../reconcile/index.ts';
+import type { VmObservation } from './observation.ts';
+
+export interface ObserveDeps {
+  readonly client: Pick<KubeClient, 'get'>;
+  readonly vms: ReadYourWrites<VirtualMachine>;
+  readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly clock: Clock;
+}
+
+/** A VM and its VMI have the same key. */
+export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal): Promise<VmObservation> {
+  const { vms, vmis, clock } = deps;
+  const now = clock.now();
+  const vm = vms.get(key);
+  if (!vm) return { kind: 'absent', key, uid: '', now };
+  const base = { key, uid: vm.metadata.uid ?? '', now };
+  try {
+    const { own, adoptable } = claim(vm, vmis.get(key));
+    const pending = vmis.pending(key);
+    // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does.
+    const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
+    const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
+    return { kind: 'present', ...base, vm, vmi, adoptable, ...expected };
+  } catch (error) {
+    if (signal.aborted || !isKubeError(error)) throw error;
+    return { kind: 'unclear', ...base, reason: errorMessage(error) };
+  }
+}
+
+interface Claim {
+  readonly own?: VirtualMachineInstance;
+  readonly adoptable?: VirtualMachineInstance;
+}
+
+/** Ours by owner reference; without any owner it is taken over by its name; another's is not seen. */
+function claim(vm: VirtualMachine, vmi: VirtualMachineInstance | undefined): Claim {
+  if (!vmi) return {};
+  const owner = vmi.metadata.ownerReferences?.find(({ controller }) => controller);
+  if (owner) return owner.uid === vm.metadata.uid ? { own: vmi } : {};
+  return isBeingDeleted(vm) || isBeingDeleted(vmi) ? {} : { adoptable: vmi };
+}
+
+/** A VM that is deleted takes its VMI along: the API is asked, because a VMI just made may not be in the cache. */
+async function unseenVmi(
+  vm: VirtualMachine,
+  adoptable: VirtualMachineInstance | undefined,
+  { client }: ObserveDeps,
+  signal: AbortSignal,
+): Promise<VirtualMachineInstance | undefined> {
+  if (!isBeingDeleted(vm) || adoptable || isOrphaning(vm)) return undefined;
+  return liveVmi(vm, client, signal);
+}
+
+/** Deleted with `--cascade=orphan`: the VMI stays. */
+export function isOrphaning(vm: VirtualMachine): boolean {
+  return vm.metadata.finalizers?.includes('orphan') === true;
+}
+
+/** Asked from the API, and only if it belongs to this VM. */
+export async function liveVmi(
+  vm: VirtualMachine,
+  client: Pick<KubeClient, 'get'>,
+  signal: AbortSignal,
+): Promise<VirtualMachineInstance | undefined> {
+  try {
+    const type = resources.virtualMachineInstances;
+    const vmi = await client.get<VirtualMachineInstance>(type, vm.metadata, { signal });
+    const isOurs = vmi.metadata.ownerReferences?.some(({ uid, controller }) => controller && uid === vm.metadata.uid);
+    return isOurs ? vmi : undefined;
+  } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND')) return undefined;
+    throw error;
+  }
+}

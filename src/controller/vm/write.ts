@@ -1,0 +1,106 @@
+import { resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import { sameJson } from '../../base/index.ts';
+import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import {
+  type Attempt,
+  type ReadYourWrites,
+  type WriteAttempt,
+  type Written,
+  writeGuarded,
+} from '../../reconcile/index.ts';
+import type { VmDecision } from './decide.ts';
+import { releaseVmi } from './execute.ts';
+import type { PresentVm, VmFailure, VmObservation } from './observation.ts';
+import { projectVmStatus } from './status.ts';
+
+export interface StatusDeps {
+  readonly client: Pick<KubeClient, 'get' | 'updateStatus' | 'patch'>;
+  readonly vms: ReadYourWrites<VirtualMachine>;
+  readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly random: () => number;
+}
+
+/** Stores the status if it differs, also after a failed step, and lets a VMI go whose end is recorded now. */
+export async function writeStatus(
+  { observation, decision, outcomes }: Attempt<VmObservation, VmDecision>,
+  deps: StatusDeps,
+  signal: AbortSignal,
+): Promise<Written> {
+  if (observation.kind !== 'present') return { kind: 'no-object' };
+  const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
+  try {
+    const failure = failed?.kind === 'failed' ? failureOf(failed.error) : refusal(decision);
+    const isKept = decision.status === 'keep' && !failure;
+    const written: Written = isKept ? { kind: 'unchanged' } : await store(observation, decision, failure, deps, signal);
+    const isRecorded = written.kind === 'written' || written.kind === 'unchanged';
+    if (isRecorded && decision.releasesVmi) await releaseVmi(decision.releasesVmi, deps.client, signal);
+    return written;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { kind: 'failed', error };
+  }
+}
+
+function failureOf({ code, message }: { readonly code: string; readonly message: string }): VmFailure | undefined {
+  if (code === 'CREATE_FAILED') return { reason: 'FailedCreate', message };
+  return code === 'DELETE_FAILED' ? { reason: 'FailedDelete', message } : undefined;
+}
+
+function refusal({ problem, status }: VmDecision): VmFailure | undefined {
+  return problem === undefined || status === 'keep' ? undefined : { reason: 'FailedCreate', message: problem };
+}
+
+async function store(
+  observation: PresentVm,
+  decision: VmDecision,
+  failure: VmFailure | undefined,
+  { client, vms, vmis, random }: StatusDeps,
+  signal: AbortSignal,
+): Promise<Written> {
+  const { key, vm } = observation;
+  const pending = vmis.pending(key);
+  const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
+  const status = projectVmStatus({ ...observation, ...expected }, failure, random);
+  if (decision.status === 'requestStart')
+    status.stateChangeRequests = [...(status.stateChangeRequests ?? []), { action: 'Start' }];
+  const written = await vms.whileWriting(key, () =>
+    writeGuarded<VirtualMachine, undefined, never>(vm, {
+      attempt: (base) => putStatus({ ...base, status }, vm, client, signal),
+      newest: () => newest(vm, client, signal),
+      stillHolds: () => false,
+      saw: (newer) => vms.saw(key, vm, newer),
+      tries: 1,
+    }),
+  );
+  return written.kind === 'refused' ? { kind: 'refused', error: written.refusal } : { kind: written.kind };
+}
+
+async function putStatus(
+  wanted: VirtualMachine,
+  old: VirtualMachine,
+  client: StatusDeps['client'],
+  signal: AbortSignal,
+): Promise<WriteAttempt<VirtualMachine, undefined, never>> {
+  if (sameJson(old.status, wanted.status)) return { kind: 'unchanged', note: undefined };
+  try {
+    const object = await client.updateStatus(resources.virtualMachines, wanted, { signal });
+    return { kind: 'written', object, note: undefined };
+  } catch (error) {
+    if (isKubeError(error, 'CONFLICT')) return { kind: 'conflict' };
+    if (isKubeError(error, 'NOT_FOUND')) return { kind: 'gone' };
+    throw error;
+  }
+}
+
+async function newest(
+  { metadata }: VirtualMachine,
+  client: Pick<KubeClient, 'get'>,
+  signal: AbortSignal,
+): Promise<VirtualMachine | undefined> {
+  try {
+    return await client.get<VirtualMachine>(resources.virtualMachines, metadata, { signal });
+  } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND')) return undefined;
+    throw error;
+  }
+}

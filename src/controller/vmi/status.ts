@@ -1,0 +1,77 @@
+import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
+import { errorMessage, type Logger } from '../../base/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
+import type { Attempt, ObjectEvent, ReadYourWrites, WriteReport, Written } from '../../reconcile/index.ts';
+import type { VmiDecision } from './decide.ts';
+import { failureReasons, staleCode } from './execute.ts';
+import type { PresentVmi, SyncFailure, VmiFacts, VmiObservation } from './observation.ts';
+import { projectVmi, startProblem } from './project.ts';
+import { writeVmi } from './write.ts';
+
+export interface StatusDeps {
+  readonly client: Pick<KubeClient, 'get' | 'update' | 'patch'>;
+  readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly log: Logger;
+  readonly randomUuid: () => string;
+}
+
+/** Projects the VMI and writes what differs, also after a failed step. Never rejects but with the signal's reason. */
+export async function writeStatus(
+  { observation, decision, outcomes }: Attempt<VmiObservation, VmiDecision>,
+  report: WriteReport,
+  deps: StatusDeps,
+  signal: AbortSignal,
+): Promise<Written> {
+  if (observation.kind !== 'present') return { kind: 'no-object' };
+  if (decision.leavesVmi) return { kind: 'unchanged' };
+  const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
+  const error = failed?.kind === 'failed' ? failed.error : undefined;
+  if (error?.code === staleCode) return { kind: 'outdated' };
+  const failure = error
+    ? { reason: failureReasons[error.code] ?? 'FailedSync', message: error.message }
+    : refusal(decision);
+  try {
+    return await store(
+      observation,
+      projectVmi(observation, { failure, randomUuid: deps.randomUuid }),
+      report,
+      deps,
+      signal,
+    );
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    return { kind: 'failed', error: cause };
+  }
+}
+
+function refusal({ problem }: VmiDecision): SyncFailure | undefined {
+  return problem === undefined ? undefined : { reason: 'FailedCreate', message: problem };
+}
+
+async function store(
+  observation: PresentVmi,
+  wanted: VirtualMachineInstance,
+  report: WriteReport,
+  { client, vmis, log }: StatusDeps,
+  signal: AbortSignal,
+): Promise<Written> {
+  const { key, uid, vmi } = observation;
+  const saw = (newer: VirtualMachineInstance) => vmis.saw(key, vmi, newer);
+  const written = await vmis.whileWriting(key, () => writeVmi(vmi, wanted, { client, saw, signal }));
+  if (written.kind === 'refused') return { kind: 'refused', error: new Error(errorMessage(written.refusal)) };
+  if (written.kind !== 'written') return { kind: written.kind };
+  report(eventsOf(observation, wanted));
+  const phase = wanted.status?.phase;
+  if (phase !== vmi.status?.phase) log.info({ vmi: key, uid, phase }, 'phase');
+  return { kind: 'written' };
+}
+
+/** Events for what the user has to know, once per change. */
+function eventsOf({ vmi, pod }: VmiFacts, wanted: VirtualMachineInstance): ObjectEvent[] {
+  const before = findCondition(vmi.status?.conditions, 'Synchronized')?.message;
+  const now = findCondition(wanted.status?.conditions, 'Synchronized');
+  const isNews = now?.status === 'False' && before !== now.message;
+  const isFromPod = startProblem(pod) !== undefined || now?.reason === 'PodFailed';
+  if (!isNews || !isFromPod) return [];
+  return [{ type: 'Warning', reason: now.reason ?? 'FailedSync', message: now.message ?? '' }];
+}

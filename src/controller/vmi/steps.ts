@@ -1,0 +1,15 @@
+import type { ConditionState, Pod } from '../../api/index.ts';
+import type { Step } from '../../reconcile/index.ts';
+
+/** What may be done about a VMI outside of the VMI itself. */
+export interface VmiStepArgs {
+  /** `leftovers`: foreign pods, or of a controller that ended before it could record them; they go before. */
+  createPod: { readonly pod: Pod; readonly leftovers: readonly Pod[] };
+  deletePods: { readonly pods: readonly Pod[] };
+  /** Pods of which the VMI is no more, where no garbage collector comes by. */
+  deleteOrphans: { readonly pods: readonly Pod[] };
+  setPodCondition: { readonly pod: Pod; readonly condition: ConditionState };
+  labelPod: { readonly pod: Pod; readonly labels: Readonly<Record<string, string>> };
+}
+
+export type VmiStep = Step<VmiStepArgs>;

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { finalizers, type VirtualMachine, type VirtualMachineInstance } from '../../../../src/api/index.ts';
+import { decideVm, vmRules } from '../../../../src/controller/vm/decide.ts';
+import type { PresentVm, VmObservation } from '../../../../src/controller/vm/observation.ts';
+import { buildVm, buildVmi } from '../builders.ts';
+
+const deletionTimestamp = '2026-01-01T00:10:00Z';
+const now = new Date('2026-01-01T00:20:00Z');
+const base = { key: 'default/vm1', uid: 'uid-vm', now };
+
+function vmWith(spec: Partial<VirtualMachine['spec']>, status: VirtualMachine['status'] = {}): VirtualMachine {
+  const vm = buildVm(spec, status);
+  return { ...vm, metadata: { ...vm.metadata, finalizers: [finalizers.vm] } };
+}
+
+function deletedVm(...names: string[]): VirtualMachine {
+  const vm = vmWith({ runStrategy: 'Always' });
+  return { ...vm, metadata: { ...vm.metadata, deletionTimestamp, finalizers: names } };
+}
+
+const always = vmWith({ runStrategy: 'Always' });
+const newVm = buildVm({ runStrategy: 'Always' });
+delete newVm.metadata.finalizers;
+const running = buildVmi({}, { phase: 'Running' }, { finalizers: [finalizers.vmi, finalizers.vm] });
+const ended = buildVmi({}, { phase: 'Failed' }, { finalizers: [finalizers.vm] });
+const retryAfterTimestamp = '2026-01-01T00:21:00Z';
+
+interface Row {
+  readonly rule: string;
+  readonly when: string;
+  readonly seen: Partial<PresentVm>;
+  readonly steps?: readonly string[];
+  readonly releases?: VirtualMachineInstance;
+}
+
+const rows: readonly Row[] = [
+  {
+    rule: 'vmi-without-owner',
+    when: 'somebody has made the VMI by hand',
+    seen: { adoptable: running },
+    steps: ['adoptVmi'],
+  },
+  {
+    rule: 'deleted-with-vmi',
+    when: 'its VMI runs',
+    seen: { vm: deletedVm(finalizers.vm), vmi: running },
+    steps: ['stopVmi'],
+  },
+  {
+    rule: 'deleted-with-vmi',
+    when: 'its VMI has ended',
+    seen: { vm: deletedVm(finalizers.vm), vmi: ended },
+    steps: ['stopVmi'],
+    releases: ended,
+  },
+  { rule: 'deleted', when: 'nothing is left', seen: { vm: deletedVm(finalizers.vm) }, steps: ['removeFinalizer'] },
+  {
+    rule: 'deleted',
+    when: 'its VMI shall stay',
+    seen: { vm: deletedVm(finalizers.vm, 'orphan'), vmi: running },
+    steps: ['removeFinalizer'],
+  },
+  { rule: 'deleted', when: 'only the finalizers of others are left', seen: { vm: deletedVm('others') } },
+  { rule: 'without-finalizer', when: 'the VM is new', seen: { vm: newVm }, steps: ['addFinalizer'] },
+  { rule: 'own-write-not-shown', when: 'a VMI was created', seen: { creationExpected: true } },
+  { rule: 'own-write-not-shown', when: 'the VMI was deleted', seen: { vmi: running, deletionExpected: true } },
+  { rule: 'strategy-refused', when: 'it is unknown', seen: { vm: vmWith({ runStrategy: 'WaitAsReceiver' }) } },
+  { rule: 'start', when: 'there is no VMI', seen: {}, steps: ['startVmi'] },
+  {
+    rule: 'start-backs-off',
+    when: 'the last starts failed',
+    seen: { vm: vmWith({ runStrategy: 'Always' }, { startFailure: { consecutiveFailCount: 2, retryAfterTimestamp } }) },
+  },
+  {
+    rule: 'failed-run-recorded',
+    when: 'the VMI failed',
+    seen: { vm: vmWith({ runStrategy: 'RerunOnFailure' }), vmi: ended },
+  },
+  {
+    rule: 'halted-vm-started',
+    when: 'a start was asked for',
+    seen: { vm: vmWith({ runStrategy: 'Halted' }, { stateChangeRequests: [{ action: 'Start' }] }) },
+    steps: ['switchToAlways'],
+  },
+  {
+    rule: 'stop',
+    when: 'it shall not run',
+    seen: { vm: vmWith({ runStrategy: 'Halted' }), vmi: running },
+    steps: ['stopVmi'],
+  },
+  { rule: 'stop', when: 'the VMI has ended', seen: { vmi: ended }, steps: ['stopVmi'], releases: ended },
+  { rule: 'as-wanted', when: 'the VMI runs', seen: { vmi: running } },
+  {
+    rule: 'as-wanted',
+    when: 'a VMI that ended is kept',
+    seen: { vm: vmWith({ runStrategy: 'Manual' }), vmi: ended },
+    releases: ended,
+  },
+];
+
+function observationOf(seen: Partial<PresentVm>): PresentVm {
+  const expected = { creationExpected: false, deletionExpected: false };
+  return { ...base, kind: 'present', vm: always, vmi: undefined, adoptable: undefined, ...expected, ...seen };
+}
+
+for (const { rule, when, seen, steps = [], releases } of rows) {
+  test(`${rule}: ${when}`, () => {
+    const decision = decideVm(observationOf(seen));
+    assert.deepEqual([decision.rule, decision.steps.map(({ step }) => step)], [rule, steps]);
+    assert.equal(decision.releasesVmi, releases);
+  });
+}
+
+const others: readonly (readonly [VmObservation, string])[] = [
+  [{ ...base, kind: 'absent' }, 'vm-gone'],
+  [{ ...base, kind: 'unclear', reason: 'no answer' }, 'api-without-answer'],
+];
+for (const [observation, rule] of others) {
+  test(`${rule}: nothing is done`, () => {
+    const decision = decideVm(observation);
+    assert.deepEqual([decision.rule, decision.steps], [rule, []]);
+  });
+}
+
+test('a VMI that is deleted already is not deleted again', () => {
+  const vmi = buildVmi({}, { phase: 'Running' }, { deletionTimestamp });
+  assert.deepEqual(decideVm(observationOf({ vm: vmWith({ runStrategy: 'Halted' }), vmi })).steps, []);
+});
+
+test('every rule has a row and a sentence', () => {
+  const tested = new Set([...rows.map(({ rule }) => rule), ...others.map(([, rule]) => rule)]);
+  assert.deepEqual(vmRules.map(({ name }) => name).sort(), [...tested].sort());
+  for (const { name, why } of vmRules) assert.match(why, /^[A-Z].*\.$/, name);
+});
