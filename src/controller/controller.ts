@@ -39,7 +39,7 @@ export interface ControllerDeps {
   readonly clock?: Clock;
 }
 
-/** Source of the events of VM, VMI and migration (spec 61 §12). */
+/** Source of the events of VM, VMI and migration, as upstream names it. */
 const component = 'virtualmachine-controller';
 const syncWarningMs = 15_000;
 

@@ -2,7 +2,7 @@ import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } 
 
 const later = 'accepted, not used yet: ';
 
-/** Upstream's flags and defaults (spec 50 §2.4), then ours. */
+/** Upstream's flags and defaults (pkg/virt-controller/watch/application.go, AddFlags), then ours. */
 const controllerFlags = {
   v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
   kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },

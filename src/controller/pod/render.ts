@@ -16,7 +16,7 @@ const defaultGraceSeconds = 30;
 const privateDir = '/var/run/kubevirt-private';
 
 /**
- * The launcher pod of a VMI (spec 52 §2–8, the parts of §12 and what is cheap beyond). A pure function: the same VMI and salt
+ * The launcher pod of a VMI (upstream: pkg/virt-controller/services/template.go; what one node needs). A pure function: the same VMI and salt
  * give the same pod, name included, so that creating it twice cannot make two. Throws PodRenderError.
  */
 export function renderLauncherPod(given: VirtualMachineInstance, config: ControllerConfig, salt: string): Pod {
@@ -90,7 +90,7 @@ function computeContainer(
   };
 }
 
-/** A field that is null counts as absent (spec 61 §1). */
+/** A field that is null counts as absent, as in Kubernetes. */
 function withoutNulls<T>(value: T): T {
   if (Array.isArray(value)) return value.map(withoutNulls) as T;
   if (typeof value !== 'object' || value === null) return value;

@@ -11,7 +11,7 @@ export interface PodResources {
 const Mi = 2 ** 20;
 const Gi = 2 ** 30;
 
-/** Requests and limits of `compute` (spec 52 §7.1). The VMI's own values win. Throws PodRenderError. */
+/** Requests and limits of `compute` (upstream: pkg/virt-controller/services/renderresources.go). The VMI's own values win. Throws PodRenderError. */
 export function renderResources(vmi: VirtualMachineInstance, config: ControllerConfig): PodResources {
   const { domain } = vmi.spec;
   const requests: Record<string, Quantity> = { ...domain.resources?.requests };
@@ -95,7 +95,7 @@ function addDevices(vmi: VirtualMachineInstance, config: ControllerConfig, limit
   if (autoattachVSOCK) limits['devices.kubevirt.io/vhost-vsock'] = '1';
 }
 
-/** What a guest costs beyond its memory (spec 52 §7.2). */
+/** What a guest costs beyond its memory (upstream: GetMemoryOverhead in pkg/hypervisor). */
 function memoryOverheadBytes(vmi: VirtualMachineInstance, config: ControllerConfig, baseBytes: number): number {
   const { cpu, devices, launchSecurity } = vmi.spec.domain;
   const programs = (25 + 100 + 25 + 40 + 30) * Mi;

@@ -9,7 +9,7 @@ export interface PodStorage {
 
 const privateDir = '/var/run/kubevirt-private';
 
-/** Pod volumes that every launcher has, and where (spec 52 §5.1). Other programs find them by these names. */
+/** Pod volumes that every launcher has, and where (upstream: pkg/virt-controller/services/rendervolumes.go). Other programs find them by these names. */
 const standardVolumes: readonly (readonly [string, string, VolumeMount['mountPropagation']?])[] = [
   ['private', privateDir],
   ['public', '/var/run/kubevirt'],
@@ -22,7 +22,7 @@ const hotplugVolume = ['hotplug-disks', '/var/run/kubevirt/hotplug-disks', 'Host
 const kernelBootVolume = 'kernel-boot-volume';
 const reserved = new Set([...standardVolumes.map(([name]) => name), hotplugVolume[0], kernelBootVolume, 'hugepages']);
 
-/** Volumes of the pod and how `compute` sees them (spec 52 §5). Throws PodRenderError. */
+/** Volumes of the pod and how `compute` sees them. Throws PodRenderError. */
 export function renderStorage(vmi: VirtualMachineInstance): PodStorage {
   const storage: PodStorage = { volumes: [], mounts: [] };
   for (const [name, mountPath, propagation] of standardVolumes) addEmptyDir(storage, name, mountPath, propagation);

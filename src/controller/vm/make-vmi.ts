@@ -4,7 +4,7 @@ import { finalizers, type VirtualMachine, type VirtualMachineInstance } from '..
 /** Namespace of the name-based UUIDs that upstream gives to firmware. */
 const firmwareNamespace = '6a1a24a1-4061-4607-8bf4-a3963d0c5895';
 
-/** The VMI a VM starts (spec 50 §3.5). */
+/** The VMI a VM starts (upstream: SetupVMIFromVM in pkg/virt-controller/watch/vm/vm.go). */
 export function makeVmi(vm: VirtualMachine, paused: boolean): VirtualMachineInstance {
   const { name, namespace, uid = '', generation = 1 } = vm.metadata;
   const { metadata = {}, spec } = structuredClone(vm.spec.template);

@@ -20,7 +20,7 @@ function isFalseWith(vmi: VirtualMachineInstance | undefined, type: string, reas
 
 const isDown = (vmi: VirtualMachineInstance | undefined) => vmi === undefined || isFinal(vmi);
 
-/** First match wins (spec 50 §3.7; the rows about volumes are not here yet). */
+/** First match wins (upstream: pkg/virt-controller/watch/vm/vm.go, setPrintableStatus; the rows about volumes are not here yet). */
 const printableRules: readonly PrintableRule[] = [
   { value: 'Terminating', when: ({ vm }) => isBeingDeleted(vm) },
   {

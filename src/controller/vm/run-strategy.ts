@@ -28,7 +28,7 @@ export function runStrategyOf(vm: VirtualMachine): RunStrategy {
   return running ? 'Always' : 'Halted';
 }
 
-/** What the strategy asks for now (spec 50 §3.4). */
+/** What the strategy asks for now (upstream: pkg/virt-controller/watch/vm/vm.go, syncRunStrategy). */
 export function decideRun(vm: VirtualMachine, vmi: VirtualMachineInstance | undefined, now: Date): RunAction {
   let strategy: RunStrategy;
   try {
@@ -100,7 +100,7 @@ function waitMs(vm: VirtualMachine, now: Date): number {
   return Number.isNaN(until) ? 0 : Math.max(0, until - now.getTime());
 }
 
-/** Delay after the n-th start that never came to Running (spec 50 §3.7). */
+/** Delay after the n-th start that never came to Running (upstream: calculateStartBackoffTime). */
 export function startBackoffSeconds(failures: number, random: () => number): number {
   const seconds = 10 * failures ** 2;
   return Math.min(300, Math.round(seconds + (random() * seconds) / 2));

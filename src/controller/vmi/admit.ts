@@ -12,7 +12,7 @@ export function isAdmitted(vmi: VirtualMachineInstance): boolean {
 }
 
 /**
- * What upstream's webhook does to a new VMI, where no webhook did (spec 60 §8.1): finalizer, defaults, first status.
+ * What upstream's webhook does to a new VMI, where no webhook did (pkg/virt-api/webhooks/mutating-webhook/mutators/vmi-mutator.go): finalizer, defaults, first status.
  * Changes `vmi`; what is set already stays.
  */
 export function admit(vmi: VirtualMachineInstance, config: ControllerConfig, randomUuid: () => string): void {

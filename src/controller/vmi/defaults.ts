@@ -1,7 +1,7 @@
 import { type Disk, type DomainSpecInput, parseQuantity, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 
-/** The defaults of spec 60 §8.1 that a node builds on. Changes `vmi`; doing it again changes nothing. */
+/** The defaults of upstream's webhook (pkg/defaults/defaults.go) that a node builds on. Changes `vmi`; doing it again changes nothing. */
 export function fillDefaults(vmi: VirtualMachineInstance, config: ControllerConfig, randomUuid: () => string): void {
   const { spec } = vmi;
   spec.domain ??= {};

@@ -35,7 +35,7 @@ export interface ProjectOptions {
   readonly randomUuid: () => string;
 }
 
-/** The VMI as it shall be stored now (spec 50 §4.5). The observation is not changed. */
+/** The VMI as it shall be stored now (upstream: pkg/virt-controller/watch/vmi/lifecycle.go, updateStatus). The observation is not changed. */
 export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMachineInstance {
   const vmi = structuredClone(seen.vmi);
   if (!isAdmitted(vmi) && isUnprocessed(vmi) && !isBeingDeleted(vmi) && !options.failure) {
@@ -189,7 +189,7 @@ function lastWords(log: string): string {
   }
 }
 
-/** One entry per volume, sorted; what the agent has written into an entry stays (spec 50 §4.7). */
+/** One entry per volume, sorted; what the agent has written into an entry stays. */
 function volumeStatus(vmi: VirtualMachineInstance): NonNullable<VmiStatus['volumeStatus']> {
   const old = vmi.status?.volumeStatus ?? [];
   const names = new Set((vmi.spec.volumes ?? []).map(({ name }) => name));
@@ -205,7 +205,7 @@ function stampPhase(status: VmiStatus, phase: VmiPhase, time: string): void {
   status.phaseTransitionTimestamps = [...stamps, { phase, phaseTransitionTimestamp: time }];
 }
 
-/** Nothing of the VMI is left outside: it may go (spec 50 §4.8). */
+/** Nothing of the VMI is left outside: it may go. */
 function release(vmi: VirtualMachineInstance, status: VmiStatus, hasOwnerVm: boolean): void {
   const done = ['foregroundDeleteVirtualMachine', finalizers.vmi, ...(hasOwnerVm ? [] : [finalizers.vm])];
   vmi.metadata.finalizers = (vmi.metadata.finalizers ?? []).filter((name) => !done.includes(name));
