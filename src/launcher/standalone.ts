@@ -1,7 +1,7 @@
 import type { VirtualMachineInstance } from '../api/index.ts';
 import { errorMessage } from '../base/index.ts';
 import { LauncherError } from './errors.ts';
-import { checkVmi } from './vmi-json.ts';
+import { checkVmi } from './domain/vmi-json.ts';
 
 /** `STANDALONE_VMI` (spec 70 §12): YAML, of which JSON is a part. Throws BAD_VMI. */
 export async function readStandaloneVmi(text: string | undefined): Promise<VirtualMachineInstance | undefined> {

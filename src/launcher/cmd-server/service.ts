@@ -1,9 +1,9 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import type { Logger } from '../../base/index.ts';
 import type { cmd } from '../../wire/index.ts';
-import { converterOptions } from '../converter-options.ts';
+import { converterOptions } from './converter-options.ts';
 import type { ConverterOptions } from '../domain/index.ts';
-import { decodeVmi, type VmiIdentity } from '../vmi-json.ts';
+import { decodeVmi, type VmiIdentity } from '../domain/vmi-json.ts';
 import { type GuestCommands, guestHandlers } from './guest-handlers.ts';
 import { type Queries, queryHandlers } from './query-handlers.ts';
 import { command, notSupported } from './respond.ts';

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Clock, type Logger, systemClock } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
-import type { LibvirtPaths } from '../pod-paths.ts';
+import type { LibvirtPaths } from './pod-paths.ts';
 
 export interface DaemonProgram {
   readonly name: 'virtqemud' | 'libvirtd';

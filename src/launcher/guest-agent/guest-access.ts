@@ -4,7 +4,7 @@ import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index
 import { LauncherError } from '../errors.ts';
 import type { DomainNotifier } from '../notify/notifier.ts';
 import type { Hypervisor } from '../ports.ts';
-import type { VmiIdentity } from '../vmi-json.ts';
+import type { VmiIdentity } from '../domain/vmi-json.ts';
 import { runAgentCommand } from './command.ts';
 import { type ExecRequest, type ExecResult, execInGuest } from './exec.ts';
 import type { GuestFreezer } from './freeze.ts';

@@ -1,7 +1,7 @@
 import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import type { Domain } from '../../api/index.ts';
 import { clientOptions, negotiateVersion, notify, notifyInfo, type UnixPath, unixTarget } from '../../wire/index.ts';
-import type { VmiIdentity } from '../vmi-json.ts';
+import type { VmiIdentity } from '../domain/vmi-json.ts';
 import { encodeVmiEvent, type VmiEvent } from './k8s-event.ts';
 import type { DomainEventType, NotifyReply, NotifySender } from './notifier.ts';
 

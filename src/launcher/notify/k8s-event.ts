@@ -1,4 +1,4 @@
-import type { VmiIdentity } from '../vmi-json.ts';
+import type { VmiIdentity } from '../domain/vmi-json.ts';
 
 /** A Kubernetes event that the agent records on the VMI (spec 21 §1.2). */
 export interface VmiEvent {

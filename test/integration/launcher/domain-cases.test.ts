@@ -1,6 +1,6 @@
 import { after, before } from 'node:test';
 import { silentLogger } from '../../../src/base/index.ts';
-import { LibvirtHypervisor } from '../../../src/launcher/libvirt-hypervisor.ts';
+import { LibvirtHypervisor } from '../../../src/launcher/daemon/libvirt-hypervisor.ts';
 import { domainCases } from '../../fixtures/domain-cases.ts';
 import { PrivateLibvirtd } from '../../fixtures/libvirtd.ts';
 

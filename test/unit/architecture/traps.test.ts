@@ -31,7 +31,7 @@ const renaming: Readonly<Record<string, string>> = {
   'src/launcher/cmd-server/server.ts': 'a socket',
   'src/launcher/disks/container-disk.ts': 'a link of the pod',
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
-  'src/launcher/state-file.ts': 'sets aside what is torn',
+  'src/launcher/lifecycle/state-file.ts': 'sets aside what is torn',
   'src/standalone/pod-runner/images.ts': 'a directory, synced with all that is in it',
   'src/standalone/supervisor/capabilities.ts': 'files that a script of the pod made, synced',
 };

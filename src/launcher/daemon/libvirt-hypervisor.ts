@@ -1,0 +1,217 @@
+import { errorMessage, type Logger } from '../../base/index.ts';
+import {
+  AffectFlag,
+  AgentState,
+  CreateFlag,
+  DestroyFlag,
+  type DomainRef,
+  LibvirtConnector,
+  ListFlag,
+  ShutdownFlag,
+  StatsGroup,
+  type TypedParams,
+  UndefineFlag,
+  VcpuFlag,
+} from '../../libvirt/index.ts';
+import type { DomainStateNumbers, Hypervisor, HypervisorEvent, HypervisorListener } from '../ports.ts';
+
+export interface LibvirtHypervisorOptions {
+  readonly socketPath: string;
+  readonly uri: string;
+  /** How long a call waits for a daemon that is being restarted. */
+  readonly outageWaitMs: number;
+}
+
+const deviceFlags = (persistent: boolean) => AffectFlag.LIVE | (persistent ? AffectFlag.CONFIG : 0);
+const { CPU_TOTAL, BALLOON, VCPU, INTERFACE, BLOCK, DIRTYRATE } = StatsGroup;
+
+/** `Hypervisor` on a libvirt daemon, over two connections: what waits for the guest must not hold up the rest. */
+export class LibvirtHypervisor implements Hypervisor {
+  readonly #main: LibvirtConnector;
+  readonly #slow: LibvirtConnector;
+  readonly #log: Logger;
+  readonly #listeners = new Set<HypervisorListener>();
+
+  constructor(options: LibvirtHypervisorOptions, deps: { readonly log: Logger }) {
+    const { socketPath, uri, outageWaitMs } = options;
+    const backoff = { baseMs: 20, maxMs: 500 };
+    this.#log = deps.log;
+    const connector = () =>
+      new LibvirtConnector(
+        { connect: { socketPath, uri }, backoff, outageWaitMs },
+        {
+          onSubscribeError: (kind, error) =>
+            this.#log.warn({ kind, err: errorMessage(error) }, 'libvirt event is not available'),
+          onListenerError: (error) => this.#log.error({ err: errorMessage(error) }, 'event handling failed'),
+        },
+      );
+    this.#main = connector();
+    this.#slow = connector();
+  }
+
+  get isConnected(): boolean {
+    return this.#main.isConnected;
+  }
+
+  /** Resolves when libvirt answers and all events are registered. Rejects with CONNECT_FAILED after `signal`. */
+  async connect(signal: AbortSignal): Promise<void> {
+    this.#main.onConnected(() => this.#emit({ kind: 'connected' }));
+    this.#main.onDisconnected((cause) => this.#log.warn({ err: cause?.message }, 'connection to libvirt ended'));
+    await this.#main.start(signal);
+    await this.#subscribe();
+    await this.#slow.start(signal);
+  }
+
+  async close(): Promise<void> {
+    this.#listeners.clear();
+    await Promise.all([this.#main.stop(), this.#slow.stop()]);
+  }
+
+  onEvent(listener: HypervisorListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  lookup(name: string): Promise<DomainRef | undefined> {
+    return this.#main.lookupDomainByName(name);
+  }
+
+  list(): Promise<readonly DomainRef[]> {
+    return this.#main.listAllDomains();
+  }
+
+  define(xml: string): Promise<DomainRef> {
+    return this.#main.defineXml(xml);
+  }
+
+  async start(domain: DomainRef, { paused }: { readonly paused: boolean }): Promise<void> {
+    await this.#main.createDomain(domain, paused ? CreateFlag.START_PAUSED : 0);
+  }
+
+  state(domain: DomainRef): Promise<DomainStateNumbers> {
+    return this.#main.getState(domain);
+  }
+
+  xml(domain: DomainRef): Promise<string> {
+    return this.#main.getXmlDesc(domain);
+  }
+
+  suspend(domain: DomainRef): Promise<void> {
+    return this.#main.suspend(domain);
+  }
+
+  resume(domain: DomainRef): Promise<void> {
+    return this.#main.resume(domain);
+  }
+
+  reset(domain: DomainRef): Promise<void> {
+    return this.#main.reset(domain);
+  }
+
+  reboot(domain: DomainRef, by: 'guest-agent' | 'acpi'): Promise<void> {
+    return this.#slow.reboot(domain, by === 'acpi' ? ShutdownFlag.ACPI_POWER_BTN : ShutdownFlag.GUEST_AGENT);
+  }
+
+  shutdown(domain: DomainRef): Promise<void> {
+    return this.#main.shutdown(domain, ShutdownFlag.DEFAULT);
+  }
+
+  destroy(domain: DomainRef, { graceful }: { readonly graceful: boolean }): Promise<void> {
+    return this.#slow.destroy(domain, graceful ? DestroyFlag.GRACEFUL : DestroyFlag.DEFAULT);
+  }
+
+  undefine(domain: DomainRef): Promise<void> {
+    return this.#main.undefine(domain, UndefineFlag.KEEP_NVRAM | UndefineFlag.CHECKPOINTS_METADATA);
+  }
+
+  setVcpus(domain: DomainRef, count: number): Promise<void> {
+    return this.#main.setVcpus(domain, count, VcpuFlag.LIVE | VcpuFlag.CONFIG);
+  }
+
+  attachDevice(domain: DomainRef, xml: string, { persistent }: { readonly persistent: boolean }): Promise<void> {
+    return this.#main.attachDevice(domain, xml, deviceFlags(persistent));
+  }
+
+  updateDevice(domain: DomainRef, xml: string, { persistent }: { readonly persistent: boolean }): Promise<void> {
+    return this.#main.updateDevice(domain, xml, deviceFlags(persistent));
+  }
+
+  diskErrors(domain: DomainRef): Promise<readonly { readonly disk: string; readonly error: number }[]> {
+    return this.#main.getDiskErrors(domain);
+  }
+
+  async version(): Promise<string> {
+    const number = await this.#main.getVersion();
+    return `QEMU ${Math.floor(number / 1_000_000)}.${Math.floor(number / 1000) % 1000}.${number % 1000}`;
+  }
+
+  screenshot(domain: DomainRef): Promise<{ readonly mime: string; readonly data: Buffer }> {
+    return this.#slow.screenshot(domain, 0);
+  }
+
+  agentCommand(domain: DomainRef, command: string, timeoutSeconds: number): Promise<string> {
+    return this.#slow.agentCommand(domain, command, timeoutSeconds);
+  }
+
+  guestInfo(domain: DomainRef, types: number): Promise<TypedParams> {
+    return this.#slow.getGuestInfo(domain, types);
+  }
+
+  async freeze(domain: DomainRef): Promise<void> {
+    await this.#slow.fsFreeze(domain);
+  }
+
+  async thaw(domain: DomainRef): Promise<void> {
+    await this.#slow.fsThaw(domain);
+  }
+
+  setGuestTime(domain: DomainRef, time: Date): Promise<void> {
+    const ms = time.getTime();
+    return this.#slow.setTime(domain, BigInt(Math.floor(ms / 1000)), (ms % 1000) * 1_000_000);
+  }
+
+  stats(): Promise<readonly { readonly domain: DomainRef; readonly params: TypedParams }[]> {
+    const groups = CPU_TOTAL | BALLOON | VCPU | INTERFACE | BLOCK | DIRTYRATE;
+    return this.#slow.getAllDomainStats(groups, ListFlag.RUNNING | ListFlag.PAUSED);
+  }
+
+  memoryStats(domain: DomainRef): Promise<ReadonlyMap<number, bigint>> {
+    return this.#slow.memoryStats(domain);
+  }
+
+  async vcpuPins(domain: DomainRef): Promise<readonly (readonly boolean[])[]> {
+    const { nodes, sockets, cores, threads } = await this.#slow.getNodeInfo();
+    const pins = await this.#slow.getVcpuPinInfo(domain);
+    return pins.map((cpus) => {
+      const allowed = new Set(cpus);
+      return Array.from({ length: nodes * sockets * cores * threads }, (_, cpu) => allowed.has(cpu));
+    });
+  }
+
+  measureDirtyRate(domain: DomainRef, seconds: number): Promise<void> {
+    return this.#slow.startDirtyRateCalc(domain, seconds);
+  }
+
+  async warmUp(virttype: string): Promise<void> {
+    await this.#slow.getDomainCapabilities({ arch: 'x86_64', machine: 'q35', virttype });
+  }
+
+  async #subscribe(): Promise<void> {
+    const main = this.#main;
+    await main.subscribe('lifecycle', ({ domain, event, detail }) => {
+      this.#emit({ kind: 'lifecycle', domain, event, detail });
+    });
+    await main.subscribe('agentLifecycle', ({ domain, state }) => {
+      this.#emit({ kind: 'agent', domain, connected: state === AgentState.CONNECTED });
+    });
+    const changed = ({ domain }: { readonly domain: DomainRef }) => this.#emit({ kind: 'changed', domain });
+    await main.subscribe('deviceAdded', changed);
+    await main.subscribe('deviceRemoved', changed);
+    await main.subscribe('memoryDeviceSizeChange', changed);
+    await main.subscribe('jobCompleted', changed);
+  }
+
+  #emit(event: HypervisorEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+}

@@ -1,0 +1,189 @@
+import path from 'node:path';
+import { domainName, type VirtualMachineInstance } from '../api/index.ts';
+import type { Clock, Logger } from '../base/index.ts';
+import type { cmd } from '../wire/index.ts';
+import { commandService } from './cmd-server/service.ts';
+import type { ConverterOptions } from './domain/index.ts';
+import { DomainEvents } from './lifecycle/domain-events.ts';
+import { DomainLock } from './lifecycle/domain-lock.ts';
+import { DomainReader } from './lifecycle/domain-reader.ts';
+import { LauncherError } from './errors.ts';
+import { GuestFreezer } from './guest-agent/freeze.ts';
+import { GuestAccess } from './guest-agent/guest-access.ts';
+import { guestAgentInfo } from './guest-agent/guest-info.ts';
+import { GuestPoller } from './guest-agent/poller.ts';
+import { GuestStore } from './guest-agent/store.ts';
+import { GuestTimeSync } from './guest-agent/guest-time.ts';
+import { MetadataCache } from './lifecycle/metadata.ts';
+import { NotifyClient } from './notify/client.ts';
+import { DomainNotifier } from './notify/notifier.ts';
+import { watchPipe } from './notify/pipe-watch.ts';
+import type { LauncherOptions } from './options.ts';
+import type { PodPaths } from './daemon/pod-paths.ts';
+import type { Hypervisor, HypervisorEvent } from './ports.ts';
+import { PowerControl } from './lifecycle/power.ts';
+import { QemuWatch } from './lifecycle/qemu-watch.ts';
+import { StatsCollector } from './stats/collector.ts';
+import { VmiSync } from './lifecycle/sync.ts';
+import { setVcpus } from './lifecycle/vcpus.ts';
+import type { VmiIdentity } from './domain/vmi-json.ts';
+
+export interface PartsOptions {
+  readonly flags: LauncherOptions;
+  readonly identity: VmiIdentity;
+  readonly paths: PodPaths;
+}
+
+export interface PartsDeps {
+  readonly hypervisor: Hypervisor;
+  readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
+  readonly onQemuEnded: () => void;
+  readonly signalProcess: (pid: number, signal: NodeJS.Signals) => void;
+  readonly onTargetPodCleanup: (targetPod: string) => void;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** Longest wait of a change for the one before it; the agent itself waits 20 s. */
+const lockWaitMs = 15_000;
+const notifyRetryMs = 1000;
+const qemuPollMs = 1000;
+const maxWaitingEvents = 32;
+
+/** Everything of a launcher that works on its domain, tied together. Nothing runs before `start`. */
+export class LauncherParts {
+  readonly metadata: MetadataCache;
+  readonly notifier: DomainNotifier;
+  readonly power: PowerControl;
+  readonly qemu: QemuWatch;
+  readonly sync: VmiSync;
+  readonly service: cmd.CmdServer;
+  readonly #options: PartsOptions;
+  readonly #deps: PartsDeps;
+  readonly #client: NotifyClient;
+  readonly #guest = new GuestStore();
+  readonly #poller: GuestPoller;
+  readonly #freezer: GuestFreezer;
+  readonly #access: GuestAccess;
+  readonly #guestTime: GuestTimeSync;
+  readonly #events: DomainEvents;
+  readonly #reader: DomainReader;
+  readonly #lock = new DomainLock({ maxWaitMs: lockWaitMs });
+  #stopPipeWatch: (() => void) | undefined;
+
+  constructor(options: PartsOptions, deps: PartsDeps) {
+    const { flags, identity, paths } = options;
+    const { hypervisor, log, clock } = deps;
+    const named = { domainName: domainName(identity.namespace, identity.name), identity };
+    this.#options = options;
+    this.#deps = deps;
+    this.metadata = new MetadataCache({ file: paths.stateFile }, { log });
+    const shared = { hypervisor, log, clock, lock: this.#lock, metadata: this.metadata, guest: this.#guest };
+    this.#reader = new DomainReader(named, shared);
+    this.#client = new NotifyClient({ socketPath: paths.notifyPipe, identity });
+    this.notifier = new DomainNotifier(
+      { retryMs: notifyRetryMs, maxEvents: maxWaitingEvents },
+      { read: () => this.#reader.readForEvent(), sender: this.#client, log, clock },
+    );
+    this.qemu = new QemuWatch(
+      { pidFile: paths.libvirt.qemuPidFile, pollMs: qemuPollMs },
+      { onEnded: deps.onQemuEnded, clock },
+    );
+    const killQemu = () => this.#killQemu();
+    this.power = new PowerControl(named, { ...shared, killQemu });
+    this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare });
+    this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
+    this.#freezer = new GuestFreezer(shared);
+    this.#access = new GuestAccess(named, { ...shared, freezer: this.#freezer, notifier: this.notifier });
+    this.#guestTime = new GuestTimeSync(named, shared);
+    const qemuLogFile = path.join(paths.libvirt.qemuLogDir, `${named.domainName}.log`);
+    this.#events = new DomainEvents(
+      { ...named, qemuLogFile },
+      { ...shared, notifier: this.notifier, reader: this.#reader, poller: this.#poller, qemu: this.qemu },
+    );
+    this.service = this.#commandService(named.domainName, new StatsCollector(named, shared));
+  }
+
+  handleEvent(event: HypervisorEvent): void {
+    this.#events.handle(event);
+  }
+
+  /** SyncVMI as the command server and the standalone mode call it. */
+  async syncVmi(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void> {
+    await this.sync.sync(vmi, options);
+    this.#access.noteVmi(vmi);
+    if (this.metadata.state.hasRun) this.qemu.noteStarted();
+  }
+
+  start(): void {
+    const { paths } = this.#options;
+    this.metadata.onChange(() => this.#events.factsChanged());
+    this.#guest.onChange(() => this.#events.factsChanged());
+    this.notifier.start();
+    const pipe = { socketPath: paths.notifyPipe, pollMs: notifyRetryMs };
+    this.#stopPipeWatch = watchPipe(pipe, this.#deps.clock, () => this.notifier.agentAppeared());
+  }
+
+  async stop(): Promise<void> {
+    this.#stopPipeWatch?.();
+    this.#poller.stop();
+    this.#freezer.stop();
+    this.#guestTime.stop();
+    this.qemu.stop();
+    // Ends a send that is under way.
+    this.#client.close();
+    await this.notifier.stop();
+    this.#client.close();
+  }
+
+  #commandService(domain: string, stats: StatsCollector): cmd.CmdServer {
+    const { identity, flags } = this.#options;
+    const { hypervisor, log } = this.#deps;
+    return commandService({
+      identity,
+      log,
+      guest: this.#access,
+      domain: {
+        sync: (vmi, options) => this.syncVmi(vmi, options),
+        pause: () => this.power.pause(),
+        unpause: () => this.#unpause(),
+        reset: () => this.power.reset(),
+        softReboot: (vmi) => this.power.softReboot(vmi),
+        shutdown: () => this.power.shutdown(),
+        kill: () => this.power.kill(),
+        delete: () => this.power.delete(),
+        setVcpus: (vmi) => setVcpus(vmi, domain, { hypervisor, lock: this.#lock }),
+        signalTargetPodCleanup: (vmi) => this.#deps.onTargetPodCleanup(vmi.status?.migrationState?.targetPod ?? ''),
+      },
+      queries: {
+        domain: () => this.#reader.readCurrent(),
+        stats: () => stats.current(),
+        dirtyRate: () => stats.dirtyRate(),
+        guestInfo: () => guestAgentInfo(this.#guest.facts),
+        users: () => this.#guest.facts.users,
+        filesystems: () => this.#guest.facts.filesystems,
+        qemuVersion: () => hypervisor.version(),
+        screenshot: () => this.#screenshot(domain),
+        vmStatsEnabled: flags.vmStatsCollector,
+        agentVersion: () => this.#guest.facts.agentVersion,
+        agentAnswer: (command) => this.#access.answer(command),
+      },
+    });
+  }
+
+  #killQemu(): void {
+    const { pid, hasEnded } = this.qemu;
+    if (pid !== undefined && !hasEnded) this.#deps.signalProcess(pid, 'SIGKILL');
+  }
+
+  async #unpause(): Promise<void> {
+    if (await this.power.unpause()) this.#guestTime.start();
+  }
+
+  async #screenshot(domainName: string) {
+    const { hypervisor } = this.#deps;
+    const domain = await hypervisor.lookup(domainName);
+    if (!domain) throw new LauncherError('DOMAIN_NOT_FOUND', 'Domain not found.');
+    return hypervisor.screenshot(domain);
+  }
+}

@@ -1,0 +1,60 @@
+import { LauncherError } from '../errors.ts';
+
+/**
+ * The domain modify lock of spec 70 §6: one change of the domain at a time, in the order of the requests. Unlike upstream a
+ * request does not wait for ever behind a hung one.
+ */
+export class DomainLock {
+  readonly #maxWaitMs: number;
+  #tail: Promise<void> = Promise.resolve();
+  #holder: string | undefined;
+
+  constructor(options: { readonly maxWaitMs: number }) {
+    this.#maxWaitMs = options.maxWaitMs;
+  }
+
+  /** Runs `work` alone. Throws BUSY when it could not begin in time; `work` is then never run. */
+  async run<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#tail;
+    const { promise: done, resolve: release } = newGate();
+    this.#tail = before.then(() => done);
+    try {
+      await this.#turn(before, name);
+      return await this.#hold(name, work);
+    } finally {
+      release();
+    }
+  }
+
+  async #hold<T>(name: string, work: () => Promise<T>): Promise<T> {
+    this.#holder = name;
+    try {
+      return await work();
+    } finally {
+      this.#holder = undefined;
+    }
+  }
+
+  #turn(before: Promise<void>, name: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        const seconds = this.#maxWaitMs / 1000;
+        reject(
+          new LauncherError('BUSY', `${name}: ${this.#holder ?? 'another change'} is still running after ${seconds} s`),
+        );
+      }, this.#maxWaitMs);
+      void before.then(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+}
+
+function newGate(): { promise: Promise<void>; resolve: () => void } {
+  let resolve: () => void = () => undefined;
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

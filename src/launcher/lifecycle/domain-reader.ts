@@ -1,0 +1,83 @@
+import type { Domain } from '../../api/index.ts';
+import { type Clock, rfc3339, systemClock } from '../../base/index.ts';
+import { type DomainRef, isLibvirtError } from '../../libvirt/index.ts';
+import { type DomainParts, domainFromXml, domainStatus, nonExistent, type StatusAndReason } from '../domain/index.ts';
+import type { GuestStore } from '../guest-agent/store.ts';
+import type { MetadataCache } from './metadata.ts';
+import type { Hypervisor } from '../ports.ts';
+import type { VmiIdentity } from '../domain/vmi-json.ts';
+
+type PanicInfo = Pick<DomainParts, 'guestPanicInfo' | 'panicCount'>;
+
+export interface DomainReaderDeps {
+  readonly hypervisor: Pick<Hypervisor, 'lookup' | 'state' | 'xml'>;
+  readonly metadata: MetadataCache;
+  readonly guest: GuestStore;
+  readonly clock?: Clock;
+}
+
+/** Makes the Domain object out of what libvirt, the metadata and the guest agent say now. */
+export class DomainReader {
+  readonly #identity: VmiIdentity;
+  readonly #domainName: string;
+  readonly #deps: DomainReaderDeps;
+  readonly #clock: Clock;
+  #panic: PanicInfo = {};
+
+  constructor(options: { readonly identity: VmiIdentity; readonly domainName: string }, deps: DomainReaderDeps) {
+    this.#identity = options.identity;
+    this.#domainName = options.domainName;
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+  }
+
+  /** The guest has panicked; the picture carries that from now on. */
+  notePanic(info: NonNullable<PanicInfo['guestPanicInfo']>): void {
+    this.#panic = { guestPanicInfo: info, panicCount: (this.#panic.panicCount ?? 0) + 1 };
+  }
+
+  /** For an event: there is always one; a domain that libvirt does not know carries a deletion time (spec 21 §2.1). */
+  async readForEvent(): Promise<Domain> {
+    const found = await this.#read();
+    const base = { ...this.#parts(), uid: this.#identity.uid };
+    if (found) return domainFromXml({ ...base, ...found });
+    return domainFromXml({ ...base, state: nonExistent, deletionTimestamp: rfc3339(this.#clock.now()) });
+  }
+
+  /** For GetDomain: undefined when there is none, and no UID outside the metadata (spec 70 §7.3). */
+  async readCurrent(): Promise<Domain | undefined> {
+    const found = await this.#read();
+    return found && domainFromXml({ ...this.#parts(), ...found });
+  }
+
+  #parts(): Omit<DomainParts, 'state'> {
+    const { interfaces, osInfo, fsFreezeStatus } = this.#deps.guest.facts;
+    const { namespace, name } = this.#identity;
+    const metadata = this.#deps.metadata.metadata;
+    return { namespace, name, metadata, interfaces, osInfo, fsFreezeStatus, ...this.#panic };
+  }
+
+  /** A domain may vanish between two questions: then it is gone. */
+  async #read(): Promise<{ state: StatusAndReason; xml?: string } | undefined> {
+    const domain = await this.#deps.hypervisor.lookup(this.#domainName);
+    if (!domain) return undefined;
+    try {
+      const { state, reason } = await this.#deps.hypervisor.state(domain);
+      const xml = await this.#xml(domain);
+      return { state: domainStatus(state, reason), ...(xml !== undefined && { xml }) };
+    } catch (error) {
+      if (isLibvirtError(error, 'NO_DOMAIN')) return undefined;
+      throw error;
+    }
+  }
+
+  /** Not given during a migration: the spec stays empty then (spec 70 §7.2). */
+  async #xml(domain: DomainRef): Promise<string | undefined> {
+    try {
+      return await this.#deps.hypervisor.xml(domain);
+    } catch (error) {
+      if (isLibvirtError(error, 'OPERATION_INVALID')) return undefined;
+      throw error;
+    }
+  }
+}

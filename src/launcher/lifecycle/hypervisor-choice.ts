@@ -1,0 +1,59 @@
+import { access } from 'node:fs/promises';
+import type { Logger } from '../../base/index.ts';
+import { probeKvm } from '../../host/index.ts';
+import { chooseHypervisor } from '../domain/index.ts';
+import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
+
+export interface HypervisorChoiceOptions {
+  readonly flags: Pick<LauncherOptions, 'allowEmulation' | 'hypervisor'>;
+  readonly kvm: LauncherEnvironment['kvm'];
+  readonly device?: string;
+}
+
+interface Verdict {
+  readonly usable: boolean;
+  readonly reason: string;
+}
+
+/** Decides once between KVM and emulation; the probe runs beside the rest of the start-up. */
+export class HypervisorChoice {
+  readonly #options: HypervisorChoiceOptions;
+  readonly #log: Logger;
+  #verdict: Promise<Verdict> | undefined;
+
+  constructor(options: HypervisorChoiceOptions, deps: { readonly log: Logger }) {
+    this.#options = options;
+    this.#log = deps.log;
+  }
+
+  /** Begins to find out. */
+  prepare(): void {
+    this.#verdict ??= this.#judge();
+  }
+
+  /** Throws `ConvertError` NO_HYPERVISOR when neither may be used. */
+  async choose(): Promise<'kvm' | 'qemu'> {
+    this.prepare();
+    const verdict = (await this.#verdict) ?? { usable: false, reason: 'not known' };
+    const { allowEmulation } = this.#options.flags;
+    return chooseHypervisor({ kvmUsable: verdict.usable, allowEmulation, kvmReason: verdict.reason });
+  }
+
+  async #judge(): Promise<Verdict> {
+    const device = this.#options.device ?? '/dev/kvm';
+    const isThere = await access(device).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) return { usable: false, reason: `${device} is not there` };
+    const { kvm } = this.#options;
+    if (kvm)
+      return {
+        usable: kvm === 'works',
+        reason: `this node says that guests ${kvm === 'works' ? 'run' : 'do not run'} on KVM`,
+      };
+    const { usable, reason, tookMs } = await probeKvm({ device });
+    this.#log.info({ usable, reason, tookMs }, 'KVM probed');
+    return { usable, reason };
+  }
+}

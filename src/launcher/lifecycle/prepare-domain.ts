@@ -1,0 +1,48 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import { findEfiFirmware, readNetworkLinks } from '../../host/index.ts';
+import { prepareDisks } from '../disks/index.ts';
+import { buildDomainXml, type ConverterOptions } from '../domain/index.ts';
+import type { HypervisorChoice } from './hypervisor-choice.ts';
+import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
+import type { PodPaths } from '../daemon/pod-paths.ts';
+import type { QemuUser } from '../daemon/qemu-user.ts';
+
+export interface PrepareDomainOptions {
+  readonly flags: LauncherOptions;
+  readonly environment: Pick<LauncherEnvironment, 'network'>;
+  readonly paths: PodPaths;
+  /** Set when QEMU runs as another user than this process. */
+  readonly qemuUser: QemuUser | undefined;
+}
+
+/** Limit of all file work of one sync; the agent waits 20 s for it. */
+const diskLimitMs = 18_000;
+
+/** Everything between a VMI and its domain XML: disks on the file system, hypervisor, firmware, network devices. */
+export async function prepareDomain(
+  vmi: VirtualMachineInstance,
+  converter: ConverterOptions,
+  options: PrepareDomainOptions,
+  choice: HypervisorChoice,
+): Promise<string> {
+  const { flags, environment, paths, qemuUser } = options;
+  const hypervisor = await choice.choose();
+  const { disks, kernelBoot } = await prepareDisks(vmi, {
+    paths: paths.disks,
+    imageVolume: flags.imageVolume,
+    ...(qemuUser && { owner: { uid: qemuUser.uid, gid: qemuUser.gid } }),
+    diskMemoryLimitBytes: flags.diskMemoryLimitBytes,
+    signal: AbortSignal.timeout(diskLimitMs),
+  });
+  return buildDomainXml(vmi, {
+    hypervisor,
+    architecture: 'amd64',
+    paths: paths.disks,
+    options: converter,
+    disks,
+    ...(kernelBoot && { kernelBoot }),
+    network: environment.network,
+    links: await readNetworkLinks(),
+    efi: await findEfiFirmware({ dirs: [flags.ovmfPath, '/usr/share/OVMF', '/usr/share/edk2/ovmf'] }),
+  });
+}

@@ -1,0 +1,107 @@
+import { isFinal, type VirtualMachineInstance } from '../../api/index.ts';
+import { errorMessage, type Logger } from '../../base/index.ts';
+import { type DomainRef, DomainState } from '../../libvirt/index.ts';
+import type { ConverterOptions } from '../domain/index.ts';
+import type { DomainLock } from './domain-lock.ts';
+import type { MetadataCache } from './metadata.ts';
+import type { Hypervisor } from '../ports.ts';
+
+export interface SyncDeps {
+  readonly hypervisor: Pick<Hypervisor, 'lookup' | 'define' | 'undefine' | 'start' | 'state' | 'resume'>;
+  readonly lock: DomainLock;
+  readonly metadata: MetadataCache;
+  /** Prepares everything the domain needs on disk and gives its XML. */
+  readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
+  readonly log: Logger;
+}
+
+const { NOSTATE, PAUSED, SHUTDOWN, SHUTOFF, CRASHED } = DomainState;
+const downStates: readonly number[] = [NOSTATE, SHUTDOWN, SHUTOFF, CRASHED];
+
+/** SyncVirtualMachine (spec 70 §6.1): makes the domain be there and run. Repeating it changes nothing. */
+export class VmiSync {
+  readonly #domainName: string;
+  readonly #deps: SyncDeps;
+
+  constructor(options: { readonly domainName: string }, deps: SyncDeps) {
+    this.#domainName = options.domainName;
+    this.#deps = deps;
+  }
+
+  sync(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void> {
+    return this.#deps.lock.run('SyncVMI', () => this.#sync(vmi, options));
+  }
+
+  async #sync(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void> {
+    const { hypervisor } = this.#deps;
+    const existing = await hypervisor.lookup(this.#domainName);
+    if (!existing && !this.#mayStart(vmi)) return;
+    const domain = existing ?? (await this.#define(vmi, options));
+    this.#recordIdentity(vmi);
+    const { state } = await hypervisor.state(domain);
+    if (downStates.includes(state)) await this.#startOnce(vmi, domain);
+    else this.#deps.metadata.mark({ hasRun: true });
+    await this.#resumeUnlessPausedOnPurpose(domain);
+  }
+
+  async #define(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<DomainRef> {
+    const xml = await this.#deps.prepare(vmi, options);
+    const domain = await this.#deps.hypervisor.define(xml);
+    this.#deps.log.info({ uuid: domain.uuid }, 'domain defined');
+    return domain;
+  }
+
+  #recordIdentity(vmi: VirtualMachineInstance): void {
+    const { metadata } = this.#deps;
+    metadata.updateMetadata({ UID: vmi.metadata.uid ?? '' });
+    metadata.updateGracePeriod({ DeletionGracePeriodSeconds: vmi.spec.terminationGracePeriodSeconds ?? 30 });
+  }
+
+  /**
+   * A guest that has ended is not started again (spec 70 §6.1). The phase of the request alone does not tell: a guest may
+   * end before the agent has seen it run.
+   */
+  #mayStart(vmi: VirtualMachineInstance): boolean {
+    return !this.#deps.metadata.state.hasRun && vmi.status?.phase !== 'Running' && !isFinal(vmi);
+  }
+
+  async #startOnce(vmi: VirtualMachineInstance, domain: DomainRef): Promise<void> {
+    if (!this.#mayStart(vmi)) return;
+    const { hypervisor, metadata, log } = this.#deps;
+    const userPaused = vmi.spec.startStrategy === 'Paused';
+    const { dedicatedCpuPlacement, isolateEmulatorThread } = vmi.spec.domain.cpu ?? {};
+    const paused = userPaused || Boolean(dedicatedCpuPlacement && isolateEmulatorThread);
+    metadata.mark({ userPaused });
+    try {
+      await hypervisor.start(domain, { paused });
+    } catch (error) {
+      await this.#forget(domain);
+      throw error;
+    }
+    metadata.mark({ hasRun: true });
+    log.info({ paused }, 'domain started');
+  }
+
+  /**
+   * A domain that could not start goes away, so that the next sync begins with a fresh definition. Only if it is surely
+   * down: after a lost answer it may be running, and undefining would make it transient.
+   */
+  async #forget(domain: DomainRef): Promise<void> {
+    const { hypervisor, log } = this.#deps;
+    try {
+      const { state } = await hypervisor.state(domain);
+      if (downStates.includes(state)) await hypervisor.undefine(domain);
+    } catch (error) {
+      log.warn({ err: errorMessage(error) }, 'domain that did not start cannot be undefined');
+    }
+  }
+
+  async #resumeUnlessPausedOnPurpose(domain: DomainRef): Promise<void> {
+    const { hypervisor, metadata, log } = this.#deps;
+    if (metadata.state.userPaused) return;
+    const { state } = await hypervisor.state(domain);
+    if (state !== PAUSED) return;
+    await hypervisor.resume(domain);
+    log.info('domain resumed by a sync');
+  }
+}

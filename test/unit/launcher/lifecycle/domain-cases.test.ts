@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLogger } from '../../../../src/base/index.ts';
+import { DomainLock } from '../../../../src/launcher/lifecycle/domain-lock.ts';
+import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
+import { PowerControl } from '../../../../src/launcher/lifecycle/power.ts';
+import { VmiSync } from '../../../../src/launcher/lifecycle/sync.ts';
+import { setVcpus } from '../../../../src/launcher/lifecycle/vcpus.ts';
+import { LibvirtError } from '../../../../src/libvirt/index.ts';
+import { domainCases } from '../../../fixtures/domain-cases.ts';
+import { launcherVmi } from '../../../fixtures/launcher-vmi.ts';
+import { MemoryHypervisor } from '../../../fixtures/memory-hypervisor.ts';
+
+const memory = new MemoryHypervisor();
+domainCases('libvirt in memory', 'cases_memory', () => ({
+  hypervisor: memory,
+  endGuest: async (name) => memory.end(name, 1),
+}));
+
+function parts(hypervisor: MemoryHypervisor) {
+  const lock = new DomainLock({ maxWaitMs: 1000 });
+  const metadata = new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger });
+  const deps = { hypervisor, lock, metadata, log: silentLogger, killQemu: () => undefined };
+  const prepare = async () => '<domain><name>default_small</name></domain>';
+  const named = { domainName: 'default_small' };
+  return { sync: new VmiSync(named, { ...deps, prepare }), power: new PowerControl(named, deps), lock, metadata };
+}
+
+test('a start whose answer is lost while the guest runs does not undefine it; the next sync finds it', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, metadata } = parts(hypervisor);
+  const start = hypervisor.start.bind(hypervisor);
+  hypervisor.start = async (domain, options) => {
+    hypervisor.start = start;
+    await start(domain, options);
+    throw new LibvirtError('CONNECTION_LOST', 'connection to libvirt lost');
+  };
+  await assert.rejects(sync.sync(launcherVmi(), {}), { code: 'CONNECTION_LOST' });
+  assert.ok(!hypervisor.calls.includes('undefine'));
+  await sync.sync(launcherVmi(), {});
+  assert.equal(hypervisor.calls.filter((call) => call === 'define').length, 1);
+  assert.equal(metadata.state.hasRun, true);
+});
+
+test('a guest with an isolated emulator thread is started paused and resumed at once', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const cpu = { dedicatedCpuPlacement: true, isolateEmulatorThread: true };
+  await parts(hypervisor).sync.sync(launcherVmi({ spec: { domain: { devices: {}, cpu } } }), {});
+  assert.deepEqual(
+    hypervisor.calls.filter((call) => call === 'start' || call === 'resume'),
+    ['start', 'resume'],
+  );
+});
+
+test('soft reboot goes by the agent when it is connected, else by ACPI, and needs one of them', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, power } = parts(hypervisor);
+  await sync.sync(launcherVmi(), {});
+  const connected = launcherVmi();
+  connected.status = { conditions: [{ type: 'AgentConnected', status: 'True' }] };
+  await power.softReboot(connected);
+  await power.softReboot(launcherVmi());
+  assert.deepEqual(
+    hypervisor.calls.filter((call) => call.startsWith('reboot')),
+    ['reboot guest-agent', 'reboot acpi'],
+  );
+  hypervisor.failures.set('reboot', new LibvirtError('AGENT_UNRESPONSIVE', 'no answer'));
+  await power.softReboot(connected);
+  const without = launcherVmi({ spec: { domain: { devices: {}, features: { acpi: { enabled: false } } } } });
+  await assert.rejects(power.softReboot(without), { code: 'NOT_SUPPORTED' });
+});
+
+test('kill does not wait for the modify lock', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, power, lock } = parts(hypervisor);
+  await sync.sync(launcherVmi(), {});
+  let release: () => void = () => undefined;
+  const held = lock.run('test', () => new Promise<void>((resolve) => (release = resolve)));
+  await power.kill();
+  assert.ok(hypervisor.calls.includes('destroy'));
+  release();
+  await held;
+});
+
+test('a guest that ends between the question and the order to kill it is no failure', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, power } = parts(hypervisor);
+  await sync.sync(launcherVmi(), {});
+  hypervisor.failures.set('destroy', new LibvirtError('OPERATION_INVALID', 'domain is not running'));
+  await power.kill();
+});
+
+test('the number of vCPUs is sockets times cores times threads; dedicated CPUs are refused', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, lock } = parts(hypervisor);
+  await sync.sync(launcherVmi(), {});
+  const vmi = launcherVmi({ spec: { domain: { devices: {}, cpu: { sockets: 3, cores: 2 } } } });
+  await setVcpus(vmi, 'default_small', { hypervisor, lock });
+  assert.ok(hypervisor.calls.includes('setVcpus 6'));
+  vmi.spec.domain.cpu = { dedicatedCpuPlacement: true };
+  await assert.rejects(setVcpus(vmi, 'default_small', { hypervisor, lock }), { code: 'NOT_SUPPORTED' });
+});
+
+test('a QEMU that does not react to SIGTERM is killed by force', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, power } = parts(hypervisor);
+  await sync.sync(launcherVmi(), {});
+  hypervisor.failures.set('destroy', new LibvirtError('SYSTEM_ERROR', 'Failed to terminate process'));
+  await power.kill();
+  assert.deepEqual(
+    hypervisor.calls.filter((call) => call.startsWith('destroy')),
+    ['destroy', 'destroy by force'],
+  );
+});

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import type { Domain } from '../../../../src/api/index.ts';
+import { silentLogger } from '../../../../src/base/index.ts';
+import { awaitFinalNotice, finalNoticeLimits } from '../../../../src/launcher/lifecycle/final-notice.ts';
+import { GracePeriod } from '../../../../src/launcher/lifecycle/grace.ts';
+import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
+import { QemuWatch } from '../../../../src/launcher/lifecycle/qemu-watch.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
+
+describe('the grace period', () => {
+  let clock: FakeClock;
+  let acts: string[];
+  let qemu: { pid: number | undefined; hasEnded: boolean };
+  let grace: GracePeriod;
+  let metadata: MetadataCache;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    acts = [];
+    qemu = { pid: 42, hasEnded: false };
+    metadata = new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger });
+    grace = new GracePeriod(
+      { graceSeconds: 45 },
+      {
+        metadata,
+        qemu,
+        power: { kill: async () => void acts.push('kill') },
+        signalProcess: (pid, signal) => acts.push(`${signal} ${pid}`),
+        log: silentLogger,
+        clock,
+      },
+    );
+  });
+
+  test('marks at once, kills after its time, then signals QEMU harder and harder', () => {
+    grace.start();
+    grace.start();
+    assert.equal(metadata.metadata.GracePeriod?.MarkedForGracefulShutdown, true);
+    clock.advance(44_999);
+    assert.deepEqual(acts, []);
+    clock.advance(1);
+    assert.deepEqual(acts, ['kill']);
+    clock.advance(15_000);
+    assert.deepEqual(acts, ['kill', 'kill', 'SIGTERM 42', 'kill', 'SIGKILL 42', 'kill', 'SIGKILL 42']);
+    grace.stop();
+    assert.equal(clock.timers, 0);
+  });
+
+  test('does nothing to a QEMU that has ended meanwhile', () => {
+    grace.start();
+    qemu.hasEnded = true;
+    clock.advance(60_000);
+    assert.deepEqual(acts, []);
+    assert.equal(clock.timers, 0);
+  });
+});
+
+describe('the final notice', () => {
+  const gone = { ObjectMeta: { deletionTimestamp: 't' } } as Domain;
+  const present = { ObjectMeta: {} } as Domain;
+
+  function scene() {
+    const clock = new FakeClock();
+    const watchers = new Set<(domain: Domain) => void>();
+    const notifier = {
+      delivered: present as Domain | undefined,
+      isBehind: false,
+      onDelivered(watcher: (domain: Domain) => void) {
+        watchers.add(watcher);
+        return () => watchers.delete(watcher);
+      },
+    };
+    const state = { terminating: false, kills: 0, result: '' };
+    const power = { kill: async () => void state.kills++ };
+    const deps = { notifier, power, isTerminating: () => state.terminating, log: silentLogger, clock };
+    const result = awaitFinalNotice(finalNoticeLimits, deps).then((value) => {
+      state.result = value;
+    });
+    const deliver = (domain: Domain) => {
+      for (const watcher of [...watchers]) watcher(domain);
+    };
+    return { clock, notifier, state, result, deliver, watchers };
+  }
+
+  test('ends when the deletion has been told', async () => {
+    const { state, deliver, result, clock, watchers } = scene();
+    deliver(present);
+    deliver(gone);
+    await result;
+    assert.equal(state.result, 'deleted');
+    assert.deepEqual([clock.timers, watchers.size], [0, 0]);
+  });
+
+  test('kills after 15 s and leaves after 45 s when the agent knows and does nothing', async () => {
+    const { clock, state, result } = scene();
+    clock.advance(14_000);
+    assert.equal(state.kills, 0);
+    clock.advance(2000);
+    assert.equal(state.kills, 1);
+    clock.advance(30_000);
+    await result;
+    assert.deepEqual([state.result, state.kills], ['timed-out', 1]);
+  });
+
+  test('waits minutes for an agent that is away, and counts from its return', async () => {
+    const { clock, state, notifier, deliver, result } = scene();
+    notifier.isBehind = true;
+    clock.advance(300_000);
+    assert.deepEqual([state.result, state.kills], ['', 0]);
+    notifier.isBehind = false;
+    clock.advance(10_000);
+    deliver(gone);
+    await result;
+    assert.equal(state.result, 'deleted');
+  });
+
+  test('does not wait for ever, nor at all longer when the pod is being deleted', async () => {
+    const away = scene();
+    away.notifier.isBehind = true;
+    away.clock.advance(700_000);
+    await away.result;
+    assert.equal(away.state.result, 'timed-out');
+    const deleted = scene();
+    deleted.notifier.isBehind = true;
+    deleted.state.terminating = true;
+    deleted.clock.advance(46_000);
+    await deleted.result;
+    assert.equal(deleted.state.result, 'timed-out');
+  });
+});
+
+describe('the watch on QEMU', () => {
+  let dir: string;
+  let pidFile: string;
+  let child: ChildProcess;
+  let watch: QemuWatch;
+  let ended: Promise<void>;
+
+  beforeEach(async () => {
+    dir = mkdtempSync(path.join(tmpdir(), 'qemu-'));
+    pidFile = path.join(dir, 'q.pid');
+    child = spawn('sleep', ['100']);
+    await once(child, 'spawn');
+    ended = new Promise((resolve) => {
+      watch = new QemuWatch({ pidFile, pollMs: 20 }, { onEnded: resolve });
+    });
+  });
+  afterEach(() => {
+    watch.stop();
+    child.kill('SIGKILL');
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  test('sees the end of the process in the pid file without being told', async () => {
+    writeFileSync(pidFile, String(child.pid));
+    watch.noteStarted();
+    while (watch.pid === undefined) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(watch.pid, child.pid);
+    child.kill('SIGKILL');
+    await ended;
+    assert.equal(watch.hasEnded, true);
+  });
+
+  test('a pid file that comes late, or holds nonsense first, is read again', async () => {
+    writeFileSync(pidFile, 'nonsense');
+    watch.noteStarted();
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    assert.equal(watch.hasEnded, false);
+    writeFileSync(pidFile, String(child.pid));
+    while (watch.pid === undefined) await new Promise((resolve) => setImmediate(resolve));
+    child.kill('SIGKILL');
+    await ended;
+  });
+
+  test('a stop that libvirt tells is believed only when the process is gone', async () => {
+    writeFileSync(pidFile, String(child.pid));
+    watch.noteStarted();
+    while (watch.pid === undefined) await new Promise((resolve) => setImmediate(resolve));
+    watch.noteStopped();
+    await new Promise((resolve) => setTimeout(resolve, 120));
+    assert.equal(watch.hasEnded, false);
+    child.kill('SIGKILL');
+    await ended;
+  });
+
+  test('started and stopped before a pid was seen is an end; a stop before any start is none', async () => {
+    watch.noteStopped();
+    assert.equal(watch.hasStarted, false);
+    watch.noteStarted();
+    watch.noteStopped();
+    await ended;
+  });
+});
