@@ -1,5 +1,4 @@
-import { CodedError, errorMessage } from '../base/index.ts';
-import { formatLibvirtError, LibvirtError } from '../libvirt/index.ts';
+import { CodedError } from '../base/index.ts';
 
 /**
  * `BAD_FLAG`: the command line is wrong; `SETUP_FAILED`: a directory or file of the pod cannot be made; `DAEMON_FAILED`: the
@@ -25,15 +24,3 @@ export type LauncherErrorCode =
 
 /** Every failure of this folder; the message is shown to the user of the VMI. */
 export class LauncherError extends CodedError<LauncherErrorCode> {}
-
-/** QEMU begins its lines with the time: the same failure would be another text, and so another status write, each try. */
-const qemuTimes = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z /g;
-
-/**
- * The text of `Response.message` (spec 20 §7): a bare libvirt error in upstream's form, else the error's text. The same
- * failure gives the same text.
- */
-export function responseMessage(error: unknown): string {
-  const text = error instanceof LibvirtError ? formatLibvirtError(error) : errorMessage(error);
-  return text.replaceAll(qemuTimes, '');
-}

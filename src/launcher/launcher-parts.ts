@@ -2,31 +2,31 @@ import path from 'node:path';
 import { domainName, type VirtualMachineInstance } from '../api/index.ts';
 import type { Clock, Logger } from '../base/index.ts';
 import type { cmd } from '../wire/index.ts';
-import { commandService } from './cmd-server/service.ts';
-import type { ConverterOptions } from './domain/index.ts';
-import { DomainEvents } from './lifecycle/domain-events.ts';
-import { DomainLock } from './lifecycle/domain-lock.ts';
-import { DomainReader } from './lifecycle/domain-reader.ts';
-import { LauncherError } from './errors.ts';
-import { GuestFreezer } from './guest-agent/freeze.ts';
-import { GuestAccess } from './guest-agent/guest-access.ts';
-import { guestAgentInfo } from './guest-agent/guest-info.ts';
-import { GuestPoller } from './guest-agent/poller.ts';
-import { GuestStore } from './guest-agent/store.ts';
-import { GuestTimeSync } from './guest-agent/guest-time.ts';
-import { MetadataCache } from './lifecycle/metadata.ts';
-import { NotifyClient } from './notify/client.ts';
-import { DomainNotifier } from './notify/notifier.ts';
-import { watchPipe } from './notify/pipe-watch.ts';
+import { commandService } from './cmd-server/index.ts';
+import type { PodPaths } from './daemon/index.ts';
+import type { ConverterOptions, VmiIdentity } from './domain/index.ts';
+import {
+  GuestAccess,
+  GuestFreezer,
+  GuestPoller,
+  GuestStore,
+  GuestTimeSync,
+  guestAgentInfo,
+} from './guest-agent/index.ts';
+import {
+  DomainEvents,
+  DomainLock,
+  DomainReader,
+  MetadataCache,
+  PowerControl,
+  QemuWatch,
+  setVcpus,
+  VmiSync,
+} from './lifecycle/index.ts';
+import { DomainNotifier, NotifyClient, watchPipe } from './notify/index.ts';
 import type { LauncherOptions } from './options.ts';
-import type { PodPaths } from './daemon/pod-paths.ts';
-import type { Hypervisor, HypervisorEvent } from './ports.ts';
-import { PowerControl } from './lifecycle/power.ts';
-import { QemuWatch } from './lifecycle/qemu-watch.ts';
-import { StatsCollector } from './stats/collector.ts';
-import { VmiSync } from './lifecycle/sync.ts';
-import { setVcpus } from './lifecycle/vcpus.ts';
-import type { VmiIdentity } from './domain/vmi-json.ts';
+import { existingDomain, type Hypervisor, type HypervisorEvent } from './ports.ts';
+import { StatsCollector } from './stats/index.ts';
 
 export interface PartsOptions {
   readonly flags: LauncherOptions;
@@ -120,8 +120,7 @@ export class LauncherParts {
     this.metadata.onChange(() => this.#events.factsChanged());
     this.#guest.onChange(() => this.#events.factsChanged());
     this.notifier.start();
-    const pipe = { socketPath: paths.notifyPipe, pollMs: notifyRetryMs };
-    this.#stopPipeWatch = watchPipe(pipe, this.#deps.clock, () => this.notifier.agentAppeared());
+    this.#stopPipeWatch = watchPipe(paths.notifyPipe, this.#deps.clock, () => this.notifier.agentAppeared());
   }
 
   async stop(): Promise<void> {
@@ -182,8 +181,6 @@ export class LauncherParts {
 
   async #screenshot(domainName: string) {
     const { hypervisor } = this.#deps;
-    const domain = await hypervisor.lookup(domainName);
-    if (!domain) throw new LauncherError('DOMAIN_NOT_FOUND', 'Domain not found.');
-    return hypervisor.screenshot(domain);
+    return hypervisor.screenshot(await existingDomain(hypervisor, domainName));
   }
 }

@@ -1,23 +1,32 @@
 import { existsSync } from 'node:fs';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
-import { CommandServer } from './cmd-server/server.ts';
-import { writeDaemonConfig } from './daemon/config.ts';
-import { watchForHang } from './daemon/hang-watch.ts';
-import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from './daemon/supervisor.ts';
+import { CommandServer } from './cmd-server/index.ts';
+import {
+  DaemonSupervisor,
+  daemonEnvironment,
+  findDaemonProgram,
+  findQemuUser,
+  LibvirtHypervisor,
+  makePodDirectories,
+  makeSerialLog,
+  type PodPaths,
+  podPaths,
+  type QemuUser,
+  requireOwnPod,
+  watchForHang,
+  writeDaemonConfig,
+} from './daemon/index.ts';
+import { readStandaloneVmi, type VmiIdentity } from './domain/index.ts';
 import { LauncherError } from './errors.ts';
-import { awaitFinalNotice, finalNoticeLimits } from './lifecycle/final-notice.ts';
-import { GracePeriod } from './lifecycle/grace.ts';
-import { HypervisorChoice } from './lifecycle/hypervisor-choice.ts';
-import { LibvirtHypervisor } from './daemon/libvirt-hypervisor.ts';
-import type { LauncherEnvironment, LauncherOptions } from './options.ts';
-import { requireOwnPod } from './daemon/own-pod.ts';
 import { LauncherParts } from './launcher-parts.ts';
-import { makePodDirectories, makeSerialLog } from './daemon/pod-directories.ts';
-import { type PodPaths, podPaths } from './daemon/pod-paths.ts';
-import { prepareDomain } from './lifecycle/prepare-domain.ts';
-import { findQemuUser, type QemuUser } from './daemon/qemu-user.ts';
-import { readStandaloneVmi } from './standalone.ts';
-import type { VmiIdentity } from './domain/vmi-json.ts';
+import {
+  awaitFinalNotice,
+  finalNoticeLimits,
+  GracePeriod,
+  HypervisorChoice,
+  prepareDomain,
+} from './lifecycle/index.ts';
+import type { LauncherEnvironment, LauncherOptions } from './options.ts';
 
 export interface LauncherSettings {
   readonly flags: LauncherOptions;
@@ -183,7 +192,8 @@ export class Launcher {
       { flags, identity, paths },
       {
         hypervisor,
-        prepare: (vmi, converter) => prepareDomain(vmi, converter, { flags, environment, paths, qemuUser }, choice),
+        prepare: (vmi, converter) =>
+          prepareDomain(vmi, converter, { flags, environment, paths: paths.disks, owner: qemuUser }, choice),
         signalProcess,
         onQemuEnded: () => this.#ended.resolve({ kind: 'qemu-ended' }),
         onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),

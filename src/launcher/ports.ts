@@ -1,4 +1,5 @@
 import type { DomainRef, TypedParams } from '../libvirt/index.ts';
+import { LauncherError } from './errors.ts';
 
 /** What happened in libvirt, as far as this launcher cares. */
 export type HypervisorEvent =
@@ -65,4 +66,18 @@ export interface Hypervisor {
   warmUp(virtType: string): Promise<void>;
 }
 
+/** The domain as libvirt knows it. Throws DOMAIN_NOT_FOUND, in upstream's words. */
+export async function existingDomain(hypervisor: Pick<Hypervisor, 'lookup'>, name: string): Promise<DomainRef> {
+  const domain = await hypervisor.lookup(name);
+  if (domain) return domain;
+  throw new LauncherError('DOMAIN_NOT_FOUND', 'Domain not found.');
+}
+
 export type HypervisorListener = (event: HypervisorEvent) => void;
+
+/** A Kubernetes event that the agent records on the VMI (spec 21 §1.2). */
+export interface VmiEvent {
+  readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed';
+  readonly type: 'Warning' | 'Normal';
+  readonly message: string;
+}

@@ -5,8 +5,9 @@ import path from 'node:path';
 import fc from 'fast-check';
 import type { VirtualMachineInstance } from '../../src/api/index.ts';
 import { isRecord, silentLogger } from '../../src/base/index.ts';
-import { converterOptions } from '../../src/launcher/cmd-server/converter-options.ts';
+import { converterOptions } from '../../src/launcher/cmd-server/service.ts';
 import { buildDomainXml, ConvertError, domainFromXml, parseDomainXml } from '../../src/launcher/domain/index.ts';
+import { decodeVmi, readStandaloneVmi } from '../../src/launcher/domain/vmi-json.ts';
 import { parseXml, type XmlNode } from '../../src/launcher/domain/xml.ts';
 import { LauncherError } from '../../src/launcher/errors.ts';
 import { runAgentCommand } from '../../src/launcher/guest-agent/command.ts';
@@ -17,13 +18,10 @@ import {
   userFacts,
   versionFacts,
 } from '../../src/launcher/guest-agent/facts.ts';
-import { guestAgentInfo } from '../../src/launcher/guest-agent/guest-info.ts';
-import { GuestStore } from '../../src/launcher/guest-agent/store.ts';
+import { GuestStore, guestAgentInfo } from '../../src/launcher/guest-agent/store.ts';
 import { panicMessage, readPanicInfo } from '../../src/launcher/lifecycle/panic-log.ts';
-import { readStandaloneVmi } from '../../src/launcher/standalone.ts';
 import { StateFile } from '../../src/launcher/lifecycle/state-file.ts';
 import { domainStats } from '../../src/launcher/stats/domain-stats.ts';
-import { decodeVmi } from '../../src/launcher/domain/vmi-json.ts';
 import type { TypedParam } from '../../src/libvirt/index.ts';
 import { typedParamMap } from '../../src/libvirt/typed-params.ts';
 import { cmd } from '../../src/wire/index.ts';

@@ -1,7 +1,7 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import type { Logger } from '../../base/index.ts';
 import type { cmd } from '../../wire/index.ts';
-import { decodeVmi, type VmiIdentity } from '../domain/vmi-json.ts';
+import { decodeVmi, type VmiIdentity } from '../domain/index.ts';
 import { command, ok, unary } from './respond.ts';
 
 /** What the Cmd service asks of the guest, by way of its agent. */

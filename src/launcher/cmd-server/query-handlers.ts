@@ -1,8 +1,8 @@
 import type { Domain } from '../../api/index.ts';
 import { type cmd, messageLimitBytes } from '../../wire/index.ts';
+import { decodeVmi, type VmiIdentity } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
-import type { DomainStats } from '../stats/domain-stats.ts';
-import { decodeVmi, type VmiIdentity } from '../domain/vmi-json.ts';
+import type { DomainStats } from '../stats/index.ts';
 import { attempt, notSupported, ok, unary } from './respond.ts';
 import { type VmStatsSources, vmStats } from './vm-stats.ts';
 

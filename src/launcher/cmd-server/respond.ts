@@ -1,7 +1,8 @@
 import { type handleUnaryCall, status } from '@grpc/grpc-js';
 import { errorMessage, type Logger } from '../../base/index.ts';
+import { formatLibvirtError, LibvirtError } from '../../libvirt/index.ts';
 import type { cmd } from '../../wire/index.ts';
-import { LauncherError, responseMessage } from '../errors.ts';
+import { LauncherError } from '../errors.ts';
 
 export const ok: cmd.Response = { success: true, message: '' };
 
@@ -46,4 +47,16 @@ export function notSupported(name: string): () => Promise<never> {
   return async () => {
     throw new LauncherError('NOT_SUPPORTED', `${name} is not supported yet by this launcher`);
   };
+}
+
+/** QEMU begins its lines with the time: the same failure would be another text, and so another status write, each try. */
+const qemuTimes = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z /g;
+
+/**
+ * The text of `Response.message` (spec 20 §7): a bare libvirt error in upstream's form, else the error's text. The same
+ * failure gives the same text.
+ */
+export function responseMessage(error: unknown): string {
+  const text = error instanceof LibvirtError ? formatLibvirtError(error) : errorMessage(error);
+  return text.replaceAll(qemuTimes, '');
 }

@@ -1,9 +1,7 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import type { Logger } from '../../base/index.ts';
 import type { cmd } from '../../wire/index.ts';
-import { converterOptions } from './converter-options.ts';
-import type { ConverterOptions } from '../domain/index.ts';
-import { decodeVmi, type VmiIdentity } from '../domain/vmi-json.ts';
+import { type ConverterOptions, decodeVmi, type VmiIdentity } from '../domain/index.ts';
 import { type GuestCommands, guestHandlers } from './guest-handlers.ts';
 import { type Queries, queryHandlers } from './query-handlers.ts';
 import { command, notSupported } from './respond.ts';
@@ -66,5 +64,24 @@ function laterHandlers({ log }: CommandServiceDeps) {
     syncVirtualMachineMemory: later<cmd.VMIRequest>('SyncVirtualMachineMemory', 'memory hot-plug'),
     injectLaunchSecret: later<cmd.InjectLaunchSecretRequest>('InjectLaunchSecret', 'SEV'),
     backupVirtualMachine: later<cmd.BackupRequest>('Backup', 'backup'),
+  };
+}
+
+/** The agent's options (spec 20 §5.1) in the converter's words; empty wire values are left out. */
+export function converterOptions(options: cmd.VirtualMachineOptions | undefined): ConverterOptions {
+  if (!options) return {};
+  const { VirtualMachineSMBios: smbios, clusterConfig } = options;
+  return {
+    ...(smbios && { smbios }),
+    memBalloonStatsPeriodSeconds: options.MemBalloonStatsPeriod,
+    preallocatedVolumes: options.PreallocatedVolumes,
+    ...(clusterConfig && {
+      clusterConfig: {
+        freePageReportingDisabled: clusterConfig.FreePageReportingDisabled,
+        bochsDisplayForEfiGuests: clusterConfig.BochsDisplayForEFIGuests,
+        serialConsoleLogDisabled: clusterConfig.SerialConsoleLogDisabled,
+      },
+    }),
+    interfaceDomainAttachment: options.interfaceDomainAttachment,
   };
 }

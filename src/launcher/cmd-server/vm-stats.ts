@@ -1,6 +1,6 @@
 import type { cmd } from '../../wire/index.ts';
 import { LauncherError } from '../errors.ts';
-import type { DomainStats } from '../stats/domain-stats.ts';
+import type { DomainStats } from '../stats/index.ts';
 import { attempt, ok } from './respond.ts';
 
 export interface VmStatsSources {

@@ -2,8 +2,8 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { errorMessage } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
+import type { QemuUser } from './pod.ts';
 import type { LibvirtPaths } from './pod-paths.ts';
-import type { QemuUser } from './qemu-user.ts';
 
 export interface DaemonConfigOptions {
   readonly paths: LibvirtPaths;

@@ -1,4 +1,5 @@
-import type { VirtualMachineInstance, Volume } from '../../api/index.ts';
+import path from 'node:path';
+import { parseQuantity, type VirtualMachineInstance, type Volume } from '../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import {
   type DiskEntry,
@@ -8,16 +9,17 @@ import {
   type ResolvedDisk,
   statusOf,
 } from '../domain/index.ts';
-import { withBlockSize } from './block-size.ts';
 import { type CloudInitKind, prepareCloudInit } from './cloud-init.ts';
 import { prepareConfigDisk } from './config-disks.ts';
 import { prepareContainerDisk } from './container-disk.ts';
-import { withCacheMode } from './direct-io.ts';
-import { prepareEmptyDisk } from './empty-disk.ts';
 import type { DiskEnv, PreparedDisks } from './env.ts';
 import { DiskError } from './errors.ts';
 import { findHotplugged, prepareClaim, prepareEphemeral, prepareHostDisk } from './host-disk.ts';
+import { ensureEmptyImage } from './image.ts';
+import { withBlockSize, withCacheMode } from './io-settings.ts';
 import { prepareKernelBoot } from './kernel-boot.ts';
+
+const mebibyte = 2 ** 20;
 
 /**
  * The file work before a domain is defined (spec 70 §6.1 preStartHook, 72 §6–7): finds images, makes overlays, empty disks
@@ -74,6 +76,21 @@ async function prepareVolume(
     'UNSUPPORTED_FIELD',
     `spec.volumes[${volume.name}]: a disk with ${kind} is not supported by this launcher: remove it, or use another volume`,
   );
+}
+
+/** A fresh disk that lives as long as the pod (spec 72 §6). */
+async function prepareEmptyDisk(volume: Volume, env: DiskEnv): Promise<ResolvedDisk> {
+  const capacity = volume.emptyDisk?.capacity;
+  const sizeBytes = Math.floor((parseQuantity(capacity) ?? 0) / mebibyte) * mebibyte;
+  if (sizeBytes <= 0 || !Number.isSafeInteger(sizeBytes)) {
+    throw new DiskError(
+      'INVALID_FIELD',
+      `spec.volumes[${volume.name}].emptyDisk.capacity: ${JSON.stringify(capacity)} is not a size of at least 1Mi`,
+    );
+  }
+  const file = path.join(env.paths.emptyDiskDir, `${volume.name}.qcow2`);
+  await ensureEmptyImage(file, sizeBytes, env);
+  return { path: file, format: 'qcow2', isBlock: false };
 }
 
 function cloudInitKind(volume: Volume): CloudInitKind | undefined {

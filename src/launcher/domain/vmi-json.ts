@@ -16,7 +16,7 @@ export function decodeVmi(json: Uint8Array | undefined, own: VmiIdentity): Virtu
 }
 
 /** The same checks for a VMI that was parsed elsewhere. */
-export function checkVmi(value: unknown, own: VmiIdentity): VirtualMachineInstance {
+function checkVmi(value: unknown, own: VmiIdentity): VirtualMachineInstance {
   if (!isRecord(value)) throw bad('it is not an object');
   const { metadata, spec } = value;
   if (!isRecord(metadata)) throw bad('metadata is missing');
@@ -41,4 +41,17 @@ function parse(text: string): unknown {
 
 function bad(why: string, cause?: unknown): LauncherError {
   return new LauncherError('BAD_VMI', `the request carries no usable VMI: ${why}`, { cause });
+}
+
+/** `STANDALONE_VMI`, the VMI of a launcher without an agent: YAML, of which JSON is a part. Throws BAD_VMI. */
+export async function readStandaloneVmi(text: string | undefined): Promise<VirtualMachineInstance | undefined> {
+  if (text === undefined) return undefined;
+  const { parse: parseYaml } = await import('yaml');
+  let value: unknown;
+  try {
+    value = parseYaml(text);
+  } catch (cause) {
+    throw new LauncherError('BAD_VMI', `STANDALONE_VMI cannot be read: ${errorMessage(cause)}`, { cause });
+  }
+  return checkVmi(value, { namespace: '', name: '', uid: '' });
 }

@@ -1,10 +1,9 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
+import type { VmiIdentity } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
-import type { DomainNotifier } from '../notify/notifier.ts';
-import type { Hypervisor } from '../ports.ts';
-import type { VmiIdentity } from '../domain/vmi-json.ts';
+import { existingDomain, type Hypervisor, type VmiEvent } from '../ports.ts';
 import { runAgentCommand } from './command.ts';
 import { type ExecRequest, type ExecResult, execInGuest } from './exec.ts';
 import type { GuestFreezer } from './freeze.ts';
@@ -12,7 +11,7 @@ import type { GuestFreezer } from './freeze.ts';
 export interface GuestAccessDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'state' | 'agentCommand'>;
   readonly freezer: GuestFreezer;
-  readonly notifier: Pick<DomainNotifier, 'sendEvent'>;
+  readonly notifier: { sendEvent(event: VmiEvent): void };
   readonly clock?: Clock;
 }
 
@@ -89,9 +88,7 @@ export class GuestAccess {
     throw new LauncherError('WRONG_VMI', `this launcher has the domain ${this.#domainName}, not ${domainName}`);
   }
 
-  async #existing(): Promise<DomainRef> {
-    const domain = await this.#deps.hypervisor.lookup(this.#domainName);
-    if (!domain) throw new LauncherError('DOMAIN_NOT_FOUND', 'Domain not found.');
-    return domain;
+  #existing(): Promise<DomainRef> {
+    return existingDomain(this.#deps.hypervisor, this.#domainName);
   }
 }

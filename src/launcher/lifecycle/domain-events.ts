@@ -2,12 +2,12 @@ import type { DomainSpec } from '../../api/index.ts';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import { DiskError, type DomainRef, LifecycleDetail, LifecycleEvent } from '../../libvirt/index.ts';
 import { parseDomainXml } from '../domain/index.ts';
-import type { DomainReader } from './domain-reader.ts';
-import type { GuestPoller } from '../guest-agent/poller.ts';
-import type { MetadataCache } from './metadata.ts';
-import type { DomainNotifier } from '../notify/notifier.ts';
-import { panicMessage, readPanicInfo } from './panic-log.ts';
+import type { GuestPoller } from '../guest-agent/index.ts';
+import type { DomainNotifier } from '../notify/index.ts';
 import type { Hypervisor, HypervisorEvent } from '../ports.ts';
+import type { DomainReader } from './domain-reader.ts';
+import type { MetadataCache } from './metadata.ts';
+import { panicMessage, readPanicInfo } from './panic-log.ts';
 import type { QemuWatch } from './qemu-watch.ts';
 
 export interface DomainEventsDeps {

@@ -1,11 +1,17 @@
 import type { Domain } from '../../api/index.ts';
 import { type Clock, rfc3339, systemClock } from '../../base/index.ts';
 import { type DomainRef, isLibvirtError } from '../../libvirt/index.ts';
-import { type DomainParts, domainFromXml, domainStatus, nonExistent, type StatusAndReason } from '../domain/index.ts';
-import type { GuestStore } from '../guest-agent/store.ts';
-import type { MetadataCache } from './metadata.ts';
+import {
+  type DomainParts,
+  domainFromXml,
+  domainStatus,
+  nonExistent,
+  type StatusAndReason,
+  type VmiIdentity,
+} from '../domain/index.ts';
+import type { GuestStore } from '../guest-agent/index.ts';
 import type { Hypervisor } from '../ports.ts';
-import type { VmiIdentity } from '../domain/vmi-json.ts';
+import type { MetadataCache } from './metadata.ts';
 
 type PanicInfo = Pick<DomainParts, 'guestPanicInfo' | 'panicCount'>;
 

@@ -1,6 +1,6 @@
 import type { Domain } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
-import type { DomainNotifier } from '../notify/notifier.ts';
+import type { DomainNotifier } from '../notify/index.ts';
 import type { PowerControl } from './power.ts';
 
 export interface FinalNoticeLimits {

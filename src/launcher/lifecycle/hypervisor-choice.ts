@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import type { Logger } from '../../base/index.ts';
 import { probeKvm } from '../../host/index.ts';
-import { chooseHypervisor } from '../domain/index.ts';
+import { ConvertError } from '../domain/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
 
 export interface HypervisorChoiceOptions {
@@ -56,4 +56,20 @@ export class HypervisorChoice {
     this.#log.info({ usable, reason, tookMs }, 'KVM probed');
     return { usable, reason };
   }
+}
+
+/** Domain type (spec 72 §1): KVM where guests run on it, else emulation if `--allow-emulation` was given. */
+export function chooseHypervisor(options: {
+  readonly kvmUsable: boolean;
+  readonly allowEmulation: boolean;
+  /** Why KVM is not usable, for the error. */
+  readonly kvmReason?: string;
+}): 'kvm' | 'qemu' {
+  if (options.kvmUsable) return 'kvm';
+  if (options.allowEmulation) return 'qemu';
+  const why = options.kvmReason ? ` (${options.kvmReason})` : '';
+  throw new ConvertError(
+    'NO_HYPERVISOR',
+    `kvm not present and emulation is not allowed${why}: enable virtualization on this node, or set useEmulation`,
+  );
 }

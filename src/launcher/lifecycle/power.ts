@@ -1,10 +1,10 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, rfc3339, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
-import type { DomainLock } from './domain-lock.ts';
 import { LauncherError } from '../errors.ts';
+import { existingDomain, type Hypervisor } from '../ports.ts';
+import type { DomainLock } from './domain-lock.ts';
 import type { MetadataCache } from './metadata.ts';
-import type { Hypervisor } from '../ports.ts';
 
 export interface PowerDeps {
   readonly hypervisor: Pick<
@@ -137,9 +137,26 @@ export class PowerControl {
     }
   }
 
-  async #existing(): Promise<DomainRef> {
-    const domain = await this.#deps.hypervisor.lookup(this.#domainName);
-    if (!domain) throw new LauncherError('DOMAIN_NOT_FOUND', 'Domain not found.');
-    return domain;
+  #existing(): Promise<DomainRef> {
+    return existingDomain(this.#deps.hypervisor, this.#domainName);
   }
+}
+
+/** SyncVirtualMachineCPUs: as many vCPUs as the VMI says, in the running guest and in its definition (spec 70 §6). */
+export function setVcpus(
+  vmi: VirtualMachineInstance,
+  domainName: string,
+  deps: { readonly hypervisor: Pick<Hypervisor, 'lookup' | 'setVcpus'>; readonly lock: DomainLock },
+): Promise<void> {
+  return deps.lock.run('UpdateVCPUs', async () => {
+    const { sockets = 1, cores = 1, threads = 1, dedicatedCpuPlacement } = vmi.spec.domain.cpu ?? {};
+    if (dedicatedCpuPlacement) {
+      throw new LauncherError(
+        'NOT_SUPPORTED',
+        'vCPU hot-plug with dedicated CPUs is not supported yet by this launcher',
+      );
+    }
+    const domain = await existingDomain(deps.hypervisor, domainName);
+    await deps.hypervisor.setVcpus(domain, sockets * cores * threads);
+  });
 }

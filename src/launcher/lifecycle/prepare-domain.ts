@@ -1,18 +1,16 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { findEfiFirmware, readNetworkLinks } from '../../host/index.ts';
 import { prepareDisks } from '../disks/index.ts';
-import { buildDomainXml, type ConverterOptions } from '../domain/index.ts';
-import type { HypervisorChoice } from './hypervisor-choice.ts';
+import { buildDomainXml, type ConverterOptions, type LauncherPaths } from '../domain/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
-import type { PodPaths } from '../daemon/pod-paths.ts';
-import type { QemuUser } from '../daemon/qemu-user.ts';
+import type { HypervisorChoice } from './hypervisor-choice.ts';
 
 export interface PrepareDomainOptions {
   readonly flags: LauncherOptions;
   readonly environment: Pick<LauncherEnvironment, 'network'>;
-  readonly paths: PodPaths;
+  readonly paths: LauncherPaths;
   /** Set when QEMU runs as another user than this process. */
-  readonly qemuUser: QemuUser | undefined;
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
 }
 
 /** Limit of all file work of one sync; the agent waits 20 s for it. */
@@ -25,19 +23,19 @@ export async function prepareDomain(
   options: PrepareDomainOptions,
   choice: HypervisorChoice,
 ): Promise<string> {
-  const { flags, environment, paths, qemuUser } = options;
+  const { flags, environment, paths, owner } = options;
   const hypervisor = await choice.choose();
   const { disks, kernelBoot } = await prepareDisks(vmi, {
-    paths: paths.disks,
+    paths,
     imageVolume: flags.imageVolume,
-    ...(qemuUser && { owner: { uid: qemuUser.uid, gid: qemuUser.gid } }),
+    ...(owner && { owner }),
     diskMemoryLimitBytes: flags.diskMemoryLimitBytes,
     signal: AbortSignal.timeout(diskLimitMs),
   });
   return buildDomainXml(vmi, {
     hypervisor,
     architecture: 'amd64',
-    paths: paths.disks,
+    paths,
     options: converter,
     disks,
     ...(kernelBoot && { kernelBoot }),

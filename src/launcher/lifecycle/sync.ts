@@ -2,9 +2,9 @@ import { isFinal, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import { type DomainRef, DomainState } from '../../libvirt/index.ts';
 import type { ConverterOptions } from '../domain/index.ts';
+import type { Hypervisor } from '../ports.ts';
 import type { DomainLock } from './domain-lock.ts';
 import type { MetadataCache } from './metadata.ts';
-import type { Hypervisor } from '../ports.ts';
 
 export interface SyncDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'define' | 'undefine' | 'start' | 'state' | 'resume'>;

@@ -1,8 +1,11 @@
+import { existsSync } from 'node:fs';
 import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import type { Domain } from '../../api/index.ts';
+import type { Clock } from '../../base/index.ts';
+import { PathWatch } from '../../host/index.ts';
 import { clientOptions, negotiateVersion, notify, notifyInfo, type UnixPath, unixTarget } from '../../wire/index.ts';
-import type { VmiIdentity } from '../domain/vmi-json.ts';
-import { encodeVmiEvent, type VmiEvent } from './k8s-event.ts';
+import type { VmiIdentity } from '../domain/index.ts';
+import type { VmiEvent } from '../ports.ts';
 import type { DomainEventType, NotifyReply, NotifySender } from './notifier.ts';
 
 export interface NotifyClientOptions {
@@ -17,6 +20,8 @@ interface Connection {
   readonly client: notify.NotifyClient;
 }
 
+/** For mounts whose changes the kernel does not report. */
+const pipeRecheckMs = 5000;
 const noStatus = Buffer.alloc(0);
 
 /**
@@ -73,6 +78,15 @@ export class NotifyClient implements NotifySender {
   }
 }
 
+/** Calls back when the agent has made a (new) notify pipe. The returned function ends it. */
+export function watchPipe(socketPath: string, clock: Clock, onAppeared: () => void): () => void {
+  const watch = new PathWatch({ recheckMs: pipeRecheckMs }, { clock });
+  watch.watch(socketPath, () => {
+    if (existsSync(socketPath)) onAppeared();
+  });
+  return () => watch.close();
+}
+
 type Done<T> = (error: ServiceError | null, answer: T) => void;
 type UnaryRest<T> = [options: { deadline: number }, done: Done<T>];
 
@@ -80,4 +94,10 @@ function unary<T>(call: (done: Done<T>) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     call((error, answer) => (error ? reject(error) : resolve(answer)));
   });
+}
+
+function encodeVmiEvent(event: VmiEvent, { namespace, name, uid }: VmiIdentity): Buffer {
+  const involvedObject = { kind: 'VirtualMachineInstance', apiVersion: 'kubevirt.io/v1', namespace, name, uid };
+  const { reason, type, message } = event;
+  return Buffer.from(JSON.stringify({ metadata: {}, involvedObject, reason, type, message, source: {} }));
 }

@@ -1,6 +1,6 @@
 import type { Domain } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, systemClock } from '../../base/index.ts';
-import type { VmiEvent } from './k8s-event.ts';
+import type { VmiEvent } from '../ports.ts';
 
 export type DomainEventType = 'ADDED' | 'MODIFIED';
 

@@ -3,8 +3,8 @@ import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../..
 import type { TypedParams } from '../../libvirt/index.ts';
 import { parseDomainXml } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
-import type { GuestStore } from '../guest-agent/store.ts';
-import type { Hypervisor } from '../ports.ts';
+import type { GuestStore } from '../guest-agent/index.ts';
+import { existingDomain, type Hypervisor } from '../ports.ts';
 import { type DomainStats, domainStats, measuredDirtyRate } from './domain-stats.ts';
 
 export interface StatsCollectorDeps {
@@ -57,8 +57,7 @@ export class StatsCollector {
 
   async #measureDirtyRate(): Promise<bigint> {
     const { hypervisor } = this.#deps;
-    const domain = await hypervisor.lookup(this.#domainName);
-    if (!domain) throw new LauncherError('DOMAIN_NOT_FOUND', 'Domain not found.');
+    const domain = await existingDomain(hypervisor, this.#domainName);
     await hypervisor.measureDirtyRate(domain, dirtyRateSeconds);
     for (let tries = 0; tries < dirtyRateTries; tries++) {
       await sleep(tries === 0 ? dirtyRateSeconds * 1000 : 200, undefined, this.#clock);

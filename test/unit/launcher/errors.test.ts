@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LauncherError, responseMessage } from '../../../src/launcher/errors.ts';
+import { responseMessage } from '../../../src/launcher/cmd-server/respond.ts';
+import { LauncherError } from '../../../src/launcher/errors.ts';
 import { LibvirtError } from '../../../src/libvirt/index.ts';
 
 function qemuFailure(time: string): LibvirtError {

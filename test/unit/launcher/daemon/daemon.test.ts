@@ -7,9 +7,8 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { daemonConf, qemuConf } from '../../../../src/launcher/daemon/config.ts';
 import { watchForHang } from '../../../../src/launcher/daemon/hang-watch.ts';
+import { findQemuUser, requireOwnPod } from '../../../../src/launcher/daemon/pod.ts';
 import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from '../../../../src/launcher/daemon/supervisor.ts';
-import { requireOwnPod } from '../../../../src/launcher/daemon/own-pod.ts';
-import { findQemuUser } from '../../../../src/launcher/daemon/qemu-user.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 

@@ -4,12 +4,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import type { Devices, DomainSpecInput, VmiSpec } from '../../../../src/api/index.ts';
 import { driveName } from '../../../../src/launcher/domain/disk-devices.ts';
-import {
-  buildDomainXml,
-  ConvertError,
-  chooseHypervisor,
-  parseDomainXml,
-} from '../../../../src/launcher/domain/index.ts';
+import { buildDomainXml, ConvertError, parseDomainXml } from '../../../../src/launcher/domain/index.ts';
 import { parseXml } from '../../../../src/launcher/domain/xml.ts';
 import { contextWith, goldenCases, lean, overlay, vmiWith } from './cases.ts';
 
@@ -220,13 +215,4 @@ test('a volume that is being plugged in appears only when it is mounted and its 
     return parseDomainXml(buildDomainXml(vmi, context)).Devices.Disks?.length ?? 0;
   };
   assert.deepEqual([disksIn('Bound', true), disksIn('MountedToPod', false), disksIn('Ready', true)], [0, 0, 1]);
-});
-
-test('emulation is chosen only when it is allowed', () => {
-  assert.equal(chooseHypervisor({ kvmUsable: true, allowEmulation: false }), 'kvm');
-  assert.equal(chooseHypervisor({ kvmUsable: false, allowEmulation: true }), 'qemu');
-  assert.throws(() => chooseHypervisor({ kvmUsable: false, allowEmulation: false, kvmReason: 'hangs' }), {
-    code: 'NO_HYPERVISOR',
-    message: /kvm not present and emulation is not allowed \(hangs\)/,
-  });
 });

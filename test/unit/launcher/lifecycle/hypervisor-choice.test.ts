@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLogger } from '../../../../src/base/index.ts';
-import { HypervisorChoice } from '../../../../src/launcher/lifecycle/hypervisor-choice.ts';
+import { chooseHypervisor, HypervisorChoice } from '../../../../src/launcher/lifecycle/hypervisor-choice.ts';
 
 const choose = (allowEmulation: boolean, kvm: 'works' | 'fails' | undefined, device: string) =>
   new HypervisorChoice({ flags: { allowEmulation, hypervisor: 'kvm' }, kvm, device }, { log: silentLogger }).choose();
@@ -19,4 +19,13 @@ test('without the device there is no KVM, whatever the node says', async () => {
 
 test('without a word of the node the device is tried: one that is no KVM is refused', async () => {
   assert.equal(await choose(true, undefined, '/dev/null'), 'qemu');
+});
+
+test('emulation is chosen only when it is allowed', () => {
+  assert.equal(chooseHypervisor({ kvmUsable: true, allowEmulation: false }), 'kvm');
+  assert.equal(chooseHypervisor({ kvmUsable: false, allowEmulation: true }), 'qemu');
+  assert.throws(() => chooseHypervisor({ kvmUsable: false, allowEmulation: false, kvmReason: 'hangs' }), {
+    code: 'NO_HYPERVISOR',
+    message: /kvm not present and emulation is not allowed \(hangs\)/,
+  });
 });

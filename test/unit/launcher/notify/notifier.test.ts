@@ -6,9 +6,8 @@ import { afterEach, beforeEach, test } from 'node:test';
 import type { Domain } from '../../../../src/api/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { domainFromXml, domainStatus } from '../../../../src/launcher/domain/index.ts';
-import { NotifyClient } from '../../../../src/launcher/notify/client.ts';
+import { NotifyClient, watchPipe } from '../../../../src/launcher/notify/client.ts';
 import { DomainNotifier } from '../../../../src/launcher/notify/notifier.ts';
-import { watchPipe } from '../../../../src/launcher/notify/pipe-watch.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { type NotifyAgent, startNotifyAgent } from '../../../fixtures/notify-agent.ts';
 
@@ -87,7 +86,7 @@ test('what happens while the agent is away becomes one event with the last state
 });
 
 test('a restarted agent is told the latest state by its new pipe', async () => {
-  const stop = watchPipe({ socketPath, pollMs: 20 }, systemClock, () => notifier.agentAppeared());
+  const stop = watchPipe(socketPath, systemClock, () => notifier.agentAppeared());
   try {
     const first = await agentAppears();
     notifier.trigger('ADDED');

@@ -1,9 +1,51 @@
-import { chmod, chown, mkdir, open } from 'node:fs/promises';
+import { chmod, chown, mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { errorMessage } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { PodPaths } from './pod-paths.ts';
-import type { QemuUser } from './qemu-user.ts';
+
+/**
+ * A root launcher replaces /etc/libvirt/qemu.conf and serves /run/libvirt: right in a pod, damage on somebody's machine.
+ * Kernel threads are only seen in the machine's own pid namespace, where no pod of a VMI is. Throws FOREIGN_DAEMON.
+ */
+export async function requireOwnPod(procDir = '/proc'): Promise<void> {
+  const second = await readFile(`${procDir}/2/comm`, 'utf8').catch(() => '');
+  if (second.trim() !== 'kthreadd') return;
+  throw new LauncherError(
+    'FOREIGN_DAEMON',
+    'virt-launcher as root must run in a pod (own pid and mount namespace): it would change the libvirt of this machine',
+  );
+}
+
+export interface QemuUser {
+  readonly name: string;
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** Upstream's user first, then Debian's. */
+const names = ['qemu', 'libvirt-qemu'] as const;
+
+/** The user that QEMU runs as under a root daemon; undefined when none is known here: libvirt's own default is used. */
+export async function findQemuUser(
+  files: { readonly passwd?: string; readonly group?: string } = {},
+): Promise<QemuUser | undefined> {
+  const users = await readTable(files.passwd ?? '/etc/passwd');
+  const groups = await readTable(files.group ?? '/etc/group');
+  for (const name of names) {
+    const user = users.get(name);
+    if (!user) continue;
+    const gid = groups.get(name)?.[2] ?? user[3];
+    return { name, uid: Number(user[2]), gid: Number(gid) };
+  }
+  return undefined;
+}
+
+async function readTable(file: string): Promise<Map<string, string[]>> {
+  const text = await readFile(file, 'utf8').catch(() => '');
+  const rows = text.split('\n').map((line) => line.split(':'));
+  return new Map(rows.filter((row) => row.length >= 3).map((row) => [row[0] ?? '', row]));
+}
 
 /**
  * Makes the directories of spec 70 §3. `owner` is given by a root launcher: QEMU, which is another user then, must enter

@@ -1,0 +1,11 @@
+/**
+ * Owns: the pod as libvirt and QEMU need it (directories, users, configuration), the libvirt daemon of the pod, kept running, and the
+ * connection to it.
+ * Must not know: VMIs, what the domain is started or ended for, the agent.
+ */
+export { writeDaemonConfig } from './config.ts';
+export { watchForHang } from './hang-watch.ts';
+export { LibvirtHypervisor } from './libvirt-hypervisor.ts';
+export { findQemuUser, makePodDirectories, makeSerialLog, type QemuUser, requireOwnPod } from './pod.ts';
+export { type PodPaths, podPaths } from './pod-paths.ts';
+export { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from './supervisor.ts';
