@@ -17,9 +17,13 @@ import {
   DomainEvents,
   DomainLock,
   DomainReader,
+  GracePeriod,
+  type LauncherLife,
   MetadataCache,
   PowerControl,
   QemuWatch,
+  qemuEnded,
+  qemuStarted,
   setVcpus,
   VmiSync,
 } from './lifecycle/index.ts';
@@ -37,7 +41,7 @@ export interface PartsOptions {
 export interface PartsDeps {
   readonly hypervisor: Hypervisor;
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
-  readonly onQemuEnded: () => void;
+  readonly life: LauncherLife;
   readonly signalProcess: (pid: number, signal: NodeJS.Signals) => void;
   readonly onTargetPodCleanup: (targetPod: string) => void;
   readonly log: Logger;
@@ -63,6 +67,7 @@ export class LauncherParts {
   readonly #client: NotifyClient;
   readonly #guest = new GuestStore();
   readonly #poller: GuestPoller;
+  readonly #grace: GracePeriod;
   readonly #freezer: GuestFreezer;
   readonly #access: GuestAccess;
   readonly #guestTime: GuestTimeSync;
@@ -73,7 +78,7 @@ export class LauncherParts {
 
   constructor(options: PartsOptions, deps: PartsDeps) {
     const { flags, identity, paths } = options;
-    const { hypervisor, log, clock } = deps;
+    const { hypervisor, life, log, clock } = deps;
     const named = { domainName: domainName(identity.namespace, identity.name), identity };
     this.#options = options;
     this.#deps = deps;
@@ -87,10 +92,14 @@ export class LauncherParts {
     );
     this.qemu = new QemuWatch(
       { pidFile: paths.libvirt.qemuPidFile, pollMs: qemuPollMs },
-      { onEnded: deps.onQemuEnded, clock },
+      { onStarted: () => life.move(qemuStarted), onEnded: () => life.move(qemuEnded), clock },
     );
     const killQemu = () => this.#killQemu();
     this.power = new PowerControl(named, { ...shared, killQemu });
+    this.#grace = new GracePeriod(
+      { graceSeconds: flags.gracePeriodSeconds },
+      { ...shared, life, power: this.power, qemu: this.qemu, signalProcess: deps.signalProcess },
+    );
     this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
@@ -112,13 +121,14 @@ export class LauncherParts {
   async syncVmi(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void> {
     await this.sync.sync(vmi, options);
     this.#access.noteVmi(vmi);
-    if (this.metadata.state.hasRun) this.qemu.noteStarted();
+    if (this.metadata.state.run.kind === 'has-run') this.qemu.noteStarted();
   }
 
   start(): void {
     const { paths } = this.#options;
     this.metadata.onChange(() => this.#events.factsChanged());
     this.#guest.onChange(() => this.#events.factsChanged());
+    this.#grace.start();
     this.notifier.start();
     this.#stopPipeWatch = watchPipe(paths.notifyPipe, this.#deps.clock, () => this.notifier.agentAppeared());
   }
@@ -129,6 +139,7 @@ export class LauncherParts {
     this.#freezer.stop();
     this.#guestTime.stop();
     this.qemu.stop();
+    this.#grace.stop();
     // Ends a send that is under way.
     this.#client.close();
     await this.notifier.stop();
@@ -171,8 +182,8 @@ export class LauncherParts {
   }
 
   #killQemu(): void {
-    const { pid, hasEnded } = this.qemu;
-    if (pid !== undefined && !hasEnded) this.#deps.signalProcess(pid, 'SIGKILL');
+    const pid = this.qemu.livingPid;
+    if (pid !== undefined) this.#deps.signalProcess(pid, 'SIGKILL');
   }
 
   async #unpause(): Promise<void> {

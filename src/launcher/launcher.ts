@@ -22,9 +22,14 @@ import { LauncherParts } from './launcher-parts.ts';
 import {
   awaitFinalNotice,
   finalNoticeLimits,
-  GracePeriod,
   HypervisorChoice,
+  isTerminating,
+  LauncherLife,
+  noDomainInTime,
   prepareDomain,
+  reported,
+  serving,
+  terminationRequested,
 } from './lifecycle/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from './options.ts';
 
@@ -42,8 +47,6 @@ export interface LauncherDeps {
   readonly clock?: Clock;
 }
 
-type End = { readonly kind: 'qemu-ended' } | { readonly kind: 'asked-before-start' };
-
 const connectLimitMs = 15_000;
 const restartDelayMs = 1000;
 const outageWaitMs = 4000;
@@ -58,36 +61,34 @@ export class Launcher {
   readonly #log: Logger;
   readonly #clock: Clock;
   readonly #cleanUps: { readonly what: string; readonly run: () => Promise<void> | void }[] = [];
-  readonly #ended = newOutcome<End>();
-  #grace: GracePeriod | undefined;
-  #parts: LauncherParts | undefined;
+  readonly #life: LauncherLife;
 
   constructor(settings: LauncherSettings, deps: LauncherDeps) {
     this.#settings = settings;
     this.#deps = deps;
     this.#log = deps.log;
     this.#clock = deps.clock ?? systemClock;
+    this.#life = new LauncherLife(deps);
   }
 
   /** Until the VMI has ended and the agent knows. Throws `LauncherError` when it cannot be served. */
   async run(): Promise<void> {
     try {
-      const end = await this.#serve();
-      if (end.kind === 'asked-before-start') this.#log.info('asked to end before there was a guest');
-      // In standalone mode there is no agent that could be told.
-      else if (this.#settings.environment.standaloneVmi === undefined) await this.#finalNotice();
+      const parts = await this.#serve();
+      await this.#untilOver();
+      await this.#report(parts);
+      this.#leave();
     } finally {
       await this.#cleanUp();
     }
   }
 
-  /** SIGTERM of the pod. Without a running guest the launcher ends at once. */
+  /** SIGTERM of the pod. Without a domain that runs the launcher ends at once. */
   terminate(): void {
-    if (!this.#parts?.qemu.hasStarted) this.#ended.resolve({ kind: 'asked-before-start' });
-    else this.#grace?.start();
+    this.#life.move(terminationRequested);
   }
 
-  async #serve(): Promise<End> {
+  async #serve(): Promise<LauncherParts> {
     const { flags, environment } = this.#settings;
     const standalone = await readStandaloneVmi(environment.standaloneVmi);
     const identity = identityOf(flags, standalone?.metadata);
@@ -111,7 +112,7 @@ export class Launcher {
     await this.#startServing(paths, parts);
     void this.#warmUp(hypervisor, choice);
     if (standalone) await parts.syncVmi(standalone, {});
-    return this.#untilEnded(parts);
+    return parts;
   }
 
   #refuseWhatIsMissing(): void {
@@ -188,26 +189,19 @@ export class Launcher {
     const { flags, environment } = this.#settings;
     const { identity, paths, qemuUser, hypervisor, choice } = made;
     const { signalProcess } = this.#deps;
-    const parts = new LauncherParts(
+    return new LauncherParts(
       { flags, identity, paths },
       {
         hypervisor,
         prepare: (vmi, converter) =>
           prepareDomain(vmi, converter, { flags, environment, paths: paths.disks, owner: qemuUser }, choice),
         signalProcess,
-        onQemuEnded: () => this.#ended.resolve({ kind: 'qemu-ended' }),
+        life: this.#life,
         onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),
         log: this.#log,
         clock: this.#clock,
       },
     );
-    this.#parts = parts;
-    const { metadata, power, qemu } = parts;
-    this.#grace = new GracePeriod(
-      { graceSeconds: flags.gracePeriodSeconds },
-      { metadata, power, qemu, signalProcess, log: this.#log, clock: this.#clock },
-    );
-    return parts;
   }
 
   async #startServing(paths: PodPaths, parts: LauncherParts): Promise<void> {
@@ -216,9 +210,9 @@ export class Launcher {
     this.#cleanUps.push({ what: 'command server', run: () => server.stop() });
     await server.start();
     this.#cleanUps.push({ what: 'notifier', run: () => parts.stop() });
-    this.#cleanUps.push({ what: 'grace period', run: () => this.#grace?.stop() });
     parts.start();
     await server.markReady();
+    this.#life.move(serving);
     this.#log.info({ socket: commandSocket }, 'ready');
   }
 
@@ -235,36 +229,49 @@ export class Launcher {
     if (pod !== '' && pod === this.#settings.environment.podName) this.terminate();
   }
 
-  async #untilEnded({ qemu }: LauncherParts): Promise<End> {
+  async #untilOver(): Promise<void> {
     const { qemuTimeoutMs } = this.#settings.flags;
-    const cancel = this.#clock.schedule(qemuTimeoutMs, () => {
-      if (qemu.hasStarted) return;
-      const limit = `${qemuTimeoutMs / 1000} s`;
-      this.#ended.reject(new LauncherError('NO_DOMAIN_IN_TIME', `no domain was started within ${limit}`));
-    });
-    try {
-      return await this.#ended.promise;
-    } finally {
-      cancel();
-    }
+    const cancel = this.#clock.schedule(qemuTimeoutMs, () => this.#life.move(noDomainInTime));
+    await this.#life.over().finally(cancel);
   }
 
-  async #finalNotice(): Promise<void> {
-    const parts = this.#parts;
-    if (!parts) return;
-    this.#grace?.stop();
+  async #report({ notifier, power }: LauncherParts): Promise<void> {
+    if (this.#life.phase.kind !== 'reporting') return;
+    if (this.#settings.environment.standaloneVmi !== undefined) {
+      this.#life.move(reported('no-agent'));
+      return;
+    }
     this.#log.info('QEMU ended');
-    const { notifier, power } = parts;
     notifier.trigger('MODIFIED');
-    const isTerminating = () => this.#grace?.hasStarted ?? false;
     const result = await awaitFinalNotice(finalNoticeLimits, {
       notifier,
       power,
-      isTerminating,
+      isTerminating: () => isTerminating(this.#life.phase),
       log: this.#log,
       clock: this.#clock,
     });
     this.#log.info({ result }, 'leaving');
+    this.#life.move(reported(result === 'deleted' ? 'deletion-reported' : 'report-timed-out'));
+  }
+
+  #leave(): void {
+    const { phase } = this.#life;
+    if (phase.kind !== 'left') return;
+    switch (phase.reason) {
+      case 'terminated-before-start':
+        this.#log.info('asked to end before there was a domain');
+        return;
+      case 'no-domain-in-time': {
+        const limit = `${this.#settings.flags.qemuTimeoutMs / 1000} s`;
+        throw new LauncherError('NO_DOMAIN_IN_TIME', `no domain was started within ${limit}`);
+      }
+      case 'no-agent':
+      case 'deletion-reported':
+      case 'report-timed-out':
+        return;
+      default:
+        phase.reason satisfies never;
+    }
   }
 
   async #cleanUp(): Promise<void> {
@@ -287,16 +294,4 @@ function identityOf(flags: LauncherOptions, vmi?: { name?: string; namespace?: s
   if (!/^[A-Za-z0-9][A-Za-z0-9-]*$/.test(uid))
     throw new LauncherError('BAD_FLAG', `--uid ${JSON.stringify(uid)} is no UID`);
   return { name, namespace, uid };
-}
-
-function newOutcome<T>() {
-  let resolve: (value: T) => void = () => undefined;
-  let reject: (error: Error) => void = () => undefined;
-  const promise = new Promise<T>((onValue, onError) => {
-    resolve = onValue;
-    reject = onError;
-  });
-  // It may be settled before anybody waits for it.
-  promise.catch(() => undefined);
-  return { promise, resolve, reject };
 }

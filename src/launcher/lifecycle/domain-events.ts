@@ -9,6 +9,7 @@ import type { DomainReader } from './domain-reader.ts';
 import type { MetadataCache } from './metadata.ts';
 import { panicMessage, readPanicInfo } from './panic-log.ts';
 import type { QemuWatch } from './qemu-watch.ts';
+import { panicReported } from './run-record.ts';
 
 export interface DomainEventsDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'state' | 'diskErrors' | 'xml'>;
@@ -94,8 +95,9 @@ export class DomainEvents {
   async #reportPanic(detail: number): Promise<void> {
     const { metadata, notifier, reader } = this.#deps;
     const isFinal = detail === LifecycleDetail.CRASHED.PANICKED;
-    if (!isFinal || !metadata.state.panicHandled) {
-      if (isFinal) metadata.mark({ panicHandled: true });
+    const { run } = metadata.state;
+    if (!isFinal || run.kind === 'not-run' || !run.panicReported) {
+      if (isFinal) metadata.record(panicReported);
       const info = await readPanicInfo(this.#qemuLogFile);
       reader.notePanic(info);
       notifier.sendEvent({ reason: 'GuestPanicked', type: 'Warning', message: panicMessage(info) });

@@ -13,7 +13,10 @@ import type { GuestStore } from '../guest-agent/index.ts';
 import type { Hypervisor } from '../ports.ts';
 import type { MetadataCache } from './metadata.ts';
 
-type PanicInfo = Pick<DomainParts, 'guestPanicInfo' | 'panicCount'>;
+interface Panics {
+  readonly last: NonNullable<DomainParts['guestPanicInfo']>;
+  readonly count: number;
+}
 
 export interface DomainReaderDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'state' | 'xml'>;
@@ -28,7 +31,7 @@ export class DomainReader {
   readonly #domainName: string;
   readonly #deps: DomainReaderDeps;
   readonly #clock: Clock;
-  #panic: PanicInfo = {};
+  #panics: Panics | undefined;
 
   constructor(options: { readonly identity: VmiIdentity; readonly domainName: string }, deps: DomainReaderDeps) {
     this.#identity = options.identity;
@@ -37,9 +40,9 @@ export class DomainReader {
     this.#clock = deps.clock ?? systemClock;
   }
 
-  /** The guest has panicked; the picture carries that from now on. */
-  notePanic(info: NonNullable<PanicInfo['guestPanicInfo']>): void {
-    this.#panic = { guestPanicInfo: info, panicCount: (this.#panic.panicCount ?? 0) + 1 };
+  /** The guest has panicked; the Domain object carries that from now on. */
+  notePanic(info: Panics['last']): void {
+    this.#panics = { last: info, count: (this.#panics?.count ?? 0) + 1 };
   }
 
   /** For an event: there is always one; a domain that libvirt does not know carries a deletion time (spec 21 §2.1). */
@@ -60,7 +63,8 @@ export class DomainReader {
     const { interfaces, osInfo, fsFreezeStatus } = this.#deps.guest.facts;
     const { namespace, name } = this.#identity;
     const metadata = this.#deps.metadata.metadata;
-    return { namespace, name, metadata, interfaces, osInfo, fsFreezeStatus, ...this.#panic };
+    const panics = this.#panics && { guestPanicInfo: this.#panics.last, panicCount: this.#panics.count };
+    return { namespace, name, metadata, interfaces, osInfo, fsFreezeStatus, ...panics };
   }
 
   /** A domain may vanish between two questions: then it is gone. */

@@ -1,12 +1,15 @@
 import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
+import type { LauncherLife } from './life.ts';
 import type { MetadataCache } from './metadata.ts';
+import { graceExpired, isTerminating, type LauncherPhase } from './phase.ts';
 import type { PowerControl } from './power.ts';
 import type { QemuWatch } from './qemu-watch.ts';
 
 export interface GraceDeps {
+  readonly life: LauncherLife;
   readonly metadata: MetadataCache;
   readonly power: Pick<PowerControl, 'kill'>;
-  readonly qemu: Pick<QemuWatch, 'pid' | 'hasEnded'>;
+  readonly qemu: Pick<QemuWatch, 'livingPid'>;
   readonly signalProcess: (pid: number, signal: NodeJS.Signals) => void;
   readonly log: Logger;
   readonly clock: Clock;
@@ -16,46 +19,61 @@ const signals: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGKILL'];
 const betweenTriesMs = 5000;
 
 /**
- * SIGTERM of the pod (spec 70 §9): the agent is told and shuts the guest down; the launcher itself only ends it when the
- * grace period has passed: through libvirt, then by signals to QEMU.
+ * What follows when the pod is to end, as in upstream's `cmd/virt-launcher/virt-launcher.go`: the agent is notified and shuts the guest
+ * down. The launcher itself only ends it when the grace period has passed: through libvirt, then by signals to QEMU.
  */
 export class GracePeriod {
   readonly #graceSeconds: number;
   readonly #deps: GraceDeps;
   #cancel: (() => void) | undefined;
-  #started = false;
+  #unsubscribe: (() => void) | undefined;
 
   constructor(options: { readonly graceSeconds: number }, deps: GraceDeps) {
     this.#graceSeconds = options.graceSeconds;
     this.#deps = deps;
   }
 
-  get hasStarted(): boolean {
-    return this.#started;
-  }
-
-  /** Only the first call counts. */
   start(): void {
-    if (this.#started) return;
-    this.#started = true;
-    const { metadata, log, clock } = this.#deps;
-    log.info({ graceSeconds: this.#graceSeconds }, 'asked to end: the agent shuts the guest down');
-    metadata.updateGracePeriod({ MarkedForGracefulShutdown: true });
-    this.#cancel = clock.schedule(this.#graceSeconds * 1000, () => this.#force(0));
+    this.#unsubscribe ??= this.#deps.life.onChange((phase) => this.#follow(phase));
   }
 
   stop(): void {
+    this.#unsubscribe?.();
     this.#cancel?.();
-    this.#cancel = undefined;
   }
 
-  #force(tried: number): void {
-    const { qemu, power, log, clock, signalProcess } = this.#deps;
-    if (qemu.hasEnded) return;
-    log.warn({ tried }, 'grace period is over: the guest is ended by force');
+  #follow(phase: LauncherPhase): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    if (phase.kind === 'shutting-down') {
+      this.#notifyAgent();
+      this.#schedule(this.#graceSeconds * 1000);
+    } else if (phase.kind === 'forcing') {
+      this.#force(phase.tries);
+      this.#schedule(betweenTriesMs);
+    } else if (isTerminating(phase)) {
+      this.#notifyAgent();
+    }
+  }
+
+  #schedule(delayMs: number): void {
+    const { clock, life } = this.#deps;
+    this.#cancel = clock.schedule(delayMs, () => life.move(graceExpired));
+  }
+
+  #notifyAgent(): void {
+    const { metadata, log } = this.#deps;
+    if (metadata.metadata.GracePeriod?.MarkedForGracefulShutdown) return;
+    log.info({ graceSeconds: this.#graceSeconds }, 'asked to end: the agent shuts the guest down');
+    metadata.updateGracePeriod({ MarkedForGracefulShutdown: true });
+  }
+
+  /** The first try is libvirt's alone; QEMU gets a stronger signal with each later one. */
+  #force(tries: number): void {
+    const { qemu, power, log, signalProcess } = this.#deps;
+    log.warn({ tries }, 'grace period is over: the guest is ended by force');
     power.kill().catch((error: unknown) => log.warn({ err: errorMessage(error) }, 'libvirt did not end the domain'));
-    const signal = signals[Math.min(tried, signals.length) - 1];
-    if (signal && qemu.pid !== undefined) signalProcess(qemu.pid, signal);
-    this.#cancel = clock.schedule(betweenTriesMs, () => this.#force(tried + 1));
+    const signal = signals[Math.min(tries - 1, signals.length) - 1];
+    if (signal && qemu.livingPid !== undefined) signalProcess(qemu.livingPid, signal);
   }
 }

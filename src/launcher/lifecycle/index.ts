@@ -9,7 +9,18 @@ export { DomainReader } from './domain-reader.ts';
 export { awaitFinalNotice, finalNoticeLimits } from './final-notice.ts';
 export { GracePeriod } from './grace.ts';
 export { HypervisorChoice } from './hypervisor-choice.ts';
+export { LauncherLife } from './life.ts';
 export { MetadataCache } from './metadata.ts';
+export {
+  isTerminating,
+  type LauncherPhase,
+  noDomainInTime,
+  qemuEnded,
+  qemuStarted,
+  reported,
+  serving,
+  terminationRequested,
+} from './phase.ts';
 export { PowerControl, setVcpus } from './power.ts';
 export { prepareDomain } from './prepare-domain.ts';
 export { QemuWatch } from './qemu-watch.ts';

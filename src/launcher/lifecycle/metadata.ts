@@ -1,36 +1,40 @@
 import type { KubeVirtMetadata } from '../../api/index.ts';
-import type { Logger } from '../../base/index.ts';
+import { isRecord, type Logger } from '../../base/index.ts';
+import { areRunMarks, marksOf, notRun, type RunMarks, type RunRecord, recordOf } from './run-record.ts';
 import { StateFile } from './state-file.ts';
 
 /** What this launcher remembers about its VMI; upstream keeps it in memory only. */
 export interface LauncherState {
-  readonly version: 1;
   /** Goes into `Spec.Metadata.KubeVirt` of every Domain that leaves the launcher. */
   readonly metadata: KubeVirtMetadata;
-  /** Paused on purpose: a sync does not resume it. */
-  readonly userPaused: boolean;
-  /** QEMU has run for this VMI: a domain that is down now has ended and is not started again. */
-  readonly hasRun: boolean;
-  readonly panicHandled: boolean;
+  readonly run: RunRecord;
 }
 
-const emptyState: LauncherState = {
-  version: 1,
-  metadata: { UID: '', GracePeriod: null, Migration: null, Backup: null, AccessCredential: null, MemoryDump: null },
-  userPaused: false,
-  hasRun: false,
-  panicHandled: false,
+/** The state file. Its form is kept: a launcher of another version may read it. */
+interface StateDocument extends RunMarks {
+  readonly version: 1;
+  readonly metadata: KubeVirtMetadata;
+}
+
+const noMetadata: KubeVirtMetadata = {
+  UID: '',
+  GracePeriod: null,
+  Migration: null,
+  Backup: null,
+  AccessCredential: null,
+  MemoryDump: null,
 };
 
 /** Holds the state, keeps it on disk, and says when metadata that the agent must see has changed (spec 70 §7.1). */
 export class MetadataCache {
-  readonly #file: StateFile<LauncherState>;
+  readonly #file: StateFile<StateDocument>;
   readonly #listeners = new Set<() => void>();
   #state: LauncherState;
 
   constructor(options: { readonly file: string }, deps: { readonly log: Logger }) {
     this.#file = new StateFile(options, deps);
-    this.#state = this.#file.read(isLauncherState) ?? emptyState;
+    const kept = this.#file.read(isStateDocument);
+    this.#state = kept ? { metadata: kept.metadata, run: recordOf(kept) } : { metadata: noMetadata, run: notRun };
   }
 
   get metadata(): KubeVirtMetadata {
@@ -63,10 +67,10 @@ export class MetadataCache {
     this.updateMetadata({ GracePeriod });
   }
 
-  /** The launcher's own marks; the agent does not see them. */
-  mark(change: Partial<Pick<LauncherState, 'userPaused' | 'hasRun' | 'panicHandled'>>): void {
-    const next = { ...this.#state, ...change };
-    if (JSON.stringify(next) !== JSON.stringify(this.#state)) this.#save(next);
+  /** The launcher's own record; the agent does not see it. */
+  record(transition: (run: RunRecord) => RunRecord): void {
+    const run = transition(this.#state.run);
+    if (JSON.stringify(run) !== JSON.stringify(this.#state.run)) this.#save({ ...this.#state, run });
   }
 
   onChange(listener: () => void): () => void {
@@ -76,14 +80,11 @@ export class MetadataCache {
 
   #save(state: LauncherState): void {
     this.#state = state;
-    this.#file.write(state);
+    this.#file.write({ version: 1, metadata: state.metadata, ...marksOf(state.run) });
   }
 }
 
-function isLauncherState(value: unknown): value is LauncherState {
-  if (typeof value !== 'object' || value === null) return false;
-  const { version, metadata, userPaused, hasRun, panicHandled } = value as Record<string, unknown>;
-  const hasMetadata = typeof metadata === 'object' && metadata !== null && 'UID' in metadata;
-  const hasMarks = [userPaused, hasRun, panicHandled].every((mark) => typeof mark === 'boolean');
-  return version === 1 && hasMetadata && hasMarks;
+function isStateDocument(value: unknown): value is StateDocument {
+  if (!isRecord(value)) return false;
+  return value.version === 1 && isRecord(value.metadata) && 'UID' in value.metadata && areRunMarks(value);
 }

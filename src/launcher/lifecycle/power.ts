@@ -5,6 +5,7 @@ import { LauncherError } from '../errors.ts';
 import { existingDomain, type Hypervisor } from '../ports.ts';
 import type { DomainLock } from './domain-lock.ts';
 import type { MetadataCache } from './metadata.ts';
+import { pausedOnPurpose } from './run-record.ts';
 
 export interface PowerDeps {
   readonly hypervisor: Pick<
@@ -39,7 +40,7 @@ export class PowerControl {
       const domain = await this.#existing();
       if ((await hypervisor.state(domain)).state !== RUNNING) return;
       await hypervisor.suspend(domain);
-      metadata.mark({ userPaused: true });
+      metadata.record(pausedOnPurpose(true));
     });
   }
 
@@ -50,7 +51,7 @@ export class PowerControl {
       const domain = await this.#existing();
       if ((await hypervisor.state(domain)).state !== PAUSED) return false;
       await hypervisor.resume(domain);
-      metadata.mark({ userPaused: false });
+      metadata.record(pausedOnPurpose(false));
       return true;
     });
   }

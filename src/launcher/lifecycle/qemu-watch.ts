@@ -9,11 +9,29 @@ export interface QemuWatchOptions {
   readonly procDir?: string;
 }
 
+export interface QemuWatchDeps {
+  readonly onStarted: () => void;
+  readonly onEnded: () => void;
+  readonly clock?: Clock;
+}
+
 interface QemuProcess {
   readonly pid: number;
   /** Tells a process from a later one with the same pid. */
   readonly startTime: string;
 }
+
+/** What libvirt last reported of the domain. The process may still be there when it has stopped. */
+type Reported = 'running' | 'stopped';
+
+export type QemuState =
+  | { readonly kind: 'not-started' }
+  /** The pid file is not there yet, or not readable. */
+  | { readonly kind: 'searching'; readonly reported: Reported }
+  | { readonly kind: 'watching'; readonly process: QemuProcess; readonly reported: Reported }
+  | { readonly kind: 'ended' }
+  /** `stop` was called. */
+  | { readonly kind: 'unwatched' };
 
 const closePollMs = 50;
 
@@ -22,45 +40,43 @@ export class QemuWatch {
   readonly #options: QemuWatchOptions;
   readonly #procDir: string;
   readonly #clock: Clock;
-  readonly #onEnded: () => void;
-  #process: QemuProcess | undefined;
+  readonly #deps: QemuWatchDeps;
   #cancel: (() => void) | undefined;
-  #state: 'idle' | 'running' | 'ending' | 'ended' = 'idle';
+  #state: QemuState = { kind: 'not-started' };
 
-  constructor(options: QemuWatchOptions, deps: { readonly onEnded: () => void; readonly clock?: Clock }) {
+  constructor(options: QemuWatchOptions, deps: QemuWatchDeps) {
     this.#options = options;
     this.#procDir = options.procDir ?? '/proc';
-    this.#onEnded = deps.onEnded;
+    this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
   }
 
-  get pid(): number | undefined {
-    return this.#process?.pid;
+  get state(): QemuState {
+    return this.#state;
   }
 
-  get hasStarted(): boolean {
-    return this.#state !== 'idle';
-  }
-
-  get hasEnded(): boolean {
-    return this.#state === 'ended';
+  get livingPid(): number | undefined {
+    return this.#state.kind === 'watching' ? this.#state.process.pid : undefined;
   }
 
   /** The domain runs. Safe to repeat. */
   noteStarted(): void {
-    if (this.#state !== 'idle') return;
-    this.#state = 'running';
+    if (this.#state.kind !== 'not-started') return;
+    this.#state = { kind: 'searching', reported: 'running' };
     this.#scheduleLook(0);
+    this.#deps.onStarted();
   }
 
-  /** libvirt says the domain stopped: from now on it is looked often, and no process at all means the end. */
+  /** libvirt reports the domain stopped: from now on it is looked often, and no process at all means the end. */
   noteStopped(): void {
-    if (this.#state !== 'running') return;
-    this.#state = 'ending';
+    const state = this.#state;
+    if (!isLooked(state) || state.reported === 'stopped') return;
+    this.#state = { ...state, reported: 'stopped' };
     this.#scheduleLook(0);
   }
 
   stop(): void {
+    if (this.#state.kind !== 'ended') this.#state = { kind: 'unwatched' };
     this.#cancel?.();
     this.#cancel = undefined;
   }
@@ -71,17 +87,24 @@ export class QemuWatch {
   }
 
   async #look(): Promise<void> {
-    this.#process ??= await this.#find();
-    if (this.#state === 'ended' || this.#state === 'idle') return;
-    const isAlive = this.#process !== undefined && (await this.#isAlive(this.#process));
-    const isOver = this.#process === undefined ? this.#state === 'ending' : !isAlive;
-    if (!isOver) {
-      this.#scheduleLook(this.#state === 'ending' || !this.#process ? closePollMs : this.#options.pollMs);
+    const process = this.#state.kind === 'watching' ? this.#state.process : await this.#find();
+    const isAlive = process !== undefined && (await this.#isAlive(process));
+    // Reports, and a later look, may have come meanwhile.
+    const state = this.#state;
+    if (!isLooked(state) || (state.kind === 'watching' && process === undefined)) return;
+    const { reported } = state;
+    if (process === undefined ? reported === 'stopped' : !isAlive) {
+      this.#end();
       return;
     }
-    this.#state = 'ended';
+    if (process) this.#state = { kind: 'watching', process, reported };
+    this.#scheduleLook(reported === 'stopped' || !process ? closePollMs : this.#options.pollMs);
+  }
+
+  #end(): void {
+    this.#state = { kind: 'ended' };
     this.stop();
-    this.#onEnded();
+    this.#deps.onEnded();
   }
 
   async #find(): Promise<QemuProcess | undefined> {
@@ -103,4 +126,8 @@ export class QemuWatch {
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     return { state: fields[0] ?? '', startTime: fields[19] ?? '' };
   }
+}
+
+function isLooked(state: QemuState): state is Extract<QemuState, { kind: 'searching' | 'watching' }> {
+  return state.kind === 'searching' || state.kind === 'watching';
 }

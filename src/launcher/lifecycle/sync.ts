@@ -5,6 +5,7 @@ import type { ConverterOptions } from '../domain/index.ts';
 import type { Hypervisor } from '../ports.ts';
 import type { DomainLock } from './domain-lock.ts';
 import type { MetadataCache } from './metadata.ts';
+import { hasRun, pausedOnPurpose } from './run-record.ts';
 
 export interface SyncDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'define' | 'undefine' | 'start' | 'state' | 'resume'>;
@@ -40,7 +41,7 @@ export class VmiSync {
     this.#recordIdentity(vmi);
     const { state } = await hypervisor.state(domain);
     if (downStates.includes(state)) await this.#startOnce(vmi, domain);
-    else this.#deps.metadata.mark({ hasRun: true });
+    else this.#deps.metadata.record(hasRun);
     await this.#resumeUnlessPausedOnPurpose(domain);
   }
 
@@ -62,7 +63,7 @@ export class VmiSync {
    * end before the agent has seen it run.
    */
   #mayStart(vmi: VirtualMachineInstance): boolean {
-    return !this.#deps.metadata.state.hasRun && vmi.status?.phase !== 'Running' && !isFinal(vmi);
+    return this.#deps.metadata.state.run.kind === 'not-run' && vmi.status?.phase !== 'Running' && !isFinal(vmi);
   }
 
   async #startOnce(vmi: VirtualMachineInstance, domain: DomainRef): Promise<void> {
@@ -71,14 +72,14 @@ export class VmiSync {
     const userPaused = vmi.spec.startStrategy === 'Paused';
     const { dedicatedCpuPlacement, isolateEmulatorThread } = vmi.spec.domain.cpu ?? {};
     const paused = userPaused || Boolean(dedicatedCpuPlacement && isolateEmulatorThread);
-    metadata.mark({ userPaused });
+    metadata.record(pausedOnPurpose(userPaused));
     try {
       await hypervisor.start(domain, { paused });
     } catch (error) {
       await this.#forget(domain);
       throw error;
     }
-    metadata.mark({ hasRun: true });
+    metadata.record(hasRun);
     log.info({ paused }, 'domain started');
   }
 
@@ -98,7 +99,7 @@ export class VmiSync {
 
   async #resumeUnlessPausedOnPurpose(domain: DomainRef): Promise<void> {
     const { hypervisor, metadata, log } = this.#deps;
-    if (metadata.state.userPaused) return;
+    if (metadata.state.run.paused) return;
     const { state } = await hypervisor.state(domain);
     if (state !== PAUSED) return;
     await hypervisor.resume(domain);

@@ -8,9 +8,10 @@ import { launcherPort } from '../../../src/agent/vmi/adapters/index.ts';
 import { migrationOptionsOf } from '../../../src/agent/vmi/decide/index.ts';
 import { errorCode, errorMessage, silentLogger, systemClock } from '../../../src/base/index.ts';
 import { CommandServer } from '../../../src/launcher/cmd-server/server.ts';
+import { podPaths } from '../../../src/launcher/daemon/pod-paths.ts';
 import { parseLauncherFlags } from '../../../src/launcher/flags.ts';
 import { LauncherParts } from '../../../src/launcher/launcher-parts.ts';
-import { podPaths } from '../../../src/launcher/daemon/pod-paths.ts';
+import { LauncherLife } from '../../../src/launcher/lifecycle/index.ts';
 import { LauncherClients } from '../../../src/launcher-client/index.ts';
 import { clusterConfig, vmiOf } from '../../fixtures/agent/builders.ts';
 import { launcherArgs, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
@@ -47,7 +48,7 @@ before(async () => {
     {
       hypervisor,
       prepare: async () => '<domain><name>default_small</name></domain>',
-      onQemuEnded: () => undefined,
+      life: new LauncherLife({ log: silentLogger }),
       signalProcess: () => undefined,
       onTargetPodCleanup: (pod) => void toldPods.push(pod),
       log: silentLogger,

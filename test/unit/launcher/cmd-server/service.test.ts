@@ -11,6 +11,7 @@ import { CommandServer } from '../../../../src/launcher/cmd-server/server.ts';
 import { podPaths } from '../../../../src/launcher/daemon/pod-paths.ts';
 import { parseLauncherFlags } from '../../../../src/launcher/flags.ts';
 import { LauncherParts } from '../../../../src/launcher/launcher-parts.ts';
+import { LauncherLife } from '../../../../src/launcher/lifecycle/index.ts';
 import { cmd } from '../../../../src/wire/index.ts';
 import { CmdCaller, vmiRequest } from '../../../fixtures/cmd-caller.ts';
 import { launcherArgs, launcherVmi, launcherVmiUid } from '../../../fixtures/launcher-vmi.ts';
@@ -34,7 +35,7 @@ before(async () => {
     {
       hypervisor,
       prepare: async () => '<domain><name>default_small</name></domain>',
-      onQemuEnded: () => undefined,
+      life: new LauncherLife({ log: silentLogger }),
       signalProcess: () => undefined,
       onTargetPodCleanup: () => undefined,
       log: silentLogger,

@@ -38,7 +38,7 @@ test('a start whose answer is lost while the guest runs does not undefine it; th
   assert.ok(!hypervisor.calls.includes('undefine'));
   await sync.sync(launcherVmi(), {});
   assert.equal(hypervisor.calls.filter((call) => call === 'define').length, 1);
-  assert.equal(metadata.state.hasRun, true);
+  assert.equal(metadata.state.run.kind, 'has-run');
 });
 
 test('a guest with an isolated emulator thread is started paused and resumed at once', async () => {

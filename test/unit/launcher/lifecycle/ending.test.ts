@@ -9,38 +9,44 @@ import type { Domain } from '../../../../src/api/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { awaitFinalNotice, finalNoticeLimits } from '../../../../src/launcher/lifecycle/final-notice.ts';
 import { GracePeriod } from '../../../../src/launcher/lifecycle/grace.ts';
+import { LauncherLife } from '../../../../src/launcher/lifecycle/life.ts';
 import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
+import { qemuEnded, qemuStarted, terminationRequested } from '../../../../src/launcher/lifecycle/phase.ts';
 import { QemuWatch } from '../../../../src/launcher/lifecycle/qemu-watch.ts';
+import { eventually } from '../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 
 describe('the grace period', () => {
   let clock: FakeClock;
   let acts: string[];
-  let qemu: { pid: number | undefined; hasEnded: boolean };
+  let life: LauncherLife;
   let grace: GracePeriod;
   let metadata: MetadataCache;
 
   beforeEach(() => {
     clock = new FakeClock();
     acts = [];
-    qemu = { pid: 42, hasEnded: false };
+    life = new LauncherLife({ log: silentLogger });
+    life.move(qemuStarted);
     metadata = new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger });
     grace = new GracePeriod(
       { graceSeconds: 45 },
       {
+        life,
         metadata,
-        qemu,
+        qemu: { livingPid: 42 },
         power: { kill: async () => void acts.push('kill') },
         signalProcess: (pid, signal) => acts.push(`${signal} ${pid}`),
         log: silentLogger,
         clock,
       },
     );
+    grace.start();
   });
 
   test('marks at once, kills after its time, then signals QEMU harder and harder', () => {
-    grace.start();
-    grace.start();
+    life.move(terminationRequested);
+    life.move(terminationRequested);
     assert.equal(metadata.metadata.GracePeriod?.MarkedForGracefulShutdown, true);
     clock.advance(44_999);
     assert.deepEqual(acts, []);
@@ -53,8 +59,8 @@ describe('the grace period', () => {
   });
 
   test('does nothing to a QEMU that has ended meanwhile', () => {
-    grace.start();
-    qemu.hasEnded = true;
+    life.move(terminationRequested);
+    life.move(qemuEnded);
     clock.advance(60_000);
     assert.deepEqual(acts, []);
     assert.equal(clock.timers, 0);
@@ -139,17 +145,21 @@ describe('the watch on QEMU', () => {
   let dir: string;
   let pidFile: string;
   let child: ChildProcess;
+  let clock: FakeClock;
   let watch: QemuWatch;
-  let ended: Promise<void>;
+  let acts: string[];
 
   beforeEach(async () => {
     dir = mkdtempSync(path.join(tmpdir(), 'qemu-'));
     pidFile = path.join(dir, 'q.pid');
     child = spawn('sleep', ['100']);
     await once(child, 'spawn');
-    ended = new Promise((resolve) => {
-      watch = new QemuWatch({ pidFile, pollMs: 20 }, { onEnded: resolve });
-    });
+    clock = new FakeClock();
+    acts = [];
+    watch = new QemuWatch(
+      { pidFile, pollMs: 1000 },
+      { onStarted: () => acts.push('started'), onEnded: () => acts.push('ended'), clock },
+    );
   });
   afterEach(() => {
     watch.stop();
@@ -157,43 +167,74 @@ describe('the watch on QEMU', () => {
     rmSync(dir, { recursive: true, force: true });
   });
 
+  /** One look, until it has said when the next one is, or that there is none. */
+  async function look(): Promise<void> {
+    clock.advance(1000);
+    await eventually(() => assert.ok(clock.timers === 1 || watch.state.kind === 'ended'));
+  }
+
+  async function endProcess(): Promise<void> {
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  }
+
   test('sees the end of the process in the pid file without being told', async () => {
     writeFileSync(pidFile, String(child.pid));
     watch.noteStarted();
-    while (watch.pid === undefined) await new Promise((resolve) => setImmediate(resolve));
-    assert.equal(watch.pid, child.pid);
-    child.kill('SIGKILL');
-    await ended;
-    assert.equal(watch.hasEnded, true);
+    await look();
+    assert.equal(watch.livingPid, child.pid);
+    await endProcess();
+    await look();
+    assert.equal(watch.livingPid, undefined);
+    assert.deepEqual(acts, ['started', 'ended']);
+    assert.equal(clock.timers, 0);
   });
 
   test('a pid file that comes late, or holds nonsense first, is read again', async () => {
     writeFileSync(pidFile, 'nonsense');
     watch.noteStarted();
-    await new Promise((resolve) => setTimeout(resolve, 60));
-    assert.equal(watch.hasEnded, false);
+    await look();
+    assert.deepEqual(watch.state, { kind: 'searching', reported: 'running' });
     writeFileSync(pidFile, String(child.pid));
-    while (watch.pid === undefined) await new Promise((resolve) => setImmediate(resolve));
-    child.kill('SIGKILL');
-    await ended;
+    await look();
+    assert.equal(watch.livingPid, child.pid);
+    await endProcess();
+    await look();
+    assert.equal(watch.state.kind, 'ended');
   });
 
-  test('a stop that libvirt tells is believed only when the process is gone', async () => {
+  test('a stop that libvirt reports is believed only when the process is gone', async () => {
     writeFileSync(pidFile, String(child.pid));
     watch.noteStarted();
-    while (watch.pid === undefined) await new Promise((resolve) => setImmediate(resolve));
+    await look();
     watch.noteStopped();
-    await new Promise((resolve) => setTimeout(resolve, 120));
-    assert.equal(watch.hasEnded, false);
-    child.kill('SIGKILL');
-    await ended;
+    await look();
+    await look();
+    assert.equal(watch.livingPid, child.pid);
+    await endProcess();
+    await look();
+    assert.deepEqual(acts, ['started', 'ended']);
   });
 
   test('started and stopped before a pid was seen is an end; a stop before any start is none', async () => {
     watch.noteStopped();
-    assert.equal(watch.hasStarted, false);
+    assert.deepEqual(watch.state, { kind: 'not-started' });
+    watch.noteStarted();
     watch.noteStarted();
     watch.noteStopped();
-    await ended;
+    await look();
+    assert.deepEqual(acts, ['started', 'ended']);
+  });
+
+  test('stopped during a look it looks no more and reports nothing', async () => {
+    watch.noteStarted();
+    clock.advance(1000);
+    watch.stop();
+    writeFileSync(pidFile, String(child.pid));
+    await new Promise((resolve) => setImmediate(resolve));
+    await endProcess();
+    assert.deepEqual(watch.state, { kind: 'unwatched' });
+    assert.equal(clock.timers, 0);
+    assert.deepEqual(acts, ['started']);
   });
 });

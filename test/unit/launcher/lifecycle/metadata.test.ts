@@ -6,6 +6,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { pino } from 'pino';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
+import { hasRun, pausedOnPurpose } from '../../../../src/launcher/lifecycle/run-record.ts';
 
 let dir: string;
 let file: string;
@@ -23,7 +24,8 @@ test('metadata and marks survive a restart of the launcher', () => {
   before.updateMetadata({ UID: 'u1' });
   before.updateGracePeriod({ DeletionGracePeriodSeconds: 30 });
   before.updateGracePeriod({ MarkedForGracefulShutdown: true });
-  before.mark({ userPaused: true, hasRun: true });
+  before.record(pausedOnPurpose(true));
+  before.record(hasRun);
   const after = open();
   assert.deepEqual(after.state, before.state);
   assert.deepEqual(after.metadata.GracePeriod, {
@@ -42,7 +44,7 @@ test('listeners hear of a change, not of a repetition, nor of the UID alone', ()
   cache.updateGracePeriod({ DeletionGracePeriodSeconds: 5 });
   cache.updateGracePeriod({ DeletionGracePeriodSeconds: 5 });
   assert.equal(heard, 1);
-  cache.mark({ userPaused: true });
+  cache.record(pausedOnPurpose(true));
   assert.equal(heard, 1);
   stop();
   cache.updateGracePeriod({ DeletionGracePeriodSeconds: 6 });
