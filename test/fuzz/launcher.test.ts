@@ -6,7 +6,14 @@ import fc from 'fast-check';
 import type { VirtualMachineInstance } from '../../src/api/index.ts';
 import { isRecord, silentLogger } from '../../src/base/index.ts';
 import { converterOptions } from '../../src/launcher/cmd-server/service.ts';
-import { buildDomainXml, ConvertError, domainFromXml, parseDomainXml } from '../../src/launcher/domain/index.ts';
+import {
+  buildDomainXml,
+  ConvertError,
+  diskEntries,
+  domainFromXml,
+  parseDomainXml,
+  shapedVmi,
+} from '../../src/launcher/domain/index.ts';
 import { decodeVmi, readStandaloneVmi } from '../../src/launcher/domain/vmi-json.ts';
 import { parseXml, type XmlNode } from '../../src/launcher/domain/xml.ts';
 import { LauncherError } from '../../src/launcher/errors.ts';
@@ -31,6 +38,7 @@ import {
   changedBytes,
   changedJson,
   changedText,
+  changedValue,
   fuzz,
   hostileText,
   judged,
@@ -172,6 +180,23 @@ fuzz('launcher: no text of a VMI becomes an element of its domain', {
     ].map((twin) => JSON.stringify(built(vmi, context, which, twin)));
     assert.ok(twins.includes(JSON.stringify(hostile)), JSON.stringify(hostile).slice(0, 2_000));
     return 'accepted';
+  },
+});
+
+/** Each golden VMI with its place in the list: it is converted in the context of that place. */
+const numbered = goldenCases.map(({ vmi }, which) => ({ which, vmi }));
+
+fuzz('launcher: VMIs of any shape that are to become a domain', {
+  input: changedValue(numbered, { depths: [3, 40, 300] }),
+  parse: (value) => {
+    const { which, vmi } = isRecord(value) ? value : {};
+    const context = goldenCases[typeof which === 'number' ? which : 0]?.context ?? goldenCases[0]?.context;
+    assert.ok(context);
+    return judged(isConvertError, () => {
+      const shaped = shapedVmi(vmi as VirtualMachineInstance);
+      assert.ok(diskEntries(shaped).length <= 2_048);
+      parseXml(buildDomainXml(shaped, context), 'domain');
+    });
   },
 });
 

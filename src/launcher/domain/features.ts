@@ -92,20 +92,20 @@ function hypervFeature(name: string, state: HypervState): XmlElement {
   };
 }
 
-const timerNames: Readonly<Record<string, string>> = {
-  rtc: 'rtc',
-  pit: 'pit',
-  kvm: 'kvmclock',
-  hpet: 'hpet',
-  hyperv: 'hypervclock',
-};
+const timerNames: ReadonlyMap<string, string> = new Map([
+  ['rtc', 'rtc'],
+  ['pit', 'pit'],
+  ['kvm', 'kvmclock'],
+  ['hpet', 'hpet'],
+  ['hyperv', 'hypervclock'],
+]);
 
 export function clockElement(vmi: VirtualMachineInstance): XmlElement | undefined {
   const { clock } = vmi.spec.domain;
   if (!clock) return undefined;
   const timer = Object.entries(clock.timer ?? {}).flatMap(([name, settings]) => {
     if (!settings) return [];
-    const timerName = timerNames[name];
+    const timerName = timerNames.get(name);
     if (!timerName) throw invalid(`spec.domain.clock.timer.${name}`, 'this timer is not known');
     return [
       {

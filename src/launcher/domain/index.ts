@@ -22,4 +22,5 @@ export { parseDomainXml } from './parse.ts';
 export { type LauncherPaths, launcherPaths, serialSocket, vncSocket } from './paths.ts';
 export { domainStatus, nonExistent, type StatusAndReason } from './status.ts';
 export { decodeVmi, readStandaloneVmi, type VmiIdentity } from './vmi-json.ts';
+export { shapedVmi } from './vmi-shape.ts';
 export { type DiskEntry, diskEntries, isHotplugged, statusOf } from './volumes.ts';

@@ -1,4 +1,4 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, rfc3339, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
@@ -63,7 +63,7 @@ export class PowerControl {
   /** By the guest agent if it is connected, else by the power button. An agent that does not answer is no error. */
   async softReboot(vmi: VirtualMachineInstance): Promise<void> {
     const domain = await this.#existing();
-    const agent = vmi.status?.conditions?.find(({ type }) => type === 'AgentConnected');
+    const agent = findCondition(vmi.status?.conditions, 'AgentConnected');
     try {
       if (agent?.status === 'True') {
         await this.#deps.hypervisor.reboot(domain, 'guest-agent');

@@ -1,7 +1,7 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { findEfiFirmware, readNetworkLinks } from '../../host/index.ts';
 import { prepareDisks } from '../disks/index.ts';
-import { buildDomainXml, type ConverterOptions, type LauncherPaths } from '../domain/index.ts';
+import { buildDomainXml, type ConverterOptions, type LauncherPaths, shapedVmi } from '../domain/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
 import type { HypervisorChoice } from './hypervisor-choice.ts';
 
@@ -18,12 +18,13 @@ const diskLimitMs = 18_000;
 
 /** Everything between a VMI and its domain XML: disks on the file system, hypervisor, firmware, network devices. */
 export async function prepareDomain(
-  vmi: VirtualMachineInstance,
+  given: VirtualMachineInstance,
   converter: ConverterOptions,
   options: PrepareDomainOptions,
   choice: HypervisorChoice,
 ): Promise<string> {
   const { flags, environment, paths, owner } = options;
+  const vmi = shapedVmi(given);
   const hypervisor = await choice.choose();
   const { disks, kernelBoot } = await prepareDisks(vmi, {
     paths,

@@ -17,6 +17,8 @@ export interface SyncDeps {
 }
 
 const { NOSTATE, PAUSED, SHUTDOWN, SHUTOFF, CRASHED } = DomainState;
+/** Upstream's default of the field. */
+const defaultGraceSeconds = 30;
 const downStates: readonly number[] = [NOSTATE, SHUTDOWN, SHUTOFF, CRASHED];
 
 /** SyncVirtualMachine (spec 70 §6.1): makes the domain be there and run. Repeating it changes nothing. */
@@ -55,7 +57,10 @@ export class VmiSync {
   #recordIdentity(vmi: VirtualMachineInstance): void {
     const { metadata } = this.#deps;
     metadata.updateMetadata({ UID: vmi.metadata.uid ?? '' });
-    metadata.updateGracePeriod({ DeletionGracePeriodSeconds: vmi.spec.terminationGracePeriodSeconds ?? 30 });
+    const seconds: unknown = vmi.spec.terminationGracePeriodSeconds;
+    // A sync of a domain that runs is not refused for it, and a stock agent cannot read anything but a whole number.
+    const isUsable = typeof seconds === 'number' && Number.isSafeInteger(seconds);
+    metadata.updateGracePeriod({ DeletionGracePeriodSeconds: isUsable ? seconds : defaultGraceSeconds });
   }
 
   /**

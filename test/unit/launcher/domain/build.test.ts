@@ -216,3 +216,12 @@ test('a volume that is being plugged in appears only when it is mounted and its 
   };
   assert.deepEqual([disksIn('Bound', true), disksIn('MountedToPod', false), disksIn('Ready', true)], [0, 0, 1]);
 });
+
+test('a timer that is called like a member of every object is not known', () => {
+  for (const name of ['constructor', 'toString']) {
+    assert.throws(() => buildDomainXml(vmiWith({ devices: lean, clock: { timer: { [name]: {} } } }), contextWith()), {
+      code: 'INVALID_FIELD',
+      message: `spec.domain.clock.timer.${name}: this timer is not known`,
+    });
+  }
+});

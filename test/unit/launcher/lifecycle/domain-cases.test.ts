@@ -111,3 +111,15 @@ test('a QEMU that does not react to SIGTERM is killed by force', async () => {
     ['destroy', 'destroy by force'],
   );
 });
+
+test('a grace period or conditions of another shape cost a running domain neither its sync nor its soft reboot', async () => {
+  const hypervisor = new MemoryHypervisor();
+  const { sync, power, metadata } = parts(hypervisor);
+  await sync.sync(launcherVmi(), {});
+  const spec = JSON.parse('{"terminationGracePeriodSeconds":"soon"}');
+  const vmi = { ...launcherVmi({ spec }), status: JSON.parse('{"conditions":{"type":"AgentConnected"}}') };
+  await sync.sync(vmi, {});
+  assert.equal(metadata.metadata.GracePeriod?.DeletionGracePeriodSeconds, 30);
+  await power.softReboot(vmi);
+  assert.equal(hypervisor.calls.at(-1), 'reboot acpi');
+});
