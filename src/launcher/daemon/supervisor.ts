@@ -47,6 +47,12 @@ export interface SupervisorDeps {
   readonly clock?: Clock;
 }
 
+type DaemonState =
+  | { readonly kind: 'not-started' }
+  | { readonly kind: 'running'; readonly child: ChildProcess }
+  | { readonly kind: 'waiting-to-restart'; readonly cancel: () => void }
+  | { readonly kind: 'stopped' };
+
 const maxLogLineLength = 4096;
 const stopLimitMs = 2000;
 
@@ -55,9 +61,7 @@ export class DaemonSupervisor {
   readonly #options: SupervisorOptions;
   readonly #log: Logger;
   readonly #clock: Clock;
-  #child: ChildProcess | undefined;
-  #cancelRestart: (() => void) | undefined;
-  #stopping = false;
+  #state: DaemonState = { kind: 'not-started' };
   #restarts = 0;
   #lastLine = '';
   #lastEnd: string | undefined;
@@ -73,7 +77,7 @@ export class DaemonSupervisor {
   }
 
   get pid(): number | undefined {
-    return this.#child?.pid;
+    return this.#state.kind === 'running' ? this.#state.child.pid : undefined;
   }
 
   get restarts(): number {
@@ -100,14 +104,18 @@ export class DaemonSupervisor {
   /** Ends a daemon that hangs; it is started again like one that died. */
   killHung(): void {
     this.#log.error({ pid: this.pid }, 'libvirt daemon does not answer: it is killed');
-    this.#child?.kill('SIGKILL');
+    if (this.#state.kind === 'running') this.#state.child.kill('SIGKILL');
   }
 
   async stop(): Promise<void> {
-    this.#stopping = true;
-    this.#cancelRestart?.();
-    const child = this.#child;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const before = this.#state;
+    this.#state = { kind: 'stopped' };
+    if (before.kind === 'waiting-to-restart') before.cancel();
+    if (before.kind === 'running') await this.#end(before.child);
+  }
+
+  async #end(child: ChildProcess): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return;
     await new Promise<void>((resolve) => {
       const cancelKill = this.#clock.schedule(stopLimitMs, () => child.kill('SIGKILL'));
       child.once('close', () => {
@@ -124,7 +132,7 @@ export class DaemonSupervisor {
       env: { ...env },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
-    this.#child = child;
+    this.#state = { kind: 'running', child };
     this.#lastLine = '';
     if (child.stderr) createInterface({ input: child.stderr }).on('line', (line) => this.#relog(line));
     child.on('spawn', () => this.#log.info({ pid: child.pid, program: program.name }, 'libvirt daemon started'));
@@ -136,15 +144,15 @@ export class DaemonSupervisor {
   }
 
   #closed(code: number | null, signal: NodeJS.Signals | null): void {
-    this.#child = undefined;
-    if (this.#stopping) return;
+    if (this.#state.kind === 'stopped') return;
     const words = this.#lastLine && `: ${this.#lastLine}`;
     this.#lastEnd = `${this.#options.program.name} ended with ${signal ?? `code ${code}`}${words}`;
     this.#log.warn({ code, signal, lastLine: this.#lastLine }, 'libvirt daemon ended; it is started again');
-    this.#cancelRestart = this.#clock.schedule(this.#options.restartDelayMs, () => {
+    const cancel = this.#clock.schedule(this.#options.restartDelayMs, () => {
       this.#restarts++;
       this.#spawn();
     });
+    this.#state = { kind: 'waiting-to-restart', cancel };
   }
 
   #relog(line: string): void {

@@ -32,15 +32,25 @@ const polls: readonly { readonly interval: keyof PollIntervals; readonly poll: P
 
 const firstIntervalMs = 10_000;
 
+/** Timers of one time of polling, by their place in `polls`. */
+interface Round {
+  readonly kind: 'polling';
+  readonly cancels: (() => void)[];
+}
+
+type PollerState =
+  | { readonly kind: 'disconnected' }
+  /** The agent is connected, the guest paused. */
+  | { readonly kind: 'suspended' }
+  | Round;
+
 /** Asks the guest agent for facts while it is connected and the guest runs; rounds that fail are skipped. */
 export class GuestPoller {
   readonly #intervals: PollIntervals;
   readonly #domainName: string;
   readonly #deps: { readonly hypervisor: PollHypervisor; readonly store: GuestStore; readonly log: Logger };
   readonly #clock: Clock;
-  #cancels: (() => void)[] = [];
-  #round = 0;
-  #isConnected = false;
+  #state: PollerState = { kind: 'disconnected' };
 
   constructor(
     options: { readonly intervals: PollIntervals; readonly domainName: string },
@@ -58,31 +68,35 @@ export class GuestPoller {
   }
 
   get isRunning(): boolean {
-    return this.#cancels.length > 0;
+    return this.#state.kind === 'polling';
   }
 
   agentChanged(connected: boolean): void {
-    this.#isConnected = connected;
     if (connected) this.#start();
     else this.stop();
   }
 
   guestSuspended(): void {
-    this.stop();
+    if (this.#state.kind === 'polling') this.#become({ kind: 'suspended' });
   }
 
   guestResumed(): void {
-    if (this.#isConnected) this.#start();
+    if (this.#state.kind === 'suspended') this.#start();
   }
 
   stop(): void {
-    this.#round++;
-    for (const cancel of this.#cancels.splice(0)) cancel();
+    this.#become({ kind: 'disconnected' });
+  }
+
+  #become(state: PollerState): void {
+    if (this.#state.kind === 'polling') for (const cancel of this.#state.cancels) cancel();
+    this.#state = state;
   }
 
   #start(): void {
     if (this.isRunning) return;
-    const round = ++this.#round;
+    const round: Round = { kind: 'polling', cancels: [] };
+    this.#become(round);
     for (const [slot, { interval, poll }] of polls.entries()) {
       const tickMs = this.#intervals[interval];
       if (tickMs > 0)
@@ -91,11 +105,11 @@ export class GuestPoller {
   }
 
   /** Each question starts often and slows down to its own tick. */
-  #schedule(slot: number, poll: Poll, plan: { round: number; delayMs: number; nextMs: number; tickMs: number }): void {
+  #schedule(slot: number, poll: Poll, plan: { round: Round; delayMs: number; nextMs: number; tickMs: number }): void {
     const { round, delayMs, nextMs, tickMs } = plan;
-    this.#cancels[slot] = this.#clock.schedule(delayMs, () => {
+    round.cancels[slot] = this.#clock.schedule(delayMs, () => {
       void this.#ask(poll).finally(() => {
-        if (round !== this.#round) return;
+        if (round !== this.#state) return;
         this.#schedule(slot, poll, { round, delayMs: nextMs, nextMs: Math.min(tickMs, nextMs * 2), tickMs });
       });
     });
