@@ -2,7 +2,7 @@ import { FlagError, type FlagTable, flagUsage, parseGoFlags } from '../base/inde
 import { LauncherError } from './errors.ts';
 import type { LauncherOptions } from './options.ts';
 
-/** Spec 70 §2, in its order. */
+/** In the order of upstream's `cmd/virt-launcher/virt-launcher.go`. */
 const flags = {
   'qemu-timeout': { kind: 'duration', fallback: 180_000, help: 'limit for the first domain and for hook sidecars' },
   'kubevirt-share-dir': {

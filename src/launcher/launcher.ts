@@ -54,7 +54,7 @@ const checkTimeoutMs = 15_000;
 /** The client itself gives up a daemon that does not answer its pings after 25 s. */
 const hungLimits = { checkMs: 2000, goneMs: 10_000 };
 
-/** One virt-launcher: from an empty pod to the end of its VMI (spec 70 §4, §9). */
+/** One virt-launcher: from an empty pod to the end of its VMI in upstream's order (`cmd/virt-launcher/virt-launcher.go`). */
 export class Launcher {
   readonly #settings: LauncherSettings;
   readonly #deps: LauncherDeps;
@@ -216,7 +216,7 @@ export class Launcher {
     this.#log.info({ socket: commandSocket }, 'ready');
   }
 
-  /** What the first define would wait for is found out while nobody waits. */
+  /** Finds out what the first define would wait for while no caller waits. */
   async #warmUp(hypervisor: LibvirtHypervisor, choice: HypervisorChoice): Promise<void> {
     try {
       await hypervisor.warmUp(await choice.choose());

@@ -1,4 +1,4 @@
-/** Flags of spec 70 §2. Upstream's names and defaults are in `flags.ts`. */
+/** The command line of `cmd/virt-launcher/virt-launcher.go`. Upstream's names and defaults are in `flags.ts`. */
 export interface LauncherOptions {
   /** Limit for the first domain and for hook sidecars. */
   readonly qemuTimeoutMs: number;
@@ -35,7 +35,7 @@ export interface LauncherOptions {
   readonly verbosity: number;
 }
 
-/** What the pod's environment says (spec 70 §2). Read by `src/bin`. */
+/** What the pod's environment says. Read by `src/bin`. */
 export interface LauncherEnvironment {
   readonly podName: string;
   /** `VIRT_LAUNCHER_NETWORK`: `user` replaces the agent-made tap device by QEMU's user networking. */

@@ -3,10 +3,10 @@ import { LauncherError } from './errors.ts';
 
 /** What happened in libvirt, as far as this launcher cares. */
 export type HypervisorEvent =
-  /** Numbers of spec 71 §13. */
+  /** Numbers of libvirt's `virDomainEventType` and its details. */
   | { readonly kind: 'lifecycle'; readonly domain: DomainRef; readonly event: number; readonly detail: number }
   | { readonly kind: 'agent'; readonly domain: DomainRef; readonly connected: boolean }
-  /** Devices came or went, memory changed its size, a job ended: the picture of the domain is old. */
+  /** Devices came or went, memory changed its size, a job ended: the Domain object is out of date. */
   | { readonly kind: 'changed'; readonly domain: DomainRef }
   /** The daemon answers (again); events may have been missed. */
   | { readonly kind: 'connected' };
@@ -49,14 +49,14 @@ export interface Hypervisor {
   screenshot(domain: DomainRef): Promise<{ readonly mime: string; readonly data: Buffer }>;
   /** JSON text in, the agent's whole JSON text out. */
   agentCommand(domain: DomainRef, command: string, timeoutSeconds: number): Promise<string>;
-  /** Names of spec 71 §15. */
+  /** Names as in `virDomainGetGuestInfo`; `types` is `virDomainGuestInfoTypes`. */
   guestInfo(domain: DomainRef, types: number): Promise<TypedParams>;
   freeze(domain: DomainRef): Promise<void>;
-  thaw(domain: DomainRef): Promise<void>;
+  unfreeze(domain: DomainRef): Promise<void>;
   setGuestTime(domain: DomainRef, time: Date): Promise<void>;
-  /** Groups of spec 70 §8.2, of running and paused domains. */
+  /** The groups that upstream asks for, of running and paused domains. */
   stats(): Promise<readonly { readonly domain: DomainRef; readonly params: TypedParams }[]>;
-  /** By memory statistics tag (spec 71 §14). */
+  /** By `virDomainMemoryStatTags`. */
   memoryStats(domain: DomainRef): Promise<ReadonlyMap<number, bigint>>;
   /** Per vCPU, for each host CPU: may it run there. */
   vcpuPins(domain: DomainRef): Promise<readonly (readonly boolean[])[]>;
@@ -75,7 +75,7 @@ export async function existingDomain(hypervisor: Pick<Hypervisor, 'lookup'>, nam
 
 export type HypervisorListener = (event: HypervisorEvent) => void;
 
-/** A Kubernetes event that the agent records on the VMI (spec 21 §1.2). */
+/** A Kubernetes event that the agent records on the VMI (`HandleK8SEvent` of `pkg/virt-handler/notify-server/server.go`). */
 export interface VmiEvent {
   readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed';
   readonly type: 'Warning' | 'Normal';

@@ -6,8 +6,8 @@ import { command, ok, unary } from './respond.ts';
 
 /** What the Cmd service asks of the guest, by way of its agent. */
 export interface GuestCommands {
-  freeze(vmi: VirtualMachineInstance, thawAfterSeconds: number): Promise<void>;
-  thaw(): Promise<void>;
+  freeze(vmi: VirtualMachineInstance, unfreezeAfterSeconds: number): Promise<void>;
+  unfreeze(): Promise<void>;
   exec(request: {
     readonly domainName: string;
     readonly command: string;
@@ -30,9 +30,9 @@ export function guestHandlers({ identity, guest, log }: Deps) {
     ),
     unfreezeVirtualMachine: command<cmd.VMIRequest>(log, 'Unfreeze', async (request) => {
       decodeVmi(request.vmi?.vmiJson, identity);
-      await guest.thaw();
+      await guest.unfreeze();
     }),
-    // These two answer a failure as a gRPC error (spec 20 §7).
+    // As upstream's, these two answer a failure with a gRPC error.
     exec: unary<cmd.ExecRequest, cmd.ExecResponse>(async ({ domainName, Command, Args, timeoutSeconds }) => {
       const { exitCode, stdout } = await guest.exec({ domainName, command: Command, args: Args, timeoutSeconds });
       return { response: ok, exitCode, stdOut: stdout };

@@ -6,7 +6,7 @@ import { LauncherError } from '../errors.ts';
 
 export const ok: cmd.Response = { success: true, message: '' };
 
-/** A handler out of an async function; what it throws becomes a gRPC error of code UNKNOWN (spec 20 §7). */
+/** A handler out of an async function; what it throws becomes a gRPC error of code UNKNOWN, as a Go server makes it. */
 export function unary<Request, Answer>(run: (request: Request) => Promise<Answer>): handleUnaryCall<Request, Answer> {
   return (call, callback) => {
     run(call.request).then(
@@ -53,8 +53,8 @@ export function notSupported(name: string): () => Promise<never> {
 const qemuTimes = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z /g;
 
 /**
- * The text of `Response.message` (spec 20 §7): a bare libvirt error in upstream's form, else the error's text. The same
- * failure gives the same text.
+ * The text of `Response.message` (`pkg/virt-handler/cmd-client/errors.go` reads it): a bare libvirt error in upstream's form,
+ * else the error's text. The same failure gives the same text.
  */
 export function responseMessage(error: unknown): string {
   const text = error instanceof LibvirtError ? formatLibvirtError(error) : errorMessage(error);

@@ -24,7 +24,7 @@ export interface CommandServerOptions {
 const maxConnections = 200;
 const stopLimitMs = 1000;
 
-/** The launcher's gRPC server. Readiness is the rename of its socket (spec 70 §4). */
+/** The launcher's gRPC server. Readiness is the rename of its socket, as upstream's `markReady` does it. */
 export class CommandServer {
   readonly #options: CommandServerOptions;
   readonly #server = new Server(serverOptions());
@@ -63,7 +63,7 @@ export class CommandServer {
 
   /**
    * Lets answers that are under way go out (the Delete that ends it all), for up to a second. The ready socket's file stays: a
-   * connect to it is refused from now on (spec 70 §10).
+   * connect to it is refused from now on.
    */
   async stop(): Promise<void> {
     await withLimit(new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve())), stopLimitMs);

@@ -6,7 +6,7 @@ import { type GuestCommands, guestHandlers } from './guest-handlers.ts';
 import { type Queries, queryHandlers } from './query-handlers.ts';
 import { command, notSupported } from './respond.ts';
 
-/** What the Cmd service does with the domain; each method throws what the caller is to be told. */
+/** What the Cmd service does with the domain; what a method throws is the caller's answer. */
 export interface DomainCommands {
   sync(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void>;
   pause(): Promise<void>;
@@ -28,7 +28,7 @@ export interface CommandServiceDeps {
   readonly log: Logger;
 }
 
-/** All 36 calls of `kubevirt.cmd.v1.Cmd` (spec 20 §4, 70 §6). */
+/** All 36 calls of `kubevirt.cmd.v1.Cmd` (`pkg/virt-launcher/virtwrap/cmd-server/server.go`). */
 export function commandService(deps: CommandServiceDeps): cmd.CmdServer {
   return { ...domainHandlers(deps), ...laterHandlers(deps), ...guestHandlers(deps), ...queryHandlers(deps) };
 }
@@ -67,7 +67,7 @@ function laterHandlers({ log }: CommandServiceDeps) {
   };
 }
 
-/** The agent's options (spec 20 §5.1) in the converter's words; empty wire values are left out. */
+/** The agent's options (`pkg/virt-handler/options.go`) in the converter's names; empty wire values are left out. */
 export function converterOptions(options: cmd.VirtualMachineOptions | undefined): ConverterOptions {
   if (!options) return {};
   const { VirtualMachineSMBios: smbios, clusterConfig } = options;

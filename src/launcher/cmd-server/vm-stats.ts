@@ -14,7 +14,7 @@ export interface VmStatsSources {
   agentAnswer(command: string): Promise<string>;
 }
 
-/** Categories that are one guest agent command each (spec 20 §5.2). */
+/** Categories that are one guest agent command each (`vmstats.go` of upstream's cmd-server). */
 const agentCommands = {
   guestGetLoad: 'guest-get-load',
   guestGetCpuStats: 'guest-get-cpustats',
@@ -34,7 +34,7 @@ const agentCommands = {
 
 type AgentCategory = keyof typeof agentCommands;
 
-/** GetVMStats: each asked-for part by itself; one that fails is told in `response` and spoils no other. */
+/** GetVMStats: each asked-for part by itself; one that fails is named in `response` and spoils no other. */
 export async function vmStats(request: cmd.VMStatsRequest, sources: VmStatsSources): Promise<cmd.VMStatsResponse> {
   if (!sources.vmStatsEnabled) {
     throw new LauncherError('NOT_SUPPORTED', 'VMStatsCollector feature gate is not enabled');

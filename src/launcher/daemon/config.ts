@@ -19,7 +19,10 @@ export interface DaemonConfigOptions {
 /** First line of every file written here. */
 const mark = '# Written by virt-launcher for this pod.';
 
-/** `qemu.conf` (spec 70 §3). No virtlogd: libvirt itself writes QEMU's logs, and they survive its restart. */
+/**
+ * `qemu.conf`, with upstream's settings where they apply. No virtlogd: libvirt itself writes QEMU's logs, and they survive its
+ * restart.
+ */
 export function qemuConf(options: DaemonConfigOptions): string {
   const { qemuUser, sharedFilesystems = [] } = options;
   const lines = [

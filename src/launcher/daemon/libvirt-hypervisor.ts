@@ -161,7 +161,7 @@ export class LibvirtHypervisor implements Hypervisor {
     await this.#slow.fsFreeze(domain);
   }
 
-  async thaw(domain: DomainRef): Promise<void> {
+  async unfreeze(domain: DomainRef): Promise<void> {
     await this.#slow.fsThaw(domain);
   }
 

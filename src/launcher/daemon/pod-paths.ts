@@ -2,7 +2,7 @@ import path from 'node:path';
 import { type LauncherPaths, launcherPaths } from '../domain/index.ts';
 import type { LauncherOptions } from '../options.ts';
 
-/** Where things are inside the pod (spec 70 §3). */
+/** Where things are inside the pod: upstream's paths, which the agent and the pod's volumes rely on. */
 export interface PodPaths {
   /** Directories that disks and devices use. */
   readonly disks: LauncherPaths;

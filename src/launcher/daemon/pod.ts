@@ -5,8 +5,8 @@ import { LauncherError } from '../errors.ts';
 import type { PodPaths } from './pod-paths.ts';
 
 /**
- * A root launcher replaces /etc/libvirt/qemu.conf and serves /run/libvirt: right in a pod, damage on somebody's machine.
- * Kernel threads are only seen in the machine's own pid namespace, where no pod of a VMI is. Throws FOREIGN_DAEMON.
+ * A root launcher replaces /etc/libvirt/qemu.conf and serves /run/libvirt: right in a pod, damage on a machine that is used
+ * otherwise. Kernel threads are only seen in the machine's own pid namespace, where no pod of a VMI is. Throws FOREIGN_DAEMON.
  */
 export async function requireOwnPod(procDir = '/proc'): Promise<void> {
   const second = await readFile(`${procDir}/2/comm`, 'utf8').catch(() => '');
@@ -48,8 +48,8 @@ async function readTable(file: string): Promise<Map<string, string[]>> {
 }
 
 /**
- * Makes the directories of spec 70 §3. `owner` is given by a root launcher: QEMU, which is another user then, must enter
- * them and bind its VNC socket. Throws SETUP_FAILED, naming the directory.
+ * Makes the directories of upstream's `initializeDirs`. `owner` is given by a root launcher: QEMU, which is another user then,
+ * must enter them and bind its VNC socket. Throws SETUP_FAILED, naming the directory.
  */
 export async function makePodDirectories(paths: PodPaths, owner: QemuUser | undefined): Promise<void> {
   const { disks } = paths;
@@ -68,7 +68,7 @@ export async function makePodDirectories(paths: PodPaths, owner: QemuUser | unde
   await makeDirectory(paths.libvirt.runDir, 0o755);
 }
 
-/** The serial log that the guest-console-log container reads: QEMU as another user could not make it (spec 70 §3). */
+/** The serial log that the guest-console-log container reads: QEMU as another user could not make it. */
 export async function makeSerialLog(paths: PodPaths, owner: QemuUser | undefined): Promise<void> {
   if (!owner) return;
   const file = path.join(paths.vmiDir, 'virt-serial0-log');

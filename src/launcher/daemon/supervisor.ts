@@ -56,7 +56,7 @@ type DaemonState =
 const maxLogLineLength = 4096;
 const stopLimitMs = 2000;
 
-/** Keeps one libvirt daemon running (spec 70 §1). QEMU is not its child for long and survives its end. */
+/** Keeps one libvirt daemon running. QEMU is not its child for long and survives its end. */
 export class DaemonSupervisor {
   readonly #options: SupervisorOptions;
   readonly #log: Logger;
@@ -89,7 +89,7 @@ export class DaemonSupervisor {
     return this.#lastEnd;
   }
 
-  /** Throws FOREIGN_DAEMON when somebody already answers at the socket: this launcher must not change his machine. */
+  /** Throws FOREIGN_DAEMON when another daemon answers at the socket already: this launcher must not change its machine. */
   async start(): Promise<void> {
     if (await answers(this.socketPath)) {
       throw new LauncherError(

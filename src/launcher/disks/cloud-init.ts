@@ -20,7 +20,7 @@ interface CloudInitData {
   readonly publicKeys: readonly string[];
 }
 
-/** The CD image a guest's cloud-init reads (spec 72 §7). Throws `BAD_CLOUD_INIT`, `MISSING_SOURCE`. */
+/** The CD image a guest's cloud-init reads (`pkg/cloud-init/cloud-init.go`). Throws `BAD_CLOUD_INIT`, `MISSING_SOURCE`. */
 export async function prepareCloudInit(
   vmi: VirtualMachineInstance,
   volume: Volume,
@@ -126,24 +126,24 @@ const networkFields: FieldNames = {
   files: ['networkdata', 'networkData'],
 };
 
-interface DataPlace {
+interface DataSource {
   readonly field: string;
   readonly secretDir: string;
 }
 
-async function oneOf(source: CloudInitSource, names: FieldNames, place: DataPlace): Promise<Buffer | undefined> {
+async function oneOf(source: CloudInitSource, names: FieldNames, from: DataSource): Promise<Buffer | undefined> {
   const plain = source[names.plain];
   const base64 = source[names.base64];
-  if (typeof plain === 'string' && plain !== '') return limited(Buffer.from(plain), `${place.field}.${names.plain}`);
-  if (typeof base64 === 'string' && base64 !== '') return decodeBase64(base64, `${place.field}.${names.base64}`);
+  if (typeof plain === 'string' && plain !== '') return limited(Buffer.from(plain), `${from.field}.${names.plain}`);
+  if (typeof base64 === 'string' && base64 !== '') return decodeBase64(base64, `${from.field}.${names.base64}`);
   if (!source[names.secret]) return undefined;
   for (const name of names.files) {
-    const data = await readIfThere(path.join(place.secretDir, name));
-    if (data) return limited(data, `${place.field}.${names.secret}`);
+    const data = await readIfThere(path.join(from.secretDir, name));
+    if (data) return limited(data, `${from.field}.${names.secret}`);
   }
   throw new DiskError(
     'MISSING_SOURCE',
-    `${place.field}.${names.secret}: the secret has no key ${names.files.join(' or ')} (looked in ${place.secretDir}): add one to the secret, then create the VirtualMachineInstance again`,
+    `${from.field}.${names.secret}: the secret has no key ${names.files.join(' or ')} (looked in ${from.secretDir}): add one to the secret, then create the VirtualMachineInstance again`,
   );
 }
 

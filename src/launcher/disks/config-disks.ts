@@ -18,7 +18,7 @@ interface ConfigSource {
 const defaultLabel = 'cfgdata';
 const maxTotalBytes = 16 << 20;
 
-/** Directories and image of a config map, secret, downward API, service account or sysprep volume (spec 72 §6). */
+/** Directories and image of a config map, secret, downward API, service account or sysprep volume (`pkg/config`). */
 function configSource(volume: Volume, env: DiskEnv): ConfigSource | undefined {
   const at = (...parts: string[]) => path.join(env.paths.privateDir, ...parts);
   const iso = `${volume.name}.iso`;

@@ -11,7 +11,7 @@ import { lstatIfThere, resolveDirInRoot, resolveFileInRoot } from './safe-path.t
 /** Where a containerDisk image keeps its disk unless the volume says otherwise. */
 const diskDirectory = 'disk';
 
-/** The image's disk, and a qcow2 layer of this VMI above it (spec 72 §6). */
+/** The image's disk, and a qcow2 layer of this VMI above it (`pkg/ephemeral-disk`). */
 export async function prepareContainerDisk(volume: Volume, index: number, env: DiskEnv): Promise<ResolvedDisk> {
   const what = `spec.volumes[${volume.name}].containerDisk`;
   const backingPath = path.join(env.paths.containerDiskDir, `disk_${index}.img`);
@@ -61,7 +61,7 @@ export async function requireImageRoot(root: string, what: string, image: string
   throw missing(`${what}: the image ${image} is not mounted at ${root}: is it on this node?`);
 }
 
-/** The agent bind-mounts a plain file here; a link would be somebody else's. */
+/** The agent bind-mounts a plain file here; a link would not be the agent's. */
 export async function requireMounted(file: string, what: string): Promise<void> {
   const there = await lstatIfThere(file);
   if (there?.isFile()) return;

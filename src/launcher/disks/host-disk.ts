@@ -10,9 +10,9 @@ import { ensureCreated, ensureDir, ensureOverlay, giveToQemu } from './image.ts'
 import { lstatIfThere } from './safe-path.ts';
 
 /**
- * A raw file in a directory of the host, which the pod sees at `vmi-disks/<volume>` (spec 72 §6). `DiskOrCreate` makes a
+ * A raw file in a directory of the host, which the pod sees at `vmi-disks/<volume>` (`pkg/host-disk`). `DiskOrCreate` makes a
  * sparse one; the file is never a link. A root launcher uses only files that belong to QEMU's user already, and they stay
- * his: a VM could else read any file of the machine.
+ * so: a VM could else read any file of the machine.
  */
 export async function prepareHostDisk(volume: Volume, env: DiskEnv): Promise<ResolvedDisk> {
   const source = volume.hostDisk;

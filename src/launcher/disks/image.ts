@@ -26,7 +26,7 @@ const otherFormats: readonly (readonly [format: string, offset: number, magic: B
 ];
 
 /**
- * Format of an image that somebody else made. Only raw and qcow2 without a backing or data file pass: others could
+ * Format of an image of unknown origin. Only raw and qcow2 without a backing or data file pass: others could
  * name a file of this machine that the guest would then read. No tool is left to guess the format: guessing opens what the
  * image names. Throws `BAD_IMAGE`, `TOOL_FAILED`.
  */

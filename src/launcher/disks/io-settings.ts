@@ -6,7 +6,10 @@ import { errorCode } from '../../base/index.ts';
 import type { DiskCache, ResolvedDisk } from '../domain/index.ts';
 import { DiskError } from './errors.ts';
 
-/** Can the file be opened past the page cache? tmpfs and some network file systems cannot. A pipe in its place holds up nobody. */
+/**
+ * Can the file be opened past the page cache? tmpfs and some network file systems cannot. A pipe in its place does not block the
+ * open.
+ */
 async function supportsDirectIo(file: string): Promise<boolean> {
   try {
     const handle = await open(file, constants.O_RDONLY | constants.O_DIRECT | constants.O_NONBLOCK);
@@ -19,8 +22,8 @@ async function supportsDirectIo(file: string): Promise<boolean> {
 }
 
 /**
- * Cache and I/O mode of a disk (spec 72 §6): none where O_DIRECT works on the file and on what is below it, and native I/O
- * on top of that for block devices and fully allocated raw files. Throws `DIRECT_IO_UNSUPPORTED`.
+ * Cache and I/O mode of a disk as upstream's `converter.go` chooses them: none where O_DIRECT works on the file and on what is
+ * below it, and native I/O on top of that for block devices and fully allocated raw files. Throws `DIRECT_IO_UNSUPPORTED`.
  */
 export async function withCacheMode(disk: Disk, resolved: ResolvedDisk): Promise<ResolvedDisk> {
   const asked = disk.cache;
@@ -45,7 +48,7 @@ async function isFullyAllocated(resolved: ResolvedDisk): Promise<boolean> {
   return blocks * 512 >= size;
 }
 
-/** Block sizes for `blockSize.matchVolume` (spec 72 §6): the device's own, or the file system's block. */
+/** Block sizes for `blockSize.matchVolume`: the device's own, or the file system's block. */
 export async function withBlockSize(disk: Disk, resolved: ResolvedDisk): Promise<ResolvedDisk> {
   const match = disk.blockSize?.matchVolume;
   if (!match || match.enabled === false) return resolved;
@@ -68,7 +71,7 @@ async function deviceBlockSize(file: string) {
     const discardGranularity = await queueNumber(dir, 'discard_granularity');
     return { logical, physical, ...(discardGranularity !== undefined && { discardGranularity }) };
   }
-  throw new DiskError('MISSING_SOURCE', `${file}: the kernel tells no block size in ${device}`);
+  throw new DiskError('MISSING_SOURCE', `${file}: the kernel has no block size in ${device}`);
 }
 
 async function queueNumber(dir: string, name: string): Promise<number | undefined> {

@@ -9,7 +9,7 @@ import { resolveFileInRoot } from './safe-path.ts';
 
 const field = 'spec.domain.firmware.kernelBoot.container';
 
-/** Finds kernel and initrd in their image (spec 72 §4, 52 §5.3). */
+/** Finds kernel and initrd in their image (`pkg/container-disk`). */
 export async function prepareKernelBoot(
   vmi: VirtualMachineInstance,
   env: DiskEnv,

@@ -22,7 +22,7 @@ import { prepareKernelBoot } from './kernel-boot.ts';
 const mebibyte = 2 ** 20;
 
 /**
- * The file work before a domain is defined (spec 70 §6.1 preStartHook, 72 §6–7): finds images, makes overlays, empty disks
+ * The file work before a domain is defined (upstream's `preStartHook`): finds images, makes overlays, empty disks
  * and CD images. What exists is kept: a second call changes nothing. Throws `DiskError`, and `ConvertError` for disks that
  * make no sense whatever the files are.
  */
@@ -78,7 +78,7 @@ async function prepareVolume(
   );
 }
 
-/** A fresh disk that lives as long as the pod (spec 72 §6). */
+/** A fresh disk that lives as long as the pod (`pkg/emptydisk`). */
 async function prepareEmptyDisk(volume: Volume, env: DiskEnv): Promise<ResolvedDisk> {
   const capacity = volume.emptyDisk?.capacity;
   const sizeBytes = Math.floor((parseQuantity(capacity) ?? 0) / mebibyte) * mebibyte;

@@ -12,7 +12,10 @@ import { renderXml, type XmlElement } from './xml.ts';
 
 const metadataNamespace = 'http://kubevirt.io';
 
-/** The domain XML of a VMI (spec 72), ready for `virDomainDefineXML`. Pure. Throws `ConvertError`. */
+/**
+ * The domain XML of a VMI (upstream's `pkg/virt-launcher/virtwrap/converter`), ready for `virDomainDefineXML`. Pure. Throws
+ * `ConvertError`.
+ */
 export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterContext): string {
   if (context.architecture !== 'amd64') {
     throw unsupported(`the node architecture ${context.architecture}`, 'run the launcher on an amd64 node');

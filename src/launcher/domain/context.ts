@@ -27,7 +27,7 @@ export interface KernelBootFiles {
   readonly initrdPath?: string;
 }
 
-/** What the agent sends with a VMI (spec 20 §5.1); every field may be absent. */
+/** What the agent sends with a VMI (`pkg/virt-handler/options.go`); every field may be absent. */
 export interface ConverterOptions {
   readonly smbios?: {
     readonly manufacturer?: string;

@@ -17,7 +17,10 @@ export interface CpuShape {
 /** QEMU's limit for q35. */
 const maxCpus = 288;
 
-/** Sockets, cores and threads with their defaults (spec 72 §2); without any, the CPU request decides the sockets. */
+/**
+ * Sockets, cores and threads with their defaults (upstream's `converter/vcpu`); without any, the CPU request decides the
+ * sockets.
+ */
 export function cpuShape(vmi: VirtualMachineInstance): CpuShape {
   const { cpu, resources } = vmi.spec.domain;
   const given = Boolean(cpu?.sockets || cpu?.cores || cpu?.threads);

@@ -13,7 +13,7 @@ import type { StatusAndReason } from './status.ts';
 export interface DomainParts {
   readonly namespace: string;
   readonly name: string;
-  /** ObjectMeta.uid: notify events carry the VMI UID, GetDomain answers leave it out (spec 70 §7.3). */
+  /** ObjectMeta.uid: notify events carry the VMI UID, GetDomain answers leave it out . */
   readonly uid?: string;
   /** Live XML; absent when libvirt cannot give it now (migration, domain gone): the spec is then empty. */
   readonly xml?: string;
@@ -28,7 +28,10 @@ export interface DomainParts {
   readonly deletionTimestamp?: string;
 }
 
-/** The whole Domain JSON of spec 22: every key is there, empty ones as null, "", 0 or false. Throws BAD_XML. */
+/**
+ * The whole Domain JSON (`pkg/virt-launcher/virtwrap/api/schema.go`): every key is there, empty ones as null, "", 0 or false.
+ * Throws BAD_XML.
+ */
 export function domainFromXml(parts: DomainParts): Domain {
   const { namespace, name } = parts;
   const spec = parts.xml === undefined ? emptyDomainSpec(domainName(namespace, name)) : parseDomainXml(parts.xml);

@@ -29,7 +29,7 @@ const hypervKnown = new Set([
   'evmcs',
 ]);
 
-/** A feature object means "on" unless it says otherwise (spec 61 §1). */
+/** A feature object means "on" unless it says otherwise (`FeatureState` of the API). */
 function isOn(feature: unknown): boolean {
   return typeof feature === 'object' && feature !== null && (feature as FeatureState).enabled !== false;
 }
@@ -39,8 +39,8 @@ function onOff(on: boolean): 'on' | 'off' {
 }
 
 /**
- * Features (spec 72 §4). A VMI without `features` gets ACPI as well: upstream's API server would have added it, and
- * without it a guest cannot be shut down.
+ * Features (upstream's `converter/compute`). A VMI without `features` gets ACPI as well: upstream's API server would have added
+ * it, and without it a guest cannot be shut down.
  */
 export function featuresElement(vmi: VirtualMachineInstance): XmlElement {
   const features = vmi.spec.domain.features ?? {};

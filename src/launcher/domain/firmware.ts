@@ -44,7 +44,7 @@ function efiElements(vmi: VirtualMachineInstance, context: ConverterContext): Xm
   if (!pair) {
     const where = context.efi?.searched.join(', ') || 'any firmware directory';
     const advice = secure ? 'install it, or set spec.domain.firmware.bootloader.efi.secureBoot to false' : 'install it';
-    // The first words are what the agent looks for (spec 20 §7).
+    // The first words are what the agent looks for (`pkg/virt-handler/cmd-client/errors.go`).
     throw new ConvertError('MISSING_FIRMWARE', `EFI OVMF rom missing in ${where}: package ovmf has it; ${advice}`);
   }
   const nvram = `${context.paths.nvramDir}/${fileNamePart('metadata.name', vmi.metadata.name)}_VARS.fd`;
@@ -75,7 +75,7 @@ function kernelElements(vmi: VirtualMachineInstance, context: ConverterContext):
   };
 }
 
-/** What the guest sees in SMBIOS: its identity first, then the cluster's product names (spec 72 §4). */
+/** What the guest sees in SMBIOS: its identity first, then the cluster's product names . */
 export function sysinfoElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
   const { firmware, chassis } = vmi.spec.domain;
   const smbios = context.options?.smbios;

@@ -23,7 +23,9 @@ interface NamedInterface {
   readonly field: string;
 }
 
-/** All network devices (spec 72 §8); interfaces with state `absent` are being unplugged and are left out. */
+/**
+ * All network devices (upstream's `converter/network`); interfaces with state `absent` are being unplugged and are left out.
+ */
 export function interfaceElements(vmi: VirtualMachineInstance, settings: InterfaceSettings): XmlElement[] {
   return namedInterfaces(vmi, settings.context)
     .filter(({ iface }) => iface.state !== 'absent')

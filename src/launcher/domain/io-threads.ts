@@ -9,7 +9,7 @@ export interface IoThreadPlan {
 }
 
 /**
- * I/O threads (spec 72 §6): `shared` one for all, `auto` up to two per CPU, given round robin; disks with a dedicated
+ * I/O threads: `shared` one for all, `auto` up to two per CPU, given round robin; disks with a dedicated
  * thread come after those. Only virtio disks can have one.
  */
 export function planIoThreads(vmi: VirtualMachineInstance, plans: readonly DiskPlan[], cpuCount: number): IoThreadPlan {

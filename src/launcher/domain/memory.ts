@@ -15,7 +15,7 @@ export interface MemoryShape {
   readonly memfd: boolean;
 }
 
-/** Sizes in bytes (spec 72 §3). */
+/** Sizes in bytes. */
 export function memoryShape(vmi: VirtualMachineInstance): MemoryShape {
   const { memory, resources } = vmi.spec.domain;
   const guest = firstSize([

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Network } from '../../api/index.ts';
 import { invalid } from './errors.ts';
 
-/** libvirt keeps aliases that start with this and hands them back (spec 72 §1). */
+/** libvirt keeps aliases that start with this and hands them back . */
 export const userAliasPrefix = 'ua-';
 
 /** libvirt allows no more in an alias; the API server's names are DNS labels, so this is only for hostile input. */
@@ -25,7 +25,7 @@ export function isPrimaryNetwork(network: Network): boolean {
   return Boolean(network.pod) || network.multus?.default === true;
 }
 
-/** The pod's network device of a VMI network (spec 72 §8). */
+/** The pod's network device of a VMI network (`pkg/network/namescheme`). */
 export function podInterfaceName(network: Network): string {
   if (isPrimaryNetwork(network)) return 'eth0';
   return `pod${createHash('sha256').update(network.name).digest('hex').slice(0, 11)}`;

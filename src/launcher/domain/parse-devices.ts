@@ -2,7 +2,10 @@ import type { DomainAlias, DomainChannelTarget, DomainDevices, DomainDisk, Domai
 import { userAliasPrefix } from './names.ts';
 import { child, childrenOf, childText, type XmlNode } from './xml.ts';
 
-/** `Spec.Devices` of Domain JSON (spec 22 §4): disks, interfaces, channels and host devices are what the agent reads. */
+/**
+ * `Spec.Devices` of Domain JSON (upstream's `api/schema.go`): disks, interfaces, channels and host devices are what the agent
+ * reads.
+ */
 export function parseDevices(devices: XmlNode | undefined): DomainDevices {
   return {
     Emulator: devices ? childText(devices, 'emulator') : '',

@@ -2,7 +2,10 @@ import type { DomainSpec } from '../../api/index.ts';
 import { parseDevices } from './parse-devices.ts';
 import { child, childText, parseXml, type XmlNode } from './xml.ts';
 
-/** The `Spec` of Domain JSON without the launcher's metadata: what libvirt's XML says, with every key of spec 22 §4. */
+/**
+ * The `Spec` of Domain JSON without the launcher's metadata: what libvirt's XML says, with every key of `DomainSpec` in
+ * upstream's `api/schema.go`.
+ */
 export interface ParsedDomainSpec
   extends Pick<DomainSpec, 'Type' | 'Name' | 'UUID' | 'OS' | 'Features' | 'CurrentMemory' | 'Devices'> {
   readonly [key: string]: unknown;

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { ConvertError } from './errors.ts';
 
-/** Directories inside the launcher pod (spec 70 §3, 72 §6, 52 §5). All absolute. */
+/** Directories inside the launcher pod at upstream's places. All absolute. */
 export interface LauncherPaths {
   /** Serial and VNC sockets live in `<privateDir>/<vmi uid>/`; secrets in `<privateDir>/secret/`. */
   readonly privateDir: string;

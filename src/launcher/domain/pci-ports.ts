@@ -8,7 +8,7 @@ const conventionalModels = new Set(['e1000', 'rtl8139', 'pcnet', 'ne2k_pci', 'ac
 const maxPortIndex = 31;
 
 /**
- * PCIe root ports (spec 72 §8): one for each device that libvirt will put on one, and free ones for devices plugged in
+ * PCIe root ports: one for each device that libvirt will put on one, and free ones for devices plugged in
  * later: up to 8 in all but at least 3 free, or 16 and 6 for guests above 2 GiB. Written at once, so that one define does
  * what upstream needs three for. None without PCIe or when nothing can be plugged in.
  */

@@ -5,7 +5,7 @@ export interface StatusAndReason {
   readonly Reason: DomainReason;
 }
 
-/** libvirt's domain states in its own order (spec 70 §5). */
+/** libvirt's domain states in its own order (`virDomainState`). */
 const statuses: readonly DomainStatus[] = [
   'NoState',
   'Running',
@@ -56,7 +56,9 @@ const reasons: Partial<Record<DomainStatus, readonly DomainReason[]>> = {
 /** What libvirt answers for a domain it does not know. */
 export const nonExistent: StatusAndReason = { Status: 'NoState', Reason: 'NonExistent' };
 
-/** Status and Reason of Domain JSON from `virDomainGetState`'s two numbers (spec 70 §5, 22 §3.1). */
+/**
+ * Status and Reason of Domain JSON from `virDomainGetState`'s two numbers, as upstream's `util/libvirt_helper.go` converts them.
+ */
 export function domainStatus(state: number, reason: number): StatusAndReason {
   const Status = statuses[state] ?? 'NoState';
   const table = reasons[Status];

@@ -9,7 +9,7 @@ export interface VmiIdentity {
   readonly uid: string;
 }
 
-/** The VMI of a request (spec 20 §6). Throws BAD_VMI, or WRONG_VMI when it is not this launcher's. */
+/** The VMI of a request as the agent encodes it. Throws BAD_VMI, or WRONG_VMI when it is not this launcher's. */
 export function decodeVmi(json: Uint8Array | undefined, own: VmiIdentity): VirtualMachineInstance {
   if (json === undefined || json.length === 0) throw bad('it is empty');
   return checkVmi(parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString('utf8')), own);

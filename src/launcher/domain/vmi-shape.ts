@@ -3,8 +3,8 @@ import { type JsonShape, shapedJson } from '../../base/index.ts';
 import { invalid } from './errors.ts';
 
 /**
- * The types of the fields that are read on the way from a VMI to its domain, as in upstream's `api/core/v1/schema.go`. A stock agent
- * can send nothing else; here a wrong one is refused in words before it would break the conversion in the middle.
+ * The types of the fields that are read on the way from a VMI to its domain, as in upstream's `api/core/v1/schema.go`. A stock
+ * agent can send nothing else; here a wrong one is refused in words before it would break the conversion in the middle.
  */
 
 const text = 'string';

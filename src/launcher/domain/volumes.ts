@@ -10,7 +10,7 @@ export interface DiskEntry {
 }
 
 /**
- * The disks to make (spec 72 §6): those of the spec, and one for each volume that no disk or file system uses, as
+ * The disks to make: those of the spec, and one for each volume that no disk or file system uses, as
  * upstream's API server would have added. Volumes that are being plugged in or out and are not ready are left out.
  */
 export function diskEntries(vmi: VirtualMachineInstance): DiskEntry[] {

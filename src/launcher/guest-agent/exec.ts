@@ -17,7 +17,10 @@ export interface ExecResult {
 
 const shortestPollMs = 50;
 
-/** Runs a program in the guest (spec 70 §8.3). A non-zero exit is a result, everything else that fails is thrown. */
+/**
+ * Runs a program in the guest (`Exec` of upstream's cmd-server). A non-zero exit is a result, everything else that fails is
+ * thrown.
+ */
 export async function execInGuest(
   hypervisor: Pick<Hypervisor, 'agentCommand'>,
   domain: DomainRef,

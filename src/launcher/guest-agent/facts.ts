@@ -2,7 +2,7 @@ import type { DomainInterfaceStatus, GuestOsInfo } from '../../api/index.ts';
 import type { TypedParams } from '../../libvirt/index.ts';
 import type { GuestFacts, GuestFilesystem, GuestUser } from './store.ts';
 
-/** libvirt's guest information (spec 71 §15) as facts. Lists are cut: a guest may claim anything. */
+/** libvirt's guest information (`virDomainGetGuestInfo`) as facts. Lists are cut: a guest may claim anything. */
 const maxItems = 256;
 
 export function systemFacts(params: TypedParams): Pick<GuestFacts, 'interfaces' | 'osInfo' | 'hostname' | 'timezone'> {

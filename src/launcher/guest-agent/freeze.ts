@@ -3,14 +3,14 @@ import type { DomainRef } from '../../libvirt/index.ts';
 import type { Hypervisor } from '../ports.ts';
 import { runAgentCommand } from './command.ts';
 
-type FreezeHypervisor = Pick<Hypervisor, 'agentCommand' | 'freeze' | 'thaw'>;
+type FreezeHypervisor = Pick<Hypervisor, 'agentCommand' | 'freeze' | 'unfreeze'>;
 
-/** Freezes the guest's file systems, and thaws them when nobody else did in time (spec 70 §6). */
+/** Freezes the guest's file systems, and unfreezes them when no caller did in time, as upstream's `FreezeVMI`. */
 export class GuestFreezer {
   readonly #hypervisor: FreezeHypervisor;
   readonly #log: Logger;
   readonly #clock: Clock;
-  #cancelThaw: (() => void) | undefined;
+  #cancelUnfreeze: (() => void) | undefined;
 
   constructor(deps: { readonly hypervisor: FreezeHypervisor; readonly log: Logger; readonly clock?: Clock }) {
     this.#hypervisor = deps.hypervisor;
@@ -18,28 +18,30 @@ export class GuestFreezer {
     this.#clock = deps.clock ?? systemClock;
   }
 
-  /** Frozen already: nothing but a new time limit. `thawAfterSeconds` 0: no limit. */
-  async freeze(domain: DomainRef, thawAfterSeconds: number): Promise<void> {
+  /** Frozen already: nothing but a new time limit. `unfreezeAfterSeconds` 0: no limit. */
+  async freeze(domain: DomainRef, unfreezeAfterSeconds: number): Promise<void> {
     if ((await this.#status(domain)) !== 'frozen') await this.#hypervisor.freeze(domain);
-    this.#cancelThaw?.();
-    this.#cancelThaw = undefined;
-    if (thawAfterSeconds <= 0) return;
-    this.#cancelThaw = this.#clock.schedule(thawAfterSeconds * 1000, () => {
-      this.#log.warn({ thawAfterSeconds }, 'nobody thawed the guest in time: thawing it');
-      this.thaw(domain).catch((error: unknown) => this.#log.error({ err: errorMessage(error) }, 'guest stays frozen'));
+    this.#cancelUnfreeze?.();
+    this.#cancelUnfreeze = undefined;
+    if (unfreezeAfterSeconds <= 0) return;
+    this.#cancelUnfreeze = this.#clock.schedule(unfreezeAfterSeconds * 1000, () => {
+      this.#log.warn({ unfreezeAfterSeconds }, 'guest was not unfrozen in time: unfreezing it');
+      this.unfreeze(domain).catch((error: unknown) =>
+        this.#log.error({ err: errorMessage(error) }, 'guest stays frozen'),
+      );
     });
   }
 
-  async thaw(domain: DomainRef): Promise<void> {
-    this.#cancelThaw?.();
-    this.#cancelThaw = undefined;
+  async unfreeze(domain: DomainRef): Promise<void> {
+    this.#cancelUnfreeze?.();
+    this.#cancelUnfreeze = undefined;
     if ((await this.#status(domain)) === 'thawed') return;
-    await this.#hypervisor.thaw(domain);
+    await this.#hypervisor.unfreeze(domain);
   }
 
   stop(): void {
-    this.#cancelThaw?.();
-    this.#cancelThaw = undefined;
+    this.#cancelUnfreeze?.();
+    this.#cancelUnfreeze = undefined;
   }
 
   #status(domain: DomainRef): Promise<unknown> {

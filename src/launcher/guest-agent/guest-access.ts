@@ -15,10 +15,13 @@ export interface GuestAccessDeps {
   readonly clock?: Clock;
 }
 
-/** Reasons of PAUSED in which a silent agent is no failure (spec 70 §6): User to ShuttingDown and more. */
+/**
+ * Reasons of PAUSED in which a silent agent is no failure (`GuestPing` of upstream's `manager.go`): User to ShuttingDown and
+ * more.
+ */
 const excusedPauses: readonly number[] = [1, 2, 3, 4, 7, 8, 9, 11, 12];
 
-/** What others may do to the guest by way of its agent. */
+/** What callers may do to the guest by way of its agent. */
 export class GuestAccess {
   readonly #identity: VmiIdentity;
   readonly #domainName: string;
@@ -36,16 +39,16 @@ export class GuestAccess {
     this.#probesPaused = vmi.metadata.annotations?.['kubevirt.io/pause-guest-agent-probes'] === 'true';
   }
 
-  async freeze(vmi: VirtualMachineInstance, thawAfterSeconds: number): Promise<void> {
+  async freeze(vmi: VirtualMachineInstance, unfreezeAfterSeconds: number): Promise<void> {
     const migration = vmi.status?.migrationState;
     if (migration && !migration.completed && !migration.failed) {
       throw new LauncherError('BUSY', 'the guest cannot be frozen while it is migrated');
     }
-    await this.#deps.freezer.freeze(await this.#existing(), thawAfterSeconds);
+    await this.#deps.freezer.freeze(await this.#existing(), unfreezeAfterSeconds);
   }
 
-  async thaw(): Promise<void> {
-    await this.#deps.freezer.thaw(await this.#existing());
+  async unfreeze(): Promise<void> {
+    await this.#deps.freezer.unfreeze(await this.#existing());
   }
 
   async exec(request: ExecRequest & { readonly domainName: string }): Promise<ExecResult> {
@@ -53,7 +56,7 @@ export class GuestAccess {
     return execInGuest(this.#deps.hypervisor, await this.#existing(), request, this.#deps.clock ?? systemClock);
   }
 
-  /** A failure is also told as an event, unless the guest has a good reason to be silent. */
+  /** A failure is also reported as an event, unless the guest has a good reason to be silent. */
   async ping(domainName: string, timeoutSeconds: number): Promise<void> {
     this.#checkName(domainName);
     if (this.#probesPaused) return;

@@ -5,7 +5,10 @@ import type { Hypervisor } from '../ports.ts';
 const tries = 60;
 const pauseMs = 1000;
 
-/** Sets the guest's clock after a pause, once per process (spec 70 §8.3). Needs the guest agent; without it nothing happens. */
+/**
+ * Sets the guest's clock after a pause, once per process (`setGuestTime` of upstream's `manager.go`). Needs the guest agent;
+ * without it nothing happens.
+ */
 export class GuestTimeSync {
   readonly #hypervisor: Pick<Hypervisor, 'lookup' | 'setGuestTime'>;
   readonly #domainName: string;

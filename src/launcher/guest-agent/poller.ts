@@ -20,7 +20,7 @@ export type PollIntervals = Pick<
 
 const { USERS, OS, TIMEZONE, HOSTNAME, INTERFACES, LOAD } = GuestInfoType;
 
-/** Spec 70 §8.1. */
+/** Upstream's questions and intervals (`pkg/virt-launcher/virtwrap/agent-poller/agent_poller.go`). */
 const polls: readonly { readonly interval: keyof PollIntervals; readonly poll: Poll }[] = [
   { interval: 'qemuAgentVersionIntervalMs', poll: agentPoll('guest-info', versionFacts) },
   { interval: 'qemuAgentFileIntervalMs', poll: agentPoll('guest-get-fsinfo', filesystemFacts) },
@@ -32,7 +32,7 @@ const polls: readonly { readonly interval: keyof PollIntervals; readonly poll: P
 
 const firstIntervalMs = 10_000;
 
-/** Timers of one time of polling, by their place in `polls`. */
+/** Timers from one start of polling to its end, by index in `polls`. */
 interface Round {
   readonly kind: 'polling';
   readonly cancels: (() => void)[];

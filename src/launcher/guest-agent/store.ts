@@ -16,7 +16,7 @@ export interface GuestFilesystem {
   readonly disk: readonly { readonly serial: string; readonly busType: string }[];
 }
 
-/** What the guest agent last said. Nothing is forgotten when it goes away (spec 70 §8.1). */
+/** What the guest agent last said. Nothing is forgotten when it goes away as upstream's `agent_poller.go` keeps it, too. */
 export interface GuestFacts {
   readonly interfaces: readonly DomainInterfaceStatus[] | null;
   readonly osInfo: GuestOsInfo;
@@ -73,7 +73,7 @@ export class GuestStore {
 
 const maxListed = 10;
 
-/** `VirtualMachineInstanceGuestAgentInfo` (spec 20 §6); lists are cut as upstream cuts them. */
+/** `VirtualMachineInstanceGuestAgentInfo` ; lists are cut as upstream cuts them. */
 export function guestAgentInfo(facts: GuestFacts): object {
   const { osInfo } = facts;
   return {

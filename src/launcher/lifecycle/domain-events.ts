@@ -23,7 +23,7 @@ export interface DomainEventsDeps {
 
 type Lifecycle = Extract<HypervisorEvent, { kind: 'lifecycle' }>;
 
-/** What follows from an event of libvirt (spec 70 §7.2). */
+/** What follows from an event of libvirt (`pkg/virt-launcher/notify-client/client.go`). */
 export class DomainEvents {
   readonly #domainName: string;
   readonly #qemuLogFile: string;
@@ -36,7 +36,7 @@ export class DomainEvents {
     this.#deps = deps;
   }
 
-  /** Metadata or guest facts changed. Before there ever was a domain nobody needs to know. */
+  /** Metadata or guest facts changed. Before there ever was a domain the agent has no use for them. */
   factsChanged(): void {
     if (this.#hasSeenDomain) this.#deps.notifier.trigger('MODIFIED');
   }
@@ -91,7 +91,7 @@ export class DomainEvents {
     else qemu.noteStarted();
   }
 
-  /** A panic that ends the guest is told once, one that a crash kernel handles each time. */
+  /** A panic that ends the guest is reported once, one that a crash kernel handles each time. */
   async #reportPanic(detail: number): Promise<void> {
     const { metadata, notifier, reader } = this.#deps;
     const isFinal = detail === LifecycleDetail.CRASHED.PANICKED;

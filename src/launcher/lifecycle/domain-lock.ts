@@ -1,8 +1,8 @@
 import { LauncherError } from '../errors.ts';
 
 /**
- * The domain modify lock of spec 70 §6: one change of the domain at a time, in the order of the requests. Unlike upstream a
- * request does not wait for ever behind a hung one.
+ * The domain modify lock of upstream's `manager.go`: one change of the domain at a time, in the order of the requests. Unlike
+ * upstream a request does not wait for ever behind a hung one.
  */
 export class DomainLock {
   readonly #maxWaitMs: number;

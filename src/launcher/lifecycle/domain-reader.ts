@@ -45,7 +45,10 @@ export class DomainReader {
     this.#panics = { last: info, count: (this.#panics?.count ?? 0) + 1 };
   }
 
-  /** For an event: there is always one; a domain that libvirt does not know carries a deletion time (spec 21 §2.1). */
+  /**
+   * For an event: there is always one; a domain that libvirt does not know carries a deletion time, from which the agent knows
+   * that it is gone.
+   */
   async readForEvent(): Promise<Domain> {
     const found = await this.#read();
     const base = { ...this.#parts(), uid: this.#identity.uid };
@@ -53,7 +56,7 @@ export class DomainReader {
     return domainFromXml({ ...base, state: nonExistent, deletionTimestamp: rfc3339(this.#clock.now()) });
   }
 
-  /** For GetDomain: undefined when there is none, and no UID outside the metadata (spec 70 §7.3). */
+  /** For GetDomain: undefined when there is none, and no UID outside the metadata, as upstream's. */
   async readCurrent(): Promise<Domain | undefined> {
     const found = await this.#read();
     return found && domainFromXml({ ...this.#parts(), ...found });
@@ -81,7 +84,7 @@ export class DomainReader {
     }
   }
 
-  /** Not given during a migration: the spec stays empty then (spec 70 §7.2). */
+  /** Not given during a migration: the spec stays empty then. */
   async #xml(domain: DomainRef): Promise<string | undefined> {
     try {
       return await this.#deps.hypervisor.xml(domain);

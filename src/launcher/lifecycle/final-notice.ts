@@ -8,7 +8,7 @@ export interface FinalNoticeLimits {
   readonly deleteMs: number;
   /** After that, with everything killed. */
   readonly lastMs: number;
-  /** For an agent that cannot be reached at all, so that it learns how the guest ended. Not while the pod is deleted. */
+  /** For an agent that cannot be reached at all, so that it learns how the domain ended. Not while the pod is deleted. */
   readonly agentAwayMs: number;
 }
 
@@ -28,8 +28,9 @@ export type FinalNoticeResult = 'deleted' | 'timed-out';
 const checkMs = 500;
 
 /**
- * After QEMU's end the launcher stays until the agent has seen that, has deleted the domain and has been told so (spec 70 §9).
- * Upstream leaves after 45 s in any case, and an agent that was just being restarted then never learns how the guest ended.
+ * After QEMU's end the launcher stays until the agent has seen that, has deleted the domain and has acknowledged that
+ * (upstream's `waitForFinalNotify`).
+ * Upstream leaves after 45 s in any case, and an agent that was just being restarted then never learns how the domain ended.
  */
 export function awaitFinalNotice(limits: FinalNoticeLimits, deps: FinalNoticeDeps): Promise<FinalNoticeResult> {
   const { notifier, power, log, clock } = deps;

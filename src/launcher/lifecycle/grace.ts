@@ -19,8 +19,8 @@ const signals: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGKILL'];
 const betweenTriesMs = 5000;
 
 /**
- * What follows when the pod is to end, as in upstream's `cmd/virt-launcher/virt-launcher.go`: the agent is notified and shuts the guest
- * down. The launcher itself only ends it when the grace period has passed: through libvirt, then by signals to QEMU.
+ * What follows when the pod is to end, as in upstream's `cmd/virt-launcher/virt-launcher.go`: the agent is notified and shuts
+ * the guest down. The launcher itself only ends it when the grace period has passed: through libvirt, then by signals to QEMU.
  */
 export class GracePeriod {
   readonly #graceSeconds: number;
@@ -71,7 +71,7 @@ export class GracePeriod {
   /** The first try is libvirt's alone; QEMU gets a stronger signal with each later one. */
   #force(tries: number): void {
     const { qemu, power, log, signalProcess } = this.#deps;
-    log.warn({ tries }, 'grace period is over: the guest is ended by force');
+    log.warn({ tries }, 'grace period is over: the domain is ended by force');
     power.kill().catch((error: unknown) => log.warn({ err: errorMessage(error) }, 'libvirt did not end the domain'));
     const signal = signals[Math.min(tries - 1, signals.length) - 1];
     if (signal && qemu.livingPid !== undefined) signalProcess(qemu.livingPid, signal);

@@ -10,7 +10,8 @@ export interface HypervisorChoiceOptions {
   readonly device?: string;
 }
 
-interface Verdict {
+/** Whether guests run on /dev/kvm of this node. */
+interface KvmAnswer {
   readonly usable: boolean;
   readonly reason: string;
 }
@@ -19,7 +20,7 @@ interface Verdict {
 export class HypervisorChoice {
   readonly #options: HypervisorChoiceOptions;
   readonly #log: Logger;
-  #verdict: Promise<Verdict> | undefined;
+  #kvm: Promise<KvmAnswer> | undefined;
 
   constructor(options: HypervisorChoiceOptions, deps: { readonly log: Logger }) {
     this.#options = options;
@@ -28,18 +29,18 @@ export class HypervisorChoice {
 
   /** Begins to find out. */
   prepare(): void {
-    this.#verdict ??= this.#judge();
+    this.#kvm ??= this.#findOut();
   }
 
   /** Throws `ConvertError` NO_HYPERVISOR when neither may be used. */
   async choose(): Promise<'kvm' | 'qemu'> {
     this.prepare();
-    const verdict = (await this.#verdict) ?? { usable: false, reason: 'not known' };
+    const kvm = (await this.#kvm) ?? { usable: false, reason: 'not known' };
     const { allowEmulation } = this.#options.flags;
-    return chooseHypervisor({ kvmUsable: verdict.usable, allowEmulation, kvmReason: verdict.reason });
+    return chooseHypervisor({ kvmUsable: kvm.usable, allowEmulation, kvmReason: kvm.reason });
   }
 
-  async #judge(): Promise<Verdict> {
+  async #findOut(): Promise<KvmAnswer> {
     const device = this.#options.device ?? '/dev/kvm';
     const isThere = await access(device).then(
       () => true,
@@ -58,7 +59,7 @@ export class HypervisorChoice {
   }
 }
 
-/** Domain type (spec 72 §1): KVM where guests run on it, else emulation if `--allow-emulation` was given. */
+/** Domain type: KVM where guests run on it, else emulation if `--allow-emulation` was given. */
 export function chooseHypervisor(options: {
   readonly kvmUsable: boolean;
   readonly allowEmulation: boolean;

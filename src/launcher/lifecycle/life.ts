@@ -4,7 +4,7 @@ import type { LauncherPhase, Transition } from './phase.ts';
 type Over = Extract<LauncherPhase, { kind: 'reporting' | 'left' }>;
 type Listener = (phase: LauncherPhase) => void;
 
-/** The one place that holds the launcher's phase. Who acts on a phase listens here; nobody else remembers it. */
+/** The one place that holds the launcher's phase. What acts on a phase listens here, and keeps no copy. */
 export class LauncherLife {
   readonly #log: Logger;
   readonly #listeners = new Set<Listener>();

@@ -25,7 +25,9 @@ const noMetadata: KubeVirtMetadata = {
   MemoryDump: null,
 };
 
-/** Holds the state, keeps it on disk, and says when metadata that the agent must see has changed (spec 70 §7.1). */
+/**
+ * Holds the state, keeps it on disk, and says when metadata that the agent must see has changed (`pkg/virt-launcher/metadata`).
+ */
 export class MetadataCache {
   readonly #file: StateFile<StateDocument>;
   readonly #listeners = new Set<() => void>();

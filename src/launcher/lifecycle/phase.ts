@@ -1,6 +1,6 @@
 /**
- * Where a launcher is between an empty pod and the end of its VMI. What the domain itself does (defined, running, paused, crashed)
- * only libvirt knows, and it is asked each time; a copy here would be old.
+ * Where a launcher is between an empty pod and the end of its VMI. What the domain itself does (defined, running, paused,
+ * crashed) only libvirt knows, and it is asked each time; a copy here would be old.
  */
 export type LauncherPhase =
   /** Directories, libvirt daemon, command server: the agent does not find this launcher yet. */

@@ -22,7 +22,7 @@ export interface PowerDeps {
 const forceAfterMs = 10_000;
 const { RUNNING, PAUSED, SHUTDOWN } = DomainState;
 
-/** Pause, shutdown, kill and the like (spec 70 §6). Which of them take the modify lock is upstream's choice. */
+/** Pause, shutdown, kill and the like (upstream's `manager.go`). Which of them take the modify lock is upstream's choice. */
 export class PowerControl {
   readonly #domainName: string;
   readonly #deps: PowerDeps;
@@ -44,7 +44,7 @@ export class PowerControl {
     });
   }
 
-  /** True when the guest was really paused. */
+  /** True when the domain was really paused. */
   unpause(): Promise<boolean> {
     const { hypervisor, lock, metadata } = this.#deps;
     return lock.run('UnpauseVMI', async () => {
@@ -143,7 +143,7 @@ export class PowerControl {
   }
 }
 
-/** SyncVirtualMachineCPUs: as many vCPUs as the VMI says, in the running guest and in its definition (spec 70 §6). */
+/** SyncVirtualMachineCPUs: as many vCPUs as the VMI says, in the running guest and in its definition . */
 export function setVcpus(
   vmi: VirtualMachineInstance,
   domainName: string,

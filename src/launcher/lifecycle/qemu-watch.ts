@@ -17,7 +17,7 @@ export interface QemuWatchDeps {
 
 interface QemuProcess {
   readonly pid: number;
-  /** Tells a process from a later one with the same pid. */
+  /** Distinguishes a process from a later one with the same pid. */
   readonly startTime: string;
 }
 
@@ -35,7 +35,7 @@ export type QemuState =
 
 const closePollMs = 50;
 
-/** Knows whether QEMU lives, without libvirt: its daemon may be away when the guest ends. */
+/** Knows whether QEMU lives, without libvirt: its daemon may be away when the domain ends. */
 export class QemuWatch {
   readonly #options: QemuWatchOptions;
   readonly #procDir: string;

@@ -2,17 +2,17 @@ import { isRecord } from '../../base/index.ts';
 
 /** What a later sync, or this launcher started again, must know of the domain's past; its present is asked of libvirt. */
 export type RunRecord =
-  /** `paused`: the start was asked for without running the guest. */
+  /** `paused`: libvirt was asked to start the domain without running it. */
   | { readonly kind: 'not-run'; readonly paused: boolean }
   /**
-   * QEMU has run for this VMI: a domain that is down now has ended and is not started again. `paused`: on purpose, a sync does not
-   * resume it.
+   * QEMU has run for this VMI: a domain that is down now has ended and is not started again. `paused`: on purpose, a sync does
+   * not resume it.
    */
   | { readonly kind: 'has-run'; readonly paused: boolean; readonly panicReported: boolean };
 
 export const notRun: RunRecord = { kind: 'not-run', paused: false };
 
-/** The guest is paused on purpose, or is to be started so; or neither any more. */
+/** The domain is paused on purpose, or is to be started so; or neither any more. */
 export function pausedOnPurpose(paused: boolean): (record: RunRecord) => RunRecord {
   return (record) => ({ ...record, paused });
 }

@@ -44,6 +44,6 @@ function quietly(work: () => void): void {
   try {
     work();
   } catch {
-    // The failure before it was told already.
+    // The failure before it is in the log already.
   }
 }

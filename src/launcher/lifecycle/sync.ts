@@ -21,7 +21,7 @@ const { NOSTATE, PAUSED, SHUTDOWN, SHUTOFF, CRASHED } = DomainState;
 const defaultGraceSeconds = 30;
 const downStates: readonly number[] = [NOSTATE, SHUTDOWN, SHUTOFF, CRASHED];
 
-/** SyncVirtualMachine (spec 70 §6.1): makes the domain be there and run. Repeating it changes nothing. */
+/** SyncVirtualMachine (upstream's `manager.go`): makes the domain be there and run. Repeating it changes nothing. */
 export class VmiSync {
   readonly #domainName: string;
   readonly #deps: SyncDeps;
@@ -64,8 +64,8 @@ export class VmiSync {
   }
 
   /**
-   * A guest that has ended is not started again (spec 70 §6.1). The phase of the request alone does not tell: a guest may
-   * end before the agent has seen it run.
+   * A domain that has ended is not started again. The phase of the request alone does not show that: a domain may end
+   * before the agent has seen it run.
    */
   #mayStart(vmi: VirtualMachineInstance): boolean {
     return this.#deps.metadata.state.run.kind === 'not-run' && vmi.status?.phase !== 'Running' && !isFinal(vmi);

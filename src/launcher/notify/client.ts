@@ -11,7 +11,7 @@ import type { DomainEventType, NotifyReply, NotifySender } from './notifier.ts';
 export interface NotifyClientOptions {
   readonly socketPath: string;
   readonly identity: VmiIdentity;
-  /** One call, version check included in the first one's. Default 5000 (spec 21 §2.1). */
+  /** One call, version check included in the first one's. Default 5000, as upstream's. */
   readonly callTimeoutMs?: number;
 }
 
@@ -26,7 +26,7 @@ const noStatus = Buffer.alloc(0);
 
 /**
  * The agent's end of the notify pipe. One connection, kept between calls; after any failure it is closed, so that the next
- * call meets whoever listens then. Not for calls side by side: the notifier sends one after the other.
+ * call connects to the listener of that time. Not for calls side by side: the notifier sends one after the other.
  */
 export class NotifyClient implements NotifySender {
   readonly #options: NotifyClientOptions;
@@ -65,7 +65,7 @@ export class NotifyClient implements NotifySender {
     }
   }
 
-  /** Nothing else is called before the versions are known to fit (spec 20 §2). */
+  /** Nothing else is called before the versions are known to fit (`pkg/handler-launcher-com`). */
   async #connect(options: { deadline: number }): Promise<notify.NotifyClient> {
     const name = unixTarget(this.#options.socketPath);
     const insecure = credentials.createInsecure();

@@ -31,8 +31,8 @@ export interface NotifierDeps {
 }
 
 /**
- * Tells the agent about the domain: always the latest state, in order, for as long as it takes. Upstream's launcher drops
- * an event after 20 s without an agent (spec 21 §6); here triggers only mark the picture as old, it is read when it can be
+ * Notifies the agent of the domain: always the latest state, in order, for as long as it takes. Upstream's launcher drops an
+ * event after 20 s without an agent; here a trigger only marks the sent state as out of date, the state is read when it can be
  * sent, and the last one is never lost.
  */
 export class DomainNotifier {

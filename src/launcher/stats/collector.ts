@@ -14,12 +14,12 @@ export interface StatsCollectorDeps {
   readonly clock?: Clock;
 }
 
-/** Upstream's refresh period; here a sample is only taken when somebody asks and the last one is older. */
+/** Upstream's refresh period; here a sample is only taken when a caller asks and the last one is older. */
 const maxAgeMs = 3250;
 const dirtyRateSeconds = 1;
 const dirtyRateTries = 10;
 
-/** Statistics of the domain, cached as upstream caches them (spec 70 §8.2). No question, no work. */
+/** Statistics of the domain, cached as upstream caches them. Without a caller there is no work. */
 export class StatsCollector {
   readonly #domainName: string;
   readonly #deps: StatsCollectorDeps;

@@ -1,7 +1,7 @@
 import { type DomainRef, MemoryStatTag, type TypedParams, type TypedValue } from '../../libvirt/index.ts';
 import type { GuestFacts } from '../guest-agent/index.ts';
 
-/** DomainStats JSON (spec 22 §5): Go names, nothing left out, each value beside its `…Set`. */
+/** JSON of `pkg/virt-launcher/virtwrap/stats/types.go`: Go names, nothing left out, each value beside its `…Set`. */
 export type DomainStats = Readonly<Record<string, unknown>>;
 
 export interface StatsSources {

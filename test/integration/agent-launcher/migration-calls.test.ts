@@ -46,7 +46,7 @@ function sentOptions(launcher: ScriptedLauncher, rpc: CommandRpc): string {
   return Buffer.from(cmd.VirtualMachineOptions.encode(request.options).finish()).toString('hex');
 }
 
-/** Field by field, so that a wrong number shows where it is (spec 20 §5.1). */
+/** Field by field, so that a wrong number shows where it is. */
 const bytes = {
   smbios: ['0a09', '0a014d', '120150', '2a0146'].join(''),
   balloon: '100a',
@@ -73,7 +73,7 @@ describe('migration calls on the wire', () => {
     assert.deepEqual(JSON.parse(sent?.vmiJson.toString() ?? '').unknown, { kept: [1, null] });
   });
 
-  it('sends each call its own columns of the options (spec 10b §5)', async () => {
+  it('sends each call its own columns of the options', async () => {
     const { launcher, calls } = await connected();
     await calls.syncVirtualMachine(vmi, options, signal);
     await calls.syncMigrationTarget(vmi, options, signal);

@@ -29,8 +29,8 @@ const isoLabel = (iso: string) =>
 const rootDisk = (fields: object = {}): Volume => ({ name: 'root', containerDisk: { image: 'fedora:40', ...fields } });
 const withVolumes = (...volumes: Volume[]) => vmiWith({}, { volumes });
 
-/** Every file below the sandbox with what tells a change: inode, size, change time. */
-function picture(root: string): Record<string, string> {
+/** Every file below the sandbox with what shows a change: inode, size, change time. */
+function snapshot(root: string): Record<string, string> {
   const entries = readdirSync(root, { recursive: true, withFileTypes: true });
   return Object.fromEntries(
     entries.map((entry) => {
@@ -64,9 +64,9 @@ for (const format of ['raw', 'qcow2'] as const) {
       ['qcow2', 8 << 20, link, format],
     );
     assert.equal(statSync(disk.path).mode & 0o777, 0o640);
-    const done = picture(box.root);
+    const done = snapshot(box.root);
     assert.deepEqual(await prepareDisks(vmi, box.env), prepared);
-    assert.deepEqual(picture(box.root), done);
+    assert.deepEqual(snapshot(box.root), done);
     assert.deepEqual(readFileSync(image), before);
   });
 }
@@ -138,7 +138,7 @@ for (const [what, make, pattern] of hostile) {
   });
 }
 
-// qemu-img, left to guess the format, opens what such an image names before it tells the format. A launcher of the standalone node is
+// qemu-img, left to guess the format, opens what such an image names before it knows the format. A launcher of the standalone node is
 // root and sees the devices of the machine: to open a watchdog is to start it.
 test('no tool opens the file that a foreign image names', { timeout: 20_000 }, async (t) => {
   const box = sandbox(t);
@@ -184,9 +184,9 @@ test('an empty disk has its capacity rounded down to whole MiB and is kept', asy
   const disk = (await prepareDisks(vmi, box.env)).disks.get('scratch') ?? assert.fail();
   assert.equal(disk.path, path.join(box.root, 'var/run/libvirt/empty-disks/scratch.qcow2'));
   assert.equal(imageInfo(disk.path)['virtual-size'], 2 << 20);
-  const done = picture(box.root);
+  const done = snapshot(box.root);
   await prepareDisks(vmi, box.env);
-  assert.deepEqual(picture(box.root), done);
+  assert.deepEqual(snapshot(box.root), done);
 });
 
 test('an ephemeral claim gets a layer, and the claim itself is not written', async (t) => {
@@ -235,9 +235,9 @@ test('NoCloud data becomes a CD labelled cidata that a guest can read, and nothi
     'local-hostname': 'testvm',
   });
   assert.deepEqual(readdirSync(path.join(box.root, seedPath)), ['noCloud.iso']);
-  const done = picture(box.root);
+  const done = snapshot(box.root);
   await prepareDisks(vmi, box.env);
-  assert.deepEqual(picture(box.root), done);
+  assert.deepEqual(snapshot(box.root), done);
 });
 
 // QEMU with direct I/O on such a file system said: "Image size is not a multiple of request alignment".

@@ -20,7 +20,7 @@ after(async () => {
 
 domainCases('a real libvirtd', 'cases_real', () => ({
   hypervisor,
-  async endGuest(name) {
+  async endDomain(name) {
     const ended = new Promise<void>((resolve) => {
       const stop = hypervisor.onEvent((event) => {
         if (event.kind !== 'lifecycle' || event.event !== 5) return;

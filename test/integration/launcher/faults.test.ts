@@ -32,7 +32,7 @@ test('libvirtd killed with -9: QEMU goes on as the same process, and the launche
   const during = await cmd.call(cmd.client.pauseVirtualMachine, vmiRequest(vmi));
   assert.equal(typeof during.success, 'boolean');
   await eventually(() => assert.ok(pod.pids('/usr/sbin/libvirtd').some((pid) => pid !== daemon)));
-  await eventually(() => assert.ok(agent.events.length > seen, 'the state is told again after the reconnect'));
+  await eventually(() => assert.ok(agent.events.length > seen, 'the state is sent again after the reconnect'));
   await eventually(async () => {
     const paused = await cmd.call(cmd.client.pauseVirtualMachine, vmiRequest(vmi));
     assert.equal(paused.success, true, paused.message);
@@ -41,7 +41,7 @@ test('libvirtd killed with -9: QEMU goes on as the same process, and the launche
   assert.deepEqual(pod.pids('guest=default_small'), qemu);
 });
 
-test('a guest that ends while libvirtd is away is still seen to end', async () => {
+test('a domain that ends while libvirtd is away is still seen to end', async () => {
   const { pod, cmd, agent } = await bench.runVmi(vmi);
   const [qemu] = pod.pids('guest=default_small');
   const [daemon] = pod.pids('/usr/sbin/libvirtd');
@@ -58,7 +58,7 @@ test('a guest that ends while libvirtd is away is still seen to end', async () =
   assert.equal(await pod.exited, 0, pod.log());
 });
 
-test('QEMU killed with -9 is told as a crash', async () => {
+test('QEMU killed with -9 is reported as a crash', async () => {
   const { pod, cmd, agent } = await bench.runVmi(vmi);
   const [qemu] = pod.pids('guest=default_small');
   process.kill(qemu ?? 0, 'SIGKILL');
@@ -82,20 +82,20 @@ test('an agent that comes late gets the latest state at once, and one that was a
   await eventually(() => assert.deepEqual(pod.pids('guest=default_small'), []));
   const second = await bench.startAgent(pod);
   await second.waitFor(hasStatus('Shutoff', 'Destroyed'), 3000);
-  assert.equal(second.events.some(hasStatus('Paused')), false, 'only the latest state is told');
+  assert.equal(second.events.some(hasStatus('Paused')), false, 'only the latest state is sent');
   await cmd.call(cmd.client.deleteVirtualMachine, vmiRequest(vmi));
   await second.waitFor(isGone, 5000);
   assert.equal(await pod.exited, 0);
 });
 
-test('a new pipe of a restarted agent is told the state without being asked', async () => {
+test('a new pipe of a restarted agent is sent the state without a request', async () => {
   const { pod, agent } = await bench.runVmi(vmi);
   await agent.close();
   const next = await bench.startAgent(pod);
   await next.waitFor(hasStatus('Running'), 3000);
 });
 
-test('SIGTERM is passed on to the agent as metadata; after the grace period the guest is ended by force', async () => {
+test('SIGTERM is passed on to the agent as metadata; after the grace period the domain is ended by force', async () => {
   const { pod, cmd, agent } = await bench.runVmi(vmi);
   const startedMs = performance.now();
   pod.terminate();
@@ -116,7 +116,7 @@ test('SIGTERM before there is a domain ends the launcher at once with 0', async 
   pod.terminate();
   assert.equal(await pod.exited, 0, pod.log());
   assert.ok(performance.now() - startedMs < 4000);
-  assert.ok(existsSync(pod.commandSocket), 'the ready socket stays, nobody listens');
+  assert.ok(existsSync(pod.commandSocket), 'the ready socket stays, with no listener');
 });
 
 test('without a VMI in time the launcher ends with 2 and says why', async () => {
@@ -125,7 +125,7 @@ test('without a VMI in time the launcher ends with 2 and says why', async () => 
   assert.match(pod.log(), /no domain was started within 1 s/);
 });
 
-test('garbage on the command socket harms nobody', async () => {
+test('garbage on the command socket harms no other caller', async () => {
   const { pod, cmd } = await readyPod();
   for (const bytes of ['GET / HTTP/1.1\r\n\r\n', '\0'.repeat(4096), 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff']) {
     await new Promise<void>((resolve) => {
@@ -186,7 +186,7 @@ test('a VMI that cannot be made leaves nothing behind, and a good one works afte
   await agent.waitFor(hasStatus('Running'), 5000);
 });
 
-test('a VMI without any disk and with startStrategy Paused stays paused until it is told to go on', async () => {
+test('a VMI without any disk and with startStrategy Paused stays paused until it is unpaused', async () => {
   const { pod, cmd } = await readyPod();
   const paused = launcherVmi({ spec: { startStrategy: 'Paused' } });
   const status = async () => JSON.parse((await cmd.call(cmd.client.getDomain, {})).domain).Status.Status;

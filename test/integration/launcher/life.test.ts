@@ -121,7 +121,7 @@ for (const nonRoot of [false, true]) {
       assert.deepEqual(pod.pids('guest=default_small'), []);
     });
 
-    test('delete is told to the agent, and the launcher leaves with 0', async () => {
+    test('delete is reported to the agent, and the launcher leaves with 0', async () => {
       assert.equal((await cmd.call(cmd.client.deleteVirtualMachine, vmiRequest(vmi))).success, true);
       const { domain, type } = await agent.waitFor(isGone, 5000);
       assert.deepEqual([type, domain.Status.Status, domain.Status.Reason], ['MODIFIED', 'NoState', 'NonExistent']);

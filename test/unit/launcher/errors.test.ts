@@ -18,7 +18,7 @@ test('the same failure of QEMU gives the same text, whenever it happens', () => 
   );
 });
 
-test('other errors are told by their text', () => {
+test('other errors are answered with their text', () => {
   assert.equal(responseMessage(new LauncherError('BUSY', 'try again')), 'try again');
   assert.equal(responseMessage('plain'), 'plain');
 });

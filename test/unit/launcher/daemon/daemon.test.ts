@@ -71,7 +71,7 @@ test('a daemon that cannot start is tried again, and its last words are kept', a
   await eventually(() => assert.match(daemon.lastEnd ?? '', /ENOENT/));
 });
 
-test('a socket at which somebody answers already is not taken over', async () => {
+test('a socket at which another daemon answers already is not taken over', async () => {
   const daemon = supervise('exec sleep 100');
   const other = net.createServer((socket) => socket.on('error', () => undefined));
   await new Promise<void>((resolve) => other.listen(daemon.socketPath, resolve));
@@ -115,7 +115,7 @@ test('QEMU runs as qemu, else as libvirt-qemu with its own group, else as libvir
   assert.deepEqual(await findQemuUser(files), { name: 'qemu', uid: 107, gid: 107 });
 });
 
-test('a daemon without an answer for long is told once per period, one that comes back is left alone', () => {
+test('a daemon without an answer for long is reported once per period, one that comes back is left alone', () => {
   const clock = new FakeClock();
   let connected = true;
   let hung = 0;

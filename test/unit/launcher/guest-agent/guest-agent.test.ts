@@ -123,7 +123,7 @@ describe('running a program in the guest', () => {
 });
 
 describe('freezing', () => {
-  test('a frozen guest is thawed by itself when nobody does it in time', async () => {
+  test('a frozen guest is unfrozen by itself when no caller does it in time', async () => {
     let status = 'thawed';
     hypervisor.agentAnswers = () => status;
     const freezer = new GuestFreezer({ hypervisor, log: silentLogger, clock });
@@ -132,22 +132,22 @@ describe('freezing', () => {
     await freezer.freeze(domain, 20);
     assert.equal(hypervisor.calls.filter((call) => call === 'freeze').length, 1, 'frozen already');
     clock.advance(19_000);
-    assert.ok(!hypervisor.calls.includes('thaw'), 'the second freeze set a new limit');
+    assert.ok(!hypervisor.calls.includes('unfreeze'), 'the second freeze set a new limit');
     clock.advance(2000);
-    await eventually(() => assert.ok(hypervisor.calls.includes('thaw')));
+    await eventually(() => assert.ok(hypervisor.calls.includes('unfreeze')));
   });
 
-  test('thaw cancels the limit, and does nothing on a thawed guest', async () => {
+  test('unfreeze cancels the limit, and does nothing on a guest that is not frozen', async () => {
     let status = 'thawed';
     hypervisor.agentAnswers = () => status;
     const freezer = new GuestFreezer({ hypervisor, log: silentLogger, clock });
     await freezer.freeze(domain, 10);
     status = 'frozen';
-    await freezer.thaw(domain);
+    await freezer.unfreeze(domain);
     status = 'thawed';
-    await freezer.thaw(domain);
+    await freezer.unfreeze(domain);
     assert.equal(clock.timers, 0);
-    assert.equal(hypervisor.calls.filter((call) => call === 'thaw').length, 1);
+    assert.equal(hypervisor.calls.filter((call) => call === 'unfreeze').length, 1);
   });
 });
 
@@ -205,7 +205,7 @@ describe('the poller', () => {
     hypervisor.guestParams = new Map([['os.name', 'Debian']]);
   });
 
-  test('asks everything when the agent connects, and tells a change once', async () => {
+  test('asks everything when the agent connects, and reports a change once', async () => {
     let changes = 0;
     store.onChange(() => changes++);
     poller.agentChanged(true);

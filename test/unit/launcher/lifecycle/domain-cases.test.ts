@@ -13,7 +13,7 @@ import { MemoryHypervisor } from '../../../fixtures/memory-hypervisor.ts';
 const memory = new MemoryHypervisor();
 domainCases('libvirt in memory', 'cases_memory', () => ({
   hypervisor: memory,
-  endGuest: async (name) => memory.end(name, 1),
+  endDomain: async (name) => memory.end(name, 1),
 }));
 
 function parts(hypervisor: MemoryHypervisor) {

@@ -20,7 +20,7 @@ let logFile: string;
 let hypervisor: MemoryHypervisor;
 let domain: DomainRef;
 let acts: string[];
-let told: VmiEvent[];
+let sent: VmiEvent[];
 let panics: unknown[];
 let events: DomainEvents;
 
@@ -33,13 +33,13 @@ beforeEach(async () => {
   domain = await hypervisor.define(
     `<domain type='qemu'><name>default_small</name>${os}<devices>${disk}</devices></domain>`,
   );
-  [acts, told, panics] = [[], [], []];
+  [acts, sent, panics] = [[], [], []];
   const act = (name: string) => (value?: unknown) => void acts.push(value === undefined ? name : `${name} ${value}`);
   events = new DomainEvents(
     { domainName: 'default_small', qemuLogFile: logFile },
     {
       hypervisor,
-      notifier: { trigger: act('trigger'), sendEvent: (event) => told.push(event) },
+      notifier: { trigger: act('trigger'), sendEvent: (event) => sent.push(event) },
       reader: { notePanic: (info) => panics.push(info) },
       poller: { agentChanged: act('agent'), guestSuspended: act('suspended'), guestResumed: act('resumed') },
       qemu: { noteStarted: act('started'), noteStopped: act('stopped') },
@@ -67,13 +67,13 @@ test('the end of QEMU stops the poller and starts the watch for its process', ()
   assert.deepEqual(acts, ['agent false', 'stopped', 'trigger MODIFIED']);
 });
 
-test("events of another domain are nobody's business", () => {
+test('events of another domain change nothing', () => {
   events.handle({ kind: 'agent', domain: { ...domain, name: 'default_other' }, connected: true });
   events.handle({ kind: 'changed', domain: { ...domain, name: 'default_other' } });
   assert.deepEqual(acts, []);
 });
 
-test('changed facts and a connection tell nothing before there was a domain, and the state afterwards', async () => {
+test('changed facts and a connection trigger nothing before there was a domain, and the state afterwards', async () => {
   events.factsChanged();
   events.handle({ kind: 'connected' });
   await new Promise((resolve) => setImmediate(resolve));
@@ -98,8 +98,8 @@ test('after an outage a domain that runs is started, one that is gone is stopped
 
 test('a pause by an I/O error names volume and cause', async () => {
   lifecycle(3, 2);
-  await eventually(() => assert.equal(told.length, 1));
-  assert.deepEqual(told[0], {
+  await eventually(() => assert.equal(sent.length, 1));
+  assert.deepEqual(sent[0], {
     reason: 'IOerror',
     type: 'Warning',
     message: 'VM paused due to no space left on the device on volume root',
@@ -107,14 +107,14 @@ test('a pause by an I/O error names volume and cause', async () => {
   assert.deepEqual(acts, ['suspended', 'trigger MODIFIED']);
 });
 
-test("a final panic is told once, a handled one each time, with what QEMU's log says", async () => {
+test("a final panic is reported once, a handled one each time, with what QEMU's log says", async () => {
   writeFileSync(logFile, `noise\n${panicLine}\nmore\n`);
   lifecycle(8, 0);
-  await eventually(() => assert.equal(told.length, 1));
+  await eventually(() => assert.equal(sent.length, 1));
   lifecycle(8, 0);
   lifecycle(8, 1);
-  await eventually(() => assert.equal(told.length, 2));
-  assert.equal(told[0]?.message, "GuestPanicked: '0x1a', '0x0', '0x3', '0x4', '0x5'");
+  await eventually(() => assert.equal(sent.length, 2));
+  assert.equal(sent[0]?.message, "GuestPanicked: '0x1a', '0x0', '0x3', '0x4', '0x5'");
   assert.deepEqual(panics[0], { Type: 'hyper-v', Arg1: 26, Arg2: 0, Arg3: 3, Arg4: 4, Arg5: 5 });
 });
 

@@ -94,7 +94,7 @@ describe('the final notice', () => {
     return { clock, notifier, state, result, deliver, watchers };
   }
 
-  test('ends when the deletion has been told', async () => {
+  test('ends when the deletion has been acknowledged', async () => {
     const { state, deliver, result, clock, watchers } = scene();
     deliver(present);
     deliver(gone);
@@ -178,7 +178,7 @@ describe('the watch on QEMU', () => {
     await once(child, 'exit');
   }
 
-  test('sees the end of the process in the pid file without being told', async () => {
+  test('sees the end of the process in the pid file without a report of libvirt', async () => {
     writeFileSync(pidFile, String(child.pid));
     watch.noteStarted();
     await look();

@@ -85,7 +85,7 @@ test('what happens while the agent is away becomes one event with the last state
   assert.equal(notifier.isBehind, false);
 });
 
-test('a restarted agent is told the latest state by its new pipe', async () => {
+test('a restarted agent is sent the latest state by its new pipe', async () => {
   const stop = watchPipe(socketPath, systemClock, () => notifier.agentAppeared());
   try {
     const first = await agentAppears();
@@ -100,7 +100,7 @@ test('a restarted agent is told the latest state by its new pipe', async () => {
   }
 });
 
-test('an agent that appears before there was ever a domain is told nothing', async () => {
+test('an agent that appears before there was ever a domain is sent no state', async () => {
   const agent = await agentAppears();
   notifier.agentAppeared();
   notifier.sendEvent({ reason: 'IOerror', type: 'Warning', message: 'm' });
