@@ -73,7 +73,7 @@ export class LauncherParts {
   readonly #guestTime: GuestTimeSync;
   readonly #events: DomainEvents;
   readonly #reader: DomainReader;
-  readonly #lock = new DomainLock({ maxWaitMs: lockWaitMs });
+  readonly #lock: DomainLock;
   #stopPipeWatch: (() => void) | undefined;
 
   constructor(options: PartsOptions, deps: PartsDeps) {
@@ -82,6 +82,7 @@ export class LauncherParts {
     const named = { domainName: domainName(identity.namespace, identity.name), identity };
     this.#options = options;
     this.#deps = deps;
+    this.#lock = new DomainLock({ maxWaitMs: lockWaitMs }, { clock });
     this.metadata = new MetadataCache({ file: paths.stateFile }, { log });
     const shared = { hypervisor, log, clock, lock: this.#lock, metadata: this.metadata, guest: this.#guest };
     this.#reader = new DomainReader(named, shared);

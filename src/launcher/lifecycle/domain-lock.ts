@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
 
 /**
@@ -6,11 +7,13 @@ import { LauncherError } from '../errors.ts';
  */
 export class DomainLock {
   readonly #maxWaitMs: number;
+  readonly #clock: Clock;
   #tail: Promise<void> = Promise.resolve();
   #holder: string | undefined;
 
-  constructor(options: { readonly maxWaitMs: number }) {
+  constructor(options: { readonly maxWaitMs: number }, deps: { readonly clock: Clock }) {
     this.#maxWaitMs = options.maxWaitMs;
+    this.#clock = deps.clock;
   }
 
   /** Runs `work` alone. Throws BUSY when it could not begin in time; `work` is then never run. */
@@ -37,14 +40,14 @@ export class DomainLock {
 
   #turn(before: Promise<void>, name: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const cancel = this.#clock.schedule(this.#maxWaitMs, () => {
         const seconds = this.#maxWaitMs / 1000;
         reject(
           new LauncherError('BUSY', `${name}: ${this.#holder ?? 'another change'} is still running after ${seconds} s`),
         );
-      }, this.#maxWaitMs);
+      });
       void before.then(() => {
-        clearTimeout(timer);
+        cancel();
         resolve();
       });
     });

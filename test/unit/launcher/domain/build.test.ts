@@ -148,14 +148,19 @@ test('a socket path that a Unix socket cannot have is refused before libvirt see
   assert.equal(refusal({}, {}, { ...context, paths }).code, 'PATH_TOO_LONG');
 });
 
-const hostileNames = ['"><x', '../../etc', 'a/b', 'a\0b', '..', ''];
-for (const name of hostileNames) {
-  test(`a name cannot break out of the document or a directory: ${JSON.stringify(name)}`, () => {
-    const context = contextWith({ efi: { plain: { code: '/c', vars: '/v' }, searched: [] } });
-    const efi = { firmware: { bootloader: { efi: { secureBoot: false } } } };
-    const outcome = () => buildDomainXml(vmiWith(efi, {}, { name }), context);
-    if (name === '"><x') assert.equal(parseDomainXml(outcome()).Name, `default_${name}`);
-    else assert.throws(outcome, { code: 'INVALID_FIELD' });
+function documentNamed(name: string): string {
+  const context = contextWith({ efi: { plain: { code: '/c', vars: '/v' }, searched: [] } });
+  const efi = { firmware: { bootloader: { efi: { secureBoot: false } } } };
+  return buildDomainXml(vmiWith(efi, {}, { name }), context);
+}
+
+test('a name cannot break out of the document', () => {
+  assert.equal(parseDomainXml(documentNamed('"><x')).Name, 'default_"><x');
+});
+
+for (const name of ['../../etc', 'a/b', 'a\0b', '..', '']) {
+  test(`a name cannot break out of a directory: ${JSON.stringify(name)}`, () => {
+    assert.throws(() => documentNamed(name), { code: 'INVALID_FIELD' });
   });
 }
 

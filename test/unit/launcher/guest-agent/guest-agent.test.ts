@@ -107,10 +107,7 @@ describe('running a program in the guest', () => {
     hypervisor.agentAnswers = ({ execute }) => (execute === 'guest-exec' ? { pid: 7 } : { exited: false });
     const run = execInGuest(hypervisor, domain, request, clock);
     const failed = assert.rejects(run, { code: 'AGENT_FAILED', message: /still running in the guest after 1 s/ });
-    for (let tick = 0; tick < 12; tick++) {
-      await new Promise((resolve) => setImmediate(resolve));
-      clock.advance(100);
-    }
+    for (let tick = 0; tick < 12; tick++) await clock.pass(100);
     await failed;
   });
 
@@ -191,7 +188,6 @@ describe('the poller', () => {
     qemuAgentVersionIntervalMs: 300_000,
     qemuFsfreezeStatusIntervalMs: 5_000,
   };
-  const settle = () => new Promise<void>((resolve) => setTimeout(resolve, 5));
   let store: GuestStore;
   let poller: GuestPoller;
 
@@ -209,13 +205,11 @@ describe('the poller', () => {
     let changes = 0;
     store.onChange(() => changes++);
     poller.agentChanged(true);
-    clock.advance(0);
-    await settle();
+    await clock.pass(0);
     assert.equal(store.facts.osInfo.Name, 'Debian');
     assert.equal(store.facts.fsFreezeStatus, 'thawed');
     const first = changes;
-    clock.advance(5_000);
-    await settle();
+    await clock.pass(5_000);
     assert.equal(changes, first);
     assert.equal(hypervisor.calls.filter((call) => call === 'guest-fsfreeze-status').length, 2);
     poller.stop();
@@ -224,8 +218,7 @@ describe('the poller', () => {
 
   test('rests while the guest is paused or the agent away, and keeps what it knows', async () => {
     poller.agentChanged(true);
-    clock.advance(0);
-    await settle();
+    await clock.pass(0);
     poller.guestSuspended();
     assert.equal(poller.isRunning, false);
     poller.guestResumed();
@@ -242,12 +235,10 @@ describe('the poller', () => {
       throw new Error('no');
     };
     poller.agentChanged(true);
-    clock.advance(0);
-    await settle();
+    await clock.pass(0);
     assert.equal(store.facts.fsFreezeStatus, '');
     hypervisor.agentAnswers = answers;
-    clock.advance(5_000);
-    await settle();
+    await clock.pass(5_000);
     assert.equal(store.facts.fsFreezeStatus, 'thawed');
     poller.stop();
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLogger } from '../../../../src/base/index.ts';
+import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { DomainLock } from '../../../../src/launcher/lifecycle/domain-lock.ts';
 import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
 import { PowerControl, setVcpus } from '../../../../src/launcher/lifecycle/power.ts';
@@ -17,7 +17,7 @@ domainCases('libvirt in memory', 'cases_memory', () => ({
 }));
 
 function parts(hypervisor: MemoryHypervisor) {
-  const lock = new DomainLock({ maxWaitMs: 1000 });
+  const lock = new DomainLock({ maxWaitMs: 1000 }, { clock: systemClock });
   const metadata = new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger });
   const deps = { hypervisor, lock, metadata, log: silentLogger, killQemu: () => undefined };
   const prepare = async () => '<domain><name>default_small</name></domain>';

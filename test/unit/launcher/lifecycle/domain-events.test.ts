@@ -10,6 +10,7 @@ import { panicMessage, readPanicInfo } from '../../../../src/launcher/lifecycle/
 import type { VmiEvent } from '../../../../src/launcher/ports.ts';
 import type { DomainRef } from '../../../../src/libvirt/index.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
+import { settle } from '../../../fixtures/fake-clock.ts';
 import { MemoryHypervisor } from '../../../fixtures/memory-hypervisor.ts';
 
 const panicLine =
@@ -76,7 +77,7 @@ test('events of another domain change nothing', () => {
 test('changed facts and a connection trigger nothing before there was a domain, and the state afterwards', async () => {
   events.factsChanged();
   events.handle({ kind: 'connected' });
-  await new Promise((resolve) => setImmediate(resolve));
+  await settle();
   assert.deepEqual(acts, []);
   events.handle({ kind: 'changed', domain });
   events.factsChanged();

@@ -14,7 +14,7 @@ import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
 import { qemuEnded, qemuStarted, terminationRequested } from '../../../../src/launcher/lifecycle/phase.ts';
 import { QemuWatch } from '../../../../src/launcher/lifecycle/qemu-watch.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
-import { FakeClock } from '../../../fixtures/fake-clock.ts';
+import { FakeClock, settle } from '../../../fixtures/fake-clock.ts';
 
 describe('the grace period', () => {
   let clock: FakeClock;
@@ -231,7 +231,7 @@ describe('the watch on QEMU', () => {
     clock.advance(1000);
     watch.stop();
     writeFileSync(pidFile, String(child.pid));
-    await new Promise((resolve) => setImmediate(resolve));
+    await settle();
     await endProcess();
     assert.deepEqual(watch.state, { kind: 'unwatched' });
     assert.equal(clock.timers, 0);

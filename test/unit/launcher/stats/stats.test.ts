@@ -98,13 +98,11 @@ test('the dirty rate is the one of the measurement that was started for it', asy
   hypervisor.statsParams = new Map([['dirtyrate.calc_status', 1]]);
   const rate = stats.dirtyRate();
   assert.equal(stats.dirtyRate(), rate, 'one measurement at a time');
-  await new Promise((resolve) => setTimeout(resolve, 5));
-  clock.advance(1000);
-  await new Promise((resolve) => setTimeout(resolve, 5));
+  await clock.pass(1000);
   hypervisor.statsParams = new Map<string, number | bigint>([
     ['dirtyrate.calc_status', 2],
     ['dirtyrate.megabytes_per_second', 12n],
   ]);
-  clock.advance(200);
+  await clock.pass(200);
   assert.equal(await rate, 12n);
 });
