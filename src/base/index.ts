@@ -9,7 +9,7 @@ export * from './errors.ts';
 export { parseGoDurationMs } from './go-duration.ts';
 export * from './go-flags.ts';
 export * from './json.ts';
-export { type JsonShape, type Misfit, shapedJson } from './json-shape.ts';
+export { type JsonShape, shapedJson } from './json-shape.ts';
 export * from './lifecycle.ts';
 export { Listeners } from './listeners.ts';
 export * from './log.ts';

@@ -12,7 +12,7 @@ export type JsonShape =
   | { readonly members: Readonly<Record<string, JsonShape>>; readonly required?: readonly string[] };
 
 /** Makes the error for what does not fit: `must be a list`. */
-export type Misfit = (path: string, problem: string) => Error;
+type Misfit = (path: string, problem: string) => Error;
 
 /** More is no list that somebody wrote, and would cost time by its square. */
 const maxItems = 1024;

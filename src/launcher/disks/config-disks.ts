@@ -5,8 +5,8 @@ import { errorCode } from '../../base/index.ts';
 import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
+import { resolveFileInRoot } from './image-path.ts';
 import { ensureIso, type IsoContent } from './iso.ts';
-import { resolveFileInRoot } from './safe-path.ts';
 
 interface ConfigSource {
   readonly sourceDir: string;

@@ -6,7 +6,7 @@ import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
 import { ensureDir, ensureOverlay, inspectImage } from './image.ts';
-import { lstatIfThere, resolveDirInRoot, resolveFileInRoot } from './safe-path.ts';
+import { lstatIfThere, resolveDirInRoot, resolveFileInRoot } from './image-path.ts';
 
 /** Where a containerDisk image keeps its disk unless the volume says otherwise. */
 const diskDirectory = 'disk';

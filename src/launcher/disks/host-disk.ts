@@ -7,7 +7,7 @@ import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
 import { ensureCreated, ensureDir, ensureOverlay, giveToQemu } from './image.ts';
-import { lstatIfThere } from './safe-path.ts';
+import { lstatIfThere } from './image-path.ts';
 
 /**
  * A raw file in a directory of the host, which the pod sees at `vmi-disks/<volume>` (`pkg/host-disk`). `DiskOrCreate` makes a

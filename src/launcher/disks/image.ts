@@ -4,8 +4,8 @@ import path from 'node:path';
 import type { DiskFormat } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
+import { lstatIfThere } from './image-path.ts';
 import { runTool } from './run.ts';
-import { lstatIfThere } from './safe-path.ts';
 
 const defaultMemoryLimitBytes = 2_097_152_000;
 const infoCpuSeconds = 10;

@@ -5,7 +5,7 @@ import type { KernelBootFiles } from '../domain/index.ts';
 import { linkTo, requireImageRoot, requireMounted } from './container-disk.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
-import { resolveFileInRoot } from './safe-path.ts';
+import { resolveFileInRoot } from './image-path.ts';
 
 const field = 'spec.domain.firmware.kernelBoot.container';
 

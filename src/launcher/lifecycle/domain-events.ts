@@ -1,6 +1,6 @@
 import type { DomainSpec } from '../../api/index.ts';
 import { errorMessage, type Logger } from '../../base/index.ts';
-import { DiskError, type DomainRef, LifecycleDetail, LifecycleEvent } from '../../libvirt/index.ts';
+import { DiskError, type DomainRef, DomainState, LifecycleDetail, LifecycleEvent } from '../../libvirt/index.ts';
 import { parseDomainXml } from '../domain/index.ts';
 import type { GuestPoller } from '../guest-agent/index.ts';
 import type { DomainNotifier } from '../notify/index.ts';
@@ -20,6 +20,10 @@ export interface DomainEventsDeps {
   readonly metadata: MetadataCache;
   readonly log: Logger;
 }
+
+const { NOSTATE, SHUTOFF, CRASHED } = DomainState;
+/** No QEMU is left in these; while it shuts down (SHUTDOWN) it still is. */
+const endStates: readonly number[] = [NOSTATE, SHUTOFF, CRASHED];
 
 type Lifecycle = Extract<HypervisorEvent, { kind: 'lifecycle' }>;
 
@@ -86,7 +90,7 @@ export class DomainEvents {
     const { hypervisor, qemu, notifier } = this.#deps;
     notifier.trigger('MODIFIED');
     const domain = await hypervisor.lookup(this.#domainName);
-    const isDown = !domain || [0, 5, 6].includes((await hypervisor.state(domain)).state);
+    const isDown = !domain || endStates.includes((await hypervisor.state(domain)).state);
     if (isDown) qemu.noteStopped();
     else qemu.noteStarted();
   }

@@ -13,7 +13,6 @@ export { LauncherLife } from './life.ts';
 export { MetadataCache } from './metadata.ts';
 export {
   isTerminating,
-  type LauncherPhase,
   noDomainInTime,
   qemuEnded,
   qemuStarted,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { resolveDirInRoot, resolveFileInRoot } from '../../../../src/launcher/disks/safe-path.ts';
+import { resolveDirInRoot, resolveFileInRoot } from '../../../../src/launcher/disks/image-path.ts';
 import { sandbox } from './sandbox.ts';
 
 test('a path is looked up as if the image were the whole file system', async (t) => {

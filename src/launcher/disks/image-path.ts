@@ -6,7 +6,7 @@ import { DiskError } from './errors.ts';
 
 /**
  * The real path of a file in an image, looked up as a process with root directory `root` would see it: links are followed,
- * but never out of the image. Throws `IMAGE_MISSING` (something is not there) or `UNSAFE_PATH` (no ordinary file, links in
+ * but never out of the image. The way there is `openInRoot` of src/host; here its failures become what a user reads. Throws `IMAGE_MISSING` (something is not there) or `UNSAFE_PATH` (no ordinary file, links in
  * a circle).
  */
 export async function resolveFileInRoot(root: string, relative: string): Promise<string> {
