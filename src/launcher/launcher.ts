@@ -1,20 +1,16 @@
-import { existsSync } from 'node:fs';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
 import { CommandServer } from './cmd-server/index.ts';
 import {
-  DaemonSupervisor,
-  daemonEnvironment,
-  findDaemonProgram,
+  type CleanUp,
   findQemuUser,
-  LibvirtHypervisor,
+  type LibvirtHypervisor,
   makePodDirectories,
   makeSerialLog,
   type PodPaths,
   podPaths,
   type QemuUser,
   requireOwnPod,
-  watchForHang,
-  writeDaemonConfig,
+  startLibvirt,
 } from './daemon/index.ts';
 import { readStandaloneVmi, type VmiIdentity } from './domain/index.ts';
 import { LauncherError } from './errors.ts';
@@ -47,12 +43,7 @@ export interface LauncherDeps {
   readonly clock?: Clock;
 }
 
-const connectLimitMs = 15_000;
-const restartDelayMs = 1000;
-const outageWaitMs = 4000;
 const checkTimeoutMs = 15_000;
-/** The client itself gives up a daemon that does not answer its pings after 25 s. */
-const hungLimits = { checkMs: 2000, goneMs: 10_000 };
 
 /** One virt-launcher: from an empty pod to the end of its VMI in upstream's order (`cmd/virt-launcher/virt-launcher.go`). */
 export class Launcher {
@@ -60,7 +51,7 @@ export class Launcher {
   readonly #deps: LauncherDeps;
   readonly #log: Logger;
   readonly #clock: Clock;
-  readonly #cleanUps: { readonly what: string; readonly run: () => Promise<void> | void }[] = [];
+  readonly #cleanUps: CleanUp[] = [];
   readonly #life: LauncherLife;
 
   constructor(settings: LauncherSettings, deps: LauncherDeps) {
@@ -106,7 +97,10 @@ export class Launcher {
 
     const choice = new HypervisorChoice({ flags, kvm: environment.kvm }, { log: this.#log });
     choice.prepare();
-    const hypervisor = await this.#startLibvirt(paths, qemuUser);
+    const hypervisor = await startLibvirt(
+      { flags, environment, paths: paths.libvirt, ...(qemuUser && { qemuUser }) },
+      { log: this.#log, clock: this.#clock, onCleanUp: (cleanUp) => this.#cleanUps.push(cleanUp) },
+    );
     const parts = this.#makeParts({ identity, paths, qemuUser, hypervisor, choice });
     hypervisor.onEvent((event) => parts.handleEvent(event));
     await this.#startServing(paths, parts);
@@ -126,57 +120,6 @@ export class Launcher {
     if (hypervisor !== 'kvm') {
       throw new LauncherError('NOT_SUPPORTED', `hypervisor ${hypervisor} is not supported by this launcher: use kvm`);
     }
-  }
-
-  async #startLibvirt(paths: PodPaths, qemuUser: QemuUser | undefined): Promise<LibvirtHypervisor> {
-    const { flags, environment } = this.#settings;
-    const logFilters = flags.libvirtLogFilters || (environment.libvirtDebug ? '1:qemu 1:libvirt' : '');
-    const configFile = await writeDaemonConfig({
-      paths: paths.libvirt,
-      ...(qemuUser && { qemuUser }),
-      logFilters,
-      hugepages: existsSync('/dev/hugepages'),
-      virtiofsdDebug: environment.virtiofsdDebug,
-      sharedFilesystems: environment.sharedFilesystemPaths,
-    });
-    const daemon = new DaemonSupervisor(
-      {
-        program: findDaemonProgram(),
-        paths: paths.libvirt,
-        configFile,
-        env: daemonEnvironment(environment.child, paths.libvirt),
-        restartDelayMs,
-      },
-      { log: this.#log, clock: this.#clock },
-    );
-    this.#cleanUps.push({ what: 'libvirt daemon', run: () => daemon.stop() });
-    await daemon.start();
-    const hypervisor = await this.#connect(daemon);
-    const stopWatching = watchForHang(hungLimits, {
-      isConnected: () => hypervisor.isConnected,
-      onHung: () => daemon.killHung(),
-      clock: this.#clock,
-    });
-    this.#cleanUps.push({ what: 'libvirt watch', run: stopWatching });
-    return hypervisor;
-  }
-
-  async #connect(daemon: DaemonSupervisor): Promise<LibvirtHypervisor> {
-    const { socketPath } = daemon;
-    const uri = this.#settings.flags.runAsNonroot ? 'qemu:///session' : 'qemu:///system';
-    const hypervisor = new LibvirtHypervisor({ socketPath, uri, outageWaitMs }, { log: this.#log });
-    this.#cleanUps.push({ what: 'libvirt connection', run: () => hypervisor.close() });
-    try {
-      await hypervisor.connect(AbortSignal.timeout(connectLimitMs));
-    } catch (cause) {
-      const why = daemon.lastEnd ?? errorMessage(cause);
-      throw new LauncherError(
-        'DAEMON_FAILED',
-        `libvirt at ${socketPath} did not answer within ${connectLimitMs / 1000} s: ${why}. Check the libvirt installation of this node`,
-        { cause },
-      );
-    }
-    return hypervisor;
   }
 
   #makeParts(made: {

@@ -3,9 +3,7 @@
  * connection to it.
  * Must not know: VMIs, what the domain is started or ended for, the agent.
  */
-export { writeDaemonConfig } from './config.ts';
-export { watchForHang } from './hang-watch.ts';
-export { LibvirtHypervisor } from './libvirt-hypervisor.ts';
+export type { LibvirtHypervisor } from './libvirt-hypervisor.ts';
 export { findQemuUser, makePodDirectories, makeSerialLog, type QemuUser, requireOwnPod } from './pod.ts';
 export { type PodPaths, podPaths } from './pod-paths.ts';
-export { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from './supervisor.ts';
+export { type CleanUp, startLibvirt } from './start-libvirt.ts';

@@ -34,7 +34,9 @@ export class GracePeriod {
   }
 
   start(): void {
-    this.#unsubscribe ??= this.#deps.life.onChange((phase) => this.#follow(phase));
+    const { life } = this.#deps;
+    this.#unsubscribe ??= life.onChange((phase) => this.#follow(phase));
+    this.#follow(life.phase);
   }
 
   stop(): void {

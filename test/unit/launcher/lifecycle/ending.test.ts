@@ -58,6 +58,28 @@ describe('the grace period', () => {
     assert.equal(clock.timers, 0);
   });
 
+  test('a request that came before it was started is followed all the same', () => {
+    grace.stop();
+    life.move(terminationRequested);
+    const late = new GracePeriod(
+      { graceSeconds: 1 },
+      {
+        life,
+        metadata,
+        qemu: { livingPid: undefined },
+        power: { kill: async () => void acts.push('kill') },
+        signalProcess: () => assert.fail(),
+        log: silentLogger,
+        clock,
+      },
+    );
+    late.start();
+    assert.equal(metadata.metadata.GracePeriod?.MarkedForGracefulShutdown, true);
+    clock.advance(1000);
+    assert.deepEqual(acts, ['kill']);
+    late.stop();
+  });
+
   test('does nothing to a QEMU that has ended meanwhile', () => {
     life.move(terminationRequested);
     life.move(qemuEnded);

@@ -1,0 +1,98 @@
+import { existsSync } from 'node:fs';
+import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
+import { LauncherError } from '../errors.ts';
+import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
+import { writeDaemonConfig } from './config.ts';
+import { watchForHang } from './hang-watch.ts';
+import { LibvirtHypervisor } from './libvirt-hypervisor.ts';
+import type { QemuUser } from './pod.ts';
+import type { LibvirtPaths } from './pod-paths.ts';
+import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from './supervisor.ts';
+
+/** What is to be undone when the launcher leaves. */
+export interface CleanUp {
+  readonly what: string;
+  readonly run: () => Promise<void> | void;
+}
+
+export interface StartLibvirtOptions {
+  readonly flags: Pick<LauncherOptions, 'libvirtLogFilters' | 'runAsNonroot'>;
+  readonly environment: Pick<
+    LauncherEnvironment,
+    'libvirtDebug' | 'virtiofsdDebug' | 'sharedFilesystemPaths' | 'child'
+  >;
+  readonly paths: LibvirtPaths;
+  /** Given by a root launcher: the user QEMU runs as. */
+  readonly qemuUser?: QemuUser;
+}
+
+export interface StartLibvirtDeps {
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Called for each part as soon as it is there, so that a failure of the next one leaves nothing. */
+  readonly onCleanUp: (cleanUp: CleanUp) => void;
+}
+
+const connectLimitMs = 15_000;
+const restartDelayMs = 1000;
+const outageWaitMs = 4000;
+/** The client itself gives up a daemon that does not answer its pings after 25 s. */
+const hungLimits = { checkMs: 2000, goneMs: 10_000 };
+
+/** Configures and starts the pod's libvirt daemon, connects to it, and watches that it answers. Throws `LauncherError`. */
+export async function startLibvirt(options: StartLibvirtOptions, deps: StartLibvirtDeps): Promise<LibvirtHypervisor> {
+  const { log, clock, onCleanUp } = deps;
+  const daemon = new DaemonSupervisor(
+    {
+      program: findDaemonProgram(),
+      paths: options.paths,
+      configFile: await writeConfig(options),
+      env: daemonEnvironment(options.environment.child, options.paths),
+      restartDelayMs,
+    },
+    { log, clock },
+  );
+  onCleanUp({ what: 'libvirt daemon', run: () => daemon.stop() });
+  await daemon.start();
+  const hypervisor = await connect(daemon, options, deps);
+  const stopWatching = watchForHang(hungLimits, {
+    isConnected: () => hypervisor.isConnected,
+    onHung: () => daemon.killHung(),
+    clock,
+  });
+  onCleanUp({ what: 'libvirt watch', run: stopWatching });
+  return hypervisor;
+}
+
+function writeConfig({ flags, environment, paths, qemuUser }: StartLibvirtOptions): Promise<string> {
+  return writeDaemonConfig({
+    paths,
+    ...(qemuUser && { qemuUser }),
+    logFilters: flags.libvirtLogFilters || (environment.libvirtDebug ? '1:qemu 1:libvirt' : ''),
+    hugepages: existsSync('/dev/hugepages'),
+    virtiofsdDebug: environment.virtiofsdDebug,
+    sharedFilesystems: environment.sharedFilesystemPaths,
+  });
+}
+
+async function connect(
+  daemon: DaemonSupervisor,
+  { flags }: StartLibvirtOptions,
+  { log, onCleanUp }: StartLibvirtDeps,
+): Promise<LibvirtHypervisor> {
+  const { socketPath } = daemon;
+  const uri = flags.runAsNonroot ? 'qemu:///session' : 'qemu:///system';
+  const hypervisor = new LibvirtHypervisor({ socketPath, uri, outageWaitMs }, { log });
+  onCleanUp({ what: 'libvirt connection', run: () => hypervisor.close() });
+  try {
+    await hypervisor.connect(AbortSignal.timeout(connectLimitMs));
+  } catch (cause) {
+    const why = daemon.lastEnd ?? errorMessage(cause);
+    throw new LauncherError(
+      'DAEMON_FAILED',
+      `libvirt at ${socketPath} did not answer within ${connectLimitMs / 1000} s: ${why}. Check the libvirt installation of this node`,
+      { cause },
+    );
+  }
+  return hypervisor;
+}
