@@ -18,3 +18,4 @@ export { escapedJson, isPlainJson, plainText, plainTexts } from './plain-text.ts
 export { sameJson } from './same-json.ts';
 export { Seldom } from './seldom.ts';
 export * from './sleep.ts';
+export * from './token-bucket.ts';

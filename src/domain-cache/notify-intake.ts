@@ -1,15 +1,14 @@
 import type { Domain } from '../api/index.ts';
-import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
+import { type Clock, errorCode, errorMessage, type Logger, TokenBucket, type TokenRate } from '../base/index.ts';
 import type { notify } from '../wire/index.ts';
 import { type Identity, readDomainEvent, readKubernetesEvent } from './notify-events.ts';
 import type { LauncherEvent, LauncherProcess } from './ports.ts';
-import { type BucketOptions, TokenBucket } from './token-bucket.ts';
 
 /** What one launcher may cost this agent. A real one sends a few events a second, for a short time. */
 export interface ChannelLimits {
-  readonly events: BucketOptions;
-  readonly eventBytes: BucketOptions;
-  readonly kubernetesEvents: BucketOptions;
+  readonly events: TokenRate;
+  readonly eventBytes: TokenRate;
+  readonly kubernetesEvents: TokenRate;
   /** A real launcher holds one; one more closes the oldest. */
   readonly connections: number;
   /** Events above the rate until the channel is shut for `penaltyMs`. */
@@ -107,7 +106,7 @@ export class NotifyIntake {
 
   #onDomainEvent({ eventType, domainJSON }: notify.DomainEventRequest): void {
     const { handlers } = this.#deps;
-    if (!this.#events.take() || !this.#bytes.take(domainJSON.length)) {
+    if (!this.#events.tryTake() || !this.#bytes.tryTake(domainJSON.length)) {
       this.#refuse();
       handlers.stale();
       return;
@@ -134,7 +133,7 @@ export class NotifyIntake {
   }
 
   #onKubernetesEvent({ eventJSON }: notify.K8sEventRequest): void {
-    if (!this.#kubernetesEvents.take()) {
+    if (!this.#kubernetesEvents.tryTake()) {
       this.#refuse();
       throw new Error('too many events');
     }

@@ -1,5 +1,6 @@
-import { type Clock, sleep, systemClock } from '../base/index.ts';
+import { type Clock, TokenBucket, type TokenRate } from '../base/index.ts';
 
+/** In the words of the KubeVirt object's `tokenBucketRateLimiter`. */
 export interface RateLimit {
   /** Sustained requests per second. */
   readonly qps: number;
@@ -7,60 +8,20 @@ export interface RateLimit {
   readonly burst: number;
 }
 
-/** Token bucket: callers are served in the order they came. The limit can be changed while it runs. */
-export class RateLimiter {
-  #limit: RateLimit;
-  #tokens: number;
-  #refilledMs: number;
-  readonly #clock: Clock;
-
-  constructor(limit: RateLimit, clock: Clock = systemClock) {
-    this.#limit = checked(limit);
-    this.#tokens = limit.burst;
-    this.#clock = clock;
-    this.#refilledMs = clock.monotonicMs();
+/** A token bucket that always lets something through. */
+export class RateLimiter extends TokenBucket {
+  constructor(limit: RateLimit, clock?: Clock) {
+    super(rateOf(limit), clock);
   }
 
-  /** Those who wait already keep their time. */
   setLimit(limit: RateLimit): void {
-    this.#refill();
-    this.#limit = checked(limit);
-    this.#tokens = Math.min(this.#tokens, limit.burst);
-  }
-
-  /** Takes a token if there is one. */
-  tryTake(): boolean {
-    this.#refill();
-    if (this.#tokens < 1) return false;
-    this.#tokens -= 1;
-    return true;
-  }
-
-  /** Waits for a token; rejects with the signal's reason. */
-  async take(signal?: AbortSignal): Promise<void> {
-    this.#refill();
-    this.#tokens -= 1;
-    if (this.#tokens >= 0) return;
-    const waitMs = (-this.#tokens / this.#limit.qps) * 1000;
-    try {
-      await sleep(waitMs, signal, this.#clock);
-    } catch (reason) {
-      this.#tokens += 1;
-      throw reason;
-    }
-  }
-
-  #refill(): void {
-    const nowMs = this.#clock.monotonicMs();
-    const gained = ((nowMs - this.#refilledMs) / 1000) * this.#limit.qps;
-    this.#refilledMs = nowMs;
-    this.#tokens = Math.min(this.#limit.burst, this.#tokens + gained);
+    this.setRate(rateOf(limit));
   }
 }
 
-function checked(limit: RateLimit): RateLimit {
-  if (!(limit.qps > 0) || !(limit.burst >= 1)) {
-    throw new RangeError(`a rate limit needs qps > 0 and burst >= 1, not ${limit.qps} and ${limit.burst}`);
+function rateOf({ qps, burst }: RateLimit): TokenRate {
+  if (!(qps > 0) || !(burst >= 1)) {
+    throw new RangeError(`a rate limit needs qps > 0 and burst >= 1, not ${qps} and ${burst}`);
   }
-  return limit;
+  return { perSecond: qps, burst };
 }

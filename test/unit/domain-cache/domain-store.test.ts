@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { type Clock, systemClock } from '../../../src/base/index.ts';
 import { DomainStore } from '../../../src/domain-cache/domain-store.ts';
-import { TokenBucket } from '../../../src/domain-cache/token-bucket.ts';
 import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';
 
 const key = 'default/vm1';
@@ -151,28 +150,5 @@ describe('DomainStore', () => {
     store.forget(key, 'uid-2');
     assert.deepEqual([...store.keys()], []);
     assert.deepEqual(store.view(key), { kind: 'absent' });
-  });
-});
-
-describe('TokenBucket', () => {
-  it('lets the burst through, then the rate', () => {
-    const bucket = new TokenBucket({ perSecond: 2, burst: 3 }, clock);
-    assert.deepEqual(
-      [1, 2, 3, 4].map(() => bucket.take()),
-      [true, true, true, false],
-    );
-    nowMs += 500;
-    assert.deepEqual([bucket.take(), bucket.take()], [true, false]);
-    nowMs += 3_600_000;
-    assert.deepEqual(
-      [1, 2, 3, 4].map(() => bucket.take()),
-      [true, true, true, false],
-    );
-  });
-
-  it('what costs more than there is takes nothing', () => {
-    const bucket = new TokenBucket({ perSecond: 0, burst: 10 }, clock);
-    assert.equal(bucket.take(11), false);
-    assert.equal(bucket.take(10), true);
   });
 });
