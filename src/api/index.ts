@@ -5,12 +5,14 @@
 export { claimImagePath } from './claim-image.ts';
 export * from './conditions.ts';
 export * from './domain.ts';
+export * from './domain-view.ts';
 export * from './explain.ts';
 export * from './keys.ts';
 export * from './kubernetes.ts';
 export * from './label-query.ts';
 export * from './label-selector.ts';
 export * from './labels.ts';
+export * from './launcher.ts';
 export * from './pod.ts';
 export * from './quantity.ts';
 export * from './vmi.ts';

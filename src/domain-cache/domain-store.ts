@@ -1,63 +1,23 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Domain, Key } from '../api/index.ts';
+import type { Domain, DomainView, GoneProof, Key } from '../api/index.ts';
 import type { Clock } from '../base/index.ts';
-
-export type GoneProof =
-  /** The launcher answered "no domain", or sent the deletion event. */
-  | 'launcher-says-none'
-  /** Its process ended and nobody listens on its socket. */
-  | 'launcher-dead';
-
-/** What is known about the domain of one VMI UID. `seenMs` is monotonic time; `seq` grows with every change here. */
-export type DomainView =
-  | {
-      readonly kind: 'present';
-      readonly uid: string;
-      readonly domain: Domain;
-      readonly seenMs: number;
-      /** When the question was sent that this answers; absent for an event. */
-      readonly askedMs?: number;
-      readonly seq: number;
-    }
-  /**
-   * Proven. A launcher that never had a domain is `gone` with `launcher-says-none` and without `lastDomain`: for a VMI
-   * that was not started yet this is the normal state.
-   */
-  | {
-      readonly kind: 'gone';
-      readonly uid: string;
-      readonly proof: GoneProof;
-      /** The proof in words. */
-      readonly detail: string;
-      readonly lastDomain?: Domain;
-      readonly seenMs: number;
-      readonly askedMs?: number;
-      readonly seq: number;
-    }
-  /** The launcher could not be asked: proves nothing. */
-  | {
-      readonly kind: 'unknown';
-      readonly uid: string;
-      readonly reason: string;
-      /** When it began to be so. */
-      readonly sinceMs: number;
-      readonly lastDomain?: Domain;
-      readonly seenMs: number;
-      readonly seq: number;
-    }
-  /** Never heard of since this process started. */
-  | { readonly kind: 'absent' };
 
 type KnownView = Exclude<DomainView, { kind: 'absent' }>;
 type GoneView = Extract<DomainView, { kind: 'gone' }>;
 
+/** `seq` grows with every change of the store. */
+interface Entry {
+  readonly view: KnownView;
+  readonly seq: number;
+}
+
 /**
- * The latest picture of every domain, by key and UID: a predecessor of the same name never shows through. A question
+ * The latest snapshot of every domain, by key and UID: a predecessor of the same name never shows through. A question
  * takes `ask()` before it is sent; its answer counts only when nothing newer came meanwhile.
  */
 export class DomainStore {
   readonly #clock: Clock;
-  readonly #views = new Map<Key, Map<string, KnownView>>();
+  readonly #entries = new Map<Key, Map<string, Entry>>();
   readonly #listeners = new Set<(key: Key) => void>();
   #seq = 0;
 
@@ -66,18 +26,18 @@ export class DomainStore {
   }
 
   keys(): Iterable<Key> {
-    return this.#views.keys();
+    return this.#entries.keys();
   }
 
   /** Without `uid` the UID that was heard of last. */
   view(key: Key, uid?: string): DomainView {
-    const byUid = this.#views.get(key);
+    const byUid = this.#entries.get(key);
     const found = uid === undefined ? [...(byUid?.values() ?? [])].at(-1) : byUid?.get(uid);
-    return found ?? { kind: 'absent' };
+    return found?.view ?? { kind: 'absent' };
   }
 
   otherUids(key: Key, uid: string): string[] {
-    return [...(this.#views.get(key)?.keys() ?? [])].filter((other) => other !== uid);
+    return [...(this.#entries.get(key)?.keys() ?? [])].filter((other) => other !== uid);
   }
 
   onChange(listener: (key: Key) => void): () => void {
@@ -91,8 +51,8 @@ export class DomainStore {
   }
 
   /**
-   * What a launcher reported by itself. Each event carries the whole domain; one that says nothing new wakes nobody (spec 22
-   * §6). False: it is not believed, for a guest that has ended does not live again in the same launcher nor lose the reason of
+   * What a launcher reported by itself. Each event carries the whole domain; one that says nothing new notifies no listener.
+   * False: it is not believed, for a domain that has ended does not live again in the same launcher nor lose the reason of
    * its end, and one that lives does not end without a reason (the event is late or repeated); the launcher is to be asked.
    */
   event(key: Key, uid: string, domain: Domain): boolean {
@@ -100,61 +60,62 @@ export class DomainStore {
     if (hasEnded(before) ? !isDown(domain) || isBeforeStart(domain) : isAlive(before) && isUnexplained(domain))
       return false;
     const asked = this.ask();
+    const { seenMs } = asked;
     const view: KnownView = domain.ObjectMeta.deletionTimestamp
-      ? this.#gone(key, uid, 'launcher-says-none', 'the launcher reported its end', asked)
-      : { kind: 'present', uid, domain: withContent(domain, before), ...asked };
-    this.#put(key, view, !isSame(before, view));
+      ? { ...this.#gone(key, uid, 'launcher-says-none'), seenMs }
+      : { kind: 'present', uid, domain: withContent(domain, before), seenMs };
+    this.#put(key, view, asked);
     return true;
   }
 
-  /** What a launcher answered; false when something newer is known. Tells listeners only of a difference. */
+  /** What a launcher answered; false when something newer is known. Notifies listeners only of a difference. */
   answer(key: Key, uid: string, domain: Domain | undefined, asked: Asked): boolean {
+    if (this.#hasNewer(key, uid, asked)) return false;
     const before = this.view(key, uid);
-    if (isNewer(before, asked)) return false;
+    const times = { seenMs: asked.seenMs, askedMs: asked.seenMs };
     const view: KnownView =
       domain && !domain.ObjectMeta.deletionTimestamp
-        ? {
-            kind: 'present',
-            uid,
-            domain: withContent(domain, before),
-            ...asked,
-            askedMs: asked.seenMs,
-          }
-        : { ...this.#gone(key, uid, 'launcher-says-none', 'the launcher has no domain', asked), askedMs: asked.seenMs };
-    this.#put(key, view, !isSame(before, view));
+        ? { kind: 'present', uid, domain: withContent(domain, before), ...times }
+        : { ...this.#gone(key, uid, 'launcher-says-none'), ...times };
+    this.#put(key, view, asked);
     return true;
   }
 
   /** The launcher could not be asked. Never replaces something newer, nor a proof of its end. */
   unknown(key: Key, uid: string, reason: string, asked: Asked = this.ask()): void {
+    if (this.#hasNewer(key, uid, asked)) return;
     const before = this.view(key, uid);
-    if (isNewer(before, asked)) return;
     if (before.kind === 'gone' && before.proof === 'launcher-dead') return;
-    const sinceMs = before.kind === 'unknown' ? before.sinceMs : asked.seenMs;
-    const view: KnownView = { kind: 'unknown', uid, reason, sinceMs, ...this.#lastDomain(key, uid), ...asked };
-    this.#put(key, view, !isSame(before, view));
+    const { seenMs } = asked;
+    const sinceMs = before.kind === 'unknown' ? before.sinceMs : seenMs;
+    this.#put(key, { kind: 'unknown', uid, reason, sinceMs, ...this.#lastDomain(key, uid), seenMs }, asked);
   }
 
   /** The launcher's process ended: nothing newer can come from it. */
-  dead(key: Key, uid: string, detail: string): void {
-    const view = this.#gone(key, uid, 'launcher-dead', detail, this.ask());
-    this.#put(key, view, !isSame(this.view(key, uid), view));
+  dead(key: Key, uid: string): void {
+    const asked = this.ask();
+    this.#put(key, { ...this.#gone(key, uid, 'launcher-dead'), seenMs: asked.seenMs }, asked);
   }
 
   forget(key: Key, uid: string): void {
-    const byUid = this.#views.get(key);
+    const byUid = this.#entries.get(key);
     if (!byUid?.delete(uid)) return;
-    if (byUid.size === 0) this.#views.delete(key);
-    this.#tell(key);
+    if (byUid.size === 0) this.#entries.delete(key);
+    this.touch(key);
   }
 
-  /** Wakes the listeners of a key without a new picture. */
+  /** Notifies the listeners of a key without a new snapshot. */
   touch(key: Key): void {
-    this.#tell(key);
+    for (const listener of this.#listeners) listener(key);
   }
 
-  #gone(key: Key, uid: string, proof: GoneProof, detail: string, asked: Asked): GoneView {
-    return { kind: 'gone', uid, proof, detail, ...this.#lastDomain(key, uid), ...asked };
+  #hasNewer(key: Key, uid: string, asked: Asked): boolean {
+    const known = this.#entries.get(key)?.get(uid);
+    return known !== undefined && known.seq > asked.seq;
+  }
+
+  #gone(key: Key, uid: string, proof: GoneProof): Omit<GoneView, 'seenMs'> {
+    return { kind: 'gone', uid, proof, ...this.#lastDomain(key, uid) };
   }
 
   #lastDomain(key: Key, uid: string): { lastDomain?: Domain } {
@@ -163,18 +124,11 @@ export class DomainStore {
     return known.kind !== 'absent' && known.lastDomain ? { lastDomain: known.lastDomain } : {};
   }
 
-  #put(key: Key, view: KnownView, tell: boolean): void {
-    let byUid = this.#views.get(key);
-    if (!byUid) {
-      byUid = new Map();
-      this.#views.set(key, byUid);
-    }
-    byUid.set(view.uid, view);
-    if (tell) this.#tell(key);
-  }
-
-  #tell(key: Key): void {
-    for (const listener of this.#listeners) listener(key);
+  #put(key: Key, view: KnownView, { seq }: Asked): void {
+    const byUid = this.#entries.get(key) ?? new Map<string, Entry>();
+    const before = byUid.get(view.uid);
+    this.#entries.set(key, byUid.set(view.uid, { view, seq }));
+    if (!before || !isSame(before.view, view)) this.touch(key);
   }
 }
 
@@ -183,10 +137,8 @@ export interface Asked {
   readonly seenMs: number;
 }
 
-const isNewer = (known: DomainView, asked: Asked) => known.kind !== 'absent' && known.seq > asked.seq;
-
 /**
- * The launcher said that its guest ended: by how it ended, or by having none any more. Shutoff without a reason is no end, and
+ * The launcher said that its domain ended: by how it ended, or by having none any more. Shutoff without a reason is no end, and
  * neither is none before there was one: define comes before start.
  */
 function hasEnded(view: DomainView): boolean {
@@ -209,21 +161,19 @@ const isDown = ({ ObjectMeta, Status }: Domain) =>
   ObjectMeta.deletionTimestamp !== undefined || Status.Status === 'Shutoff' || Status.Status === 'Crashed';
 
 /**
- * A launcher that cannot read the description of its domain, as at times during a migration, sends the state alone (spec 70
- * §7.2): that is no word about devices, metadata or grace, which stay as they were.
+ * A launcher that cannot read the description of its domain, as at times during a migration, sends the state alone: that says
+ * nothing about devices, metadata or grace, which stay as they were.
  */
 function withContent(domain: Domain, before: DomainView): Domain {
   const known = before.kind === 'present' ? before.domain : 'lastDomain' in before ? before.lastDomain : undefined;
   if (domain.Spec.Name !== '' || !known) return domain;
-  const told = Object.entries(domain.Spec.Metadata.KubeVirt).filter(([, value]) => value !== null && value !== '');
-  const metadata = { ...known.Spec.Metadata.KubeVirt, ...Object.fromEntries(told) };
+  const reported = Object.entries(domain.Spec.Metadata.KubeVirt).filter(([, value]) => value !== null && value !== '');
+  const metadata = { ...known.Spec.Metadata.KubeVirt, ...Object.fromEntries(reported) };
   return { ...domain, Spec: { ...known.Spec, Metadata: { ...known.Spec.Metadata, KubeVirt: metadata } } };
 }
 
-const timeless = { seq: 0, seenMs: 0, askedMs: 0 };
-
 /** Equal but for the time. */
-function isSame(before: DomainView, after: DomainView): boolean {
-  if (before.kind === 'absent' || after.kind === 'absent') return before.kind === after.kind;
+function isSame(before: KnownView, after: KnownView): boolean {
+  const timeless = { seenMs: 0, askedMs: 0 };
   return isDeepStrictEqual({ ...before, ...timeless }, { ...after, ...timeless });
 }

@@ -1,19 +1,8 @@
 import path from 'node:path';
-import { type Key, makeKey } from '../api/index.ts';
+import { type GhostRecord, type Key, makeKey } from '../api/index.ts';
 import { CodedError, errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
 import { DomainCacheError } from './errors.ts';
 import { type RecordFiles, recordDirectory } from './record-files.ts';
-
-/** A launcher that this agent talked to and whose clean-up is not complete (spec 21 §4). */
-export interface GhostRecord {
-  readonly name: string;
-  readonly namespace: string;
-  readonly socketFile: string;
-  readonly uid: string;
-  /** The launcher's process, once it was connected to: its end is proof even when the pod's directory is gone. */
-  readonly pid?: number;
-  readonly startTime?: string;
-}
 
 export interface GhostRecordsOptions {
   /** `<kubevirt-private-dir>/ghost-records`. */
@@ -54,7 +43,7 @@ export class GhostRecords {
     this.#logger = deps.logger ?? silentLogger;
   }
 
-  /** Reads the directory, made if absent. Unusable files are set aside as `*.corrupt`, with one warning each; what the disk does not give stays. */
+  /** Reads the directory, made if absent. Unusable files are set aside as `*.corrupt`, with one warning each; those that the disk cannot read stay. */
   async load(): Promise<void> {
     for (const file of await this.#files.list()) {
       if (!file.endsWith(corruptSuffix)) await this.#loadOne(file);

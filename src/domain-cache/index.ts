@@ -1,13 +1,13 @@
 /**
  * Owns: what is known about the domains of this node (present, gone, unknown, absent), the notify service and its pipe
- * per launcher, ghost records, list, resync and watchdog (spec 21). Identity comes from the connection, never from a body.
- * Must not know: Kubernetes, deciding; how launchers are dialled (`ports.ts`; LauncherClients of launcher-client fits,
- * with `register`, `attach` and `released` as its hooks).
+ * per launcher, ghost records, list, resync and watchdog. Identity comes from the connection, never from a body. Follows what
+ * LauncherClients of src/launcher-client publishes; that folder does not know this one.
+ * Must not know: Kubernetes, deciding; how launchers are found and dialled.
  */
 export { DomainCache, type DomainCacheOptions } from './domain-cache.ts';
 export { DomainCacheError } from './errors.ts';
+export type { Launchers } from './follower.ts';
 export { GhostRecords } from './ghost-records.ts';
-export type { NotifyDoor, NotifyDoors } from './notify-doors.ts';
 export { channelLimits, type NotifyIntake } from './notify-intake.ts';
-export type { LauncherEvent } from './ports.ts';
+export type { NotifyListener, NotifyListeners } from './notify-listeners.ts';
 export type { RecordFiles } from './record-files.ts';

@@ -1,17 +1,17 @@
 import type { Clock } from '../base/index.ts';
 
-export interface Places {
+export interface WorkerSlots {
   /** Items worked on side by side. */
   readonly limit: number;
-  /** An item that takes longer goes on, and the next one has its place: those that hang keep no place from others. */
-  readonly placeMs: number;
+  /** An item that takes longer goes on, and the next one has its slot: those that hang keep no slot from others. */
+  readonly slotMs: number;
   readonly clock: Clock;
 }
 
-/** Runs `work` for every item; resolves when each has ended or given up its place. `work` must not reject. */
+/** Runs `work` for every item; resolves when each has ended or given up its slot. `work` must not reject. */
 export async function forEachLimited<T>(
   items: readonly T[],
-  { limit, placeMs, clock }: Places,
+  { limit, slotMs, clock }: WorkerSlots,
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   const rest = [...items];
@@ -19,7 +19,7 @@ export async function forEachLimited<T>(
     for (let item = rest.shift(); item !== undefined; item = rest.shift()) {
       const working = work(item);
       await new Promise<void>((resolve) => {
-        const cancel = clock.schedule(placeMs, resolve);
+        const cancel = clock.schedule(slotMs, resolve);
         void working.finally(() => {
           cancel();
           resolve();

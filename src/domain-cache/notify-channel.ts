@@ -3,7 +3,7 @@ import { Server, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js'
 import { connectionInjector, notify, notifyInfo, serverOptions, supportedVersions } from '../wire/index.ts';
 import type { NotifyIntake } from './notify-intake.ts';
 
-/** The notify service for exactly one launcher process. Who speaks is known from the connection. */
+/** The notify service for exactly one launcher process. Its sender is known from the connection. */
 export class NotifyChannel {
   readonly intake: NotifyIntake;
   readonly #server: Server;

@@ -1,7 +1,6 @@
-import { type Domain, domainKey, type Key, parseKey } from '../api/index.ts';
+import { type Domain, domainKey, type Key, parseKey, type VmiEvent } from '../api/index.ts';
 import { decodeDomain, type JsonLimits, parseJson } from '../wire/index.ts';
 import { DomainCacheError } from './errors.ts';
-import type { LauncherEvent } from './ports.ts';
 
 /** The VMI that a channel belongs to. What a message says about itself must agree with it. */
 export interface Identity {
@@ -34,8 +33,8 @@ export function ownDomain(domain: Domain, { key, uid }: Identity): Domain {
   return domain;
 }
 
-/** Reads a Kubernetes event of a channel (spec 21 §1.2). Throws WireError, or DomainCacheError WRONG_IDENTITY. */
-export function readKubernetesEvent(bytes: Buffer, { key, uid }: Identity): LauncherEvent {
+/** Reads a Kubernetes event of a channel. Throws WireError, or DomainCacheError WRONG_IDENTITY. */
+export function readKubernetesEvent(bytes: Buffer, { key, uid }: Identity): VmiEvent {
   const event = asObject(parseJson(bytes, eventLimits));
   const involved = asObject(event.involvedObject);
   const { namespace, name } = parseKey(key) ?? {};

@@ -1,8 +1,8 @@
-import type { Domain } from '../api/index.ts';
+import type { Domain, VmiEvent } from '../api/index.ts';
 import { type Clock, errorCode, errorMessage, type Logger, TokenBucket, type TokenRate } from '../base/index.ts';
+import type { Peer } from '../host/index.ts';
 import type { notify } from '../wire/index.ts';
 import { type Identity, readDomainEvent, readKubernetesEvent } from './notify-events.ts';
-import type { LauncherEvent, LauncherProcess } from './ports.ts';
 
 /** What one launcher may cost this agent. A real one sends a few events a second, for a short time. */
 export interface ChannelLimits {
@@ -31,7 +31,7 @@ export interface IntakeHandlers {
   domain(domain: Domain): void;
   /** Events were skipped, or say nothing by themselves: the state has to be asked for. */
   stale(): void;
-  kubernetesEvent(event: LauncherEvent): void;
+  kubernetesEvent(event: VmiEvent): void;
 }
 
 export interface IntakeDeps {
@@ -42,12 +42,12 @@ export interface IntakeDeps {
 }
 
 /**
- * What is made of the events of exactly one launcher process, whoever carries them. What a message claims about its sender is
+ * What is made of the events of exactly one launcher process, whatever carries them. What a message claims about its sender is
  * only compared. Everything a launcher sends costs its own intake: rate and bytes.
  */
 export class NotifyIntake {
   readonly identity: Identity;
-  readonly process: LauncherProcess;
+  readonly process: Peer;
   readonly limits: ChannelLimits;
   readonly #deps: IntakeDeps;
   readonly #events: TokenBucket;
@@ -57,7 +57,7 @@ export class NotifyIntake {
   #shutUntilMs = 0;
   #hasEnded = false;
 
-  constructor(identity: Identity, process: LauncherProcess, deps: IntakeDeps) {
+  constructor(identity: Identity, process: Peer, deps: IntakeDeps) {
     this.identity = identity;
     this.process = process;
     this.#deps = deps;
@@ -140,7 +140,7 @@ export class NotifyIntake {
     this.#deps.handlers.kubernetesEvent(readKubernetesEvent(eventJSON, this.identity));
   }
 
-  /** Above the rate nothing is parsed; who goes on for long is shut out. */
+  /** Above the rate nothing is parsed; a launcher that goes on for long is shut out. */
   #refuse(): void {
     if (++this.#refused < this.limits.refusedBeforePenalty) return;
     this.#refused = 0;

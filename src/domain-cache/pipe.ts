@@ -6,7 +6,7 @@ import type { NotifyChannel } from './notify-channel.ts';
 
 const pipeName = 'domain-notify-pipe.sock';
 
-export interface PipePlace {
+export interface PipePath {
   /** Root directory of the launcher: `/proc/<pid>/root`. */
   readonly root: string;
   /** Directory below it; links are followed as the launcher would. */
@@ -14,7 +14,7 @@ export interface PipePlace {
 }
 
 /**
- * The socket in a launcher's own file system that it reports to (spec 21 §2). We listen, so a connection here can only
+ * The socket in a launcher's own file system that it reports to. We listen, so a connection here can only
  * come from this launcher's pod; of its processes only the launcher itself is heard. Nothing is proxied.
  */
 export class NotifyPipe {
@@ -27,11 +27,11 @@ export class NotifyPipe {
   }
 
   /** Rejects with DomainCacheError PIPE_FAILED; nothing stays open then. */
-  static async open(place: PipePlace, channel: NotifyChannel, logger: Logger): Promise<NotifyPipe> {
+  static async open(path: PipePath, channel: NotifyChannel, logger: Logger): Promise<NotifyPipe> {
     let directory: SafePath | undefined;
     let listener: UnixListener | undefined;
     try {
-      directory = openInRoot(place.root, place.directory);
+      directory = openInRoot(path.root, path.directory);
       const { identity, process } = channel.intake;
       const { uid, gid } = process;
       // Held from here on; before, the pid may have become another process's.
@@ -58,7 +58,7 @@ export class NotifyPipe {
     } catch (cause) {
       await listener?.close();
       directory?.close();
-      const text = `no notify pipe in ${place.root}/${place.directory}: ${errorMessage(cause)}`;
+      const text = `no notify pipe in ${path.root}/${path.directory}: ${errorMessage(cause)}`;
       throw new DomainCacheError('PIPE_FAILED', text, { cause });
     }
   }
@@ -70,7 +70,7 @@ export class NotifyPipe {
   }
 }
 
-/** A launcher without root rights must be able to connect, and nobody else. */
+/** A launcher without root rights must be able to connect, and no other process. */
 function setOwner(directory: SafePath, uid: number, gid: number): void {
   const socket = directory.child(pipeName);
   try {

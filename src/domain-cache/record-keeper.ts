@@ -1,7 +1,7 @@
-import { type Key, makeKey } from '../api/index.ts';
+import { type GhostRecord, type Key, type LauncherAddress, makeKey, parseKey } from '../api/index.ts';
 import type { Logger } from '../base/index.ts';
 import { DomainCacheError } from './errors.ts';
-import type { GhostRecord, GhostRecords } from './ghost-records.ts';
+import type { GhostRecords } from './ghost-records.ts';
 
 export interface RecordKeeperDeps {
   /** A record that could not be saved; undefined when it is over. */
@@ -22,6 +22,16 @@ export class RecordKeeper {
 
   problemOf(uid: string): DomainCacheError | undefined {
     return this.#problems.get(uid);
+  }
+
+  byUid(uid: string): GhostRecord | undefined {
+    return this.#records.byUid(uid);
+  }
+
+  /** Remembers a launcher before it is dialled; what is known of its process already stays. Rejects with RECORD_INVALID only. */
+  addBeforeDial(address: LauncherAddress): Promise<void> {
+    const known = this.#records.byUid(address.uid);
+    return this.add(known?.socketFile === address.socketFile ? known : recordOf(address));
   }
 
   /** Rejects with RECORD_INVALID only. */
@@ -62,4 +72,15 @@ export class RecordKeeper {
     } else this.#problems.delete(uid);
     this.#deps.onProblem(key, uid, problem);
   }
+}
+
+export function recordOf({ key, uid, socketFile, process }: LauncherAddress): GhostRecord {
+  const { namespace = '', name = '' } = parseKey(key) ?? {};
+  // A process may carry more, such as the user it runs as.
+  return { namespace, name, socketFile, uid, ...(process && { pid: process.pid, startTime: process.startTime }) };
+}
+
+export function rememberedAddress({ namespace, name, uid, socketFile, pid, startTime }: GhostRecord): LauncherAddress {
+  const process = pid !== undefined && startTime !== undefined ? { process: { pid, startTime } } : {};
+  return { key: makeKey(namespace, name), uid, socketFile, ...process };
 }

@@ -5,7 +5,7 @@ import { type Peer, peerOf } from '../host/index.ts';
 import { listenUnix, type UnixListener } from '../wire/index.ts';
 
 export interface SharedSocketDeps {
-  /** Takes the connection of a known launcher; false for a stranger. */
+  /** Takes the connection of a known launcher; false for any other process. */
   readonly accept: (peer: Peer, socket: Socket) => boolean;
   readonly logger: Logger;
 }
@@ -14,7 +14,7 @@ const maxConnections = 1_000;
 
 /**
  * Upstream's `domain-notify.sock` in the agent's share directory. Nothing of ours needs it, launchers use their own pipe.
- * Who connects here is known by its process only: a launcher gets its own channel, anybody else is refused.
+ * A client is known by its process only: a launcher gets its own channel, any other process is refused.
  */
 export class SharedSocket {
   readonly #path: string;

@@ -9,7 +9,7 @@ export interface Command {
   /** Name in error texts. */
   readonly name: string;
   readonly timeoutMs: number;
-  /** False: an answer with success=false is a value, not an error (spec 20 §7, exceptions). */
+  /** False: an answer with success=false is a value, not an error, as upstream's client has it. */
   readonly checked?: false;
 }
 
@@ -17,7 +17,10 @@ const short = 5_000;
 const long = 20_000;
 const freeze = 60_000;
 
-/** Spec 20 §4: deadlines and the names that error texts carry. Exec and GuestPing add their own seconds to 5. */
+/**
+ * Deadlines, and the names that error texts carry, of upstream's `pkg/virt-handler/cmd-client/client.go`. Exec and GuestPing add
+ * their own seconds to 5.
+ */
 export const commands: Readonly<Record<CommandRpc, Command>> = {
   syncVirtualMachine: { name: 'SyncVMI', timeoutMs: long },
   pauseVirtualMachine: { name: 'Pause', timeoutMs: long },

@@ -7,15 +7,14 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
-import type { Domain, Key, VirtualMachineInstance } from '../api/index.ts';
+import type { Domain, LauncherAddress, VirtualMachineInstance } from '../api/index.ts';
 import { errorCode, errorMessage } from '../base/index.ts';
 import { listenerOf, type Peer } from '../host/index.ts';
 import { clientOptions, cmd, cmdInfo, decodeDomain, negotiateVersion } from '../wire/index.ts';
 import { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
 import { badAnswer, commandFailed, LauncherError, mapRpcError } from './errors.ts';
 import { checkedPeer } from './pod-of-peer.ts';
-import { probeSocket } from './probe.ts';
-import type { PinnedSocket } from './sightings.ts';
+import { type PinnedSocket, probeSocket } from './probe.ts';
 
 export interface ConnectionLimits {
   /** Dial in total; 2 s upstream. */
@@ -28,17 +27,10 @@ export interface ConnectionLimits {
 
 export const connectionLimits: ConnectionLimits = { dialTimeoutMs: 2_000, infoTimeoutMs: 5_000, peerTimeoutMs: 5_000 };
 
-export interface ConnectionTarget {
-  readonly key: Key;
-  readonly uid: string;
-  readonly nonRoot: boolean;
-  readonly socketFile: string;
-}
-
-/** An open connection, as everybody but its maker sees it. */
+/** An open connection, as all but its maker see it. */
 export type OpenConnection = Pick<LauncherConnection, keyof LauncherConnection>;
 
-/** The request that carries a whole VMI. Options are present, and empty unless given (spec 20 §5.1). */
+/** The request that carries a whole VMI. Options are present, as upstream sends them, and empty unless given. */
 export function vmiRequest(
   vmi: VirtualMachineInstance,
   options: Partial<cmd.VirtualMachineOptions> = {},
@@ -54,7 +46,7 @@ export function vmiRequest(
  * that was found first: a process that puts another socket in its place is never talked to.
  */
 export class LauncherConnection {
-  readonly target: ConnectionTarget;
+  readonly address: LauncherAddress;
   /** The process that listens; pinned with its start time. */
   readonly peer: Peer;
   readonly #client: Client;
@@ -64,13 +56,13 @@ export class LauncherConnection {
   #closed = false;
 
   private constructor(parts: {
-    target: ConnectionTarget;
+    address: LauncherAddress;
     peer: Peer;
     client: Client;
     socket: PinnedSocket;
     deps: ConnectionDeps;
   }) {
-    this.target = parts.target;
+    this.address = parts.address;
     this.peer = parts.peer;
     this.#client = parts.client;
     this.#socket = parts.socket;
@@ -85,7 +77,7 @@ export class LauncherConnection {
    * open then.
    */
   static async open(
-    target: ConnectionTarget,
+    address: LauncherAddress,
     socket: PinnedSocket,
     deps: ConnectionDeps,
     limits: ConnectionLimits = connectionLimits,
@@ -93,11 +85,11 @@ export class LauncherConnection {
   ): Promise<LauncherConnection> {
     let client: Client | undefined;
     try {
-      const peer = seen ?? (await askPeer(target, socket, limits));
+      const peer = seen ?? (await askPeer(address, socket, limits));
       client = new Client(`unix:${socket.socketAddress}`, credentials.createInsecure(), clientOptions());
-      await dial(client, target, socket, limits);
-      await agreeOnVersion(client, target, limits.infoTimeoutMs);
-      return new LauncherConnection({ target, peer, client, socket, deps });
+      await dial(client, address, socket, limits);
+      await agreeOnVersion(client, address, limits.infoTimeoutMs);
+      return new LauncherConnection({ address, peer, client, socket, deps });
     } catch (error) {
       client?.close();
       socket.close();
@@ -124,7 +116,7 @@ export class LauncherConnection {
   }
 
   /**
-   * Calls one rpc with the deadline of spec 20 §4. `success=false` rejects with COMMAND_FAILED, but for the rpcs whose
+   * Calls one rpc with the deadline of `commands`. `success=false` rejects with COMMAND_FAILED, but for the rpcs whose
    * answer says more (exec, guestPing, redefineCheckpoint). Rejects with LauncherError only.
    */
   async call<R extends CommandRpc>(
@@ -241,19 +233,19 @@ function responseOf(answer: unknown): cmd.Response | undefined {
 }
 
 async function askPeer(
-  target: ConnectionTarget,
+  address: LauncherAddress,
   socket: PinnedSocket,
   { peerTimeoutMs }: ConnectionLimits,
 ): Promise<Peer> {
   const peer = await listenerOf(socket.socketAddress, peerTimeoutMs).catch((error) => {
-    throw peerFailure(target, error);
+    throw peerFailure(address, error);
   });
-  return checkedPeer(peer, { socketFile: target.socketFile, bornMs: socket.stat?.().birthtimeMs });
+  return checkedPeer(peer, { socketFile: address.socketFile, bornMs: socket.stat?.().birthtimeMs });
 }
 
 async function dial(
   client: Client,
-  target: ConnectionTarget,
+  address: LauncherAddress,
   { socketAddress }: PinnedSocket,
   { dialTimeoutMs, peerTimeoutMs }: ConnectionLimits,
 ): Promise<void> {
@@ -262,9 +254,9 @@ async function dial(
       client.waitForReady(Date.now() + dialTimeoutMs, (error) => (error ? reject(error) : resolve()));
     });
   } catch (cause) {
-    // gRPC does not tell why: a launcher that ended right before is told from one that hangs.
-    if ((await probeSocket(socketAddress, peerTimeoutMs)) === 'refused') throw notListening(target, cause);
-    throw new LauncherError('TIMEOUT', `${target.socketFile} did not answer within ${dialTimeoutMs} ms`, { cause });
+    // gRPC does not say why: a probe tells a launcher that ended right before from one that hangs.
+    if ((await probeSocket(socketAddress, peerTimeoutMs)) === 'refused') throw notListening(address, cause);
+    throw new LauncherError('TIMEOUT', `${address.socketFile} did not answer within ${dialTimeoutMs} ms`, { cause });
   }
 }
 
@@ -273,7 +265,7 @@ const transientCodes: Readonly<Record<number, 'TIMEOUT' | 'UNAVAILABLE'>> = {
   [status.UNAVAILABLE]: 'UNAVAILABLE',
 };
 
-async function agreeOnVersion(client: Client, { socketFile }: ConnectionTarget, timeoutMs: number): Promise<void> {
+async function agreeOnVersion(client: Client, { socketFile }: LauncherAddress, timeoutMs: number): Promise<void> {
   const method = cmdInfo.CmdInfoService.info;
   let versions: readonly number[];
   try {
@@ -290,15 +282,15 @@ async function agreeOnVersion(client: Client, { socketFile }: ConnectionTarget, 
   }
 }
 
-function notListening({ socketFile }: ConnectionTarget, cause: unknown): LauncherError {
+function notListening({ socketFile }: LauncherAddress, cause: unknown): LauncherError {
   return new LauncherError('NOT_LISTENING', `${socketFile}: nobody listens`, { cause });
 }
 
-function peerFailure(target: ConnectionTarget, error: unknown): LauncherError {
-  const { socketFile } = target;
+function peerFailure(address: LauncherAddress, error: unknown): LauncherError {
+  const { socketFile } = address;
   const code = errorCode(error);
   const text = `${socketFile}: ${errorMessage(error)}`;
-  if (code === 'ECONNREFUSED') return notListening(target, error);
+  if (code === 'ECONNREFUSED') return notListening(address, error);
   if (code === 'TIMEOUT' || code === 'EAGAIN') return new LauncherError('TIMEOUT', text, { cause: error });
   return new LauncherError('NO_PEER', text, { cause: error });
 }

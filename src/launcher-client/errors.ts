@@ -1,6 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { CodedError, errorMessage, plainText } from '../base/index.ts';
-import { goQuote } from './go-quote.ts';
 
 export type LauncherErrorCode =
   /** The connection ended because the launcher did; callers that end a VM count it as success. */
@@ -20,11 +19,11 @@ export type LauncherErrorCode =
   | 'BAD_ANSWER'
   | 'NO_SOCKET'
   | 'MULTIPLE_SOCKETS'
-  /** The socket file is there and nobody listens: proof that the launcher ended. */
+  /** The socket file is there and nothing listens: proof that the launcher ended. */
   | 'NOT_LISTENING'
   /** No common protocol version, or no version service at all. */
   | 'INCOMPATIBLE'
-  /** The process behind the socket cannot be told. */
+  /** The process behind the socket is not known. */
   | 'NO_PEER'
   /** This client was closed. */
   | 'CLOSED'
@@ -67,8 +66,9 @@ function rpcErrorText({ code, details }: Pick<ServiceError, 'code' | 'details'>)
 }
 
 /**
- * Spec 20 §7, in its order. `launcherEnded`: whether the launcher is proven gone; then a broken connection counts as
- * disconnected (upstream only knows CANCELLED and calls the usual UNAVAILABLE a failure).
+ * In the order and the words of upstream's `pkg/virt-handler/cmd-client/errors.go`. `launcherEnded`: whether the launcher is
+ * proven gone; then a broken connection counts as disconnected (upstream only knows CANCELLED and calls the usual UNAVAILABLE
+ * a failure).
  */
 export function mapRpcError(command: string, error: ServiceError, launcherEnded: boolean): LauncherError {
   const raw = rpcErrorText(error);
@@ -95,4 +95,32 @@ export function commandFailed(command: string, message: string): LauncherError {
 
 export function badAnswer(what: string, cause: unknown): LauncherError {
   return new LauncherError('BAD_ANSWER', `the launcher's ${what} is unusable: ${errorMessage(cause)}`, { cause });
+}
+
+const escapes: Readonly<Record<string, string>> = {
+  '\u0007': '\\a',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\v': '\\v',
+  '\\': '\\\\',
+  '"': '\\"',
+};
+const printable = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
+
+/** Text as Go's `%q` writes it: other programs read messages that hold it (conditions, events). */
+export function goQuote(text: string): string {
+  let quoted = '"';
+  for (const char of text) quoted += escapes[char] ?? (printable.test(char) ? char : escaped(char.codePointAt(0) ?? 0));
+  return `${quoted}"`;
+}
+
+function escaped(code: number): string {
+  if (code < 0x20 || code === 0x7f) return `\\x${code.toString(16).padStart(2, '0')}`;
+  // Go has no lone surrogates: it would have read U+FFFD.
+  if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
+  if (code < 0x10000) return `\\u${code.toString(16).padStart(4, '0')}`;
+  return `\\U${code.toString(16).padStart(8, '0')}`;
 }

@@ -1,52 +1,39 @@
+import path from 'node:path';
+import type { LauncherAddress, LauncherTarget } from '../api/index.ts';
 import { errorCode } from '../base/index.ts';
-import { isProcessAlive, type ProcessId, type SafePath, type ToldPeer } from '../host/index.ts';
-import {
-  type ConnectionDeps,
-  type ConnectionLimits,
-  type ConnectionTarget,
-  LauncherConnection,
-  type OpenConnection,
-} from './connection.ts';
+import { isProcessAlive, openNoFollow, type ProcessId, type SafePath, type ToldPeer } from '../host/index.ts';
+import { type ConnectionDeps, type ConnectionLimits, LauncherConnection, type OpenConnection } from './connection.ts';
 import { checkedPeer } from './pod-of-peer.ts';
-import { type Listening, meetSocket, probeSocket } from './probe.ts';
-import type { Sighting } from './sightings.ts';
-import { SocketWatch } from './socket-watch.ts';
+import { type Listening, type Probe, type ProbedSocket, probeListener, probeSocket } from './probe.ts';
 import {
   findSockets,
   hasAnyPod,
   hasPodDirectory,
-  type LauncherTarget,
+  isOneElement,
   markUnresponsive,
   openSocket,
   type SocketOptions,
+  socketsDirectory,
 } from './sockets.ts';
-
-export type { OpenConnection } from './connection.ts';
 
 /** Where launchers run: their sockets, their processes, and the way to dial them. */
 export interface LauncherHost {
-  /** Paths of the sockets of a VMI's pods that exist. Throws when it cannot look. */
+  /** Paths of the sockets of a VMI's pods that exist. Throws when they cannot be searched. */
   findSockets(target: LauncherTarget): string[];
   hasPodDirectory(target: LauncherTarget): boolean;
   /** False: the pods' directory itself may be missing. */
   hasAnyPod(): boolean;
   markUnresponsive(socketFile: string): void;
-  /** Tells when something appears where the launcher will make its socket. */
+  /** Reports when something appears where the launcher will make its socket. */
   watch(target: LauncherTarget, onAppeared: () => void): { close(): void };
   /** A bare connect(); `own`: of the socket that this connection is pinned to. Never rejects. */
   probe(socketFile: string, own?: OpenConnection): Promise<Listening>;
   /** The same of a socket that may be connected to next: what was found is the caller's to close. Never rejects. */
-  meet(socketFile: string): Promise<Meeting>;
+  probeAndPin(socketFile: string): Promise<Probe>;
   /** False is a proof. */
   isProcessAlive(process: ProcessId): boolean;
-  /** Takes over what was found by a look right before. Rejects as LauncherConnection.open does. */
-  open(target: ConnectionTarget, deps: ConnectionDeps, sighting?: Sighting): Promise<OpenConnection>;
-}
-
-export interface Meeting {
-  readonly listening: Listening;
-  /** Somebody listens, and it is known who. */
-  readonly sighting?: Sighting;
+  /** Takes over what a probe found right before. Rejects as LauncherConnection.open does. */
+  open(address: LauncherAddress, deps: ConnectionDeps, probed?: ProbedSocket): Promise<OpenConnection>;
 }
 
 export interface MachineOptions extends SocketOptions {
@@ -70,23 +57,23 @@ export function thisMachine(options: MachineOptions): LauncherHost {
       if (typeof socket === 'string') return socket;
       return probeSocket(socket.socketAddress, probeTimeoutMs).finally(() => socket.close());
     },
-    meet: async (socketFile) => {
+    probeAndPin: async (socketFile) => {
       const socket = tryOpen(socketFile, podsDir);
       if (typeof socket === 'string') return { listening: socket };
-      const { listening, peer } = await meetSocket(socket.socketAddress, probeTimeoutMs);
-      if (peer && isOfPod(peer, socketFile, socket)) return { listening, sighting: { socketFile, peer, socket } };
+      const { listening, peer } = await probeListener(socket.socketAddress, probeTimeoutMs);
+      if (peer && isOfPod(peer, socketFile, socket)) return { listening, found: { socketFile, peer, socket } };
       socket.close();
       return { listening };
     },
     isProcessAlive,
-    open: async (target, deps, sighting) => {
-      const socket = sighting?.socket ?? openSocket(target.socketFile, podsDir);
-      return LauncherConnection.open(target, socket, deps, limits, sighting?.peer);
+    open: async (address, deps, probed) => {
+      const socket = probed?.socket ?? openSocket(address.socketFile, podsDir);
+      return LauncherConnection.open(address, socket, deps, limits, probed?.peer);
     },
   };
 }
 
-/** Who is not is told of by the connection that asks again. */
+/** The reason why one is not is the error of the connection, which asks again. */
 function isOfPod(peer: ToldPeer, socketFile: string, socket: SafePath): boolean {
   try {
     checkedPeer(peer, { socketFile, bornMs: socket.stat().birthtimeMs });
@@ -102,5 +89,37 @@ function tryOpen(socketFile: string, podsDir: string): SafePath | 'missing' | 'u
   } catch (error) {
     const code = errorCode(error);
     return code === 'ENOENT' || code === 'ENOTDIR' ? 'missing' : 'unclear';
+  }
+}
+
+/**
+ * Reports when something appears in the directories in which a launcher will make its socket, so that a start waits for no
+ * timer. A directory that is not there yet, or that cannot be watched, is left to the caller's retry.
+ */
+class SocketWatch {
+  readonly #watchers: { close(): void }[];
+
+  constructor(target: LauncherTarget, { podsDir, nodeName }: SocketOptions, onAppeared: () => void) {
+    this.#watchers = Object.entries(target.activePods)
+      .filter(([podUid, node]) => isOneElement(podUid) && (nodeName === '' || node === nodeName))
+      .flatMap(([podUid]) => watchDirectory(podsDir, path.join(podUid, socketsDirectory), onAppeared) ?? []);
+  }
+
+  /** Safe to call twice. */
+  close(): void {
+    for (const watcher of this.#watchers.splice(0)) watcher.close();
+  }
+}
+
+function watchDirectory(podsDir: string, relative: string, onAppeared: () => void): { close(): void } | undefined {
+  try {
+    const directory = openNoFollow(podsDir, relative);
+    try {
+      return directory.watchNames(onAppeared);
+    } finally {
+      directory.close();
+    }
+  } catch {
+    return undefined;
   }
 }

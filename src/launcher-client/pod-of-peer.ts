@@ -11,7 +11,7 @@ import {
 import { LauncherError } from './errors.ts';
 import { podOfSocket } from './sockets.ts';
 
-export interface ListeningPlace {
+export interface ListeningSocket {
   readonly socketFile: string;
   /** When the socket was made, in milliseconds since 1970; 0: its file system does not know. */
   readonly bornMs?: number | undefined;
@@ -28,27 +28,27 @@ const thisMachine: ProcessFacts = { cgroupsOf, clockStepMs, isProcessAlive, star
 /**
  * Gives back the process that listens on a pod's socket when it can be that pod's: the kubelet, and our pod runner, put each pod
  * into cgroups that carry its UID. One without such a cgroup is believed where the kernel itself told who it is; else it must
- * be no younger than its socket, as whoever took over the pid of one that ended would be. A clock that was set forward before this
+ * be no younger than its socket, as a process that took over the pid of one that ended would be. A clock that was set forward before this
  * program began makes it look younger: such a launcher is refused until it is started again. Throws LauncherError NO_PEER.
  */
-export function checkedPeer(peer: ToldPeer, { socketFile, bornMs }: ListeningPlace, facts = thisMachine): Peer {
+export function checkedPeer(peer: ToldPeer, { socketFile, bornMs }: ListeningSocket, facts = thisMachine): Peer {
   const pod = podOfSocket(socketFile);
   const found = podsIn(facts.cgroupsOf(peer.pid) ?? '', facts.cgroupsOf('self') ?? '');
   const other = found.find((each) => each !== pod);
   if (pod !== undefined && other !== undefined) {
-    throw stranger(socketFile, `process ${peer.pid} listens, which belongs to pod ${other}`);
+    throw foreign(socketFile, `process ${peer.pid} listens, which belongs to pod ${other}`);
   }
   if (peer.isProven) return peer;
   const isOfPod = pod !== undefined && found.length > 0;
   if (!isOfPod && bornMs !== undefined && isYoungerThan(peer, bornMs, facts)) {
-    throw stranger(socketFile, `process ${peer.pid} began after the socket was made`);
+    throw foreign(socketFile, `process ${peer.pid} began after the socket was made`);
   }
   // What was read of it may be of the next one with its pid.
-  if (!facts.isProcessAlive(peer)) throw stranger(socketFile, `process ${peer.pid} ended`);
+  if (!facts.isProcessAlive(peer)) throw foreign(socketFile, `process ${peer.pid} ended`);
   return peer;
 }
 
-function stranger(socketFile: string, reason: string): LauncherError {
+function foreign(socketFile: string, reason: string): LauncherError {
   return new LauncherError('NO_PEER', `${socketFile}: ${reason}: it is not taken for the launcher`);
 }
 

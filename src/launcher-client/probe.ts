@@ -1,41 +1,61 @@
 import { connect, type Socket } from 'node:net';
 import { errorCode } from '../base/index.ts';
-import { peerOf, type ToldPeer } from '../host/index.ts';
+import { type Peer, peerOf, type ToldPeer } from '../host/index.ts';
 
 /** What a bare connect() to a socket shows. */
 export type Listening =
   | 'listening'
-  /** The file is there and nobody listens. */
+  /** The file is there and nothing listens. */
   | 'refused'
   /** No such file. */
   | 'missing'
-  /** Somebody listens and does not accept, for so long that the queue is full or the time is up. */
+  /** A process listens and does not accept, for so long that the queue is full or the time is up. */
   | 'hung'
   /** It could not be tried. */
   | 'unclear';
 
-/** Connects and closes at once, without sending a byte. Never rejects. */
-export async function probeSocket(socketPath: string, timeoutMs: number): Promise<Listening> {
-  return (await touch(socketPath, timeoutMs, noQuestion)).listening;
+/** Names one socket, whatever is put in its place later. */
+export interface PinnedSocket {
+  /** What connect() takes. */
+  readonly socketAddress: string;
+  stat?(): { readonly birthtimeMs: number };
+  close(): void;
 }
 
-/** The same, and learns who listens; `peer` is missing when that cannot be told. Never rejects. */
-export function meetSocket(socketPath: string, timeoutMs: number): Promise<Met> {
+/** A socket as a probe found it, pinned, and the process that listened on it. Its owner closes `socket`. */
+export interface ProbedSocket {
+  readonly socketFile: string;
+  readonly peer: Peer;
+  readonly socket: PinnedSocket;
+}
+
+/** What a probe found of a socket that may be connected to next. */
+export interface Probe {
+  readonly listening: Listening;
+  /** A process listens, and it is known which. */
+  readonly found?: ProbedSocket;
+}
+
+/** Connects and closes at once, without sending a byte. Never rejects. */
+export async function probeSocket(socketPath: string, timeoutMs: number): Promise<Listening> {
+  return (await touch(socketPath, timeoutMs, async () => undefined)).listening;
+}
+
+/** The same, and learns which process listens; `peer` is missing when the kernel does not say. Never rejects. */
+export function probeListener(socketPath: string, timeoutMs: number): Promise<ProbedListener> {
   return touch(socketPath, timeoutMs, peerOf);
 }
 
-export interface Met {
+interface ProbedListener {
   readonly listening: Listening;
   readonly peer?: ToldPeer;
 }
-
-const noQuestion = async () => undefined;
 
 function touch(
   socketPath: string,
   timeoutMs: number,
   ask: (socket: Socket) => Promise<ToldPeer | undefined>,
-): Promise<Met> {
+): Promise<ProbedListener> {
   return new Promise((resolve) => {
     const socket = connect(socketPath);
     const end = (listening: Listening, peer?: ToldPeer) => {

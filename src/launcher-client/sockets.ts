@@ -1,10 +1,10 @@
 import path from 'node:path';
-import type { Key } from '../api/index.ts';
+import type { LauncherTarget } from '../api/index.ts';
 import { errorCode, errorMessage } from '../base/index.ts';
-import { openNoFollow, openTrusted, type ProcessId, type SafePath, SafePathError } from '../host/index.ts';
+import { openNoFollow, openTrusted, type SafePath, SafePathError } from '../host/index.ts';
 import { LauncherError } from './errors.ts';
 
-/** Of a pod's directory (spec 20 §1.1). */
+/** Of a pod's directory, as upstream's `pkg/virt-handler/cmd-client/client.go` has it. */
 export const socketsDirectory = 'volumes/kubernetes.io~empty-dir/sockets';
 const socketName = 'launcher-sock';
 const unresponsiveName = 'launcher-unresponsive';
@@ -12,21 +12,8 @@ const unresponsiveName = 'launcher-unresponsive';
 export interface SocketOptions {
   /** Where the pods' directories are: `/pods` in upstream's DaemonSet. */
   readonly podsDir: string;
-  /** Name of this node; pods of other nodes are not looked at. Empty: every pod counts (spec 20 §8). */
+  /** Name of this node; pods of other nodes are not looked at. Empty: every pod counts. */
   readonly nodeName: string;
-}
-
-/** A VMI's launcher: found by the pods of the VMI, or by a remembered socket when the VMI is no more. */
-export interface LauncherTarget {
-  readonly key: Key;
-  readonly uid: string;
-  /** `status.activePods`: pod UID → node. */
-  readonly activePods: Readonly<Record<string, string>>;
-  readonly nonRoot: boolean;
-  /** From a ghost record; used when no active pod has its directory here. */
-  readonly socketFile?: string;
-  /** From a ghost record: the process that listened on `socketFile`. While it runs nothing proves the launcher's end. */
-  readonly process?: ProcessId;
 }
 
 /** Paths of the sockets of a VMI's pods on this node that exist, found without following a link. */
@@ -39,7 +26,7 @@ export function findSockets(target: LauncherTarget, { podsDir, nodeName }: Socke
   return [target.socketFile];
 }
 
-/** A UID is what the object says: one with `..` in it would lead to sockets of anybody, beside the pods. */
+/** A UID is what the object says: one with `..` in it would lead to sockets of others, beside the pods. */
 export function isOneElement(podUid: string): boolean {
   const isName = podUid !== '' && podUid !== '.' && podUid !== '..' && !/[/\0]/.test(podUid);
   return isName && Buffer.byteLength(podUid) <= longestName;
@@ -50,19 +37,19 @@ const longestName = 255;
 
 const podSocket = /\/([^/]+)\/volumes\/kubernetes\.io~empty-dir\/sockets\/[^/]+$/;
 
-/** UID of the pod that a socket belongs to, by its place; undefined elsewhere. */
+/** UID of the pod that a socket belongs to, by its path; undefined elsewhere. */
 export function podOfSocket(socketFile: string): string | undefined {
   return podSocket.exec(socketFile)?.[1];
 }
 
-/** Sockets of all pods of this node, whosever they are. Empty when the pods' directory cannot be read. */
+/** Sockets of all pods of this node, whatever VMI they are of. Empty when the pods' directory cannot be read. */
 export function findAllSockets({ podsDir }: Pick<SocketOptions, 'podsDir'>): string[] {
   return podDirectories(podsDir)
     .map((podUid) => path.join(podsDir, podUid, socketsDirectory, socketName))
     .filter((socketFile) => isThere(() => openSocket(socketFile, podsDir)));
 }
 
-/** Spec 20 §8.5: any active pod counts, whatever its node. */
+/** Any active pod counts, whatever its node, as in upstream's FindPodDirOnHost. */
 export function hasPodDirectory(target: LauncherTarget, { podsDir }: Pick<SocketOptions, 'podsDir'>): boolean {
   return Object.keys(target.activePods).some(
     (podUid) => isOneElement(podUid) && exists(() => openNoFollow(podsDir, path.join(podUid, socketsDirectory))),
@@ -133,7 +120,7 @@ export function multipleSockets({ key }: LauncherTarget): LauncherError {
   return new LauncherError('MULTIPLE_SOCKETS', text);
 }
 
-/** Anything but "not there" is the caller's to hear: it proves nothing. */
+/** Throws for anything but "not there": it proves nothing. */
 function exists(open: () => SafePath): boolean {
   try {
     open().close();

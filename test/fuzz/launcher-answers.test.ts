@@ -10,7 +10,7 @@ import type { VirtualMachineInstance } from '../../src/api/index.ts';
 import { DomainCacheError } from '../../src/domain-cache/errors.ts';
 import { GhostRecords } from '../../src/domain-cache/ghost-records.ts';
 import { readDomainEvent, readKubernetesEvent } from '../../src/domain-cache/notify-events.ts';
-import { goQuote } from '../../src/launcher-client/go-quote.ts';
+import { goQuote } from '../../src/launcher-client/errors.ts';
 import { cmd, cmdInfo, decodeDomain, devicePlugin, notify, notifyInfo, WireError } from '../../src/wire/index.ts';
 import { domainOf, uid } from '../fixtures/agent/builders.ts';
 import { domainStatsJson, filesystemsJson } from '../fixtures/domain-stats.ts';

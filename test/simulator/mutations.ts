@@ -39,7 +39,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'the clean-up leaves the ghost record',
     file: 'src/domain-cache/domain-cache.ts',
-    find: 'await this.#keeper.remove(key, uid);',
+    find: 'await this.#records.remove(key, uid);',
     replace: 'void [key, uid];',
   },
   {
@@ -134,15 +134,15 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a dead launcher is found by the next look at all of them only',
     file: 'src/domain-cache/domain-cache.ts',
-    find: 'this.#ends.push(this.#deps.links.onDown((uid) => void this.#check(uid)));',
-    replace: '',
+    find: 'onBroken: ({ address }) => void this.#check(address.uid),',
+    replace: 'onBroken: () => undefined,',
   },
   {
     name: 'a launcher that hangs counts as dead',
-    file: 'src/launcher-client/verdict.ts',
+    file: 'src/launcher-client/liveness.ts',
     find: "if (listening === 'hung' || listening === 'unclear') return unknown(",
     replace:
-      "if (listening === 'hung' || listening === 'unclear') return { kind: 'dead', proof: '' } as Verdict; void (",
+      "if (listening === 'hung' || listening === 'unclear') return { kind: 'dead', proof: '' } as Liveness; void (",
   },
   {
     name: 'a launcher that was never asked counts as dead',

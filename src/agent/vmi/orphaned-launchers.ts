@@ -1,7 +1,7 @@
-import { type Domain, domainKey, domainUid, type Key, placeholderVmi } from '../../api/index.ts';
+import { type Domain, domainKey, domainUid, type GhostRecord, type Key, placeholderVmi } from '../../api/index.ts';
 import { type Clock, type Component, errorMessage, type Logger, sleep } from '../../base/index.ts';
-import { findStrangers, type StrangeLauncher, vmiRequest } from '../../launcher-client/index.ts';
-import type { GhostRecord, VmiLookup, VmiStore } from './ports.ts';
+import { findOrphanedLaunchers, type OrphanedLauncher, vmiRequest } from '../../launcher-client/index.ts';
+import type { VmiLookup, VmiStore } from './ports.ts';
 
 export interface OrphanedLaunchersOptions {
   readonly podsDir: string;
@@ -15,51 +15,52 @@ export interface OrphanedLaunchersDeps {
   readonly log: Logger;
 }
 
-/** Between two looks at the VMI's absence, and between two signals to the guest. */
+/** Between two questions whether the VMI is absent, and between two signals to the guest. */
 const againMs = 5_000;
 
-/** For a guest whose domain does not know how long it has. */
+/** For a domain that carries no grace period. */
 const defaultGraceSeconds = 30;
 
 /**
- * Guests that run on this node although nobody knows of them: their launcher was started while the agent was away, and their
- * VMI vanished before it came back, so there is neither VMI nor ghost record (upstream leaves them running, spec 21 §6).
- * Looked for once at each start by the launchers' sockets, and ended as any guest whose VMI is gone: asked to shut down,
- * killed when its grace is over. Whose guest it is, is only its own word: nothing is done by that name but to ask the API
- * server whether such a VMI exists, and all calls go through the launcher's own connection.
+ * Launchers with a domain on this node that have neither VMI nor ghost record: they were started while the agent was away, and
+ * their VMI vanished before it came back (upstream leaves them running). Looked for once at each start by the launchers'
+ * sockets, and ended as any domain whose VMI is gone: asked to shut down, killed when its grace is over. Which VMI it belongs
+ * to is only its own claim: nothing is done by that name but to ask the API server whether such a VMI exists, and all calls go
+ * through the launcher's own connection.
  */
 export class OrphanedLaunchers implements Component {
   readonly name = 'orphaned launchers';
   readonly #options: OrphanedLaunchersOptions;
   readonly #deps: OrphanedLaunchersDeps;
   readonly #stopping = new AbortController();
-  #looking: Promise<void> = Promise.resolve();
+  #searching: Promise<void> = Promise.resolve();
 
   constructor(options: OrphanedLaunchersOptions, deps: OrphanedLaunchersDeps) {
     this.#options = options;
     this.#deps = deps;
   }
 
-  /** The VMIs must have been listed. Nobody waits for the look: a launcher that hangs delays no start. */
+  /** The VMIs must have been listed. The search is not waited for: a launcher that hangs delays no start. */
   async start(): Promise<void> {
-    this.#looking = this.#look();
+    this.#searching = this.#search();
   }
 
-  /** The agent leaves: guests stay, and are found again at the next start. */
+  /** The agent leaves: launchers stay, and are found again at the next start. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the agent leaves'));
-    await this.#looking;
+    await this.#searching;
   }
 
-  async #look(): Promise<void> {
+  async #search(): Promise<void> {
     const { signal } = this.#stopping;
     const { vmis, ghosts, log } = this.#deps;
     const pods = new Set([...vmis.keys()].flatMap((key) => Object.keys(vmis.get(key)?.status?.activePods ?? {})));
     const remembered = new Set(ghosts.all().map(({ socketFile }) => socketFile));
     const isKnown = (socketFile: string) => remembered.has(socketFile) || pods.has(this.#podOf(socketFile));
     const ends: Promise<void>[] = [];
-    for await (const stranger of findStrangers({ podsDir: this.#options.podsDir }, { isKnown, signal, logger: log })) {
-      ends.push(this.#meet(stranger));
+    const { podsDir } = this.#options;
+    for await (const launcher of findOrphanedLaunchers({ podsDir }, { isKnown, signal, logger: log })) {
+      ends.push(this.#endIfOrphaned(launcher));
     }
     await Promise.all(ends);
   }
@@ -68,24 +69,24 @@ export class OrphanedLaunchers implements Component {
     return socketFile.slice(this.#options.podsDir.length).split('/').find(Boolean) ?? '';
   }
 
-  async #meet({ domain, connection }: StrangeLauncher): Promise<void> {
+  async #endIfOrphaned({ domain, connection }: OrphanedLauncher): Promise<void> {
     const [key, uid] = [domainKey(domain), domainUid(domain)];
-    const fields = { vmi: key, uid, socketFile: connection.target.socketFile };
+    const fields = { vmi: key, uid, socketFile: connection.address.socketFile };
     try {
-      if (uid === '' || !(await this.#isForgotten(key, uid))) return;
-      this.#deps.log.warn(fields, 'a guest runs here whose VMI is no more, and is ended');
+      if (uid === '' || !(await this.#isOrphaned(key, uid))) return;
+      this.#deps.log.warn(fields, 'an orphaned launcher runs here: its VMI is no more, and its domain is ended');
       await this.#end(connection, key, uid);
-      this.#deps.log.info(fields, 'the forgotten guest has ended');
+      this.#deps.log.info(fields, 'the domain of the orphaned launcher has ended');
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
-      this.#deps.log.warn({ ...fields, reason: errorMessage(error) }, 'a forgotten guest is left as it is');
+      this.#deps.log.warn({ ...fields, reason: errorMessage(error) }, 'an orphaned launcher is left as it is');
     } finally {
       connection.close();
     }
   }
 
-  /** Asked twice: a VMI that exists, here or on another node, is somebody's. Asked again until there is an answer. */
-  async #isForgotten(key: Key, uid: string): Promise<boolean> {
+  /** Asked twice: a VMI that exists, here or on another node, has a loop that serves it. Asked again until there is an answer. */
+  async #isOrphaned(key: Key, uid: string): Promise<boolean> {
     for (let misses = 0; misses < 2; ) {
       if (misses > 0) await this.#pause();
       const answer = await this.#deps.lookup.find(key, this.#stopping.signal).then(
@@ -99,8 +100,8 @@ export class OrphanedLaunchers implements Component {
     return true;
   }
 
-  /** Rejects when the launcher cannot be reached any more: then the guest ends with it. */
-  async #end(connection: StrangeLauncher['connection'], key: Key, uid: string): Promise<void> {
+  /** Rejects when the launcher cannot be reached any more: then the domain ends with it. */
+  async #end(connection: OrphanedLauncher['connection'], key: Key, uid: string): Promise<void> {
     const { signal } = this.#stopping;
     const request = vmiRequest(placeholderVmi(key, uid));
     let deadlineMs: number | undefined;
@@ -112,7 +113,7 @@ export class OrphanedLaunchers implements Component {
       await connection.call(rpc, request, signal).catch((error: unknown) => {
         this.#deps.log.warn(
           { vmi: key, uid, rpc, reason: errorMessage(error) },
-          'a forgotten guest could not be ended',
+          'the domain of an orphaned launcher could not be ended',
         );
       });
       if (rpc === 'deleteVirtualMachine') return;

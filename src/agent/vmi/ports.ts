@@ -1,7 +1,17 @@
-import type { Domain, Key, VirtualMachineInstance } from '../../api/index.ts';
+import type {
+  DomainView,
+  GhostRecord,
+  Key,
+  LauncherState,
+  LauncherTarget,
+  VirtualMachineInstance,
+  VmiEvent,
+} from '../../api/index.ts';
 import type { Clock } from '../../base/index.ts';
 import type { ClusterConfig, ClusterFlags, SmBios } from '../../cluster-config/index.ts';
 import type { MigrationOptions, MigrationProxies } from '../migration-proxy/ports.ts';
+
+export type { DomainView, GhostRecord, GoneProof, LauncherState, LauncherTarget, VmiEvent } from '../../api/index.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
@@ -38,54 +48,12 @@ export interface VmiWriter {
   put(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<WriteResult>;
 }
 
-export interface VmiEvent {
-  readonly type: 'Normal' | 'Warning';
-  readonly reason: string;
-  readonly message: string;
-}
-
 /** Fire and forget; merging and limits (spec 10b §4) are the recorder's. */
 export interface EventRecorder {
   record(vmi: VirtualMachineInstance, event: VmiEvent): void;
   /** Waits for what is under way, with a limit of its own. */
   flush(): Promise<void>;
 }
-
-/**
- * What is known about the domain of one VMI UID. "Unknown" and "absent" prove nothing.
- * `seenMs`: monotonic time at which it was read from the launcher. `askedMs`: when the question was sent that this answers;
- * absent for what a launcher told by itself, which may be older than it looks.
- */
-export type DomainView =
-  | {
-      readonly kind: 'present';
-      readonly uid: string;
-      readonly domain: Domain;
-      readonly seenMs: number;
-      readonly askedMs?: number;
-    }
-  /** Proven: the launcher answered "no domain", or its process is gone. */
-  | {
-      readonly kind: 'gone';
-      readonly uid: string;
-      readonly proof: GoneProof;
-      readonly lastDomain?: Domain;
-      readonly seenMs: number;
-      readonly askedMs?: number;
-    }
-  /** The launcher could not be asked, or could not tell, since `sinceMs`. */
-  | {
-      readonly kind: 'unknown';
-      readonly uid: string;
-      readonly reason: string;
-      readonly sinceMs: number;
-      readonly lastDomain?: Domain;
-      readonly seenMs: number;
-    }
-  /** Never heard of since this process started. */
-  | { readonly kind: 'absent' };
-
-export type GoneProof = 'launcher-says-none' | 'launcher-dead';
 
 export interface DomainCache {
   /** With `uid`: that VMI's domain only, so that a predecessor of the same name never shows through. */
@@ -102,44 +70,12 @@ export interface DomainCache {
   forget(key: Key, uid: string): void;
 }
 
-export interface GhostRecord {
-  readonly name: string;
-  readonly namespace: string;
-  readonly socketFile: string;
-  readonly uid: string;
-  /** The launcher's process, once it was connected to. */
-  readonly pid?: number;
-  readonly startTime?: string;
-}
-
 export interface GhostRecords {
   /** Of several the one added last. */
   get(key: Key): GhostRecord | undefined;
   byUid(uid: string): GhostRecord | undefined;
   keys(): Iterable<Key>;
 }
-
-/** How to find a launcher: by the pods of the VMI, or by the ghost record's socket when the VMI is no more. */
-export interface LauncherTarget {
-  readonly key: Key;
-  readonly uid: string;
-  /** `status.activePods`: pod UID → node. */
-  readonly activePods: Readonly<Record<string, string>>;
-  readonly nonRoot: boolean;
-  readonly socketFile?: string;
-  /** The process that listened on `socketFile`: while it runs nothing proves the launcher's end. */
-  readonly process?: { readonly pid: number; readonly startTime: string };
-}
-
-/** Looked up in the file system, without a call to the launcher (spec 20 §8). */
-export type LauncherState =
-  | { readonly kind: 'ready'; readonly connected: boolean }
-  /** The pod is there, its socket not yet. */
-  | { readonly kind: 'not-ready'; readonly forMs: number }
-  /** No pod directory, marked unresponsive, or the socket went away. */
-  | { readonly kind: 'dead'; readonly reason: string }
-  /** Several sockets for one VMI, or the pods directory cannot be read: proves nothing. */
-  | { readonly kind: 'unclear'; readonly reason: string };
 
 export interface NumaCell {
   readonly id: number;

@@ -1,6 +1,6 @@
-import type { Key } from '../../api/index.ts';
+import type { Key, VmiEvent } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, systemClock } from '../../base/index.ts';
-import { DomainCache, type LauncherEvent, type NotifyDoors, type RecordFiles } from '../../domain-cache/index.ts';
+import { DomainCache, type NotifyListeners, type RecordFiles } from '../../domain-cache/index.ts';
 import { EventRecorder } from '../../kube/index.ts';
 import { LauncherClients, type LauncherHost } from '../../launcher-client/index.ts';
 import type { ReconcileObserver } from '../../reconcile/index.ts';
@@ -20,7 +20,7 @@ export interface AgentWorld {
   readonly random: () => number;
   /** Sockets, processes and files of this machine unless given. */
   readonly launchers?: LauncherHost;
-  readonly doors?: NotifyDoors;
+  readonly notifyListeners?: NotifyListeners;
   readonly recordFiles?: RecordFiles;
 }
 
@@ -55,7 +55,7 @@ export function makeVmiParts(options: VmiOptions, deps: VmiPartsDeps, world: Age
     { component: 'virt-handler', host: options.nodeName },
     { client: eventClient, log, whenQuiet, clock, random },
   );
-  const record = (key: Key, uid: string, { type, reason, message }: LauncherEvent) => {
+  const record = (key: Key, uid: string, { type, reason, message }: VmiEvent) => {
     const vmi = vmis.get(key);
     if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
   };
@@ -64,39 +64,23 @@ export function makeVmiParts(options: VmiOptions, deps: VmiPartsDeps, world: Age
 
 type OnLauncherEvent = NonNullable<ConstructorParameters<typeof DomainCache>[1]['onLauncherEvent']>;
 
-/** Launcher clients and domain cache know each other through hooks. */
+/** The clients know no domain cache: it follows what they publish. */
 function launcherSide(options: VmiOptions, logger: Logger, onLauncherEvent: OnLauncherEvent, world: AgentWorld) {
   const { shareDir, privateDir, podsDir, nodeName, domainResyncPeriodMs, watchdogTimeoutMs } = options;
-  const { clock, random, launchers: host, doors, recordFiles } = world;
-  let domains: DomainCache | undefined;
-  const cache = (): DomainCache => {
-    if (!domains) throw new Error('the domain cache is made right after the clients');
-    return domains;
-  };
+  const { clock, random, launchers: host, notifyListeners: listeners, recordFiles } = world;
   // A socket that is late is this agent's decision (rule launcher-never-ready), not a proof of death.
-  const clients = new LauncherClients(
-    { podsDir, nodeName, initTimeoutMs: Number.POSITIVE_INFINITY },
-    {
-      hooks: {
-        register: (target, peer) => cache().register(target, peer),
-        attached: (connection) => cache().attach(connection),
-        released: (key: Key, uid: string) => cache().released(key, uid),
-      },
-      ...(host && { host }),
-      clock,
-      logger,
-    },
-  );
+  const initTimeoutMs = Number.POSITIVE_INFINITY;
+  const clients = new LauncherClients({ podsDir, nodeName, initTimeoutMs }, { ...(host && { host }), clock, logger });
   const watchdogMs = (Math.floor(watchdogTimeoutMs / 3000) + 1) * 1000;
-  domains = new DomainCache(
+  const domains = new DomainCache(
     { shareDir, privateDir, resyncMs: domainResyncPeriodMs, watchdogMs },
     {
-      links: clients,
+      launchers: clients,
       onLauncherEvent,
       onProblem: (key, uid, problem) => {
         if (problem) onLauncherEvent(key, uid, { type: 'Warning', reason: 'SyncFailed', message: problem.message });
       },
-      ...(doors && { doors }),
+      ...(listeners && { listeners }),
       ...(recordFiles && { recordFiles }),
       clock,
       random,

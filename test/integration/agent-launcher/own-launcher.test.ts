@@ -62,8 +62,7 @@ before(async () => {
   parts.start();
   await server.markReady();
   const podsDir = path.join(dir, 'pods');
-  const hooks = { register: async () => undefined, attached: async () => undefined, released: async () => undefined };
-  clients = new LauncherClients({ podsDir, nodeName: 'node1' }, { hooks });
+  clients = new LauncherClients({ podsDir, nodeName: 'node1' });
   const target = { key: 'default/small', uid: launcherVmiUid, activePods: { 'pod-1': 'node1' }, nonRoot: true };
   calls = await launcherPort(clients).connect(target, signal);
 });

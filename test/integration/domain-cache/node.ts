@@ -3,18 +3,10 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach } from 'node:test';
+import type { LauncherTarget, VmiEvent } from '../../../src/api/index.ts';
 import type { Logger } from '../../../src/base/index.ts';
-import {
-  DomainCache,
-  type DomainCacheError,
-  type DomainCacheOptions,
-  type LauncherEvent,
-} from '../../../src/domain-cache/index.ts';
-import {
-  LauncherClients,
-  type LauncherClientsOptions,
-  type LauncherTarget,
-} from '../../../src/launcher-client/index.ts';
+import { DomainCache, type DomainCacheError, type DomainCacheOptions } from '../../../src/domain-cache/index.ts';
+import { LauncherClients, type LauncherClientsOptions } from '../../../src/launcher-client/index.ts';
 import { ScriptedLauncher, ScriptedNotifier, scriptedDomain, socketFileOf } from '../../fixtures/scripted-launcher.ts';
 
 export interface Problem {
@@ -26,7 +18,7 @@ export interface Problem {
 export interface AgentRun {
   readonly cache: DomainCache;
   readonly clients: LauncherClients;
-  readonly events: { readonly key: string; readonly uid: string; readonly event: LauncherEvent }[];
+  readonly events: { readonly key: string; readonly uid: string; readonly event: VmiEvent }[];
   readonly problems: Problem[];
   /** Keys that listeners were told, in order. */
   readonly changes: string[];
@@ -53,26 +45,17 @@ export class TestNode {
     const events: AgentRun['events'] = [];
     const problems: Problem[] = [];
     const changes: string[] = [];
-    const clients: LauncherClients = new LauncherClients(
-      { podsDir: this.podsDir, nodeName: '', ...clientOptions },
-      {
-        hooks: {
-          register: (target, peer) => cache.register(target, peer),
-          attached: (connection) => cache.attach(connection),
-          released: (key, uid) => cache.released(key, uid),
-        },
-      },
-    );
-    const cache: DomainCache = new DomainCache(
+    const clients = new LauncherClients({ podsDir: this.podsDir, nodeName: '', ...clientOptions });
+    const cache = new DomainCache(
       {
         shareDir: this.shareDir,
         privateDir: this.privateDir,
         recheckMs: 20,
-        pipePlace: ({ target }) => ({ root: this.rootOf(target.uid), directory: 'var/run/kubevirt' }),
+        pipePath: ({ address }) => ({ root: this.rootOf(address.uid), directory: 'var/run/kubevirt' }),
         ...options,
       } as DomainCacheOptions,
       {
-        links: clients,
+        launchers: clients,
         onLauncherEvent: (key, uid, event) => events.push({ key, uid, event }),
         onProblem: (_key, uid, problem) => problems.push({ uid, code: problem?.code }),
         ...(logger && { logger }),

@@ -84,7 +84,7 @@ describe('the notify pipe of a launcher', () => {
     symlinkSync('/run', path.join(root, 'var/run'));
     await node.launcher(key, uid);
     const { clients } = await node.run({
-      pipePlace: () => ({ root, directory: 'var/run/kubevirt' }),
+      pipePath: () => ({ root, directory: 'var/run/kubevirt' }),
     });
     await clients.connect(node.targetOf(key, uid));
     assert.ok(lstatSync(path.join(root, 'run/kubevirt/domain-notify-pipe.sock')).isSocket());
@@ -105,7 +105,7 @@ describe('the notify pipe of a launcher', () => {
     const root = path.join(node.root, 'r'.repeat(100));
     const directory = 'var/run/kubevirt';
     mkdirSync(path.join(root, directory), { recursive: true });
-    const { cache } = await attached({ pipePlace: () => ({ root, directory }) });
+    const { cache } = await attached({ pipePath: () => ({ root, directory }) });
     const notifier = node.notifier(uid, path.join(root, directory, 'domain-notify-pipe.sock'));
     await notifier.domainEvent('MODIFIED', scriptedDomain(key, uid, 'Paused'));
     assert.equal(statusOf(cache, key, uid), 'Paused');
@@ -113,7 +113,7 @@ describe('the notify pipe of a launcher', () => {
 
   it('a launcher root that cannot be used fails the connection with the reason, not the agent', async () => {
     await node.launcher(key, uid);
-    const { clients } = await node.run({ pipePlace: () => ({ root: node.root, directory: 'not/there' }) });
+    const { clients } = await node.run({ pipePath: () => ({ root: node.root, directory: 'not/there' }) });
     await assert.rejects(clients.connect(node.targetOf(key, uid)), { code: 'PIPE_FAILED' });
     assert.equal(clients.peek(uid), undefined);
   });
@@ -347,7 +347,7 @@ it('the real root of a process is used when nothing else is told', { skip: proce
   node.cleanup(() => program.dispose());
   const launcher = await program.start(node.socketOf(uid), { ownRun: true });
   await launcher.setDomain(scriptedDomain(key, uid));
-  const { cache, clients } = await node.run({ pipePlace: undefined });
+  const { cache, clients } = await node.run({ pipePath: undefined });
   const { peer } = await clients.connect(node.targetOf(key, uid));
   assert.ok(lstatSync(`/proc/${peer.pid}/root/run/kubevirt/domain-notify-pipe.sock`).isSocket());
   const paused = scriptedDomain(key, uid, 'Paused');

@@ -4,12 +4,12 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach } from 'node:test';
+import type { LauncherTarget } from '../../../src/api/index.ts';
 import {
   LauncherClients,
   type LauncherClientsOptions,
   LauncherError,
   type LauncherErrorCode,
-  type LauncherTarget,
 } from '../../../src/launcher-client/index.ts';
 import { ScriptedLauncher, socketFileOf } from '../../fixtures/scripted-launcher.ts';
 
@@ -22,16 +22,17 @@ export class ClientsBench {
   readonly #root = mkdtempSync(path.join(tmpdir(), 'pods-'));
   /** A test may choose a folder below. */
   podsDir = this.#root;
-  readonly hookCalls: string[] = [];
+  readonly published: string[] = [];
   readonly cleanups: (() => void | Promise<void>)[] = [];
 
   clientsOf(options: Partial<LauncherClientsOptions> = {}): LauncherClients {
-    const hooks = {
-      register: async ({ socketFile }: { socketFile: string }) => void this.hookCalls.push(`register ${socketFile}`),
-      attached: async () => void this.hookCalls.push('attached'),
-      released: async (_key: string, releasedUid: string) => void this.hookCalls.push(`released ${releasedUid}`),
-    };
-    const clients = new LauncherClients({ podsDir: this.podsDir, nodeName: 'node1', ...options }, { hooks });
+    const clients = new LauncherClients({ podsDir: this.podsDir, nodeName: 'node1', ...options });
+    clients.subscribe({
+      onConnecting: async ({ socketFile }) => void this.published.push(`connecting ${socketFile}`),
+      onConnected: async () => void this.published.push('connected'),
+      onBroken: () => void this.published.push('broken'),
+      onDraining: async (_key, drained) => void this.published.push(`draining ${drained}`),
+    });
     this.cleanups.push(() => clients.stop());
     return clients;
   }

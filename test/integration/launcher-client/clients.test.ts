@@ -13,7 +13,7 @@ eachTestHasClientsBench((each) => {
 });
 
 describe('connecting to a launcher', () => {
-  it('registers, asks for versions, attaches, and calls with the VMI as JSON', async () => {
+  it('lets subscribers prepare, asks for versions, lets subscribers use it, and calls with the VMI as JSON', async () => {
     const launcher = await bench.launcherOf();
     const connection = await bench.clientsOf().connect(targetOf());
     const vmi = {
@@ -24,7 +24,7 @@ describe('connecting to a launcher', () => {
       unknown: 1,
     };
     await connection.call('syncVirtualMachine', vmiRequest(vmi, { MemBalloonStatsPeriod: 10 }));
-    assert.deepEqual(bench.hookCalls, [`register ${launcher.socketFile}`, 'attached']);
+    assert.deepEqual(bench.published, [`connecting ${launcher.socketFile}`, 'connected']);
     const [call] = launcher.calls;
     const request = call?.request as { vmi: { vmiJson: Buffer }; options: { MemBalloonStatsPeriod: number } };
     assert.equal(call?.rpc, 'syncVirtualMachine');
@@ -38,7 +38,7 @@ describe('connecting to a launcher', () => {
     const [first, second] = await Promise.all([clients.connect(targetOf()), clients.connect(targetOf())]);
     assert.equal(first, second);
     assert.equal(await clients.connect(targetOf()), first);
-    assert.equal(bench.hookCalls.length, 2);
+    assert.equal(bench.published.length, 2);
   });
 
   it('knows the process behind the socket', async () => {
@@ -94,17 +94,18 @@ describe('connecting to a launcher', () => {
     await connecting;
   });
 
-  it('closes the connection again when a hook fails, and tries anew the next time', async () => {
+  it('closes the connection again when a subscriber fails, and tries anew the next time', async () => {
     const launcher = await bench.launcherOf();
     let failures = 1;
-    const hooks = {
-      register: async () => undefined,
-      attached: async () => {
+    const clients = new LauncherClients({ podsDir: bench.podsDir, nodeName: '' });
+    clients.subscribe({
+      onConnecting: async () => undefined,
+      onConnected: async () => {
         if (failures-- > 0) throw new Error('no pipe');
       },
-      released: async () => undefined,
-    };
-    const clients = new LauncherClients({ podsDir: bench.podsDir, nodeName: '' }, { hooks });
+      onBroken: () => undefined,
+      onDraining: async () => undefined,
+    });
     bench.cleanups.push(() => clients.stop());
     await assert.rejects(clients.connect(targetOf()), /no pipe/);
     assert.equal(clients.peek(uid), undefined);

@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import type { OpenConnection } from '../../../src/launcher-client/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { type LauncherProcess, type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { socketFileOf } from '../../fixtures/scripted-launcher.ts';
@@ -31,11 +32,15 @@ describe('the end of a launcher', () => {
     const clients = bench.clientsOf();
     const connection = await clients.connect(targetOf());
     assert.equal(connection.peer.pid, launcher.pid);
-    const down = new Promise<string>((resolve) => clients.onDown(resolve));
+    const down = new Promise<string>((resolve) => {
+      const nothing = async () => undefined;
+      const onBroken = ({ address }: OpenConnection) => resolve(address.uid);
+      clients.subscribe({ onConnecting: nothing, onConnected: nothing, onBroken, onDraining: nothing });
+    });
     const killedMs = performance.now();
     await launcher.kill();
     assert.equal(await down, uid);
-    const known = { uid, socketFile: connection.target.socketFile };
+    const known = { key, uid, socketFile: connection.address.socketFile };
     assert.deepEqual(await clients.inspect(known), { kind: 'dead', proof: `process ${launcher.pid} ended` });
     assert.ok(performance.now() - killedMs < 5_000);
     assert.equal(clients.peek(uid), undefined);
@@ -53,7 +58,7 @@ describe('the end of a launcher', () => {
     const clients = bench.clientsOf();
     const connection = await clients.connect(targetOf());
     launcher.signal('SIGSTOP');
-    const known = { uid, socketFile: connection.target.socketFile };
+    const known = { key, uid, socketFile: connection.address.socketFile };
     assert.equal((await clients.inspect(known)).kind, 'alive');
     const call = connection.getDomain(AbortSignal.timeout(200));
     await assert.rejects(call, hasCode('ABORTED'));
@@ -77,8 +82,11 @@ describe('the end of a launcher', () => {
       });
     }
     const hung = { kind: 'unknown', reason: 'its socket is hung', listening: 'hung' };
-    assert.deepEqual(await clients.inspect({ uid, socketFile }), hung);
-    assert.deepEqual(await clients.inspect({ uid, socketFile, process: { pid: launcher.pid, startTime: '1' } }), hung);
+    assert.deepEqual(await clients.inspect({ key, uid, socketFile }), hung);
+    assert.deepEqual(
+      await clients.inspect({ key, uid, socketFile, process: { pid: launcher.pid, startTime: '1' } }),
+      hung,
+    );
     await assert.rejects(clients.connect(targetOf()), hasCode('TIMEOUT'));
   });
 
@@ -86,7 +94,7 @@ describe('the end of a launcher', () => {
     const clients = bench.clientsOf();
     const old = await clients.connect(targetOf());
     await launcher.kill();
-    rmSync(old.target.socketFile);
+    rmSync(old.address.socketFile);
     const next = await bench.launcherOf();
     await eventually(async () => {
       const connection = await clients.connect(targetOf());
@@ -101,9 +109,9 @@ describe('the end of a launcher', () => {
     const clients = bench.clientsOf();
     const old = await clients.connect(targetOf());
     await launcher.kill();
-    rmSync(old.target.socketFile);
+    rmSync(old.address.socketFile);
     const next = await bench.launcherOf();
-    assert.deepEqual(await clients.inspect({ uid, socketFile: old.target.socketFile, process: old.peer }), {
+    assert.deepEqual(await clients.inspect({ key, uid, socketFile: old.address.socketFile, process: old.peer }), {
       kind: 'alive',
     });
     assert.equal(old.closed, true);
@@ -116,16 +124,16 @@ describe('the end of a launcher', () => {
     const socketFile = socketFileOf(bench.podsDir, pod);
     await launcher.kill();
     const reused = { pid: process.pid, startTime: '1' };
-    const verdict = await bench.clientsOf().inspect({ uid, socketFile, process: reused });
+    const verdict = await bench.clientsOf().inspect({ key, uid, socketFile, process: reused });
     assert.deepEqual(verdict, { kind: 'dead', proof: `process ${process.pid} ended` });
   });
 
   it('is not proven by a socket that is gone while its process runs', async () => {
     const clients = bench.clientsOf();
-    const { target, peer } = await clients.connect(targetOf());
+    const { address, peer } = await clients.connect(targetOf());
     clients.stop();
-    renameSync(target.socketFile, `${target.socketFile}.moved`);
-    const verdict = await bench.clientsOf().inspect({ uid, socketFile: target.socketFile, process: peer });
+    renameSync(address.socketFile, `${address.socketFile}.moved`);
+    const verdict = await bench.clientsOf().inspect({ key, uid, socketFile: address.socketFile, process: peer });
     assert.equal(verdict.kind, 'unknown');
   });
 
@@ -133,16 +141,16 @@ describe('the end of a launcher', () => {
     const elsewhere = mkdtempSync(path.join(tmpdir(), 'pods-'));
     bench.cleanups.push(() => rmSync(elsewhere, { recursive: true }));
     const clients = bench.clientsOf({ podsDir: elsewhere });
-    const verdict = await clients.inspect({ uid, socketFile: socketFileOf(elsewhere, pod) });
+    const verdict = await clients.inspect({ key, uid, socketFile: socketFileOf(elsewhere, pod) });
     assert.equal(verdict.kind, 'unknown');
   });
 
-  it('close is safe without an entry, and tells the hooks', async () => {
+  it('close is safe without an actor, and is published', async () => {
     const clients = bench.clientsOf();
     await clients.close(key, 'never-seen');
     const connection = await clients.connect(targetOf());
     await clients.close(key, uid);
     assert.equal(connection.closed, true);
-    assert.ok(bench.hookCalls.includes(`released ${uid}`) && bench.hookCalls.includes('released never-seen'));
+    assert.ok(bench.published.includes(`draining ${uid}`) && bench.published.includes('draining never-seen'));
   });
 });

@@ -47,7 +47,7 @@ interface Queued {
 const retryMs = 1_000;
 const giveUpMs = 20_000;
 
-/** A launcher's end of the notify pipe (spec 21 §2.1): one event at a time, repeated for 20 s, then dropped. */
+/** A launcher's end of the notify pipe: one event at a time, repeated for 20 s, then dropped. */
 export class Notifier {
   readonly #deps: NotifierDeps;
   readonly #queue: Queued[] = [];

@@ -14,7 +14,7 @@ import { clusterConfig } from '../../fixtures/agent/builders.ts';
 import { type Life, newLife, SimClock, type Wall } from '../engine/scheduler.ts';
 import type { CallEnd } from '../judge.ts';
 import type { SimApi } from './sim-api.ts';
-import { type SimHostDeps, type SimNode, simDoors, simHost } from './sim-host.ts';
+import { type SimHostDeps, type SimNode, simHost, simListeners } from './sim-host.ts';
 import { type ApiTrouble, SimKubeClient } from './sim-kube-client.ts';
 import { SimProxies } from './sim-migration-proxies.ts';
 import type { WatchStream } from './watch-stream.ts';
@@ -85,7 +85,7 @@ export class SimAgent {
       clock,
       random: () => chance.next(),
       launchers: simHost(hostDeps),
-      doors: simDoors(hostDeps),
+      notifyListeners: simListeners(hostDeps),
       recordFiles: node.disk.for(life, wire, (rate) => chance.happens(rate)),
     };
     const whenQuiet = () => this.dispatcher.whenIdle();

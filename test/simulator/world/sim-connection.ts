@@ -1,10 +1,9 @@
-import type { Domain, VirtualMachineInstance } from '../../../src/api/index.ts';
+import type { Domain, LauncherAddress, VirtualMachineInstance } from '../../../src/api/index.ts';
 import {
   type CommandRequest,
   type CommandResponse,
   type CommandRpc,
   type ConnectionDeps,
-  type ConnectionTarget,
   commands,
   LauncherError,
   type OpenConnection,
@@ -14,9 +13,9 @@ import type { Life } from '../engine/scheduler.ts';
 import type { SimHostDeps } from './sim-host.ts';
 import { Refusal, type SimLauncher } from './sim-launcher.ts';
 
-/** A connection as the real one behaves: deadlines, error codes, what is proven and what is not (spec 20 §4, §7). */
+/** A connection as the real one behaves: deadlines, error codes, what is proven and what is not. */
 export class SimConnection implements OpenConnection {
-  readonly target: ConnectionTarget;
+  readonly address: LauncherAddress;
   readonly launcher: SimLauncher;
   readonly #hooks: ConnectionDeps;
   readonly #deps: SimHostDeps;
@@ -24,8 +23,8 @@ export class SimConnection implements OpenConnection {
   #closed = false;
   #connected = true;
 
-  constructor(target: ConnectionTarget, launcher: SimLauncher, hooks: ConnectionDeps, deps: SimHostDeps) {
-    this.target = target;
+  constructor(address: LauncherAddress, launcher: SimLauncher, hooks: ConnectionDeps, deps: SimHostDeps) {
+    this.address = address;
     this.launcher = launcher;
     this.#hooks = hooks;
     this.#deps = deps;
@@ -42,7 +41,7 @@ export class SimConnection implements OpenConnection {
   }
 
   get socketPath(): string {
-    return this.target.socketFile;
+    return this.address.socketFile;
   }
 
   get closed(): boolean {
@@ -61,7 +60,7 @@ export class SimConnection implements OpenConnection {
   break(): void {
     const { scheduler, chance, life } = this.#deps;
     if (!this.#connected) return;
-    scheduler.after(chance.between(0, 20), `connection to ${this.target.uid} breaks`, life, () => {
+    scheduler.after(chance.between(0, 20), `connection to ${this.address.uid} breaks`, life, () => {
       if (!this.#connected) return;
       this.#connected = false;
       for (const fail of [...this.#broken]) fail();
@@ -72,7 +71,7 @@ export class SimConnection implements OpenConnection {
   reconnect(): void {
     const { scheduler, chance, life } = this.#deps;
     if (this.#connected || this.#closed) return;
-    scheduler.after(chance.between(1, 1_000), `dials ${this.target.uid} again`, life, () => {
+    scheduler.after(chance.between(1, 1_000), `dials ${this.address.uid} again`, life, () => {
       if (this.launcher.alive && !this.launcher.isHung) this.#connected = true;
     });
   }
@@ -139,7 +138,7 @@ export class SimConnection implements OpenConnection {
     else signal?.addEventListener('abort', onAbort, { once: true });
     this.#broken.add(onBroken);
     if (!this.#connected) onBroken();
-    const label = `${name} ${this.target.uid}`;
+    const label = `${name} ${this.address.uid}`;
     try {
       return await wire.request({ life, label, signal: stop.signal }, async () => {
         if (!this.launcher.alive) return await new Promise<never>(() => undefined);

@@ -1,12 +1,11 @@
-import type { NotifyDoor, NotifyDoors, NotifyIntake } from '../../../src/domain-cache/index.ts';
+import type { LauncherAddress, LauncherTarget } from '../../../src/api/index.ts';
+import type { NotifyIntake, NotifyListener, NotifyListeners } from '../../../src/domain-cache/index.ts';
 import {
   type ConnectionDeps,
-  type ConnectionTarget,
   LauncherError,
   type LauncherHost,
-  type LauncherTarget,
-  type Meeting,
-  type Sighting,
+  type Probe,
+  type ProbedSocket,
 } from '../../../src/launcher-client/index.ts';
 import type { Chance } from '../engine/chance.ts';
 import type { Life, Scheduler } from '../engine/scheduler.ts';
@@ -96,14 +95,14 @@ export function simHost(deps: SimHostDeps): LauncherHost {
   const podsOf = (target: LauncherTarget) =>
     Object.entries(target.activePods).flatMap(([podUid, name]) => (name === node.name ? [podUid] : []));
   const hasDirectory = (target: LauncherTarget) => podsOf(target).some((podUid) => node.launchers.has(podUid));
-  const meet = (socketFile: string): Promise<Meeting> =>
+  const probeAndPin = (socketFile: string): Promise<Probe> =>
     wire.request({ life, label: 'probe' }, async () => {
       const launcher = node.bySocket(socketFile);
       if (!launcher?.socketExists) return { listening: 'missing' };
       if (!launcher.alive) return { listening: 'refused' };
       if (!launcher.isHung || chance.happens(0.7)) {
         const socket = { socketAddress: socketFile, close: () => undefined };
-        return { listening: 'listening', sighting: { socketFile, peer: launcher.process, socket } };
+        return { listening: 'listening', found: { socketFile, peer: launcher.process, socket } };
       }
       return await new Promise((resolve) => {
         scheduler.after(probeTimeoutMs, 'probe gives up', life, () => resolve({ listening: 'hung' }));
@@ -125,47 +124,47 @@ export function simHost(deps: SimHostDeps): LauncherHost {
       });
       return { close };
     },
-    probe: async (socketFile) => (await meet(socketFile)).listening,
-    meet,
+    probe: async (socketFile) => (await probeAndPin(socketFile)).listening,
+    probeAndPin,
     isProcessAlive: ({ pid }) =>
       [...node.launchers.values()].some(({ options, alive }) => alive && options.pid === pid),
-    open: (target, connectionDeps, sighting) => open(target, connectionDeps, sighting, deps),
+    open: (address, connectionDeps, probed) => open(address, connectionDeps, probed, deps),
   };
 }
 
 async function open(
-  target: ConnectionTarget,
+  address: LauncherAddress,
   hooks: ConnectionDeps,
-  sighting: Sighting | undefined,
+  probed: ProbedSocket | undefined,
   deps: SimHostDeps,
 ): Promise<SimConnection> {
   const { node, wire, scheduler, life } = deps;
-  return wire.request({ life, label: `dial ${target.uid}` }, async () => {
-    const launcher = node.bySocket(target.socketFile);
-    if (!launcher?.socketExists) throw new LauncherError('NO_PEER', `${target.socketFile}: no such file`);
-    // What was seen is pinned: another launcher in its place is not reached by it.
-    const isSeen = sighting === undefined || sighting.peer.pid === launcher.process.pid;
-    if (!launcher.alive || !isSeen) throw new LauncherError('NOT_LISTENING', `${target.socketFile}: nobody listens`);
+  return wire.request({ life, label: `dial ${address.uid}` }, async () => {
+    const launcher = node.bySocket(address.socketFile);
+    if (!launcher?.socketExists) throw new LauncherError('NO_PEER', `${address.socketFile}: no such file`);
+    // What a probe found is pinned: another launcher in its place is not reached by it.
+    const isSeen = probed === undefined || probed.peer.pid === launcher.process.pid;
+    if (!launcher.alive || !isSeen) throw new LauncherError('NOT_LISTENING', `${address.socketFile}: nobody listens`);
     if (launcher.isHung) {
       await new Promise<void>((resolve) => scheduler.after(dialTimeoutMs, 'dial gives up', life, resolve));
-      throw new LauncherError('TIMEOUT', `${target.socketFile} did not answer`);
+      throw new LauncherError('TIMEOUT', `${address.socketFile} did not answer`);
     }
-    return new SimConnection(target, launcher, hooks, deps);
+    return new SimConnection(address, launcher, hooks, deps);
   });
 }
 
-/** The ways in for launchers' events, as one agent makes them. */
-export function simDoors({ node, wire, life }: SimHostDeps): NotifyDoors {
+/** The listeners for launchers' events, as one agent makes them. */
+export function simListeners({ node, wire, life }: SimHostDeps): NotifyListeners {
   const nothing = async () => undefined;
   return {
     start: nothing,
     ensure: nothing,
     stop: nothing,
-    open: async (link, intake: NotifyIntake): Promise<NotifyDoor> => {
+    open: async ({ address }, intake: NotifyIntake): Promise<NotifyListener> => {
       const pipe = { intake, agent: life, open: true };
-      await wire.request({ life, label: `pipe for ${link.target.uid}` }, () => {
+      await wire.request({ life, label: `pipe for ${address.uid}` }, () => {
         if (node.pipesFail) throw new Error('no notify pipe');
-        node.bySocket(link.target.socketFile)?.notifier.usePipe(pipe);
+        node.bySocket(address.socketFile)?.notifier.usePipe(pipe);
       });
       return {
         close: async () => {

@@ -52,7 +52,7 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
   'src/agent/serve/rest/guest-sockets.ts': 'connect() to a socket that was opened',
   'src/launcher-client/connection.ts': 'connect() to a socket that was opened, by gRPC, too',
   'src/launcher-client/launcher-host.ts': 'connect() to a socket that was opened',
-  'src/launcher-client/sightings.ts': 'the type',
+  'src/launcher-client/probe.ts': 'the type',
   'src/domain-cache/pipe.ts':
     'bind() in a directory that was opened; listenUnix removes what is there without following it',
 };
@@ -62,7 +62,7 @@ const mayEnterLaunchers: Readonly<Record<string, string>> = {
   'src/agent/vmi/host/launcher-root.ts': 'the door of hooks and facts',
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
   'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
-  'src/domain-cache/socket-doors.ts': 'place of the notify pipe',
+  'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',
 };
 
 const isTenants = ({ file, text }: { file: string; text: string }) =>

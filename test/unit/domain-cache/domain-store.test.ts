@@ -74,7 +74,7 @@ describe('DomainStore', () => {
   });
 
   it('silence does not take back the proof of an end, a new answer does', () => {
-    store.dead(key, uid, 'process 1 ended');
+    store.dead(key, uid);
     store.unknown(key, uid, 'no answer');
     assert.equal(kind(), 'gone');
     store.answer(key, uid, running(), store.ask());
@@ -142,7 +142,7 @@ describe('DomainStore', () => {
 
   it('keeps VMIs of one name apart, and forgets a key with its last UID', () => {
     store.event(key, uid, running());
-    store.dead(key, 'uid-2', 'x');
+    store.dead(key, 'uid-2');
     assert.equal(kind(), 'present');
     assert.deepEqual(store.otherUids(key, uid), ['uid-2']);
     store.forget(key, uid);

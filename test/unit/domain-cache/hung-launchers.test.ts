@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Domain } from '../../../src/api/index.ts';
-import { DomainCache } from '../../../src/domain-cache/index.ts';
-import type { NotifyDoors } from '../../../src/domain-cache/notify-doors.ts';
-import type { LauncherLink, LauncherLinks, LauncherVerdict } from '../../../src/domain-cache/ports.ts';
-import type { RecordFiles } from '../../../src/domain-cache/record-files.ts';
+import type { Domain, LauncherTarget } from '../../../src/api/index.ts';
+import {
+  DomainCache,
+  type Launchers,
+  type NotifyListeners,
+  type RecordFiles,
+} from '../../../src/domain-cache/index.ts';
+import type { LauncherSubscriber, Liveness, OpenConnection } from '../../../src/launcher-client/index.ts';
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';
 
@@ -15,38 +18,39 @@ const good = (count: number) => Array.from({ length: count }, (_, index) => `goo
 const keyOf = (uid: string) => `default/${uid}`;
 
 /** Launchers without sockets: one that hangs answers nothing, ever. */
-class FakeLinks implements LauncherLinks {
+class FakeLaunchers implements Launchers {
   readonly modes = new Map<string, Mode>();
-  readonly links = new Map<string, LauncherLink>();
+  readonly connections = new Map<string, OpenConnection>();
   readonly asked: string[] = [];
   readonly inspected: string[] = [];
-  cache: DomainCache | undefined;
+  #subscriber: LauncherSubscriber | undefined;
 
-  async connect(target: Parameters<LauncherLinks['connect']>[0]): Promise<LauncherLink> {
-    const { uid } = target;
+  subscribe(subscriber: LauncherSubscriber): () => void {
+    this.#subscriber = subscriber;
+    return () => undefined;
+  }
+
+  async connect({ key, uid }: LauncherTarget): Promise<OpenConnection> {
     if (this.modes.get(uid) === 'hangs') return never();
-    const peer = { pid: this.links.size + 1, startTime: '1', uid: 0, gid: 0 };
+    const peer = { pid: this.connections.size + 1, startTime: '1', uid: 0, gid: 0 };
     const getDomain = (): Promise<Domain | undefined> => {
       this.asked.push(uid);
       return this.modes.get(uid) === 'hangs' ? never() : Promise.resolve(scriptedDomain(keyOf(uid), uid));
     };
-    const link = { target, peer, connected: true, getDomain, reconnect: () => undefined };
-    await this.cache?.attach(link);
-    this.links.set(uid, link);
-    return link;
+    const address = { key, uid, socketFile: `/pods/${uid}/launcher-sock` };
+    const connection = { address, peer, connected: true, getDomain, reconnect: () => undefined };
+    await this.#subscriber?.onConnected(connection as unknown as OpenConnection);
+    this.connections.set(uid, connection as unknown as OpenConnection);
+    return connection as unknown as OpenConnection;
   }
 
-  peek(uid: string): LauncherLink | undefined {
-    return this.links.get(uid);
+  peek(uid: string): OpenConnection | undefined {
+    return this.connections.get(uid);
   }
 
-  async inspect({ uid }: { uid: string }): Promise<LauncherVerdict> {
+  async inspect({ uid }: { uid: string }): Promise<Liveness> {
     this.inspected.push(uid);
     return this.modes.get(uid) === 'dead' ? { kind: 'dead', proof: 'it ended' } : { kind: 'alive' };
-  }
-
-  onDown(): () => void {
-    return () => undefined;
   }
 
   markUnresponsive(): void {}
@@ -56,7 +60,7 @@ function never<T>(): Promise<T> {
   return new Promise(() => undefined);
 }
 
-const doors: NotifyDoors = {
+const listeners: NotifyListeners = {
   start: async () => undefined,
   ensure: async () => undefined,
   stop: async () => undefined,
@@ -78,15 +82,14 @@ function recordsOf(uids: readonly string[]): RecordFiles {
 /** An agent that starts on a node with these launchers, of which those named `hung-` answer nothing. */
 async function startCache(uids: readonly string[]) {
   const clock = new FakeClock();
-  const links = new FakeLinks();
-  for (const uid of uids) links.modes.set(uid, uid.startsWith('hung') ? 'hangs' : 'works');
+  const launchers = new FakeLaunchers();
+  for (const uid of uids) launchers.modes.set(uid, uid.startsWith('hung') ? 'hangs' : 'works');
   const options = { shareDir: '/nowhere', privateDir: '/nowhere', watchdogMs: 11_000, resyncMs: 300_000 };
-  const cache = new DomainCache(options, { links, doors, recordFiles: recordsOf(uids), clock });
-  links.cache = cache;
+  const cache = new DomainCache(options, { launchers, listeners, recordFiles: recordsOf(uids), clock });
   await cache.start();
   await settle();
   const kinds = (of: readonly string[]) => [...new Set(of.map((uid) => cache.view(keyOf(uid), uid).kind))];
-  return { cache, clock, links, kinds };
+  return { cache, clock, launchers, kinds };
 }
 
 describe('launchers that hang hold nothing that others need', () => {
@@ -104,28 +107,28 @@ describe('launchers that hang hold nothing that others need', () => {
   });
 
   it('in the watchdog: its next look at others does not wait for them', async () => {
-    const { clock, links, kinds } = await startCache([...hung(40), 'late']);
+    const { clock, launchers, kinds } = await startCache([...hung(40), 'late']);
     await clock.pass(1_000);
     assert.deepEqual(kinds(['late']), ['present']);
-    links.links.delete('late');
-    links.modes.set('late', 'dead');
+    launchers.connections.delete('late');
+    launchers.modes.set('late', 'dead');
     await clock.pass(12_000);
     assert.deepEqual(kinds(['late']), ['gone'], 'noticed by the look that came after hung ones had begun to be asked');
   });
 
   it('in the resync: all others are asked, again and again', async () => {
-    const { clock, links } = await startCache(good(60));
-    for (const uid of good(40)) links.modes.set(uid, 'hangs');
-    links.asked.length = 0;
+    const { clock, launchers } = await startCache(good(60));
+    for (const uid of good(40)) launchers.modes.set(uid, 'hangs');
+    launchers.asked.length = 0;
     await clock.pass(301_000);
     await clock.pass(301_000);
-    const times = (uid: string) => links.asked.filter((asked) => asked === uid).length;
+    const times = (uid: string) => launchers.asked.filter((asked) => asked === uid).length;
     for (const uid of good(60).slice(40)) assert.equal(times(uid), 2, uid);
   });
 
   it('one that is under way is not asked a second time at the same time', async () => {
-    const { clock, links } = await startCache(hung(3));
+    const { clock, launchers } = await startCache(hung(3));
     await clock.pass(60_000);
-    assert.equal(links.inspected.length, 3);
+    assert.equal(launchers.inspected.length, 3);
   });
 });

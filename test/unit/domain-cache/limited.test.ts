@@ -7,22 +7,22 @@ describe('work on many launchers', () => {
   it('has a limit, and goes on in order', async () => {
     const begun: number[] = [];
     let running = 0;
-    const places = { limit: 3, placeMs: 500, clock: new FakeClock() };
-    await forEachLimited([1, 2, 3, 4, 5, 6, 7], places, async (item) => {
+    const slots = { limit: 3, slotMs: 500, clock: new FakeClock() };
+    await forEachLimited([1, 2, 3, 4, 5, 6, 7], slots, async (item) => {
       begun.push(item);
       assert.ok(++running <= 3);
       await settle();
       running--;
     });
     assert.deepEqual(begun, [1, 2, 3, 4, 5, 6, 7]);
-    assert.equal(places.clock.timers, 0);
+    assert.equal(slots.clock.timers, 0);
   });
 
   it('takes the place from one that hangs, and does not wait for it', async () => {
     const clock = new FakeClock();
     const ended: number[] = [];
     let isOver = false;
-    const all = forEachLimited([1, 2, 3, 4, 5], { limit: 2, placeMs: 500, clock }, async (item) => {
+    const all = forEachLimited([1, 2, 3, 4, 5], { limit: 2, slotMs: 500, clock }, async (item) => {
       if (item < 3) await new Promise(() => undefined);
       ended.push(item);
     }).then(() => {

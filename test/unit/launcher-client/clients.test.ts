@@ -8,7 +8,7 @@ const process = { pid: 4242, startTime: '1', uid: 0, gid: 0 };
 const targetOf = (uid = 'uid-1') => ({ key: `default/${uid}`, uid, activePods: { [uid]: 'node1' }, nonRoot: false });
 
 let clock: FakeClock;
-let hookCalls: string[];
+let calls: string[];
 let sockets: string[];
 let watches: Set<string>;
 /** Resolves the probes that wait. */
@@ -32,18 +32,18 @@ function clientsOf(): LauncherClients {
       return { close: () => void watches.delete(uid) };
     },
     probe: () => new Promise((resolve) => answers.push(resolve)),
-    meet: async (socketFile) => {
+    probeAndPin: async (socketFile) => {
       const listening = await host.probe(socketFile);
       if (listening !== 'listening' || !isPeerKnown) return { listening };
       pinned.add(socketFile);
       const socket = { socketAddress: socketFile, close: () => void pinned.delete(socketFile) };
-      return { listening, sighting: { socketFile, peer: process, socket } };
+      return { listening, found: { socketFile, peer: process, socket } };
     },
     isProcessAlive: () => isProcessAlive,
-    open: async (target, _deps, sighting) => {
-      hookCalls.push(sighting ? 'open what was seen' : 'open');
+    open: async (address, _deps, probed) => {
+      calls.push(probed ? 'open what was probed' : 'open');
       const connection = {
-        target,
+        address,
         peer: process,
         connected: true,
         closed: false,
@@ -55,21 +55,17 @@ function clientsOf(): LauncherClients {
       return connection as unknown as OpenConnection;
     },
   };
-  return new LauncherClients(
-    { podsDir: '/pods', nodeName: 'node1' },
-    {
-      host,
-      clock,
-      hooks: {
-        register: async ({ uid }, peer) => {
-          if (refusal) throw refusal;
-          hookCalls.push(`register ${uid}${peer ? ` of process ${peer.pid}` : ''}`);
-        },
-        attached: async () => void hookCalls.push('attached'),
-        released: async (_key, uid) => void hookCalls.push(`released ${uid}`),
-      },
+  const clients = new LauncherClients({ podsDir: '/pods', nodeName: 'node1' }, { host, clock });
+  clients.subscribe({
+    onConnecting: async ({ uid, process }) => {
+      if (refusal) throw refusal;
+      calls.push(`connecting to ${uid}${process ? ` of process ${process.pid}` : ''}`);
     },
-  );
+    onConnected: async () => void calls.push('connected'),
+    onBroken: () => undefined,
+    onDraining: async (_key, uid) => void calls.push(`draining ${uid}`),
+  });
+  return clients;
 }
 
 /** Somebody who asks for the connection after it broke, and waits for the probe; `late`: what comes of it. */
@@ -103,7 +99,7 @@ async function refuseAll(done: Promise<unknown>): Promise<void> {
 
 beforeEach(() => {
   clock = new FakeClock();
-  [hookCalls, sockets, answers, opened, watches] = [[], [], [], [], new Set()];
+  [calls, sockets, answers, opened, watches] = [[], [], [], [], new Set()];
   [isProcessAlive, isPeerKnown, refusal, pinned] = [true, true, undefined, new Set()];
 });
 
@@ -122,7 +118,7 @@ describe('what is kept of launchers', () => {
     await clients.close('default/uid-1', 'uid-1');
     for (const answer of answers.splice(0)) answer('listening');
     assert.equal(await late, 'CLOSED');
-    assert.deepEqual(hookCalls, ['register uid-1', 'open', 'attached', 'released uid-1']);
+    assert.deepEqual(calls, ['connecting to uid-1', 'open', 'connected', 'draining uid-1']);
     assert.equal(clients.size, 0);
     await clients.connect(targetOf());
     assert.equal(opened.length, 2, 'the next one begins anew');
@@ -132,14 +128,14 @@ describe('what is kept of launchers', () => {
     const { clients, late } = await lateCaller();
     const early = answers.splice(0);
     isProcessAlive = false;
-    const seen = { socketFile: '/pods/uid-1/sock', process };
+    const seen = { key: 'default/uid-1', socketFile: '/pods/uid-1/sock', process };
     await refuseAll(clients.inspect({ uid: 'uid-1', ...seen }));
     await refuseAll(clients.state({ ...targetOf(), ...seen }));
     await clients.close('default/uid-1', 'uid-1');
     for (const answer of early) answer('listening');
     await refuseAll(late);
     assert.equal(await late, 'CLOSED');
-    assert.deepEqual(hookCalls, ['register uid-1', 'open', 'attached', 'released uid-1']);
+    assert.deepEqual(calls, ['connecting to uid-1', 'open', 'connected', 'draining uid-1']);
     assert.equal(clients.size, 0);
   });
 
@@ -173,7 +169,7 @@ describe('a look and the connection that follows from it', () => {
     const clients = clientsOf();
     assert.deepEqual(await look(clients), { kind: 'ready', connected: false });
     await clients.connect(targetOf());
-    assert.deepEqual(hookCalls, ['register uid-1 of process 4242', 'open what was seen', 'attached']);
+    assert.deepEqual(calls, ['connecting to uid-1 of process 4242', 'open what was probed', 'connected']);
     assert.equal(clock.timers, 0);
   });
 
@@ -194,6 +190,23 @@ describe('a look and the connection that follows from it', () => {
     assert.deepEqual([clock.timers, clients.size], [0, 0]);
   });
 
+  for (const [what, end] of [
+    ['the VMI is cleaned up', async (clients: LauncherClients) => clients.close('default/uid-1', 'uid-1')],
+    ['the agent leaves', async (clients: LauncherClients) => clients.stop()],
+  ] as const) {
+    it(`what a look finds after ${what} is let go`, async () => {
+      const clients = clientsOf();
+      const state = clients.state(targetOf());
+      await settle();
+      const late = answers.splice(0);
+      assert.equal(late.length, 1);
+      await end(clients);
+      late[0]?.('listening');
+      await state;
+      assert.deepEqual([pinned.size, clock.timers, clients.size], [0, 0, 0]);
+    });
+  }
+
   it('a launcher that cannot be remembered is not connected to, and its socket is let go', async () => {
     const clients = clientsOf();
     refusal = new Error('RECORD_INVALID');
@@ -207,7 +220,7 @@ describe('a look and the connection that follows from it', () => {
     const clients = clientsOf();
     assert.deepEqual(await look(clients), { kind: 'ready', connected: false });
     await clients.connect(targetOf());
-    assert.deepEqual(hookCalls, ['register uid-1', 'open', 'attached']);
+    assert.deepEqual(calls, ['connecting to uid-1', 'open', 'connected']);
   });
 
   it('a socket that is there needs no watch, one that is missing is watched before it is looked for again', async () => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { mapRpcError } from '../../../src/launcher-client/errors.ts';
-import { goQuote } from '../../../src/launcher-client/go-quote.ts';
+import { goQuote, mapRpcError } from '../../../src/launcher-client/errors.ts';
 import { commands } from '../../../src/launcher-client/index.ts';
 
 describe('goQuote', () => {
@@ -59,7 +58,7 @@ describe('mapRpcError', () => {
 });
 
 describe('commands', () => {
-  it('have the deadlines of spec 20', () => {
+  it('have the deadlines of upstream’s client', () => {
     const seconds = Object.values(commands).map(({ timeoutMs }) => timeoutMs / 1_000);
     assert.equal(seconds.length, 36);
     assert.equal(commands.freezeVirtualMachine.timeoutMs, 60_000);

@@ -29,7 +29,7 @@ export interface KubeVmisDeps {
 
 /**
  * The VMIs of one node from two watches, by hand-over label and by migration target label: never those of other nodes, so
- * memory does not grow with the cluster (design rule 5).
+ * memory does not grow with the cluster.
  */
 export class KubeVmis implements VmiStore, Component {
   readonly name = 'vmi informers';
@@ -67,16 +67,16 @@ export class KubeVmis implements VmiStore, Component {
   }
 
   onChange(listener: (key: Key) => void): () => void {
-    const tell = ({ metadata }: Vmi) => listener(`${metadata.namespace}/${metadata.name}`);
+    const notify = ({ metadata }: Vmi) => listener(`${metadata.namespace}/${metadata.name}`);
     const ends = this.#informers.map((informer) =>
-      informer.addHandlers({ added: tell, updated: (_old, vmi) => tell(vmi), deleted: tell }),
+      informer.addHandlers({ added: notify, updated: (_old, vmi) => notify(vmi), deleted: notify }),
     );
     return () => {
       for (const end of ends) end();
     };
   }
 
-  /** Of each watch, for those who look after the agent. */
+  /** Of each watch, for health and `explain`. */
   get health(): readonly (InformerHealth & { readonly objects: number })[] {
     return this.#informers.map((informer) => ({ ...informer.health, objects: informer.size }));
   }
@@ -96,7 +96,7 @@ export class KubeVmis implements VmiStore, Component {
 
 const requestTimeoutMs = 10_000;
 
-/** LIST with a field selector: stock rights have no `get` on VMIs (spec 10 §3). */
+/** LIST with a field selector: the stock role of virt-handler has no `get` on VMIs. */
 export function kubeVmiLookup(client: Pick<KubeClient, 'list'>): VmiLookup {
   return {
     find: async (key, signal) => {
@@ -113,7 +113,7 @@ export function kubeVmiLookup(client: Pick<KubeClient, 'list'>): VmiLookup {
   };
 }
 
-/** PUT of the whole object: stock rights have no `patch` on VMIs, and the CRD has no status subresource. */
+/** PUT of the whole object: the stock role has no `patch` on VMIs, and the CRD has no status subresource. */
 export function kubeVmiWriter(client: Pick<KubeClient, 'update'>): VmiWriter {
   return {
     put: async (vmi, signal): Promise<WriteResult> => {

@@ -1,11 +1,13 @@
-import { isBeingDeleted, isFinal, isNonRoot, keyOf, type VirtualMachineInstance } from '../../../api/index.ts';
-import { CodedError, isRecord } from '../../../base/index.ts';
 import {
-  type LauncherClients,
+  isBeingDeleted,
+  isFinal,
+  isNonRoot,
+  keyOf,
   type LauncherTarget,
-  type OpenConnection,
-  vmiRequest,
-} from '../../../launcher-client/index.ts';
+  type VirtualMachineInstance,
+} from '../../../api/index.ts';
+import { CodedError, isRecord } from '../../../base/index.ts';
+import { type LauncherClients, type OpenConnection, vmiRequest } from '../../../launcher-client/index.ts';
 import type { LauncherActions, LauncherCommands } from '../../serve/rest/index.ts';
 
 /** The VMI is over: its launcher is left to the VMI loop, which cleans up. */
@@ -87,7 +89,7 @@ function guestCommands(connection: OpenConnection, vmi: VirtualMachineInstance) 
 }
 
 function guestQuestions(connection: OpenConnection, vmi: VirtualMachineInstance) {
-  // Spec 20 §5.1: these two carry no options.
+  // Upstream sends no options with these two.
   const bare = { vmi: vmiRequest(vmi).vmi, options: undefined };
   return {
     guestInfo: async (signal: AbortSignal) => (await connection.call('getGuestInfo', {}, signal)).guestInfoResponse,

@@ -1,7 +1,8 @@
+import type { LauncherState, LauncherTarget } from '../../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
 import { type LauncherClients as Clients, type OpenConnection, vmiRequest } from '../../../launcher-client/index.ts';
 import { readGuestInfo } from '../guest-agent/index.ts';
-import type { LauncherCalls, LauncherClients, LauncherState, LauncherTarget, SyncOptions } from '../ports.ts';
+import type { LauncherCalls, LauncherClients, SyncOptions } from '../ports.ts';
 
 type RequestOptions = NonNullable<Parameters<typeof vmiRequest>[1]>;
 
@@ -100,13 +101,13 @@ async function mapped<T>(call: Promise<T>): Promise<T> {
   }
 }
 
-/** What the target of a migration is told: without SMBIOS, balloon period and preallocated volumes (spec 10b §5). */
+/** What upstream sends to the target of a migration: no SMBIOS, balloon period and preallocated volumes. */
 function targetOptions(options: SyncOptions): RequestOptions {
   const { VirtualMachineSMBios: _smbios, ...syncPayload } = requestOptions(options);
   return { ...syncPayload, MemBalloonStatsPeriod: 0, PreallocatedVolumes: [] };
 }
 
-/** Spec 10b §5, in the names of the wire. */
+/** As upstream's `pkg/virt-handler/options.go` fills them in, in the names of the wire. */
 function requestOptions(options: SyncOptions): RequestOptions {
   const { clusterFlags: flags, smbios } = options;
   return {

@@ -29,8 +29,7 @@ after(() => program.dispose());
 
 beforeEach(async () => {
   podsDir = mkdtempSync(path.join(tmpdir(), 'pods-'));
-  const hooks = { register: async () => undefined, attached: async () => undefined, released: async () => undefined };
-  clients = new LauncherClients({ podsDir, nodeName: node }, { hooks });
+  clients = new LauncherClients({ podsDir, nodeName: node });
   launcher = await program.start(socketFileOf(podsDir, 'pod-1'), { ownRun: true });
 });
 

@@ -63,8 +63,7 @@ export class RestBench {
   #port = 0;
 
   private constructor(options: BenchOptions) {
-    const hooks = { register: async () => undefined, attached: async () => undefined, released: async () => undefined };
-    this.clients = new LauncherClients({ podsDir: this.podsDir, nodeName: node }, { hooks });
+    this.clients = new LauncherClients({ podsDir: this.podsDir, nodeName: node });
     mkdirSync(path.join(this.procDir, String(process.pid), 'ns'), { recursive: true });
     mkdirSync(this.podRoot);
     symlinkSync(this.podRoot, path.join(this.procDir, String(process.pid), 'root'));

@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, it } from 'node:test';
 import { silentLogger } from '../../../src/base/index.ts';
-import { findStrangers } from '../../../src/launcher-client/index.ts';
+import { findOrphanedLaunchers } from '../../../src/launcher-client/index.ts';
 import { scriptedDomain, socketFileOf } from '../../fixtures/scripted-launcher.ts';
 import { type ClientsBench, eachTestHasClientsBench, key, uid } from './clients-bench.ts';
 
@@ -14,10 +14,10 @@ eachTestHasClientsBench((each) => {
 
 const limits = { dialTimeoutMs: 300, infoTimeoutMs: 300, peerTimeoutMs: 300 };
 
-async function strangersOf(isKnown: (socketFile: string) => boolean = () => false): Promise<string[]> {
+async function orphansOf(isKnown: (socketFile: string) => boolean = () => false): Promise<string[]> {
   const names: string[] = [];
   const deps = { isKnown, signal: AbortSignal.timeout(10_000), logger: silentLogger };
-  for await (const { domain, connection } of findStrangers({ podsDir: bench.podsDir, limits }, deps)) {
+  for await (const { domain, connection } of findOrphanedLaunchers({ podsDir: bench.podsDir, limits }, deps)) {
     connection.close();
     names.push(`${domain.Spec.Name} ${domain.Spec.Metadata.KubeVirt.UID}`);
   }
@@ -25,15 +25,15 @@ async function strangersOf(isKnown: (socketFile: string) => boolean = () => fals
 }
 
 describe('launchers found by their sockets alone', () => {
-  it('are told with the domain they have, those that are known or have none are not', async () => {
+  it('are found with the domain they have, those that are known or have none are not', async () => {
     (await bench.launcherOf('pod-a')).domain = scriptedDomain(key, uid);
     (await bench.launcherOf('pod-b')).domain = scriptedDomain('default/known', 'uid-2');
     await bench.launcherOf('pod-c');
     const known = socketFileOf(bench.podsDir, 'pod-b');
-    assert.deepEqual(await strangersOf((socketFile) => socketFile === known), [`default_vm1 ${uid}`]);
+    assert.deepEqual(await orphansOf((socketFile) => socketFile === known), [`default_vm1 ${uid}`]);
   });
 
-  it('are told at once, whoever hangs, ended, or answers with garbage', async () => {
+  it('are found at once, whichever others hang, ended, or answer with garbage', async () => {
     await bench.rawServer(() => undefined);
     await (await bench.launcherOf('pod-ended')).stop();
     (await bench.launcherOf('pod-garbage')).domain = '['.repeat(10_000);
@@ -41,13 +41,13 @@ describe('launchers found by their sockets alone', () => {
     (await bench.launcherOf('pod-good')).domain = scriptedDomain(key, uid);
     const abort = new AbortController();
     const deps = { isKnown: () => false, signal: abort.signal, logger: silentLogger };
-    const found = findStrangers({ podsDir: bench.podsDir, limits }, deps);
+    const found = findOrphanedLaunchers({ podsDir: bench.podsDir, limits }, deps);
     const first = await found.next();
     assert.ok(!first.done);
-    assert.equal(first.value.connection.target.socketFile, socketFileOf(bench.podsDir, 'pod-good'));
+    assert.equal(first.value.connection.address.socketFile, socketFileOf(bench.podsDir, 'pod-good'));
     first.value.connection.close();
     abort.abort();
-    assert.equal((await found.next()).done, true, 'the agent leaves: nobody is waited for');
+    assert.equal((await found.next()).done, true, 'the agent leaves: no other is waited for');
   });
 
   it('hostile entries among the pods are skipped: links, files, sockets that are none', async () => {
@@ -59,12 +59,12 @@ describe('launchers found by their sockets alone', () => {
     mkdirSync(path.dirname(socketFileOf(bench.podsDir, 'pod-link-socket')), { recursive: true });
     symlinkSync(outside.socketFile, socketFileOf(bench.podsDir, 'pod-link-socket'));
     outside.domain = scriptedDomain(key, uid);
-    assert.equal((await strangersOf()).length, 1);
+    assert.equal((await orphansOf()).length, 1);
     assert.equal(outside.count('getDomain'), 1);
   });
 
   it('a pods directory that is not there has none', async () => {
     bench.podsDir = path.join(bench.podsDir, 'not-there');
-    assert.deepEqual(await strangersOf(), []);
+    assert.deepEqual(await orphansOf(), []);
   });
 });
