@@ -11,7 +11,7 @@ import type { Clock } from '../../base/index.ts';
 import type { ClusterConfig, ClusterFlags, SmBios } from '../../cluster-config/index.ts';
 import type { MigrationOptions, MigrationProxies } from '../migration-proxy/ports.ts';
 
-export type { DomainView, GhostRecord, GoneProof, LauncherState, LauncherTarget, VmiEvent } from '../../api/index.ts';
+export type { VmiEvent } from '../../api/index.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,

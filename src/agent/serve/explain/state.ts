@@ -1,10 +1,9 @@
 import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type AgentState, explainApiVersion, type Key } from '../../../api/index.ts';
+import { type AgentState, type DomainView, explainApiVersion, type Key } from '../../../api/index.ts';
 import type { Clock } from '../../../base/index.ts';
 import type { CrashLoopBackoff, QueueCounts } from '../../../reconcile/index.ts';
 import type { ClusterSettings, NodeHealth } from '../../node/ports.ts';
-import type { DomainView } from '../../vmi/ports.ts';
 import type { ExplainSource } from './service.ts';
 
 export interface InformerState {

@@ -1,6 +1,5 @@
-import type { Domain, VmiPhase } from '../../../api/index.ts';
+import type { Domain, GoneProof, VmiPhase } from '../../../api/index.ts';
 import type { KeyMemory, Observation } from '../observe/index.ts';
-import type { GoneProof } from '../ports.ts';
 
 export interface Verdict {
   readonly phase: 'Succeeded' | 'Failed';

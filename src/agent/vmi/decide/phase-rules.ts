@@ -1,6 +1,5 @@
-import type { Domain, VmiPhase } from '../../../api/index.ts';
+import type { Domain, GoneProof, VmiPhase } from '../../../api/index.ts';
 import type { Observation } from '../observe/index.ts';
-import type { GoneProof } from '../ports.ts';
 import { askAgain, isAnsweredAgain } from './ask-again.ts';
 import { type Facts, isMigrationInProgress } from './facts.ts';
 import { sourceView } from './migration/source-view.ts';

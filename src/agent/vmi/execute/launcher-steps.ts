@@ -1,6 +1,7 @@
+import type { LauncherTarget } from '../../../api/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import { targetOf } from '../observe/index.ts';
-import type { LauncherCalls, LauncherTarget } from '../ports.ts';
+import type { LauncherCalls } from '../ports.ts';
 import type { ExecuteContext } from './context.ts';
 
 export const done: Outcome = { kind: 'done' };

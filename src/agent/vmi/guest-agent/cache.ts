@@ -1,6 +1,6 @@
-import type { Key } from '../../../api/index.ts';
+import type { Key, LauncherTarget } from '../../../api/index.ts';
 import { type Clock, Listeners, sameJson, withDeadline } from '../../../base/index.ts';
-import type { GuestAgentAnswer, GuestAgents, LauncherClients, LauncherTarget } from '../ports.ts';
+import type { GuestAgentAnswer, GuestAgents, LauncherClients } from '../ports.ts';
 
 export interface GuestAgentCacheOptions {
   /** A call that takes longer is given up. */

@@ -1,4 +1,4 @@
-import type { ExplainSeen } from '../../../api/index.ts';
+import type { DomainView, ExplainSeen, LauncherState } from '../../../api/index.ts';
 import {
   type Attempt,
   clip,
@@ -9,7 +9,6 @@ import {
 } from '../../../reconcile/index.ts';
 import { type Decision, explainRule, type Route, type VmiPatch } from '../decide/index.ts';
 import type { KeyMemory, Observation } from '../observe/index.ts';
-import type { DomainView, LauncherState } from '../ports.ts';
 
 /** One reconcile of a VMI as it is kept for "explain". */
 export type VmiRecord = DecisionRecord<ExplainSeen>;

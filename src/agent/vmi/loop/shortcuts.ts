@@ -1,8 +1,7 @@
-import type { VirtualMachineInstance } from '../../../api/index.ts';
+import type { DomainView, VirtualMachineInstance } from '../../../api/index.ts';
 import type { StepOutcome } from '../../../reconcile/index.ts';
 import type { Decision, StepName } from '../decide/index.ts';
 import type { KeyMemory } from '../observe/index.ts';
-import type { DomainView } from '../ports.ts';
 
 /** Skip reconciles that cannot change anything; in a burst they delay the useful ones. */
 

@@ -1,5 +1,5 @@
-import type { Domain, VirtualMachineInstance, Volume } from '../../../api/index.ts';
-import type { AgentPorts, DomainView, LauncherTarget } from '../ports.ts';
+import type { Domain, DomainView, LauncherTarget, VirtualMachineInstance, Volume } from '../../../api/index.ts';
+import type { AgentPorts } from '../ports.ts';
 import type { LauncherFacts } from './observation.ts';
 
 /** Images that are made for a start and never change, so their sizes are read once per start (spec 10b §2.2). */

@@ -1,7 +1,7 @@
-import type { Key, VirtualMachineInstance } from '../../../api/index.ts';
+import type { DomainView, GhostRecord, Key, LauncherState, VirtualMachineInstance } from '../../../api/index.ts';
 import type { StatusConfig } from '../../../cluster-config/index.ts';
 import type { ProxyPorts } from '../../migration-proxy/ports.ts';
-import type { DomainView, GhostRecord, GuestAgentAnswer, LauncherState, SyncOptions } from '../ports.ts';
+import type { GuestAgentAnswer, SyncOptions } from '../ports.ts';
 import type { VmiProblem } from './vmi-shape.ts';
 
 /** The VMI as this node may see it: a label that moved away and a deletion look the same in a node's own list. */

@@ -1,14 +1,18 @@
 import {
+  type DomainView,
   domainUid,
+  type GhostRecord,
   isBeingDeleted,
   isFinal,
   isNonRoot,
   type Key,
+  type LauncherState,
+  type LauncherTarget,
   labels,
   type VirtualMachineInstance,
 } from '../../../api/index.ts';
 import { errorMessage } from '../../../base/index.ts';
-import type { AgentPorts, DomainView, GhostRecord, GuestAgents, LauncherState, LauncherTarget } from '../ports.ts';
+import type { AgentPorts, GuestAgents } from '../ports.ts';
 import { hasBegun, isGuestAgentConnected, readLauncherFacts, readMountedVolumes } from './launcher-facts.ts';
 import type {
   KeyMemory,

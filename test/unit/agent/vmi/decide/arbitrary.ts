@@ -1,10 +1,11 @@
 import fc from 'fast-check';
-import type { DomainView, LauncherState } from '../../../../../src/agent/index.ts';
 import type { KeyMemory, Observation, ProxiesView } from '../../../../../src/agent/vmi/observe/index.ts';
 import { readableVmi } from '../../../../../src/agent/vmi/observe/index.ts';
 import type {
   DomainReason,
   DomainStatus,
+  DomainView,
+  LauncherState,
   MigrationMetadata,
   VirtualMachineInstance,
 } from '../../../../../src/api/index.ts';

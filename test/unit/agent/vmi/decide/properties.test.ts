@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { LauncherState } from '../../../../../src/agent/index.ts';
 import { graceOf } from '../../../../../src/agent/vmi/decide/grace.ts';
 import { decide } from '../../../../../src/agent/vmi/decide/index.ts';
 import type { Observation } from '../../../../../src/agent/vmi/observe/index.ts';
-import type { DomainStatus, VmiPhase } from '../../../../../src/api/index.ts';
+import type { DomainStatus, LauncherState, VmiPhase } from '../../../../../src/api/index.ts';
 import { domainOf, domainUnknown, nowMs, observationOf, seen, uid } from '../../../../fixtures/agent/builders.ts';
 import { observation, timestamp } from './arbitrary.ts';
 

@@ -1,6 +1,12 @@
-import type { DomainView, LauncherState } from '../../../../../src/agent/index.ts';
 import type { Observation } from '../../../../../src/agent/vmi/observe/index.ts';
-import type { Domain, MigrationMetadata, MigrationState, VmiPhase } from '../../../../../src/api/index.ts';
+import type {
+  Domain,
+  DomainView,
+  LauncherState,
+  MigrationMetadata,
+  MigrationState,
+  VmiPhase,
+} from '../../../../../src/api/index.ts';
 import {
   domainNone,
   domainOf,
