@@ -21,7 +21,6 @@ export interface LauncherTarget
     Partial<Pick<LauncherAddress, 'socketFile' | 'process'>> {
   /** `status.activePods`: pod UID → node. */
   readonly activePods: Readonly<Record<string, string>>;
-  readonly nonRoot: boolean;
 }
 
 /**

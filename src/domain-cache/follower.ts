@@ -192,7 +192,7 @@ export class LauncherFollower {
     const { launchers, stopping } = this.#deps;
     const { key, uid, socketFile } = this.address;
     const wasConnected = launchers.peek(uid) !== undefined;
-    const target = { key, uid, socketFile, activePods: {}, nonRoot: false };
+    const target = { key, uid, socketFile, activePods: {} };
     const connection = await launchers.connect(target, stopping);
     connection.reconnect();
     if (wasConnected) await this.ask(connection);

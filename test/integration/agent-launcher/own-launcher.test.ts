@@ -63,7 +63,7 @@ before(async () => {
   await server.markReady();
   const podsDir = path.join(dir, 'pods');
   clients = new LauncherClients({ podsDir, nodeName: 'node1' });
-  const target = { key: 'default/small', uid: launcherVmiUid, activePods: { 'pod-1': 'node1' }, nonRoot: true };
+  const target = { key: 'default/small', uid: launcherVmiUid, activePods: { 'pod-1': 'node1' } };
   calls = await launcherPort(clients).connect(target, signal);
 });
 after(async () => {

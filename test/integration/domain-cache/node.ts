@@ -90,7 +90,7 @@ export class TestNode {
   }
 
   targetOf(key: string, uid: string): LauncherTarget {
-    return { key, uid, activePods: { [`pod-${uid}`]: 'node1' }, nonRoot: false };
+    return { key, uid, activePods: { [`pod-${uid}`]: 'node1' } };
   }
 
   /** A launcher in this process, with a running domain unless told otherwise. */

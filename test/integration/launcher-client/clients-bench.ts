@@ -81,7 +81,7 @@ export function eachTestHasClientsBench(take: (bench: ClientsBench) => void): vo
 }
 
 export function targetOf(activePods: Record<string, string> = { [pod]: 'node1' }): LauncherTarget {
-  return { key, uid, activePods, nonRoot: false };
+  return { key, uid, activePods };
 }
 
 export function hasCode(code: LauncherErrorCode, message?: string) {

@@ -14,7 +14,7 @@ import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';
 const key = 'default/vm1';
 const uid = 'uid-1';
 const peer = { pid: 4242, startTime: '1', uid: 107, gid: 107 };
-const target = { key, uid, activePods: { 'pod-1': 'node1' }, nonRoot: false };
+const target = { key, uid, activePods: { 'pod-1': 'node1' } };
 const process = { pid: peer.pid, startTime: peer.startTime };
 
 let clock: FakeClock;

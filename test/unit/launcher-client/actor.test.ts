@@ -12,7 +12,7 @@ import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 const peer = { pid: 4242, startTime: '1', uid: 0, gid: 0 };
 const key = 'default/vm1';
 const uid = 'uid-1';
-const target = { key, uid, activePods: { 'pod-1': 'node1' }, nonRoot: false };
+const target = { key, uid, activePods: { 'pod-1': 'node1' } };
 
 interface FakeConnection {
   closed: boolean;

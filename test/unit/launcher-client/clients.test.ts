@@ -5,7 +5,7 @@ import { LauncherClients, type LauncherHost, type OpenConnection } from '../../.
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
 const process = { pid: 4242, startTime: '1', uid: 0, gid: 0 };
-const targetOf = (uid = 'uid-1') => ({ key: `default/${uid}`, uid, activePods: { [uid]: 'node1' }, nonRoot: false });
+const targetOf = (uid = 'uid-1') => ({ key: `default/${uid}`, uid, activePods: { [uid]: 'node1' } });
 
 let clock: FakeClock;
 let calls: string[];

@@ -25,7 +25,7 @@ async function node(t: TestContext) {
   });
   const find = (...pods: string[]) => {
     const activePods = Object.fromEntries(pods.map((pod) => [pod, 'node1']));
-    return findSockets({ key: 'default/vm', uid: 'u', nonRoot: true, activePods }, { podsDir, nodeName: 'node1' });
+    return findSockets({ key: 'default/vm', uid: 'u', activePods }, { podsDir, nodeName: 'node1' });
   };
   return { base, podsDir, find };
 }

@@ -1,7 +1,6 @@
 import {
   isBeingDeleted,
   isFinal,
-  isNonRoot,
   keyOf,
   type LauncherTarget,
   type VirtualMachineInstance,
@@ -37,7 +36,7 @@ function targetOf(vmi: VirtualMachineInstance): LauncherTarget {
     return typeof entry[1] === 'string';
   });
   const { uid = '' } = vmi.metadata;
-  return { key: keyOf(vmi), uid, activePods: Object.fromEntries(named), nonRoot: isNonRoot(vmi) };
+  return { key: keyOf(vmi), uid, activePods: Object.fromEntries(named) };
 }
 
 function commandsOf(connection: OpenConnection, vmi: VirtualMachineInstance): LauncherCommands {

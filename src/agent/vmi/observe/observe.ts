@@ -4,7 +4,6 @@ import {
   type GhostRecord,
   isBeingDeleted,
   isFinal,
-  isNonRoot,
   type Key,
   type LauncherState,
   type LauncherTarget,
@@ -183,7 +182,6 @@ export function targetOf(
     key,
     uid,
     activePods: (isOfVmi ? vmi.status?.activePods : undefined) ?? {},
-    nonRoot: isOfVmi ? isNonRoot(vmi) : false,
     ...(ghost?.uid === uid && rememberedOf(ghost)),
   };
 }

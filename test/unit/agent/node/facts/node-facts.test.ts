@@ -112,7 +112,7 @@ test('images of all ISO volumes are looked for where the launcher makes them', a
       return Object.fromEntries(paths.map((file, at) => [file, at]));
     },
   };
-  const target = { key, uid, activePods: {}, nonRoot: false };
+  const target = { key, uid, activePods: {} };
   const vmi = vmiOf('Running', { spec: { domain: {}, volumes } });
   const facts = await readLauncherFacts(target, vmi, { host, launchers }, new AbortController().signal);
   const ephemeral = '/var/run/kubevirt-ephemeral-disks/cloud-init-data/default/vm1';
@@ -135,7 +135,7 @@ test('images of all ISO volumes are looked for where the launcher makes them', a
 test('without SELinux and ISO volumes no process is looked at; a launcher that is gone is looked at later', async () => {
   const clock = new FakeClock();
   const launchers = new FakeLaunchers(clock);
-  const target = { key, uid, activePods: {}, nonRoot: false };
+  const target = { key, uid, activePods: {} };
   const { signal } = new AbortController();
   const off = { nodeName: 'n', selinuxContext: () => 'none', fileSizes: () => ({}) };
   assert.deepEqual(await readLauncherFacts(target, vmiOf('Running'), { host: off, launchers }, signal), {

@@ -7,7 +7,7 @@ import { FakeLaunchers } from '../../../../fixtures/agent/fake-launchers.ts';
 import { FakeClock, settle } from '../../../../fixtures/fake-clock.ts';
 import { startRunning } from '../agent-loop.ts';
 
-const target = { key, uid, activePods: {}, nonRoot: false };
+const target = { key, uid, activePods: {} };
 
 function prepared() {
   const clock = new FakeClock();
