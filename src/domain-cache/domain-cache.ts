@@ -7,10 +7,10 @@ import { DomainStore } from './domain-store.ts';
 import type { DomainCacheError } from './errors.ts';
 import { type FollowerDeps, type FollowerOptions, LauncherFollower, type Launchers } from './follower.ts';
 import { GhostRecords } from './ghost-records.ts';
-import { forEachLimited } from './limited.ts';
 import { type NotifyListeners, SocketListeners, type SocketListenersOptions } from './notify-listeners.ts';
 import type { RecordFiles } from './record-files.ts';
 import { RecordKeeper, rememberedAddress } from './record-keeper.ts';
+import { forEachLimited, Rounds } from './rounds.ts';
 
 export interface DomainCacheOptions extends SocketListenersOptions, Partial<FollowerOptions> {
   /** `--kubevirt-private-dir`: holds `ghost-records/`. */
@@ -69,8 +69,8 @@ export class DomainCache {
   /** Released, and not closed yet. */
   readonly #lingering = new Set<LauncherFollower>();
   readonly #stopping = new AbortController();
+  readonly #rounds: Rounds;
   #synced = false;
-  #ends: (() => void)[] = [];
 
   /** Follows the launchers from now on, so that none is connected to without its record. */
   constructor(options: DomainCacheOptions, deps: DomainCacheDeps) {
@@ -81,6 +81,7 @@ export class DomainCache {
     this.#clock = deps.clock ?? systemClock;
     this.#logger = deps.logger ?? silentLogger;
     this.#launchers = deps.launchers;
+    this.#rounds = new Rounds(this.#clock);
     this.#store = new DomainStore(this.#clock);
     this.ghostRecords = this.#makeRecords();
     this.#records = new RecordKeeper(this.ghostRecords, {
@@ -142,14 +143,14 @@ export class DomainCache {
       this.#store.unknown(address.key, address.uid, 'not asked yet since the agent started');
     }
     void this.#list();
-    this.#every(this.#options.watchdogMs, () => this.#watchdog());
-    this.#every(this.#options.resyncMs, () => this.#resync());
+    this.#rounds.every(this.#options.watchdogMs, () => this.#watchdog());
+    this.#rounds.every(this.#options.resyncMs, () => this.#resync());
   }
 
   /** The agent leaves: sockets close, records stay, launchers are not touched. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('domain cache stopped'));
-    for (const end of this.#ends.splice(0)) end();
+    this.#rounds.stop();
     await this.#listeners.stop();
     await Promise.all([...this.#followers.values(), ...this.#lingering].map((follower) => follower.end()));
     await this.#records.saveUnsaved();
@@ -268,16 +269,5 @@ export class DomainCache {
     const { recordFiles } = this.#deps;
     const directory = path.join(this.#options.privateDir, 'ghost-records');
     return new GhostRecords({ directory }, { logger: this.#logger, ...(recordFiles && { files: recordFiles }) });
-  }
-
-  /** Runs `work` again and again, `ms` after it ended. `work` must not reject. */
-  #every(ms: number, work: () => Promise<void>): void {
-    let cancel = () => {};
-    const again = () => {
-      if (this.#stopping.signal.aborted) return;
-      cancel = this.#clock.schedule(ms, () => void work().finally(again));
-    };
-    again();
-    this.#ends.push(() => cancel());
   }
 }

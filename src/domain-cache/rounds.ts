@@ -29,3 +29,31 @@ export async function forEachLimited<T>(
   };
   await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
 }
+
+/** Work that comes back again and again until it is stopped. */
+export class Rounds {
+  readonly #clock: Clock;
+  readonly #cancels = new Set<() => void>();
+  #isStopped = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Runs `work` again and again, `ms` after it ended. `work` must not reject. */
+  every(ms: number, work: () => Promise<void>): void {
+    if (this.#isStopped) return;
+    const cancel = this.#clock.schedule(ms, () => {
+      this.#cancels.delete(cancel);
+      void work().finally(() => this.every(ms, work));
+    });
+    this.#cancels.add(cancel);
+  }
+
+  /** What runs goes on, and does not come back. */
+  stop(): void {
+    this.#isStopped = true;
+    for (const cancel of this.#cancels) cancel();
+    this.#cancels.clear();
+  }
+}

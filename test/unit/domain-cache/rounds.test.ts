@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { forEachLimited } from '../../../src/domain-cache/limited.ts';
+import { forEachLimited, Rounds } from '../../../src/domain-cache/rounds.ts';
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
 describe('work on many launchers', () => {
@@ -34,5 +34,29 @@ describe('work on many launchers', () => {
     await all;
     assert.deepEqual(ended, [3, 4, 5]);
     assert.equal(isOver, true);
+  });
+});
+
+describe('a round', () => {
+  it('comes back after the last one ended, and no more once it is stopped', async () => {
+    const clock = new FakeClock();
+    const rounds = new Rounds(clock);
+    let runs = 0;
+    let letEnd = () => {};
+    rounds.every(1_000, () => {
+      runs++;
+      return new Promise((resolve) => {
+        letEnd = resolve;
+      });
+    });
+    await clock.pass(5_000);
+    assert.equal(runs, 1, 'the first one has not ended');
+    letEnd();
+    await clock.pass(1_000);
+    assert.equal(runs, 2);
+    rounds.stop();
+    letEnd();
+    await clock.pass(5_000);
+    assert.deepEqual([runs, clock.timers], [2, 0]);
   });
 });
