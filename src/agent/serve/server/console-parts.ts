@@ -7,12 +7,13 @@ import type { LauncherClients } from '../../../launcher-client/index.ts';
 import { type ClientRule, clientCommonName, FollowedAuthorities, KeyPairFiles } from '../../../tls/index.ts';
 import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
-import { type KubeVmis, launcherActions } from '../../vmi/adapters/index.ts';
+import type { KubeVmis } from '../../vmi/adapters/index.ts';
 import type { EventRecorder } from '../../vmi/ports.ts';
 import { RestApi } from '../rest/index.ts';
 import { CaBundle } from './ca-bundle.ts';
 import { ConsoleServer, type ConsoleServerDeps, type ConsoleServerState } from './console-server.ts';
 import { EndedStreams } from './ended-streams.ts';
+import { launcherActions } from './launcher-actions.ts';
 import { TlsConfig } from './tls-config.ts';
 
 export interface ConsoleDeps {

@@ -3,5 +3,4 @@
  * Must not know: rules, steps, status.
  */
 export { KubeVmis, kubeVmiLookup, kubeVmiWriter } from './kube-vmis.ts';
-export { launcherActions } from './launcher-actions.ts';
 export { launcherPort } from './launchers.ts';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { connectGuestSocket } from '../../../../src/agent/serve/rest/guest-sockets.ts';
-import { launcherActions } from '../../../../src/agent/vmi/adapters/index.ts';
+import { launcherActions } from '../../../../src/agent/serve/server/launcher-actions.ts';
 import { LauncherClients } from '../../../../src/launcher-client/index.ts';
 import { node, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { type LauncherProcess, type LauncherProgram, launcherProgram } from '../../../fixtures/launcher-process.ts';

@@ -14,7 +14,7 @@ import path from 'node:path';
 import { afterEach, beforeEach } from 'node:test';
 import type { VmiEvent } from '../../../../src/agent/index.ts';
 import { RestApi, type RestApiOptions } from '../../../../src/agent/serve/rest/index.ts';
-import { launcherActions } from '../../../../src/agent/vmi/adapters/index.ts';
+import { launcherActions } from '../../../../src/agent/serve/server/launcher-actions.ts';
 import { keyOf, type VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { defaultStreamOptions, StreamServer } from '../../../../src/console/index.ts';

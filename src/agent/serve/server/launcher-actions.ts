@@ -7,7 +7,7 @@ import {
 } from '../../../api/index.ts';
 import { CodedError, isRecord } from '../../../base/index.ts';
 import { type LauncherClients, type OpenConnection, vmiRequest } from '../../../launcher-client/index.ts';
-import type { LauncherActions, LauncherCommands } from '../../serve/rest/index.ts';
+import type { LauncherActions, LauncherCommands } from '../rest/index.ts';
 
 /** The VMI is over: its launcher is left to the VMI loop, which cleans up. */
 export class LauncherEndedError extends CodedError<'ENDED'> {}
