@@ -1,4 +1,5 @@
 import type { KubeObject } from '../api/index.ts';
+import { isRecord } from '../base/index.ts';
 
 /** Any Kubernetes object, with the fields that are not named. Objects in the store are shared: never change them in place. */
 export interface ApiObject extends KubeObject {
@@ -7,16 +8,12 @@ export interface ApiObject extends KubeObject {
 
 export type JsonObject = Record<string, unknown>;
 
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** Value at a path of member names; undefined when a step is missing. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let current = value;
   for (const step of path) {
     if (typeof step === 'number') current = Array.isArray(current) ? current[step] : undefined;
-    else current = isObject(current) && Object.hasOwn(current, step) ? current[step] : undefined;
+    else current = isRecord(current) && Object.hasOwn(current, step) ? current[step] : undefined;
   }
   return current;
 }
@@ -35,7 +32,7 @@ export function numberAt(value: unknown, ...path: readonly (string | number)[]):
 /** The objects of a list at a path; empty when there is none. */
 export function objectsAt(value: unknown, ...path: readonly (string | number)[]): JsonObject[] {
   const found = at(value, ...path);
-  return Array.isArray(found) ? found.filter(isObject) : [];
+  return Array.isArray(found) ? found.filter(isRecord) : [];
 }
 
 /** The object at a path, made (with those above it) when missing. Changes `root`. */
@@ -43,7 +40,7 @@ export function ensureObject(root: JsonObject, ...path: readonly string[]): Json
   let current = root;
   for (const step of path) {
     const next = current[step];
-    if (isObject(next)) current = next;
+    if (isRecord(next)) current = next;
     else {
       const made: JsonObject = {};
       current[step] = made;
@@ -51,9 +48,4 @@ export function ensureObject(root: JsonObject, ...path: readonly string[]): Json
     }
   }
   return current;
-}
-
-/** A deep copy of JSON data. */
-export function clone<T>(value: T): T {
-  return structuredClone(value);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { fillVmiSpec } from '../../src/apiserver/admission/vmi-defaults.ts';
 import { ApiError } from '../../src/apiserver/errors.ts';
-import { type ApiObject, isObject } from '../../src/apiserver/object.ts';
+import type { ApiObject } from '../../src/apiserver/object.ts';
 import { asObject, checkName } from '../../src/apiserver/objects/identity.ts';
 import { parseRevision, parseSelectors, Reader } from '../../src/apiserver/objects/reader.ts';
 import { parseFieldSelector, parseLabelSelector, selectedName } from '../../src/apiserver/objects/selectors.ts';
@@ -18,6 +18,7 @@ import { isDryRun, parsePath, parseQuery } from '../../src/apiserver/rest/reques
 import { StoreError } from '../../src/apiserver/store/errors.ts';
 import { parseEntry, parseState } from '../../src/apiserver/store/records.ts';
 import { apiTypes, findType } from '../../src/apiserver/types/registry.ts';
+import { isRecord } from '../../src/base/index.ts';
 import { launcherVmi } from '../fixtures/launcher-vmi.ts';
 import {
   bytesChange,
@@ -147,7 +148,7 @@ fuzz('api: bodies in JSON and YAML', {
   parse: ([type, text]) =>
     judged(isApiError, () => {
       const value = parseBody(Buffer.from(text), type);
-      assert.ok(!(isObject(value) && Object.hasOwn(value, '__proto__')));
+      assert.ok(!(isRecord(value) && Object.hasOwn(value, '__proto__')));
       assert.ok((JSON.stringify(value)?.length ?? 0) < 200 * text.length + 1024);
     }),
   growing: {
@@ -209,7 +210,7 @@ fuzz('api: bodies in protobuf', {
     const bytes = change(sample);
     return judged(isApiError, () => {
       const value = parseBody(bytes, protobufType);
-      assert.ok(isObject(value) && !Object.hasOwn(value, '__proto__'));
+      assert.ok(isRecord(value) && !Object.hasOwn(value, '__proto__'));
       assert.ok(JSON.stringify(value).length < 16 * bytes.length + 1024);
     });
   },
@@ -458,9 +459,9 @@ fuzz('api: admission and tables of objects with anything anywhere', {
   ],
   parse: ([which, body, isUpdate]) =>
     judged(isApiError, () => {
-      const given = Array.isArray(body) || !isObject(body) ? body : { ...body };
+      const given = Array.isArray(body) || !isRecord(body) ? body : { ...body };
       const own =
-        apiTypes.find((each) => isObject(given) && given.kind === each.kind) ?? apiTypes[which] ?? assert.fail();
+        apiTypes.find((each) => isRecord(given) && given.kind === each.kind) ?? apiTypes[which] ?? assert.fail();
       const object = asObject(given, own, 'default');
       checkName(object, { namespace: 'default', name: object.metadata.name ?? 'a' });
       const context = {
@@ -480,7 +481,7 @@ fuzz('api: admission and tables of objects with anything anywhere', {
 fuzz('api: defaults of a VMI', {
   input: changedValue([vmi.spec]),
   parse: (spec) => {
-    if (!isObject(spec) || !isObject(spec.domain)) return 'refused';
+    if (!isRecord(spec) || !isRecord(spec.domain)) return 'refused';
     const errors = apiTypes
       .find(({ kind }) => kind === 'VirtualMachineInstance')
       ?.admission.validate?.({ ...vmi, spec: structuredClone(spec) } as unknown as ApiObject, admissionContext);

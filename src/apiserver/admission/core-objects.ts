@@ -1,7 +1,7 @@
-import { sameJson } from '../../base/index.ts';
+import { isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, forbiddenField, invalidField } from '../errors.ts';
-import { type ApiObject, at, ensureObject, isObject, objectsAt } from '../object.ts';
+import { type ApiObject, at, ensureObject, objectsAt } from '../object.ts';
 
 export const namespaceFinalizer = 'kubernetes';
 
@@ -36,7 +36,7 @@ export const secretAdmission: Admission = {
   /** `stringData` is for writing only. */
   fill(secret) {
     secret.type ??= 'Opaque';
-    if (!isObject(secret.stringData)) return;
+    if (!isRecord(secret.stringData)) return;
     const data = ensureObject(secret, 'data');
     for (const [key, value] of Object.entries(secret.stringData)) {
       // What is no text stays for `validate` to refuse: it may have a `toString` of its own.
@@ -46,7 +46,7 @@ export const secretAdmission: Admission = {
   },
   validate(secret, { old }) {
     const errors: FieldError[] = [];
-    const data = isObject(secret.data) ? secret.data : {};
+    const data = isRecord(secret.data) ? secret.data : {};
     for (const [key, value] of Object.entries(data)) {
       // The value itself is a secret: it is not repeated.
       if (typeof value === 'string' && base64.test(value)) continue;

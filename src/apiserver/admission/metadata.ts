@@ -1,7 +1,8 @@
 import { isLabelKey, isLabelValue } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
-import { type ApiObject, isObject } from '../object.ts';
+import type { ApiObject } from '../object.ts';
 
 const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -35,7 +36,7 @@ export function validateMetadata(object: ApiObject, type: ApiType): FieldError[]
 
 function validateLabels(labels: unknown): FieldError[] {
   if (labels === undefined || labels === null) return [];
-  if (!isObject(labels)) return [invalidField('metadata.labels', labels, 'must be an object')];
+  if (!isRecord(labels)) return [invalidField('metadata.labels', labels, 'must be an object')];
   return Object.entries(labels).flatMap(([key, value]) => {
     if (!isLabelKey(key)) return [invalidField('metadata.labels', key, 'is no label key')];
     if (typeof value === 'string' && isLabelValue(value)) return [];
@@ -48,7 +49,7 @@ function validateLabels(labels: unknown): FieldError[] {
 function validateAnnotations(annotations: unknown): FieldError[] {
   const field = 'metadata.annotations';
   if (annotations === undefined || annotations === null) return [];
-  if (!isObject(annotations)) return [invalidField(field, annotations, 'must be an object')];
+  if (!isRecord(annotations)) return [invalidField(field, annotations, 'must be an object')];
   let bytes = 0;
   const errors = Object.entries(annotations).flatMap(([key, value]) => {
     if (!isLabelKey(key.toLowerCase())) return [invalidField(field, key, 'is no annotation key')];
@@ -74,12 +75,12 @@ function validateOwners(owners: unknown): FieldError[] {
   if (owners === undefined || owners === null) return [];
   if (!Array.isArray(owners)) return [invalidField(field, owners, 'must be a list')];
   const errors = owners.flatMap((owner, index) => {
-    if (!isObject(owner)) return [invalidField(`${field}[${index}]`, owner, 'must be an object')];
+    if (!isRecord(owner)) return [invalidField(`${field}[${index}]`, owner, 'must be an object')];
     return ['apiVersion', 'kind', 'name', 'uid']
       .filter((name) => typeof owner[name] !== 'string' || owner[name] === '')
       .map((name) => requiredField(`${field}[${index}].${name}`));
   });
-  const controllers = owners.filter((owner) => isObject(owner) && owner.controller === true);
+  const controllers = owners.filter((owner) => isRecord(owner) && owner.controller === true);
   if (controllers.length < 2) return errors;
   return [...errors, invalidField(field, controllers.length, 'only one reference can have controller set to true')];
 }

@@ -1,17 +1,7 @@
-import { sameJson } from '../../base/index.ts';
+import { copyJson, isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
-import {
-  type ApiObject,
-  at,
-  clone,
-  ensureObject,
-  isObject,
-  type JsonObject,
-  numberAt,
-  objectsAt,
-  textAt,
-} from '../object.ts';
+import { type ApiObject, at, ensureObject, type JsonObject, numberAt, objectsAt, textAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 
 const defaultGraceSeconds = 30;
@@ -73,8 +63,8 @@ function validateChange(pod: ApiObject, old: ApiObject): FieldError[] {
 }
 
 function comparable(pod: ApiObject): unknown {
-  const spec = clone(at(pod, 'spec'));
-  if (!isObject(spec)) return spec;
+  const spec = copyJson(at(pod, 'spec'));
+  if (!isRecord(spec)) return spec;
   for (const name of ['activeDeadlineSeconds', 'tolerations', 'schedulingGates', 'terminationGracePeriodSeconds']) {
     delete spec[name];
   }

@@ -1,6 +1,6 @@
 import { parseQuantity } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { isObject } from '../object.ts';
 
 /** Checks one value and names what is wrong by its path. Absent values (undefined, null) are never wrong here. */
 export type Shape = (value: unknown, field: string) => FieldError[];
@@ -11,7 +11,7 @@ function plain(what: string, test: (value: unknown) => boolean): Shape {
 
 export const text = plain('a string', (value) => typeof value === 'string');
 export const flag = plain('true or false', (value) => typeof value === 'boolean');
-export const anyObject = plain('an object', isObject);
+export const anyObject = plain('an object', isRecord);
 
 export function integer(min: number, max = Number.MAX_SAFE_INTEGER): Shape {
   const what = max === Number.MAX_SAFE_INTEGER ? `an integer of at least ${min}` : `an integer from ${min} to ${max}`;
@@ -38,7 +38,7 @@ export function listOf(shape: Shape, maxItems = 256): Shape {
 
 export function mapOf(shape: Shape): Shape {
   return (value, field) => {
-    if (!isObject(value)) return [invalidField(field, value, 'must be an object')];
+    if (!isRecord(value)) return [invalidField(field, value, 'must be an object')];
     return Object.entries(value).flatMap(([key, item]) => shape(item, `${field}.${key}`));
   };
 }
@@ -46,7 +46,7 @@ export function mapOf(shape: Shape): Shape {
 /** Members that are not named are let through unseen. */
 export function objectOf(members: Readonly<Record<string, Shape>>, required: readonly string[] = []): Shape {
   return (value, field) => {
-    if (!isObject(value)) return [invalidField(field, value, 'must be an object')];
+    if (!isRecord(value)) return [invalidField(field, value, 'must be an object')];
     const missing = required
       .filter((name) => value[name] === undefined || value[name] === null || value[name] === '')
       .map((name) => requiredField(`${field}.${name}`));

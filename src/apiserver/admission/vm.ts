@@ -1,19 +1,20 @@
+import { isRecord } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { at, isObject } from '../object.ts';
+import { at } from '../object.ts';
 import { fillTemplate, validateSpec } from './vmi.ts';
 
 const runStrategies = ['Always', 'Halted', 'Manual', 'RerunOnFailure', 'Once', 'WaitAsReceiver'];
 
 export const vmAdmission: Admission = {
   fill(vm, context) {
-    if (isObject(vm.spec)) fillTemplate(vm.spec, context.old?.spec, context);
-    if (isObject(vm.status)) vm.status.printableStatus ??= 'Stopped';
+    if (isRecord(vm.spec)) fillTemplate(vm.spec, context.old?.spec, context);
+    if (isRecord(vm.status)) vm.status.printableStatus ??= 'Stopped';
   },
   validate(vm) {
     const spec = vm.spec;
-    if (!isObject(spec)) return [requiredField('spec')];
-    if (!isObject(spec.template)) return [requiredField('spec.template'), ...validateRunning(spec)];
+    if (!isRecord(spec)) return [requiredField('spec')];
+    if (!isRecord(spec.template)) return [requiredField('spec.template'), ...validateRunning(spec)];
     return [...validateRunning(spec), ...validateSpec(spec.template.spec, 'spec.template.spec')];
   },
 };

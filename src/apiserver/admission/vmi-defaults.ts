@@ -1,6 +1,7 @@
 import { parseQuantity } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import type { AdmissionContext } from '../api-type.ts';
-import { at, ensureObject, isObject, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { at, ensureObject, type JsonObject, objectsAt, textAt } from '../object.ts';
 
 const machineTypes = { amd64: 'q35', arm64: 'virt', s390x: 's390-ccw-virtio' } as const;
 
@@ -64,7 +65,7 @@ function fillDisks(spec: JsonObject, domain: JsonObject, architecture: string): 
   if (disks.length > 0) devices.disks = disks;
   const bus = architecture === 'amd64' ? 'sata' : 'virtio';
   for (const disk of disks) {
-    const kind = ['disk', 'lun', 'cdrom'].find((name) => isObject(disk[name])) ?? 'disk';
+    const kind = ['disk', 'lun', 'cdrom'].find((name) => isRecord(disk[name])) ?? 'disk';
     const target = ensureObject(disk, kind);
     target.bus ??= bus;
     if (kind !== 'cdrom') continue;
@@ -76,7 +77,7 @@ function fillDisks(spec: JsonObject, domain: JsonObject, architecture: string): 
 function fillPullPolicies(spec: JsonObject, firmware: JsonObject): void {
   const disks = objectsAt(spec, 'volumes').map((volume) => volume.containerDisk);
   for (const source of [...disks, at(firmware, 'kernelBoot', 'container')]) {
-    if (isObject(source) && typeof source.image === 'string') source.imagePullPolicy ??= pullPolicy(source.image);
+    if (isRecord(source) && typeof source.image === 'string') source.imagePullPolicy ??= pullPolicy(source.image);
   }
 }
 

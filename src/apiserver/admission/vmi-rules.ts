@@ -1,5 +1,6 @@
+import { isRecord } from '../../base/index.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
-import { at, isObject, type JsonObject, objectsAt } from '../object.ts';
+import { at, type JsonObject, objectsAt } from '../object.ts';
 
 /** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec. */
 export function checkVmiSpec(spec: JsonObject, field: string): FieldError[] {
@@ -51,7 +52,7 @@ function checkDisks(spec: JsonObject, field: string): FieldError[] {
   const disks = objectsAt(spec, 'domain', 'devices', 'disks');
   const volumes = new Set(objectsAt(spec, 'volumes').map(({ name }) => name));
   const errors = disks.flatMap((disk, index) => {
-    const targets = ['disk', 'lun', 'cdrom'].filter((name) => isObject(disk[name]));
+    const targets = ['disk', 'lun', 'cdrom'].filter((name) => isRecord(disk[name]));
     const found: FieldError[] = [];
     if (targets.length > 1)
       found.push(invalidField(`${path}[${index}]`, disk.name, 'can be only one of disk, lun, cdrom'));
@@ -74,7 +75,7 @@ function checkInterfaces(spec: JsonObject, field: string): FieldError[] {
   const networkNames = new Set(networks.map(({ name }) => name));
   const names = new Set(interfaces.map(({ name }) => name));
   const errors = interfaces.flatMap((item, index) => {
-    const used = bindings.filter((name) => isObject(item[name]));
+    const used = bindings.filter((name) => isRecord(item[name]));
     const found: FieldError[] = [];
     const removed = used.find((name) => removedBindings.includes(name));
     if (removed) found.push(invalidField(`${path}[${index}].${removed}`, {}, 'this binding was removed from KubeVirt'));

@@ -1,8 +1,8 @@
 import { finalizers } from '../../api/index.ts';
-import { rfc3339, sameJson } from '../../base/index.ts';
+import { copyJson, isRecord, rfc3339, sameJson } from '../../base/index.ts';
 import type { Admission, AdmissionContext } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
-import { type ApiObject, at, clone, ensureObject, isObject, type JsonObject, numberAt } from '../object.ts';
+import { type ApiObject, at, ensureObject, type JsonObject, numberAt } from '../object.ts';
 import { fillVmiSpec } from './vmi-defaults.ts';
 import { checkVmiSpec } from './vmi-rules.ts';
 import { vmiSpecShape } from './vmi-shape.ts';
@@ -23,7 +23,7 @@ export const vmiAdmission: Admission = {
     // As upstream: what a user writes into the status of a VMI is dropped without a word.
     if (!privileged) restoreStatus(vmi, old);
     const spec = vmi.spec;
-    if (!isObject(spec) || !isObject(spec.domain) || vmiSpecShape(spec, 'spec').length > 0) return;
+    if (!isRecord(spec) || !isRecord(spec.domain) || vmiSpecShape(spec, 'spec').length > 0) return;
     fillVmiSpec(spec, old?.spec, context);
     if (old) return;
     fillStatus(vmi, spec);
@@ -40,12 +40,12 @@ export const vmiAdmission: Admission = {
 export function validateSpec(spec: unknown, field: string): FieldError[] {
   if (spec === undefined || spec === null) return [requiredField(field)];
   const errors = vmiSpecShape(spec, field);
-  return errors.length > 0 || !isObject(spec) ? errors : checkVmiSpec(spec, field);
+  return errors.length > 0 || !isRecord(spec) ? errors : checkVmiSpec(spec, field);
 }
 
 function restoreStatus(vmi: ApiObject, old: ApiObject | undefined): void {
   if (old?.status === undefined) delete vmi.status;
-  else vmi.status = clone(old.status);
+  else vmi.status = copyJson(old.status);
 }
 
 /** Members that later stages read: first figures of memory and CPU. */
@@ -98,7 +98,7 @@ function changedSystemLabels(vmi: ApiObject, before: Readonly<Record<string, str
 /** For objects that carry a VMI spec below `spec.template`. */
 export function fillTemplate(spec: JsonObject, old: unknown, context: AdmissionContext): void {
   const domain = at(spec, 'template', 'spec', 'domain');
-  if (!isObject(domain)) return;
+  if (!isRecord(domain)) return;
   const known = (name: string) => at(old, 'template', 'spec', 'domain', 'firmware', name);
   const firmware = ensureObject(domain, 'firmware');
   // Stable over restarts: the guest sees the same machine each time it is started.

@@ -1,9 +1,9 @@
 import type { OwnerReference } from '../../api/index.ts';
-import { errorMessage, type Logger } from '../../base/index.ts';
+import { copyJson, errorMessage, type Logger } from '../../base/index.ts';
 import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError } from '../errors.ts';
-import { clone } from '../object.ts';
+
 import {
   addressOf,
   foregroundFinalizer,
@@ -177,7 +177,7 @@ export class GarbageCollector {
     await lock.run(lockKey(type, address), async () => {
       const entry = store.get(address);
       if (!entry) return;
-      const object = clone(entry.object);
+      const object = copyJson(entry.object);
       object.metadata = { ...object.metadata, ...change(object.metadata) };
       for (const name of ['finalizers', 'ownerReferences'] as const) {
         if (object.metadata[name]?.length === 0) delete object.metadata[name];

@@ -1,7 +1,7 @@
-import { rfc3339 } from '../../base/index.ts';
+import { copyJson, rfc3339 } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { conflict, notFound } from '../errors.ts';
-import { clone, ensureObject, objectsAt, textAt } from '../object.ts';
+import { ensureObject, objectsAt, textAt } from '../object.ts';
 import { addressOf, lockKey, type ObjectContext, type Target } from './context.ts';
 
 /** Puts a pod on a node, once. Throws ApiError NOT_FOUND, and CONFLICT for a pod that has a node or is being deleted. */
@@ -18,7 +18,7 @@ export async function bindPod(
     const present = textAt(object, 'spec', 'nodeName');
     if (present) throw conflict(type, target.name, `pod ${target.name} is already assigned to node "${present}"`);
     if (object.metadata.deletionTimestamp) throw conflict(type, target.name, 'it is being deleted, cannot be assigned');
-    const next = clone(object);
+    const next = copyJson(object);
     ensureObject(next, 'spec').nodeName = node;
     const scheduled = {
       type: 'PodScheduled',

@@ -1,14 +1,15 @@
 import { apiVersionOf } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, type FieldError, invalid, invalidField } from '../errors.ts';
-import { type ApiObject, isObject, type JsonObject } from '../object.ts';
+import type { ApiObject, JsonObject } from '../object.ts';
 import type { Target } from './context.ts';
 
 export const maxObjectBytes = 1.5 * 1024 * 1024;
 
 /** Checks that a body is an object of this type and fills in what its URL says. Gives a copy. Throws ApiError BAD_REQUEST. */
 export function asObject(body: unknown, type: ApiType, namespace: string): ApiObject {
-  if (!isObject(body)) throw badRequest('the body must be one object');
+  if (!isRecord(body)) throw badRequest('the body must be one object');
   const wanted = apiVersionOf(type);
   if (type.custom) checkPresent(body, 'apiVersion', 'kind');
   const { apiVersion = wanted, kind = type.kind } = body;
@@ -21,7 +22,7 @@ export function asObject(body: unknown, type: ApiType, namespace: string): ApiOb
     throw badRequest(`the kind in the data (${kind}) does not match the expected kind (${type.kind})`);
   }
   const metadata = body.metadata ?? {};
-  if (!isObject(metadata)) throw badRequest('metadata must be an object');
+  if (!isRecord(metadata)) throw badRequest('metadata must be an object');
   for (const name of ['name', 'generateName', 'namespace', 'uid', 'resourceVersion']) {
     const value = metadata[name];
     if (value !== undefined && value !== null && typeof value !== 'string')

@@ -1,7 +1,7 @@
-import { rfc3339 } from '../../base/index.ts';
+import { copyJson, isRecord, rfc3339 } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { conflict, forbidden, notFound } from '../errors.ts';
-import { type ApiObject, clone, isObject } from '../object.ts';
+import type { ApiObject } from '../object.ts';
 import { addressOf, lockKey, type ObjectContext, type Target } from './context.ts';
 import { isFinished } from './writer.ts';
 
@@ -73,7 +73,7 @@ export class Remover {
     const finalizers = withPropagation(old.metadata.finalizers ?? [], options.propagation);
     const sameFinalizers = finalizers.length === (old.metadata.finalizers ?? []).length;
     if (!isFirst && !isShorter && sameFinalizers) return old;
-    const next = clone(old);
+    const next = copyJson(old);
     if (finalizers.length > 0) next.metadata.finalizers = finalizers;
     if (isFirst || isShorter) {
       const end = new Date(this.#context.clock.now().getTime() + effective * 1000);
@@ -82,7 +82,7 @@ export class Remover {
     }
     if (isFirst && next.metadata.generation !== undefined) next.metadata.generation++;
     if (type.resource === 'namespaces')
-      next.status = { ...(isObject(next.status) ? next.status : {}), phase: 'Terminating' };
+      next.status = { ...(isRecord(next.status) ? next.status : {}), phase: 'Terminating' };
     return next;
   }
 }

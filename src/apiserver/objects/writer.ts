@@ -1,4 +1,4 @@
-import { rfc3339, sameJson } from '../../base/index.ts';
+import { copyJson, rfc3339, sameJson } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import { validateMetadata } from '../admission/index.ts';
 import type { AdmissionContext, ApiType } from '../api-type.ts';
@@ -13,7 +13,7 @@ import {
   notFound,
   requiredField,
 } from '../errors.ts';
-import { type ApiObject, clone, textAt } from '../object.ts';
+import { type ApiObject, textAt } from '../object.ts';
 import {
   addressOf,
   clusterDefaults,
@@ -52,7 +52,7 @@ export class Writer {
   }
 
   async create(type: ApiType, namespace: string, body: unknown, options: WriteOptions): Promise<ApiObject> {
-    const object = asObject(clone(body), type, namespace);
+    const object = asObject(copyJson(body), type, namespace);
     if (object.metadata.resourceVersion !== undefined) {
       throw new ApiError('BAD_REQUEST', 'resourceVersion should not be set on objects to be created');
     }
@@ -62,7 +62,7 @@ export class Writer {
       throw invalid(type, '', [requiredField('metadata.name', 'name or generateName is required')]);
     }
     for (let tries = 1; ; tries++) {
-      const named = clone(object);
+      const named = copyJson(object);
       named.metadata.name = `${generateName.slice(0, 248)}${randomSuffix()}`;
       try {
         return await this.#createNamed(type, named, options);
@@ -118,7 +118,7 @@ export class Writer {
   }
 
   #changed(type: ApiType, request: UpdateRequest, old: ApiObject, options: WriteOptions): ApiObject {
-    const made = asObject(clone(request.change(old)), type, request.namespace);
+    const made = asObject(copyJson(request.change(old)), type, request.namespace);
     checkName(made, request);
     checkVersion(type, made, old, request.isReplace);
     const next = request.subresource === 'status' ? withStatus(type, made, old) : withoutStatus(type, made, old);
@@ -164,7 +164,7 @@ function checkVersion(type: ApiType, made: ApiObject, old: ApiObject, isReplace:
 
 /** Of custom resources only the status is taken; of built-in ones labels and annotations too. */
 function withStatus(type: ApiType, made: ApiObject, old: ApiObject): ApiObject {
-  const next = clone(old);
+  const next = copyJson(old);
   if (made.status === undefined) delete next.status;
   else next.status = made.status;
   if (type.custom) return next;
@@ -181,7 +181,7 @@ function withStatus(type: ApiType, made: ApiObject, old: ApiObject): ApiObject {
 function withoutStatus(type: ApiType, made: ApiObject, old: ApiObject): ApiObject {
   if (!type.statusSubresource) return made;
   const { status: _ignored, ...next } = made;
-  return (old.status === undefined ? next : { ...next, status: clone(old.status) }) as ApiObject;
+  return (old.status === undefined ? next : { ...next, status: copyJson(old.status) }) as ApiObject;
 }
 
 /** What raises the generation: all but metadata, and but the status where it has its own sub-resource. */

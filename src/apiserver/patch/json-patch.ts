@@ -1,7 +1,6 @@
 import { applyPatch, type Operation, Pointer } from 'rfc6902';
-import { errorMessage, sameJson, shortened, whyUnsafe } from '../../base/index.ts';
+import { copyJson, errorMessage, isRecord, sameJson, shortened, whyUnsafe } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { clone, isObject } from '../object.ts';
 
 const maxOperations = 10_000;
 /** All that the `copy` operations of one patch may add, as JSON: the limit of a kube-apiserver (`JSONPatchMaxCopyBytes`). */
@@ -24,7 +23,7 @@ interface Spent {
  */
 export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   const checked = checkOperations(patch);
-  const result = { root: clone(target) };
+  const result = { root: copyJson(target) };
   const spent: Spent = { copiedBytes: 0, compared: new CompareBudget(maxComparedValues) };
   for (const [index, operation] of checked.entries()) {
     const moved = { ...operation, path: `/root${operation.path}` };
@@ -45,7 +44,7 @@ function applyOne(root: object, operation: Operation, spent: Spent): string | un
   try {
     if (operation.op === 'test') return testOne(root, operation, spent.compared);
     if (operation.op === 'copy') countCopy(root, operation.from, spent);
-    const [error] = applyPatch(root, [clone(operation)]);
+    const [error] = applyPatch(root, [copyJson(operation)]);
     return error ? describe(operation, error) : undefined;
   } catch (error) {
     return shortened(errorMessage(error), maxShownLength);
@@ -94,7 +93,7 @@ function checkOperations(patch: unknown): Operation[] {
 
 function checkOperation(index: number, operation: unknown): void {
   const refuse = (why: string) => badRequest(`JSON patch operation ${index}: ${why}`);
-  if (!isObject(operation)) throw refuse('it is no object');
+  if (!isRecord(operation)) throw refuse('it is no object');
   const { op, path, from } = operation;
   if (typeof op !== 'string' || !operations.includes(op)) throw refuse(`op must be one of ${operations.join(', ')}`);
   if (!isPointer(path)) throw refuse('path must be a JSON pointer: empty, or beginning with /');

@@ -1,5 +1,6 @@
+import { isRecord } from '../../base/index.ts';
 import { badRequest } from '../errors.ts';
-import { isObject, type JsonObject } from '../object.ts';
+import type { JsonObject } from '../object.ts';
 import type { StrategicSchema } from './strategic-schema.ts';
 
 /**
@@ -8,8 +9,8 @@ import type { StrategicSchema } from './strategic-schema.ts';
  * obeyed. Gives a new value. Throws ApiError BAD_REQUEST for a malformed patch.
  */
 export function applyStrategicPatch(target: unknown, patch: unknown, schema: StrategicSchema): unknown {
-  if (!isObject(patch)) throw badRequest('a strategic merge patch is an object');
-  return mergeObjects(isObject(target) ? target : {}, patch, '', schema);
+  if (!isRecord(patch)) throw badRequest('a strategic merge patch is an object');
+  return mergeObjects(isRecord(target) ? target : {}, patch, '', schema);
 }
 
 const deletePrefix = '$deleteFromPrimitiveList/';
@@ -53,8 +54,8 @@ function mergeValue(target: unknown, value: unknown, path: string, schema: Strat
     if (rule === undefined) return value.map(withoutDirectivesDeep);
     return rule === 'set' ? mergeSet(current, value, path) : mergeList(current, value, rule.key, path, schema);
   }
-  if (!isObject(value)) return value;
-  return mergeObjects(isObject(target) ? target : {}, value, path, schema);
+  if (!isRecord(value)) return value;
+  return mergeObjects(isRecord(target) ? target : {}, value, path, schema);
 }
 
 function mergeSet(target: readonly unknown[], patch: readonly unknown[], path: string): unknown[] {
@@ -71,7 +72,7 @@ function mergeList(
   path: string,
   schema: StrategicSchema,
 ): unknown[] {
-  const elements = patch.filter(isObject);
+  const elements = patch.filter(isRecord);
   if (elements.length !== patch.length) throw badRequest(`${path}: elements of this list must be objects`);
   const isReplace = elements.some((element) => isWholeReplace(element, key));
   const list = new KeyedList(isReplace ? [] : target, key);
@@ -99,7 +100,7 @@ function removeValues(object: JsonObject, name: string, values: readonly unknown
 function setOrder(object: JsonObject, name: string, order: readonly unknown[], rule: { key: string } | 'set'): void {
   const list = object[name];
   if (!Array.isArray(list)) return;
-  const idOf = (value: unknown) => plainId(rule === 'set' ? value : isObject(value) ? value[rule.key] : undefined);
+  const idOf = (value: unknown) => plainId(rule === 'set' ? value : isRecord(value) ? value[rule.key] : undefined);
   const ranks = new Map<unknown, number>();
   for (const [index, value] of order.entries()) if (!ranks.has(idOf(value))) ranks.set(idOf(value), index);
   const rank = (value: unknown) => ranks.get(idOf(value)) ?? -1;
@@ -118,7 +119,7 @@ function withoutDirectives(patch: JsonObject): JsonObject {
 
 function withoutDirectivesDeep(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutDirectivesDeep);
-  return isObject(value) ? withoutDirectives(value) : value;
+  return isRecord(value) ? withoutDirectives(value) : value;
 }
 
 function asList(name: string, value: unknown): readonly unknown[] {
@@ -139,14 +140,14 @@ class KeyedList {
   constructor(elements: readonly unknown[], key: string) {
     this.#elements = [...elements];
     for (const [index, element] of elements.entries()) {
-      const id = isObject(element) ? plainId(element[key]) : undefined;
+      const id = isRecord(element) ? plainId(element[key]) : undefined;
       if (id !== undefined && !this.#indexes.has(id)) this.#indexes.set(id, index);
     }
   }
 
   get(id: unknown): JsonObject | undefined {
     const found = this.#elements[this.#indexes.get(id) ?? -1];
-    return isObject(found) ? found : undefined;
+    return isRecord(found) ? found : undefined;
   }
 
   put(id: unknown, element: JsonObject): void {

@@ -1,9 +1,10 @@
+import { isRecord } from '../../base/index.ts';
 import type { Column } from '../api-type.ts';
-import { type ApiObject, at, isObject, numberAt, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, numberAt, objectsAt, textAt } from '../object.ts';
 import { ageColumn, atPath, column, nameColumn, wide } from './column.ts';
 import { age } from './duration.ts';
 
-const countOf = (value: unknown) => (isObject(value) ? Object.keys(value).length : 0);
+const countOf = (value: unknown) => (isRecord(value) ? Object.keys(value).length : 0);
 const orNone = (value: string | undefined) => (value ? value : '<none>');
 const orUnknown = (value: string | undefined) => (value ? value : '<unknown>');
 
@@ -107,7 +108,7 @@ function servicePorts(service: ApiObject): string {
 }
 
 function pairs(value: unknown): string {
-  if (!isObject(value) || countOf(value) === 0) return '<none>';
+  if (!isRecord(value) || countOf(value) === 0) return '<none>';
   return Object.entries(value)
     .map(([key, text]) => `${key}=${text}`)
     .join(',');

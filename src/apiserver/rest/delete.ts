@@ -1,8 +1,9 @@
 import type { Response } from 'express';
 import { apiVersionOf } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
-import { type ApiObject, at, isObject, textAt } from '../object.ts';
+import { type ApiObject, at, textAt } from '../object.ts';
 import type { DeleteOptions, Propagation } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
@@ -62,7 +63,7 @@ function successOf(type: ApiType, object: ApiObject): object {
 /** Options come as a body, as query parameters, or not at all. */
 export function deleteOptions({ body, contentType, query }: ResourceCall): DeleteOptions {
   const given = body.length === 0 ? {} : parseBody(body, contentType);
-  if (!isObject(given) || (given.kind !== undefined && given.kind !== 'DeleteOptions')) {
+  if (!isRecord(given) || (given.kind !== undefined && given.kind !== 'DeleteOptions')) {
     throw badRequest('the body of a DELETE must be DeleteOptions');
   }
   const grace = given.gracePeriodSeconds ?? query.gracePeriodSeconds;

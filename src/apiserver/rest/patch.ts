@@ -1,7 +1,7 @@
-import { applyMergePatch } from '../../base/index.ts';
+import { applyMergePatch, isRecord } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { badRequest } from '../errors.ts';
-import { type ApiObject, isObject } from '../object.ts';
+import type { ApiObject } from '../object.ts';
 import { applyJsonPatch, applyStrategicPatch } from '../patch/index.ts';
 import type { ResourceCall } from './api-context.ts';
 import { mediaType, parseJson, unsupported } from './body.ts';
@@ -17,7 +17,7 @@ export function patchChange(type: ApiType, call: Pick<ResourceCall, 'body' | 'co
   const media = mediaType(call.contentType);
   if (!accepted.includes(media)) throw unsupported(media, accepted, hintOf(media));
   const patch = parseJson(call.body.toString('utf8'));
-  if (media !== jsonPatch && !isObject(patch)) throw badRequest('this kind of patch is one object');
+  if (media !== jsonPatch && !isRecord(patch)) throw badRequest('this kind of patch is one object');
   return (current: ApiObject): unknown => {
     if (media === jsonPatch) return applyJsonPatch(current, patch);
     if (media === strategicPatch && strategic) return applyStrategicPatch(current, patch, strategic);

@@ -1,7 +1,8 @@
+import { isRecord } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import { isAllowed, isPathAllowed, openPaths, rulesOf } from '../access.ts';
 import { badRequest } from '../errors.ts';
-import { at, isObject, type JsonObject, textAt } from '../object.ts';
+import { at, type JsonObject, textAt } from '../object.ts';
 import type { TokenAuthenticator } from './auth.ts';
 
 interface Review {
@@ -40,7 +41,7 @@ export function answerReview(
 ): JsonObject | undefined {
   const review = reviewResources(group).find((item) => item.resource === resource);
   if (!review) return undefined;
-  if (!isObject(body)) throw badRequest('the body must be one object');
+  if (!isRecord(body)) throw badRequest('the body must be one object');
   const kind = body.kind ?? review.kind;
   if (kind !== review.kind)
     throw badRequest(`the kind in the data (${kind}) does not match the expected kind (${review.kind})`);
@@ -91,11 +92,11 @@ function reviewOfOther(body: JsonObject, tokens: TokenAuthenticator): JsonObject
 function accessReview(user: User, body: JsonObject): JsonObject {
   const resource = at(body, 'spec', 'resourceAttributes');
   const path = at(body, 'spec', 'nonResourceAttributes');
-  if (isObject(resource) === isObject(path)) {
+  if (isRecord(resource) === isRecord(path)) {
     throw badRequest('spec must have exactly one of resourceAttributes, nonResourceAttributes');
   }
   const text = (name: string) => textAt(resource ?? path, name) ?? '';
-  const allowed = isObject(resource)
+  const allowed = isRecord(resource)
     ? isAllowed(user, {
         verb: text('verb'),
         group: text('group'),

@@ -1,7 +1,8 @@
 import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
+import { isRecord } from '../../base/index.ts';
 import { ApiError, badRequest, qualified } from '../errors.ts';
-import { type ApiObject, at, isObject, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, objectsAt, textAt } from '../object.ts';
 import { bindPod } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
@@ -105,7 +106,7 @@ async function serveBinding(...[context, path, call, , response]: Parameters<Ser
 /** No disruption budgets here: an eviction is a deletion. */
 async function serveEviction(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {
   const body = parseBody(call.body, call.contentType);
-  if (!isObject(body)) throw badRequest('the body must be an Eviction');
+  if (!isRecord(body)) throw badRequest('the body must be an Eviction');
   const given = at(body, 'deleteOptions') ?? {};
   const options = deleteOptions({ ...call, body: Buffer.from(JSON.stringify(given)), contentType: 'application/json' });
   await context.remover.remove(path.type, targetOf(path), options);

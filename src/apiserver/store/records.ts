@@ -1,5 +1,5 @@
-import { errorMessage } from '../../base/index.ts';
-import { type ApiObject, isObject } from '../object.ts';
+import { errorMessage, isRecord } from '../../base/index.ts';
+import type { ApiObject } from '../object.ts';
 import type { Address, Entry } from './entry.ts';
 import { StoreError } from './errors.ts';
 import { unseal } from './seal.ts';
@@ -56,7 +56,7 @@ export function parseEntry(key: string, text: string): Entry {
   const [collection, namespace, name, ...rest] = key.slice(objectPrefix.length).split('!');
   if (!collection || namespace === undefined || !name || rest.length > 0) throw corrupt(`record ${key} has a bad key`);
   const { json, value: object } = parse(key, text);
-  if (!isObject(object.metadata)) throw corrupt(`record ${key} has no metadata`);
+  if (!isRecord(object.metadata)) throw corrupt(`record ${key} has no metadata`);
   const revision = Number(object.metadata.resourceVersion);
   if (!Number.isSafeInteger(revision) || revision < 1) throw corrupt(`record ${key} has no resourceVersion`);
   if (object.metadata.name !== name) throw corrupt(`record ${key} holds an object of another name`);
@@ -72,6 +72,6 @@ function parse(key: string, text: string): { json: string; value: Record<string,
   } catch (cause) {
     throw corrupt(`record ${key} is no JSON: ${errorMessage(cause)}`, cause);
   }
-  if (!isObject(value)) throw corrupt(`record ${key} is no object`);
+  if (!isRecord(value)) throw corrupt(`record ${key} is no object`);
   return { json, value };
 }

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { errorCode } from '../../base/index.ts';
+import { errorCode, isRecord } from '../../base/index.ts';
 import { openPlainFile, replaceFile } from '../../host/index.ts';
-import { isObject } from '../object.ts';
+
 import { seal, unseal } from './seal.ts';
 
 /** How far the database had come, kept apart from the database. */
@@ -122,7 +122,7 @@ function parseSlot(bytes: Buffer): Extract<FoundMark, { kind: 'found' }> | undef
   if (json === undefined) return undefined;
   try {
     const value: unknown = JSON.parse(json);
-    if (!isObject(value)) return undefined;
+    if (!isRecord(value)) return undefined;
     const { revision, count, reserved, sequence } = value;
     if (![revision, count, reserved, sequence].every((number) => Number.isSafeInteger(number))) return undefined;
     const mark = { revision, count, reserved } as Mark;
