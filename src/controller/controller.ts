@@ -17,11 +17,9 @@ import {
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
-import type { Node } from './scheduler/fit.ts';
-import { StandaloneScheduler } from './scheduler/scheduler.ts';
-import { VmController } from './vm/controller.ts';
-import { VmiController } from './vmi/controller.ts';
-import { podIndexes } from './vmi/observe.ts';
+import { type Node, StandaloneScheduler } from './scheduler/index.ts';
+import { VmController } from './vm/index.ts';
+import { podIndexes, VmiController } from './vmi/index.ts';
 
 export interface ControllerOptions {
   readonly config: ControllerConfigBase;

@@ -5,4 +5,4 @@
  */
 export { Controller } from './controller.ts';
 export { type ControllerFlags, controllerUsage, parseControllerFlags } from './flags.ts';
-export { renderLauncherPod } from './pod/render.ts';
+export { renderLauncherPod } from './pod/index.ts';

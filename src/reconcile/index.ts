@@ -18,12 +18,10 @@ export type {
   Decided,
   ReconcileObserver,
   ReconcileParts,
-  ReconcilerDeps,
-  ReconcilerOptions,
   WriteReport,
 } from './reconcile-parts.ts';
 export * from './reconciler.ts';
-export type { Observed, ReportWords } from './reporter.ts';
+export type { Observed } from './reporter.ts';
 export * from './rules.ts';
 export * from './single-reconciler.ts';
 export * from './steps.ts';

@@ -2,7 +2,7 @@ import { findCondition, type Key, labels, type Pod, resources } from '../../api/
 import { type Clock, type Component, type Logger, rfc3339 } from '../../base/index.ts';
 import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { KeyedQueue, type KeyResult, type ReadYourWrites } from '../../reconcile/index.ts';
-import { podFacts } from '../pod/facts.ts';
+import { podFacts } from '../pod/index.ts';
 import { type Node, placePod, podMemoryBytes } from './fit.ts';
 
 export interface SchedulerDeps {

@@ -19,9 +19,7 @@ import {
   Reconciler,
   runPlan,
 } from '../../reconcile/index.ts';
-import { podFacts } from '../pod/facts.ts';
-import { LauncherPods } from '../pod/launcher-pods.ts';
-import { renderLauncherPod } from '../pod/render.ts';
+import { LauncherPods, podFacts, renderLauncherPod } from '../pod/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type VmiDecision } from './decide.ts';
 import { executors, staleCode, stepErrorOf } from './execute.ts';

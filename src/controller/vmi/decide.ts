@@ -8,7 +8,7 @@ import {
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
-import { podFacts } from '../pod/facts.ts';
+import { podFacts } from '../pod/index.ts';
 import { isAdmitted } from './admit.ts';
 import type { AbsentVmi, PresentVmi, UnclearVmi, VmiFacts, VmiObservation } from './observation.ts';
 import type { VmiStep } from './steps.ts';

@@ -10,7 +10,7 @@ import type {
   StepContext,
   StepError,
 } from '../../reconcile/index.ts';
-import type { LauncherPods } from '../pod/launcher-pods.ts';
+import type { LauncherPods } from '../pod/index.ts';
 import type { VmiStepArgs } from './steps.ts';
 
 export interface ExecuteContext extends StepContext {

@@ -14,7 +14,7 @@ import {
   withoutCondition,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
-import { podFacts } from '../pod/facts.ts';
+import { podFacts } from '../pod/index.ts';
 import { admit, isAdmitted } from './admit.ts';
 import { isUnprocessed } from './decide.ts';
 import type { SyncFailure, VmiFacts } from './observation.ts';

@@ -1,0 +1,6 @@
+/**
+ * Owns: binding launcher pods to nodes where no kube-scheduler runs.
+ * Must not know: VMIs, VMs.
+ */
+export type { Node } from './fit.ts';
+export { StandaloneScheduler } from './scheduler.ts';

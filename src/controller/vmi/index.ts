@@ -1,0 +1,7 @@
+/**
+ * Owns: a VMI from its creation to the hand-over to the node's agent, and its end.
+ * Must not know: VirtualMachines, but that one owns the VMI.
+ */
+export { VmiController } from './controller.ts';
+export { vmiRules } from './decide.ts';
+export { podIndexes } from './observe.ts';

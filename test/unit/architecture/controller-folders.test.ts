@@ -1,0 +1,13 @@
+import { checkFolderRules } from '../../fixtures/folder-rules.ts';
+
+checkFolderRules({
+  root: 'src/controller',
+  mayImport: {
+    pod: [],
+    scheduler: ['pod'],
+    vm: [],
+    vmi: ['pod'],
+  },
+  /** Pauses and limits of all controllers. */
+  shared: ['reconciling.ts'],
+});
