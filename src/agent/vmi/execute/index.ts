@@ -2,6 +2,5 @@
  * Owns: doing the steps of a plan, one idempotent function each; the VMI as launchers want it (claims as host disks).
  * Must not know: why a step was chosen, how the status is written.
  */
-export type { ExecutePorts } from './context.ts';
 export { runPlan } from './executors.ts';
 export { replaceClaimsByHostDisks } from './host-disks.ts';
