@@ -81,12 +81,12 @@ const durations = new Set(['waitMs']);
 
 /**
  * What is remembered of a key, for readers outside: monotonic times mean nothing outside this process, so they become
- * milliseconds ago, or still to come (negative).
+ * milliseconds ago, or still to come (negative). What is empty or false is left out.
  */
 export function memoryInWords(memory: object, nowMs: number): Record<string, unknown> {
   const words: [string, unknown][] = [];
   for (const [name, value] of Object.entries(memory)) {
-    if (value === undefined || value === '') continue;
+    if (value === undefined || value === '' || value === false) continue;
     if (typeof value === 'number' && name.endsWith('Ms') && !durations.has(name)) {
       words.push([`${name.slice(0, -2)}MsAgo`, Math.round(nowMs - value)]);
     } else if (typeof value === 'string') words.push([name, clip(value, 200)]);

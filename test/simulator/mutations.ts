@@ -27,7 +27,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a start is synced again and again',
     file: 'src/agent/vmi/decide/sync-rules.ts',
-    find: 'return observation.memory.synced?.fingerprint !== observation.syncFingerprint;',
+    find: 'return syncedOf(observation.memory)?.fingerprint !== observation.syncFingerprint;',
     replace: 'return observation.syncFingerprint !== undefined;',
   },
   {
@@ -159,7 +159,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'how a guest ended is forgotten with its launcher',
     file: 'src/agent/vmi/decide/domain-situation.ts',
-    find: `  if (memory.verdict) return memory.verdict;
+    find: `  if (memory.ending.verdict) return memory.ending.verdict;
   const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
   if (seen) return seen;`,
     replace: '  void [isAliveStatus, lastDomain];',

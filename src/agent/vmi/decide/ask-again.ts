@@ -1,3 +1,4 @@
+import { startTriesOf, syncedOf } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 import type { Plan } from './rule.ts';
 
@@ -12,7 +13,7 @@ export function askAgain({ uid, observation }: Facts): Plan {
   return {
     steps: [{ step: 'refreshDomain', uid }],
     requeueAfterMs: answerMs,
-    remember: { askedAgainMs: observation.nowMs },
+    remember: { doubts: { askedAgainMs: observation.nowMs } },
   };
 }
 
@@ -21,7 +22,7 @@ export function askAgain({ uid, observation }: Facts): Plan {
  * being replaced and does not end) may have started the guest, and its events go to that one.
  */
 export function askAtOnce(facts: Facts): Plan {
-  const { askedAgainMs } = facts.observation.memory;
+  const { askedAgainMs } = facts.observation.memory.doubts;
   const isRepeated = askedAgainMs !== undefined && facts.observation.nowMs - askedAgainMs < answerMs;
   return { ...askAgain(facts), requeueAfterMs: isRepeated ? answerMs : 0 };
 }
@@ -33,8 +34,8 @@ export function askAtOnce(facts: Facts): Plan {
 export function isAnsweredAgain({ observation }: Facts): boolean {
   const { domain, memory } = observation;
   const askedMs = domain.kind === 'present' || domain.kind === 'gone' ? domain.askedMs : undefined;
-  if (askedMs === undefined || memory.askedAgainMs === undefined) return false;
-  return askedMs >= Math.max(memory.askedAgainMs, toldToStartMs(observation));
+  if (askedMs === undefined || memory.doubts.askedAgainMs === undefined) return false;
+  return askedMs >= Math.max(memory.doubts.askedAgainMs, toldToStartMs(observation));
 }
 
 /** The same, and not about an earlier question either. */
@@ -48,10 +49,10 @@ export function isAnsweredJustNow(facts: Facts): boolean {
 export function isFromBeforeStart({ observation }: Facts): boolean {
   const { domain, memory } = observation;
   if (domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
-  return domain.seenMs <= Math.max(toldToStartMs(observation), memory.synced?.endedMs ?? 0);
+  return domain.seenMs <= Math.max(toldToStartMs(observation), syncedOf(memory)?.endedMs ?? 0);
 }
 
 /** When the launcher was last told to run the guest, with or without success; 0: never. */
 function toldToStartMs({ memory }: Facts['observation']): number {
-  return Math.max(memory.synced?.atMs ?? 0, memory.startTries?.lastMs ?? 0);
+  return Math.max(syncedOf(memory)?.atMs ?? 0, startTriesOf(memory)?.lastMs ?? 0);
 }

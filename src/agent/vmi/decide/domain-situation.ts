@@ -89,7 +89,8 @@ function classifyStopped(domain: Domain, context: EndContext): DomainSituation {
 }
 
 /** What it showed before it lost its reason. A failure before the guest ran may have been a start that came late after all. */
-function decidedBefore({ phase, memory: { verdict } }: EndContext): Verdict | undefined {
+function decidedBefore({ phase, memory }: EndContext): Verdict | undefined {
+  const { verdict } = memory.ending;
   return phase === 'Running' || verdict?.phase === 'Succeeded' ? verdict : undefined;
 }
 
@@ -120,11 +121,12 @@ function verdictWhenDestroyed(context: EndContext, hasAcpi: boolean): Verdict {
 /** The best evidence that is left: what was decided before, the last sight of the domain, what this agent did to it. */
 function verdictWhenGone(context: EndContext, lastDomain?: Domain): Verdict {
   const { memory } = context;
-  if (memory.verdict) return memory.verdict;
+  if (memory.ending.verdict) return memory.ending.verdict;
   const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
   if (seen) return seen;
-  if (memory.killedMs !== undefined) return { ...verdictWhenDestroyed(context, true), guessed: true };
-  if (memory.shutdown) return { phase: 'Succeeded', because: 'the guest was shut down on request', guessed: true };
+  if (memory.ending.killedMs !== undefined) return { ...verdictWhenDestroyed(context, true), guessed: true };
+  if (memory.ending.shutdown)
+    return { phase: 'Succeeded', because: 'the guest was shut down on request', guessed: true };
   return { phase: 'Failed', because: 'the domain is gone', guessed: true };
 }
 

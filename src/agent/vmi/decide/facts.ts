@@ -49,9 +49,9 @@ export function factsOf(observation: Observation): Facts {
     situation: classifyDomain(observation, phase, graceSeconds),
     ending: endingOf(observation, vmi, phase, domain),
     grace: graceOf(observation, graceSeconds, domain),
-    sinceSignalMs: since(memory.shutdown?.lastSignalMs),
-    sinceKillMs: since(memory.killedMs),
-    sinceDeleteMs: since(memory.deletedMs),
+    sinceSignalMs: since(memory.ending.shutdown?.lastSignalMs),
+    sinceKillMs: since(memory.ending.killedMs),
+    sinceDeleteMs: since(memory.ending.deletedMs),
   };
 }
 

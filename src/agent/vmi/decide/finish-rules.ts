@@ -32,7 +32,7 @@ const isDeleteAwaited = (facts: Facts) =>
 export const nothingLeftRule: Rule = {
   name: 'finished-nothing-left',
   why: 'The guest has ended, nothing of it is left on this node, and there is nothing more to do.',
-  when: (facts) => isOver(facts) && (facts.uid === '' || facts.observation.memory.cleaned === true),
+  when: (facts) => isOver(facts) && (facts.uid === '' || facts.observation.memory.ending.cleaned),
   plan: () => rest,
 };
 
@@ -72,7 +72,7 @@ export const neverRanRules: readonly Rule[] = [
   {
     name: 'deleted-nothing-left',
     why: "The VMI was deleted before its guest ran and nothing of it is left here; removing the object is the controller's part.",
-    when: (facts) => facts.deleting && facts.phase !== 'Running' && facts.observation.memory.cleaned === true,
+    when: (facts) => facts.deleting && facts.phase !== 'Running' && facts.observation.memory.ending.cleaned,
     plan: () => rest,
   },
   {

@@ -33,8 +33,8 @@ export function graceSecondsOf(vmi: VirtualMachineInstance | undefined, domain: 
  */
 export function graceOf(observation: Observation, seconds: number, domain: Domain | undefined): Grace {
   const { memory, nowMs } = observation;
-  if (memory.shutdown) {
-    const { firstMs, deadlineMs } = memory.shutdown;
+  if (memory.ending.shutdown) {
+    const { firstMs, deadlineMs } = memory.ending.shutdown;
     return { seconds, deadlineMs: Math.min(deadlineMs, firstMs + seconds * 1000), firstSignal: false };
   }
   const began = Date.parse(domain?.Spec?.Metadata?.KubeVirt?.GracePeriod?.DeletionTimestamp ?? '');

@@ -9,7 +9,6 @@ export {
   isOvertaken,
   type Outcome,
   type OvertakenCode,
-  type Remember,
   type Step,
   type StepArgs,
   type StepName,

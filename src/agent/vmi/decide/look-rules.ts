@@ -26,20 +26,20 @@ function isPredecessorDead({ observation }: Facts): boolean {
 
 /** Milliseconds since the VMI was first missed; 0 when that is now. */
 function missingForMs({ memory, nowMs }: Observation): number {
-  const { missingSinceMs } = memory;
+  const { missingSinceMs } = memory.doubts;
   if (missingSinceMs === undefined || nowMs - missingSinceMs > missingStaleMs) return 0;
   return nowMs - missingSinceMs;
 }
 
 /** What has begun goes on: its own proof was enough. */
 const hasBegunToEnd = ({ memory }: Observation) =>
-  memory.shutdown !== undefined ||
-  memory.killedMs !== undefined ||
-  memory.deletedMs !== undefined ||
-  memory.cleaned === true;
+  memory.ending.shutdown !== undefined ||
+  memory.ending.killedMs !== undefined ||
+  memory.ending.deletedMs !== undefined ||
+  memory.ending.cleaned;
 
 function blockedSinceMs({ memory, nowMs }: Observation): number {
-  const { blocked } = memory;
+  const { blocked } = memory.doubts;
   return blocked && nowMs - blocked.lastMs <= 3 * predecessorRetryMs ? blocked.sinceMs : nowMs;
 }
 
@@ -52,7 +52,7 @@ function waitForPredecessor({ observation }: Facts): Plan {
     `kubectl get pods -l kubevirt.io/created-by=${predecessor?.uid}`;
   return {
     ...wait(predecessorRetryMs),
-    remember: { blocked: { sinceMs, lastMs: nowMs } },
+    remember: { doubts: { blocked: { sinceMs, lastMs: nowMs } } },
     ...(nowMs - sinceMs >= tellAfterMs && { problem }),
   };
 }
@@ -76,7 +76,7 @@ export const lookRules: readonly Rule[] = [
       ending === 'vmi-gone' && uid !== '' && !hasBegunToEnd(observation) && missingForMs(observation) < missingAgainMs,
     plan: ({ observation }) => ({
       ...wait(missingAgainMs - missingForMs(observation)),
-      remember: { missingSinceMs: observation.nowMs - missingForMs(observation) },
+      remember: { doubts: { missingSinceMs: observation.nowMs - missingForMs(observation) } },
     }),
   },
   predecessorDeadRule,
@@ -116,14 +116,17 @@ export const probeRules: readonly Rule[] = [
     name: 'launcher-not-probed',
     why: 'The launcher of this VMI has not been asked since this agent started, so that comes before any decision.',
     when: ({ situation, observation }) =>
-      situation.kind === 'absent' && observation.launcher.kind === 'ready' && !observation.memory.cleaned,
+      situation.kind === 'absent' && observation.launcher.kind === 'ready' && !observation.memory.ending.cleaned,
     plan: ({ uid }) => ({ steps: [{ step: 'ensureLauncherConnection', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'launcher-unclear',
     why: 'This agent cannot tell which launcher belongs to the VMI or whether it lives, so it looks again and does nothing.',
     when: ({ situation, observation, final }) =>
-      situation.kind === 'absent' && observation.launcher.kind === 'unclear' && !observation.memory.cleaned && !final,
+      situation.kind === 'absent' &&
+      observation.launcher.kind === 'unclear' &&
+      !observation.memory.ending.cleaned &&
+      !final,
     plan: ({ observation }) => ({
       ...wait(predecessorRetryMs),
       problem: observation.launcher.kind === 'unclear' ? observation.launcher.reason : '',

@@ -1,5 +1,5 @@
 import type { Domain, GoneProof, VmiPhase } from '../../../api/index.ts';
-import type { Observation } from '../observe/index.ts';
+import { type Observation, syncedOf } from '../observe/index.ts';
 import { askAgain, isAnsweredAgain } from './ask-again.ts';
 import { type Facts, isMigrationInProgress } from './facts.ts';
 import { sourceView } from './migration/source-view.ts';
@@ -29,7 +29,7 @@ function end(facts: Facts): Plan {
   const { situation } = facts;
   if (situation.kind !== 'stopped' && situation.kind !== 'gone') return rest;
   const { phase, because } = situation.verdict;
-  const remember = { verdict: { phase, because } };
+  const remember = { ending: { verdict: { phase, because } } };
   const isLost = situation.kind === 'gone' && phase === 'Failed' && !facts.deleting;
   return become(phase, { remember, ...(isLost && { problem: lostText(situation.proof) }) });
 }
@@ -42,7 +42,7 @@ function lostText(proof: GoneProof): string {
 }
 
 function fail(because: string): Plan {
-  return become('Failed', { remember: { verdict: { phase: 'Failed', because } }, problem: because });
+  return become('Failed', { remember: { ending: { verdict: { phase: 'Failed', because } } }, problem: because });
 }
 
 /**
@@ -53,7 +53,7 @@ function isLostUnconfirmed(facts: Facts): boolean {
   const { phase, observation } = facts;
   const { domain, memory } = observation;
   if (phase !== 'Running' || domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
-  return !hasRun(domain.lastDomain) && memory.verdict === undefined && !isAnsweredAgain(facts);
+  return !hasRun(domain.lastDomain) && memory.ending.verdict === undefined && !isAnsweredAgain(facts);
 }
 
 const hasRun = (domain: Domain | undefined) =>
@@ -72,7 +72,7 @@ function isAllDone(facts: Facts): boolean {
 
 /** A sync starts a guest that is down. What was told before the answer to the last one may be from before that start. */
 function isOlderThanSync({ domain, memory }: Observation): boolean {
-  const endedMs = memory.synced?.endedMs;
+  const endedMs = syncedOf(memory)?.endedMs;
   return domain.kind === 'present' && endedMs !== undefined && domain.seenMs < endedMs;
 }
 
@@ -171,7 +171,7 @@ export const phaseRules: readonly Rule[] = [
     plan: (facts) => ({
       ...(isAllDone(facts) ? { steps: [], phase: 'Running' } : become('Running')),
       healthy: true,
-      remember: { verdict: undefined },
+      remember: { ending: { verdict: undefined } },
     }),
   },
   {

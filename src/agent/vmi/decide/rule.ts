@@ -1,8 +1,9 @@
 import type { Condition, VmiPhase } from '../../../api/index.ts';
 import type { Rule as NamedRule, Requeue } from '../../../reconcile/index.ts';
+import type { Remember } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import type { Facts } from './facts.ts';
-import type { Remember, Step } from './steps.ts';
+import type { Step } from './steps.ts';
 
 export type Route = 'migration-target' | 'migration-arrived' | 'orphaned-source' | 'migration-source' | 'default';
 

@@ -23,7 +23,13 @@ function signal(facts: Facts): Plan {
     requeueAfterMs: againMs,
     latestMs: againMs,
     remember: {
-      shutdown: { firstMs: memory.shutdown?.firstMs ?? nowMs, deadlineMs: grace.deadlineMs, lastSignalMs: nowMs },
+      ending: {
+        shutdown: {
+          firstMs: memory.ending.shutdown?.firstMs ?? nowMs,
+          deadlineMs: grace.deadlineMs,
+          lastSignalMs: nowMs,
+        },
+      },
     },
   };
 }
@@ -90,6 +96,7 @@ function statusOf({ situation }: Facts): string {
 /** A guest that shuts down by itself while its VMI is deleted has no signal of ours, but its grace runs all the same. */
 function rememberDeadline({ observation, grace }: Facts): NonNullable<Plan['remember']> {
   const { memory, nowMs } = observation;
-  const began = memory.shutdown ?? { firstMs: nowMs, lastSignalMs: nowMs };
-  return { shutdown: { firstMs: began.firstMs, deadlineMs: grace.deadlineMs, lastSignalMs: began.lastSignalMs } };
+  const began = memory.ending.shutdown ?? { firstMs: nowMs, lastSignalMs: nowMs };
+  const shutdown = { firstMs: began.firstMs, deadlineMs: grace.deadlineMs, lastSignalMs: began.lastSignalMs };
+  return { ending: { shutdown } };
 }

@@ -5,7 +5,7 @@ import type {
   StepOutcome as TypedStepOutcome,
 } from '../../../reconcile/index.ts';
 import type { ProxyPorts, ProxyRole } from '../../migration-proxy/ports.ts';
-import type { KeyMemory } from '../observe/index.ts';
+import type { Remember } from '../observe/index.ts';
 
 /** Arguments of each step. A step is idempotent and asks again whether its UID is still the right one. */
 export interface StepArgs {
@@ -42,7 +42,6 @@ export interface StepArgs {
 export type StepName = keyof StepArgs;
 export type Step<Name extends StepName = StepName> = TypedStep<StepArgs, Name>;
 
-export type Remember = Partial<Omit<KeyMemory, 'uid'>>;
 export type Outcome = TypedOutcome<Remember>;
 export type StepOutcome = TypedStepOutcome<StepName, Remember>;
 

@@ -1,6 +1,6 @@
 import type { DomainReason } from '../../../api/index.ts';
 import { backoffDelayMs } from '../../../base/index.ts';
-import { describeProblems } from '../observe/index.ts';
+import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 
@@ -24,34 +24,36 @@ const isWaitingForStart = ({ phase, situation }: Facts) =>
 
 /** What the launcher was given last is not what the VMI asks for now. */
 export function needsSync({ observation }: Facts): boolean {
-  return observation.memory.synced?.fingerprint !== observation.syncFingerprint;
+  return syncedOf(observation.memory)?.fingerprint !== observation.syncFingerprint;
 }
 
 function sinceSyncMs({ observation }: Facts): number {
-  const { memory, nowMs } = observation;
-  return memory.synced ? nowMs - memory.synced.atMs : Number.POSITIVE_INFINITY;
+  const synced = syncedOf(observation.memory);
+  return synced ? observation.nowMs - synced.atMs : Number.POSITIVE_INFINITY;
 }
 
 /** The domain was looked at after the last sync. */
 function isSeenSinceSync({ observation }: Facts): boolean {
   const { domain, memory } = observation;
-  return domain.kind !== 'absent' && memory.synced !== undefined && domain.seenMs > memory.synced.atMs;
+  const synced = syncedOf(memory);
+  return domain.kind !== 'absent' && synced !== undefined && domain.seenMs > synced.atMs;
 }
 
 /** Failed tries of exactly this start: a changed VMI begins anew. */
-function startTries({ observation }: Facts) {
-  const { startTries: tries } = observation.memory;
+function triesOf({ observation }: Facts) {
+  const tries = startTriesOf(observation.memory);
   return tries?.fingerprint === observation.syncFingerprint ? tries : undefined;
 }
 
 function startPauseLeftMs(facts: Facts): number {
-  const tries = startTries(facts);
+  const tries = triesOf(facts);
   return tries ? tries.lastMs + backoffDelayMs(tries.count, startBackoff) - facts.observation.nowMs : 0;
 }
 
 function start(facts: Facts): Plan {
   const { uid, observation } = facts;
-  const { syncFingerprint: fingerprint, nowMs } = observation;
+  const { syncFingerprint: fingerprint, nowMs, memory } = observation;
+  const startTries = { fingerprint, count: (triesOf(facts)?.count ?? 0) + 1, lastMs: nowMs };
   return {
     steps: [
       { step: 'ensureLauncherConnection', uid },
@@ -59,7 +61,7 @@ function start(facts: Facts): Plan {
       { step: 'syncVirtualMachine', uid, fingerprint, firstStart: true },
     ],
     requeueAfterMs: startUnseenMs,
-    remember: { startTries: { fingerprint, count: (startTries(facts)?.count ?? 0) + 1, lastMs: nowMs } },
+    remember: { sync: withStartTries(memory, startTries) },
   };
 }
 
@@ -71,7 +73,7 @@ function resync(facts: Facts): Plan {
       { step: 'adjustHost', uid },
       { step: 'syncVirtualMachine', uid, fingerprint: observation.syncFingerprint, firstStart: false },
     ],
-    ...(isPausedForNow(facts) && { remember: { pausedSinceMs: memory.pausedSinceMs ?? nowMs } }),
+    ...(isPausedForNow(facts) && { remember: { pause: { pausedSinceMs: memory.pause.pausedSinceMs ?? nowMs } } }),
   };
 }
 
@@ -89,7 +91,8 @@ const isPausedForNow = ({ situation }: Facts) =>
 
 /** No sync has succeeded since this pause was first seen. */
 function isPauseUntold({ observation }: Facts): boolean {
-  const { pausedSinceMs, synced } = observation.memory;
+  const { pausedSinceMs } = observation.memory.pause;
+  const synced = syncedOf(observation.memory);
   return pausedSinceMs === undefined || synced === undefined || synced.atMs < pausedSinceMs;
 }
 
@@ -107,17 +110,17 @@ const isIoPaused = ({ situation }: Facts) =>
   situation.domain.Status.Reason === 'IOError';
 
 function ioLeftMs({ observation }: Facts): number {
-  const { ioRetry } = observation.memory;
+  const { ioRetry } = observation.memory.pause;
   return ioRetry ? ioRetry.lastMs + ioRetry.waitMs - observation.nowMs : 0;
 }
 
 /** A sync resumes a guest paused by an I/O error; each failure in a row doubles the pause (spec 10 §9). */
 function retryIo(facts: Facts): Plan {
   const { nowMs, memory } = facts.observation;
-  const { ioRetry } = memory;
+  const { ioRetry } = memory.pause;
   const inARow = ioRetry !== undefined && nowMs - ioRetry.lastMs < ioRetry.waitMs + ioRetryForgetMs;
   const waitMs = inARow ? Math.min(ioRetryMaxMs, ioRetry.waitMs * 2) : ioRetryFirstMs;
-  return { ...resync(facts), requeueAfterMs: waitMs, remember: { ioRetry: { lastMs: nowMs, waitMs } } };
+  return { ...resync(facts), requeueAfterMs: waitMs, remember: { pause: { ioRetry: { lastMs: nowMs, waitMs } } } };
 }
 
 function tellProblems({ observation }: Facts): Plan {
@@ -211,9 +214,12 @@ export const syncRules: readonly Rule[] = [
     why: 'The guest runs as the VMI asks for; there is nothing to do.',
     when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'alive',
     plan: (facts) => {
-      const { verdict, pausedSinceMs } = facts.observation.memory;
-      const isOver = pausedSinceMs !== undefined && !isPausedForNow(facts);
-      const remember = { ...(verdict && { verdict: undefined }), ...(isOver && { pausedSinceMs: undefined }) };
+      const { ending, pause } = facts.observation.memory;
+      const isOver = pause.pausedSinceMs !== undefined && !isPausedForNow(facts);
+      const remember = {
+        ...(ending.verdict && { ending: { verdict: undefined } }),
+        ...(isOver && { pause: { pausedSinceMs: undefined } }),
+      };
       return { steps: [], healthy: true, ...(Object.keys(remember).length > 0 && { remember }) };
     },
   },

@@ -16,15 +16,15 @@ export async function shutdownDomain(step: Step<'shutdownDomain'>, context: Exec
 
 export async function killDomain(step: Step<'killDomain'>, context: ExecuteContext): Promise<Outcome> {
   await call(step.uid, context, (calls, vmi) => calls.killVirtualMachine(vmi, context.signal));
-  const isFirst = context.observation.memory.killedMs === undefined;
+  const isFirst = context.observation.memory.ending.killedMs === undefined;
   const killedMs = context.ports.clock.monotonicMs();
-  return { kind: 'done', events: isFirst ? [stopping] : [], remember: { killedMs } };
+  return { kind: 'done', events: isFirst ? [stopping] : [], remember: { ending: { killedMs } } };
 }
 
 export async function deleteDomain(step: Step<'deleteDomain'>, context: ExecuteContext): Promise<Outcome> {
   await call(step.uid, context, (calls, vmi) => calls.deleteVirtualMachine(vmi, context.signal));
   const deletedMs = context.ports.clock.monotonicMs();
-  return { kind: 'done', events: [deleting], remember: { deletedMs } };
+  return { kind: 'done', events: [deleting], remember: { ending: { deletedMs } } };
 }
 
 /** A launcher that is gone has done what was asked (spec 10 §12). */
@@ -61,5 +61,5 @@ export async function cleanUp({ uid }: Step<'cleanUp'>, context: ExecuteContext)
   if (failures.length > 0) throw failures[0];
   await ports.launchers.close(observation.key, uid);
   ports.domains.forget(observation.key, uid);
-  return observation.uid === uid ? { kind: 'done', remember: { cleaned: true } } : done;
+  return observation.uid === uid ? { kind: 'done', remember: { ending: { cleaned: true } } } : done;
 }

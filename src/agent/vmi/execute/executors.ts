@@ -1,6 +1,7 @@
 import { errorCode, errorMessage } from '../../../base/index.ts';
 import { type Executors, runPlan as runSteps, type StepError } from '../../../reconcile/index.ts';
-import type { Plan, Remember, StepArgs, StepOutcome } from '../decide/index.ts';
+import type { Plan, StepArgs, StepOutcome } from '../decide/index.ts';
+import type { Remember } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.ts';
 import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';

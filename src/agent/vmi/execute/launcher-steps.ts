@@ -26,8 +26,8 @@ export async function ensureLauncherConnection(
   const isUnasked = view.kind === 'absent' || (view.kind === 'gone' && view.proof === 'launcher-dead');
   if (isUnasked) await ports.domains.refresh(observation.key, uid, signal);
   // Cleaned up before, and now there is something of it again: a list that was old showed the VMI as it had been.
-  const isBack = observation.uid === uid && observation.memory.cleaned === true;
-  return isBack ? { kind: 'done', remember: { cleaned: false } } : done;
+  const isBack = observation.uid === uid && observation.memory.ending.cleaned;
+  return isBack ? { kind: 'done', remember: { ending: { cleaned: false } } } : done;
 }
 
 export async function refreshDomain({ uid }: Step<'refreshDomain'>, context: ExecuteContext): Promise<Outcome> {

@@ -1,10 +1,10 @@
 import { errorCode, errorMessage } from '../../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import { migrationOptionsOf } from '../decide/index.ts';
+import { sourceMemory } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
 import { connect } from './launcher-steps.ts';
-import { migrationMemory } from './migration-target-steps.ts';
 import { currentVmi, ExecuteError } from './start-steps.ts';
 
 /**
@@ -20,19 +20,20 @@ export async function migrateVirtualMachine(
   const options = migrationOptionsOf(vmi, ports.config.current().migrations);
   const calls = await connect(step.uid, context);
   migratingVmi(step, context);
+  const memory = sourceMemory(observation.memory, step.migrationUid);
+  const firstTryMs = memory.order.kind === 'none' ? observation.nowMs : memory.order.firstTryMs;
   try {
     await calls.migrateVirtualMachine(replaceClaimsByHostDisks(vmi), options, signal);
   } catch (error) {
     if (errorCode(error) !== 'REFUSED') throw error;
     // "Already done" is a refusal, too: the metadata tell it from the others.
     await ports.domains.refresh(observation.key, step.uid, signal);
-    return {
-      kind: 'done',
-      remember: { migration: migrationMemory(step.migrationUid, context, { refusal: errorMessage(error) }) },
-    };
+    const refusal = errorMessage(error);
+    return { kind: 'done', remember: { migration: { ...memory, order: { kind: 'refused', firstTryMs, refusal } } } };
   }
   const message = 'VirtualMachineInstance is migrating.';
-  const migration = migrationMemory(step.migrationUid, context, { sentMs: ports.clock.monotonicMs() });
+  const order = { kind: 'sent', firstTryMs, sentMs: ports.clock.monotonicMs() } as const;
+  const migration = { ...memory, order };
   return { kind: 'done', events: [{ type: 'Normal', reason: 'Migrating', message }], remember: { migration } };
 }
 
@@ -40,7 +41,8 @@ export async function cancelMigration(step: Step<'cancelMigration'>, context: Ex
   const { ports, signal } = context;
   const calls = await connect(step.uid, context);
   await calls.cancelVirtualMachineMigration(currentVmi(step.uid, context), signal);
-  const migration = migrationMemory(step.migrationUid, context, { cancelledMs: ports.clock.monotonicMs() });
+  const memory = sourceMemory(context.observation.memory, step.migrationUid);
+  const migration = { ...memory, cancelledMs: ports.clock.monotonicMs() };
   const message = 'VirtualMachineInstance is aborting migration.';
   return { kind: 'done', events: [{ type: 'Normal', reason: 'Migrating', message }], remember: { migration } };
 }

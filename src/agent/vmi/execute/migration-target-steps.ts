@@ -1,7 +1,7 @@
 import { hasDedicatedCpus } from '../../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
-import type { MigrationMemory } from '../observe/index.ts';
+import { prepareTries, type Remember, type TargetStage } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
 import { connect, done, targetFor } from './launcher-steps.ts';
@@ -11,14 +11,9 @@ import { currentVmi, prepareHost } from './start-steps.ts';
 
 export class MigrationTargetError extends CodedError<'NO_CPU_SET'> {}
 
-export function migrationMemory(
-  migrationUid: string,
-  { observation }: ExecuteContext,
-  more: Omit<MigrationMemory, 'migrationUid'>,
-): MigrationMemory {
-  const { migration } = observation.memory;
-  return { ...(migration?.migrationUid === migrationUid ? migration : {}), ...more, migrationUid };
-}
+const remembered = (migrationUid: string, stage: TargetStage): Remember => ({
+  migration: { role: 'target', migrationUid, stage },
+});
 
 /**
  * Hooks first, then the launcher. A refusal is remembered rather than thrown: whether it is asked again, and for how long, is a
@@ -34,21 +29,22 @@ export async function prepareMigrationTarget(
   const prepared = await prepareHost({ step: 'prepareHost', uid }, context);
   if (prepared.kind !== 'done') return prepared;
   const events = prepared.events ?? [];
+  const tries = prepareTries(observation.memory, observation.nowMs);
   const vmi = replaceClaimsByHostDisks(withTargetClaims(currentVmi(uid, context)));
   try {
     await calls.syncMigrationTarget(vmi, observation.syncOptions, signal);
   } catch (error) {
     if (errorCode(error) !== 'REFUSED') throw error;
     const refusal = errorMessage(error);
-    const isNews = observation.memory.migration?.refusal !== refusal;
+    const isNews = refusalBefore(context) !== refusal;
     const told = { type: 'Warning', reason: 'SyncFailed', message: refusal } as const;
-    const migration = migrationMemory(migrationUid, context, { ...tried(context), refusal });
-    return { kind: 'done', events: isNews ? [...events, told] : events, remember: { migration } };
+    const remember = remembered(migrationUid, { kind: 'refused', refusal, ...tries });
+    return { kind: 'done', events: isNews ? [...events, told] : events, remember };
   }
   const cpuSet = await dedicatedCpuSet(uid, context);
   const preparedMs = ports.clock.monotonicMs();
-  const more = { ...tried(context), ...(cpuSet && { cpuSet }), preparedMs };
-  return { kind: 'done', events, remember: { migration: migrationMemory(migrationUid, context, more) } };
+  const stage = { kind: 'prepared', preparedMs, ...tries, ...(cpuSet && { cpuSet }) } as const;
+  return { kind: 'done', events, remember: remembered(migrationUid, stage) };
 }
 
 /** CPUs of this pod, for a guest that has CPUs of its own; undefined: it has none. */
@@ -59,10 +55,9 @@ async function dedicatedCpuSet(uid: string, context: ExecuteContext): Promise<re
   return host.cpuSet(await launchers.launcherPid(targetFor(uid, context), context.signal));
 }
 
-/** The rule that planned this remembers the try, too; what a step remembers replaces it. */
-function tried({ observation }: ExecuteContext): Pick<MigrationMemory, 'firstTryMs' | 'lastTryMs'> {
-  const { memory, nowMs } = observation;
-  return { firstTryMs: memory.migration?.firstTryMs ?? nowMs, lastTryMs: nowMs };
+function refusalBefore({ observation: { memory } }: ExecuteContext): string | undefined {
+  const { migration } = memory;
+  return migration.role === 'target' && migration.stage.kind === 'refused' ? migration.stage.refusal : undefined;
 }
 
 export async function finalizeMigration(step: Step<'finalizeMigration'>, context: ExecuteContext): Promise<Outcome> {
@@ -72,7 +67,7 @@ export async function finalizeMigration(step: Step<'finalizeMigration'>, context
   const calls = await connect(uid, context);
   const { events, ...finalized } = await hotPlug(vmi, calls, observation.syncOptions, signal);
   await calls.finalizeVirtualMachineMigration(vmi, observation.syncOptions.interfaceMigration, signal);
-  return { kind: 'done', events, remember: { migration: migrationMemory(migrationUid, context, { finalized }) } };
+  return { kind: 'done', events, remember: remembered(migrationUid, { kind: 'finalized', finalized }) };
 }
 
 /** A launcher that cannot be told goes by itself, or has gone: nobody waits for it (spec 11 §11, 5). */

@@ -1,6 +1,7 @@
 import type { VirtualMachineInstance } from '../../../api/index.ts';
 import { CodedError } from '../../../base/index.ts';
 import type { Outcome, OvertakenCode, Step } from '../decide/index.ts';
+import { syncedOf } from '../observe/index.ts';
 import type { HostHook, HostHookContext, VmiEvent } from '../ports.ts';
 import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
@@ -46,14 +47,13 @@ export async function syncVirtualMachine(step: Step<'syncVirtualMachine'>, conte
   const calls = await connect(step.uid, context);
   const atMs = ports.clock.monotonicMs();
   await calls.syncVirtualMachine(vmi, observation.syncOptions, signal);
-  const isFirst = step.firstStart && observation.memory.synced === undefined;
+  const isFirst = step.firstStart && syncedOf(observation.memory) === undefined;
   const created: VmiEvent = { type: 'Normal', reason: 'Created', message: 'VirtualMachineInstance defined.' };
   return {
     kind: 'done',
     events: isFirst ? [created] : [],
     remember: {
-      synced: { fingerprint: step.fingerprint, atMs, endedMs: ports.clock.monotonicMs() },
-      startTries: undefined,
+      sync: { kind: 'synced', synced: { fingerprint: step.fingerprint, atMs, endedMs: ports.clock.monotonicMs() } },
     },
   };
 }

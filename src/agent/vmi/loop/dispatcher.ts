@@ -204,7 +204,7 @@ export class VmiDispatcher implements Component {
     try {
       written = await ports.vmis.whileWriting(key, write);
     } catch (error) {
-      this.#memories.add(observation, { writeFailedMs: ports.clock.monotonicMs() });
+      this.#memories.add(observation, { writes: { writeFailedMs: ports.clock.monotonicMs() } });
       return { kind: 'failed', error };
     }
     switch (written.kind) {
@@ -229,9 +229,10 @@ export class VmiDispatcher implements Component {
     this.#memories.add(observation, remember);
     report(projection.events);
     const { problem, requeueAfterMs } = projection;
-    if (problem !== undefined) this.#memories.add(observation, { toldProblem: problem });
+    if (problem !== undefined) this.#memories.add(observation, { reports: { toldProblem: problem } });
     // The same problem a second time, after all was well, is news again.
-    else if (decision.healthy && observation.memory.toldProblem) this.#memories.add(observation, { toldProblem: '' });
+    else if (decision.healthy && observation.memory.reports.toldProblem)
+      this.#memories.add(observation, { reports: { toldProblem: '' } });
     return { kind, requeueAfterMs };
   }
 }

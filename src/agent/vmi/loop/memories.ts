@@ -1,7 +1,5 @@
 import type { Key } from '../../../api/index.ts';
-import type { KeyMemory, Observation } from '../observe/index.ts';
-
-type Remembered = Partial<Omit<KeyMemory, 'uid'>>;
+import { type KeyMemory, type Observation, type Remember, withMore } from '../observe/index.ts';
 
 /** What this process remembers of its VMIs, one UID per key. It ends with the VMI and the last trace of it. */
 export class Memories {
@@ -15,8 +13,8 @@ export class Memories {
     return this.#byKey.get(key);
   }
 
-  add(observation: Observation, more: Remembered | undefined): void {
-    if (more) this.#byKey.set(observation.key, { ...this.refresh(observation).memory, ...more });
+  add(observation: Observation, more: Remember | undefined): void {
+    if (more) this.#byKey.set(observation.key, withMore(this.refresh(observation).memory, more));
   }
 
   /** The observation with what was learnt since. */
@@ -27,7 +25,7 @@ export class Memories {
 
   /** True: nothing of the VMI is left, here or at the API server. */
   forgetIfGone({ key, vmi, uid }: Observation): boolean {
-    const isGone = vmi.kind === 'deleted' && (uid === '' || this.#byKey.get(key)?.cleaned === true);
+    const isGone = vmi.kind === 'deleted' && (uid === '' || this.#byKey.get(key)?.ending.cleaned === true);
     if (isGone) this.#byKey.delete(key);
     return isGone;
   }

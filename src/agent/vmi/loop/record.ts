@@ -8,7 +8,7 @@ import {
   memoryInWords,
 } from '../../../reconcile/index.ts';
 import { type Decision, explainRule, type Route, type VmiPatch } from '../decide/index.ts';
-import type { KeyMemory, Observation } from '../observe/index.ts';
+import { type KeyMemory, memoryFields, type Observation } from '../observe/index.ts';
 
 /** One reconcile of a VMI as it is kept for "explain". */
 export type VmiRecord = DecisionRecord<ExplainSeen>;
@@ -125,8 +125,7 @@ function launcherOf(launcher: LauncherState): ExplainSeen['launcher'] {
 }
 
 function memoryOf(memory: KeyMemory, nowMs: number): Record<string, unknown> {
-  const { uid: _uid, ...rest } = memory;
-  return memoryInWords(rest, nowMs);
+  return memoryInWords(memoryFields(memory), nowMs);
 }
 
 function patchParts(patch: VmiPatch | undefined): string[] {

@@ -25,7 +25,7 @@ export function isStartUnderWay(
   memory: KeyMemory | undefined,
   view: DomainView,
 ): boolean {
-  const isAskedFor = memory !== undefined && memory.uid === vmi?.metadata.uid && (memory.startTries ?? memory.synced);
+  const isAskedFor = memory !== undefined && memory.uid === vmi?.metadata.uid && memory.sync.kind !== 'none';
   if (!isAskedFor || vmi?.status?.phase !== 'Scheduled' || vmi.metadata.deletionTimestamp) return false;
   if (view.kind !== 'present' || view.uid !== memory.uid) return false;
   const { Status: status, Reason: reason } = view.domain.Status;

@@ -1,7 +1,7 @@
 import type { Key, VirtualMachineInstance } from '../../../api/index.ts';
 import { CodedError } from '../../../base/index.ts';
 import { type ReadYourWrites, type WriteAttempt, type WriteOutcome, writeGuarded } from '../../../reconcile/index.ts';
-import type { Remember } from '../decide/index.ts';
+import type { Remember } from '../observe/index.ts';
 import type { AgentPorts, VmiEvent } from '../ports.ts';
 import { clip, type Projection, project, type Reconciled, semanticEqual } from '../status/index.ts';
 import { activeRefusal, onlyEssential, type Refusal, type Refused, rememberRefusal, suspects } from './refusal.ts';
@@ -65,7 +65,7 @@ async function writeOnto(
   signal: AbortSignal,
 ): Promise<Attempt<NothingTaken>> {
   const { memory, nowMs } = reconciled.observation;
-  const known = activeRefusal(memory.refusal, nowMs);
+  const known = activeRefusal(memory.writes.refusal, nowMs);
   const first = await writeOnce(base, reconciled, known, ports, signal);
   if (first.kind !== 'refused') return first;
   let last = first.refusal;
@@ -96,23 +96,23 @@ async function writeOnce(
 
 /** Also when the part that is not taken is tried again. */
 function takenOf(projection: Projection, refused: Refused | undefined, { observation }: Reconciled): Taken {
-  const before = observation.memory.refusal;
-  if (!refused) return { projection, ...(before && { remember: { refusal: undefined } }) };
+  const before = observation.memory.writes.refusal;
+  if (!refused) return { projection, ...(before && { remember: { writes: { refusal: undefined } } }) };
   const refusal = rememberRefusal(before, refused, observation.nowMs);
   const waitMs = Math.max(1, refusal.retryAtMs - observation.nowMs);
   const requeueAfterMs = Math.min(waitMs, projection.requeueAfterMs ?? waitMs);
-  return { projection: { ...projection, requeueAfterMs }, remember: { refusal } };
+  return { projection: { ...projection, requeueAfterMs }, remember: { writes: { refusal } } };
 }
 
 function nothingTaken({ message }: Refusal, { observation }: Reconciled): NothingTaken {
   const { memory, nowMs } = observation;
   const problem = clip(`the API server takes no change of this VirtualMachineInstance: ${message}`, maxProblemBytes);
-  const refusal = rememberRefusal(memory.refusal, onlyEssential(problem), nowMs);
-  const isReported = memory.toldProblem === problem;
+  const refusal = rememberRefusal(memory.writes.refusal, onlyEssential(problem), nowMs);
+  const isReported = memory.reports.toldProblem === problem;
   return {
     error: new WriteRefusedError('INVALID', problem),
     events: isReported ? [] : [{ type: 'Warning', reason: 'SyncFailed', message: problem }],
-    remember: { refusal, toldProblem: problem },
+    remember: { writes: { refusal }, reports: { toldProblem: problem } },
   };
 }
 

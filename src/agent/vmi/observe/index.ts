@@ -1,10 +1,29 @@
 /**
- * Owns: gathering what one pass over a VMI may know, as plain data; checking the shape of VMIs.
+ * Owns: gathering what one reconcile of a VMI may know, as plain data; what is remembered between two; checking the shape of VMIs.
  * Must not know: what is decided or done with it.
  */
 
 export { isGuestAgentConnected, readLauncherFacts } from './launcher-facts.ts';
-export type { KeyMemory, MigrationMemory, Observation, ProxiesView, StatusFacts, WriteRefusal } from './observation.ts';
+export {
+  forgetStay,
+  isOfMigration,
+  type KeyMemory,
+  memoryFields,
+  newMemory,
+  type PrepareTries,
+  prepareTries,
+  type Remember,
+  type SourceMemory,
+  sourceMemory,
+  startTriesOf,
+  syncedOf,
+  type TargetMemory,
+  type TargetStage,
+  type WriteRefusal,
+  withMore,
+  withStartTries,
+} from './memory.ts';
+export type { Observation, ProxiesView, StatusFacts } from './observation.ts';
 export { observeVmi, targetOf } from './observe.ts';
 export { SyncPayloadCache } from './sync-payload.ts';
 export { describeProblems, readableVmi } from './vmi-shape.ts';

@@ -1,6 +1,6 @@
 import type { Domain, DomainView, LauncherTarget, VirtualMachineInstance, Volume } from '../../../api/index.ts';
 import type { AgentPorts } from '../ports.ts';
-import type { LauncherFacts } from './observation.ts';
+import type { LauncherFacts } from './memory.ts';
 
 /** Images that are made for a start and never change, so their sizes are read once per start (spec 10b §2.2). */
 export function isoPath(volume: Volume, vmi: VirtualMachineInstance): string | undefined {

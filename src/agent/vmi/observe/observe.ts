@@ -13,15 +13,8 @@ import {
 import { errorMessage } from '../../../base/index.ts';
 import type { AgentPorts, GuestAgents } from '../ports.ts';
 import { hasBegun, isGuestAgentConnected, readLauncherFacts, readMountedVolumes } from './launcher-facts.ts';
-import type {
-  KeyMemory,
-  LauncherFacts,
-  Observation,
-  Predecessor,
-  ProxiesView,
-  StatusFacts,
-  VmiView,
-} from './observation.ts';
+import { type KeyMemory, type LauncherFacts, newMemory } from './memory.ts';
+import type { Observation, Predecessor, ProxiesView, StatusFacts, VmiView } from './observation.ts';
 import type { SyncPayloadCache } from './sync-payload.ts';
 import { isAddressable, readableVmi } from './vmi-shape.ts';
 
@@ -31,7 +24,7 @@ export type ObservePorts = Pick<
 > & { readonly guestAgents: GuestAgents; readonly syncPayload: SyncPayloadCache };
 
 /**
- * Gathers what one pass over `key` may know. The API server is asked only when the node's own list has no such VMI and
+ * Gathers what one reconcile of `key` may know. The API server is asked only when the node's own list has no such VMI and
  * something of it is left here. Rejects never: what cannot be told becomes `unclear` or `unknown`.
  */
 export async function observeVmi(
@@ -46,12 +39,12 @@ export async function observeVmi(
   const domain = uid === '' ? ({ kind: 'absent' } as const) : ports.domains.view(key, uid);
   const object = 'vmi' in vmi ? vmi.vmi : undefined;
   const target = targetOf(key, uid, object, ports.ghosts.byUid(uid));
-  const isCleanedUp = memory?.uid === uid && memory.cleaned === true && isOverHere(vmi, ports.host.nodeName);
+  const isCleanedUp = memory?.uid === uid && memory.ending.cleaned && isOverHere(vmi, ports.host.nodeName);
   const launcher = isCleanedUp ? notLookedAt : await launcherState(target, ports);
   const predecessor = await findPredecessor(key, uid, ghost, ports);
   const recordProblem = ports.domains.problemOf(uid)?.message;
   const syncPayload = ports.syncPayload.of(object, ports.config.current(), ports.host);
-  const known = memory?.uid === uid ? memory : { uid };
+  const known = memory?.uid === uid ? memory : newMemory(uid);
   const inside = hasBegun(domain) && launcher.kind === 'ready' && launcher.connected ? object : undefined;
   const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
   const mounted = inside && (await readMountedVolumes(target, inside, ports, signal));
@@ -79,15 +72,15 @@ export async function observeVmi(
 
 /** What began because the VMI was missing counts no more once it is there: the next time it is missing is another story. */
 function learnedOf(known: KeyMemory, vmi: VmiView, facts: LauncherFacts | undefined): Pick<Observation, 'learned'> {
-  const isBack = known.missingSinceMs !== undefined && 'vmi' in vmi;
+  const isBack = known.doubts.missingSinceMs !== undefined && 'vmi' in vmi;
   const isNew = facts !== undefined && facts !== known.launcherFacts;
   if (!isBack && !isNew) return {};
   const lives = isBack && !isBeingDeleted(vmi.vmi);
   return {
     learned: {
       ...(isNew && { launcherFacts: facts }),
-      ...(isBack && { missingSinceMs: undefined }),
-      ...(lives && { shutdown: undefined }),
+      ...(isBack && { doubts: { missingSinceMs: undefined } }),
+      ...(lives && { ending: { shutdown: undefined } }),
     },
   };
 }

@@ -220,7 +220,7 @@ function phaseEvents(phase: VmiPhase): VmiEvent[] {
 
 /** Once per text: upstream repeats it on every retry and uses up the event budget of the object. */
 function syncFailed(problem: string | undefined, told: string | undefined, observation: Observation): VmiEvent[] {
-  if (problem === undefined || problem === told || problem === observation.memory.toldProblem) return [];
+  if (problem === undefined || problem === told || problem === observation.memory.reports.toldProblem) return [];
   return [{ type: 'Warning', reason: 'SyncFailed', message: problem }];
 }
 

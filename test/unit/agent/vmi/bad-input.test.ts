@@ -12,6 +12,7 @@ import {
   uid,
   vmiOf,
 } from '../../../fixtures/agent/builders.ts';
+import { remembered } from '../../../fixtures/agent/remembered.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
@@ -258,9 +259,9 @@ test('a launcher that dies under a running guest is a condition and an event tha
 test('a launcher that dies after its VMI was deleted is no problem to tell of', () => {
   const launcher = { kind: 'dead', reason: 'ended' } as const;
   const vmi = vmiOf('Running');
-  const before = decide(observationOf({ vmi: presentVmi(vmi), domain: launcherDead, launcher, memory: { uid } }));
+  const before = decide(observationOf({ vmi: presentVmi(vmi), domain: launcherDead, launcher, memory: remembered() }));
   vmi.metadata.deletionTimestamp = '2026-01-02T03:04:00Z';
-  const after = decide(observationOf({ vmi: presentVmi(vmi), domain: launcherDead, launcher, memory: { uid } }));
+  const after = decide(observationOf({ vmi: presentVmi(vmi), domain: launcherDead, launcher, memory: remembered() }));
   assert.deepEqual([before.phase, after.phase], ['Failed', 'Failed']);
   assert.deepEqual([before.problem !== undefined, after.problem], [true, undefined]);
 });

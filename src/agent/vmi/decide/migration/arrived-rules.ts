@@ -1,7 +1,7 @@
 import { annotations, labels } from '../../../../api/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Rule, rest, type VmiPatch } from '../rule.ts';
-import { hasLostItsMemory, isSettled, memoryOf, migrationUidOf, stateOf } from './target-view.ts';
+import { hasLostItsMemory, isSettled, migrationUidOf, stageOf, stateOf } from './target-view.ts';
 
 const hotPlugLabels = {
   [labels.podCpuLimit]: null,
@@ -18,9 +18,14 @@ const isAtHome = (facts: Facts) =>
   migrationUidOf(facts) !== '' &&
   Boolean(stateOf(facts)?.endTimestamp);
 
+function finalizedOf(facts: Facts) {
+  const stage = stageOf(facts);
+  return stage?.kind === 'finalized' ? stage.finalized : undefined;
+}
+
 /** What the finalisation did, written down (spec 11 §3.3). A CPU change is over however it went, a memory change may have failed. */
 function completedPatch(facts: Facts): VmiPatch {
-  const { cpus, memory } = memoryOf(facts)?.finalized ?? {};
+  const { cpus, memory } = finalizedOf(facts) ?? {};
   const domain = (facts.vmi?.spec?.domain ?? {}) as {
     cpu?: { sockets?: number; cores?: number; threads?: number };
     memory?: { guest?: unknown };
@@ -79,7 +84,7 @@ export const arrivedRules: readonly Rule[] = [
   {
     name: 'arrived-finalized',
     why: 'The launcher has finished the migration on its side, which is written: the migration has succeeded.',
-    when: (facts) => isAtHome(facts) && !isSettled(facts) && memoryOf(facts)?.finalized !== undefined,
+    when: (facts) => isAtHome(facts) && !isSettled(facts) && finalizedOf(facts) !== undefined,
     plan: (facts) => ({ steps: [], patch: completedPatch(facts), healthy: true, requeueAfterMs: 0 }),
   },
   {
@@ -105,7 +110,7 @@ export const waitingRules: readonly Rule[] = [
     plan: () => ({
       steps: [],
       requeueAfterMs: 0,
-      remember: { toldMigrationUid: waitingMark },
+      remember: { reports: { toldMigrationUid: waitingMark } },
       events: [{ type: 'Warning', reason: 'MigrationNotSupported', message: waitingText }],
     }),
   },
@@ -132,7 +137,7 @@ const isWaiting = ({ vmi, deleting, final }: Facts) =>
   vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && !deleting && !final;
 
 /** Whatever was told of it is enough: the source's rules tell of a migration that cannot be done, too. */
-const isUntoldWaiting = ({ observation }: Facts) => observation.memory.toldMigrationUid === undefined;
+const isUntoldWaiting = ({ observation }: Facts) => observation.memory.reports.toldMigrationUid === undefined;
 
 const hasNoGuestYet = ({ phase, situation }: Facts) =>
   situation.kind === 'gone' && (phase === 'Running' || (phase === 'Scheduled' && situation.proof === 'launcher-dead'));

@@ -10,7 +10,7 @@ export function isDecentralised({ vmi }: Facts): boolean {
   return Boolean(sourceState.syncAddress) !== Boolean(targetState.syncAddress);
 }
 
-export const isUntold = (facts: Facts) => facts.observation.memory.toldMigrationUid !== migrationUidOf(facts);
+export const isUntold = (facts: Facts) => facts.observation.memory.reports.toldMigrationUid !== migrationUidOf(facts);
 
 export function tellDecentralised(facts: Facts): Plan {
   const message =
@@ -20,7 +20,7 @@ export function tellDecentralised(facts: Facts): Plan {
   return {
     steps: [],
     requeueAfterMs: 0,
-    remember: { toldMigrationUid: migrationUidOf(facts) },
+    remember: { reports: { toldMigrationUid: migrationUidOf(facts) } },
     events: [{ type: 'Warning', reason: 'MigrationNotSupported', message }],
   };
 }

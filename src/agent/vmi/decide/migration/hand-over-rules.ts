@@ -1,7 +1,7 @@
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import { failedMigration } from './failed-migration.ts';
-import { rememberMigration, type SourceView, sourceView } from './source-view.ts';
+import { firstTryMs, rememberMigration, type SourceView, sourceView } from './source-view.ts';
 
 /**
  * How long the target node may stay silent after the source has sent its guest. Upstream waits without end for a migration
@@ -40,7 +40,7 @@ function hasLeft({ situation, observation: { domain } }: Facts): boolean {
 function isLostOnTheWay({ situation }: Facts, view: SourceView): boolean {
   const isLost =
     situation.kind === 'shutoff-unexplained' || (situation.kind === 'gone' && situation.verdict.guessed === true);
-  return isLost && (view.begun || view.memory.firstTryMs !== undefined || isSeenOnTarget(view));
+  return isLost && (view.begun || firstTryMs(view) !== undefined || isSeenOnTarget(view));
 }
 
 const isSeenOnTarget = ({ state }: SourceView) =>
@@ -56,7 +56,7 @@ function waitOf(facts: Facts, view: SourceView) {
   const { nowMs } = observation;
   const { memory } = view;
   const limitMs = limitOf(facts, view);
-  const sinceMs = Math.max(memory.overSeenMs ?? nowMs, observation.memory.writeFailedMs ?? 0);
+  const sinceMs = Math.max(memory.overSeenMs ?? nowMs, observation.memory.writes.writeFailedMs ?? 0);
   const forMs = nowMs - sinceMs;
   return { leftMs: limitMs - forMs, tellInMs: Math.min(limitMs / 2, tellAfterMs) - forMs };
 }

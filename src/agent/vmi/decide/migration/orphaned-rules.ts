@@ -55,5 +55,5 @@ export const orphanedRules: readonly Rule[] = [
 function hasNothingHere({ observation }: Facts): boolean {
   const { domain, ghost, memory, migrationProxies } = observation;
   if (migrationProxies.hasSource || migrationProxies.targetPorts) return false;
-  return memory.cleaned === true || (domain.kind === 'absent' && ghost === undefined);
+  return memory.ending.cleaned || (domain.kind === 'absent' && ghost === undefined);
 }

@@ -1,3 +1,4 @@
+import { isOfMigration } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import type { Rule } from '../rule.ts';
 import { isDecentralised, isUntold, tellDecentralised } from './decentralised.ts';
@@ -12,7 +13,7 @@ function hasLeftProxies(facts: Facts): boolean {
   const { migrationProxies, memory } = facts.observation;
   if (!migrationProxies.hasSource) return false;
   const view = sourceView(facts);
-  if (!view || memory.migration?.migrationUid !== view.migrationUid || view.told?.EndTimestamp) return true;
+  if (!view || !isOfMigration(memory, view.migrationUid) || view.told?.EndTimestamp) return true;
   // In post-copy the guest's memory is on both nodes: it can only end where it arrives.
   const isEnding = facts.final || facts.ending !== undefined;
   return isEnding && facts.situation.kind === 'alive' && view.told?.Mode !== 'PostCopy';

@@ -13,8 +13,10 @@ const unheardLimitMs = 60_000;
 
 const isUnheard: SourceTest = (_facts, { begun, told }) => begun && told === undefined;
 
+const sentMs = ({ order }: SourceView['memory']) => (order.kind === 'sent' ? order.sentMs : undefined);
+
 function unheardMs({ observation }: Facts, { memory }: SourceView): number {
-  return observation.nowMs - (memory.unheardSinceMs ?? memory.sentMs ?? observation.nowMs);
+  return observation.nowMs - (memory.unheardSinceMs ?? sentMs(memory) ?? observation.nowMs);
 }
 
 /** The launcher was asked meanwhile. At times it tells of a domain without anything inside (spec 70 §7.2): that is no answer. */
@@ -45,8 +47,7 @@ function answerAgeMs({ observation }: Facts): number {
 }
 
 function heardAgain(view: SourceView): NonNullable<Plan['remember']> {
-  const { unheardSinceMs: _silence, ...migration } = view.memory;
-  return { migration };
+  return rememberMigration(view, { unheardSinceMs: undefined });
 }
 
 /** Also against what is written down: an abort that is under way or done is not asked for again (spec 11 §6). */

@@ -1,9 +1,10 @@
+import { syncedOf } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import { proxyRefusal } from './failed-migration.ts';
 import { publishedPorts } from './published-ports.ts';
 import { giveUp, planLeaving, type SourceTest, whenLeaving } from './source-rule.ts';
-import { rememberMigration, type SourceView } from './source-view.ts';
+import { firstTryMs, rememberMigration, type SourceView } from './source-view.ts';
 
 /** Fallback: the published ports come with the VMI's own event. */
 const portsRetryMs = 30_000;
@@ -14,7 +15,7 @@ const isStartable: SourceTest = ({ phase, situation }, { begun }) =>
   !begun && phase === 'Running' && situation.kind === 'alive' && situation.runs;
 
 const hasTriedLong: SourceTest = ({ observation }, { memory }) =>
-  memory.firstTryMs !== undefined && observation.nowMs - memory.firstTryMs >= startLimitMs;
+  memory.order.kind !== 'none' && observation.nowMs - memory.order.firstTryMs >= startLimitMs;
 
 function start(facts: Facts, view: SourceView): Plan {
   const published = publishedPorts(view.state);
@@ -27,14 +28,14 @@ function start(facts: Facts, view: SourceView): Plan {
       { step: 'migrateVirtualMachine', uid, migrationUid: view.migrationUid },
     ],
     requeueAfterMs: 0,
-    remember: rememberMigration(view, { firstTryMs: view.memory.firstTryMs ?? observation.nowMs }),
+    remember: rememberMigration(view, { order: { kind: 'tried', firstTryMs: firstTryMs(view) ?? observation.nowMs } }),
   };
 }
 
 /** Nothing else is to be done for this guest: the default rules go first. */
 const isQuiet = ({ observation, situation }: Facts) =>
   situation.kind === 'alive' &&
-  observation.memory.synced?.fingerprint === observation.syncFingerprint &&
+  syncedOf(observation.memory)?.fingerprint === observation.syncFingerprint &&
   situation.domain.Status.Reason !== 'IOError';
 
 /** A migration that the launcher does not have yet. */
@@ -54,8 +55,8 @@ export const sourceStartRules: readonly Rule[] = [
   {
     name: 'migration-refused-by-launcher',
     why: 'The launcher refused to migrate the guest; asking again would change nothing, so the migration fails.',
-    when: whenLeaving((_facts, { begun, memory }) => !begun && memory.refusal !== undefined),
-    plan: giveUp((_facts, { memory }) => memory.refusal ?? ''),
+    when: whenLeaving((_facts, { begun, memory }) => !begun && memory.order.kind === 'refused'),
+    plan: giveUp((_facts, { memory }) => (memory.order.kind === 'refused' ? memory.order.refusal : '')),
   },
   {
     name: 'migration-ports-unusable',
@@ -71,7 +72,7 @@ export const sourceStartRules: readonly Rule[] = [
     why: 'The migration could not be started for five minutes, so it fails and the guest goes on here.',
     when: whenLeaving((facts, view) => !view.begun && hasTriedLong(facts, view)),
     plan: giveUp(({ observation }) => {
-      const { toldProblem } = observation.memory;
+      const { toldProblem } = observation.memory.reports;
       return `the migration could not be started for ${startLimitMs / 60_000} minutes${toldProblem ? `: ${toldProblem}` : ''}`;
     }),
   },

@@ -1,7 +1,6 @@
 import type { MigrationMetadata, MigrationState } from '../../../../api/index.ts';
-import type { MigrationMemory } from '../../observe/index.ts';
+import { type Remember, type SourceMemory, sourceMemory } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
-import type { Remember } from '../steps.ts';
 import { isDecentralised } from './decentralised.ts';
 
 /** One migration of a VMI away from this node, read once. */
@@ -10,7 +9,7 @@ export interface SourceView {
   readonly state: MigrationState;
   /** The launcher's own account of this very migration; what it tells of another one counts for nothing. */
   readonly told: MigrationMetadata | undefined;
-  readonly memory: MigrationMemory;
+  readonly memory: SourceMemory;
   /** The launcher has it, or had it: it is never sent a second time, also not by an agent that was started again. */
   readonly begun: boolean;
   readonly running: boolean;
@@ -26,18 +25,23 @@ export function sourceView(facts: Facts): SourceView | undefined {
   if (!state || !migrationUid || state.sourceNode !== nodeName || state.endTimestamp) return undefined;
   const noted = domain.kind === 'present' ? domain.domain.Spec?.Metadata?.KubeVirt?.Migration : undefined;
   const told = noted?.UID === migrationUid ? noted : undefined;
-  const own = memory.migration?.migrationUid === migrationUid ? memory.migration : { migrationUid };
+  const own = sourceMemory(memory, migrationUid);
   return {
     migrationUid,
     state,
     told,
     memory: own,
-    begun: told !== undefined || own.sentMs !== undefined || Boolean(state.startTimestamp),
+    begun: told !== undefined || own.order.kind === 'sent' || Boolean(state.startTimestamp),
     running: Boolean(told?.StartTimestamp && !told.EndTimestamp),
   };
 }
 
+/** First try of this process to begin it. */
+export function firstTryMs({ memory: { order } }: SourceView): number | undefined {
+  return order.kind === 'none' ? undefined : order.firstTryMs;
+}
+
 /** Kept beside what is known of the same migration; of another one nothing is kept. */
-export function rememberMigration({ memory }: SourceView, more: Partial<MigrationMemory>): Remember {
+export function rememberMigration({ memory }: SourceView, more: Partial<SourceMemory>): Remember {
   return { migration: { ...memory, ...more } };
 }

@@ -1,7 +1,7 @@
 import { hasDedicatedCpus } from '../../../../api/index.ts';
 import type { NumaCell } from '../../ports.ts';
 import type { Facts } from '../facts.ts';
-import { memoryOf, stateOf } from './target-view.ts';
+import { stageOf, stateOf } from './target-view.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -10,7 +10,8 @@ type Json = Readonly<Record<string, unknown>>;
  * has no CPUs of its own or all is written.
  */
 export function cpuFields(facts: Facts): Json {
-  const cpuSet = memoryOf(facts)?.cpuSet;
+  const stage = stageOf(facts);
+  const cpuSet = stage?.kind === 'prepared' ? stage.cpuSet : undefined;
   if (!hasDedicatedCpus(facts.vmi) || !cpuSet) return {};
   const state = stateOf(facts);
   const topology = JSON.stringify(goTopology(facts.observation.syncOptions.topology ?? []));

@@ -1,4 +1,5 @@
 import { labels } from '../../../../api/index.ts';
+import type { Remember, TargetStage } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { cleanUp } from '../finish-rules.ts';
 import { type Rule, rest, wait } from '../rule.ts';
@@ -7,9 +8,9 @@ import {
   isActive,
   isProvenAway,
   isSettled,
-  memoryOf,
   migrationUidOf,
-  rememberFor,
+  rememberStage,
+  stageOf,
 } from './target-view.ts';
 
 /** Fallback: the launcher's own end wakes the key. */
@@ -29,22 +30,27 @@ const isUnclear = ({ situation, observation }: Facts) =>
   situation.kind === 'unknown' || (situation.kind === 'absent' && observation.launcher.kind === 'ready');
 
 function hasWaitedLong(facts: Facts): boolean {
-  const seenMs = memoryOf(facts)?.endedSeenMs;
-  return seenMs !== undefined && facts.observation.nowMs - seenMs >= lingerMs;
+  const stage = stageOf(facts);
+  return stage?.kind === 'over' && facts.observation.nowMs - stage.endedSeenMs >= lingerMs;
 }
 
-const rememberEnd = (facts: Facts) =>
-  rememberFor(facts, { endedSeenMs: memoryOf(facts)?.endedSeenMs ?? facts.observation.nowMs });
+const isSignalled = (stage: TargetStage | undefined) => stage?.kind === 'over' && stage.signalled;
+
+function rememberEnd(facts: Facts, signalled = isSignalled(stageOf(facts))): Remember {
+  const stage = stageOf(facts);
+  const endedSeenMs = stage?.kind === 'over' ? stage.endedSeenMs : facts.observation.nowMs;
+  return rememberStage(facts, { kind: 'over', endedSeenMs, signalled });
+}
 
 /** The launcher that waits for a guest that will not come may go; it decides by its own name (spec 20 §4). */
 const wantsSignal = (facts: Facts) =>
   (facts.vmi?.status?.migrationState?.failed === true || facts.final) &&
   migrationUidOf(facts) !== '' &&
   facts.observation.launcher.kind === 'ready' &&
-  memoryOf(facts)?.signalled !== true;
+  !isSignalled(stageOf(facts));
 
 const hasSomethingHere = ({ observation }: Facts) =>
-  observation.memory.cleaned !== true && (observation.ghost !== undefined || observation.domain.kind !== 'absent');
+  !observation.memory.ending.cleaned && (observation.ghost !== undefined || observation.domain.kind !== 'absent');
 
 const over = (name: string, why: string, when: Rule['when'], plan: Rule['plan']): Rule => ({
   name,
@@ -86,7 +92,7 @@ export const targetEndRules: readonly Rule[] = [
     (facts) =>
       facts.situation.kind === 'absent' &&
       facts.observation.launcher.kind === 'ready' &&
-      facts.observation.memory.cleaned !== true &&
+      !facts.observation.memory.ending.cleaned &&
       (facts.observation.ghost !== undefined || wantsSignal(facts)) &&
       !hasWaitedLong(facts),
     (facts) => ({
@@ -113,10 +119,7 @@ export const targetEndRules: readonly Rule[] = [
     (facts) => ({
       steps: [{ step: 'signalTargetPodCleanup', uid: facts.uid }],
       requeueAfterMs: 0,
-      remember: rememberFor(facts, {
-        endedSeenMs: memoryOf(facts)?.endedSeenMs ?? facts.observation.nowMs,
-        signalled: true,
-      }),
+      remember: rememberEnd(facts, true),
     }),
   ),
   over(

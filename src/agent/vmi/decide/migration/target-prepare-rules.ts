@@ -1,10 +1,10 @@
 import { type ProxyRole, proxyRoles } from '../../../migration-proxy/ports.ts';
+import type { Remember } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
-import type { Remember } from '../steps.ts';
 import { failedMigration, proxyRefusal } from './failed-migration.ts';
 import { publishPatch } from './target-patches.ts';
-import { isProvenAway, isStarted, memoryOf, rememberFor, stateOf } from './target-view.ts';
+import { isProvenAway, isStarted, refusalOf, rememberStage, stageOf, stateOf, triesOf } from './target-view.ts';
 
 const socketRetryMs = 1_000;
 const launcherRetryMs = 5_000;
@@ -33,18 +33,18 @@ function rolesOf({ vmi }: Facts): readonly ProxyRole[] {
   return copiesDisks ? [libvirt, direct, block] : [libvirt, direct];
 }
 
-const sinceFirstTryMs = (facts: Facts): number => sinceMs(facts, memoryOf(facts)?.firstTryMs);
-const sinceLastTryMs = (facts: Facts): number => sinceMs(facts, memoryOf(facts)?.lastTryMs);
+const sinceFirstTryMs = (facts: Facts): number => sinceMs(facts, triesOf(facts)?.firstTryMs);
+const sinceLastTryMs = (facts: Facts): number => sinceMs(facts, triesOf(facts)?.lastTryMs);
 
 function sinceMs({ observation }: Facts, atMs: number | undefined): number {
   return atMs === undefined ? 0 : observation.nowMs - atMs;
 }
 
 const isGivenUp = (facts: Facts) =>
-  sinceFirstTryMs(facts) >= (memoryOf(facts)?.refusal === undefined ? prepareLimitMs : refusalLimitMs);
+  sinceFirstTryMs(facts) >= (refusalOf(facts) === undefined ? prepareLimitMs : refusalLimitMs);
 
 function giveUp(facts: Facts): Plan {
-  const why = memoryOf(facts)?.refusal ?? facts.observation.memory.toldProblem;
+  const why = refusalOf(facts) ?? facts.observation.memory.reports.toldProblem;
   const reason = `node ${facts.observation.nodeName} could not prepare for the guest${why ? `: ${why}` : ''}`;
   return { steps: [], patch: failedMigration(facts, { reason }), requeueAfterMs: 0 };
 }
@@ -52,7 +52,10 @@ function giveUp(facts: Facts): Plan {
 /** Each try counts from the first one on, whatever it is that fails. */
 function rememberTry(facts: Facts): Remember {
   const { nowMs } = facts.observation;
-  return rememberFor(facts, { firstTryMs: memoryOf(facts)?.firstTryMs ?? nowMs, lastTryMs: nowMs });
+  const tries = { firstTryMs: triesOf(facts)?.firstTryMs ?? nowMs, lastTryMs: nowMs };
+  const stage = stageOf(facts);
+  const isFurther = stage?.kind === 'refused' || stage?.kind === 'prepared';
+  return rememberStage(facts, isFurther ? { ...stage, ...tries } : { kind: 'trying', ...tries });
 }
 
 function tellUnclear({ observation }: Facts): Partial<Plan> {
@@ -137,17 +140,13 @@ export const prepareRules: readonly Rule[] = [
   {
     name: 'target-refusal-awaited',
     why: 'The launcher has just refused to prepare for the guest; it is asked again in a moment.',
-    when: (facts) =>
-      isUnprepared(facts) &&
-      memoryOf(facts)?.refusal !== undefined &&
-      memoryOf(facts)?.preparedMs === undefined &&
-      sinceLastTryMs(facts) < refusalRetryMs,
+    when: (facts) => isUnprepared(facts) && refusalOf(facts) !== undefined && sinceLastTryMs(facts) < refusalRetryMs,
     plan: (facts) => wait(refusalRetryMs - sinceLastTryMs(facts)),
   },
   {
     name: 'target-prepare',
     why: 'The guest is to come to this node: the host and the launcher are made ready for it.',
-    when: (facts) => memoryOf(facts)?.preparedMs === undefined,
+    when: (facts) => stageOf(facts)?.kind !== 'prepared',
     plan: prepare,
   },
   {

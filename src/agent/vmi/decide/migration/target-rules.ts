@@ -1,3 +1,4 @@
+import { forgetStay } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { deleteDomain, hasStoppedDomain } from '../finish-rules.ts';
 import { predecessorDeadRule } from '../look-rules.ts';
@@ -13,10 +14,10 @@ import {
   isProvenAway,
   isSettled,
   isStarted,
-  memoryOf,
   migrationUidOf,
   notesOf,
-  rememberFor,
+  rememberStage,
+  stageOf,
   stateOf,
   timeOr,
 } from './target-view.ts';
@@ -49,8 +50,8 @@ const hasMigration = (facts: Facts) => migrationUidOf(facts) !== '';
 
 /** Something of an earlier stay or attempt: a launcher of a migration that failed, a domain that migrated away once. */
 const isLeftFromBefore = (facts: Facts) =>
-  memoryOf(facts) === undefined &&
-  facts.observation.memory.cleaned !== true &&
+  stageOf(facts) === undefined &&
+  !facts.observation.memory.ending.cleaned &&
   !isStarted(facts) &&
   isProvenAway(facts) &&
   (facts.observation.domain.kind !== 'absent' || facts.observation.ghost !== undefined);
@@ -94,7 +95,7 @@ const beginRules: readonly Rule[] = [
   {
     name: 'target-earlier-streams',
     why: 'Streams of an earlier migration of this VMI are still open; they are closed before this one is prepared.',
-    when: (facts) => facts.observation.migrationProxies.targetPorts !== undefined && memoryOf(facts) === undefined,
+    when: (facts) => facts.observation.migrationProxies.targetPorts !== undefined && stageOf(facts) === undefined,
     plan: ({ uid }) => ({ steps: [{ step: 'closeTargetProxies', uid }], requeueAfterMs: 0 }),
   },
   {
@@ -112,24 +113,11 @@ const beginRules: readonly Rule[] = [
   {
     name: 'target-begun',
     why: 'This node is asked to receive the guest; what was remembered of an earlier stay counts no more.',
-    when: (facts) => memoryOf(facts) === undefined,
+    when: (facts) => stageOf(facts) === undefined,
     plan: (facts) => ({
       steps: [],
       requeueAfterMs: 0,
-      remember: {
-        ...rememberFor(facts, {}),
-        cleaned: false,
-        synced: undefined,
-        startTries: undefined,
-        shutdown: undefined,
-        killedMs: undefined,
-        deletedMs: undefined,
-        verdict: undefined,
-        askedAgainMs: undefined,
-        ioRetry: undefined,
-        launcherFacts: undefined,
-        toldProblem: '',
-      },
+      remember: { ...forgetStay(), ...rememberStage(facts, { kind: 'begun' }) },
     }),
   },
 ];

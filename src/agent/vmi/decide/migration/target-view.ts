@@ -1,8 +1,7 @@
 import type { MigrationMetadata, MigrationState } from '../../../../api/index.ts';
 import { isRecord, rfc3339 } from '../../../../base/index.ts';
-import type { MigrationMemory } from '../../observe/index.ts';
+import type { PrepareTries, Remember, TargetStage } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
-import type { Remember } from '../steps.ts';
 
 /** What a node that is asked to receive a guest reads off an observation. All of it may be missing or odd. */
 export function stateOf({ vmi }: Facts): MigrationState | undefined {
@@ -15,14 +14,24 @@ export function migrationUidOf(facts: Facts): string {
   return typeof uid === 'string' ? uid : '';
 }
 
-/** What this process did for exactly this migration; undefined: nothing yet. */
-export function memoryOf(facts: Facts): MigrationMemory | undefined {
+/** How far this process came for exactly this migration; undefined: nothing yet. */
+export function stageOf(facts: Facts): TargetStage | undefined {
   const { migration } = facts.observation.memory;
-  return migration?.migrationUid === migrationUidOf(facts) ? migration : undefined;
+  return migration.role === 'target' && migration.migrationUid === migrationUidOf(facts) ? migration.stage : undefined;
 }
 
-export function rememberFor(facts: Facts, more: Omit<MigrationMemory, 'migrationUid'>): Remember {
-  return { migration: { ...memoryOf(facts), ...more, migrationUid: migrationUidOf(facts) } };
+export function triesOf(facts: Facts): PrepareTries | undefined {
+  const stage = stageOf(facts);
+  return stage && 'firstTryMs' in stage ? stage : undefined;
+}
+
+export function refusalOf(facts: Facts): string | undefined {
+  const stage = stageOf(facts);
+  return stage?.kind === 'refused' ? stage.refusal : undefined;
+}
+
+export function rememberStage(facts: Facts, stage: TargetStage): Remember {
+  return { migration: { role: 'target', migrationUid: migrationUidOf(facts), stage } };
 }
 
 /** The source has begun, by the times in the VMI. */

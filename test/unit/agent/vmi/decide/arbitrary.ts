@@ -21,6 +21,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
+import { asSource, asTarget, remembered } from '../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../fixtures/no-migration.ts';
 import { phases } from './situations.ts';
 
@@ -113,6 +114,34 @@ const launcherState: fc.Arbitrary<LauncherState> = fc.oneof(
   fc.nat(400_000).map((forMs) => ({ kind: 'not-ready', forMs }) as const),
 );
 
+const tries = { firstTryMs: ago, lastTryMs: ago };
+
+const asTheTarget = fc
+  .tuple(
+    fc.record(
+      {
+        ...{ preparedMs: ago, ...tries, refusal: fc.constant('no'), endedSeenMs: ago, signalled: fc.boolean() },
+        finalized: fc.constant({}),
+      },
+      { requiredKeys: [] },
+    ),
+    migrationUid,
+  )
+  .map(([flat, ofMigration]) => asTarget(flat, ofMigration));
+
+const asTheSource = fc
+  .tuple(
+    fc.record(
+      {
+        ...{ firstTryMs: ago, sentMs: ago, refusal: fc.constant('no') },
+        ...{ unheardSinceMs: ago, cancelledMs: ago, overSeenMs: ago },
+      },
+      { requiredKeys: [] },
+    ),
+    migrationUid,
+  )
+  .map(([flat, ofMigration]) => asSource(flat, ofMigration));
+
 const memory: fc.Arbitrary<KeyMemory> = fc
   .record(
     {
@@ -128,26 +157,11 @@ const memory: fc.Arbitrary<KeyMemory> = fc
       missingSinceMs: ago,
       askedAgainMs: ago,
       ioRetry: fc.record({ lastMs: ago, waitMs: fc.nat(180_000) }),
-      migration: fc.record(
-        {
-          migrationUid,
-          preparedMs: ago,
-          firstTryMs: ago,
-          lastTryMs: ago,
-          sentMs: ago,
-          refusal: fc.constant('no'),
-          cancelledMs: ago,
-          overSeenMs: ago,
-          endedSeenMs: ago,
-          signalled: fc.boolean(),
-          finalized: fc.constant({}),
-        },
-        { requiredKeys: ['migrationUid'] },
-      ),
+      migration: fc.oneof(asTheTarget, asTheSource),
     },
     { requiredKeys: [] },
   )
-  .map((given) => ({ uid, ...given }));
+  .map(remembered);
 
 const migrationProxies: fc.Arbitrary<ProxiesView> = fc.record(
   {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type Decision, decide } from '../../../../../src/agent/vmi/decide/index.ts';
-import type { Observation } from '../../../../../src/agent/vmi/observe/index.ts';
+import { type Observation, withMore } from '../../../../../src/agent/vmi/observe/index.ts';
 import { semanticEqual } from '../../../../../src/agent/vmi/status/semantic-equal.ts';
 import { applyPatch } from '../../../../../src/agent/vmi/status/vmi-patch.ts';
 import { domainUnknown, node } from '../../../../fixtures/agent/builders.ts';
@@ -150,7 +150,7 @@ function settlesAfter(first: Observation): number {
     const stored = structuredClone(given.vmi.stored);
     applyPatch(stored, patch, '2026-01-02T03:04:05Z');
     if (semanticEqual(stored, given.vmi.stored)) return pass;
-    const memory = { ...given.memory, ...remember };
+    const memory = withMore(given.memory, remember ?? {});
     given = { ...given, vmi: observed(stored), memory, nowMs: given.nowMs + 1 };
   }
   return 8;

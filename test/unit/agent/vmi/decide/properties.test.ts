@@ -3,9 +3,10 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { graceOf } from '../../../../../src/agent/vmi/decide/grace.ts';
 import { decide } from '../../../../../src/agent/vmi/decide/index.ts';
-import type { Observation } from '../../../../../src/agent/vmi/observe/index.ts';
+import { type Observation, withMore } from '../../../../../src/agent/vmi/observe/index.ts';
 import type { DomainStatus, LauncherState, VmiPhase } from '../../../../../src/api/index.ts';
-import { domainOf, domainUnknown, nowMs, observationOf, seen, uid } from '../../../../fixtures/agent/builders.ts';
+import { domainOf, domainUnknown, nowMs, observationOf, seen } from '../../../../fixtures/agent/builders.ts';
+import { remembered } from '../../../../fixtures/agent/remembered.ts';
 import { observation, timestamp } from './arbitrary.ts';
 
 const destructive = new Set(['shutdownDomain', 'killDomain', 'deleteDomain', 'cleanUp', 'signalTargetPodCleanup']);
@@ -139,7 +140,7 @@ test('the end of a grace period never moves away, whatever the wall clock and th
   });
   fc.assert(
     fc.property(fc.nat(60), fc.array(change, { maxLength: 8 }), (first, changes) => {
-      let at = observationOf({ memory: { uid } });
+      let at = observationOf({ memory: remembered() });
       let grace = graceOf(at, first, undefined);
       for (const { passMs, wallJumpMs, seconds, timestamp: began } of changes) {
         const { deadlineMs } = grace;
@@ -147,7 +148,7 @@ test('the end of a grace period never moves away, whatever the wall clock and th
           ...at,
           nowMs: at.nowMs + passMs,
           now: new Date(at.now.getTime() + passMs + wallJumpMs),
-          memory: { uid, shutdown: { firstMs: nowMs, deadlineMs, lastSignalMs: at.nowMs } },
+          memory: remembered({ shutdown: { firstMs: nowMs, deadlineMs, lastSignalMs: at.nowMs } }),
         };
         const domain = domainOf('Running', 'Unknown', {
           GracePeriod: { DeletionGracePeriodSeconds: 30, DeletionTimestamp: began, MarkedForGracefulShutdown: null },
@@ -173,7 +174,7 @@ test('every wait for a domain that is to end has a timer', () => {
         const decision = decide({
           ...given,
           domain: seen(domainOf(status)),
-          memory: { ...given.memory, cleaned: false },
+          memory: withMore(given.memory, { ending: { cleaned: false } }),
         });
         assert.ok(decision.requeueAfterMs !== undefined, decision.rule);
       },

@@ -16,9 +16,9 @@ import {
   observationOf,
   presentVmi,
   seen,
-  uid,
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
+import { asSource, asTarget, remembered } from '../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../fixtures/no-migration.ts';
 
 /** The parts of which the decision matrix is made. */
@@ -92,8 +92,8 @@ const published = { targetNodeAddress: '10.0.0.1', targetDirectMigrationNodePort
 const notes = { UID: 'm1', StartTimestamp: '2026-01-02T03:04:00Z', Mode: 'PreCopy' } as const;
 const { migrationProxies } = observationOf();
 const open = { ...migrationProxies, targetPorts: ports };
-const memory = { uid, migration: { migrationUid: 'm1' } };
-const prepared = { uid, migration: { migrationUid: 'm1', preparedMs: 1 } };
+const memory = remembered({ migration: asTarget() });
+const prepared = remembered({ migration: asTarget({ preparedMs: 1 }) });
 
 const elsewhere = vmiOf('Running', { status: { nodeName: 'node2' } });
 elsewhere.metadata.labels = { 'kubevirt.io/nodeName': 'node2' };
@@ -115,7 +115,7 @@ export const roles: readonly Role[] = [
     state: { ...away, ...published, ...begun, mode: 'PreCopy' },
     notes,
     given: {
-      memory: { uid, migration: { migrationUid: 'm1', sentMs: 1 } },
+      memory: remembered({ migration: asSource({ sentMs: 1 }) }),
       migrationProxies: { ...migrationProxies, hasSource: true },
     },
   },
@@ -196,7 +196,7 @@ export function situation(
   if (role.state) vmi.status = { ...vmi.status, migrationState: role.state };
   return observationOf({
     vmi: presentVmi(vmi),
-    memory: { uid },
+    memory: remembered(),
     ...role.given,
     domain: domain(role.notes),
     launcher,

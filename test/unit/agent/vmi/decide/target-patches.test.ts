@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decide } from '../../../../../src/agent/vmi/decide/index.ts';
-import type { Observation } from '../../../../../src/agent/vmi/observe/index.ts';
+import { type Observation, withMore } from '../../../../../src/agent/vmi/observe/index.ts';
 import type { MigrationState } from '../../../../../src/api/index.ts';
-import { domainNone, domainOf, node, nowMs, observationOf, seen, uid } from '../../../../fixtures/agent/builders.ts';
+import { domainNone, domainOf, node, nowMs, observationOf, seen } from '../../../../fixtures/agent/builders.ts';
+import { asTarget, remembered } from '../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../fixtures/no-migration.ts';
 import { coming, here } from './rule-rows/target.ts';
 
@@ -14,7 +15,7 @@ const notes = {
   EndTimestamp: '2026-01-02T03:04:04Z',
 };
 const arrived = seen(domainOf('Running', 'Unknown', { Migration: notes }));
-const prepared = { uid, migration: { migrationUid: 'm1', preparedMs: nowMs - 1_000 } };
+const prepared = remembered({ migration: asTarget({ preparedMs: nowMs - 1_000 }) });
 
 const decided = (given: Partial<Observation>) => decide(observationOf({ memory: prepared, ...given }));
 
@@ -73,27 +74,22 @@ test('target-publish takes the ports of an earlier agent out by name', () => {
 });
 
 test('target-begun forgets what belongs to an earlier stay: what was sent, signalled, killed, deleted and decided', () => {
-  const memory = {
-    uid,
+  const memory = remembered({
     cleaned: true,
     synced: { fingerprint: 'same', atMs: 1 },
     shutdown: { firstMs: 1, deadlineMs: 2, lastSignalMs: 1 },
     killedMs: 1,
     deletedMs: 1,
     verdict: { phase: 'Failed', because: 'long ago' },
-  } as const;
+  });
   const { rule, remember } = decided({ vmi: coming(), domain: { kind: 'absent' }, memory });
   assert.equal(rule, 'target-begun');
-  const after = { ...memory, ...remember };
-  assert.deepEqual(
-    [after.cleaned, after.synced, after.shutdown, after.killedMs, after.deletedMs, after.verdict],
-    [false, undefined, undefined, undefined, undefined, undefined],
-  );
-  assert.deepEqual(after.migration, { migrationUid: 'm1' });
+  const after = withMore(memory, remember ?? {});
+  assert.deepEqual(after, remembered({ migration: asTarget() }));
 });
 
 test('arrived-finalized writes completed, what was plugged in, and takes the traces of the hot-plug away', () => {
-  const memory = { uid, migration: { migrationUid: 'm1', finalized: { cpus: 'failed', memory: 'refused' } } };
+  const memory = remembered({ migration: asTarget({ finalized: { cpus: 'failed', memory: 'refused' } }) });
   const { patch } = decided({ vmi: here(), domain: arrived, memory });
   assert.deepEqual(patch, {
     labels: {
@@ -110,7 +106,7 @@ test('arrived-finalized sets block tracking back: the disks here have no checkpo
   const vmi = here(undefined, ({ status }) =>
     Object.assign(status ?? {}, { changedBlockTracking: { state: 'Enabled' } }),
   );
-  const memory = { uid, migration: { migrationUid: 'm1', finalized: {} } };
+  const memory = remembered({ migration: asTarget({ finalized: {} }) });
   const { patch } = decided({ vmi, domain: arrived, memory });
   assert.deepEqual(patch?.status?.changedBlockTracking, { state: 'Initializing' });
 });

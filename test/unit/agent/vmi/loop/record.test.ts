@@ -11,6 +11,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
+import { remembered } from '../../../../fixtures/agent/remembered.ts';
 
 test('a record shows all that a reconcile saw, did and failed at, in times that mean something outside', () => {
   const observation = observationOf({
@@ -18,7 +19,7 @@ test('a record shows all that a reconcile saw, did and failed at, in times that 
     domain: { kind: 'gone', uid, proof: 'launcher-says-none', seenMs: 999_000 },
     ghost: { name: 'vm1', namespace: 'default', uid, socketFile: '/s' },
     predecessor: { uid: 'old', domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } },
-    memory: { uid, synced: { fingerprint: 'f', atMs: 940_000 }, ioRetry: { lastMs: 999_500, waitMs: 10_000 } },
+    memory: remembered({ synced: { fingerprint: 'f', atMs: 940_000 }, ioRetry: { lastMs: 999_500, waitMs: 10_000 } }),
   });
   const decision = {
     route: 'default',
@@ -47,7 +48,7 @@ test('a record shows all that a reconcile saw, did and failed at, in times that 
   assert.deepEqual(made.seen.predecessor, { uid: 'old', domain: 'gone', launcher: 'dead' });
   assert.equal(made.seen.ghost, uid);
   assert.deepEqual(made.seen.memory, {
-    synced: { fingerprint: 'f', atMsAgo: 60_000 },
+    synced: { fingerprint: 'f', atMsAgo: 60_000, endedMsAgo: 60_000 },
     ioRetry: { lastMsAgo: 500, waitMs: 10_000 },
   });
   assert.deepEqual(

@@ -1,6 +1,7 @@
 import { domainOf, launcherDead, nowMs } from '../../../../../fixtures/agent/builders.ts';
+import { asSource } from '../../../../../fixtures/agent/remembered.ts';
 import { deleting, launcherEnded, leaving, migration, over, published, started, told } from './leaving.ts';
-import type { Row } from './row.ts';
+import { memory, type Row } from './row.ts';
 
 /** The guest has left, or may have. */
 export const handOverRows: readonly Row[] = [
@@ -38,7 +39,7 @@ export const handOverRows: readonly Row[] = [
     given: {
       vmi: leaving(started),
       domain: told(over, 'Shutoff', 'Migrated'),
-      memory: { ...migration({ overSeenMs: nowMs - 600_000 }), writeFailedMs: nowMs - 1_000 },
+      memory: memory({ migration: asSource({ overSeenMs: nowMs - 600_000 }), writeFailedMs: nowMs - 1_000 }),
     },
     expect: { steps: [], requeueAfterMs: 89_000 },
   },
@@ -80,10 +81,10 @@ export const handOverRows: readonly Row[] = [
     given: {
       vmi: deleting(started),
       ...launcherEnded,
-      memory: {
-        ...migration(),
+      memory: memory({
+        migration: asSource(),
         shutdown: { firstMs: nowMs - 2_000, deadlineMs: nowMs + 28_000, lastSignalMs: nowMs - 2_000 },
-      },
+      }),
     },
     expect: { steps: [], requeueAfterMs: 15_000 },
   },

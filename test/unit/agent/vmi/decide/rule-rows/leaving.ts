@@ -10,6 +10,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../../fixtures/agent/builders.ts';
+import { asSource } from '../../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../../fixtures/no-migration.ts';
 import { deleted, memory, migrating } from './row.ts';
 
@@ -40,6 +41,6 @@ export const told = (
   );
 export const over = { EndTimestamp: '2026-01-02T03:05:00Z' };
 export const launcherEnded = { domain: launcherDead, launcher: { kind: 'dead', reason: 'ended' } } as const;
-export const migration = (more: object = {}) => memory({ migration: { migrationUid: 'm1', ...more } });
+export const migration = (more: Parameters<typeof asSource>[0] = {}) => memory({ migration: asSource(more) });
 export const { migrationProxies } = observationOf();
 export const open: Observation['migrationProxies'] = { ...migrationProxies, hasSource: true };

@@ -1,6 +1,7 @@
 import type { Decision } from '../../../../../../src/agent/vmi/decide/index.ts';
 import type { Observation } from '../../../../../../src/agent/vmi/observe/index.ts';
 import { node, nowMs, presentVmi, uid, vmiOf } from '../../../../../fixtures/agent/builders.ts';
+import { type FlatMemory, remembered } from '../../../../../fixtures/agent/remembered.ts';
 
 /** One situation, the rule that must match and what it must plan. */
 export interface Row {
@@ -34,11 +35,8 @@ export const elsewhere = {
   kind: 'elsewhere',
   vmi: vmiOf('Running', { ...toNode2, status: { nodeName: 'node2' } }),
 } as const;
-export const memory = (more: Partial<Observation['memory']> = {}) => ({
-  uid,
-  synced: { fingerprint: 'same', atMs: nowMs - 60_000 },
-  ...more,
-});
+export const memory = (more: FlatMemory = {}) =>
+  remembered({ synced: { fingerprint: 'same', atMs: nowMs - 60_000 }, ...more });
 export const predecessor = (domain: Observation['domain'], launcher: Observation['launcher']) => ({
   uid: 'old',
   domain,

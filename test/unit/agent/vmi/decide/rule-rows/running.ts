@@ -10,6 +10,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../../fixtures/agent/builders.ts';
+import { remembered } from '../../../../../fixtures/agent/remembered.ts';
 import { memory, type Row, scheduled } from './row.ts';
 
 const scheduledWithSev = (sev: object) =>
@@ -221,7 +222,7 @@ export const runningRows: readonly Row[] = [
     given: {
       vmi: scheduled,
       domain: domainNone,
-      memory: { uid, startTries: { fingerprint: 'same', count: 3, lastMs: nowMs - 400 } },
+      memory: remembered({ startTries: { fingerprint: 'same', count: 3, lastMs: nowMs - 400 } }),
     },
     expect: { steps: [], requeueAfterMs: 600 },
   },
@@ -231,7 +232,7 @@ export const runningRows: readonly Row[] = [
     given: {
       vmi: scheduled,
       domain: domainNone,
-      memory: { uid, startTries: { fingerprint: 'same', count: 3, lastMs: nowMs - 1_000 } },
+      memory: remembered({ startTries: { fingerprint: 'same', count: 3, lastMs: nowMs - 1_000 } }),
     },
     expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
   },
@@ -241,20 +242,20 @@ export const runningRows: readonly Row[] = [
     given: {
       vmi: scheduled,
       domain: domainNone,
-      memory: { uid, startTries: { fingerprint: 'other', count: 9, lastMs: nowMs } },
+      memory: remembered({ startTries: { fingerprint: 'other', count: 9, lastMs: nowMs } }),
     },
     expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
   },
   {
     rule: 'start-due',
     when: 'the launcher is ready and has no domain',
-    given: { vmi: scheduled, domain: domainNone, memory: { uid } },
+    given: { vmi: scheduled, domain: domainNone, memory: remembered() },
     expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
   },
   {
     rule: 'start-due',
     when: 'the domain is defined and not started (fault 2)',
-    given: { vmi: scheduled, domain: seen(domainOf('Shutoff')), memory: { uid } },
+    given: { vmi: scheduled, domain: seen(domainOf('Shutoff')), memory: remembered() },
     expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
   },
   {
@@ -335,7 +336,11 @@ export const runningRows: readonly Row[] = [
   {
     rule: 'sev-session-awaited',
     when: 'SEV attestation is asked for and there is no certificate yet',
-    given: { vmi: scheduledWithSev({ attestation: {}, session: 'c2Vzc2lvbg==' }), domain: domainNone, memory: { uid } },
+    given: {
+      vmi: scheduledWithSev({ attestation: {}, session: 'c2Vzc2lvbg==' }),
+      domain: domainNone,
+      memory: remembered(),
+    },
     expect: { steps: [] },
   },
   {
@@ -344,7 +349,7 @@ export const runningRows: readonly Row[] = [
     given: {
       vmi: scheduledWithSev({ attestation: {}, session: 'c2Vzc2lvbg==', dhCert: 'Y2VydA==' }),
       domain: domainNone,
-      memory: { uid },
+      memory: remembered(),
     },
     expect: { steps: ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'] },
   },

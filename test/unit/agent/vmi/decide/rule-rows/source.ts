@@ -1,4 +1,5 @@
 import { domainOf, node, nowMs, seen, uid } from '../../../../../fixtures/agent/builders.ts';
+import { asSource } from '../../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../../fixtures/no-migration.ts';
 import { deleting, leaving, migration, migrationProxies, open, over, published, started, told } from './leaving.ts';
 import { memory, type Row } from './row.ts';
@@ -21,7 +22,7 @@ export const sourceRows: readonly Row[] = [
     given: {
       vmi: leaving(published),
       migrationProxies: open,
-      memory: memory({ migration: { migrationUid: 'm0', sentMs: nowMs } }),
+      memory: memory({ migration: asSource({ sentMs: nowMs }, 'm0') }),
     },
     expect: { steps: ['closeSourceProxies'] },
   },

@@ -1,4 +1,4 @@
-import type { KeyMemory, Observation } from '../../../../../../src/agent/vmi/observe/index.ts';
+import type { Observation } from '../../../../../../src/agent/vmi/observe/index.ts';
 import type {
   DomainReason,
   DomainStatus,
@@ -19,6 +19,7 @@ import {
   uid,
   vmiOf,
 } from '../../../../../fixtures/agent/builders.ts';
+import { asTarget, remembered } from '../../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../../fixtures/no-migration.ts';
 import { ghost, memory, predecessor, type Row, ready } from './row.ts';
 
@@ -63,7 +64,7 @@ const over = notes({ EndTimestamp: '2026-01-02T03:05:00Z' });
 const incomingDomain = (status: DomainStatus = 'Paused', reason: DomainReason = 'Migration', metadata = notes()) =>
   seen(domainOf(status, reason, metadata));
 
-const own = (more: object = {}): KeyMemory => ({ uid, migration: { migrationUid: 'm1', ...more } });
+const own = (more: Parameters<typeof asTarget>[0] = {}) => remembered({ migration: asTarget(more) });
 const open = { ...observationOf().migrationProxies, targetPorts: ports };
 const closed = observationOf().migrationProxies;
 const refusing = { ...closed, unavailable: 'virt-handler is leaving' };
@@ -100,7 +101,7 @@ const takingBack: readonly Row[] = [
   {
     rule: 'target-end-not-probed',
     when: 'the agent was started again after the migration failed',
-    given: { vmi: coming(failed), domain: absent, launcher: ready, ghost, memory: { uid } },
+    given: { vmi: coming(failed), domain: absent, launcher: ready, ghost, memory: remembered() },
     expect: { steps: ['ensureLauncherConnection'] },
   },
   {
@@ -158,7 +159,11 @@ const takingBack: readonly Row[] = [
   {
     rule: 'target-label-dropped',
     when: 'nothing of the failed migration is left here',
-    given: { vmi: coming(failed), domain: absent, memory: { ...own({ signalled: true }), cleaned: true } },
+    given: {
+      vmi: coming(failed),
+      domain: absent,
+      memory: remembered({ migration: asTarget({ signalled: true }), cleaned: true }),
+    },
     expect: { steps: [] },
   },
   {
@@ -168,14 +173,14 @@ const takingBack: readonly Row[] = [
       vmi: coming({}, deletedVmi),
       domain: absent,
       launcher: { kind: 'not-ready', forMs: 1 },
-      memory: { uid },
+      memory: remembered(),
     },
     expect: { steps: [] },
   },
   {
     rule: 'target-nothing-left',
     when: 'the label names this node and there is no migration',
-    given: { vmi: coming({ migrationUid: '' }), domain: absent, memory: { uid } },
+    given: { vmi: coming({ migrationUid: '' }), domain: absent, memory: remembered() },
     expect: { steps: [] },
   },
   {
@@ -218,19 +223,19 @@ const receiving: readonly Row[] = [
   {
     rule: 'target-earlier-streams',
     when: 'streams of another migration are open',
-    given: { ...kept, vmi: coming(), memory: memory({ migration: { migrationUid: 'm0' } }), migrationProxies: open },
+    given: { ...kept, vmi: coming(), memory: memory({ migration: asTarget({}, 'm0') }), migrationProxies: open },
     expect: { steps: ['closeTargetProxies'], requeueAfterMs: 0 },
   },
   {
     rule: 'target-earlier-domain',
     when: 'the guest migrated away from here once and comes back',
-    given: { vmi: coming(), domain: incomingDomain('Shutoff', 'Migrated', notes({ UID: 'm0' })), memory: { uid } },
+    given: { vmi: coming(), domain: incomingDomain('Shutoff', 'Migrated', notes({ UID: 'm0' })), memory: remembered() },
     expect: { steps: ['deleteDomain'] },
   },
   {
     rule: 'target-earlier-attempt',
     when: 'a record of an earlier migration is left',
-    given: { ...kept, vmi: coming(), memory: memory({ migration: { migrationUid: 'm0' } }) },
+    given: { ...kept, vmi: coming(), memory: memory({ migration: asTarget({}, 'm0') }) },
     expect: { steps: ['cleanUp'], requeueAfterMs: 0 },
   },
   {
@@ -374,13 +379,13 @@ const receiving: readonly Row[] = [
   {
     rule: 'target-hand-over',
     when: 'the guest arrived paused by its user',
-    given: { vmi: coming(begun), domain: incomingDomain('Paused', 'User', over), memory: { uid } },
+    given: { vmi: coming(begun), domain: incomingDomain('Paused', 'User', over), memory: remembered() },
     expect: { steps: [] },
   },
   {
     rule: 'target-hand-over',
     when: 'the VMI is being deleted: the guest is adopted, then shut down',
-    given: { vmi: coming(begun, deletedVmi), domain: incomingDomain('Running', 'Unknown', over), memory: { uid } },
+    given: { vmi: coming(begun, deletedVmi), domain: incomingDomain('Running', 'Unknown', over), memory: remembered() },
     expect: { steps: [] },
   },
   {
@@ -511,19 +516,19 @@ const arriving: readonly Row[] = [
   {
     rule: 'waiting-for-sync-not-supported',
     when: 'a VMI waits for a guest from another cluster',
-    given: { vmi: waiting('WaitingForSync'), domain: domainNone, memory: { uid } },
+    given: { vmi: waiting('WaitingForSync'), domain: domainNone, memory: remembered() },
     expect: { steps: [] },
   },
   {
     rule: 'waiting-for-sync',
     when: 'it runs by its phase, and its launcher has no guest',
-    given: { vmi: waiting('Running', { ...ended, completed: true }), domain: domainNone, memory: { uid } },
+    given: { vmi: waiting('Running', { ...ended, completed: true }), domain: domainNone, memory: remembered() },
     expect: { steps: [], phase: 'WaitingForSync' },
   },
   {
     rule: 'waiting-for-sync-failed',
     when: 'the migration that it waited for has failed',
-    given: { vmi: waiting('Running', failed), domain: domainNone, memory: { uid } },
+    given: { vmi: waiting('Running', failed), domain: domainNone, memory: remembered() },
     expect: { steps: [] },
   },
 ];
