@@ -8,10 +8,12 @@ export interface Verdict {
   readonly guessed?: true;
 }
 
-/** What the domain's status and reason mean for its VMI (spec 10 §9–10). Only `stopped` and `gone` are proof of an end. */
+/**
+ * What the domain's status and reason mean for its VMI (pkg/virt-handler/vm.go). Only `stopped` and `gone` are proof of an end.
+ */
 export type DomainSituation =
   | { readonly kind: 'alive'; readonly domain: Domain; readonly runs: boolean }
-  /** Defined and never started: define comes before start, so this is no dead domain (fault 2, spec 00). */
+  /** Defined and never started: define comes before start, so this is no dead domain. */
   | { readonly kind: 'not-started'; readonly domain: Domain }
   | { readonly kind: 'stopped'; readonly domain: Domain; readonly verdict: Verdict }
   /** Shut off without a reason although it ran: asked once more before anybody believes it. */
@@ -39,8 +41,8 @@ export function classifyDomain(observation: Observation, phase: VmiPhase, graceS
 }
 
 /**
- * Somebody listens where the VMI's pods have their socket: the launcher that ended was another, in another place (a record of an
- * earlier stay, or with paths of another agent), and this one has not been asked.
+ * Somebody listens where the VMI's pods have their socket: the launcher that ended was another, in another place (a record of
+ * an earlier stay, or with paths of another agent), and this one has not been asked.
  */
 function isContradicted({ domain, launcher }: Observation): boolean {
   return domain.kind === 'gone' && domain.proof === 'launcher-dead' && launcher.kind === 'ready';

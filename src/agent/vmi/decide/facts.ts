@@ -74,7 +74,7 @@ function endingOf(
   return isAsked && !isLeaving ? 'launcher-asks' : undefined;
 }
 
-/** Spec 10 §7. */
+/** As upstream decides it in pkg/virt-handler/controller.go. */
 export function isMigrationInProgress(facts: Facts): boolean {
   const state = facts.vmi?.status?.migrationState;
   if (state?.startTimestamp && !state.endTimestamp) return true;

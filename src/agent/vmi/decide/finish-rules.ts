@@ -38,7 +38,7 @@ export const nothingLeftRule: Rule = {
 
 /**
  * After the end, in the classic order: the phase is written (it was, or there is no VMI), then the domain is deleted, then
- * everything else of that UID goes. Upstream deletes first, and a lost write turns Succeeded into Failed (fault 1).
+ * everything else of that UID goes. Upstream deletes first, and a lost write turns Succeeded into Failed.
  */
 export const finishRules: readonly Rule[] = [
   {

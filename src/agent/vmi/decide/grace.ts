@@ -1,7 +1,7 @@
 import type { Domain, VirtualMachineInstance } from '../../../api/index.ts';
 import type { Observation } from '../observe/index.ts';
 
-/** The ACPI signal is repeated this often while the guest does not react (spec 10 §12). */
+/** The ACPI signal is repeated this often while the guest does not react (pkg/virt-handler/vm.go). */
 export const signalPeriodMs = 5_000;
 
 /** Upstream's default when a VMI names none (the launcher's `--grace-period-seconds`). */
@@ -15,8 +15,8 @@ export interface Grace {
 }
 
 /**
- * The VMI's own wish, then what the launcher was told at start; without any of them an orphan is killed at once, but for one whose
- * domain cannot be read now.
+ * The VMI's own wish, then what the launcher was told at start; without any of them an orphan is killed at once, but for one
+ * whose domain cannot be read now.
  */
 export function graceSecondsOf(vmi: VirtualMachineInstance | undefined, domain: Domain | undefined): number {
   const wanted = vmi?.spec?.terminationGracePeriodSeconds;

@@ -67,7 +67,7 @@ export const predecessorDeadRule: Rule = {
   }),
 };
 
-/** Whatever the VMI is, nothing is done about it while its domain is unknown (design rule 3). */
+/** Whatever the VMI is, nothing is done about it while its domain is unknown. */
 export const lookRules: readonly Rule[] = [
   {
     name: 'vmi-missing',
@@ -110,7 +110,7 @@ function unknownForLong({ domain, nowMs }: Observation): string | undefined {
   );
 }
 
-/** Nothing is decided about a VMI before its own launcher was asked once in the life of this process (design rule 4). */
+/** Nothing is decided about a VMI before its own launcher was asked once in the life of this process. */
 export const probeRules: readonly Rule[] = [
   {
     name: 'launcher-not-probed',

@@ -7,7 +7,7 @@ import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { hasFailedPostCopy } from './shutdown-rules.ts';
 import { needsSync } from './sync-rules.ts';
 
-/** A launcher's socket may be missing this long after its pod was first looked at (spec 20 §8.2). */
+/** A launcher's socket may be missing this long after its pod was first looked at (pkg/virt-handler/launcher-clients). */
 const socketWaitMs = 180_000;
 
 /** Between two looks at a guest that moves and of which nothing is seen here. */
@@ -46,8 +46,8 @@ function fail(because: string): Plan {
 }
 
 /**
- * Who never saw the guest run has only the launcher's first word for its end, which may be from before the start (a new process; one
- * of two agents, when the other one started it and wrote Running): one question is not enough for a final phase.
+ * Who never saw the guest run has only the launcher's first word for its end, which may be from before the start (a new
+ * process; one of two agents, when the other one started it and wrote Running): one question is not enough for a final phase.
  */
 function isLostUnconfirmed(facts: Facts): boolean {
   const { phase, observation } = facts;
@@ -76,7 +76,9 @@ function isOlderThanSync({ domain, memory }: Observation): boolean {
   return domain.kind === 'present' && endedMs !== undefined && domain.seenMs < endedMs;
 }
 
-/** Phase changes (spec 10 §10). A final phase needs proof: a domain that says how it ended, or a domain proven gone. */
+/**
+ * Phase changes (pkg/virt-handler/vm.go). A final phase needs proof: a domain that says how it ended, or a domain proven gone.
+ */
 export const phaseRules: readonly Rule[] = [
   {
     name: 'stopped-while-told-to-run',

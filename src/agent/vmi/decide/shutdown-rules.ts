@@ -34,7 +34,9 @@ function signal(facts: Facts): Plan {
   };
 }
 
-/** The end of a domain that still runs (spec 10 §12). Each wait has a timer of its own: no guest outlives its grace. */
+/**
+ * The end of a domain that still runs (pkg/virt-handler/vm.go). Each wait has a timer of its own: no guest outlives its grace.
+ */
 export const shutdownRules: readonly Rule[] = [
   {
     name: 'kill-awaited',

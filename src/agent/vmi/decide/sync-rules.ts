@@ -81,8 +81,8 @@ function resync(facts: Facts): Plan {
 const pausesToEnd: readonly DomainReason[] = ['User', 'Watchdog', 'Unknown', ''];
 
 /**
- * Only the launcher knows who paused its guest: a sync resumes it unless a user did. A guest whose emulator threads are set apart
- * begins like this, and one that its watchdog stopped waits like this (spec 70, SyncVirtualMachine).
+ * Only the launcher knows who paused its guest: a sync resumes it unless a user did. A guest whose emulator threads are set
+ * apart begins like this, and one that its watchdog stopped waits like this.
  */
 const isPausedForNow = ({ situation }: Facts) =>
   situation.kind === 'alive' &&
@@ -114,7 +114,7 @@ function ioLeftMs({ observation }: Facts): number {
   return ioRetry ? ioRetry.lastMs + ioRetry.waitMs - observation.nowMs : 0;
 }
 
-/** A sync resumes a guest paused by an I/O error; each failure in a row doubles the pause (spec 10 §9). */
+/** A sync resumes a guest paused by an I/O error; each failure in a row doubles the pause (pkg/virt-handler/vm.go). */
 function retryIo(facts: Facts): Plan {
   const { nowMs, memory } = facts.observation;
   const { ioRetry } = memory.pause;

@@ -8,7 +8,10 @@ import {
 import { errorMessage } from '../../../base/index.ts';
 import type { LauncherCalls, SyncOptions, VmiEvent } from '../ports.ts';
 
-/** `done`: the launcher did it. `failed`: it did not. `refused`: not asked, the pod is too small. Undefined: nothing was waiting. */
+/**
+ * `done`: the launcher did it. `failed`: it did not. `refused`: not asked, the pod is too small. Undefined: nothing was
+ * waiting.
+ */
 export type HotPlugResult = 'done' | 'failed' | 'refused';
 
 export interface HotPlugged {
@@ -20,8 +23,9 @@ export interface HotPlugged {
 type Attempt = () => Promise<void>;
 
 /**
- * CPUs and memory that waited for a migration to a larger pod (spec 11 §3.3). What fails here is told and not repeated: the
- * guest runs on with what it has. Upstream puts the error's text into the event's reason; here the reason is fixed.
+ * CPUs and memory that waited for a migration to a larger pod (pkg/virt-handler/migration-target.go). What fails here is told
+ * and not repeated: the guest runs on with what it has. Upstream puts the error's text into the event's reason; here the reason
+ * is fixed.
  */
 export async function hotPlug(
   vmi: VirtualMachineInstance,

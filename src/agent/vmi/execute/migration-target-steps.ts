@@ -70,7 +70,7 @@ export async function finalizeMigration(step: Step<'finalizeMigration'>, context
   return { kind: 'done', events, remember: remembered(migrationUid, { kind: 'finalized', finalized }) };
 }
 
-/** A launcher that cannot be told goes by itself, or has gone: nobody waits for it (spec 11 §11, 5). */
+/** A launcher that cannot be told goes by itself, or has gone: nobody waits for it. */
 export async function signalTargetPodCleanup(
   { uid }: Step<'signalTargetPodCleanup'>,
   context: ExecuteContext,

@@ -5,7 +5,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * A copy in which volumes that change their claim with the migration carry the facts of the claim they move to: sizes and modes
- * of disks are made from these. Works on a copy: upstream rewrites the object that it writes back (spec 11 §11, 6).
+ * of disks are made from these. Works on a copy: upstream rewrites the object that it writes back.
  */
 export function withTargetClaims(vmi: VirtualMachineInstance): VirtualMachineInstance {
   const { status } = vmi;

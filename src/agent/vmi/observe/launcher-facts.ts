@@ -2,7 +2,7 @@ import type { Domain, DomainView, LauncherTarget, VirtualMachineInstance, Volume
 import type { AgentPorts } from '../ports.ts';
 import type { LauncherFacts } from './memory.ts';
 
-/** Images that are made for a start and never change, so their sizes are read once per start (spec 10b §2.2). */
+/** Images that are made for a start and never change, so their sizes are read once per start (pkg/virt-handler/vm.go). */
 export function isoPath(volume: Volume, vmi: VirtualMachineInstance): string | undefined {
   const { namespace = '', name } = vmi.metadata;
   const cloudInit = `/var/run/kubevirt-ephemeral-disks/cloud-init-data/${namespace}/${name}`;
@@ -25,8 +25,8 @@ export function hasBegun(domain: DomainView): boolean {
 export type LauncherFactsPorts = Pick<AgentPorts, 'host' | 'launchers'>;
 
 /**
- * Undefined: not now, try again in a later pass. Costs nothing where SELinux is off and there is no such image. The launcher
- * must be connected: then its pid is known without a call.
+ * Undefined: not now, try again in a later reconcile. Costs nothing where SELinux is off and there is no such image. The
+ * launcher must be connected: then its pid is known without a call.
  */
 export async function readLauncherFacts(
   target: LauncherTarget,

@@ -60,7 +60,7 @@ export interface Observation {
   /** Monotonic clock, for every duration. */
   readonly nowMs: number;
   readonly vmi: VmiView;
-  /** UID this pass is about: the VMI's, else the domain's or the ghost record's; empty when nothing is known. */
+  /** UID this reconcile is about: the VMI's, else the domain's or the ghost record's; empty when nothing is known. */
   readonly uid: string;
   readonly domain: DomainView;
   readonly launcher: LauncherState;

@@ -3,8 +3,8 @@ import type { ClusterConfig } from '../../../cluster-config/index.ts';
 import type { HostFacts, SyncOptions } from '../ports.ts';
 
 /**
- * What travels with the launcher calls beside the VMI (spec 10b §5). Plugin objects (`pluginsJson`, gate Plugins) are not
- * supported by this agent: the field stays empty.
+ * What travels with the launcher calls beside the VMI (pkg/virt-handler/options.go). Plugin objects (`pluginsJson`, gate
+ * Plugins) are not supported by this agent: the field stays empty.
  */
 export function syncOptionsOf(
   vmi: VirtualMachineInstance | undefined,

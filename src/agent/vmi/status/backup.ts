@@ -6,8 +6,8 @@ import { isTime } from './memory-dump.ts';
 type Json = Record<string, unknown>;
 
 /**
- * Progress of the backup that the status names, from the domain's metadata (spec 10b §6). Metadata of another backup, told by
- * name and start, are left alone.
+ * Progress of the backup that the status names, from the domain's metadata (pkg/virt-handler/cbt.go). Metadata of another
+ * backup, told by name and start, are left alone.
  */
 export function projectBackup(status: VmiStatus, domain: Domain): void {
   const tracking = status.changedBlockTracking;

@@ -13,7 +13,7 @@ import { bounds, clip } from './bounds.ts';
 
 const syncFailedReason = 'Synchronizing with the Domain failed.';
 
-/** Unset times are written as null, as upstream does (spec 10b §1). */
+/** Unset times are written as null, as upstream does (pkg/virt-handler/vm.go). */
 function setCondition(status: VmiStatus, condition: Condition): void {
   const others = withoutCondition(status.conditions ?? [], condition.type);
   status.conditions = [...others, { lastProbeTime: null, lastTransitionTime: null, ...condition }];
@@ -36,7 +36,7 @@ export function putCondition(status: VmiStatus, condition: Condition, now: strin
   if (!isSame) setCondition(status, { ...wanted, lastTransitionTime: now });
 }
 
-/** Upstream keeps the first message for ever; ours follows the error (spec 10b §7). */
+/** Upstream keeps the first message for ever; ours follows the error. */
 export function setSyncFailed(status: VmiStatus, message: string, now: string): void {
   putCondition(status, { type: 'Synchronized', status: 'False', reason: syncFailedReason, message }, now);
 }
@@ -67,7 +67,7 @@ const pauseReasons: Readonly<Record<string, readonly [reason: string, message: s
 };
 const pausedByMigration = ['PausedByMigrationMonitor', 'VMI was paused by the migration monitor'] as const;
 
-/** A paused guest keeps the reason it was first paused for (spec 10b §3). */
+/** A paused guest keeps the reason it was first paused for (pkg/virt-handler/vm.go). */
 export function setPaused(status: VmiStatus, domain: Domain | undefined, nodeName: string, now: string): void {
   if (domain?.Status.Status !== 'Paused') {
     removeCondition(status, 'Paused');

@@ -2,7 +2,10 @@ import { binaryQuantity, type Domain, type GuestOsInfo, type VmiStatus } from '.
 import { projectBackup } from './backup.ts';
 import { bounds, clip } from './bounds.ts';
 
-/** Fields of the status that are read off the domain (spec 10b §2). Each leaves the old value where the domain says nothing. */
+/**
+ * Fields of the status that are read off the domain (pkg/virt-handler/vm.go). Each leaves the old value where the domain says
+ * nothing.
+ */
 export function projectDomainFields(status: VmiStatus, domain: Domain): void {
   const machine = domain.Spec?.OS?.Type?.Machine;
   if (machine) status.machine = { ...status.machine, type: clip(machine, bounds.guestTextBytes) };
@@ -47,7 +50,7 @@ const guestOsFields: readonly (readonly [keyof GuestOsInfo, string])[] = [
   ['Id', 'id'],
 ];
 
-/** All fields are compared: upstream looks at the name only and misses a new kernel (fault 12, spec 00). */
+/** All fields are compared: upstream looks at the name only and misses a new kernel. */
 function projectGuestOs(status: VmiStatus, info: GuestOsInfo | null | undefined): void {
   if (!info?.Name) return;
   const given = guestOsFields.filter(([field]) => Boolean(info[field]));

@@ -6,7 +6,7 @@ import type { GuestAgentAnswer } from '../ports.ts';
 import { putCondition, removeCondition } from './conditions.ts';
 
 /**
- * `AgentConnected` and `AgentVersionNotSupported`. Both go with the connection; upstream keeps the second one (spec 10b §7).
+ * `AgentConnected` and `AgentVersionNotSupported`. Both go with the connection; upstream keeps the second one.
  * While nothing is known of a connected agent yet, what was said about it before stays.
  */
 export function setAgentConditions(
@@ -31,7 +31,7 @@ export function setAgentConditions(
     putCondition(status, { type, status: 'True', reason: shortcoming, lastProbeTime: now }, null);
 }
 
-/** What a connected agent cannot do that this VMI needs (spec 10b §3); undefined: it is supported. */
+/** What a connected agent cannot do that this VMI needs (pkg/virt-handler/vm.go); undefined: it is supported. */
 export function agentShortcoming(
   { version, commands }: GuestAgentAnswer,
   spec: VmiSpec | undefined,

@@ -11,7 +11,7 @@ import { bounds, clip } from './bounds.ts';
 /** Interfaces that only the guest agent knows (bridges inside the guest, say) are listed up to this many. */
 const maxUnmatched = 10;
 
-/** `status.interfaces`, built anew from domain, guest agent and what others wrote before (spec 10b §2.1). */
+/** `status.interfaces`, built anew from domain, guest agent and what others wrote before (pkg/network/setup/netstat.go). */
 export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): VmiInterfaceStatus[] {
   const before = vmi.status?.interfaces ?? [];
   const wanted = vmi.spec?.domain?.devices?.interfaces ?? [];
@@ -34,7 +34,7 @@ function firstOfEachName(list: readonly VmiInterfaceStatus[]): VmiInterfaceStatu
   return list.filter(({ name }, at) => name === undefined || list.findIndex((entry) => entry.name === name) === at);
 }
 
-/** An interface without alias or MAC is listed with what it has; upstream's process dies on it (fault 3, spec 00). */
+/** An interface without alias or MAC is listed with what it has; upstream's process dies on it. */
 function fromDomain(domain: Domain): VmiInterfaceStatus[] {
   return (domain.Spec?.Devices?.Interfaces ?? []).slice(0, bounds.interfaces).flatMap((entry) => {
     const name = entry.Alias?.Name;

@@ -6,7 +6,7 @@ import type { MigrationVerdict } from './migratable.ts';
 
 /**
  * `LiveMigratable` and `StorageLiveMigratable`, which carry no times. Gives the warning about an eviction that cannot be
- * followed, when it becomes true: upstream repeats it in every pass and uses up the event budget of the object.
+ * followed, when it becomes true: upstream repeats it in every reconcile and uses up the event budget of the object.
  */
 export function setLiveMigratable(
   status: VmiStatus,

@@ -4,8 +4,8 @@ import type { StatusFacts } from '../observe/index.ts';
 import { bounds, clip } from './bounds.ts';
 
 /**
- * Phases of a volume that takes a memory dump (spec 10b §2.2). A dump begins only where the build can mount its volume; one
- * that the launcher reports is followed everywhere.
+ * Phases of a volume that takes a memory dump (pkg/virt-handler/vm.go). A dump begins only where the build can mount its
+ * volume; one that the launcher reports is followed everywhere.
  */
 export function projectMemoryDump(
   volume: VolumeStatus,

@@ -3,7 +3,7 @@ import { isRecord } from '../../../base/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
 import { judgeVolumes } from './migration-volumes.ts';
 
-/** What forbids a live migration; reasons are upstream's (spec 11 §8), texts ours. */
+/** What forbids a live migration; reasons are upstream's (pkg/virt-handler/vm.go), texts ours. */
 export interface Obstacle {
   readonly reason: string;
   readonly text: string;
@@ -27,7 +27,7 @@ export interface MigrationVerdict {
 
 type Check = (vmi: VirtualMachineInstance, facts: MigrationFacts) => Obstacle | undefined;
 
-/** Spec 11 §8, in its order. */
+/** In the order in which pkg/virt-handler/vm.go checks. */
 export function judgeMigration(vmi: VirtualMachineInstance, facts: MigrationFacts): MigrationVerdict {
   const volumes = judgeVolumes(vmi);
   const first = firstOf(forLive, vmi, facts);
@@ -59,7 +59,7 @@ const interfaces: Check = (vmi, facts) => {
   return when(text, 'InterfaceNotLiveMigratable', text ?? '');
 };
 
-/** Spec 11 §8.1: only the pod network's binding decides. */
+/** As pkg/network/vmispec has it: only the pod network's binding decides. */
 function interfaceObstacle(vmi: VirtualMachineInstance, bindings: readonly string[]): string | undefined {
   const attached = vmi.spec.domain?.devices?.interfaces ?? [];
   const network = vmi.spec.networks?.find(({ pod }) => pod);
@@ -157,7 +157,7 @@ const forStorage: readonly Check[] = [
   hypervPassthrough,
 ];
 
-/** A feature is on when it is there and does not say otherwise. Upstream's process dies on one without the field (fault 3, spec 00). */
+/** A feature is on when it is there and does not say otherwise. Upstream's process dies on one without the field. */
 function isOn(feature: unknown): boolean {
   return isRecord(feature) && feature.enabled !== false;
 }

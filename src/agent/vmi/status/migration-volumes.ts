@@ -7,7 +7,10 @@ export interface VolumeVerdict {
   readonly obstacle?: string;
 }
 
-/** Spec 11 §8.2: in the order of the spec; the first obstacle ends it. What is not shared between nodes would be copied. */
+/**
+ * As pkg/virt-handler/vm.go checks volumes: in the order of the spec; the first obstacle ends it. What is not shared between
+ * nodes would be copied.
+ */
 export function judgeVolumes(vmi: VirtualMachineInstance): VolumeVerdict {
   const migrated = migratedVolumes(vmi);
   let copies = migrated.size > 0;

@@ -90,7 +90,7 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   return { vmi: isWorth ? vmi : undefined, events, problem, ...requeue };
 }
 
-/** Always there in what upstream writes (spec 10b §1); worth no write of their own. */
+/** Always there in what upstream writes (pkg/virt-handler/vm.go); worth no write of their own. */
 function fillIn(status: VmiStatus): void {
   status.guestOSInfo ??= {};
   status.runtimeUser ??= 0;
@@ -102,7 +102,9 @@ function joined(...problems: readonly (string | undefined)[]): string | undefine
   return texts.length > 0 ? clip(texts.join('; '), bounds.messageBytes) : undefined;
 }
 
-/** Of a VMI that is final or another node's only what a rule decided on is written; a target tells what goes wrong as events. */
+/**
+ * Of a VMI that is final or another node's only what a rule decided on is written; a target tells what goes wrong as events.
+ */
 function projectPatch(stored: VirtualMachineInstance, reconciled: Reconciled, now: string): Projection {
   const { observation, decision } = reconciled;
   const problem = decision.route === 'migration-target' && !isFinal(stored) ? problemOf(reconciled) : undefined;

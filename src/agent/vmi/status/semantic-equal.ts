@@ -5,8 +5,8 @@ import { isRecord } from '../../../base/index.ts';
 const quantityKeys = new Set(['memory', 'capacity', 'requests', 'resources']);
 
 /**
- * Equal in meaning, as the API server's readers see it (spec 10b §1): absent, null, empty list and empty map are one,
- * times count by instant, quantities by value.
+ * Equal in meaning, as the API server's readers see it (pkg/virt-handler/vm.go): absent, null, empty list and empty map are
+ * one, times count by instant, quantities by value.
  */
 export function semanticEqual(left: unknown, right: unknown, key = '', inQuantities = false): boolean {
   if (Object.is(left, right)) return true;

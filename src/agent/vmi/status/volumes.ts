@@ -15,8 +15,8 @@ export interface VolumesProjection {
 }
 
 /**
- * `status.volumeStatus` (spec 10b §2.2): targets of the domain's disks, phases of hot-plugged volumes and memory dumps, sizes of
- * ISO images; sorted by name. All else in it is other people's and stays.
+ * `status.volumeStatus` (pkg/virt-handler/vm.go): targets of the domain's disks, phases of hot-plugged volumes and memory
+ * dumps, sizes of ISO images; sorted by name. All else in it is other people's and stays.
  */
 export function projectVolumes(
   vmi: VirtualMachineInstance,
@@ -45,7 +45,7 @@ export function projectVolumes(
 function targetsOf(domain: Domain): Map<string, string> {
   const targets = new Map<string, string>();
   for (const { Alias: alias, Source: source, Target: target } of domain.Spec?.Devices?.Disks ?? []) {
-    // A disk without alias has no volume; upstream's process dies on it (fault 3, spec 00). An empty CD-ROM has no source.
+    // A disk without alias has no volume; upstream's process dies on it. An empty CD-ROM has no source.
     if (alias?.Name && (source?.File || source?.Dev)) targets.set(alias.Name, target?.Device ?? '');
   }
   return targets;

@@ -23,7 +23,10 @@ function finalizedOf(facts: Facts) {
   return stage?.kind === 'finalized' ? stage.finalized : undefined;
 }
 
-/** What the finalisation did, written down (spec 11 §3.3). A CPU change is over however it went, a memory change may have failed. */
+/**
+ * What the finalisation did, written down (pkg/virt-handler/migration-target.go). A CPU change is over however it went, a
+ * memory change may have failed.
+ */
 function completedPatch(facts: Facts): VmiPatch {
   const { cpus, memory } = finalizedOf(facts) ?? {};
   const domain = (facts.vmi?.spec?.domain ?? {}) as {
@@ -99,8 +102,8 @@ export const arrivedRules: readonly Rule[] = [
 ];
 
 /**
- * A VMI that waits for a guest from another cluster or namespace (spec 11 §7). The waiting itself is upstream's: nothing is
- * done until its migration is completed; receiving is not built, which is said once.
+ * A VMI that waits for a guest from another cluster or namespace (pkg/synchronization-controller). The waiting itself is
+ * upstream's: nothing is done until its migration is completed; receiving is not built, which is said once.
  */
 export const waitingRules: readonly Rule[] = [
   {

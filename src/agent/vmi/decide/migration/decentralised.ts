@@ -3,7 +3,10 @@ import type { Facts } from '../facts.ts';
 import type { Plan } from '../rule.ts';
 import { migrationUidOf } from './target-view.ts';
 
-/** A migration between two VMI objects, maybe of two clusters (spec 11 §7): exactly one side lacks its `syncAddress`. */
+/**
+ * A migration between two VMI objects, maybe of two clusters (pkg/synchronization-controller): exactly one side lacks its
+ * `syncAddress`.
+ */
 export function isDecentralised({ vmi }: Facts): boolean {
   const { sourceState, targetState } = vmi?.status?.migrationState ?? {};
   if (!isRecord(sourceState) || !isRecord(targetState)) return false;

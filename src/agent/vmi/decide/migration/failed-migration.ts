@@ -18,7 +18,7 @@ const maxReasonLength = 1_024;
 
 /**
  * Ends the VMI's present migration: nothing goes on and nobody waits any longer; the guest stays where it runs. The controller
- * reads it off the VMI and fails its VirtualMachineInstanceMigration (spec 51 §2.1, row 9).
+ * reads it off the VMI and fails its VirtualMachineInstanceMigration (pkg/virt-controller/watch/migration/migration.go).
  */
 export function failedMigration({ vmi, observation }: Facts, failure: MigrationFailure): VmiPatch {
   const state = vmi?.status?.migrationState;

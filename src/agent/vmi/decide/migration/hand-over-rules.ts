@@ -5,7 +5,7 @@ import { firstTryMs, rememberMigration, type SourceView, sourceView } from './so
 
 /**
  * How long the target node may stay silent after the source has sent its guest. Upstream waits without end for a migration
- * within one cluster (spec 11 §11, 8). A phase Failed ends the guest wherever it arrived, so an agent that is being updated
+ * within one cluster. A phase Failed ends the guest wherever it arrived, so an agent that is being updated
  * on the target node, image pull and all, gets its time.
  */
 const silentLimitMs = 600_000;

@@ -9,7 +9,10 @@ import type { MigrationOptions, StallDetectorOptions } from '../../../migration-
 /** Upstream's figure for multifd. */
 const parallelThreads = 8;
 
-/** Spec 11 §4.1: the VMI's `migrationConfiguration` (the cluster's and its policy's, resolved at hand-off) over the cluster's. */
+/**
+ * As in pkg/virt-handler/migration-source.go: the VMI's `migrationConfiguration` (the cluster's and its policy's, resolved at
+ * hand-off) over the cluster's.
+ */
 export function migrationOptionsOf(vmi: VirtualMachineInstance, cluster: MigrationConfig): MigrationOptions {
   const settings = readMigrationSettings(vmi.status?.migrationState?.migrationConfiguration, cluster.settings);
   return {

@@ -3,7 +3,7 @@ import type { MigrationState } from '../../../../api/index.ts';
 import { isRecord } from '../../../../base/index.ts';
 import { type ProxyPorts, type ProxyRole, proxyRoles } from '../../../migration-proxy/ports.ts';
 
-/** What the target node has published of its listeners (spec 11 §2, §5). */
+/** What the target node has published of its listeners (pkg/virt-handler/migration-proxy). */
 export type PublishedPorts =
   | { readonly kind: 'none' }
   | { readonly kind: 'ready'; readonly address: string; readonly ports: ProxyPorts }

@@ -9,8 +9,9 @@ const modes = ['PreCopy', 'PostCopy', 'Paused'];
 const abortStates = ['Aborting', 'Succeeded', 'Failed'];
 
 /**
- * What the launcher tells of a migration under way, as far as the VMI does not say so yet (spec 11 §4); undefined: it does.
- * A launcher's time or word that the API would not take is left out: it must not cost the VMI all its writes.
+ * What the launcher tells of a migration under way, as far as the VMI does not say so yet
+ * (pkg/virt-handler/migration-source.go); undefined: it does. A launcher's time or word that the API would not take is left
+ * out: it must not cost the VMI all its writes.
  */
 export function progressPatch({ state, told }: SourceView): VmiPatch | undefined {
   if (!told) return undefined;

@@ -19,7 +19,7 @@ function unheardMs({ observation }: Facts, { memory }: SourceView): number {
   return observation.nowMs - (memory.unheardSinceMs ?? sentMs(memory) ?? observation.nowMs);
 }
 
-/** The launcher was asked meanwhile. At times it tells of a domain without anything inside (spec 70 §7.2): that is no answer. */
+/** The launcher was asked meanwhile. At times it tells of a domain without anything inside: that is no answer. */
 function hasAnswered({ observation }: Facts, { memory }: SourceView): boolean {
   const { domain } = observation;
   if (domain.kind !== 'present' || !domain.domain.Spec?.Metadata?.KubeVirt?.UID) return false;
@@ -50,7 +50,10 @@ function heardAgain(view: SourceView): NonNullable<Plan['remember']> {
   return rememberMigration(view, { unheardSinceMs: undefined });
 }
 
-/** Also against what is written down: an abort that is under way or done is not asked for again (spec 11 §6). */
+/**
+ * Also against what is written down: an abort that is under way or done is not asked for again
+ * (pkg/virt-handler/migration-source.go).
+ */
 const wantsAbort: SourceTest = (_facts, { state, told, running }) => {
   const settled: readonly unknown[] = ['Aborting', 'Succeeded'];
   const isSettled = settled.includes(told?.AbortStatus) || settled.includes(state.abortStatus);

@@ -8,7 +8,7 @@ import { firstTryMs, rememberMigration, type SourceView } from './source-view.ts
 
 /** Fallback: the published ports come with the VMI's own event. */
 const portsRetryMs = 30_000;
-/** Spec 11 names no limit for a start that is refused again and again; the user would wait for ever. */
+/** Upstream has no limit for a start that is refused again and again; the user would wait for ever. */
 const startLimitMs = 300_000;
 
 const isStartable: SourceTest = ({ phase, situation }, { begun }) =>

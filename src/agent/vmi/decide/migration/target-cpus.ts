@@ -6,8 +6,8 @@ import { stageOf, stateOf } from './target-view.ts';
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * What the source must know to pin the guest's CPUs for this node (spec 11 §2): fields of `migrationState`; none when the guest
- * has no CPUs of its own or all is written.
+ * What the source must know to pin the guest's CPUs for this node (pkg/virt-handler/migration-target.go): fields of
+ * `migrationState`; none when the guest has no CPUs of its own or all is written.
  */
 export function cpuFields(facts: Facts): Json {
   const stage = stageOf(facts);
@@ -20,7 +20,10 @@ export function cpuFields(facts: Facts): Json {
   return isWritten ? {} : { targetCPUSet: [...cpuSet], targetNodeTopology: topology };
 }
 
-/** As Go writes the message `Topology` (spec 20 §4): names of the proto file, nothing that is zero or empty. */
+/**
+ * As Go writes the message `Topology` (pkg/handler-launcher-com/cmd/v1/cmd.proto): names of the proto file, nothing that is
+ * zero or empty.
+ */
 function goTopology(cells: readonly NumaCell[]): Json {
   return withoutZeros({
     numa_cells: cells.map(({ id, memory, pages, distances, cpus }) =>

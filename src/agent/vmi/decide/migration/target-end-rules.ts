@@ -42,7 +42,10 @@ function rememberEnd(facts: Facts, signalled = isSignalled(stageOf(facts))): Rem
   return rememberStage(facts, { kind: 'over', endedSeenMs, signalled });
 }
 
-/** The launcher that waits for a guest that will not come may go; it decides by its own name (spec 20 §4). */
+/**
+ * The launcher that waits for a guest that will not come may go; it decides by its own name
+ * (pkg/handler-launcher-com/cmd/v1/cmd.proto).
+ */
 const wantsSignal = (facts: Facts) =>
   (facts.vmi?.status?.migrationState?.failed === true || facts.final) &&
   migrationUidOf(facts) !== '' &&
@@ -61,7 +64,8 @@ const over = (name: string, why: string, when: Rule['when'], plan: Rule['plan'])
 
 /**
  * What was prepared for a guest that does not come is taken back: first the streams, then the launcher is told, then the host's
- * side goes, then the label. A domain that lives here is never taken away, and a launcher that is gone or hangs holds nothing up.
+ * side goes, then the label. A domain that lives here is never taken away, and a launcher that is gone or hangs holds nothing
+ * up.
  */
 export const targetEndRules: readonly Rule[] = [
   over(

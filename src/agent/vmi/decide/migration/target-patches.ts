@@ -8,7 +8,7 @@ import { hasArrived, isActive, notesOf, stateOf, targetStateOf, timeOr } from '.
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** `targetState` repeats some fields; it is never made where there is none (spec 11 §2). */
+/** `targetState` repeats some fields; it is never made where there is none (pkg/virt-handler/migration-target.go). */
 function inState(facts: Facts, fields: Json, mirrored: Json): Json {
   const hasMirror = targetStateOf(facts) !== undefined && Object.keys(mirrored).length > 0;
   return { migrationState: { ...fields, ...(hasMirror && { targetState: mirrored }) } };
@@ -43,7 +43,7 @@ function withoutMigrationRequired({ vmi }: Facts): Pick<VmiPatch, 'removeConditi
   return isThere ? { removeConditions: ['MigrationRequired'] } : {};
 }
 
-/** The VMI becomes this node's, all in one write, so that no node loses sight of it (spec 11 §2, §3.2). */
+/** The VMI becomes this node's, all in one write, so that no node loses sight of it (pkg/virt-handler/migration-target.go). */
 export function handOverPatch(facts: Facts): VmiPatch {
   const { nodeName, now } = facts.observation;
   const state = stateOf(facts);

@@ -24,7 +24,7 @@ const isUnprepared = (facts: Facts) => facts.observation.migrationProxies.target
 const isSafeToFail = (facts: Facts) =>
   isUnprepared(facts) && !isStarted(facts) && (!stateOf(facts)?.targetNodeAddress || isProvenAway(facts));
 
-/** Roles that this VMI's migration needs (spec 11 §5). */
+/** Roles that this VMI's migration needs (pkg/virt-handler/migration-proxy). */
 function rolesOf({ vmi }: Facts): readonly ProxyRole[] {
   const copiesDisks =
     vmi?.status?.migrationMethod === 'BlockMigration' ||

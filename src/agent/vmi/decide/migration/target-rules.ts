@@ -84,7 +84,10 @@ const progressRules: readonly Rule[] = [
   },
 ];
 
-/** Began and ended by the VMI's own times without an outcome, and the guest is proven not to be here (spec 11 §3, 3). */
+/**
+ * Began and ended by the VMI's own times without an outcome, and the guest is proven not to be here
+ * (pkg/virt-handler/migration-target.go).
+ */
 function hasEndedElsewhere(facts: Facts): boolean {
   const state = stateOf(facts);
   return Boolean(state?.startTimestamp && state.endTimestamp) && isProvenAway(facts);
@@ -139,8 +142,9 @@ const underWayRules: readonly Rule[] = [
 ];
 
 /**
- * This node is asked to receive a guest, and does not own its VMI (spec 11 §3). It prepares, publishes, tells of progress and
- * takes the VMI over; it never writes a phase. Whatever ends the attempt is met before anything new is begun.
+ * This node is asked to receive a guest, and does not own its VMI (pkg/virt-handler/migration-target.go). It prepares,
+ * publishes, tells of progress and takes the VMI over; it never writes a phase. Whatever ends the attempt is met before
+ * anything new is begun.
  */
 export const targetRules: readonly Rule[] = [
   {

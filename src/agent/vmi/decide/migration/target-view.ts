@@ -51,7 +51,7 @@ export function notesOf({ observation }: Facts): MigrationMetadata | undefined {
   return observation.domain.domain.Spec?.Metadata?.KubeVirt?.Migration ?? undefined;
 }
 
-/** The guest runs here, or its user paused it (spec 11 §3). */
+/** The guest runs here, or its user paused it (pkg/virt-handler/migration-target.go). */
 export function isActive({ situation }: Facts): boolean {
   if (situation.kind !== 'alive') return false;
   const { Status, Reason } = situation.domain.Status;
@@ -65,7 +65,7 @@ const ownEnds = new Set(['Shutdown', 'Crashed', 'Panicked']);
 
 /**
  * The launcher says that the migration is over, and the guest is here. Upstream knows only Running and Paused/User, and takes a
- * guest for failed that arrives with an I/O error, or that is shut down between its arrival and the next pass.
+ * guest for failed that arrives with an I/O error, or that is shut down between its arrival and the next reconcile.
  */
 export function hasArrived(facts: Facts): boolean {
   const notes = notesOf(facts);
