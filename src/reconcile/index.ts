@@ -13,15 +13,9 @@ export * from './json-patch.ts';
 export * from './keyed-queue.ts';
 export * from './next.ts';
 export * from './read-your-writes.ts';
-export type {
-  Attempt,
-  Decided,
-  ReconcileObserver,
-  ReconcileParts,
-  WriteReport,
-} from './reconcile-parts.ts';
+export type * from './reconcile-parts.ts';
 export * from './reconciler.ts';
-export type { Observed } from './reporter.ts';
+export type * from './reporter.ts';
 export * from './rules.ts';
 export * from './single-reconciler.ts';
 export * from './steps.ts';

@@ -17,7 +17,6 @@ export {
   sourceMemory,
   startTriesOf,
   syncedOf,
-  type TargetMemory,
   type TargetStage,
   type WriteRefusal,
   withMore,
