@@ -94,6 +94,9 @@ export class Lamps {
   refusal: string | undefined;
   conflicts = 0;
   bug: Error | undefined;
+  /** Every decision asks for another at once. */
+  isRestless = false;
+  onLook: () => void = () => undefined;
   readonly #listeners = new Set<(key: string) => void>();
   readonly overlay: ReadYourWrites<Lamp>;
   readonly loop: Reconciler<Observation, Decision, Seen>;
@@ -147,7 +150,10 @@ export class Lamps {
         const uid = lamp?.metadata.uid ?? this.loop.decisions.last(each)?.uid ?? '';
         return { key: each, uid, now: this.clock.now(), lamp, isLit: this.lit.get(each) };
       },
-      decide: (observation) => decideBy(table, observation),
+      decide: (observation) => ({
+        ...decideBy(table, observation),
+        ...(this.isRestless && { requeueAfterMs: 0 }),
+      }),
       execute: ({ key: each }, { steps }, signal) => {
         const errorOf = (error: unknown) =>
           ({ severity: 'retry', code: errorCode(error) ?? 'FAILED', message: errorMessage(error) }) as const;
@@ -188,6 +194,7 @@ export class Lamps {
     return {
       look: async () => {
         this.lit.set(each, false);
+        this.onLook();
         return { kind: 'done' };
       },
       turn: async ({ on }) => {

@@ -43,6 +43,47 @@ test('nothing is decided before the caches have synced', async (t) => {
   assert.equal(lamps.lit.get(key), true);
 });
 
+test('what comes while it looks is part of the second look, and no run of its own', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.onLook = () => lamps.apply(lampOf(true, '2'));
+  lamps.apply(lampOf(true, '1'));
+  await settle();
+  assert.deepEqual([lamps.reconciled, lamps.lit.get(key)], [['to-turn done'], true]);
+});
+
+test('the same decision at once, over and over, is slowed down', async (t) => {
+  const lamps = await started(t);
+  lamps.isRestless = true;
+  const before = lamps.reconciled.length;
+  lamps.loop.wake(key);
+  await settle();
+  assert.equal(lamps.reconciled.length - before, 4);
+  assert.equal(lamps.loop.tryOf(key).because, 'it makes no progress');
+  await lamps.clock.pass(10_000);
+  assert.equal(lamps.reconciled.length - before, 14);
+});
+
+test('a key in a crash loop is tried at the longest back-off, whatever its own was', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.refusal = 'too large';
+  lamps.apply(lampOf(false));
+  await lamps.clock.pass(10_000);
+  assert.ok(lamps.loop.crashLoops.of(key));
+  const before = lamps.reconciled.length;
+  await lamps.clock.pass(600_000);
+  assert.equal(lamps.reconciled.length - before, 10);
+});
+
+test('of a key that was never here nothing is kept', async (t) => {
+  const lamps = new Lamps();
+  t.after(() => lamps.loop.stop());
+  lamps.loop.wake('default/nowhere');
+  await settle();
+  assert.deepEqual([lamps.reconciled, lamps.loop.decisions.keys()], [['gone done'], []]);
+});
+
 test('a key that fails the same way over and over is in crash-loop back-off: reported once, and tried on', async (t) => {
   const lamps = new Lamps();
   t.after(() => lamps.loop.stop());
