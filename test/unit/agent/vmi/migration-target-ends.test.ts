@@ -136,6 +136,20 @@ test('a launcher that refuses once is prepared at the second try', async (t) => 
   assert.ok(stateOf(loop).targetNodeAddress);
 });
 
+test('a refusal that the launcher has taken back counts no more: the streams get the time of any other target, and the blame', async (t) => {
+  const { loop } = await prepared(t, {
+    launcher: ({ refusals }) => Object.assign(refusals, { 'sync-target': ['the disk is not there yet'] }),
+    world: ({ migrationProxies }) => {
+      migrationProxies.openError = new Error('no port is free');
+    },
+  });
+  await loop.clock.pass(60_000);
+  assert.equal(stateOf(loop).failed, undefined);
+  await loop.clock.pass(200_000);
+  assert.equal(stateOf(loop).failed, true);
+  assert.match(stateOf(loop).failureReason ?? '', /no port is free/);
+});
+
 test('streams that cannot be opened are told, tried again, and in the end fail the migration', async (t) => {
   const { loop } = await prepared(t, {
     world: ({ migrationProxies }) => {
