@@ -40,6 +40,8 @@ export interface ExplainSeen {
   readonly predecessor?: { readonly uid: string; readonly domain: string; readonly launcher: string };
   readonly relays?: { readonly target: boolean; readonly source: boolean };
   readonly recordProblem?: string;
+  /** What hooks of host work gave, by hook, as JSON. */
+  readonly hostWork?: Readonly<Record<string, string>>;
   /** What the agent remembers of this VMI; points in time are given as milliseconds ago. */
   readonly memory: Readonly<Record<string, unknown>>;
 }
@@ -49,6 +51,18 @@ export interface ExplainStep {
   readonly outcome: 'done' | 'waits' | 'failed' | 'not-reached';
   readonly tookMs?: number;
   readonly because?: string;
+  /** What came of it, in a few words. */
+  readonly gave?: string;
+  /** What the step was made of, each with its own outcome: the hooks of host work. */
+  readonly parts?: readonly ExplainStep[];
+}
+
+/** The steps with their parts after them, named `prepareHost:device-ownership`. */
+export function stepsAndParts(steps: readonly ExplainStep[]): ExplainStep[] {
+  return steps.flatMap(({ parts = [], ...step }) => [
+    step,
+    ...parts.map((part) => ({ ...part, step: `${step.step}:${part.step}` })),
+  ]);
 }
 
 export interface ExplainNext {

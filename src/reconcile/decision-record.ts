@@ -1,6 +1,6 @@
 import type { ExplainDecision, ExplainStep } from '../api/index.ts';
 import { errorMessage, isRecord, shortened } from '../base/index.ts';
-import type { StepOutcome } from './steps.ts';
+import type { StepOutcome, StepPart } from './steps.ts';
 
 /**
  * One reconcile as it is kept for "explain". `Seen`: what was observed, in the words of the reconciled kind. What rarely changes
@@ -65,16 +65,35 @@ function failureOf(outcomes: readonly StepOutcome<PropertyKey>[]): string | unde
 
 function stepOf(step: string, reached: StepOutcome<PropertyKey> | undefined): ExplainStep {
   if (!reached) return { step, outcome: 'not-reached' };
-  const tookMs = Math.round(reached.tookMs * 10) / 10;
   const { outcome } = reached;
+  const tookMs = rounded(reached.tookMs);
+  const parts = outcome.parts?.length ? { parts: outcome.parts.slice(0, partLimit).map(partOf) } : {};
   switch (outcome.kind) {
     case 'done':
-      return { step, outcome: 'done', tookMs };
+      return { step, outcome: 'done', tookMs, ...parts };
     case 'wait':
-      return { step, outcome: 'waits', tookMs, because: clip(outcome.reason) };
-    case 'failed':
-      return { step, outcome: 'failed', tookMs, because: clip(`${outcome.error.code}: ${outcome.error.message}`) };
+      return { step, outcome: 'waits', tookMs, because: clip(outcome.reason), ...parts };
+    case 'failed': {
+      const because = clip(`${outcome.error.code}: ${outcome.error.message}`);
+      return { step, outcome: 'failed', tookMs, because, ...parts };
+    }
   }
+}
+
+const partLimit = 16;
+
+function partOf({ name: step, outcome, tookMs, because, gave }: StepPart): ExplainStep {
+  return {
+    step,
+    outcome,
+    tookMs: rounded(tookMs),
+    ...(because !== undefined && { because: clip(because) }),
+    ...(gave !== undefined && { gave: clip(gave, 200) }),
+  };
+}
+
+function rounded(tookMs: number): number {
+  return Math.round(tookMs * 10) / 10;
 }
 
 const durations = new Set(['waitMs']);

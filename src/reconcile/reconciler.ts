@@ -208,5 +208,5 @@ interface Acted<Observation, Decision, Seen> {
 }
 
 function eventsOf(outcomes: readonly StepOutcome<PropertyKey>[]): ObjectEvent[] {
-  return outcomes.flatMap(({ outcome }) => (outcome.kind === 'wait' ? [] : (outcome.events ?? [])));
+  return outcomes.flatMap(({ outcome }) => outcome.events ?? []);
 }

@@ -1,4 +1,4 @@
-import type { Key } from '../api/index.ts';
+import { type Key, stepsAndParts } from '../api/index.ts';
 import { errorCode, type Logger } from '../base/index.ts';
 import type { CrashLoopChange } from './crash-loop-backoff.ts';
 import type { DecisionLog } from './decision-log.ts';
@@ -100,8 +100,9 @@ export class Reporter<Observation extends Observed, Seen> {
   #logDecision(key: Key, record: DecisionRecord<Seen>): void {
     const { words, log } = this.#deps;
     const { uid, route, rule, seen, newPhase, steps, problem } = record;
-    const troubles = steps.filter(({ because }) => because).map(({ step, because }) => `${step}: ${because}`);
-    const took = steps.flatMap(({ step, tookMs }) => (tookMs === undefined ? [] : [[step, tookMs]]));
+    const lines = stepsAndParts(steps);
+    const troubles = lines.filter(({ because }) => because).map(({ step, because }) => `${step}: ${because}`);
+    const took = lines.flatMap(({ step, tookMs }) => (tookMs === undefined ? [] : [[step, tookMs]]));
     const isQuiet = steps.length === 0 && !newPhase && !problem;
     log[isQuiet ? 'debug' : 'info'](
       {

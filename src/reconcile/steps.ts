@@ -22,12 +22,29 @@ export interface StepError {
   readonly message: string;
 }
 
+/** One of several things that a step did, with a line of its own in "explain" and in the log. No rule decides by it. */
+export interface StepPart {
+  readonly name: string;
+  readonly outcome: 'done' | 'waits' | 'failed';
+  readonly tookMs: number;
+  readonly because?: string;
+  /** What came of it, in a few words. */
+  readonly gave?: string;
+}
+
+interface Reported {
+  readonly events?: readonly ObjectEvent[];
+  readonly parts?: readonly StepPart[];
+}
+
 /** `Memory`: what a step that is done adds to what is remembered of the key. */
-export type Outcome<Memory = never> =
-  | { readonly kind: 'done'; readonly events?: readonly ObjectEvent[]; readonly remember?: Memory }
-  /** Not possible yet and no error: the rest of the plan waits. */
-  | { readonly kind: 'wait'; readonly afterMs: number; readonly reason: string }
-  | { readonly kind: 'failed'; readonly error: StepError; readonly events?: readonly ObjectEvent[] };
+export type Outcome<Memory = never> = Reported &
+  (
+    | { readonly kind: 'done'; readonly remember?: Memory }
+    /** Not possible yet and no error: the rest of the plan waits. */
+    | { readonly kind: 'wait'; readonly afterMs: number; readonly reason: string }
+    | { readonly kind: 'failed'; readonly error: StepError }
+  );
 
 export interface StepOutcome<Name = string, Memory = unknown> {
   readonly step: Name;

@@ -1,4 +1,11 @@
-import type { ExplainDecision, ExplainItem, ExplainList, ExplainReport, ExplainStep } from '../../api/index.ts';
+import {
+  type ExplainDecision,
+  type ExplainItem,
+  type ExplainList,
+  type ExplainReport,
+  type ExplainStep,
+  stepsAndParts,
+} from '../../api/index.ts';
 import { shortened } from '../../base/index.ts';
 import { durationText, nextTryText } from '../../web/index.ts';
 
@@ -48,13 +55,13 @@ export function explainTable({ items, node, at }: ExplainList): string[] {
   );
 }
 
-/** What went wrong stands below its decision, where it has room. */
+/** What went wrong, and what each hook did, stands below its decision, where it has room. */
 function decisionTable(decisions: readonly ExplainDecision[], at: string): string[] {
   const [head = '', ...lines] = table(
     ['AGO', 'TIMES', 'RULE', 'PHASE', 'GUEST', 'LAUNCHER', 'DID'],
     decisions.map((decision) => row(decision, at)),
   );
-  return [head, ...lines.flatMap((line, index) => [line, ...troubles(decisions[index])])];
+  return [head, ...lines.flatMap((line, index) => [line, ...details(decisions[index])])];
 }
 
 function row(decision: ExplainDecision, at: string): string[] {
@@ -76,14 +83,21 @@ function row(decision: ExplainDecision, at: string): string[] {
   ];
 }
 
-function troubles(decision: ExplainDecision | undefined): string[] {
+function details(decision: ExplainDecision | undefined): string[] {
   if (!decision) return [];
   const { steps, write } = decision;
-  const failed = steps.filter(({ because }) => because !== undefined);
+  const plain = new Set(steps.map(({ step }) => step));
+  const shown = stepsAndParts(steps).filter(({ step, because }) => because !== undefined || !plain.has(step));
   return [
-    ...failed.map(({ step, outcome, because }) => `        ${step} ${outcome}: ${oneLine(because ?? '', 160)}`),
+    ...shown.map(detail),
     ...(write.because === undefined ? [] : [`        write ${write.outcome}: ${oneLine(write.because, 160)}`]),
   ];
+}
+
+function detail({ step, outcome, tookMs, because, gave }: ExplainStep): string {
+  const time = tookMs === undefined || because !== undefined ? '' : ` ${durationText(tookMs)}`;
+  const words = because ?? gave;
+  return `        ${step} ${outcome}${time}${words === undefined ? '' : `: ${oneLine(words, 160)}`}`;
 }
 
 function phaseOf({ seen: { vmi } }: ExplainDecision): string {

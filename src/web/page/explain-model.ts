@@ -26,7 +26,8 @@ export function momentsOf({ decisions }: Pick<ExplainReport, 'decisions'>): read
 
 function momentOf(decision: ExplainDecision): ExplainMoment {
   const { rule, why, lastAt, firstAt, times, problem } = decision;
-  const did = [...decision.steps.map(stepDeed), ...writeDeeds(decision)];
+  const steps = decision.steps.flatMap((step) => [step, ...(step.parts ?? [])]);
+  const did = [...steps.map(stepDeed), ...writeDeeds(decision)];
   const tookMs = Date.parse(lastAt) - Date.parse(firstAt);
   return {
     rule,
