@@ -14,7 +14,7 @@ import type { AgentPage, AgentPageDeps } from './serve/page/index.ts';
 import type { VmiDispatcher } from './vmi/loop/index.ts';
 import { OrphanedLaunchers } from './vmi/orphaned-launchers.ts';
 import type { AgentPorts } from './vmi/ports.ts';
-import { type AgentWorld, makeDispatcher, thisWorld, vmiComponents } from './vmi/vmi-parts.ts';
+import { type AgentWorld, makeDispatcher, orphanedHostWork, thisWorld, vmiComponents } from './vmi/vmi-parts.ts';
 
 export interface NodeAgentDeps {
   /** Time, chance and the machine of launchers; the real ones unless given. */
@@ -83,6 +83,7 @@ export class NodeAgent {
       beatClient: this.#beatClient,
       whenQuiet: () => this.dispatcher.whenIdle(),
       onStreams: deps.onStreams ?? (() => undefined),
+      hostDevDir: deps.hostDevDir,
     });
     const ports = portsOf(parts, options, deps);
     this.#migrationProxies = ports.migrationProxies;
@@ -102,6 +103,7 @@ export class NodeAgent {
       ...vmiComponents(parts, parts.consoles.components),
       this.dispatcher,
       forgotten,
+      orphanedHostWork(options, parts, ports, { log, world: this.#world }),
       ...this.#nodeServices.components,
       this.#nodeServices.heartbeat,
     ];

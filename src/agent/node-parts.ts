@@ -14,7 +14,7 @@ import { KubeOwnNode } from './node/own-node.ts';
 import type { AgentOptions } from './options.ts';
 import type { InformerState } from './serve/explain/index.ts';
 import { type Consoles, makeConsoles } from './serve/server/index.ts';
-import { deviceOwnership, hostDiskImages, unsupportedHostWork } from './vmi/host/index.ts';
+import { hostHooks, launcherFileSizes } from './vmi/host/index.ts';
 import type { AgentPorts } from './vmi/ports.ts';
 import { type AgentWorld, eventPort, makeVmiParts, type VmiParts, vmiPorts } from './vmi/vmi-parts.ts';
 
@@ -38,11 +38,12 @@ interface PartsDeps {
   /** The VMI loop has nothing to do: events may be written. */
   readonly whenQuiet: () => Promise<void>;
   readonly onStreams: (areOpen: boolean) => void;
+  readonly hostDevDir: string;
 }
 
 /** Nothing is started and nothing is asked yet. */
 export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): Parts {
-  const { world, client, eventClient, beatClient, whenQuiet, onStreams } = deps;
+  const { world, client, eventClient, beatClient, whenQuiet, onStreams, hostDevDir } = deps;
   const { clock, random } = world;
   const kube = { client, log, clock, random };
   // Whoever may make such an object in another namespace does not configure KubeVirt.
@@ -52,7 +53,8 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const reader = agentConfigReader(options.nodeName);
   const settings = new KubeVirtSettings({ reader, kubevirts, kept, clock, log });
   const ownNode = new KubeOwnNode(options, kube);
-  const loop = makeVmiParts(options, { client, eventClient, whenQuiet, log }, world);
+  const hooks = hostHooks({ hostDevDir });
+  const loop = makeVmiParts(options, { client, eventClient, whenQuiet, hooks, log }, world);
   const events = eventPort(loop.recorder);
   const consoles = makeConsoles(options, { ...loop, client, settings, events, onStreams, clock, log });
   return { ...loop, world, client, eventClient, beatClient, kubevirts, settings, ownNode, consoles };
@@ -60,7 +62,6 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
 
 interface HostDeps {
   readonly host: NodeFacts;
-  readonly hostDevDir: string;
   readonly migrationProxies?: AgentPorts['migrationProxies'];
 }
 
@@ -71,7 +72,6 @@ export function portsOf(parts: Parts, { nodeName, podIp }: AgentOptions, deps: H
     client,
     config: { current: () => settings.current },
     host: hostFacts(deps.host, nodeName),
-    hooks: [unsupportedHostWork(), hostDiskImages(), deviceOwnership({ hostDevDir: deps.hostDevDir })],
     migrationProxies: deps.migrationProxies ?? noMigrationProxy(podIp),
     clock: world.clock,
   });
@@ -82,6 +82,7 @@ function hostFacts(facts: NodeFacts, nodeName: string): AgentPorts['host'] {
   return {
     ...facts,
     nodeName,
+    fileSizes: launcherFileSizes,
     get topology() {
       return facts.topology;
     },

@@ -15,10 +15,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import type { HostHookContext } from '../../src/agent/index.ts';
 import { HostError, hostDiskImages } from '../../src/agent/vmi/host/index.ts';
 import { openNoFollow } from '../../src/host/index.ts';
-import { clusterConfig, vmiOf } from '../fixtures/agent/builders.ts';
+import { vmiOf } from '../fixtures/agent/builders.ts';
+import { hookContext } from '../fixtures/agent/host-hooks.ts';
 import { type Attacker, attack } from '../fixtures/attacker.ts';
 import { eventually } from '../fixtures/eventually.ts';
 
@@ -55,15 +55,13 @@ function machine(t: { after(fn: () => void): void }) {
 }
 
 const hostDisk = { path: '/somewhere/disk.img', type: 'DiskOrCreate' as const, capacity: '64Mi' };
-const context: HostHookContext = {
-  vmi: vmiOf('Scheduled', {
+const context = hookContext(
+  vmiOf('Scheduled', {
     spec: { domain: {}, volumes: [{ name: 'data', hostDisk }] },
     status: { runtimeUser: 107 },
   }),
-  launcherPid: pid,
-  config: clusterConfig,
-  signal: new AbortController().signal,
-};
+  pid,
+);
 
 for (const kind of ['link', 'hard link', 'pipe', 'directory', 'file', 'path']) {
   test(`a launcher that swaps names while its disk is made harms no file of others: ${kind}`, {

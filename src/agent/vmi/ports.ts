@@ -10,8 +10,10 @@ import type {
 import type { Clock } from '../../base/index.ts';
 import type { ClusterConfig, ClusterFlags, SmBios } from '../../cluster-config/index.ts';
 import type { MigrationOptions, MigrationProxies } from '../migration-proxy/ports.ts';
+import type { HostWorkFacts, HostWorkPort } from './host/index.ts';
 
 export type { VmiEvent } from '../../api/index.ts';
+export type * from './host/work/contract.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
@@ -175,27 +177,10 @@ export interface HostFacts {
   fileSizes?(launcherPid: number, paths: readonly string[]): Readonly<Record<string, number>>;
   /** CPUs that a launcher's pod may use, ascending. Throws when they cannot be read. */
   cpuSet?(launcherPid: number): readonly number[];
-  /** Which of these hot-plugged volumes are mounted in the launcher. Absent: this build mounts none and cannot tell. May throw. */
-  mountedVolumes?(launcherPid: number, volumes: readonly string[]): readonly string[];
 }
 
-export interface HostHookContext {
-  readonly vmi: VirtualMachineInstance;
-  /** Absent in `release` when the launcher is gone already. */
-  readonly launcherPid?: number;
-  readonly config: ClusterConfig;
-  readonly signal: AbortSignal;
-}
-
-export interface HostHook {
-  readonly name: string;
-  /** Before the first sync; repeated on every try, so idempotent. Gives events worth telling. */
-  prepare(context: HostHookContext): Promise<readonly VmiEvent[]>;
-  /** Before a sync of a running domain. */
-  adjust?(context: HostHookContext): Promise<readonly VmiEvent[]>;
-  /** Safe without prepare, and twice. */
-  release(uid: string, signal: AbortSignal): Promise<void>;
-}
+/** Hooks that do work on the node for a VMI. */
+export type HostWork = HostWorkPort<HostWorkFacts>;
 
 export interface AgentPorts {
   readonly vmis: VmiStore;
@@ -207,7 +192,7 @@ export interface AgentPorts {
   readonly launchers: LauncherClients;
   readonly config: ClusterConfigSource;
   readonly host: HostFacts;
-  readonly hooks: readonly HostHook[];
+  readonly hostWork: HostWork;
   readonly migrationProxies: MigrationProxies;
   readonly clock: Clock;
 }

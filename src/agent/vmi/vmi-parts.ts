@@ -1,11 +1,14 @@
+import path from 'node:path';
 import type { Key, VmiEvent } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, systemClock } from '../../base/index.ts';
-import { DomainCache, type NotifyListeners, type RecordFiles } from '../../domain-cache/index.ts';
+import { DomainCache, type NotifyListeners, type RecordFiles, recordDirectory } from '../../domain-cache/index.ts';
+import { isProcessAlive } from '../../host/index.ts';
 import { EventRecorder } from '../../kube/index.ts';
 import { LauncherClients, type LauncherHost } from '../../launcher-client/index.ts';
 import type { ReconcileObserver } from '../../reconcile/index.ts';
 import type { AgentOptions } from '../options.ts';
 import { KubeVmis, kubeVmiLookup, kubeVmiWriter, launcherPort } from './adapters/index.ts';
+import { type HostHook, HostWork, type HostWorkFacts, OrphanedHostWork } from './host/index.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import type { AgentPorts } from './ports.ts';
 
@@ -22,6 +25,7 @@ export interface AgentWorld {
   readonly launchers?: LauncherHost;
   readonly notifyListeners?: NotifyListeners;
   readonly recordFiles?: RecordFiles;
+  readonly checkpointFiles?: RecordFiles;
 }
 
 export const thisWorld: AgentWorld = { clock: systemClock, random: Math.random };
@@ -36,6 +40,7 @@ export interface VmiParts {
   readonly recorder: EventRecorder;
   readonly clients: LauncherClients;
   readonly domains: DomainCache;
+  readonly hostWork: HostWork<HostWorkFacts>;
 }
 
 export interface VmiPartsDeps {
@@ -43,12 +48,14 @@ export interface VmiPartsDeps {
   readonly eventClient: ConstructorParameters<typeof EventRecorder>[1]['client'];
   /** Resolves when the VMI loop has nothing to do: events may be written. */
   readonly whenQuiet: () => Promise<void>;
+  /** In the order in which they prepare. */
+  readonly hooks: readonly HostHook[];
   readonly log: Logger;
 }
 
 /** Nothing is started and nothing is asked yet. */
 export function makeVmiParts(options: VmiOptions, deps: VmiPartsDeps, world: AgentWorld): VmiParts {
-  const { client, eventClient, whenQuiet, log } = deps;
+  const { client, eventClient, whenQuiet, hooks, log } = deps;
   const { clock, random } = world;
   const vmis = new KubeVmis(options.nodeName, { client, log, clock, random });
   const recorder = new EventRecorder(
@@ -59,7 +66,10 @@ export function makeVmiParts(options: VmiOptions, deps: VmiPartsDeps, world: Age
     const vmi = vmis.get(key);
     if (vmi?.metadata.uid === uid) recorder.record(vmi, type, reason, message);
   };
-  return { vmis, recorder, ...launcherSide(options, log, record, world) };
+  // Not among upstream's directories: its records of mounts are those of its own hooks.
+  const files = world.checkpointFiles ?? recordDirectory(path.join(options.privateDir, 'host-work'));
+  const hostWork = new HostWork<HostWorkFacts>({ hooks, files, clock, log });
+  return { vmis, recorder, hostWork, ...launcherSide(options, log, record, world) };
 }
 
 type OnLauncherEvent = NonNullable<ConstructorParameters<typeof DomainCache>[1]['onLauncherEvent']>;
@@ -91,12 +101,15 @@ function launcherSide(options: VmiOptions, logger: Logger, onLauncherEvent: OnLa
 }
 
 /** What the loop needs that is not of its own parts. */
-export interface Surroundings extends Pick<AgentPorts, 'config' | 'host' | 'hooks' | 'migrationProxies' | 'clock'> {
+export interface Surroundings extends Pick<AgentPorts, 'config' | 'host' | 'migrationProxies' | 'clock'> {
   readonly client: Parameters<typeof kubeVmiLookup>[0] & Parameters<typeof kubeVmiWriter>[0];
 }
 
 /** The real parts fitted to what the VMI loop asks for. */
-export function vmiPorts({ vmis, recorder, clients, domains }: VmiParts, surroundings: Surroundings): AgentPorts {
+export function vmiPorts(
+  { vmis, recorder, clients, domains, hostWork }: VmiParts,
+  surroundings: Surroundings,
+): AgentPorts {
   const { client, ...others } = surroundings;
   return {
     vmis,
@@ -106,6 +119,7 @@ export function vmiPorts({ vmis, recorder, clients, domains }: VmiParts, surroun
     domains,
     ghosts: domains.ghostRecords,
     launchers: launcherPort(clients),
+    hostWork,
     ...others,
   };
 }
@@ -125,16 +139,32 @@ export function makeDispatcher(
   return new VmiDispatcher(defaultDispatcherOptions, { ports, log, random, ...(observer && { observer }) });
 }
 
+/** To be started when the VMIs are listed and the loop runs. */
+export function orphanedHostWork(
+  { nodeName }: Pick<VmiOptions, 'nodeName'>,
+  { hostWork: work, vmis, domains }: VmiParts,
+  { ghosts, lookup }: Pick<AgentPorts, 'ghosts' | 'lookup'>,
+  { log, world }: { readonly log: Logger; readonly world: AgentWorld },
+): OrphanedHostWork {
+  const isAlive = world.launchers?.isProcessAlive ?? isProcessAlive;
+  const deps = { work, vmis, domains, ghosts, lookup, isProcessAlive: isAlive, clock: world.clock, log };
+  return new OrphanedHostWork({ nodeName }, deps);
+}
+
 /**
  * In the order in which they start, `between` before anything waits for the API server; the last one waits for it without
  * limit.
  */
-export function vmiComponents({ vmis, recorder, clients, domains }: VmiParts, between: readonly Component[] = []) {
+export function vmiComponents(
+  { vmis, recorder, clients, domains, hostWork }: VmiParts,
+  between: readonly Component[] = [],
+) {
   const nothing = async () => undefined;
   const components: Component[] = [
     { name: 'events', start: nothing, stop: () => recorder.stop() },
     { name: 'launchers', start: nothing, stop: async () => clients.stop() },
     { name: 'domains', start: () => domains.start(), stop: () => domains.stop() },
+    hostWork,
     ...between,
     {
       name: vmis.name,

@@ -89,7 +89,7 @@ export class SimAgent {
       recordFiles: node.disk.for(life, wire, (rate) => chance.happens(rate)),
     };
     const whenQuiet = () => this.dispatcher.whenIdle();
-    const kube = { client, eventClient: client, whenQuiet, log: silentLogger };
+    const kube = { client, eventClient: client, whenQuiet, hooks: [], log: silentLogger };
     this.#parts = makeVmiParts({ ...options, nodeName: node.name }, kube, world);
     this.dispatcher = makeDispatcher(this.#ports(client, deps), { log: silentLogger }, world);
     const migrationProxies = {
@@ -146,7 +146,6 @@ export class SimAgent {
       client,
       config: { current: () => clusterConfig },
       host: { nodeName: node.name, selinuxContext: () => 'none' },
-      hooks: [],
       migrationProxies: this.migrationProxies,
       clock: this.clock,
     });

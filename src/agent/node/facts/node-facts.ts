@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { type Clock, type Logger, systemClock } from '../../../base/index.ts';
-import { launcherFileSizes } from '../../vmi/host/file-sizes.ts';
 import type { HostFacts, NumaCell } from '../../vmi/ports.ts';
 import { followedFile } from './followed-file.ts';
 import { readHostModel } from './host-cpu-model.ts';
@@ -38,7 +37,6 @@ export async function readNodeFacts(
     },
     ...(architecture && { architecture }),
     selinuxContext: await selinuxContexts(options, log),
-    fileSizes: (pid, paths) => launcherFileSizes(pid, paths, procDir),
     cpuSet: (pid) => launcherCpuSet(pid, procDir),
   };
 }

@@ -3,7 +3,7 @@ import type { AgentPorts } from '../ports.ts';
 
 export type ExecutePorts = Pick<
   AgentPorts,
-  'vmis' | 'domains' | 'ghosts' | 'launchers' | 'migrationProxies' | 'config' | 'host' | 'hooks' | 'clock'
+  'vmis' | 'domains' | 'ghosts' | 'launchers' | 'migrationProxies' | 'config' | 'host' | 'hostWork' | 'clock'
 >;
 
 /** What every step of a plan is given. */

@@ -3,7 +3,8 @@ import { errorCode } from '../../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import type { LauncherCalls, VmiEvent } from '../ports.ts';
 import type { ExecuteContext } from './context.ts';
-import { connect, done } from './launcher-steps.ts';
+import { releaseHooks } from './host-steps.ts';
+import { connect } from './launcher-steps.ts';
 
 const shuttingDown: VmiEvent = { type: 'Normal', reason: 'ShuttingDown', message: 'Signaled Graceful Shutdown' };
 const stopping: VmiEvent = { type: 'Normal', reason: 'Deleted', message: 'VirtualMachineInstance stopping' };
@@ -27,7 +28,7 @@ export async function deleteDomain(step: Step<'deleteDomain'>, context: ExecuteC
   return { kind: 'done', events: [deleting], remember: { ending: { deletedMs } } };
 }
 
-/** A launcher that is gone has done what was asked (spec 10 §12). */
+/** A launcher that is gone has done what was asked: there is no domain without it. */
 async function call(
   uid: string,
   context: ExecuteContext,
@@ -46,20 +47,20 @@ function vmiOrPlaceholder(uid: string, { observation }: ExecuteContext): Virtual
 }
 
 /**
- * Everything of `uid` on this host, host hooks in reverse order, all of them even if one fails; the connection with its
- * ghost record and the cached domain last, so that a failure is met again.
+ * Everything of `uid` on this host, host hooks in reverse order, all of them even if one fails, then their checkpoint; the
+ * connection with its ghost record and the cached domain last, so that a failure is met again.
  */
 export async function cleanUp({ uid }: Step<'cleanUp'>, context: ExecuteContext): Promise<Outcome> {
-  const { observation, ports, signal } = context;
-  const failures: unknown[] = [];
-  // Streams first: nothing of a VMI that is cleaned up may still be reached from another node (fault 14, spec 00).
+  const { observation, ports } = context;
+  // Streams first: nothing of a VMI that is cleaned up may still be reached from another node.
   await ports.migrationProxies.closeTarget(uid);
   await ports.migrationProxies.closeSource(uid);
-  for (const hook of [...ports.hooks].reverse()) {
-    await hook.release(uid, signal).catch((error: unknown) => failures.push(error));
-  }
-  if (failures.length > 0) throw failures[0];
+  const released = await releaseHooks(uid, context);
+  if (released.kind !== 'done') return released;
   await ports.launchers.close(observation.key, uid);
   ports.domains.forget(observation.key, uid);
-  return observation.uid === uid ? { kind: 'done', remember: { ending: { cleaned: true } } } : done;
+  const parts = released.parts ?? [];
+  return observation.uid === uid
+    ? { kind: 'done', parts, remember: { ending: { cleaned: true } } }
+    : { kind: 'done', parts };
 }

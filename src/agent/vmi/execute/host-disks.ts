@@ -20,7 +20,7 @@ interface ClaimInfo {
 }
 
 /**
- * A copy in which filesystem claims are disk image files, as the launcher wants them (spec 41 §9.1). The object that is
+ * A copy in which filesystem claims are disk image files, as the launcher wants them (pkg/host-disk/host-disk.go). The object that is
  * written back to the API server is never this one.
  */
 export function replaceClaimsByHostDisks(vmi: VirtualMachineInstance): VirtualMachineInstance {

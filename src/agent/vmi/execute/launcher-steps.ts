@@ -1,10 +1,23 @@
-import type { LauncherTarget } from '../../../api/index.ts';
-import type { Outcome, Step } from '../decide/index.ts';
+import type { LauncherTarget, VirtualMachineInstance } from '../../../api/index.ts';
+import { CodedError } from '../../../base/index.ts';
+import type { Outcome, OvertakenCode, Step } from '../decide/index.ts';
 import { targetOf } from '../observe/index.ts';
 import type { LauncherCalls } from '../ports.ts';
 import type { ExecuteContext } from './context.ts';
 
 export const done: Outcome = { kind: 'done' };
+
+export class ExecuteError extends CodedError<OvertakenCode> {}
+
+/** The VMI as observed; refuses to act for a UID that the store has replaced meanwhile. */
+export function currentVmi(uid: string, { observation, ports }: ExecuteContext): VirtualMachineInstance {
+  if (observation.vmi.kind !== 'present') throw new ExecuteError('NO_VMI', 'the VirtualMachineInstance is gone');
+  const stored = ports.vmis.get(observation.key);
+  if (observation.vmi.vmi.metadata.uid !== uid || (stored && stored.metadata.uid !== uid)) {
+    throw new ExecuteError('STALE', 'another VirtualMachineInstance of this name has taken its place');
+  }
+  return observation.vmi.vmi;
+}
 
 export function targetFor(uid: string, { observation, ports }: ExecuteContext): LauncherTarget {
   const vmi = 'vmi' in observation.vmi ? observation.vmi.vmi : undefined;

@@ -4,8 +4,7 @@ import { migrationOptionsOf } from '../decide/index.ts';
 import { sourceMemory } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
-import { connect } from './launcher-steps.ts';
-import { currentVmi, ExecuteError } from './start-steps.ts';
+import { connect, currentVmi, ExecuteError } from './launcher-steps.ts';
 
 /**
  * The launcher only takes the order; how it goes is told in its domain's metadata. A refusal is an answer, not a failure of

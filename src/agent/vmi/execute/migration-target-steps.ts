@@ -4,10 +4,10 @@ import type { Outcome, Step } from '../decide/index.ts';
 import { prepareTries, type Remember, type TargetStage } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { replaceClaimsByHostDisks } from './host-disks.ts';
-import { connect, done, targetFor } from './launcher-steps.ts';
+import { runHooks, syncOptionsFor } from './host-steps.ts';
+import { connect, currentVmi, done, targetFor } from './launcher-steps.ts';
 import { hotPlug } from './migration-hot-plug.ts';
 import { withTargetClaims } from './migration-volumes.ts';
-import { currentVmi, prepareHost } from './start-steps.ts';
 
 export class MigrationTargetError extends CodedError<'NO_CPU_SET'> {}
 
@@ -26,25 +26,26 @@ export async function prepareMigrationTarget(
   const { observation, ports, signal } = context;
   const { uid, migrationUid } = step;
   const calls = await connect(uid, context);
-  const prepared = await prepareHost({ step: 'prepareHost', uid }, context);
+  const here = withTargetClaims(currentVmi(uid, context));
+  const prepared = await runHooks('incoming', uid, here, context);
   if (prepared.kind !== 'done') return prepared;
-  const events = prepared.events ?? [];
+  const { events = [], parts = [] } = prepared;
   const tries = prepareTries(observation.memory, observation.nowMs);
-  const vmi = replaceClaimsByHostDisks(withTargetClaims(currentVmi(uid, context)));
+  const vmi = replaceClaimsByHostDisks(here);
   try {
-    await calls.syncMigrationTarget(vmi, observation.syncOptions, signal);
+    await calls.syncMigrationTarget(vmi, syncOptionsFor(uid, context), signal);
   } catch (error) {
     if (errorCode(error) !== 'REFUSED') throw error;
     const refusal = errorMessage(error);
     const isNews = refusalBefore(context) !== refusal;
     const told = { type: 'Warning', reason: 'SyncFailed', message: refusal } as const;
     const remember = remembered(migrationUid, { kind: 'refused', refusal, ...tries });
-    return { kind: 'done', events: isNews ? [...events, told] : events, remember };
+    return { kind: 'done', events: isNews ? [...events, told] : events, parts, remember };
   }
   const cpuSet = await dedicatedCpuSet(uid, context);
   const preparedMs = ports.clock.monotonicMs();
   const stage = { kind: 'prepared', preparedMs, ...tries, ...(cpuSet && { cpuSet }) } as const;
-  return { kind: 'done', events, remember: remembered(migrationUid, stage) };
+  return { kind: 'done', events, parts, remember: remembered(migrationUid, stage) };
 }
 
 /** CPUs of this pod, for a guest that has CPUs of its own; undefined: it has none. */
@@ -61,16 +62,17 @@ function refusalBefore({ observation: { memory } }: ExecuteContext): string | un
 }
 
 export async function finalizeMigration(step: Step<'finalizeMigration'>, context: ExecuteContext): Promise<Outcome> {
-  const { observation, signal } = context;
+  const { signal } = context;
   const { uid, migrationUid } = step;
   const vmi = currentVmi(uid, context);
   const calls = await connect(uid, context);
-  const { events, ...finalized } = await hotPlug(vmi, calls, observation.syncOptions, signal);
-  await calls.finalizeVirtualMachineMigration(vmi, observation.syncOptions.interfaceMigration, signal);
+  const options = syncOptionsFor(uid, context);
+  const { events, ...finalized } = await hotPlug(vmi, calls, options, signal);
+  await calls.finalizeVirtualMachineMigration(vmi, options.interfaceMigration, signal);
   return { kind: 'done', events, remember: remembered(migrationUid, { kind: 'finalized', finalized }) };
 }
 
-/** A launcher that cannot be told goes by itself, or has gone: nobody waits for it. */
+/** A launcher that cannot be reached goes by itself, or has gone: nothing waits for it. */
 export async function signalTargetPodCleanup(
   { uid }: Step<'signalTargetPodCleanup'>,
   context: ExecuteContext,

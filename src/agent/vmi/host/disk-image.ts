@@ -12,17 +12,18 @@ const mode = 0o600;
 /** File systems without hard links: FAT, and some that are served over a network. */
 const noLinks = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EMLINK', 'EINVAL']);
 
-/** True for a plain file. Throws HostError DISK_REPLACED for anything else of that name, or SafePathError for a link. */
-export function hasImage(place: SafePath, file: string): boolean {
+/** Size of a plain file, undefined when there is none. Throws HostError DISK_REPLACED for anything else of that name, or SafePathError for a link. */
+export function imageSize(place: SafePath, file: string): number | undefined {
   let found: SafePath;
   try {
     found = place.child(file);
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') return false;
+    if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
   try {
-    if (found.stat().isFile()) return true;
+    const stats = found.stat();
+    if (stats.isFile()) return stats.size;
     throw new HostError('DISK_REPLACED', `${file} is there and no plain file: remove it, so that a disk can be made`);
   } finally {
     found.close();
@@ -59,7 +60,7 @@ function publishDraft(place: SafePath, file: string, sizeBytes: number): boolean
     if (!image.isAt(place, file)) throw replaced(file);
     return true;
   } catch (error) {
-    if (errorCode(error) === 'EEXIST' && hasImage(place, file)) return true;
+    if (errorCode(error) === 'EEXIST' && imageSize(place, file) !== undefined) return true;
     if (noLinks.has(errorCode(error) ?? '')) return false;
     throw error;
   } finally {

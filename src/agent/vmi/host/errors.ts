@@ -1,7 +1,7 @@
 import { CodedError } from '../../../base/index.ts';
 
 export type HostErrorCode =
-  /** Ends the VMI (spec 10b §3). */
+  /** Ends a VMI that has not started, as upstream's critical network errors do; all others are tried again. */
   | 'CRITICAL_NETWORK'
   | 'NO_HYPERVISOR'
   | 'NO_VOLUME_STATUS'

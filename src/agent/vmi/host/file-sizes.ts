@@ -1,4 +1,4 @@
-import { LauncherRoot } from './index.ts';
+import { LauncherRoot } from './launcher-root.ts';
 
 /**
  * Sizes of plain files inside a launcher's container, as `HostFacts.fileSizes`. The tree below is the tenant's: links never lead

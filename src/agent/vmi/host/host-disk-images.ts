@@ -1,31 +1,59 @@
 import path from 'node:path';
+import type { VmiEvent } from '../../../api/index.ts';
 import { claimImagePath, isNonRoot, parseQuantity, type Volume } from '../../../api/index.ts';
-import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
+import { CodedError, errorCode, errorMessage, isRecord, listOf, memberAt } from '../../../base/index.ts';
 import type { ClusterConfig } from '../../../cluster-config/index.ts';
 import type { SafePath } from '../../../host/index.ts';
-import type { HostHook, HostHookContext, VmiEvent } from '../ports.ts';
-import { hasImage, makeImage, removeDraft } from './disk-image.ts';
+import { imageSize, makeImage, removeDraft } from './disk-image.ts';
 import { HostError } from './errors.ts';
 import { giveToQemu, LauncherRoot } from './launcher-root.ts';
+import type { HookContext, HostHook } from './work/index.ts';
 
 /** Below `/var/run` of the launcher. */
 const disksDir = 'kubevirt-private/vmi-disks';
 
+/** The image of one volume as it is, whoever made it; `wantedBytes` is more where less was tolerated. */
+export type DiskImage = {
+  readonly volume: string;
+  readonly sizeBytes: number;
+  readonly wantedBytes: number;
+};
+
+export type DiskImageFacts = { readonly images: readonly DiskImage[] };
+
+interface Prepared {
+  readonly image?: DiskImage;
+  readonly events: readonly VmiEvent[];
+}
+
 /** Creates missing disk images of `DiskOrCreate` volumes inside the launcher. Nothing to release: they are the user's. */
-export function hostDiskImages(options: { readonly procDir?: string } = {}): HostHook {
+export function hostDiskImages(
+  options: { readonly procDir?: string } = {},
+): HostHook<'host-disk-images', DiskImageFacts> {
   return {
     name: 'host-disk-images',
+    readFacts: (kept) => ({ images: listOf(memberAt(kept, 'images')).filter(isDiskImage) }),
     prepare: async (context) => {
-      if (context.launcherPid === undefined) return [];
       const root = new LauncherRoot(context.launcherPid, options.procDir);
-      return (context.vmi.spec.volumes ?? []).flatMap((volume) => prepareVolume(root, volume, context));
+      const prepared = (context.vmi.spec.volumes ?? []).map((volume) => prepareVolume(root, volume, context));
+      const images = prepared.flatMap(({ image }) => image ?? []);
+      const summary = images.map(({ volume, sizeBytes }) => `${volume} of ${sizeBytes} bytes`).join(', ');
+      const events = prepared.flatMap((each) => each.events);
+      return { kind: 'done', facts: { images }, events, ...(summary !== '' && { summary }) };
     },
-    release: async () => undefined,
   };
 }
 
-function prepareVolume(root: LauncherRoot, volume: Volume, context: HostHookContext): VmiEvent[] {
-  if (!volume.hostDisk?.path) return [];
+function isDiskImage(value: unknown): value is DiskImage {
+  if (!isRecord(value)) return false;
+  const { volume, sizeBytes, wantedBytes } = value;
+  return typeof volume === 'string' && typeof sizeBytes === 'number' && typeof wantedBytes === 'number';
+}
+
+const nothing: Prepared = { events: [] };
+
+function prepareVolume(root: LauncherRoot, volume: Volume, context: HookContext): Prepared {
+  if (!volume.hostDisk?.path) return nothing;
   try {
     return prepareDirectory(root, volume, context);
   } catch (cause) {
@@ -33,37 +61,43 @@ function prepareVolume(root: LauncherRoot, volume: Volume, context: HostHookCont
   }
 }
 
-function prepareDirectory(root: LauncherRoot, volume: Volume, { vmi, config }: HostHookContext): VmiEvent[] {
+function prepareDirectory(root: LauncherRoot, volume: Volume, { vmi, config }: HookContext): Prepared {
   const { name, hostDisk } = volume;
   if (name.includes('/')) throw new HostError('DISK_NAME', `${JSON.stringify(name)} is no name of a volume`);
   const mayCreate = hostDisk?.type === 'DiskOrCreate';
-  const events = root.useRunning(`${disksDir}/${name}`, (place) => {
+  const prepared = root.useRunning(`${disksDir}/${name}`, (place) => {
     if (!place.stat().isDirectory()) throw new HostError('DISK_REPLACED', `${place.shown} is no directory`);
-    const made = mayCreate ? createImage(place, volume, config) : [];
+    const made = mayCreate ? createImage(place, volume, config) : nothing;
     // Else it is a directory of the machine, which the VMI chose: giving it away would give away `/etc`.
     if (isNonRoot(vmi) && hostDisk?.path === claimImagePath(name)) giveToQemu(place);
     return made;
   });
-  if (events === undefined && mayCreate) {
+  if (prepared === undefined && mayCreate) {
     throw new HostError('NO_VOLUME_STATUS', `the launcher has no directory ${disksDir}/${name} below /var/run`);
   }
-  return events ?? [];
+  return prepared ?? nothing;
 }
 
-function createImage(place: SafePath, volume: Volume, config: ClusterConfig): VmiEvent[] {
+function createImage(place: SafePath, volume: Volume, config: ClusterConfig): Prepared {
   const file = path.posix.basename(volume.hostDisk?.path ?? '');
-  if (hasImage(place, file)) {
-    removeDraft(place);
-    return [];
-  }
   const wanted = Math.floor(parseQuantity(volume.hostDisk?.capacity) ?? 0);
+  const knownBytes = imageSize(place, file);
+  if (knownBytes !== undefined) {
+    removeDraft(place);
+    return { image: imageOf(volume, knownBytes, wanted), events: [] };
+  }
   // No file has more bytes than can be counted, and NaN is no number of them.
   if (!(wanted > 0)) {
     throw new HostError('DISK_TOO_LARGE', `hostDisk of volume ${volume.name} needs a capacity to be created`);
   }
   const { sizeBytes, events } = fittingSize(volume.name, wanted, freeBytes(place, config), config);
   makeImage(place, file, sizeBytes);
-  return events;
+  return { image: imageOf(volume, sizeBytes, wanted), events };
+}
+
+/** A capacity that is no number of bytes is none. */
+function imageOf({ name }: Volume, sizeBytes: number, wanted: number): DiskImage {
+  return { volume: name, sizeBytes, wantedBytes: Number.isFinite(wanted) ? wanted : 0 };
 }
 
 const advice: Readonly<Record<string, string>> = {

@@ -1,9 +1,9 @@
-import type { VirtualMachineInstance } from '../../../api/index.ts';
-import type { HostHook, VmiEvent } from '../ports.ts';
+import type { VirtualMachineInstance, VmiEvent } from '../../../api/index.ts';
 import { HostError } from './errors.ts';
+import type { HostHook } from './work/index.ts';
 
 /** Says clearly what this agent cannot prepare yet, before the launcher fails over it with a riddle. */
-export function unsupportedHostWork(): HostHook {
+export function unsupportedHostWork(): HostHook<'unsupported-host-work', null> {
   return {
     name: 'unsupported-host-work',
     prepare: async ({ vmi, config }) => {
@@ -21,13 +21,12 @@ export function unsupportedHostWork(): HostHook {
         const text = `volume ${hotplugged.name} is hot-plugged, which this node agent does not support yet: detach it`;
         throw new HostError('NOT_SUPPORTED', text);
       }
-      return withoutDownwardMetrics(vmi);
+      return { kind: 'done', facts: null, events: withoutDownwardMetrics(vmi) };
     },
-    release: async () => undefined,
   };
 }
 
-/** The guest runs well without them: no reason to refuse it, and none to leave its owner waiting for figures (spec 31 §6). */
+/** The guest runs well without them: no reason to refuse it, and none to leave its owner waiting for figures. */
 function withoutDownwardMetrics({ spec }: VirtualMachineInstance): readonly VmiEvent[] {
   const volume = spec.volumes?.find(({ downwardMetrics }) => downwardMetrics);
   const places = [

@@ -57,6 +57,7 @@ export function seenOf(observation: Observation | undefined): ExplainSeen {
       relays: { target: migrationProxies.targetPorts !== undefined, source: migrationProxies.hasSource },
     }),
     ...(recordProblem !== undefined && { recordProblem: clip(recordProblem) }),
+    ...hostWorkOf(observation),
     memory: memoryOf(memory, nowMs),
   };
 }
@@ -138,4 +139,14 @@ function patchParts(patch: VmiPatch | undefined): string[] {
     ...removeConditions.map((type) => `condition ${type} removed`),
     ...setConditions.map(({ type, status: value }) => `condition ${type}=${value}`),
   ].slice(0, 32);
+}
+
+const hostWorkLimit = 16;
+
+/** What hooks gave, also under an earlier process of the agent. */
+function hostWorkOf({ hostFacts }: Observation): Pick<ExplainSeen, 'hostWork'> {
+  const given = Object.entries(hostFacts).filter(([, facts]) => facts !== null);
+  if (given.length === 0) return {};
+  const texts = given.slice(0, hostWorkLimit).map(([hook, facts]) => [hook, clip(JSON.stringify(facts), 200)]);
+  return { hostWork: Object.fromEntries(texts) };
 }

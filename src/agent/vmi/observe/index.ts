@@ -24,5 +24,6 @@ export {
 } from './memory.ts';
 export type { Observation, ProxiesView, StatusFacts } from './observation.ts';
 export { observeVmi, targetOf } from './observe.ts';
+export { withHostFacts } from './sync-options.ts';
 export { SyncPayloadCache } from './sync-payload.ts';
 export { describeProblems, readableVmi } from './vmi-shape.ts';

@@ -1,5 +1,5 @@
 import type { Domain, DomainView, LauncherTarget, VirtualMachineInstance, Volume } from '../../../api/index.ts';
-import type { AgentPorts } from '../ports.ts';
+import type { AgentPorts, HostSeen } from '../ports.ts';
 import type { LauncherFacts } from './memory.ts';
 
 /** Images that are made for a start and never change, so their sizes are read once per start (pkg/virt-handler/vm.go). */
@@ -52,23 +52,19 @@ export async function readLauncherFacts(
   return { selinuxContext: host.selinuxContext(pid), isoSizes: Object.fromEntries(found) };
 }
 
-/** Hot-plugged volumes that are mounted in the launcher; undefined where the build cannot tell, or nobody needs to know. */
-export async function readMountedVolumes(
+/** What hooks see inside a launcher; nothing where its process cannot be told. */
+export async function readHostSeen(
   target: LauncherTarget,
   vmi: VirtualMachineInstance,
-  { host, launchers }: LauncherFactsPorts,
+  { hostWork, launchers }: Pick<AgentPorts, 'hostWork' | 'launchers'>,
   signal: AbortSignal,
-): Promise<readonly string[] | undefined> {
-  const plugged = (vmi.status?.volumeStatus ?? []).filter(({ hotplugVolume }) => hotplugVolume);
-  if (!host.mountedVolumes || plugged.length === 0) return undefined;
+): Promise<HostSeen> {
+  if (!hostWork.canObserve) return {};
   try {
-    const pid = await launchers.launcherPid(target, signal);
-    return host.mountedVolumes(
-      pid,
-      plugged.map(({ name }) => name),
-    );
+    const launcherPid = await launchers.launcherPid(target, signal);
+    return await hostWork.observe({ uid: target.uid, vmi, launcherPid, signal });
   } catch {
-    return undefined;
+    return {};
   }
 }
 

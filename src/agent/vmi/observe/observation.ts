@@ -1,7 +1,8 @@
 import type { DomainView, GhostRecord, Key, LauncherState, VirtualMachineInstance } from '../../../api/index.ts';
 import type { StatusConfig } from '../../../cluster-config/index.ts';
 import type { ProxyPorts } from '../../migration-proxy/ports.ts';
-import type { GuestAgentAnswer, SyncOptions } from '../ports.ts';
+import type { HostWorkFacts } from '../host/index.ts';
+import type { GuestAgentAnswer, HostSeen, SyncOptions } from '../ports.ts';
 import type { KeyMemory, Remember } from './memory.ts';
 import type { VmiProblem } from './vmi-shape.ts';
 
@@ -32,14 +33,12 @@ export interface Predecessor {
 }
 
 /** What only the status is made of. */
-export interface StatusFacts {
+export interface StatusFacts extends HostSeen {
   readonly config: StatusConfig;
   readonly hostModel?: string;
   readonly architecture?: string;
   readonly guestAgent?: GuestAgentAnswer;
   readonly isoSizes: Readonly<Record<string, number>>;
-  /** Hot-plugged volumes mounted in the launcher; undefined: not known. */
-  readonly mountedVolumes?: readonly string[];
 }
 
 /** This VMI's streams between nodes. */
@@ -76,6 +75,8 @@ export interface Observation {
   /** SELinux label for the status; empty: not known. */
   readonly selinuxContext: string;
   readonly statusFacts: StatusFacts;
+  /** What hooks gave for this UID, by hook; survives the agent. */
+  readonly hostFacts: HostWorkFacts;
   /** Found out by looking, to be remembered. */
   readonly learned?: Remember;
 }

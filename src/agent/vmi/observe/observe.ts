@@ -12,7 +12,7 @@ import {
 } from '../../../api/index.ts';
 import { errorMessage } from '../../../base/index.ts';
 import type { AgentPorts, GuestAgents } from '../ports.ts';
-import { hasBegun, isGuestAgentConnected, readLauncherFacts, readMountedVolumes } from './launcher-facts.ts';
+import { hasBegun, isGuestAgentConnected, readHostSeen, readLauncherFacts } from './launcher-facts.ts';
 import { type KeyMemory, type LauncherFacts, newMemory } from './memory.ts';
 import type { Observation, Predecessor, ProxiesView, StatusFacts, VmiView } from './observation.ts';
 import type { SyncPayloadCache } from './sync-payload.ts';
@@ -20,7 +20,7 @@ import { isAddressable, readableVmi } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
   AgentPorts,
-  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'migrationProxies' | 'config' | 'host' | 'clock'
+  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'migrationProxies' | 'config' | 'host' | 'hostWork' | 'clock'
 > & { readonly guestAgents: GuestAgents; readonly syncPayload: SyncPayloadCache };
 
 /**
@@ -47,7 +47,7 @@ export async function observeVmi(
   const known = memory?.uid === uid ? memory : newMemory(uid);
   const inside = hasBegun(domain) && launcher.kind === 'ready' && launcher.connected ? object : undefined;
   const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
-  const mounted = inside && (await readMountedVolumes(target, inside, ports, signal));
+  const seen = inside ? await readHostSeen(target, inside, ports, signal) : {};
   return {
     key,
     nodeName: ports.host.nodeName,
@@ -65,7 +65,8 @@ export async function observeVmi(
     syncOptions: syncPayload.options,
     syncFingerprint: syncPayload.fingerprint,
     selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
-    statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...(mounted && { mountedVolumes: mounted }) },
+    statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...seen },
+    hostFacts: ports.hostWork.facts(uid),
     ...learnedOf(known, vmi, facts),
   };
 }

@@ -1,6 +1,6 @@
 import type { VirtualMachineInstance } from '../../../api/index.ts';
 import type { ClusterConfig } from '../../../cluster-config/index.ts';
-import type { HostFacts, SyncOptions } from '../ports.ts';
+import type { HookSyncOptions, HostFacts, SyncOptions } from '../ports.ts';
 
 /**
  * What travels with the launcher calls beside the VMI (pkg/virt-handler/options.go). Plugin objects (`pluginsJson`, gate
@@ -23,6 +23,21 @@ export function syncOptionsOf(
     interfaceDomainAttachment: byInterface(vmi, (given) => attachmentOf(given, config)),
     interfaceMigration: byInterface(vmi, (given) => bindingOf(given, config)?.migrationMethod),
     graceHostDeviceAliases: config.clusterFlags.graceIoVirtualizationEnabled ? graceAliases(vmi, config) : [],
+  };
+}
+
+/**
+ * The same with what hooks gave. They run right before each call that carries it, so a change of theirs needs no sync of its own
+ * and the fingerprint is without it.
+ */
+export function withHostFacts(options: SyncOptions, given: readonly HookSyncOptions[]): SyncOptions {
+  if (given.length === 0) return options;
+  const preallocated = given.flatMap(({ preallocatedVolumes = [] }) => preallocatedVolumes);
+  const attachments = given.map(({ interfaceDomainAttachment }) => interfaceDomainAttachment);
+  return {
+    ...options,
+    preallocatedVolumes: [...new Set([...options.preallocatedVolumes, ...preallocated])],
+    interfaceDomainAttachment: Object.assign({}, options.interfaceDomainAttachment, ...attachments),
   };
 }
 

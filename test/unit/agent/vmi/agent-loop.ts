@@ -31,6 +31,7 @@ export async function startLoop(
     restart: async (keepGhosts = true) => {
       await loop.dispatcher.stop();
       world.launchers.restartAgent(keepGhosts);
+      await world.restartHostWork();
       loop.dispatcher = create();
       await loop.dispatcher.start();
       await settle();

@@ -12,6 +12,7 @@ import {
   uid,
   vmiOf,
 } from '../../../fixtures/agent/builders.ts';
+import { prepared } from '../../../fixtures/agent/host-hooks.ts';
 import { remembered } from '../../../fixtures/agent/remembered.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
@@ -204,7 +205,7 @@ test('a hook that fails is told, the others are released in spite of it, and the
   let failures = 2;
   loop.hooks.push({
     name: 'third',
-    prepare: async () => [],
+    prepare: async () => prepared,
     release: async () => {
       if (failures-- > 0) throw new Error('umount: target is busy');
     },

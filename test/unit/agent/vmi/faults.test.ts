@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { domainOf, key, launcherDead, node, seen, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
+import { prepared } from '../../../fixtures/agent/host-hooks.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop, startRunning } from './agent-loop.ts';
 
@@ -263,7 +264,7 @@ test('fault 11: host work that an agent left half done is done again after its r
       state = 'started';
       if (isFirst) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
       state = 'finished';
-      return [];
+      return prepared;
     },
     release: async () => undefined,
   });
@@ -285,7 +286,7 @@ test('fault 11: host work that fails over and over is tried again, told, and nev
     name: 'network',
     prepare: async () => {
       if (failures-- > 0) throw new Error('the network set-up is left in state Started');
-      return [];
+      return prepared;
     },
     release: async () => undefined,
   });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HostFacts } from '../../../../src/agent/index.ts';
+import type { HostFacts, HostHook } from '../../../../src/agent/index.ts';
 import { domainOf, key, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
+import { prepared } from '../../../fixtures/agent/host-hooks.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 import { startLoop } from './agent-loop.ts';
 
@@ -60,13 +61,18 @@ test('a label that cannot be read leaves the one that is written', async (t) => 
   assert.equal(loop.api.stored(key)?.status?.selinuxContext, label);
 });
 
-test('a volume that is mounted in the launcher is shown as such, while one on which the host throws is not', async (t) => {
+test('a volume that is mounted in the launcher is shown as such, while one on which its hook throws is not', async (t) => {
   let fails = false;
-  const mountedVolumes = (_pid: number, volumes: readonly string[]) => {
-    if (fails) throw new Error('no such process');
-    return volumes;
+  const hook: HostHook = {
+    name: 'hot-plug',
+    prepare: async () => prepared,
+    observe: async ({ vmi }) => {
+      if (fails) throw new Error('no such process');
+      const plugged = vmi.status?.volumeStatus?.filter(({ hotplugVolume }) => hotplugVolume) ?? [];
+      return { mountedVolumes: plugged.map(({ name }) => name) };
+    },
   };
-  const loop = await startLoop(t, ({ ports }) => Object.assign(ports.host, { mountedVolumes }));
+  const loop = await startLoop(t, ({ hooks }) => void hooks.push(hook));
   const launcher = loop.launchers.run(key, uid);
   loop.api.apply(vmiOf('Scheduled'));
   await settle();

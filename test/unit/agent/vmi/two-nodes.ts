@@ -1,4 +1,11 @@
-import { type AgentPorts, VmiDispatcher, type VmiEvent, type VmiStore } from '../../../../src/agent/index.ts';
+import {
+  type AgentPorts,
+  type HostHook,
+  VmiDispatcher,
+  type VmiEvent,
+  type VmiStore,
+} from '../../../../src/agent/index.ts';
+import { HostWork, type HostWorkFacts } from '../../../../src/agent/vmi/host/index.ts';
 import type { MigrationState, VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { key, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
@@ -6,6 +13,7 @@ import type { FakeApi } from '../../../fixtures/agent/fake-api.ts';
 import { type FakeLauncher, FakeLaunchers } from '../../../fixtures/agent/fake-launchers.ts';
 import { FakeProxies } from '../../../fixtures/agent/fake-migration-proxies.ts';
 import { fakeWorld } from '../../../fixtures/agent/fake-world.ts';
+import { memoryFiles } from '../../../fixtures/agent/host-hooks.ts';
 import { type FakeClock, settle } from '../../../fixtures/fake-clock.ts';
 
 /** One node of two: its own launchers, migrationProxies and agent; API server and clock are the other's, too. */
@@ -33,10 +41,14 @@ interface TestContext {
 }
 
 /** Two real loops on one fake API server, and a VMI that runs on the first node. */
-export async function startTwoNodes(t: TestContext): Promise<TwoNodes & { readonly source: FakeLauncher }> {
+/** `hooks`: of the second node. */
+export async function startTwoNodes(
+  t: TestContext,
+  hooks: readonly HostHook[] = [],
+): Promise<TwoNodes & { readonly source: FakeLauncher }> {
   const { api, clock, ports } = fakeWorld();
   const first = await startNode(t, 'node1', ports, api);
-  const second = await startNode(t, 'node2', { ...ports, clock }, api);
+  const second = await startNode(t, 'node2', { ...ports, clock }, api, hooks);
   const source = first.launchers.run(key, uid);
   api.apply(vmiOf('Scheduled', { status: { activePods: { 'pod-1': 'node1' } } }));
   await settle();
@@ -59,7 +71,13 @@ export async function handOff(nodes: TwoNodes, from: TwoNodesNode, to: TwoNodesN
   return target;
 }
 
-async function startNode(t: TestContext, name: string, shared: AgentPorts, api: FakeApi): Promise<TwoNodesNode> {
+async function startNode(
+  t: TestContext,
+  name: string,
+  shared: AgentPorts,
+  api: FakeApi,
+  hooks: readonly HostHook[] = [],
+): Promise<TwoNodesNode> {
   const { clock } = shared;
   const launchers = new FakeLaunchers(clock as FakeClock);
   const migrationProxies = new FakeProxies();
@@ -72,7 +90,7 @@ async function startNode(t: TestContext, name: string, shared: AgentPorts, api: 
     ghosts: launchers,
     launchers,
     host: { ...shared.host, nodeName: name },
-    hooks: [],
+    hostWork: new HostWork<HostWorkFacts>({ hooks, files: memoryFiles(), clock, log: silentLogger }),
     migrationProxies,
   };
   const options = { concurrency: 8, backoff: { baseMs: 20, maxMs: 60_000 } };

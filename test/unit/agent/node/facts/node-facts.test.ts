@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readNodeFacts } from '../../../../../src/agent/node/facts/index.ts';
+import { launcherFileSizes } from '../../../../../src/agent/vmi/host/index.ts';
 import { readLauncherFacts } from '../../../../../src/agent/vmi/observe/index.ts';
 import { silentLogger } from '../../../../../src/base/index.ts';
 import { key, uid, vmiOf } from '../../../../fixtures/agent/builders.ts';
@@ -72,21 +73,21 @@ test('with SELinux a label needs a launcher, and what is no label is none', asyn
 });
 
 test('sizes are those of plain files inside the launcher: links stay inside, and nothing else has a size', async (t) => {
-  const { dir, facts } = machine(t, {
+  const { dir } = machine(t, {
     'proc/42/root/run/a.iso': 1_000,
     'proc/42/root/run/dir/inner.iso': 5,
     'outside.iso': 77,
   });
-  const root = path.join(dir, 'proc/42/root');
+  const procDir = path.join(dir, 'proc');
+  const root = path.join(procDir, '42/root');
   symlinkSync('/run', path.join(root, 'var'));
   symlinkSync('../../../../outside.iso', path.join(root, 'run/escape.iso'));
   symlinkSync(path.join(dir, 'outside.iso'), path.join(root, 'run/absolute.iso'));
   symlinkSync('loop.iso', path.join(root, 'run/loop.iso'));
-  const { fileSizes } = await facts();
   const paths = ['/var/a.iso', '/run/dir', '/run/none.iso', '/run/escape.iso', '/run/absolute.iso', '/run/loop.iso'];
-  assert.deepEqual(fileSizes?.(42, paths), { '/var/a.iso': 1_000 });
-  assert.deepEqual(fileSizes?.(43, paths), {});
-  assert.deepEqual(fileSizes?.(42, ['\0', '', '/run/../../../../outside.iso']), {});
+  assert.deepEqual(launcherFileSizes(42, paths, procDir), { '/var/a.iso': 1_000 });
+  assert.deepEqual(launcherFileSizes(43, paths, procDir), {});
+  assert.deepEqual(launcherFileSizes(42, ['\0', '', '/run/../../../../outside.iso'], procDir), {});
 });
 
 test('images of all ISO volumes are looked for where the launcher makes them', async () => {

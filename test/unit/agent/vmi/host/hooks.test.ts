@@ -3,11 +3,11 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, wri
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import type { HostHookContext } from '../../../../../src/agent/index.ts';
 import { deviceOwnership, hostDiskImages, unsupportedHostWork } from '../../../../../src/agent/vmi/host/index.ts';
 import type { VirtualMachineInstance } from '../../../../../src/api/index.ts';
 import type { ClusterConfig } from '../../../../../src/cluster-config/index.ts';
-import { clusterConfig, vmiOf } from '../../../../fixtures/agent/builders.ts';
+import { vmiOf } from '../../../../fixtures/agent/builders.ts';
+import { eventsOf, hookContext } from '../../../../fixtures/agent/host-hooks.ts';
 
 const pid = 77;
 const isRoot = process.getuid?.() === 0;
@@ -24,9 +24,7 @@ function fakeLauncher(t: { after(fn: () => void): void }) {
   return { procDir, root };
 }
 
-function contextOf(vmi: VirtualMachineInstance, config: Partial<ClusterConfig> = {}): HostHookContext {
-  return { vmi, launcherPid: pid, config: { ...clusterConfig, ...config }, signal: new AbortController().signal };
-}
+const contextOf = (vmi: VirtualMachineInstance, config: Partial<ClusterConfig> = {}) => hookContext(vmi, pid, config);
 
 const codeOf = (code: string) => (error: unknown) => error instanceof Error && 'code' in error && error.code === code;
 
@@ -109,7 +107,7 @@ test('an image larger than the volume is refused, a little larger is made smalle
   const hook = hostDiskImages({ procDir });
   await assert.rejects(hook.prepare(contextOf(diskVmi('100000Ti'))), codeOf('DISK_TOO_LARGE'));
   await assert.rejects(hook.prepare(contextOf(diskVmi('0'))), codeOf('DISK_TOO_LARGE'));
-  const events = await hook.prepare(contextOf(diskVmi('100000Ti'), { tolerateLessPvcSpacePercent: 100 }));
+  const events = eventsOf(await hook.prepare(contextOf(diskVmi('100000Ti'), { tolerateLessPvcSpacePercent: 100 })));
   assert.equal(events[0]?.reason, 'ToleratedSmallPV');
 });
 
@@ -125,14 +123,14 @@ test('container disks without image volumes and hot-plugged volumes are refused 
 
 test('a VMI that asks for downward metrics starts, and reads that it will have none', async () => {
   const hook = unsupportedHostWork();
-  assert.deepEqual(await hook.prepare(contextOf(vmiOf())), []);
+  assert.deepEqual(eventsOf(await hook.prepare(contextOf(vmiOf()))), []);
   const vmi = vmiOf('Scheduled', {
     spec: {
       domain: { devices: { downwardMetrics: {} } },
       volumes: [{ name: 'metrics', downwardMetrics: {} }],
     },
   } as never);
-  const [event, ...others] = await hook.prepare(contextOf(vmi));
+  const [event, ...others] = eventsOf(await hook.prepare(contextOf(vmi)));
   assert.deepEqual(others, []);
   assert.equal(event?.type, 'Warning');
   assert.equal(event?.reason, 'DownwardMetricsNotServed');

@@ -22,7 +22,8 @@ import { HostError, hostDiskImages } from '../../../../../src/agent/vmi/host/ind
 import { claimImagePath, type VirtualMachineInstance } from '../../../../../src/api/index.ts';
 import type { ClusterConfig } from '../../../../../src/cluster-config/index.ts';
 import { SafePath } from '../../../../../src/host/index.ts';
-import { clusterConfig, vmiOf } from '../../../../fixtures/agent/builders.ts';
+import { vmiOf } from '../../../../fixtures/agent/builders.ts';
+import { eventsOf, hookContext } from '../../../../fixtures/agent/host-hooks.ts';
 
 const pid = 77;
 const needsRoot = process.getuid?.() === 0 ? false : 'only root can give files away';
@@ -44,10 +45,8 @@ function launcher(t: TestContext) {
   mkdirSync(path.join(root, 'var'));
   symlinkSync('/run', path.join(root, 'var/run'));
   const hook = hostDiskImages({ procDir });
-  const prepareVmi = (vmi: VirtualMachineInstance, config: Partial<ClusterConfig> = {}) => {
-    const { signal } = new AbortController();
-    return hook.prepare({ vmi, launcherPid: pid, config: { ...clusterConfig, ...config }, signal });
-  };
+  const prepareVmi = async (vmi: VirtualMachineInstance, config: Partial<ClusterConfig> = {}) =>
+    eventsOf(await hook.prepare(hookContext(vmi, pid, config)));
   const prepare = ({ file = 'disk.img', volume = 'data', capacity = '1Mi', config = {} }: Wish = {}) => {
     const hostDisk = { path: `/somewhere/${file}`, type: 'DiskOrCreate' as const, capacity: capacity as string };
     const vmi = vmiOf('Scheduled', { spec: { domain: {}, volumes: [{ name: volume, hostDisk }] } });

@@ -1,0 +1,268 @@
+import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../../../base/index.ts';
+import type { RecordFiles } from '../../../../domain-cache/index.ts';
+import type { Checkpoint } from './checkpoint.ts';
+import { CheckpointFiles } from './checkpoint-files.ts';
+import type {
+  HookContext,
+  HookResult,
+  HookSyncOptions,
+  HostHook,
+  HostOutcome,
+  HostRequest,
+  HostSeen,
+  HostView,
+  HostWorkPort,
+  Json,
+} from './contract.ts';
+import { HostWorkError } from './errors.ts';
+import { defaultDeadlineMs, HookCalls } from './hook-calls.ts';
+import { observeHost } from './observe-host.ts';
+import { Report } from './report.ts';
+import { GivenState, Session } from './session.ts';
+import { WorkMemory } from './work-memory.ts';
+
+export interface HostWorkDeps {
+  /** In the order in which they prepare. */
+  readonly hooks: readonly HostHook[];
+  /** A directory of their own. */
+  readonly files: RecordFiles;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Beside the hooks themselves: the disk. */
+const diskMs = 10_000;
+
+/**
+ * Runs the hooks of a VMI and keeps its checkpoint: before the first of them that has something to release, on disk stands that
+ * it may have begun; what a hook saves is on disk before the hook goes on; in the end stands what was done and given. A disk
+ * that is full or a file that is torn is told and fails no VMI.
+ */
+export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component {
+  readonly name = 'host work';
+  readonly #hooks: readonly HostHook[];
+  readonly #files: CheckpointFiles;
+  readonly #calls: HookCalls;
+  readonly #memory: WorkMemory;
+  readonly #log: Logger;
+  /** UID → the last of what is done for it: the clean-up of leftovers is not the VMI's own loop. */
+  readonly #queues = new Map<string, Promise<unknown>>();
+
+  constructor({ hooks, files, clock, log }: HostWorkDeps) {
+    this.#hooks = hooks;
+    this.#files = new CheckpointFiles(files);
+    this.#calls = new HookCalls(clock);
+    this.#memory = new WorkMemory(log);
+    this.#log = log;
+  }
+
+  get isEmpty(): boolean {
+    return this.#hooks.length === 0;
+  }
+
+  get canObserve(): boolean {
+    return this.#hooks.some(({ observe }) => observe);
+  }
+
+  get budgetMs(): number {
+    return this.#hooks.reduce((sum, { deadlineMs = defaultDeadlineMs }) => sum + deadlineMs, diskMs);
+  }
+
+  /** What hooks gave under an earlier process is known from the start. Waits for no hook. */
+  async start(): Promise<void> {
+    for (const { uid, hooks } of await this.recorded()) {
+      for (const hook of this.#hooks) {
+        const facts = this.#readable(uid, hook, 'readFacts', hooks.get(hook.name)?.facts);
+        if (facts !== undefined) this.#memory.give(uid, hook.name, facts);
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    await Promise.allSettled(this.#queues.values());
+  }
+
+  /** Checkpoints that can be read. What cannot is logged. Never rejects. */
+  async recorded(): Promise<Checkpoint[]> {
+    if (this.isEmpty) return [];
+    const uids = await this.#files.uids().catch((error: unknown) => this.#warn('', error));
+    const checkpoints: Checkpoint[] = [];
+    for (const uid of uids ?? []) {
+      const found = await this.#files.read(uid).catch((error: unknown) => this.#warn(uid, error));
+      if (found?.kind === 'found') checkpoints.push(found.checkpoint);
+      else if (found?.kind === 'unusable') this.#warn(uid, found.problem);
+    }
+    return checkpoints;
+  }
+
+  run(request: HostRequest): Promise<HostOutcome> {
+    return this.#inTurn(request.uid, () => this.#run(request));
+  }
+
+  release(uid: string, signal: AbortSignal, unless: () => boolean = () => false): Promise<HostOutcome> {
+    return this.#inTurn(uid, () => (unless() ? Promise.resolve(nothingDone) : this.#release(uid, signal)));
+  }
+
+  observe(view: HostView): Promise<HostSeen> {
+    return observeHost(this.#hooks, view, { calls: this.#calls, memory: this.#memory, log: this.#log });
+  }
+
+  /** Each was given by its hook, or read by it. */
+  facts(uid: string): Facts {
+    return this.#memory.facts(uid) as Facts;
+  }
+
+  syncOptions(uid: string): readonly HookSyncOptions[] {
+    const known = this.#memory.facts(uid);
+    return this.#hooks.flatMap((hook) => {
+      const facts = known[hook.name];
+      const options = facts === undefined ? undefined : hook.syncOptions?.(facts);
+      return options ? [options] : [];
+    });
+  }
+
+  #run(request: HostRequest): Promise<HostOutcome> {
+    const called = this.#hooks.filter((hook) => callOf(hook, request));
+    if (called.length === 0) return Promise.resolve(nothingDone);
+    return this.#withSession(request, async (session, report) => {
+      for (const hook of called) if (hook.release) session.begin(hook.name);
+      await session.flush().catch((error: unknown) => report.checkpointFailed(error));
+      const end = await this.#callInOrder(called, session, request, report);
+      await session.flush().catch((error: unknown) => report.checkpointFailed(error));
+      return end;
+    });
+  }
+
+  async #callInOrder(hooks: readonly HostHook[], session: Session, request: HostRequest, report: Report): Promise<End> {
+    for (const hook of hooks) {
+      const end = await this.#callOne(hook, session, request, report);
+      if (end.kind !== 'done') return end;
+    }
+    return { kind: 'done' };
+  }
+
+  async #callOne(hook: HostHook, session: Session, request: HostRequest, report: Report): Promise<End> {
+    const { name } = hook;
+    const { uid } = request;
+    const state = new GivenState(name, session, this.#stateOf(uid, hook, session));
+    const work = (signal: AbortSignal) => call(hook, { ...request, state, signal });
+    const end = await this.#calls.call(hook, uid, request.signal, work);
+    state.isOver = true;
+    report.called(name, end);
+    if (end.kind === 'threw') return { kind: 'failed', error: end.error };
+    if (end.value.kind === 'wait') return end.value;
+    session.end(name, end.value.facts);
+    this.#memory.give(uid, name, end.value.facts);
+    return { kind: 'done' };
+  }
+
+  #release(uid: string, signal: AbortSignal): Promise<HostOutcome> {
+    if (this.isEmpty) return Promise.resolve(nothingDone);
+    return this.#withSession({ uid }, async (session, report) => {
+      const failures = await this.#releaseAll(uid, session, signal, report);
+      if (failures.length > 0) {
+        if (session.isStored) await session.flush().catch((error: unknown) => report.checkpointFailed(error));
+        return { kind: 'failed', error: failures[0] };
+      }
+      // Host work that nobody needs is looked for again: a disk that fails holds up no clean-up.
+      await this.#files.remove(uid).catch((error: unknown) => report.checkpointFailed(error));
+      this.#memory.forget(uid);
+      return { kind: 'done' };
+    });
+  }
+
+  async #releaseAll(uid: string, session: Session, signal: AbortSignal, report: Report): Promise<unknown[]> {
+    const failures: unknown[] = [];
+    for (const hook of [...this.#hooks].reverse()) {
+      if (!hook.release) continue;
+      const { name } = hook;
+      const found = { uid, stage: session.foundStage(name), state: this.#stateOf(uid, hook, session) };
+      const work = async (ending: AbortSignal) => {
+        await hook.release?.({ ...found, signal: ending });
+        return undefined;
+      };
+      const end = await this.#calls.call(hook, uid, signal, work);
+      report.called(name, end);
+      if (end.kind === 'threw') failures.push(end.error);
+      else session.drop(name);
+    }
+    const known = new Set(this.#hooks.map(({ name }) => name));
+    for (const name of session.names.filter((each) => !known.has(each))) {
+      const problem = `this agent has no hook ${name}: what it prepared is left as it is`;
+      this.#warn(uid, new HostWorkError('STATE_UNREADABLE', problem));
+    }
+    return failures;
+  }
+
+  async #withSession(
+    owner: Parameters<typeof Session.open>[1],
+    work: (session: Session, report: Report) => Promise<End>,
+  ): Promise<HostOutcome> {
+    const { uid } = owner;
+    const report = new Report();
+    let end: End;
+    try {
+      const { session, problem } = await Session.open(this.#files, owner);
+      if (problem) report.checkpointFailed(problem);
+      end = await work(session, report);
+    } catch (error) {
+      report.checkpointFailed(error);
+      end = { kind: 'failed', error };
+    }
+    const { parts } = report;
+    this.#memory.tell(uid, parts);
+    return { ...end, parts, events: this.#memory.news(uid, report.events) };
+  }
+
+  #stateOf(uid: string, hook: HostHook, session: Session): Json | undefined {
+    return this.#readable(uid, hook, 'readState', session.record(hook.name)?.state);
+  }
+
+  /** What was kept, as its hook reads it today. */
+  #readable(uid: string, hook: HostHook, reader: 'readFacts' | 'readState', kept: Json | undefined): Json | undefined {
+    if (kept === undefined || kept === null) return undefined;
+    let value: Json | undefined;
+    try {
+      value = hook[reader]?.(kept);
+    } catch {
+      // A reader that trips over it cannot use it.
+    }
+    if (value === undefined && hook[reader]) {
+      this.#warn(uid, new HostWorkError('STATE_UNREADABLE', `${hook.name} cannot use what was kept: it begins anew`));
+    }
+    return value;
+  }
+
+  #warn(uid: string, error: unknown): undefined {
+    this.#log.warn(
+      { uid, code: errorCode(error), reason: errorMessage(error) },
+      'a checkpoint of host work cannot be used',
+    );
+  }
+
+  #inTurn<T>(uid: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#queues.get(uid) ?? Promise.resolve();
+    const mine = before.then(work, work);
+    this.#queues.set(uid, mine);
+    const done = () => {
+      if (this.#queues.get(uid) === mine) this.#queues.delete(uid);
+    };
+    mine.then(done, done);
+    return mine;
+  }
+}
+
+type End =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'wait'; readonly afterMs: number; readonly because: string }
+  | { readonly kind: 'failed'; readonly error: unknown };
+
+function callOf(hook: HostHook, { purpose }: Pick<HostRequest, 'purpose'>) {
+  return purpose === 'running' ? hook.adjust : hook.prepare;
+}
+
+async function call(hook: HostHook, context: HookContext): Promise<HookResult<Json>> {
+  return (await callOf(hook, context)?.call(hook, context)) ?? { kind: 'done', facts: null };
+}
+
+const nothingDone: HostOutcome = { kind: 'done', parts: [], events: [] };

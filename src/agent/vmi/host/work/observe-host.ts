@@ -1,0 +1,33 @@
+import { errorMessage, type Logger } from '../../../../base/index.ts';
+import type { HostHook, HostSeen, HostView } from './contract.ts';
+import type { HookCalls } from './hook-calls.ts';
+import type { WorkMemory } from './work-memory.ts';
+
+/** What is seen for the status may not hold up a reconcile. */
+const deadlineMs = 1_000;
+
+interface ObserveDeps {
+  readonly calls: HookCalls;
+  readonly memory: WorkMemory;
+  readonly log: Logger;
+}
+
+/** What all hooks see, put together. Never rejects: a hook that throws, or takes long, sees nothing. */
+export async function observeHost(
+  hooks: readonly HostHook[],
+  view: HostView,
+  { calls, memory, log }: ObserveDeps,
+): Promise<HostSeen> {
+  const { uid } = view;
+  const seen: HostSeen[] = [];
+  for (const hook of hooks) {
+    if (!hook.observe) continue;
+    const facts = memory.facts(uid)[hook.name];
+    const look = async (signal: AbortSignal) => hook.observe?.({ ...view, facts, signal });
+    const end = await calls.call({ name: `observe ${hook.name}`, deadlineMs }, uid, view.signal, look);
+    if (end.kind === 'returned') seen.push(end.value ?? {});
+    else log.debug({ uid, hook: hook.name, reason: errorMessage(end.error) }, 'a hook sees nothing');
+  }
+  const mounted = seen.flatMap(({ mountedVolumes }) => (mountedVolumes ? [mountedVolumes] : []));
+  return mounted.length > 0 ? { mountedVolumes: mounted.flat() } : {};
+}

@@ -1,0 +1,102 @@
+import { type Key, labels, type VirtualMachineInstance } from '../../../../api/index.ts';
+import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../../../base/index.ts';
+import type { Checkpoint } from './checkpoint.ts';
+import type { HostOutcome } from './contract.ts';
+
+interface Process {
+  readonly pid: number;
+  readonly startTime: string;
+}
+
+export interface OrphanedHostWorkOptions {
+  readonly nodeName: string;
+  readonly everyMs?: number;
+}
+
+export interface OrphanedHostWorkDeps {
+  readonly work: {
+    recorded(): Promise<readonly Checkpoint[]>;
+    release(uid: string, signal: AbortSignal, unless: () => boolean): Promise<HostOutcome>;
+  };
+  readonly vmis: { get(key: Key): VirtualMachineInstance | undefined };
+  readonly ghosts: { byUid(uid: string): object | undefined };
+  readonly domains: { view(key: Key, uid: string): { readonly kind: string } };
+  readonly lookup: { find(key: Key, signal: AbortSignal): Promise<VirtualMachineInstance | undefined> };
+  readonly isProcessAlive: (process: Process) => boolean;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const defaultEveryMs = 300_000;
+
+/**
+ * Host work whose VMI is gone and whose clean-up nobody does any more: its ghost record was torn, say, or the checkpoint could not
+ * be removed with the rest. It is released only when all agree: neither this node's list, nor a ghost record, nor the domain
+ * cache knows the UID, the launcher's process has ended, and the API server has no such VMI for this node. Looked for at
+ * the start and every five minutes.
+ */
+export class OrphanedHostWork implements Component {
+  readonly name = 'orphaned host work';
+  readonly #options: OrphanedHostWorkOptions;
+  readonly #deps: OrphanedHostWorkDeps;
+  readonly #stopping = new AbortController();
+  #looking: Promise<void> = Promise.resolve();
+  #cancel = () => {};
+
+  constructor(options: OrphanedHostWorkOptions, deps: OrphanedHostWorkDeps) {
+    this.#options = options;
+    this.#deps = deps;
+  }
+
+  /** The VMIs must have been listed. Nobody waits for the look. */
+  async start(): Promise<void> {
+    this.#looking = this.#look();
+  }
+
+  async stop(): Promise<void> {
+    this.#cancel();
+    this.#stopping.abort(new Error('the agent leaves'));
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    for (const checkpoint of await this.#deps.work.recorded()) {
+      if (this.#stopping.signal.aborted) return;
+      await this.#consider(checkpoint);
+    }
+    if (this.#stopping.signal.aborted) return;
+    this.#cancel = this.#deps.clock.schedule(this.#options.everyMs ?? defaultEveryMs, () => {
+      this.#looking = this.#look();
+    });
+  }
+
+  async #consider(checkpoint: Checkpoint): Promise<void> {
+    const { work, lookup, log } = this.#deps;
+    const { signal } = this.#stopping;
+    const { uid, key } = checkpoint;
+    try {
+      if (this.#isNeeded(checkpoint)) return;
+      if (this.#isHere(await lookup.find(key, signal), uid)) return;
+      const end = await work.release(uid, signal, () => this.#isNeeded(checkpoint));
+      if (end.kind === 'failed') throw end.error;
+      log.warn({ vmi: key, uid }, 'host work of a VMI that is no more was released');
+    } catch (error) {
+      if (signal.aborted) return;
+      log.warn({ vmi: key, uid, code: errorCode(error), reason: errorMessage(error) }, 'host work is left as it is');
+    }
+  }
+
+  /** Somebody on this node knows it, or cannot say that its launcher has ended. */
+  #isNeeded({ key, uid, process }: Checkpoint): boolean {
+    const { vmis, ghosts, domains, isProcessAlive } = this.#deps;
+    if (vmis.get(key)?.metadata.uid === uid || ghosts.byUid(uid)) return true;
+    return domains.view(key, uid).kind !== 'absent' || process === undefined || isProcessAlive(process);
+  }
+
+  #isHere(vmi: VirtualMachineInstance | undefined, uid: string): boolean {
+    if (vmi?.metadata.uid !== uid) return false;
+    const given = vmi.metadata.labels;
+    const { nodeName } = this.#options;
+    return given?.[labels.nodeName] === nodeName || given?.[labels.migrationTargetNodeName] === nodeName;
+  }
+}

@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { HostHook } from '../../../../../../src/agent/index.ts';
+import { recordDirectory } from '../../../../../../src/domain-cache/index.ts';
+import { uid } from '../../../../../fixtures/agent/builders.ts';
+import { memoryFiles, prepared } from '../../../../../fixtures/agent/host-hooks.ts';
+import { Machine, release, requestOf, shownParts, workOf } from './bench.ts';
+
+function directoryOf(t: TestContext): string {
+  const dir = mkdtempSync(path.join(tmpdir(), 'host-work-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return path.join(dir, 'host-work');
+}
+
+const recordOf = (more: object) =>
+  JSON.stringify({
+    version: 1,
+    uid,
+    key: 'default/vm1',
+    hooks: { mount: { stage: 'done', state: { token: 9 } } },
+    ...more,
+  });
+
+test('a checkpoint is one file of the agent alone, and is gone after the release', async (t) => {
+  const directory = directoryOf(t);
+  const work = workOf([new Machine().mountHook('mount')], recordDirectory(directory));
+  await work.start();
+  await work.run(requestOf());
+  assert.equal(statSync(path.join(directory, uid)).mode & 0o777, 0o600);
+  assert.equal(statSync(directory).mode & 0o777, 0o700);
+  assert.deepEqual(JSON.parse(readFileSync(path.join(directory, uid), 'utf8')), {
+    version: 1,
+    uid,
+    key: 'default/vm1',
+    process: { pid: 77, startTime: '1' },
+    hooks: { mount: { stage: 'done', state: { token: 1 }, facts: { token: 1 } } },
+  });
+  await release(work);
+  assert.deepEqual(readdirSync(directory), []);
+});
+
+for (const [what, content, code] of [
+  ['torn', recordOf({}).slice(0, 40), 'CHECKPOINT_INVALID'],
+  ['empty', '', 'CHECKPOINT_INVALID'],
+  ['of another UID', recordOf({ uid: 'other' }), 'CHECKPOINT_INVALID'],
+  ['no object', '[]', 'CHECKPOINT_INVALID'],
+  ['of a foreign shape', '{"mountTargetEntries":[],"usesSafePaths":true}', 'CHECKPOINT_INVALID'],
+  ['nested without end', `${'['.repeat(5_000)}${']'.repeat(5_000)}`, 'CHECKPOINT_INVALID'],
+  ['written by a newer agent', recordOf({ version: 2 }), 'CHECKPOINT_NEWER'],
+  ['too large', recordOf({ padding: 'x'.repeat(70_000) }), 'CHECKPOINT_TOO_LARGE'],
+] as const) {
+  test(`a checkpoint that is ${what} is told and set aside, and its hooks begin anew`, async (t) => {
+    const directory = directoryOf(t);
+    mkdirSync(directory);
+    writeFileSync(path.join(directory, uid), content);
+    const machine = new Machine();
+    const work = workOf([machine.mountHook('mount')], recordDirectory(directory));
+    await work.start();
+    writeFileSync(path.join(directory, uid), content);
+    const end = await work.run(requestOf());
+    assert.equal(end.kind, 'done');
+    assert.deepEqual(shownParts(end), ['checkpoint failed', 'mount done']);
+    assert.match(
+      end.parts[0]?.because ?? '',
+      new RegExp(`^${code}: the checkpoint of VMI .* cannot be used and was set aside`),
+    );
+    assert.deepEqual([...machine.mounts], ['mount 1']);
+    assert.deepEqual(readdirSync(directory).sort(), [uid, `${uid}.unusable`]);
+    await release(work);
+    assert.deepEqual(readdirSync(directory), []);
+    assert.deepEqual([...machine.mounts], []);
+  });
+
+  test(`a checkpoint that is ${what} keeps no clean-up from its end`, async () => {
+    const files = memoryFiles();
+    files.files.set(uid, content);
+    const end = await release(workOf([new Machine().mountHook('mount')], files));
+    assert.equal(end.kind, 'done');
+    assert.deepEqual([...files.files.keys()], []);
+  });
+}
+
+test('a link in place of a checkpoint is not followed', async (t) => {
+  const directory = directoryOf(t);
+  mkdirSync(directory);
+  const foreign = path.join(path.dirname(directory), 'foreign');
+  writeFileSync(foreign, recordOf({}));
+  symlinkSync(foreign, path.join(directory, uid));
+  const machine = new Machine();
+  machine.mounts.add('mount 9');
+  await workOf([machine.mountHook('mount')], recordDirectory(directory)).run(requestOf());
+  assert.deepEqual([...machine.mounts], ['mount 9', 'mount 1']);
+  assert.equal(readFileSync(foreign, 'utf8'), recordOf({}));
+});
+
+test('a UID that could name another file has no checkpoint, and what cannot be undone is not begun', async () => {
+  const files = memoryFiles();
+  const machine = new Machine();
+  const work = workOf([machine.mountHook('mount')], files);
+  for (const bad of ['../x', '', 'a/b', `${uid}.unusable`]) {
+    assert.equal((await work.run(requestOf({ uid: bad }))).kind, 'failed');
+    assert.equal((await work.release(bad, new AbortController().signal)).kind, 'done');
+  }
+  assert.deepEqual([[...files.files.keys()], [...machine.mounts]], [[], []]);
+});
+
+test('a full disk keeps a hook from what it could not undo, and none that leaves nothing behind', async () => {
+  const files = memoryFiles();
+  files.onChange = () => {
+    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  };
+  const machine = new Machine();
+  const plain: HostHook = { name: 'plain', prepare: async () => prepared };
+  const end = await workOf([plain, machine.mountHook('mount')], files).run(requestOf());
+  assert.deepEqual(shownParts(end), ['checkpoint failed', 'plain done', 'mount failed']);
+  assert.match(end.parts[2]?.because ?? '', /^CHECKPOINT_NOT_SAVED: .*free some space/);
+  assert.deepEqual([...machine.mounts], []);
+  const onlyPlain = await workOf([plain], files).run(requestOf());
+  assert.deepEqual([onlyPlain.kind, shownParts(onlyPlain)], ['done', ['plain done', 'checkpoint failed']]);
+});
+
+test('a state beyond the bound is refused to its hook, and what was saved before still counts', async () => {
+  const files = memoryFiles();
+  const greedy: HostHook = {
+    name: 'greedy',
+    readState: (kept) => String(kept),
+    prepare: async ({ state }) => {
+      await state.save('small');
+      await state.save('x'.repeat(70_000));
+      return prepared;
+    },
+  };
+  const end = await workOf([greedy], files).run(requestOf());
+  assert.match(end.parts[0]?.because ?? '', /^CHECKPOINT_TOO_LARGE: /);
+  assert.equal(JSON.parse(files.files.get(uid) ?? '').hooks.greedy.state, 'small');
+});
+
+test('a disk that does not give a checkpoint is waited for: what is in it would be lost', async () => {
+  const files = memoryFiles();
+  const machine = new Machine();
+  const hooks = [machine.mountHook('mount')];
+  await workOf(hooks, files).run(requestOf());
+  const broken = { ...files, read: async () => Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' })) };
+  const end = await release(workOf(hooks, broken));
+  assert.equal(end.kind, 'failed');
+  assert.match(end.parts[0]?.because ?? '', /^CHECKPOINT_UNREADABLE: /);
+  assert.deepEqual([...machine.mounts], ['mount 1']);
+  assert.equal((await release(workOf(hooks, files))).kind, 'done');
+  assert.deepEqual([...machine.mounts], []);
+});
+
+test('what a hook does not understand, or throws over, it is not given; a hook that this agent does not have stays nobody’s', async () => {
+  const files = memoryFiles();
+  files.files.set(
+    uid,
+    recordOf({ hooks: { mount: { stage: 'done', state: 'of a newer build' }, gone: { stage: 'done' } } }),
+  );
+  const machine = new Machine();
+  const tripping = { ...machine.mountHook('mount'), readFacts: () => JSON.parse('{') };
+  const work = workOf([tripping], files);
+  await work.start();
+  await work.run(requestOf());
+  assert.deepEqual([...machine.mounts], ['mount 1']);
+  assert.deepEqual(Object.keys(JSON.parse(files.files.get(uid) ?? '').hooks), ['mount', 'gone']);
+  await release(work);
+  assert.equal(files.files.size, 0);
+});
