@@ -3,7 +3,12 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, wri
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { deviceOwnership, hostDiskImages, unsupportedHostWork } from '../../../../../src/agent/vmi/host/index.ts';
+import {
+  deviceOwnership,
+  hostDiskImages,
+  hostHooks,
+  unsupportedHostWork,
+} from '../../../../../src/agent/vmi/host/index.ts';
 import type { VirtualMachineInstance } from '../../../../../src/api/index.ts';
 import type { ClusterConfig } from '../../../../../src/cluster-config/index.ts';
 import { vmiOf } from '../../../../fixtures/agent/builders.ts';
@@ -109,6 +114,31 @@ test('an image larger than the volume is refused, a little larger is made smalle
   await assert.rejects(hook.prepare(contextOf(diskVmi('0'))), codeOf('DISK_TOO_LARGE'));
   const events = eventsOf(await hook.prepare(contextOf(diskVmi('100000Ti'), { tolerateLessPvcSpacePercent: 100 })));
   assert.equal(events[0]?.reason, 'ToleratedSmallPV');
+});
+
+test('what devices and images there are is given as facts, the same on every try, and read again by a later process', {
+  skip: !isRoot,
+}, async (t) => {
+  const { procDir, root } = fakeLauncher(t);
+  for (const device of ['kvm', 'net/tun']) writeFileSync(path.join(root, 'dev', device), '');
+  mkdirSync(path.join(root, 'run/kubevirt-private/vmi-disks/data'), { recursive: true });
+  const [, disks, devices] = hostHooks({ hostDevDir: '/dev', procDir });
+  const vmi = diskVmi('64Mi');
+  vmi.status = { ...vmi.status, runtimeUser: 107 };
+  const images = [{ volume: 'data', sizeBytes: 64 * 2 ** 20, wantedBytes: 64 * 2 ** 20 }];
+  for (const _try of [1, 2]) {
+    const made = await disks.prepare(contextOf(vmi));
+    assert.deepEqual(made.kind === 'done' && made.facts, { images });
+    assert.equal(made.kind === 'done' && made.summary, 'data of 67108864 bytes');
+    const given = await devices.prepare(contextOf(vmi));
+    assert.deepEqual(given.kind === 'done' && given.facts, { devices: ['/dev/kvm', '/dev/net/tun'] });
+  }
+  assert.deepEqual(disks.readFacts?.({ images: [...images, { volume: 1 }, null] }), { images });
+  assert.deepEqual(devices.readFacts?.({ devices: ['/dev/kvm', 7] }), { devices: ['/dev/kvm'] });
+  for (const foreign of ['x', 7, [], { devices: 1, images: 1 }]) {
+    assert.deepEqual(disks.readFacts?.(foreign), { images: [] });
+    assert.deepEqual(devices.readFacts?.(foreign), { devices: [] });
+  }
 });
 
 test('container disks without image volumes and hot-plugged volumes are refused with a way out', async () => {

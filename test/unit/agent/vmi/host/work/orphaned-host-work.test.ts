@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { OrphanedHostWork } from '../../../../../../src/agent/vmi/host/index.ts';
+import type { VirtualMachineInstance } from '../../../../../../src/api/index.ts';
+import { silentLogger } from '../../../../../../src/base/index.ts';
+import { key, node, uid, vmiOf } from '../../../../../fixtures/agent/builders.ts';
+import { memoryFiles } from '../../../../../fixtures/agent/host-hooks.ts';
+import { FakeClock, settle } from '../../../../../fixtures/fake-clock.ts';
+import { Machine, requestOf, workOf } from './bench.ts';
+
+interface Known {
+  listed?: VirtualMachineInstance;
+  found?: VirtualMachineInstance | Error;
+  ghost?: boolean;
+  domain?: boolean;
+  alive?: boolean;
+}
+
+/** A VMI was prepared here; a new agent starts and knows `known` of it. */
+async function restarted(t: TestContext, known: Known, request = requestOf()) {
+  const files = memoryFiles();
+  const machine = new Machine();
+  const hooks = [machine.mountHook('mount')];
+  await workOf(hooks, files).run(request);
+  const clock = new FakeClock();
+  const orphans = new OrphanedHostWork(
+    { nodeName: node },
+    {
+      work: workOf(hooks, files, clock),
+      vmis: { get: () => known.listed },
+      ghosts: { byUid: () => (known.ghost ? {} : undefined) },
+      domains: { view: () => ({ kind: known.domain ? 'unknown' : 'absent' }) },
+      lookup: {
+        find: async () => {
+          if (known.found instanceof Error) throw known.found;
+          return known.found;
+        },
+      },
+      isProcessAlive: () => known.alive === true,
+      clock,
+      log: silentLogger,
+    },
+  );
+  t.after(() => orphans.stop());
+  await orphans.start();
+  await settle();
+  return { machine, files, clock, orphans };
+}
+
+test('host work of a VMI that nobody knows any more is released, and its checkpoint goes', async (t) => {
+  const { machine, files } = await restarted(t, {});
+  assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [[], []]);
+});
+
+for (const [why, known] of [
+  ['its VMI is listed', { listed: vmiOf() }],
+  ['a ghost record tells of it', { ghost: true }],
+  ['something is known of its domain', { domain: true }],
+  ['its launcher runs', { alive: true }],
+  ['the API server has it for this node', { found: vmiOf() }],
+  ['the API server does not answer', { found: new Error('away') }],
+] as const) {
+  test(`host work is left alone while ${why}`, async (t) => {
+    const { machine, clock } = await restarted(t, known);
+    await clock.pass(900_000);
+    assert.deepEqual([...machine.mounts], ['mount 1']);
+  });
+}
+
+test('host work of a launcher that was never known is left to the next boot', async (t) => {
+  const { process: _unknown, ...request } = requestOf();
+  const { machine, files } = await restarted(t, {}, request);
+  assert.equal(JSON.parse(files.files.get(uid) ?? '').process, undefined);
+  assert.deepEqual([...machine.mounts], ['mount 1']);
+});
+
+test('it is looked for again, and released when the last one who knew it is gone', async (t) => {
+  const known: Known = { alive: true };
+  const { machine, clock } = await restarted(t, known);
+  known.alive = false;
+  await clock.pass(299_000);
+  assert.deepEqual([...machine.mounts], ['mount 1']);
+  await clock.pass(2_000);
+  assert.deepEqual([...machine.mounts], []);
+});
+
+test('a VMI of the same name and another UID, and one that is another node’s, keep nothing here', async (t) => {
+  for (const found of [
+    vmiOf('Running', { metadata: { ...vmiOf().metadata, uid: 'another' } }),
+    vmiOf('Running', { metadata: { ...vmiOf().metadata, labels: { 'kubevirt.io/nodeName': 'elsewhere' } } }),
+  ]) {
+    const { machine } = await restarted(t, { found });
+    assert.deepEqual([...machine.mounts], [], `${found.metadata.uid} ${key}`);
+  }
+});
