@@ -119,6 +119,11 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
   'disk-errors': (act) => during(act, aNode(act).disk.trouble, 'errorRate', 0.1 + 0.5 * act.fault.size),
   'record-torn': ({ world }) => world.tearRecord(),
   'migration-proxies-fail': (act) => during(act, aNode(act), 'proxyFail', true),
+  'hook-fails': (act) => during(act, aNode(act).hookTrouble, 'failRate', 0.3 + 0.7 * act.fault.size),
+  'hook-hangs': (act) => {
+    aNode(act).hookTrouble.hangsUntilMs = act.world.scheduler.nowMs + act.fault.forMs;
+  },
+  'checkpoint-torn': (act) => act.world.tearCheckpoint(aNode(act)),
   'clock-jumps': ({ world, fault }) => {
     world.wallJumped = true;
     world.wall.epochMs += (fault.size - 0.5) * 7_200_000;

@@ -9,6 +9,7 @@ import {
 import { Timely } from './timely.ts';
 import type { SimAgent } from './world/sim-agent.ts';
 import { isAlive } from './world/sim-domain.ts';
+import type { Mount } from './world/sim-hook.ts';
 import type { SimLauncher } from './world/sim-launcher.ts';
 import type { SimWorld, WorldVmi } from './world/sim-world.ts';
 
@@ -170,6 +171,15 @@ export class Judge {
     if (clock.timers > 0) this.violate('a-stopped-agent-leaves-nothing', `${clock.timers} timers`);
   }
 
+  /** A hook undoes what it made for a launcher. */
+  onUnmount({ node }: SimAgent, { uid, pid }: Mount): void {
+    const vmi = this.#world.byUid(uid);
+    const launcher = [...node.launchers.values()].find(({ options }) => options.pid === pid);
+    if (!vmi || !launcher?.alive || !isAlive(launcher.domain)) return;
+    if (isWanted(this.#stored(vmi), launcher))
+      this.violate('host-work-of-a-living-vm-stays', `${uid} was released, its guest is ${launcher.domain.status}`);
+  }
+
   /** A while after an agent said that it has ended. */
   onStopped(agent: SimAgent): void {
     const { pending } = agent.life;
@@ -187,6 +197,7 @@ export class Judge {
     if (isFinal(syncPayload)) this.violate('a-final-vmi-is-never-synced', id);
     this.#checkName(agent, launcher);
     this.#checkPlace(agent, launcher, syncPayload);
+    this.#checkPrepared(agent, launcher, syncPayload);
     const { plan } = this.#world;
     const { disk } = agent.node;
     const hasTrouble = plan.faults.some(({ kind }) => diskFaults.has(kind));
@@ -208,6 +219,12 @@ export class Judge {
     return (isDone) => {
       if (isDone) this.#synced.set(id, { content, atMs: nowMs, pauses });
     };
+  }
+
+  #checkPrepared({ node }: SimAgent, { options: { uid, pid } }: SimLauncher, { status }: Vmi): void {
+    if (!this.#world.plan.hasHostWork || status?.phase !== 'Scheduled') return;
+    const isPrepared = [...node.mounts.values()].some((mount) => mount.uid === uid && mount.pid === pid);
+    if (!isPrepared) this.violate('a-guest-starts-on-prepared-ground', `${uid} was started without its host work`);
   }
 
   /** Two guests of one name would write to the same disks. */

@@ -1,5 +1,5 @@
 import type { Mutation } from '../../scripts/simulator.mjs';
-import { firstCalmSeed, firstMigrationSeed, firstOutageSeed } from './plan.ts';
+import { firstCalmSeed, firstHostWorkSeed, firstMigrationSeed, firstOutageSeed } from './plan.ts';
 
 /**
  * Ways to break the production code that the simulator has to notice: what is protected by no invariant would rot unseen. A
@@ -177,5 +177,40 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     file: 'src/agent/vmi/decide/phase-rules.ts',
     find: 'when: isLostUnconfirmed,',
     replace: "when: (facts) => isLostUnconfirmed(facts) && facts.uid === '',",
+  },
+  {
+    name: 'what a hook saves does not reach the disk before its work',
+    file: 'src/agent/vmi/host/work/checkpoint-files.ts',
+    find: 'await this.#files.replace(uid, text);',
+    replace: 'void text;',
+    first: firstHostWorkSeed,
+  },
+  {
+    name: 'the clean-up releases no host work',
+    file: 'src/agent/vmi/execute/end-steps.ts',
+    find: 'const released = await releaseHooks(uid, context);',
+    replace: "const released = await Promise.resolve({ ...(releaseHooks && { kind: 'done', parts: [] }) } as Outcome);",
+    first: firstHostWorkSeed,
+  },
+  {
+    name: 'host work is released while its guest runs',
+    file: 'src/agent/vmi/execute/host-steps.ts',
+    find: "return runHooks('running', uid, currentVmi(uid, context), context);",
+    replace: 'return (runHooks, currentVmi, releaseHooks(uid, context));',
+    first: firstHostWorkSeed,
+  },
+  {
+    name: 'a guest starts before its hooks have prepared',
+    file: 'src/agent/vmi/execute/host-steps.ts',
+    find: "return runHooks('start', uid, currentVmi(uid, context), context);",
+    replace: "void runHooks('start', uid, currentVmi(uid, context), context); return Promise.resolve(done);",
+    first: firstHostWorkSeed,
+  },
+  {
+    name: 'nobody looks for host work that is left over',
+    file: 'src/agent/vmi/host/work/orphaned-host-work.ts',
+    find: 'if (!this.#deps.work.isEmpty) this.#looking = this.#look();',
+    replace: 'void this.#look;',
+    first: firstHostWorkSeed,
   },
 ];

@@ -8,6 +8,8 @@ export interface Plan {
   readonly faults: readonly Fault[];
   /** With any there are two nodes. */
   readonly migrations: readonly MigrationPlan[];
+  /** Agents have a hook that makes something on the node for each VMI. */
+  readonly hasHostWork: boolean;
   /** No deed and no fault is under way after this. */
   readonly calmAtMs: number;
 }
@@ -80,7 +82,11 @@ export type FaultKind =
   | 'record-torn'
   | 'clock-jumps'
   /** Not on one node: there are no migrations. */
-  | 'migration-proxies-fail';
+  | 'migration-proxies-fail'
+  /** Only where hooks do something. */
+  | 'hook-fails'
+  | 'hook-hangs'
+  | 'checkpoint-torn';
 
 export interface Fault {
   readonly atMs: number;
@@ -147,7 +153,11 @@ export const firstCalmSeed = 10_000_000;
 /** Seeds from here on are worlds of one node whose API server is away when guests end, for longer than their launchers stay (fault 1). */
 export const firstOutageSeed = 20_000_000;
 
+/** Seeds from here on are worlds whose agents have a hook that does something on the node; every third has migrations. */
+export const firstHostWorkSeed = 30_000_000;
+
 export function planOf(seed: number): Plan {
+  if (seed >= firstHostWorkSeed) return withHostWork(seed - firstHostWorkSeed, new Chance(seed));
   if (seed >= firstOutageSeed) return withOutage(planOf(seed - firstOutageSeed), new Chance(seed));
   if (seed >= firstCalmSeed) return { ...planOf(seed - firstCalmSeed), faults: [] };
   if (seed >= firstMigrationSeed) return planMigrationWorld(new Chance(seed * 2 + 1));
@@ -158,7 +168,7 @@ export function planOf(seed: number): Plan {
     planFault(chance, chance.pick(vmis).name, deeds),
   ).sort(byTime);
   const ends = [...deeds.map(({ atMs }) => atMs), ...faults.map(({ atMs, forMs }) => atMs + forMs)];
-  return { vmis, deeds, faults, migrations: [], calmAtMs: Math.max(15_000, ...ends) + 1_000 };
+  return { vmis, deeds, faults, migrations: [], hasHostWork: false, calmAtMs: Math.max(15_000, ...ends) + 1_000 };
 }
 
 function withOutage(plan: Plan, chance: Chance): Plan {
@@ -176,6 +186,17 @@ function withOutage(plan: Plan, chance: Chance): Plan {
   };
   const calmAtMs = outage.atMs + outage.forMs + 1_000;
   return { ...plan, deeds: [...plan.deeds, end], faults: [...plan.faults, outage], calmAtMs };
+}
+
+function withHostWork(seed: number, chance: Chance): Plan {
+  const plan = planOf(seed % 3 === 0 ? firstMigrationSeed + seed : seed);
+  const kinds = ['hook-fails', 'hook-hangs', 'agent-killed', 'agent-killed', 'checkpoint-torn'] as const;
+  const more = Array.from({ length: chance.pick([0, 1, 1, 2, 3]) }, () =>
+    planFault(chance, chance.pick(plan.vmis).name, plan.deeds, kinds),
+  );
+  const faults = [...plan.faults, ...more].sort(byTime);
+  const calmAtMs = Math.max(plan.calmAtMs, ...more.map(({ atMs, forMs }) => atMs + forMs + 1_000));
+  return { ...plan, hasHostWork: true, faults, calmAtMs };
 }
 
 /** As this plan, and all that happens comes up to 0.3 s earlier or later: what a seed found is not lost with one latency. */
@@ -221,7 +242,14 @@ function planMigrationWorld(chance: Chance): Plan {
     return chance.happens(0.7) ? { ...fault, atMs: round(near.atMs + chance.between(0, 10_000)) } : fault;
   }).sort(byTime);
   const ends = [...deeds, ...migrations].map(({ atMs }) => atMs).concat(faults.map(({ atMs, forMs }) => atMs + forMs));
-  return { vmis, deeds, faults, migrations, calmAtMs: Math.max(25_000, ...ends.map((ms) => ms + 8_000)) + 1_000 };
+  return {
+    vmis,
+    deeds,
+    faults,
+    migrations,
+    hasHostWork: false,
+    calmAtMs: Math.max(25_000, ...ends.map((ms) => ms + 8_000)) + 1_000,
+  };
 }
 
 function planVmi(chance: Chance, name: string): VmiPlan {
@@ -250,7 +278,12 @@ function planDeeds(chance: Chance, { name, atMs }: VmiPlan): Deed[] {
 }
 
 /** Half of the faults come close to a deed. */
-function planFault(chance: Chance, name: string, deeds: readonly Deed[], kinds = faultKinds): Fault {
+function planFault(
+  chance: Chance,
+  name: string,
+  deeds: readonly Deed[],
+  kinds: readonly FaultKind[] = faultKinds,
+): Fault {
   const deed = deeds.length > 0 && chance.happens(0.5) ? chance.pick(deeds) : undefined;
   const atMs = deed ? Math.max(0, deed.atMs + chance.between(-500, 2_000)) : chance.between(0, 12_000);
   const forMs = chance.happens(0.7) ? chance.between(50, 4_000) : chance.between(4_000, 45_000);

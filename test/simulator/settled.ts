@@ -1,6 +1,7 @@
 import { isBeingDeleted, isFinal, labels, type VirtualMachineInstance } from '../../src/api/index.ts';
 import type { SimAgent } from './world/sim-agent.ts';
 import { isAlive } from './world/sim-domain.ts';
+import { needlessMounts } from './world/sim-hook.ts';
 import type { SimWorld, WorldVmi } from './world/sim-world.ts';
 
 /** What is not yet as it must be when all trouble is over; empty: all is well. */
@@ -61,6 +62,12 @@ function leftovers(world: SimWorld, agent: SimAgent): string[] {
     const isOld = view.kind === 'present' && view.domain.Status.Status !== launcher.domain?.status;
     if (isOld) problems.push(`${uid} is ${launcher.domain?.status} and seen as ${view.domain.Status.Status}`);
   }
+  const isOwnedUid = (uid: string) => {
+    const vmi = world.byUid(uid);
+    const stored = vmi && world.api.get(vmi.key);
+    return stored?.metadata.uid === uid && isOwned(stored, agent);
+  };
+  problems.push(...needlessMounts(agent.node, isOwnedUid));
   const stored = world.api.keys().length;
   if (agent.dispatcher.remembered > stored) problems.push(`${agent.dispatcher.remembered} memories of ${stored} VMIs`);
   return problems;

@@ -4,14 +4,15 @@ import { availableParallelism } from 'node:os';
 import { describe, it } from 'node:test';
 import { bundleSimulator, runSeeds } from '../../scripts/simulator.mjs';
 import { Chance } from './engine/chance.ts';
-import { firstMigrationSeed, firstOutageSeed, jittered, planOf } from './plan.ts';
+import { firstHostWorkSeed, firstMigrationSeed, firstOutageSeed, jittered, planOf } from './plan.ts';
 import { runSeed, type SeedResult } from './run-seed.ts';
 import { regressionSeeds } from './seed-file.ts';
 
 /** Fresh seeds of one run of the suite; `npm run simulate -- --seeds N` runs others. */
 const freshSeeds = 10_000;
 const ranges = [
-  { what: 'worlds of one node', first: 100_000, count: 7_500 },
+  { what: 'worlds of one node', first: 100_000, count: 6_500 },
+  { what: 'worlds whose agents have host work to do', first: firstHostWorkSeed, count: 1_000 },
   { what: 'worlds of one node whose API server is away when guests end', first: firstOutageSeed, count: 500 },
   { what: 'worlds of two nodes with live migrations', first: firstMigrationSeed, count: freshSeeds - 8_000 },
 ];
@@ -49,7 +50,7 @@ describe('simulated worlds around the production agent', () => {
   });
 
   it('a seed replays exactly, and another seed is another world', async () => {
-    for (const seed of [7, 4242, 64, firstMigrationSeed + 1]) {
+    for (const seed of [7, 4242, 64, firstMigrationSeed + 1, firstHostWorkSeed + 2]) {
       const [first, second] = [await runSeed(seed), await runSeed(seed)];
       assert.deepEqual(second, first);
       assert.ok(first.steps > 50, `only ${first.steps} steps`);

@@ -4,6 +4,7 @@ import {
   type AgentWorld,
   makeDispatcher,
   makeVmiParts,
+  orphanedHostWork,
   type VmiParts,
   vmiComponents,
   vmiPorts,
@@ -14,6 +15,7 @@ import { clusterConfig } from '../../fixtures/agent/builders.ts';
 import { type Life, newLife, SimClock, type Wall } from '../engine/scheduler.ts';
 import type { CallEnd } from '../judge.ts';
 import type { SimApi } from './sim-api.ts';
+import { type Mount, simHook } from './sim-hook.ts';
 import { type SimHostDeps, type SimNode, simHost, simListeners } from './sim-host.ts';
 import { type ApiTrouble, SimKubeClient } from './sim-kube-client.ts';
 import { SimProxies } from './sim-migration-proxies.ts';
@@ -30,6 +32,9 @@ export interface SimAgentDeps extends Pick<SimHostDeps, 'node' | 'wire' | 'sched
   readonly onWritten: (agent: SimAgent, vmi: VirtualMachineInstance) => void;
   readonly onCall: (agent: SimAgent, ...call: Parameters<SimHostDeps['onCall']>) => CallEnd;
   readonly onDomainSeen: (agent: SimAgent, ...seen: Parameters<SimHostDeps['onDomainSeen']>) => void;
+  /** Hooks do something on the node. */
+  readonly hasHostWork: boolean;
+  readonly onUnmount: (agent: SimAgent, mount: Mount) => void;
   /** A pass over a key begins. */
   readonly onPass: (agent: SimAgent, key: Key) => void;
   /** False when an invariant is broken: a loop that never waits would never end. */
@@ -87,17 +92,22 @@ export class SimAgent {
       launchers: simHost(hostDeps),
       notifyListeners: simListeners(hostDeps),
       recordFiles: node.disk.for(life, wire, (rate) => chance.happens(rate)),
+      checkpointFiles: node.checkpoints.for(life, wire, (rate) => chance.happens(rate)),
     };
     const whenQuiet = () => this.dispatcher.whenIdle();
-    const kube = { client, eventClient: client, whenQuiet, hooks: [], log: silentLogger };
+    const onUnmount = (mount: Mount) => deps.onUnmount(this, mount);
+    const hooks = deps.hasHostWork ? [simHook({ ...deps, life, onUnmount })] : [];
+    const kube = { client, eventClient: client, whenQuiet, hooks, log: silentLogger };
     this.#parts = makeVmiParts({ ...options, nodeName: node.name }, kube, world);
-    this.dispatcher = makeDispatcher(this.#ports(client, deps), { log: silentLogger }, world);
+    const ports = this.#ports(client, deps);
+    this.dispatcher = makeDispatcher(ports, { log: silentLogger }, world);
+    const orphaned = orphanedHostWork({ nodeName: node.name }, this.#parts, ports, { log: silentLogger, world });
     const migrationProxies = {
       name: 'migrationProxies',
       start: async () => undefined,
       stop: async () => this.migrationProxies.closeAll(),
     };
-    this.#lifecycle = new Lifecycle([...vmiComponents(this.#parts), migrationProxies, this.dispatcher], {
+    this.#lifecycle = new Lifecycle([...vmiComponents(this.#parts), migrationProxies, this.dispatcher, orphaned], {
       stopTimeoutMs,
       clock,
     });

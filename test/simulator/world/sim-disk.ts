@@ -9,12 +9,16 @@ export interface DiskTrouble {
   errorRate: number;
 }
 
-/** The ghost records' directory of one node. It outlives the agents. */
+/** A directory of one node: of ghost records, or of checkpoints. It outlives the agents. */
 export class SimDisk {
   readonly files = new Map<string, string>();
-  readonly trouble: DiskTrouble = { full: false, errorRate: 0 };
+  readonly trouble: DiskTrouble;
   /** File → the process that removed it last. */
   readonly removedBy = new Map<string, string>();
+
+  constructor(trouble: DiskTrouble = { full: false, errorRate: 0 }) {
+    this.trouble = trouble;
+  }
 
   /** The directory as one process sees it. `fails`: whether this operation meets an error. */
   for(life: Life, wire: Wire, fails: (rate: number) => boolean): RecordFiles {

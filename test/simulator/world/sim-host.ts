@@ -14,6 +14,7 @@ import type { CallEnd } from '../judge.ts';
 import type { Move } from './migration-move.ts';
 import { SimConnection } from './sim-connection.ts';
 import { SimDisk } from './sim-disk.ts';
+import type { HookTrouble, Mount } from './sim-hook.ts';
 import type { SimLauncher } from './sim-launcher.ts';
 
 /** The machine that launchers run on; it outlives agents and launchers. */
@@ -22,6 +23,13 @@ export class SimNode {
   /** Under which other nodes reach its listeners. */
   readonly address: string;
   readonly disk = new SimDisk();
+  /** On the same disk. */
+  readonly checkpoints = new SimDisk(this.disk.trouble);
+  /** What hooks made here, by its name. */
+  readonly mounts = new Map<string, Mount>();
+  readonly hookTrouble: HookTrouble = { failRate: 0, hangsUntilMs: 0 };
+  /** UIDs whose checkpoint was torn: nobody can undo what stood in it. */
+  readonly tornCheckpoints = new Set<string>();
   /** By pod UID; a pod whose directory is gone has none. */
   readonly launchers = new Map<string, SimLauncher>();
   readonly connections = new Set<SimConnection>();
@@ -35,6 +43,7 @@ export class SimNode {
   /** Streams of migrations cannot be opened. */
   proxyFail = false;
   #nextPort = 40_000;
+  #nextMount = 1;
 
   constructor(name: string, address: string) {
     this.name = name;
@@ -43,6 +52,10 @@ export class SimNode {
 
   freePort(): number {
     return this.#nextPort++;
+  }
+
+  nextMount(): number {
+    return this.#nextMount++;
   }
 
   byUid(uid: string): SimLauncher[] {

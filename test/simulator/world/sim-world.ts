@@ -137,6 +137,8 @@ export class SimWorld {
       onWritten: (by, vmi) => this.judge.onWritten(by, vmi),
       onCall: (...call) => this.judge.onCall(...call),
       onDomainSeen: (seer, launcher, json) => this.judge.onDomainSeen(seer.life.name, launcher, json),
+      hasHostWork: this.plan.hasHostWork,
+      onUnmount: (by, mount) => this.judge.onUnmount(by, mount),
       onPass: (_passing, key) => this.judge.onPass(key),
       mayGoOn: () => this.judge.violation === undefined,
     });
@@ -211,6 +213,14 @@ export class SimWorld {
     const file = [...files.keys()][0];
     if (file === undefined) return;
     files.set(file, (files.get(file) ?? '').slice(0, 20));
+  }
+
+  /** The same of a checkpoint. */
+  tearCheckpoint(node: SimNode): void {
+    const [file] = [...node.checkpoints.files.keys()];
+    if (file === undefined) return;
+    node.checkpoints.files.set(file, (node.checkpoints.files.get(file) ?? '').slice(0, 30));
+    node.tornCheckpoints.add(file);
   }
 
   #createLauncher(plan: VmiPlan, key: Key, uid: string, number: number, node: SimNode): SimLauncher {

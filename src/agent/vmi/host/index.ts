@@ -8,10 +8,10 @@ import { hostDiskImages } from './host-disk-images.ts';
 import { unsupportedHostWork } from './unsupported-host-work.ts';
 import type { HostFactsOf } from './work/index.ts';
 
-export { type DeviceFacts, deviceOwnership } from './device-ownership.ts';
+export { deviceOwnership } from './device-ownership.ts';
 export { HostError } from './errors.ts';
 export { launcherFileSizes } from './file-sizes.ts';
-export { type DiskImageFacts, hostDiskImages } from './host-disk-images.ts';
+export { hostDiskImages } from './host-disk-images.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';
 export * from './work/index.ts';

@@ -47,6 +47,8 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
   readonly #log: Logger;
   /** UID → the last of what is done for it: the clean-up of leftovers is not the VMI's own loop. */
   readonly #queues = new Map<string, Promise<unknown>>();
+  /** UIDs all of whose work is released, and whose checkpoint the disk did not let go. */
+  readonly #released = new Set<string>();
 
   constructor({ hooks, files, clock, log }: HostWorkDeps) {
     this.#hooks = hooks;
@@ -95,8 +97,19 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     return checkpoints;
   }
 
+  /** One more try for checkpoints of what is released. Never rejects. */
+  async removeLeftovers(): Promise<void> {
+    for (const uid of [...this.#released]) {
+      const remove = async () => (this.#released.has(uid) ? this.#remove(uid) : undefined);
+      await this.#inTurn(uid, remove).catch((error: unknown) => this.#warn(uid, error));
+    }
+  }
+
   run(request: HostRequest): Promise<HostOutcome> {
-    return this.#inTurn(request.uid, () => this.#run(request));
+    return this.#inTurn(request.uid, () => {
+      this.#released.delete(request.uid);
+      return this.#run(request);
+    });
   }
 
   release(uid: string, signal: AbortSignal, unless: () => boolean = () => false): Promise<HostOutcome> {
@@ -164,11 +177,17 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
         if (session.isStored) await session.flush().catch((error: unknown) => report.checkpointFailed(error));
         return { kind: 'failed', error: failures[0] };
       }
-      // Host work that nobody needs is looked for again: a disk that fails holds up no clean-up.
-      await this.#files.remove(uid).catch((error: unknown) => report.checkpointFailed(error));
+      // It is tried again: a disk that fails holds up no clean-up.
+      await this.#remove(uid).catch((error: unknown) => report.checkpointFailed(error));
       this.#memory.forget(uid);
       return { kind: 'done' };
     });
+  }
+
+  async #remove(uid: string): Promise<void> {
+    this.#released.add(uid);
+    await this.#files.remove(uid);
+    this.#released.delete(uid);
   }
 
   async #releaseAll(uid: string, session: Session, signal: AbortSignal, report: Report): Promise<unknown[]> {

@@ -4,6 +4,5 @@
  * Must not know: which hooks there are and what they do; why a step was chosen; launchers' calls.
  */
 export type * from './contract.ts';
-export { HostWorkError } from './errors.ts';
-export { HostWork, type HostWorkDeps } from './host-work.ts';
+export { HostWork } from './host-work.ts';
 export { OrphanedHostWork } from './orphaned-host-work.ts';

@@ -15,6 +15,9 @@ export interface OrphanedHostWorkOptions {
 
 export interface OrphanedHostWorkDeps {
   readonly work: {
+    /** Without hooks there is nothing to look for. */
+    readonly isEmpty: boolean;
+    removeLeftovers(): Promise<void>;
     recorded(): Promise<readonly Checkpoint[]>;
     release(uid: string, signal: AbortSignal, unless: () => boolean): Promise<HostOutcome>;
   };
@@ -50,7 +53,7 @@ export class OrphanedHostWork implements Component {
 
   /** The VMIs must have been listed. Nobody waits for the look. */
   async start(): Promise<void> {
-    this.#looking = this.#look();
+    if (!this.#deps.work.isEmpty) this.#looking = this.#look();
   }
 
   async stop(): Promise<void> {
@@ -60,6 +63,7 @@ export class OrphanedHostWork implements Component {
   }
 
   async #look(): Promise<void> {
+    await this.#deps.work.removeLeftovers();
     for (const checkpoint of await this.#deps.work.recorded()) {
       if (this.#stopping.signal.aborted) return;
       await this.#consider(checkpoint);

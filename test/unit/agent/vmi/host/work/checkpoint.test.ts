@@ -177,3 +177,28 @@ test('what a hook does not understand, or throws over, it is not given; a hook t
   await release(work);
   assert.equal(files.files.size, 0);
 });
+
+test('a checkpoint that the disk does not let go holds up no clean-up, and is removed later, unless its UID is back', async () => {
+  const files = memoryFiles();
+  const work = workOf([new Machine().mountHook('mount')], files);
+  const lock = () => {
+    files.onChange = () => {
+      throw Object.assign(new Error('EIO'), { code: 'EIO' });
+    };
+  };
+  const unlock = () => {
+    files.onChange = () => undefined;
+  };
+  for (const isBack of [false, true]) {
+    await work.run(requestOf());
+    lock();
+    const end = await release(work);
+    assert.deepEqual([end.kind, shownParts(end)], ['done', ['mount done', 'checkpoint failed']]);
+    await work.removeLeftovers();
+    assert.deepEqual([...files.files.keys()], [uid]);
+    unlock();
+    if (isBack) await work.run(requestOf());
+    await work.removeLeftovers();
+    assert.deepEqual([...files.files.keys()], isBack ? [uid] : []);
+  }
+});
