@@ -89,13 +89,14 @@ function details(decision: ExplainDecision | undefined): string[] {
   const plain = new Set(steps.map(({ step }) => step));
   const shown = stepsAndParts(steps).filter(({ step, because }) => because !== undefined || !plain.has(step));
   return [
-    ...shown.map(detail),
+    ...shown.map((step) => detail(step, plain.has(step.step))),
     ...(write.because === undefined ? [] : [`        write ${write.outcome}: ${oneLine(write.because, 160)}`]),
   ];
 }
 
-function detail({ step, outcome, tookMs, because, gave }: ExplainStep): string {
-  const time = tookMs === undefined || because !== undefined ? '' : ` ${durationText(tookMs)}`;
+/** How long a step took stands in its decision's own line. */
+function detail({ step, outcome, tookMs, because, gave }: ExplainStep, isTimed: boolean): string {
+  const time = tookMs === undefined || isTimed ? '' : ` ${durationText(tookMs)}`;
   const words = because ?? gave;
   return `        ${step} ${outcome}${time}${words === undefined ? '' : `: ${oneLine(words, 160)}`}`;
 }

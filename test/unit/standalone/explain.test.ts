@@ -145,6 +145,25 @@ test('a VM has a story: what is, why, what is awaited and how it came about; no 
   assert.deepEqual(asked, ['/why/default/demo']);
 });
 
+test('each hook of a step has a line of its own below the decision: what it gave, how long it took, or why not', async (t) => {
+  const parts = [
+    { step: 'host-disk-images', outcome: 'done', tookMs: 3.2, gave: 'data of 1024 bytes' },
+    { step: 'checkpoint', outcome: 'failed', tookMs: 0, because: 'CHECKPOINT_NOT_SAVED: no space\u001b[2J' },
+    { step: 'network', outcome: 'waits', tookMs: 1, because: 'no link yet' },
+  ] as const;
+  const steps = [{ step: 'prepareHost', outcome: 'waits', tookMs: 5, because: 'no link yet', parts }] as const;
+  const body = JSON.stringify({ ...report, decisions: [decision('start-due', 'It is to run.', { steps })] });
+  const { socket } = await answering(t, { body });
+  const text = await askExplain({ socket, namespace: 'default', name: 'demo', output: 'text' });
+  assert.deepEqual(text.split('\n').slice(-5), [
+    '10 min  1      start-due  Scheduled  gone   ready     prepareHost waits 5 ms',
+    '        prepareHost waits: no link yet',
+    '        prepareHost:host-disk-images done 3 ms: data of 1024 bytes',
+    '        prepareHost:checkpoint failed <1 ms: CHECKPOINT_NOT_SAVED: no space\ufffd[2J',
+    '        prepareHost:network waits 1 ms: no link yet',
+  ]);
+});
+
 test('without a name all VMs are listed, those that are gone among them', async (t) => {
   const { socket, asked } = await answering(t, { body: JSON.stringify(list) });
   assert.equal(await askExplain({ socket, namespace: 'default', output: 'text' }), overview);

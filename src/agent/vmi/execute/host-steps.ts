@@ -39,14 +39,14 @@ export async function releaseHooks(uid: string, { ports, signal }: ExecuteContex
 }
 
 function outcomeOf(end: HostOutcome): Outcome {
-  const told = { ...(end.events.length > 0 && { events: end.events }), parts: end.parts };
+  const reported = { ...(end.events.length > 0 && { events: end.events }), parts: end.parts };
   switch (end.kind) {
     case 'done':
-      return { kind: 'done', ...told };
+      return { kind: 'done', ...reported };
     case 'wait':
-      return { kind: 'wait', afterMs: end.afterMs, reason: end.because, ...told };
+      return { kind: 'wait', afterMs: end.afterMs, reason: end.because, ...reported };
     case 'failed':
-      return { kind: 'failed', error: stepErrorOf(end.error), ...told };
+      return { kind: 'failed', error: stepErrorOf(end.error), ...reported };
   }
 }
 

@@ -38,9 +38,9 @@ export async function prepareMigrationTarget(
     if (errorCode(error) !== 'REFUSED') throw error;
     const refusal = errorMessage(error);
     const isNews = refusalBefore(context) !== refusal;
-    const told = { type: 'Warning', reason: 'SyncFailed', message: refusal } as const;
+    const refused = { type: 'Warning', reason: 'SyncFailed', message: refusal } as const;
     const remember = remembered(migrationUid, { kind: 'refused', refusal, ...tries });
-    return { kind: 'done', events: isNews ? [...events, told] : events, parts, remember };
+    return { kind: 'done', events: isNews ? [...events, refused] : events, parts, remember };
   }
   const cpuSet = await dedicatedCpuSet(uid, context);
   const preparedMs = ports.clock.monotonicMs();

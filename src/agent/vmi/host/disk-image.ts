@@ -33,7 +33,7 @@ export function imageSize(place: SafePath, file: string): number | undefined {
 /**
  * Makes a sparse image of the user qemu in a directory that belongs to a tenant, whole or not at all. All is done through the
  * descriptor that the file was made with: what the tenant puts in place of a name meanwhile is never touched. An image that
- * somebody made meanwhile is left as it is. Throws HostError, or the system's error; nothing of ours is left then.
+ * the tenant made meanwhile is left as it is. Throws HostError, or the system's error; nothing of ours is left then.
  */
 export function makeImage(place: SafePath, file: string, sizeBytes: number): void {
   // Under another name first: a crash in between would leave an empty file that is then taken for the disk.
@@ -55,7 +55,7 @@ function publishDraft(place: SafePath, file: string, sizeBytes: number): boolean
   const image = place.create(draft, mode);
   try {
     fill(image, sizeBytes);
-    // Unlike a rename this takes nobody's place.
+    // Unlike a rename this replaces no file.
     place.link(draft, file);
     if (!image.isAt(place, file)) throw replaced(file);
     return true;
@@ -86,7 +86,7 @@ function fill(image: NewFile, sizeBytes: number): void {
   image.setOwner(qemuId, qemuId);
 }
 
-/** What somebody else put there meanwhile is theirs. */
+/** What the tenant put there meanwhile is not ours to remove. */
 function removeOwn(place: SafePath, name: string, image: NewFile): void {
   try {
     if (image.isAt(place, name)) place.unlink(name);
@@ -96,5 +96,5 @@ function removeOwn(place: SafePath, name: string, image: NewFile): void {
 }
 
 function replaced(file: string): HostError {
-  return new HostError('DISK_REPLACED', `somebody put something else in the place of ${file} while it was made`);
+  return new HostError('DISK_REPLACED', `something else was put in the place of ${file} while it was made`);
 }

@@ -12,7 +12,7 @@ import type { HookContext, HostHook } from './work/index.ts';
 /** Below `/var/run` of the launcher. */
 const disksDir = 'kubevirt-private/vmi-disks';
 
-/** The image of one volume as it is, whoever made it; `wantedBytes` is more where less was tolerated. */
+/** The image of one volume as it is, whether or not it was made here; `wantedBytes` is more where less was tolerated. */
 export type DiskImage = {
   readonly volume: string;
   readonly sizeBytes: number;

@@ -19,7 +19,7 @@ export class LauncherRoot {
   }
 
   /**
-   * The same below `/var/run`, where the launcher itself may write: it could lead whoever follows its links to any place of
+   * The same below `/var/run`, where the launcher itself may write: it could lead a caller that follows its links to any path of
    * its image. A link there is refused with SafePathError SYMLINK.
    */
   useRunning<T>(path: string, use: (place: SafePath) => T): T | undefined {

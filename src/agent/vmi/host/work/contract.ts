@@ -114,7 +114,7 @@ export interface HostRequest {
   readonly uid: string;
   readonly vmi: VirtualMachineInstance;
   readonly launcherPid: number;
-  /** The launcher's process: while it runs, nobody but the VMI's own clean-up releases anything. */
+  /** The launcher's process: while it runs, only the VMI's own clean-up releases anything. */
   readonly process?: { readonly pid: number; readonly startTime: string };
   readonly purpose: 'start' | 'incoming' | 'running';
   readonly config: ClusterConfig;
@@ -149,7 +149,7 @@ export type HostOutcome = HostReport &
 export interface HostWorkPort<Facts> {
   /** Longest time that all hooks together may take. */
   readonly budgetMs: number;
-  /** No hook at all: nobody needs to know the launcher's process. */
+  /** Without hooks the launcher's process need not be looked up. */
   readonly isEmpty: boolean;
   /** For purpose `running` hooks adjust, else they prepare. Never rejects. */
   run(request: HostRequest): Promise<HostOutcome>;

@@ -36,7 +36,7 @@ const diskMs = 10_000;
 /**
  * Runs the hooks of a VMI and keeps its checkpoint: before the first of them that has something to release, on disk stands that
  * it may have begun; what a hook saves is on disk before the hook goes on; in the end stands what was done and given. A disk
- * that is full or a file that is torn is told and fails no VMI.
+ * that is full or a file that is torn is reported and fails no VMI.
  */
 export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component {
   readonly name = 'host work';
@@ -229,8 +229,8 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
       end = { kind: 'failed', error };
     }
     const { parts } = report;
-    this.#memory.tell(uid, parts);
-    return { ...end, parts, events: this.#memory.news(uid, report.events) };
+    this.#memory.log(uid, parts);
+    return { ...end, parts, events: this.#memory.unreported(uid, report.events) };
   }
 
   #stateOf(uid: string, hook: HostHook, session: Session): Json | undefined {

@@ -33,7 +33,7 @@ export interface OrphanedHostWorkDeps {
 const defaultEveryMs = 300_000;
 
 /**
- * Host work whose VMI is gone and whose clean-up nobody does any more: its ghost record was torn, say, or the checkpoint could not
+ * Host work whose VMI is gone and that is not cleaned up by a reconcile any more: its ghost record was torn, say, or the checkpoint could not
  * be removed with the rest. It is released only when all agree: neither this node's list, nor a ghost record, nor the domain
  * cache knows the UID, the launcher's process has ended, and the API server has no such VMI for this node. Looked for at
  * the start and every five minutes.
@@ -51,7 +51,7 @@ export class OrphanedHostWork implements Component {
     this.#deps = deps;
   }
 
-  /** The VMIs must have been listed. Nobody waits for the look. */
+  /** The VMIs must have been listed. The look goes on in the background. */
   async start(): Promise<void> {
     if (!this.#deps.work.isEmpty) this.#looking = this.#look();
   }
@@ -90,7 +90,7 @@ export class OrphanedHostWork implements Component {
     }
   }
 
-  /** Somebody on this node knows it, or cannot say that its launcher has ended. */
+  /** A part of this agent knows it, or its launcher may still run. */
   #isNeeded({ key, uid, process }: Checkpoint): boolean {
     const { vmis, ghosts, domains, isProcessAlive } = this.#deps;
     if (vmis.get(key)?.metadata.uid === uid || ghosts.byUid(uid)) return true;

@@ -3,7 +3,7 @@ import { errorCode, errorMessage } from '../../../../base/index.ts';
 import type { HookResult, HostPart, Json } from './contract.ts';
 import type { CallEnd } from './hook-calls.ts';
 
-/** What is told of one run: lines for "explain", and events. */
+/** What is reported of one run: lines for "explain", and events. */
 export class Report {
   readonly parts: HostPart[] = [];
   readonly events: VmiEvent[] = [];

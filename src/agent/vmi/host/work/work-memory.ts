@@ -4,7 +4,7 @@ import type { HostPart, Json } from './contract.ts';
 
 interface Known {
   readonly facts: Record<string, Json>;
-  /** Events that users were told: a start that is tried again has the same ones. */
+  /** Events that were reported: a start that is tried again has the same ones. */
   readonly events: Set<string>;
   /** Hook → what the log says of it. */
   readonly lines: Map<string, string>;
@@ -27,17 +27,17 @@ export class WorkMemory {
     this.#of(uid).facts[hook] = facts;
   }
 
-  /** Those that were not told before. */
-  news(uid: string, events: readonly VmiEvent[]): VmiEvent[] {
+  /** Those that were not reported before. */
+  unreported(uid: string, events: readonly VmiEvent[]): VmiEvent[] {
     if (events.length === 0) return [];
-    const { events: told } = this.#of(uid);
-    const fresh = events.filter(({ reason, message }) => !told.has(`${reason} ${message}`));
-    for (const { reason, message } of fresh) if (told.size < maxTold) told.add(`${reason} ${message}`);
+    const { events: reported } = this.#of(uid);
+    const fresh = events.filter(({ reason, message }) => !reported.has(`${reason} ${message}`));
+    for (const { reason, message } of fresh) if (reported.size < maxReported) reported.add(`${reason} ${message}`);
     return fresh;
   }
 
   /** A log line per hook, when it is another than the last one. */
-  tell(uid: string, parts: readonly HostPart[]): void {
+  log(uid: string, parts: readonly HostPart[]): void {
     const hasFailed = parts.some(({ outcome }) => outcome === 'failed');
     const lines = (hasFailed ? this.#of(uid) : this.#known.get(uid))?.lines;
     for (const { name, outcome, tookMs, because, gave } of parts) {
@@ -68,4 +68,4 @@ export class WorkMemory {
 }
 
 const none: Readonly<Record<string, Json>> = {};
-const maxTold = 64;
+const maxReported = 64;
