@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
 import { type Clock, errorCode, systemClock } from '../base/index.ts';
-import { ConnectionLimit } from '../connections/index.ts';
+import { ConnectionLimit } from '../http/index.ts';
 import { bootstrap } from './bootstrap.ts';
 import { EventExpiry, GarbageCollector, NamespaceEnder } from './controllers/index.ts';
 import { recordLoss } from './lost-writes.ts';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Clock, errorMessage, withDeadline } from '../base/index.ts';
-import type { PlainAnswer } from '../upgrade/index.ts';
+import type { PlainAnswer } from '../http/index.ts';
 import { StreamRefusal, type StreamRequest } from './stream-request.ts';
 
 export const closedMeanwhile: PlainAnswer = {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { PlainAnswer } from '../upgrade/index.ts';
+import type { PlainAnswer } from '../http/index.ts';
 
 /** Upstream's: raw bytes, nothing else. */
 const plainProtocol = 'plain.kubevirt.io';

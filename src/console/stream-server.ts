@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
-import { type PlainAnswer, refuseUpgrade } from '../upgrade/index.ts';
+import { type PlainAnswer, refuseUpgrade } from '../http/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
 import { answerOf, closedMeanwhile, GuestConnector } from './guest-connector.ts';
 import { awareProtocol, chooseProtocol, upgradeProblem } from './handshake.ts';

@@ -1,8 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Component, errorCode, type Logger, systemClock } from '../base/index.ts';
-import { ConnectionLimit } from '../connections/index.ts';
-import { type PlainAnswer, refuseUpgrade } from '../upgrade/index.ts';
+import { ConnectionLimit, type PlainAnswer, refuseUpgrade } from '../http/index.ts';
 import { Access } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { closed, listenOnLoopback, loopbackHosts, portOf } from './loopback.ts';

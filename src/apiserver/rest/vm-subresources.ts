@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import type { Express, Request, Response } from 'express';
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, systemClock } from '../../base/index.ts';
-import { answerUpgrade } from '../../upgrade/index.ts';
+import { answerUpgrade } from '../../http/index.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { at } from '../object.ts';

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { request as connect } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
-import { letGoSoon, refuseUpgrade } from '../../upgrade/index.ts';
+import { letGoSoon, refuseUpgrade } from '../../http/index.ts';
 import type { VmApi } from '../../web/index.ts';
 import { unreachable } from './explain.ts';
 import { type AgentTarget, type FindAgent, tlsOptionsOf } from './target.ts';

@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream';
 import type { Request, Response } from 'express';
 import { labels, makeKey, type VirtualMachineInstance } from '../../../api/index.ts';
 import { type Clock, type Logger, withDeadline } from '../../../base/index.ts';
-import { answerUpgrade } from '../../../upgrade/index.ts';
+import { answerUpgrade } from '../../../http/index.ts';
 import type { EventRecorder, VmiStore } from '../../vmi/ports.ts';
 import { type Answer, accepted, sendAnswer } from './answers.ts';
 import { parseBody } from './bodies.ts';

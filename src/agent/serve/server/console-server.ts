@@ -10,7 +10,7 @@ import {
   type Logger,
   sleep,
 } from '../../../base/index.ts';
-import { ConnectionLimit } from '../../../connections/index.ts';
+import { ConnectionLimit } from '../../../http/index.ts';
 import {
   type Authorities,
   type ChangingValue,

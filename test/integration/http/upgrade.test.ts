@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, test } from 'node:test';
-import { answerUpgrade, refuseUpgrade } from '../../../src/upgrade/index.ts';
+import { answerUpgrade, refuseUpgrade } from '../../../src/http/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 
