@@ -1,30 +1,50 @@
-import { createServer as createHttpServer, type Server } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
-import type { Socket } from 'node:net';
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
-import { type Clock, errorCode, systemClock } from '../base/index.ts';
-import { ConnectionLimit } from '../http/index.ts';
+import type { Express } from 'express';
+import { type Clock, type Logger, systemClock } from '../base/index.ts';
+import { HttpServer } from '../http/index.ts';
+import { type Authorities, defaultTlsSettings, readKeyPair, SettableValue, TlsContext } from '../tls/index.ts';
 import { bootstrap } from './bootstrap.ts';
+import { EventExpiry } from './controllers/event-expiry.ts';
+import { GarbageCollector } from './controllers/garbage-collector.ts';
 import { EventExpiry, GarbageCollector, NamespaceEnder } from './controllers/index.ts';
+import { NamespaceEnder } from './controllers/namespaces.ts';
 import { recordLoss } from './lost-writes.ts';
+import type { ObjectContext } from './objects/context.ts';
 import { type ObjectContext, Reader, Remover, Writer } from './objects/index.ts';
-import type { ApiServerDeps, ApiServerOptions } from './options.ts';
+import { Reader } from './objects/reader.ts';
+import { Remover } from './objects/remover.ts';
+import { Writer } from './objects/writer.ts';
+import type { ApiServerDeps, ApiServerOptions, TlsFiles } from './options.ts';
+import type { ApiContext } from './rest/api-context.ts';
+import { createApp } from './rest/app.ts';
+import { TokenAuthenticator } from './rest/auth.ts';
 import { type ApiContext, createApp, defaultLimits, serveUpgrade, TokenAuthenticator } from './rest/index.ts';
+import { defaultLimits } from './rest/limits.ts';
+import { serveUpgrade } from './rest/vm-subresources.ts';
+import { lossMessage } from './store/continuity.ts';
 import { KeyLock, lossMessage, Store } from './store/index.ts';
+import { KeyLock } from './store/key-lock.ts';
+import { Store } from './store/store.ts';
 
-const stopGraceMs = 2_000;
+const limits = {
+  // Idle connections of clients that wait between requests; the default of 5 s makes them meet a closed socket.
+  keepAliveTimeout: 120_000,
+  // A client that opens connections and says nothing, or byte by byte, does not keep them.
+  headersTimeout: 15_000,
+  requestTimeout: 60_000,
+};
+const handshakeTimeoutMs = 15_000;
+const drainMs = 2_000;
 /** Clients are few; each opens some tens at the most. */
 const defaultMaxConnections = 2_048;
 
 interface Running {
-  readonly http: Server;
+  readonly http: HttpServer;
   readonly store: Store;
   readonly context: ApiContext;
   readonly controllers: readonly { stop(): Promise<void> }[];
   readonly stopping: AbortController;
-  /** Connections that became websockets: Node.js no longer knows them, and waits for them all the same. */
-  readonly streams: ReadonlySet<Duplex>;
 }
 
 /** The embedded Kubernetes API. `start` opens the database and listens; `stop` ends watches and closes it. */
@@ -57,9 +77,9 @@ export class ApiServer {
       }
       await bootstrap(objects);
       this.#running = this.#run(objects);
-      const port = await listen(this.#running.http, this.#options);
-      log.info({ port, revision: store.revision }, 'API server listens');
-      return { port };
+      log.info({ revision: store.revision }, 'the database is open');
+      await this.#running.http.start();
+      return { port: this.#running.http.port };
     } catch (error) {
       if (this.#running) await this.stop();
       else await store.close();
@@ -71,21 +91,18 @@ export class ApiServer {
     const running = this.#running;
     if (!running) return;
     this.#running = undefined;
-    const { http, store, context, controllers, stopping, streams } = running;
+    const { http, store, context, controllers, stopping } = running;
     stopping.abort(new Error('the API server is stopping'));
     for (const watch of [...context.watches]) watch.end();
-    for (const stream of streams) stream.destroy();
     await Promise.all(controllers.map((controller) => controller.stop()));
-    await closeServer(http);
+    await http.stop();
     await store.close();
   }
 
   #run(objects: ObjectContext): Running {
     const { log, podLogs, vmSubresources } = this.#deps;
-    const { tls, extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
+    const { extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
     const { bookmarkIntervalMs = 60_000, watchBufferBytes = 256 * 1024 } = this.#options;
-    const { maxConnections: max = defaultMaxConnections } = this.#options;
-    const connections = new ConnectionLimit({ max });
     const stopping = new AbortController();
     const remover = new Remover(objects);
     const context: ApiContext = {
@@ -101,29 +118,10 @@ export class ApiServer {
       watches: new Set(),
       limits: { ...defaultLimits, ...this.#options.limits },
       extraHosts,
-      onKnown: (socket) => connections.trust(socket),
+      onKnown: (socket) => http.authenticated(socket),
       stopping: stopping.signal,
     };
-    const app = createApp(context);
-    const http = tls
-      ? createHttpsServer({ ...tls, minVersion: 'TLSv1.2', handshakeTimeout: 15_000 }, app)
-      : createHttpServer(app);
-    // No descriptor left, say: the server listens on and takes the next one.
-    http.on('error', (error) => {
-      if (http.listening) log.warn({ code: errorCode(error) }, 'the API could not take a connection');
-    });
-    http.on('connection', (socket: Socket) => connections.add(socket));
-    const streams = new Set<Duplex>();
-    http.on('upgrade', (request, socket, head) => {
-      streams.add(socket);
-      socket.once('close', () => streams.delete(socket));
-      serveUpgrade(app, request, socket, head);
-    });
-    // Idle connections of clients that wait between requests; the default of 5 s makes them meet a closed socket.
-    http.keepAliveTimeout = 120_000;
-    // Who opens connections and says nothing, or byte by byte, does not keep them.
-    http.headersTimeout = 15_000;
-    http.requestTimeout = 60_000;
+    const http = this.#makeHttp(createApp(context));
     const deps = { context: objects, remover, log };
     const controllers = [
       new GarbageCollector(deps),
@@ -131,29 +129,43 @@ export class ApiServer {
       new EventExpiry({ ttlMs: eventTtlMs }, deps),
     ];
     for (const controller of controllers) controller.start();
-    return { http, store: objects.store, context, controllers, stopping, streams };
+    return { http, store: objects.store, context, controllers, stopping };
+  }
+
+  #makeHttp(app: Express): HttpServer {
+    const { host, port, tls, maxConnections = defaultMaxConnections } = this.#options;
+    const { log } = this.#deps;
+    // Connections that became websockets.
+    const streams = new Set<Duplex>();
+    return new HttpServer(
+      {
+        name: 'API server',
+        address: { kind: 'tcp', host, port },
+        limits: { ...limits, maxConnections },
+        ...(tls && { tls: { context: tlsContext(tls, log), clients: 'anyone', handshakeTimeoutMs } }),
+        drainMs,
+      },
+      {
+        handle: app,
+        upgrade: (request, socket, head) => {
+          streams.add(socket);
+          socket.once('close', () => streams.delete(socket));
+          serveUpgrade(app, request, socket, head);
+        },
+        endStreams: () => {
+          for (const stream of streams) stream.destroy();
+        },
+        ...{ log, clock: this.#clock },
+      },
+    );
   }
 }
 
-function listen(http: Server, { host, port }: ApiServerOptions): Promise<number> {
-  return new Promise((resolve, reject) => {
-    http.once('error', reject);
-    http.listen(port, host, () => {
-      http.removeListener('error', reject);
-      const address = http.address();
-      resolve(typeof address === 'object' && address ? address.port : port);
-    });
-  });
-}
-
-/** Requests under way get a moment; then their connections are cut. */
-async function closeServer(http: Server): Promise<void> {
-  if (!http.listening) return;
-  const closed = new Promise<void>((resolve) => http.close(() => resolve()));
-  http.closeIdleConnections();
-  const force = setTimeout(() => http.closeAllConnections(), stopGraceMs);
-  await closed;
-  clearTimeout(force);
+/** Made at the start and not followed: they outlast a program that is started anew within weeks. Throws TlsInputError. */
+function tlsContext({ cert, key }: TlsFiles, log: Logger): TlsContext {
+  const keyPair = new SettableValue(readKeyPair(cert, key));
+  const settings = new SettableValue(defaultTlsSettings);
+  return new TlsContext({ verify: 'none' }, { keyPair, authorities: new SettableValue<Authorities>(), settings, log });
 }
 
 function architecture(): ObjectContext['architecture'] {

@@ -3,63 +3,71 @@ import type { Socket } from 'node:net';
 export interface ConnectionLimitOptions {
   /** Connections at once, streams included. */
   readonly max: number;
+  /**
+   * The connection that goes when there is one too many. `oldest-unauthenticated`: for servers that clients without a right can
+   * reach. `newcomer`: for a Unix socket, whose permissions have let in none but the right ones.
+   */
+  readonly ends: 'oldest-unauthenticated' | 'newcomer';
   /** For a log or a figure: one was ended, or not taken, to stay within the limit. */
   readonly onExceeded?: (peer: string | undefined) => void;
 }
 
 /**
- * The connections of one listening server. When there are too many, the oldest one whose client has shown no right yet ends:
- * whoever opens many and says nothing keeps nobody out, because an honest client shows its right as soon as it is connected.
- * Connections of known clients are never ended for a newcomer; where they fill the limit, the newcomer is.
+ * The connections of one listening server, from their first byte on: Node.js knows neither those in a TLS handshake nor those that
+ * became streams. When there are too many, the oldest one whose client has not authenticated ends: a client that opens many and says
+ * nothing keeps no other out, because an honest one authenticates as soon as it is connected. Authenticated connections are never
+ * ended for a newcomer; where they fill the limit, the newcomer is.
  */
 export class ConnectionLimit {
   readonly #options: ConnectionLimitOptions;
   /** Oldest first. Under TLS the socket of the handshake and that of the requests differ, hence by the addresses of both ends. */
-  readonly #strangers = new Map<string, Socket>();
-  readonly #known = new Map<string, Socket>();
+  readonly #unauthenticated = new Map<string | Socket, Socket>();
+  readonly #authenticated = new Map<string | Socket, Socket>();
 
   constructor(options: ConnectionLimitOptions) {
     this.#options = options;
   }
 
   get size(): number {
-    return this.#strangers.size + this.#known.size;
+    return this.#unauthenticated.size + this.#authenticated.size;
   }
 
   /** For the `connection` event of a `net.Server`, and of an HTTPS server before its handshake. */
   add(socket: Socket): void {
-    const key = keyOf(socket);
+    const isLocal = this.#options.ends === 'newcomer';
+    const key = isLocal ? socket : keyOf(socket);
     if (key === undefined) {
       // Gone before it was looked at.
       socket.destroy();
       return;
     }
     if (this.size >= this.#options.max && !this.#makeRoom(socket)) return;
-    this.#strangers.set(key, socket);
+    (isLocal ? this.#authenticated : this.#unauthenticated).set(key, socket);
     socket.once('close', () => {
-      for (const held of [this.#strangers, this.#known]) if (held.get(key) === socket) held.delete(key);
+      for (const held of [this.#unauthenticated, this.#authenticated]) if (held.get(key) === socket) held.delete(key);
     });
   }
 
-  /** The client of this connection has shown a right: with a certificate, a token. Again is no harm. */
-  trust(socket: Socket): void {
+  /** The client of this connection has authenticated: with a certificate, a token. Again is no harm. */
+  authenticated(socket: Socket): void {
     const key = keyOf(socket) ?? '';
-    const connection = this.#strangers.get(key);
+    const connection = this.#unauthenticated.get(key);
     if (!connection) return;
-    this.#strangers.delete(key);
-    this.#known.set(key, connection);
+    this.#unauthenticated.delete(key);
+    this.#authenticated.set(key, connection);
   }
 
   /** Ends all of them now. */
   destroyAll(): void {
-    for (const held of [this.#strangers, this.#known]) for (const socket of held.values()) socket.destroy();
+    for (const held of [this.#unauthenticated, this.#authenticated])
+      for (const socket of held.values()) socket.destroy();
   }
 
   #makeRoom(newcomer: Socket): boolean {
-    const [oldest] = this.#strangers;
+    const [oldest] = this.#unauthenticated;
     const leaving = oldest?.[1] ?? newcomer;
     this.#options.onExceeded?.(leaving.remoteAddress);
-    if (oldest) this.#strangers.delete(oldest[0]);
+    if (oldest) this.#unauthenticated.delete(oldest[0]);
     leaving.on('error', () => undefined);
     leaving.destroy();
     return leaving !== newcomer;

@@ -1,7 +1,9 @@
 /**
- * Owns: how many connections a server holds and which one ends when another comes; what every server does with a request to upgrade
- * before it is a stream: an answer as any other request's, a refusal in words, the end of the connection afterwards.
- * Must not know: websockets, routes, who may ask.
+ * Owns: the life of the HTTP servers here: where they listen (TCP, both loopback addresses, a Unix socket), what one client may
+ * cost, TLS, what becomes of a request to upgrade before it is a stream, draining and stopping with a deadline.
+ * Must not know: websockets, routes, who may ask for what.
  */
-export * from './connection-limit.ts';
+export { ListenError } from './errors.ts';
+export { type HttpLimits, HttpServer, type HttpServerState } from './http-server.ts';
+export { isAbsentHost, type ListenAddress, loopbackHosts } from './listen.ts';
 export { answerUpgrade, letGoSoon, type PlainAnswer, refuseUpgrade } from './upgrade.ts';

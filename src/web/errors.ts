@@ -1,4 +1,4 @@
 import { CodedError } from '../base/index.ts';
 
 /** The page cannot be served; the message says what to do. */
-export class WebError extends CodedError<'PAGE_MISSING' | 'PORT_IN_USE'> {}
+export class WebError extends CodedError<'PAGE_MISSING'> {}

@@ -5,7 +5,6 @@
  */
 export { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
 export { durationText } from './duration.ts';
-export { isAbsentHost, loopbackHosts } from './loopback.ts';
 export { nextTryText } from './next-try.ts';
 export type { VmActions, VmApi, VmFeed, WebBackend } from './ports.ts';
 export type { VmRow } from './rows.ts';

@@ -1,10 +1,9 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type Clock, type Component, errorCode, type Logger, systemClock } from '../base/index.ts';
-import { ConnectionLimit, type PlainAnswer, refuseUpgrade } from '../http/index.ts';
+import { type Clock, type Component, type Logger, systemClock } from '../base/index.ts';
+import { HttpServer, type PlainAnswer, refuseUpgrade } from '../http/index.ts';
 import { Access } from './access.ts';
 import { describeList } from './describe-list.ts';
-import { closed, listenOnLoopback, loopbackHosts, portOf } from './loopback.ts';
 import { readPageFiles } from './page-files.ts';
 import type { WebBackend } from './ports.ts';
 import { isVmApiStream, withoutSecrets } from './vm-api-routes.ts';
@@ -33,12 +32,12 @@ const limits = {
   requestTimeout: 10_000,
   keepAliveTimeout: 65_000,
   connectionsCheckingInterval: 5_000,
+  maxConnections: 512,
 };
-const maxConnections = 512;
-const stopGraceMs = 2_000;
+const drainMs = 2_000;
 const noSuchStream: PlainAnswer = { httpStatus: 404, message: 'the page has no such stream' };
 
-/** The web page on the loopback addresses, for whoever has its token. */
+/** The web page on the loopback addresses, for clients that have its token. */
 export class WebServer implements Component {
   readonly name = 'web';
   readonly #options: WebServerOptions;
@@ -46,10 +45,7 @@ export class WebServer implements Component {
   readonly #clock: Clock;
   readonly #access: Access;
   readonly #events: VmEvents;
-  /** Websockets among them, which the HTTP server no longer knows. */
-  readonly #connections = new ConnectionLimit({ max: maxConnections });
-  /** One for each loopback address. */
-  #servers: readonly Server[] = [];
+  #http: HttpServer | undefined;
 
   constructor(options: WebServerOptions, deps: WebServerDeps) {
     this.#options = options;
@@ -64,51 +60,44 @@ export class WebServer implements Component {
     });
   }
 
-  /** Throws WebError PAGE_MISSING, PORT_IN_USE. */
+  /** Throws WebError PAGE_MISSING, ListenError PORT_IN_USE. */
   async start(): Promise<void> {
     const { pageDir, tokenHint } = this.#options;
     const { backend, log } = this.#deps;
     const files = await readPageFiles(pageDir);
     // Express costs 12 MB, and an agent that serves no page knows this class, too.
     const { createApp } = await import('./app.ts');
-    const onKnown = ({ socket }: IncomingMessage) => this.#connections.trust(socket);
+    const onKnown = ({ socket }: IncomingMessage) => this.#http?.authenticated(socket);
     const parts = { access: this.#access, events: this.#events, clock: this.#clock };
     const app = createApp({ ...parts, backend, files, tokenHint, onKnown, log });
-    this.#servers = await listenOnLoopback(() => this.#makeServer(app), this.#options.port);
-    for (const server of this.#servers) {
-      // No descriptor left, say: the server listens on and takes the next one.
-      server.on('error', (error) => log.warn({ code: errorCode(error) }, 'the web page could not take a connection'));
-    }
-    const addresses = loopbackHosts.slice(0, this.#servers.length);
-    log.info({ addresses, port: this.port }, 'web page is served');
+    const server = this.#makeServer(app);
+    await server.start();
+    this.#http = server;
   }
 
-  #makeServer(app: RequestListener): Server {
-    const server = createServer(limits, app);
-    server.on('connection', (socket) => this.#connections.add(socket));
-    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
-    return server;
+  #makeServer(handle: RequestListener): HttpServer {
+    const { log } = this.#deps;
+    return new HttpServer(
+      { name: 'web page', address: { kind: 'loopback', port: this.#options.port }, limits, drainMs },
+      {
+        handle,
+        upgrade: (request, socket, head) => this.#upgrade(request, socket, head),
+        // Those of guests are the backend's to end.
+        endStreams: () => this.#events.close(),
+        ...{ log, clock: this.#clock },
+      },
+    );
   }
 
-  /** Streams are the backend's to end; what is left of them after a moment is cut. */
   async stop(): Promise<void> {
-    const servers = this.#servers;
-    this.#servers = [];
-    if (servers.length === 0) return;
-    const allClosed = Promise.all(servers.map(closed));
-    this.#events.close();
-    for (const server of servers) server.closeIdleConnections();
-    const cancel = this.#clock.schedule(stopGraceMs, () => {
-      for (const server of servers) server.closeAllConnections();
-      this.#connections.destroyAll();
-    });
-    await allClosed;
-    cancel();
+    const server = this.#http;
+    this.#http = undefined;
+    await server?.stop();
   }
 
   /** 0 while it is not started. */
   get port(): number {
-    return portOf(this.#servers[0]);
+    return this.#http?.port ?? 0;
   }
 
   /** Of this start. */
@@ -128,7 +117,7 @@ export class WebServer implements Component {
       refuseUpgrade(socket, verdict, this.#clock);
       return;
     }
-    this.#connections.trust(request.socket);
+    this.#http?.authenticated(request.socket);
     if (!isVmApiStream(request)) {
       refuseUpgrade(socket, noSuchStream, this.#clock);
       return;

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { errorCode } from '../../base/index.ts';
-import { isAbsentHost } from '../../web/index.ts';
+import { isAbsentHost } from '../../http/index.ts';
 import { NodeError } from '../errors.ts';
 
 /** The first port from `first` on that nobody listens on, at any of these addresses. Throws NodeError when a hundred are taken. */

@@ -14,7 +14,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   kube: ['base', 'api'],
   libvirt: ['base'],
   tls: ['base', 'host'],
-  http: ['base'],
+  http: ['base', 'tls'],
   console: ['base', 'http'],
   web: ['base', 'api', 'http'],
   apiserver: ['base', 'api', 'reconcile', 'cluster-config', 'host', 'tls', 'http'],

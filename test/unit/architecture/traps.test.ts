@@ -25,7 +25,7 @@ for (const [why, { call, instead }] of Object.entries(traps)) {
 /** Why these rename by themselves: all others replace files with `replaceFile`, which also outlives a power failure. */
 const renaming: Readonly<Record<string, string>> = {
   'src/host/replace-file.ts': 'the mechanism itself',
-  'src/agent/serve/explain/server.ts': 'a socket',
+  'src/http/socket-file.ts': 'a socket',
   'src/agent/vmi/host/work/checkpoint-files.ts': 'sets aside what is torn',
   'src/domain-cache/ghost-records.ts': 'sets aside what is torn',
   'src/domain-cache/record-files.ts': 'sets aside what is torn',

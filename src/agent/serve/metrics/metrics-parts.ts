@@ -5,7 +5,7 @@ import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
 import type { DomainCache, VmiStore } from '../../vmi/ports.ts';
 import type { AgentWorld } from '../../vmi/vmi-parts.ts';
-import { ConsoleServer, type Consoles } from '../server/index.ts';
+import { AgentServer, type Consoles } from '../server/index.ts';
 import { CertificateExpiry, endsOf } from './certificates.ts';
 import type { AgentFigures, NotReady } from './figures.ts';
 import { Health } from './health.ts';
@@ -64,7 +64,7 @@ export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const starts = new Starts(options, { log });
   const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
   const api = new MetricsApi({ scrapes, health, profiler: profiler.api, log });
-  const server = new ConsoleServer(
+  const server = new AgentServer(
     { address, port, clients: 'anyone', server: 'metrics', maxConnections },
     { api, endStreams: () => undefined, ...consoles.tls, clock, log },
   );
@@ -164,7 +164,7 @@ function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: Metrics
   const rule = console.externallyManaged
     ? { commonNames: 'any' as const, allowIntermediates: true }
     : { commonNames: [monitoringClient], allowIntermediates: false };
-  return new ConsoleServer(
+  return new AgentServer(
     { address: metrics.address, port: metrics.vmStatsPort, clients: rule, server: 'VM statistics', maxConnections },
     { api, endStreams: () => api.stop(), ...consoles.tls, clock, log },
   );

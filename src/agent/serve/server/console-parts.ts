@@ -4,14 +4,14 @@ import type { Clock, Component, Logger } from '../../../base/index.ts';
 import { defaultStreamOptions, StreamServer } from '../../../console/index.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import type { LauncherClients } from '../../../launcher-client/index.ts';
-import { type ClientRule, clientCommonName, FollowedAuthorities, KeyPairFiles } from '../../../tls/index.ts';
+import { clientCommonName, FollowedAuthorities, KeyPairFiles, type PeerRule } from '../../../tls/index.ts';
 import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
 import type { KubeVmis } from '../../vmi/adapters/index.ts';
 import type { EventRecorder } from '../../vmi/ports.ts';
 import { RestApi } from '../rest/index.ts';
+import { AgentServer, type AgentServerState, type AgentTls } from './agent-server.ts';
 import { CaBundle } from './ca-bundle.ts';
-import { ConsoleServer, type ConsoleServerDeps, type ConsoleServerState } from './console-server.ts';
 import { EndedStreams } from './ended-streams.ts';
 import { launcherActions } from './launcher-actions.ts';
 import { TlsConfig } from './tls-config.ts';
@@ -33,11 +33,11 @@ export interface Consoles {
   readonly api: RestApi;
   readonly bundle: CaBundle;
   /** What the agent's other servers follow, too. */
-  readonly tls: Pick<ConsoleServerDeps, 'keyPair' | 'authorities' | 'settings'>;
+  readonly tls: AgentTls;
   /** In the order in which they start: once the KubeVirt object was asked for, and before the VMIs are listed. */
   readonly components: readonly Component[];
   /** Cheap: of the server alone. */
-  serving(): ConsoleServerState;
+  serving(): AgentServerState;
   openSessions(): number;
   /** For people: with every session. */
   state(): AgentState['consoles'];
@@ -57,7 +57,7 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   const keyPair = new KeyPairFiles(console.keyPair, { clock, log });
   const authorities = new FollowedAuthorities(bundle, { log });
   const settings = new TlsConfig(deps.settings);
-  const server = new ConsoleServer(
+  const server = new AgentServer(
     { address: console.address, port: console.port, clients: clientRule(console.externallyManaged) },
     {
       api,
@@ -104,7 +104,7 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   };
 }
 
-function clientRule(isExternallyManaged: boolean): ClientRule {
+function clientRule(isExternallyManaged: boolean): PeerRule {
   if (isExternallyManaged) return { commonNames: 'any', allowIntermediates: true };
   return { commonNames: [clientCommonName], allowIntermediates: false };
 }

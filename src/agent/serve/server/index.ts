@@ -3,5 +3,5 @@
  * streams of VMIs that are gone.
  * Must not know: routes, websockets, the VMI loop.
  */
+export { AgentServer } from './agent-server.ts';
 export { type Consoles, makeConsoles } from './console-parts.ts';
-export { ConsoleServer } from './console-server.ts';

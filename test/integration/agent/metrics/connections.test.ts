@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
-import { ConsoleServer } from '../../../../src/agent/serve/server/index.ts';
+import { AgentServer } from '../../../../src/agent/serve/server/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import {
   type Authorities,
@@ -18,8 +18,8 @@ import { tlsRequest } from '../../../fixtures/tls-request.ts';
 
 const maxConnections = 4;
 let authority: TestAuthority;
-let server: ConsoleServer;
-let crowded: ConsoleServer;
+let server: AgentServer;
+let crowded: AgentServer;
 const held: Socket[] = [];
 
 before(async () => {
@@ -28,9 +28,9 @@ before(async () => {
   crowded = await serve(256);
 });
 
-async function serve(maxConnections: number): Promise<ConsoleServer> {
+async function serve(maxConnections: number): Promise<AgentServer> {
   const pair = await authority.issue({ commonName: serverCommonName, usage: 'serverAuth' });
-  const made = new ConsoleServer(
+  const made = new AgentServer(
     { address: '127.0.0.1', port: 0, clients: 'anyone', server: 'metrics', maxConnections },
     {
       api: { handle: (_request, response) => response.end('alive'), upgrade: (_request, socket) => socket.destroy() },

@@ -1,20 +1,23 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import https from 'node:https';
 import net, { type AddressInfo } from 'node:net';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import tls from 'node:tls';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import {
   type Authorities,
-  type ClientRule,
   clientCommonName,
+  createTlsServer,
   FollowedAuthorities,
-  FollowingTlsServer,
   type KeyPair,
+  type PeerRule,
   type PemPair,
+  RefusalLog,
   readTlsSettings,
   SettableValue,
   serverCommonName,
+  TlsContext,
   type TlsSettings,
 } from '../../../src/tls/index.ts';
 import { readKeyPair } from '../../../src/tls/key-pair.ts';
@@ -22,7 +25,7 @@ import { TestAuthority } from '../../fixtures/certificates.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { isRefused, tlsRequest } from '../../fixtures/tls-request.ts';
 
-const stock: ClientRule = { commonNames: [clientCommonName], allowIntermediates: false };
+const stock: PeerRule = { commonNames: [clientCommonName], allowIntermediates: false };
 
 /** A server with values that a test changes; `sockets` are those that were let in. */
 class Served {
@@ -30,38 +33,39 @@ class Served {
   readonly bundle = new SettableValue<string>();
   readonly settings = new SettableValue<TlsSettings>(readTlsSettings(undefined));
   readonly authorities: SettableValue<Authorities> | FollowedAuthorities;
-  readonly following: FollowingTlsServer;
+  readonly context: TlsContext;
+  readonly refusals = new RefusalLog({ log: silentLogger, clock: systemClock });
+  readonly server: https.Server;
 
-  constructor(rule: ClientRule | 'anyone' = stock) {
+  constructor(rule: PeerRule | 'anyone' = stock) {
     this.authorities = new FollowedAuthorities(this.bundle, { log: silentLogger });
-    this.following = new FollowingTlsServer(
-      { clients: rule, http: { maxHeaderSize: 16 * 1024 }, handshakeTimeoutMs: 5_000 },
+    const { keyPair, authorities, settings, refusals } = this;
+    const verify = rule === 'anyone' ? 'none' : 'peers';
+    this.context = new TlsContext({ verify }, { keyPair, authorities, settings, log: silentLogger });
+    this.server = createTlsServer(
+      { clients: rule, handshakeTimeoutMs: 5_000, protocols: ['http/1.1'] },
       {
-        keyPair: this.keyPair,
-        authorities: this.authorities,
-        settings: this.settings,
-        handle: (request, response) => response.end(`hello ${request.url}`),
-        log: silentLogger,
-        clock: systemClock,
+        context: this.context,
+        create: (options) => https.createServer(options, (request, response) => response.end(`hello ${request.url}`)),
+        refusals,
       },
     );
   }
 
   async listen(): Promise<this> {
-    this.following.server.listen(0, '127.0.0.1');
-    await once(this.following.server, 'listening');
+    this.server.listen(0, '127.0.0.1');
+    await once(this.server, 'listening');
     return this;
   }
 
   get port(): number {
-    return (this.following.server.address() as AddressInfo).port;
+    return (this.server.address() as AddressInfo).port;
   }
 
   async close(): Promise<void> {
-    this.following.stopFollowing();
-    this.following.server.closeAllConnections();
-    this.following.server.close();
-    await once(this.following.server, 'close');
+    this.server.closeAllConnections();
+    this.server.close();
+    await once(this.server, 'close');
   }
 }
 
@@ -99,14 +103,14 @@ describe('a TLS server that follows its certificates', () => {
 
   test('handshakes fail until there are a key pair and a bundle, and succeed from then on', async () => {
     assert.ok(isRefused(await askStock()));
-    assert.deepEqual(served.following.state, { kind: 'waiting', missing: ['key pair', 'bundle of authorities'] });
+    assert.deepEqual(served.context.state, { kind: 'waiting', missing: ['key pair', 'bundle of authorities'] });
     served.keyPair.set(readKeyPair(serverPair.cert, serverPair.key));
     assert.ok(isRefused(await askStock()));
-    assert.deepEqual(served.following.state, { kind: 'waiting', missing: ['bundle of authorities'] });
+    assert.deepEqual(served.context.state, { kind: 'waiting', missing: ['bundle of authorities'] });
     served.bundle.set(authority.pair.cert);
-    assert.equal(served.following.state.kind, 'ready');
+    assert.equal(served.context.state.kind, 'ready');
     assert.ok(!isRefused(await askStock()));
-    assert.ok(served.following.refused >= 2);
+    assert.ok(served.refusals.total >= 2);
   });
 
   test('a server for anyone needs a key pair and no bundle, and asks nobody for a certificate', async () => {
@@ -114,15 +118,15 @@ describe('a TLS server that follows its certificates', () => {
     try {
       const ask = () => tlsRequest({ port: open.port, client: undefined, ca: authority.pair.cert });
       assert.ok(isRefused(await ask()));
-      assert.deepEqual(open.following.state, { kind: 'waiting', missing: ['key pair'] });
+      assert.deepEqual(open.context.state, { kind: 'waiting', missing: ['key pair'] });
       open.keyPair.set(readKeyPair(serverPair.cert, serverPair.key));
       const answer = await ask();
       assert.ok('body' in answer, JSON.stringify(answer));
       open.bundle.set('no bundle at all');
       assert.ok(!isRefused(await ask()));
-      const { state } = open.following;
+      const { state } = open.context;
       open.bundle.set(authority.pair.cert);
-      assert.equal(open.following.state, state, 'nothing is loaded anew for authorities that nobody is judged by');
+      assert.equal(open.context.state, state, 'nothing is loaded anew for authorities that nobody is judged by');
     } finally {
       await open.close();
     }
@@ -265,10 +269,10 @@ describe('a TLS server that follows its certificates', () => {
     makeReady();
     const pair = readKeyPair(serverPair.cert, serverPair.key);
     served.keyPair.set({ ...pair, cert: 'garbage' });
-    assert.equal(served.following.state.kind, 'unusable');
+    assert.equal(served.context.state.kind, 'unusable');
     assert.ok(!isRefused(await askStock()));
     makeReady();
-    assert.equal(served.following.state.kind, 'ready');
+    assert.equal(served.context.state.kind, 'ready');
   });
 
   test('garbage, plain HTTP and a peer that says nothing cost nothing and are counted', async () => {
@@ -279,12 +283,12 @@ describe('a TLS server that follows its certificates', () => {
       socket.write(text);
       await eventually(() => assert.ok(socket.destroyed || socket.closed));
     }
-    assert.ok(served.following.refused > 0);
+    assert.ok(served.refusals.total > 0);
     assert.ok(!isRefused(await askStock()));
   });
 
   test('externally managed: any name, and an intermediate in between, but not another authority', async () => {
-    const rule: ClientRule = { commonNames: 'any', allowIntermediates: true };
+    const rule: PeerRule = { commonNames: 'any', allowIntermediates: true };
     const external = await new Served(rule).listen();
     try {
       external.keyPair.set(readKeyPair(serverPair.cert, serverPair.key));
