@@ -5,27 +5,12 @@ import { type Clock, type Logger, systemClock } from '../base/index.ts';
 import { HttpServer } from '../http/index.ts';
 import { type Authorities, defaultTlsSettings, readKeyPair, SettableValue, TlsContext } from '../tls/index.ts';
 import { bootstrap } from './bootstrap.ts';
-import { EventExpiry } from './controllers/event-expiry.ts';
-import { GarbageCollector } from './controllers/garbage-collector.ts';
 import { EventExpiry, GarbageCollector, NamespaceEnder } from './controllers/index.ts';
-import { NamespaceEnder } from './controllers/namespaces.ts';
 import { recordLoss } from './lost-writes.ts';
-import type { ObjectContext } from './objects/context.ts';
 import { type ObjectContext, Reader, Remover, Writer } from './objects/index.ts';
-import { Reader } from './objects/reader.ts';
-import { Remover } from './objects/remover.ts';
-import { Writer } from './objects/writer.ts';
 import type { ApiServerDeps, ApiServerOptions, TlsFiles } from './options.ts';
-import type { ApiContext } from './rest/api-context.ts';
-import { createApp } from './rest/app.ts';
-import { TokenAuthenticator } from './rest/auth.ts';
 import { type ApiContext, createApp, defaultLimits, serveUpgrade, TokenAuthenticator } from './rest/index.ts';
-import { defaultLimits } from './rest/limits.ts';
-import { serveUpgrade } from './rest/vm-subresources.ts';
-import { lossMessage } from './store/continuity.ts';
 import { KeyLock, lossMessage, Store } from './store/index.ts';
-import { KeyLock } from './store/key-lock.ts';
-import { Store } from './store/store.ts';
 
 const limits = {
   // Idle connections of clients that wait between requests; the default of 5 s makes them meet a closed socket.

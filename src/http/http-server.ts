@@ -83,6 +83,7 @@ export class HttpServer implements Component {
   #listening: Listening<AnyServer> | undefined;
   #problem: string | undefined;
   #opening: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions, deps: HttpServerDeps) {
     const { name, address, limits } = options;
@@ -126,7 +127,12 @@ export class HttpServer implements Component {
   }
 
   /** No new client comes in, streams are asked to end, answers are finished, and what is left after `drainMs` is cut. */
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
     this.#stopping.abort(new Error(`the ${this.name} stopped`));
     await this.#opening;
     const listening = this.#listening;
