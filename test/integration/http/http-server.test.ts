@@ -30,7 +30,8 @@ class Bench {
   readonly server: HttpServer;
 
   constructor(options: Partial<Options> = {}, deps: Partial<Deps> = {}) {
-    const limits = { keepAliveTimeout: 60_000, maxConnections: 8, ...options.limits };
+    // Connections that are kept alive end with their server only.
+    const limits = { keepAliveTimeout: 0, maxConnections: 8, ...options.limits };
     this.server = new HttpServer(
       { name: 'test server', address: anywhere, drainMs: 2_000, ...options, limits },
       {
@@ -63,6 +64,7 @@ class Bench {
       .on('data', (data: Buffer) => {
         received += String(data);
       });
+    undo.push(async () => socket.destroy());
     await once(socket, 'connect');
     if (text !== '') socket.write(text);
     return { socket, text: () => received };
@@ -159,7 +161,7 @@ describe('where an HTTP server listens', () => {
   });
 });
 
-describe('how an HTTP server stops', () => {
+describe('how an HTTP server stops', { timeout: 60_000 }, () => {
   test('idle connections at once; one with an answer under way when that is out, without waiting for the deadline', async () => {
     const bench = await new Bench().start();
     const [idle, busy] = [await bench.dial(ask('/')), await bench.dial(ask('/slow'))];
