@@ -1,8 +1,9 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { annotations, type KubeObject, resources } from '../src/api/index.ts';
 import type { KubeClient } from '../src/kube/index.ts';
+import { issue, makeAuthority, serverCommonName } from '../src/tls/index.ts';
 import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
 import { registeringKubelet } from './registering-kubelet.ts';
 import { ended, waitFor } from './waiting.ts';
@@ -94,6 +95,7 @@ export class AgentUnderTest {
   /** Until the first heartbeat. */
   async start(): Promise<{ readonly heartbeatMs: number }> {
     const { admin, nodeName, dir } = this.#place;
+    await prepareCertificate(dir);
     this.#stopKubelet ??= await registeringKubelet(path.join(dir, 'kubelet'));
     await admin.patch(
       resources.nodes,
@@ -206,9 +208,18 @@ function flagsOf(place: AgentPlace): string[] {
 function prepareFiles(dir: string): void {
   if (!existsSync('/pods')) mkdirSync('/pods');
   for (const [name, text] of Object.entries(labellerFiles)) writeFileSync(path.join(dir, 'labeller', name), text);
-  const names = ['-keyout', path.join(dir, 'certs/tls.key'), '-out', path.join(dir, 'certs/tls.crt')];
-  const subject = ['-subj', '/CN=kubevirt.io:system:node:virt-handler', '-days', '1', '-nodes'];
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', ...names, ...subject], { stdio: 'ignore' });
+}
+
+async function prepareCertificate(dir: string): Promise<void> {
+  const [certFile, keyFile] = ['certs/tls.crt', 'certs/tls.key'].map((name) => path.join(dir, name)) as [
+    string,
+    string,
+  ];
+  if (existsSync(certFile)) return;
+  const authority = await makeAuthority({ commonName: 'kubevirt.io', days: 1 });
+  const pair = await issue(authority, { commonName: serverCommonName, usage: 'serverAuth', days: 1 });
+  writeFileSync(keyFile, pair.key, { mode: 0o600 });
+  writeFileSync(certFile, pair.cert);
 }
 
 /** After the name in parentheses, which may hold anything. */

@@ -17,7 +17,6 @@ const node = {
   cpio: { for: 'building the demo guest', has: ['cpio'] },
   genisoimage: { for: 'cloud-init disks', has: ['genisoimage'] },
   iproute2: { for: 'network of pods', has: ['ip'] },
-  openssl: { for: 'certificates of the Kubernetes API', has: ['openssl'] },
   'kubernetes-client': { for: 'kubectl', has: ['kubectl'] },
 };
 const browser = {

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { replaceFile } from '../host/index.ts';
 import { CertificateError, issue, isWorthKeeping, makeAuthority } from '../tls/index.ts';
@@ -16,29 +16,23 @@ const caDays = 3650;
 const serverDays = 825;
 
 /**
- * A self-signed authority and a server certificate for loopback names in `dir` (0700), made by the program `openssl` when
- * they are missing, torn, foreign to each other or about to expire. Throws CertificateError.
+ * A self-signed authority and a server certificate for loopback names in `dir` (0700), made when they are missing, torn, foreign to each other or about to expire. Throws CertificateError.
  */
 export async function ensureCertificates(dir: string, now: Date = new Date()): Promise<Certificates> {
   const kept = await readUsable(dir, now);
   if (kept) return kept;
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  const draft = await mkdtemp(path.join(dir, '.new-'));
-  try {
-    for (const [file, text] of await makeNew(draft)) await replaceFile(path.join(dir, file), text, 0o600);
-  } finally {
-    await rm(draft, { recursive: true, force: true });
-  }
+  for (const [file, text] of await makeNew(now)) await replaceFile(path.join(dir, file), text, 0o600);
   const made = await readUsable(dir, now);
-  if (!made) throw new CertificateError('OPENSSL_FAILED', `openssl made certificates in ${dir} that do not verify`);
+  if (!made) throw new CertificateError('NOT_VERIFIED', `the certificates that were made in ${dir} do not verify`);
   return made;
 }
 
 /** The authority goes first: torn in between, the next start sees that they do not belong together and renews both. */
-async function makeNew(draft: string): Promise<readonly (readonly [string, string])[]> {
-  const authority = await makeAuthority(draft, { commonName: 'virt-node-ca', days: caDays });
+async function makeNew(now: Date): Promise<readonly (readonly [string, string])[]> {
+  const authority = await makeAuthority({ commonName: 'virt-node-ca', days: caDays }, now);
   const request = { commonName: 'virt-node-apiserver', usage: 'serverAuth', hosts, days: serverDays } as const;
-  const server = await issue(draft, authority, request);
+  const server = await issue(authority, request, now);
   return [
     ['ca.key', authority.key],
     ['ca.crt', authority.cert],

@@ -1,14 +1,7 @@
-import { execFile } from 'node:child_process';
-import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
-import path from 'node:path';
-import { promisify } from 'node:util';
-import { errorCode } from '../base/index.ts';
+import { errorMessage } from '../base/index.ts';
 import { CertificateError } from './errors.ts';
-
-// Pure, so that programs that make no certificates are bundled without a way to start others.
-const run = /* @__PURE__ */ promisify(execFile);
 
 /** PEM texts that belong together. */
 export interface PemPair {
@@ -31,51 +24,46 @@ export interface LeafRequest {
 
 /** What is left of a certificate when its owner replaces it. */
 export const renewBeforeMs = 30 * 24 * 3600 * 1000;
-const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-sha256'];
-/** openssl's configuration gives a meaning to `$`, `\`, `#` and line ends. */
+const dayMs = 24 * 3600 * 1000;
+const ownKeys = { name: 'ECDSA', namedCurve: 'P-256' } as const;
+const digest = { hash: 'SHA-256' } as const;
+/** X.520 allows 64 characters; names that other programs read in their own way are refused. */
 const harmless = /^[\w.:@ -]{1,64}$/;
 
-/**
- * A self-signed authority with an EC key. `scratchDir` must be there and be nobody else's: the key passes through a draft in
- * it. Throws CertificateError.
- */
-export function makeAuthority(scratchDir: string, { commonName, days }: AuthorityRequest): Promise<PemPair> {
-  return inDraft(scratchDir, async (draft) => {
-    const extensions = ['basicConstraints = critical,CA:TRUE', 'keyUsage = critical,keyCertSign,cRLSign'];
-    extensions.push('subjectKeyIdentifier = hash');
-    await writeConfig(draft, commonName, extensions);
-    const files = ['-config', 'request.cnf', '-extensions', 'ext', '-keyout', 'made.key', '-out', 'made.crt'];
-    await openssl(draft, ['req', '-x509', ...newKey, '-days', String(days), ...files]);
-    return readPair(draft);
-  });
+type Library = typeof import('@peculiar/x509');
+
+/** Loaded when a certificate is made: most programs make none. The library needs the other one, which extends `Reflect`. */
+async function loadLibrary(): Promise<Library> {
+  await import('reflect-metadata/lite');
+  return import('@peculiar/x509');
 }
 
-/** A key pair signed by `authority`, for one usage. `scratchDir` as for `makeAuthority`. Throws CertificateError. */
-export function issue(scratchDir: string, authority: PemPair, request: LeafRequest): Promise<PemPair> {
-  return inDraft(scratchDir, async (draft) => {
-    const extensions = ['basicConstraints = critical,CA:FALSE', 'keyUsage = critical,digitalSignature'];
-    extensions.push(`extendedKeyUsage = ${request.usage}`, ...alternativeNames(request.hosts ?? []));
-    // Tells authorities of the same name apart while one follows the other.
-    extensions.push('authorityKeyIdentifier = keyid');
-    await writeConfig(draft, request.commonName, extensions);
-    await writeFile(path.join(draft, 'ca.crt'), authority.cert, { mode: 0o600 });
-    await writeFile(path.join(draft, 'ca.key'), authority.key, { mode: 0o600 });
-    await openssl(draft, [
-      'req',
-      '-new',
-      ...newKey,
-      '-config',
-      'request.cnf',
-      '-keyout',
-      'made.key',
-      '-out',
-      'made.csr',
-    ]);
-    const sign = ['x509', '-req', '-in', 'made.csr', '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial', '-sha256'];
-    const extra = ['-days', String(request.days), '-extfile', 'request.cnf', '-extensions', 'ext', '-out', 'made.crt'];
-    await openssl(draft, [...sign, ...extra]);
-    return readPair(draft);
+/** A self-signed authority with a P-256 key. Throws CertificateError. */
+export async function makeAuthority(request: AuthorityRequest, now: Date = new Date()): Promise<PemPair> {
+  const x509 = await loadLibrary();
+  const keys = await webcrypto.subtle.generateKey(ownKeys, true, ['sign', 'verify']);
+  const made = await x509.X509CertificateGenerator.createSelfSigned({
+    name: nameOf(x509, request.commonName),
+    ...validity(request.days, now),
+    keys,
+    signingAlgorithm: { ...ownKeys, ...digest },
+    extensions: [...authorityExtensions(x509), await x509.SubjectKeyIdentifierExtension.create(keys.publicKey)],
   });
+  return { cert: pemOf(made), key: await keyPem(keys.privateKey) };
+}
+
+/** An authority that another one has signed. Throws CertificateError. */
+export function issueIntermediate(
+  authority: PemPair,
+  request: AuthorityRequest,
+  now: Date = new Date(),
+): Promise<PemPair> {
+  return sign(authority, request, now, authorityExtensions);
+}
+
+/** A key pair signed by `authority`, for one usage. Throws CertificateError. */
+export function issue(authority: PemPair, request: LeafRequest, now: Date = new Date()): Promise<PemPair> {
+  return sign(authority, request, now, (x509) => leafExtensions(x509, request));
 }
 
 /** Both last for a while yet, are made for each other, and the leaf is the authority's. Never throws. */
@@ -91,24 +79,63 @@ export function isWorthKeeping(authorityCert: string, pair: PemPair, now: Date):
   }
 }
 
-async function inDraft(scratchDir: string, make: (draft: string) => Promise<PemPair>): Promise<PemPair> {
-  const draft = await mkdtemp(path.join(scratchDir, '.new-'));
-  try {
-    return await make(draft);
-  } finally {
-    await rm(draft, { recursive: true, force: true });
-  }
+async function sign(
+  authority: PemPair,
+  { commonName, days }: AuthorityRequest,
+  now: Date,
+  extensionsFor: (x509: Library) => readonly InstanceType<Library['Extension']>[],
+): Promise<PemPair> {
+  const x509 = await loadLibrary();
+  const subject = nameOf(x509, commonName);
+  const issuer = new x509.X509Certificate(authority.cert);
+  const signingKey = await importKey(authority.key);
+  const keys = await webcrypto.subtle.generateKey(ownKeys, true, ['sign', 'verify']);
+  // Tells authorities of the same name apart while one follows the other.
+  const keyId = issuer.getExtension(x509.SubjectKeyIdentifierExtension)?.keyId;
+  const made = await x509.X509CertificateGenerator.create({
+    subject,
+    issuer: issuer.subjectName,
+    ...validity(days, now),
+    publicKey: keys.publicKey,
+    signingKey,
+    signingAlgorithm: { ...signingKey.algorithm, ...digest },
+    extensions: [
+      ...extensionsFor(x509),
+      ...(keyId === undefined ? [] : [new x509.AuthorityKeyIdentifierExtension(keyId)]),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return { cert: pemOf(made), key: await keyPem(keys.privateKey) };
 }
 
-async function writeConfig(dir: string, commonName: string, extensions: readonly string[]): Promise<void> {
-  const lines = ['[req]', 'distinguished_name = dn', 'prompt = no', '[dn]', `CN = ${checked(commonName)}`, '[ext]'];
-  await writeFile(path.join(dir, 'request.cnf'), `${[...lines, ...extensions].join('\n')}\n`);
+function authorityExtensions(x509: Library) {
+  const { keyCertSign, cRLSign } = x509.KeyUsageFlags;
+  return [
+    new x509.BasicConstraintsExtension(true, undefined, true),
+    new x509.KeyUsagesExtension(keyCertSign | cRLSign, true),
+  ];
 }
 
-function alternativeNames(hosts: readonly string[]): string[] {
-  if (hosts.length === 0) return [];
-  const names = hosts.map((host) => `${isIP(host) === 0 ? 'DNS' : 'IP'}:${checked(host)}`);
-  return [`subjectAltName = ${names.join(',')}`];
+function leafExtensions(x509: Library, { usage, hosts = [] }: LeafRequest) {
+  const names = hosts.map((host) => ({
+    type: isIP(host) === 0 ? ('dns' as const) : ('ip' as const),
+    value: checked(host),
+  }));
+  return [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+    new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage[usage]]),
+    ...(names.length > 0 ? [new x509.SubjectAlternativeNameExtension(names)] : []),
+  ];
+}
+
+function validity(days: number, now: Date): { readonly notBefore: Date; readonly notAfter: Date } {
+  return { notBefore: now, notAfter: new Date(now.getTime() + days * dayMs) };
+}
+
+/** As data: no part of it is read as another field of the name. */
+function nameOf(x509: Library, commonName: string): InstanceType<Library['Name']> {
+  return new x509.Name([{ CN: [{ utf8String: checked(commonName) }] }]);
 }
 
 function checked(name: string): string {
@@ -116,19 +143,32 @@ function checked(name: string): string {
   throw new CertificateError('BAD_NAME', `${JSON.stringify(name)} cannot be the name in a certificate`);
 }
 
-async function readPair(dir: string): Promise<PemPair> {
-  const read = (file: string) => readFile(path.join(dir, file), 'utf8');
-  return { cert: await read('made.crt'), key: await read('made.key') };
+function pemOf(certificate: { toString(format: 'pem'): string }): string {
+  return `${certificate.toString('pem')}\n`;
 }
 
-async function openssl(cwd: string, args: readonly string[]): Promise<void> {
+async function keyPem(key: webcrypto.CryptoKey): Promise<string> {
+  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key));
+  return String(createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }).export({ format: 'pem', type: 'pkcs8' }));
+}
+
+const curves: ReadonlyMap<string | undefined, string> = new Map([
+  ['prime256v1', 'P-256'],
+  ['secp384r1', 'P-384'],
+  ['secp521r1', 'P-521'],
+]);
+
+/** Of an authority: a user may have put one there that another program made. */
+async function importKey(pem: string): Promise<webcrypto.CryptoKey> {
   try {
-    await run('openssl', args, { cwd, timeout: 30_000 });
+    const key = createPrivateKey(pem);
+    const namedCurve = curves.get(key.asymmetricKeyDetails?.namedCurve);
+    const algorithm = namedCurve ? { name: 'ECDSA', namedCurve } : { name: 'RSASSA-PKCS1-v1_5', ...digest };
+    return await webcrypto.subtle.importKey('pkcs8', key.export({ format: 'der', type: 'pkcs8' }), algorithm, false, [
+      'sign',
+    ]);
   } catch (cause) {
-    if (errorCode(cause) === 'ENOENT') {
-      const text = 'the program openssl is missing: install it (Debian: apt-get install openssl)';
-      throw new CertificateError('OPENSSL_MISSING', text, { cause });
-    }
-    throw new CertificateError('OPENSSL_FAILED', `openssl ${args[0]} failed`, { cause });
+    const text = `the key of the authority cannot sign: it must be RSA, or EC on P-256, P-384 or P-521 (${errorMessage(cause)})`;
+    throw new CertificateError('BAD_AUTHORITY', text, { cause });
   }
 }

@@ -10,13 +10,13 @@ export interface KeyPairPaths {
   readonly keyFile: string;
 }
 
-/** What a node needs where no operator hands out certificates (spec 30 §6.1). */
+/** What a node needs where no operator hands out certificates, as upstream's does (pkg/virt-operator, components/secrets.go). */
 export interface KubevirtCertificates {
   /** PEM, for key `ca-bundle` of ConfigMap `kubevirt-ca`. */
   readonly caBundle: string;
   /** Of virt-handler's servers. */
   readonly server: KeyPairPaths;
-  /** Of whoever calls them, virt-api in a cluster. */
+  /** Of their client, virt-api in a cluster. */
   readonly client: KeyPairPaths;
 }
 
@@ -32,9 +32,9 @@ const leaves = {
 } as const satisfies Record<string, LeafRequest>;
 
 /**
- * An authority in `dir` (0700) and its key pairs in `dir/server` and `dir/client` as `tls.crt` and `tls.key`: made by the
- * program `openssl` when missing, torn, foreign to each other, with another name, or about to expire. May be called again while
- * a server follows the files. Throws CertificateError.
+ * An authority in `dir` (0700) and its key pairs in `dir/server` and `dir/client` as `tls.crt` and `tls.key`: made when missing,
+ * torn, foreign to each other, with another name, or about to expire. May be called again while a server follows the files.
+ * Throws CertificateError.
  */
 export async function ensureKubevirtCertificates(dir: string, now: Date = new Date()): Promise<KubevirtCertificates> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -46,10 +46,10 @@ export async function ensureKubevirtCertificates(dir: string, now: Date = new Da
     await chmod(leafDir, 0o700);
     const kept = await readPair(leafDir, 'tls');
     if (kept && isWorthKeeping(authority.cert, kept, now) && hasName(kept.cert, request.commonName)) continue;
-    await writePair(leafDir, 'tls', await issue(dir, authority, request));
+    await writePair(leafDir, 'tls', await issue(authority, request, now));
     const made = await readPair(leafDir, 'tls');
     if (!made || !isWorthKeeping(authority.cert, made, now)) {
-      throw new CertificateError('OPENSSL_FAILED', `openssl made a certificate in ${leafDir} that does not verify`);
+      throw new CertificateError('NOT_VERIFIED', `the certificate that was made in ${leafDir} does not verify`);
     }
   }
   return { caBundle: authority.cert, server: pathsIn(dir, 'server'), client: pathsIn(dir, 'client') };
@@ -58,7 +58,7 @@ export async function ensureKubevirtCertificates(dir: string, now: Date = new Da
 async function ensureAuthority(dir: string, now: Date): Promise<PemPair> {
   const kept = await readPair(dir, 'ca');
   if (kept && isUsableAuthority(kept, now)) return kept;
-  const made = await makeAuthority(dir, { commonName: 'kubevirt.io', days: authorityDays });
+  const made = await makeAuthority({ commonName: 'kubevirt.io', days: authorityDays }, now);
   await writePair(dir, 'ca', made);
   return made;
 }

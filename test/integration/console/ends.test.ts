@@ -143,7 +143,8 @@ async function letPeerGoSilent(t: TestContext, options: Pick<StageOptions, 'tls'
 
 test('a half-open peer is found by its silence: two pings, then the end', (t) => letPeerGoSilent(t, {}));
 
-test('a half-open peer is found by its silence over TLS, too', (t) => letPeerGoSilent(t, { tls: makeKeyPair(t) }));
+test('a half-open peer is found by its silence over TLS, too', async (t) =>
+  letPeerGoSilent(t, { tls: await makeKeyPair() }));
 
 test('a peer that never answers a close frame loses its connection within the limit', async (t) => {
   const { guest, port, server } = await startStage(t, { options: { closeTimeoutMs: 300 } });

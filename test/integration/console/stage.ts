@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
@@ -17,6 +16,7 @@ import {
   type StreamRequest,
   StreamServer,
 } from '../../../src/console/index.ts';
+import { issue, makeAuthority, type PemPair } from '../../../src/tls/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { Client, type ClientOptions } from './client.ts';
 
@@ -138,22 +138,8 @@ export function connected(socketPath: string, signal: AbortSignal): Promise<net.
   });
 }
 
-/** Signed by itself; by openssl. */
-export function makeKeyPair(t: TestContext): { key: Buffer; cert: Buffer } {
-  const directory = mkdtempSync(path.join(os.tmpdir(), 'console-tls-'));
-  t.after(() => rmSync(directory, { recursive: true }));
-  const files = { key: path.join(directory, 'key'), cert: path.join(directory, 'cert') };
-  const kind = [
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-days',
-    '2',
-    '-subj',
-    '/CN=agent',
-  ];
-  execFileSync('openssl', ['req', '-x509', ...kind, '-keyout', files.key, '-out', files.cert], { stdio: 'ignore' });
-  return { key: readFileSync(files.key), cert: readFileSync(files.cert) };
+/** Of an authority that no client asks for. */
+export async function makeKeyPair(): Promise<PemPair> {
+  const authority = await makeAuthority({ commonName: 'nobody', days: 2 });
+  return issue(authority, { commonName: 'agent', usage: 'serverAuth', days: 2 });
 }

@@ -125,7 +125,7 @@ test('a frame that comes with the handshake is not lost', async (t) => {
 
 for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
   test(`the 101 answer has a record of its own although the guest speaks first, ${maxVersion}`, async (t) => {
-    const { port, guest } = await startStage(t, { tls: { ...makeKeyPair(t), maxVersion } });
+    const { port, guest } = await startStage(t, { tls: { ...(await makeKeyPair()), maxVersion } });
     for (let round = 1; round <= 20; round++) {
       const client = await RawClient.connectTls(port);
       client.socket.write(upgradeText({}, `GET /vnc/${uid} HTTP/1.1`));

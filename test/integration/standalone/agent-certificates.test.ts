@@ -50,7 +50,7 @@ describe('certificates of the agent on the standalone node', () => {
   test('a pair that is about to expire is renewed, by the same authority', async () => {
     const { server, client: caller } = await certificates.ensure();
     const authority = { cert: await bundle(), key: await readFile(path.join(dir, 'ca.key'), 'utf8') };
-    const short = await issue(dir, authority, { commonName: serverCommonName, usage: 'serverAuth', days: 20 });
+    const short = await issue(authority, { commonName: serverCommonName, usage: 'serverAuth', days: 20 });
     await writeFile(server.keyFile, short.key);
     await writeFile(server.certFile, short.cert);
     const other = await readFile(caller.certFile, 'utf8');

@@ -179,7 +179,7 @@ describe('the way from the page to the agent', () => {
       const dir = agent.paths.certificatesDir;
       const read = (file: string) => readFile(path.join(dir, file), 'utf8');
       const authority = { cert: await read('ca.crt'), key: await read('ca.key') };
-      const pair = await issue(dir, authority, { commonName, usage, days: 1 });
+      const pair = await issue(authority, { commonName, usage, days: 1 });
       const files = { certFile: path.join(dir, 'other.crt'), keyFile: path.join(dir, 'other.key') };
       await writeFile(files.certFile, pair.cert);
       await writeFile(files.keyFile, pair.key);

@@ -50,6 +50,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   ws: ['console', 'standalone'],
   yargs: ['standalone'],
   pino: ['base'],
+  '@peculiar/x509': ['tls'],
+  'reflect-metadata': ['tls'],
   koffi: ['host'],
   'prom-client': ['agent'],
   'classic-level': ['apiserver'],
@@ -163,7 +165,9 @@ test('an agent that nobody asks for a console has not loaded what serves them: t
   assert.ok(loaded.size > 100, `only ${loaded.size} found`);
   assert.ok(loaded.has('@grpc/grpc-js'));
   assert.deepEqual(
-    ['express', 'yaml', '@kubernetes/client-node'].filter((library) => loaded.has(library)),
+    ['express', 'yaml', '@kubernetes/client-node', '@peculiar/x509', 'reflect-metadata'].filter((library) =>
+      loaded.has(library),
+    ),
     [],
   );
 });
