@@ -13,10 +13,10 @@ export interface ConnectionLimitOptions {
 }
 
 /**
- * The connections of one listening server, from their first byte on: Node.js knows neither those in a TLS handshake nor those that
- * became streams. When there are too many, the oldest one whose client has not authenticated ends: a client that opens many and says
- * nothing keeps no other out, because an honest one authenticates as soon as it is connected. Authenticated connections are never
- * ended for a newcomer; where they fill the limit, the newcomer is.
+ * The connections of one listening server, from their first byte on: Node.js knows neither those in a TLS handshake nor those
+ * that became streams. When there are too many, the oldest one whose client has not authenticated ends: a client that opens
+ * many and says nothing keeps no other out, because an honest one authenticates as soon as it is connected. Authenticated
+ * connections are never ended for a newcomer; where they fill the limit, the newcomer is.
  */
 export class ConnectionLimit {
   readonly #options: ConnectionLimitOptions;

@@ -47,7 +47,8 @@ export interface PlainAnswer {
 }
 
 /**
- * Answers an upgrade with plain text and ends the connection: virt-api passes nothing else on to its user (spec 30 §3).
+ * Answers an upgrade with plain text and ends the connection: virt-api passes nothing else on to its user
+ * (pkg/virt-api/rest/dialers.go).
  */
 export function refuseUpgrade(socket: Duplex, { httpStatus, message }: PlainAnswer, clock: Clock): void {
   letGoSoon(socket, clock);

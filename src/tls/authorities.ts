@@ -37,7 +37,10 @@ function* blocksOf(text: string): Generator<string> {
   }
 }
 
-/** The authorities of a text that changes. What cannot be read is told once, and the last good ones stay (spec 30 §6.1). */
+/**
+ * The authorities of a text that changes. What cannot be read is logged once, and the last good ones stay (pkg/util/tls/ca-
+ * manager.go).
+ */
 export class FollowedAuthorities implements ChangingValue<Authorities> {
   readonly #value = new SettableValue<Authorities>(undefined, isSame);
   readonly #log: Logger;

@@ -1,6 +1,6 @@
 import type { PeerCertificate } from 'node:tls';
 
-/** Undefined: there is none, or several, of which nobody could say which one counts. */
+/** Undefined: there is none, or there are several, and it is not known which one counts. */
 export function commonNameOf(certificate: Pick<PeerCertificate, 'subject'>): string | undefined {
   // A subject with several common names is an array here, whatever the types say.
   const name: unknown = certificate.subject?.CN;
@@ -8,7 +8,7 @@ export function commonNameOf(certificate: Pick<PeerCertificate, 'subject'>): str
 }
 
 /**
- * `checkServerIdentity` for clients of KubeVirt's servers: the common name counts, the host name does not (spec 30 §6.1).
+ * `checkServerIdentity` for clients of KubeVirt's servers: the common name counts, the host name does not (pkg/util/tls/tls.go).
  */
 export function expectCommonName(
   expected: string,

@@ -12,16 +12,17 @@ export interface KeyPairFilesDeps {
   readonly clock: Clock;
 }
 
-/** Files are read again this often even if nobody said that they changed. */
+/** Files are read again this often even when no change was reported. */
 const pollMs = 60_000;
-/** Whoever writes two files, or swaps a link, is given this long to end it. */
+/** A program that writes two files, or swaps a link, is given this long to end it. */
 const settleMs = 50;
 const retry = { baseMs: 250, maxMs: pollMs };
 const maxBytes = 1024 * 1024;
 
 /**
- * A key pair that follows its two files (spec 30 §6.2): their directories are watched, and read again each minute for those
- * that cannot be. What is torn, does not match or is missing leaves the old pair in use and is tried again soon.
+ * A key pair that follows its two files, as upstream's does (pkg/certificates/bootstrap/cert-manager.go): their directories are
+ * watched, and read again each minute for those that cannot be. What is torn, does not match or is missing leaves the old pair in
+ * use and is tried again soon.
  */
 export class KeyPairFiles implements ChangingValue<KeyPair>, Component {
   readonly name = 'key pair';
@@ -56,7 +57,7 @@ export class KeyPairFiles implements ChangingValue<KeyPair>, Component {
 
   /** Resolves after the first try, whatever came of it. */
   async start(): Promise<void> {
-    await this.#pass();
+    await this.#reload();
     this.#loop ??= this.#follow(this.#stopping.signal);
   }
 
@@ -72,7 +73,7 @@ export class KeyPairFiles implements ChangingValue<KeyPair>, Component {
     while (!signal.aborted) {
       await this.#wait(this.#failures === 0 ? pollMs : backoffDelayMs(this.#failures, retry), () => this.#hasNews);
       if (this.#hasNews) await this.#wait(settleMs, () => false);
-      if (!signal.aborted) await this.#pass();
+      if (!signal.aborted) await this.#reload();
     }
   }
 
@@ -93,7 +94,7 @@ export class KeyPairFiles implements ChangingValue<KeyPair>, Component {
   }
 
   /** Watched before it is read: what changes in between is read again. */
-  async #pass(): Promise<void> {
+  async #reload(): Promise<void> {
     const { certFile, keyFile } = this.#paths;
     for (const directory of new Set([certFile, keyFile].map((file) => path.dirname(file))))
       await this.#watch(directory);
@@ -112,7 +113,7 @@ export class KeyPairFiles implements ChangingValue<KeyPair>, Component {
     }
   }
 
-  /** Once is common while somebody writes them. Before the first pair it is the server that tells what it waits for. */
+  /** One failure is common while the files are written. Before the first pair it is the TLS context that logs what it waits for. */
   #failed(reason: string): void {
     this.#failures++;
     const isNew = reason !== this.#problem || this.#failures === 2;
@@ -133,7 +134,7 @@ export class KeyPairFiles implements ChangingValue<KeyPair>, Component {
     this.#watched.delete(directory);
     if (identity === undefined || this.#stopping.signal.aborted) return;
     try {
-      const watcher = watch(directory, () => this.#tell());
+      const watcher = watch(directory, () => this.#changed());
       watcher.on('error', (error) => {
         this.#deps.log.debug({ directory, reason: errorMessage(error) }, 'a directory cannot be watched any more');
         watcher.close();
@@ -146,7 +147,7 @@ export class KeyPairFiles implements ChangingValue<KeyPair>, Component {
     }
   }
 
-  #tell(): void {
+  #changed(): void {
     this.#hasNews = true;
     this.#wake?.();
   }

@@ -10,7 +10,10 @@ export interface KeyPairPaths {
   readonly keyFile: string;
 }
 
-/** What a node needs where no operator hands out certificates, as upstream's does (pkg/virt-operator, components/secrets.go). */
+/**
+ * What a node needs where no operator hands out certificates, as upstream's does (pkg/virt-
+ * operator/resource/generate/components/secrets.go).
+ */
 export interface KubevirtCertificates {
   /** PEM, for key `ca-bundle` of ConfigMap `kubevirt-ca`. */
   readonly caBundle: string;

@@ -19,8 +19,9 @@ const versions: ReadonlyMap<unknown, SecureVersion> = new Map([
 export const defaultTlsSettings: TlsSettings = { minVersion: 'TLSv1.2', ciphers: DEFAULT_CIPHERS };
 
 /**
- * `spec.configuration.tlsConfiguration` of the KubeVirt object (spec 30 §6.4). Total: an unknown version is TLS 1.2, unknown
- * suites and those that this OpenSSL was built without count as not named, no suite left means the defaults.
+ * `spec.configuration.tlsConfiguration` of the KubeVirt object, as upstream reads it (pkg/util/tls/tls.go). Total: an unknown
+ * version is TLS 1.2, unknown suites and those that this OpenSSL was built without count as not named, no suite left means the
+ * defaults.
  */
 export function readTlsSettings(tlsConfiguration: unknown): TlsSettings {
   if (!isRecord(tlsConfiguration)) return defaultTlsSettings;

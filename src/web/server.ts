@@ -105,16 +105,19 @@ export class WebServer implements Component {
     return this.#access.token;
   }
 
-  /** What a person opens; it lets in whoever has it. What is behind the # is sent to nobody, and the page takes it away. */
+  /**
+   * What a person opens; it lets in every client that has it. What is behind the # is sent to no server, and the page takes it
+   * away.
+   */
   get url(): string {
     return `http://${this.#access.hostName}:${this.port}/#token=${this.token}`;
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
-    const verdict = this.#access.judge(request);
-    if (verdict.kind === 'refused') {
-      refuseUpgrade(socket, verdict, this.#clock);
+    const authorization = this.#access.judge(request);
+    if (authorization.kind === 'refused') {
+      refuseUpgrade(socket, authorization, this.#clock);
       return;
     }
     this.#http?.authenticated(request.socket);
@@ -122,8 +125,8 @@ export class WebServer implements Component {
       refuseUpgrade(socket, noSuchStream, this.#clock);
       return;
     }
-    if (verdict.by === 'session') {
-      const cancel = this.#clock.schedule(verdict.endsInMs, () => socket.destroy());
+    if (authorization.by === 'session') {
+      const cancel = this.#clock.schedule(authorization.endsInMs, () => socket.destroy());
       socket.once('close', cancel);
     }
     this.#deps.backend.api.upgrade(withoutSecrets(request), socket, head);

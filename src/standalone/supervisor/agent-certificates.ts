@@ -19,7 +19,7 @@ interface ConfigMap extends KubeObject {
 
 /**
  * Certificates of the agent's servers and of their client, and the ConfigMap from which the agent learns whom to trust: what
- * virt-operator does on a cluster (spec 30 §6). Looked at twice a day; the agent follows the files and the ConfigMap.
+ * virt-operator does on a cluster (pkg/virt-operator/resource/generate/components/secrets.go). Checked twice a day; the agent follows the files and the ConfigMap.
  */
 export class AgentCertificates implements Component {
   readonly name = 'agent certificates';
@@ -61,7 +61,7 @@ export class AgentCertificates implements Component {
   }
 }
 
-/** What a user wrote there is replaced: with another authority nobody reaches the agent. */
+/** What a user wrote there is replaced: with another authority no client reaches the agent. */
 async function publishBundle(client: KubeClient, bundle: string): Promise<void> {
   const ref = { namespace: kubevirtNamespace, name };
   const data = { [key]: bundle };

@@ -28,17 +28,17 @@ export interface PairProblem {
 /** What was found on disk last. */
 export interface Found {
   readonly expiries: readonly Expiry[];
-  /** Pairs of which something is there, and which nobody can use. Most pairs are optional: one that is not there is none. */
+  /** Pairs of which something is there, and which cannot be used. Most pairs are optional: one that is not there is none. */
   readonly problems: readonly PairProblem[];
 }
 
 const freshMs = 60_000;
-/** Whoever exchanges two files does it one after the other. */
+/** A program that exchanges two files does it one after the other. */
 const problemFreshMs = 5_000;
 const maxBytes = 1024 * 1024;
 const nothing: Found = { expiries: [], problems: [] };
 
-/** When the agent's certificates expire: read again at most once a minute, and only while somebody asks. */
+/** When the agent's certificates expire: read again at most once a minute, and only while it is asked for. */
 export class CertificateExpiry {
   readonly #options: CertificateExpiryOptions;
   readonly #clock: Clock;

@@ -15,7 +15,10 @@ export interface CaBundleOptions {
 
 const bundleKey = 'ca-bundle';
 
-/** The text of the authorities that KubeVirt's ConfigMap names (spec 30 §6.1), followed. A ConfigMap that vanishes changes nothing. */
+/**
+ * The text of the authorities that KubeVirt's ConfigMap names (pkg/util/tls/ca-manager.go), followed. A ConfigMap that vanishes
+ * changes nothing.
+ */
 export class CaBundle implements ChangingValue<string>, Component {
   readonly name = 'authorities';
   readonly #text = new SettableValue<string>();
@@ -60,7 +63,7 @@ export class CaBundle implements ChangingValue<string>, Component {
   }
 }
 
-/** A ConfigMap without the key says as little as one with garbage in it: the reader of the text tells so. */
+/** A ConfigMap without the key says as little as one with garbage in it: the reader of the text reports it. */
 function textOf({ data }: ConfigMap): string {
   const text = data?.[bundleKey];
   return typeof text === 'string' ? text : '';

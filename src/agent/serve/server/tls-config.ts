@@ -8,8 +8,8 @@ import {
 import type { ClusterSettings } from '../../node/ports.ts';
 
 /**
- * Versions and ciphers as the configuration asks for them (spec 30 §6.4). There is none before `begin`: defaults that are used
- * too early could be weaker than what it asks for.
+ * Versions and ciphers as the configuration asks for them (pkg/util/tls/tls.go). There is none before `begin`: defaults that
+ * are used too early could be weaker than what it asks for.
  */
 export class TlsConfig implements ChangingValue<TlsSettings> {
   readonly #settings = new SettableValue<TlsSettings>(undefined, isSameSettings);
@@ -28,7 +28,7 @@ export class TlsConfig implements ChangingValue<TlsSettings> {
     return this.#settings.onChange(listener);
   }
 
-  /** The KubeVirt object was read, or nobody waits for that any longer. */
+  /** The KubeVirt object was read, or it is not waited for any longer. */
   begin(): void {
     this.#end ??= this.#cluster.select(
       ({ node }) => node.tlsConfiguration,
