@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
-import { ensureKubevirtCertificates } from '../src/tls/index.ts';
+import { ensureKubevirtCertificates } from '../src/certificates/index.ts';
 import { LauncherFleet } from '../test/fixtures/scripted-launcher-fleet.ts';
 import { type AgentProgram, AgentUnderTest } from './agent-under-test.ts';
 import { type ApiKind, type ApiUnderLoad, startApi } from './api-under-load.ts';

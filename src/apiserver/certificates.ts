@@ -1,8 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { CertificateError, issue, isWorthKeeping, makeAuthority } from '../certificates/index.ts';
 import { replaceFile } from '../host/index.ts';
-import { CertificateError, issue, isWorthKeeping, makeAuthority } from '../tls/index.ts';
 
 /** PEM texts; the same are in the directory as ca.crt, server.crt and server.key. */
 export interface Certificates {

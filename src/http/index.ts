@@ -3,7 +3,6 @@
  * cost, TLS, what becomes of a request to upgrade before it is a stream, draining and stopping with a deadline.
  * Must not know: websockets, routes, who may ask for what.
  */
-export { ListenError } from './errors.ts';
-export { type HttpLimits, HttpServer, type HttpServerState } from './http-server.ts';
+export { HttpServer, type HttpServerState } from './http-server.ts';
 export { isAbsentHost, type ListenAddress, loopbackHosts } from './listen.ts';
 export { answerUpgrade, letGoSoon, type PlainAnswer, refuseUpgrade } from './upgrade.ts';

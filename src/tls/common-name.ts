@@ -1,5 +1,9 @@
 import type { PeerCertificate } from 'node:tls';
 
+/** Common names by which KubeVirt's programs know each other. */
+export const serverCommonName = 'kubevirt.io:system:node:virt-handler';
+export const clientCommonName = 'kubevirt.io:system:client:virt-handler';
+
 /** Undefined: there is none, or there are several, and it is not known which one counts. */
 export function commonNameOf(certificate: Pick<PeerCertificate, 'subject'>): string | undefined {
   // A subject with several common names is an array here, whatever the types say.

@@ -5,7 +5,11 @@ import { backoffDelayMs, type Clock, type Component, errorCode, errorMessage, ty
 import { type ChangingValue, SettableValue } from './changing-value.ts';
 import { TlsInputError } from './errors.ts';
 import { type KeyPair, readKeyPair } from './key-pair.ts';
-import type { KeyPairPaths } from './kubevirt-certificates.ts';
+
+export interface KeyPairPaths {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
 
 export interface KeyPairFilesDeps {
   readonly log: Logger;

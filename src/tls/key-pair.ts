@@ -2,7 +2,12 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { errorMessage } from '../base/index.ts';
 import { commonNameOf } from './common-name.ts';
 import { TlsInputError } from './errors.ts';
-import type { PemPair } from './issue.ts';
+
+/** PEM texts that belong together. */
+export interface PemPair {
+  readonly cert: string;
+  readonly key: string;
+}
 
 /** A certificate, with its intermediates if it has some, and its private key. */
 export interface KeyPair extends PemPair {

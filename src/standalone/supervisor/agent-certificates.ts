@@ -1,7 +1,7 @@
 import { type KubeObject, resources } from '../../api/index.ts';
 import { type Component, errorMessage, type Logger, sleep } from '../../base/index.ts';
+import { ensureKubevirtCertificates, type KubevirtCertificates } from '../../certificates/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
-import { ensureKubevirtCertificates, type KubevirtCertificates } from '../../tls/index.ts';
 import { kubevirtNamespace } from './node-objects.ts';
 
 export interface AgentCertificatesDeps {

@@ -8,6 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { type Clock, silentLogger, systemClock } from '../../../src/base/index.ts';
+import { issue, makeAuthority } from '../../../src/certificates/index.ts';
 import {
   type Access,
   defaultStreamOptions,
@@ -16,7 +17,7 @@ import {
   type StreamRequest,
   StreamServer,
 } from '../../../src/console/index.ts';
-import { issue, makeAuthority, type PemPair } from '../../../src/tls/index.ts';
+import type { PemPair } from '../../../src/tls/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { Client, type ClientOptions } from './client.ts';
 

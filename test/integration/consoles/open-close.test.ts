@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { readAgentState } from '../../../bench/agent-state.ts';
 import { clientFrame, RawWebsocket, type WebsocketPlace } from '../../../bench/raw-websocket.ts';
 import { forEach } from '../../../bench/vmis.ts';
-import { ensureKubevirtCertificates } from '../../../src/tls/index.ts';
+import { ensureKubevirtCertificates } from '../../../src/certificates/index.ts';
 import { AgentBench, embeddedLoopApi } from '../../fixtures/agent-bench.ts';
 import { plainProtocol, sessionProtocol } from '../../fixtures/agent-console.ts';
 import { eventually } from '../../fixtures/eventually.ts';

@@ -5,9 +5,10 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { type KubeObject, resources } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
+import { issue } from '../../../src/certificates/index.ts';
 import { KubeClient, loadKubeAccess } from '../../../src/kube/index.ts';
 import { AgentCertificates } from '../../../src/standalone/index.ts';
-import { issue, serverCommonName } from '../../../src/tls/index.ts';
+import { serverCommonName } from '../../../src/tls/index.ts';
 import { type EmbeddedApi, startEmbeddedApi } from '../../fixtures/embedded-api.ts';
 
 interface ConfigMap extends KubeObject {

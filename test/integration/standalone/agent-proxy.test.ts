@@ -7,8 +7,9 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { WebSocket } from 'ws';
 import { silentLogger, sleep } from '../../../src/base/index.ts';
+import { issue } from '../../../src/certificates/index.ts';
 import { AgentProxy, agentOf, vmPath } from '../../../src/standalone/index.ts';
-import { issue, serverCommonName } from '../../../src/tls/index.ts';
+import { serverCommonName } from '../../../src/tls/index.ts';
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 

@@ -50,6 +50,13 @@ suite('the agent’s program as it is shipped', () => {
     );
   });
 
+  test('comes without the library that makes certificates, which it never does', () => {
+    const found = all.filter((file) =>
+      /x509\.|\bX509CertificateGenerator\b/.test(`${file} ${readFileSync(file, 'utf8')}`),
+    );
+    assert.deepEqual(found, []);
+  });
+
   test('has its parts in one folder of its name, so that whoever takes it along knows which they are', () => {
     const places = new Set(all.map((file) => path.relative(dir, path.dirname(file))));
     assert.deepEqual([...places].sort(), ['', 'virt-handler']);

@@ -1,13 +1,8 @@
 import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { errorMessage } from '../base/index.ts';
+import type { PemPair } from '../tls/index.ts';
 import { CertificateError } from './errors.ts';
-
-/** PEM texts that belong together. */
-export interface PemPair {
-  readonly cert: string;
-  readonly key: string;
-}
 
 export interface AuthorityRequest {
   readonly commonName: string;

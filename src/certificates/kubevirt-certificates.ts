@@ -2,17 +2,13 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { chmod, mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { replaceFile } from '../host/index.ts';
+import { clientCommonName, type KeyPairPaths, type PemPair, serverCommonName } from '../tls/index.ts';
 import { CertificateError } from './errors.ts';
-import { issue, isWorthKeeping, type LeafRequest, makeAuthority, type PemPair, renewBeforeMs } from './issue.ts';
-
-export interface KeyPairPaths {
-  readonly certFile: string;
-  readonly keyFile: string;
-}
+import { issue, isWorthKeeping, type LeafRequest, makeAuthority, renewBeforeMs } from './issue.ts';
 
 /**
- * What a node needs where no operator hands out certificates, as upstream's does (pkg/virt-
- * operator/resource/generate/components/secrets.go).
+ * What a node needs where no operator hands out certificates, as upstream's does
+ * (pkg/virt-operator/resource/generate/components/secrets.go).
  */
 export interface KubevirtCertificates {
   /** PEM, for key `ca-bundle` of ConfigMap `kubevirt-ca`. */
@@ -22,10 +18,6 @@ export interface KubevirtCertificates {
   /** Of their client, virt-api in a cluster. */
   readonly client: KeyPairPaths;
 }
-
-/** Common names by which KubeVirt's programs know each other. */
-export const serverCommonName = 'kubevirt.io:system:node:virt-handler';
-export const clientCommonName = 'kubevirt.io:system:client:virt-handler';
 
 const authorityDays = 3650;
 const leafDays = 825;

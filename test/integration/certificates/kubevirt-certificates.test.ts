@@ -8,14 +8,8 @@ import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import tls from 'node:tls';
 import { ensureCertificates } from '../../../src/apiserver/index.ts';
-import {
-  CertificateError,
-  clientCommonName,
-  ensureKubevirtCertificates,
-  issue,
-  makeAuthority,
-  serverCommonName,
-} from '../../../src/tls/index.ts';
+import { CertificateError, ensureKubevirtCertificates, issue, makeAuthority } from '../../../src/certificates/index.ts';
+import { clientCommonName, serverCommonName } from '../../../src/tls/index.ts';
 import { madeByOpenssl } from '../../fixtures/openssl-certificates.ts';
 
 const day = 24 * 3600 * 1000;
