@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ExplainDecision } from '../../../src/api/index.ts';
-import { isText, momentsOf } from '../../../src/web/page/explain-model.ts';
+import type { ExplainDecision } from '../../../../src/api/index.ts';
+import { isText, momentsOf } from '../../../../src/web/page/explain-model.ts';
 
 const decision: ExplainDecision = {
   firstAt: '2026-01-02T03:00:00Z',

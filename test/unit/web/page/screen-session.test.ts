@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ScreenEnd, ScreenSession, type ScreenState } from '../../../src/web/page/screen-session.ts';
-import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
+import { type ScreenEnd, ScreenSession, type ScreenState } from '../../../../src/web/page/screen-session.ts';
+import { FakeClock, settle } from '../../../fixtures/fake-clock.ts';
 
 class Screens {
   readonly clock = new FakeClock();

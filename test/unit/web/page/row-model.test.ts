@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { VmRow } from '../../../src/web/index.ts';
+import type { VmRow } from '../../../../src/web/index.ts';
 import {
   compareRows,
   matches,
@@ -10,8 +10,8 @@ import {
   statusOf,
   summary,
   toneOf,
-} from '../../../src/web/page/row-model.ts';
-import { vmRow } from '../../fixtures/web-backend.ts';
+} from '../../../../src/web/page/row-model.ts';
+import { vmRow } from '../../../fixtures/web-backend.ts';
 
 const running = vmRow('vm');
 const paused = vmRow('vm', { vmi: { uid: 'u', phase: 'Running', paused: true } });
