@@ -1,4 +1,10 @@
-import { findCondition, type KubeObject, type VirtualMachine, type VirtualMachineInstance } from '../api/index.ts';
+import {
+  type Condition,
+  findCondition,
+  type KubeObject,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../api/index.ts';
 import type { VmRow } from './rows.ts';
 
 /**
@@ -9,29 +15,36 @@ export function vmRow(vm: VirtualMachine | undefined, vmi: VirtualMachineInstanc
   const object: KubeObject | undefined = vm ?? vmi;
   if (!object) return undefined;
   const { namespace = '', name, creationTimestamp = '' } = object.metadata;
-  const conditions = [vmi?.status?.conditions, vm?.status?.conditions].find(Array.isArray) ?? [];
+  const conditions: unknown[] = [vmi?.status?.conditions, vm?.status?.conditions].find(Array.isArray) ?? [];
   const phase = vmi?.status?.phase || 'Pending';
   const strategy = vm?.spec?.runStrategy ?? (vm?.spec?.running === true ? 'Always' : 'Halted');
   return {
     namespace,
     name,
     status: vm ? (vm.status?.printableStatus ?? (vmi ? phase : 'Stopped')) : phase,
-    conditions,
+    conditions: conditions.filter(isCondition),
     createdAt: creationTimestamp,
     ...(vm && { runStrategy: strategy }),
     ...(vmi && { vmi: instanceOf(vmi, phase) }),
   };
 }
 
+/** The page reads all of them as texts. */
+function isCondition(value: unknown): value is Condition {
+  const { type, status, reason, message, lastTransitionTime }: Partial<Condition> = value ?? {};
+  const optional = [reason, message, lastTransitionTime].map((field) => field ?? '');
+  return [type, status, ...optional].every((field) => typeof field === 'string');
+}
+
 function instanceOf({ metadata, status }: VirtualMachineInstance, phase: string): NonNullable<VmRow['vmi']> {
   const interfaces = Array.isArray(status?.interfaces) ? status.interfaces : [];
-  const ip = interfaces.find((each) => each?.ipAddress)?.ipAddress;
-  const guestOs = status?.guestOSInfo?.prettyName ?? status?.guestOSInfo?.name;
+  const ip: unknown = interfaces.find((each) => each?.ipAddress)?.ipAddress;
+  const guestOs: unknown = status?.guestOSInfo?.prettyName ?? status?.guestOSInfo?.name;
   return {
     uid: metadata.uid ?? '',
     phase,
     paused: findCondition(status?.conditions, 'Paused')?.status === 'True',
-    ...(ip && { ip }),
-    ...(guestOs && { guestOs }),
+    ...(typeof ip === 'string' && ip && { ip }),
+    ...(typeof guestOs === 'string' && guestOs && { guestOs }),
   };
 }

@@ -12,3 +12,11 @@ test('an object with anything in place of its conditions, interfaces and spec is
   const holes = { metadata, status: { conditions: [null], interfaces: [null] } };
   assert.equal(vmRow(undefined, holes as unknown as VirtualMachineInstance)?.status, 'Pending');
 });
+
+test('what is no text where the page shows one is left out', () => {
+  const fine = { type: 'Ready', status: 'False', reason: 'GuestNotRunning', lastTransitionTime: null };
+  const conditions = [null, 'Ready', { type: 'Ready' }, { ...fine, message: { en: 'no' } }, fine];
+  const status = { phase: 'Running', conditions, interfaces: [{ ipAddress: ['10.0.2.2'] }], guestOSInfo: { name: {} } };
+  const row = vmRow(undefined, { metadata: { name: 'vm' }, status } as unknown as VirtualMachineInstance);
+  assert.deepEqual([row?.conditions, row?.vmi?.ip, row?.vmi?.guestOs], [[fine], undefined, undefined]);
+});
