@@ -5,7 +5,7 @@ import { build } from 'esbuild';
 
 const agent = { entryPoints: ['src/bin/virt-handler.ts'], platform: 'node', external: ['koffi', 'classic-level'] };
 const page = {
-  entryPoints: ['src/web/page/main.ts'],
+  entryPoints: ['src/web/page/main.tsx'],
   platform: 'browser',
   splitting: true,
   loader: { '.svg': 'dataurl' },

@@ -88,6 +88,9 @@ const pageLibraries = [
   '@novnc/novnc/vendor/pako/LICENSE',
   '@xterm/xterm/LICENSE',
   '@xterm/addon-fit/LICENSE',
+  'preact/LICENSE',
+  '@preact/signals/LICENSE',
+  '@preact/signals-core/LICENSE',
 ];
 
 /**
@@ -107,7 +110,7 @@ export async function bundlePage(outdir) {
     legalComments: 'none',
     logLevel: 'warning',
     metafile: true,
-    entryPoints: { page: 'src/web/page/main.ts', style: 'src/web/page/style.css' },
+    entryPoints: { page: 'src/web/page/main.tsx', style: 'src/web/page/style.css' },
     entryNames: '[name]-[hash]',
     chunkNames: '[name]-[hash]',
     loader: { '.svg': 'dataurl' },
@@ -119,7 +122,7 @@ export async function bundlePage(outdir) {
     return path.basename(found[0]);
   };
   const html = readFileSync('src/web/page/index.html', 'utf8')
-    .replace('{{script}}', `assets/${nameOf('src/web/page/main.ts')}`)
+    .replace('{{script}}', `assets/${nameOf('src/web/page/main.tsx')}`)
     .replace('{{style}}', `assets/${nameOf('src/web/page/style.css')}`);
   writeFileSync(path.join(outdir, 'index.html'), html);
   const licenses = pageLibraries.map((file) => `${file}\n\n${readFileSync(path.join('node_modules', file), 'utf8')}`);

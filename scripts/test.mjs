@@ -150,6 +150,7 @@ if (wanted.has('check')) {
   step('format and lint', 'node_modules/.bin/biome', ['check', '.']);
   step('types', 'node_modules/.bin/tsc', []);
   step('types of the web page', 'node_modules/.bin/tsc', ['-p', 'src/web/page']);
+  step('types of its tests', 'node_modules/.bin/tsc', ['-p', 'test/unit/web/page']);
   step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
 for (const name of Object.keys(suites)) {

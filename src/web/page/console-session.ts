@@ -42,6 +42,9 @@ export interface ConsoleDeps {
 
 export const consoleProtocol = 'session.virt-handler.io';
 
+/** What a guest assumes of a serial line that tells it nothing. */
+export const serialSize = { columns: 80, rows: 24 };
+
 /** One message from a person is not larger than this; a long paste is several. */
 const pieceBytes = 65_536;
 /** Closed by the server for good: the guest closed its end, or the VM is another one. */

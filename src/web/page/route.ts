@@ -1,11 +1,34 @@
 /** What the page shows, as the part of its address after `#`. */
-export type Route =
-  | { readonly view: 'list' }
-  | { readonly view: 'agent' }
-  | { readonly view: 'vm'; readonly tab: VmTab; readonly namespace: string; readonly name: string };
+export type Route = { readonly view: 'list' } | { readonly view: 'agent' } | VmRoute;
+
+export interface VmRoute {
+  readonly view: 'vm';
+  readonly tab: VmTab;
+  readonly namespace: string;
+  readonly name: string;
+}
 
 export type VmTab = (typeof vmTabs)[number];
 export const vmTabs = ['overview', 'console', 'screen', 'why'] as const;
+
+export const vmTabLabels: Readonly<Record<VmTab, string>> = {
+  overview: 'Overview',
+  console: 'Console',
+  screen: 'Screen',
+  why: 'Why',
+};
+
+/** Of the window; the heading of the view says the same. */
+export function titleOf(route: Route): string {
+  switch (route.view) {
+    case 'list':
+      return 'Virtual machines';
+    case 'agent':
+      return 'Agent';
+    case 'vm':
+      return `${route.name}: ${vmTabLabels[route.tab]}`;
+  }
+}
 
 /** Total: what is no address of this page is the list. */
 export function parseRoute(hash: string): Route {

@@ -119,8 +119,12 @@ function stopOffer(name: string, runStrategy: string | undefined): ActionOffer {
   return { action: 'stop', label: 'Stop', question, isHarsh: true };
 }
 
+/** A collator of its own for each pair would take a hundred times as long. */
+const byNamespace = new Intl.Collator();
+const byName = new Intl.Collator('en', { numeric: true });
+
 export function compareRows(one: VmRow, other: VmRow): number {
-  return one.namespace.localeCompare(other.namespace) || one.name.localeCompare(other.name, 'en', { numeric: true });
+  return byNamespace.compare(one.namespace, other.namespace) || byName.compare(one.name, other.name);
 }
 
 /** All words are somewhere in what the row shows. */

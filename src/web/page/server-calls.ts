@@ -2,7 +2,7 @@ import type { AgentState, ExplainList, ExplainReport } from '../../api/index.ts'
 import type { VmAction } from './row-model.ts';
 import { authorization, forget } from './session.ts';
 
-interface Vm {
+export interface Vm {
   readonly namespace: string;
   readonly name: string;
 }
@@ -50,8 +50,10 @@ export async function screenshot(vm: Vm, signal: AbortSignal): Promise<Blob> {
   return (await call(`${vmiPath(vm)}/vnc/screenshot`, { signal })).blob();
 }
 
+export type GuestFactsKind = 'guestosinfo' | 'userlist' | 'filesystemlist';
+
 /** What the guest's agent tells, by sub-path of the VMI. */
-export async function guestFacts(vm: Vm, kind: 'guestosinfo' | 'userlist' | 'filesystemlist', signal: AbortSignal) {
+export async function guestFacts(vm: Vm, kind: GuestFactsKind, signal: AbortSignal) {
   const body: unknown = await (await call(`${vmiPath(vm)}/${kind}`, { signal })).json();
   return body;
 }
@@ -82,11 +84,11 @@ async function call(path: string, init: RequestInit): Promise<Response> {
   });
   if (answer.ok) return answer;
   if (answer.status === 401) forget(headers);
-  throw new CallError(answer.status, (await messageOf(answer)) || `${answer.status} ${answer.statusText}`);
+  throw new CallError(answer.status, (await messageIn(answer)) || `${answer.status} ${answer.statusText}`);
 }
 
 /** The agent answers in plain text, the page's own server in JSON. */
-async function messageOf(answer: Response): Promise<string> {
+async function messageIn(answer: Response): Promise<string> {
   const text = (await answer.text()).trim();
   if (!answer.headers.get('content-type')?.includes('json')) return text;
   try {

@@ -1,4 +1,4 @@
-import { showHelp } from './help.ts';
+import type { PageState } from './page-state.ts';
 import { parseRoute, type VmTab, vmHref } from './route.ts';
 
 const goes: Readonly<Record<string, string>> = { l: '#/', a: '#/agent' };
@@ -6,7 +6,7 @@ const tabs: Readonly<Record<string, VmTab>> = { o: 'overview', c: 'console', s: 
 const secondKeyMs = 1_500;
 
 /** Keys of the page; those typed into a field, a terminal or a screen are not its business. */
-export function followKeys(): void {
+export function followKeys(state: PageState): void {
   let wentAtMs = Number.NEGATIVE_INFINITY;
   document.addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || isTypedInto(event.target)) return;
@@ -16,13 +16,17 @@ export function followKeys(): void {
     const href = isSecond ? goes[key] : undefined;
     const tab = tabs[key];
     if (href !== undefined) location.hash = href;
-    else if (key === '?') showHelp();
+    else if (key === '?') showHelp(state);
     else if (key === '/') document.querySelector<HTMLElement>('#filter:not([hidden])')?.focus();
     else if (key === 'j' || key === 'k') step(key === 'j' ? 1 : -1);
     else if (tab !== undefined) open(tab);
     else return;
     event.preventDefault();
   });
+}
+
+export function showHelp(state: PageState): void {
+  if (!document.querySelector('dialog[open]')) state.isHelpOpen.value = true;
 }
 
 function isTypedInto(target: EventTarget | null): boolean {

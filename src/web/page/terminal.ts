@@ -1,8 +1,6 @@
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal } from '@xterm/xterm';
-
-/** What a guest assumes of a serial line that tells it nothing. */
-export const serialSize = { columns: 80, rows: 24 };
+import { serialSize } from './console-session.ts';
 
 const fontPx = { smallest: 6, usual: 14, largest: 20 };
 

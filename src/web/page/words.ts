@@ -37,3 +37,7 @@ export function fileSize(bytes: number): string {
   const value = bytes / 1024 ** power;
   return `${value >= 10 || power === 0 ? Math.round(value) : value.toFixed(1)} ${units[power]}`;
 }
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

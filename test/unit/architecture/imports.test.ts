@@ -62,6 +62,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   '@novnc/novnc': ['web'],
   '@xterm/xterm': ['web'],
   '@xterm/addon-fit': ['web'],
+  preact: ['web'],
+  '@preact/signals': ['web'],
 };
 
 interface Import {
@@ -71,7 +73,7 @@ interface Import {
 
 const files = readdirSync('src', { recursive: true })
   .map(String)
-  .filter((file) => file.endsWith('.ts'));
+  .filter((file) => /\.tsx?$/.test(file));
 
 const imports: Import[] = files.flatMap((file) => {
   const source = readFileSync(path.join('src', file), 'utf8');

@@ -13,7 +13,7 @@ const traps: Readonly<Record<string, { readonly call: RegExp; readonly instead: 
 
 const sources = readdirSync('src', { recursive: true })
   .map((file) => path.join('src', String(file)))
-  .filter((file) => file.endsWith('.ts'));
+  .filter((file) => /\.tsx?$/.test(file));
 
 for (const [why, { call, instead }] of Object.entries(traps)) {
   test(`${why}: nothing calls it`, () => {

@@ -1,14 +1,37 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { VmRow } from '../rows.ts';
+import { keyOfRow } from './page-state.ts';
 import { hasGuest } from './row-model.ts';
 import { screenshot } from './server-calls.ts';
-import { keyOfRow } from './store.ts';
 
 const everyMs = 10_000;
 const tickMs = 500;
 /** Each picture makes QEMU write out its screen. */
 const atOnce = 2;
 
-interface Thumbnail {
+interface ThumbnailProps {
+  readonly of: VmRow;
+  readonly thumbnails: Thumbnails;
+  readonly width: number;
+  readonly height: number;
+  /** Absent: it is decoration. */
+  readonly label?: string;
+}
+
+/** The screen of a VM in small. What is painted is the business of `thumbnails`. */
+export function Thumbnail({ of: row, thumbnails, label, ...size }: ThumbnailProps) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    if (canvas.current) thumbnails.show(canvas.current, row);
+  }, [row, thumbnails]);
+  useLayoutEffect(() => {
+    const element = canvas.current;
+    return () => element && thumbnails.forget(element);
+  }, [thumbnails]);
+  return <canvas ref={canvas} role={label === undefined ? undefined : 'img'} aria-label={label} {...size} />;
+}
+
+interface Picture {
   row: VmRow;
   isVisible: boolean;
   dueMs: number;
@@ -18,10 +41,10 @@ interface Thumbnail {
 
 /** Small pictures of screens: only of those that are in sight and run, one after the other, each anew after a while. */
 export class Thumbnails {
-  readonly #known = new Map<HTMLCanvasElement, Thumbnail>();
-  readonly #observer = new IntersectionObserver((entries) => this.#seen(entries));
+  readonly #known = new Map<HTMLCanvasElement, Picture>();
   readonly #ending = new AbortController();
-  readonly #timer = setInterval(() => this.#next(), tickMs);
+  #observer: IntersectionObserver | undefined;
+  #timer: ReturnType<typeof setInterval> | undefined;
   #running = 0;
 
   show(canvas: HTMLCanvasElement, row: VmRow): void {
@@ -29,19 +52,21 @@ export class Thumbnails {
     if (known) known.row = row;
     else {
       this.#known.set(canvas, { row, isVisible: false, dueMs: 0, failures: 0 });
+      this.#observer ??= new IntersectionObserver((entries) => this.#seen(entries));
       this.#observer.observe(canvas);
+      this.#timer ??= setInterval(() => this.#next(), tickMs);
     }
     if (!hasGuest(row)) clear(canvas);
   }
 
   forget(canvas: HTMLCanvasElement): void {
-    this.#observer.unobserve(canvas);
+    this.#observer?.unobserve(canvas);
     this.#known.delete(canvas);
   }
 
   close(): void {
     clearInterval(this.#timer);
-    this.#observer.disconnect();
+    this.#observer?.disconnect();
     this.#ending.abort();
   }
 
@@ -59,24 +84,24 @@ export class Thumbnails {
     const due = [...this.#known]
       .filter(([, { row, isVisible, dueMs }]) => isVisible && dueMs <= now && hasGuest(row))
       .sort(([, one], [, other]) => one.dueMs - other.dueMs);
-    for (const [canvas, thumbnail] of due.slice(0, atOnce - this.#running)) {
-      thumbnail.dueMs = now + everyMs;
-      void this.#draw(canvas, thumbnail);
+    for (const [canvas, picture] of due.slice(0, atOnce - this.#running)) {
+      picture.dueMs = now + everyMs;
+      void this.#draw(canvas, picture);
     }
   }
 
-  async #draw(canvas: HTMLCanvasElement, thumbnail: Thumbnail): Promise<void> {
-    const { row } = thumbnail;
+  async #draw(canvas: HTMLCanvasElement, picture: Picture): Promise<void> {
+    const { row } = picture;
     this.#running++;
     try {
-      const picture = await createImageBitmap(await screenshot(row, this.#ending.signal));
+      const bitmap = await createImageBitmap(await screenshot(row, this.#ending.signal));
       const current = this.#known.get(canvas)?.row;
-      if (current && keyOfRow(current) === keyOfRow(row) && hasGuest(current)) paint(canvas, picture);
-      picture.close();
-      thumbnail.failures = 0;
+      if (current && keyOfRow(current) === keyOfRow(row) && hasGuest(current)) paint(canvas, bitmap);
+      bitmap.close();
+      picture.failures = 0;
     } catch {
       // A screen that cannot be had now has no picture; the rest of the row says what is the matter.
-      thumbnail.dueMs += everyMs * 2 ** Math.min(thumbnail.failures++, 4);
+      picture.dueMs += everyMs * 2 ** Math.min(picture.failures++, 4);
     } finally {
       this.#running--;
       if (!this.#ending.signal.aborted) this.#next();

@@ -1,0 +1,86 @@
+import { Component } from 'preact';
+import type { VmRow } from '../rows.ts';
+import { Icon } from './elements.tsx';
+import { keyOfRow, type PageState } from './page-state.ts';
+import { type ActionOffer, offersOf, type VmAction } from './row-model.ts';
+import { act } from './server-calls.ts';
+import { messageOf } from './words.ts';
+
+const doing: Readonly<Record<VmAction, string>> = {
+  start: 'is being started',
+  stop: 'is asked to shut down',
+  pause: 'is paused',
+  unpause: 'runs on',
+  softreboot: 'is asked to restart',
+  reset: 'was reset',
+};
+
+interface ActionButtonsProps {
+  readonly state: PageState;
+  readonly row: VmRow;
+  readonly only?: (offer: ActionOffer) => boolean;
+  readonly class: string;
+}
+
+/** What can be done with a VM. The focus stays: what was pressed has most often become its opposite. */
+export class ActionButtons extends Component<ActionButtonsProps> {
+  #group: HTMLElement | null = null;
+
+  override getSnapshotBeforeUpdate(): number {
+    return this.#buttons().findIndex((button) => button.matches(':focus'));
+  }
+
+  override componentDidUpdate(_props: ActionButtonsProps, _state: object, focused: number): void {
+    const buttons = this.#buttons();
+    if (focused < 0 || buttons.some((button) => button.matches(':focus'))) return;
+    buttons[Math.min(focused, buttons.length - 1)]?.focus();
+  }
+
+  render({ state, row, only = () => true, class: name }: ActionButtonsProps) {
+    const isBlocked = state.busy.value.has(keyOfRow(row)) || !state.isCurrent.value;
+    const offers = offersOf(row, state.canStart.value).filter(only);
+    return (
+      <div
+        class={name}
+        ref={(element) => {
+          this.#group = element;
+        }}>
+        {offers.map((offer) => (
+          <button
+            key={offer.action}
+            type="button"
+            data-action={offer.action}
+            aria-label={`${offer.label} ${row.name}`}
+            // Not `disabled`, which would lose the focus.
+            aria-disabled={isBlocked}
+            onClick={() => {
+              if (!isBlocked) void run(state, row, offer);
+            }}>
+            <Icon name={offer.action} />
+            <span>{offer.label}</span>
+          </button>
+        ))}
+      </div>
+    );
+  }
+
+  #buttons(): HTMLButtonElement[] {
+    return [...(this.#group?.querySelectorAll('button') ?? [])];
+  }
+}
+
+/** Does what a button says; one action per VM at a time. */
+async function run(state: PageState, row: VmRow, { action, label, question, isHarsh }: ActionOffer) {
+  const key = keyOfRow(row);
+  if (state.busy.value.has(key)) return;
+  if (question !== undefined && !(await state.ask({ text: question, yes: label, isHarsh: isHarsh === true }))) return;
+  state.setBusy(key, true);
+  try {
+    await act(row, action);
+    state.say(`${row.name} ${doing[action]}.`);
+  } catch (error) {
+    state.fail(`${label} ${row.name}: ${messageOf(error)}`);
+  } finally {
+    state.setBusy(key, false);
+  }
+}

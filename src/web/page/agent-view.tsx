@@ -1,0 +1,120 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { AgentState, ExplainItem, ExplainList } from '../../api/index.ts';
+import { durationText } from '../duration.ts';
+import { nextTryText } from '../next-try.ts';
+import { Card, type Fact, Facts, Table } from './elements.tsx';
+import { useOwned } from './owned.ts';
+import { Poll, Polled } from './polled.tsx';
+import { vmHref } from './route.ts';
+import { agentState, explainAll } from './server-calls.ts';
+import { ago, fileSize, messageOf } from './words.ts';
+
+interface AgentAnswer {
+  readonly state: AgentState;
+  readonly list: ExplainList;
+}
+
+const columns = ['Virtual machine', 'Phase', 'Guest', 'Because', 'Since', 'Next'];
+
+/** What the agent of the node does, and its last decision about each VM. */
+export function AgentView() {
+  const body = useRef<HTMLDivElement>(null);
+  // A link that is under the finger or in focus is not moved away.
+  const mayAsk = () => !body.current?.querySelector(':focus, :active');
+  const poll = useOwned(() => new Poll(askAgent, mayAsk));
+  useLayoutEffect(() => void poll.now(), [poll]);
+  return (
+    <section>
+      <div class="view-head">
+        <h1 tabindex={-1}>Agent</h1>
+      </div>
+      <div class="overview" ref={body}>
+        <Polled poll={poll} failureText={(error) => `Nothing can be told now: ${messageOf(error)}`}>
+          {(answer) => <AgentCards {...answer} />}
+        </Polled>
+      </div>
+    </section>
+  );
+}
+
+async function askAgent(signal: AbortSignal): Promise<AgentAnswer> {
+  const [state, list] = await Promise.all([agentState(signal), explainAll(signal)]);
+  return { state, list };
+}
+
+export function AgentCards({ state, list }: AgentAnswer) {
+  return (
+    <>
+      <Card title="State" class="is-wide">
+        <Facts facts={factsOf(state)} />
+      </Card>
+      <Decisions list={list} />
+    </>
+  );
+}
+
+function factsOf(state: AgentState): readonly Fact[] {
+  const { heartbeat, queue, memory, cpuSeconds, eventLoopDelayMs, relays } = state;
+  const beat = heartbeat.lastSuccessSecondsAgo;
+  return [
+    { term: 'Node', text: state.node },
+    { term: 'Phase', text: `${state.phase}, for ${durationText(state.upSeconds * 1_000)}` },
+    { term: 'Process', text: String(state.pid) },
+    { term: 'Heartbeat', text: beat === undefined ? 'none yet' : `${durationText(beat * 1_000)} ago` },
+    { term: 'Work', text: `${queue.running} running, ${queue.queued} queued, ${queue.waiting} waiting` },
+    { term: 'Memory', text: `${fileSize(memory.rssBytes)}, heap ${fileSize(memory.heapUsedBytes)}` },
+    { term: 'CPU time', text: durationText((cpuSeconds.user + cpuSeconds.system) * 1_000) },
+    { term: 'Event loop', text: `99 of 100 within ${Math.ceil(eventLoopDelayMs.p99)} ms` },
+    { term: 'Migration proxies', text: relays.unavailable ?? `${relays.open} open` },
+    { term: 'Watches', text: state.informers.map(watchText).join(' · ') },
+  ];
+}
+
+function watchText({ name, synced, connected, objects, lastError }: AgentState['informers'][number]): string {
+  const state = [synced ? String(objects) : 'not synced', !connected && 'not connected', lastError];
+  return `${name}: ${state.filter(Boolean).join(', ')}`;
+}
+
+function Decisions({ list: { items, at } }: { readonly list: ExplainList }) {
+  if (items.length === 0) {
+    return <Card title="Last decisions">None since the agent started: no virtual machine is here.</Card>;
+  }
+  return (
+    <Card title="Last decisions" class="is-wide">
+      <Table head={columns}>
+        {[...items].sort(byTrouble).map((item) => (
+          <Decision key={item.uid} item={item} now={Date.parse(at)} />
+        ))}
+      </Table>
+    </Card>
+  );
+}
+
+function Decision({ item, now }: { readonly item: ExplainItem; readonly now: number }) {
+  const { name, namespace, goneAt, phase, domain, why, problem, since, nextTry, quarantined } = item;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={vmHref(item, 'why')}>{name}</a> <span class="namespace">{namespace}</span>
+      </th>
+      <td>{goneAt === undefined ? phase || '–' : `gone ${ago(goneAt, now)}`}</td>
+      <td>{domain}</td>
+      <td>
+        {why}
+        {problem !== undefined && <span class="because">{problem}</span>}
+      </td>
+      <td class="when">{ago(since, now)}</td>
+      <td>
+        {nextTryText(nextTry)}
+        {quarantined && ' (quarantine)'}
+      </td>
+    </tr>
+  );
+}
+
+const byName = new Intl.Collator('en', { numeric: true });
+
+function byTrouble(one: ExplainItem, other: ExplainItem): number {
+  const rank = ({ problem, goneAt }: ExplainItem) => (problem !== undefined ? 0 : goneAt === undefined ? 1 : 2);
+  return rank(one) - rank(other) || byName.compare(one.name, other.name);
+}

@@ -1,0 +1,93 @@
+import type { ComponentChildren } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { PageState, Question } from './page-state.ts';
+
+/** Keys, and what they do. */
+const shortcuts: readonly (readonly [keys: readonly string[], does: string])[] = [
+  [['?'], 'this list'],
+  [['g', 'l'], 'all virtual machines'],
+  [['g', 'a'], 'the agent'],
+  [['/'], 'find in the list'],
+  [['j', 'k'], 'next and previous in the list'],
+  [['o', 'c', 's', 'w'], 'overview, console, screen and why of the virtual machine in focus'],
+  [['Ctrl+Alt+Esc'], 'leave the terminal or the screen'],
+];
+
+/** What stands above the page. */
+export function Dialogs({ state }: { readonly state: PageState }) {
+  const question = state.question.value;
+  return (
+    <>
+      {question && <QuestionDialog question={question} />}
+      {state.isHelpOpen.value && (
+        <HelpDialog
+          onClose={() => {
+            state.isHelpOpen.value = false;
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function QuestionDialog({ question: { text, yes, isHarsh, answer } }: { readonly question: Question }) {
+  return (
+    <Modal labelledBy="question" onClose={(value) => answer(value === 'yes')}>
+      <p id="question">{text}</p>
+      <div class="buttons">
+        <button type="submit" value="no" autofocus>
+          Cancel
+        </button>
+        <button type="submit" value="yes" class={isHarsh ? 'harsh' : 'primary'}>
+          {yes}
+        </button>
+      </div>
+    </Modal>
+  );
+}
+
+function HelpDialog({ onClose }: { readonly onClose: () => void }) {
+  return (
+    <Modal labelledBy="help" onClose={onClose}>
+      <h2 id="help">Keys</h2>
+      <dl class="keys">
+        {shortcuts.map(([keys, does]) => (
+          <>
+            <dt>
+              {keys.map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </>
+        ))}
+      </dl>
+      <div class="buttons">
+        <button type="submit" autofocus class="primary">
+          Close
+        </button>
+      </div>
+    </Modal>
+  );
+}
+
+interface ModalProps {
+  readonly labelledBy: string;
+  /** With the value of the button that closed it; empty after Escape. */
+  readonly onClose: (value: string) => void;
+  readonly children: ComponentChildren;
+}
+
+/** The focus goes back to where it was. */
+function Modal({ labelledBy, onClose, children }: ModalProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={labelledBy}
+      onClose={({ currentTarget }) => onClose(currentTarget.returnValue)}>
+      <form method="dialog">{children}</form>
+    </dialog>
+  );
+}

@@ -1,0 +1,142 @@
+import { Component, type ComponentChildren, type Ref } from 'preact';
+import type { Tone } from './row-model.ts';
+
+/** Outlines in a square of 16; drawn with the colour of the text. */
+const outlines = {
+  console: 'M2 3h12v10H2z M4.5 6l2 2-2 2 M8 10.5h3.5',
+  screen: 'M1.5 3h13v8.5h-13z M5.5 14h5',
+  start: 'M4.5 3l8 5-8 5z',
+  stop: 'M4 4h8v8H4z',
+  pause: 'M5 3.5v9 M11 3.5v9',
+  unpause: 'M3.5 3.5v9 M7 3.5l6.5 4.5L7 12.5z',
+  softreboot: 'M13 8a5 5 0 1 1-1.6-3.7 M13.5 2v3h-3',
+  reset: 'M9 1.5L4 9h4l-1 5.5L12 7H8z',
+  why: 'M8 14.5a6.5 6.5 0 1 1 0-13 6.5 6.5 0 0 1 0 13z M6 6.2c.2-2.6 4.2-2.4 4 .1-.1 1.5-2 1.5-2 3 M8 11.4v.6',
+  overview: 'M2.5 3.5h11 M2.5 8h11 M2.5 12.5h7',
+  more: 'M3.2 8h.1 M8 8h.1 M12.8 8h.1',
+  back: 'M9.5 3.5L5 8l4.5 4.5',
+  theme: 'M8 1.5a6.5 6.5 0 1 0 0 13z M8 1.5a6.5 6.5 0 0 1 0 13',
+  full: 'M2 6V2h4 M10 2h4v4 M14 10v4h-4 M6 14H2v-4',
+} as const;
+
+/** Decoration: the words beside it say the same. */
+export function Icon({ name }: { readonly name: keyof typeof outlines }) {
+  return (
+    <svg viewBox="0 0 16 16" aria-hidden="true" class="icon">
+      <path d={outlines[name]} />
+    </svg>
+  );
+}
+
+export function Badge({ text, tone }: { readonly text: string; readonly tone: Tone }) {
+  return (
+    <span class="badge" data-tone={tone}>
+      {text}
+    </span>
+  );
+}
+
+/** The keys that give the keyboard back to the page. */
+export function LeaveHint({ of }: { readonly of: 'terminal' | 'screen' }) {
+  return (
+    <p class="hint">
+      <kbd>Ctrl</kbd>+<kbd>Alt</kbd>+<kbd>Esc</kbd> leaves the {of}
+    </p>
+  );
+}
+
+interface GuardProps {
+  readonly instead: (error: unknown) => ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+/** What cannot be drawn takes nothing else along; it is tried again with what comes next. */
+export class Guard extends Component<GuardProps, { readonly error?: unknown }> {
+  static override getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+
+  override componentWillReceiveProps(): void {
+    this.setState({ error: undefined });
+  }
+
+  render({ instead, children }: GuardProps, { error }: { readonly error?: unknown }) {
+    return error === undefined ? children : instead(error);
+  }
+}
+
+interface CardProps {
+  readonly title: string;
+  /** Beside its own. */
+  readonly class?: string;
+  readonly children: ComponentChildren;
+}
+
+export function Card({ title, class: others = '', children }: CardProps) {
+  return (
+    <div class={`card ${others}`}>
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+export interface Fact {
+  readonly term: string;
+  readonly text: string;
+  readonly isBad?: boolean;
+}
+
+/** Terms with what there is to say about each. */
+export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
+  return (
+    <dl class="facts">
+      {facts.map(({ term, text, isBad }) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd class={isBad ? 'is-bad' : undefined}>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** Scrolls sideways where there is no room for it. Without a `head` what is in the columns needs no words. */
+export function Table({ head = [], children }: { head?: readonly string[]; readonly children: ComponentChildren }) {
+  const titles = head.map((title) => (
+    <th key={title} scope="col">
+      {title}
+    </th>
+  ));
+  return (
+    <div class="scrolls">
+      <table>
+        <thead>{titles.length > 0 && <tr>{titles}</tr>}</thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+/** In place of what there is nothing of. */
+export function Nothing({ children }: { readonly children: ComponentChildren }) {
+  return <p class="nothing">{children}</p>;
+}
+
+interface CheckboxProps {
+  readonly id: string;
+  readonly label: string;
+  readonly is: boolean;
+  readonly onChange: (isChecked: boolean) => void;
+  readonly inputRef?: Ref<HTMLInputElement>;
+}
+
+export function Checkbox({ id, label, is, onChange, inputRef = null }: CheckboxProps) {
+  const change = ({ currentTarget }: { readonly currentTarget: HTMLInputElement }) => onChange(currentTarget.checked);
+  return (
+    <label for={id}>
+      <input type="checkbox" id={id} ref={inputRef} checked={is} onChange={change} />
+      {label}
+    </label>
+  );
+}

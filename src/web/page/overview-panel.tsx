@@ -1,0 +1,68 @@
+import type { VmRow } from '../rows.ts';
+import { Card, type Fact, Facts, Nothing, Table } from './elements.tsx';
+import { GuestDetails } from './guest-details.tsx';
+import { useOwned } from './owned.ts';
+import { keyOfRow, type PageState } from './page-state.ts';
+import type { Vm } from './server-calls.ts';
+import { Thumbnail, Thumbnails } from './thumbnails.tsx';
+import { ago } from './words.ts';
+
+interface OverviewPanelProps {
+  readonly state: PageState;
+  readonly vm: Vm;
+  readonly row: VmRow | undefined;
+}
+
+/** Facts of a VM, its conditions, its screen in small. */
+export function OverviewPanel({ state, vm, row }: OverviewPanelProps) {
+  const thumbnails = useOwned(() => new Thumbnails());
+  // Read, so that times are written anew as time goes by.
+  void state.ticks.value;
+  return (
+    <div class="overview">
+      {!row && state.isLoaded.value && <Nothing>There is no virtual machine {keyOfRow(vm)} on this node.</Nothing>}
+      {row && (
+        <>
+          <Card title="Facts">
+            <Facts facts={factsOf(row, state.node.value)} />
+          </Card>
+          <Card title="Screen" class="shot-card">
+            <Thumbnail of={row} thumbnails={thumbnails} width={640} height={400} label="Picture of the screen" />
+          </Card>
+          <GuestDetails row={row} />
+          <Conditions row={row} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function factsOf({ namespace, vmi, runStrategy, createdAt }: VmRow, node: string): readonly Fact[] {
+  return [
+    { term: 'Namespace', text: namespace },
+    { term: 'Node', text: node },
+    { term: 'Address', text: vmi?.ip ?? '–' },
+    { term: 'System', text: vmi?.guestOs ?? '–' },
+    { term: 'Run strategy', text: runStrategy ?? 'none: an instance without a VirtualMachine' },
+    { term: 'Created', text: new Date(createdAt).toLocaleString() },
+    { term: 'Instance', text: vmi?.uid ?? 'none: it does not run' },
+  ];
+}
+
+function Conditions({ row: { conditions } }: { readonly row: VmRow }) {
+  if (conditions.length === 0) return null;
+  return (
+    <Card title="Conditions" class="is-wide">
+      <Table head={['Condition', 'Status', 'Why', 'Since']}>
+        {conditions.map(({ type, status, reason, message, lastTransitionTime }) => (
+          <tr key={type}>
+            <th scope="row">{type}</th>
+            <td>{status}</td>
+            <td>{[reason, message].filter(Boolean).join(': ')}</td>
+            <td class="when">{lastTransitionTime ? ago(lastTransitionTime, Date.now()) : ''}</td>
+          </tr>
+        ))}
+      </Table>
+    </Card>
+  );
+}

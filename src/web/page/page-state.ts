@@ -1,0 +1,123 @@
+import { batch, computed, signal } from '@preact/signals';
+import type { VmChange, VmList, VmRow } from '../rows.ts';
+import { schedule } from './backoff.ts';
+import type { Route } from './route.ts';
+import { compareRows } from './row-model.ts';
+
+/** How the page stands with its server. */
+export type Link =
+  | { readonly kind: 'connecting' }
+  /** `problem`: why the rows may be old all the same. */
+  | { readonly kind: 'live'; readonly problem: string | undefined }
+  | { readonly kind: 'lost' }
+  /** It has no session, or one of before; `reason` says what to do. */
+  | { readonly kind: 'denied'; readonly reason: string };
+
+/** What is asked before something is done. */
+export interface Question {
+  readonly text: string;
+  /** On the button that agrees. */
+  readonly yes: string;
+  /** The guest does not get to save anything. */
+  readonly isHarsh: boolean;
+  readonly answer: (isYes: boolean) => void;
+}
+
+export interface Message {
+  readonly id: number;
+  readonly text: string;
+}
+
+const shownMs = 6_000;
+const maxFailures = 3;
+
+/** All that the page shows but for the streams of one VM: each component draws itself anew when what it read has changed. */
+export class PageState {
+  /** Undefined until the token of the address has become a session. */
+  readonly route = signal<Route | undefined>(undefined);
+  readonly link = signal<Link>({ kind: 'connecting' });
+  readonly node = signal('');
+  /** The server offers start and stop. */
+  readonly canStart = signal(false);
+  readonly rows = signal<ReadonlyMap<string, VmRow>>(new Map());
+  /** The rows were there once. */
+  readonly isLoaded = signal(false);
+  /** Nothing keeps what is shown from being true. */
+  readonly isCurrent = computed(() => this.link.value.kind === 'live' && this.link.value.problem === undefined);
+  readonly sortedRows = computed(() => [...this.rows.value.values()].sort(compareRows));
+  /** What is looked for in the list. */
+  readonly filter = signal('');
+  /** Keys of VMs that something is done with right now. */
+  readonly busy = signal<ReadonlySet<string>>(new Set());
+  /** Changes from time to time: ages are written anew. */
+  readonly ticks = signal(0);
+  readonly question = signal<Question | undefined>(undefined);
+  readonly isHelpOpen = signal(false);
+  /** Seen for a while. */
+  readonly message = signal<Message | undefined>(undefined);
+  /** Until they are put away. */
+  readonly failures = signal<readonly Message[]>([]);
+  #messages = 0;
+
+  row(key: string): VmRow | undefined {
+    return this.rows.value.get(key);
+  }
+
+  replace({ node, actions, problem, rows }: VmList): void {
+    batch(() => {
+      this.node.value = node;
+      this.canStart.value = actions;
+      this.rows.value = new Map(rows.map((row) => [keyOfRow(row), row]));
+      this.isLoaded.value = true;
+      this.link.value = { kind: 'live', problem };
+    });
+  }
+
+  change({ problem, rows, gone }: VmChange): void {
+    const changed = new Map(this.rows.value);
+    for (const key of gone) changed.delete(key);
+    for (const row of rows) changed.set(keyOfRow(row), row);
+    batch(() => {
+      this.rows.value = changed;
+      this.link.value = { kind: 'live', problem };
+    });
+  }
+
+  setBusy(key: string, isBusy: boolean): void {
+    const busy = new Set(this.busy.value);
+    if (isBusy) busy.add(key);
+    else busy.delete(key);
+    this.busy.value = busy;
+  }
+
+  say(text: string): void {
+    const message = { id: this.#messages++, text };
+    this.message.value = message;
+    schedule(shownMs, () => {
+      if (this.message.value === message) this.message.value = undefined;
+    });
+  }
+
+  fail(text: string): void {
+    this.failures.value = [...this.failures.value, { id: this.#messages++, text }].slice(-maxFailures);
+  }
+
+  putAway(failure: Message): void {
+    this.failures.value = this.failures.value.filter((each) => each !== failure);
+  }
+
+  /** False also when the question is put away. */
+  ask(question: Omit<Question, 'answer'>): Promise<boolean> {
+    return new Promise((resolve) => {
+      const answer = (isYes: boolean) => {
+        this.question.value = undefined;
+        resolve(isYes);
+      };
+      this.question.value = { ...question, answer };
+    });
+  }
+}
+
+export function keyOfRow({ namespace, name }: Pick<VmRow, 'namespace' | 'name'>): string {
+  return `${namespace}/${name}`;
+}

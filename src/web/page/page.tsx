@@ -1,0 +1,147 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { AgentView } from './agent-view.tsx';
+import { Dialogs } from './dialogs.tsx';
+import { Guard, Nothing } from './elements.tsx';
+import { ListView } from './list-view.tsx';
+import { keyOfRow, type Link, type PageState } from './page-state.ts';
+import { type Route, titleOf } from './route.ts';
+import { showHelp } from './shortcuts.ts';
+import { ThemeButton } from './theme-button.tsx';
+import { VmView } from './vm-view.tsx';
+import { capitalised, messageOf } from './words.ts';
+
+interface PageProps {
+  readonly state: PageState;
+}
+
+/** Head, what keeps the page from showing what is, one view, messages, dialogs. */
+export function Page({ state }: PageProps) {
+  const main = useRef<HTMLElement>(null);
+  const route = state.route.value;
+  useFocusOnArrival(main, route);
+  const skip = (event: Event) => {
+    event.preventDefault();
+    main.current?.focus();
+  };
+  return (
+    <>
+      {/* biome-ignore lint/a11y/useValidAnchor: the place it leads to is in this page, whose address is another thing */}
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to the content
+      </a>
+      <Head state={state} />
+      <Banner link={state.link.value} />
+      <main id="main" tabindex={-1} ref={main}>
+        {route && (
+          <Guard instead={(error) => <Nothing>This cannot be shown: {messageOf(error)}</Nothing>}>
+            <View state={state} route={route} />
+          </Guard>
+        )}
+      </main>
+      <Messages state={state} />
+      <Dialogs state={state} />
+    </>
+  );
+}
+
+/** Not of the first view: that is where a browser begins to read anyway. */
+function useFocusOnArrival(main: { readonly current: HTMLElement | null }, route: Route | undefined): void {
+  const before = useRef<Route>(undefined);
+  useLayoutEffect(() => {
+    if (!route) return;
+    const isFirst = before.current === undefined;
+    before.current = route;
+    document.title = `${titleOf(route)} · Virtual machines`;
+    scrollTo(0, 0);
+    // A terminal takes the focus by itself, when it is there.
+    const isTerminal = route.view === 'vm' && route.tab === 'console';
+    if (!isFirst && !isTerminal) main.current?.querySelector('h1')?.focus();
+  }, [main, route]);
+}
+
+function View({ state, route }: PageProps & { readonly route: Route }) {
+  switch (route.view) {
+    case 'list':
+      return <ListView state={state} />;
+    case 'agent':
+      return <AgentView />;
+    case 'vm':
+      return <VmView key={keyOfRow(route)} state={state} route={route} />;
+  }
+}
+
+function Head({ state }: PageProps) {
+  const node = state.node.value;
+  const view = state.route.value?.view;
+  return (
+    <header>
+      <span class="node" title={node === '' ? undefined : `Node ${node}`}>
+        {node}
+      </span>
+      <span class="link" role="status">
+        {state.link.value.kind === 'live' && 'live'}
+      </span>
+      <nav class="places" aria-label="Places">
+        <a href="#/" aria-current={view === 'list' ? 'page' : undefined}>
+          Machines
+        </a>
+        <a href="#/agent" aria-current={view === 'agent' ? 'page' : undefined}>
+          Agent
+        </a>
+      </nav>
+      <span class="space" />
+      <ThemeButton />
+      <button type="button" class="plain" aria-label="Keys" title="Keys (?)" onClick={() => showHelp(state)}>
+        ?
+      </button>
+    </header>
+  );
+}
+
+function Banner({ link }: { readonly link: Link }) {
+  const text = bannerText(link);
+  return (
+    <div class="banner" role="alert" hidden={text === ''}>
+      <p>{text}</p>
+    </div>
+  );
+}
+
+function bannerText(link: Link): string {
+  switch (link.kind) {
+    case 'denied':
+      return `${capitalised(link.reason)}.`;
+    case 'lost':
+      return 'The server does not answer: reconnecting. What you see is what was known last.';
+    case 'live':
+      return link.problem === undefined ? '' : `What you see may be old: ${link.problem}.`;
+    case 'connecting':
+      return '';
+  }
+}
+
+/** Said by screen readers. */
+function Messages({ state }: PageProps) {
+  const message = state.message.value;
+  return (
+    <div class="messages">
+      <div role="status">
+        {message && (
+          <p key={message.id} class="message">
+            {message.text}
+          </p>
+        )}
+      </div>
+      <div role="alert">
+        {state.failures.value.map((failure) => (
+          <p key={failure.id} class="message is-bad">
+            <span>{failure.text}</span>
+            <button type="button" class="plain" onClick={() => state.putAway(failure)}>
+              Close
+            </button>
+          </p>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,66 @@
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { schedule } from './backoff.ts';
+import { Guard, Nothing } from './elements.tsx';
+
+const everyMs = 3_000;
+
+type Answer<T> =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'known'; readonly value: T }
+  | { readonly kind: 'failed'; readonly error: unknown };
+
+/** What is asked again every few seconds as long as the page is seen. */
+export class Poll<T> {
+  readonly answer = signal<Answer<T>>({ kind: 'none' });
+  readonly #ask: (signal: AbortSignal) => Promise<T>;
+  readonly #mayAsk: () => boolean;
+  readonly #ending = new AbortController();
+  #cancelNext: (() => void) | undefined;
+  #isAsking = false;
+
+  constructor(ask: (signal: AbortSignal) => Promise<T>, mayAsk: () => boolean = () => true) {
+    this.#ask = ask;
+    this.#mayAsk = mayAsk;
+  }
+
+  /** Asks at once, unless that is under way. */
+  async now(): Promise<void> {
+    if (this.#isAsking) return;
+    this.#cancelNext?.();
+    this.#isAsking = true;
+    const { signal } = this.#ending;
+    try {
+      if (!document.hidden && this.#mayAsk()) this.answer.value = { kind: 'known', value: await this.#ask(signal) };
+    } catch (error) {
+      if (!signal.aborted) this.answer.value = { kind: 'failed', error };
+    } finally {
+      this.#isAsking = false;
+      if (!signal.aborted) this.#cancelNext = schedule(everyMs, () => void this.now());
+    }
+  }
+
+  close(): void {
+    this.#cancelNext?.();
+    this.#ending.abort();
+  }
+}
+
+interface PolledProps<T> {
+  readonly poll: Poll<T>;
+  readonly failureText: (error: unknown) => string;
+  readonly children: (value: T) => ComponentChildren;
+}
+
+/** The newest answer of the agent, or why there is none. */
+export function Polled<T>({ poll, failureText, children }: PolledProps<T>) {
+  const answer = poll.answer.value;
+  switch (answer.kind) {
+    case 'none':
+      return <Nothing>Asking the agent…</Nothing>;
+    case 'failed':
+      return <Nothing>{failureText(answer.error)}</Nothing>;
+    case 'known':
+      return <Guard instead={(error) => <Nothing>{failureText(error)}</Nothing>}>{children(answer.value)}</Guard>;
+  }
+}

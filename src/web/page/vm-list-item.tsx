@@ -1,0 +1,117 @@
+import type { VmRow } from '../rows.ts';
+import { ActionButtons } from './action-buttons.tsx';
+import { Badge, Icon } from './elements.tsx';
+import { keyOfRow, type PageState } from './page-state.ts';
+import { vmHref, vmTabLabels } from './route.ts';
+import { type ActionOffer, hasGuest, notesOf, noteText, statusOf, toneOf } from './row-model.ts';
+import { Thumbnail, type Thumbnails } from './thumbnails.tsx';
+import { age } from './words.ts';
+
+const isInFront = ({ action }: ActionOffer) => ['start', 'stop', 'pause', 'unpause'].includes(action);
+const isInMenu = (offer: ActionOffer) => !isInFront(offer);
+
+interface VmListItemProps {
+  readonly state: PageState;
+  readonly row: VmRow;
+  readonly thumbnails: Thumbnails;
+}
+
+/** A VM in the list: drawn again when its own row is another one. */
+export function VmListItem({ state, row, thumbnails }: VmListItemProps) {
+  const { namespace, name, createdAt, vmi } = row;
+  const notes = notesOf(row).map(noteText);
+  return (
+    <li class="vm" data-key={keyOfRow(row)}>
+      {/* biome-ignore lint/a11y: a larger target for the mouse; "Screen of …" below is the same link for all others */}
+      <a class="shot" href={vmHref(row, 'screen')} tabindex={-1} aria-hidden="true">
+        <Icon name="screen" />
+        <Thumbnail of={row} thumbnails={thumbnails} width={192} height={120} />
+      </a>
+      <div class="vm-name">
+        <h2>
+          <a href={vmHref(row, 'overview')}>{name}</a>
+        </h2>
+        <p class="namespace">{namespace}</p>
+      </div>
+      <div class="vm-status">
+        <Badge text={statusOf(row)} tone={toneOf(row)} />
+        <p class="note" title={notes.length > 0 ? notes.join('\n') : undefined}>
+          {notes[0]}
+        </p>
+      </div>
+      <div class="vm-guest">
+        <span class="guest-os">{vmi?.guestOs}</span>
+        <span class="ip">{vmi?.ip}</span>
+      </div>
+      <div class="vm-age">
+        <Age state={state} createdAt={createdAt} />
+      </div>
+      <div class="vm-actions">
+        <StreamLink row={row} tab="console" />
+        <StreamLink row={row} tab="screen" />
+        <ActionButtons class="group" state={state} row={row} only={isInFront} />
+        <Menu state={state} row={row} />
+      </div>
+    </li>
+  );
+}
+
+function Age({ state, createdAt }: { readonly state: PageState; readonly createdAt: string }) {
+  // Read, so that it is drawn anew as time goes by.
+  void state.ticks.value;
+  return (
+    <time class="age" datetime={createdAt} title={`created ${new Date(createdAt).toLocaleString()}`}>
+      {age(createdAt, Date.now())}
+    </time>
+  );
+}
+
+function StreamLink({ row, tab }: { readonly row: VmRow; readonly tab: 'console' | 'screen' }) {
+  const label = vmTabLabels[tab];
+  return (
+    <a
+      class="button"
+      href={vmHref(row, tab)}
+      aria-label={`${label} of ${row.name}`}
+      aria-disabled={hasGuest(row) ? undefined : 'true'}>
+      <Icon name={tab} />
+      <span>{label}</span>
+    </a>
+  );
+}
+
+/** Open as long as the focus is in it. */
+function Menu({ state, row }: Omit<VmListItemProps, 'thumbnails'>) {
+  return (
+    <details class="menu" onFocusOut={closeWhenLeft} onKeyDown={closeByEscape} onClick={closeWhenChosen}>
+      <summary class="button" aria-label={`More for ${row.name}`}>
+        <Icon name="more" />
+      </summary>
+      <div class="menu-items">
+        <ActionButtons class="group" state={state} row={row} only={isInMenu} />
+        <a class="button" href={vmHref(row, 'why')}>
+          <Icon name="why" />
+          <span>Why is it so?</span>
+        </a>
+      </div>
+    </details>
+  );
+}
+
+type MenuEvent<E extends Event> = E & { readonly currentTarget: HTMLDetailsElement };
+
+function closeWhenLeft({ currentTarget: menu, relatedTarget }: MenuEvent<FocusEvent>): void {
+  if (relatedTarget instanceof Node && menu.contains(relatedTarget)) return;
+  // Nothing is focused while a button inside is pressed with a mouse in some browsers.
+  if (relatedTarget || !menu.matches(':hover')) menu.open = false;
+}
+
+function closeByEscape({ currentTarget: menu, key }: MenuEvent<KeyboardEvent>): void {
+  if (key !== 'Escape' || !menu.open) return;
+  menu.open = false;
+  menu.querySelector('summary')?.focus();
+}
+
+function closeWhenChosen({ currentTarget: menu, target }: MenuEvent<MouseEvent>): void {
+  if (target instanceof Element && target.closest('.menu-items')) menu.open = false;
+}

@@ -1,0 +1,58 @@
+import type { VmRow } from '../rows.ts';
+import { ActionButtons } from './action-buttons.tsx';
+import { ConsolePanel } from './console-panel.tsx';
+import { Badge, Icon } from './elements.tsx';
+import { ExplainPanel } from './explain-panel.tsx';
+import { OverviewPanel } from './overview-panel.tsx';
+import { keyOfRow, type PageState } from './page-state.ts';
+import { type VmRoute, vmHref, vmTabLabels, vmTabs } from './route.ts';
+import { statusOf, toneOf } from './row-model.ts';
+import { ScreenPanel } from './screen-panel.tsx';
+
+interface VmViewProps {
+  readonly state: PageState;
+  readonly route: VmRoute;
+}
+
+/** One VM: what it is, what can be done, and one of its sides. */
+export function VmView({ state, route }: VmViewProps) {
+  const { namespace, name, tab } = route;
+  const row = state.row(keyOfRow(route));
+  const status = row ? statusOf(row) : state.isLoaded.value ? 'Not here' : '';
+  return (
+    <section class={`vm-view is-${tab}`} data-old={state.isCurrent.value ? undefined : ''}>
+      <div class="view-head">
+        <a class="button plain" href="#/" aria-label="All virtual machines">
+          <Icon name="back" />
+        </a>
+        <h1 tabindex={-1}>
+          {name} <span class="namespace">{namespace}</span>
+        </h1>
+        <Badge text={status} tone={row ? toneOf(row) : 'off'} />
+        {row && <ActionButtons class="vm-buttons" state={state} row={row} />}
+      </div>
+      <nav class="tabs" aria-label={`Sides of ${name}`}>
+        {vmTabs.map((known) => (
+          <a key={known} href={vmHref(route, known)} aria-current={known === tab ? 'page' : undefined}>
+            <Icon name={known} />
+            {vmTabLabels[known]}
+          </a>
+        ))}
+      </nav>
+      <Panel state={state} route={route} row={row} />
+    </section>
+  );
+}
+
+function Panel({ state, route, row }: VmViewProps & { readonly row: VmRow | undefined }) {
+  switch (route.tab) {
+    case 'overview':
+      return <OverviewPanel state={state} vm={route} row={row} />;
+    case 'console':
+      return <ConsolePanel vm={route} row={row} />;
+    case 'screen':
+      return <ScreenPanel vm={route} row={row} />;
+    case 'why':
+      return <ExplainPanel vm={route} row={row} />;
+  }
+}
