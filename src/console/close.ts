@@ -1,7 +1,7 @@
 /** The longest reason a close frame can carry: 125 bytes less its code (RFC 6455 §5.5). */
 const maxReasonBytes = 123;
 
-/** Why a session ends, as its websocket is told. */
+/** Why a session ends, as its close frame says. */
 export interface SessionEnd {
   readonly code: number;
   readonly reason: string;

@@ -4,7 +4,8 @@ import { RfbClientStream } from './rfb-client-stream.ts';
 import type { Session } from './session.ts';
 import type { Access } from './stream-request.ts';
 
-interface Place {
+/** A session with the connection that is its own. */
+interface Attachment {
   readonly session: Session;
   readonly connection: OwnConnection;
 }
@@ -16,8 +17,8 @@ interface Place {
 export class DeviceSessions {
   readonly #id: string;
   readonly #onEmpty: () => void;
-  readonly #places = new Set<Place>();
-  #writer: Place | undefined;
+  readonly #attachments = new Set<Attachment>();
+  #writer: Attachment | undefined;
 
   /** `onEmpty` may be called more than once. */
   constructor(id: string, onEmpty: () => void) {
@@ -30,52 +31,52 @@ export class DeviceSessions {
   }
 
   get isEmpty(): boolean {
-    return this.#places.size === 0;
+    return this.#attachments.size === 0;
   }
 
   join(session: Session, connection: OwnConnection, access: Access): void {
-    const place = { session, connection };
+    const attachment = { session, connection };
     const isViewer = connection.kind === 'vnc' && access === 'view';
     const client =
       connection.kind === 'vnc'
         ? new RfbClientStream({ isViewer, staysWriter: !session.isAware && !isViewer })
         : undefined;
     session.role = isViewer ? 'viewer' : 'writer';
-    this.#places.add(place);
+    this.#attachments.add(attachment);
     connection.bind(session, client);
-    if (connection.kind === 'vnc' && !isViewer && !session.hasEnded) this.#seatWriter(place);
+    if (connection.kind === 'vnc' && !isViewer && !session.hasEnded) this.#makeWriter(attachment);
     session.join({
-      started: () => this.#start(place),
+      started: () => this.#start(attachment),
       input: (pieces) => connection.input(pieces),
-      command: () => this.#take(place),
+      command: () => this.#take(attachment),
       drained: () => connection.drained(),
-      left: () => this.#leave(place),
+      left: () => this.#leave(attachment),
     });
   }
 
   close(end: SessionEnd): void {
-    for (const { session } of this.#places) session.end(end);
+    for (const { session } of this.#attachments) session.end(end);
   }
 
-  #start(place: Place): void {
-    const { session, connection } = place;
+  #start(attachment: Attachment): void {
+    const { session, connection } = attachment;
     session.notify({ kind: 'attached', role: session.role, line: this.#id, offset: 0, replayed: 0, lost: 0 });
     connection.begin();
-    if (connection.kind === 'vnc') this.#tellViewers();
+    if (connection.kind === 'vnc') this.#announceViewers();
   }
 
-  #take(place: Place): void {
-    if (place.session.role === 'writer') return;
-    this.#seatWriter(place);
-    place.connection.becomeWriter();
-    place.session.notify({ kind: 'role', role: 'writer', reason: 'you have taken over the screen' });
-    this.#tellViewers();
+  #take(attachment: Attachment): void {
+    if (attachment.session.role === 'writer') return;
+    this.#makeWriter(attachment);
+    attachment.connection.becomeWriter();
+    attachment.session.notify({ kind: 'role', role: 'writer', reason: 'you have taken over the screen' });
+    this.#announceViewers();
   }
 
-  #seatWriter(place: Place): void {
+  #makeWriter(attachment: Attachment): void {
     const old = this.#writer;
-    this.#writer = place;
-    place.session.role = 'writer';
+    this.#writer = attachment;
+    attachment.session.role = 'writer';
     if (!old) return;
     old.session.role = 'viewer';
     const reason = 'another session has taken over the screen';
@@ -87,16 +88,16 @@ export class DeviceSessions {
     old.connection.becomeViewer();
   }
 
-  #leave(place: Place): void {
-    place.connection.close();
-    this.#places.delete(place);
-    if (this.#writer === place) this.#writer = undefined;
+  #leave(attachment: Attachment): void {
+    attachment.connection.close();
+    this.#attachments.delete(attachment);
+    if (this.#writer === attachment) this.#writer = undefined;
     if (this.isEmpty) this.#onEmpty();
-    else if (place.connection.kind === 'vnc') this.#tellViewers();
+    else if (attachment.connection.kind === 'vnc') this.#announceViewers();
   }
 
-  #tellViewers(): void {
-    const count = this.#places.size - (this.#writer ? 1 : 0);
-    for (const { session } of this.#places) session.notify({ kind: 'viewers', count });
+  #announceViewers(): void {
+    const count = this.#attachments.size - (this.#writer ? 1 : 0);
+    for (const { session } of this.#attachments) session.notify({ kind: 'viewers', count });
   }
 }

@@ -11,7 +11,7 @@ const tokenForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 /**
  * What is wrong with a request to upgrade; undefined when nothing is. It is looked at before anything else happens, because a
- * request that cannot become a session must not end one (upstream's fault, spec 30 §7).
+ * request that cannot become a session must not end one (in upstream it does: pkg/virt-handler/rest/console.go).
  */
 export function upgradeProblem(request: IncomingMessage): PlainAnswer | undefined {
   const { headers } = request;
@@ -29,7 +29,7 @@ export function upgradeProblem(request: IncomingMessage): PlainAnswer | undefine
   return undefined;
 }
 
-/** Ours when it is offered, else upstream's, else none: an upgrade without a subprotocol works, too (spec 30 §4.3). */
+/** Ours when it is offered, else upstream's, else none: upstream's clients may offer no subprotocol, too. */
 export function chooseProtocol(offered: ReadonlySet<string>): string | false {
   return [awareProtocol, plainProtocol].find((protocol) => offered.has(protocol)) ?? false;
 }

@@ -2,11 +2,11 @@ import { isRecord } from '../base/index.ts';
 
 export type Role = 'writer' | 'viewer';
 
-/** What the server tells clients of `session.virt-handler.io`, one JSON object per text message. */
+/** What the server notifies clients of `session.virt-handler.io` of, one JSON object per text message. */
 export type Notice =
   /**
-   * The first message; and again when a viewer was too slow and bytes had to be left out. A byte's offset is its place in
-   * all that the guest sent since `line` was opened. The next binary byte has the offset `offset`, so a client that adds up
+   * The first message; and again when a viewer was too slow and bytes had to be left out. A byte's offset is the number of
+   * bytes that the guest sent before it since `line`, the connection to it, was opened. The next binary byte has the offset `offset`, so a client that adds up
    * what it receives can go on later with `?line=<line>&from=<offset>`.
    */
   | {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type SessionEnd, sessionEnd } from './close.ts';
-import { onGuestEnd } from './guest.ts';
+import { onGuestEnd } from './guest-connection.ts';
 import type { RfbClientStream } from './rfb-client-stream.ts';
 import type { Session } from './session.ts';
 import type { StreamKind } from './stream-request.ts';

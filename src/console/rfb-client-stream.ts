@@ -1,4 +1,3 @@
-import { HeldInput } from './rfb-held-input.ts';
 import { maxHeadBytes, measureMessage } from './rfb-message-size.ts';
 
 /** The pseudo-encoding of more than seven mouse buttons. */
@@ -24,7 +23,7 @@ export interface RfbClientOptions {
 
 /**
  * What a VNC client sends (RFC 6143), cut into its messages: sharing the screen is asked for whatever the client wants, as QEMU
- * would else throw everybody out; and a viewer's keys, pointer, clipboard and power commands do not reach the guest.
+ * would else end all other connections; and a viewer's keys, pointer, clipboard and power commands do not reach the guest.
  */
 export class RfbClientStream {
   readonly #staysWriter: boolean;
@@ -171,4 +170,48 @@ export class RfbClientStream {
     this.#problem = problem;
     return { at: 'untouched' };
   }
+}
+
+/** More keys than a person holds down. */
+const maxKeys = 64;
+
+/**
+ * Keys and mouse buttons that a client holds down. When it may no longer send anything, no other client would ever let go of them.
+ */
+class HeldInput {
+  readonly #keys = new Map<string, Buffer>();
+  #pointer: Buffer | undefined;
+
+  /** Looks at one whole message. */
+  watch(message: Buffer): void {
+    if (message[0] === 4) this.#key(message, message[1] !== 0, 1, 2);
+    else if (message[0] === 255 && message[1] === 0) this.#key(message, message.readUInt16BE(2) !== 0, 2, 4);
+    else if (message[0] === 5) this.#watchPointer(message);
+  }
+
+  /** The messages that let go of everything; after that nothing is held. */
+  release(): Buffer[] {
+    const messages = [...this.#keys.values(), ...(this.#pointer ? [this.#pointer] : [])];
+    this.#keys.clear();
+    this.#pointer = undefined;
+    return messages;
+  }
+
+  #key(message: Buffer, isDown: boolean, flagBytes: 1 | 2, keyAt: number): void {
+    const key = message.toString('latin1', keyAt);
+    if (!isDown) this.#keys.delete(key);
+    else if (this.#keys.size < maxKeys) this.#keys.set(key, cleared(message, keyAt === 2 ? 1 : 2, flagBytes));
+  }
+
+  #watchPointer(message: Buffer): void {
+    const buttons = message.readUInt8(1) | (message.length > 6 ? message.readUInt8(6) << 8 : 0);
+    // The event that lets go is of the short kind: a long one is known by its button bit.
+    this.#pointer = buttons === 0 ? undefined : cleared(message.subarray(0, 6), 1, 1);
+  }
+}
+
+function cleared(message: Buffer, at: number, bytes: number): Buffer {
+  const copy = Buffer.from(message);
+  copy.fill(0, at, at + bytes);
+  return copy;
 }

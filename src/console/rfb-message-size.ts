@@ -8,7 +8,7 @@ const view = (bytes: number): MessageSize => ({ kind: 'known', bytes, isInput: f
 const input = (bytes: number): MessageSize => ({ kind: 'known', bytes, isInput: true });
 const unsure = (needsBytes: number): MessageSize => ({ kind: 'unsure', needsBytes });
 
-/** The longest of what has to be seen as a whole: heads that tell a length, input of fixed length, an authentication. */
+/** The longest of what has to be seen as a whole: heads that have a length, input of fixed length, an authentication. */
 export const maxHeadBytes = 16;
 
 /**
@@ -57,7 +57,7 @@ function measureQemuMessage(head: Buffer): MessageSize {
   return view(operation === 2 ? 10 : 4);
 }
 
-/** The highest bit of the second byte tells the byte order of what follows. */
+/** The highest bit of the second byte says the byte order of what follows. */
 function giiBytes(head: Buffer): number {
   return head.readUInt8(1) >= 0x80 ? head.readUInt16BE(2) : head.readUInt16LE(2);
 }

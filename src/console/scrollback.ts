@@ -1,6 +1,6 @@
 const firstBytes = 4096;
 
-/** The last bytes of a line, found by their offset since its beginning. Its memory grows with what it holds, up to its limit. */
+/** The last bytes of a broadcast, found by their offset since its beginning. Its memory grows with what it holds, up to its limit. */
 export class Scrollback {
   readonly #limitBytes: number;
   #ring: Buffer = Buffer.alloc(0);
@@ -40,7 +40,7 @@ export class Scrollback {
     return piece;
   }
 
-  /** While nothing was overwritten, offsets are places in the ring, and a larger ring starts the same way. */
+  /** While nothing was overwritten, offsets are indexes of the ring, and a larger ring starts the same way. */
   #growFor(end: number, written: number): void {
     if (this.#ring.length === this.#limitBytes || end <= this.#ring.length) return;
     let bytes = Math.max(firstBytes, this.#ring.length);

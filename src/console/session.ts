@@ -18,7 +18,7 @@ export interface SessionOwner {
   command(command: Command): void;
   /** It was `isFull` and no longer is. */
   drained(): void;
-  /** The session has ended, once, whoever ended it. */
+  /** The session has ended, once, on either side. */
   left(): void;
 }
 
@@ -73,7 +73,7 @@ export class Session {
 
   /**
    * Begins. An empty write ends after the 101 answer before it, which therefore has a TLS record of its own: virt-api throws
-   * away what shares that record (spec 30 §4.3).
+   * away what shares that record.
    */
   join(owner: SessionOwner): void {
     if (this.#hasEnded) {
@@ -121,7 +121,7 @@ export class Session {
   /** To those who understand notices, once they have begun; to others nothing. */
   notify(notice: Notice): void {
     if (!this.isAware || !this.#isStarted || this.#websocket.readyState !== this.#websocket.OPEN) return;
-    // The guest can be made to wait, but not those who take a line from each other.
+    // The guest can be made to wait, but not clients that take a console from each other.
     if (this.bufferedBytes > maxUnreadBytes) this.end(sessionEnd('tooSlow', 'too slow: notices were not read'));
     else this.#websocket.send(JSON.stringify(notice));
   }

@@ -1,9 +1,9 @@
 export interface StreamOptions {
   /** Longest time until the guest's device answers. */
   readonly connectTimeoutMs: number;
-  /** A console's line stays open so long after the last session that could resume. */
+  /** A console's broadcast stays open so long after the last session that could resume. */
   readonly lingerMs: number;
-  /** What a console's line remembers. */
+  /** What a console's broadcast remembers. */
   readonly scrollbackBytes: number;
   /** A console's viewer that is further behind than this for longer than `behindMs` is sent away. */
   readonly behindBytes: number;

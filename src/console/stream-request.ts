@@ -1,17 +1,17 @@
 import type { Socket } from 'node:net';
 import { CodedError } from '../base/index.ts';
 
-/** What is behind a stream (spec 30 §4.1). */
+/** What is behind a stream: the device of the guest. */
 export type StreamKind = 'console' | 'vnc' | 'usbredir';
 
 /**
- * What a newcomer does with the session that is there. `take`: becomes the writer, whoever was it is told (upstream's only
+ * What a newcomer does with the session that is there. `take`: becomes the writer, and the session that was it is notified (upstream's only
  * behaviour, the default); `take-if-free`: is refused while there is a writer (upstream's `preserveSession`); `view`: reads
  * only, beside any number of others. USB redirection knows no sharing and looks at none of it.
  */
 export type Access = 'take' | 'take-if-free' | 'view';
 
-/** Where a client that was cut off wants to go on. */
+/** Where a client that was cut off wants to go on. `line`: the id of the broadcast that it was notified of. */
 export interface ResumePoint {
   readonly line: string;
   readonly from: number;
@@ -26,18 +26,18 @@ export interface StreamRequest {
   readonly shown: string;
   readonly access: Access;
   /**
-   * Query `line` and `from`: goes on behind this many bytes of this line, if it is still the one; else with all that is
+   * Query `line` and `from`: goes on behind this many bytes of this broadcast, if it is still the one; else with all that is
    * remembered. For consoles of `session.virt-handler.io` only.
    */
   readonly resume?: ResumePoint;
   /**
-   * Connects to the guest's device; not asked while a console's line is open. Rejects with StreamRefusal, or another error whose message is for the client; whoever gets the
-   * socket closes it.
+   * Connects to the guest's device; not called while a console's broadcast is open. Rejects with StreamRefusal, or another
+   * error whose message is for the client; the caller closes the socket.
    */
   readonly open: (signal: AbortSignal) => Promise<Socket>;
 }
 
-/** The plain answer to one whose stream cannot be opened; the message is its body and may be empty. */
+/** The plain answer to a client whose stream cannot be opened; the message is its body and may be empty. */
 export class StreamRefusal extends CodedError<'NO_STREAM' | 'BUSY' | 'FAILED'> {
   readonly httpStatus: 400 | 404 | 500 | 503;
 

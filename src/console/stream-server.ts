@@ -5,10 +5,10 @@ import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import { type PlainAnswer, refuseUpgrade } from '../http/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
-import { answerOf, closedMeanwhile, GuestConnector } from './guest-connector.ts';
+import { answerOf, closedMeanwhile, GuestConnector } from './guest-connection.ts';
 import { awareProtocol, chooseProtocol, upgradeProblem } from './handshake.ts';
 import { Session } from './session.ts';
-import { type Prepared, Stage } from './stage.ts';
+import { type Prepared, SessionRegistry } from './session-registry.ts';
 import type { StreamOptions } from './stream-options.ts';
 import { StreamRefusal, type StreamRequest } from './stream-request.ts';
 
@@ -49,13 +49,13 @@ const busy: PlainAnswer = { httpStatus: 503, message: 'Active VNC connection. Re
 const leaving: PlainAnswer = { httpStatus: 503, message: 'the agent is leaving; ask again in a moment' };
 
 /**
- * Makes sessions of upgrade requests (spec 30 §4). The order is: look at the request, connect to the guest, answer 101, take
+ * Makes sessions of upgrade requests. The order is: look at the request, connect to the guest, answer 101, take
  * over; so whatever fails before leaves a running session alone.
  */
 export class StreamServer {
   readonly #options: StreamOptions;
   readonly #deps: StreamServerDeps;
-  readonly #stage: Stage;
+  readonly #registry: SessionRegistry;
   readonly #connector: GuestConnector;
   readonly #websockets: WebSocketServer;
   readonly #running = new Set<Running>();
@@ -69,7 +69,7 @@ export class StreamServer {
   constructor(options: StreamOptions, deps: StreamServerDeps) {
     this.#options = options;
     this.#deps = deps;
-    this.#stage = new Stage(options, deps);
+    this.#registry = new SessionRegistry(options, deps);
     this.#connector = new GuestConnector(options.connectTimeoutMs, deps.clock);
     // The types do not know closeTimeout yet.
     const settings: ServerOptions & { readonly closeTimeout: number } = {
@@ -102,24 +102,24 @@ export class StreamServer {
   /** The VMI is gone, or another one: nothing of it goes on. */
   endAll(uid: string, reason: string): void {
     this.#connector.giveUp(new StreamRefusal('FAILED', 503, reason), uid);
-    this.#stage.end(uid, sessionEnd('gone', reason));
+    this.#registry.end(uid, sessionEnd('gone', reason));
   }
 
   /** The agent leaves. Resolves when all connections are closed, within seconds. */
   async close(): Promise<void> {
     this.#isLeaving = true;
     this.#connector.giveUp(new StreamRefusal('BUSY', 503, leaving.message));
-    this.#stage.endAll(sessionEnd('leaving', 'the agent is restarting; connect again'));
+    this.#registry.endAll(sessionEnd('leaving', 'the agent is restarting; connect again'));
     if (this.#connections.size > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
   }
 
-  /** UIDs of the guests shown under this name that have anything `endAll` ends: sessions, requests for one, lines without a session. */
+  /** UIDs of the guests shown under this name that have anything `endAll` ends: sessions, requests for one, broadcasts without a session. */
   uidsOf(shown: string): ReadonlySet<string> {
     const uids = new Set<string>();
     const take = (stream: GuestName) => {
       if (stream.shown === shown) uids.add(stream.uid);
     };
-    for (const line of this.#stage.lines.values()) take(line);
+    for (const vmi of this.#registry.broadcasts.values()) take(vmi);
     for (const stream of this.#admitting) take(stream);
     for (const { stream } of this.#running) take(stream);
     return uids;
@@ -160,7 +160,7 @@ export class StreamServer {
   }
 
   #prepare(stream: StreamRequest): Promise<Prepared | PlainAnswer> {
-    return this.#stage.prepare(stream, (asked) => this.#connector.connect(asked)).catch(answerOf);
+    return this.#registry.prepare(stream, (asked) => this.#connector.connect(asked)).catch(answerOf);
   }
 
   #refuse(socket: Duplex, stream: StreamRequest, answer: PlainAnswer): void {
@@ -170,7 +170,7 @@ export class StreamServer {
 
   #denial(stream: StreamRequest): PlainAnswer | undefined {
     if (this.#isLeaving) return leaving;
-    return stream.access === 'take-if-free' && this.#stage.hasWriter(stream) ? busy : undefined;
+    return stream.access === 'take-if-free' && this.#registry.hasWriter(stream) ? busy : undefined;
   }
 
   /** False: the connection broke, or the library found more to object to than we did. Both happen at once. */

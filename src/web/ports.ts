@@ -17,7 +17,7 @@ export interface VmActions {
   stop(namespace: string, name: string, signal: AbortSignal): Promise<void>;
 }
 
-/** The agent's interface of spec 30 §3 below `/v1/namespaces/…`, in this process or passed on to another. */
+/** The agent's interface below `/v1/namespaces/…` (in upstream: pkg/virt-handler/rest), in this process or passed on to another. */
 export interface VmApi {
   handle(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;

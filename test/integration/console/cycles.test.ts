@@ -4,9 +4,9 @@ import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { aware, plain } from './client.ts';
+import { startBench } from './console-bench.ts';
 import { heldBytes } from './memory.ts';
 import { clientFrame, RawClient, upgradeText } from './raw.ts';
-import { startStage } from './stage.ts';
 
 const cycles = 10_000;
 const atOnce = 50;
@@ -30,7 +30,7 @@ const endings: readonly ((client: RawClient) => void)[] = [
 
 test('ten thousand sessions that come and go in every way leave no handle, no timer and no memory', async (t) => {
   // Node.js' own timers are not counted: they are those of the library and of HTTP.
-  const { port, guest, server, attach } = await startStage(t, { options: { lingerMs: 0 } });
+  const { port, guest, server, attach } = await startBench(t, { options: { lingerMs: 0 } });
   guest.onConnection = (socket) => {
     socket.resume();
     socket.write('RFB 003.008\n');

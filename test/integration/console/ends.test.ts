@@ -4,12 +4,12 @@ import { type TestContext, test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { aware } from './client.ts';
+import { type ConsoleBenchOptions, connected, makeKeyPair, startBench, uid } from './console-bench.ts';
 import { RawClient, upgradeText } from './raw.ts';
-import { connected, makeKeyPair, type StageOptions, startStage, uid } from './stage.ts';
 
 for (const kind of ['console', 'vnc', 'usbredir'] as const) {
   test(`a guest that closes its ${kind} ends the session with 1000 after its last bytes`, async (t) => {
-    const { attach, guest, server } = await startStage(t);
+    const { attach, guest, server } = await startBench(t);
     const client = await attach('', { kind, protocols: [aware] }).opened();
     const line = await guest.connection();
     line.write(Buffer.alloc(300_000, 'a'));
@@ -23,7 +23,7 @@ for (const kind of ['console', 'vnc', 'usbredir'] as const) {
 }
 
 test('a guest that dies with unread input is one that closed its console', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const client = await attach().opened();
   const line = await guest.connection();
   client.send('unread');
@@ -36,7 +36,7 @@ test('a guest that dies with unread input is one that closed its console', async
 
 for (const kind of ['console', 'vnc'] as const) {
   test(`a connection to the guest that fails ends the ${kind} with 1011 and the reason`, async (t) => {
-    const { attach, guest } = await startStage(t, {
+    const { attach, guest } = await startBench(t, {
       open: async (signal) => {
         const socket = await connected(guest.path, signal);
         // No kernel gives an error on demand.
@@ -55,7 +55,7 @@ for (const kind of ['console', 'vnc'] as const) {
 for (const kind of ['console', 'vnc', 'usbredir'] as const) {
   test(`a ${kind} whose guest hung up between the connect and the session is refused, and the next one is not`, async (t) => {
     let isDying = true;
-    const { attach, guest } = await startStage(t, {
+    const { attach, guest } = await startBench(t, {
       open: async (signal) => {
         const socket = await connected(guest.path, signal);
         if (isDying) {
@@ -74,7 +74,7 @@ for (const kind of ['console', 'vnc', 'usbredir'] as const) {
 
 test('what is gone is ended with 4003 and the reason, also what waits for its guest; other VMIs go on', async (t) => {
   let isHanging = false;
-  const { attach, guest, server } = await startStage(t, {
+  const { attach, guest, server } = await startBench(t, {
     open: (signal) => (isHanging ? new Promise(() => undefined) : connected(guest.path, signal)),
   });
   const gone = [
@@ -101,7 +101,7 @@ test('what is gone is ended with 4003 and the reason, also what waits for its gu
 });
 
 test('an agent that leaves says 1001, refuses newcomers, closes lingering lines, and waits for nobody', async (t) => {
-  const { attach, guest, server, port } = await startStage(t, { options: { closeTimeoutMs: 300 } });
+  const { attach, guest, server, port } = await startBench(t, { options: { closeTimeoutMs: 300 } });
   const lingering = await attach('', { uid: 'lingering', protocols: [aware] }).opened();
   await lingering.notice('attached');
   const left = await guest.connection();
@@ -121,9 +121,9 @@ test('an agent that leaves says 1001, refuses newcomers, closes lingering lines,
   deaf.socket.destroy();
 });
 
-async function letPeerGoSilent(t: TestContext, options: Pick<StageOptions, 'tls'>): Promise<void> {
+async function letPeerGoSilent(t: TestContext, options: Pick<ConsoleBenchOptions, 'tls'>): Promise<void> {
   const clock = new FakeClock();
-  const { attach, server } = await startStage(t, { clock, ...options });
+  const { attach, server } = await startBench(t, { clock, ...options });
   const silent = await attach('', { autoPong: false }).opened();
   const talking = await attach('?access=view').opened();
   let pings = 0;
@@ -147,7 +147,7 @@ test('a half-open peer is found by its silence over TLS, too', async (t) =>
   letPeerGoSilent(t, { tls: await makeKeyPair() }));
 
 test('a peer that never answers a close frame loses its connection within the limit', async (t) => {
-  const { guest, port, server } = await startStage(t, { options: { closeTimeoutMs: 300 } });
+  const { guest, port, server } = await startBench(t, { options: { closeTimeoutMs: 300 } });
   const client = await RawClient.connect(port);
   client.socket.write(upgradeText());
   await client.gets('101');
@@ -159,7 +159,7 @@ test('a peer that never answers a close frame loses its connection within the li
 
 test('a guest is known to have streams while one is being opened and while its line lingers, and not afterwards', async (t) => {
   let isHanging = true;
-  const { attach, guest, server } = await startStage(t, {
+  const { attach, guest, server } = await startBench(t, {
     open: (signal) => (isHanging ? new Promise(() => undefined) : connected(guest.path, signal)),
   });
   attach('', { protocols: [aware] });

@@ -5,8 +5,8 @@ import { type TestContext, test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { aware, type Client } from './client.ts';
+import { type ConsoleBench, startBench } from './console-bench.ts';
 import { heldBytes } from './memory.ts';
-import { type Stage, startStage } from './stage.ts';
 
 const megabyte = 1_000_000;
 /** A piece of the flood, different in each round. */
@@ -37,7 +37,7 @@ function hashed(client: Client): { readonly digest: () => string } {
 const digestOf = (pieces: readonly Buffer[]) =>
   pieces.reduce((hash, one) => hash.update(one), createHash('sha256')).digest('hex');
 
-const ofRole = (stage: Stage, wanted: string) => stage.server.sessions().find(({ role }) => role === wanted);
+const ofRole = (bench: ConsoleBench, wanted: string) => bench.server.sessions().find(({ role }) => role === wanted);
 
 /** Waits until `value` stays the same for a while. */
 async function settled(value: () => number): Promise<number> {
@@ -53,10 +53,10 @@ async function settled(value: () => number): Promise<number> {
 
 for (const kind of ['console', 'vnc'] as const) {
   test(`a writer of a ${kind} that does not read makes the guest wait, and gets all of 100 MB when it does`, async (t) => {
-    const stage = await startStage(t);
-    const client = await stage.attach('', { kind }).opened();
+    const bench = await startBench(t);
+    const client = await bench.attach('', { kind }).opened();
     const { digest } = hashed(client);
-    const connection = await stage.guest.connection();
+    const connection = await bench.guest.connection();
     const pieces = flood(100);
     client.websocket.pause();
     const before = heldBytes();
@@ -69,7 +69,7 @@ for (const kind of ['console', 'vnc'] as const) {
     await settled(() => poured);
     assert.ok(poured < 20 * megabyte, `${poured} bytes are somewhere`);
     assert.ok(heldBytes() - before < 4 * megabyte);
-    assert.ok((stage.server.sessions()[0]?.bufferedBytes ?? 0) < 140_000);
+    assert.ok((bench.server.sessions()[0]?.bufferedBytes ?? 0) < 140_000);
     client.websocket.resume();
     await pouring;
     await eventually(() => assert.equal(client.bytes, 100 * megabyte), 60_000);
@@ -80,30 +80,30 @@ for (const kind of ['console', 'vnc'] as const) {
 /** A writer that reads all, and a viewer that does not read. */
 async function withSlowViewer(t: TestContext, protocols: readonly string[]) {
   const clock = new FakeClock();
-  const stage = await startStage(t, { clock });
-  const writer = await stage.attach().opened();
-  const viewer = await stage.attach('?access=view', { protocols }).opened();
-  await eventually(() => assert.equal(stage.server.sessions().length, 2));
-  const connection = await stage.guest.connection();
+  const bench = await startBench(t, { clock });
+  const writer = await bench.attach().opened();
+  const viewer = await bench.attach('?access=view', { protocols }).opened();
+  await eventually(() => assert.equal(bench.server.sessions().length, 2));
+  const connection = await bench.guest.connection();
   connection.write('start');
   await viewer.gets('start');
   viewer.websocket.pause();
-  return { clock, stage, writer, viewer, connection };
+  return { clock, bench, writer, viewer, connection };
 }
 
 for (const protocols of [[], [aware]]) {
   test(`a viewer that does not read slows nobody, is held in 320 KiB, and gets 4002 after ten seconds: ${protocols}`, async (t) => {
-    const { clock, stage, writer, viewer, connection } = await withSlowViewer(t, protocols);
+    const { clock, bench, writer, viewer, connection } = await withSlowViewer(t, protocols);
     const { digest } = hashed(writer);
     const pieces = flood(60);
     await pour(connection, pieces);
     await eventually(() => assert.equal(writer.bytes, 60 * megabyte + 5), 60_000);
     assert.equal(digest(), digestOf(pieces));
-    assert.ok((ofRole(stage, 'viewer')?.bufferedBytes ?? 0) < 330_000);
+    assert.ok((ofRole(bench, 'viewer')?.bufferedBytes ?? 0) < 330_000);
     clock.advance(9_999);
-    assert.equal(stage.server.sessions().length, 2);
+    assert.equal(bench.server.sessions().length, 2);
     clock.advance(1);
-    assert.equal(stage.server.sessions().length, 1);
+    assert.equal(bench.server.sessions().length, 1);
     viewer.websocket.resume();
     assert.deepEqual(await viewer.closed, { code: 4002, reason: 'too slow: the console was not read for too long' });
     writer.send('on');
@@ -111,7 +111,7 @@ for (const protocols of [[], [aware]]) {
 }
 
 test('an aware viewer that reads again in time is told how much it has lost, and goes on', async (t) => {
-  const { clock, stage, writer, viewer, connection } = await withSlowViewer(t, [aware]);
+  const { clock, bench, writer, viewer, connection } = await withSlowViewer(t, [aware]);
   const pieces = flood(20);
   await pour(connection, pieces);
   await eventually(() => assert.equal(writer.bytes, 20 * megabyte + 5), 60_000);
@@ -123,7 +123,7 @@ test('an aware viewer that reads again in time is told how much it has lost, and
   assert.equal((notice.offset ?? 0) + tail.length, 20 * megabyte + 5);
   assert.deepEqual(tail, Buffer.concat(pieces).subarray(-tail.length));
   clock.advance(60_000);
-  assert.equal(stage.server.sessions().length, 2, 'its ten seconds are over');
+  assert.equal(bench.server.sessions().length, 2, 'its ten seconds are over');
 });
 
 test('a plain viewer that has lost bytes cannot be told, and is ended when it reads again', async (t) => {
@@ -137,9 +137,9 @@ test('a plain viewer that has lost bytes cannot be told, and is ended when it re
 });
 
 test('a guest that does not read makes the client wait, and gets every byte when it does', async (t) => {
-  const stage = await startStage(t);
-  const client = await stage.attach().opened();
-  const connection = await stage.guest.connection();
+  const bench = await startBench(t);
+  const client = await bench.attach().opened();
+  const connection = await bench.guest.connection();
   const before = heldBytes();
   const pieces = Array.from({ length: 400 }, (_, at) => Buffer.alloc(100_000, `${at},`));
   for (const one of pieces) client.websocket.send(one, { mask: true });
@@ -154,24 +154,24 @@ test('a guest that does not read makes the client wait, and gets every byte when
 });
 
 test('a writer that reads nothing can be taken over, and what it held up goes on', async (t) => {
-  const stage = await startStage(t);
-  const stuck = await stage.attach().opened();
-  const connection = await stage.guest.connection();
+  const bench = await startBench(t);
+  const stuck = await bench.attach().opened();
+  const connection = await bench.guest.connection();
   stuck.websocket.pause();
   const pouring = pour(connection, flood(30));
   await settled(() => connection.writableLength + connection.bytesWritten);
-  const next = await stage.attach().opened();
+  const next = await bench.attach().opened();
   await pouring;
   await eventually(() => assert.ok(next.bytes > 10 * megabyte), 60_000);
 });
 
 test('a client whose input is held up can be taken over, and its successor types', async (t) => {
-  const stage = await startStage(t);
-  const stuck = await stage.attach('', { protocols: [aware] }).opened();
-  const connection = await stage.guest.connection();
+  const bench = await startBench(t);
+  const stuck = await bench.attach('', { protocols: [aware] }).opened();
+  const connection = await bench.guest.connection();
   for (let at = 0; at < 100; at++) stuck.websocket.send(Buffer.alloc(100_000, 'x'));
   await settled(() => stuck.websocket.bufferedAmount);
-  const next = await stage.attach().opened();
+  const next = await bench.attach().opened();
   await stuck.notice('role', ({ role }) => role === 'viewer');
   next.send('the end');
   let last = '';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import tls from 'node:tls';
 import { eventually } from '../../fixtures/eventually.ts';
-import { uid } from './stage.ts';
+import { uid } from './console-bench.ts';
 
 /** A good upgrade; a header given as undefined is left out. */
 export function upgradeText(

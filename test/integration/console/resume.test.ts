@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { aware } from './client.ts';
+import { type ConsoleBench, startBench } from './console-bench.ts';
 import { heldBytes } from './memory.ts';
-import { type Stage, startStage } from './stage.ts';
 
 const limitBytes = 65_536;
 const ours = { protocols: [aware] };
@@ -14,18 +14,18 @@ function pattern(from: number, length: number): Buffer {
   return Buffer.from(Array.from({ length }, (_, at) => ((from + at) * 7919) >> 5));
 }
 
-async function lineWith(stage: Stage, bytes: Buffer) {
-  const first = await stage.attach('', ours).opened();
-  const guest = await stage.guest.connection();
+async function lineWith(bench: ConsoleBench, bytes: Buffer) {
+  const first = await bench.attach('', ours).opened();
+  const guest = await bench.guest.connection();
   guest.write(bytes);
   await eventually(() => assert.equal(first.bytes, bytes.length));
   return { first, guest };
 }
 
 test('an aware newcomer gets what the line remembers, to the byte, and then what comes', async (t) => {
-  const stage = await startStage(t);
-  const { guest } = await lineWith(stage, pattern(0, 100_000));
-  const second = await stage.attach('?access=view', ours).opened();
+  const bench = await startBench(t);
+  const { guest } = await lineWith(bench, pattern(0, 100_000));
+  const second = await bench.attach('?access=view', ours).opened();
   const attached = await second.notice('attached');
   assert.deepEqual([attached.offset, attached.replayed, attached.lost], [100_000 - limitBytes, limitBytes, 0]);
   guest.write(pattern(100_000, 500));
@@ -34,9 +34,9 @@ test('an aware newcomer gets what the line remembers, to the byte, and then what
 });
 
 test('a plain newcomer gets nothing of the past', async (t) => {
-  const stage = await startStage(t);
-  const { guest, first } = await lineWith(stage, pattern(0, 1000));
-  const second = await stage.attach().opened();
+  const bench = await startBench(t);
+  const { guest, first } = await lineWith(bench, pattern(0, 1000));
+  const second = await bench.attach().opened();
   await first.notice('role');
   guest.write('now');
   await second.gets('now');
@@ -44,8 +44,8 @@ test('a plain newcomer gets nothing of the past', async (t) => {
 });
 
 test('a client that comes back goes on at the byte it asked for, if it is still remembered', async (t) => {
-  const stage = await startStage(t);
-  const { first } = await lineWith(stage, pattern(0, 90_000));
+  const bench = await startBench(t);
+  const { first } = await lineWith(bench, pattern(0, 90_000));
   const { line } = await first.notice('attached');
   first.stop();
   const cases = [
@@ -55,7 +55,7 @@ test('a client that comes back goes on at the byte it asked for, if it is still 
     { from: 90_001, offset: 90_000 - limitBytes, lost: 0 },
   ];
   for (const { from, offset, lost } of cases) {
-    const again = await stage.attach(`?line=${line}&from=${from}`, ours).opened();
+    const again = await bench.attach(`?line=${line}&from=${from}`, ours).opened();
     const attached = await again.notice('attached');
     assert.deepEqual(
       [attached.offset, attached.replayed, attached.lost],
@@ -65,17 +65,17 @@ test('a client that comes back goes on at the byte it asked for, if it is still 
     await eventually(() => assert.deepEqual(again.received, pattern(offset, 90_000 - offset)));
     again.stop();
   }
-  const other = await stage.attach('?line=another&from=89000', ours).opened();
+  const other = await bench.attach('?line=another&from=89000', ours).opened();
   assert.equal((await other.notice('attached')).offset, 90_000 - limitBytes);
 });
 
 test('a client that is cut in the middle of a flood again and again gets every byte once', async (t) => {
-  const stage = await startStage(t);
+  const bench = await startBench(t);
   const total = 8_000_000;
-  let client = await stage.attach('', ours).opened();
+  let client = await bench.attach('', ours).opened();
   const { line, offset } = await client.notice('attached');
   assert.equal(offset, 0);
-  const guest = await stage.guest.connection();
+  const guest = await bench.guest.connection();
   const flood = pattern(0, total);
   void (async () => {
     // In steps that the line remembers, as a flood with nobody there is read on.
@@ -96,7 +96,7 @@ test('a client that is cut in the middle of a flood again and again gets every b
     await eventually(() => assert.ok(known >= Math.min(total, cut * 300_000)));
     client.websocket.off('message', onMessage);
     client.stop();
-    client = stage.attach(`?line=${line}&from=${known}`, ours);
+    client = bench.attach(`?line=${line}&from=${known}`, ours);
     client.websocket.on('message', onMessage);
     await client.opened();
     assert.equal((await client.notice('attached')).lost, 0);
@@ -107,23 +107,23 @@ test('a client that is cut in the middle of a flood again and again gets every b
 
 test('a line stays open for a minute after its last aware client, reads on, and is closed then', async (t) => {
   const clock = new FakeClock();
-  const stage = await startStage(t, { clock });
-  const { first, guest } = await lineWith(stage, pattern(0, 100));
+  const bench = await startBench(t, { clock });
+  const { first, guest } = await lineWith(bench, pattern(0, 100));
   const { line } = await first.notice('attached');
   first.websocket.close();
   await first.closed;
-  await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  await eventually(() => assert.deepEqual(bench.server.sessions(), []));
   guest.write(pattern(100, 500));
   clock.advance(59_999);
-  const again = await stage.attach(`?line=${line}&from=100`, ours).opened();
+  const again = await bench.attach(`?line=${line}&from=100`, ours).opened();
   await eventually(() => assert.deepEqual(again.received, pattern(100, 500)));
   again.websocket.close();
   await again.closed;
-  await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  await eventually(() => assert.deepEqual(bench.server.sessions(), []));
   assert.equal(guest.destroyed, false);
   clock.advance(60_000);
   await eventually(() => assert.equal(guest.destroyed, true));
-  const later = await stage.attach(`?line=${line}&from=600`, ours).opened();
+  const later = await bench.attach(`?line=${line}&from=600`, ours).opened();
   const attached = await later.notice('attached');
   assert.notEqual(attached.line, line);
   assert.deepEqual([attached.offset, attached.replayed, attached.lost], [0, 0, 0]);
@@ -131,16 +131,16 @@ test('a line stays open for a minute after its last aware client, reads on, and 
 
 test('a plain session does not shorten the minute of an aware one, and adds nothing to it', async (t) => {
   const clock = new FakeClock();
-  const stage = await startStage(t, { clock });
-  const { first, guest } = await lineWith(stage, pattern(0, 100));
+  const bench = await startBench(t, { clock });
+  const { first, guest } = await lineWith(bench, pattern(0, 100));
   const left = async (client: typeof first) => {
     client.websocket.close();
     await client.closed;
-    await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+    await eventually(() => assert.deepEqual(bench.server.sessions(), []));
   };
   await left(first);
   clock.advance(40_000);
-  await left(await stage.attach().opened());
+  await left(await bench.attach().opened());
   clock.advance(19_999);
   assert.equal(guest.destroyed, false);
   clock.advance(1);
@@ -148,11 +148,11 @@ test('a plain session does not shorten the minute of an aware one, and adds noth
 });
 
 test('a line with nobody there is read on without growing, however much the guest says', async (t) => {
-  const stage = await startStage(t);
-  const { first, guest } = await lineWith(stage, Buffer.from('x'));
+  const bench = await startBench(t);
+  const { first, guest } = await lineWith(bench, Buffer.from('x'));
   const { line } = await first.notice('attached');
   first.stop();
-  await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  await eventually(() => assert.deepEqual(bench.server.sessions(), []));
   const before = heldBytes();
   const chunk = pattern(0, 1_000_000);
   for (let round = 0; round < 100; round++) {
@@ -161,6 +161,6 @@ test('a line with nobody there is read on without growing, however much the gues
     });
   }
   assert.ok(heldBytes() - before < 4_000_000);
-  const again = await stage.attach(`?line=${line}&from=1`, ours).opened();
+  const again = await bench.attach(`?line=${line}&from=1`, ours).opened();
   await eventually(() => assert.deepEqual(again.received.subarray(-limitBytes), chunk.subarray(-limitBytes)));
 });

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { aware } from './client.ts';
+import { startBench } from './console-bench.ts';
 import { clientFrame, RawClient, upgradeText } from './raw.ts';
-import { startStage } from './stage.ts';
 
 test('bytes go both ways, and end with the session, for a plain client', async (t) => {
-  const { attach, guest, server } = await startStage(t);
+  const { attach, guest, server } = await startBench(t);
   const client = await attach().opened();
   assert.equal(client.websocket.protocol, 'plain.kubevirt.io');
   const line = await guest.connection();
@@ -21,7 +21,7 @@ test('bytes go both ways, and end with the session, for a plain client', async (
 });
 
 test('a newcomer takes over: the plain client before it is closed with 4001 and told why', async (t) => {
-  const { attach, guest, server } = await startStage(t);
+  const { attach, guest, server } = await startBench(t);
   const first = await attach().opened();
   const line = await guest.connection();
   const second = await attach().opened();
@@ -33,7 +33,7 @@ test('a newcomer takes over: the plain client before it is closed with 4001 and 
 });
 
 test('an aware client that is taken over becomes a viewer, is told, and can take the console back', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const first = await attach('', { protocols: [aware] }).opened();
   assert.deepEqual(await first.notice('attached'), {
     ...first.notices[0],
@@ -58,7 +58,7 @@ test('an aware client that is taken over becomes a viewer, is told, and can take
 });
 
 test('any number of viewers read along and what they type goes nowhere', async (t) => {
-  const { attach, guest, server } = await startStage(t);
+  const { attach, guest, server } = await startBench(t);
   const writer = await attach().opened();
   const line = await guest.connection();
   const viewers = await Promise.all(
@@ -76,7 +76,7 @@ test('any number of viewers read along and what they type goes nowhere', async (
 });
 
 test('viewers alone are enough to read, and stay when the writer goes', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const viewer = await attach('?access=view').opened();
   const line = await guest.connection();
   line.write('one');
@@ -91,7 +91,7 @@ test('viewers alone are enough to read, and stay when the writer goes', async (t
 });
 
 test('text is ignored, and fragments are put together, for a plain client', async (t) => {
-  const { port, guest } = await startStage(t);
+  const { port, guest } = await startBench(t);
   const client = await RawClient.connect(port);
   client.socket.write(upgradeText());
   const line = await guest.connection();
@@ -111,7 +111,7 @@ test('text is ignored, and fragments are put together, for a plain client', asyn
 });
 
 test('a message of more than its limit ends with 1009, before it was taken in', async (t) => {
-  const { attach, guest, server } = await startStage(t);
+  const { attach, guest, server } = await startBench(t);
   const client = await attach().opened();
   const line = await guest.connection();
   let taken = 0;
@@ -127,7 +127,7 @@ test('a message of more than its limit ends with 1009, before it was taken in', 
 });
 
 test('broken frames end with 1002', async (t) => {
-  const { port, server } = await startStage(t);
+  const { port, server } = await startBench(t);
   for (const bytes of [
     '\u0082\u0001a',
     '\u00f2\u0080....',
@@ -145,7 +145,7 @@ test('broken frames end with 1002', async (t) => {
 });
 
 test('an aware client that sends no JSON is told so, and newer kinds of messages are let pass', async (t) => {
-  const { attach } = await startStage(t);
+  const { attach } = await startBench(t);
   const client = await attach('', { protocols: [aware] }).opened();
   client.websocket.send('{"kind":"of a later version"}');
   client.websocket.send('take');
@@ -156,7 +156,7 @@ test('an aware client that sends no JSON is told so, and newer kinds of messages
 });
 
 test('each VMI has its own line', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const one = await attach('', { uid: 'one' }).opened();
   const first = await guest.connection(1);
   const two = await attach('', { uid: 'two' }).opened();

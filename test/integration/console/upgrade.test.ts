@@ -5,11 +5,11 @@ import { StreamRefusal } from '../../../src/console/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { aware } from './client.ts';
+import { connected, makeKeyPair, startBench, uid } from './console-bench.ts';
 import { clientFrame, RawClient, upgradeText } from './raw.ts';
-import { connected, makeKeyPair, startStage, uid } from './stage.ts';
 
 test('an upgrade that cannot become a session is answered in plain words and ends no session', async (t) => {
-  const { attach, port, guest, server } = await startStage(t);
+  const { attach, port, guest, server } = await startBench(t);
   const running = await attach().opened();
   const line = await guest.connection();
   const cases: [string, number][] = [
@@ -39,7 +39,7 @@ test('an upgrade that cannot become a session is answered in plain words and end
 
 test('a guest that cannot be reached is 502 with its reason, and the session before goes on', async (t) => {
   let mayOpen = true;
-  const { attach, guest } = await startStage(t, {
+  const { attach, guest } = await startBench(t, {
     open: async (signal) =>
       mayOpen ? connected(guest.path, signal) : Promise.reject(new Error('connect ECONNREFUSED')),
   });
@@ -52,7 +52,7 @@ test('a guest that cannot be reached is 502 with its reason, and the session bef
 });
 
 test('who opens the stream says the status, and may leave the body empty', async (t) => {
-  const { attach } = await startStage(t, { open: () => Promise.reject(new StreamRefusal('BUSY', 503, '')) });
+  const { attach } = await startBench(t, { open: () => Promise.reject(new StreamRefusal('BUSY', 503, '')) });
   assert.deepEqual(await attach('', { kind: 'usbredir' }).refused(), {
     status: 503,
     type: 'text/plain; charset=utf-8',
@@ -66,7 +66,7 @@ test('a guest that does not answer in time is 504, and a connection that comes t
   const late = new Promise<Socket>((resolve) => {
     opened = resolve;
   });
-  const { attach, guest } = await startStage(t, { clock, open: () => late });
+  const { attach, guest } = await startBench(t, { clock, open: () => late });
   const client = attach();
   const other = attach();
   await eventually(() => assert.ok(clock.timers > 0));
@@ -81,7 +81,7 @@ test('a guest that does not answer in time is 504, and a connection that comes t
 });
 
 test('take-if-free is refused while there is a writer, in upstream’s words, and only then', async (t) => {
-  const { attach, server } = await startStage(t);
+  const { attach, server } = await startBench(t);
   const viewer = await attach('?access=view').opened();
   const writer = await attach('?access=take-if-free').opened();
   const refusal = await attach('?access=take-if-free').refused();
@@ -96,14 +96,14 @@ test('take-if-free is refused while there is a writer, in upstream’s words, an
 
 for (const kind of ['console', 'vnc'] as const) {
   test(`of many who want a free ${kind} at the same instant one gets it`, async (t) => {
-    const { attach, server } = await startStage(t);
+    const { attach, server } = await startBench(t);
     const clients = Array.from({ length: 8 }, () => attach('?access=take-if-free', { kind }));
     await eventually(() => assert.equal(clients.filter(({ refusal }) => refusal?.status === 503).length, 7));
     assert.equal(server.sessions().length, 1);
   });
 
   test(`of many who take a ${kind} at the same instant the last one has it and the others are told`, async (t) => {
-    const { attach, server } = await startStage(t);
+    const { attach, server } = await startBench(t);
     const clients = Array.from({ length: 8 }, () => attach('', { kind }));
     const ends: number[] = [];
     for (const { closed } of clients) void closed.then(({ code }) => ends.push(code));
@@ -114,7 +114,7 @@ for (const kind of ['console', 'vnc'] as const) {
 }
 
 test('a frame that comes with the handshake is not lost', async (t) => {
-  const { port, guest } = await startStage(t);
+  const { port, guest } = await startBench(t);
   const client = await RawClient.connect(port);
   client.socket.write(Buffer.concat([Buffer.from(upgradeText()), clientFrame(2, Buffer.from('first'))]));
   await client.gets('101 Switching Protocols');
@@ -125,7 +125,7 @@ test('a frame that comes with the handshake is not lost', async (t) => {
 
 for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
   test(`the 101 answer has a record of its own although the guest speaks first, ${maxVersion}`, async (t) => {
-    const { port, guest } = await startStage(t, { tls: { ...(await makeKeyPair()), maxVersion } });
+    const { port, guest } = await startBench(t, { tls: { ...(await makeKeyPair()), maxVersion } });
     for (let round = 1; round <= 20; round++) {
       const client = await RawClient.connectTls(port);
       client.socket.write(upgradeText({}, `GET /vnc/${uid} HTTP/1.1`));
@@ -139,7 +139,7 @@ for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
 }
 
 test('without a subprotocol, and with unknown ones, the upgrade works and none is returned', async (t) => {
-  const { attach, port } = await startStage(t);
+  const { attach, port } = await startBench(t);
   assert.equal((await attach('', { protocols: [] }).opened()).websocket.protocol, '');
   const client = await RawClient.connect(port);
   client.socket.write(
@@ -150,17 +150,17 @@ test('without a subprotocol, and with unknown ones, the upgrade works and none i
   client.socket.destroy();
 });
 
-/** A stage whose guest answers when told. */
+/** A bench whose guest answers when told. */
 async function startHesitant(t: TestContext) {
   const answers: ((socket: Socket) => void)[] = [];
   const open = () => new Promise<Socket>((resolve) => answers.push(resolve));
-  const stage = await startStage(t, { open });
+  const bench = await startBench(t, { open });
   const isAsked = (times: number) => eventually(() => assert.equal(answers.length, times));
   const answer = async (place: number) => {
-    answers[place - 1]?.(await connected(stage.guest.path, new AbortController().signal));
-    return stage.guest.connection(place);
+    answers[place - 1]?.(await connected(bench.guest.path, new AbortController().signal));
+    return bench.guest.connection(place);
   };
-  return { ...stage, isAsked, answer };
+  return { ...bench, isAsked, answer };
 }
 
 test('a client that is gone before the guest answered leaves nothing', async (t) => {

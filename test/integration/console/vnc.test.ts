@@ -3,7 +3,7 @@ import type net from 'node:net';
 import { test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
 import { aware } from './client.ts';
-import { startStage } from './stage.ts';
+import { startBench } from './console-bench.ts';
 
 const vnc = { kind: 'vnc' } as const;
 const awareVnc = { kind: 'vnc', protocols: [aware] } as const;
@@ -22,7 +22,7 @@ function inputOf(connection: net.Socket): () => Buffer {
 }
 
 test('each session of a screen has its own connection, and asks QEMU to share whatever its client says', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const writer = await attach('', vnc).opened();
   const first = inputOf(await guest.connection(1));
   writer.websocket.send(Buffer.concat([exclusive, keyDown]));
@@ -37,7 +37,7 @@ test('each session of a screen has its own connection, and asks QEMU to share wh
 });
 
 test('who takes a screen over ends a plain writer and its connection with 4001', async (t) => {
-  const { attach, guest, server } = await startStage(t);
+  const { attach, guest, server } = await startBench(t);
   const first = await attach('', vnc).opened();
   const connection = await guest.connection(1);
   connection.resume();
@@ -48,7 +48,7 @@ test('who takes a screen over ends a plain writer and its connection with 4001',
 });
 
 test('an aware writer that is taken over lets go of its keys, sees on, and can take the screen back', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const first = await attach('', awareVnc).opened();
   const connection = await guest.connection(1);
   const input = inputOf(connection);
@@ -67,7 +67,7 @@ test('an aware writer that is taken over lets go of its keys, sees on, and can t
 });
 
 test('a viewer that cannot be followed is ended in words and the writer goes on', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const writer = await attach('', vnc).opened();
   const viewer = await attach('?access=view', vnc).opened();
   const input = inputOf(await guest.connection(2));
@@ -81,7 +81,7 @@ test('a viewer that cannot be followed is ended in words and the writer goes on'
 });
 
 test('a screen that is closed by the guest ends its own session only', async (t) => {
-  const { attach, guest } = await startStage(t);
+  const { attach, guest } = await startBench(t);
   const first = await attach('', awareVnc).opened();
   const second = await attach('?access=view', awareVnc).opened();
   (await guest.connection(2)).end('last pixels');
@@ -91,7 +91,7 @@ test('a screen that is closed by the guest ends its own session only', async (t)
 });
 
 test('sessions of USB redirection do not know of each other, and their bytes are left alone', async (t) => {
-  const { attach, guest, server } = await startStage(t);
+  const { attach, guest, server } = await startBench(t);
   const bytes = Buffer.from([0, 1, 2, 3, 255, 99, 4, 1]);
   for (const place of [1, 2, 3, 4]) {
     const client = await attach('?access=take-if-free', { kind: 'usbredir' }).opened();

@@ -8,7 +8,7 @@ import {
   consoleProtocol,
 } from '../../../src/web/page/console-session.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { connected, type Stage, startStage, uid } from '../console/stage.ts';
+import { type ConsoleBench, connected, startBench, uid } from '../console/console-bench.ts';
 
 /** The page's side of a console on the production streams; what a person would see. */
 class Viewer {
@@ -25,7 +25,7 @@ class Viewer {
   socket: WebSocket | undefined;
   readonly session: ConsoleSession;
 
-  constructor(t: TestContext, { port }: Stage) {
+  constructor(t: TestContext, { port }: ConsoleBench) {
     const decoder = new TextDecoder();
     this.session = new ConsoleSession({
       events: {
@@ -82,11 +82,11 @@ class Viewer {
 }
 
 test('the first one types, the second one watches all that was and is, and may take over', async (t) => {
-  const stage = await startStage(t);
-  const first = new Viewer(t, stage);
+  const bench = await startBench(t);
+  const first = new Viewer(t, bench);
   first.session.open();
   await first.is('writer');
-  const guest = await stage.guest.connection();
+  const guest = await bench.guest.connection();
   let typed = '';
   guest.setEncoding('utf8').on('data', (text) => {
     typed += text;
@@ -96,7 +96,7 @@ test('the first one types, the second one watches all that was and is, and may t
   first.type('root\r');
   await eventually(() => assert.equal(typed, 'root\r'));
 
-  const second = new Viewer(t, stage);
+  const second = new Viewer(t, bench);
   second.session.open();
   await second.is('viewer');
   await second.reads('login: ');
@@ -115,17 +115,17 @@ test('the first one types, the second one watches all that was and is, and may t
 });
 
 test('a connection that breaks is opened again, and goes on at the byte where it was', async (t) => {
-  const stage = await startStage(t);
-  const viewer = new Viewer(t, stage);
+  const bench = await startBench(t);
+  const viewer = new Viewer(t, bench);
   viewer.holdsRetries = true;
   viewer.session.open();
   await viewer.is('writer');
-  const guest = await stage.guest.connection();
+  const guest = await bench.guest.connection();
   guest.write('before ');
   await viewer.reads('before ');
   viewer.socket?.terminate();
   await eventually(() => assert.equal(viewer.state?.kind, 'waiting'));
-  await eventually(() => assert.deepEqual(stage.server.sessions(), []));
+  await eventually(() => assert.deepEqual(bench.server.sessions(), []));
   viewer.type('nobody is there');
   guest.write('meanwhile ');
   viewer.retry();
@@ -138,13 +138,13 @@ test('a connection that breaks is opened again, and goes on at the byte where it
 });
 
 test('what the line no longer remembers is said to be lost', async (t) => {
-  const stage = await startStage(t, { options: { scrollbackBytes: 1024 } });
-  const viewer = new Viewer(t, stage);
+  const bench = await startBench(t, { options: { scrollbackBytes: 1024 } });
+  const viewer = new Viewer(t, bench);
   viewer.holdsRetries = true;
   viewer.session.open();
   await viewer.is('writer');
-  const guest = await stage.guest.connection();
-  const plain = stage.attach('?access=view');
+  const guest = await bench.guest.connection();
+  const plain = bench.attach('?access=view');
   await plain.opened();
   viewer.socket?.terminate();
   await eventually(() => assert.equal(viewer.state?.kind, 'waiting'));
@@ -157,13 +157,13 @@ test('what the line no longer remembers is said to be lost', async (t) => {
 });
 
 test('who wants to read only takes nobody’s place, and gives up its own', async (t) => {
-  const stage = await startStage(t);
-  const reader = new Viewer(t, stage);
+  const bench = await startBench(t);
+  const reader = new Viewer(t, bench);
   reader.session.open();
   await reader.is('writer');
   reader.session.open(true);
   await reader.is('viewer');
-  const writer = new Viewer(t, stage);
+  const writer = new Viewer(t, bench);
   writer.session.open();
   await writer.is('writer');
   reader.session.open(false);
@@ -174,29 +174,29 @@ test('who wants to read only takes nobody’s place, and gives up its own', asyn
 });
 
 test('a VM that is gone, and a guest that closes its console, end it until somebody asks', async (t) => {
-  const stage = await startStage(t);
-  const viewer = new Viewer(t, stage);
+  const bench = await startBench(t);
+  const viewer = new Viewer(t, bench);
   viewer.session.open();
   await viewer.is('writer');
-  stage.server.endAll(uid, 'the virtual machine was deleted');
+  bench.server.endAll(uid, 'the virtual machine was deleted');
   await eventually(() => assert.deepEqual(viewer.state, { kind: 'ended', reason: 'the virtual machine was deleted' }));
   viewer.session.open();
   await viewer.is('writer');
   assert.equal(viewer.freshLines, 2, 'another line');
-  (await stage.guest.connection(2)).end();
+  (await bench.guest.connection(2)).end();
   await eventually(() => assert.equal(viewer.state?.kind, 'ended'));
   assert.equal(viewer.queries.length, 2);
 });
 
 test('a console that cannot be opened is tried again, with the reason as far as it is told', async (t) => {
   let isThere = false;
-  const stage: Stage = await startStage(t, {
+  const bench: ConsoleBench = await startBench(t, {
     open: async (signal) => {
       if (!isThere) throw new Error('the guest has no console');
-      return connected(stage.guest.path, signal);
+      return connected(bench.guest.path, signal);
     },
   });
-  const viewer = new Viewer(t, stage);
+  const viewer = new Viewer(t, bench);
   viewer.explanation = 'VMI default/testvm does not exist';
   viewer.session.open();
   await eventually(() =>
@@ -211,11 +211,11 @@ test('a console that cannot be opened is tried again, with the reason as far as 
 });
 
 test('a long paste is several messages, and arrives whole', async (t) => {
-  const stage = await startStage(t);
-  const viewer = new Viewer(t, stage);
+  const bench = await startBench(t);
+  const viewer = new Viewer(t, bench);
   viewer.session.open();
   await viewer.is('writer');
-  const guest = await stage.guest.connection();
+  const guest = await bench.guest.connection();
   let bytes = 0;
   guest.on('data', (chunk) => {
     bytes += chunk.length;
@@ -226,8 +226,8 @@ test('a long paste is several messages, and arrives whole', async (t) => {
 });
 
 test('notices of a newer server are no reason to stop', async (t) => {
-  const stage = await startStage(t);
-  const viewer = new Viewer(t, stage);
+  const bench = await startBench(t);
+  const viewer = new Viewer(t, bench);
   viewer.session.open();
   await viewer.is('writer');
   for (const text of [

@@ -1,14 +1,16 @@
 import type { Socket } from 'node:net';
-import { type Clock, errorMessage, withDeadline } from '../base/index.ts';
+import { type Clock, errorCode, errorMessage, withDeadline } from '../base/index.ts';
 import type { PlainAnswer } from '../http/index.ts';
-import { StreamRefusal, type StreamRequest } from './stream-request.ts';
+import type { PlainAnswer } from '../upgrade/index.ts';
+import { type SessionEnd, sessionEnd } from './close.ts';
+import { type StreamKind, StreamRefusal, type StreamRequest } from './stream-request.ts';
 
 export const closedMeanwhile: PlainAnswer = {
   httpStatus: 502,
   message: 'the virtual machine closed the connection',
 };
 
-/** Connects to guests within a time limit, and gives up on all of a VMI, or on all, when told. */
+/** Connects to guests within a time limit, and gives up on all of a VMI, or on all, when asked to. */
 export class GuestConnector {
   readonly #timeoutMs: number;
   readonly #clock: Clock;
@@ -26,7 +28,7 @@ export class GuestConnector {
     try {
       const limits = { timeoutMs: this.#timeoutMs, signal: waiting.signal, clock: this.#clock };
       const guest = await withDeadline(limits, (signal) => unlessAborted(stream.open(signal), signal));
-      // It was connected, and nobody listened yet when it closed: no event of it follows any more.
+      // It was connected, and had no listener yet when it closed: no event of it follows any more.
       if (guest.destroyed || guest.readableEnded) throw new Error(closedMeanwhile.message);
       return guest;
     } finally {
@@ -48,7 +50,7 @@ export function answerOf(error: unknown): PlainAnswer {
   return { httpStatus: 502, message: errorMessage(error) };
 }
 
-/** Does not wait for one who does not look at the signal; a socket that comes too late is closed. */
+/** Does not wait for an `open` that does not look at the signal; a socket that comes too late is closed. */
 function unlessAborted(opening: Promise<Socket>, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
@@ -66,4 +68,25 @@ function unlessAborted(opening: Promise<Socket>, signal: AbortSignal): Promise<S
     );
     if (signal.aborted) onAbort();
   });
+}
+
+const names: Readonly<Record<StreamKind, string>> = {
+  console: 'console',
+  vnc: 'screen',
+  usbredir: 'USB redirection',
+};
+
+/** What Linux says when the other end is gone and has left something unread. */
+const endedByGuest: readonly string[] = ['ECONNRESET', 'EPIPE'];
+
+/** Calls back whenever the guest's end is found to be over, maybe more than once; all it sent was given out before, if it was read. */
+export function onGuestEnd(guest: Socket, kind: StreamKind, ended: (end: SessionEnd) => void): void {
+  const closed = sessionEnd('guestClosed', `the virtual machine closed its ${names[kind]}`);
+  guest.on('end', () => ended(closed));
+  guest.on('error', (error) => {
+    if (endedByGuest.includes(errorCode(error) ?? '')) ended(closed);
+    else
+      ended(sessionEnd('internal', `the connection to the virtual machine's ${names[kind]} failed: ${error.message}`));
+  });
+  guest.on('close', () => ended(closed));
 }

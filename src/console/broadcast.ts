@@ -1,51 +1,51 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../base/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
-import { onGuestEnd } from './guest.ts';
+import { onGuestEnd } from './guest-connection.ts';
 import { Scrollback } from './scrollback.ts';
-import { Seat, type SeatOptions } from './seat.ts';
 import type { Session, SessionOwner } from './session.ts';
 import type { Access, ResumePoint } from './stream-request.ts';
+import { Subscriber, type SubscriberOptions } from './subscriber.ts';
 
-/** Changes of the number of viewers are told at most this often. */
+/** Clients are notified of the number of viewers at most this often. */
 const viewersPauseMs = 200;
 
-export interface ConsoleLineOptions extends Pick<SeatOptions, 'behindBytes' | 'behindMs'> {
-  /** A name that no other line has. */
+export interface BroadcastOptions extends Pick<SubscriberOptions, 'behindBytes' | 'behindMs'> {
+  /** A name that no other broadcast has. */
   readonly id: string;
   readonly scrollbackBytes: number;
-  /** The line stays open so long after the last session that could resume. */
+  /** The broadcast stays open so long after the last session that could resume. */
   readonly lingerMs: number;
 }
 
-export interface ConsoleLineDeps {
+export interface BroadcastDeps {
   readonly guest: Socket;
   readonly clock: Clock;
-  /** Called once, after its sessions have been told. */
+  /** Called once, after its sessions have ended. */
   readonly onClosed: () => void;
 }
 
 /**
- * The one connection to a guest's serial console (QEMU serves one client) and all who share it: at most one writer, whose pace
- * the guest follows, and viewers, who must keep up by themselves.
+ * The one connection to a guest's serial console (QEMU serves one client) and the sessions that share it: at most one writer,
+ * whose pace the guest follows, and viewers, which must keep up by themselves.
  */
-export class ConsoleLine {
-  readonly #options: ConsoleLineOptions;
+export class Broadcast {
+  readonly #options: BroadcastOptions;
   readonly #guest: Socket;
   readonly #clock: Clock;
   readonly #onClosed: () => void;
   readonly #scrollback: Scrollback;
-  readonly #seats = new Set<Seat>();
-  #writer: Seat | undefined;
+  readonly #subscribers = new Set<Subscriber>();
+  #writer: Subscriber | undefined;
   #held = 0;
-  /** Nothing is read before somebody is there: what a guest says first is not lost to a client without notices. */
+  /** Nothing is read before there is a session: what a guest says first is not lost to a client without notices. */
   #hasBegun = false;
   #resumableUntilMs = 0;
   #cancelLinger: (() => void) | undefined;
   #cancelAnnounce: (() => void) | undefined;
   #end: SessionEnd | undefined;
 
-  constructor(options: ConsoleLineOptions, { guest, clock, onClosed }: ConsoleLineDeps) {
+  constructor(options: BroadcastOptions, { guest, clock, onClosed }: BroadcastDeps) {
     this.#options = options;
     this.#guest = guest;
     this.#clock = clock;
@@ -65,7 +65,7 @@ export class ConsoleLine {
     return this.#end === undefined;
   }
 
-  /** Keeps the line open for somebody who is about to join; `release` ends it. */
+  /** Keeps the broadcast open for a session that is about to join; `release` ends it. */
   hold(): void {
     this.#held++;
   }
@@ -80,55 +80,55 @@ export class ConsoleLine {
       session.end(this.#end);
       return;
     }
-    const { id: line, behindBytes, behindMs } = this.#options;
-    const seat = new Seat(
+    const { id: broadcastId, behindBytes, behindMs } = this.#options;
+    const subscriber = new Subscriber(
       session,
-      { line, resume, behindBytes, behindMs },
+      { broadcastId, resume, behindBytes, behindMs },
       {
         scrollback: this.#scrollback,
         clock: this.#clock,
       },
     );
-    this.#seats.add(seat);
-    if (access !== 'view') this.#seatWriter(seat);
-    session.join(this.#ownerOf(seat));
+    this.#subscribers.add(subscriber);
+    if (access !== 'view') this.#makeWriter(subscriber);
+    session.join(this.#ownerOf(subscriber));
   }
 
   /** Ends all sessions, and the connection to the guest. */
   close(end: SessionEnd): void {
     if (this.#end) return;
     this.#end = end;
-    for (const { session } of this.#seats) session.end(end);
+    for (const { session } of this.#subscribers) session.end(end);
     this.#cancelLinger?.();
     this.#cancelAnnounce?.();
     this.#guest.destroy();
     this.#onClosed();
   }
 
-  #ownerOf(seat: Seat): SessionOwner {
+  #ownerOf(subscriber: Subscriber): SessionOwner {
     return {
       started: () => {
         this.#hasBegun = true;
-        seat.begin();
+        subscriber.begin();
         this.#announceViewers();
         this.#pace();
       },
       input: (pieces) => {
-        if (seat === this.#writer) this.#write(pieces, seat.session);
+        if (subscriber === this.#writer) this.#write(pieces, subscriber.session);
       },
-      command: () => this.#take(seat),
+      command: () => this.#take(subscriber),
       drained: () => {
-        seat.catchUp();
+        subscriber.catchUp();
         this.#pace();
       },
-      left: () => this.#leave(seat),
+      left: () => this.#leave(subscriber),
     };
   }
 
   #onData(chunk: Buffer): void {
     const at = this.#scrollback.end;
     this.#scrollback.append(chunk);
-    for (const seat of this.#seats) seat.offer(chunk, at);
+    for (const subscriber of this.#subscribers) subscriber.offer(chunk, at);
     this.#pace();
   }
 
@@ -137,24 +137,24 @@ export class ConsoleLine {
     if (this.#guest.writableNeedDrain) session.pauseInput();
   }
 
-  /** The guest waits for the writer, and for nobody else. */
+  /** The guest waits for the writer only. */
   #pace(): void {
     if (!this.#hasBegun || this.#writer?.session.isFull) this.#guest.pause();
     else if (this.#guest.isPaused()) this.#guest.resume();
   }
 
-  #take(seat: Seat): void {
-    if (seat === this.#writer) return;
-    this.#seatWriter(seat);
-    seat.session.notify({ kind: 'role', role: 'writer', reason: 'you have taken over the console' });
+  #take(subscriber: Subscriber): void {
+    if (subscriber === this.#writer) return;
+    this.#makeWriter(subscriber);
+    subscriber.session.notify({ kind: 'role', role: 'writer', reason: 'you have taken over the console' });
     this.#announceViewers();
     this.#pace();
   }
 
-  #seatWriter(seat: Seat): void {
+  #makeWriter(subscriber: Subscriber): void {
     const old = this.#writer;
-    this.#writer = seat;
-    seat.become('writer');
+    this.#writer = subscriber;
+    subscriber.become('writer');
     if (!old) return;
     old.become('viewer');
     old.session.resumeInput();
@@ -163,12 +163,12 @@ export class ConsoleLine {
     else old.session.end(sessionEnd('takenOver', reason));
   }
 
-  #leave(seat: Seat): void {
-    seat.leave();
-    this.#seats.delete(seat);
-    if (this.#writer === seat) this.#writer = undefined;
+  #leave(subscriber: Subscriber): void {
+    subscriber.leave();
+    this.#subscribers.delete(subscriber);
+    if (this.#writer === subscriber) this.#writer = undefined;
     if (this.#end) return;
-    if (seat.session.isAware) this.#resumableUntilMs = this.#clock.monotonicMs() + this.#options.lingerMs;
+    if (subscriber.session.isAware) this.#resumableUntilMs = this.#clock.monotonicMs() + this.#options.lingerMs;
     this.#announceViewers();
     this.#pace();
     this.#closeUnlessNeeded();
@@ -176,7 +176,7 @@ export class ConsoleLine {
 
   #closeUnlessNeeded(): void {
     this.#cancelLinger?.();
-    if (this.#end || this.#held > 0 || this.#seats.size > 0) return;
+    if (this.#end || this.#held > 0 || this.#subscribers.size > 0) return;
     const leftMs = this.#resumableUntilMs - this.#clock.monotonicMs();
     const close = () => this.close(sessionEnd('leaving', 'nobody uses this console'));
     if (leftMs > 0) this.#cancelLinger = this.#clock.schedule(leftMs, close);
@@ -187,8 +187,8 @@ export class ConsoleLine {
     if (this.#cancelAnnounce) return;
     this.#cancelAnnounce = this.#clock.schedule(viewersPauseMs, () => {
       this.#cancelAnnounce = undefined;
-      const count = this.#seats.size - (this.#writer ? 1 : 0);
-      for (const { session } of this.#seats) session.notify({ kind: 'viewers', count });
+      const count = this.#subscribers.size - (this.#writer ? 1 : 0);
+      for (const { session } of this.#subscribers) session.notify({ kind: 'viewers', count });
     });
   }
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../base/index.ts';
+import { Broadcast } from './broadcast.ts';
 import type { SessionEnd } from './close.ts';
-import { ConsoleLine } from './console-line.ts';
 import { DeviceSessions } from './device-sessions.ts';
 import { OwnConnection } from './own-connection.ts';
 import type { Session } from './session.ts';
@@ -10,7 +10,7 @@ import type { StreamRequest } from './stream-request.ts';
 
 export type Connect = (stream: StreamRequest) => Promise<Socket>;
 
-export interface StageDeps {
+export interface SessionRegistryDeps {
   readonly clock: Clock;
   /** A name that was never used before. */
   readonly newId: () => string;
@@ -23,33 +23,33 @@ export interface Prepared {
   release(): void;
 }
 
-/** All lines and connections to guests, found by the VMI's UID. Entries go with their last session. */
-export class Stage {
+/** All broadcasts and connections to guests, found by the VMI's UID. Entries go with their last session. */
+export class SessionRegistry {
   readonly #options: StreamOptions;
-  readonly #deps: StageDeps;
-  readonly #lines = new Map<string, Promise<ConsoleLine>>();
-  readonly #openLines = new Map<string, ConsoleLine>();
-  readonly #lineOwners = new Map<string, Pick<StreamRequest, 'uid' | 'shown'>>();
+  readonly #deps: SessionRegistryDeps;
+  readonly #broadcasts = new Map<string, Promise<Broadcast>>();
+  readonly #openBroadcasts = new Map<string, Broadcast>();
+  readonly #vmisOfBroadcasts = new Map<string, Pick<StreamRequest, 'uid' | 'shown'>>();
   readonly #devices = new Map<string, DeviceSessions>();
 
-  constructor(options: StreamOptions, deps: StageDeps) {
+  constructor(options: StreamOptions, deps: SessionRegistryDeps) {
     this.#options = options;
     this.#deps = deps;
   }
 
-  /** Who has a line, with or without a session, by UID. */
-  get lines(): ReadonlyMap<string, Pick<StreamRequest, 'uid' | 'shown'>> {
-    return this.#lineOwners;
+  /** The VMIs that have a broadcast, with or without a session, by UID. */
+  get broadcasts(): ReadonlyMap<string, Pick<StreamRequest, 'uid' | 'shown'>> {
+    return this.#vmisOfBroadcasts;
   }
 
   hasWriter({ kind, uid }: Pick<StreamRequest, 'kind' | 'uid'>): boolean {
-    if (kind === 'console') return this.#openLines.get(uid)?.hasWriter ?? false;
+    if (kind === 'console') return this.#openBroadcasts.get(uid)?.hasWriter ?? false;
     return this.#devices.get(deviceKey(kind, uid))?.hasWriter ?? false;
   }
 
-  /** Connects to the guest, or finds the line that is. */
+  /** Connects to the guest, or finds the broadcast that is there. */
   async prepare(stream: StreamRequest, connect: Connect): Promise<Prepared> {
-    if (stream.kind === 'console') return this.#prepareLine(stream, connect);
+    if (stream.kind === 'console') return this.#prepareBroadcast(stream, connect);
     const connection = new OwnConnection(stream.kind, await connect(stream));
     return {
       get isOpen() {
@@ -62,53 +62,57 @@ export class Stage {
 
   /** Ends what there is of a VMI. */
   end(uid: string, end: SessionEnd): void {
-    this.#openLines.get(uid)?.close(end);
+    this.#openBroadcasts.get(uid)?.close(end);
     for (const kind of ['vnc', 'usbredir'] as const) this.#devices.get(deviceKey(kind, uid))?.close(end);
   }
 
   endAll(end: SessionEnd): void {
-    for (const line of this.#openLines.values()) line.close(end);
+    for (const broadcast of this.#openBroadcasts.values()) broadcast.close(end);
     for (const devices of this.#devices.values()) devices.close(end);
   }
 
-  async #prepareLine(stream: StreamRequest, connect: Connect): Promise<Prepared> {
-    const line = await (this.#lines.get(stream.uid) ?? this.#openLine(stream, connect));
-    line.hold();
+  async #prepareBroadcast(stream: StreamRequest, connect: Connect): Promise<Prepared> {
+    const broadcast = await (this.#broadcasts.get(stream.uid) ?? this.#openBroadcast(stream, connect));
+    broadcast.hold();
     return {
       get isOpen() {
-        return line.isOpen;
+        return broadcast.isOpen;
       },
       join: (session) => {
-        line.join(session, stream.access, stream.resume);
-        line.release();
+        broadcast.join(session, stream.access, stream.resume);
+        broadcast.release();
       },
-      release: () => line.release(),
+      release: () => broadcast.release(),
     };
   }
 
-  /** Those who come while it opens wait for the same line. */
-  #openLine(stream: StreamRequest, connect: Connect): Promise<ConsoleLine> {
+  /** Requests that come while it opens wait for the same broadcast. */
+  #openBroadcast(stream: StreamRequest, connect: Connect): Promise<Broadcast> {
     const { uid, shown } = stream;
     const opened = (guest: Socket) => {
       const options = { ...this.#options, id: this.#deps.newId() };
-      const line = new ConsoleLine(options, { guest, clock: this.#deps.clock, onClosed: () => this.#forgetLine(uid) });
-      this.#openLines.set(uid, line);
-      this.#lineOwners.set(uid, { uid, shown });
-      return line;
+      const broadcast = new Broadcast(options, {
+        guest,
+        clock: this.#deps.clock,
+        onClosed: () => this.#forgetBroadcast(uid),
+      });
+      this.#openBroadcasts.set(uid, broadcast);
+      this.#vmisOfBroadcasts.set(uid, { uid, shown });
+      return broadcast;
     };
     const failed = (error: unknown) => {
-      this.#lines.delete(uid);
+      this.#broadcasts.delete(uid);
       throw error;
     };
     const opening = connect(stream).then(opened, failed);
-    this.#lines.set(uid, opening);
+    this.#broadcasts.set(uid, opening);
     return opening;
   }
 
-  #forgetLine(uid: string): void {
-    this.#lines.delete(uid);
-    this.#openLines.delete(uid);
-    this.#lineOwners.delete(uid);
+  #forgetBroadcast(uid: string): void {
+    this.#broadcasts.delete(uid);
+    this.#openBroadcasts.delete(uid);
+    this.#vmisOfBroadcasts.delete(uid);
   }
 
   #devicesOf({ kind, uid }: StreamRequest): DeviceSessions {

@@ -8,8 +8,9 @@ import type { ResumePoint } from './stream-request.ts';
 /** Most bytes that one message brings from the past. */
 const pieceBytes = 65_536;
 
-export interface SeatOptions {
-  readonly line: string;
+export interface SubscriberOptions {
+  /** Of the broadcast; clients know it as their `line`. */
+  readonly broadcastId: string;
   readonly resume: ResumePoint | undefined;
   /** A viewer that is further behind than this … */
   readonly behindBytes: number;
@@ -18,19 +19,19 @@ export interface SeatOptions {
 }
 
 /**
- * A session's place in what a line sent: the offset up to which it was given the bytes. New bytes are handed on without a
- * copy to those who have all before them; the others get them from the scrollback when they can take more.
+ * A session of a broadcast, and the offset up to which it was sent the bytes. New bytes are handed on without a copy to
+ * subscribers that have all before them; the others get them from the scrollback when they can take more.
  */
-export class Seat {
+export class Subscriber {
   readonly session: Session;
-  readonly #options: SeatOptions;
+  readonly #options: SubscriberOptions;
   readonly #scrollback: Scrollback;
   readonly #clock: Clock;
   #offset: number;
   #hasBegun = false;
   #cancelPatience: (() => void) | undefined;
 
-  constructor(session: Session, options: SeatOptions, deps: { scrollback: Scrollback; clock: Clock }) {
+  constructor(session: Session, options: SubscriberOptions, deps: { scrollback: Scrollback; clock: Clock }) {
     this.session = session;
     this.#options = options;
     this.#scrollback = deps.scrollback;
@@ -39,15 +40,15 @@ export class Seat {
     this.become('viewer');
   }
 
-  /** Tells an aware client where it is and sends what it has missed; others begin with what comes next. */
+  /** Notifies an aware client of its offset and sends what it has missed; other clients begin with what comes next. */
   begin(): void {
     const { start, end } = this.#scrollback;
-    const { resume, line } = this.#options;
-    const isSameLine = resume?.line === line && resume.from <= end;
-    const from = isSameLine ? resume.from : start;
+    const { resume, broadcastId } = this.#options;
+    const canResume = resume?.line === broadcastId && resume.from <= end;
+    const from = canResume ? resume.from : start;
     this.#offset = this.session.isAware ? Math.max(from, start) : end;
     this.#hasBegun = true;
-    this.#tellPlace(this.#offset - from);
+    this.#notifyOffset(this.#offset - from);
     this.catchUp();
   }
 
@@ -81,7 +82,7 @@ export class Seat {
     this.#cancelPatience?.();
   }
 
-  /** Over bytes that are no longer known: only one who can be told of them goes on. */
+  /** Over bytes that are no longer known: only a client that can be notified of them goes on. */
   #skip(to: number): boolean {
     const lost = to - this.#offset;
     if (!this.session.isAware) {
@@ -89,12 +90,12 @@ export class Seat {
       return false;
     }
     this.#offset = to;
-    this.#tellPlace(lost);
+    this.#notifyOffset(lost);
     return true;
   }
 
-  #tellPlace(lost: number): void {
-    const { line } = this.#options;
+  #notifyOffset(lost: number): void {
+    const { broadcastId: line } = this.#options;
     const replayed = this.#scrollback.end - this.#offset;
     this.session.notify({ kind: 'attached', role: this.session.role, line, offset: this.#offset, replayed, lost });
   }

@@ -58,7 +58,7 @@ export class GuestDevice {
   }
 }
 
-export interface StageOptions {
+export interface ConsoleBenchOptions {
   readonly options?: Partial<StreamOptions>;
   readonly clock?: Clock;
   readonly tls?: https.ServerOptions;
@@ -66,7 +66,7 @@ export interface StageOptions {
 }
 
 /** A stream server behind a real HTTP server, and a guest's device. */
-export interface Stage {
+export interface ConsoleBench {
   readonly server: StreamServer;
   readonly port: number;
   readonly guest: GuestDevice;
@@ -78,7 +78,7 @@ export interface Stage {
 export const uid = '5b1b6cfd-6a3c-4f2f-9d6a-0123456789ab';
 
 /** Path: `/<kind>/<uid>`; query: `access`, `line`, `from`, as the agent's routes read them. */
-export async function startStage(t: TestContext, options: StageOptions = {}): Promise<Stage> {
+export async function startBench(t: TestContext, options: ConsoleBenchOptions = {}): Promise<ConsoleBench> {
   const directory = mkdtempSync(path.join(os.tmpdir(), 'console-'));
   const guest = new GuestDevice(path.join(directory, 'guest'));
   await guest.start();
