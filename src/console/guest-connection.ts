@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Clock, errorCode, errorMessage, withDeadline } from '../base/index.ts';
 import type { PlainAnswer } from '../http/index.ts';
-import type { PlainAnswer } from '../upgrade/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
 import { type StreamKind, StreamRefusal, type StreamRequest } from './stream-request.ts';
 

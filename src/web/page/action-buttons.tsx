@@ -1,6 +1,6 @@
 import { Component } from 'preact';
 import type { VmRow } from '../rows.ts';
-import { Icon } from './elements.tsx';
+import { icon } from './elements.tsx';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { type ActionOffer, offersOf, type VmAction } from './row-model.ts';
 import { act } from './server-calls.ts';
@@ -56,7 +56,7 @@ export class ActionButtons extends Component<ActionButtonsProps> {
             onClick={() => {
               if (!isBlocked) void run(state, row, offer);
             }}>
-            <Icon name={offer.action} />
+            {icon(offer.action)}
             <span>{offer.label}</span>
           </button>
         ))}

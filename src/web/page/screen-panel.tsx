@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import type { VmRow } from '../rows.ts';
 import { schedule } from './backoff.ts';
-import { Checkbox, Icon } from './elements.tsx';
+import { Checkbox, icon } from './elements.tsx';
 import { useOwned } from './owned.ts';
 import type { GuestScreen } from './screen.ts';
 import { type ScreenDeps, ScreenSession, type ScreenState } from './screen-session.ts';
@@ -76,7 +76,7 @@ class Screen extends Stream {
   }
 }
 
-/** Screens are not told how many others watch. */
+/** The page's screens get no notice of how many others watch. */
 function streamState(state: ScreenState): StreamState {
   if (state.kind !== 'connected') return state;
   const attached = { kind: 'attached', role: state.readOnly ? 'viewer' : 'writer', viewers: 0 } as const;
@@ -119,7 +119,7 @@ function Controls({ stream }: { readonly stream: Screen }) {
         Ctrl+Alt+Del
       </button>
       <button type="button" onClick={() => void stream.fullScreen()}>
-        <Icon name="full" />
+        {icon('full')}
         Full screen
       </button>
     </>

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { Icon } from './elements.tsx';
+import { icon } from './elements.tsx';
 
 type Theme = 'light' | 'dark';
 
@@ -24,7 +24,7 @@ export function ThemeButton() {
   };
   return (
     <button type="button" class="plain" aria-label={label} title={label} onClick={choose}>
-      <Icon name="theme" />
+      {icon('theme')}
     </button>
   );
 }

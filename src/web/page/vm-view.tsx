@@ -1,7 +1,7 @@
 import type { VmRow } from '../rows.ts';
 import { ActionButtons } from './action-buttons.tsx';
 import { ConsolePanel } from './console-panel.tsx';
-import { Badge, Icon } from './elements.tsx';
+import { Badge, icon } from './elements.tsx';
 import { ExplainPanel } from './explain-panel.tsx';
 import { OverviewPanel } from './overview-panel.tsx';
 import { keyOfRow, type PageState } from './page-state.ts';
@@ -23,7 +23,7 @@ export function VmView({ state, route }: VmViewProps) {
     <section class={`vm-view is-${tab}`} data-old={state.isCurrent.value ? undefined : ''}>
       <div class="view-head">
         <a class="button plain" href="#/" aria-label="All virtual machines">
-          <Icon name="back" />
+          {icon('back')}
         </a>
         <h1 tabindex={-1}>
           {name} <span class="namespace">{namespace}</span>
@@ -34,7 +34,7 @@ export function VmView({ state, route }: VmViewProps) {
       <nav class="tabs" aria-label={`Sides of ${name}`}>
         {vmTabs.map((known) => (
           <a key={known} href={vmHref(route, known)} aria-current={known === tab ? 'page' : undefined}>
-            <Icon name={known} />
+            {icon(known)}
             {vmTabLabels[known]}
           </a>
         ))}
