@@ -75,20 +75,20 @@ export function createApp(deps: WebAppDeps): Express {
 
 function letIn(deps: WebAppDeps, request: Request, response: Response, next: NextFunction): void {
   const { access, clock, onKnown } = deps;
-  const verdict = access.judge(request);
-  if (verdict.kind === 'refused') {
-    refuse(deps, verdict, request, response);
+  const authorization = access.judge(request);
+  if (authorization.kind === 'refused') {
+    refuse(deps, authorization, request, response);
     return;
   }
   onKnown(request);
   if (request.method === 'POST' && request.path === '/api/session') {
     // A session makes no other one: it would never end.
-    if (verdict.by === 'session') throw new Rejection(403, 'a session is made with the token');
+    if (authorization.by === 'session') throw new Rejection(403, 'a session is made with the token');
     response.status(201).json(access.newSession());
     return;
   }
-  if (verdict.by === 'session') {
-    const cancel = clock.schedule(verdict.endsInMs, () => response.destroy());
+  if (authorization.by === 'session') {
+    const cancel = clock.schedule(authorization.endsInMs, () => response.destroy());
     response.once('close', cancel);
   }
   next();

@@ -9,7 +9,7 @@ export type ConsoleNotice =
       readonly offset: number;
       /** Bytes that follow and were there before. */
       readonly replayed: number;
-      /** Bytes between the place asked for and the first one that follows. */
+      /** Bytes between the offset that was asked for and the first one that follows. */
       readonly lost: number;
     }
   | { readonly kind: 'role'; readonly role: ConsoleRole; readonly reason: string }

@@ -119,7 +119,7 @@ function Controls({ stream }: { readonly stream: Console }) {
   );
 }
 
-/** A serial line cannot tell a guest the size. */
+/** A serial line has no way to report the size to the guest. */
 function SizeHint({ stream }: { readonly stream: Console }) {
   const { columns, rows } = stream.size.value;
   if (!stream.fillsWindow.value) return null;

@@ -7,7 +7,7 @@ export type ConsoleState =
   | { readonly kind: 'attached'; readonly role: ConsoleRole; readonly viewers: number; readonly reason?: string }
   /** Tried again by itself. */
   | { readonly kind: 'waiting'; readonly reason: string; readonly inMs: number }
-  /** Not tried again until somebody asks. */
+  /** Not tried again until the user asks. */
   | { readonly kind: 'ended'; readonly reason: string };
 
 export interface ConsoleEvents {
@@ -34,7 +34,7 @@ export interface ConsoleDeps {
   readonly events: ConsoleEvents;
   /** `query` goes behind the console's address. */
   readonly connect: (query: URLSearchParams) => ConsoleSocket;
-  /** Why a connection is refused, as far as a browser can be told; rejects or stays empty when nobody says. */
+  /** Why a connection is refused, as far as a browser can learn it; rejects or stays empty when there is no answer. */
   readonly explain: () => Promise<string>;
   readonly schedule: (ms: number, callback: () => void) => () => void;
   readonly chance: () => number;
@@ -42,7 +42,7 @@ export interface ConsoleDeps {
 
 export const consoleProtocol = 'session.virt-handler.io';
 
-/** What a guest assumes of a serial line that tells it nothing. */
+/** The size that a guest assumes: a serial line has none. */
 export const serialSize = { columns: 80, rows: 24 };
 
 /** One message from a person is not larger than this; a long paste is several. */
@@ -54,8 +54,8 @@ const tooSlow = 4002;
 type Access = 'take' | 'take-if-free' | 'view';
 
 /**
- * The serial console over connections that come and go: asks politely for the writer's place, reads on where it was when it
- * comes again, tells what it is now.
+ * The serial console over connections that come and go: asks to write only if no other session does, reads on where it was
+ * when it comes again, and publishes its state.
  */
 export class ConsoleSession {
   readonly #deps: ConsoleDeps;
@@ -91,7 +91,7 @@ export class ConsoleSession {
     this.#drop();
   }
 
-  /** Becomes the writer; whoever was it is told. */
+  /** Becomes the writer; the session that was it is notified. */
   take(): void {
     this.#wantsToRead = false;
     if (this.#isAttached) this.#socket?.send(JSON.stringify({ kind: 'take' }));
@@ -131,7 +131,7 @@ export class ConsoleSession {
       this.#socket = undefined;
       this.#isAttached = false;
       if (hasOpened) this.#lost(code, reason);
-      // Refused, for a reason that browsers keep from pages; mostly because somebody writes.
+      // Refused, for a reason that browsers keep from pages; mostly because another session writes.
       else if (access === 'take-if-free') this.#connect('view');
       else void this.#refused();
     };

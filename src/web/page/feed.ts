@@ -3,7 +3,7 @@ import { retryAfterMs, schedule } from './backoff.ts';
 import type { PageState } from './page-state.ts';
 import { CallError, vmEvents } from './server-calls.ts';
 
-/** A page that nobody sees gives its connection back after this long: browsers have few of them for one server. */
+/** A page that is not seen gives its connection back after this long: browsers have few of them for one server. */
 const hiddenMs = 60_000;
 /** The server says something every 15 s. */
 const silentMs = 45_000;

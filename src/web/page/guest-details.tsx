@@ -9,7 +9,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const kinds: readonly GuestFactsKind[] = ['guestosinfo', 'userlist', 'filesystemlist'];
 
-/** What a guest's agent tells about users and file systems, asked once for each guest. */
+/** What a guest's agent reports about system, users and file systems; asked once for each guest. */
 export function GuestDetails({ row }: { readonly row: VmRow }) {
   const [answers, setAnswers] = useState<readonly unknown[]>([]);
   const { namespace, name } = row;
@@ -19,7 +19,7 @@ export function GuestDetails({ row }: { readonly row: VmRow }) {
     if (uid === undefined) return undefined;
     const ending = new AbortController();
     const asked = kinds.map((kind) => guestFacts({ namespace, name }, kind, ending.signal).catch(() => undefined));
-    void Promise.all(asked).then((told) => !ending.signal.aborted && setAnswers(told));
+    void Promise.all(asked).then((all) => !ending.signal.aborted && setAnswers(all));
     return () => ending.abort();
   }, [namespace, name, uid]);
   return <GuestCards answers={answers} />;
@@ -31,7 +31,7 @@ function uidToAsk(row: VmRow): string | undefined {
   return hasGuest(row) && hasAgent ? row.vmi?.uid : undefined;
 }
 
-/** What is not told is left out. */
+/** What the agent does not report is left out. */
 export function GuestCards({ answers: [info, userList, fileSystemList] }: { readonly answers: readonly unknown[] }) {
   const facts = systemFacts(fieldsOf(info));
   const [users, fileSystems] = [itemsOf(userList), itemsOf(fileSystemList)];
@@ -58,14 +58,14 @@ export function GuestCards({ answers: [info, userList, fileSystemList] }: { read
 
 function systemFacts({ hostname, timezone, os, guestAgentVersion }: Fields): readonly Fact[] {
   const { prettyName, kernelRelease, machine } = fieldsOf(os);
-  const told: Readonly<Record<string, unknown>> = {
+  const reported: Readonly<Record<string, unknown>> = {
     'Host name': hostname,
     System: prettyName,
     Kernel: [kernelRelease, machine].filter(Boolean).join(' '),
     'Time zone': timezone,
     'Guest agent': guestAgentVersion,
   };
-  return Object.entries(told).flatMap(([term, text]) => (typeof text === 'string' && text ? [{ term, text }] : []));
+  return Object.entries(reported).flatMap(([term, text]) => (typeof text === 'string' && text ? [{ term, text }] : []));
 }
 
 function userItem({ userName, domain }: Fields, index: number) {

@@ -50,7 +50,7 @@ function Filter({ state, hidden }: { readonly state: PageState; readonly hidden:
   );
 }
 
-/** Why the list is empty; the banner tells it of a page that is not let in. */
+/** Why the list is empty; the banner says it when the server refuses the page. */
 function NothingToList({ state }: { readonly state: PageState }) {
   if (!state.isLoaded.value) return <Nothing>{state.link.value.kind !== 'denied' && 'Asking for the list…'}</Nothing>;
   if (state.rows.value.size > 0) return <Nothing>No virtual machine matches.</Nothing>;

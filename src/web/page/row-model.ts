@@ -26,7 +26,7 @@ const tones: Readonly<Record<string, Tone>> = {
   Unknown: 'bad',
 };
 
-/** A VMI without a VM tells its phase only; paused it is all the same. */
+/** The status of a VMI without a VM is its phase, also while it is paused. */
 export function statusOf(row: VmRow): string {
   if (row.status === 'Running' && row.vmi?.paused) return 'Paused';
   return row.status === '' ? 'Pending' : row.status;

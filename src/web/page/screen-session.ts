@@ -48,7 +48,7 @@ export class ScreenSession {
     this.#begin(readOnly ? 'view' : 'take-if-free', undefined);
   }
 
-  /** Keyboard and mouse are ours; whoever had them is told. */
+  /** Takes keyboard and mouse; the session that had them is notified. */
   take(): void {
     this.#wantsToWatch = false;
     this.#begin('take', undefined);
@@ -87,7 +87,7 @@ export class ScreenSession {
 
   #over(access: Access, { hasOpened, code, reason }: ScreenEnd): void {
     if (this.#hasClosed) return;
-    // Refused, for a reason that browsers keep from pages; mostly because somebody has keyboard and mouse.
+    // Refused, for a reason that browsers keep from pages; mostly because another session has keyboard and mouse.
     if (!hasOpened && access === 'take-if-free') {
       this.#reason = 'somebody else has keyboard and mouse';
       this.#connect('view');

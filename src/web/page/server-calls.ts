@@ -52,7 +52,7 @@ export async function screenshot(vm: Vm, signal: AbortSignal): Promise<Blob> {
 
 export type GuestFactsKind = 'guestosinfo' | 'userlist' | 'filesystemlist';
 
-/** What the guest's agent tells, by sub-path of the VMI. */
+/** What the guest's agent reports, by sub-path of the VMI. */
 export async function guestFacts(vm: Vm, kind: GuestFactsKind, signal: AbortSignal) {
   const body: unknown = await (await call(`${vmiPath(vm)}/${kind}`, { signal })).json();
   return body;

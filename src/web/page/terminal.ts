@@ -63,7 +63,7 @@ export class GuestTerminal {
     }
   }
 
-  /** A line of the page's own, told apart from what the guest says. */
+  /** A line of the page's own, dimmed, so that it is not taken for one of the guest's. */
   remark(text: string): void {
     this.#terminal.write(`\r\n\u001b[2m[${text}]\u001b[0m\r\n`);
   }
@@ -83,7 +83,7 @@ export class GuestTerminal {
     this.#layOut();
   }
 
-  /** Screen readers are told what the guest writes; costs time with much output. */
+  /** Screen readers read what the guest writes; costs time with much output. */
   set isReadAloud(isReadAloud: boolean) {
     this.#terminal.options.screenReaderMode = isReadAloud;
   }
