@@ -98,14 +98,15 @@ test('all that a writer sends reaches the guest as it is, but for the wish to be
   );
 });
 
-test('garbage neither throws nor lets a viewer act', () => {
+test('garbage does not throw, and a viewer that sent what cannot be followed does not act any more', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 300 })), (chunks) => {
       const stream = new RfbClientStream({ isViewer: true, staysWriter: false });
       pushed(stream, Buffer.concat([handshake, bytes(1)]));
       for (const chunk of chunks) stream.push(Buffer.from(chunk));
-      const before = stream.problem;
-      assert.ok(before === undefined || stream.push(key(true, 97)).length === 0);
+      // Of few chunks: they end within a message, which the next bytes belong to.
+      fc.pre(stream.problem !== undefined);
+      assert.deepEqual(stream.push(key(true, 97)), []);
     }),
   );
 });
