@@ -15,7 +15,7 @@ applyKeptTheme();
 render(<Page state={state} />, document.body);
 followKeys(state);
 setInterval(() => {
-  state.ticks.value++;
+  state.nowMs.value = Date.now();
 }, tickMs);
 window.addEventListener('hashchange', () => void arrive());
 let askAgain: (() => void) | undefined;

@@ -17,7 +17,7 @@ interface OverviewPanelProps {
 export function OverviewPanel({ state, vm, row }: OverviewPanelProps) {
   const thumbnails = useOwned(() => new Thumbnails());
   // Read, so that times are written anew as time goes by.
-  void state.ticks.value;
+  void state.nowMs.value;
   return (
     <div class="overview">
       {!row && state.isLoaded.value && <Nothing>There is no virtual machine {keyOfRow(vm)} on this node.</Nothing>}

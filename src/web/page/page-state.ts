@@ -49,8 +49,8 @@ export class PageState {
   readonly filter = signal('');
   /** Keys of VMs that something is done with right now. */
   readonly busy = signal<ReadonlySet<string>>(new Set());
-  /** Changes from time to time: ages are written anew. */
-  readonly ticks = signal(0);
+  /** Moves on from time to time: ages are written anew. */
+  readonly nowMs = signal(Date.now());
   readonly question = signal<Question | undefined>(undefined);
   readonly isHelpOpen = signal(false);
   /** Seen for a while. */

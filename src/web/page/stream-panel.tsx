@@ -36,7 +36,7 @@ export function StreamPanel({ stream, row, words, draws, controls, children, cla
     <div class={name} data-state={stream.role ?? state.kind}>
       <div class="bar">
         <Badge {...badgeOf(state, words.you)} />
-        <span class="viewers">{watching(state)}</span>
+        {draws === 'terminal' && <span class="viewers">{watching(state)}</span>}
         <Checkbox id="read-only" label="Read only" is={isReadOnly} onChange={setReadOnly} inputRef={readOnlyBox} />
         {controls}
         <LeaveHint of={draws} />

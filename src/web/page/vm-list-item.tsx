@@ -50,7 +50,7 @@ export class VmListItem extends Component<VmListItemProps> {
           <span class="ip">{vmi?.ip}</span>
         </div>
         <div class="vm-age">
-          <Age state={state} createdAt={createdAt} />
+          <Age state={state} createdAt={createdAt} drawnAtMs={Date.now()} />
         </div>
         <div class="vm-actions">
           <StreamLink row={row} tab="console" />
@@ -63,12 +63,16 @@ export class VmListItem extends Component<VmListItemProps> {
   }
 }
 
-function Age({ state, createdAt }: { readonly state: PageState; readonly createdAt: string }) {
-  // Read, so that it is drawn anew as time goes by.
-  void state.ticks.value;
+interface AgeProps {
+  readonly state: PageState;
+  readonly createdAt: string;
+  readonly drawnAtMs: number;
+}
+
+function Age({ state, createdAt, drawnAtMs }: AgeProps) {
   return (
     <time class="age" datetime={createdAt} title={`created ${new Date(createdAt).toLocaleString()}`}>
-      {age(createdAt, Date.now())}
+      {age(createdAt, Math.max(drawnAtMs, state.nowMs.value))}
     </time>
   );
 }
