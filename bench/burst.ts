@@ -1,10 +1,6 @@
 import { sleep } from '../src/base/index.ts';
-import {
-  type EventOrder,
-  type FloodResult,
-  type LauncherFleet,
-  monotonicMs,
-} from '../test/fixtures/scripted-launcher-fleet.ts';
+import type { EventOrder } from '../test/fixtures/scripted-guest.ts';
+import { type FloodResult, type LauncherFleet, monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
 import type { AgentUnderTest } from './agent-under-test.ts';
 import type { ApiUnderLoad, RequestCounts } from './api-under-load.ts';
 import { randomOf, shuffled } from './random.ts';

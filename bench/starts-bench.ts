@@ -1,4 +1,4 @@
-import { eventOrders } from '../test/fixtures/scripted-launcher-fleet.ts';
+import { eventOrders } from '../test/fixtures/scripted-guest.ts';
 import { endBurst, runBurst } from './burst.ts';
 import { type StageOptions, withParts } from './soak-bench.ts';
 

@@ -1,16 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Domain, DomainReason, DomainStatus } from '../../src/api/index.ts';
 import { sleep } from '../../src/base/index.ts';
 import type { CommandRpc } from '../../src/launcher-client/index.ts';
-import { ScriptedLauncher, ScriptedNotifier, socketFileOf } from '../../test/fixtures/scripted-launcher.ts';
-import { type Json, startedDomain } from './started-domain.ts';
-
-const ok = { success: true, message: '' };
-/** Spec 21 §2.1. */
-const giveUpMs = 20_000;
+import type { ScriptedLauncher } from '../../test/fixtures/scripted-launcher.ts';
+import { ScriptedPod } from '../../test/fixtures/scripted-launcher-pod.ts';
+import { type Json, shapeStarted } from './started-domain.ts';
 
 /** A pod's places: /run, /dev and a network of its own, whose eth0 has an address as a CNI plugin would give it. */
 const ownPlaces = `
@@ -30,7 +25,6 @@ ip link add eth0 address 02:00:00:00:00:05 type veth peer name up0
 ip addr add 10.0.2.5/24 dev eth0
 ip link set eth0 up
 ip link set up0 up
-exec "$@"
 `;
 
 /** Questions: how often they are asked is an agent's own affair. */
@@ -51,66 +45,45 @@ export interface PlayedLauncherOptions {
   readonly files: readonly string[];
 }
 
+/** From the last event to the end of the process. */
+const lastAnswerMs = 200;
+
 /** One launcher of a scenario, which keeps what it was asked and does what the scenario says. */
 export class PlayedLauncher {
   readonly podUid: string;
   /** Commands since they were last taken. */
   readonly #calls: PlayedCall[] = [];
   readonly #options: PlayedLauncherOptions;
-  readonly #workDir: string;
-  readonly #relay: ChildProcess;
-  readonly #scripted: ScriptedLauncher;
-  #notifier: ScriptedNotifier | undefined;
-  #outbox: Promise<void> = Promise.resolve();
-  #ended = false;
+  #pod: ScriptedPod | undefined;
   #commands = 0;
-  domain: Domain | undefined;
-  /** What a shutdown does: the guest obeys or does not. */
-  guestObeys = true;
-  /** How the domain of a sync begins: defined first, or running when it is first told of. */
-  definesFirst = false;
   /** Changes the domain that a sync makes. */
   shape: (domain: Domain) => void = () => undefined;
 
-  private constructor(
-    options: PlayedLauncherOptions,
-    workDir: string,
-    relay: ChildProcess,
-    scripted: ScriptedLauncher,
-  ) {
+  private constructor(options: PlayedLauncherOptions) {
     this.podUid = options.podUid;
     this.#options = options;
-    this.#workDir = workDir;
-    this.#relay = relay;
-    this.#scripted = scripted;
-    this.#listen();
   }
 
   static async start(options: PlayedLauncherOptions): Promise<PlayedLauncher> {
-    const { podUid, podsDir } = options;
-    const workDir = path.join(options.workDir, podUid);
-    const scripted = await ScriptedLauncher.start({ socketFile: `${workDir}/launcher-sock`, versions: [1] });
-    const socketFile = socketFileOf(podsDir, podUid);
-    mkdirSync(path.dirname(socketFile), { recursive: true });
-    const relayFile = path.resolve('test/fixtures/scripted-launcher-relay.pl');
-    const argv = [socketFile, scripted.socketFile, `${workDir}/events`, '/run/kubevirt/domain-notify-pipe.sock'];
-    const own = ['--mount', '--net', 'sh', '-ec', ownPlaces, 'sh', 'perl', relayFile, ...argv];
-    const relay = spawn('unshare', own, {
-      cwd: options.workDir,
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, PVCS: options.pvcs.join(' '), FILES: options.files.join(' ') },
-    });
-    relay.stdin.on('error', () => undefined);
-    const ended = once(relay, 'exit').then(() => {
-      throw new Error(`the relay of ${podUid} ended at once`);
-    });
-    await Promise.race([once(relay.stdout, 'data'), ended]);
-    ended.catch(() => undefined);
-    return new PlayedLauncher(options, workDir, relay, scripted);
+    const played = new PlayedLauncher(options);
+    const { podUid, podsDir, workDir, pvcs, files } = options;
+    const relay = path.resolve('test/fixtures/scripted-launcher-relay.pl');
+    const env = { PVCS: pvcs.join(' '), FILES: files.join(' ') };
+    played.#pod = await ScriptedPod.start(
+      { podUid, podsDir, workDir, relay, ownPlaces, ownNetwork: true, env },
+      { stepMs: 0, order: 'define-merged' },
+      {
+        shape: (domain, vmi) => played.#shape(domain, vmi),
+        prepare: (launcher) => played.#keepCalls(launcher),
+        onGone: () => void sleep(lastAnswerMs).then(() => played.kill()),
+      },
+    );
+    played.guestInfo({ guestAgentVersion: '' });
+    return played;
   }
 
   get ended(): boolean {
-    return this.#ended;
+    return this.#running.ended;
   }
 
   /** Of commands so far. */
@@ -118,51 +91,52 @@ export class PlayedLauncher {
     return this.#commands;
   }
 
+  /** What a shutdown does: the guest obeys or does not. */
+  set guestObeys(obeys: boolean) {
+    this.#running.guest.isDeaf = !obeys;
+  }
+
+  /** How the domain of a sync begins: defined first, or running when it is first told of. */
+  set definesFirst(first: boolean) {
+    this.#running.guest.order = first ? 'define-first' : 'define-merged';
+  }
+
   takeCalls(): PlayedCall[] {
     return this.#calls.splice(0);
   }
 
   fail(rpc: CommandRpc, message: string): void {
-    this.#scripted.fail(rpc, message);
+    this.#running.launcher.fail(rpc, message);
   }
 
   heal(rpc: CommandRpc): void {
-    this.#scripted.heal(rpc);
+    this.#running.launcher.heal(rpc);
   }
 
   /** What a connected guest agent is like. */
   guestInfo(info: Json): void {
-    this.#scripted.on('getGuestInfo', () => ({ response: ok, guestInfoResponse: JSON.stringify(info) }));
+    this.#running.guest.guestInfo(info);
   }
 
   become(status: DomainStatus, reason: DomainReason): void {
     this.change((domain) => {
-      domain.Status.Status = status;
-      domain.Status.Reason = reason;
+      domain.Status = { ...domain.Status, Status: status, Reason: reason };
     });
   }
 
   /** Something about the guest is different: told as the real launcher tells it. */
   change(edit: (domain: Domain) => void): void {
-    if (!this.domain) throw new Error(`${this.podUid} has no domain`);
-    const changed = structuredClone(this.domain);
-    edit(changed);
-    this.domain = changed;
-    this.#tell('MODIFIED', changed);
+    if (!this.#running.guest.domain) throw new Error(`${this.podUid} has no domain`);
+    this.#running.guest.change(edit);
   }
 
   async sendEvent(event: Json): Promise<void> {
-    this.#notifier ??= new ScriptedNotifier(`${this.#workDir}/events`);
-    await this.#notifier.kubernetesEvent(event);
+    await this.#running.guest.kubernetesEvent(event);
   }
 
   /** kill -9; the socket file stays. */
   async kill(): Promise<void> {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#notifier?.close();
-    this.#relay.kill('SIGKILL');
-    await this.#scripted.stop();
+    await this.#running.end();
   }
 
   /** The pod is gone, as the kubelet leaves it. */
@@ -171,81 +145,23 @@ export class PlayedLauncher {
     rmSync(path.join(this.#options.podsDir, this.podUid), { recursive: true, force: true });
   }
 
-  #listen(): void {
-    this.#scripted.onCall = (rpc) => {
-      const call = this.#scripted.calls.at(-1);
-      this.#scripted.calls.length = 0;
+  get #running(): ScriptedPod {
+    if (!this.#pod) throw new Error(`${this.podUid} has not started`);
+    return this.#pod;
+  }
+
+  #shape(domain: Domain, vmi: Json): void {
+    shapeStarted(domain, vmi);
+    this.shape(domain);
+  }
+
+  #keepCalls(launcher: ScriptedLauncher): void {
+    launcher.onCall = (rpc) => {
+      const call = launcher.calls.at(-1);
+      launcher.calls.length = 0;
       if (!call || questions.includes(rpc)) return;
       this.#commands++;
       this.#calls.push({ rpc, request: call.request });
     };
-    const on = (rpc: CommandRpc, act: (request: unknown) => void) =>
-      this.#scripted.on(rpc, (request) => {
-        act(request);
-        return ok as never;
-      });
-    this.#scripted.on('getDomain', () => ({ response: ok, domain: this.domain ? JSON.stringify(this.domain) : '' }));
-    on('syncVirtualMachine', (request) => this.#sync(request));
-    on('shutdownVirtualMachine', () => this.#shutdown());
-    on('killVirtualMachine', () => this.domain && this.become('Shutoff', 'Destroyed'));
-    on('deleteVirtualMachine', () => this.#delete());
-    this.guestInfo({ guestAgentVersion: '' });
-  }
-
-  #sync(request: unknown): void {
-    if (this.domain) return;
-    const { vmi } = request as { vmi: { vmiJson: Buffer } };
-    const domain = startedDomain(JSON.parse(vmi.vmiJson.toString()));
-    this.shape(domain);
-    this.domain = domain;
-    if (!this.definesFirst) {
-      this.#tell('ADDED', domain);
-      return;
-    }
-    const defined = structuredClone(domain);
-    Object.assign(defined.Status, { Status: 'Shutoff', Reason: 'Unknown' });
-    this.#tell('ADDED', defined);
-    this.#tell('MODIFIED', domain);
-  }
-
-  #shutdown(): void {
-    const grace = this.domain?.Spec.Metadata.KubeVirt.GracePeriod;
-    if (!this.domain) return;
-    this.change((domain) => {
-      const { KubeVirt } = domain.Spec.Metadata;
-      KubeVirt.GracePeriod = {
-        DeletionGracePeriodSeconds: grace?.DeletionGracePeriodSeconds ?? 30,
-        MarkedForGracefulShutdown: grace?.MarkedForGracefulShutdown ?? null,
-        DeletionTimestamp: grace?.DeletionTimestamp ?? new Date().toISOString().replace(/\.\d+Z$/, 'Z'),
-      };
-      if (this.guestObeys) Object.assign(domain.Status, { Status: 'Shutoff', Reason: 'Shutdown' });
-    });
-  }
-
-  #delete(): void {
-    if (!this.domain) return;
-    const gone = structuredClone(this.domain);
-    gone.ObjectMeta.deletionTimestamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
-    Object.assign(gone.Status, { Status: 'NoState', Reason: 'NonExistent' });
-    this.domain = undefined;
-    this.#tell('MODIFIED', gone);
-    void this.#outbox.then(() => sleep(200)).then(() => this.kill());
-  }
-
-  #tell(eventType: string, domain: Domain): void {
-    this.#outbox = this.#outbox.then(() => this.#deliver(eventType, domain));
-  }
-
-  async #deliver(eventType: string, domain: Domain): Promise<void> {
-    const end = performance.now() + giveUpMs;
-    while (!this.#ended && performance.now() < end) {
-      try {
-        this.#notifier ??= new ScriptedNotifier(`${this.#workDir}/events`);
-        await this.#notifier.domainEvent(eventType, domain);
-        return;
-      } catch {
-        await sleep(200);
-      }
-    }
   }
 }

@@ -132,7 +132,7 @@ suite('a launcher that fails', () => {
 
   for (const events of ['late', 'repeated'] as const) {
     test(`whose events come ${events === 'late' ? 'once more after newer ones' : 'three times'} starts once and ends as it should`, async () => {
-      const { launcher } = await bench.play(`events-${events}`, { events });
+      const { launcher } = await bench.play(`events-${events}`, { order: events });
       await launcher.act({ guest: 'shutdown' });
       await bench.untilPhase(`events-${events}`, 'Succeeded');
       await eventually(async () => assert.equal((await launcher.report()).domain, 'none'));

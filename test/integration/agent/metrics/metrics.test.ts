@@ -55,7 +55,7 @@ suite('metrics and health of the real agent', () => {
   });
 
   test('a scrape has the figures of the VMs and of the agent, and promtool finds no fault that upstream does not have', async () => {
-    await bench.play('first', { vmStats: recordedVmStats() });
+    await bench.play('first', { vmStats: recordedVmStats(), hasFilesystems: true });
     await eventually(async () =>
       assert.match(await scrape(), /kubevirt_vmi_cpu_usage_seconds_total\{.*name="first".*\} 12\.5/),
     );
@@ -109,7 +109,7 @@ suite('metrics and health of the real agent', () => {
   });
 
   test('a launcher that hangs costs its own series only, and no scrape its time', async () => {
-    hungLauncher = (await bench.play('hung')).launcher;
+    hungLauncher = (await bench.play('hung', { hasFilesystems: true })).launcher;
     await hungLauncher.hang('getDomainStats');
     await eventually(async () => {
       const text = await scrape();
