@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import { bundleProgram } from '../../../scripts/bundle.mjs';
 import { resources, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { Cluster, embeddedApi, token } from '../../fixtures/controller/cluster.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, stays } from '../../fixtures/eventually.ts';
 
 /** The program as it is shipped, against the embedded API; it may be killed at any point. */
 
@@ -138,7 +138,6 @@ test('killed at any moment, the program hands a VMI over with exactly one pod; o
 
 test('an API server that is away at the start is waited for', async () => {
   const child = start('--master', 'http://127.0.0.1:9');
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  assert.equal(child.exitCode, null, child.output);
+  await stays(() => assert.equal(child.exitCode, null, child.output), 500);
   await end(child, 'SIGKILL');
 });

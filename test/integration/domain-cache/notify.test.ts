@@ -5,9 +5,8 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symli
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { sleep } from '../../../src/base/index.ts';
 import { channelLimits } from '../../../src/domain-cache/index.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, stays } from '../../fixtures/eventually.ts';
 import { type LauncherProgram, launcherProgram } from '../../fixtures/launcher-process.ts';
 import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';
 import { type AgentRun, key, node, statusOf, type TestNode, uid, useTestNodes } from './node.ts';
@@ -139,7 +138,7 @@ it('a launcher that is connected to again after a clean-up keeps its new pipe', 
   await clients.close(key, uid);
   await clients.connect(node.targetOf(key, uid));
   // Longer than the old pipe would have lingered.
-  await sleep(500);
+  await stays(() => assert.ok(existsSync(node.pipeOf(uid))), 500);
   const answer = await node.notifier(uid).domainEvent('MODIFIED', scriptedDomain(key, uid, 'Paused'));
   assert.equal(answer.success, true);
   assert.equal(statusOf(cache, key, uid), 'Paused');

@@ -6,12 +6,12 @@ import type { AddressInfo, Socket } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { WebSocket } from 'ws';
-import { silentLogger, sleep } from '../../../src/base/index.ts';
+import { silentLogger } from '../../../src/base/index.ts';
 import { issue } from '../../../src/certificates/index.ts';
 import { AgentProxy, agentOf, vmPath } from '../../../src/standalone/index.ts';
 import { serverCommonName } from '../../../src/tls/index.ts';
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, settled } from '../../fixtures/eventually.ts';
 
 const demo = vmPath('default', 'demo');
 
@@ -151,11 +151,7 @@ describe('the way from the page to the agent', () => {
       got += data.length;
     });
     pump();
-    await eventually(async () => {
-      const before = sentBytes;
-      await sleep(300);
-      assert.equal(sentBytes, before);
-    });
+    await settled(() => sentBytes, 300);
     assert.ok(sentBytes < size / 2, `${sentBytes} bytes were taken from the guest`);
     socket.resume();
     await eventually(() => assert.equal(got, size), 60_000);

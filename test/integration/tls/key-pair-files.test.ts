@@ -4,10 +4,10 @@ import { mkdir, mkdtemp, readdir, rename, rm, symlink, unlink, writeFile } from 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
-import { silentLogger, sleep, systemClock } from '../../../src/base/index.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import { KeyPairFiles, type PemPair } from '../../../src/tls/index.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, stays } from '../../fixtures/eventually.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 suite('a key pair that follows its files', () => {
@@ -184,8 +184,7 @@ suite('a key pair that follows its files', () => {
       await writeFile(target.certFile, pairs[1].cert);
       await writeFile(target.keyFile, pairs[1].key);
       clock.advance(59_000);
-      await sleep(50);
-      assert.equal(polled.current?.commonName, 'first');
+      await stays(() => assert.equal(polled.current?.commonName, 'first'), 50);
       clock.advance(2_000);
       await eventually(() => assert.equal(polled.current?.commonName, 'second'));
     } finally {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
-import { sleep } from '../../../src/base/index.ts';
 import { agentOf } from '../../../src/standalone/index.ts';
 import { AgentConsole } from '../../fixtures/agent-console.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, stays } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 import type { StreamClient } from '../../fixtures/stream-client.ts';
 
@@ -60,8 +59,7 @@ describe('lifecycle routes of the agent on a real QEMU', { skip: needsRoot }, ()
     await eventually(async () => assert.ok(await isPaused()));
     const from = console.shown.length;
     console.type('echo "<$mark>"\r');
-    await sleep(1_500);
-    assert.equal(console.shown.slice(from), '');
+    await stays(() => assert.equal(console.shown.slice(from), ''), 1_500);
     await put('unpause');
     await console.until(/^<of-this-boot>\r?$/m, 30_000, from);
     await eventually(async () => assert.ok(!(await isPaused())));

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { sleep } from '../../../../src/base/index.ts';
 import { type DeviceWorld, worldWithStandIn } from '../../../fixtures/device-world.ts';
-import { eventually } from '../../../fixtures/eventually.ts';
+import { eventually, stays } from '../../../fixtures/eventually.ts';
 
 let world: DeviceWorld;
 beforeEach(() => {
@@ -162,7 +161,7 @@ describe('mediated devices', () => {
     await world.start();
     await world.listed(resource);
     world.machine.addFile('vfio/90');
-    await sleep(100);
+    await stays(() => world.listed(resource), 100);
     renameSync(`${type}-later`, type);
     await world.listed(resource, '90 Healthy');
   });

@@ -68,19 +68,16 @@ const spec = fc.record(
 const config = buildConfig();
 
 test('whatever the spec is: either its problem is named, or it is admitted and rendered or refused in words', () => {
-  let admitted = 0;
   const property = fc.property(spec, (value) => {
     const vmi = { ...buildVmi(), spec: structuredClone(value) } as VirtualMachineInstance;
-    if (vmiProblem(vmi) !== undefined) return;
+    fc.pre(vmiProblem(vmi) === undefined);
     const seen = { vmi, pods: [], foreignPods: [], pod: undefined, hasOwnerVm: false, config, now: new Date() };
     const wanted = projectVmi(seen, { randomUuid: () => 'uuid' });
-    admitted++;
     try {
       renderLauncherPod(wanted, config, 'salt');
     } catch (error) {
       assert.ok(error instanceof PodRenderError, String((error as Error).stack));
     }
   });
-  fc.assert(property, { numRuns: 3000 });
-  assert.ok(admitted > 100, `only ${admitted} specs came so far`);
+  fc.assert(property, { numRuns: 300, maxSkipsPerRun: 1_000 });
 });

@@ -5,10 +5,95 @@ import { type Decision, decide } from '../../../../../src/agent/vmi/decide/index
 import { type Observation, withMore } from '../../../../../src/agent/vmi/observe/index.ts';
 import { semanticEqual } from '../../../../../src/agent/vmi/status/semantic-equal.ts';
 import { applyPatch } from '../../../../../src/agent/vmi/status/vmi-patch.ts';
-import { domainUnknown, node } from '../../../../fixtures/agent/builders.ts';
-import { observation, observed } from './arbitrary.ts';
+import type { MigrationMetadata, VmiPhase } from '../../../../../src/api/index.ts';
+import {
+  domainNone,
+  domainOf,
+  domainUnknown,
+  node,
+  nowMs,
+  observationOf,
+  seen,
+  uid,
+  vmiOf,
+} from '../../../../fixtures/agent/builders.ts';
+import { noMigration } from '../../../../fixtures/no-migration.ts';
+import { observation, observed, time } from './arbitrary.ts';
 
-const runs = { numRuns: 4_000 };
+/** Runs that reach the assertions: `fc.pre` turns the others away. */
+const runs = { numRuns: 600 };
+
+const ports = { '40000': 0, '40001': 49_152 } as const;
+const done = { migrationUid: 'm1', preparedMs: nowMs - 1_000, firstTryMs: nowMs - 1_000, lastTryMs: nowMs - 1_000 };
+const arrived: Partial<MigrationMetadata> = { EndTimestamp: '2026-01-02T03:05:00Z' };
+const domains = [
+  ['Paused', 'Migration', {}],
+  ['Running', 'Unknown', {}],
+  ['Running', 'Unknown', arrived],
+  ['Paused', 'PostcopyFailed', arrived],
+  ['Shutoff', 'Failed', { ...arrived, Failed: true }],
+] as const;
+
+const seldom = <T>(arbitrary: fc.Arbitrary<T>) =>
+  fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
+
+function domainHere(domain: (typeof domains)[number] | 'none'): Observation['domain'] {
+  if (domain === 'none') return domainNone;
+  const [status, reason, notes] = domain;
+  const Migration = { ...noMigration, UID: 'm1', StartTimestamp: '2026-01-02T03:04:00Z', ...notes };
+  return seen(domainOf(status, reason, { Migration }));
+}
+
+/** A VMI that is to come to this node, in the middle of all that may be known of it. */
+const coming = fc
+  .record({
+    given: observation,
+    state: fc.record(
+      {
+        startTimestamp: time,
+        targetNodeAddress: fc.constant('10.0.0.1'),
+        targetDirectMigrationNodePorts: fc.constant(ports),
+      },
+      { requiredKeys: [] },
+    ),
+    endTimestamp: seldom(time),
+    failed: seldom(fc.boolean()),
+    completed: seldom(fc.boolean()),
+    phase: fc.oneof({ weight: 9, arbitrary: fc.constant<VmiPhase>('Running') }, fc.constant<VmiPhase>('Failed')),
+    deletionTimestamp: seldom(time),
+    domain: fc.constantFrom<(typeof domains)[number] | 'as given' | 'none'>('as given', 'none', 'none', ...domains),
+    /** `waits`: nothing has begun; `over`: nothing of the migration is left here. */
+    stage: fc.constantFrom<'waits' | 'moves' | 'over'>('waits', 'waits', 'moves', 'moves', 'moves', 'over'),
+    isReady: fc.boolean(),
+    memory: fc.constantFrom<'as given' | 'none' | 'prepared'>('as given', 'none', 'prepared'),
+    targetPorts: fc.option(fc.constant(ports), { nil: undefined }),
+  })
+  .map(({ given, state, endTimestamp, failed, completed, targetPorts, ...more }): Observation => {
+    const vmi = vmiOf(more.phase, { status: { nodeName: 'node2' } });
+    vmi.metadata.labels = { 'kubevirt.io/nodeName': 'node2', 'kubevirt.io/migrationTargetNodeName': node };
+    const begun = more.stage === 'waits' ? {} : state;
+    const over = { ...(endTimestamp && { endTimestamp }), ...(failed && { failed }), ...(completed && { completed }) };
+    const migrationState = { migrationUid: 'm1', sourceNode: 'node2', targetNode: node, ...begun, ...over };
+    vmi.status = { ...vmi.status, migrationState };
+    if (more.deletionTimestamp) vmi.metadata.deletionTimestamp = more.deletionTimestamp;
+    const memory = more.memory === 'none' ? { uid } : { uid, migration: done };
+    if (more.stage === 'over') {
+      return { ...observationOf(), vmi: observed(vmi), domain: { kind: 'absent' }, memory: { uid } };
+    }
+    const isWaiting = more.stage === 'waits';
+    const proxies = isWaiting ? observationOf().migrationProxies : given.migrationProxies;
+    const known = more.domain === 'as given' ? given.domain : domainHere(more.domain);
+    return {
+      ...given,
+      vmi: observed(vmi),
+      domain: isWaiting ? domainNone : known,
+      launcher: more.isReady ? { kind: 'ready', connected: true } : given.launcher,
+      memory: more.memory === 'as given' && !isWaiting ? given.memory : memory,
+      migrationProxies: { ...proxies, unavailable: undefined, ...(targetPorts && !isWaiting && { targetPorts }) },
+    };
+  });
+
+const anyTarget = fc.oneof({ weight: 3, arbitrary: coming }, { weight: 1, arbitrary: observation });
 
 const stepsOf = ({ steps }: Decision) => steps.map(({ step }) => step);
 const statusPatch = ({ patch }: Decision): Record<string, unknown> => ({ ...patch?.status });
@@ -31,9 +116,9 @@ const isLost = ({ domain }: Observation) =>
 
 test('a target never writes a phase', () => {
   fc.assert(
-    fc.property(observation, (given) => {
+    fc.property(anyTarget, (given) => {
       const decision = decide(given);
-      if (decision.route !== 'migration-target') return;
+      fc.pre(decision.route === 'migration-target');
       assert.equal(decision.phase, undefined);
       assert.ok(!('phase' in statusPatch(decision)));
     }),
@@ -44,9 +129,9 @@ test('a target never writes a phase', () => {
 test('a target neither kills nor shuts down nor starts a guest', () => {
   const forbidden = new Set(['killDomain', 'shutdownDomain', 'syncVirtualMachine', 'migrateVirtualMachine']);
   fc.assert(
-    fc.property(observation, (given) => {
+    fc.property(anyTarget, (given) => {
       const decision = decide(given);
-      if (decision.route !== 'migration-target') return;
+      fc.pre(decision.route === 'migration-target');
       assert.deepEqual(
         stepsOf(decision).filter((step) => forbidden.has(step)),
         [],
@@ -58,12 +143,12 @@ test('a target neither kills nor shuts down nor starts a guest', () => {
 
 test('only a target takes ownership, for its own node, and only of a guest whose launcher says that it is here', () => {
   fc.assert(
-    fc.property(observation, (given) => {
+    fc.property(anyTarget, (given) => {
       const decision = decide(given);
       const label = decision.patch?.labels?.['kubevirt.io/nodeName'];
       const name = statusPatch(decision).nodeName;
       assert.equal(label, name);
-      if (label === undefined) return;
+      fc.pre(label !== undefined);
       assert.equal(label, node);
       assert.equal(decision.route, 'migration-target');
       const { domain } = given;
@@ -78,7 +163,7 @@ test('an orphan whose domain lives here is left alone', () => {
   fc.assert(
     fc.property(observation, (given) => {
       const decision = decide(given);
-      if (decision.route !== 'orphaned-source' || !livesHere(given)) return;
+      fc.pre(decision.route === 'orphaned-source' && livesHere(given));
       assert.deepEqual(stepsOf(decision), []);
       assert.equal(decision.patch, undefined);
     }),
@@ -90,7 +175,7 @@ test('an orphan is never written to', () => {
   fc.assert(
     fc.property(observation, (given) => {
       const decision = decide(given);
-      if (decision.route !== 'orphaned-source') return;
+      fc.pre(decision.route === 'orphaned-source');
       assert.equal(decision.phase, undefined);
       assert.equal(decision.patch, undefined);
     }),
@@ -100,12 +185,12 @@ test('an orphan is never written to', () => {
 
 test('a target fails no migration whose guest lives here or could: only lost ones, and on proof', () => {
   fc.assert(
-    fc.property(observation, fc.boolean(), (any, makeUnknown) => {
+    fc.property(anyTarget, fc.boolean(), (any, makeUnknown) => {
       const given: Observation = makeUnknown
         ? { ...any, domain: domainUnknown, launcher: { kind: 'ready', connected: true } }
         : any;
       const decision = decide(given);
-      if (decision.route !== 'migration-target' || statePatch(decision)?.failed !== true) return;
+      fc.pre(decision.route === 'migration-target' && statePatch(decision)?.failed === true);
       const notes = given.domain.kind === 'present' ? given.domain.domain.Spec.Metadata.KubeVirt.Migration : null;
       assert.ok(!livesHere(given) || isLost(given) || notes?.Failed, decision.rule);
       assert.ok(given.domain.kind !== 'unknown' || given.launcher.kind === 'dead', decision.rule);
@@ -116,22 +201,22 @@ test('a target fails no migration whose guest lives here or could: only lost one
 
 test('a target gives its label up only when the migration has an outcome', () => {
   fc.assert(
-    fc.property(observation, (given) => {
+    fc.property(anyTarget, (given) => {
       const decision = decide(given);
-      if (decision.patch?.labels?.['kubevirt.io/migrationTargetNodeName'] !== null) return;
+      fc.pre(decision.patch?.labels?.['kubevirt.io/migrationTargetNodeName'] === null);
       const state = given.vmi.kind === 'present' ? given.vmi.vmi.status?.migrationState : undefined;
       assert.ok(state?.completed === true || state?.failed === true);
     }),
-    runs,
+    { numRuns: 200 },
   );
 });
 
 test('nothing is prepared for a VMI that is final, deleted, or whose migration is over', () => {
   const preparing = new Set(['prepareMigrationTarget', 'openTargetProxies']);
   fc.assert(
-    fc.property(observation, (given) => {
+    fc.property(anyTarget, (given) => {
       const decision = decide(given);
-      if (!stepsOf(decision).some((step) => preparing.has(step))) return;
+      fc.pre(stepsOf(decision).some((step) => preparing.has(step)));
       assert.ok(given.vmi.kind === 'present');
       const { metadata, status } = given.vmi.vmi;
       assert.ok(!metadata.deletionTimestamp && status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
@@ -163,6 +248,6 @@ test('patches settle: written again and again, a VMI comes to rest in a few writ
       fc.pre(isReadable);
       assert.ok(settlesAfter(given) < 6, decide(given).rule);
     }),
-    runs,
+    { numRuns: 4_000 },
   );
 });

@@ -15,13 +15,8 @@ for (const { rule, when, given, expect } of table) {
   test(`${rule}: ${when}`, () => {
     const decision = decide(observationOf(given));
     assert.equal(decision.rule, rule);
-    const { steps, ...fields } = expect;
-    if (steps)
-      assert.deepEqual(
-        decision.steps.map(({ step }) => step),
-        steps,
-      );
-    for (const [name, value] of Object.entries(fields)) assert.equal(decision[name as keyof Decision], value, name);
+    const seen = { ...decision, steps: decision.steps.map(({ step }) => step) };
+    for (const [name, value] of Object.entries(expect)) assert.deepEqual(seen[name as keyof Decision], value, name);
   });
 }
 

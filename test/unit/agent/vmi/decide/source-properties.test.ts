@@ -120,7 +120,8 @@ interface SourceCase {
 function everySource(check: (each: SourceCase) => void): void {
   fc.assert(
     fc.property(sourceCases, ({ given, decision }) => {
-      if (given.vmi.kind !== 'present' || decision.route !== 'migration-source') return;
+      fc.pre(given.vmi.kind === 'present' && decision.route === 'migration-source');
+      assert.ok(given.vmi.kind === 'present');
       const { vmi } = given.vmi;
       const { domain } = given;
       const notes = domain.kind === 'present' ? domain.domain.Spec.Metadata.KubeVirt.Migration : undefined;
