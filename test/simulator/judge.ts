@@ -6,9 +6,9 @@ import {
   type VirtualMachineInstance,
   type VmiPhase,
 } from '../../src/api/index.ts';
+import { isAlive } from '../fixtures/domain-rules.ts';
 import { Timely } from './timely.ts';
 import type { SimAgent } from './world/sim-agent.ts';
-import { isAlive } from './world/sim-domain.ts';
 import type { Mount } from './world/sim-hook.ts';
 import type { SimLauncher } from './world/sim-launcher.ts';
 import type { SimWorld, WorldVmi } from './world/sim-world.ts';

@@ -1,6 +1,6 @@
 import { isBeingDeleted, isFinal, labels, type VirtualMachineInstance } from '../../src/api/index.ts';
+import { isAlive } from '../fixtures/domain-rules.ts';
 import type { SimAgent } from './world/sim-agent.ts';
-import { isAlive } from './world/sim-domain.ts';
 import { needlessMounts } from './world/sim-hook.ts';
 import type { SimWorld, WorldVmi } from './world/sim-world.ts';
 

@@ -1,7 +1,7 @@
 import type { MigrationMetadata } from '../../../src/api/index.ts';
+import { isAlive } from '../../fixtures/domain-rules.ts';
 import { noMigration } from '../../fixtures/no-migration.ts';
 import type { MigrationPlan } from '../plan.ts';
-import { isAlive } from './sim-domain.ts';
 import { Refusal, type SimLauncher } from './sim-launcher.ts';
 import type { SimWorld, WorldVmi } from './sim-world.ts';
 

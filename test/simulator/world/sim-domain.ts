@@ -15,10 +15,6 @@ export interface SimDomain {
   migration: MigrationMetadata | null;
 }
 
-export function isAlive(domain: SimDomain | undefined): domain is SimDomain {
-  return domain !== undefined && domain.status !== 'Shutoff' && domain.status !== 'Crashed';
-}
-
 export interface DomainIdentity {
   readonly namespace: string;
   readonly name: string;

@@ -1,8 +1,9 @@
 import type { DomainReason, DomainStatus, Key, VirtualMachineInstance } from '../../../src/api/index.ts';
+import { ends, isAlive, syncStep, transitionOf } from '../../fixtures/domain-rules.ts';
 import type { Chance } from '../engine/chance.ts';
 import { type Life, newLife, type Scheduler } from '../engine/scheduler.ts';
 import { Notifier, type NotifyTrouble, noNotifyTrouble } from './notifier.ts';
-import { domainJson, type GuestEnd, isAlive, type SimDomain } from './sim-domain.ts';
+import { domainJson, type GuestEnd, type SimDomain } from './sim-domain.ts';
 
 /** What the guest does when it is asked to shut down. */
 export type ShutdownHabit = 'obeys' | 'ignores' | 'hangs';
@@ -33,6 +34,9 @@ export class Refusal extends Error {}
 /** After its guest's end a launcher waits for the agent this long, then goes (spec 21 §2.1). */
 const lingerMs = 45_000;
 
+/** Upstream's launcher goes by the phase alone: an agent that syncs what has ended is found by the guest that starts again. */
+const upstreamMemory = { hasRun: false, isPausedOnPurpose: true };
+
 /** One virt-launcher process with its libvirt and its guest. */
 export class SimLauncher {
   readonly options: LauncherOptions;
@@ -58,6 +62,8 @@ export class SimLauncher {
   garbageRate = 0;
   /** Migration that it waits for as a target. */
   preparedFor: string | undefined;
+  /** Its definition was deleted under a running guest. */
+  #isTransient = false;
   readonly #world: LauncherWorld;
 
   constructor(options: LauncherOptions, world: LauncherWorld) {
@@ -106,9 +112,8 @@ export class SimLauncher {
   /** SyncVirtualMachine. Throws Refusal. */
   async sync(vmi: VirtualMachineInstance): Promise<void> {
     const { chance } = this.#world;
-    const isDown = this.domain === undefined || !isAlive(this.domain);
-    const mayStart = vmi.status?.phase !== 'Running' && !this.marked;
-    if (!isDown || !mayStart) return;
+    const step = syncStep(this.domain, upstreamMemory, vmi.status?.phase);
+    if (step !== 'start' || this.marked) return;
     this.domain = {
       status: 'Shutoff',
       reason: 'Unknown',
@@ -162,23 +167,23 @@ export class SimLauncher {
   }
 
   kill(): void {
-    if (isAlive(this.domain)) this.end('killed');
+    if (transitionOf('kill', this.domain).kind === 'becomes') this.end('killed');
   }
 
   /** DeleteVirtualMachine. */
   delete(): void {
-    if (!this.domain) return;
-    if (isAlive(this.domain)) this.#noteEnd('killed');
-    this.domain = undefined;
-    this.tell('MODIFIED');
+    const { kind } = transitionOf('delete', this.domain);
+    if (kind === 'outlives-definition') this.#isTransient = true;
+    if (kind === 'gone') this.#vanish();
   }
 
   /** The guest's own end. */
   end(how: 'shutdown' | 'crashed' | 'killed'): void {
     if (!isAlive(this.domain)) return;
     this.#noteEnd(how);
-    const [status, reason] = ends[how];
-    this.become(status, reason);
+    const { status, reason } = ends[how];
+    if (this.#isTransient) this.#vanish();
+    else this.become(status, reason);
     this.#after(lingerMs, 'gives up waiting', () => this.exit());
   }
 
@@ -240,6 +245,11 @@ export class SimLauncher {
     return domainJson(this.domain, identity, this.#world.wallNow());
   }
 
+  #vanish(): void {
+    this.domain = undefined;
+    this.tell('MODIFIED');
+  }
+
   #exitWhenDone(): void {
     const isOver = this.ended !== undefined || this.marked;
     if (!this.domain && isOver) this.exit();
@@ -258,9 +268,3 @@ export class SimLauncher {
     this.#world.scheduler.after(ms, label, this.life, run);
   }
 }
-
-const ends: Readonly<Record<'shutdown' | 'crashed' | 'killed', readonly [DomainStatus, DomainReason]>> = {
-  shutdown: ['Shutoff', 'Shutdown'],
-  crashed: ['Shutoff', 'Crashed'],
-  killed: ['Shutoff', 'Destroyed'],
-};

@@ -14,9 +14,9 @@ import {
   nowMs,
   observationOf,
   seen,
-  uid,
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
+import { asTarget, remembered } from '../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../fixtures/no-migration.ts';
 import { observation, observed, time } from './arbitrary.ts';
 
@@ -24,7 +24,7 @@ import { observation, observed, time } from './arbitrary.ts';
 const runs = { numRuns: 600 };
 
 const ports = { '40000': 0, '40001': 49_152 } as const;
-const done = { migrationUid: 'm1', preparedMs: nowMs - 1_000, firstTryMs: nowMs - 1_000, lastTryMs: nowMs - 1_000 };
+const done = asTarget({ preparedMs: nowMs - 1_000, firstTryMs: nowMs - 1_000, lastTryMs: nowMs - 1_000 });
 const arrived: Partial<MigrationMetadata> = { EndTimestamp: '2026-01-02T03:05:00Z' };
 const domains = [
   ['Paused', 'Migration', {}],
@@ -76,9 +76,9 @@ const coming = fc
     const migrationState = { migrationUid: 'm1', sourceNode: 'node2', targetNode: node, ...begun, ...over };
     vmi.status = { ...vmi.status, migrationState };
     if (more.deletionTimestamp) vmi.metadata.deletionTimestamp = more.deletionTimestamp;
-    const memory = more.memory === 'none' ? { uid } : { uid, migration: done };
+    const memory = more.memory === 'none' ? remembered() : remembered({ migration: done });
     if (more.stage === 'over') {
-      return { ...observationOf(), vmi: observed(vmi), domain: { kind: 'absent' }, memory: { uid } };
+      return { ...observationOf(), vmi: observed(vmi), domain: { kind: 'absent' }, memory: remembered() };
     }
     const isWaiting = more.stage === 'waits';
     const proxies = isWaiting ? observationOf().migrationProxies : given.migrationProxies;

@@ -5,7 +5,7 @@ import { graceOf } from '../../../../../src/agent/vmi/decide/grace.ts';
 import { decide } from '../../../../../src/agent/vmi/decide/index.ts';
 import { type Observation, withMore } from '../../../../../src/agent/vmi/observe/index.ts';
 import type { DomainReason, DomainStatus, LauncherState, VmiPhase } from '../../../../../src/api/index.ts';
-import { domainOf, domainUnknown, nowMs, observationOf, seen, uid } from '../../../../fixtures/agent/builders.ts';
+import { domainOf, domainUnknown, nowMs, observationOf, seen } from '../../../../fixtures/agent/builders.ts';
 import { remembered } from '../../../../fixtures/agent/remembered.ts';
 import { observation, timestamp } from './arbitrary.ts';
 
@@ -92,7 +92,7 @@ const ending = fc
   })
   .map(({ given, domain: [status, reason], isQuiet }): Observation => {
     const known: Observation = { ...given, domain: seen(domainOf(status, reason)) };
-    return isQuiet ? { ...known, launcher: { kind: 'ready', connected: true }, memory: { uid } } : known;
+    return isQuiet ? { ...known, launcher: { kind: 'ready', connected: true }, memory: remembered() } : known;
   });
 
 test('a domain is only deleted when its end is written, its VMI is gone or deleted, or it belongs to another node', () => {
