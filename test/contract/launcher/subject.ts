@@ -34,28 +34,21 @@ export async function currentState(subject: LauncherSubject): Promise<string> {
   return domain ? `${domain.Status.Status}/${domain.Status.Reason}` : 'none';
 }
 
-type VmiCall = (request: cmd.VMIRequest, ...rest: never[]) => unknown;
-
 /** Calls that take a VMI and answer with a bare response. */
-export const vmiCalls = [
-  'pauseVirtualMachine',
-  'unpauseVirtualMachine',
-  'resetVirtualMachine',
-  'softRebootVirtualMachine',
-  'shutdownVirtualMachine',
-  'killVirtualMachine',
-  'deleteVirtualMachine',
-  'unfreezeVirtualMachine',
-  'syncVirtualMachineCpUs',
-  'syncMigrationTarget',
-  'cancelVirtualMachineMigration',
-  'finalizeVirtualMachineMigration',
-  'signalTargetPodCleanup',
-] as const satisfies readonly (keyof {
-  [K in keyof cmd.CmdClient as cmd.CmdClient[K] extends VmiCall ? K : never]: 0;
-})[];
-
-export type VmiCallName = (typeof vmiCalls)[number];
+export type VmiCallName =
+  | 'pauseVirtualMachine'
+  | 'unpauseVirtualMachine'
+  | 'resetVirtualMachine'
+  | 'softRebootVirtualMachine'
+  | 'shutdownVirtualMachine'
+  | 'killVirtualMachine'
+  | 'deleteVirtualMachine'
+  | 'unfreezeVirtualMachine'
+  | 'syncVirtualMachineCpUs'
+  | 'syncMigrationTarget'
+  | 'cancelVirtualMachineMigration'
+  | 'finalizeVirtualMachineMigration'
+  | 'signalTargetPodCleanup';
 
 export function command({ cmd }: LauncherSubject, name: VmiCallName, object: object = vmi): Promise<cmd.Response> {
   return cmd.call(cmd.client[name], vmiRequest(object));
