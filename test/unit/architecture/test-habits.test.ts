@@ -14,11 +14,6 @@ const instead: Readonly<Record<Habit, string>> = {
 const known: Readonly<Record<string, number>> = {
   // The program takes two Ctrl-C within a second for one: terminals and npm both pass it on.
   'test/system/node/up.test.ts': 1,
-  'test/unit/launcher/domain/build.test.ts': 2,
-  'test/unit/launcher/ending.test.ts': 2,
-  'test/unit/launcher/guest-agent.test.ts': 1,
-  'test/unit/launcher/service.test.ts': 2,
-  'test/unit/launcher/stats.test.ts': 2,
 };
 
 const files = readdirSync('test', { recursive: true })
