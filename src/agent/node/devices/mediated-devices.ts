@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { type Clock, type Component, errorMessage, type Logger } from '../../../base/index.ts';
-import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
+import { type KeyResult, SingleReconciler } from '../../../reconcile/index.ts';
 import type { ClusterSettings, OwnNode } from '../ports.ts';
 import { type GroupsInUseOptions, groupsInUse } from './groups-in-use.ts';
 import { MediatedSysfs } from './mediated-machine.ts';
@@ -41,24 +41,21 @@ export class MediatedDevices implements Component {
   readonly #options: MediatedDevicesOptions;
   readonly #deps: MediatedDevicesDeps;
   readonly #machine: MediatedSysfs;
-  readonly #queue: KeyedQueue;
+  readonly #reconciler: SingleReconciler;
   readonly #unfinished = new Map<string, string>();
   readonly #refused = new Map<string, Set<string>>();
   #settings: MediatedSettings | undefined;
   #wish: MediatedWish | undefined;
-  #ends: readonly (() => void)[] = [];
   #told = new Map<string, string>();
 
   constructor(options: MediatedDevicesOptions, deps: MediatedDevicesDeps) {
     this.#options = options;
     this.#deps = deps;
     this.#machine = new MediatedSysfs(options);
-    const onError = (_key: string, error: unknown) => {
-      deps.log.warn({ reason: errorMessage(error) }, 'mediated devices could not be looked at');
-    };
-    this.#queue = new KeyedQueue(
-      { concurrency: 1, backoff },
-      { run: (_key, signal) => this.#run(signal), onError, clock: deps.clock },
+    const { clock, log } = deps;
+    this.#reconciler = new SingleReconciler(
+      { name: options.nodeName, backoff, failedMessage: 'mediated devices could not be looked at' },
+      { reconcile: (signal) => this.#reconcile(signal), clock, log },
     );
   }
 
@@ -68,24 +65,22 @@ export class MediatedDevices implements Component {
       (config) => mediatedSettings(config.node),
       (mediated) => {
         this.#settings = mediated;
-        this.#wake();
+        this.#reconciler.wake();
       },
     );
-    this.#ends = [unselect, node.onChange(() => this.#nodeChanged())];
+    this.#reconciler.follow(
+      unselect,
+      node.onChange(() => this.#nodeChanged()),
+    );
   }
 
   /** Devices stay: guests have them. */
   async stop(): Promise<void> {
-    for (const end of this.#ends) end();
-    await this.#queue.stop();
-  }
-
-  #wake(): void {
-    this.#queue.add(this.#options.nodeName);
+    await this.#reconciler.stop();
   }
 
   #nodeChanged(): void {
-    if (!isDeepStrictEqual(this.#wishNow(), this.#wish)) this.#wake();
+    if (!isDeepStrictEqual(this.#wishNow(), this.#wish)) this.#reconciler.wake();
   }
 
   /** Undefined: not known yet. */
@@ -96,7 +91,7 @@ export class MediatedDevices implements Component {
     return wishOf(this.#settings, node.current?.metadata.labels ?? {});
   }
 
-  async #run(signal: AbortSignal): Promise<KeyResult> {
+  async #reconcile(signal: AbortSignal): Promise<KeyResult> {
     const wish = this.#wishNow();
     this.#wish = wish;
     if (!wish || !this.#settings) return { kind: 'done', requeueAfterMs: notKnownMs };

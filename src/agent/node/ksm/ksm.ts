@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type LabelSelector, selects } from '../../../api/index.ts';
-import { type Clock, type Component, errorCode, errorMessage, type Logger, Seldom } from '../../../base/index.ts';
-import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
+import { type Clock, type Component, type Logger, Seldom } from '../../../base/index.ts';
+import { type KeyResult, SingleReconciler } from '../../../reconcile/index.ts';
 import type { ClusterSettings, Node, OwnNode } from '../ports.ts';
 import type { KsmFiles } from './ksm-files.ts';
 import { type KsmParameters, planKsm, readKsmParameters } from './ksm-plan.ts';
@@ -48,25 +48,20 @@ export class KsmService implements Component {
   readonly name = 'KSM';
   readonly #nodeName: string;
   readonly #deps: KsmServiceDeps;
-  readonly #queue: KeyedQueue;
+  readonly #reconciler: SingleReconciler;
   #nodes: LabelSelector | undefined;
-  #ends: (() => void)[] = [];
   #seen: unknown;
   #tuned: { readonly wish: Wish; readonly atMs: number; readonly isRunning: boolean } | undefined;
-  #problem: string | undefined;
   readonly #remarks = new Seldom({ maxMs: seldomestMs });
   #marked: { readonly marks: Marks; readonly uid: string | undefined; readonly atMs: number } | undefined;
 
   constructor({ nodeName }: { readonly nodeName: string }, deps: KsmServiceDeps) {
     this.#nodeName = nodeName;
     this.#deps = deps;
-    this.#queue = new KeyedQueue(
-      { concurrency: 1, backoff },
-      {
-        run: (_, signal) => this.#run(signal),
-        onError: (_key, error, retryInMs) => this.#failed(error, retryInMs),
-        clock: deps.clock,
-      },
+    const { clock, log } = deps;
+    this.#reconciler = new SingleReconciler(
+      { name: nodeName, backoff, failedMessage: 'KSM could not be brought about' },
+      { reconcile: (signal) => this.#reconcile(signal), clock, log },
     );
   }
 
@@ -76,19 +71,17 @@ export class KsmService implements Component {
       (config) => config.node.ksmNodes,
       (nodes) => {
         this.#nodes = nodes;
-        this.#wake();
+        this.#reconciler.wake();
       },
     );
-    this.#ends = [select, node.onChange(() => this.#nodeChanged())];
+    this.#reconciler.follow(
+      select,
+      node.onChange(() => this.#nodeChanged()),
+    );
   }
 
   async stop(): Promise<void> {
-    for (const end of this.#ends.splice(0)) end();
-    await this.#queue.stop();
-  }
-
-  #wake(): void {
-    this.#queue.add(this.#nodeName);
+    await this.#reconciler.stop();
   }
 
   #nodeChanged(): void {
@@ -97,7 +90,7 @@ export class KsmService implements Component {
     const seen = { wish: this.#wishOf(current), marks: marksOf(current), uid: current.metadata.uid };
     if (isDeepStrictEqual(seen, this.#seen)) return;
     this.#seen = seen;
-    this.#queue.addAfter(this.#nodeName, calmMs);
+    this.#reconciler.wakeAfter(calmMs);
   }
 
   #wishOf({ metadata: { labels = {}, annotations = {} } }: Node): Wish {
@@ -105,7 +98,7 @@ export class KsmService implements Component {
     return { isEligible, parameters: readKsmParameters(annotations) };
   }
 
-  async #run(signal: AbortSignal): Promise<KeyResult> {
+  async #reconcile(signal: AbortSignal): Promise<KeyResult> {
     const { settings, node, files } = this.#deps;
     const { current } = node;
     // Its watch calls back.
@@ -119,7 +112,6 @@ export class KsmService implements Component {
       ? await this.#tune({ ...wish, isEligible })
       : await this.#leaveAlone(isRunning === true, marksOf(current).managed === 'true');
     const remarkMs = await this.#mark(current, { enabled: String(isEligible), managed: String(managed) }, signal);
-    this.#problem = undefined;
     const againInMs = Math.min(remarkMs, isEligible ? this.#untilNextMs() : Number.POSITIVE_INFINITY);
     return Number.isFinite(againInMs) ? { kind: 'done', requeueAfterMs: againInMs } : { kind: 'done' };
   }
@@ -169,13 +161,6 @@ export class KsmService implements Component {
     else this.#remarks.forget();
     this.#marked = { marks: wanted, uid, atMs: this.#deps.clock.monotonicMs() };
     return Number.POSITIVE_INFINITY;
-  }
-
-  #failed(error: unknown, retryInMs: number): void {
-    const problem = errorMessage(error);
-    const level = problem === this.#problem ? 'debug' : 'warn';
-    this.#problem = problem;
-    this.#deps.log[level]({ code: errorCode(error), reason: problem, retryInMs }, 'KSM could not be brought about');
   }
 }
 

@@ -1,9 +1,9 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../../base/index.ts';
+import { type Clock, type Component, errorCode, type Logger } from '../../../base/index.ts';
 import { PathWatch, readPlainFile, replaceFile } from '../../../host/index.ts';
-import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
+import { type KeyResult, SingleReconciler } from '../../../reconcile/index.ts';
 import type { ClusterSettings } from '../ports.ts';
 import { seccompRules } from './seccomp-rules.ts';
 
@@ -39,6 +39,7 @@ export const seccompProfile = {
 
 const maxBytes = 1024 * 1024;
 const retryMs = 300_000;
+const failedMessage = 'the seccomp profile cannot be installed; tried again later';
 /** A kubelet that begins makes several directories; whoever takes the file away again and again is answered no faster. */
 const calmMs = 5_000;
 /** As upstream's: only root looks at it. */
@@ -55,8 +56,7 @@ export class SeccompProfile implements Component {
   readonly #file: string;
   readonly #deps: SeccompProfileDeps;
   readonly #watch: PathWatch;
-  readonly #queue: KeyedQueue;
-  #ends: (() => void)[] = [];
+  readonly #reconciler: SingleReconciler;
   #isOn = false;
   #saidNoKubelet = false;
 
@@ -66,40 +66,32 @@ export class SeccompProfile implements Component {
     this.#file = path.join(kubeletRoot, 'seccomp/kubevirt/kubevirt.json');
     this.#deps = deps;
     this.#watch = new PathWatch({}, { clock });
-    this.#queue = new KeyedQueue(
-      { concurrency: 1, backoff: { baseMs: retryMs, maxMs: retryMs } },
-      {
-        run: () => this.#install(),
-        onError: (file, error, retryInMs) =>
-          log.warn(
-            { file, reason: errorMessage(error), retryInMs },
-            'the seccomp profile cannot be installed; tried again later',
-          ),
-        clock,
-      },
+    this.#reconciler = new SingleReconciler(
+      { name: this.#file, backoff: { baseMs: retryMs, maxMs: retryMs }, failedMessage },
+      { reconcile: () => this.#install(), clock, log: log.child({ file: this.#file }) },
     );
   }
 
   async start(): Promise<void> {
-    const again = () => this.#queue.addAfter(this.#file, calmMs);
-    this.#ends = [
+    const again = () => this.#reconciler.wakeAfter(calmMs);
+    this.#reconciler.follow(
       this.#watch.watch(this.#root, again),
       this.#watch.watch(this.#file, again),
       this.#deps.settings.select(
         ({ node }) => node.gates.KubevirtSeccompProfile,
         (isOn) => {
           this.#isOn = isOn;
-          if (isOn) this.#queue.add(this.#file);
+          if (isOn) this.#reconciler.wake();
         },
       ),
-    ];
+    );
   }
 
   /** What is under way is ended. */
   async stop(): Promise<void> {
-    for (const end of this.#ends.splice(0)) end();
+    const stopped = this.#reconciler.stop();
     this.#watch.close();
-    await this.#queue.stop();
+    await stopped;
   }
 
   async #install(): Promise<KeyResult> {
