@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { resources } from '../../api/index.ts';
 import { type Component, isRecord, Listeners } from '../../base/index.ts';
 import { fieldSelector, Informer, type InformerDeps, type InformerHealth } from '../../kube/index.ts';
+import type { CachedObjects } from '../../reconcile/index.ts';
 import type { Node, OwnNode } from './ports.ts';
 
 /** This node's object, followed by a watch of one object. What the kubelet writes into its status is nobody's affair here. */
@@ -49,6 +50,19 @@ export class KubeOwnNode implements OwnNode, Component {
   stop(): Promise<void> {
     return this.#informer.stop();
   }
+}
+
+/** The own node by its name, for a read-your-writes overlay of a service that writes to it and reads what it wrote. */
+export function ownNodeByName(name: string, node: OwnNode): CachedObjects<Node> {
+  return {
+    // One that is not there may not have been read yet.
+    get synced() {
+      return node.current !== undefined;
+    },
+    get: (key) => (key === name ? node.current : undefined),
+    keys: () => (node.current ? [name] : []),
+    onChange: (listener) => node.onChange(() => listener(name)),
+  };
 }
 
 /** Labels and annotations; a server may send anything in their place. */

@@ -1,7 +1,7 @@
-import { isOlderVersion } from '../../../api/index.ts';
-import { type Clock, type Component, errorCode, errorMessage, type Logger, systemClock } from '../../../base/index.ts';
+import { type Clock, type Component, type Logger, systemClock } from '../../../base/index.ts';
 import { RateLimiter } from '../../../kube/index.ts';
-import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
+import { type KeyResult, ReadYourWrites, SingleReconciler } from '../../../reconcile/index.ts';
+import { ownNodeByName } from '../own-node.ts';
 import type { ClusterSettings, Node, OwnNode } from '../ports.ts';
 import type { CapabilityFiles } from './capability-files.ts';
 import { isHostModelObsolete, obsoleteHostModel } from './cpu-families.ts';
@@ -61,19 +61,20 @@ export class NodeLabels implements Component {
   readonly #options: NodeLabelsOptions;
   readonly #deps: NodeLabelsDeps;
   readonly #clock: Clock;
-  readonly #queue: KeyedQueue;
+  readonly #nodes: ReadYourWrites<Node>;
+  readonly #reconciler: SingleReconciler;
   readonly #repairs: RateLimiter;
   readonly #random: () => number;
   readonly #dropped: DroppedLabels;
   #settings: LabelSettings | undefined;
   #plan: LabelPlan | undefined;
-  #endings: (() => void)[] = [];
   #cancelPeriod: (() => void) | undefined;
-  /** As the last patch left it: what the watch has may be older. */
-  #written: Node | undefined;
   /** Obsolete host model that was told of; undefined: nothing has been compared yet. */
   #toldModel: string | undefined;
-  #state: NodeLabelsState = { lastSuccessMs: undefined, patches: 0, problem: undefined };
+  #lastSuccessMs: number | undefined;
+  #patches = 0;
+  /** Why labels are not on the node although the API server takes them; undefined: they are, as far as is known. */
+  #obstacle: string | undefined;
 
   constructor(options: NodeLabelsOptions, deps: NodeLabelsDeps) {
     this.#options = options;
@@ -82,43 +83,40 @@ export class NodeLabels implements Component {
     this.#random = deps.random ?? Math.random;
     this.#repairs = new RateLimiter(repairs, this.#clock);
     this.#dropped = new DroppedLabels({ clock: this.#clock, random: this.#random });
-    this.#queue = new KeyedQueue(
-      { concurrency: 1, backoff: { ...backoff, random: this.#random } },
-      {
-        run: (_, signal) => this.#run(signal),
-        onError: (...failure) => this.#failed(...failure),
-        clock: this.#clock,
-      },
+    this.#nodes = new ReadYourWrites(ownNodeByName(options.nodeName, deps.node));
+    this.#reconciler = new SingleReconciler(
+      { name: options.nodeName, backoff, failedMessage: 'labels of the node could not be written' },
+      { reconcile: (signal) => this.#run(signal), clock: this.#clock, log: deps.log, random: this.#random },
     );
   }
 
   get state(): NodeLabelsState {
-    return this.#state;
+    const problem = this.#reconciler.problem ?? this.#obstacle;
+    return { lastSuccessMs: this.#lastSuccessMs, patches: this.#patches, problem };
   }
 
   /** The files have been read before. */
   async start(): Promise<void> {
-    const { node, files, settings } = this.#deps;
+    const { files, settings } = this.#deps;
     const replan = () => {
       this.#plan = undefined;
-      this.#wake();
+      this.#reconciler.wake();
     };
-    this.#endings = [
+    this.#reconciler.follow(
       settings.select(labelSettings, (value) => {
         this.#settings = value;
         replan();
       }),
       files.onChange(replan),
-      node.onChange(() => this.#nodeChanged()),
-    ];
-    this.#wake();
+      this.#nodes.onChange(() => this.#nodeChanged()),
+    );
+    this.#reconciler.wake();
     this.#schedulePeriod();
   }
 
   async stop(): Promise<void> {
-    for (const end of this.#endings.splice(0)) end();
     this.#cancelPeriod?.();
-    await this.#queue.stop();
+    await this.#reconciler.stop();
   }
 
   /** Why each label of ours is on the node, or not. */
@@ -126,21 +124,16 @@ export class NodeLabels implements Component {
     const node = this.#node();
     return explainLabels(this.#currentPlan(), node?.metadata.labels ?? {}, {
       node: node ? (isSkipped(node) ? 'skipped' : 'present') : 'absent',
-      problem: this.#state.problem,
+      problem: this.state.problem,
     });
-  }
-
-  #wake(): void {
-    this.#queue.add(this.#options.nodeName);
   }
 
   /** Most changes of a node are others' affairs, heartbeats among them: no run for them, and no end of a back-off. */
   #nodeChanged(): void {
     const node = this.#node();
     if (!node || isSkipped(node)) return;
-    const isFailing = this.#queue.status(this.#options.nodeName).failures > 0;
     const changes = changesOf(this.#currentPlan(), labelsOf(node));
-    if (!isFailing && changes && this.#dropped.due(changes, node)) this.#wake();
+    if (!this.#reconciler.isFailing && changes && this.#dropped.due(changes, node)) this.#reconciler.wake();
   }
 
   #schedulePeriod(): void {
@@ -159,9 +152,7 @@ export class NodeLabels implements Component {
   }
 
   #node(): Node | undefined {
-    const { current } = this.#deps.node;
-    if (!current || !this.#written || this.#written.metadata.uid !== current.metadata.uid) return current;
-    return isOlderVersion(current, this.#written) ? this.#written : current;
+    return this.#nodes.get(this.#options.nodeName);
   }
 
   async #run(signal: AbortSignal): Promise<KeyResult> {
@@ -186,16 +177,14 @@ export class NodeLabels implements Component {
     const sent = this.#dropped.due(changes, node);
     if (!sent) return this.#untilDropped();
     // What is tried again has a back-off of its own.
-    const isRetry = this.#queue.status(this.#options.nodeName).failures > 0 || this.#dropped.nextInMs === 0;
+    const isRetry = this.#reconciler.isFailing || this.#dropped.nextInMs === 0;
     if (!isRetry && !this.#repairs.tryTake()) return this.#fought(sent);
-    return this.#write(plan, sent, signal);
+    return this.#write(node, plan, sent, signal);
   }
 
-  async #write(plan: LabelPlan, sent: LabelChanges, signal: AbortSignal): Promise<KeyResult> {
-    const { patchNode, log } = this.#deps;
-    const written = await patchNode(this.#options.nodeName, { metadata: { labels: sent } }, signal);
-    this.#written = written;
-    this.#state = { ...this.#state, patches: this.#state.patches + 1 };
+  async #write(node: Node, plan: LabelPlan, sent: LabelChanges, signal: AbortSignal): Promise<KeyResult> {
+    const { log } = this.#deps;
+    const written = await this.#patch(node, sent, signal);
     const missing = changesOf(plan, labelsOf(written));
     const taken = Object.entries(sent).filter(([key, value]) => missing?.[key] !== value);
     if (taken.length > 0) log.info(summary(Object.fromEntries(taken)), 'labels of the node written');
@@ -212,11 +201,21 @@ export class NodeLabels implements Component {
     return this.#untilDropped();
   }
 
+  #patch(node: Node, labels: LabelChanges, signal: AbortSignal): Promise<Node> {
+    const { nodeName } = this.#options;
+    return this.#nodes.whileWriting(nodeName, async () => {
+      const written = await this.#deps.patchNode(nodeName, { metadata: { labels } }, signal);
+      this.#nodes.saw(nodeName, node, written);
+      this.#patches++;
+      return written;
+    });
+  }
+
   /** Nothing is to be done but for what is dropped, whose time has not come. */
   #untilDropped(): KeyResult {
     const { keys, nextInMs = 0 } = this.#dropped;
     const problem = `the API server takes the patch, but drops ${short(keys)}: a webhook or a policy of this cluster takes labels out`;
-    this.#state = { ...this.#state, problem: `${problem}; tried again at least once per hour` };
+    this.#obstacle = `${problem}; tried again at least once per hour`;
     return { kind: 'done', requeueAfterMs: Math.max(soonMs, nextInMs) };
   }
 
@@ -235,24 +234,15 @@ export class NodeLabels implements Component {
 
   #fought(changes: LabelChanges): KeyResult {
     const problem = `somebody else keeps changing labels of this agent: ${keysOf(changes)}`;
-    if (this.#state.problem !== problem)
+    if (this.#obstacle !== problem)
       this.#deps.log.warn(summary(changes), 'somebody else keeps changing labels of this agent');
-    this.#state = { ...this.#state, problem };
+    this.#obstacle = problem;
     return { kind: 'done', requeueAfterMs: fightPauseMs };
   }
 
   #succeeded(): void {
-    this.#state = { ...this.#state, lastSuccessMs: this.#clock.monotonicMs(), problem: undefined };
-  }
-
-  #failed(_key: string, cause: unknown, retryInMs: number): void {
-    const problem = errorMessage(cause);
-    const level = this.#state.problem === problem ? 'debug' : 'warn';
-    this.#state = { ...this.#state, problem };
-    this.#deps.log[level](
-      { code: errorCode(cause), reason: problem, retryInMs },
-      'labels of the node could not be written',
-    );
+    this.#lastSuccessMs = this.#clock.monotonicMs();
+    this.#obstacle = undefined;
   }
 
   /** Once per change: an agent that starts where the label is says nothing, nor does one that puts it back. */

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { KubeOwnNode } from '../../../../src/agent/node/own-node.ts';
+import { KubeOwnNode, ownNodeByName } from '../../../../src/agent/node/own-node.ts';
 import type { KubeObject } from '../../../../src/api/index.ts';
 import type { KubeClient, WatchEvent } from '../../../../src/kube/index.ts';
+import { ReadYourWrites } from '../../../../src/reconcile/index.ts';
 import { FakeClock, settle } from '../../../fixtures/fake-clock.ts';
 
 let version = 1;
@@ -82,5 +83,28 @@ test('labels and annotations of a wrong type count as not there', async () => {
     Object.values(annotations ?? {}).every((value) => typeof value === 'string'),
     true,
   );
+  await own.stop();
+});
+
+test('what a service wrote to the own node is read back until the watch shows it, or shows that others went on', async () => {
+  const first = node('node1', { labels: { a: 'b' } });
+  const server = serverWith([first]);
+  const own = new KubeOwnNode({ nodeName: 'node1' }, { client: server.client, clock: new FakeClock() });
+  const nodes = new ReadYourWrites(ownNodeByName('node1', own));
+  const seen: unknown[] = [];
+  nodes.onChange((key) => seen.push([key, nodes.get(key)?.metadata.labels]));
+  assert.deepEqual([nodes.synced, [...nodes.keys()]], [false, []]);
+  await own.start();
+  await settle();
+  assert.deepEqual([nodes.synced, [...nodes.keys()], nodes.get('node2')], [true, ['node1'], undefined]);
+  const written = node('node1', { labels: { a: 'ours' } });
+  nodes.saw('node1', nodes.get('node1') ?? first, written);
+  assert.deepEqual(nodes.get('node1')?.metadata.labels, { a: 'ours' });
+  await server.send('MODIFIED', written);
+  await server.send('MODIFIED', node('node1', { labels: { a: 'theirs' } }));
+  assert.deepEqual(seen, [
+    ['node1', { a: 'b' }],
+    ['node1', { a: 'theirs' }],
+  ]);
   await own.stop();
 });
