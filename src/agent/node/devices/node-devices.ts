@@ -3,7 +3,6 @@ import path from 'node:path';
 import { type Clock, type Component, errorMessage, Listeners, type Logger } from '../../../base/index.ts';
 import { DevicePlugins, type PluginReport } from '../../../device-plugin/index.ts';
 import { PathWatch } from '../../../host/index.ts';
-import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import type { ClusterSettings, NodeProblem, ProblemSource } from '../ports.ts';
 import { type DeviceSettings, deviceSettings } from './device-settings.ts';
 import { type Plan, type PlanOptions, planPlugins } from './plan.ts';
@@ -21,11 +20,6 @@ export interface NodeDevicesDeps {
   readonly log: Logger;
 }
 
-const scanBackoff = { baseMs: 1_000, maxMs: 60_000, jitter: 0.1 };
-const parallelScans = 4;
-/** The kernel makes a device's file before the last of its attributes: one more look follows each event. */
-const settleMs = 1_000;
-
 /**
  * Offers this node's devices to the kubelet: which ones follows the configuration, what there is of them is scanned at each event
  * where they are. Without a kubelet on the machine it does nothing, which is said once, and is no problem.
@@ -36,10 +30,7 @@ export class NodeDevices implements Component, ProblemSource {
   readonly #deps: NodeDevicesDeps;
   readonly #watch: PathWatch;
   readonly #plugins: DevicePlugins;
-  readonly #scans: KeyedQueue;
   readonly #running = new Map<string, RunningPlugin>();
-  /** Resources with an event since their last scan. */
-  readonly #eventful = new Set<string>();
   readonly #listeners = new Listeners();
   #plan: Plan | undefined;
   #refusals: readonly string[] = [];
@@ -54,19 +45,6 @@ export class NodeDevices implements Component, ProblemSource {
     this.#watch = new PathWatch({}, { clock });
     this.#plugins = new DevicePlugins({ directory: options.pluginsDir }, { watch: this.#watch, clock, log });
     this.#plugins.onChange(() => this.#listeners.notify());
-    this.#scans = new KeyedQueue(
-      { concurrency: parallelScans, backoff: scanBackoff },
-      {
-        run: (resource) => this.#scan(resource),
-        onError: (resource, error) => {
-          log.warn(
-            { resource, reason: errorMessage(error) },
-            'devices could not be looked for: the last known ones count',
-          );
-        },
-        clock,
-      },
-    );
   }
 
   async start(): Promise<void> {
@@ -82,7 +60,7 @@ export class NodeDevices implements Component, ProblemSource {
     this.#isStopped = true;
     this.#unwatch?.();
     this.#unselect?.();
-    await this.#scans.stop();
+    await Promise.all([...this.#running.values()].map((running) => running.stopScans()));
     await this.#plugins.stop();
     this.#watch.close();
   }
@@ -139,21 +117,16 @@ export class NodeDevices implements Component, ProblemSource {
   }
 
   #add(planned: Plan['plugins'][number]): void {
-    const { resource } = planned;
-    const onEvent = () => {
-      this.#eventful.add(resource);
-      this.#scans.add(resource);
-    };
-    const { clock } = this.#deps;
+    const { clock, log } = this.#deps;
     const running = new RunningPlugin(planned, {
       plugins: this.#plugins,
       watch: this.#watch,
-      onEvent,
       onUsable: () => this.#listeners.notify(),
-      monotonicMs: () => clock.monotonicMs(),
+      clock,
+      log,
     });
-    this.#running.set(resource, running);
-    onEvent();
+    this.#running.set(planned.resource, running);
+    running.scanSoon();
   }
 
   #remove(running: RunningPlugin): void {
@@ -161,23 +134,12 @@ export class NodeDevices implements Component, ProblemSource {
     this.#deps.log.info({ resource }, 'a device plugin is not wanted any more');
     const gone = () => {
       this.#running.delete(resource);
-      this.#eventful.delete(resource);
       this.#applyPlan();
     };
     running.remove().then(gone, (error: unknown) => {
       this.#deps.log.warn({ resource, reason: errorMessage(error) }, 'a device plugin did not end cleanly');
       gone();
     });
-  }
-
-  async #scan(resource: string): Promise<KeyResult> {
-    const running = this.#running.get(resource);
-    if (!running || running.isRemoving) return { kind: 'done' };
-    const hadEvent = this.#eventful.delete(resource);
-    await running.scan();
-    const { rescanMs } = running;
-    if (rescanMs === undefined) return { kind: 'done' };
-    return { kind: 'done', requeueAfterMs: hadEvent ? settleMs : rescanMs };
   }
 }
 

@@ -1,27 +1,35 @@
-import { errorMessage } from '../../../base/index.ts';
+import { type Clock, errorMessage, type Logger } from '../../../base/index.ts';
 import type { DevicePlugins, PluginDevice, PluginHandle, PluginReport } from '../../../device-plugin/index.ts';
 import type { PathWatch } from '../../../host/index.ts';
+import { type KeyResult, SingleReconciler } from '../../../reconcile/index.ts';
 import type { DeviceSource } from './device-source.ts';
 import type { PlannedPlugin } from './plan.ts';
 
 export interface RunningPluginDeps {
   readonly plugins: DevicePlugins;
   readonly watch: PathWatch;
-  /** Something happened where its devices are: scan. */
-  readonly onEvent: () => void;
   /** It has devices that can be used, or has none any more. */
   readonly onUsable: () => void;
-  readonly monotonicMs: () => number;
+  readonly clock: Clock;
+  readonly log: Logger;
 }
+
+const scanBackoff = { baseMs: 1_000, maxMs: 60_000, jitter: 0.1 };
+const failedMessage = 'devices could not be looked for: the last known ones count';
+/** The kernel makes a device's file before the last of its attributes: one more look follows each event. */
+const settleMs = 1_000;
 
 /** A plugin with what is found for it. The source may be exchanged: the kubelet sees nothing but another list. */
 export class RunningPlugin {
   readonly #deps: RunningPluginDeps;
   readonly #handle: PluginHandle;
+  readonly #scans: SingleReconciler;
   readonly #watching = new Map<string, () => void>();
   #planned: PlannedPlugin;
   #source: DeviceSource;
   #removing: Promise<void> | undefined;
+  /** Something happened where its devices are since the last scan. */
+  #hadEvent = false;
   #unusableSinceMs: number | undefined;
   #unknown: { readonly sinceMs: number; readonly reason: string } | undefined;
 
@@ -29,7 +37,12 @@ export class RunningPlugin {
     this.#planned = planned;
     this.#deps = deps;
     this.#source = planned.source();
-    this.#unknown = { sinceMs: deps.monotonicMs(), reason: 'nobody has looked yet' };
+    this.#unknown = { sinceMs: deps.clock.monotonicMs(), reason: 'nobody has looked yet' };
+    const { clock, log } = deps;
+    this.#scans = new SingleReconciler(
+      { name: planned.resource, backoff: scanBackoff, failedMessage },
+      { reconcile: () => this.#scan(), clock, log: log.child({ resource: planned.resource }) },
+    );
     this.#handle = deps.plugins.add({
       resourceName: planned.resource,
       socketName: planned.socketName,
@@ -39,10 +52,6 @@ export class RunningPlugin {
 
   get planned(): PlannedPlugin {
     return this.#planned;
-  }
-
-  get rescanMs(): number | undefined {
-    return this.#source.rescanMs;
   }
 
   /** No scan ever succeeded: what there is, is not known. Later failures change nothing of what is known. */
@@ -73,10 +82,30 @@ export class RunningPlugin {
     this.#planned = planned;
     if (isSame) return;
     this.#source = planned.source();
-    this.#deps.onEvent();
+    this.scanSoon();
   }
 
-  async scan(): Promise<void> {
+  /** Something happened where its devices are. */
+  scanSoon(): void {
+    this.#hadEvent = true;
+    this.#scans.wake();
+  }
+
+  /** No new scan; the end of the one under way is awaited. */
+  stopScans(): Promise<void> {
+    return this.#scans.stop();
+  }
+
+  async #scan(): Promise<KeyResult> {
+    const hadEvent = this.#hadEvent;
+    this.#hadEvent = false;
+    await this.#lookForDevices();
+    const { rescanMs } = this.#source;
+    if (rescanMs === undefined) return { kind: 'done' };
+    return { kind: 'done', requeueAfterMs: hadEvent ? settleMs : rescanMs };
+  }
+
+  async #lookForDevices(): Promise<void> {
     const source = this.#source;
     const devices = await source.scan().catch((error: unknown) => {
       if (this.#unknown) this.#unknown = { ...this.#unknown, reason: errorMessage(error) };
@@ -86,12 +115,12 @@ export class RunningPlugin {
     if (source !== this.#source || this.#removing) return;
     this.#handle.setDevices(devices);
     this.#noteUsable(devices);
-    if (this.#watchPlaces()) this.#deps.onEvent();
+    if (this.#watchPlaces()) this.scanSoon();
   }
 
   remove(): Promise<void> {
     for (const end of this.#watching.values()) end();
-    this.#removing ??= this.#handle.remove();
+    this.#removing ??= Promise.all([this.#handle.remove(), this.stopScans()]).then(() => undefined);
     return this.#removing;
   }
 
@@ -100,14 +129,15 @@ export class RunningPlugin {
     const wasUsable = this.#unknown === undefined && this.#unusableSinceMs === undefined;
     this.#unknown = undefined;
     if (isUsable) this.#unusableSinceMs = undefined;
-    else this.#unusableSinceMs ??= this.#deps.monotonicMs();
+    else this.#unusableSinceMs ??= this.#deps.clock.monotonicMs();
     if (isUsable !== wasUsable) this.#deps.onUsable();
   }
 
   /** Whether a place is watched from now on that was not yet: what happened there before must be looked for. */
   #watchPlaces(): boolean {
     const { entries = [], directories = [] } = this.#source.places();
-    const { watch, onEvent } = this.#deps;
+    const { watch } = this.#deps;
+    const onEvent = () => this.scanSoon();
     const wanted = new Map<string, () => () => void>([
       ...entries.map((file) => [`entry ${file}`, () => watch.watch(file, onEvent)] as const),
       ...directories.map((directory) => [`names ${directory}`, () => watch.watchNames(directory, onEvent)] as const),
