@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { type Clock, errorMessage, Listeners, type Logger, withOwnEnding } from '../base/index.ts';
+import { type Clock, Listeners, type Logger } from '../base/index.ts';
 import type { PathWatch } from '../host/index.ts';
-import { KeyedQueue, type KeyResult } from '../reconcile/index.ts';
+import { type KeyResult, SingleReconciler } from '../reconcile/index.ts';
 import type { Allocate, PluginDevice } from './device.ts';
 import { DevicePlugin, kubeletSocketName, type PluginState } from './device-plugin.ts';
 import { PluginService } from './plugin-service.ts';
@@ -48,12 +48,12 @@ interface Entry {
   readonly spec: PluginSpec;
   readonly service: PluginService;
   readonly plugin: DevicePlugin;
-  readonly unwatch: () => void;
-  /** Fires when the plugin is to go. */
-  readonly removal: AbortController;
-  readonly gone: Promise<void>;
-  readonly tellGone: () => void;
+  readonly reconciler: SingleReconciler;
+  /** It is going. Resolves when its socket is gone. */
+  ending: Promise<void> | undefined;
 }
+
+const backoff = { baseMs: 100, maxMs: 10_000 };
 
 /** The kubelet's directory is 32 bytes long, a socket's path at most 107. */
 const maxSocketNameBytes = 75;
@@ -65,23 +65,12 @@ const maxSocketNameBytes = 75;
 export class DevicePlugins {
   readonly #options: DevicePluginsOptions;
   readonly #deps: DevicePluginsDeps;
-  readonly #queue: KeyedQueue;
   readonly #entries = new Map<string, Entry>();
   readonly #listeners = new Listeners();
 
   constructor(options: DevicePluginsOptions, deps: DevicePluginsDeps) {
     this.#options = options;
     this.#deps = deps;
-    this.#queue = new KeyedQueue(
-      { concurrency: Number.POSITIVE_INFINITY, backoff: { baseMs: 100, maxMs: 10_000 } },
-      {
-        run: (name, signal) => this.#run(name, signal),
-        onError: (resource, error) => {
-          deps.log.error({ resource, reason: errorMessage(error) }, 'device plugin: unexpected error');
-        },
-        clock: deps.clock,
-      },
-    );
   }
 
   /** There is a kubelet on this machine, or was. */
@@ -95,13 +84,13 @@ export class DevicePlugins {
     if (this.#entries.has(spec.resourceName)) throw new Error(`device plugin ${spec.resourceName} is there already`);
     const entry = this.#createEntry({ ...spec, socketName });
     this.#entries.set(spec.resourceName, entry);
-    this.#queue.add(spec.resourceName);
+    entry.reconciler.wake();
     return {
       setDevices: (devices) => {
         entry.service.setDevices(devices);
       },
       report: () => reportOf(entry),
-      remove: () => this.#remove(entry),
+      remove: () => this.#end(entry),
     };
   }
 
@@ -116,7 +105,6 @@ export class DevicePlugins {
 
   /** Removes all. */
   async stop(): Promise<void> {
-    await this.#queue.stop();
     await Promise.all([...this.#entries.values()].map((entry) => this.#end(entry)));
   }
 
@@ -125,7 +113,7 @@ export class DevicePlugins {
     const { resourceName, socketName } = spec;
     const { clock, watch } = this.#deps;
     const log = this.#deps.log.child({ resource: resourceName });
-    const look = () => this.#queue.add(resourceName);
+    const look = () => reconciler.wake();
     const onStreams = () => {
       plugin.onStreams();
       look();
@@ -136,59 +124,39 @@ export class DevicePlugins {
       { directory, resourceName, socketName },
       { service, clock, log: this.#deps.log, onChange },
     );
-    const ends = [
+    const reconciler = new SingleReconciler(
+      { name: resourceName, backoff, failedMessage: 'device plugin: unexpected error' },
+      { reconcile: (signal) => reconcile(plugin, signal), clock, log },
+    );
+    reconciler.follow(
       watch.watch(path.join(directory, kubeletSocketName), () => {
         plugin.kubeletChanged();
         look();
       }),
       watch.watch(path.join(directory, socketName), look),
-    ];
-    const unwatch = () => {
-      for (const end of ends) end();
-    };
-    let tellGone = () => undefined as unknown;
-    const gone = new Promise<void>((resolve) => {
-      tellGone = () => resolve();
-    });
-    return { spec, service, plugin, unwatch, removal: new AbortController(), gone, tellGone };
+    );
+    return { spec, service, plugin, reconciler, ending: undefined };
   }
 
-  async #run(name: string, parent: AbortSignal): Promise<KeyResult> {
-    const entry = this.#entries.get(name);
-    if (!entry) return { kind: 'done' };
-    const { signal } = entry.removal;
-    const requeueAfterMs = await withOwnEnding(parent, async (ending) => {
-      const leave = () => ending.abort(signal.reason);
-      signal.addEventListener('abort', leave, { once: true });
-      try {
-        return signal.aborted ? undefined : await entry.plugin.reconcile(ending.signal);
-      } catch (error) {
-        if (!ending.signal.aborted) throw error;
-        return undefined;
-      } finally {
-        signal.removeEventListener('abort', leave);
-      }
-    });
-    if (signal.aborted) await this.#end(entry);
-    return requeueAfterMs === undefined ? { kind: 'done' } : { kind: 'done', requeueAfterMs };
+  #end(entry: Entry): Promise<void> {
+    entry.ending ??= this.#remove(entry);
+    return entry.ending;
   }
 
-  /** By the plugin's own turn: one under way would make the socket anew. */
-  #remove(entry: Entry): Promise<void> {
-    entry.removal.abort(new Error('the device plugin is not wanted any more'));
-    this.#queue.add(entry.spec.resourceName);
-    return entry.gone;
-  }
-
-  async #end(entry: Entry): Promise<void> {
-    entry.unwatch();
+  /** After the reconcile under way, which would make the socket anew. */
+  async #remove({ spec, plugin, reconciler }: Entry): Promise<void> {
+    await reconciler.stop();
     try {
-      await entry.plugin.stop();
+      await plugin.stop();
     } finally {
-      this.#entries.delete(entry.spec.resourceName);
-      entry.tellGone();
+      this.#entries.delete(spec.resourceName);
     }
   }
+}
+
+async function reconcile(plugin: DevicePlugin, signal: AbortSignal): Promise<KeyResult> {
+  const requeueAfterMs = await plugin.reconcile(signal);
+  return requeueAfterMs === undefined ? { kind: 'done' } : { kind: 'done', requeueAfterMs };
 }
 
 function reportOf({ spec, plugin, service }: Entry): PluginReport {
