@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
 import { openPlainFile, readText, replaceFile } from '../host/index.ts';
-import { KeyedQueue } from '../reconcile/index.ts';
+import { SingleReconciler } from '../reconcile/index.ts';
 import { fromKeptText, type KeptConfiguration, toKeptText } from './kept-configuration.ts';
 
 export interface KeptFileOptions {
@@ -32,22 +32,21 @@ export class KeptFile {
   readonly #file: string;
   readonly #namespace: string;
   readonly #log: Logger;
-  readonly #writes: KeyedQueue;
+  readonly #writes: SingleReconciler;
   #newest: KeptConfiguration | undefined;
 
   constructor({ privateDir, namespace }: KeptFileOptions, { clock, log }: KeptFileDeps) {
     this.#file = path.join(privateDir, keptFileName);
     this.#namespace = namespace;
     this.#log = log;
-    const onError = (_key: string, error: unknown, retryInMs: number) => {
-      const words = { file: this.#file, reason: errorMessage(error), retryInMs };
-      log.warn(words, 'the configuration could not be kept for the next start');
-    };
-    const run = async () => {
+    const reconcile = async () => {
       await this.#write();
       return { kind: 'done' } as const;
     };
-    this.#writes = new KeyedQueue({ concurrency: 1, backoff }, { run, onError, clock });
+    this.#writes = new SingleReconciler(
+      { name: this.#file, backoff, failedMessage: 'the configuration could not be kept for the next start' },
+      { reconcile, clock, log: log.child({ file: this.#file }) },
+    );
   }
 
   /** Undefined: there is none that can be used; why is logged. Never rejects. */
@@ -67,7 +66,7 @@ export class KeptFile {
   /** Takes no time: the file follows. */
   keep(configuration: KeptConfiguration): void {
     this.#newest = configuration;
-    this.#writes.add(this.#file);
+    this.#writes.wake();
   }
 
   /** What is under way is ended; what failed and waits for its next try is given up. */
