@@ -186,7 +186,7 @@ function socketFindings({ domains, consoles }: Parts): Finding[] {
   return findings;
 }
 
-/** Launchers run as `qemu` (spec 40 §1). */
+/** Launchers run as `qemu`: `NonRootUID` in pkg/util/util.go. */
 const launcherUser = { uid: 107, gid: 107 };
 
 function deviceOptions(options: AgentOptions, { hostRoot }: NodeServicesHost): NodeDevicesOptions {

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { errorCode, errorMessage, type Logger } from '../../../base/index.ts';
 import { readPlainFileSync, type SafePath, xattrReader, xattrWriter } from '../../../host/index.ts';
 
-/** What containers may use; upstream's (spec 40 §7.2). */
+/** What containers may use; the same as in pkg/virt-handler/selinux/labels.go. */
 const containerLabel = 'system_u:object_r:container_file_t:s0';
 const attribute = 'security.selinux';
 const enforceFile = 'sys/fs/selinux/enforce';

@@ -132,7 +132,7 @@ function mediatedType(entry: unknown): string | { problem: string } {
   return { problem: `mdevNameSelector ${shownValue(given)} names no type` };
 }
 
-/** Types are compared without spaces (spec 40 §7.4). */
+/** Types are compared with `_` for each space (pkg/virt-handler/device-manager/mediated_device.go). */
 export function typeName(text: string): string {
   return text.trim().replaceAll(' ', '_');
 }

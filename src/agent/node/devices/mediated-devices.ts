@@ -34,7 +34,7 @@ const shownProblems = 10;
 
 /**
  * Divides cards into the mediated devices that `mediatedDevicesConfiguration` asks for on this node, and takes away those that it
- * does not ask for any more, when nobody uses them (spec 40 §8). Offering them to the kubelet is another's.
+ * does not ask for any more, when no process uses them. Offering them to the kubelet is NodeDevices' work.
  */
 export class MediatedDevices implements Component {
   readonly name = 'mediated devices';

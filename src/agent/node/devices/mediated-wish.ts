@@ -48,7 +48,10 @@ export function mediatedSettings({
   return { isOn: !isOff, types, nodes, external, problems };
 }
 
-/** Of a node with these labels: all lists that fit together, else the cluster's (spec 40 §8). */
+/**
+ * Of a node with these labels: all lists that fit together, else the cluster's, as `GetDesiredMDEVTypes` of pkg/virt-config
+ * chooses.
+ */
 export function wishOf(settings: MediatedSettings, labels: Readonly<Record<string, string>>): MediatedWish {
   const fitting = settings.nodes.filter(({ selector }) =>
     Object.entries(selector).every(([key, value]) => labels[key] === value),

@@ -47,7 +47,7 @@ const ownDomain = 'devices.kubevirt.io';
 /** The kubelet takes messages of up to 4 MiB: more ids would not fit into a list. */
 const mostDevices = 100_000;
 
-/** Which plugins the configuration asks for (spec 40 §7). */
+/** Which plugins the configuration asks for, as pkg/virt-handler/device-manager/device_controller.go has it. */
 export function planPlugins(settings: DeviceSettings, options: PlanOptions, deps: PlanDeps): Plan {
   const { usbBefore } = deps;
   const isSameUsb = usbBefore && isDeepStrictEqual(usbBefore.resources, settings.hostDevices.usb);
@@ -72,7 +72,7 @@ function tokenPlugins(settings: DeviceSettings, { roots, maxDevices }: PlanOptio
   return [
     token(hypervisorDevice, hypervisorDevice, { essential: !useEmulation, loadsModule: false }),
     token('tun', 'net/tun', { essential: true }),
-    // A launcher asks for it under the same condition (spec 52).
+    // A launcher asks for it under the same condition (pkg/virt-controller/services/renderresources.go).
     token('vhost-net', 'vhost-net', { essential: !useEmulation }),
     ...(sev ? [token('sev', 'sev')] : []),
     ...(vsock ? [token('vhost-vsock', 'vhost-vsock')] : []),

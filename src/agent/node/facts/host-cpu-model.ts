@@ -10,7 +10,7 @@ const parser = new XMLParser({
 });
 
 /**
- * CPU model of a guest with `host-model` on this node, from libvirt's `virsh_domcapabilities.xml` (spec 40 §5). Empty: the
+ * CPU model of a guest with `host-model` on this node, from libvirt's `virsh_domcapabilities.xml`. Empty: the
  * document names none. Undefined: it is no such document, which proves nothing.
  */
 export function readHostModel(domainCapabilitiesXml: string): string | undefined {

@@ -3,7 +3,7 @@ import { CodedError } from '../../../base/index.ts';
 
 export class CpuSetError extends CodedError<'CPU_SET_UNREADABLE'> {}
 
-/** More CPUs than any machine has: a guard against a range that somebody made up (spec 11 §3.2). */
+/** More CPUs than any machine has: a guard against a range that is made up. */
 const maxCpus = 50_000;
 
 /**

@@ -18,8 +18,8 @@ const enforceFile = 'sys/fs/selinux/enforce';
 const label = /^[\x21-\x7e]{1,1024}$/;
 
 /**
- * SELinux is looked for once: it goes or comes with a boot of the machine only. Upstream starts two processes in every pass to
- * learn that (spec 10b §7).
+ * SELinux is looked for once: it goes or comes with a boot of the machine only. Upstream starts two processes in every
+ * reconcile to learn that (pkg/virt-handler/vm.go, pkg/virt-handler/selinux).
  */
 export async function selinuxContexts(options: SelinuxOptions, log: Logger): Promise<SelinuxContextOf> {
   if (!isThere(join(options.hostRoot, enforceFile))) return () => 'none';

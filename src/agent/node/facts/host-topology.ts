@@ -10,7 +10,10 @@ const parser = new XMLParser({
   isArray: (name) => ['cell', 'pages', 'sibling', 'cpu'].includes(name),
 });
 
-/** NUMA cells of libvirt's `capabilities.xml` (spec 10b §5); none when the text is not such a document. */
+/**
+ * NUMA cells of libvirt's `capabilities.xml`, as pkg/virt-handler/options.go sends them to launchers; none when the text is not
+ * such a document.
+ */
 export function readTopology(capabilitiesXml: string): NumaCell[] {
   let document: unknown;
   try {

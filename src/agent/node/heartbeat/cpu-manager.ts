@@ -5,7 +5,7 @@ import { readPlainFile } from '../../../host/index.ts';
 const maxBytes = 4 * 1024 * 1024;
 
 /**
- * Whether the kubelet's CPU manager gives CPUs away for good (spec 40 §4): by the first of these state files that is there. One
+ * Whether the kubelet's CPU manager gives CPUs away for good: by the first of these state files that is there. One
  * that cannot be read or understood says no.
  */
 export async function hasCpuManager(files: readonly string[], log: Logger): Promise<boolean> {

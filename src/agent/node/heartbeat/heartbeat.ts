@@ -46,7 +46,7 @@ export interface HeartbeatDeps {
   readonly problems: ProblemSource;
   /** The node's object; what others did to the labels is put right. */
   readonly node: OwnNode;
-  /** Whether the kubelet gives CPUs away for good (spec 40 §4); undefined: nobody knows yet, what the node says stays. */
+  /** Whether the kubelet gives CPUs away for good; undefined: it is not known yet, what the node says stays. */
   readonly hasCpuManager: () => Promise<boolean | undefined>;
   readonly tell: (told: Told) => void;
   readonly clock: Clock;
@@ -64,10 +64,13 @@ const leavingRetryMs = 250;
 const beatTimeoutMs = 10_000;
 
 /**
- * Tells the cluster that this agent lives, and whether the node takes VMIs (spec 40 §2): not while the agent starts, then as
- * long as nothing is wrong for long, and no as soon as it leaves. That last mark is waited for: upstream's process often ends
- * before (fault 6, spec 00). Beats follow one another, so that no earlier "yes" can overtake it, and go on until the agent has
- * left.
+ * Reports to the cluster that this agent lives, and whether the node takes VMIs, by the label and the annotation of
+ * pkg/virt-handler/heartbeat/heartbeat.go: not while the agent starts, then as long as nothing is wrong for long, and no as soon
+ * as it leaves. That last mark is waited for: upstream's process often ends before it is written. Beats follow one another, so
+ * that no earlier "yes" can overtake it, and go on until the agent has left.
+ *
+ * It has a loop of its own and no SingleReconciler: there each wake ends the back-off, while what wakes a heartbeat (problems
+ * that flip, every change of the node) must not hasten a beat that fails, and the pauses change with the agent's leaving.
  */
 export class Heartbeat implements Component {
   readonly name = 'heartbeat';
@@ -118,7 +121,10 @@ export class Heartbeat implements Component {
     };
   }
 
-  /** Before anything else (spec 40 §3): what an agent that crashed left behind is taken back. A failure is only logged. */
+  /**
+   * Before anything else, as in `Run` of cmd/virt-handler/virt-handler.go: what an agent that crashed left behind is taken back.
+   * A failure is only logged.
+   */
   async markStarting(signal: AbortSignal): Promise<void> {
     const { clock, log, patchNode } = this.#deps;
     const { nodeName, markTimeoutMs: timeoutMs } = this.#options;

@@ -10,7 +10,11 @@ export interface Mark {
 
 type Version = { readonly metadata: Pick<Node['metadata'], 'name' | 'uid' | 'resourceVersion'> };
 
-/** The mark that the API server took last, and whether the node still has it. */
+/**
+ * The mark that the API server took last, and whether others undid it. It is a memory of that mark and no read-your-writes
+ * overlay: nothing reads the node through it, and it has to hold for as long as the mark stands, also after the watch has shown
+ * it.
+ */
 export class Written {
   /** Undefined: none yet, so anything may be on the node. */
   mark: Mark | undefined;
@@ -25,7 +29,7 @@ export class Written {
   }
 
   /**
-   * Somebody changed the mark or made the node again, or an earlier beat that was given up came late all the same. What the
+   * Others changed the mark or made the node again, or an earlier beat that was given up came late all the same. What the
    * watch showed of the time before the last mark says nothing.
    */
   isEdited(node: Node | undefined): boolean {

@@ -1,4 +1,4 @@
-/** When and how hard the kernel looks for equal memory pages (spec 40 §9). Pure. */
+/** When and how hard the kernel looks for equal memory pages, as pkg/virt-handler/ksm/ksm.go does it. Pure. */
 
 export interface KsmParameters {
   readonly pagesBoost: number;

@@ -27,10 +27,10 @@ const enabledKey = 'kubevirt.io/ksm-enabled';
 const managedKey = 'kubevirt.io/ksm-handler-managed';
 const periodMs = 180_000;
 const notKnownMs = 10_000;
-/** Whoever changes our marks is answered after this, and ever more seldom when it is done again and again. */
+/** A change of our marks by others is answered after this, and ever more seldom when it is done again and again. */
 const calmMs = 2_000;
 const seldomestMs = 3_600_000;
-/** After so long without a patch nobody does that any more. */
+/** After so long without a patch others have ended that. */
 const forgetAfterMs = 600_000;
 const backoff = { baseMs: 2_000, maxMs: 180_000, jitter: 0.2 };
 
@@ -41,8 +41,9 @@ interface Wish {
 }
 
 /**
- * Lets the kernel share equal memory pages on the nodes that the configuration selects (spec 40 §9), as hard as memory is short.
- * What an administrator has switched on by hand stays on. The node is patched only where it says something else.
+ * Lets the kernel share equal memory pages on the nodes that the configuration selects, as hard as memory is short, with the
+ * marks of pkg/virt-handler/ksm/ksm.go. What an administrator has switched on by hand stays on. The node is patched only where it
+ * says something else.
  */
 export class KsmService implements Component {
   readonly name = 'KSM';
@@ -53,6 +54,7 @@ export class KsmService implements Component {
   #seen: unknown;
   #tuned: { readonly wish: Wish; readonly atMs: number; readonly isRunning: boolean } | undefined;
   readonly #remarks = new Seldom({ maxMs: seldomestMs });
+  /** A memory of what others undo, not of what the watch has still to show: the same marks again wait longer each time. */
   #marked: { readonly marks: Marks; readonly uid: string | undefined; readonly atMs: number } | undefined;
 
   constructor({ nodeName }: { readonly nodeName: string }, deps: KsmServiceDeps) {

@@ -47,7 +47,7 @@ const files = {
 /** In the names of foreign files, and in Kubernetes' words. */
 const foreign: Readonly<Record<string, string>> = { aarch64: 'arm64', x86_64: 'amd64' };
 
-/** The init container knows no others (spec 40 §5.1). */
+/** The init container knows no others (cmd/virt-launcher/node-labeller/node-labeller.sh). */
 const withFiles = new Set(['amd64', 'arm64', 's390x']);
 
 /**
@@ -191,7 +191,9 @@ export class CapabilityFiles implements ProblemSource {
     }
   }
 
-  /** The file itself is the proof; upstream ignores one that does not parse. One that is being written anew takes nothing back. */
+  /**
+   * The file itself is the proof; upstream ignores one that does not parse. One that is being written anew takes nothing back.
+   */
   async #readForeign(): Promise<readonly string[]> {
     const found: string[] = [];
     for (const [name, other] of Object.entries(foreign)) {

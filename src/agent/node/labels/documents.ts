@@ -1,7 +1,7 @@
 import { attribute, children, elementAt, parseDocument, textOf, type XmlElement } from './document.ts';
 import { LabelFileError } from './errors.ts';
 
-/** `virsh_domcapabilities.xml`: what guests of this hypervisor can be (spec 40 §5.2). Lists have no order and no doubles. */
+/** `virsh_domcapabilities.xml`: what guests of this hypervisor can be. Lists have no order and no doubles. */
 export interface DomainFacts {
   /** Absent: this hypervisor has no host model, as on arm64. */
   readonly hostModel?: { readonly name: string; readonly vendor: string; readonly requiredFeatures: readonly string[] };

@@ -41,7 +41,8 @@ const cpuTimers: LabelFamily = {
 
 /**
  * Label by label, the words of libvirt that prove it. libvirt asks QEMU, which asks KVM for what upstream asks by ioctl
- * (spec 40 §5.4): its synthetic interrupts need KVM's second version of them, and its timers need the reference time.
+ * (pkg/virt-handler/node-labeller/kvm-caps-info-plugin_amd64.go): its synthetic interrupts need KVM's second version of them, and
+ * its timers need the reference time.
  */
 const enlightenments: Readonly<Record<string, readonly string[]>> = {
   base: ['relaxed', 'vapic'],
@@ -118,7 +119,7 @@ const guestArchs: LabelFamily = {
   },
 };
 
-/** Every label of ours that follows from libvirt's files, from the kernel and from the cluster's configuration (spec 40 §5.3). */
+/** Every label of ours that follows from libvirt's files, from the kernel and from the cluster's configuration. */
 export const labelFamilies: readonly LabelFamily[] = [
   cpuFeatures,
   cpuModels,

@@ -1,6 +1,7 @@
 /**
- * Owns: labels of this node that follow from libvirt's capability files, the kernel and the cluster's configuration (spec 40
- * §5): files → facts → labels → one patch of the difference, and why each label is there or not.
+ * Owns: labels of this node that follow from libvirt's capability files, the kernel and the cluster's configuration, as
+ * pkg/virt-handler/node-labeller has them: files → facts → labels → one patch of the difference, and why each label is there
+ * or not.
  * Must not know: VMIs, launchers, the heartbeat's marks; how a node is watched or patched (its deps).
  */
 

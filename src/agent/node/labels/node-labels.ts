@@ -53,7 +53,7 @@ const soonMs = 100;
 const notKnownMs = 10_000;
 
 /**
- * Keeps this node's labels as they follow from libvirt's files and from the cluster's configuration (spec 40 §5): one merge
+ * Keeps this node's labels as they follow from libvirt's files and from the cluster's configuration: one merge
  * patch of what differs, at once when a file, the configuration or the labels themselves change, and no request otherwise.
  */
 export class NodeLabels implements Component {

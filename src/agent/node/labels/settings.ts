@@ -1,12 +1,12 @@
-/** What of the KubeVirt object decides about labels (spec 40 §14). */
+/** What of the KubeVirt object decides about labels. */
 export interface LabelSettings {
-  /** Models that the cluster's administrator calls obsolete; undefined: nobody has said, the built-in list counts. */
+  /** Models that the cluster's administrator calls obsolete; undefined: there is no list, the built-in one counts. */
   readonly obsoleteModels: readonly string[] | undefined;
   /** Gate CrossArchitectureVirtualization. */
   readonly crossArchitecture: boolean;
 }
 
-/** As if nobody had said anything. */
+/** As if the object said nothing. */
 export const noSettings: LabelSettings = { obsoleteModels: undefined, crossArchitecture: false };
 
 /** For `ClusterSettings.select`. */

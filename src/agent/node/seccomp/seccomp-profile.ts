@@ -25,7 +25,7 @@ const architectures: Readonly<Record<string, readonly string[]>> = {
 
 const arch = (name: string) => `SCMP_ARCH_${name}`;
 
-/** Spec 40b, key by key. */
+/** By value what pkg/virt-handler/seccomp/seccomp.go writes. */
 export const seccompProfile = {
   defaultAction: 'SCMP_ACT_ERRNO',
   defaultErrnoRet: 38,
@@ -40,15 +40,15 @@ export const seccompProfile = {
 const maxBytes = 1024 * 1024;
 const retryMs = 300_000;
 const failedMessage = 'the seccomp profile cannot be installed; tried again later';
-/** A kubelet that begins makes several directories; whoever takes the file away again and again is answered no faster. */
+/** A kubelet that begins makes several directories; a file that is taken away again and again comes back no faster. */
 const calmMs = 5_000;
 /** As upstream's: only root looks at it. */
 const mode = 0o700;
 
 /**
  * Keeps the profile that launcher pods may name (`kubevirt/kubevirt.json`) in the kubelet's directory while the gate
- * KubevirtSeccompProfile is on (spec 40 §11): also where that directory comes later, and when somebody takes the file away. A
- * file that says the same is left alone, and none is ever removed: pods may use it.
+ * KubevirtSeccompProfile is on: also where that directory comes later, and when another process takes the file away. A file that
+ * says the same is left alone, and none is ever removed: pods may use it.
  */
 export class SeccompProfile implements Component {
   readonly name = 'seccomp profile';

@@ -1,6 +1,6 @@
 /**
- * Which system calls a launcher may make (spec 40b): the default profile of container runtimes with `userfaultfd` allowed, which
- * a migration that finishes by post-copy needs.
+ * Which system calls a launcher may make, as in pkg/virt-handler/seccomp/seccomp.go: the default profile of container runtimes
+ * (containers/common) with `userfaultfd` allowed, which a migration that finishes by post-copy needs.
  */
 
 const errno = { EPERM: 1, EINVAL: 22 } as const;

@@ -25,8 +25,8 @@ const askTimeoutMs = 5_000;
 const failureHoldsMs = 1_000;
 
 /**
- * `/healthz` is upstream's (spec 30 §2): it fails while the API server does not tell its version, and upstream's DaemonSet ends
- * the agent then. `/livez` only says that this process answers, so that nobody ends an agent because the API server is away;
+ * `/healthz` is upstream's (pkg/healthz): it fails while the API server does not answer its version, and upstream's DaemonSet
+ * ends the agent then. `/livez` only says that this process answers, so that nobody ends an agent because the API server is away;
  * `/readyz` says whether it serves. Neither waits for a launcher, and the last two wait for nothing.
  */
 export class Health {

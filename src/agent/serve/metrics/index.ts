@@ -1,5 +1,5 @@
 /**
- * Owns: what the agent tells of itself and its VMs on the metrics ports (spec 31): names, the background sampler, the text,
+ * Owns: what the agent publishes of itself and its VMs on the metrics ports: names, the background sampler, the text,
  * health, profiles, VM statistics.
  * Must not know: the VMI loop's decisions, how TLS follows its files, who scrapes.
  */

@@ -4,7 +4,7 @@ import type { AgentFigures } from './figures.ts';
 
 /**
  * Upstream's four queues are one here, which serves a VMI in all its roles: it has the name of upstream's first, and the
- * others do not exist (spec 31 §2).
+ * others do not exist.
  */
 const queueName = 'virt-handler-vm';
 const buckets = Array.from({ length: 10 }, (_, power) => 1e-8 * 10 ** power);

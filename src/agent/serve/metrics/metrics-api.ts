@@ -14,7 +14,7 @@ export interface MetricsApiDeps {
 
 type Route = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-/** The routes of `--port` (spec 30 §1, §2). */
+/** The routes of `--port` (cmd/virt-handler/virt-handler.go). */
 export class MetricsApi {
   readonly upgrade = endUpgrade;
   readonly #routes: Readonly<Record<string, Route>>;

@@ -23,7 +23,10 @@ export interface OwnMetricsDeps {
 type Labels = Readonly<Record<string, string>>;
 type Value = readonly [labels: Labels, value: number];
 
-/** The metrics of the agent itself (spec 31 §2), and ours beside them, which are called kubevirt_virt_handler_…. */
+/**
+ * The metrics of the agent itself (pkg/monitoring/metrics/virt-handler), and ours beside them, which are called
+ * kubevirt_virt_handler_….
+ */
 export class OwnMetrics {
   readonly #registry: Registry;
   readonly #options: OwnMetricsOptions;

@@ -16,7 +16,7 @@ const pieceBytes = 64 * 1024;
 
 type Act = (response: ServerResponse) => Promise<void>;
 
-/** Upstream's profiler routes (spec 30 §2). */
+/** Upstream's profiler routes (pkg/monitoring/profiler). */
 export class ProfilerApi {
   readonly #deps: ProfilerApiDeps;
   readonly #acts: Readonly<Record<string, Act>>;

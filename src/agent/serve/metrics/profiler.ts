@@ -41,9 +41,10 @@ const cpuIntervalMicroseconds = 2_000;
 const heapIntervalBytes = 128 * 1024;
 
 /**
- * Profiles of this process for upstream's routes (spec 30 §2), when `clusterProfiler` asks for it: CPU (V8's `.cpuprofile`) and
- * memory (`.heapprofile`: who allocated how much). Never a heap snapshot, which would have every secret of the agent in it. Whoever
- * reaches the port may ask, as virt-api does without a certificate: so one at a time, for a bounded time, of a bounded size.
+ * Profiles of this process for upstream's routes (pkg/monitoring/profiler), when `clusterProfiler` asks for it: CPU (V8's
+ * `.cpuprofile`) and memory (`.heapprofile`: who allocated how much). Never a heap snapshot, which would have every secret of the
+ * agent in it. Whoever reaches the port may ask, as virt-api does without a certificate: so one at a time, for a bounded time, of
+ * a bounded size.
  */
 export class Profiler {
   readonly #options: ProfilerOptions;

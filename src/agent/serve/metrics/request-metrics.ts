@@ -7,7 +7,10 @@ const latencyBuckets = [
 ];
 const limiterBuckets = Array.from({ length: 10 }, (_, power) => 0.001 * 2 ** power);
 
-/** Requests to the API server (spec 31 §2). `url` has no names of objects: upstream's makes a series for each. */
+/**
+ * Requests to the API server, by upstream's names (pkg/monitoring/metrics/common/client). `url` has no names of objects:
+ * upstream's makes a series for each.
+ */
 export class RequestMetrics {
   readonly #latency: Histogram<'verb' | 'url'>;
   readonly #limiter: Histogram<'verb' | 'url'>;

@@ -32,14 +32,14 @@ export async function sampleOnce({ source, vmi, launcher, signal }: SampleJob): 
   }
 }
 
-/** Spec 31 §3.4: running, and not being migrated, which dirties memory of its own. */
+/** As upstream's dirty_rate_scrapper.go: running, and not being migrated, which dirties memory of its own. */
 export function isMeasurable({ status }: VirtualMachineInstance): boolean {
   const state: unknown = status?.migrationState;
   if (status?.phase !== 'Running') return false;
   return !isRecord(state) || !state.startTimestamp || state.completed === true || state.failed === true;
 }
 
-/** Spec 31 §3.5. */
+/** There is a migration, and it is not over. */
 export function isMigrating({ status }: VirtualMachineInstance): boolean {
   const state: unknown = status?.migrationState;
   return isRecord(state) && state.completed !== true && state.failed !== true;

@@ -37,7 +37,7 @@ const inFlightFamily: Family = {
   help: 'Scrapes that are being answered.',
 };
 
-/** `GET /metrics` (spec 31 §1): what is known now, written as fast as the client reads. */
+/** `GET /metrics`: what is known now, written as fast as the client reads. */
 export class Scrapes {
   readonly #options: ScrapesOptions;
   readonly #deps: ScrapesDeps;

@@ -19,7 +19,7 @@ interface Panics {
 /** Kinds of panic that one guest can have in an exposition; the word for the kind is the guest's. */
 const kindLimit = 16;
 
-/** Counters of VMs that the VMI loop and the domain cache move; they go with their VMI (spec 31 §2). */
+/** Counters of VMs that the VMI loop and the domain cache move; they go with their VMI. */
 export class VmCounters {
   #deps: VmCountersDeps | undefined;
   readonly #syncs = new Map<Key, number>();

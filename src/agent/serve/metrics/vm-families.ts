@@ -22,7 +22,7 @@ function families(of: StatsFamily['of'], prefix: string, rows: readonly Row[]): 
   }));
 }
 
-/** Spec 31 §3.2, in the order in which they are told. */
+/** As in pkg/monitoring/metrics/virt-handler/domainstats, in the order in which they are written. */
 export const statsFamilies: readonly StatsFamily[] = [
   ...families('cpu', 'cpu_', [
     ['usage_seconds_total', 'counter', 'Time', nanoseconds, 'CPU time of the VM, hypervisor included.'],
@@ -91,7 +91,7 @@ export const affinityFamily = gauge(
 );
 export const capacityFamily = gauge('kubevirt_vmi_filesystem_capacity_bytes', 'Size of a file system in the guest.');
 export const usedFamily = gauge('kubevirt_vmi_filesystem_used_bytes', 'Used bytes of a file system in the guest.');
-/** Spec 31 §3.5, by the field of MigrateDomainJobInfo. */
+/** As in pkg/monitoring/metrics/virt-handler/migrationdomainstats, by the field of MigrateDomainJobInfo. */
 export const migrationFamilies: Readonly<Record<string, Family>> = {
   DataTotal: counter('kubevirt_vmi_migration_data_bytes_total', 'Data of the guest that its migration has to move.'),
   DataRemaining: gauge('kubevirt_vmi_migration_data_remaining_bytes', 'Data that its migration has yet to move.'),

@@ -9,14 +9,14 @@ export const labelLimits = { count: 64, keyLength: 320, valueLength, totalLength
 const prefix = 'kubernetes_vmi_label_';
 
 /**
- * What every series of a VM carries (spec 31 §3.1): node, namespace, name, and the labels of the VMI. Two keys that become one
+ * What every series of a VM carries: node, namespace, name, and the labels of the VMI. Two keys that become one
  * name (`a.b`, `a/b`) would make the whole answer invalid: the first in the order of the alphabet counts.
  */
 export function vmLabels(vmi: VirtualMachineInstance): string {
   return labelText([...commonOf(vmi), ...labelsOf(vmi)]);
 }
 
-/** Where the labels of the VMI are not told (spec 31 §3.5). */
+/** Series of migrations, which do not carry the labels of the VMI. */
 export function bareVmLabels(vmi: VirtualMachineInstance): string {
   return labelText(commonOf(vmi));
 }

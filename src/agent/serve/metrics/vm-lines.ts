@@ -29,8 +29,8 @@ interface Entry {
 }
 
 /**
- * Lines of DomainStats (spec 22 §5). A value counts only if its `…Set` is true and it is a number. Undefined: the VM is
- * vanishing, for it has no name. Throws when the text is no DomainStats.
+ * Lines of DomainStats (pkg/virt-launcher/virtwrap/stats/types.go). A value counts only if its `…Set` is true and it is a number.
+ * Undefined: the VM is vanishing, for it has no name. Throws when the text is no DomainStats.
  */
 export function statsLines(json: string, labels: string): Lines | undefined {
   const stats = readStats(json);
@@ -131,7 +131,7 @@ function allowedCells(map: unknown): number {
   return listOf(map).reduce<number>((sum, row) => sum + listOf(row).filter((cell) => cell === true).length, 0);
 }
 
-/** Lines of GetFilesystems (spec 31 §3.3). Throws when the text is no list of file systems. */
+/** Lines of GetFilesystems. Throws when the text is no list of file systems. */
 export function filesystemLines(json: string, labels: string): Lines {
   // No guest agent: nothing, or Go's empty list.
   const answer = json === '' ? [] : (readJson(json) ?? []);

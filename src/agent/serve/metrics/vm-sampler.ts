@@ -9,12 +9,12 @@ import { isOfNode } from './vm-labels.ts';
 
 export interface VmSamplerOptions {
   readonly nodeName: string;
-  /** VMs asked side by side by each source; one that hangs soon gives its place to another. */
+  /** VMs asked side by side by each source; one that hangs soon gives its worker slot to another. */
   readonly parallelism: number;
   readonly periodMs: Readonly<Record<SampleSource, number>>;
-  /** Figures older than this are not told any more. */
+  /** Figures older than this are not published any more. */
   readonly maxAgeMs: Readonly<Record<SampleSource, number>>;
-  /** Nobody scraped for this long: no launcher is asked. */
+  /** Without a scrape for this long no launcher is asked. */
   readonly idleAfterMs: number;
   /** The first scrape waits this long for figures. */
   readonly firstScrapeMs: number;
@@ -68,14 +68,16 @@ export interface SampledVm {
 const unconnectedMs = 2_000;
 const alwaysSampled = sampleSources.filter((source) => source !== 'migration');
 /** Longer than this a launcher keeps no other one waiting. Dirty pages are counted for a second. */
-const placeMs: Readonly<Record<SampleSource, number>> = {
+const slotMs: Readonly<Record<SampleSource, number>> = {
   ...{ stats: 200, filesystems: 200, migration: 200 },
   'dirty-rate': 1_500,
 };
 
 /**
- * The figures of this node's VMs, asked for in the background while somebody scrapes. Each VM and each source has a turn of
+ * The figures of this node's VMs, asked for in the background while clients scrape. Each VM and each source has a turn of
  * its own: a launcher that hangs costs its own series, and is not asked again before its last call has ended.
+ * It uses the queue alone and no reconciler: it brings nothing about, a question that fails is a gap in the figures and has no
+ * back-off but the period's, and its worker slots have a time limit.
  */
 export class VmSampler {
   readonly #options: VmSamplerOptions;
@@ -94,7 +96,7 @@ export class VmSampler {
     this.#deps = deps;
     const queue = (source: SampleSource) =>
       new KeyedQueue(
-        { concurrency: options.parallelism, slotMs: placeMs[source] },
+        { concurrency: options.parallelism, slotMs: slotMs[source] },
         { run: (key, signal) => this.#run(source, key, signal), clock: deps.clock },
       );
     this.#queues = {
@@ -113,7 +115,7 @@ export class VmSampler {
   }
 
   /**
-   * Somebody scrapes. Resolves at once while the sampler is at work; the first time when all VMs were asked, after
+   * A client scrapes. Resolves at once while the sampler is at work; the first time when all VMs were asked, after
    * `firstScrapeMs` at the latest.
    */
   async want(): Promise<void> {
@@ -123,7 +125,7 @@ export class VmSampler {
     await this.#firstRound();
   }
 
-  /** What may be told now, without those that are gone or too old. No I/O. */
+  /** What may be published now, without those that are gone or too old. No I/O. */
   read(): SampledVm[] {
     const nowMs = this.#deps.clock.monotonicMs();
     const { maxAgeMs } = this.#options;
@@ -131,8 +133,8 @@ export class VmSampler {
     for (const [key, { uid, samples, followsMigration }] of this.#vms) {
       const vmi = this.#wanted(key);
       if (vmi?.metadata.uid !== uid) continue;
-      const told = followsMigration && isMigrating(vmi) ? sampleSources : alwaysSampled;
-      const sources = told.map((source) => {
+      const published = followsMigration && isMigrating(vmi) ? sampleSources : alwaysSampled;
+      const sources = published.map((source) => {
         const { atMs, errors } = samples[source];
         return { source, errors, ageMs: atMs === undefined ? undefined : nowMs - atMs };
       });
@@ -156,7 +158,7 @@ export class VmSampler {
     this.#rest();
   }
 
-  /** Sleeps when nobody asks any more, or looks again when that may be. */
+  /** Sleeps when no client asks any more, or looks again when that may be. */
   #rest(): void {
     const { clock } = this.#deps;
     const leftMs = (this.#wantedMs ?? 0) + this.#options.idleAfterMs - clock.monotonicMs();
@@ -169,10 +171,10 @@ export class VmSampler {
     this.#endFollowing = undefined;
     this.#cancelRest?.();
     this.#vms.clear();
-    this.#tellWaiters();
+    this.#notifyWaiters();
   }
 
-  /** Undefined: nothing is told of it. */
+  /** Undefined: nothing is published of it. */
   #wanted(key: Key): VirtualMachineInstance | undefined {
     const vmi = this.#deps.vmis.get(key);
     return vmi && isOfNode(vmi, this.#options.nodeName) && !isFinal(vmi) ? vmi : undefined;
@@ -220,7 +222,7 @@ export class VmSampler {
     const launcher = this.#deps.launchers.find(vmi);
     if (launcher) await this.#ask({ source, vmi, launcher, signal }, sample);
     sample.wasAsked = true;
-    this.#tellWaiters();
+    this.#notifyWaiters();
     // Not there yet, or being dialled by the VMI loop: nothing to complain of.
     if (!launcher) return { kind: 'done', requeueAfterMs: unconnectedMs };
     // The first questions come all at once: from then on they are spread.
@@ -263,7 +265,7 @@ export class VmSampler {
     });
   }
 
-  #tellWaiters(): void {
+  #notifyWaiters(): void {
     for (const look of [...this.#waiters]) look();
   }
 }

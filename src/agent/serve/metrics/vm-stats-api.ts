@@ -23,7 +23,7 @@ const collectMs = 10_000;
 const maxAnswers = 3;
 const readMs = 30_000;
 
-/** `GET /v1/vmstats` (spec 31 §5). */
+/** `GET /v1/vmstats`, as in pkg/virt-handler/rest/vmstats.go. */
 export class VmStatsApi {
   readonly upgrade = endUpgrade;
   readonly #nodeName: string;

@@ -2,7 +2,7 @@ import type { Key, VirtualMachineInstance } from '../../../api/index.ts';
 import { errorMessage, isRecord } from '../../../base/index.ts';
 import type { LauncherClients } from '../../../launcher-client/index.ts';
 
-/** What `/v1/vmstats` can be asked for (spec 31 §5), by the name in the query. The guest's parts are raw JSON of its agent. */
+/** What `/v1/vmstats` can be asked for, by the name in the query. The guest's parts are raw JSON of its agent. */
 const guestParts = [
   'guestGetLoad',
   'guestGetCpuStats',
@@ -23,8 +23,8 @@ export const vmStatsParts = ['domainStats', 'dirtyRate', ...guestParts] as const
 export type VmStatsPart = (typeof vmStatsParts)[number];
 
 /**
- * JSON of one VM: `{"stats": …}` with all that its launcher gave, `{"error": …}`, or both when some parts failed. Text, not values:
- * counters of 64 bits stay what they are.
+ * JSON of one VM: `{"stats": …}` with all that its launcher gave, `{"error": …}`, or both when some parts failed. Text, not
+ * values: counters of 64 bits stay what they are.
  */
 export type VmStatsResult = string;
 
