@@ -8,6 +8,7 @@ import {
   errorCode,
   errorMessage,
   Lifecycle,
+  orEnded,
   rfc3339,
   sleep,
   withDeadline,
@@ -120,4 +121,21 @@ test('a component that hangs in stop does not hold up the others', async () => {
   await lifecycle.start(new AbortController().signal);
   await assert.rejects(lifecycle.stop(), AggregateError);
   assert.deepEqual(calls, ['start a', 'stop a']);
+});
+
+test('work that takes no signal is left when its signal fires, and what it comes to is dropped', async () => {
+  const ending = new AbortController();
+  assert.equal(await orEnded(ending.signal, Promise.resolve('done')), 'done');
+  await assert.rejects(orEnded(ending.signal, Promise.reject(new Error('no disk'))), { message: 'no disk' });
+  let fail: (error: Error) => void = () => undefined;
+  const left = orEnded(
+    ending.signal,
+    new Promise((_, reject) => {
+      fail = reject;
+    }),
+  );
+  ending.abort(new Error('the agent leaves'));
+  await assert.rejects(left, { message: 'the agent leaves' });
+  fail(new Error('too late'));
+  await assert.rejects(orEnded(ending.signal, new Promise(() => undefined)), { message: 'the agent leaves' });
 });

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { type Clock, type Component, errorMessage, type Logger } from '../../../base/index.ts';
+import { type Clock, type Component, errorMessage, type Logger, orEnded } from '../../../base/index.ts';
 import { type KeyResult, SingleReconciler } from '../../../reconcile/index.ts';
 import type { ClusterSettings, OwnNode } from '../ports.ts';
 import { type GroupsInUseOptions, groupsInUse } from './groups-in-use.ts';
@@ -182,16 +182,10 @@ export class MediatedDevices implements Component {
     const cancel = this.#deps.clock.schedule(slowMs, () => {
       this.#deps.log.warn({ what }, 'the kernel takes long over a mediated device');
     });
-    let leave: () => void = () => undefined;
-    const left = new Promise<never>((_, reject) => {
-      leave = () => reject(signal.reason);
-      signal.addEventListener('abort', leave, { once: true });
-    });
     try {
-      await Promise.race([write(), left]);
+      await orEnded(signal, write());
     } finally {
       cancel();
-      signal.removeEventListener('abort', leave);
     }
   }
 

@@ -6,12 +6,12 @@ import {
   type Component,
   errorMessage,
   type Logger,
+  orEnded,
   rfc3339,
   withDeadline,
   withOwnEnding,
 } from '../../../base/index.ts';
 import type { Node, NodeHealth, OwnNode, ProblemSource } from '../ports.ts';
-import { orEnded } from './or-ended.ts';
 import { Pause } from './pause.ts';
 import { Readiness } from './readiness.ts';
 import { leaving, type NodeReason, reasonKey, reasonOf, reasonText, starting } from './reasons.ts';
