@@ -6,8 +6,7 @@ import { PathWatch } from '../../../host/index.ts';
 import type { ClusterSettings, NodeProblem, ProblemSource } from '../ports.ts';
 import { type DeviceSettings, deviceSettings } from './device-settings.ts';
 import { type Plan, type PlanOptions, planPlugins } from './plan.ts';
-import { problemOf } from './problems.ts';
-import { RunningPlugin } from './running-plugin.ts';
+import { problemOf, RunningPlugin } from './running-plugin.ts';
 
 export interface NodeDevicesOptions extends PlanOptions {
   /** `device-plugins` below the kubelet's root. */

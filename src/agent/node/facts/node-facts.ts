@@ -1,7 +1,8 @@
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, type Logger, systemClock } from '../../../base/index.ts';
+import { readPlainFileSync } from '../../../host/index.ts';
 import type { HostFacts, NumaCell } from '../../vmi/ports.ts';
-import { followedFile } from './followed-file.ts';
 import { readHostModel } from './host-cpu-model.ts';
 import { launcherCpuSet } from './host-cpu-set.ts';
 import { type SelinuxOptions, selinuxContexts } from './host-selinux.ts';
@@ -17,8 +18,12 @@ export interface NodeFactsOptions extends SelinuxOptions {
 export type NodeFacts = Omit<HostFacts, 'nodeName'>;
 
 const kubernetesArch: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', s390x: 's390x' };
+/** Every reconcile of every VMI asks. */
+const lookEveryMs = 5_000;
+/** Parsing keeps the event loop waiting; the largest real files have a quarter of that. */
+const maxBytes = 2 * 1024 * 1024;
 
-/** Facts of this machine; libvirt's files are followed. A node without them simply has nothing to tell. */
+/** Facts of this machine; libvirt's files are followed. A node without them simply has nothing to report. */
 export async function readNodeFacts(
   options: NodeFactsOptions,
   log: Logger,
@@ -44,4 +49,29 @@ export async function readNodeFacts(
 function someTopology(capabilitiesXml: string): readonly NumaCell[] | undefined {
   const cells = readTopology(capabilitiesXml);
   return cells.length > 0 ? cells : undefined;
+}
+
+/**
+ * What a file says, looked at again when it has become another one. What cannot be read or understood any more keeps its last
+ * meaning; undefined: it never had one. Never throws, unless `parse` does.
+ */
+function followedFile<T>(file: string, parse: (text: string) => T | undefined, clock: Clock): () => T | undefined {
+  let meaning: T | undefined;
+  let identity: string | undefined;
+  let lookedMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    const nowMs = clock.monotonicMs();
+    if (nowMs - lookedMs < lookEveryMs) return meaning;
+    lookedMs = nowMs;
+    try {
+      const stats = statSync(file);
+      const seen = `${stats.ino} ${stats.ctimeMs} ${stats.size}`;
+      if (seen === identity || stats.size > maxBytes) return meaning;
+      identity = seen;
+      meaning = parse(readPlainFileSync(file, maxBytes)) ?? meaning;
+    } catch {
+      identity = undefined;
+    }
+    return meaning;
+  };
 }
