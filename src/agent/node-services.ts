@@ -5,7 +5,7 @@ import type { KubeClient } from '../kube/index.ts';
 import { LiveSettings } from './live-settings.ts';
 import { MediatedDevices, NodeDevices, type NodeDevicesOptions } from './node/devices/index.ts';
 import { hasCpuManager } from './node/heartbeat/cpu-manager.ts';
-import { allProblems, type Finding, Heartbeat, PolledProblems, type Told } from './node/heartbeat/index.ts';
+import { allProblems, type Finding, Heartbeat, type NodeReport, PolledProblems } from './node/heartbeat/index.ts';
 import { KsmFiles, KsmService } from './node/ksm/index.ts';
 import { makeNodeLabels, type NodeLabels } from './node/labels/index.ts';
 import type { Node, ProblemSource } from './node/ports.ts';
@@ -88,7 +88,7 @@ function makeLabels(options: AgentOptions, parts: Parts, { labellerDir, architec
       dir: labellerDir,
       arch: architecture ?? process.arch,
       sysctlDir: '/proc/sys',
-      // In a pod the directory is a volume; on a developer's machine nobody has promised anything.
+      // In a pod the directory is a volume; on a developer's machine they need not be there.
       optional: true,
     },
     { client, recorder, node, settings, clock: world.clock, log },
@@ -116,7 +116,7 @@ function makeHeartbeat(
         if (!settings.isKnown) return undefined;
         return settings.current.node.gates.CPUManager && (await hasCpuManager(states, log));
       },
-      tell: (told) => recorder.record(ownNode.current ?? anyNode, ...eventOf(told)),
+      report: (report) => recorder.record(ownNode.current ?? anyNode, ...eventOf(report)),
       clock: world.clock,
       log,
       random: world.random,
@@ -124,10 +124,10 @@ function makeHeartbeat(
   );
 }
 
-function eventOf(told: Told): ['Normal' | 'Warning', string, string] {
-  if (told.schedulable) return ['Normal', 'NodeTakesVMIs', 'the node takes virtual machines'];
-  const type = told.reason === 'AgentLeaving' ? 'Normal' : 'Warning';
-  return [type, told.reason, `the node takes no new virtual machines: ${told.message}`];
+function eventOf(report: NodeReport): ['Normal' | 'Warning', string, string] {
+  if (report.schedulable) return ['Normal', 'NodeTakesVMIs', 'the node takes virtual machines'];
+  const type = report.reason === 'AgentLeaving' ? 'Normal' : 'Warning';
+  return [type, report.reason, `the node takes no new virtual machines: ${report.message}`];
 }
 
 function makeMediatedDevices(
@@ -144,7 +144,7 @@ function makeMediatedDevices(
     { nodeName, sysDir: roots.sysDir, pluginsDir, podsDir, procDir: '/proc' },
     {
       ...{ settings, node, clock: world.clock, log },
-      tell: (type, reason, message) => {
+      recordEvent: (type, reason, message) => {
         if (node.current) recorder.record(node.current, type, reason, message);
       },
     },

@@ -12,7 +12,7 @@ export interface CallLimits {
 const apiVersion = 'v1beta1';
 
 /**
- * Tells the kubelet of a plugin. It dials the plugin before it answers. Rejects with DevicePluginError KUBELET_UNREACHABLE,
+ * Registers a plugin with the kubelet. It dials the plugin before it answers. Rejects with DevicePluginError KUBELET_UNREACHABLE,
  * KUBELET_SILENT or KUBELET_REFUSED.
  */
 export async function registerPlugin(

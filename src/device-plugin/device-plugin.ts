@@ -40,7 +40,7 @@ const registerTimeoutMs = 12_000;
 const proveTimeoutMs = 5_000;
 const leaveMs = 1_000;
 const retry = { baseMs: 50, maxMs: 10_000 };
-/** The kubelet listens right after it was told. Later it is told again: one that lost the stream never asks by itself. */
+/** The kubelet listens right after the registration. Later it is repeated: one that lost the stream never asks by itself. */
 const unheard = { baseMs: 3_000, maxMs: 60_000 };
 /** One that has not listened for so long is a problem: it counts no device of this plugin. */
 const silenceMs = 15_000;
@@ -111,7 +111,7 @@ export class DevicePlugin {
     const { directory, socketName } = this.#options;
     this.#registeredAt = undefined;
     this.#silentAt = undefined;
-    // Before the new one: whoever closes a listener removes the file of that name. And the kubelet mistakes the end of an old
+    // Before the new one: a listener that is closed removes the file of that name. And the kubelet mistakes the end of an old
     // stream for the end of the new plugin when it comes later.
     await this.#socket?.close();
     this.#socket = undefined;
@@ -120,7 +120,7 @@ export class DevicePlugin {
   }
 
   async #ensureRegistered(signal: AbortSignal): Promise<number | undefined> {
-    // Right before the call: told of an older socket, the kubelet that answers would be told twice.
+    // Right before the call: after one at an older socket, the kubelet that answers would have two.
     const kubelet = entryIdentity(this.#kubeletSocket);
     if (kubelet === undefined) {
       this.#registeredAt = undefined;

@@ -3,7 +3,7 @@ import { CodedError } from '../base/index.ts';
 export type DevicePluginErrorCode =
   /** Its directory or its socket is not there. */
   | 'KUBELET_ABSENT'
-  /** Nobody listens on its socket, or what listens does not speak gRPC. */
+  /** No process listens on its socket, or what listens does not speak gRPC. */
   | 'KUBELET_UNREACHABLE'
   /** No answer in time. */
   | 'KUBELET_SILENT'

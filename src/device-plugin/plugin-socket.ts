@@ -11,7 +11,7 @@ import { DevicePluginError } from './errors.ts';
 /** The kubelet, and our own proof. */
 const maxConnections = 16;
 
-/** A plugin's socket in the kubelet's directory, with its gRPC server. Made anew when somebody takes the file away. */
+/** A plugin's socket in the kubelet's directory, with its gRPC server. Made anew when another process takes the file away. */
 export class PluginSocket {
   readonly path: string;
   readonly #server: Server;

@@ -5,7 +5,7 @@ import { fieldSelector, Informer, type InformerDeps, type InformerHealth } from 
 import type { CachedObjects } from '../../reconcile/index.ts';
 import type { Node, OwnNode } from './ports.ts';
 
-/** This node's object, followed by a watch of one object. What the kubelet writes into its status is nobody's affair here. */
+/** This node's object, followed by a watch of one object. What the kubelet writes into its status is left out. */
 export class KubeOwnNode implements OwnNode, Component {
   readonly name = 'own node';
   readonly #nodeName: string;
@@ -18,15 +18,15 @@ export class KubeOwnNode implements OwnNode, Component {
       { type: resources.nodes, fieldSelector: fieldSelector({ 'metadata.name': nodeName }), trim: keepMarks },
       deps,
     );
-    const tell = ({ metadata }: Node) => {
+    const notify = ({ metadata }: Node) => {
       if (metadata.name === nodeName) this.#listeners.notify();
     };
     this.#informer.addHandlers({
-      added: tell,
+      added: notify,
       updated: (old, node) => {
-        if (!isDeepStrictEqual(marksOf(old), marksOf(node))) tell(node);
+        if (!isDeepStrictEqual(marksOf(old), marksOf(node))) notify(node);
       },
-      deleted: tell,
+      deleted: notify,
     });
   }
 

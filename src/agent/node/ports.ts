@@ -48,7 +48,7 @@ export interface ProblemSource {
   onChange(listener: () => void): () => void;
 }
 
-/** What the heartbeat last told the cluster, for metrics and for `/state`. */
+/** What the heartbeat last published, for metrics and for `/state`. */
 export interface NodeHealth {
   /** As last written; undefined: nothing could be written yet. */
   readonly schedulable: boolean | undefined;

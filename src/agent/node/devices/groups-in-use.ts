@@ -23,7 +23,7 @@ const vfioFile = /\/vfio\/(\d+|devices\/vfio\d+)(?: \(deleted\))?$/;
 
 /**
  * IOMMU groups that a pod was given, started or not, or that a process has open; devices that are open by themselves as
- * `devices/vfio3`. Rejects when that cannot be known: then nobody may take one away. Old as soon as it is there.
+ * `devices/vfio3`. Rejects when that cannot be known: then none may be taken away. Old as soon as it is there.
  */
 export async function groupsInUse(
   options: GroupsInUseOptions,
@@ -34,7 +34,7 @@ export async function groupsInUse(
   return new Set([...open, ...(await givenToPods(options, clock))]);
 }
 
-/** Ids of devices of any resource: that one is as well a group's number keeps that group, and harms nobody. */
+/** Ids of devices of any resource: that one is as well a group's number keeps that group, and does no harm. */
 async function givenToPods({ pluginsDir, podsDir }: GroupsInUseOptions, clock: Pick<Clock, 'now'>): Promise<string[]> {
   const file = path.join(pluginsDir, checkpoint);
   if (!(await isThere(file))) return [];

@@ -23,7 +23,7 @@ export interface UsbResource {
   readonly sets: readonly (readonly UsbSelector[])[];
 }
 
-/** `permittedHostDevices` of the KubeVirt object, without what somebody else provides. Each resource is in one list, once. */
+/** `permittedHostDevices` of the KubeVirt object, without what others provide. Each resource is in one list, once. */
 export interface HostDevices {
   readonly pci: readonly PciResource[];
   readonly mediated: readonly MediatedResource[];
@@ -157,7 +157,7 @@ function hexadecimal(value: unknown): number | undefined {
   return typeof value === 'string' && /^[0-9a-fA-F]{1,4}$/.test(value) ? Number.parseInt(value, 16) : undefined;
 }
 
-/** What is nested without end overflows the stack of whoever writes it. */
+/** What is nested without end overflows the stack of the function that writes it. */
 function shownValue(value: unknown): string {
   if (whyUnsafe(value, shownDepth) !== undefined) return `(nested deeper than ${shownDepth} levels)`;
   return shortened(JSON.stringify(value) ?? 'undefined', 120);

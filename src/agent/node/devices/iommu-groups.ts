@@ -7,7 +7,7 @@ interface Group {
   readonly numaNodes: readonly number[] | undefined;
 }
 
-/** Devices by their IOMMU group: a group is what the kernel gives to one guest, and what the kubelet is told of. */
+/** Devices by their IOMMU group: a group is what the kernel gives to one guest, and what the kubelet knows of. */
 export class IommuGroups {
   readonly #groups = new Map<string, Group>();
 

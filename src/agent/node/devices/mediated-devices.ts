@@ -18,7 +18,7 @@ export interface MediatedDevicesDeps {
   readonly settings: Pick<ClusterSettings, 'select' | 'isKnown' | 'origin'>;
   readonly node: OwnNode;
   /** For an event of the node. */
-  readonly tell: (type: 'Normal' | 'Warning', reason: string, message: string) => void;
+  readonly recordEvent: (type: 'Normal' | 'Warning', reason: string, message: string) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -26,7 +26,7 @@ export interface MediatedDevicesDeps {
 const notKnownMs = 30_000;
 /** While something is left to do. */
 const againMs = 60_000;
-/** A driver may come later, and says so to nobody. */
+/** A driver may come later, and no event says so. */
 const rescanMs = 300_000;
 const backoff = { baseMs: 1_000, maxMs: 300_000, jitter: 0.1 };
 const slowMs = 30_000;
@@ -46,7 +46,7 @@ export class MediatedDevices implements Component {
   readonly #refused = new Map<string, Set<string>>();
   #settings: MediatedSettings | undefined;
   #wish: MediatedWish | undefined;
-  #told = new Map<string, string>();
+  #reported = new Map<string, string>();
 
   constructor(options: MediatedDevicesOptions, deps: MediatedDevicesDeps) {
     this.#options = options;
@@ -133,7 +133,7 @@ export class MediatedDevices implements Component {
         stays.push(`${shown} could not be removed: ${errorMessage(error)}`);
       }
     }
-    if (gone.length > 0) this.#tell('Normal', 'MediatedDevicesRemoved', `removed ${counted(gone)}`);
+    if (gone.length > 0) this.#publish('Normal', 'MediatedDevicesRemoved', `removed ${counted(gone)}`);
     return stays;
   }
 
@@ -146,7 +146,7 @@ export class MediatedDevices implements Component {
       this.#remember(order, made, problem !== undefined);
       const shown = `${made} of ${order.uuids.length} devices of type ${order.type} on ${order.parent}`;
       if (problem !== undefined) failures.push(`${shown} were made: ${problem}`);
-      if (made > 0) this.#tell('Normal', 'MediatedDevicesCreated', `made ${shown}`);
+      if (made > 0) this.#publish('Normal', 'MediatedDevicesCreated', `made ${shown}`);
     }
     return failures;
   }
@@ -193,15 +193,15 @@ export class MediatedDevices implements Component {
   #report(reason: string, problems: readonly string[]): void {
     const more = problems.length > shownProblems ? `; and ${problems.length - shownProblems} more` : '';
     const message = `${problems.slice(0, shownProblems).join('; ')}${more}`;
-    if (message === (this.#told.get(reason) ?? '')) return;
-    this.#told.set(reason, message);
-    if (message !== '') this.#tell('Warning', reason, message);
+    if (message === (this.#reported.get(reason) ?? '')) return;
+    this.#reported.set(reason, message);
+    if (message !== '') this.#publish('Warning', reason, message);
   }
 
-  #tell(type: 'Normal' | 'Warning', reason: string, message: string): void {
-    const { log, tell } = this.#deps;
+  #publish(type: 'Normal' | 'Warning', reason: string, message: string): void {
+    const { log, recordEvent } = this.#deps;
     log[type === 'Warning' ? 'warn' : 'info']({ reason: message }, `mediated devices: ${reason}`);
-    tell(type, reason, message);
+    recordEvent(type, reason, message);
   }
 }
 

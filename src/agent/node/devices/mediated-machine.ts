@@ -30,7 +30,7 @@ export class MediatedSysfs {
     await write(path.join(this.#parentsDir, parent, 'mdev_supported_types', type, 'create'), uuid);
   }
 
-  /** Waits without limit for whoever has it open: ask before whether somebody has. */
+  /** Waits without limit for the process that has it open: ask before whether one has. */
   async remove(uuid: string): Promise<void> {
     await write(path.join(this.#devicesDir, uuid, 'remove'), '1');
   }
@@ -74,7 +74,7 @@ async function nameOf(typeDirectory: string): Promise<string | undefined> {
   return name === undefined ? undefined : typeName(name);
 }
 
-/** Undefined: it has none. One that cannot be read is not none: the device would be of a type that nobody asks for. */
+/** Undefined: it has none. One that cannot be read is not none: the device would be of a type that is not asked for. */
 async function knownNameOf(typeDirectory: string): Promise<string | undefined> {
   try {
     return typeName(await readFile(path.join(typeDirectory, 'name'), 'utf8'));
@@ -84,7 +84,7 @@ async function knownNameOf(typeDirectory: string): Promise<string | undefined> {
   }
 }
 
-/** For writing only: these attributes let nobody read, root neither. One is there or is not: none is made by writing. */
+/** For writing only: these attributes cannot be read, by root neither. One is there or is not: none is made by writing. */
 function write(file: string, text: string): Promise<void> {
   return writeFile(file, text, { flag: constants.O_WRONLY });
 }

@@ -63,9 +63,9 @@ export function isOfType(type: Pick<MediatedType, 'id' | 'name'>, names: readonl
 }
 
 /**
- * Devices that nobody asks for. Where types are asked for, whoever made them (they are in the way of those that are asked for);
+ * Devices that are not asked for. Where types are asked for, whoever made them (they are in the way of those that are asked for);
  * where none are, only those that this agent made: a node on which an administrator makes devices himself keeps them. Whether
- * somebody uses one is another question.
+ * a guest uses one is another question.
  */
 export function unwanted(machine: MediatedMachine, wish: MediatedWish, nodeName: string): MediatedDevice[] {
   const kept = [...wish.types, ...wish.external];

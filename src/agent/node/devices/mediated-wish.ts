@@ -9,7 +9,7 @@ export interface MediatedSettings {
   /** Where no node's own list fits. */
   readonly types: readonly string[];
   readonly nodes: readonly { readonly selector: Readonly<Record<string, string>>; readonly types: readonly string[] }[];
-  /** Types that somebody else makes. */
+  /** Types that others make. */
   readonly external: readonly string[];
   /** Entries that cannot be used, in words: while there are any, nothing is taken away. */
   readonly problems: readonly string[];
@@ -35,7 +35,7 @@ export function mediatedSettings({
     const selector = memberAt(entry, 'nodeSelector') ?? {};
     const types = typesOf(entry, `nodeMediatedDeviceTypes[${index}]`, problems);
     if (isTexts(selector)) return [{ selector, types }];
-    // Half understood it would choose nodes that nobody meant.
+    // Half understood it would choose nodes that were not meant.
     problems.push(`nodeMediatedDeviceTypes[${index}]: nodeSelector is no map of texts`);
     return [];
   });

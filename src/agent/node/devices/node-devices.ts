@@ -64,7 +64,7 @@ export class NodeDevices implements Component, ProblemSource {
     this.#watch.close();
   }
 
-  /** What the kubelet was told, for those who look after the agent. */
+  /** What the kubelet knows, for `/state` and metrics. */
   reports(): PluginReport[] {
     return this.#plugins.reports();
   }

@@ -38,7 +38,7 @@ export class RunningPlugin {
     this.#planned = planned;
     this.#deps = deps;
     this.#source = planned.source();
-    this.#unknown = { sinceMs: deps.clock.monotonicMs(), reason: 'nobody has looked yet' };
+    this.#unknown = { sinceMs: deps.clock.monotonicMs(), reason: 'it has not been looked for yet' };
     const { clock, log } = deps;
     this.#scans = new SingleReconciler(
       { name: planned.resource, backoff: scanBackoff, failedMessage },

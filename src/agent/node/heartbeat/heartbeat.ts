@@ -35,8 +35,8 @@ export interface HeartbeatOptions {
   readonly markTimeoutMs: number;
 }
 
-/** What the cluster was told, each time it is another thing than before. */
-export type Told =
+/** What the heartbeat published, each time it is another thing than before. */
+export type NodeReport =
   | { readonly schedulable: true }
   | { readonly schedulable: false; readonly reason: string; readonly message: string };
 
@@ -48,7 +48,7 @@ export interface HeartbeatDeps {
   readonly node: OwnNode;
   /** Whether the kubelet gives CPUs away for good; undefined: it is not known yet, what the node says stays. */
   readonly hasCpuManager: () => Promise<boolean | undefined>;
-  readonly tell: (told: Told) => void;
+  readonly report: (report: NodeReport) => void;
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
@@ -147,7 +147,7 @@ export class Heartbeat implements Component {
 
   /**
    * From now on the node takes no VMIs. A beat under way has a moment to end, so that it is not overtaken, and is given up then.
-   * Rejects with HeartbeatError when nobody took the mark in time; it is tried on.
+   * Rejects with HeartbeatError when the API server did not take the mark in time; it is tried on.
    */
   async leave(): Promise<void> {
     this.#isLeaving = true;
@@ -171,7 +171,7 @@ export class Heartbeat implements Component {
     );
   }
 
-  /** Leaves, if nobody asked for that before, and beats no more. */
+  /** Leaves, if `leave` was not called before, and beats no more. */
   async stop(): Promise<void> {
     try {
       if (!this.#isLeaving) await this.leave();
@@ -186,15 +186,15 @@ export class Heartbeat implements Component {
     const wake = () => this.#pause.end();
     const ends = [this.#problems.onChange(wake), this.#deps.node.onChange(wake)];
     while (!signal.aborted) {
-      const saidSo = this.#isLeaving;
+      const wasLeaving = this.#isLeaving;
       try {
         const { reasons } = this.#wish();
         if (await this.#beat(reasons, signal)) await this.#untilNext(reasons, signal);
-        else await this.#untilRetry(saidSo, signal);
+        else await this.#untilRetry(wasLeaving, signal);
       } catch (error) {
         // A mistake of our own must not end the beats: five silent minutes fail the node's VMIs.
         this.#failed(error);
-        await this.#untilRetry(saidSo, signal);
+        await this.#untilRetry(wasLeaving, signal);
       }
     }
     for (const end of ends) end();
@@ -203,14 +203,14 @@ export class Heartbeat implements Component {
   /** Why the node shall take no VMIs; no reasons: it shall. */
   #wish(): Wish {
     if (this.#isLeaving) return { reasons: [leaving] };
-    const verdict = this.#readiness.judge();
-    const { againInMs } = verdict;
-    if (verdict.isReady) return { reasons: [], againInMs };
-    return { reasons: verdict.isStarting ? [starting, ...verdict.problems] : verdict.problems, againInMs };
+    const readiness = this.#readiness.judge();
+    const { againInMs } = readiness;
+    if (readiness.isReady) return { reasons: [], againInMs };
+    return { reasons: readiness.isStarting ? [starting, ...readiness.problems] : readiness.problems, againInMs };
   }
 
-  async #untilNext(told: readonly NodeReason[], signal: AbortSignal): Promise<void> {
-    this.#standing.begin(told, this.#options.periodMs * (1 + 1.2 * this.#deps.random()));
+  async #untilNext(published: readonly NodeReason[], signal: AbortSignal): Promise<void> {
+    this.#standing.begin(published, this.#options.periodMs * (1 + 1.2 * this.#deps.random()));
     for (;;) {
       const leftMs = this.#standing.leftMs();
       if (leftMs === 0 || signal.aborted) return;
@@ -219,14 +219,14 @@ export class Heartbeat implements Component {
   }
 
   /** After a beat that was not taken. */
-  async #untilRetry(saidSo: boolean, signal: AbortSignal): Promise<void> {
+  async #untilRetry(wasLeaving: boolean, signal: AbortSignal): Promise<void> {
     const { clock, random, node } = this.#deps;
     const hadNode = node.current !== undefined;
     const waitMs = this.#isLeaving ? leavingRetryMs : backoffDelayMs(this.#failures, { ...retry, random });
     const dueMs = clock.monotonicMs() + waitMs;
     for (let nowMs = clock.monotonicMs(); nowMs < dueMs && !signal.aborted; nowMs = clock.monotonicMs()) {
-      if (this.#isLeaving !== saidSo) return;
-      // It was deleted, and somebody has made it again.
+      if (this.#isLeaving !== wasLeaving) return;
+      // It was deleted, and has been made again.
       if (!hadNode && node.current !== undefined) return;
       await this.#pause.wait(dueMs - nowMs, signal);
     }
@@ -255,10 +255,11 @@ export class Heartbeat implements Component {
     }
     this.#lastSuccessMs = clock.monotonicMs();
     this.#failures = 0;
-    if (schedulable !== before?.schedulable || reasonOf(mark.reason) !== reasonOf(before.reason)) this.#tell(reasons);
+    if (schedulable !== before?.schedulable || reasonOf(mark.reason) !== reasonOf(before.reason))
+      this.#publish(reasons);
     if (isLeaving) {
       this.#isMarked = true;
-      for (const tell of this.#marked.splice(0)) tell();
+      for (const notify of this.#marked.splice(0)) notify();
     }
     return true;
   }
@@ -273,7 +274,7 @@ export class Heartbeat implements Component {
         labels: marks(schedulable, hasCpuManager),
         annotations: {
           [annotations.heartbeat]: rfc3339(clock.now()),
-          // Said each time as long as there is one: whoever made the node again took it away.
+          // Said each time as long as there is one: a node that was made again lost it.
           ...((reason !== null || this.#written.mark?.reason !== null) && { [reasonKey]: reason }),
         },
       },
@@ -293,7 +294,7 @@ export class Heartbeat implements Component {
     return this.#hasCpuManager;
   }
 
-  /** A mark that an API server swallows is tried again while somebody still waits for it; a slow one has longer each time. */
+  /** A mark that an API server swallows is tried again while `leave` still waits for it; a slow one has longer each time. */
   #beatTimeoutMs(isLeaving: boolean): number {
     if (!isLeaving) return beatTimeoutMs;
     return Math.min(beatTimeoutMs, (this.#options.markTimeoutMs / 4) * 2 ** this.#failuresLeaving);
@@ -308,7 +309,7 @@ export class Heartbeat implements Component {
     this.#deps.log[level](fields, 'heartbeat could not be sent');
   }
 
-  #tell([first]: readonly NodeReason[]): void {
+  #publish([first]: readonly NodeReason[]): void {
     const { log } = this.#deps;
     const node = this.#options.nodeName;
     if (first === starting) return;
@@ -317,11 +318,11 @@ export class Heartbeat implements Component {
       log[first === leaving ? 'info' : 'warn']({ node, problem: reason, reason: message }, 'the node takes no VMIs');
     } else log.info({ node }, 'the node takes VMIs');
     try {
-      this.#deps.tell(
+      this.#deps.report(
         first ? { schedulable: false, reason: first.reason, message: first.message } : { schedulable: true },
       );
     } catch (error) {
-      log.error({ node, reason: errorMessage(error) }, 'nobody could be told whether the node takes VMIs');
+      log.error({ node, reason: errorMessage(error) }, 'whether the node takes VMIs could not be reported');
     }
   }
 }

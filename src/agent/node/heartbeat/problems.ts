@@ -16,7 +16,7 @@ export function allProblems(given: readonly ProblemSource[], deps: SteadyProblem
   };
 }
 
-/** Something that is wrong now; since when is found out by whoever looks. */
+/** Something that is wrong now; since when is found out by who looks. */
 export type Finding = Omit<NodeProblem, 'sinceMs'>;
 
 export interface PolledProblemsDeps {
@@ -26,7 +26,7 @@ export interface PolledProblemsDeps {
   readonly log: Logger;
 }
 
-/** Problems of parts that can be asked but tell nothing by themselves. A look that fails changes nothing. */
+/** Problems of parts that can be asked but notify of nothing by themselves. A look that fails changes nothing. */
 export class PolledProblems implements ProblemSource, Component {
   readonly name: string;
   readonly #everyMs: number;

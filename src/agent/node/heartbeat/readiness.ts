@@ -11,8 +11,8 @@ export interface ReadinessOptions {
   readonly forgetAfterMs: number;
 }
 
-/** `againInMs`: the verdict may be another one then, even if nothing changes; absent: only a change can make it so. */
-export type Verdict =
+/** `againInMs`: it may be another one then, even if nothing changes; absent: only a change can make it so. */
+export type NodeReadiness =
   | { readonly isReady: true; readonly againInMs?: number }
   | {
       readonly isReady: false;
@@ -24,7 +24,7 @@ export type Verdict =
 
 /**
  * Whether the node takes VMIs, with hysteresis: a problem of a moment does not flip the label, and neither does a moment without
- * one. At the start, when nobody was told "yes" yet, any problem counts at once, and its end as well.
+ * one. At the start, when no "yes" was published yet, any problem counts at once, and its end as well.
  */
 export class Readiness {
   readonly #options: ReadinessOptions;
@@ -48,7 +48,7 @@ export class Readiness {
     this.#clock = deps.clock;
   }
 
-  judge(): Verdict {
+  judge(): NodeReadiness {
     const problems = this.#problems();
     const nowMs = this.#clock.monotonicMs();
     switch (this.#state.kind) {
@@ -63,7 +63,7 @@ export class Readiness {
     }
   }
 
-  #whileStarting(sinceMs: number, problems: readonly NodeProblem[], nowMs: number): Verdict {
+  #whileStarting(sinceMs: number, problems: readonly NodeProblem[], nowMs: number): NodeReadiness {
     const againInMs = sinceMs + this.#options.badAfterMs - nowMs;
     if (problems.length === 0) this.#state = { kind: 'ready', sinceMs: nowMs };
     else if (againInMs > 0) this.#state = { kind: 'starting', sinceMs };
@@ -72,7 +72,7 @@ export class Readiness {
     return againInMs > 0 ? { isReady: false, problems, againInMs, isStarting: true } : { isReady: false, problems };
   }
 
-  #whileReady(sinceMs: number, problems: readonly NodeProblem[], nowMs: number): Verdict {
+  #whileReady(sinceMs: number, problems: readonly NodeProblem[], nowMs: number): NodeReadiness {
     const leftMs = ({ sinceMs }: NodeProblem) => sinceMs + this.#options.badAfterMs - nowMs;
     const lasting = problems.filter((problem) => leftMs(problem) <= 0);
     if (lasting.length > 0) {
@@ -89,7 +89,7 @@ export class Readiness {
     clearSinceMs: number | undefined,
     problems: readonly NodeProblem[],
     nowMs: number,
-  ): Verdict {
+  ): NodeReadiness {
     if (problems.length > 0) {
       this.#state = { kind: 'notReady', last: problems };
       return { isReady: false, problems };

@@ -28,7 +28,7 @@ export function reasonOf(text: string | null | undefined): string | null | undef
   return typeof text === 'string' ? text.split(':', 1)[0] : text;
 }
 
-/** Another one of these is told at once, another reason for the same may wait. */
+/** Another one of these is published at once, another reason for the same may wait. */
 export function phaseOf([first]: readonly NodeReason[]): 'ready' | 'starting' | 'leaving' | 'notReady' {
   if (first === undefined) return 'ready';
   if (first === starting) return 'starting';

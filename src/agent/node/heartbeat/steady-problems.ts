@@ -6,12 +6,12 @@ export interface SteadyProblemsDeps {
   readonly log: Logger;
 }
 
-/** A source that fails is told of again after so many failures in a row. */
-const tellEvery = 100;
+/** A source that fails is reported again after so many failures in a row. */
+const reportEvery = 100;
 
 /**
  * Problems of a source that may fail itself: then what it said last counts, and it is asked on. One that has never said anything
- * is a problem: nobody knows whether the node is well.
+ * is a problem: it is not known whether the node is well.
  */
 export class SteadyProblems implements ProblemSource {
   readonly #source: ProblemSource;
@@ -30,10 +30,10 @@ export class SteadyProblems implements ProblemSource {
       this.#failures = 0;
     } catch (error) {
       this.#last ??= [this.#unknown(errorMessage(error))];
-      if (this.#failures++ % tellEvery === 0) {
+      if (this.#failures++ % reportEvery === 0) {
         this.#deps.log.error(
           { reason: errorMessage(error) },
-          'the health of the node cannot be told; its last one counts',
+          'the health of the node cannot be read; its last one counts',
         );
       }
     }

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CodedError } from '../../../base/index.ts';
 import { readPlainFile } from '../../../host/index.ts';
-import type { KsmPlan, KsmSituation } from './ksm-plan.ts';
+import type { KsmPlan, KsmState } from './ksm-plan.ts';
 
 /** The kernel says something that is no figure. */
 export class KsmError extends CodedError<'UNREADABLE'> {}
@@ -32,7 +32,7 @@ export class KsmFiles {
   }
 
   /** Rejects with the system's error or KsmError. */
-  async situation(): Promise<KsmSituation> {
+  async state(): Promise<KsmState> {
     const { meminfo } = this.#options;
     const memory = await readPlainFile(meminfo, 64 * 1024);
     const pages = (await this.#read('pages_to_scan')).trim();

@@ -11,7 +11,7 @@ export interface KsmParameters {
   readonly freePart: number;
 }
 
-export interface KsmSituation {
+export interface KsmState {
   readonly isRunning: boolean;
   readonly pagesToScan: number;
   readonly totalKib: number;
@@ -61,7 +61,7 @@ function decimal(text: string | undefined): number | undefined {
 
 /** One step: more pages while memory is short, fewer while it is not, until nothing is left to do. */
 export function planKsm(
-  { isRunning, pagesToScan, totalKib, availableKib }: KsmSituation,
+  { isRunning, pagesToScan, totalKib, availableKib }: KsmState,
   parameters: KsmParameters,
 ): KsmPlan {
   const { pagesBoost, pagesDecay, pagesMin, pagesMax, pagesInit } = parameters;

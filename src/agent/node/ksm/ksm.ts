@@ -16,7 +16,7 @@ export interface KsmPatch {
 export interface KsmServiceDeps {
   readonly settings: Pick<ClusterSettings, 'select' | 'isKnown'>;
   readonly node: OwnNode;
-  readonly files: Pick<KsmFiles, 'isRunning' | 'situation' | 'apply'>;
+  readonly files: Pick<KsmFiles, 'isRunning' | 'state' | 'apply'>;
   /** Merge patch. */
   readonly patchNode: (name: string, patch: KsmPatch, signal: AbortSignal) => Promise<unknown>;
   readonly clock: Clock;
@@ -123,10 +123,10 @@ export class KsmService implements Component {
     const { clock, files, log } = this.#deps;
     if (this.#tuned && isDeepStrictEqual(this.#tuned.wish, wish) && this.#untilNextMs() > 0)
       return this.#tuned.isRunning;
-    const situation = await files.situation();
-    const plan = planKsm(situation, wish.parameters);
+    const state = await files.state();
+    const plan = planKsm(state, wish.parameters);
     await files.apply(plan);
-    if (plan.run !== situation.isRunning) log.info({ ...plan }, 'sharing of equal memory pages switched');
+    if (plan.run !== state.isRunning) log.info({ ...plan }, 'sharing of equal memory pages switched');
     this.#tuned = { wish, atMs: clock.monotonicMs(), isRunning: plan.run };
     return plan.run;
   }

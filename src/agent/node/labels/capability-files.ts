@@ -17,7 +17,7 @@ export interface CapabilityFilesOptions {
   readonly arch: string;
   /** Of the kernel's settings: `/proc/sys`. */
   readonly sysctlDir: string;
-  /** Nobody promised the files: one that is not there is no problem, until their directory has been there once. */
+  /** The files are not promised: one that is not there is no problem, until their directory has been there once. */
   readonly optional: boolean;
   /** A file whose facts are known may be unusable this long, as while the next pod's init container writes it anew; a minute. */
   readonly graceMs?: number;
@@ -52,7 +52,7 @@ const withFiles = new Set(['amd64', 'arm64', 's390x']);
 
 /**
  * What libvirt's capability files say, read again whenever they change. A file that is torn, absurd or gone takes no fact back:
- * the last good ones stay, and the problem is told. Nothing here throws.
+ * the last good ones stay, and the problem is reported. Nothing here throws.
  */
 export class CapabilityFiles implements ProblemSource {
   readonly name = 'capability files';

@@ -39,9 +39,9 @@ export function parseDocument(text: string, rootName: string): XmlElement {
 
 function parsed(text: string): unknown {
   try {
-    const verdict = XMLValidator.validate(text);
-    if (verdict === true) return parser.parse(text);
-    throw new LabelFileError('NO_XML', `${verdict.err.msg.replace(/\.$/, '')} in line ${verdict.err.line}`);
+    const validation = XMLValidator.validate(text);
+    if (validation === true) return parser.parse(text);
+    throw new LabelFileError('NO_XML', `${validation.err.msg.replace(/\.$/, '')} in line ${validation.err.line}`);
   } catch (cause) {
     if (cause instanceof LabelFileError) throw cause;
     throw new LabelFileError('NO_XML', errorMessage(cause), { cause });

@@ -7,10 +7,10 @@ export interface DroppedLabelsDeps {
   readonly random: () => number;
 }
 
-/** Whoever drops labels has been told to do so: a try per hour in the end. */
+/** A webhook drops labels because it was configured to: a try per hour in the end. */
 const backoff = { baseMs: 5_000, maxMs: 3_600_000, jitter: 0.2 };
 /** One drop may be of a moment, as while a webhook is being replaced. */
-const tellAfterTries = 3;
+const reportAfterTries = 3;
 
 /**
  * Changes that the API server takes and that are not in the node it answers with: a webhook takes them out again. They are tried
@@ -22,7 +22,7 @@ export class DroppedLabels {
   #uid: string | undefined;
   #tries = 0;
   #nextMs = Number.NEGATIVE_INFINITY;
-  #told = new Set<string>();
+  #reported = new Set<string>();
 
   constructor(deps: DroppedLabelsDeps) {
     this.#deps = deps;
@@ -67,17 +67,17 @@ export class DroppedLabels {
     this.#reset();
   }
 
-  /** Each label is worth telling once, until the node has all it should have. */
-  takeUntold(): readonly string[] {
-    if (this.#tries < tellAfterTries) return [];
-    const untold = this.keys.filter((key) => !this.#told.has(key));
-    this.#told = new Set([...this.#told, ...untold]);
-    return untold;
+  /** Each label is worth a report once, until the node has all it should have. */
+  takeUnreported(): readonly string[] {
+    if (this.#tries < reportAfterTries) return [];
+    const unreported = this.keys.filter((key) => !this.#reported.has(key));
+    this.#reported = new Set([...this.#reported, ...unreported]);
+    return unreported;
   }
 
   #reset(): void {
     this.#tries = 0;
     this.#nextMs = Number.NEGATIVE_INFINITY;
-    this.#told = new Set();
+    this.#reported = new Set();
   }
 }

@@ -28,7 +28,7 @@ export interface LabelFamily {
   readonly prefixes: readonly string[];
   /** Whole keys that are the family's. */
   readonly keys: readonly string[];
-  /** Says nothing while nobody knows what is configured. */
+  /** Says nothing while it is not known what is configured. */
   readonly followsConfiguration?: true;
   /** Total: never throws. */
   plan(facts: LabelFacts, settings: LabelSettings): FamilyPlan;

@@ -12,7 +12,7 @@ import { type LabelSettings, labelSettings } from './settings.ts';
 
 export interface NodeLabelsOptions {
   readonly nodeName: string;
-  /** Facts that nobody tells of are looked at again after 1 to 2.2 times this; upstream has 3 minutes. */
+  /** Facts without an event of their own are looked at again after 1 to 2.2 times this; upstream has 3 minutes. */
   readonly periodMs?: number;
 }
 
@@ -45,11 +45,11 @@ export interface NodeLabelsState {
 const skipNode = 'node-labeller.kubevirt.io/skip-node';
 const defaultPeriodMs = 180_000;
 const backoff = { baseMs: 500, maxMs: 300_000, jitter: 0.2 };
-/** Somebody else who wants other values must not make the two write against each other without end. */
+/** Another controller that wants other values must not make the two write against each other without end. */
 const repairs = { qps: 1 / 60, burst: 10 };
 const fightPauseMs = 60_000;
 const soonMs = 100;
-/** Nobody tells that the configuration is known which is the default. */
+/** No event says that the configuration is known and is the default. */
 const notKnownMs = 10_000;
 
 /**
@@ -69,8 +69,8 @@ export class NodeLabels implements Component {
   #settings: LabelSettings | undefined;
   #plan: LabelPlan | undefined;
   #cancelPeriod: (() => void) | undefined;
-  /** Obsolete host model that was told of; undefined: nothing has been compared yet. */
-  #toldModel: string | undefined;
+  /** Obsolete host model that was reported; undefined: nothing has been compared yet. */
+  #reportedModel: string | undefined;
   #lastSuccessMs: number | undefined;
   #patches = 0;
   /** Why labels are not on the node although the API server takes them; undefined: they are, as far as is known. */
@@ -171,7 +171,7 @@ export class NodeLabels implements Component {
     if (!changes) {
       this.#dropped.forget();
       this.#succeeded();
-      this.#tellObsolete(node, false);
+      this.#reportObsolete(node, false);
       return { kind: 'done' };
     }
     const sent = this.#dropped.due(changes, node);
@@ -188,15 +188,15 @@ export class NodeLabels implements Component {
     const missing = changesOf(plan, labelsOf(written));
     const taken = Object.entries(sent).filter(([key, value]) => missing?.[key] !== value);
     if (taken.length > 0) log.info(summary(Object.fromEntries(taken)), 'labels of the node written');
-    this.#tellObsolete(written, sent[obsoleteHostModel] === 'true');
+    this.#reportObsolete(written, sent[obsoleteHostModel] === 'true');
     if (!missing) {
       this.#dropped.forget();
       this.#succeeded();
       return { kind: 'done' };
     }
     this.#dropped.note(sent, missing, written);
-    this.#tellDropped(written);
-    // Somebody else changed labels meanwhile.
+    this.#reportDropped(written);
+    // Others changed labels meanwhile.
     if (this.#dropped.due(missing, written)) return { kind: 'done', requeueAfterMs: soonMs };
     return this.#untilDropped();
   }
@@ -219,23 +219,23 @@ export class NodeLabels implements Component {
     return { kind: 'done', requeueAfterMs: Math.max(soonMs, nextInMs) };
   }
 
-  #tellDropped(node: Node): void {
-    const untold = this.#dropped.takeUntold();
-    if (untold.length === 0) return;
-    this.#deps.log.warn({ labels: short(untold) }, 'the API server drops labels of the node');
+  #reportDropped(node: Node): void {
+    const unreported = this.#dropped.takeUnreported();
+    if (unreported.length === 0) return;
+    this.#deps.log.warn({ labels: short(unreported) }, 'the API server drops labels of the node');
     this.#deps.recordEvent(node, {
       type: 'Warning',
       reason: 'NodeLabelsDropped',
       message:
-        `the API server takes these labels and drops them again: ${short(untold)}. VMs that need them are not placed here. ` +
+        `the API server takes these labels and drops them again: ${short(unreported)}. VMs that need them are not placed here. ` +
         'Let the webhook or policy that does so leave labels of kubevirt.io alone',
     });
   }
 
   #fought(changes: LabelChanges): KeyResult {
-    const problem = `somebody else keeps changing labels of this agent: ${keysOf(changes)}`;
+    const problem = `another client keeps changing labels of this agent: ${keysOf(changes)}`;
     if (this.#obstacle !== problem)
-      this.#deps.log.warn(summary(changes), 'somebody else keeps changing labels of this agent');
+      this.#deps.log.warn(summary(changes), 'another client keeps changing labels of this agent');
     this.#obstacle = problem;
     return { kind: 'done', requeueAfterMs: fightPauseMs };
   }
@@ -246,13 +246,13 @@ export class NodeLabels implements Component {
   }
 
   /** Once per change: an agent that starts where the label is says nothing, nor does one that puts it back. */
-  #tellObsolete(node: Node, isNew: boolean): void {
+  #reportObsolete(node: Node, isNew: boolean): void {
     const { domain } = this.#deps.files.facts();
     if (domain.kind === 'unknown' || !this.#settings || !this.#deps.settings.isKnown) return;
     const model = isHostModelObsolete(domain.value, this.#settings) ? (domain.value.hostModel?.name ?? '') : '';
-    const told = this.#toldModel;
-    this.#toldModel = model;
-    if (model === '' || model === told || (told === undefined && !isNew)) return;
+    const reported = this.#reportedModel;
+    this.#reportedModel = model;
+    if (model === '' || model === reported || (reported === undefined && !isNew)) return;
     this.#deps.recordEvent(node, {
       type: 'Warning',
       reason: 'HostModelIsObsolete',

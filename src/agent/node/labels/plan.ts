@@ -14,7 +14,7 @@ export type LabelChanges = Readonly<Record<string, string | null>>;
 
 const notConfigured: FamilyPlan = { kind: 'unknown', because: 'the KubeVirt object has not been read yet' };
 
-/** Pure: what follows from facts and configuration (undefined: nobody knows it yet), whatever the node has. */
+/** Pure: what follows from facts and configuration (undefined: not known yet), whatever the node has. */
 export function planLabels(facts: LabelFacts, settings: LabelSettings | undefined): LabelPlan {
   const families = labelFamilies.map((family) => {
     if (!settings && family.followsConfiguration) return { family, plan: notConfigured };

@@ -64,7 +64,7 @@ function agentOf(): MediatedDevices {
     { nodeName: 'node1', sysDir, pluginsDir, podsDir, procDir },
     {
       ...{ settings, node: own, clock, log: createLogger({ component: 'test', file: logFile() }) },
-      tell: (type, reason, message) => told.push(`${type} ${reason}: ${message}`),
+      recordEvent: (type, reason, message) => told.push(`${type} ${reason}: ${message}`),
     },
   );
 }

@@ -44,7 +44,7 @@ test('an API server that swallows a beat does not keep the mark of an agent that
       problems: new FakeProblems(),
       node: new FakeNode(),
       hasCpuManager: async () => false,
-      tell: () => undefined,
+      report: () => undefined,
       clock,
       log: silentLogger,
       random: () => 0.5,

@@ -4,8 +4,8 @@ import {
   allProblems,
   Heartbeat,
   type NodePatch,
+  type NodeReport,
   PolledProblems,
-  type Told,
 } from '../../../../../src/agent/node/heartbeat/index.ts';
 import type { NodeProblem, ProblemSource } from '../../../../../src/agent/node/ports.ts';
 import { silentLogger } from '../../../../../src/base/index.ts';
@@ -21,9 +21,9 @@ class Bench {
   readonly flips = new FakeProblems();
   readonly node = new FakeNode();
   readonly patches: NodePatch[] = [];
-  readonly told: Told[] = [];
+  readonly told: NodeReport[] = [];
   failure: Error | undefined;
-  tell: (told: Told) => void = (told) => this.told.push(told);
+  report: (told: NodeReport) => void = (told) => this.told.push(told);
   readonly problems: ProblemSource = {
     problems: () => {
       if (this.failure) throw this.failure;
@@ -40,7 +40,7 @@ class Bench {
       log: silentLogger,
       random: () => 0.5,
       hasCpuManager: async () => false,
-      tell: (told) => this.tell(told),
+      report: (told) => this.report(told),
       patchNode: async (_name, patch) => {
         this.patches.push(patch);
         return this.node.patch(patch);
@@ -209,7 +209,7 @@ test('a look that throws changes nothing and is made again', async () => {
 
 test('an event that cannot be told stops neither the beats nor the agent that leaves', async () => {
   const bench = new Bench();
-  bench.tell = () => {
+  bench.report = () => {
     throw new Error('broken');
   };
   await bench.start();

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Heartbeat, type NodePatch, PolledProblems, type Told } from '../../../../../src/agent/node/heartbeat/index.ts';
+import {
+  Heartbeat,
+  type NodePatch,
+  type NodeReport,
+  PolledProblems,
+} from '../../../../../src/agent/node/heartbeat/index.ts';
 import type { NodeProblem } from '../../../../../src/agent/node/ports.ts';
 import { silentLogger } from '../../../../../src/base/index.ts';
 import { KubeError } from '../../../../../src/kube/index.ts';
@@ -17,7 +22,7 @@ class Bench {
   readonly problems = new FakeProblems();
   readonly node = new FakeNode();
   readonly patches: NodePatch[] = [];
-  readonly told: Told[] = [];
+  readonly told: NodeReport[] = [];
   refuse: Error | undefined;
   hasCpuManager: boolean | undefined = false;
   readonly heartbeat = new Heartbeat(
@@ -29,7 +34,7 @@ class Bench {
       log: silentLogger,
       random: () => 0.5,
       hasCpuManager: async () => this.hasCpuManager,
-      tell: (told) => this.told.push(told),
+      report: (told) => this.told.push(told),
       patchNode: async (_name, patch) => {
         if (this.refuse) throw this.refuse;
         this.patches.push(patch);

@@ -12,7 +12,7 @@ const quiet = {
   problems: new FakeProblems(),
   node: new FakeNode(),
   hasCpuManager: async () => false,
-  tell: () => undefined,
+  report: () => undefined,
   log: silentLogger,
   random: () => 0.5,
 };

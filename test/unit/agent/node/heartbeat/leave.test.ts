@@ -29,7 +29,7 @@ class Bench {
       log: silentLogger,
       random: () => 0.5,
       hasCpuManager: () => this.hasCpuManager(),
-      tell: () => undefined,
+      report: () => undefined,
       patchNode: (_name, patch, signal) => this.#patch(patch, signal),
     },
   );

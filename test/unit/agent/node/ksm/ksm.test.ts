@@ -4,12 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { KsmFiles, type KsmPatch, KsmService } from '../../../../../src/agent/node/ksm/index.ts';
-import {
-  type KsmPlan,
-  type KsmSituation,
-  planKsm,
-  readKsmParameters,
-} from '../../../../../src/agent/node/ksm/ksm-plan.ts';
+import { type KsmPlan, type KsmState, planKsm, readKsmParameters } from '../../../../../src/agent/node/ksm/ksm-plan.ts';
 import { silentLogger } from '../../../../../src/base/index.ts';
 import { KubeError } from '../../../../../src/kube/index.ts';
 import { FakeNode } from '../../../../fixtures/agent/fake-node.ts';
@@ -18,8 +13,8 @@ import { FakeClock, settle } from '../../../../fixtures/fake-clock.ts';
 
 const gib = 1024 * 1024;
 const defaults = readKsmParameters({});
-const idle: KsmSituation = { isRunning: false, pagesToScan: 100, totalKib: 32 * gib, availableKib: 16 * gib };
-const short: KsmSituation = { ...idle, availableKib: 1 * gib };
+const idle: KsmState = { isRunning: false, pagesToScan: 100, totalKib: 32 * gib, availableKib: 16 * gib };
+const short: KsmState = { ...idle, availableKib: 1 * gib };
 
 test('memory enough: what does not run stays so; what runs does less and less, and ends', () => {
   assert.deepEqual(planKsm(idle, defaults), { run: false });
@@ -73,7 +68,7 @@ class Bench {
   readonly patches: KsmPatch[] = [];
   readonly applied: KsmPlan[] = [];
   refuse: Error | undefined;
-  kernel: KsmSituation | undefined = idle;
+  kernel: KsmState | undefined = idle;
   readonly duty = new KsmService(
     { nodeName: 'node1' },
     {
@@ -83,7 +78,7 @@ class Bench {
       log: silentLogger,
       files: {
         isRunning: async () => this.kernel?.isRunning,
-        situation: async () => this.kernel ?? Promise.reject(new Error('no KSM')),
+        state: async () => this.kernel ?? Promise.reject(new Error('no KSM')),
         apply: async (plan) => {
           this.applied.push(plan);
           const pages = plan.run ? { pagesToScan: plan.pagesToScan } : {};
@@ -265,7 +260,7 @@ test('the kernel’s files are read and written, figures before the switch, and 
     }
     await writeFile(meminfo, 'MemTotal:       16318136 kB\nMemFree: 1 kB\nMemAvailable:    1234 kB\n');
     const expected = { isRunning: false, pagesToScan: 100, totalKib: 16318136, availableKib: 1234 };
-    assert.deepEqual(await files.situation(), expected);
+    assert.deepEqual(await files.state(), expected);
     await files.apply({ run: true, pagesToScan: 400, sleepMs: 33 });
     const text = (name: string) => readFile(path.join(ksmDir, name), 'utf8');
     assert.equal(await files.isRunning(), true);
@@ -274,7 +269,7 @@ test('the kernel’s files are read and written, figures before the switch, and 
       [400, 33, 1],
     );
     await writeFile(meminfo, 'MemTotal: lots\n');
-    await assert.rejects(files.situation(), { code: 'UNREADABLE', message: /MemTotal of .* is no figure/ });
+    await assert.rejects(files.state(), { code: 'UNREADABLE', message: /MemTotal of .* is no figure/ });
   } finally {
     await rm(dir, { recursive: true });
   }

@@ -315,7 +315,7 @@ test('somebody who always takes a label away again does not make the two write a
   await world.start();
   for (let round = 0; round < 100; round++) await world.edit({ 'machine-type.node.kubevirt.io/q35': undefined });
   assert.ok(world.patches.length <= 12, `${world.patches.length} patches`);
-  assert.match(world.labels.state.problem ?? '', /somebody else keeps changing/);
+  assert.match(world.labels.state.problem ?? '', /another client keeps changing/);
   await world.clock.pass(120_000);
   assert.equal(world.labelsNow['machine-type.node.kubevirt.io/q35'], 'true');
   assert.equal(world.labels.state.problem, undefined);
