@@ -47,7 +47,7 @@ export function readTopology(capabilitiesXml: string): NumaCell[] {
   });
 }
 
-/** More threads than any core or die has: a guard against ranges that somebody made up. */
+/** More threads than any core or die has: a guard against ranges that are made up. */
 const maxSiblings = 4_096;
 
 /** A comma list, whose entries may be ranges (`0-3`); upstream drops the ranges. */

@@ -15,7 +15,7 @@ const prefix = {
 /** Set while the administrator calls the host's own model obsolete. */
 export const obsoleteHostModel = 'node-labeller.kubevirt.io/obsolete-host-model';
 
-const noModels = (arch: string) => `CPU models and features are not told apart on ${arch}`;
+const noModels = (arch: string) => `CPU models and features are not distinguished on ${arch}`;
 
 export const cpuFeatures: LabelFamily = {
   name: 'cpu-feature',

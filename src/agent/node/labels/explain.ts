@@ -39,7 +39,7 @@ function explained(
   const shown = value === undefined ? {} : { value };
   const unknown = whyUnknown(key, plan);
   if (unknown !== undefined) {
-    const because = `${unknown}: ${value === undefined ? 'it cannot be told whether it belongs here' : 'it is left as it is'}`;
+    const because = `${unknown}: ${value === undefined ? 'it is not known whether it belongs here' : 'it is left as it is'}`;
     return { key, ...shown, state: 'kept', because };
   }
   const wanted = plan.labels.get(key);

@@ -33,12 +33,12 @@ export interface Found {
 }
 
 const freshMs = 60_000;
-/** A program that exchanges two files does it one after the other. */
+/** Two files are exchanged one after the other. */
 const problemFreshMs = 5_000;
 const maxBytes = 1024 * 1024;
 const nothing: Found = { expiries: [], problems: [] };
 
-/** When the agent's certificates expire: read again at most once a minute, and only while it is asked for. */
+/** When the agent's certificates expire: read again at most once a minute, and only while clients ask. */
 export class CertificateExpiry {
   readonly #options: CertificateExpiryOptions;
   readonly #clock: Clock;

@@ -11,7 +11,7 @@ export interface NotReady {
   readonly message: string;
 }
 
-/** What is told of the agent itself. Read at each scrape, from memory only. */
+/** What is published of the agent itself. Read at each scrape, from memory only. */
 export interface AgentFigures {
   /** Upstream's word: the console server was started, and the agent does not leave yet. */
   isReady(): boolean;

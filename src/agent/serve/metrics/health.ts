@@ -26,7 +26,7 @@ const failureHoldsMs = 1_000;
 
 /**
  * `/healthz` is upstream's (pkg/healthz): it fails while the API server does not answer its version, and upstream's DaemonSet
- * ends the agent then. `/livez` only says that this process answers, so that nobody ends an agent because the API server is away;
+ * ends the agent then. `/livez` only says that this process answers, so that no agent is ended because the API server is away;
  * `/readyz` says whether it serves. Neither waits for a launcher, and the last two wait for nothing.
  */
 export class Health {
@@ -42,7 +42,7 @@ export class Health {
   }
 
   stop(): void {
-    this.#stopping.abort(new Error('health is not told any more'));
+    this.#stopping.abort(new Error('health is not served any more'));
   }
 
   async healthz(): Promise<HealthAnswer> {
@@ -92,7 +92,7 @@ export class Health {
       const version = await withDeadline({ timeoutMs: askTimeoutMs, signal: this.#stopping.signal, clock }, (signal) =>
         askVersion(signal),
       );
-      if (typeof version !== 'object' || version === null) throw new Error('the API server tells no version');
+      if (typeof version !== 'object' || version === null) throw new Error('the API server answers no version');
       this.#version = version;
       this.#failuresThen = failures;
       this.#failure = undefined;

@@ -15,7 +15,7 @@ export class LoopMetrics implements Omit<ReconcileObserver, 'written'> {
   readonly #retries: Counter<'name'>;
   readonly #waited: Histogram<'name'>;
   readonly #worked: Histogram<'name'>;
-  readonly #passes: Counter<'rule' | 'outcome'>;
+  readonly #reconciles: Counter<'rule' | 'outcome'>;
 
   constructor(registry: Registry) {
     const registers = [registry];
@@ -29,9 +29,9 @@ export class LoopMetrics implements Omit<ReconcileObserver, 'written'> {
     this.#worked = histogram('work_duration_seconds', 'How long a run took.');
     for (const metric of [this.#adds, this.#retries]) metric.inc({ name: queueName }, 0);
     for (const metric of [this.#waited, this.#worked]) metric.zero({ name: queueName });
-    this.#passes = new Counter({
+    this.#reconciles = new Counter({
       name: 'kubevirt_virt_handler_passes_total',
-      help: 'Passes over a VMI by the rule that decided; outcome is done or retry.',
+      help: 'Reconciles of a VMI by the rule that decided; outcome is done or retry.',
       labelNames: ['rule', 'outcome'] as const,
       registers,
     });
@@ -51,7 +51,7 @@ export class LoopMetrics implements Omit<ReconcileObserver, 'written'> {
   }
 
   reconciled(rule: string, outcome: KeyResult['kind']): void {
-    this.#passes.inc({ rule, outcome });
+    this.#reconciles.inc({ rule, outcome });
   }
 }
 

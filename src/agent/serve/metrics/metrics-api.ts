@@ -37,7 +37,7 @@ export class MetricsApi {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    // A body is nobody's here, and is not waited for.
+    // No route reads a body, and none is waited for.
     request.resume();
     const path = (request.url ?? '').split('?')[0] ?? '';
     const route = Object.hasOwn(this.#routes, path) ? this.#routes[path] : undefined;

@@ -1,7 +1,7 @@
 import { type Key, parseKey } from '../../../api/index.ts';
 import type { Label } from './exposition.ts';
 
-/** The labels of a VMI where nothing more is told of it. */
+/** The labels of a VMI where nothing more is published of it. */
 export function named(key: Key): Label[] {
   const { namespace = '', name = '' } = parseKey(key) ?? {};
   return [

@@ -81,7 +81,7 @@ export class OwnMetrics {
     const goversion = `nodejs ${process.version}`;
     this.#gauge(
       'kubevirt_virt_handler_ready_status',
-      '1: the console server listens and the agent does not leave, as upstream tells it.',
+      '1: the console server listens and the agent does not leave, as upstream reports it.',
       [],
       () => [[{}, Number(figures.isReady())]],
     );
@@ -98,13 +98,13 @@ export class OwnMetrics {
     const { figures, clock } = this.#deps;
     const gauge = (name: string, help: string, labels: readonly string[], read: () => Iterable<Value>) =>
       this.#gauge(`kubevirt_virt_handler_${name}`, help, labels, read);
-    gauge('ready', '1: the agent serves its node, as /readyz tells it.', [], () => [
+    gauge('ready', '1: the agent serves its node, as /readyz answers.', [], () => [
       [{}, Number(figures.notReady().length === 0)],
     ]);
     gauge('not_ready', 'Why the agent does not serve its node.', ['reason'], () =>
       figures.notReady().map(({ why }): Value => [{ reason: why }, 1]),
     );
-    gauge('node_schedulable', '1: the node was last told to take VMs.', [], () => {
+    gauge('node_schedulable', '1: the node was last marked as taking VMs.', [], () => {
       const { schedulable } = figures.nodeHealth();
       return schedulable === undefined ? [] : [[{}, Number(schedulable)]];
     });
@@ -153,7 +153,7 @@ export class OwnMetrics {
     one('quarantined_vmis', 'VMIs that fail over and over and are tried once a minute.', () => figures.quarantined());
     one('unknown_domains', 'Domains of which nothing is known: launchers that hang.', () => figures.unknownDomains());
     one('console_sessions', 'Open consoles.', () => figures.consoleSessions());
-    one('sampled_vms', 'VMs whose figures are kept; 0 while nobody scrapes.', () => figures.sampledVms());
+    one('sampled_vms', 'VMs whose figures are kept; 0 while no client scrapes.', () => figures.sampledVms());
   }
 
   /** How late timers are: the percentiles are of all the time since the start, the counters make an average of any time. */

@@ -10,7 +10,7 @@ export interface ProfilerApiDeps {
   readonly clock: Clock;
 }
 
-/** Whoever reads a profile has this long. */
+/** A client that reads a profile has this long. */
 const dumpTimeoutMs = 30_000;
 const pieceBytes = 64 * 1024;
 
@@ -62,7 +62,8 @@ export class ProfilerApi {
 
   /** One reader at a time: an answer of megabytes is held for each. */
   async #dump(response: ServerResponse): Promise<void> {
-    if (this.#isDumping) throw new ProfilerError('BUSY', 'the profile is being read by somebody else: try again later');
+    if (this.#isDumping)
+      throw new ProfilerError('BUSY', 'the profile is being read by another client: try again later');
     const body = Buffer.from(JSON.stringify(this.#deps.profiler.dump()));
     this.#isDumping = true;
     const cancel = this.#deps.clock.schedule(dumpTimeoutMs, () => response.destroy());

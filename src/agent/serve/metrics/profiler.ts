@@ -5,7 +5,7 @@ import { type Clock, CodedError } from '../../../base/index.ts';
 export class ProfilerError extends CodedError<'BUSY' | 'NOT_STARTED' | 'OFF' | 'RUNNING' | 'TOO_LARGE'> {}
 
 export interface ProfilerOptions {
-  /** What nobody ends is ended after this: profiles grow in memory. */
+  /** What is not ended by a request is ended after this: profiles grow in memory. */
   readonly longestMs: number;
   /** A profile is forgotten this long after its end. */
   readonly keptMs: number;
@@ -63,7 +63,7 @@ export class Profiler {
     return this.#state.kind;
   }
 
-  /** Forgets the last profile. Rejects with what V8 says when it cannot, and is as if nobody had asked then. */
+  /** Forgets the last profile. Rejects with what V8 says when it cannot, and is as if it had not been asked then. */
   async start(): Promise<void> {
     this.#assertAllowed();
     const { kind } = this.#state;

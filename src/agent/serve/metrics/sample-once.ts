@@ -11,7 +11,7 @@ export interface SampleJob {
   readonly signal: AbortSignal;
 }
 
-/** One question and what its answer looks like in an exposition. Undefined: there is nothing to tell. */
+/** One question and what its answer looks like in an exposition. Undefined: there is nothing to publish. */
 export async function sampleOnce({ source, vmi, launcher, signal }: SampleJob): Promise<Lines | undefined> {
   const labels = vmLabels(vmi);
   switch (source) {

@@ -11,12 +11,12 @@ export interface ScrapesOptions {
   readonly maxRequests: number;
   /** A client that reads slower than this is hung up on. */
   readonly timeoutMs: number;
-  /** One that has read for this long gives its place to another who wants one: whoever reads nothing keeps no Prometheus out. */
+  /** One that has read for this long gives its place to another that wants one: a client that reads nothing keeps no Prometheus out. */
   readonly giveWayMs: number;
 }
 
 export interface ScrapesDeps {
-  /** Whoever scrapes is told of; resolves when the figures may be read. */
+  /** A client scrapes; resolves when the figures may be read. */
   readonly want: () => Promise<void>;
   /** The agent's own metrics. */
   readonly own: () => Promise<string>;
@@ -97,13 +97,13 @@ export class Scrapes {
       if (isZipped) await pipeline(text, createGzip({ level: constants.Z_BEST_SPEED }), response);
       else await pipeline(text, response);
     } catch (error) {
-      // Whoever asks may go, and who is too slow is sent away.
+      // A client may go, and one that is too slow is sent away.
       if (!['ERR_STREAM_PREMATURE_CLOSE', 'ECONNRESET', 'EPIPE'].includes(errorCode(error) ?? ''))
-        log.error({ err: error }, 'the metrics could not be told');
+        log.error({ err: error }, 'the metrics could not be written');
       if (response.headersSent) response.destroy();
       else {
         this.#count(500);
-        refuse(response, 500, `the metrics could not be told: ${errorMessage(error)}`);
+        refuse(response, 500, `the metrics could not be written: ${errorMessage(error)}`);
       }
     } finally {
       cancel();

@@ -4,7 +4,7 @@ import { type Component, errorCode, errorMessage, type Logger } from '../../../b
 import { readPlainFile, replaceFile } from '../../../host/index.ts';
 
 const fileName = 'agent-starts';
-/** Nobody writes more there than a number. */
+/** Only a number is written there. */
 const maxBytes = 64;
 
 /** How often an agent began on this node: a number in a file of the private directory. Nothing depends on it. */
@@ -37,7 +37,7 @@ export class Starts implements Component {
 
   async stop(): Promise<void> {}
 
-  /** What somebody else wrote there counts as nothing. */
+  /** What others wrote there counts as nothing. */
   async #before(): Promise<number> {
     const text = await readPlainFile(this.#file, maxBytes).catch((error: unknown) => {
       if (errorCode(error) === 'ENOENT') return '0';

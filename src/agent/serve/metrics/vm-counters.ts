@@ -44,7 +44,7 @@ export class VmCounters {
     if (this.#deps?.vmis.get(key)) this.#syncs.set(key, (this.#syncs.get(key) ?? 0) + 1);
   }
 
-  /** As they are when it begins: in a `Map` that goes on a VM may go and come again behind a slow reader, and be told twice. */
+  /** As they are when it begins: in a `Map` that goes on a VM may go and come again behind a slow reader, and be written twice. */
   *syncs(): Generator<readonly [readonly Label[], number]> {
     for (const [key, count] of [...this.#syncs]) yield [named(key), count];
   }

@@ -14,7 +14,7 @@ import {
 /** Family's name → its lines, of one VM and one source. Text is made when the figures come, not when they are asked for. */
 export type Lines = ReadonlyMap<string, string>;
 
-/** More than this of one kind is nobody's real machine; of file systems the guest itself decides how many there are. */
+/** More than this of one kind is no real machine; of file systems the guest itself decides how many there are. */
 const entryLimit = 512;
 const filesystemLimit = 128;
 /** Of an answer: reading it keeps everything else waiting. */
@@ -103,7 +103,7 @@ function withState(entry: Entry): Entry {
   return { ...entry, state: labelText([['state', name ?? 'unknown']]) };
 }
 
-/** Undefined: it has no name, so it is not told of. */
+/** Undefined: it has no name, so it is not published. */
 function device(label: string, { NameSet, Name }: Record<string, unknown>, alias: unknown): string | undefined {
   if (NameSet !== true || typeof Name !== 'string') return undefined;
   return labelText([[label, outsideText(alias) || outsideText(Name)]]);
@@ -122,7 +122,7 @@ function familyLines(family: StatsFamily, entries: readonly Entry[], labels: str
   return text;
 }
 
-/** Nanoseconds by division: a multiplication by 1e-9 shows digits that nobody measured. */
+/** Nanoseconds by division: a multiplication by 1e-9 shows digits that were not measured. */
 function scaled(value: number, scale: number): number {
   return scale === 1e-9 ? value / 1e9 : value * scale;
 }

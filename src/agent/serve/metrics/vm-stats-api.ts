@@ -46,7 +46,7 @@ export class VmStatsApi {
     if (!parts) return;
     this.#answer(parts, response).catch((error: unknown) => {
       const isGone = response.destroyed;
-      if (!isGone) this.#deps.log.error({ err: error }, 'statistics of VMs could not be told');
+      if (!isGone) this.#deps.log.error({ err: error }, 'statistics of VMs could not be written');
       if (response.headersSent) response.destroy();
       else refuse(response, 500, errorMessage(error));
     });

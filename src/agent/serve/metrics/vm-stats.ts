@@ -36,7 +36,7 @@ const perVm = 3;
 /** Of one part, and of one answer to all VMs together, in characters: what launchers send is held in memory. */
 const limits = { part: 1024 * 1024, answer: 64 * 1024 * 1024 } as const;
 const errorLength = 1_000;
-/** Go's empty struct: what upstream tells when the statistics of the domain were not asked for. */
+/** Go's empty struct: what upstream answers when the statistics of the domain were not asked for. */
 const noDomainStats = JSON.stringify({
   ...{ Name: '', UUID: '', Cpu: null, Memory: null, MigrateDomainJobInfo: null, Vcpu: null, Net: null, Block: null },
   ...{ CPUMapSet: false, CPUMap: null, DirtyRate: null, Load: null },
@@ -56,7 +56,7 @@ export class VmStatsCollector {
     this.#clients = clients;
   }
 
-  /** What is not there when `signal` fires is told as not available. Never rejects. */
+  /** What is not there when `signal` fires is answered as not available. Never rejects. */
   async collect(
     vmis: readonly (readonly [Key, VirtualMachineInstance])[],
     parts: readonly VmStatsPart[],
