@@ -94,7 +94,8 @@ export class Sandboxes {
     const shimLives = shim !== undefined && (await isAlive(shim));
     const exit = await readExit(path.join(dir, 'exit-code'));
     if (exit) return { kind: 'exited', startedAtMs, ...exit };
-    if (init && initLives) return { kind: 'running', startedAtMs, init };
+    // Without process 1 the shim is about to record how it ended: to start and to kill the shim is for what never ran.
+    if (init && (initLives || shimLives)) return { kind: 'running', startedAtMs, init };
     if (shimLives) return { kind: 'starting', startedAtMs };
     if (shim) return { kind: 'lost', startedAtMs };
     // Scripts without a shim: just being started, or whoever wrote them died before it could.

@@ -163,7 +163,7 @@ describe('pod runner', { skip: needsRoot }, () => {
   async function untilUp(uid: string): Promise<void> {
     await untilCalled('status Running running');
     const file = path.join(dir, 'logs', uid, 'compute.log');
-    await until('the program is up', async () => (await readFile(file, 'utf8')).includes('up'));
+    await until('the program is up', async () => /^up$/m.test(await readFile(file, 'utf8')));
   }
 
   const untilCalled = (call: string) => until(call, () => pods.calls.includes(call));
