@@ -1,98 +1,165 @@
 import type { Pod } from '../../api/index.ts';
-import type { SandboxState } from './sandbox.ts';
+import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
+import type { OrphanSandbox, PodObservation, PresentPod } from './observe.ts';
 
-/** Everything a decision about one pod rests on. */
-export interface PodObservation {
-  /** undefined: the complete list of this node's pods does not have it. */
-  readonly pod: Pod | undefined;
-  readonly sandbox: SandboxState;
-  /** When the pod was told to end; undefined: not yet. */
-  readonly terminatingSinceMs: number | undefined;
-  readonly nowMs: number;
-  /** The node is being stopped together with its pods. */
-  readonly isDraining: boolean;
+/** What may be done about a pod besides writing its status. */
+export interface PodStepArgs {
+  startSandbox: { readonly pod: Pod };
+  /** Asks process 1 to end, and remembers on disk since when. */
+  terminateSandbox: object;
+  killSandbox: object;
+  rotateLog: object;
+  /** Gives back the files of the host that the pod had. */
+  releaseDisks: object;
+  /** Writes the last status while the files still tell how the pod ended. */
+  reportEnd: { readonly pod: Pod };
+  removeFiles: object;
+  /** Takes the pod out of the API. */
+  deletePod: { readonly pod: Pod };
 }
 
-export type PodAction =
-  | 'none'
-  | 'start'
-  /** Tell process 1, remember when. */
-  | 'terminate'
-  | 'kill'
-  /** Delete the files. */
-  | 'remove'
-  /** Report the end, delete the files, take the pod out of the API. */
-  | 'finish';
+export type PodStep = Step<PodStepArgs>;
 
-export interface PodDecision {
-  readonly rule: string;
-  readonly action: PodAction;
+export interface PodPlan {
+  readonly steps: readonly PodStep[];
   readonly requeueAfterMs?: number;
+  /** There is no status to write after the steps: they wrote it, and the pod is on its way out of the API. */
+  readonly leavesStatus?: true;
 }
 
-interface Rule {
-  readonly name: string;
-  readonly when: (seen: PodObservation) => boolean;
-  readonly plan: (seen: PodObservation) => Omit<PodDecision, 'rule'>;
+export interface PodDecision extends Decided, PodPlan {
+  readonly steps: readonly PodStep[];
 }
 
 /** A sandbox that comes or goes is watched; this is for what a watch misses. */
 const recheckMs = 1_000;
 const upRecheckMs = 5_000;
 
-const isUp = ({ sandbox }: PodObservation) => sandbox.kind === 'running' || sandbox.kind === 'starting';
-const mustEnd = ({ pod, isDraining }: PodObservation) => isDraining || Boolean(pod?.metadata.deletionTimestamp);
-const leftMs = (seen: PodObservation) => (seen.terminatingSinceMs ?? seen.nowMs) + graceMs(seen.pod) - seen.nowMs;
+const killing: PodPlan = { steps: [{ step: 'killSandbox' }], requeueAfterMs: recheckMs };
 
-/** First match wins. */
-const rules: readonly Rule[] = [
+const isUp = ({ sandbox }: PodObservation) => sandbox.kind === 'running' || sandbox.kind === 'starting';
+const isDeleted = ({ pod }: PresentPod) => Boolean(pod.metadata.deletionTimestamp);
+const mustEnd = (seen: PresentPod) => seen.isDraining || isDeleted(seen);
+const isFinal = ({ pod }: PresentPod) => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
+
+/** What is left of the pod's grace period. */
+function leftMs({ pod, now, terminatingSinceMs = now.getTime() }: PresentPod): number {
+  return terminatingSinceMs + graceMs(pod) - now.getTime();
+}
+
+/** QEMU has ended; the object of the pod may stay for long. */
+function afterEnd({ sandbox }: PresentPod): PodPlan {
+  const hasEnded = sandbox.kind === 'exited' || sandbox.kind === 'lost';
+  return { steps: hasEnded ? [{ step: 'releaseDisks' }] : [] };
+}
+
+const presentRules = ruleTable<PresentPod, PodPlan>(
+  [
+    {
+      name: 'grace-over',
+      why: 'The pod has to end and its grace period is over, so its processes are killed.',
+      when: (seen) => mustEnd(seen) && isUp(seen) && leftMs(seen) <= 0,
+      plan: () => killing,
+    },
+    {
+      name: 'must-end',
+      why: 'The pod is deleted or the node stops, so the program of the pod is asked to end.',
+      when: (seen) => mustEnd(seen) && seen.sandbox.kind === 'running' && seen.terminatingSinceMs === undefined,
+      plan: (seen) => ({
+        steps: [{ step: 'terminateSandbox' }],
+        requeueAfterMs: Math.min(leftMs(seen), recheckMs),
+      }),
+    },
+    {
+      name: 'ending',
+      why: 'The pod has to end and still runs; it is waited for until its grace period is over.',
+      when: (seen) => mustEnd(seen) && isUp(seen),
+      plan: (seen) => ({ steps: [], requeueAfterMs: Math.min(Math.max(leftMs(seen), 1), recheckMs) }),
+    },
+    {
+      name: 'ended',
+      why: 'The pod is deleted and nothing of it runs: its end is reported, its files go, and it is taken out of the API.',
+      when: isDeleted,
+      plan: ({ pod }) => ({
+        steps: [
+          { step: 'releaseDisks' },
+          { step: 'reportEnd', pod },
+          { step: 'removeFiles' },
+          { step: 'deletePod', pod },
+        ],
+        leavesStatus: true,
+      }),
+    },
+    {
+      name: 'final-runs',
+      why: 'The API has the pod as ended while its processes live, so they are killed.',
+      when: (seen) => isFinal(seen) && isUp(seen),
+      plan: () => killing,
+    },
+    {
+      name: 'final',
+      why: 'The pod has ended; its files stay until it is deleted.',
+      when: isFinal,
+      plan: afterEnd,
+    },
+    {
+      name: 'up',
+      why: 'The pod runs and shall run; only its log is kept from growing.',
+      when: isUp,
+      plan: () => ({ steps: [{ step: 'rotateLog' }], requeueAfterMs: upRecheckMs }),
+    },
+    {
+      name: 'down',
+      why: 'The processes of the pod have ended, which is reported; a pod is never started a second time.',
+      when: ({ sandbox }) => sandbox.kind !== 'none',
+      plan: afterEnd,
+    },
+    {
+      name: 'record-lost',
+      why: 'The pod ran and nothing of it is left on disk: it is reported as failed, never started a second time.',
+      when: ({ pod }) => pod.status?.phase === 'Running',
+      plan: () => ({ steps: [] }),
+    },
+    {
+      name: 'draining',
+      why: 'The node is being stopped, so no pod is started.',
+      when: ({ isDraining }) => isDraining,
+      plan: () => ({ steps: [] }),
+    },
+  ],
   {
-    name: 'orphan-runs',
-    when: (seen) => !seen.pod && isUp(seen),
-    plan: () => ({ action: 'kill', requeueAfterMs: recheckMs }),
+    name: 'new',
+    why: 'The pod was never started here, so it is started.',
+    plan: ({ pod }) => ({ steps: [{ step: 'startSandbox', pod }], requeueAfterMs: recheckMs }),
   },
-  { name: 'orphan-files', when: (seen) => !seen.pod, plan: () => ({ action: 'remove' }) },
+);
+
+const orphanRules = ruleTable<OrphanSandbox, PodPlan>(
+  [
+    {
+      name: 'orphan-runs',
+      why: 'The API has no such pod, but its processes live: they are killed.',
+      when: isUp,
+      plan: () => killing,
+    },
+  ],
   {
-    name: 'grace-over',
-    when: (seen) => mustEnd(seen) && isUp(seen) && leftMs(seen) <= 0,
-    plan: () => ({ action: 'kill', requeueAfterMs: recheckMs }),
+    name: 'orphan-files',
+    why: 'The API has no such pod and nothing of it runs, so its files are deleted.',
+    plan: () => ({ steps: [{ step: 'releaseDisks' }, { step: 'removeFiles' }] }),
   },
-  {
-    name: 'must-end',
-    when: (seen) => mustEnd(seen) && seen.sandbox.kind === 'running' && seen.terminatingSinceMs === undefined,
-    plan: (seen) => ({ action: 'terminate', requeueAfterMs: Math.min(leftMs(seen), recheckMs) }),
-  },
-  {
-    name: 'ending',
-    when: (seen) => mustEnd(seen) && isUp(seen),
-    plan: (seen) => ({ action: 'none', requeueAfterMs: Math.min(Math.max(leftMs(seen), 1), recheckMs) }),
-  },
-  { name: 'ended', when: (seen) => Boolean(seen.pod?.metadata.deletionTimestamp), plan: () => ({ action: 'finish' }) },
-  {
-    name: 'final-runs',
-    when: (seen) => isFinal(seen.pod) && isUp(seen),
-    plan: () => ({ action: 'kill', requeueAfterMs: recheckMs }),
-  },
-  { name: 'final', when: (seen) => isFinal(seen.pod), plan: () => ({ action: 'none' }) },
-  { name: 'up', when: isUp, plan: () => ({ action: 'none', requeueAfterMs: upRecheckMs }) },
-  { name: 'down', when: ({ sandbox }) => sandbox.kind !== 'none', plan: () => ({ action: 'none' }) },
-  // Its record vanished with the files: never start a pod a second time.
-  { name: 'record-lost', when: ({ pod }) => pod?.status?.phase === 'Running', plan: () => ({ action: 'none' }) },
-  { name: 'draining', when: ({ isDraining }) => isDraining, plan: () => ({ action: 'none' }) },
-];
+);
+
+/** Of both kinds of observations; the names differ. */
+export const podRules = [...orphanRules.rules, ...presentRules.rules];
 
 /** Pure and total: what to do for a pod of this node now. */
 export function decidePod(seen: PodObservation): PodDecision {
-  const rule = rules.find(({ when }) => when(seen));
-  return rule ? { rule: rule.name, ...rule.plan(seen) } : { rule: 'new', action: 'start', requeueAfterMs: recheckMs };
+  return seen.kind === 'orphan' ? decideBy(orphanRules, seen) : decideBy(presentRules, seen);
 }
 
-/** Time from the first word to SIGKILL. */
-export function graceMs(pod: Pod | undefined): number {
-  const seconds = pod?.metadata.deletionGracePeriodSeconds ?? pod?.spec.terminationGracePeriodSeconds ?? 30;
+/** Time from the first request to SIGKILL. */
+function graceMs({ metadata, spec }: Pod): number {
+  const seconds = metadata.deletionGracePeriodSeconds ?? spec.terminationGracePeriodSeconds ?? 30;
   return Math.max(0, seconds) * 1000;
-}
-
-function isFinal(pod: Pod | undefined): boolean {
-  return pod?.status?.phase === 'Succeeded' || pod?.status?.phase === 'Failed';
 }

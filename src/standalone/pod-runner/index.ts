@@ -1,12 +1,17 @@
-/** kubelet's part for launcher pods: sandboxes, volumes, images, pod status. */
+/**
+ * Owns: kubelet's part for launcher pods: what is done about a pod (observe, decide, execute, project), sandboxes, volumes, images,
+ * the files of the host that pods have, and what of a pod is on disk.
+ * Must not know: programs of the node, its supervisor and its commands, what a launcher does inside its sandbox.
+ */
 export { accountFiles, qemuUser } from './accounts.ts';
 export * from './decide.ts';
 export { HostDisks } from './host-disks.ts';
 export * from './images.ts';
 export * from './kube-pods.ts';
+export type { PodObservation } from './observe.ts';
 export * from './pod-runner.ts';
+export * from './project.ts';
 export * from './sandbox.ts';
 export * from './sandbox-script.ts';
 export { shellQuote } from './shell-quote.ts';
-export * from './status.ts';
 export { prepareVolumes } from './volumes.ts';

@@ -1,151 +1,65 @@
-import {
-  type Condition,
-  type Container,
-  type ContainerState,
-  type ContainerStatus,
-  findCondition,
-  isSameCondition,
-  type Pod,
-  type PodStatus,
-  transitionTime,
-} from '../../api/index.ts';
-import { rfc3339, sameJson } from '../../base/index.ts';
-import type { SandboxState } from './sandbox.ts';
+import type { Pod } from '../../api/index.ts';
+import type { Attempt, WriteReport, Written } from '../../reconcile/index.ts';
+import type { PodDecision } from './decide.ts';
+import type { PodMemory } from './memory.ts';
+import type { PodObservation, PresentPod } from './observe.ts';
+import { logTail } from './pod-log.ts';
+import type { PodSource } from './ports.ts';
+import { projectPodStatus, statusDiffers } from './project.ts';
+import type { Sandboxes, SandboxState } from './sandbox.ts';
 
-/** Why a container has not been started. */
-export interface Obstacle {
-  /** kubelet's word: `ErrImagePull`, `InvalidImageName`, `CreateContainerConfigError`, `RunContainerError`. */
-  readonly reason: string;
-  readonly message: string;
-}
-
-export interface PodView {
-  readonly sandbox: SandboxState;
-  readonly obstacle: Obstacle | undefined;
+export interface StatusDeps {
+  readonly pods: Pick<PodSource, 'patchStatus'>;
+  readonly sandboxes: Pick<Sandboxes, 'inspect'>;
   readonly hostIp: string;
-  readonly now: Date;
-  /** End of the log, for the message of a container that failed. */
-  readonly logTail: string;
-  /** The node was stopped, the pod with it. */
-  readonly isDraining: boolean;
+  readonly logFile: (uid: string) => string;
+  /** Reconciles the pod when something of its sandbox changes. */
+  readonly watch: (uid: string) => void;
 }
 
-/** The status of a pod as kubelet would write it (spec 50 §1.7 and §4.6 read it). Pure. */
-export function projectPodStatus(pod: Pod, view: PodView): PodStatus {
-  const state = containerState(pod, view);
-  const phase = state.terminated ? (state.terminated.exitCode === 0 ? 'Succeeded' : 'Failed') : undefined;
-  const isUp = state.running !== undefined;
-  const startedAtMs = 'startedAtMs' in view.sandbox ? view.sandbox.startedAtMs : view.now.getTime();
-  const drained = view.isDraining && phase !== undefined;
-  return {
-    phase: phase ?? (isUp ? 'Running' : 'Pending'),
-    ...(drained && { reason: 'Terminated', message: 'The node was stopped.' }),
-    hostIP: view.hostIp,
-    hostIPs: [{ ip: view.hostIp }],
-    ...((isUp || phase) && { podIP: view.hostIp, podIPs: [{ ip: view.hostIp }] }),
-    startTime: pod.status?.startTime ?? rfc3339(new Date(startedAtMs)),
-    conditions: conditions(pod, isUp, phase !== undefined, view.now),
-    ...(pod.spec.initContainers?.length && {
-      initContainerStatuses: pod.spec.initContainers.map((container) => doneStatus(container, isUp || Boolean(phase))),
-    }),
-    containerStatuses: pod.spec.containers.slice(0, 1).map((container) => status(pod, container, state)),
-    qosClass: pod.status?.qosClass ?? 'Burstable',
-  };
-}
-
-function containerState(pod: Pod, view: PodView): ContainerState {
-  const { sandbox, obstacle } = view;
-  switch (sandbox.kind) {
-    case 'running':
-      return { running: { startedAt: rfc3339(new Date(sandbox.startedAtMs)) } };
-    case 'exited':
-      return {
-        terminated: {
-          exitCode: sandbox.exitCode,
-          reason: sandbox.exitCode === 0 ? 'Completed' : 'Error',
-          ...(sandbox.exitCode !== 0 && view.logTail !== '' && { message: view.logTail }),
-          startedAt: rfc3339(new Date(sandbox.startedAtMs)),
-          finishedAt: rfc3339(new Date(sandbox.finishedAtMs)),
-        },
-      };
-    case 'lost':
-      return lost(pod, view);
-    case 'none':
-      if (pod.status?.phase === 'Running') return lost(pod, view);
-      return { waiting: obstacle ?? { reason: 'ContainerCreating' } };
-    case 'starting':
-      return { waiting: { reason: 'ContainerCreating' } };
+/** Projects the status and writes what differs, also after a failed step. Never rejects. */
+export async function writeStatus(
+  { observation, decision }: Attempt<PodObservation, PodDecision>,
+  memory: PodMemory,
+  report: WriteReport,
+  deps: StatusDeps,
+): Promise<Written> {
+  if (observation.kind === 'orphan') return { kind: 'no-object' };
+  reportObstacle(observation, memory, report);
+  if (decision.leavesStatus) return { kind: 'unchanged' };
+  try {
+    return { kind: await writePodStatus(observation.pod, observation, memory, deps) };
+  } catch (error) {
+    return { kind: 'failed', error };
   }
 }
 
-function lost(pod: Pod, view: PodView): ContainerState {
-  const known = pod.status?.containerStatuses?.[0]?.state?.terminated;
-  if (known) return { terminated: known };
-  const message = 'The container is gone and nobody saw how it ended: it was killed, or the machine was restarted.';
-  return {
-    terminated: { exitCode: 137, reason: 'ContainerStatusUnknown', message, finishedAt: rfc3339(view.now) },
-  };
+/** Looks at the sandbox again: a step has just changed it. */
+export async function writePodStatus(
+  pod: Pod,
+  { uid, now, isDraining }: Pick<PresentPod, 'uid' | 'now' | 'isDraining'>,
+  { obstacle }: PodMemory,
+  { pods, sandboxes, hostIp, logFile, watch }: StatusDeps,
+): Promise<'written' | 'unchanged'> {
+  const sandbox = await sandboxes.inspect(uid);
+  if (sandbox.kind === 'running') watch(uid);
+  if (isReported(pod, sandbox)) return 'unchanged';
+  const hasFailed = sandbox.kind === 'exited' && sandbox.exitCode !== 0;
+  const tail = hasFailed ? await logTail(logFile(uid)) : '';
+  const wanted = projectPodStatus(pod, { sandbox, obstacle, hostIp, now, logTail: tail, isDraining });
+  if (!statusDiffers(pod, wanted)) return 'unchanged';
+  await pods.patchStatus(pod, wanted);
+  return 'written';
 }
 
-function status(pod: Pod, container: Container, state: ContainerState): ContainerStatus {
-  const isUp = state.running !== undefined;
-  const image = container.image ?? '';
-  const hasRun = isUp || state.terminated !== undefined;
-  return {
-    name: container.name,
-    state,
-    ready: isUp,
-    started: isUp,
-    restartCount: 0,
-    image,
-    imageID: hasRun ? image : '',
-    ...(hasRun && { containerID: `virt-node://${pod.metadata.uid ?? ''}` }),
-  };
+/** Once, not at every try. */
+function reportObstacle(before: PresentPod, { obstacle }: PodMemory, report: WriteReport): void {
+  if (!obstacle || obstacle.message === before.obstacle?.message) return;
+  report([{ type: 'Warning', reason: 'Failed', message: `${obstacle.reason}: ${obstacle.message}` }]);
 }
 
-/** Init containers here only exist to tell an image's digest; there is nothing to run. */
-function doneStatus(container: Container, done: boolean): ContainerStatus {
-  const image = container.image ?? '';
-  return {
-    name: container.name,
-    state: done ? { terminated: { exitCode: 0, reason: 'Completed' } } : { waiting: { reason: 'PodInitializing' } },
-    ready: done,
-    restartCount: 0,
-    image,
-    imageID: done ? image : '',
-  };
-}
-
-function conditions(pod: Pod, isUp: boolean, isFinal: boolean, now: Date): Condition[] {
-  const old = pod.status?.conditions ?? [];
-  const gates = pod.spec.readinessGates ?? [];
-  const closed = gates.map((gate) => gate.conditionType).filter((type) => findCondition(old, type)?.status !== 'True');
-  const containers = isUp ? undefined : isFinal ? 'PodCompleted' : 'ContainersNotReady';
-  const gate = closed.length > 0 ? `the status of pod readiness gate ${closed.join(', ')} is not "True"` : undefined;
-  const wanted: Condition[] = [
-    { type: 'PodScheduled', status: 'True' },
-    { type: 'Initialized', status: isUp || isFinal ? 'True' : 'False' },
-    { type: 'ContainersReady', status: containers ? 'False' : 'True', ...(containers && { reason: containers }) },
-    containers
-      ? { type: 'Ready', status: 'False', reason: containers }
-      : gate
-        ? { type: 'Ready', status: 'False', reason: 'ReadinessGatesNotReady', message: gate }
-        : { type: 'Ready', status: 'True' },
-  ];
-  return wanted.map((condition) => {
-    const since = transitionTime(findCondition(old, condition.type), condition.status, rfc3339(now));
-    return { ...condition, lastProbeTime: null, lastTransitionTime: since };
-  });
-}
-
-/** True when writing `wanted` would change the pod. Conditions of others do not count. */
-export function statusDiffers(pod: Pod, wanted: PodStatus): boolean {
-  const current = pod.status ?? {};
-  return Object.entries(wanted).some(([field, value]) => {
-    if (field !== 'conditions') return !sameJson(current[field], value);
-    return (wanted.conditions ?? []).some((condition) => {
-      const found = findCondition(current.conditions, condition.type);
-      return !found || !isSameCondition(found, condition);
-    });
-  });
+/** A final status is never written again: its log may be gone, and a stopped node must not change the past. */
+function isReported(pod: Pod, sandbox: SandboxState): boolean {
+  const isFinal = pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
+  return isFinal && sandbox.kind !== 'running';
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Pod } from '../../../src/api/index.ts';
-import { type PodView, projectPodStatus, statusDiffers } from '../../../src/standalone/index.ts';
+import type { Pod } from '../../../../src/api/index.ts';
+import { type PodView, projectPodStatus, statusDiffers } from '../../../../src/standalone/index.ts';
 
 const gate = 'kubevirt.io/virtual-machine-unpaused';
 

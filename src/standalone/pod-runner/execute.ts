@@ -1,0 +1,120 @@
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { errorCode, errorMessage } from '../../base/index.ts';
+import type { Executors, ObjectEvent, Outcome, Step, StepContext, StepError } from '../../reconcile/index.ts';
+import { NodeError } from '../errors.ts';
+import { buildPlan, type PlanOptions } from './build-plan.ts';
+import type { PodStepArgs } from './decide.ts';
+import type { HostDisks } from './host-disks.ts';
+import type { ImageStore } from './images.ts';
+import type { PodMemory } from './memory.ts';
+import type { PodObservation } from './observe.ts';
+import { rotateLog } from './pod-log.ts';
+import type { PodSource } from './ports.ts';
+import type { Sandboxes } from './sandbox.ts';
+import { type StatusDeps, writePodStatus } from './status.ts';
+
+export interface ExecuteDeps extends StatusDeps {
+  readonly pods: PodSource;
+  readonly sandboxes: Sandboxes;
+  readonly images: ImageStore;
+  readonly hostDisks: HostDisks;
+  readonly plan: PlanOptions;
+  /** Time until a pod with an obstacle is tried again. */
+  readonly retryMs: number;
+}
+
+export interface ExecuteContext extends StepContext {
+  readonly observation: PodObservation;
+  readonly memory: PodMemory;
+  readonly deps: ExecuteDeps;
+}
+
+const done: Outcome = { kind: 'done' };
+
+export const executors: Executors<PodStepArgs, ExecuteContext> = {
+  startSandbox,
+  terminateSandbox,
+  killSandbox: async (_step, { observation, deps }) => {
+    await deps.sandboxes.kill(observation.uid);
+    return done;
+  },
+  rotateLog: async (_step, { observation, deps }) => {
+    await rotateLog(deps.logFile(observation.uid));
+    return done;
+  },
+  releaseDisks: async (_step, { observation, deps }) => {
+    await deps.hostDisks.release(observation.uid);
+    return done;
+  },
+  reportEnd,
+  removeFiles: async (_step, { observation: { uid }, deps }) => {
+    await deps.sandboxes.remove(uid);
+    await rm(path.dirname(deps.logFile(uid)), { recursive: true, force: true });
+    return done;
+  },
+  deletePod: async ({ pod }, { deps }) => {
+    await deps.pods.delete(pod);
+    return done;
+  },
+};
+
+/** What a step threw. */
+export function stepErrorOf(error: unknown, step: keyof PodStepArgs): StepError {
+  return { severity: 'retry', code: errorCode(error) ?? 'FAILED', message: `${step}: ${errorMessage(error)}` };
+}
+
+async function startSandbox(
+  { pod }: Step<PodStepArgs, 'startSandbox'>,
+  { observation: { uid }, memory, deps }: ExecuteContext,
+): Promise<Outcome> {
+  const { pods, sandboxes, images, hostDisks, plan, logFile, watch, retryMs } = deps;
+  try {
+    const parts = { images, objects: pods, hostDisks };
+    await sandboxes.start(await buildPlan(pod, sandboxes.podDir(uid), logFile(uid), plan, parts));
+  } catch (error) {
+    if (!(error instanceof NodeError)) throw error;
+    memory.obstacle = { reason: waitingReason(error), message: error.message };
+    return { kind: 'wait', afterMs: retryMs, reason: error.message };
+  }
+  watch(uid);
+  memory.obstacle = undefined;
+  const message = `Started container ${pod.spec.containers[0]?.name ?? ''}`;
+  const event: ObjectEvent = { type: 'Normal', reason: 'Started', message };
+  return { kind: 'done', events: [event] };
+}
+
+/** The time first: a process that is asked and not known to be asked would be given a second grace period. */
+async function terminateSandbox(
+  _step: Step<PodStepArgs, 'terminateSandbox'>,
+  { observation: { uid, now }, deps: { sandboxes } }: ExecuteContext,
+): Promise<Outcome> {
+  await sandboxes.markTerminating(uid, now.getTime());
+  await sandboxes.terminate(uid);
+  return done;
+}
+
+async function reportEnd(
+  { pod }: Step<PodStepArgs, 'reportEnd'>,
+  { observation, memory, deps }: ExecuteContext,
+): Promise<Outcome> {
+  const { uid, now } = observation;
+  const isDraining = observation.kind === 'present' && observation.isDraining;
+  if (!memory.isEndReported) await writePodStatus(pod, { uid, now, isDraining }, memory, deps);
+  memory.isEndReported = true;
+  return done;
+}
+
+/** kubelet's words for why a container waits. */
+function waitingReason(error: NodeError): string {
+  switch (error.code) {
+    case 'IMAGE_MISSING':
+      return 'ErrImagePull';
+    case 'IMAGE_INVALID':
+      return 'InvalidImageName';
+    case 'SANDBOX':
+      return 'RunContainerError';
+    default:
+      return 'CreateContainerConfigError';
+  }
+}

@@ -1,0 +1,17 @@
+import type { Pod } from '../../../../src/api/index.ts';
+import type { PodObservation, SandboxState } from '../../../../src/standalone/index.ts';
+
+/** A pod, or none of the API, as rows of tests vary it. */
+export interface PodSituation {
+  readonly pod: Pod | undefined;
+  readonly sandbox: SandboxState;
+  readonly terminatingSinceMs: number | undefined;
+  readonly nowMs: number;
+  readonly isDraining: boolean;
+}
+
+export function observationOf({ pod, sandbox, terminatingSinceMs, nowMs, isDraining }: PodSituation): PodObservation {
+  const observed = { key: 'u', uid: 'u', now: new Date(nowMs), sandbox };
+  if (!pod) return { ...observed, kind: 'orphan' };
+  return { ...observed, kind: 'present', pod, obstacle: undefined, terminatingSinceMs, isDraining };
+}
