@@ -1,4 +1,7 @@
-/** The agent's console and lifecycle interface as a client sees it: calls, streams, and a proxy for the page and the API. */
+/**
+ * Owns: the agent's console and lifecycle interface as a client sees it: calls, streams, and a proxy for the page and the API.
+ * Must not know: the web page, the pod runner, the supervisor and the commands.
+ */
 export * from './agent-api.ts';
 export * from './explain.ts';
 export * from './explain-socket.ts';

@@ -22,7 +22,7 @@ const lingerMs = 5_000;
 
 /**
  * Passes requests and websockets on to the agent as virt-api does: the handshake with the caller's own key, then raw bytes both
- * ways, so that frames, pings and close frames arrive unchanged (spec 30 §4.3). The caller has been let in before.
+ * ways, so that frames, pings and close frames arrive unchanged. The caller has been let in before.
  */
 export class AgentProxy implements VmApi {
   readonly #deps: AgentProxyDeps;

@@ -7,7 +7,7 @@ import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
 
-/** Where the agent serves consoles and lifecycle calls (spec 30 §3). */
+/** Where the agent serves consoles and lifecycle calls. */
 export interface AgentAddress {
   readonly host: string;
   readonly port: number;
@@ -40,7 +40,7 @@ export async function rememberAgentAddress({ agentAddress }: NodePaths, address:
   await writeFileAtomic(agentAddress, `${JSON.stringify(address)}\n`);
 }
 
-/** Verifies authority and common name of the agent: it has no host names (spec 30 §6.1). */
+/** Verifies authority and common name of the agent: it has no host names (upstream's pkg/util/tls/tls.go verifies the same). */
 export function tlsOptionsOf({ ca, cert, key }: AgentTarget): ConnectionOptions {
   return {
     ca,

@@ -4,7 +4,7 @@ import { type EventObject, resources, type VirtualMachineInstance } from '../../
 import { errorMessage } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import type { NodePaths } from '../paths.ts';
-import { logTail } from '../pod-runner/pod-log.ts';
+import { logTail } from '../pod-runner/index.ts';
 import { askExplain } from './explain.ts';
 
 /** What helps to see why a VM did not start: conditions, events, ends of logs. Never throws. */

@@ -1,4 +1,7 @@
-/** What the commands of `virt-node` do, without argv, environment and signals. */
+/**
+ * Owns: what the commands of `virt-node` do.
+ * Must not know: argv, environment and signals (they come as arguments); the inside of a program of the node.
+ */
 export * from './command.ts';
 export * from './console.ts';
 export { ConsoleStream, type ConsoleWish } from './console-stream.ts';

@@ -1,4 +1,7 @@
-/** The web page of the standalone node: its list from the node's API, its actions, its way to the agent. */
+/**
+ * Owns: the web page of the standalone node: its list from the node's API, its actions, its way to the agent.
+ * Must not know: the pod runner, the supervisor and the commands.
+ */
 export * from './node-page.ts';
 export * from './vm-feed.ts';
 export * from './vm-power.ts';

@@ -1,4 +1,4 @@
-/** User and group of QEMU and of non-root launchers inside every pod (spec 52 §1). */
+/** User and group of QEMU and of non-root launchers inside every pod (upstream's pkg/util/util.go: NonRootUID). */
 export const qemuUser = { name: 'qemu', uid: 107, gid: 107 };
 
 /**

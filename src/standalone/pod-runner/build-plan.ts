@@ -48,7 +48,7 @@ export async function buildPlan(
   };
 }
 
-/** Runs a container disk image only so that a kubelet reports the image's digest (spec 52 §6.2). */
+/** Runs a container disk image only so that a kubelet reports the image's digest. */
 function isDigestOnly(container: Container): boolean {
   return [...(container.command ?? []), ...(container.args ?? [])].includes('--no-op');
 }

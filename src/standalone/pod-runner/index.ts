@@ -9,6 +9,7 @@ export { HostDisks } from './host-disks.ts';
 export * from './images.ts';
 export * from './kube-pods.ts';
 export type { PodObservation } from './observe.ts';
+export * from './pod-log.ts';
 export * from './pod-runner.ts';
 export * from './project.ts';
 export * from './sandbox.ts';

@@ -30,7 +30,7 @@ export interface PodView {
   readonly isDraining: boolean;
 }
 
-/** The status of a pod as kubelet would write it (spec 50 §1.7 and §4.6 read it). Pure. */
+/** The status of a pod as kubelet would write it; the VMI controller and users read it. Pure. */
 export function projectPodStatus(pod: Pod, view: PodView): PodStatus {
   const state = containerState(pod, view);
   const phase = state.terminated ? (state.terminated.exitCode === 0 ? 'Succeeded' : 'Failed') : undefined;

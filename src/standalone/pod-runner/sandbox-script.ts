@@ -74,7 +74,7 @@ const capabilities = [
 
 /**
  * The inner script, process 1 of the pod: makes the pod's root directory, then starts the program; passes SIGTERM on, reaps what is
- * left to it and, when the program has ended, gives QEMU the time to write out its disks (spec 70 §1.1). With process 1 everything
+ * left to it and, when the program has ended, gives QEMU the time to write out its disks. With process 1 everything
  * ends. Its working directory stays the sandbox's on the host: the one way out of the pod, for its exit code, which the rights of
  * process 1 keep from everybody else in the pod. `programs` is what the pod needs besides the system's programs.
  */

@@ -19,7 +19,8 @@ interface ConfigMap extends KubeObject {
 
 /**
  * Certificates of the agent's servers and of their client, and the ConfigMap from which the agent learns whom to trust: what
- * virt-operator does on a cluster (pkg/virt-operator/resource/generate/components/secrets.go). Checked twice a day; the agent follows the files and the ConfigMap.
+ * virt-operator does on a cluster (pkg/virt-operator/resource/generate/components/secrets.go). Checked twice a day; the agent
+ * follows the files and the ConfigMap.
  */
 export class AgentCertificates implements Component {
   readonly name = 'agent certificates';

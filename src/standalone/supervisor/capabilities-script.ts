@@ -9,7 +9,7 @@ export interface CapabilitiesPlan {
   readonly virttype: 'kvm' | 'qemu';
 }
 
-/** libvirt's words for the architectures that there are files for, with the machine that stands for each (spec 40 §5.1). */
+/** libvirt's words for the architectures that there are files for, with the machine that stands for each. */
 export const machines: Readonly<Record<string, string>> = { x86_64: 'q35', aarch64: 'virt', s390x: 's390-ccw-virtio' };
 
 /**

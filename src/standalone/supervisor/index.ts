@@ -1,5 +1,7 @@
-/** The programs of the node and their order: API server, controller, agent, pod runner. */
-
+/**
+ * Owns: the programs of the node and their order: API server, controller, agent, pod runner; their rights and certificates.
+ * Must not know: the commands and how they talk to people.
+ */
 export * from './agent-certificates.ts';
 export * from './api-program.ts';
 export { Capabilities } from './capabilities.ts';

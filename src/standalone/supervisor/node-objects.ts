@@ -99,7 +99,7 @@ function nodeStatus(facts: MachineFacts, now: Date): object {
   };
 }
 
-/** `Root`: launchers run as root here, in namespaces of their own; QEMU drops its rights (spec 61 §7.3). */
+/** `Root`: launchers run as root here, in namespaces of their own; QEMU drops its rights. */
 async function ensureKubeVirt(client: KubeClient, facts: MachineFacts): Promise<void> {
   const ref = { name: 'kubevirt', namespace: kubevirtNamespace };
   await createIfMissing(client, resources.kubevirts, {

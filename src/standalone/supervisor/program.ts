@@ -11,7 +11,7 @@ import {
 } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
-import { rotateLog } from '../pod-runner/pod-log.ts';
+import { rotateLog } from '../pod-runner/index.ts';
 import {
   formatIdentity,
   identifyProcess,

@@ -58,7 +58,7 @@ export interface StandaloneNodeDeps {
   readonly probe?: () => Promise<KvmProbeResult>;
 }
 
-/** The whole one-node KubeVirt: programs as child processes, and the pod runner in this one (design.md §3). */
+/** The whole one-node KubeVirt: programs as child processes, and the pod runner in this one. */
 export class StandaloneNode {
   readonly #options: StandaloneNodeOptions;
   readonly #deps: StandaloneNodeDeps;
@@ -115,7 +115,7 @@ export class StandaloneNode {
     const attempt = (work: Promise<unknown> | undefined) => work?.catch((error: unknown) => errors.push(error));
     // First: it would start again what is being ended.
     await attempt(this.#programs.get('virt-controller')?.stop());
-    // The agent is needed: it is what presses the guest's power button (spec 70 §9).
+    // The agent is needed: it is what presses the guest's power button.
     if (pods === 'end') await attempt(this.#runner?.drain(this.#stopping.signal));
     this.#stopping.abort(new Error('the node is stopping'));
     await attempt(this.#programs.get('virt-handler')?.stop());
