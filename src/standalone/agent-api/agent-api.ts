@@ -23,7 +23,10 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 const maxMessageBytes = 1024 * 1024;
 const handshakeTimeoutMs = 10_000;
 
-/** The agent's console and lifecycle interface (upstream's cmd/virt-handler/virt-handler.go, runServer), spoken over mutual TLS. Errors are NodeError: AgentRefusal, AGENT_AWAY, AGENT_FOREIGN. */
+/**
+ * The agent's console and lifecycle interface (upstream's cmd/virt-handler/virt-handler.go, runServer), spoken over mutual TLS.
+ * Errors are NodeError: AgentRefusal, AGENT_AWAY, AGENT_FOREIGN.
+ */
 export class AgentApi {
   readonly #find: FindAgent;
 

@@ -1,7 +1,8 @@
 import type { AccessRule } from '../../apiserver/index.ts';
 
 /**
- * What virt-handler may do: the ClusterRole of daemonset/base/rbac.yaml, which is upstream's (pkg/virt-operator/resource/generate/rbac/handler.go). A test compares the two.
+ * What virt-handler may do: the ClusterRole of daemonset/base/rbac.yaml, which is upstream's
+ * (pkg/virt-operator/resource/generate/rbac/handler.go). A test compares the two.
  * So the standalone node shows at every start that the agent needs no more than a stock cluster grants it.
  */
 export const handlerRules: readonly AccessRule[] = [
