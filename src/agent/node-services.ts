@@ -4,8 +4,14 @@ import type { Component, Logger } from '../base/index.ts';
 import type { KubeClient } from '../kube/index.ts';
 import { LiveSettings } from './live-settings.ts';
 import { MediatedDevices, NodeDevices, type NodeDevicesOptions } from './node/devices/index.ts';
-import { hasCpuManager } from './node/heartbeat/cpu-manager.ts';
-import { allProblems, type Finding, Heartbeat, type NodeReport, PolledProblems } from './node/heartbeat/index.ts';
+import {
+  allProblems,
+  type Finding,
+  Heartbeat,
+  hasCpuManager,
+  type NodeReport,
+  PolledProblems,
+} from './node/heartbeat/index.ts';
 import { KsmFiles, KsmService } from './node/ksm/index.ts';
 import { makeNodeLabels, type NodeLabels } from './node/labels/index.ts';
 import type { Node, ProblemSource } from './node/ports.ts';

@@ -3,5 +3,6 @@
  * beside it.
  * Must not know: VMIs, what a problem is about, how a node is patched.
  */
+export { hasCpuManager } from './cpu-manager.ts';
 export { Heartbeat, type NodePatch, type NodeReport } from './heartbeat.ts';
 export { allProblems, type Finding, PolledProblems } from './problems.ts';
