@@ -7,6 +7,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { type Pod, type PodStatus, resources } from '../../../src/api/index.ts';
 import { silentLogger, sleep } from '../../../src/base/index.ts';
 import { HostDisks, ImageStore, PodRunner, Sandboxes } from '../../../src/standalone/index.ts';
+import { stays } from '../../fixtures/eventually.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
 /** Says when it can be asked to end: before, process 1 of a pod does not hear it. */
@@ -189,10 +190,12 @@ describe('pod runner', { skip: needsRoot }, () => {
     await start();
     pods.show('b1', podOf('b1', waits, '/bin/other'));
     await untilCalled('status Pending CreateContainerConfigError');
-    await sleep(200);
-    const failed = pods.calls.filter((call) => call.startsWith('event Warning Failed: CreateContainerConfigError'));
-    assert.equal(failed.length, 1);
-    assert.equal(times('status Pending CreateContainerConfigError'), 1);
+    const failed = () =>
+      pods.calls.filter((call) => call.startsWith('event Warning Failed: CreateContainerConfigError'));
+    await stays(() => {
+      assert.equal(failed().length, 1);
+      assert.equal(times('status Pending CreateContainerConfigError'), 1);
+    }, 200);
     pods.show('b1', podOf('b1', waits));
     await untilCalled('status Running running');
   });
@@ -219,9 +222,10 @@ describe('pod runner', { skip: needsRoot }, () => {
     const unsynced = new FakePods();
     unsynced.isSynced = false;
     await start(unsynced);
-    await sleep(1_500);
-    assert.equal((await sandboxes.inspect('c1')).kind, 'running');
-    assert.deepEqual(pods.calls, []);
+    await stays(async () => {
+      assert.equal((await sandboxes.inspect('c1')).kind, 'running');
+      assert.deepEqual(unsynced.calls, []);
+    }, 1_500);
     pods.isSynced = true;
     await until('the orphan is gone', () => !existsSync(sandboxes.podDir('c1')));
     assert.deepEqual(pods.calls, []);
@@ -270,8 +274,7 @@ describe('pod runner', { skip: needsRoot }, () => {
     await start();
     pods.show('g1', podOf('g1', 'echo last words; exit 3'));
     await untilCalled('status Failed Error 3');
-    await sleep(100);
-    assert.equal(times('delete'), 0);
+    await stays(() => assert.equal(times('delete'), 0), 100);
     assert.ok(existsSync(sandboxes.podDir('g1')));
     pods.show('g1', undefined);
     await until('files gone', () => !existsSync(sandboxes.podDir('g1')));

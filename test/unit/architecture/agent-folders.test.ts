@@ -15,7 +15,7 @@ checkFolderRules({
     'vmi/loop': ['vmi/observe', 'vmi/decide', 'vmi/execute', 'vmi/status', 'vmi/guest-agent'],
     'node/facts': [],
     'node/heartbeat': [],
-    'node/labels': [],
+    'node/labels': ['node/own-node.ts'],
     'node/devices': [],
     'node/ksm': [],
     'node/seccomp': [],
