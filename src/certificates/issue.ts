@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { errorMessage } from '../base/index.ts';
 import type { PemPair } from '../tls/index.ts';
 import { CertificateError } from './errors.ts';
+import type { Extension } from './library.ts';
 
 export interface AuthorityRequest {
   readonly commonName: string;
@@ -25,12 +26,11 @@ const digest = { hash: 'SHA-256' } as const;
 /** X.520 allows 64 characters; names that other programs read in their own way are refused. */
 const harmless = /^[\w.:@ -]{1,64}$/;
 
-type Library = typeof import('@peculiar/x509');
+type Library = typeof import('./library.ts');
 
-/** Loaded when a certificate is made: most programs make none. The library needs the other one, which extends `Reflect`. */
-async function loadLibrary(): Promise<Library> {
-  await import('reflect-metadata/lite');
-  return import('@peculiar/x509');
+/** Most programs make no certificate, and most runs of those that do. */
+function loadLibrary(): Promise<Library> {
+  return import('./library.ts');
 }
 
 /** A self-signed authority with a P-256 key. Throws CertificateError. */
@@ -78,7 +78,7 @@ async function sign(
   authority: PemPair,
   { commonName, days }: AuthorityRequest,
   now: Date,
-  extensionsFor: (x509: Library) => readonly InstanceType<Library['Extension']>[],
+  extensionsFor: (x509: Library) => readonly Extension[],
 ): Promise<PemPair> {
   const x509 = await loadLibrary();
   const subject = nameOf(x509, commonName);

@@ -66,3 +66,20 @@ suite('the agent’s program as it is shipped', () => {
     );
   });
 });
+
+test('virt-node as it is shipped reads the library of certificates when it makes one, with the names that it uses', async (t) => {
+  const place = mkdtempSync(path.join(tmpdir(), 'bundle-'));
+  t.after(() => rmSync(place, { recursive: true, force: true }));
+  await bundlePrograms(['virt-node'], place, { extension: '.mjs', sourcemap: false });
+  const parts = readdirSync(path.join(place, 'virt-node')).filter((name) => name.startsWith('library-'));
+  assert.equal(parts.length, 1, parts.join());
+  const file = path.join(place, 'virt-node', parts[0] ?? '');
+  assert.ok(!readAtStart(path.join(place, 'virt-node.mjs')).has(file));
+  const shipped: Record<string, unknown> = await import(file);
+  const named = Object.keys(await import('../../../src/certificates/library.ts'));
+  assert.deepEqual(
+    named.filter((name) => shipped[name] === undefined),
+    [],
+  );
+  assert.ok(named.length > 8);
+});
