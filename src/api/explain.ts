@@ -295,3 +295,57 @@ export interface ExplainError extends ExplainDocument<'Error'> {
 
 /** What a controller saw of an object when it decided: short facts by name, for people. */
 export type ExplainFacts = Readonly<Record<string, string>>;
+
+/** Kinds of objects that virt-controller explains, as the command line and the addresses name them. */
+export const controllerKinds = ['vm', 'vmi'] as const;
+export type ControllerKind = (typeof controllerKinds)[number];
+
+export const controllerExplainApiVersion = 'explain.virt-controller/v1';
+
+interface ControllerDocument<Kind extends string> {
+  readonly apiVersion: typeof controllerExplainApiVersion;
+  readonly kind: Kind;
+}
+
+/** One decision of virt-controller; the same decision several times in a row is one with `times`. */
+export interface ControllerDecision extends Omit<ExplainDecision, 'seen'> {
+  readonly seen: ExplainFacts;
+}
+
+/** `GET /explain/vm/<namespace>/<name>` and the same for `vmi`, on virt-controller's socket (`--explain-socket`). */
+export interface ControllerReport extends ControllerDocument<'Explanation'> {
+  readonly at: string;
+  readonly resource: ControllerKind;
+  readonly namespace: string;
+  readonly name: string;
+  readonly goneAt?: string;
+  readonly problem?: string;
+  readonly nextTry: ExplainTry;
+  readonly crashLoopBackoff?: ExplainQuarantine;
+  /** Oldest first. */
+  readonly decisions: readonly ControllerDecision[];
+}
+
+export interface ControllerItem {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly goneAt?: string;
+  readonly rule: string;
+  readonly why: string;
+  readonly since: string;
+  readonly problem?: string;
+  readonly nextTry: ExplainTry;
+}
+
+/** `GET /explain/vm`, `GET /explain/vmi` */
+export interface ControllerList extends ControllerDocument<'ExplanationList'> {
+  readonly at: string;
+  readonly resource: ControllerKind;
+  readonly items: readonly ControllerItem[];
+}
+
+export interface ControllerExplainError extends ControllerDocument<'Error'> {
+  readonly code: ExplainError['code'];
+  readonly message: string;
+}

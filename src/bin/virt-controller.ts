@@ -50,6 +50,7 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
       vmWorkers: flags.vmWorkers,
       vmiWorkers: flags.vmiWorkers,
       standaloneScheduler: flags.standaloneScheduler,
+      ...(flags.explainSocket !== '' && { explain: { socketFile: flags.explainSocket, pid: process.pid } }),
     },
     { client, log, randomUuid: randomUUID },
   );

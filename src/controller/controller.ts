@@ -14,12 +14,14 @@ import {
   type KubeVirt,
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
+import { JsonSocket } from '../http/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
+import { errorAnswer, explain, explainSource } from './explain/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { type Node, StandaloneScheduler } from './scheduler/index.ts';
-import { VmController } from './vm/index.ts';
-import { podIndexes, VmiController } from './vmi/index.ts';
+import { VmController, vmRules } from './vm/index.ts';
+import { podIndexes, VmiController, vmiRules } from './vmi/index.ts';
 
 export interface ControllerOptions {
   readonly config: ControllerConfigBase;
@@ -27,6 +29,8 @@ export interface ControllerOptions {
   readonly vmiWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
+  /** The Unix socket for questions on decisions, if there shall be one. */
+  readonly explain?: { readonly socketFile: string; readonly pid: number };
 }
 
 export interface ControllerDeps {
@@ -72,7 +76,7 @@ export class Controller implements Component {
     );
     this.#vms = new VmController({ workers: options.vmWorkers }, shared);
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
-    this.#workers = new Lifecycle([this.#vmis, this.#vms, ...scheduler]);
+    this.#workers = new Lifecycle([...this.#explainServer(options), this.#vmis, this.#vms, ...scheduler]);
   }
 
   /** Resolves when the caches are read and the work has begun. */
@@ -97,6 +101,18 @@ export class Controller implements Component {
     );
     await this.#workers.start(signal);
     log.info({ vmis: this.#informers.vmis.size, vms: this.#informers.vms.size }, 'virt-controller is at work');
+  }
+
+  #explainServer({ explain: where }: ControllerOptions): Component[] {
+    if (!where) return [];
+    const { clock, log } = this.#deps;
+    const sources = {
+      vm: explainSource(this.#vms.reconciler, vmRules),
+      vmi: explainSource(this.#vmis.reconciler, vmiRules),
+    };
+    const answer = (method: string, target: string) => explain(method, target, { sources, clock });
+    const options = { ...where, name: 'explain server', other: 'another virt-controller' };
+    return [new JsonSocket(options, { answer, refuse: errorAnswer, log, clock })];
   }
 
   async stop(): Promise<void> {

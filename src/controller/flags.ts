@@ -42,6 +42,7 @@ const controllerFlags = {
   'leader-elect-renew-deadline': { kind: 'duration', fallback: 10_000, help: 'a leader that cannot renew gives up' },
   'leader-elect-retry-period': { kind: 'duration', fallback: 2_000, help: 'time between tries' },
   'leader-elect': { kind: 'bool', fallback: true, help: 'work only while holding the lease; false: a single replica' },
+  'explain-socket': { kind: 'string', fallback: '', help: 'Unix socket for questions on decisions; empty: none' },
   'standalone-scheduler': { kind: 'bool', fallback: false, help: 'bind launcher pods to nodes (no kube-scheduler)' },
   'standalone-runtime-user': {
     kind: 'int',
@@ -59,6 +60,8 @@ export interface ControllerFlags {
   readonly vmiWorkers: number;
   readonly runtimeUser: number;
   readonly standaloneScheduler: boolean;
+  /** Absolute path; empty: no socket. */
+  readonly explainSocket: string;
   /** Undefined: no election, this is the only controller. */
   readonly lease: { durationMs: number; renewDeadlineMs: number; retryPeriodMs: number } | undefined;
 }
@@ -79,6 +82,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
+    explainSocket: flags['explain-socket'],
     lease: flags['leader-elect'] ? leaseOf(flags) : undefined,
   };
 }

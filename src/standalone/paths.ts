@@ -31,6 +31,7 @@ export interface NodePaths {
   readonly privateDir: string;
   /** Where virt-handler tells why it does what it does. */
   readonly agentSocket: string;
+  readonly controllerSocket: string;
   /** Authority and key pairs of the agent's servers and of their one client; for root only. */
   readonly certificatesDir: string;
   /** Where the agent serves consoles since its last start. */
@@ -78,6 +79,7 @@ export function nodePaths(stateDir: string): NodePaths {
     shareDir: path.join(run, 'kubevirt'),
     privateDir: path.join(root, 'kubevirt-private'),
     agentSocket: path.join(root, 'kubevirt-private', explainSocketName),
+    controllerSocket: path.join(root, 'kubevirt-private', 'virt-controller.sock'),
     certificatesDir: path.join(root, 'kubevirt-certificates'),
     agentAddress: path.join(run, 'agent.json'),
     webAddress: path.join(run, 'web-url'),

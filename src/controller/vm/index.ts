@@ -3,3 +3,4 @@
  * Must not know: launcher pods, nodes.
  */
 export { VmController } from './controller.ts';
+export { vmRules } from './decide.ts';

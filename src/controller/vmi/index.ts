@@ -3,4 +3,5 @@
  * Must not know: VirtualMachines, but that one owns the VMI.
  */
 export { VmiController } from './controller.ts';
+export { vmiRules } from './decide.ts';
 export { podIndexes } from './observe.ts';

@@ -6,31 +6,37 @@ import { NodeError } from '../errors.ts';
 const timeoutMs = 5_000;
 const maxBytes = 32 * 1024 * 1024;
 
-/** One question to the agent's socket, as it answers it. Rejects with NodeError. */
+export interface ExplanationOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Of the documents; the agent's unless given. */
+  readonly apiVersion?: string;
+}
+
+/** One question to a socket of explanations, as it answers it. Rejects with NodeError. */
 export async function getExplanation(
   socket: string,
   target: string,
-  signal?: AbortSignal,
+  { signal, apiVersion = explainApiVersion }: ExplanationOptions = {},
 ): Promise<{ readonly httpStatus: number; readonly document: Readonly<Record<string, unknown>> }> {
   const { httpStatus, text } = await get(socket, target, signal);
-  return { httpStatus, document: parse(text, socket) };
+  return { httpStatus, document: parse(text, socket, apiVersion) };
 }
 
 /** Of the document only its version and kind are looked at: within a version fields are only added. */
-function parse(text: string, socket: string): Readonly<Record<string, unknown>> {
+function parse(text: string, socket: string, apiVersion: string): Readonly<Record<string, unknown>> {
   let document: unknown;
   try {
     document = JSON.parse(text);
   } catch (cause) {
     throw foreignSocket(socket, cause);
   }
-  if (!isRecord(document) || document.apiVersion !== explainApiVersion) throw foreignSocket(socket);
+  if (!isRecord(document) || document.apiVersion !== apiVersion) throw foreignSocket(socket);
   return document;
 }
 
 /** Something else listens there. */
 export function foreignSocket(socket: string, cause?: unknown): NodeError {
-  const text = `what answers on ${socket} is no virt-handler of this version: update both, or give another --socket`;
+  const text = `what answers on ${socket} is no virt-handler of this version and no virt-controller: update both, or give another --socket`;
   return new NodeError('CHILD_FAILED', text, cause === undefined ? {} : { cause });
 }
 
@@ -66,7 +72,7 @@ function explain(socket: string, cause: unknown): NodeError {
     case 'ECONNREFUSED':
       return new NodeError(
         'NOT_RUNNING',
-        `no virt-handler answers on ${socket}: is the node running here? (--state-dir and --socket say where to look)`,
+        `no virt-handler answers on ${socket}, and no virt-controller: is the node running here? (--state-dir and --socket say where to look)`,
         { cause },
       );
     case 'EACCES':

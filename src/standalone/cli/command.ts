@@ -3,7 +3,7 @@ import { errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { nodePaths } from '../paths.ts';
 import type { ConsoleWish } from './console-stream.ts';
-import type { ExplainQuestion } from './explain.ts';
+import { type ExplainQuestion, explainTarget } from './explain.ts';
 import {
   accessFlags,
   apiserverFlags,
@@ -224,10 +224,10 @@ function vmCommands(parser: Argv, choose: Choose): void {
     )
     .command(
       ['explain [name]', 'why'],
-      'show what the agent decided about a VM and why; without NAME about all',
+      'show what was decided and why: NAME by the agent (all without NAME), vm/NAME or vmi/NAME by virt-controller (all: vm/)',
       (flags) =>
         flags
-          .positional('name', { type: 'string', describe: 'a VM; with --labels a part of keys' })
+          .positional('name', { type: 'string', describe: 'VM, vm/VM or vmi/VM; with --labels a part of keys' })
           .options(explainFlags),
       (given) => choose({ command: 'explain', ...explainQuestion(given) }),
     );
@@ -289,8 +289,11 @@ interface ExplainValues {
 }
 
 function explainQuestion(given: ExplainValues): ExplainQuestion {
-  const { output, namespace, name, labels, socket = nodePaths(given['state-dir']).agentSocket } = given;
-  return { output, namespace, ...(name && { name }), ...(labels && { labels }), socket };
+  const { output, namespace, labels } = given;
+  const target = explainTarget(given.name);
+  const { agentSocket, controllerSocket } = nodePaths(given['state-dir']);
+  const socket = given.socket ?? (target.kind ? controllerSocket : agentSocket);
+  return { output, namespace, ...target, ...(labels && { labels }), socket };
 }
 
 /** yargs takes every word but "true" for "off": a `--keep-vms=yes` must not end VMs. */

@@ -1,4 +1,7 @@
 import {
+  type ControllerDecision,
+  type ControllerList,
+  type ControllerReport,
   type ExplainDecision,
   type ExplainItem,
   type ExplainList,
@@ -35,6 +38,68 @@ export function explainStory(report: ExplainReport): string[] {
     ...decisionTable(decisions.slice(-decisionsShown), at),
     ...(decisions.length > decisionsShown ? [`(${decisions.length - decisionsShown} older: -o json shows all)`] : []),
   ];
+}
+
+/** A VM's or VMI's story as virt-controller sees it. */
+export function controllerStory(report: ControllerReport): string[] {
+  const { resource, namespace, name, at, goneAt, problem, decisions, crashLoopBackoff } = report;
+  const last = decisions.at(-1);
+  const left = goneAt === undefined ? '' : `, gone ${ago(goneAt, at)}`;
+  if (last === undefined) return [`${resource} ${namespace}/${name}${left}: nothing was decided yet`];
+  const since = last.times > 1 ? `decided ${last.times} times, first ${ago(last.firstAt, at)}, ` : '';
+  return [
+    `${resource} ${namespace}/${name}${left}`,
+    `  is       ${factsText(last)}`,
+    `  because  ${last.why}`,
+    `           rule ${last.rule}, ${since}last ${ago(last.lastAt, at)}`,
+    `  next     ${nextTryText(report.nextTry)}`,
+    ...(problem === undefined ? [] : [`  problem  ${problem}`]),
+    ...(crashLoopBackoff ? [`  back-off since ${ago(crashLoopBackoff.since, at)}: ${crashLoopBackoff.problem}`] : []),
+    '',
+    ...table(
+      ['AGO', 'TIMES', 'RULE', 'SEEN', 'DID'],
+      decisions
+        .slice(-decisionsShown)
+        .map((decision) => [
+          ago(decision.lastAt, at).replace(' ago', ''),
+          String(decision.times),
+          decision.rule,
+          oneLine(factsText(decision), 60),
+          didText(decision),
+        ]),
+    ),
+  ];
+}
+
+/** One line per VM or VMI that virt-controller decided about. */
+export function controllerTable({ items, resource, at }: ControllerList): string[] {
+  if (items.length === 0) return [`virt-controller has decided nothing about any ${resource} since it started`];
+  return table(
+    ['NAMESPACE', 'NAME', 'RULE', 'SINCE', 'NEXT', 'PROBLEM'],
+    items.map((item) => [
+      item.namespace,
+      item.name,
+      item.goneAt === undefined ? item.rule : `gone ${ago(item.goneAt, at)}`,
+      ago(item.since, at),
+      shortNext({ ...item, quarantined: false }),
+      item.problem === undefined ? '-' : oneLine(item.problem, 60),
+    ]),
+  );
+}
+
+function factsText({ seen }: ControllerDecision): string {
+  return Object.entries(seen)
+    .map(([fact, value]) => `${fact} ${value}`)
+    .join(', ');
+}
+
+function didText({ steps, write, events = [] }: ControllerDecision): string {
+  const did = [
+    ...steps.map(stepText),
+    ...(write.outcome === 'written' ? ['wrote status'] : []),
+    ...events.map((reason) => `event ${reason}`),
+  ];
+  return did.join(', ') || '-';
 }
 
 /** One line per VMI. */
@@ -127,7 +192,7 @@ function stepText({ step, outcome, tookMs }: ExplainStep): string {
   return outcome === 'done' ? `${step}${time}` : `${step} ${outcome}${time}`;
 }
 
-function shortNext({ nextTry, quarantined }: ExplainItem): string {
+function shortNext({ nextTry, quarantined }: Pick<ExplainItem, 'nextTry' | 'quarantined'>): string {
   const when =
     nextTry.state === 'waiting'
       ? `in ${durationText(nextTry.inMs ?? 0)}`

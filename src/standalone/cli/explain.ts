@@ -1,9 +1,18 @@
-import type { ExplainLabels, ExplainList, ExplainReport } from '../../api/index.ts';
+import {
+  type ControllerKind,
+  type ControllerList,
+  type ControllerReport,
+  controllerExplainApiVersion,
+  controllerKinds,
+  type ExplainLabels,
+  type ExplainList,
+  type ExplainReport,
+} from '../../api/index.ts';
 import { escapedJson, plainText } from '../../base/index.ts';
 import { foreignSocket, getExplanation } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { explainLabels } from './explain-labels.ts';
-import { explainStory, explainTable } from './explain-text.ts';
+import { controllerStory, controllerTable, explainStory, explainTable } from './explain-text.ts';
 
 export interface ExplainQuestion {
   /** Of an agent: `<kubevirt-private-dir>/virt-handler.sock`. */
@@ -12,19 +21,32 @@ export interface ExplainQuestion {
   /** Absent: all VMIs that the agent knows. */
   readonly name?: string | undefined;
   readonly output: 'text' | 'json';
+  /** The question is for virt-controller about an object of this kind. */
+  readonly kind?: ControllerKind;
   /** Ask about the labels of the node, those whose keys contain `name`. */
   readonly labels?: boolean;
 }
 
-type Answer = ExplainReport | ExplainList | ExplainLabels;
+type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | ControllerList;
 
-const kinds = ['Why', 'WhyList', 'WhyLabels'];
+const agentAnswers = ['Why', 'WhyList', 'WhyLabels'];
+const controllerAnswers = ['Explanation', 'ExplanationList'];
 
-/** Asks the agent of this node why it does what it does. Throws NodeError, whose message says what to do. */
-export async function askExplain({ socket, namespace, name, output, labels }: ExplainQuestion): Promise<string> {
-  const part = encodeURIComponent;
-  const ofVm = name === undefined ? '/why' : `/why/${part(namespace)}/${part(name)}`;
-  const answer = await ask(socket, labels ? '/labels' : ofVm);
+/** `vm/NAME`, `vmi/NAME`, `vm/` (all), `vmi/`: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
+export function explainTarget(text: string | undefined): Pick<ExplainQuestion, 'kind' | 'name'> {
+  const [first = '', name, ...more] = (text ?? '').split('/');
+  if (name === undefined) return first === '' ? {} : { name: first };
+  const kind = controllerKinds.find((each) => each === first);
+  if (kind && more.length === 0) return { kind, ...(name !== '' && { name }) };
+  throw new NodeError('USAGE', `${JSON.stringify(text)} is neither NAME nor vm/NAME nor vmi/NAME`);
+}
+
+/**
+ * Asks the agent of this node, or virt-controller, why it does what it does. Throws NodeError, whose message says what to do.
+ */
+export async function askExplain(question: ExplainQuestion): Promise<string> {
+  const { socket, name, output } = question;
+  const answer = await ask(question);
   if (output === 'json') return escapedJson(JSON.stringify(answer, undefined, 2));
   // Whatever a message contains, it moves no cursor.
   return linesOf(answer, socket, name)
@@ -34,18 +56,38 @@ export async function askExplain({ socket, namespace, name, output, labels }: Ex
 
 function linesOf(answer: Answer, socket: string, name = ''): string[] {
   try {
-    if (answer.kind === 'WhyLabels') return explainLabels(answer, name);
-    return answer.kind === 'Why' ? explainStory(answer) : explainTable(answer);
+    switch (answer.kind) {
+      case 'WhyLabels':
+        return explainLabels(answer, name);
+      case 'Why':
+        return explainStory(answer);
+      case 'WhyList':
+        return explainTable(answer);
+      case 'Explanation':
+        return controllerStory(answer);
+      case 'ExplanationList':
+        return controllerTable(answer);
+    }
+    return answer satisfies never;
   } catch (cause) {
     throw foreignSocket(socket, cause);
   }
 }
 
-async function ask(socket: string, target: string): Promise<Answer> {
-  const { httpStatus, document } = await getExplanation(socket, target);
+function pathOf({ namespace, name, labels, kind }: ExplainQuestion): string {
+  if (labels) return '/labels';
+  const base = kind ? `/explain/${kind}` : '/why';
+  return name === undefined ? base : `${base}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+}
+
+async function ask(question: ExplainQuestion): Promise<Answer> {
+  const { socket, kind } = question;
+  const options = kind ? { apiVersion: controllerExplainApiVersion } : {};
+  const { httpStatus, document } = await getExplanation(socket, pathOf(question), options);
   if (document.kind === 'Error') {
     throw new NodeError(httpStatus === 404 ? 'NOT_FOUND' : 'CHILD_FAILED', String(document.message));
   }
+  const kinds = kind ? controllerAnswers : agentAnswers;
   if (!kinds.includes(String(document.kind))) throw foreignSocket(socket);
   return document as unknown as Answer;
 }

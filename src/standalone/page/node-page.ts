@@ -76,7 +76,7 @@ export class NodePage implements Component {
       },
       api: new AgentProxy({ find: agentOf(paths), log }),
       why: async (target, signal) => {
-        const { httpStatus, document } = await getExplanation(paths.agentSocket, target, signal);
+        const { httpStatus, document } = await getExplanation(paths.agentSocket, target, { signal });
         return { httpStatus, body: document };
       },
     };

@@ -148,7 +148,8 @@ export class StandaloneNode {
     log.info({ kvm, reason }, 'KVM probe');
     progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
     await ensureNodeObjects(this.client, await this.#facts(kvm), new Date());
-    await this.#startProgram('virt-controller', ['--standalone-scheduler']);
+    const controllerFlags = ['--standalone-scheduler', '--explain-socket', paths.controllerSocket];
+    await this.#startProgram('virt-controller', controllerFlags);
     const certificates = new AgentCertificates(paths.certificatesDir, { client: this.client, log });
     // Its socket for root, not a port, which every user of this machine could keep busy.
     const ask = askLivez({ socketPath: paths.agentSocket });

@@ -38,7 +38,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'device-plugin',
   ],
   launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
-  controller: ['base', 'api', 'reconcile', 'cluster-config', 'kube'],
+  controller: ['base', 'api', 'reconcile', 'cluster-config', 'kube', 'http'],
   standalone: ['base', 'api', 'reconcile', 'host', 'kube', 'tls', 'certificates', 'http', 'web', 'apiserver'],
 };
 

@@ -275,3 +275,34 @@ test('the command line asks for labels by --labels', () => {
   };
   assert.deepEqual(command, question);
 });
+
+test('vm/NAME and vmi/NAME are questions for virt-controller, on its socket', () => {
+  const socket = nodePaths('/s').controllerSocket;
+  const question = { command: 'explain', namespace: 'default', output: 'text', socket };
+  const ask = (...argv: string[]) => parseCommand(['explain', ...argv, '--state-dir', '/s']);
+  assert.deepEqual(ask('vm/demo'), { ...question, kind: 'vm', name: 'demo' });
+  assert.deepEqual(ask('vmi/'), { ...question, kind: 'vmi' });
+  for (const wrong of ['/', 'pod/x', 'vm/a/b', 'a/b'])
+    assert.throws(() => ask(wrong), { code: 'USAGE', message: /neither NAME nor vm\/NAME/ });
+});
+
+test('a VM has a story of virt-controller, too', async (t) => {
+  const seen = { strategy: 'Always', vmi: 'none' };
+  const decision = {
+    ...{ firstAt: at, lastAt: at, times: 1, uid: 'u', route: '', rule: 'start', why: 'The VM shall run.', seen },
+    steps: [{ step: 'startVmi', outcome: 'failed', because: 'CREATE_FAILED: quota\u001b[2J exceeded' }],
+    write: { outcome: 'written' },
+    events: ['FailedCreate'],
+  };
+  const nextTry = { state: 'waiting', inMs: 5_000, because: 'back-off', failuresInARow: 3 };
+  const body = JSON.stringify({
+    ...{ apiVersion: 'explain.virt-controller/v1', kind: 'Explanation', at, resource: 'vm' },
+    ...{ namespace: 'default', name: 'demo', problem: 'quota\u001b[2J exceeded', nextTry, decisions: [decision] },
+  });
+  const { socket, asked } = await answering(t, { body });
+  const text = await askExplain({ socket, kind: 'vm', namespace: 'default', name: 'demo', output: 'text' });
+  assert.deepEqual(asked, ['/explain/vm/default/demo']);
+  assert.match(text, /^vm default\/demo\n {2}is {7}strategy Always, vmi none\n {2}because {2}The VM shall run\./);
+  assert.match(text, /start +strategy Always, vmi none +startVmi failed, wrote status, event FailedCreate/);
+  assert.doesNotMatch(text, /\u001b/);
+});
