@@ -2,7 +2,7 @@ import type { FlagTable } from '../base/index.ts';
 
 const later = 'accepted, not used yet: ';
 
-/** Upstream's flags and defaults, exactly (spec 10 §1), and `--web-port`. */
+/** Upstream's flags and defaults, exactly (cmd/virt-handler/virt-handler.go, AddFlags), and `--web-port`. */
 export const agentFlags = {
   v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
   kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },

@@ -19,7 +19,7 @@ const lookAgainMs = 1_000;
 const progressMs = 10_000;
 
 /**
- * The agent is asked to leave (spec 10 §2, one ordered shutdown): the node takes no VMIs any more, no migration is begun, and
+ * The agent is asked to leave, in one order: the node takes no VMIs any more, no migration is begun, and
  * those that run are waited for while the VM loop goes on serving them. Nothing is stopped here, and no VM is touched. Never
  * rejects: an API server that is away does not keep the agent.
  */

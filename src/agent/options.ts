@@ -13,7 +13,7 @@ export interface AgentEnvironment {
   readonly installNamespace?: string | undefined;
 }
 
-/** The console and lifecycle server (spec 30 §1, §6). */
+/** The console and lifecycle server. */
 export interface ConsoleSettings {
   /** `--listen` */
   readonly address: string;
@@ -26,7 +26,7 @@ export interface ConsoleSettings {
   readonly externallyManaged: boolean;
 }
 
-/** The server of metrics and health (spec 31), and the one of VM statistics. */
+/** The server of metrics and health, and the one of VM statistics. */
 export interface MetricsSettings {
   /** `--listen` */
   readonly address: string;

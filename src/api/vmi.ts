@@ -311,12 +311,12 @@ export function isBeingDeleted(object: Pick<KubeObject, 'metadata'>): boolean {
   return Boolean(object.metadata.deletionTimestamp);
 }
 
-/** Spec 10 §7: by hand-over label or by status. */
+/** By hand-over label or by status. */
 export function isOwnedByNode(vmi: VirtualMachineInstance, node: string): boolean {
   return vmi.metadata.labels?.[labels.nodeName] === node || vmi.status?.nodeName === node;
 }
 
-/** Spec 61 §7.3. */
+/** Its launcher does not run as root. */
 export function isNonRoot(vmi: VirtualMachineInstance): boolean {
   return (vmi.status?.runtimeUser ?? 0) !== 0 || vmi.metadata.annotations?.[annotations.nonroot] !== undefined;
 }

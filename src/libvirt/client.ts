@@ -161,7 +161,7 @@ export class LibvirtClient extends LibvirtCalls {
   }
 }
 
-/** The name for the daemon: `qemu+unix:///session?socket=/x` becomes `qemu:///session` (spec 71 §1). */
+/** The name for the daemon: `qemu+unix:///session?socket=/x` becomes `qemu:///session` (remote_protocol.x of libvirt). */
 export function driverUri(uri: string): string {
   const withoutQuery = uri.replace(/[?#].*$/s, '');
   return withoutQuery.replace(/^([a-z0-9.-]+)\+[a-z0-9]+:/i, '$1:');

@@ -81,7 +81,7 @@ export function struct<Fields extends Readonly<Record<string, Codec<unknown>>>>(
   };
 }
 
-/** `char name[n]`: libvirt writes each char as a 4-byte word (spec 71 §3). Text up to the first zero. */
+/** `char name[n]`: libvirt writes each char as a 4-byte word (docs/kbase/internals/rpc.rst of libvirt). Text up to the first zero. */
 export function charArray(length: number): Codec<string> {
   return {
     encode(writer, value) {

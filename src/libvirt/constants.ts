@@ -1,4 +1,4 @@
-/** Numbers of libvirt's API that callers of this folder need (spec 71 §6, §13, §14). */
+/** Numbers of libvirt's API that callers of this folder need (remote_protocol.x of libvirt). */
 
 export const ErrorNumber = {
   INTERNAL_ERROR: 1,

@@ -3,7 +3,7 @@ import { clientError } from './error.ts';
 /** REMOTE_CPUMAP_MAX of the protocol. */
 const maxCpus = 2048 * 8;
 
-/** CPU indexes to libvirt's bitmap: CPU `8k + b` is bit `b` of byte `k` (spec 71 §14). */
+/** CPU indexes to libvirt's bitmap: CPU `8k + b` is bit `b` of byte `k` (remote_protocol.x of libvirt). */
 export function cpumapOf(cpus: readonly number[]): Buffer {
   if (cpus.length === 0) throw clientError('INVALID_ARGUMENT', 'a CPU list must name at least one CPU');
   const highest = cpus.reduce((high, cpu) => Math.max(high, cpu), 0);

@@ -61,7 +61,7 @@ export class LibvirtError extends CodedError<LibvirtErrorCode> implements Libvir
   }
 }
 
-/** Upstream's text form, which the agent may show (spec 70 §6). */
+/** Upstream's text form, which the agent may show. */
 export function formatLibvirtError(error: LibvirtError): string {
   return `LibvirtError(Code=${error.libvirtCode}, Domain=${error.domainCode}, Message='${error.message}')`;
 }
@@ -71,7 +71,7 @@ export function isLibvirtError(error: unknown, ...codes: readonly LibvirtErrorCo
   return error instanceof LibvirtError && (codes.length === 0 || codes.includes(error.code));
 }
 
-/** `remote_error`: the payload of a reply or stream packet with status ERROR (spec 71 §6). */
+/** `remote_error`: the payload of a reply or stream packet with status ERROR (remote_protocol.x of libvirt). */
 export const wireError = struct({
   code: int,
   domainCode: int,

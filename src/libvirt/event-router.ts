@@ -45,7 +45,7 @@ export class EventRouter {
   readonly #byKey = new Map<string, Registration>();
   readonly #byId = new Map<number, Registration>();
   #early: ReceivedEvent[] = [];
-  /** Registrations run one after the other: two calls may swap inside the daemon (spec 71 §7). */
+  /** Registrations run one after the other: two calls may swap inside the daemon (docs/kbase/internals/rpc.rst of libvirt). */
   #chain: Promise<unknown> = Promise.resolve();
   #registering = false;
 

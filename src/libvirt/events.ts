@@ -19,7 +19,7 @@ function event<T>(id: number, procedure: number, payload: Codec<T>): EventType<T
 /** JOB_STATS and TUNABLE lists; the protocol's own bounds are 64 and 2048. */
 const params = typedParams(2048);
 
-/** Events of spec 71 §13. GRAPHICS, RTC and tunables have no reader in this project and are left out. */
+/** Events of remote_protocol.x. GRAPHICS, RTC and tunables have no reader in this project and are left out. */
 export const eventTypes = {
   /** `event` and `detail`: `LifecycleEvent`, `LifecycleDetail`. */
   lifecycle: event(0, 318, struct({ domain, event: int, detail: int })),

@@ -1,6 +1,6 @@
 import { clientError } from './error.ts';
 
-/** Packet types (spec 71 §2). Types with file descriptors (4, 5) cannot be received by Node.js and are never asked for. */
+/** Packet types (docs/kbase/internals/rpc.rst of libvirt). Types with file descriptors (4, 5) cannot be received by Node.js and are never asked for. */
 export const PacketType = { CALL: 0, REPLY: 1, MESSAGE: 2, STREAM: 3, STREAM_HOLE: 6 } as const;
 export const PacketStatus = { OK: 0, ERROR: 1, CONTINUE: 2 } as const;
 

@@ -1,5 +1,5 @@
 /**
- * Owns: libvirt's RPC protocol over a Unix socket (spec 71): packets, XDR, calls, errors, events, streams, keepalive,
+ * Owns: libvirt's RPC protocol over a Unix socket (remote_protocol.x of libvirt): packets, XDR, calls, errors, events, streams, keepalive,
  * reconnecting. Bytes from the daemon are bounded and checked; nothing here starts or configures a daemon.
  * Must not know: KubeVirt, Kubernetes, the launcher, what a domain is for.
  */

@@ -11,7 +11,7 @@ export interface KeepaliveOptions {
   readonly count: number;
 }
 
-/** PING or PONG: 28 bytes without payload, serial 0 (spec 71 §8). */
+/** PING or PONG: 28 bytes without payload, serial 0 (docs/kbase/internals/rpc.rst of libvirt). */
 export function keepalivePacket(procedure: number): Packet {
   const { MESSAGE: type } = PacketType;
   const payload = Buffer.alloc(0);

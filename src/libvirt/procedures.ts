@@ -58,7 +58,7 @@ const fileSystem = struct({
   devices: array(string, 256),
 });
 
-/** The calls of spec 71 §11 that this project makes. */
+/** The calls of remote_protocol.x that this project makes. */
 export const procedures = {
   connectOpen: remote(1, struct({ name: optional(string), flags }), nothing),
   connectClose: remote(2, nothing, nothing),

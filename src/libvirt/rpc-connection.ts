@@ -22,7 +22,7 @@ export interface RpcLimits {
   readonly maxPacketBytes: number;
   /**
    * Calls sent and not answered. Must stay below the daemon's `max_client_requests` (5): at that number it stops reading
-   * the socket, keepalive answers included (spec 71 §7).
+   * the socket, keepalive answers included (docs/kbase/internals/rpc.rst of libvirt).
    */
   readonly maxInFlightCalls: number;
   /** Calls that wait for a free place. */

@@ -7,7 +7,7 @@ import { PacketStatus } from './frame.ts';
 export interface StreamTransport {
   /** Sends one STREAM packet of this stream; resolves when the socket takes more. */
   send(status: number, payload: Buffer): Promise<void>;
-  /** Stops and goes on reading the whole connection: streams have no flow control of their own (spec 71 §9). */
+  /** Stops and goes on reading the whole connection: streams have no flow control of their own (docs/kbase/internals/rpc.rst of libvirt). */
   holdReading(hold: boolean): void;
   /** The stream has ended: its serial means nothing any more. */
   release(): void;

@@ -1,7 +1,7 @@
 import { array, type Codec, double, hyper, int, string, struct, uhyper, uint } from './codec.ts';
 import { XdrError } from './xdr.ts';
 
-/** One typed parameter (spec 71 §3): 32-bit and double values are numbers, 64-bit ones bigints. */
+/** One typed parameter (remote_protocol.x of libvirt): 32-bit and double values are numbers, 64-bit ones bigints. */
 export type TypedParam = { readonly field: string } & TypedParamValue;
 
 type TypedParamValue =

@@ -12,7 +12,7 @@ export type XdrErrorCode =
   /** Encoding only: the caller's value does not fit the wire type. */
   | 'XDR_OUT_OF_RANGE';
 
-/** Malformed bytes, or a value that cannot be put on the wire (RFC 4506 as libvirt uses it, spec 71 §3). */
+/** Malformed bytes, or a value that cannot be put on the wire (RFC 4506 as libvirt uses it). */
 export class XdrError extends CodedError<XdrErrorCode> {}
 
 const padding = (length: number) => (4 - (length % 4)) % 4;

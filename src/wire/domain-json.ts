@@ -91,7 +91,7 @@ const domain = object({
 });
 
 /**
- * A domain as a launcher wrote it, with every key that we read filled in (spec 22): what is missing becomes its zero
+ * A domain as a launcher wrote it, with every key that we read filled in (upstream: pkg/virt-launcher/virtwrap/api/schema.go): what is missing becomes its zero
  * value, unknown keys stay, a disk without alias or an interface without MAC is just that.
  * Throws WireError JSON_*; JSON_SHAPE names the place that has a wrong type.
  */

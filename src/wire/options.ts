@@ -1,6 +1,6 @@
 import type { ChannelOptions } from '@grpc/grpc-js';
 
-/** A receiver refuses larger messages; a sender has no limit of its own (spec 20 §3). */
+/** A receiver refuses larger messages; a sender has no limit of its own (upstream: pkg/util/net/grpc). */
 export const messageLimitBytes = 4 * 1024 * 1024;
 
 /**

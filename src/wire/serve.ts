@@ -17,7 +17,7 @@ export interface UnixListener {
 }
 
 /**
- * Listens on a Unix socket as upstream does (spec 20 §3): makes the directory, removes a left-over file, binds. The path
+ * Listens on a Unix socket as upstream does: makes the directory, removes a left-over file, binds. The path
  * may have any length. Rejects with the system's error; nothing is left open then.
  */
 export async function listenUnix(

@@ -1,6 +1,6 @@
 import { WireError } from './errors.ts';
 
-/** What both services of both sides speak (spec 20 §2). */
+/** What both services of both sides speak (upstream: pkg/handler-launcher-com). */
 export const supportedVersions: readonly number[] = [1];
 
 /** The highest version that both know. Throws WireError NO_COMMON_VERSION. */

@@ -53,7 +53,7 @@ interface Probe {
   readonly failureThreshold: number;
 }
 
-/** A DaemonSet with the probes of upstream's (spec 60 §2) and no pods; its path. */
+/** A DaemonSet with the probes of upstream's and no pods; its path. */
 async function upstreamDaemonSet(): Promise<string> {
   const path = '/apis/apps/v1/namespaces/default/daemonsets';
   const httpGet = { scheme: 'HTTPS', port: 8443, path: '/healthz' };

@@ -8,7 +8,7 @@ import { ApiClient } from '../fixtures/api-client.ts';
 import { eventually } from '../fixtures/eventually.ts';
 
 /**
- * KubeVirt's feature gate NodeRestriction (spec 10 §3): a write of a VMI is let through only if the node of the agent's token is
+ * KubeVirt's feature gate NodeRestriction: a write of a VMI is let through only if the node of the agent's token is
  * the node, or the migration target, of the VMI as it was. Said here as an admission policy of the API server itself.
  */
 

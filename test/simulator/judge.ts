@@ -238,7 +238,7 @@ export class Judge {
   }
 
   /**
-   * A sync may start a guest that has moved a second time. One that carries phase Running starts none (spec 70 §6.1): it is held
+   * A sync may start a guest that has moved a second time. One that carries phase Running starts none: it is held
    * against an agent that was told that the guest has left, not against one of two whose events the other one takes.
    */
   #checkPlace({ life }: SimAgent, launcher: SimLauncher, { status }: Vmi): void {

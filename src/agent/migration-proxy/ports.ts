@@ -1,6 +1,6 @@
 import type { Key } from '../../api/index.ts';
 
-/** What a stream between two nodes carries; the numbers are those of `status.migrationState` (spec 11 §5). */
+/** What a stream between two nodes carries; the numbers are those of `status.migrationState` (upstream: pkg/virt-handler/migration-proxy). */
 export const proxyRoles = { libvirt: 0, direct: 49_152, block: 49_153 } as const;
 export type ProxyRole = (typeof proxyRoles)[keyof typeof proxyRoles];
 
@@ -25,7 +25,7 @@ export interface SourceProxy {
 }
 
 /**
- * The streams of a live migration between two nodes (spec 11 §5): on the target node TCP listeners that lead to sockets of the
+ * The streams of a live migration between two nodes (upstream: pkg/virt-handler/migration-proxy): on the target node TCP listeners that lead to sockets of the
  * launcher, on the source node sockets in the launcher's pod that lead to them. All of it belongs to one VMI UID.
  */
 export interface MigrationProxies {
@@ -53,7 +53,7 @@ export interface MigrationProxies {
   onChange(listener: (key: Key) => void): () => void;
 }
 
-/** JSON of `MigrationRequest.options`, names and all fields as upstream sends them (spec 11 §4.1). */
+/** JSON of `MigrationRequest.options`, names and all fields as upstream sends them. */
 export interface MigrationOptions {
   /** Quantity; `"0"` is no limit. */
   readonly Bandwidth: string;

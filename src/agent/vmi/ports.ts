@@ -30,7 +30,7 @@ export interface VmiStore {
   onChange(listener: (key: Key) => void): () => void;
 }
 
-/** LIST by name: stock rights have no `get` (spec 10 §3). Tells "deleted" from "moved to another node". */
+/** LIST by name: stock rights have no `get` in upstream's ClusterRole. Tells "deleted" from "moved to another node". */
 export interface VmiLookup {
   /** The object wherever it runs, undefined when there is none; rejects when the API server did not answer. */
   find(key: Key, signal: AbortSignal): Promise<VirtualMachineInstance | undefined>;
@@ -50,7 +50,7 @@ export interface VmiWriter {
   put(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<WriteResult>;
 }
 
-/** Fire and forget; merging and limits (spec 10b §4) are the recorder's. */
+/** Fire and forget; merging and limits are the recorder's. */
 export interface EventRecorder {
   record(vmi: VirtualMachineInstance, event: VmiEvent): void;
   /** Waits for what is under way, with a limit of its own. */

@@ -1,6 +1,6 @@
 import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
 
-/** Spec 50 §1.7: what a launcher pod's state means to its VMI. */
+/** What a launcher pod's state means to its VMI. */
 export const podFacts = {
   isReady,
   isDownOrGoingDown,

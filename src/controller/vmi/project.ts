@@ -118,7 +118,7 @@ function copyPodFacts(
   if (Object.keys(all).length > 0 || vmi.metadata.labels) vmi.metadata.labels = all;
 }
 
-/** Spec 50 §4.6. */
+/** Upstream: syncReadyConditionFromPod in pkg/virt-controller/watch/vmi. */
 function readyCondition(vmi: VirtualMachineInstance, pod: Pod | undefined): ConditionState {
   const type = 'Ready';
   const no = (reason: string, message: string): ConditionState => ({ type, status: 'False', reason, message });

@@ -7,7 +7,7 @@ import { type CallOptions, ConnectionCalls } from './connection-calls.ts';
 export interface DomainStateInfo {
   /** `DomainState`. */
   readonly state: number;
-  /** Meaning depends on the state (spec 71 §14). */
+  /** Meaning depends on the state (remote_protocol.x of libvirt). */
   readonly reason: number;
 }
 

@@ -38,7 +38,7 @@ export abstract class GuestCalls extends DeviceCalls {
     return (await this.invoke(procedures.domainInterfaceAddresses, args, options)).interfaces;
   }
 
-  /** `types`: `GuestInfoType`; names of spec 71 §15. */
+  /** `types`: `GuestInfoType`; names of libvirt-domain.h. */
   async getGuestInfo(domain: DomainRef, types: number, options?: CallOptions): Promise<TypedParams> {
     const args = { domain, types, flags: 0 };
     return typedParamMap((await this.invoke(procedures.domainGetGuestInfo, args, options)).params);

@@ -17,7 +17,7 @@ export interface MigrationMove {
 /** A stream that broke is noticed within this. */
 const sliceMs = 400;
 
-/** How libvirt moves the guest from one launcher to the other, and what both note about it (spec 73 §2.1, §3, §5). */
+/** How libvirt moves the guest from one launcher to the other, and what both note about it. */
 export class Move {
   readonly #of: MigrationMove;
   /** Before the last moment. */

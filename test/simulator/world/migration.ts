@@ -16,7 +16,7 @@ type Vmi = VirtualMachineInstance;
 const tryAgainMs = 1_000;
 const tries = 15;
 
-/** One live migration as the migration controller sees it: begun, aborted, its pods ended (spec 11 §1, spec 51 §2). */
+/** One live migration as the migration controller sees it: begun, aborted, its pods ended. */
 export class Migration implements MigrationMove {
   readonly uid: string;
   readonly plan: MigrationPlan;

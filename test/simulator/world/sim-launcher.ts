@@ -31,7 +31,7 @@ export interface LauncherWorld {
 
 export class Refusal extends Error {}
 
-/** After its guest's end a launcher waits for the agent this long, then goes (spec 21 §2.1). */
+/** After its guest's end a launcher waits for the agent this long, then goes. */
 const lingerMs = 45_000;
 
 /** Upstream's launcher goes by the phase alone: an agent that syncs what has ended is found by the guest that starts again. */

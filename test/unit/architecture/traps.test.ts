@@ -50,3 +50,14 @@ test('a file is put in its place by replaceFile: no other rename without a reaso
     'these rename no more',
   );
 });
+
+test('no comment cites a text that readers do not have', () => {
+  const sources = ['src', 'test', 'bench', 'scripts'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true })
+      .map((file) => path.join(folder, String(file)))
+      .filter((file) => /\.(ts|tsx|mjs)$/.test(file)),
+  );
+  assert.ok(sources.length > 1000, `only ${sources.length} files`);
+  const wrong = sources.filter((file) => /\bspec \d/i.test(readFileSync(file, 'utf8')));
+  assert.deepEqual(wrong, [], 'cite the file of upstream, a public document, or the fact itself');
+});

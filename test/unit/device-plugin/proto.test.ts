@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { loadSync, type MessageTypeDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import { devicePlugin } from '../../../src/wire/index.ts';
 
-/** The kubelet's API v1beta1 (spec 40 §6.1): message → fields as `number name type`; a map shows as its entry. */
+/** The kubelet's API v1beta1: message → fields as `number name type`; a map shows as its entry. */
 const fields: Readonly<Record<string, readonly string[]>> = {
   Empty: [],
   DevicePluginOptions: ['1 pre_start_required bool'],

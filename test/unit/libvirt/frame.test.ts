@@ -9,7 +9,7 @@ import { packetBytes } from './fake-daemon.ts';
 const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex');
 const authList = '0000001c 20008086 00000001 00000042 00000000 00000001 00000000';
 
-test('a call is 28 bytes of header and its arguments (spec 71 §19: AUTH_LIST)', () => {
+test('a call is 28 bytes of header and its arguments', () => {
   const packet = {
     program: Program.REMOTE,
     version: 1,
@@ -23,7 +23,7 @@ test('a call is 28 bytes of header and its arguments (spec 71 §19: AUTH_LIST)',
   assert.deepEqual([...new PacketSplitter().push(hex(authList))], [packet]);
 });
 
-test('PONG is the bytes of spec 71 §19', () => {
+test('PONG has the bytes that libvirt sends', () => {
   const pong = '0000001c 6b656570 00000001 00000002 00000002 00000000 00000000';
   assert.deepEqual(encodePacket(keepalivePacket(2)), hex(pong));
 });

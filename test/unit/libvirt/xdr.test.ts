@@ -104,7 +104,7 @@ test('a uuid is 16 bytes without a length', () => {
   cannotEncode(uuid, '6695eb01f6a4830479aa97f2502e193f');
 });
 
-test('the domain handle of spec 71 §19 is read and written', () => {
+test('the handle of a domain is read and written', () => {
   const handle = { name: 'test', uuid: '6695eb01-f6a4-8304-79aa-97f2502e193f', id: 1 };
   bothWays(domain, handle, '00000004 74657374 6695eb01f6a4830479aa97f2502e193f 00000001');
 });

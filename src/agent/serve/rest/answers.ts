@@ -3,7 +3,7 @@ import { errorMessage } from '../../../base/index.ts';
 import type { StreamRequest } from '../../../console/index.ts';
 import { RestError } from './errors.ts';
 
-/** What a route answers when all went well (spec 30 §3). */
+/** What a route answers when all went well. */
 export type Answer =
   | { readonly kind: 'empty'; readonly httpStatus: 200 | 202 }
   | { readonly kind: 'json'; readonly value: unknown }
@@ -37,7 +37,7 @@ export function sendAnswer(answer: Exclude<Answer, { kind: 'stream' }>, response
   }
 }
 
-/** The body is the text itself: virt-api passes only text/plain on (spec 30 §3). */
+/** The body is the text itself: virt-api passes only text/plain on. */
 export function sendError(error: RestError, response: Response): void {
   response.set({ 'X-Content-Type-Options': 'nosniff', 'Content-Type': plainText, ...error.headers });
   response.status(error.httpStatus).end(printable(error.message));

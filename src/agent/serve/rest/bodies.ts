@@ -5,7 +5,7 @@ import { parseYaml } from './yaml-body.ts';
 export const maxBodyBytes = 1024 * 1024;
 
 const maxDepth = 32;
-/** As much is looked at to tell JSON from YAML (spec 30 §3). */
+/** As much is looked at to tell JSON from YAML, as upstream does. */
 const sniffedBytes = 1024;
 
 /** A request's body: JSON or YAML, told apart by its first character. Undefined: it is empty. Rejects with RestError BAD_REQUEST. */

@@ -24,7 +24,7 @@ function listOf(fields: Fields): Check {
 
 /**
  * Names are matched as Go matches them, whatever their case, and go on in their proper one: the launcher's decoder is
- * case-sensitive (spec 20 §6). What is not known here goes on as it came: the launcher may be newer.
+ * case-sensitive. What is not known here goes on as it came: the launcher may be newer.
  */
 function shaped(value: unknown, fields: Fields, path: string): Record<string, unknown> {
   if (!isRecord(value)) throw badRequest(`${path} must be an object`);
@@ -59,7 +59,7 @@ const checkpointFields: Fields = { name: text, creationTime: text, volumes: list
 const secretFields: Fields = { header: text, secret: text };
 const freezeFields: Fields = { unfreezeTimeout: text };
 
-/** BackupOptions (spec 20 §6). These three take no body for an empty object. Throw RestError BAD_REQUEST. */
+/** BackupOptions. These three take no body for an empty object. Throw RestError BAD_REQUEST. */
 export function backupOptions(body: Record<string, unknown> = {}): object {
   return shaped(body, backupFields, 'BackupOptions');
 }

@@ -7,7 +7,7 @@ export type RestErrorCode =
   | 'TOO_LARGE'
   | 'UNSUPPORTED_ENCODING'
   | 'UPGRADE_REQUIRED'
-  /** The launcher says that a checkpoint is corrupt; callers look for this status (spec 30 §3). */
+  /** The launcher says that a checkpoint is corrupt; callers look for this status. */
   | 'CHECKPOINT_INVALID'
   /** Too many calls of one VMI are under way. */
   | 'BUSY'

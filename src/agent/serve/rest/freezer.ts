@@ -31,7 +31,7 @@ interface Flight {
 }
 
 /**
- * Freezing may take a minute and virt-api waits for ten seconds (spec 20 §12), then tells its user of a failure and asks again.
+ * Freezing may take a minute and virt-api waits for ten seconds, then tells its user of a failure and asks again.
  * Upstream leaves such a guest frozen, perhaps for ever. Here a call goes on when its client leaves; who asks again joins it, so
  * that a slow guest is frozen by the second or third try; and a guest that was frozen for nobody is thawed again soon.
  */

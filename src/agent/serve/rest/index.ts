@@ -1,5 +1,5 @@
 /**
- * Owns: the agent's console and lifecycle interface (spec 30 §3): routes, bodies, answers, events, and finding a guest's
+ * Owns: the agent's console and lifecycle interface (upstream: pkg/virt-handler/rest): routes, bodies, answers, events, and finding a guest's
  * sockets through the file system of its pod.
  * Must not know: TLS and certificates, how streams are shared, the VMI loop's decisions.
  */

@@ -14,7 +14,7 @@ export interface LauncherActions {
 }
 
 /**
- * Calls to one launcher, each with the deadline of spec 20 §4. They reject with an error whose message is for the client; its code
+ * Calls to one launcher, each with the deadline that upstream's client has for it (pkg/virt-handler/cmd-client/client.go). They reject with an error whose message is for the client; its code
  * TIMEOUT says that the deadline passed, so that the launcher may do it yet.
  */
 export interface LauncherCommands {
@@ -31,7 +31,7 @@ export interface LauncherCommands {
   injectLaunchSecret(secret: object, signal: AbortSignal): Promise<void>;
   /** `refused`: the launcher's word; a call that was not answered rejects. */
   redefineCheckpoint(checkpoint: object, signal: AbortSignal): Promise<CheckpointAnswer>;
-  /** JSON texts as the launcher wrote them, empty ones included (spec 20 §6). */
+  /** JSON texts as the launcher wrote them, empty ones included. */
   guestInfo(signal: AbortSignal): Promise<string>;
   users(signal: AbortSignal): Promise<string>;
   filesystems(signal: AbortSignal): Promise<string>;

@@ -47,7 +47,7 @@ const stopTimeoutMs = 3_000;
 const maxLogged = 512;
 
 /**
- * The console and lifecycle interface (spec 30 §3) for a server that has checked who asks. Upgrades take the same way as other
+ * The console and lifecycle interface (upstream: pkg/virt-handler/rest) for a server that has checked who asks. Upgrades take the same way as other
  * requests, so that each has one answer.
  */
 export class RestApi {

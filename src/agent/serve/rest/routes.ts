@@ -1,4 +1,4 @@
-/** What can be asked for below a VMI (spec 30 §3). */
+/** What can be asked for below a VMI (upstream: cmd/virt-handler/virt-handler.go, runServer). */
 export type RouteName =
   | 'console'
   | 'vnc'

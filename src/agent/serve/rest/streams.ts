@@ -52,7 +52,7 @@ function stream({ key, vmi, query }: Call, kind: StreamKind, open: StreamRequest
   return { kind: 'stream', stream: { kind, uid: vmi.metadata.uid ?? '', shown: key, ...wish, open } };
 }
 
-/** Upstream's checks of the request come first, so that a wrong one is told what is wrong with it (spec 30 §3). */
+/** Upstream's checks of the request come first, so that a wrong one is told what is wrong with it (pkg/virt-handler/rest/console.go). */
 function vsock({ vmi, query }: Call): never {
   if (device(vmi, 'autoattachVSOCK') !== true) throw noDevice('VSOCK device', 'no autoattachVSOCK');
   const port = query.get('port') ?? '';
@@ -77,7 +77,7 @@ function noDevice(what: string, why: string): RestError {
   return badRequest(`the VirtualMachineInstance has no ${what}: there is no such socket (${why})`);
 }
 
-/** Whatever keeps the guest's socket from being found is 400 for the client, as upstream's (spec 30 §3). */
+/** Whatever keeps the guest's socket from being found is 400 for the client, as upstream's (pkg/virt-handler/rest/console.go). */
 async function connectTo(
   vmi: VirtualMachineInstance,
   name: string,

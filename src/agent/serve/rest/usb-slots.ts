@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { StreamRefusal } from '../../../console/index.ts';
 
-/** USB redirection channels of a guest (spec 30 §4.1). */
+/** USB redirection channels of a guest: four, as upstream's domains have. */
 const slotCount = 4;
 
 /** Which channels are in use, per VMI UID. What is kept of a VMI goes with its last channel. */

@@ -28,7 +28,7 @@ interface Entry {
 
 /**
  * One answer per VMI and connection of its agent, asked for in the background. Upstream asks in every pass and holds its
- * worker for up to 5 s, so a hanging agent blocks every write of its VMI's status (fault 12, spec 00). An entry goes with the
+ * worker for up to 5 s, so a hanging agent blocks every write of its VMI's status. An entry goes with the
  * agent's connection, and the call under way with it.
  */
 export class GuestAgentCache implements GuestAgents {

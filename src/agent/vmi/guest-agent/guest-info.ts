@@ -28,7 +28,7 @@ const sshKeysByExec = [
 ] as const;
 const password = ['guest-set-user-password'] as const;
 
-/** Commands of the guest agent that anything here asks for (spec 10b §3). */
+/** Commands of the guest agent that anything here asks for. */
 export const asksFor = { basic, sshKeys, sshKeysByExec, password } as const;
 
 const interesting: ReadonlySet<string> = new Set([...basic, ...sshKeys, ...sshKeysByExec, ...password]);
@@ -36,7 +36,7 @@ const interesting: ReadonlySet<string> = new Set([...basic, ...sshKeys, ...sshKe
 const maxVersionLength = 64;
 
 /**
- * JSON of `GuestInfoResponse` (spec 20 §5). What is kept is bounded: version and the commands that somebody asks for, whatever
+ * JSON of `GuestInfoResponse` (cmd.proto). What is kept is bounded: version and the commands that somebody asks for, whatever
  * a guest sends. Text that is no such JSON is an agent nothing is known of.
  */
 export function readGuestInfo(json: string): GuestAgentAnswer {

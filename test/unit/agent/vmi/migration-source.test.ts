@@ -77,7 +77,7 @@ test('a failure is copied with one event, the streams are closed and the guest i
   assert.equal(loop.rules().at(-1), 'steady');
 });
 
-test('a failure that the agent hears of long after it happened leaves the VMI Running (spec 11 §11, 2)', async (t) => {
+test('a failure that the agent hears of long after it happened leaves the VMI Running', async (t) => {
   const running = await startMigration(t);
   const { loop, launcher } = running;
   await loop.dispatcher.stop();

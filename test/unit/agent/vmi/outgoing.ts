@@ -31,7 +31,7 @@ export async function change({ loop }: Running, more: MigrationState): Promise<v
 export const publish = (running: Running) =>
   change(running, { targetNodeAddress: '10.0.0.2', targetDirectMigrationNodePorts: ports });
 
-/** The target node takes the guest over: one PUT (spec 11 §3.2). */
+/** The target node takes the guest over: one PUT. */
 export async function takeOver({ loop }: Running): Promise<void> {
   loop.api.change(key, (vmi) => {
     vmi.metadata.labels = { ...vmi.metadata.labels, 'kubevirt.io/nodeName': 'node2' };

@@ -26,7 +26,7 @@ const requests = {
   'stop of another': [{ action: 'Stop' as const, uid: 'uid-other' }],
 };
 
-/** Spec 50 §3.4: strategy, VMI, request → action. */
+/** Strategy, VMI, request → action. */
 const table: readonly (readonly [RunStrategy, keyof typeof vmis, keyof typeof requests, string])[] = [
   ['Always', 'no VMI', 'nothing', 'start'],
   ['Always', 'a running one', 'nothing', 'nothing'],

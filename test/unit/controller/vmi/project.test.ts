@@ -30,7 +30,7 @@ function endedPod(exitCode: number, message?: string): Pod {
 const crashed = endedPod(1);
 const completed = endedPod(0);
 
-/** Spec 50 §4.5: phase, pod, being deleted → next phase. */
+/** Phase, pod, being deleted → next phase. */
 const table: readonly (readonly [VmiPhase, string, Pod | undefined, boolean, VmiPhase])[] = [
   ['', 'no pod', undefined, false, 'Pending'],
   ['Pending', 'no pod', undefined, false, 'Pending'],

@@ -17,7 +17,7 @@ import { vmiOf } from '../../../../fixtures/agent/builders.ts';
 import { quietFigures } from '../../../../fixtures/agent-figures.ts';
 import { domainStatsJson, filesystemsJson } from '../../../../fixtures/domain-stats.ts';
 
-/** Every family that upstream's agent v1.9.0 serves (spec 31): name, type, labels. `VM` and `<bare>` as below. */
+/** Every family that upstream's agent v1.9.0 serves: name, type, labels. `VM` and `<bare>` as below. */
 const upstreams = `
 kubevirt_virt_handler_ready_status gauge
 kubevirt_info gauge goversion kubeversion
@@ -99,7 +99,7 @@ go_goroutines gauge
 
 /** What this agent does not serve, and why. Nothing else may be missing. */
 const notServed: Readonly<Record<string, string>> = {
-  kubevirt_vmi_gpu_info: 'upstream tests a field that it never sets: the family never has a sample (spec 31 §3.6)',
+  kubevirt_vmi_gpu_info: 'upstream tests a field that it never sets: the family never has a sample',
   go_goroutines: 'and all of go_*: there is no Go; nodejs_* instead',
 };
 

@@ -123,7 +123,7 @@ test('a living domain is never deleted', () => {
   );
 });
 
-/** Every change of phase this agent makes (spec 10 §10). A final phase is the last one. */
+/** Every change of phase this agent makes. A final phase is the last one. */
 const legal: Readonly<Record<string, readonly VmiPhase[]>> = {
   '': ['Scheduled', 'Running', 'Succeeded', 'Failed'],
   Pending: ['Scheduled', 'Running', 'Succeeded', 'Failed'],

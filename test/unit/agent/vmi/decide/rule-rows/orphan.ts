@@ -41,7 +41,7 @@ export const orphanRows: readonly Row[] = [
   },
   {
     rule: 'orphan-clean-up',
-    when: 'the launcher of a moved VMI is gone (fault 12 of spec 10)',
+    when: 'the launcher of a moved VMI is gone',
     given: { vmi: elsewhere, domain: launcherDead, ghost, launcher: { kind: 'dead', reason: 'ended' } },
     expect: { steps: ['cleanUp'] },
   },
