@@ -1,6 +1,10 @@
 import { closeSync, fchownSync, fstatSync, ftruncateSync } from 'node:fs';
 import { errorCode } from '../base/index.ts';
-import type { SafePath } from './safe-path.ts';
+
+/** As `SafePath` is one. */
+interface Directory {
+  entry(name: string): { identity(): { readonly dev: bigint; readonly ino: bigint }; close(): void };
+}
 
 /** A file made where others may write, used through the one descriptor that it was made with. Who gets one closes it. */
 export class NewFile {
@@ -21,8 +25,8 @@ export class NewFile {
   }
 
   /** Whether the entry of the directory is this very file, and not what was put in its place. */
-  isAt(directory: SafePath, name: string): boolean {
-    let entry: SafePath;
+  isAt(directory: Directory, name: string): boolean {
+    let entry: ReturnType<Directory['entry']>;
     try {
       entry = directory.entry(name);
     } catch (error) {

@@ -1,6 +1,6 @@
 import type { Container, Pod } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
-import type { SandboxPlan } from './sandbox-script.ts';
+import type { SandboxPlan } from './sandbox-plan.ts';
 import { prepareVolumes, type VolumeDeps } from './volumes.ts';
 
 export interface PlanOptions {

@@ -13,6 +13,7 @@ export * from './pod-log.ts';
 export * from './pod-runner.ts';
 export * from './project.ts';
 export * from './sandbox.ts';
+export type * from './sandbox-plan.ts';
 export * from './sandbox-script.ts';
 export { shellQuote } from './shell-quote.ts';
 export { prepareVolumes } from './volumes.ts';

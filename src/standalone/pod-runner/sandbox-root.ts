@@ -1,5 +1,5 @@
 import { qemuUser } from './accounts.ts';
-import type { SandboxMount, SandboxPlan } from './sandbox-script.ts';
+import type { SandboxMount, SandboxPlan } from './sandbox-plan.ts';
 import { shellQuote } from './shell-quote.ts';
 
 /** Programs and libraries. What is missing on this machine is left out; a link stays a link. */

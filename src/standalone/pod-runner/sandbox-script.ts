@@ -1,30 +1,6 @@
+import type { SandboxPlan } from './sandbox-plan.ts';
 import { rootLines } from './sandbox-root.ts';
 import { shellQuote } from './shell-quote.ts';
-
-/** A bind mount into the sandbox. Paths are absolute; `target` is as the pod sees it. */
-export interface SandboxMount {
-  readonly source: string;
-  readonly target: string;
-  readonly readOnly: boolean;
-  /** What the source is: decides how the mount point is made. */
-  readonly type: 'directory' | 'file';
-  /** `<device>-<inode>`, decimal, of what was looked at: nothing else is mounted. Where others could exchange it, or change a link. */
-  readonly identity?: string;
-}
-
-export interface SandboxPlan {
-  readonly uid: string;
-  readonly namespace: string;
-  readonly name: string;
-  /** Program and arguments that the pod runs. */
-  readonly argv: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly mounts: readonly SandboxMount[];
-  /** `works` leaves /dev/kvm as it is; anything else hides it (docs/decisions/0005). */
-  readonly kvm: 'works' | 'fails';
-  /** stdout and stderr, appended. */
-  readonly logFile: string;
-}
 
 /** Exit code of a sandbox that could not be made ready; its log says why. */
 export const sandboxSetupFailed = 125;

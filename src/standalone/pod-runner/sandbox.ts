@@ -8,7 +8,8 @@ import { readIfThere, writeFileAtomic } from '../files.ts';
 import { isAlive, type ProcessIdentity, parseIdentity, signalProcess } from '../process-identity.ts';
 import { accountFiles } from './accounts.ts';
 import { copyLibvirtCache } from './libvirt-cache.ts';
-import { initScript, type SandboxPlan, shimScript } from './sandbox-script.ts';
+import type { SandboxPlan } from './sandbox-plan.ts';
+import { initScript, shimScript } from './sandbox-script.ts';
 
 export type SandboxState =
   /** Never started here: no record of it on disk. */

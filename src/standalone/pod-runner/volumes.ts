@@ -8,7 +8,7 @@ import type { ImageStore } from './images.ts';
 import { makeReadableDir, type ObjectVolume, type Readers, readersOf, writeObjectVolume } from './object-volume.ts';
 import type { PodSource } from './ports.ts';
 import { relativePath } from './relative-path.ts';
-import type { SandboxMount } from './sandbox-script.ts';
+import type { SandboxMount } from './sandbox-plan.ts';
 
 export interface VolumeDeps {
   readonly images: Pick<ImageStore, 'resolve'>;
