@@ -174,3 +174,18 @@ test('an agent that nobody asks for a console has not loaded what serves them: t
     [],
   );
 });
+
+test('no files import each other in a circle', () => {
+  const next = new Map<string, string[]>();
+  for (const found of relative) next.set(found.file, [...(next.get(found.file) ?? []), targetOf(found)]);
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const visit = (file: string, way: readonly string[]): void => {
+    if (way.includes(file)) circles.push([...way.slice(way.indexOf(file)), file].join(' -> '));
+    if (done.has(file) || way.includes(file)) return;
+    for (const target of next.get(file) ?? []) visit(target, [...way, file]);
+    done.add(file);
+  };
+  for (const file of next.keys()) visit(file, []);
+  assert.deepEqual(circles, []);
+});
