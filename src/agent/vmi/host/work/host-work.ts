@@ -141,7 +141,9 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
       for (const hook of called) if (hook.release) session.begin(hook.name);
       await session.flush().catch((error: unknown) => report.checkpointFailed(error));
       const end = await this.#callInOrder(called, session, request, report);
-      await session.flush().catch((error: unknown) => report.checkpointFailed(error));
+      // What needs no undo costs a burst of starts no file: a hundred of them were a sixth slower with one each.
+      if (session.isStored || called.some((hook) => hook.release))
+        await session.flush().catch((error: unknown) => report.checkpointFailed(error));
       return end;
     });
   }
