@@ -290,7 +290,8 @@ interface ExplainValues {
 
 function explainQuestion(given: ExplainValues): ExplainQuestion {
   const { output, namespace, labels } = given;
-  const target = explainTarget(given.name);
+  // With --labels it is a part of keys of labels, which have slashes, too.
+  const target: ReturnType<typeof explainTarget> = labels ? { name: given.name } : explainTarget(given.name);
   const { agentSocket, controllerSocket } = nodePaths(given['state-dir']);
   const socket = given.socket ?? (target.kind ? controllerSocket : agentSocket);
   return { output, namespace, ...target, ...(labels && { labels }), socket };

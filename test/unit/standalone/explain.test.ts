@@ -276,6 +276,13 @@ test('the command line asks for labels by --labels', () => {
   assert.deepEqual(command, question);
 });
 
+test('keys of labels have slashes: they name no object', () => {
+  const command = parseCommand(['explain', 'node.kubevirt.io/q35', '--labels', '--state-dir', '/s']);
+  const { agentSocket: socket } = nodePaths('/s');
+  const asked = { namespace: 'default', output: 'text', name: 'node.kubevirt.io/q35', labels: true, socket };
+  assert.deepEqual(command, { command: 'explain', ...asked });
+});
+
 test('vm/NAME and vmi/NAME are questions for virt-controller, on its socket', () => {
   const socket = nodePaths('/s').controllerSocket;
   const question = { command: 'explain', namespace: 'default', output: 'text', socket };
