@@ -64,16 +64,19 @@ const coming = fc
     domain: fc.constantFrom<(typeof domains)[number] | 'as given' | 'none'>('as given', 'none', 'none', ...domains),
     /** `waits`: nothing has begun; `over`: nothing of the migration is left here. */
     stage: fc.constantFrom<'waits' | 'moves' | 'over'>('waits', 'waits', 'moves', 'moves', 'moves', 'over'),
+    /** What is noted once it is over; the seldom notes above stay for the other stages. */
+    outcome: fc.constantFrom<'failed' | 'completed' | 'as given'>('failed', 'completed', 'as given'),
     isReady: fc.boolean(),
     memory: fc.constantFrom<'as given' | 'none' | 'prepared'>('as given', 'none', 'prepared'),
     targetPorts: fc.option(fc.constant(ports), { nil: undefined }),
   })
-  .map(({ given, state, endTimestamp, failed, completed, targetPorts, ...more }): Observation => {
+  .map(({ given, state, endTimestamp, failed, completed, outcome, targetPorts, ...more }): Observation => {
     const vmi = vmiOf(more.phase, { status: { nodeName: 'node2' } });
     vmi.metadata.labels = { 'kubevirt.io/nodeName': 'node2', 'kubevirt.io/migrationTargetNodeName': node };
     const begun = more.stage === 'waits' ? {} : state;
     const over = { ...(endTimestamp && { endTimestamp }), ...(failed && { failed }), ...(completed && { completed }) };
-    const migrationState = { migrationUid: 'm1', sourceNode: 'node2', targetNode: node, ...begun, ...over };
+    const ended = more.stage === 'over' && outcome !== 'as given' ? { [outcome]: true } : {};
+    const migrationState = { migrationUid: 'm1', sourceNode: 'node2', targetNode: node, ...begun, ...over, ...ended };
     vmi.status = { ...vmi.status, migrationState };
     if (more.deletionTimestamp) vmi.metadata.deletionTimestamp = more.deletionTimestamp;
     const memory = more.memory === 'none' ? remembered() : remembered({ migration: done });
