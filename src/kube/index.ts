@@ -7,6 +7,7 @@ export * from './access.ts';
 export * from './client.ts';
 export * from './errors.ts';
 export * from './event-recorder.ts';
+export * from './if-there.ts';
 export * from './informer.ts';
 export * from './leader-elector.ts';
 export * from './paths.ts';

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KubeObject, ResourceType } from '../api/index.ts';
 import { type Clock, type Logger, silentLogger, sleep, systemClock } from '../base/index.ts';
-import type { KubeClient } from './client.ts';
+import type { CallOptions, KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
+import { getIfThere } from './if-there.ts';
 
 export interface LeaderElectorOptions {
   readonly namespace: string;
@@ -130,13 +131,8 @@ export class LeaderElector {
     await this.#client.update<Lease>(leases, { ...old, spec }, { timeoutMs: 1_000 });
   }
 
-  async #read(call: { signal?: AbortSignal; timeoutMs: number }): Promise<Lease | undefined> {
-    try {
-      return await this.#client.get<Lease>(leases, this.#options, call);
-    } catch (error) {
-      if (isKubeError(error, 'NOT_FOUND')) return undefined;
-      throw error;
-    }
+  #read(call: CallOptions): Promise<Lease | undefined> {
+    return getIfThere<Lease>(this.#client, leases, this.#options, call);
   }
 
   #object(spec: Lease['spec']): Lease {

@@ -6,7 +6,7 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { type Clock, errorMessage } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import type { VmObservation } from './observation.ts';
 
@@ -72,13 +72,8 @@ export async function liveVmi(
   client: Pick<KubeClient, 'get'>,
   signal: AbortSignal,
 ): Promise<VirtualMachineInstance | undefined> {
-  try {
-    const type = resources.virtualMachineInstances;
-    const vmi = await client.get<VirtualMachineInstance>(type, vm.metadata, { signal });
-    const isOurs = vmi.metadata.ownerReferences?.some(({ uid, controller }) => controller && uid === vm.metadata.uid);
-    return isOurs ? vmi : undefined;
-  } catch (error) {
-    if (isKubeError(error, 'NOT_FOUND')) return undefined;
-    throw error;
-  }
+  const type = resources.virtualMachineInstances;
+  const vmi = await getIfThere<VirtualMachineInstance>(client, type, vm.metadata, { signal });
+  const isOurs = vmi?.metadata.ownerReferences?.some(({ uid, controller }) => controller && uid === vm.metadata.uid);
+  return isOurs ? vmi : undefined;
 }

@@ -1,6 +1,6 @@
 import { resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import {
   type Attempt,
   type ReadYourWrites,
@@ -66,7 +66,7 @@ async function store(
   const written = await vms.whileWriting(key, () =>
     writeGuarded<VirtualMachine, undefined, never>(vm, {
       attempt: (base) => putStatus({ ...base, status }, vm, client, signal),
-      newest: () => newest(vm, client, signal),
+      newest: () => getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal }),
       stillHolds: () => false,
       saw: (newer) => vms.saw(key, vm, newer),
       tries: 1,
@@ -88,19 +88,6 @@ async function putStatus(
   } catch (error) {
     if (isKubeError(error, 'CONFLICT')) return { kind: 'conflict' };
     if (isKubeError(error, 'NOT_FOUND')) return { kind: 'gone' };
-    throw error;
-  }
-}
-
-async function newest(
-  { metadata }: VirtualMachine,
-  client: Pick<KubeClient, 'get'>,
-  signal: AbortSignal,
-): Promise<VirtualMachine | undefined> {
-  try {
-    return await client.get<VirtualMachine>(resources.virtualMachines, metadata, { signal });
-  } catch (error) {
-    if (isKubeError(error, 'NOT_FOUND')) return undefined;
     throw error;
   }
 }

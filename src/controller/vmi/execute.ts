@@ -1,6 +1,6 @@
 import { type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorCode, errorMessage, rfc3339 } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type {
   Executors,
   ObjectEvent,
@@ -79,17 +79,13 @@ async function createPod(
 }
 
 async function isNewest(vmi: VirtualMachineInstance, { client, saw, signal }: ExecuteContext): Promise<boolean> {
-  try {
-    const type = resources.virtualMachineInstances;
-    const newest = await client.get<VirtualMachineInstance>(type, vmi.metadata, { signal });
-    const { uid, resourceVersion } = newest.metadata;
-    if (uid === vmi.metadata.uid && resourceVersion === vmi.metadata.resourceVersion) return true;
-    saw(newest);
-    return false;
-  } catch (error) {
-    if (isKubeError(error, 'NOT_FOUND')) return false;
-    throw error;
-  }
+  const type = resources.virtualMachineInstances;
+  const newest = await getIfThere<VirtualMachineInstance>(client, type, vmi.metadata, { signal });
+  if (!newest) return false;
+  const { uid, resourceVersion } = newest.metadata;
+  if (uid === vmi.metadata.uid && resourceVersion === vmi.metadata.resourceVersion) return true;
+  saw(newest);
+  return false;
 }
 
 /** Nobody else can know the name: a pod of it is ours from a try whose answer was lost, or there by a rare chance. */

@@ -11,7 +11,7 @@ import {
 } from '../../api/index.ts';
 import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
-import { type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type LauncherPods, podFacts } from '../pod/index.ts';
 import { vmiProblem } from './check.ts';
@@ -117,11 +117,6 @@ async function orphansOf(
     return podFacts.controllerUid(pod) !== vmi?.metadata.uid && !pod.metadata.deletionTimestamp;
   });
   if (claimed.length === 0 || !ref) return [];
-  const live = await client
-    .get<VirtualMachineInstance>(resources.virtualMachineInstances, ref, { signal })
-    .catch((error: unknown) => {
-      if (isKubeError(error, 'NOT_FOUND')) return undefined;
-      throw error;
-    });
+  const live = await getIfThere<VirtualMachineInstance>(client, resources.virtualMachineInstances, ref, { signal });
   return claimed.filter((pod) => podFacts.controllerUid(pod) !== live?.metadata.uid);
 }

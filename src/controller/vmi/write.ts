@@ -1,6 +1,6 @@
 import { resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { guardedPatch, type WriteAttempt, type WriteOutcome, writeGuarded } from '../../reconcile/index.ts';
 
 /** Fields that the controller writes while the agent owns the object. */
@@ -37,9 +37,10 @@ export function writeVmi(
   deps: WriteDeps,
 ): Promise<VmiWritten> {
   const { client, saw, signal } = deps;
+  const type = resources.virtualMachineInstances;
   return writeGuarded<VirtualMachineInstance, VirtualMachineInstance, unknown>(old, {
     attempt: (base) => attempt(base, wanted, deps),
-    newest: () => newest(client, old, signal),
+    newest: () => getIfThere<VirtualMachineInstance>(client, type, old.metadata, { signal }),
     stillHolds: () => false,
     saw,
     tries: 1,
@@ -73,17 +74,4 @@ async function attempt(
 /** `test` of the old value and the change, per field; the phase is always tested, so that a final one stays. */
 export function vmiPatch(old: VirtualMachineInstance, wanted: VirtualMachineInstance) {
   return guardedPatch(old, wanted, { fields: shared, always: ['/status/phase'], isSame: sameJson });
-}
-
-async function newest(
-  client: Pick<KubeClient, 'get'>,
-  { metadata }: VirtualMachineInstance,
-  signal: AbortSignal,
-): Promise<VirtualMachineInstance | undefined> {
-  try {
-    return await client.get<VirtualMachineInstance>(resources.virtualMachineInstances, metadata, { signal });
-  } catch (error) {
-    if (isKubeError(error, 'NOT_FOUND')) return undefined;
-    throw error;
-  }
 }

@@ -1,5 +1,5 @@
 import { resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
-import { isKubeError, type KubeClient, type ObjectRef } from '../../kube/index.ts';
+import { getIfThere, type KubeClient, type ObjectRef } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 
 /**
@@ -83,20 +83,11 @@ async function request(
 }
 
 function findVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<VirtualMachine | undefined> {
-  return absentIsUndefined(client.get<VirtualMachine>(resources.virtualMachines, ref, { signal }));
+  return getIfThere(client, resources.virtualMachines, ref, { signal });
 }
 
 function findVmi(client: KubeClient, ref: ObjectRef, signal: AbortSignal) {
-  return absentIsUndefined(client.get<VirtualMachineInstance>(resources.virtualMachineInstances, ref, { signal }));
-}
-
-async function absentIsUndefined<T>(asking: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asking;
-  } catch (error) {
-    if (isKubeError(error, 'NOT_FOUND')) return undefined;
-    throw error;
-  }
+  return getIfThere<VirtualMachineInstance>(client, resources.virtualMachineInstances, ref, { signal });
 }
 
 function shown({ namespace, name }: ObjectRef): string {

@@ -1,6 +1,13 @@
 import { type Pod, type PodStatus, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
-import { type EventRecorder, fieldSelector, Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import {
+  type EventRecorder,
+  fieldSelector,
+  getIfThere,
+  Informer,
+  isKubeError,
+  type KubeClient,
+} from '../../kube/index.ts';
 import type { HostDisk } from './host-disks.ts';
 import type { PodSource } from './ports.ts';
 
@@ -87,32 +94,24 @@ export class KubePods implements PodSource, Component {
 
   async readObject(kind: 'secret' | 'configMap', namespace: string, name: string) {
     const type = kind === 'secret' ? resources.secrets : resources.configMaps;
-    try {
-      const object = await this.#deps.client.get<DataObject>(type, { namespace, name });
-      const binary = kind === 'secret' ? object.data : object.binaryData;
-      const text = kind === 'secret' ? {} : object.data;
-      return new Map([
-        ...Object.entries(binary ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const),
-        ...Object.entries(text ?? {}).map(([key, value]) => [key, Buffer.from(value)] as const),
-      ]);
-    } catch (error) {
-      if (isKubeError(error, 'NOT_FOUND')) return undefined;
-      throw error;
-    }
+    const object = await getIfThere<DataObject>(this.#deps.client, type, { namespace, name });
+    if (!object) return undefined;
+    const binary = kind === 'secret' ? object.data : object.binaryData;
+    const text = kind === 'secret' ? {} : object.data;
+    return new Map([
+      ...Object.entries(binary ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const),
+      ...Object.entries(text ?? {}).map(([key, value]) => [key, Buffer.from(value)] as const),
+    ]);
   }
 
   async hostDisksOf(pod: Pod): Promise<ReadonlyMap<string, HostDisk>> {
     const owner = pod.metadata.ownerReferences?.find(({ kind }) => kind === 'VirtualMachineInstance');
     if (!owner) return new Map();
     const ref = { namespace: pod.metadata.namespace ?? 'default', name: owner.name };
-    try {
-      const vmi = await this.#deps.client.get<VirtualMachineInstance>(resources.virtualMachineInstances, ref);
-      if (vmi.metadata.uid !== owner.uid) return new Map();
-      return new Map((vmi.spec.volumes ?? []).flatMap(({ name, hostDisk }) => (hostDisk ? [[name, hostDisk]] : [])));
-    } catch (error) {
-      if (isKubeError(error, 'NOT_FOUND')) return new Map();
-      throw error;
-    }
+    const type = resources.virtualMachineInstances;
+    const vmi = await getIfThere<VirtualMachineInstance>(this.#deps.client, type, ref);
+    if (!vmi || vmi.metadata.uid !== owner.uid) return new Map();
+    return new Map((vmi.spec.volumes ?? []).flatMap(({ name, hostDisk }) => (hostDisk ? [[name, hostDisk]] : [])));
   }
 
   recordEvent(pod: Pod, type: 'Normal' | 'Warning', reason: string, message: string): void {

@@ -1,0 +1,19 @@
+import type { KubeObject, ResourceType } from '../api/index.ts';
+import type { CallOptions, KubeClient } from './client.ts';
+import { isKubeError } from './errors.ts';
+import type { ObjectRef } from './paths.ts';
+
+/** The object as the API server has it; undefined: there is none. Rejects as `KubeClient.get` does with any other failure. */
+export async function getIfThere<T extends KubeObject>(
+  client: Pick<KubeClient, 'get'>,
+  type: ResourceType,
+  ref: ObjectRef,
+  options: CallOptions = {},
+): Promise<T | undefined> {
+  try {
+    return await client.get<T>(type, ref, options);
+  } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND')) return undefined;
+    throw error;
+  }
+}

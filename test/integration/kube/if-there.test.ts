@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import { resources } from '../../../src/api/index.ts';
+import { getIfThere, KubeClient, noCredentials } from '../../../src/kube/index.ts';
+import { FaultApi } from '../../fixtures/fault-api.ts';
+
+const type = resources.configMaps;
+const ref = { namespace: 'default', name: 'a' };
+
+let api: FaultApi;
+let client: KubeClient;
+
+beforeEach(async () => {
+  api = await FaultApi.start();
+  api.put('a');
+  client = new KubeClient(
+    { userAgent: 'test/1', retry: { attempts: 1 } },
+    { access: { server: api.url, credentials: noCredentials } },
+  );
+});
+afterEach(async () => {
+  client.close();
+  await api.stop();
+});
+
+test('an object that is there is given, one that is not is no error', async () => {
+  assert.equal((await getIfThere(client, type, ref))?.metadata.name, 'a');
+  assert.equal(await getIfThere(client, type, { ...ref, name: 'missing' }), undefined);
+});
+
+test('no other failure is taken for absence', async () => {
+  for (const code of [403, 409, 410, 500]) {
+    api.fail('get', { kind: 'status', code });
+    await assert.rejects(getIfThere(client, type, ref), { httpStatus: code });
+  }
+  const aborted = AbortSignal.abort(new Error('enough'));
+  await assert.rejects(getIfThere(client, type, ref, { signal: aborted }), /enough/);
+});
