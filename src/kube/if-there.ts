@@ -17,3 +17,14 @@ export async function getIfThere<T extends KubeObject>(
     throw error;
   }
 }
+
+/** Awaits a write that is about one UID or version; false: that object is gone, or another one, so there is nothing to write to. */
+export async function writeIfThere(write: Promise<unknown>): Promise<boolean> {
+  try {
+    await write;
+    return true;
+  } catch (error) {
+    if (isKubeError(error, 'NOT_FOUND', 'CONFLICT')) return false;
+    throw error;
+  }
+}

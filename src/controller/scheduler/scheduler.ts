@@ -1,6 +1,6 @@
 import { findCondition, type Key, labels, type Pod, resources } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, rfc3339 } from '../../base/index.ts';
-import { type EventRecorder, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { type EventRecorder, type Informer, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import { KeyedQueue, type KeyResult, type ReadYourWrites } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/index.ts';
 import { type Node, placePod, podMemoryBytes } from './fit.ts';
@@ -77,13 +77,9 @@ export class StandaloneScheduler implements Component {
     const { name, namespace, uid } = pod.metadata;
     const target = { apiVersion: 'v1', kind: 'Node', name: node };
     const binding = { apiVersion: 'v1', kind: 'Binding', metadata: { name, namespace, uid }, target };
-    try {
-      await client.createSubresource(resources.pods, pod.metadata, 'binding', binding, { signal });
-    } catch (error) {
-      // Bound by another, or gone.
-      if (isKubeError(error, 'CONFLICT', 'NOT_FOUND')) return;
-      throw error;
-    }
+    const writing = client.createSubresource(resources.pods, pod.metadata, 'binding', binding, { signal });
+    // Bound by another, or gone.
+    if (!(await writeIfThere(writing))) return;
     ownPods.assumed(key, { ...pod, spec: { ...pod.spec, nodeName: node } }, (shown) => Boolean(shown.spec.nodeName));
     log.info({ pod: key, node }, 'pod bound');
     events.record(pod, 'Normal', 'Scheduled', `Successfully assigned ${key} to ${node}`);
@@ -97,11 +93,8 @@ export class StandaloneScheduler implements Component {
     const lastTransitionTime = rfc3339(clock.now());
     const condition = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime };
     const body = { metadata: { uid: pod.metadata.uid }, status: { conditions: [condition] } };
-    try {
-      await client.patch(resources.pods, pod.metadata, body, 'strategic', { subresource: 'status', signal });
-    } catch (error) {
-      if (!isKubeError(error, 'NOT_FOUND', 'CONFLICT')) throw error;
-    }
+    const options = { subresource: 'status', signal };
+    await writeIfThere(client.patch(resources.pods, pod.metadata, body, 'strategic', options));
   }
 
   #usedBytes(node: string): number {

@@ -1,6 +1,6 @@
 import { type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorCode, errorMessage, rfc3339 } from '../../base/index.ts';
-import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type {
   Executors,
   ObjectEvent,
@@ -112,10 +112,10 @@ async function deletePods(
   for (const { metadata } of pods) {
     const { name, uid } = metadata;
     try {
-      await client.delete(resources.pods, metadata, { uid, signal });
-      events.push({ type: 'Normal', reason: 'SuccessfulDelete', message: `Deleted virtual machine pod ${name}` });
+      const isDeleted = await writeIfThere(client.delete(resources.pods, metadata, { uid, signal }));
+      if (isDeleted)
+        events.push({ type: 'Normal', reason: 'SuccessfulDelete', message: `Deleted virtual machine pod ${name}` });
     } catch (error) {
-      if (isKubeError(error, 'NOT_FOUND', 'CONFLICT')) continue;
       if (signal.aborted) throw error;
       firstFailure ??= failed('DELETE_FAILED', `Error deleting pod ${name}: ${errorMessage(error)}`);
     }
@@ -130,9 +130,7 @@ async function deleteOrphans(
   { client, signal }: ExecuteContext,
 ): Promise<Outcome> {
   for (const { metadata } of pods) {
-    await client.delete(resources.pods, metadata, { uid: metadata.uid, signal }).catch((error: unknown) => {
-      if (!isKubeError(error, 'NOT_FOUND', 'CONFLICT')) throw error;
-    });
+    await writeIfThere(client.delete(resources.pods, metadata, { uid: metadata.uid, signal }));
   }
   return done;
 }
@@ -157,10 +155,6 @@ async function patchPod(
   { client, signal }: ExecuteContext,
   subresource?: string,
 ): Promise<Outcome> {
-  try {
-    await client.patch(resources.pods, pod.metadata, body, 'strategic', { signal, subresource });
-  } catch (error) {
-    if (!isKubeError(error, 'NOT_FOUND', 'CONFLICT')) throw error;
-  }
+  await writeIfThere(client.patch(resources.pods, pod.metadata, body, 'strategic', { signal, subresource }));
   return done;
 }

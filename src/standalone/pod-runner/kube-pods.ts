@@ -5,8 +5,8 @@ import {
   fieldSelector,
   getIfThere,
   Informer,
-  isKubeError,
   type KubeClient,
+  writeIfThere,
 } from '../../kube/index.ts';
 import type { HostDisk } from './host-disks.ts';
 import type { PodSource } from './ports.ts';
@@ -81,13 +81,13 @@ export class KubePods implements PodSource, Component {
     // A strategic merge keeps the fields of a condition that are not named.
     const conditions = status.conditions?.map((condition) => ({ reason: null, message: null, ...condition }));
     const body = { metadata: { uid: pod.metadata.uid }, status: { ...status, ...(conditions && { conditions }) } };
-    await ignoreGone(
+    await writeIfThere(
       this.#deps.client.patch(resources.pods, pod.metadata, body, 'strategic', { subresource: 'status' }),
     );
   }
 
   async delete(pod: Pod): Promise<void> {
-    await ignoreGone(
+    await writeIfThere(
       this.#deps.client.delete(resources.pods, pod.metadata, { graceSeconds: 0, uid: pod.metadata.uid }),
     );
   }
@@ -116,14 +116,5 @@ export class KubePods implements PodSource, Component {
 
   recordEvent(pod: Pod, type: 'Normal' | 'Warning', reason: string, message: string): void {
     this.#deps.events.record({ ...pod, apiVersion: 'v1', kind: 'Pod' }, type, reason, message);
-  }
-}
-
-/** Gone, or another pod of that name by now: nothing to do for this one. */
-async function ignoreGone(call: Promise<unknown>): Promise<void> {
-  try {
-    await call;
-  } catch (error) {
-    if (!isKubeError(error, 'NOT_FOUND', 'CONFLICT')) throw error;
   }
 }

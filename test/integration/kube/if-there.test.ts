@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { resources } from '../../../src/api/index.ts';
-import { getIfThere, KubeClient, noCredentials } from '../../../src/kube/index.ts';
+import { getIfThere, KubeClient, noCredentials, writeIfThere } from '../../../src/kube/index.ts';
 import { FaultApi } from '../../fixtures/fault-api.ts';
 
 const type = resources.configMaps;
@@ -35,4 +35,17 @@ test('no other failure is taken for absence', async () => {
   }
   const aborted = AbortSignal.abort(new Error('enough'));
   await assert.rejects(getIfThere(client, type, ref, { signal: aborted }), /enough/);
+});
+
+test('a write to what is gone or another one by now is none, any other failure is one', async () => {
+  const write = () => client.patch(type, ref, { metadata: { uid: 'uid-1' } }, 'merge');
+  assert.equal(await writeIfThere(write()), true);
+  for (const code of [404, 409]) {
+    api.fail('write', { kind: 'status', code });
+    assert.equal(await writeIfThere(write()), false);
+  }
+  for (const code of [403, 410, 422]) {
+    api.fail('write', { kind: 'status', code });
+    await assert.rejects(writeIfThere(write()), { httpStatus: code });
+  }
 });
