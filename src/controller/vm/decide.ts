@@ -64,6 +64,12 @@ const presentRules = ruleTable<Facts, VmPlan>(
       plan: ({ adoptable }) => ({ steps: adoptable ? [{ step: 'adoptVmi', vmi: adoptable }] : [], status: 'keep' }),
     },
     {
+      name: 'own-write-not-shown',
+      why: 'The VMI was just created or deleted, and the cache does not show it yet.',
+      when: ({ creationExpected, deletionExpected }) => creationExpected || deletionExpected,
+      plan: ({ vmi }) => ({ steps: [], ...releaseOf(vmi) }),
+    },
+    {
       name: 'deleted-with-vmi',
       why: 'The VM is deleted: its VMI is deleted first.',
       when: ({ vm, vmi }) => isBeingDeleted(vm) && vmi !== undefined && !isOrphaning(vm),
@@ -80,12 +86,6 @@ const presentRules = ruleTable<Facts, VmPlan>(
       why: 'The VM must not vanish before its VMI, so it gets a finalizer first.',
       when: ({ vm }) => !hasFinalizer(vm),
       plan: () => ({ steps: [{ step: 'addFinalizer' }], status: 'keep' }),
-    },
-    {
-      name: 'own-write-not-shown',
-      why: 'The VMI was just created or deleted, and the cache does not show it yet.',
-      when: ({ creationExpected, deletionExpected }) => creationExpected || deletionExpected,
-      plan: ({ vmi }) => ({ steps: [], ...releaseOf(vmi) }),
     },
     {
       name: 'strategy-refused',

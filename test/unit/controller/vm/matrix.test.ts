@@ -65,3 +65,23 @@ test('what was created or deleted is not created or deleted again before the cac
     }
   }
 });
+
+test('the VMI of a deleted VM is deleted once, with one event, before the caches show it', async () => {
+  const deleted = vmStates.find(({ name }) => name === 'deleted');
+  const cached = vmiSituations.filter(({ name }) =>
+    ['pending', 'scheduled', 'running', 'succeeded', 'failed'].includes(name),
+  );
+  assert.ok(deleted);
+  assert.equal(cached.length, 5);
+  for (const kind of strategies) {
+    for (const vmi of cached) {
+      const { writes, events } = await reconcileVm(stateOf(kind, deleted, vmi, []).cluster, 3);
+      const deletions = writes.filter(({ method }) => method === 'DELETE').map(({ target }) => target);
+      assert.deepEqual(
+        [deletions, events],
+        [['virtualmachineinstances/vm1'], ['SuccessfulDelete']],
+        `${kind.name}, ${vmi.name}`,
+      );
+    }
+  }
+});

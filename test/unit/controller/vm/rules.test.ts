@@ -65,6 +65,17 @@ const rows: readonly Row[] = [
   { rule: 'without-finalizer', when: 'the VM is new', seen: { vm: newVm }, steps: ['addFinalizer'] },
   { rule: 'own-write-not-shown', when: 'a VMI was created', seen: { creationExpected: true } },
   { rule: 'own-write-not-shown', when: 'the VMI was deleted', seen: { vmi: running, deletionExpected: true } },
+  {
+    rule: 'own-write-not-shown',
+    when: 'the VM is deleted, and its VMI was deleted for it',
+    seen: { vm: deletedVm(finalizers.vm), vmi: ended, deletionExpected: true },
+    releases: ended,
+  },
+  {
+    rule: 'own-write-not-shown',
+    when: 'the VM is deleted just after its VMI was created: it must not vanish before that VMI',
+    seen: { vm: deletedVm(finalizers.vm), creationExpected: true },
+  },
   { rule: 'strategy-refused', when: 'it is unknown', seen: { vm: vmWith({ runStrategy: 'WaitAsReceiver' }) } },
   { rule: 'start', when: 'there is no VMI', seen: {}, steps: ['startVmi'] },
   {
