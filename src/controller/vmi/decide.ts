@@ -15,6 +15,8 @@ import type { VmiStep } from './steps.ts';
 
 const unpausedCondition = 'kubevirt.io/virtual-machine-unpaused';
 const unseenPodMs = 500;
+/** Each look is a LIST. The watch reports what becomes of pods in the cache; this is for what it missed. */
+const cachedPodsMs = 60_000;
 const unclearMs = 1_000;
 
 export interface VmiPlan {
@@ -41,9 +43,13 @@ const presentRules = ruleTable<Facts, VmiPlan>(
   [
     {
       name: 'pod-not-shown-yet',
-      why: 'The API server has a launcher pod of this VMI that the cache does not show yet, so it is waited for.',
-      when: ({ hasUnseenPod }) => hasUnseenPod,
-      plan: () => ({ steps: [], requeueAfterMs: unseenPodMs, leavesVmi: true }),
+      why: 'The API server has a launcher pod of this VMI that the cache does not show yet, or only temporary ones: it is waited for.',
+      when: ({ otherPods }) => otherPods !== 'none',
+      plan: ({ otherPods }) => ({
+        steps: [],
+        requeueAfterMs: otherPods === 'unseen' ? unseenPodMs : cachedPodsMs,
+        leavesVmi: true,
+      }),
     },
     {
       name: 'malformed',

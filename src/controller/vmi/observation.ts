@@ -17,6 +17,12 @@ export interface VmiFacts {
   readonly now: Date;
 }
 
+/**
+ * Launcher pods that the API has of a VMI without a current one. `none`: it has none, or was not asked; `cached`: all of them are in
+ * the cache, so the watch tells of their changes (temporary pods); `unseen`: the cache lacks one.
+ */
+export type OtherPods = 'none' | 'cached' | 'unseen';
+
 /** Everything a decision about one VMI rests on. */
 export interface PresentVmi extends VmiFacts, Observed {
   readonly kind: 'present';
@@ -24,8 +30,7 @@ export interface PresentVmi extends VmiFacts, Observed {
   readonly newForeignPods: readonly Pod[];
   /** Launcher pods of an earlier VMI of this name. */
   readonly orphans: readonly Pod[];
-  /** The API has a launcher pod of this VMI that the cache does not show. */
-  readonly hasUnseenPod: boolean;
+  readonly otherPods: OtherPods;
   /** Why the VMI cannot be started, as far as its form goes; in words for its user. */
   readonly problem: string | undefined;
 }

@@ -16,7 +16,7 @@ import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type LauncherPods, podFacts } from '../pod/index.ts';
 import { vmiProblem } from './check.ts';
 import { isUnprocessed } from './decide.ts';
-import type { VmiObservation } from './observation.ts';
+import type { OtherPods, VmiObservation } from './observation.ts';
 
 /** Index of the pod informer: UID of the controlling VMI. */
 const podsByVmi = 'vmi';
@@ -80,7 +80,7 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     newForeignPods: launchers.newForeign(vmi, foreign),
     pod,
     orphans,
-    hasUnseenPod: !pod && (await hasUnseenPod(vmi, deps, signal)),
+    otherPods: pod ? 'none' : await otherPodsOf(vmi, own, deps, signal),
     problem: isUnprocessed(vmi) && !vmi.metadata.deletionTimestamp ? vmiProblem(vmi) : undefined,
     hasOwnerVm: owner !== undefined && vms.get(keyOf(vmi))?.metadata.uid === owner.uid,
     config: config(),
@@ -88,13 +88,14 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
 }
 
 /** No VMI gets a second pod, and none is failed, on the word of a cache that does not show yet what was made. */
-async function hasUnseenPod(
+async function otherPodsOf(
   vmi: VirtualMachineInstance,
+  cached: readonly Pod[],
   { client, launchers, ownPods }: ObserveDeps,
   signal: AbortSignal,
-): Promise<boolean> {
-  if (ownPods.pending(launchers.podKey(vmi)) === 'create') return true;
-  if (isUnprocessed(vmi) || isFinal(vmi)) return false;
+): Promise<OtherPods> {
+  if (ownPods.pending(launchers.podKey(vmi)) === 'create') return 'unseen';
+  if (isUnprocessed(vmi) || isFinal(vmi)) return 'none';
   const { namespace, uid = '' } = vmi.metadata;
   const { items } = await client.list<Pod>(resources.pods, {
     namespace,
@@ -102,7 +103,10 @@ async function hasUnseenPod(
     signal,
   });
   const node = vmi.status?.nodeName;
-  return launchers.sort(vmi, items).own.some(({ spec }) => !node || spec.nodeName === node);
+  const found = launchers.sort(vmi, items).own.filter(({ spec }) => !node || spec.nodeName === node);
+  if (found.length === 0) return 'none';
+  const shown = new Set(cached.map(({ metadata }) => metadata.uid));
+  return found.every(({ metadata }) => shown.has(metadata.uid)) ? 'cached' : 'unseen';
 }
 
 /** Pods whose VMI is no more. The API is asked, not the cache. */

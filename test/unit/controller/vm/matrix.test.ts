@@ -57,7 +57,7 @@ test('what was created or deleted is not created or deleted again before the cac
     for (const vmi of accepted) {
       for (const [name, request] of requests) {
         const { cluster } = stateOf(kind, { name: '', change: () => {} }, vmi, request);
-        const repeated = (await reconcileVm(cluster, 3)).writes.filter(
+        const repeated = (await reconcileVm(cluster, { looks: 3 })).writes.filter(
           ({ method }) => !['PUT', 'PATCH'].includes(method),
         );
         assert.ok(repeated.length < 2, `${kind.name}, VMI ${vmi.name}, ${name}: ${JSON.stringify(repeated)}`);
@@ -75,7 +75,7 @@ test('the VMI of a deleted VM is deleted once, with one event, before the caches
   assert.equal(cached.length, 5);
   for (const kind of strategies) {
     for (const vmi of cached) {
-      const { writes, events } = await reconcileVm(stateOf(kind, deleted, vmi, []).cluster, 3);
+      const { writes, events } = await reconcileVm(stateOf(kind, deleted, vmi, []).cluster, { looks: 3 });
       const deletions = writes.filter(({ method }) => method === 'DELETE').map(({ target }) => target);
       assert.deepEqual(
         [deletions, events],

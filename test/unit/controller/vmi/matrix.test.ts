@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { VmiPhase } from '../../../../src/api/index.ts';
+import type { Pod, VmiPhase } from '../../../../src/api/index.ts';
 import { type Reconciled, reconcileVmi } from '../../../fixtures/controller/one-reconcile.ts';
 import { assertGolden, blocksOf, outcomesOf } from '../../../fixtures/golden.ts';
 import { buildConfig } from '../builders.ts';
 import { wordsOf } from '../writes.ts';
-import { kinds, phases, podSituations, stateOf, type VmiKind } from './situations.ts';
+import { kinds, type PodSituation, phases, podSituations, stateOf, type VmiKind } from './situations.ts';
 
 /** The whole behaviour of virt-controller's VMI part at a glance: a change of it is a diff of this file. */
 const golden = 'test/unit/controller/vmi/matrix.golden.txt';
@@ -63,10 +63,36 @@ test('no second pod is created before the caches show it', async () => {
   for (const phase of phases) {
     for (const isDeleted of [false, true]) {
       for (const situation of podSituations) {
-        const { writes } = await reconcileVmi(stateOf(ordinaryKind, phase, isDeleted, situation), config, 3);
+        const state = stateOf(ordinaryKind, phase, isDeleted, situation);
+        const { writes } = await reconcileVmi(state, config, { looks: 3 });
         const names = writes.filter(({ method }) => method === 'POST').map(({ target }) => target);
         assert.ok(names.length < 2, `${phase} ${isDeleted}, pods ${situation.name}: ${names}`);
       }
     }
   }
 });
+
+const named = (name: string) => podSituations.filter((situation) => situation.name === name);
+const [temporary, unseen, running] = [named('temporary'), named('unseen'), named('running')].flat();
+assert.ok(temporary && unseen && running);
+const both = { name: 'temporary, and one unseen', pods: temporary.pods, unseen: [renamed(unseen.unseen?.[0])] };
+
+function renamed(pod: Pod | undefined): Pod {
+  assert.ok(pod);
+  return { ...pod, metadata: { ...pod.metadata, name: 'virt-launcher-vm1-fghij', uid: 'uid-other' } };
+}
+
+/** At the start the VMI may be looked at twice. */
+const looksAtApi: readonly (readonly [pods: PodSituation, passMs: number, atLeast: number, atMost: number])[] = [
+  [temporary, 59_000, 1, 2],
+  [temporary, 600_000, 10, 12],
+  [unseen, 10_000, 20, 22],
+  [both, 10_000, 20, 22],
+  [running, 600_000, 0, 0],
+];
+for (const [pods, passMs, atLeast, atMost] of looksAtApi) {
+  test(`pods ${pods.name}: ${atLeast} to ${atMost} LISTs of them in ${passMs / 1000} s without news`, async () => {
+    const { podLists } = await reconcileVmi(stateOf(ordinaryKind, 'Running', false, pods), config, { passMs });
+    assert.ok(podLists >= atLeast && podLists <= atMost, `${podLists} LISTs`);
+  });
+}
