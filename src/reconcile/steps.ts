@@ -1,4 +1,4 @@
-import { type Clock, withDeadline } from '../base/index.ts';
+import { type Clock, errorCode, errorMessage, withDeadline } from '../base/index.ts';
 
 /**
  * What a plan may do, as a table: `Args` names each step and what it needs, `Executors` has one function per step, and the
@@ -20,6 +20,11 @@ export interface StepError {
   readonly severity: 'retry' | 'critical';
   readonly code: string;
   readonly message: string;
+}
+
+/** What a step threw, as an error after which it is tried again; its code is kept. */
+export function stepErrorOf(error: unknown, step: PropertyKey): StepError {
+  return { severity: 'retry', code: errorCode(error) ?? 'FAILED', message: `${String(step)}: ${errorMessage(error)}` };
 }
 
 /** One of several things that a step did, with a line of its own in "explain" and in the log. No rule decides by it. */
@@ -64,7 +69,7 @@ export interface PlanRunner<Args, Context extends StepContext, Memory> {
   readonly executors: Executors<Args, Context, Memory>;
   /** Longest time the step may take, whatever is inside; its signal is aborted then. */
   readonly deadlineMs: (step: keyof Args) => number;
-  /** The one place where what a step threw becomes a code. */
+  /** The one place where what a step threw becomes a code; `stepErrorOf` where nothing depends on which. */
   readonly errorOf: (error: unknown, step: keyof Args) => StepError;
   readonly clock: Clock;
 }

@@ -8,10 +8,11 @@ import {
   type ReconcileParts,
   Reconciler,
   runPlan,
+  stepErrorOf,
 } from '../../reconcile/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVm, type VmDecision } from './decide.ts';
-import { executors, stepErrorOf } from './execute.ts';
+import { executors } from './execute.ts';
 import type { VmObservation } from './observation.ts';
 import { observeVm } from './observe.ts';
 import { strategyOrHalted } from './run-strategy.ts';

@@ -1,15 +1,7 @@
 import { finalizers, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
-import { errorCode, errorMessage } from '../../base/index.ts';
+import { errorMessage } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
-import type {
-  Executors,
-  ObjectEvent,
-  Outcome,
-  ReadYourWrites,
-  Step,
-  StepContext,
-  StepError,
-} from '../../reconcile/index.ts';
+import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { VmStepArgs } from './decide.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
 import { liveVmi } from './observe.ts';
@@ -33,11 +25,6 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   stopVmi,
   switchToAlways,
 };
-
-/** What a step threw. The code of a failed API call is kept. */
-export function stepErrorOf(error: unknown, step: keyof VmStepArgs): StepError {
-  return { severity: 'retry', code: errorCode(error) ?? 'FAILED', message: `${step}: ${errorMessage(error)}` };
-}
 
 function failed(reason: 'FailedCreate' | 'FailedDelete', message: string): Outcome {
   const code = reason === 'FailedDelete' ? 'DELETE_FAILED' : 'CREATE_FAILED';

@@ -18,11 +18,12 @@ import {
   type ReconcileParts,
   Reconciler,
   runPlan,
+  stepErrorOf,
 } from '../../reconcile/index.ts';
 import { LauncherPods, podFacts, renderLauncherPod } from '../pod/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type VmiDecision } from './decide.ts';
-import { executors, staleCode, stepErrorOf } from './execute.ts';
+import { executors, staleCode } from './execute.ts';
 import type { VmiFacts, VmiObservation } from './observation.ts';
 import { observeVmi } from './observe.ts';
 import { writeStatus } from './status.ts';

@@ -1,15 +1,7 @@
 import { type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
-import { errorCode, errorMessage, rfc3339 } from '../../base/index.ts';
+import { errorMessage, rfc3339 } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
-import type {
-  Executors,
-  ObjectEvent,
-  Outcome,
-  ReadYourWrites,
-  Step,
-  StepContext,
-  StepError,
-} from '../../reconcile/index.ts';
+import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { LauncherPods } from '../pod/index.ts';
 import type { VmiStepArgs } from './steps.ts';
 
@@ -43,11 +35,6 @@ export const executors: Executors<VmiStepArgs, ExecuteContext> = {
   setPodCondition,
   labelPod,
 };
-
-/** What a step threw. The code of a failed API call is kept. */
-export function stepErrorOf(error: unknown, step: keyof VmiStepArgs): StepError {
-  return { severity: 'retry', code: errorCode(error) ?? 'FAILED', message: `${step}: ${errorMessage(error)}` };
-}
 
 function failed(code: string, message: string): Outcome {
   const reason = failureReasons[code];

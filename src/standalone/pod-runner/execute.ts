@@ -1,7 +1,6 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { errorCode, errorMessage } from '../../base/index.ts';
-import type { Executors, ObjectEvent, Outcome, Step, StepContext, StepError } from '../../reconcile/index.ts';
+import type { Executors, ObjectEvent, Outcome, Step, StepContext } from '../../reconcile/index.ts';
 import { NodeError } from '../errors.ts';
 import { buildPlan, type PlanOptions } from './build-plan.ts';
 import type { PodStepArgs } from './decide.ts';
@@ -58,11 +57,6 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
     return done;
   },
 };
-
-/** What a step threw. */
-export function stepErrorOf(error: unknown, step: keyof PodStepArgs): StepError {
-  return { severity: 'retry', code: errorCode(error) ?? 'FAILED', message: `${step}: ${errorMessage(error)}` };
-}
 
 async function startSandbox(
   { pod }: Step<PodStepArgs, 'startSandbox'>,

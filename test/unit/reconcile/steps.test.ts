@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCode, errorMessage, sleep } from '../../../src/base/index.ts';
-import { type Executors, type PlanRunner, runPlan, type Step, type StepContext } from '../../../src/reconcile/index.ts';
+import {
+  type Executors,
+  type PlanRunner,
+  runPlan,
+  type Step,
+  type StepContext,
+  stepErrorOf,
+} from '../../../src/reconcile/index.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 interface Args {
@@ -85,4 +92,14 @@ test('a plan whose signal fires goes no further', async () => {
   ran.ending.abort(new Error('the agent leaves'));
   assert.deepEqual(await kinds(ran), ['hang failed']);
   assert.deepEqual(ran.done, []);
+});
+
+test('what a step throws is tried again, under its own code where it has one, and says which step it was', () => {
+  const coded = Object.assign(new Error('the disk is full'), { code: 'ENOSPC' });
+  assert.deepEqual(stepErrorOf(coded, 'push'), {
+    severity: 'retry',
+    code: 'ENOSPC',
+    message: 'push: the disk is full',
+  });
+  assert.deepEqual(stepErrorOf('no', 'pull'), { severity: 'retry', code: 'FAILED', message: 'pull: no' });
 });
