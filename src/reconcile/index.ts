@@ -8,6 +8,7 @@ export * from './cached-objects.ts';
 export * from './crash-loop-backoff.ts';
 export * from './decision-log.ts';
 export * from './decision-record.ts';
+export * from './facts-parts.ts';
 export * from './guarded-write.ts';
 export * from './json-patch.ts';
 export * from './keyed-queue.ts';

@@ -1,9 +1,8 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { ExplainFacts, VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
-  decisionRecord,
+  factsParts,
   type ReadYourWrites,
   type ReconcileParts,
   Reconciler,
@@ -60,15 +59,13 @@ export class VmController implements Component {
 
   #parts(): ReconcileParts<VmObservation, VmDecision, ExplainFacts> {
     const deps = this.#deps;
+    const words = { field: 'vm', object: 'the VM', onChange: 'when the VM or its VMI changes' };
     return {
+      ...factsParts(seenOf, words),
       isSynced: () => deps.vms.synced && deps.vmis.synced,
       observe: (key, signal) => observeVm(key, deps, signal),
       decide: decideVm,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
-      record: ({ observation, decision, outcomes }) =>
-        decisionRecord(observation, decision, outcomes, { seen: seenOf(observation) }),
-      seen: (observation) => (observation ? seenOf(observation) : {}),
-      isSameSeen: isDeepStrictEqual,
       write: (attempt, _report, signal) => writeStatus(attempt, deps, signal),
       isGone: ({ kind }) => kind === 'absent',
       recordEvent: (observation, event) =>
@@ -78,12 +75,6 @@ export class VmController implements Component {
         stateOf: () => '',
         isOvertaken: () => false,
         event: () => undefined,
-      },
-      words: {
-        field: 'vm',
-        object: 'the VM',
-        onChange: 'when the VM or its VMI changes',
-        logFields: (seen) => seen,
       },
     };
   }

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import {
   type ExplainFacts,
   isFinal,
@@ -12,8 +11,7 @@ import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
 import {
-  type Attempt,
-  decisionRecord,
+  factsParts,
   type ReadYourWrites,
   type ReconcileParts,
   Reconciler,
@@ -102,14 +100,13 @@ export class VmiController implements Component {
     const deps = this.#deps;
     const launchers = this.#launchers;
     const render = ({ vmi, config }: VmiFacts) => renderLauncherPod(vmi, config, launchers.salt);
+    const onChange = 'when the VMI, one of its pods or the configuration changes';
     return {
+      ...factsParts(seenOf, { field: 'vmi', object: 'the VMI', onChange }),
       isSynced: () => deps.vmis.synced,
       observe: (key, signal) => observeVmi(key, { ...deps, launchers }, signal),
       decide: (observation) => decideVmi(observation, render),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
-      record: (attempt) => recordOf(attempt),
-      seen: (observation) => (observation ? seenOf(observation) : {}),
-      isSameSeen: isDeepStrictEqual,
       write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
       isGone: (observation) => this.#forgetIfGone(observation),
       recordEvent: (observation, event) =>
@@ -119,12 +116,6 @@ export class VmiController implements Component {
         stateOf: () => '',
         isOvertaken: ({ code }) => code === staleCode,
         event: () => undefined,
-      },
-      words: {
-        field: 'vmi',
-        object: 'the VMI',
-        onChange: 'when the VMI, one of its pods or the configuration changes',
-        logFields: (seen) => seen,
       },
     };
   }
@@ -143,10 +134,6 @@ export class VmiController implements Component {
     this.#launchers.forget(key);
     return true;
   }
-}
-
-function recordOf({ observation, decision, outcomes }: Attempt<VmiObservation, VmiDecision>) {
-  return decisionRecord(observation, decision, outcomes, { seen: seenOf(observation) });
 }
 
 /** In few words for people; keys are names of log fields, too. */

@@ -1,10 +1,9 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import type { ExplainFacts, Pod } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, sleep, systemClock } from '../../base/index.ts';
-import { decisionRecord, type ReconcileParts, Reconciler, runPlan, stepErrorOf } from '../../reconcile/index.ts';
+import { factsParts, type ReconcileParts, Reconciler, runPlan, stepErrorOf } from '../../reconcile/index.ts';
 import type { PlanOptions } from './build-plan.ts';
 import { decidePod, type PodDecision } from './decide.ts';
 import { type ExecuteDeps, executors } from './execute.ts';
@@ -117,15 +116,13 @@ export class PodRunner implements Component {
     const { pods } = this.#deps;
     const memories = this.#memories;
     const observing = { ...this.#deps, memories, isDraining: () => this.#isDraining };
+    const words = { field: 'uid', object: 'the pod', onChange: 'when the pod or its sandbox changes' };
     return {
+      ...factsParts(seenOf, words),
       isSynced: () => pods.isSynced,
       observe: (uid) => observePod(uid, observing),
       decide: decidePod,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
-      record: ({ observation, decision, outcomes }) =>
-        decisionRecord(observation, decision, outcomes, { seen: seenOf(observation) }),
-      seen: (observation) => (observation ? seenOf(observation) : {}),
-      isSameSeen: isDeepStrictEqual,
       write: (attempt, report) => writeStatus(attempt, memories.of(attempt.observation.uid), report, this.#executeDeps),
       isGone: (observation) => this.#forgetIfGone(observation),
       recordEvent: (observation, { type, reason, message }) => {
@@ -138,12 +135,6 @@ export class PodRunner implements Component {
         stateOf: ({ sandbox }) => sandbox.kind,
         isOvertaken: () => false,
         event: () => undefined,
-      },
-      words: {
-        field: 'uid',
-        object: 'the pod',
-        onChange: 'when the pod or its sandbox changes',
-        logFields: (seen) => seen,
       },
     };
   }
