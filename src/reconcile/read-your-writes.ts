@@ -1,5 +1,5 @@
 import { isOlderVersion, type Key, type KubeObject } from '../api/index.ts';
-import type { Clock } from '../base/index.ts';
+import { type Clock, Listeners } from '../base/index.ts';
 import type { CachedObjects } from './cached-objects.ts';
 
 /** An own write that the watch has not shown yet. */
@@ -44,7 +44,7 @@ export class ReadYourWrites<T extends KubeObject> implements CachedObjects<T> {
   readonly #options: ReadYourWritesOptions;
   readonly #writes = new Map<Key, OwnWrite<T>>();
   readonly #writing = new Map<Key, Writing>();
-  readonly #listeners = new Set<(key: Key) => void>();
+  readonly #listeners = new Listeners<[key: Key]>();
   #endFollowing: (() => void) | undefined;
 
   constructor(cache: CachedObjects<T>, options: ReadYourWritesOptions = {}) {
@@ -84,10 +84,10 @@ export class ReadYourWrites<T extends KubeObject> implements CachedObjects<T> {
 
   /** The echo of an own update, and of what came before it, is no news and wakes nothing. */
   onChange(listener: (key: Key) => void): () => void {
-    this.#listeners.add(listener);
+    const end = this.#listeners.add(listener);
     this.#endFollowing ??= this.#cache.onChange((key) => this.#changed(key));
     return () => {
-      this.#listeners.delete(listener);
+      end();
       if (this.#listeners.size > 0) return;
       this.#endFollowing?.();
       this.#endFollowing = undefined;
@@ -203,7 +203,7 @@ export class ReadYourWrites<T extends KubeObject> implements CachedObjects<T> {
   }
 
   #wake(key: Key): void {
-    for (const listener of [...this.#listeners]) listener(key);
+    this.#listeners.notify(key);
   }
 }
 

@@ -227,3 +227,16 @@ test('an overlay that is cleared leaves no timer', () => {
   writes.clear();
   assert.deepEqual([clock.timers, writes.pending(key)], [0, undefined]);
 });
+
+test('a subscription that ends while news is passed on does not hear of it, and each subscription is one of its own', () => {
+  const { writes, tell, listeners } = watched(at('101'));
+  const heard: string[] = [];
+  const twice = () => void heard.push('twice');
+  const first = writes.onChange(() => second());
+  const second = writes.onChange(() => void heard.push('ended'));
+  const others = [writes.onChange(twice), writes.onChange(twice)];
+  tell(at('102'));
+  assert.deepEqual(heard, ['twice', 'twice']);
+  for (const end of [first, ...others]) end();
+  assert.equal(listeners.size, 1, 'the subscription of the fixture is left');
+});
