@@ -17,7 +17,7 @@ import {
 import { JsonSocket } from '../http/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
-import { errorAnswer, explain, explainSource } from './explain/index.ts';
+import { errorAnswer, explain } from './explain/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { type Node, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
@@ -106,11 +106,11 @@ export class Controller implements Component {
   #explainServer({ explain: where }: ControllerOptions): Component[] {
     if (!where) return [];
     const { clock, log } = this.#deps;
-    const sources = {
-      vm: explainSource(this.#vms.reconciler, vmRules),
-      vmi: explainSource(this.#vmis.reconciler, vmiRules),
+    const controllers = {
+      vm: { source: this.#vms.reconciler, rules: vmRules },
+      vmi: { source: this.#vmis.reconciler, rules: vmiRules },
     };
-    const answer = (method: string, target: string) => explain(method, target, { sources, clock });
+    const answer = (method: string, target: string) => explain(method, target, { controllers, clock });
     const options = { ...where, name: 'explain server', other: 'another virt-controller' };
     return [new JsonSocket(options, { answer, refuse: errorAnswer, log, clock })];
   }

@@ -2,4 +2,4 @@
  * Owns: what virt-controller tells about its decisions, and at which addresses.
  * Must not know: how a decision is made; it asks nothing but memory.
  */
-export { errorAnswer, explain, explainSource } from './service.ts';
+export { errorAnswer, explain } from './service.ts';

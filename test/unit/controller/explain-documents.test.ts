@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExplainFacts } from '../../../src/api/index.ts';
-import { explain, explainSource } from '../../../src/controller/explain/index.ts';
+import { explain } from '../../../src/controller/explain/index.ts';
 import { vmiRules } from '../../../src/controller/vmi/index.ts';
 import { explainRule } from '../../../src/reconcile/index.ts';
 import { type DecidedKind, decidedLoop } from '../../fixtures/decided-loop.ts';
@@ -31,11 +31,11 @@ const requests = [
 
 test('each document has the bytes that its readers know', () => {
   const { source, clock } = decidedLoop(kind);
-  const known = explainSource(source, vmiRules);
+  const known = { source, rules: vmiRules };
   let text = '';
   for (const request of requests) {
     const [method = '', target = ''] = request.split(' ');
-    const { httpStatus, body } = explain(method, target, { sources: { vm: known, vmi: known }, clock });
+    const { httpStatus, body } = explain(method, target, { controllers: { vm: known, vmi: known }, clock });
     text += `${request.slice(0, 40)}\n${httpStatus} ${JSON.stringify(body)}\n\n`;
   }
   assertGolden('test/unit/controller/explain-documents.golden.txt', text.replaceAll(sentence, 'WHY'));

@@ -2,27 +2,26 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExplainFacts } from '../../../src/api/index.ts';
 import { explain } from '../../../src/controller/explain/index.ts';
-import { type ExplainSource, explainSource } from '../../../src/controller/explain/service.ts';
 import { vmRules } from '../../../src/controller/vm/index.ts';
 import { CrashLoopBackoff, DecisionLog, decisionRecord } from '../../../src/reconcile/index.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 const clock = new FakeClock();
 
-function source(): ExplainSource & { readonly decisions: DecisionLog<ExplainFacts> } {
+function controller() {
   const decisions = new DecisionLog<ExplainFacts>({}, { isSameSeen: () => true });
   const crashLoops = new CrashLoopBackoff({ failures: 3 });
   const tryOf = () => ({ state: 'idle', because: 'when the VM or its VMI changes', failuresInARow: 0 }) as const;
-  return { ...explainSource({ decisions, crashLoops, tryOf }, vmRules), decisions };
+  return { source: { decisions, crashLoops, tryOf }, rules: vmRules };
 }
 
-const sources = { vm: source(), vmi: source() };
+const controllers = { vm: controller(), vmi: controller() };
 const seen = { strategy: 'Always', vmi: 'none' };
 const observed = { uid: 'u1', now: clock.now() };
 const decision = { rule: 'start', steps: [{ step: 'startVmi' }], problem: 'quota exceeded' };
-sources.vm.decisions.add('default/vm1', decisionRecord(observed, decision, [], { seen }));
+controllers.vm.source.decisions.add('default/vm1', decisionRecord(observed, decision, [], { seen }));
 
-const ask = (target: string, method = 'GET') => explain(method, target, { sources, clock });
+const ask = (target: string, method = 'GET') => explain(method, target, { controllers, clock });
 
 test('a VM has a report with the sentence of each rule', () => {
   const { httpStatus, body } = ask('/explain/vm/default/vm1');

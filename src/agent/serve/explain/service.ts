@@ -1,30 +1,21 @@
 import {
   type AgentState,
-  type ExplainDecision,
   type ExplainError,
-  type ExplainItem,
   type ExplainLabels,
   type ExplainList,
   type ExplainReport,
   type ExplainSeen,
-  type ExplainTry,
   explainApiVersion,
   type Key,
 } from '../../../api/index.ts';
 import { type Clock, unreachable } from '../../../base/index.ts';
-import type { CrashLoopBackoff, DecisionLog } from '../../../reconcile/index.ts';
+import { type ExplainSource, type ExplainWords, explainAll, explainObject } from '../../../reconcile/index.ts';
 import { domainText, explanationOf, type VmiRecord } from '../../vmi/loop/index.ts';
 import { parseExplainRequest } from './routes.ts';
 
-/** Answers from memory only: nothing here waits for a launcher or for the API server. */
-export interface ExplainSource {
-  readonly decisions: DecisionLog<ExplainSeen>;
-  readonly crashLoops: Pick<CrashLoopBackoff, 'of'>;
-  tryOf(key: Key): ExplainTry;
-}
-
 export interface ExplainServiceDeps {
-  readonly source: ExplainSource;
+  /** Nothing here waits for a launcher or for the API server. */
+  readonly source: ExplainSource<ExplainSeen>;
   readonly state: () => Promise<AgentState>;
   /** Undefined: this agent does not look after labels. */
   readonly labels?: () => Pick<ExplainLabels, 'state' | 'problem' | 'here' | 'notHere'> | undefined;
@@ -36,7 +27,7 @@ export interface ExplainAnswer {
   readonly body: ExplainReport | ExplainList | ExplainLabels | AgentState | ExplainError;
 }
 
-/** The handlers, whoever serves them: the Unix socket, later the REST server. */
+/** The handlers, for all that serve them: the Unix socket and the agent's page. */
 export class ExplainService {
   readonly #nodeName: string;
   readonly #deps: ExplainServiceDeps;
@@ -57,7 +48,7 @@ export class ExplainService {
       case 'list':
         return { httpStatus: 200, body: this.#list() };
       case 'report':
-        return this.#report(request.namespace, request.name, request.key);
+        return this.#report(request.key);
       case 'refused':
         return errorAnswer(request.httpStatus, request.code, request.message);
       default:
@@ -65,31 +56,32 @@ export class ExplainService {
     }
   }
 
-  #report(namespace: string, name: string, key: Key): ExplainAnswer {
+  #report(key: Key): ExplainAnswer {
     const { source, clock } = this.#deps;
-    const decisions = source.decisions.of(key);
-    if (decisions.length === 0) return errorAnswer(404, 'NOT_FOUND', this.#unknown(key));
-    const quarantine = source.crashLoops.of(key);
+    const found = explainObject(key, source, words);
+    if (!found) return errorAnswer(404, 'NOT_FOUND', this.#unknown(key));
+    const { state, crashLoop, decisions } = found;
     const body: ExplainReport = {
       apiVersion: explainApiVersion,
       kind: 'Why',
       node: this.#nodeName,
       at: clock.now().toISOString(),
-      namespace,
-      name,
-      ...this.#goneAt(key),
-      ...problemOf(decisions.at(-1)),
-      nextTry: source.tryOf(key),
-      ...(quarantine && { quarantine }),
-      decisions: decisions.map(explained),
+      ...state,
+      ...(crashLoop && { quarantine: crashLoop }),
+      decisions,
     };
     return { httpStatus: 200, body };
   }
 
   #list(): ExplainList {
     const { source, clock } = this.#deps;
-    const items = source.decisions.keys().flatMap((key) => this.#item(key) ?? []);
-    items.sort((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
+    const items = explainAll(source, words).map(({ key, last, object, decision }) => ({
+      ...object,
+      phase: last.newPhase ?? last.seen.vmi.phase ?? '',
+      domain: domainText(last.seen.domain),
+      ...decision,
+      quarantined: source.crashLoops.of(key) !== undefined,
+    }));
     return {
       apiVersion: explainApiVersion,
       kind: 'WhyList',
@@ -111,32 +103,6 @@ export class ExplainService {
     };
   }
 
-  #item(key: Key): ExplainItem | undefined {
-    const { source } = this.#deps;
-    const last = source.decisions.last(key);
-    if (!last) return undefined;
-    const [namespace = '', name = ''] = key.split('/');
-    return {
-      namespace,
-      name,
-      uid: last.uid,
-      ...this.#goneAt(key),
-      phase: last.newPhase ?? last.seen.vmi.phase ?? '',
-      domain: domainText(last.seen.domain),
-      rule: last.rule,
-      why: explanationOf(last),
-      since: last.firstAt,
-      ...problemOf(last),
-      nextTry: source.tryOf(key),
-      quarantined: source.crashLoops.of(key) !== undefined,
-    };
-  }
-
-  #goneAt(key: Key): { readonly goneAt?: string } {
-    const goneAt = this.#deps.source.decisions.goneAt(key);
-    return goneAt ? { goneAt: goneAt.toISOString() } : {};
-  }
-
   #unknown(key: Key): string {
     return (
       `node ${this.#nodeName} has decided nothing about ${key} since its agent started: it is not on this node, or not yet. ` +
@@ -149,12 +115,10 @@ export function errorAnswer(httpStatus: number, code: ExplainError['code'], mess
   return { httpStatus, body: { apiVersion: explainApiVersion, kind: 'Error', code, message } };
 }
 
-function explained(record: VmiRecord): ExplainDecision {
-  return { ...record, why: explanationOf(record) };
-}
+const words: ExplainWords<ExplainSeen> = { why: explanationOf, problem: problemOf };
 
 /** While one thing is awaited, what the user was told of another still holds. */
-function problemOf(last: VmiRecord | undefined): { readonly problem?: string } {
-  const problem = last?.problem ?? (last?.healthy ? undefined : last?.seen.memory.toldProblem);
-  return typeof problem === 'string' && problem !== '' ? { problem } : {};
+function problemOf({ problem, healthy, seen }: VmiRecord): string | undefined {
+  const current = problem ?? (healthy ? undefined : seen.memory.toldProblem);
+  return typeof current === 'string' && current !== '' ? current : undefined;
 }

@@ -1,10 +1,9 @@
 import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type AgentState, type DomainView, explainApiVersion, type Key } from '../../../api/index.ts';
+import { type AgentState, type DomainView, type ExplainSeen, explainApiVersion, type Key } from '../../../api/index.ts';
 import type { Clock } from '../../../base/index.ts';
-import type { CrashLoopBackoff, QueueCounts } from '../../../reconcile/index.ts';
+import type { CrashLoopBackoff, ExplainSource, QueueCounts } from '../../../reconcile/index.ts';
 import type { ClusterSettings, NodeHealth } from '../../node/ports.ts';
-import type { ExplainSource } from './service.ts';
 
 export interface InformerState {
   readonly name: string;
@@ -18,7 +17,7 @@ export interface InformerState {
 
 /** What the state is made of; everything is read, nothing is asked. */
 export interface StateDeps {
-  readonly loop: ExplainSource & {
+  readonly loop: ExplainSource<ExplainSeen> & {
     readonly counts: QueueCounts;
     readonly remembered: number;
     readonly crashLoops: Pick<CrashLoopBackoff, 'keys' | 'of'>;

@@ -8,8 +8,6 @@ test('the four questions are understood, with or without a query', () => {
   assert.deepEqual(parseExplainRequest('GET', '/labels'), { kind: 'labels' });
   assert.deepEqual(parseExplainRequest('GET', '/why/default/my.vm-1/'), {
     kind: 'report',
-    namespace: 'default',
-    name: 'my.vm-1',
     key: 'default/my.vm-1',
   });
 });
