@@ -1,6 +1,6 @@
 import type { ExplainDecision, ExplainStep } from '../api/index.ts';
 import { errorMessage, isRecord, shortened } from '../base/index.ts';
-import type { StepOutcome, StepPart } from './steps.ts';
+import { type StepOutcome, type StepPart, stepFailureOf } from './steps.ts';
 
 /**
  * One reconcile as it is kept for "explain". `Seen`: what was observed, in the words of the reconciled kind. What rarely changes
@@ -33,7 +33,7 @@ export function decisionRecord<Seen>(
   outcomes: readonly StepOutcome<PropertyKey>[],
   { seen, problem = decision.problem }: { readonly seen: Seen; readonly problem?: string | undefined },
 ): DecisionRecord<Seen> {
-  const told = failureOf(outcomes) ?? problem;
+  const told = stepFailureOf(outcomes)?.message ?? problem;
   return {
     ...emptyRecord(now, uid, seen),
     route: decision.route ?? '',
@@ -56,11 +56,6 @@ function emptyRecord<Seen>(at: Date, uid: string, seen: Seen): DecisionRecord<Se
   const time = at.toISOString();
   const write = { outcome: 'not-reached' };
   return { firstAt: time, lastAt: time, times: 1, uid, route: '', rule: faultRule, seen, steps: [], write };
-}
-
-function failureOf(outcomes: readonly StepOutcome<PropertyKey>[]): string | undefined {
-  const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
-  return failed?.kind === 'failed' ? failed.error.message : undefined;
 }
 
 function stepOf(step: string, reached: StepOutcome<PropertyKey> | undefined): ExplainStep {

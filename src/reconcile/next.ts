@@ -1,7 +1,7 @@
 import type { ExplainNext } from '../api/index.ts';
 import { errorMessage } from '../base/index.ts';
 import type { KeyResult } from './keyed-queue.ts';
-import type { StepOutcome } from './steps.ts';
+import { type StepOutcome, stepFailureOf } from './steps.ts';
 
 /** What became of writing what was projected. */
 export type Written =
@@ -52,8 +52,8 @@ export function nextOf(
 ): Next {
   if (written.kind === 'outdated') return again(0, `${words.object} changed while it was written`);
   if (written.kind === 'gone') return again(goneRetryMs, `${words.object} is no more; its watch will say so`);
-  const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
-  if (failed?.kind === 'failed') return backOff(failed.error, decision.latestMs);
+  const failure = stepFailureOf(outcomes);
+  if (failure) return backOff(failure, decision.latestMs);
   const unwritten = unwrittenCause(written, words);
   if (unwritten)
     return backOff(unwritten.cause, written.kind === 'refused' ? decision.latestMs : latestWriteMs(decision));

@@ -57,6 +57,12 @@ export interface StepOutcome<Name = string, Memory = unknown> {
   readonly tookMs: number;
 }
 
+/** The error that ended the plan; undefined: no step failed. */
+export function stepFailureOf(outcomes: readonly StepOutcome<unknown>[]): StepError | undefined {
+  for (const { outcome } of outcomes) if (outcome.kind === 'failed') return outcome.error;
+  return undefined;
+}
+
 export interface StepContext {
   readonly signal: AbortSignal;
 }

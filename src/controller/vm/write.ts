@@ -4,6 +4,7 @@ import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import {
   type Attempt,
   type ReadYourWrites,
+  stepFailureOf,
   type WriteAttempt,
   type Written,
   writeGuarded,
@@ -27,17 +28,17 @@ export async function writeStatus(
   signal: AbortSignal,
 ): Promise<Written> {
   if (observation.kind !== 'present') return { kind: 'no-object' };
-  const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
+  const error = stepFailureOf(outcomes);
   try {
-    const failure = failed?.kind === 'failed' ? failureOf(failed.error) : refusal(decision);
+    const failure = error ? failureOf(error) : refusal(decision);
     const isKept = decision.status === 'keep' && !failure;
     const written: Written = isKept ? { kind: 'unchanged' } : await store(observation, decision, failure, deps, signal);
     const isRecorded = written.kind === 'written' || written.kind === 'unchanged';
     if (isRecorded && decision.releasesVmi) await releaseVmi(decision.releasesVmi, deps.client, signal);
     return written;
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return { kind: 'failed', error };
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    return { kind: 'failed', error: cause };
   }
 }
 

@@ -1,7 +1,14 @@
 import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
-import type { Attempt, ObjectEvent, ReadYourWrites, WriteReport, Written } from '../../reconcile/index.ts';
+import {
+  type Attempt,
+  type ObjectEvent,
+  type ReadYourWrites,
+  stepFailureOf,
+  type WriteReport,
+  type Written,
+} from '../../reconcile/index.ts';
 import type { VmiDecision } from './decide.ts';
 import { failureReasons, staleCode } from './execute.ts';
 import type { PresentVmi, SyncFailure, VmiFacts, VmiObservation } from './observation.ts';
@@ -24,8 +31,7 @@ export async function writeStatus(
 ): Promise<Written> {
   if (observation.kind !== 'present') return { kind: 'no-object' };
   if (decision.leavesVmi) return { kind: 'unchanged' };
-  const failed = outcomes.find(({ outcome }) => outcome.kind === 'failed')?.outcome;
-  const error = failed?.kind === 'failed' ? failed.error : undefined;
+  const error = stepFailureOf(outcomes);
   if (error?.code === staleCode) return { kind: 'outdated' };
   const failure = error
     ? { reason: failureReasons[error.code] ?? 'FailedSync', message: error.message }

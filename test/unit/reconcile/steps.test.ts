@@ -8,6 +8,7 @@ import {
   type Step,
   type StepContext,
   stepErrorOf,
+  stepFailureOf,
 } from '../../../src/reconcile/index.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 
@@ -102,4 +103,10 @@ test('what a step throws is tried again, under its own code where it has one, an
     message: 'push: the disk is full',
   });
   assert.deepEqual(stepErrorOf('no', 'pull'), { severity: 'retry', code: 'FAILED', message: 'pull: no' });
+});
+
+test('the error of a plan is that of the step that failed', async () => {
+  const failed = await run({ step: 'pull', by: 1 }, { step: 'push', by: -1 }).outcomes;
+  assert.equal(stepFailureOf(failed)?.code, 'WRONG');
+  assert.equal(stepFailureOf(await run({ step: 'push', by: 0 }).outcomes), undefined);
 });
