@@ -81,7 +81,7 @@ export class NodeAgent {
       client: this.#client,
       eventClient: this.#eventClient,
       beatClient: this.#beatClient,
-      whenQuiet: () => this.dispatcher.whenIdle(),
+      whenQuiet: () => this.dispatcher.reconciler.whenIdle(),
       onStreams: deps.onStreams ?? (() => undefined),
       hostDevDir: deps.hostDevDir,
     });
@@ -148,7 +148,8 @@ export class NodeAgent {
     const { nodeName } = this.#options;
     const state = () =>
       readState(nodeName, {
-        loop: this.dispatcher,
+        loop: this.dispatcher.reconciler,
+        memories: this.dispatcher,
         informers: () => informersOf(parts),
         domains: parts.domains,
         migrationProxies: this.#migrationProxies,
@@ -160,7 +161,10 @@ export class NodeAgent {
         loopDelay: this.#loopDelay,
       });
     const labels = () => this.#nodeServices.labels?.explain();
-    return new ExplainService({ nodeName }, { source: this.dispatcher, state, labels, clock: this.#world.clock });
+    return new ExplainService(
+      { nodeName },
+      { source: this.dispatcher.reconciler, state, labels, clock: this.#world.clock },
+    );
   }
 
   #createExplainServer(service: ExplainService): ExplainServer {
@@ -170,7 +174,7 @@ export class NodeAgent {
 
   /** Started first: health is asked for while the API server is still waited for. */
   #createMetrics(parts: Parts, meters: Meters): readonly Component[] {
-    const sources = { parts, loop: this.dispatcher, loopDelay: this.#loopDelay };
+    const sources = { parts, loop: this.dispatcher.reconciler, loopDelay: this.#loopDelay };
     const figures = agentFigures({
       ...sources,
       nodeHealth: () => this.#nodeServices.heartbeat.health,

@@ -159,7 +159,7 @@ function storyOf(seed: number, world: SimWorld, { invariant, text }: Violation):
   const keys = new Set(vmis.map(({ key }) => key));
   const rules = agents.flatMap(({ life, node, dispatcher }) =>
     [...keys].map((key) => {
-      const last = dispatcher.decisions.of(key).slice(-8);
+      const last = dispatcher.reconciler.decisions.of(key).slice(-8);
       return `  ${life.name} on ${node.name}, ${key}: ${last.map(({ rule }) => rule).join(', ')}`;
     }),
   );

@@ -94,7 +94,7 @@ export class SimAgent {
       recordFiles: node.disk.for(life, wire, (rate) => chance.happens(rate)),
       checkpointFiles: node.checkpoints.for(life, wire, (rate) => chance.happens(rate)),
     };
-    const whenQuiet = () => this.dispatcher.whenIdle();
+    const whenQuiet = () => this.dispatcher.reconciler.whenIdle();
     const onUnmount = (mount: Mount) => deps.onUnmount(this, mount);
     const hooks = deps.hasHostWork ? [simHook({ ...deps, life, onUnmount })] : [];
     const kube = { client, eventClient: client, whenQuiet, hooks, log: silentLogger };

@@ -19,11 +19,12 @@ export interface InformerState {
 export interface StateDeps {
   readonly loop: ExplainSource<ExplainSeen> & {
     readonly counts: QueueCounts;
-    readonly remembered: number;
     readonly crashLoops: Pick<CrashLoopBackoff, 'keys' | 'of'>;
     failing(): Key[];
     runningFor(ms: number): Key[];
   };
+  /** Keys of which the loop remembers something. */
+  readonly memories: { readonly remembered: number };
   readonly informers: () => readonly InformerState[];
   readonly domains: { keys(): Iterable<Key>; view(key: Key): DomainView };
   readonly migrationProxies: { readonly open: number; readonly unavailable: string | undefined };
@@ -82,7 +83,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
     },
     consoles: deps.consoles(),
     decisions: keptDecisions(loop),
-    remembered: loop.remembered,
+    remembered: deps.memories.remembered,
     eventLoopDelayMs: deps.loopDelay.read(),
     eventLoopUtilization: Math.round(performance.eventLoopUtilization().utilization * 1e4) / 1e4,
     ...(await processFigures()),

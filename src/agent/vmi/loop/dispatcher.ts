@@ -1,10 +1,7 @@
-import type { ExplainSeen, ExplainTry, Key, VirtualMachineInstance } from '../../../api/index.ts';
+import type { ExplainSeen, Key, VirtualMachineInstance } from '../../../api/index.ts';
 import type { Component, Logger } from '../../../base/index.ts';
 import {
   type Attempt,
-  type CrashLoopBackoff,
-  type DecisionLog,
-  type QueueCounts,
   ReadYourWrites,
   type ReconcileObserver,
   type ReconcileParts,
@@ -57,17 +54,18 @@ type VmiAttempt = Attempt<Observation, Decision>;
 /** The VMI loop: the reconciler over the VMIs of this node, in all their roles, and what is kept between two reconciles. */
 export class VmiDispatcher implements Component {
   readonly name = 'vmi dispatcher';
+  /** What it decided, what fails and what is under way. */
+  readonly reconciler: Reconciler<Observation, Decision, ExplainSeen>;
   readonly #ports: AgentPorts & { readonly vmis: ReadYourWrites<VirtualMachineInstance> };
   readonly #guestAgents: GuestAgentCache;
   readonly #syncPayload = new SyncPayloadCache();
   readonly #memories = new Memories();
-  readonly #loop: Reconciler<Observation, Decision, ExplainSeen>;
   readonly #subscriptions: (() => void)[] = [];
 
   constructor(options: DispatcherOptions, { ports, log, random = Math.random, observer }: DispatcherDeps) {
     this.#ports = { ...ports, vmis: new ReadYourWrites(ports.vmis) };
     this.#guestAgents = new GuestAgentCache({}, ports);
-    this.#loop = new Reconciler(
+    this.reconciler = new Reconciler(
       { ...options, slotMs, crashLoopFailures: options.crashLoopFailures ?? 10 },
       this.#parts(),
       { clock: ports.clock, log, random, observer },
@@ -77,7 +75,7 @@ export class VmiDispatcher implements Component {
   /** All caches must have been filled: what they do not have is taken for missing. */
   async start(): Promise<void> {
     const { vmis, domains, launchers, ghosts, migrationProxies } = this.#ports;
-    const wake = (key: Key) => this.#loop.wake(key);
+    const wake = (key: Key) => this.reconciler.wake(key);
     this.#subscriptions.push(
       vmis.onChange(wake),
       domains.onChange((key) => this.#onDomain(key)),
@@ -91,53 +89,14 @@ export class VmiDispatcher implements Component {
   /** No new reconcile; resolves when those under way have ended. No VM is touched by it. */
   async stop(): Promise<void> {
     for (const end of this.#subscriptions.splice(0)) end();
-    await this.#loop.stop();
+    await this.reconciler.stop();
     this.#guestAgents.stop();
     this.#memories.clear();
-  }
-
-  /** What was decided and why, per VMI. */
-  get decisions(): DecisionLog<ExplainSeen> {
-    return this.#loop.decisions;
-  }
-
-  /** VMIs that fail the same way over and over. */
-  get crashLoops(): CrashLoopBackoff {
-    return this.#loop.crashLoops;
   }
 
   /** Keys of which something is remembered: they die with their VMI. */
   get remembered(): number {
     return this.#memories.size;
-  }
-
-  get counts(): QueueCounts {
-    return this.#loop.counts;
-  }
-
-  /** Reconciles under way: how long all of them together, and the longest. */
-  get unfinished(): { readonly totalMs: number; readonly longestMs: number } {
-    return this.#loop.unfinished;
-  }
-
-  /** Resolves as soon as no reconcile is under way. */
-  whenIdle(): Promise<void> {
-    return this.#loop.whenIdle();
-  }
-
-  /** Keys whose reconcile has been under way for this long. */
-  runningFor(ms: number): Key[] {
-    return this.#loop.runningFor(ms);
-  }
-
-  /** Keys whose last reconcile failed. */
-  failing(): Key[] {
-    return this.#loop.failing();
-  }
-
-  /** When the key is reconciled again, and what is waited for. */
-  tryOf(key: Key): ExplainTry {
-    return this.#loop.tryOf(key);
   }
 
   #onDomain(key: Key): void {
@@ -146,8 +105,8 @@ export class VmiDispatcher implements Component {
       this.#memories.get(key),
       this.#ports.domains.view(key),
     );
-    if (isAwaited) this.#loop.wakeAfter(key, startedSoonMs);
-    else this.#loop.wake(key);
+    if (isAwaited) this.reconciler.wakeAfter(key, startedSoonMs);
+    else this.reconciler.wake(key);
   }
 
   #parts(): ReconcileParts<Observation, Decision, ExplainSeen> {

@@ -37,7 +37,7 @@ export async function startLoop(
       await settle();
     },
     phase: (vmiKey = key) => world.api.stored(vmiKey)?.status?.phase,
-    rules: (vmiKey = key) => loop.dispatcher.decisions.of(vmiKey).map(({ rule }) => rule),
+    rules: (vmiKey = key) => loop.dispatcher.reconciler.decisions.of(vmiKey).map(({ rule }) => rule),
     reasons: (vmiKey = key) => world.events.filter((event) => event.key === vmiKey).map(({ reason }) => reason),
     condition: (type, vmiKey = key) => world.api.stored(vmiKey)?.status?.conditions?.find((each) => each.type === type),
   };

@@ -45,7 +45,7 @@ test('a restart of the agent keeps what hooks gave and how far they came; the en
   await loop.restart();
   await settle();
   assert.deepEqual(loop.launchers.syncOptions.at(-1)?.interfaceDomainAttachment, { default: 'tap' });
-  const [first] = loop.dispatcher.decisions.of(key);
+  const [first] = loop.dispatcher.reconciler.decisions.of(key);
   assert.deepEqual(first?.seen.hostWork, { network: '"managed"' });
   loop.launchers.become(launcher, domainOf('Shutoff', 'Shutdown'));
   await loop.clock.pass(1_000);
@@ -83,7 +83,7 @@ test('each hook has a line of its own below its step, with what it gave or why n
   loop.launchers.run('default/vm2', 'other');
   loop.api.apply(vmiOf('Scheduled', { metadata: { ...vmiOf().metadata, ...other } as never }));
   await settle();
-  const start = loop.dispatcher.decisions.of('default/vm2').find(({ rule }) => rule === 'start-due');
+  const start = loop.dispatcher.reconciler.decisions.of('default/vm2').find(({ rule }) => rule === 'start-due');
   const step = start?.steps.find(({ step: name }) => name === 'prepareHost');
   assert.equal(step?.because, 'DISK_TOO_LARGE: too large');
   assert.deepEqual(

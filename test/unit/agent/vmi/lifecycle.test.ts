@@ -27,7 +27,7 @@ test('a start takes two passes: the launcher is asked and told in one, phase Run
   await loop.clock.pass(60_000);
   assert.deepEqual(loop.rules(), ['launcher-not-probed', 'start-due', 'domain-running']);
   assert.deepEqual(
-    loop.dispatcher.decisions.of(key).map(({ write, times }) => [write.outcome, times]),
+    loop.dispatcher.reconciler.decisions.of(key).map(({ write, times }) => [write.outcome, times]),
     [
       ['not-reached', 1],
       ['unchanged', 1],
@@ -257,7 +257,7 @@ test('an agent restart touches no VM: one sync to adopt it, no write, no event',
 
 test('a decision is remembered with the time of each of its steps', async (t) => {
   const { loop } = await startRunning(t);
-  const start = loop.dispatcher.decisions.of(key).find(({ rule }) => rule === 'start-due');
+  const start = loop.dispatcher.reconciler.decisions.of(key).find(({ rule }) => rule === 'start-due');
   assert.deepEqual(
     start?.steps.map(({ step, outcome, tookMs }) => [step, outcome, typeof tookMs]),
     ['ensureLauncherConnection', 'prepareHost', 'syncVirtualMachine'].map((step) => [step, 'done', 'number']),

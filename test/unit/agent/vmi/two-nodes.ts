@@ -103,7 +103,7 @@ async function startNode(
     launchers,
     migrationProxies,
     events,
-    rules: () => dispatcher.decisions.of(key).map(({ rule }) => rule),
+    rules: () => dispatcher.reconciler.decisions.of(key).map(({ rule }) => rule),
     restart: async () => {
       await dispatcher.stop();
       launchers.restartAgent();

@@ -27,7 +27,7 @@ const told = (loop: Loop, vmiKey: Key = key) =>
 
 test('a VMI that fails the same way ten times in a row is in quarantine, told once and tried on', async (t) => {
   const { loop, launcher } = await startPoisoned(t);
-  const entry = loop.dispatcher.crashLoops.of(key);
+  const entry = loop.dispatcher.reconciler.crashLoops.of(key);
   assert.equal(entry?.where, 'syncVirtualMachine');
   assert.match(entry?.problem ?? '', /no such disk/);
   assert.equal(told(loop), 1);
@@ -73,7 +73,7 @@ test('a quarantined VMI whose cause is gone runs, and is out', async (t) => {
   launcher.syncErrors = [];
   await loop.clock.pass(61_000);
   assert.equal(loop.phase(), 'Running');
-  assert.equal(loop.dispatcher.crashLoops.of(key), undefined);
+  assert.equal(loop.dispatcher.reconciler.crashLoops.of(key), undefined);
 });
 
 test('a quarantined VMI that is changed is tried at once and begins anew', async (t) => {
@@ -84,19 +84,19 @@ test('a quarantined VMI that is changed is tried at once and begins anew', async
   });
   await settle();
   assert.equal(launcher.calls.length, tries + 1);
-  assert.equal(loop.dispatcher.crashLoops.of(key), undefined);
+  assert.equal(loop.dispatcher.reconciler.crashLoops.of(key), undefined);
 });
 
 test('a quarantined VMI that is deleted is cleaned up at once, and nothing of it is left', async (t) => {
   const { loop } = await startPoisoned(t);
   markDeleted(loop);
   await loop.clock.pass(20_000);
-  assert.equal(loop.dispatcher.crashLoops.of(key), undefined);
+  assert.equal(loop.dispatcher.reconciler.crashLoops.of(key), undefined);
   loop.api.remove(key);
   await loop.clock.pass(20_000);
   assert.equal(loop.dispatcher.remembered, 0);
-  assert.deepEqual(loop.dispatcher.crashLoops.keys(), []);
-  assert.ok(loop.dispatcher.decisions.goneAt(key), 'why it went can still be asked');
+  assert.deepEqual(loop.dispatcher.reconciler.crashLoops.keys(), []);
+  assert.ok(loop.dispatcher.reconciler.decisions.goneAt(key), 'why it went can still be asked');
 });
 
 test('an API server that is away quarantines nobody', async (t) => {
@@ -106,7 +106,7 @@ test('an API server that is away quarantines nobody', async (t) => {
   loop.api.apply(vmiOf('Scheduled'));
   await loop.clock.pass(300_000);
   assert.equal(told(loop), 0);
-  assert.deepEqual(loop.dispatcher.crashLoops.keys(), []);
+  assert.deepEqual(loop.dispatcher.reconciler.crashLoops.keys(), []);
 });
 
 test('a quarantined kill is still repeated every five seconds: no guest outlives its grace for it', async (t) => {
@@ -115,14 +115,14 @@ test('a quarantined kill is still repeated every five seconds: no guest outlives
   launcher.killError = 'device busy';
   markDeleted(loop);
   await loop.clock.pass(230_000);
-  assert.equal(loop.dispatcher.crashLoops.of(key)?.where, 'killDomain');
+  assert.equal(loop.dispatcher.reconciler.crashLoops.of(key)?.where, 'killDomain');
   const kills = () => launcher.calls.filter((call) => call === 'kill').length;
   const before = kills();
   await loop.clock.pass(60_000);
   assert.ok(kills() >= before + 11, `${kills() - before} kills in a minute`);
   launcher.killError = undefined;
   await loop.clock.pass(20_000);
-  assert.equal(loop.dispatcher.crashLoops.of(key), undefined);
+  assert.equal(loop.dispatcher.reconciler.crashLoops.of(key), undefined);
 });
 
 test('a pass that throws is a record, and ten of them are a quarantine, of this VMI only', async (t) => {
@@ -141,11 +141,11 @@ test('a pass that throws is a record, and ten of them are a quarantine, of this 
   await loop.clock.pass(60_000);
   poisoned = false;
   assert.deepEqual(new Set(loop.rules()), new Set(['pass-failed']));
-  assert.equal(loop.dispatcher.decisions.last(key)?.problem, 'a bug');
-  assert.equal(loop.dispatcher.crashLoops.of(key)?.where, 'pass');
+  assert.equal(loop.dispatcher.reconciler.decisions.last(key)?.problem, 'a bug');
+  assert.equal(loop.dispatcher.reconciler.crashLoops.of(key)?.where, 'pass');
   await loop.clock.pass(70_000);
   assert.equal(loop.phase(), 'Running');
-  assert.equal(loop.dispatcher.crashLoops.of(key), undefined);
+  assert.equal(loop.dispatcher.reconciler.crashLoops.of(key), undefined);
 });
 
 test('ten poisoned VMIs among four hundred cost the others nothing', async (t) => {
@@ -158,7 +158,7 @@ test('ten poisoned VMIs among four hundred cost the others nothing', async (t) =
     poisoned.push(vmiKey);
   }
   await loop.clock.pass(600_000);
-  assert.deepEqual(loop.dispatcher.crashLoops.keys().sort(), poisoned);
+  assert.deepEqual(loop.dispatcher.reconciler.crashLoops.keys().sort(), poisoned);
   const others: Key[] = [];
   for (let index = 0; index < 400; index++) {
     loop.launchers.run(`default/good-${index}`, `good${index}`);
