@@ -68,7 +68,8 @@ type Choose = (command: Command) => void;
 /** Parses argv without node and script. Throws NodeError USAGE, whose message says what is wrong and what would be right. */
 export function parseCommand(argv: readonly string[]): Command {
   if (argv[0] === '--version') return { command: 'version' };
-  refuseMaybes(argv);
+  const completes = argv[0] === completionFlag;
+  if (!completes) refuseMisread(argv);
   let chosen: Command | undefined;
   let printed = '';
   const parser = makeParser((command) => {
@@ -77,7 +78,8 @@ export function parseCommand(argv: readonly string[]): Command {
   parser.parse([...argv], {}, (_error, _argv, output) => {
     printed = output;
   });
-  if (printed !== '') return { command: 'print', text: printed };
+  // Nothing to complete is no question for help: its lines would be offered as words.
+  if (printed !== '' || completes) return { command: 'print', text: printed };
   return chosen ?? { command: 'print', text: helpOf(parser) };
 }
 
@@ -297,12 +299,20 @@ function explainQuestion(given: ExplainValues): ExplainQuestion {
   return { output, namespace, ...target, ...(labels && { labels }), socket };
 }
 
-/** yargs takes every word but "true" for "off": a `--keep-vms=yes` must not end VMs. */
-function refuseMaybes(argv: readonly string[]): void {
+/** The script of `completion` calls with it, followed by the words so far. */
+const completionFlag = '--get-yargs-completions';
+/** Names of arguments without dashes, and keys of yargs itself: it takes `--name` for a flag, and drops its value. */
+const noFlags: ReadonlySet<string> = new Set(['_', '$0', 'name', 'reference', 'source']);
+
+/** What yargs would take without a word for something else than what is written there. */
+function refuseMisread(argv: readonly string[]): void {
   for (const argument of argv) {
-    if (argument === '--') return;
-    const [, flag = '', value] = /^--([a-z-]+)=(.*)$/s.exec(argument) ?? [];
-    if (!toggles.has(flag) || value === 'true' || value === 'false') continue;
+    // It drops all that follows: `stop -- --keep-vms` must not end VMs.
+    if (argument === '--') throw new NodeError('USAGE', '--: no command takes words after it');
+    const [, flag = '', value] = /^--?([^=]+)(?:=(.*))?$/s.exec(argument) ?? [];
+    if (noFlags.has(flag)) throw new NodeError('USAGE', `Unknown argument: ${flag}`);
+    // It takes every word but "true" for "off": a `--keep-vms=yes` must not end VMs.
+    if (!toggles.has(flag) || value === undefined || value === 'true' || value === 'false') continue;
     throw new NodeError('USAGE', `--${flag}: ${JSON.stringify(value)} is neither true nor false`);
   }
 }

@@ -86,6 +86,14 @@ describe('command line', () => {
     const words = parseCommand(['--get-yargs-completions', 'virt-node', 'image', '']);
     assert.deepEqual(words.command === 'print' && words.text.split('\n'), ['add', 'list']);
   });
+
+  for (const line of ['console v', 'stop --keep-vms=', 'explain vm']) {
+    test(`completion of virt-node ${line} offers no line of the help`, () => {
+      const words = parseCommand(['--get-yargs-completions', 'virt-node', ...line.split(' ')]);
+      assert.doesNotMatch(words.command === 'print' ? words.text : 'no words', / /);
+    });
+  }
+
   for (const [argv, action] of [
     [['pause', 'vm'], 'pause'],
     [['unpause', 'vm'], 'unpause'],
@@ -115,6 +123,12 @@ describe('command line', () => {
     [['image', 'add', 'a'], /virt-node image add <reference> <source>/],
     [['start', '--host-disk-dirs', '/a,b'], /"b" is no absolute path/],
     [['explain', '--__proto__', 'x'], /Unknown argument/],
+    [['stop', '--', '--keep-vms'], /no command takes words after it/],
+    [['reset', 'a', '--name', 'b'], /Unknown argument: name/],
+    [['reset', 'a', '--name=b'], /Unknown argument: name/],
+    [['image', 'add', 'a', 'b', '--source', 'c'], /Unknown argument: source/],
+    [['status', '--_', 'x'], /Unknown argument: _/],
+    [['status', '--$0=x'], /Unknown argument: \$0/],
   ];
   for (const [argv, message] of wrong) {
     test(`virt-node ${argv.join(' ')} is refused with the right usage`, () => {
