@@ -85,7 +85,8 @@ async function ask(question: ExplainQuestion): Promise<Answer> {
   const options = kind ? { apiVersion: controllerExplainApiVersion } : {};
   const { httpStatus, document } = await getExplanation(socket, pathOf(question), options);
   if (document.kind === 'Error') {
-    throw new NodeError(httpStatus === 404 ? 'NOT_FOUND' : 'CHILD_FAILED', String(document.message));
+    if (typeof document.message !== 'string') throw foreignSocket(socket);
+    throw new NodeError(httpStatus === 404 ? 'NOT_FOUND' : 'CHILD_FAILED', plainText(document.message));
   }
   const kinds = kind ? controllerAnswers : agentAnswers;
   if (!kinds.includes(String(document.kind))) throw foreignSocket(socket);

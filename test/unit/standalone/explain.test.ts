@@ -187,6 +187,14 @@ test('a VM that is not here is an error in the words of the agent', async (t) =>
   await assert.rejects(asked, { code: 'NOT_FOUND', message: 'not on this node' });
 });
 
+test('no error of what answers moves the cursor', async (t) => {
+  const message = 'not\u001b[2J on\nthis node';
+  const body = JSON.stringify({ apiVersion: explainApiVersion, kind: 'Error', code: 'NOT_FOUND', message });
+  const { socket } = await answering(t, { httpStatus: 404, body });
+  const asked = askExplain({ socket, namespace: 'a', name: 'b', output: 'text' });
+  await assert.rejects(asked, { code: 'NOT_FOUND', message: 'not\ufffd[2J on this node' });
+});
+
 for (const body of [
   '',
   'hello',
@@ -194,6 +202,7 @@ for (const body of [
   '[]',
   '{"apiVersion":"why.virt-handler/v2","kind":"Why"}',
   JSON.stringify({ apiVersion: explainApiVersion, kind: 'Secret' }),
+  JSON.stringify({ apiVersion: explainApiVersion, kind: 'Error' }),
   JSON.stringify({ apiVersion: explainApiVersion, kind: 'Why', decisions: [null] }),
 ]) {
   test(`an answer that is not this agent's (${body.slice(0, 30) || 'nothing'}) is refused in words`, async (t) => {
