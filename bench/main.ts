@@ -13,7 +13,7 @@ import { needless, report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
 import { scrapeBench } from './scrape-bench.ts';
 import { type StageOptions, soakBench } from './soak-bench.ts';
-import { judgeSoak } from './soak-verdict.ts';
+import { checkSoak } from './soak-check.ts';
 import { startsBench } from './starts-bench.ts';
 
 /** npm run bench -- [boot] [burst] [console] [idle] [scrape] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
@@ -155,10 +155,10 @@ async function soak(): Promise<unknown> {
     sampleEvery: Math.ceil(wholeNumber('cycles', 4) / 10),
   };
   const result = await soakBench(stage('soak'), { ...cycles, seed: wholeNumber('seed', 0), say });
-  const verdict = judgeSoak(result);
-  console.log(`\nsoak: ${result.samples.at(-1)?.starts} starts and ends; ${JSON.stringify(verdict)}\n`);
-  if (verdict.faults.length > 0) process.exitCode = 1;
-  return { ...result, verdict };
+  const check = checkSoak(result);
+  console.log(`\nsoak: ${result.samples.at(-1)?.starts} starts and ends; ${JSON.stringify(check)}\n`);
+  if (check.faults.length > 0) process.exitCode = 1;
+  return { ...result, verdict: check };
 }
 
 async function starts(): Promise<unknown> {

@@ -70,9 +70,9 @@ export function report(results: readonly ScenarioResult[], showIntended: boolean
   for (const { scenario, looks, differences } of results) {
     const findings = differences.filter(({ reason }) => reason === undefined);
     const meant = differences.length - findings.length;
-    const verdict =
+    const outcome =
       differences.length === 0 ? 'equal' : findings.length === 0 ? 'equal but for what is meant' : 'DIFFERS';
-    lines.push(`${scenario}: ${verdict} (${looks} looks, ${meant} meant, ${findings.length} findings)`);
+    lines.push(`${scenario}: ${outcome} (${looks} looks, ${meant} meant, ${findings.length} findings)`);
     for (const { at, path, ours, other } of findings) {
       lines.push(`  ${at}: ${path}`, `    ours   ${ours ?? '-'}`, `    other  ${other ?? '-'}`);
     }

@@ -287,7 +287,7 @@ export class RpcConnection {
   #holdReading(hold: boolean): void {
     this.#holds += hold ? 1 : -1;
     if (this.#holds > 0) {
-      // What is not read cannot be heard: no verdict on the daemon meanwhile.
+      // What is not read cannot be heard: nothing is concluded about the daemon meanwhile.
       this.#keepalive?.stop();
       this.#deps.socket.pause();
     } else if (this.#open) {

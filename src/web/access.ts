@@ -15,7 +15,7 @@ export interface Refusal {
 }
 
 /** What becomes of a request before anything else looks at it. */
-export type Verdict =
+export type Authorization =
   /** `token`: may make a session. `session`: for so long. */
   | { readonly kind: 'in'; readonly by: 'token' }
   | { readonly kind: 'in'; readonly by: 'session'; endsInMs: number }
@@ -45,12 +45,12 @@ export class Access {
   }
 
   /** For what anybody may see: the page itself, without any data. */
-  judgeSite(request: IncomingMessage): Refusal | undefined {
+  authorizeSite(request: IncomingMessage): Refusal | undefined {
     return checkHost(request, this.hostName) ?? checkSite(request);
   }
 
-  judge(request: IncomingMessage): Verdict {
-    return this.judgeSite(request) ?? this.#checkSecret(request);
+  authorize(request: IncomingMessage): Authorization {
+    return this.authorizeSite(request) ?? this.#checkSecret(request);
   }
 
   /** For a page whose address had the token. */
@@ -59,7 +59,7 @@ export class Access {
     return { key: this.#keyUntil(untilMs), lastsMs: sessionMs };
   }
 
-  #checkSecret(request: IncomingMessage): Verdict {
+  #checkSecret(request: IncomingMessage): Authorization {
     const secret = secretOf(request);
     if (secret === undefined) return refused(401, 'a token is needed');
     if (isSame(digestOf(secret), this.#tokenDigest)) return { kind: 'in', by: 'token' };

@@ -53,7 +53,7 @@ export function createApp(deps: WebAppDeps): Express {
     .enable('strict routing');
   app.use((request, response, next) => {
     setSecurityHeaders(response);
-    const refusal = deps.access.judgeSite(request);
+    const refusal = deps.access.authorizeSite(request);
     if (refusal) refuse(deps, refusal, request, response);
     else next();
   });
@@ -75,7 +75,7 @@ export function createApp(deps: WebAppDeps): Express {
 
 function letIn(deps: WebAppDeps, request: Request, response: Response, next: NextFunction): void {
   const { access, clock, onKnown } = deps;
-  const authorization = access.judge(request);
+  const authorization = access.authorize(request);
   if (authorization.kind === 'refused') {
     refuse(deps, authorization, request, response);
     return;

@@ -115,7 +115,7 @@ export class WebServer implements Component {
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
-    const authorization = this.#access.judge(request);
+    const authorization = this.#access.authorize(request);
     if (authorization.kind === 'refused') {
       refuseUpgrade(socket, authorization, this.#clock);
       return;

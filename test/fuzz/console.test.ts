@@ -182,7 +182,7 @@ fuzz('web: who is let in', {
   ),
   parse: ({ url, ...headers }) => {
     const request = requestOf(headers as Record<string, string>, url);
-    const { kind } = access.judge(request);
+    const { kind } = access.authorize(request);
     const given = /^bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
     const host = headers.host.replace(/:\d{1,5}$/, '').toLowerCase();
     // Nobody comes in without a secret, with another host's name, or from another site's page.

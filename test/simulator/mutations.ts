@@ -8,15 +8,15 @@ import { firstCalmSeed, firstHostWorkSeed, firstMigrationSeed, firstOutageSeed }
 export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a domain that is defined and not started counts as dead',
-    file: 'src/agent/vmi/decide/domain-situation.ts',
+    file: 'src/agent/vmi/decide/domain-state.ts',
     find: "return context.phase === 'Running' ? { kind: 'shutoff-unexplained', domain } : { kind: 'not-started', domain };",
-    replace: "return { kind: 'stopped', domain, verdict: { phase: 'Failed', because: 'mutation' } };",
+    replace: "return { kind: 'stopped', domain, finalPhase: { phase: 'Failed', because: 'mutation' } };",
   },
   {
     name: 'what is unknown counts as gone',
-    file: 'src/agent/vmi/decide/domain-situation.ts',
+    file: 'src/agent/vmi/decide/domain-state.ts',
     find: "return { kind: 'unknown', reason: view.reason };",
-    replace: "return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context) };",
+    replace: "return { kind: 'gone', proof: 'launcher-dead', finalPhase: finalPhaseWhenGone(context) };",
   },
   {
     name: 'a guest is killed without its grace',
@@ -75,8 +75,8 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a domain shut off without a reason is believed at once',
     file: 'src/agent/vmi/decide/phase-rules.ts',
-    find: "facts.situation.kind === 'shutoff-unexplained' && isAnsweredAgain(facts)",
-    replace: "facts.situation.kind === 'shutoff-unexplained'",
+    find: "facts.domainState.kind === 'shutoff-unexplained' && isAnsweredAgain(facts)",
+    replace: "facts.domainState.kind === 'shutoff-unexplained'",
   },
   {
     name: 'a queue that stops keeps its timers',
@@ -90,7 +90,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     file: 'src/agent/vmi/decide/migration/target-view.ts',
     find: 'if (!notes?.EndTimestamp || notes.Failed) return false;',
     replace: `if (!notes || notes.Failed) return false;
-  if (facts.situation.kind === 'alive') return true;`,
+  if (facts.domainState.kind === 'alive') return true;`,
     first: firstMigrationSeed,
   },
   {
@@ -146,7 +146,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'a launcher that was never asked counts as dead',
-    file: 'src/agent/vmi/decide/domain-situation.ts',
+    file: 'src/agent/vmi/decide/domain-state.ts',
     find: "return launcher.kind === 'dead' ? launcherDead(context) : view;",
     replace: 'return launcherDead(context);',
   },
@@ -158,9 +158,9 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'how a guest ended is forgotten with its launcher',
-    file: 'src/agent/vmi/decide/domain-situation.ts',
-    find: `  if (memory.ending.verdict) return memory.ending.verdict;
-  const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
+    file: 'src/agent/vmi/decide/domain-state.ts',
+    find: `  if (memory.ending.finalPhase) return memory.ending.finalPhase;
+  const seen = lastDomain && !isAliveStatus(lastDomain) ? finalPhaseOf(lastDomain, context) : undefined;
   if (seen) return seen;`,
     replace: '  void [isAliveStatus, lastDomain];',
     first: firstOutageSeed,

@@ -9,11 +9,11 @@ import type { NodePaths } from '../paths.ts';
 import { accountFiles } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
 import { capabilitiesScript, machines } from './capabilities-script.ts';
-import type { KvmVerdict } from './kvm.ts';
+import type { KvmSupport } from './kvm.ts';
 
 export interface CapabilitiesOptions {
   readonly paths: Pick<NodePaths, 'runDir' | 'labellerDir' | 'libvirtCacheDir'>;
-  readonly kvm: KvmVerdict['kvm'];
+  readonly kvm: KvmSupport['kvm'];
   /** As Node.js names it: `x64`. */
   readonly arch: string;
   /** A machine under load asks QEMU for half a minute. */
@@ -32,7 +32,7 @@ const programs = [
 
 /**
  * Plays the init container of the agent's pod: leaves what libvirt says about this machine where the agent looks for it, once per
- * boot, KVM verdict and version of libvirt and QEMU. In the background, since nothing waits for it: without these files the node
+ * boot, KVM support and version of libvirt and QEMU. In the background, since nothing waits for it: without these files the node
  * has no labels of CPU models and machine types.
  */
 export class Capabilities implements Component {

@@ -5,7 +5,7 @@
 export * from './agent-certificates.ts';
 export * from './api-program.ts';
 export { Capabilities } from './capabilities.ts';
-export { judgeKvm } from './kvm.ts';
+export { findKvmSupport } from './kvm.ts';
 export * from './node-lock.ts';
 export * from './program.ts';
 export * from './standalone-node.ts';

@@ -5,7 +5,7 @@ import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
 import { currentBootId } from '../process-identity.ts';
 
-export interface KvmVerdict {
+export interface KvmSupport {
   readonly kvm: 'works' | 'fails';
   readonly reason: string;
 }
@@ -14,7 +14,7 @@ export interface KvmVerdict {
  * Do guests run on KVM? A probe whose guest hangs costs its whole time limit, so that answer is kept until the machine or
  * the device changes; the cheap answers (works, no device) are asked for each time.
  */
-export async function judgeKvm(paths: NodePaths, probe: () => Promise<KvmProbeResult>): Promise<KvmVerdict> {
+export async function findKvmSupport(paths: NodePaths, probe: () => Promise<KvmProbeResult>): Promise<KvmSupport> {
   const file = path.join(paths.runDir, 'kvm-probe.json');
   const device = await stat('/dev/kvm').then(
     ({ rdev, ctimeMs }) => `${rdev} ${ctimeMs}`,

@@ -19,7 +19,7 @@ import { Capabilities } from './capabilities.ts';
 import { connectApi } from './connect-api.ts';
 import { freePort } from './free-port.ts';
 import { askLivez, type HealthOptions } from './health-watch.ts';
-import { judgeKvm, type KvmVerdict } from './kvm.ts';
+import { findKvmSupport, type KvmSupport } from './kvm.ts';
 import { lockNode } from './node-lock.ts';
 import { ensureNodeObjects } from './node-objects.ts';
 import { endLeftover, Program, type ProgramState } from './program.ts';
@@ -139,12 +139,12 @@ export class StandaloneNode {
     const { paths, nodeName, hostIp } = this.#options;
     const { log, progress = () => undefined } = this.#deps;
     for (const name of programNames) await endLeftover(path.join(paths.runDir, `${name}.pid`), 5_000);
-    const verdict = judgeKvm(paths, this.#deps.probe ?? probeKvm);
+    const kvmSupport = findKvmSupport(paths, this.#deps.probe ?? probeKvm);
     const cgroupRoot = await findCgroupRoot('virt-node');
     this.#sandboxes = new Sandboxes({ ...paths, cgroupRoot, programs: this.#options.podPrograms });
     await this.#startApi();
     progress('Kubernetes API');
-    const { kvm, reason } = await verdict;
+    const { kvm, reason } = await kvmSupport;
     log.info({ kvm, reason }, 'KVM probe');
     progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
     await ensureNodeObjects(this.client, await this.#facts(kvm), new Date());
@@ -282,7 +282,7 @@ export class StandaloneNode {
     ];
   }
 
-  async #facts(kvm: KvmVerdict['kvm']) {
+  async #facts(kvm: KvmSupport['kvm']) {
     const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
     const osRelease = await readFile('/etc/os-release', 'utf8').catch(() => '');
     return {

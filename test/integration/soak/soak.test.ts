@@ -7,7 +7,7 @@ import { AgentUnderTest } from '../../../bench/agent-under-test.ts';
 import type { ApiUnderLoad } from '../../../bench/api-under-load.ts';
 import { type CuttableLink, cuttableLink } from '../../../bench/cuttable-link.ts';
 import { collectingNode, runSoak, type SoakResult } from '../../../bench/soak.ts';
-import { judgeSoak } from '../../../bench/soak-verdict.ts';
+import { checkSoak } from '../../../bench/soak-check.ts';
 import { bundleProgram } from '../../../scripts/bundle.mjs';
 import { writeKubeconfig } from '../../../src/apiserver/index.ts';
 import { KubeClient, loadKubeAccess } from '../../../src/kube/index.ts';
@@ -81,7 +81,7 @@ describe('churn through one agent', { skip: needsRoot }, () => {
   });
 
   test('open files, sockets and timers do not grow with the VMIs that came and went', () => {
-    const { openFilesGrown, resourcesGrown } = judgeSoak(result);
+    const { openFilesGrown, resourcesGrown } = checkSoak(result);
     assert.ok(openFilesGrown <= 2, `${openFilesGrown} files more: ${JSON.stringify(result.samples)}`);
     assert.ok(resourcesGrown <= 2, `${resourcesGrown} resources more: ${JSON.stringify(result.samples)}`);
   });

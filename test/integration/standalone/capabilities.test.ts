@@ -53,7 +53,7 @@ describe('what libvirt says about this machine', { skip }, () => {
     assert.equal((await stat(file)).ino, ino);
   });
 
-  test('is asked again when a file is gone or another, or the verdict on KVM is, and what was left from before goes', async () => {
+  test('is asked again when a file is gone or another, or KVM support is, and what was left from before goes', async () => {
     const key = path.join(paths.runDir, 'capabilities-key');
     await writeFile(path.join(paths.labellerDir, 'virsh_domcapabilities_ppc64.xml'), '<old/>');
     await writeFile(key, (await readFile(key, 'utf8')).replace('fails', 'works'));

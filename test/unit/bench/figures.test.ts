@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { comparison, percentile, spread, table } from '../../../bench/figures.ts';
 import { randomOf, shuffled } from '../../../bench/random.ts';
 import type { SoakSample } from '../../../bench/soak.ts';
-import { judgeSoak } from '../../../bench/soak-verdict.ts';
+import { checkSoak } from '../../../bench/soak-check.ts';
 
 const flat: SoakSample = { starts: 0, heapKb: 10_000, openFiles: 30, resources: 10, leftovers: 0, ghostRecords: 0 };
 
@@ -12,7 +12,7 @@ function samples(change: (index: number) => Partial<SoakSample>): SoakSample[] {
 }
 
 const faultsOf = (change: (index: number) => Partial<SoakSample>) =>
-  judgeSoak({ samples: samples(change), astray: [] }).faults.length;
+  checkSoak({ samples: samples(change), astray: [] }).faults.length;
 
 test('a percentile is a sample, and of no samples there is none', () => {
   assert.equal(percentile([3, 1, 2], 50), 2);
@@ -80,9 +80,9 @@ test('a soak is failed by each thing that grows or stays', () => {
     faultsOf(() => ({ ghostRecords: 1 })),
     1,
   );
-  assert.deepEqual(judgeSoak({ samples: samples(() => ({})), astray: ['vm is Pending'] }).faults, ['vm is Pending']);
+  assert.deepEqual(checkSoak({ samples: samples(() => ({})), astray: ['vm is Pending'] }).faults, ['vm is Pending']);
 });
 
-test('a soak of too few samples is no verdict', () => {
-  assert.throws(() => judgeSoak({ samples: [flat, flat, flat], astray: [] }), /four samples/);
+test('a soak of too few samples proves nothing', () => {
+  assert.throws(() => checkSoak({ samples: [flat, flat, flat], astray: [] }), /four samples/);
 });

@@ -8,10 +8,10 @@ import { describe, test } from 'node:test';
 import {
   accountFiles,
   attachConsole,
+  findKvmSupport,
   formatIdentity,
   identifyProcess,
   isAlive,
-  judgeKvm,
   lockNode,
   nodePaths,
   parseCommand,
@@ -240,10 +240,10 @@ describe('files of the node', () => {
         probes++;
         return { usable, reason: 'r', tookMs: 1 };
       };
-      assert.equal((await judgeKvm(paths, probe(true))).kvm, 'works');
-      assert.equal((await judgeKvm(paths, probe(true))).kvm, 'works');
+      assert.equal((await findKvmSupport(paths, probe(true))).kvm, 'works');
+      assert.equal((await findKvmSupport(paths, probe(true))).kvm, 'works');
       assert.equal(probes, 2);
-      assert.deepEqual(await judgeKvm(paths, probe(false)), { kvm: 'fails', reason: 'r' });
-      assert.equal((await judgeKvm(paths, probe(false))).kvm, 'fails');
+      assert.deepEqual(await findKvmSupport(paths, probe(false)), { kvm: 'fails', reason: 'r' });
+      assert.equal((await findKvmSupport(paths, probe(false))).kvm, 'fails');
     }));
 });

@@ -11,8 +11,8 @@ function request(headers: Record<string, string>, url = '/api/vms', method = 'GE
 const withSecret = (text: string) => request({ authorization: `Bearer ${text}` });
 
 function statusOf(access: Access, asked: IncomingMessage): number | string {
-  const verdict = access.judge(asked);
-  return verdict.kind === 'refused' ? verdict.httpStatus : verdict.by;
+  const authorization = access.authorize(asked);
+  return authorization.kind === 'refused' ? authorization.httpStatus : authorization.by;
 }
 
 test('wrong tokens are limited to 30 a minute; the right one and its sessions are let in all the time', () => {
@@ -34,7 +34,7 @@ test('a session ends after a day, and whoever comes with it again does not guess
   const access = new Access(clock);
   const { key, lastsMs } = access.newSession();
   clock.advance(lastsMs - 1);
-  assert.deepEqual(access.judge(withSecret(key)), { kind: 'in', by: 'session', endsInMs: 1 });
+  assert.deepEqual(access.authorize(withSecret(key)), { kind: 'in', by: 'session', endsInMs: 1 });
   clock.advance(1);
   for (let turn = 0; turn < 40; turn++) assert.equal(statusOf(access, withSecret(key)), 401);
   assert.equal(statusOf(access, withSecret('wrong')), 401, 'a guess, and the first one');

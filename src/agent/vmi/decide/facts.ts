@@ -8,7 +8,7 @@ import {
   type VmiPhase,
 } from '../../../api/index.ts';
 import type { Observation } from '../observe/index.ts';
-import { classifyDomain, type DomainSituation } from './domain-situation.ts';
+import { classifyDomain, type DomainState } from './domain-state.ts';
 import { type Grace, graceOf, graceSecondsOf } from './grace.ts';
 
 /** Why the domain is to end although its VMI is not final. */
@@ -23,7 +23,7 @@ export interface Facts {
   readonly phase: VmiPhase;
   readonly final: boolean;
   readonly deleting: boolean;
-  readonly situation: DomainSituation;
+  readonly domainState: DomainState;
   readonly ending: Ending | undefined;
   readonly grace: Grace;
   /** Milliseconds since the last shutdown signal or kill of this process; undefined before the first. */
@@ -46,7 +46,7 @@ export function factsOf(observation: Observation): Facts {
     phase,
     final: vmi !== undefined && isFinal(vmi),
     deleting: vmi !== undefined && isBeingDeleted(vmi),
-    situation: classifyDomain(observation, phase, graceSeconds),
+    domainState: classifyDomain(observation, phase, graceSeconds),
     ending: endingOf(observation, vmi, phase, domain),
     grace: graceOf(observation, graceSeconds, domain),
     sinceSignalMs: since(memory.ending.shutdown?.lastSignalMs),
@@ -79,8 +79,8 @@ export function isMigrationInProgress(facts: Facts): boolean {
   const state = facts.vmi?.status?.migrationState;
   if (state?.startTimestamp && !state.endTimestamp) return true;
   if (isWaitingMigrationTarget(facts.vmi, state)) return true;
-  if (facts.situation.kind !== 'alive') return false;
-  const { domain } = facts.situation;
+  if (facts.domainState.kind !== 'alive') return false;
+  const { domain } = facts.domainState;
   const migration = domain.Spec?.Metadata?.KubeVirt?.Migration;
   if (migration?.StartTimestamp && !migration.EndTimestamp) return true;
   const { Status, Reason } = domain.Status;

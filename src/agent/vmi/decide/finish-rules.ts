@@ -7,16 +7,16 @@ const deleteConfirmMs = 10_000;
 
 /** Shut off or absent as before a start: it may run by now, if a sync was under way when the end was decided. */
 const isUnconfirmed = (facts: Facts) =>
-  (facts.situation.kind === 'not-started' || isFromBeforeStart(facts)) && !isAnsweredJustNow(facts);
+  (facts.domainState.kind === 'not-started' || isFromBeforeStart(facts)) && !isAnsweredJustNow(facts);
 
 /** Nothing will run any more: the final phase is written, or there is no VMI. */
 const isOver = (facts: Facts) => facts.final || facts.ending === 'vmi-gone';
 
-export const hasStoppedDomain = ({ situation }: Facts): boolean =>
-  situation.kind === 'stopped' ||
-  situation.kind === 'not-started' ||
-  situation.kind === 'shutoff-unexplained' ||
-  situation.kind === 'migrated';
+export const hasStoppedDomain = ({ domainState }: Facts): boolean =>
+  domainState.kind === 'stopped' ||
+  domainState.kind === 'not-started' ||
+  domainState.kind === 'shutoff-unexplained' ||
+  domainState.kind === 'migrated';
 
 export function deleteDomain(facts: Facts): Plan {
   return { steps: [{ step: 'deleteDomain', uid: facts.uid }], requeueAfterMs: deleteConfirmMs };
@@ -84,20 +84,20 @@ export const neverRanRules: readonly Rule[] = [
   {
     name: 'deleted-before-start',
     why: 'The VMI was deleted before its guest was started, so the domain that is only defined is deleted.',
-    when: (facts) => facts.deleting && facts.situation.kind === 'not-started' && facts.sinceDeleteMs === undefined,
+    when: (facts) => facts.deleting && facts.domainState.kind === 'not-started' && facts.sinceDeleteMs === undefined,
     plan: deleteDomain,
   },
   {
     name: 'deleted-before-start-awaited',
     why: 'The VMI was deleted before its guest was started; the launcher has not confirmed yet that the domain is gone.',
-    when: (facts) => facts.deleting && facts.situation.kind === 'not-started' && isDeleteAwaited(facts),
+    when: (facts) => facts.deleting && facts.domainState.kind === 'not-started' && isDeleteAwaited(facts),
     plan: (facts) => wait(deleteConfirmMs - (facts.sinceDeleteMs ?? 0)),
   },
   {
     name: 'deleted-without-domain',
     why: 'The VMI is being deleted and has no domain here, so what this agent keeps for it is taken away.',
-    when: ({ deleting, phase, situation }) =>
-      deleting && phase !== 'Running' && ['gone', 'absent', 'not-started'].includes(situation.kind),
+    when: ({ deleting, phase, domainState }) =>
+      deleting && phase !== 'Running' && ['gone', 'absent', 'not-started'].includes(domainState.kind),
     plan: cleanUp,
   },
 ];

@@ -89,7 +89,7 @@ export const lookRules: readonly Rule[] = [
   {
     name: 'domain-unknown',
     why: 'Nobody can say at the moment how the guest is, so it is asked for again and nothing is done with it.',
-    when: ({ situation }) => situation.kind === 'unknown',
+    when: ({ domainState }) => domainState.kind === 'unknown',
     plan: ({ uid, observation }) => {
       const problem = unknownForLong(observation);
       return {
@@ -115,15 +115,15 @@ export const probeRules: readonly Rule[] = [
   {
     name: 'launcher-not-probed',
     why: 'The launcher of this VMI has not been asked since this agent started, so that comes before any decision.',
-    when: ({ situation, observation }) =>
-      situation.kind === 'absent' && observation.launcher.kind === 'ready' && !observation.memory.ending.cleaned,
+    when: ({ domainState, observation }) =>
+      domainState.kind === 'absent' && observation.launcher.kind === 'ready' && !observation.memory.ending.cleaned,
     plan: ({ uid }) => ({ steps: [{ step: 'ensureLauncherConnection', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'launcher-unclear',
     why: 'This agent cannot tell which launcher belongs to the VMI or whether it lives, so it looks again and does nothing.',
-    when: ({ situation, observation, final }) =>
-      situation.kind === 'absent' &&
+    when: ({ domainState, observation, final }) =>
+      domainState.kind === 'absent' &&
       observation.launcher.kind === 'unclear' &&
       !observation.memory.ending.cleaned &&
       !final,

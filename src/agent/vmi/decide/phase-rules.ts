@@ -26,12 +26,12 @@ const whatToDo =
   'VirtualMachineInstance and create it again; a VirtualMachine with runStrategy Always does that by itself.';
 
 function end(facts: Facts): Plan {
-  const { situation } = facts;
-  if (situation.kind !== 'stopped' && situation.kind !== 'gone') return rest;
-  const { phase, because } = situation.verdict;
-  const remember = { ending: { verdict: { phase, because } } };
-  const isLost = situation.kind === 'gone' && phase === 'Failed' && !facts.deleting;
-  return become(phase, { remember, ...(isLost && { problem: lostText(situation.proof) }) });
+  const { domainState } = facts;
+  if (domainState.kind !== 'stopped' && domainState.kind !== 'gone') return rest;
+  const { phase, because } = domainState.finalPhase;
+  const remember = { ending: { finalPhase: { phase, because } } };
+  const isLost = domainState.kind === 'gone' && phase === 'Failed' && !facts.deleting;
+  return become(phase, { remember, ...(isLost && { problem: lostText(domainState.proof) }) });
 }
 
 /** A guest that was stopped has told how it ended; one that is gone has not. */
@@ -42,7 +42,7 @@ function lostText(proof: GoneProof): string {
 }
 
 function fail(because: string): Plan {
-  return become('Failed', { remember: { ending: { verdict: { phase: 'Failed', because } } }, problem: because });
+  return become('Failed', { remember: { ending: { finalPhase: { phase: 'Failed', because } } }, problem: because });
 }
 
 /**
@@ -53,14 +53,14 @@ function isLostUnconfirmed(facts: Facts): boolean {
   const { phase, observation } = facts;
   const { domain, memory } = observation;
   if (phase !== 'Running' || domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
-  return !hasRun(domain.lastDomain) && memory.ending.verdict === undefined && !isAnsweredAgain(facts);
+  return !hasRun(domain.lastDomain) && memory.ending.finalPhase === undefined && !isAnsweredAgain(facts);
 }
 
 const hasRun = (domain: Domain | undefined) =>
   domain !== undefined && (domain.Status.Status !== 'Shutoff' || domain.Status.Reason !== 'Unknown');
 
 /** It was to leave from here and has ended here: nothing of it goes on. */
-const hasLostItsGuest = (facts: Facts) => facts.situation.kind === 'gone' && sourceView(facts) !== undefined;
+const hasLostItsGuest = (facts: Facts) => facts.domainState.kind === 'gone' && sourceView(facts) !== undefined;
 
 /** The guest runs what its launcher was given last, and nobody wants it to end: nothing follows from phase Running. */
 function isAllDone(facts: Facts): boolean {
@@ -83,26 +83,26 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'stopped-while-told-to-run',
     why: 'The guest stopped while its launcher was told to run it, which may have started it again, so the launcher is asked.',
-    when: ({ situation, observation }) => situation.kind === 'stopped' && isOlderThanSync(observation),
+    when: ({ domainState, observation }) => domainState.kind === 'stopped' && isOlderThanSync(observation),
     plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'guest-stopped',
     why: 'The guest has stopped and the domain says how, so the final phase is written.',
-    when: ({ situation }) => situation.kind === 'stopped',
+    when: ({ domainState }) => domainState.kind === 'stopped',
     plan: end,
   },
   {
     name: 'domain-migrated',
     why: 'The guest migrated away; the node that has it now takes the VMI over.',
-    when: ({ situation, deleting, vmi }) =>
-      situation.kind === 'migrated' && !deleting && !vmi?.status?.migrationState?.endTimestamp,
+    when: ({ domainState, deleting, vmi }) =>
+      domainState.kind === 'migrated' && !deleting && !vmi?.status?.migrationState?.endTimestamp,
     plan: () => rest,
   },
   {
     name: 'migrated-without-hand-over',
     why: 'The guest migrated away and no node took the VMI over, so it counts as failed.',
-    when: ({ situation }) => situation.kind === 'migrated',
+    when: ({ domainState }) => domainState.kind === 'migrated',
     plan: () => fail('the guest migrated away and no other node took it over'),
   },
   {
@@ -110,7 +110,7 @@ export const phaseRules: readonly Rule[] = [
     why: 'A live migration of the guest is under way; nothing else is done until it ends.',
     when: (facts) => !facts.deleting && isMigrationInProgress(facts) && !hasLostItsGuest(facts),
     // Nothing tells of the end of a launcher that nobody is connected to.
-    plan: ({ situation }) => (situation.kind === 'alive' ? rest : wait(migrationLookMs)),
+    plan: ({ domainState }) => (domainState.kind === 'alive' ? rest : wait(migrationLookMs)),
   },
   {
     name: 'post-copy-failed',
@@ -121,13 +121,13 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'shutoff-believed',
     why: 'The launcher was asked twice and shows the domain shut off without a reason, so the VMI counts as failed.',
-    when: (facts) => facts.situation.kind === 'shutoff-unexplained' && isAnsweredAgain(facts),
+    when: (facts) => facts.domainState.kind === 'shutoff-unexplained' && isAnsweredAgain(facts),
     plan: () => fail('libvirt shows the domain shut off and gives no reason'),
   },
   {
     name: 'shutoff-unexplained',
     why: 'The domain is shut off and says no reason, so the launcher is asked once more before that is believed.',
-    when: ({ situation }) => situation.kind === 'shutoff-unexplained',
+    when: ({ domainState }) => domainState.kind === 'shutoff-unexplained',
     plan: askAgain,
   },
   {
@@ -139,20 +139,21 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'domain-lost',
     why: 'The guest ran and is proven to be gone, so the final phase is written.',
-    when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'gone',
+    when: ({ phase, domainState }) => phase === 'Running' && domainState.kind === 'gone',
     plan: end,
   },
   {
     name: 'ended-before-seen-running',
     why: 'The guest was shut down, and its launcher ended, before phase Running could be written; the VMI succeeded.',
-    when: ({ phase, situation }) =>
-      phase === 'Scheduled' && situation.kind === 'gone' && situation.verdict.phase === 'Succeeded',
+    when: ({ phase, domainState }) =>
+      phase === 'Scheduled' && domainState.kind === 'gone' && domainState.finalPhase.phase === 'Succeeded',
     plan: end,
   },
   {
     name: 'launcher-dead-before-start',
     why: 'The launcher is proven dead and the guest never started, so the VMI counts as failed.',
-    when: (facts) => isScheduled(facts) && facts.situation.kind === 'gone' && facts.situation.proof === 'launcher-dead',
+    when: (facts) =>
+      isScheduled(facts) && facts.domainState.kind === 'gone' && facts.domainState.proof === 'launcher-dead',
     plan: () => fail(`the launcher of this VirtualMachineInstance died before the guest was started. ${whatToDo}`),
   },
   {
@@ -168,19 +169,19 @@ export const phaseRules: readonly Rule[] = [
   {
     name: 'domain-running',
     why: 'The guest runs, so phase Running is written.',
-    when: ({ phase, situation }) => situation.kind === 'alive' && situation.runs && phase !== 'Running',
+    when: ({ phase, domainState }) => domainState.kind === 'alive' && domainState.runs && phase !== 'Running',
     // A final phase that was decided and could not be written is refuted.
     plan: (facts) => ({
       ...(isAllDone(facts) ? { steps: [], phase: 'Running' } : become('Running')),
       healthy: true,
-      remember: { ending: { verdict: undefined } },
+      remember: { ending: { finalPhase: undefined } },
     }),
   },
   {
     name: 'handed-over',
     why: 'The controller handed the VMI to this node, so phase Scheduled is written.',
-    when: ({ phase, situation }) =>
-      phase !== 'Running' && phase !== 'Scheduled' && ['gone', 'absent', 'not-started'].includes(situation.kind),
+    when: ({ phase, domainState }) =>
+      phase !== 'Running' && phase !== 'Scheduled' && ['gone', 'absent', 'not-started'].includes(domainState.kind),
     plan: () => become('Scheduled'),
   },
   {

@@ -5,7 +5,7 @@ import { type Plan, type Rule, wait } from './rule.ts';
 /** A kill that brought no answer is repeated after this. */
 const killPeriodMs = 5_000;
 
-const isAlive = ({ situation }: Facts) => situation.kind === 'alive';
+const isAlive = ({ domainState }: Facts) => domainState.kind === 'alive';
 const isEnding = (facts: Facts) => facts.ending !== undefined && !facts.final && isAlive(facts);
 const leftMs = ({ grace, observation }: Facts) => Math.max(0, grace.deadlineMs - observation.nowMs);
 const within = (sinceMs: number | undefined, periodMs: number) => sinceMs !== undefined && sinceMs < periodMs;
@@ -85,14 +85,14 @@ export const shutdownRules: readonly Rule[] = [
   },
 ];
 
-export function hasFailedPostCopy({ situation }: Facts): boolean {
-  if (situation.kind !== 'alive') return false;
-  const { Status, Reason } = situation.domain.Status;
+export function hasFailedPostCopy({ domainState }: Facts): boolean {
+  if (domainState.kind !== 'alive') return false;
+  const { Status, Reason } = domainState.domain.Status;
   return Status === 'Paused' && Reason === 'PostcopyFailed';
 }
 
-function statusOf({ situation }: Facts): string {
-  return situation.kind === 'alive' ? situation.domain.Status.Status : '';
+function statusOf({ domainState }: Facts): string {
+  return domainState.kind === 'alive' ? domainState.domain.Status.Status : '';
 }
 
 /** A guest that shuts down by itself while its VMI is deleted has no signal of ours, but its grace runs all the same. */

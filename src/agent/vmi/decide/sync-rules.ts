@@ -19,8 +19,8 @@ const ioRetryFirstMs = 10_000;
 const ioRetryMaxMs = 180_000;
 const ioRetryForgetMs = 30_000;
 
-const isWaitingForStart = ({ phase, situation }: Facts) =>
-  phase === 'Scheduled' && (situation.kind === 'gone' || situation.kind === 'not-started');
+const isWaitingForStart = ({ phase, domainState }: Facts) =>
+  phase === 'Scheduled' && (domainState.kind === 'gone' || domainState.kind === 'not-started');
 
 /** What the launcher was given last is not what the VMI asks for now. */
 export function needsSync({ observation }: Facts): boolean {
@@ -84,10 +84,10 @@ const pausesToEnd: readonly DomainReason[] = ['User', 'Watchdog', 'Unknown', '']
  * Only the launcher knows who paused its guest: a sync resumes it unless a user did. A guest whose emulator threads are set
  * apart begins like this, and one that its watchdog stopped waits like this.
  */
-const isPausedForNow = ({ situation }: Facts) =>
-  situation.kind === 'alive' &&
-  situation.domain.Status.Status === 'Paused' &&
-  pausesToEnd.includes(situation.domain.Status.Reason);
+const isPausedForNow = ({ domainState }: Facts) =>
+  domainState.kind === 'alive' &&
+  domainState.domain.Status.Status === 'Paused' &&
+  pausesToEnd.includes(domainState.domain.Status.Reason);
 
 /** No sync has succeeded since this pause was first seen. */
 function isPauseUntold({ observation }: Facts): boolean {
@@ -104,10 +104,10 @@ function isSevSessionMissing({ vmi }: Facts): boolean {
   return !isGiven('session') || !isGiven('dhCert');
 }
 
-const isIoPaused = ({ situation }: Facts) =>
-  situation.kind === 'alive' &&
-  situation.domain.Status.Status === 'Paused' &&
-  situation.domain.Status.Reason === 'IOError';
+const isIoPaused = ({ domainState }: Facts) =>
+  domainState.kind === 'alive' &&
+  domainState.domain.Status.Status === 'Paused' &&
+  domainState.domain.Status.Reason === 'IOError';
 
 function ioLeftMs({ observation }: Facts): number {
   const { ioRetry } = observation.memory.pause;
@@ -178,7 +178,7 @@ export const syncRules: readonly Rule[] = [
   {
     name: 'domain-not-yet-running',
     why: 'The domain exists but does not run yet; its next event is awaited.',
-    when: ({ phase, situation }) => situation.kind === 'alive' && phase !== 'Running',
+    when: ({ phase, domainState }) => domainState.kind === 'alive' && phase !== 'Running',
     plan: ({ uid, observation }) =>
       observation.domain.kind === 'present' && observation.nowMs - observation.domain.seenMs >= startUnseenMs
         ? { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: 2_000 }
@@ -200,7 +200,7 @@ export const syncRules: readonly Rule[] = [
     name: 'vmi-changed',
     why: 'The VMI has changed since the launcher was last given it, so it is given again.',
     when: (facts) =>
-      facts.phase === 'Running' && facts.situation.kind === 'alive' && facts.situation.runs && needsSync(facts),
+      facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && needsSync(facts),
     plan: resync,
   },
   {
@@ -212,12 +212,12 @@ export const syncRules: readonly Rule[] = [
   {
     name: 'steady',
     why: 'The guest runs as the VMI asks for; there is nothing to do.',
-    when: ({ phase, situation }) => phase === 'Running' && situation.kind === 'alive',
+    when: ({ phase, domainState }) => phase === 'Running' && domainState.kind === 'alive',
     plan: (facts) => {
       const { ending, pause } = facts.observation.memory;
       const isOver = pause.pausedSinceMs !== undefined && !isPausedForNow(facts);
       const remember = {
-        ...(ending.verdict && { ending: { verdict: undefined } }),
+        ...(ending.finalPhase && { ending: { finalPhase: undefined } }),
         ...(isOver && { pause: { pausedSinceMs: undefined } }),
       };
       return { steps: [], healthy: true, ...(Object.keys(remember).length > 0 && { remember }) };

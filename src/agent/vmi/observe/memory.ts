@@ -70,7 +70,7 @@ export interface EndingMemory {
   /** Local clean-up done: a final VMI costs nothing any more. */
   readonly cleaned: boolean;
   /** Final phase that was decided and maybe not written yet: it must survive the evidence, which a clean-up takes away. */
-  readonly verdict: { readonly phase: 'Succeeded' | 'Failed'; readonly because: string } | undefined;
+  readonly finalPhase: { readonly phase: 'Succeeded' | 'Failed'; readonly because: string } | undefined;
 }
 
 /** What was looked at twice before it is believed. */
@@ -193,7 +193,7 @@ export function prepareTries({ migration }: KeyMemory, nowMs: number): PrepareTr
 const nothing: Omit<KeyMemory, 'uid'> = {
   sync: { kind: 'none' },
   migration: { role: 'none' },
-  ending: { shutdown: undefined, killedMs: undefined, deletedMs: undefined, cleaned: false, verdict: undefined },
+  ending: { shutdown: undefined, killedMs: undefined, deletedMs: undefined, cleaned: false, finalPhase: undefined },
   doubts: { askedAgainMs: undefined, missingSinceMs: undefined, blocked: undefined },
   pause: { ioRetry: undefined, pausedSinceMs: undefined },
   reports: { toldProblem: '', toldMigrationUid: undefined },

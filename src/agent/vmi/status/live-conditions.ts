@@ -2,7 +2,7 @@ import { findCondition, type VirtualMachineInstance, type VmiStatus } from '../.
 import type { StatusFacts } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import { putCondition } from './conditions.ts';
-import type { MigrationVerdict } from './migratable.ts';
+import type { Migratability } from './migratable.ts';
 
 /**
  * `LiveMigratable` and `StorageLiveMigratable`, which carry no times. Gives the warning about an eviction that cannot be
@@ -10,7 +10,7 @@ import type { MigrationVerdict } from './migratable.ts';
  */
 export function setLiveMigratable(
   status: VmiStatus,
-  { live, storage }: MigrationVerdict,
+  { live, storage }: Migratability,
   { spec }: VirtualMachineInstance,
   { config }: StatusFacts,
 ): VmiEvent[] {
@@ -28,7 +28,7 @@ export function setLiveMigratable(
   return [{ type: 'Warning', reason: 'Migrated', message }];
 }
 
-function setStorageMigratable(status: VmiStatus, obstacles: MigrationVerdict['storage']): void {
+function setStorageMigratable(status: VmiStatus, obstacles: Migratability['storage']): void {
   const type = 'StorageLiveMigratable';
   const message = obstacles.map(({ reason, text }) => `${reason}: ${text}`).join(', ');
   const condition =

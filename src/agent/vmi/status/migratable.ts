@@ -1,7 +1,7 @@
 import { annotations, type VirtualMachineInstance } from '../../../api/index.ts';
 import { isRecord } from '../../../base/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
-import { judgeVolumes } from './migration-volumes.ts';
+import { classifyVolumes } from './migration-volumes.ts';
 
 /** What forbids a live migration; reasons are upstream's (pkg/virt-handler/vm.go), texts ours. */
 export interface Obstacle {
@@ -18,7 +18,7 @@ export interface MigrationFacts {
   readonly status: StatusFacts;
 }
 
-export interface MigrationVerdict {
+export interface Migratability {
   readonly method: 'BlockMigration' | 'LiveMigration';
   readonly live: Obstacle | undefined;
   /** All of them. */
@@ -28,8 +28,8 @@ export interface MigrationVerdict {
 type Check = (vmi: VirtualMachineInstance, facts: MigrationFacts) => Obstacle | undefined;
 
 /** In the order in which pkg/virt-handler/vm.go checks. */
-export function judgeMigration(vmi: VirtualMachineInstance, facts: MigrationFacts): MigrationVerdict {
-  const volumes = judgeVolumes(vmi);
+export function classifyMigration(vmi: VirtualMachineInstance, facts: MigrationFacts): Migratability {
+  const volumes = classifyVolumes(vmi);
   const first = firstOf(forLive, vmi, facts);
   const disks = volumes.obstacle && { reason: 'DisksNotLiveMigratable', text: volumes.obstacle };
   const node = facts.nodeObstacle && { reason: nodeReason, text: facts.nodeObstacle };

@@ -1,7 +1,7 @@
 import type { Disk, VirtualMachineInstance, Volume } from '../../../api/index.ts';
 import { listOf, memberAt } from '../../../base/index.ts';
 
-export interface VolumeVerdict {
+export interface VolumeMigration {
   readonly method: 'BlockMigration' | 'LiveMigration';
   /** Why the volumes forbid a live migration. */
   readonly obstacle?: string;
@@ -11,13 +11,13 @@ export interface VolumeVerdict {
  * As pkg/virt-handler/vm.go checks volumes: in the order of the spec; the first obstacle ends it. What is not shared between
  * nodes would be copied.
  */
-export function judgeVolumes(vmi: VirtualMachineInstance): VolumeVerdict {
+export function classifyVolumes(vmi: VirtualMachineInstance): VolumeMigration {
   const migrated = migratedVolumes(vmi);
   let copies = migrated.size > 0;
   for (const volume of vmi.spec?.volumes ?? []) {
-    const verdict = judgeVolume(volume, vmi, migrated);
-    if (typeof verdict === 'string') return { method: 'BlockMigration', obstacle: verdict };
-    copies ||= verdict.copied;
+    const outcome = classifyVolume(volume, vmi, migrated);
+    if (typeof outcome === 'string') return { method: 'BlockMigration', obstacle: outcome };
+    copies ||= outcome.copied;
   }
   return { method: copies ? 'BlockMigration' : 'LiveMigration' };
 }
@@ -25,7 +25,7 @@ export function judgeVolumes(vmi: VirtualMachineInstance): VolumeVerdict {
 const stays = { copied: false };
 
 /** A text is an obstacle. */
-function judgeVolume(
+function classifyVolume(
   volume: Volume,
   vmi: VirtualMachineInstance,
   migrated: ReadonlySet<string>,

@@ -24,7 +24,7 @@ import { projectDomainFields } from './domain-fields.ts';
 import { setAgentConditions } from './guest-agent-conditions.ts';
 import { projectInterfaces } from './interfaces.ts';
 import { setLiveMigratable } from './live-conditions.ts';
-import { judgeMigration } from './migratable.ts';
+import { classifyMigration } from './migratable.ts';
 import { restoreParts } from './parts.ts';
 import { semanticEqual } from './semantic-equal.ts';
 import { applyPatch } from './vmi-patch.ts';
@@ -147,9 +147,9 @@ function projectStatus(
   if (selinuxContext !== '') status.selinuxContext = selinuxContext;
   if (setAccessCredentials(status, domain, now)) events.push(credentialsEvent(domain));
   if (readable.spec?.domain) {
-    const verdict = judgeMigration(readable, migrationFactsOf(observation));
-    status.migrationMethod = verdict.method;
-    events.push(...setLiveMigratable(status, verdict, readable, statusFacts));
+    const migratability = classifyMigration(readable, migrationFactsOf(observation));
+    status.migrationMethod = migratability.method;
+    events.push(...setLiveMigratable(status, migratability, readable, statusFacts));
   }
   if (domain || observation.domain.kind === 'gone') {
     setAgentConditions(status, domain, readable.spec, statusFacts, now);

@@ -11,7 +11,7 @@ const hotPlugLabels = {
 
 /** The guest lives here and nothing ends it: then its migration is brought to its end, and never in the way of its own. */
 const isAtHome = (facts: Facts) =>
-  facts.situation.kind === 'alive' &&
+  facts.domainState.kind === 'alive' &&
   !facts.final &&
   facts.ending === undefined &&
   !hasLostItsMemory(facts) &&
@@ -120,7 +120,7 @@ export const waitingRules: readonly Rule[] = [
   {
     name: 'waiting-for-sync-failed',
     why: 'The migration that this VMI waited for has failed, and the VMI is left as it is for the controller.',
-    when: (facts) => isWaiting(facts) && facts.situation.kind === 'gone' && stateOf(facts)?.failed === true,
+    when: (facts) => isWaiting(facts) && facts.domainState.kind === 'gone' && stateOf(facts)?.failed === true,
     plan: () => rest,
   },
   {
@@ -142,5 +142,6 @@ const isWaiting = ({ vmi, deleting, final }: Facts) =>
 /** Whatever was told of it is enough: the source's rules tell of a migration that cannot be done, too. */
 const isUntoldWaiting = ({ observation }: Facts) => observation.memory.reports.toldMigrationUid === undefined;
 
-const hasNoGuestYet = ({ phase, situation }: Facts) =>
-  situation.kind === 'gone' && (phase === 'Running' || (phase === 'Scheduled' && situation.proof === 'launcher-dead'));
+const hasNoGuestYet = ({ phase, domainState }: Facts) =>
+  domainState.kind === 'gone' &&
+  (phase === 'Running' || (phase === 'Scheduled' && domainState.proof === 'launcher-dead'));

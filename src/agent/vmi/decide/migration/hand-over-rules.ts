@@ -28,18 +28,19 @@ function handedOver(facts: Facts): SourceView | undefined {
 }
 
 /** By the last word of its domain, also when its launcher has ended since. */
-function hasLeft({ situation, observation: { domain } }: Facts): boolean {
-  if (situation.kind === 'migrated') return true;
-  return situation.kind === 'gone' && domain.kind === 'gone' && domain.lastDomain?.Status.Reason === 'Migrated';
+function hasLeft({ domainState, observation: { domain } }: Facts): boolean {
+  if (domainState.kind === 'migrated') return true;
+  return domainState.kind === 'gone' && domain.kind === 'gone' && domain.lastDomain?.Status.Reason === 'Migrated';
 }
 
 /**
  * It ended in the middle of the migration and nobody can say how: in the last moments of it, and in post-copy, the guest may
  * live on the target node. An order that the launcher got may have no answer: it was tried.
  */
-function isLostOnTheWay({ situation }: Facts, view: SourceView): boolean {
+function isLostOnTheWay({ domainState }: Facts, view: SourceView): boolean {
   const isLost =
-    situation.kind === 'shutoff-unexplained' || (situation.kind === 'gone' && situation.verdict.guessed === true);
+    domainState.kind === 'shutoff-unexplained' ||
+    (domainState.kind === 'gone' && domainState.finalPhase.guessed === true);
   return isLost && (view.begun || firstTryMs(view) !== undefined || isSeenOnTarget(view));
 }
 
@@ -84,9 +85,9 @@ function awaitHandOver(facts: Facts, view: SourceView): Plan {
     `the guest was sent to node ${view.state.targetNode ?? ''}, which has not told yet that it runs there; the ` +
     `VirtualMachineInstance fails if that does not come. ${whereToLook}.`;
   const restMs = tellInMs > 0 ? tellInMs : leftMs;
-  const { situation, uid } = facts;
+  const { domainState, uid } = facts;
   return {
-    ...(situation.kind === 'shutoff-unexplained'
+    ...(domainState.kind === 'shutoff-unexplained'
       ? { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: Math.min(restMs, askAgainMs) }
       : wait(restMs)),
     remember: rememberMigration(view, { overSeenMs }),

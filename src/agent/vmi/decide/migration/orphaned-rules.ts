@@ -16,19 +16,19 @@ export const orphanedRules: readonly Rule[] = [
   {
     name: 'orphan-unknown',
     why: 'The VMI belongs to another node and nobody can say how its domain here is, so it is asked for again.',
-    when: ({ situation }) => situation.kind === 'unknown',
+    when: ({ domainState }) => domainState.kind === 'unknown',
     plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: handOverRetryMs }),
   },
   {
     name: 'orphan-not-probed',
     why: 'The VMI belongs to another node; its launcher here has not been asked since this agent started, so that comes first.',
-    when: ({ situation, observation }) => situation.kind === 'absent' && observation.launcher.kind === 'ready',
+    when: ({ domainState, observation }) => domainState.kind === 'absent' && observation.launcher.kind === 'ready',
     plan: ({ uid }) => ({ steps: [{ step: 'ensureLauncherConnection', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'orphan-alive',
     why: 'The VMI belongs to another node but its guest still runs here, so it is left alone.',
-    when: ({ situation }) => situation.kind === 'alive',
+    when: ({ domainState }) => domainState.kind === 'alive',
     plan: () => wait(handOverRetryMs),
   },
   {
@@ -40,7 +40,7 @@ export const orphanedRules: readonly Rule[] = [
   {
     name: 'orphan-unclear',
     why: 'The VMI belongs to another node and its launcher here is not proven dead, so it is left alone.',
-    when: ({ situation, observation }) => situation.kind === 'absent' && observation.launcher.kind !== 'dead',
+    when: ({ domainState, observation }) => domainState.kind === 'absent' && observation.launcher.kind !== 'dead',
     plan: () => wait(handOverRetryMs),
   },
   {

@@ -18,7 +18,7 @@ export const sourceReportRules: readonly Rule[] = [
     why: 'The launcher tells how far the migration is; that is written for the migration controller.',
     when: (facts) => {
       const view = sourceView(facts);
-      const isTold = isLiving(facts) || (facts.situation.kind === 'migrated' && !facts.final);
+      const isTold = isLiving(facts) || (facts.domainState.kind === 'migrated' && !facts.final);
       return view !== undefined && isTold && progressPatch(view) !== undefined;
     },
     plan: planLeaving((_facts, view) => {

@@ -6,8 +6,8 @@ import { type SourceView, sourceView } from './source-view.ts';
 export type SourceTest = (facts: Facts, view: SourceView) => boolean;
 
 /** The guest lives here and is not to end: what ends it goes before its migration. */
-export const isLiving = ({ situation, ending, final }: Facts): boolean =>
-  situation.kind === 'alive' && !ending && !final;
+export const isLiving = ({ domainState, ending, final }: Facts): boolean =>
+  domainState.kind === 'alive' && !ending && !final;
 
 /** For a living guest with a migration away from here. */
 export function whenLeaving(test: SourceTest): Rule['when'] {

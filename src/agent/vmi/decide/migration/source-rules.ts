@@ -16,7 +16,7 @@ function hasLeftProxies(facts: Facts): boolean {
   if (!view || !isOfMigration(memory, view.migrationUid) || view.told?.EndTimestamp) return true;
   // In post-copy the guest's memory is on both nodes: it can only end where it arrives.
   const isEnding = facts.final || facts.ending !== undefined;
-  return isEnding && facts.situation.kind === 'alive' && view.told?.Mode !== 'PostCopy';
+  return isEnding && facts.domainState.kind === 'alive' && view.told?.Mode !== 'PostCopy';
 }
 
 /**

@@ -11,8 +11,8 @@ const portsRetryMs = 30_000;
 /** Upstream has no limit for a start that is refused again and again; the user would wait for ever. */
 const startLimitMs = 300_000;
 
-const isStartable: SourceTest = ({ phase, situation }, { begun }) =>
-  !begun && phase === 'Running' && situation.kind === 'alive' && situation.runs;
+const isStartable: SourceTest = ({ phase, domainState }, { begun }) =>
+  !begun && phase === 'Running' && domainState.kind === 'alive' && domainState.runs;
 
 const hasTriedLong: SourceTest = ({ observation }, { memory }) =>
   memory.order.kind !== 'none' && observation.nowMs - memory.order.firstTryMs >= startLimitMs;
@@ -33,10 +33,10 @@ function start(facts: Facts, view: SourceView): Plan {
 }
 
 /** Nothing else is to be done for this guest: the default rules go first. */
-const isQuiet = ({ observation, situation }: Facts) =>
-  situation.kind === 'alive' &&
+const isQuiet = ({ observation, domainState }: Facts) =>
+  domainState.kind === 'alive' &&
   syncedOf(observation.memory)?.fingerprint === observation.syncFingerprint &&
-  situation.domain.Status.Reason !== 'IOError';
+  domainState.domain.Status.Reason !== 'IOError';
 
 /** A migration that the launcher does not have yet. */
 export const sourceStartRules: readonly Rule[] = [

@@ -26,8 +26,8 @@ export function isAttemptOver(facts: Facts): boolean {
   return facts.final || facts.deleting || migrationUidOf(facts) === '' || isSettled(facts);
 }
 
-const isUnclear = ({ situation, observation }: Facts) =>
-  situation.kind === 'unknown' || (situation.kind === 'absent' && observation.launcher.kind === 'ready');
+const isUnclear = ({ domainState, observation }: Facts) =>
+  domainState.kind === 'unknown' || (domainState.kind === 'absent' && observation.launcher.kind === 'ready');
 
 function hasWaitedLong(facts: Facts): boolean {
   const stage = stageOf(facts);
@@ -94,7 +94,7 @@ export const targetEndRules: readonly Rule[] = [
     'target-end-not-probed',
     'The migration to this node is over; its launcher here has not been asked yet, so that comes first.',
     (facts) =>
-      facts.situation.kind === 'absent' &&
+      facts.domainState.kind === 'absent' &&
       facts.observation.launcher.kind === 'ready' &&
       !facts.observation.memory.ending.cleaned &&
       (facts.observation.ghost !== undefined || wantsSignal(facts)) &&
@@ -109,7 +109,7 @@ export const targetEndRules: readonly Rule[] = [
   over(
     'target-end-unknown',
     'The migration to this node is over and its launcher here gives no answer; it is asked again before anything is cleaned up.',
-    (facts) => facts.situation.kind === 'unknown' && !hasWaitedLong(facts),
+    (facts) => facts.domainState.kind === 'unknown' && !hasWaitedLong(facts),
     (facts) => ({
       steps: [{ step: 'refreshDomain', uid: facts.uid }],
       requeueAfterMs: goneRetryMs,
@@ -129,7 +129,7 @@ export const targetEndRules: readonly Rule[] = [
   over(
     'target-domain-still-there',
     'The migration to this node is over and its domain is still here; its end is awaited, it is never taken away alive.',
-    (facts) => facts.situation.kind === 'alive' && !hasWaitedLong(facts),
+    (facts) => facts.domainState.kind === 'alive' && !hasWaitedLong(facts),
     (facts) => ({ ...wait(goneRetryMs), remember: rememberEnd(facts) }),
   ),
   over(
@@ -153,10 +153,10 @@ export const targetEndRules: readonly Rule[] = [
 ];
 
 /** Nobody can say whether its guest runs here: of a VMI that is deleted, not of a migration that has an outcome. */
-const mayBeArriving = (facts: Facts) => facts.situation.kind === 'unknown' && !facts.final && !isSettled(facts);
+const mayBeArriving = (facts: Facts) => facts.domainState.kind === 'unknown' && !facts.final && !isSettled(facts);
 
 /** In post-copy and right before its end the guest runs here already: without its streams it would be lost. */
 function isArriving(facts: Facts): boolean {
-  const { situation, vmi } = facts;
-  return situation.kind === 'alive' && (isActive(facts) || vmi?.status?.migrationState?.mode === 'PostCopy');
+  const { domainState, vmi } = facts;
+  return domainState.kind === 'alive' && (isActive(facts) || vmi?.status?.migrationState?.mode === 'PostCopy');
 }

@@ -24,7 +24,7 @@ export function progressPatch(facts: Facts): VmiPatch | undefined {
 
 function progressOf(facts: Facts): { fields: Json; mirrored: Json } {
   const state = stateOf(facts);
-  const isHere = facts.situation.kind === 'alive' || hasArrived(facts);
+  const isHere = facts.domainState.kind === 'alive' || hasArrived(facts);
   const isDetected = isHere && state?.targetNodeDomainDetected !== true;
   const isReady = (isActive(facts) || hasArrived(facts)) && !state?.targetNodeDomainReadyTimestamp;
   const now = rfc3339(facts.observation.now);

@@ -94,7 +94,7 @@ export const prepareRules: readonly Rule[] = [
   {
     name: 'target-not-probed',
     why: 'The launcher that waits for the guest has not been asked yet, so that comes first.',
-    when: ({ situation, observation }) => situation.kind === 'absent' && observation.launcher.kind === 'ready',
+    when: ({ domainState, observation }) => domainState.kind === 'absent' && observation.launcher.kind === 'ready',
     plan: (facts) => ({
       steps: [{ step: 'ensureLauncherConnection', uid: facts.uid }],
       requeueAfterMs: 0,

@@ -29,10 +29,10 @@ const unknownRetryMs = 10_000;
 /** The launcher's events tell of the arrival; those that are lost must not cost the guest its VMI. */
 const lookAgainMs = 15_000;
 
-function lookOrWait({ uid, situation, observation }: Facts): Plan {
+function lookOrWait({ uid, domainState, observation }: Facts): Plan {
   const { domain, nowMs } = observation;
   const isTold = domain.kind === 'present' || (domain.kind === 'gone' && domain.proof === 'launcher-says-none');
-  if (!isTold || situation.kind === 'stopped') return rest;
+  if (!isTold || domainState.kind === 'stopped') return rest;
   const leftMs = domain.seenMs + lookAgainMs - nowMs;
   return leftMs > 0 ? wait(leftMs) : { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: lookAgainMs };
 }
@@ -76,7 +76,7 @@ const progressRules: readonly Rule[] = [
   {
     name: 'target-progress',
     why: 'The guest is seen on this node, which is written for the migration controller.',
-    when: (facts) => facts.situation.kind === 'alive' && progressPatch(facts) !== undefined,
+    when: (facts) => facts.domainState.kind === 'alive' && progressPatch(facts) !== undefined,
     plan: (facts) => {
       const patch = progressPatch(facts);
       return patch ? { steps: [], patch, requeueAfterMs: 0 } : rest;
@@ -129,14 +129,14 @@ const underWayRules: readonly Rule[] = [
   {
     name: 'target-domain-unknown',
     why: 'The launcher here gives no answer about its domain; it is asked again, and nothing is done until it can tell.',
-    when: ({ situation }) => situation.kind === 'unknown',
+    when: ({ domainState }) => domainState.kind === 'unknown',
     plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unknownRetryMs }),
   },
   ...beginRules,
   {
     name: 'target-under-way',
     why: 'The guest is on its way to this node; its arrival or the end of the migration is awaited.',
-    when: (facts) => facts.situation.kind === 'alive' || (isStarted(facts) && facts.situation.kind !== 'absent'),
+    when: (facts) => facts.domainState.kind === 'alive' || (isStarted(facts) && facts.domainState.kind !== 'absent'),
     plan: lookOrWait,
   },
 ];

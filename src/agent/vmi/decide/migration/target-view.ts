@@ -52,9 +52,9 @@ export function notesOf({ observation }: Facts): MigrationMetadata | undefined {
 }
 
 /** The guest runs here, or its user paused it (pkg/virt-handler/migration-target.go). */
-export function isActive({ situation }: Facts): boolean {
-  if (situation.kind !== 'alive') return false;
-  const { Status, Reason } = situation.domain.Status;
+export function isActive({ domainState }: Facts): boolean {
+  if (domainState.kind !== 'alive') return false;
+  const { Status, Reason } = domainState.domain.Status;
   return Status === 'Running' || (Status === 'Paused' && Reason === 'User');
 }
 
@@ -70,12 +70,12 @@ const ownEnds = new Set(['Shutdown', 'Crashed', 'Panicked']);
 export function hasArrived(facts: Facts): boolean {
   const notes = notesOf(facts);
   if (!notes?.EndTimestamp || notes.Failed) return false;
-  const { situation } = facts;
-  if (situation.kind === 'alive') {
-    const { Status, Reason } = situation.domain.Status;
+  const { domainState } = facts;
+  if (domainState.kind === 'alive') {
+    const { Status, Reason } = domainState.domain.Status;
     return !(Status === 'Paused' && onTheWay.has(Reason));
   }
-  return situation.kind === 'stopped' && ownEnds.has(situation.domain.Status.Reason);
+  return domainState.kind === 'stopped' && ownEnds.has(domainState.domain.Status.Reason);
 }
 
 /** The launcher says that it is over, and what it has is no guest that runs. */
@@ -84,18 +84,18 @@ export function hasFailedHere(facts: Facts): boolean {
   if (!notes?.EndTimestamp || hasArrived(facts)) return false;
   // A guest that once left from here has such notes, too, and they are no word about this migration.
   if (notes.UID !== '' && notes.UID !== migrationUidOf(facts)) return false;
-  return notes.Failed || facts.situation.kind !== 'alive' || hasLostItsMemory(facts);
+  return notes.Failed || facts.domainState.kind !== 'alive' || hasLostItsMemory(facts);
 }
 
 /** It is proven that no guest lives here: without a word of the launcher, or with one that is no word, nothing is. */
-export function isProvenAway({ situation }: Facts): boolean {
-  return situation.kind !== 'alive' && situation.kind !== 'unknown' && situation.kind !== 'absent';
+export function isProvenAway({ domainState }: Facts): boolean {
+  return domainState.kind !== 'alive' && domainState.kind !== 'unknown' && domainState.kind !== 'absent';
 }
 
 /** Post-copy broke: the guest has half of its memory here and half of it on the source. */
-export function hasLostItsMemory({ situation }: Facts): boolean {
-  if (situation.kind !== 'alive') return false;
-  const { Status, Reason } = situation.domain.Status;
+export function hasLostItsMemory({ domainState }: Facts): boolean {
+  if (domainState.kind !== 'alive') return false;
+  const { Status, Reason } = domainState.domain.Status;
   return Status === 'Paused' && Reason === 'PostcopyFailed';
 }
 

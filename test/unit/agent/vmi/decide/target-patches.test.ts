@@ -80,7 +80,7 @@ test('target-begun forgets what belongs to an earlier stay: what was sent, signa
     shutdown: { firstMs: 1, deadlineMs: 2, lastSignalMs: 1 },
     killedMs: 1,
     deletedMs: 1,
-    verdict: { phase: 'Failed', because: 'long ago' },
+    finalPhase: { phase: 'Failed', because: 'long ago' },
   });
   const { rule, remember } = decided({ vmi: coming(), domain: { kind: 'absent' }, memory });
   assert.equal(rule, 'target-begun');

@@ -57,7 +57,7 @@ export const runningRows: readonly Row[] = [
     when: 'the guest shut itself down, and its domain has lost the reason since',
     given: {
       domain: seen(domainOf('Shutoff', 'Unknown')),
-      memory: memory({ verdict: { phase: 'Succeeded', because: 'the guest was shut down' } }),
+      memory: memory({ finalPhase: { phase: 'Succeeded', because: 'the guest was shut down' } }),
     },
     expect: { phase: 'Succeeded' },
   },

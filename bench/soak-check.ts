@@ -12,7 +12,7 @@ export const soakLimits = {
   resources: 4,
 } as const;
 
-export interface SoakVerdict {
+export interface SoakCheck {
   readonly heapKbPerThousandStarts: number;
   readonly openFilesGrown: number;
   readonly resourcesGrown: number;
@@ -21,7 +21,7 @@ export interface SoakVerdict {
 }
 
 /** The first third of the samples is warm-up: code is compiled, bounded histories fill. */
-export function judgeSoak({ samples, astray }: SoakResult): SoakVerdict {
+export function checkSoak({ samples, astray }: SoakResult): SoakCheck {
   const calm = samples.slice(Math.floor(samples.length / 3));
   const [first, last] = [calm[0], calm.at(-1)];
   if (!first || !last || calm.length < 3) throw new Error('a soak needs four samples at least');

@@ -1,7 +1,7 @@
 import type { Domain, GoneProof, VmiPhase } from '../../../api/index.ts';
 import type { KeyMemory, Observation } from '../observe/index.ts';
 
-export interface Verdict {
+export interface FinalPhase {
   readonly phase: 'Succeeded' | 'Failed';
   readonly because: string;
   /** Nobody saw the end: in a live migration the guest may have left instead. */
@@ -11,19 +11,19 @@ export interface Verdict {
 /**
  * What the domain's status and reason mean for its VMI (pkg/virt-handler/vm.go). Only `stopped` and `gone` are proof of an end.
  */
-export type DomainSituation =
+export type DomainState =
   | { readonly kind: 'alive'; readonly domain: Domain; readonly runs: boolean }
   /** Defined and never started: define comes before start, so this is no dead domain. */
   | { readonly kind: 'not-started'; readonly domain: Domain }
-  | { readonly kind: 'stopped'; readonly domain: Domain; readonly verdict: Verdict }
+  | { readonly kind: 'stopped'; readonly domain: Domain; readonly finalPhase: FinalPhase }
   /** Shut off without a reason although it ran: asked once more before anybody believes it. */
   | { readonly kind: 'shutoff-unexplained'; readonly domain: Domain }
   | { readonly kind: 'migrated'; readonly domain: Domain }
-  | { readonly kind: 'gone'; readonly proof: GoneProof; readonly verdict: Verdict }
+  | { readonly kind: 'gone'; readonly proof: GoneProof; readonly finalPhase: FinalPhase }
   | { readonly kind: 'unknown'; readonly reason: string }
   | { readonly kind: 'absent' };
 
-export function classifyDomain(observation: Observation, phase: VmiPhase, graceSeconds: number): DomainSituation {
+export function classifyDomain(observation: Observation, phase: VmiPhase, graceSeconds: number): DomainState {
   const { domain: view, launcher, memory } = observation;
   const context: EndContext = { phase, graceSeconds, memory, postCopyFailed: hasPostCopyFailed(observation) };
   switch (view.kind) {
@@ -31,7 +31,7 @@ export function classifyDomain(observation: Observation, phase: VmiPhase, graceS
       return classifyPresent(view.domain, context);
     case 'gone':
       if (isContradicted(observation)) return { kind: 'absent' };
-      return { kind: 'gone', proof: view.proof, verdict: verdictWhenGone(context, view.lastDomain) };
+      return { kind: 'gone', proof: view.proof, finalPhase: finalPhaseWhenGone(context, view.lastDomain) };
     case 'unknown':
       if (launcher.kind === 'dead') return launcherDead(context, view.lastDomain);
       return { kind: 'unknown', reason: view.reason };
@@ -48,8 +48,8 @@ function isContradicted({ domain, launcher }: Observation): boolean {
   return domain.kind === 'gone' && domain.proof === 'launcher-dead' && launcher.kind === 'ready';
 }
 
-function launcherDead(context: EndContext, lastDomain?: Domain): DomainSituation {
-  return { kind: 'gone', proof: 'launcher-dead', verdict: verdictWhenGone(context, lastDomain) };
+function launcherDead(context: EndContext, lastDomain?: Domain): DomainState {
+  return { kind: 'gone', proof: 'launcher-dead', finalPhase: finalPhaseWhenGone(context, lastDomain) };
 }
 
 interface EndContext {
@@ -59,10 +59,10 @@ interface EndContext {
   readonly postCopyFailed: boolean;
 }
 
-function classifyPresent(domain: Domain, context: EndContext): DomainSituation {
+function classifyPresent(domain: Domain, context: EndContext): DomainState {
   const { Status: status, Reason: reason } = domain.Status;
   if (domain.ObjectMeta.deletionTimestamp || reason === 'NonExistent') {
-    return { kind: 'gone', proof: 'launcher-says-none', verdict: verdictWhenGone(context) };
+    return { kind: 'gone', proof: 'launcher-says-none', finalPhase: finalPhaseWhenGone(context) };
   }
   switch (status) {
     case 'Running':
@@ -83,27 +83,27 @@ function classifyPresent(domain: Domain, context: EndContext): DomainSituation {
   }
 }
 
-function classifyStopped(domain: Domain, context: EndContext): DomainSituation {
+function classifyStopped(domain: Domain, context: EndContext): DomainState {
   if (domain.Status.Reason === 'Migrated') return { kind: 'migrated', domain };
-  const verdict = verdictOf(domain, context) ?? decidedBefore(context);
-  if (verdict) return { kind: 'stopped', domain, verdict };
+  const finalPhase = finalPhaseOf(domain, context) ?? decidedBefore(context);
+  if (finalPhase) return { kind: 'stopped', domain, finalPhase };
   return context.phase === 'Running' ? { kind: 'shutoff-unexplained', domain } : { kind: 'not-started', domain };
 }
 
 /** What it showed before it lost its reason. A failure before the guest ran may have been a start that came late after all. */
-function decidedBefore({ phase, memory }: EndContext): Verdict | undefined {
-  const { verdict } = memory.ending;
-  return phase === 'Running' || verdict?.phase === 'Succeeded' ? verdict : undefined;
+function decidedBefore({ phase, memory }: EndContext): FinalPhase | undefined {
+  const { finalPhase } = memory.ending;
+  return phase === 'Running' || finalPhase?.phase === 'Succeeded' ? finalPhase : undefined;
 }
 
 /** Undefined: the reason says nothing about how it ended. */
-function verdictOf(domain: Domain, context: EndContext): Verdict | undefined {
+function finalPhaseOf(domain: Domain, context: EndContext): FinalPhase | undefined {
   switch (domain.Status.Reason) {
     case 'Crashed':
     case 'Panicked':
       return { phase: 'Failed', because: 'the guest crashed' };
     case 'Destroyed':
-      return verdictWhenDestroyed(context, Boolean(domain.Spec?.Features?.ACPI));
+      return finalPhaseWhenDestroyed(context, Boolean(domain.Spec?.Features?.ACPI));
     case 'Shutdown':
     case 'Saved':
     case 'FromSnapshot':
@@ -114,19 +114,19 @@ function verdictOf(domain: Domain, context: EndContext): Verdict | undefined {
 }
 
 /** A kill of a guest that could have been shut down is a failure; one that could not is its normal end. */
-function verdictWhenDestroyed(context: EndContext, hasAcpi: boolean): Verdict {
+function finalPhaseWhenDestroyed(context: EndContext, hasAcpi: boolean): FinalPhase {
   if (hasAcpi && context.graceSeconds > 0) return { phase: 'Failed', because: 'the guest was killed' };
   if (context.postCopyFailed) return { phase: 'Failed', because: 'the post-copy migration failed' };
   return { phase: 'Succeeded', because: 'the guest was stopped without a grace period' };
 }
 
 /** The best evidence that is left: what was decided before, the last sight of the domain, what this agent did to it. */
-function verdictWhenGone(context: EndContext, lastDomain?: Domain): Verdict {
+function finalPhaseWhenGone(context: EndContext, lastDomain?: Domain): FinalPhase {
   const { memory } = context;
-  if (memory.ending.verdict) return memory.ending.verdict;
-  const seen = lastDomain && !isAliveStatus(lastDomain) ? verdictOf(lastDomain, context) : undefined;
+  if (memory.ending.finalPhase) return memory.ending.finalPhase;
+  const seen = lastDomain && !isAliveStatus(lastDomain) ? finalPhaseOf(lastDomain, context) : undefined;
   if (seen) return seen;
-  if (memory.ending.killedMs !== undefined) return { ...verdictWhenDestroyed(context, true), guessed: true };
+  if (memory.ending.killedMs !== undefined) return { ...finalPhaseWhenDestroyed(context, true), guessed: true };
   if (memory.ending.shutdown)
     return { phase: 'Succeeded', because: 'the guest was shut down on request', guessed: true };
   return { phase: 'Failed', because: 'the domain is gone', guessed: true };
