@@ -16,7 +16,7 @@ import { heapForStreams } from './heap-for-streams.ts';
 
 /** Beside the programs, from `npm run build`. */
 const pageDir = join(import.meta.dirname, '../web');
-/** Written by an init container; a standalone node has a place of its own. */
+/** Written by an init container; a standalone node has a path of its own. */
 const labellerDir = process.env.KUBEVIRT_NODE_LABELLER_DIR ?? '/var/lib/kubevirt-node-labeller';
 
 const dutiesBeginMs = 5_000;
@@ -65,9 +65,9 @@ async function run(agentOptions: AgentOptions): Promise<void> {
     // In a pod with the host's pid namespace process 1 is the host's; a standalone agent says where the host is.
     const hostRoot = process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root';
     const host = await readNodeFacts({ hostRoot, labellerDir, arch: process.arch }, log);
-    const places = { hostRoot, hostDevDir: join(hostRoot, 'dev'), labellerDir, pageDir };
+    const paths = { hostRoot, hostDevDir: join(hostRoot, 'dev'), labellerDir, pageDir };
     const seams = { access, log, setVerbosity, host, onStreams: heapForStreams };
-    const agent = new NodeAgent(agentOptions, { ...seams, ...places });
+    const agent = new NodeAgent(agentOptions, { ...seams, ...paths });
     await serve(agent, agentOptions, log, leaving.signal);
   } catch (error) {
     if (leaving.signal.aborted) {

@@ -98,7 +98,7 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
 /** The launcher's, its native packages' and those of Node.js itself; the system's are in every pod. */
 function podPrograms(): string[] {
   const parts = ['package.json', 'node_modules'].map((name) => path.join(packageDir, name));
-  return [binDir, ...parts, process.execPath].filter((place) => existsSync(place) && !place.startsWith('/usr/'));
+  return [binDir, ...parts, process.execPath].filter((program) => existsSync(program) && !program.startsWith('/usr/'));
 }
 
 async function supervise(flags: NodeFlags, run: (node: StandaloneNode, leave: AbortSignal) => Promise<void>) {

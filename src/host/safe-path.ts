@@ -37,7 +37,7 @@ const maxElements = 256;
 const createFlags =
   constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_WRONLY;
 
-let openedPath: (place: SafePath) => string;
+let openedPath: (opened: SafePath) => string;
 
 /** An opened file or directory. Who gets one closes it. */
 export class SafePath {
@@ -46,7 +46,7 @@ export class SafePath {
   #fd: number | undefined;
 
   static {
-    openedPath = (place) => place.#path;
+    openedPath = (opened) => opened.#path;
   }
 
   constructor(fd: number, shown: string) {
@@ -187,8 +187,8 @@ export class SafePath {
 }
 
 /** For calls of the C library in this folder, which follow what is at a path: this one leads to what was opened. */
-export function pathOfOpened(place: SafePath): string {
-  return openedPath(place);
+export function pathOfOpened(opened: SafePath): string {
+  return openedPath(opened);
 }
 
 /** Opens a trusted directory; links in its path are followed (`/proc/<pid>/root` is one). */

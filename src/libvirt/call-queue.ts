@@ -19,7 +19,7 @@ export interface CallReply {
 /** A call that was sent and not answered. */
 export interface PendingCall extends CallRequest {
   readonly serial: number;
-  /** False when the caller has given up: the answer only frees the call's place. */
+  /** False when the caller has given up: the answer only frees the call's slot. */
   readonly wanted: boolean;
   resolve(reply: CallReply): void;
   reject(error: LibvirtError): void;
@@ -34,7 +34,7 @@ export interface CallQueueOptions {
 export interface CallQueueDeps {
   readonly clock: Clock;
   readonly send: (call: PendingCall) => void;
-  /** All places are held by calls whose callers have given up: nothing can be sent any more. */
+  /** All slots are held by calls whose callers have given up: nothing can be sent any more. */
   readonly onStalled: () => void;
 }
 
@@ -84,7 +84,7 @@ class Call implements PendingCall {
 
 /**
  * Calls in the order in which they were made, a bounded number of them sent at a time, each with its deadline. A call
- * that was given up after it was sent keeps its place until the daemon answers, because it keeps it there too.
+ * that was given up after it was sent keeps its slot until the daemon answers, because it keeps it there too.
  */
 export class CallQueue {
   readonly #options: CallQueueOptions;

@@ -25,7 +25,7 @@ export interface RpcLimits {
    * the socket, keepalive answers included (docs/kbase/internals/rpc.rst of libvirt).
    */
   readonly maxInFlightCalls: number;
-  /** Calls that wait for a free place. */
+  /** Calls that wait for a free slot. */
   readonly maxQueuedCalls: number;
   /** Unread bytes of a stream at which the connection is no longer read. */
   readonly streamHighWaterBytes: number;

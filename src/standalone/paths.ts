@@ -4,7 +4,7 @@ import { explainSocketName } from '../api/index.ts';
 /** Who has a kubeconfig: the user, the two programs, and the pod runner (`node`). */
 export type KubeconfigName = 'admin' | 'virt-controller' | 'virt-handler' | 'node';
 
-/** Every place of the standalone node on disk, from its state directory. */
+/** Every path of the standalone node on disk, from its state directory. */
 export interface NodePaths {
   readonly stateDir: string;
   /** Database, certificates, tokens and kubeconfigs of the embedded API. */

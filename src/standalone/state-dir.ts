@@ -52,9 +52,9 @@ function unsafe(dir: string, problem: string, advice: string): NodeError {
  * Why somebody else than root and `uid` could make another file or directory appear at this absolute path, in words that follow its
  * name; undefined when nobody can. Links are followed when only those two can have made them. What is not there is nobody's.
  */
-export async function othersMayChange(place: string, uid: number, links = 0): Promise<string | undefined> {
+export async function othersMayChange(file: string, uid: number, links = 0): Promise<string | undefined> {
   let current = '/';
-  const rest = place.split('/').filter(Boolean);
+  const rest = file.split('/').filter(Boolean);
   for (;;) {
     const found = await lstat(current).catch((error: unknown) => {
       if (errorCode(error) === 'ENOENT') return undefined;
@@ -85,8 +85,8 @@ export async function isOpenToOthers(dir: string, uid: number): Promise<string |
   if (problem) return problem;
   const real = await realpath(dir);
   if ((await lstat(real)).mode & 0o022) return 'is not safe: other users may write to it';
-  for (let place = real; ; place = path.dirname(place)) {
-    if (((await lstat(place)).mode & 0o001) === 0) return undefined;
-    if (place === '/') return `may be searched by other users (chmod o-x ${dir})`;
+  for (let file = real; ; file = path.dirname(file)) {
+    if (((await lstat(file)).mode & 0o001) === 0) return undefined;
+    if (file === '/') return `may be searched by other users (chmod o-x ${dir})`;
   }
 }

@@ -46,8 +46,8 @@ const toLoopback = [[ipv4], mapped, [0, 0, 0, 1], [0], [0, 0, 0, 0]];
 
 /** `tables`: /proc/net/tcp and tcp6. Whoever listens at another address of the machine is not in the way. */
 export function listenerUid(tables: string, port: number, byteOrder = endianness()): number | undefined {
-  const places = toLoopback.map((words) => hexAddress(words, byteOrder) + hexPort(port));
-  return rowsOf(tables).find(({ state, local }) => state === listening && places.includes(local))?.uid;
+  const addresses = toLoopback.map((words) => hexAddress(words, byteOrder) + hexPort(port));
+  return rowsOf(tables).find(({ state, local }) => state === listening && addresses.includes(local))?.uid;
 }
 
 /** The client's own row: its ports are those of the server, the other way round. A socket for both families has a mapped address. */

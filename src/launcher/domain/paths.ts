@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { ConvertError } from './errors.ts';
 
-/** Directories inside the launcher pod at upstream's places. All absolute. */
+/** Directories inside the launcher pod at upstream's paths. All absolute. */
 export interface LauncherPaths {
   /** Serial and VNC sockets live in `<privateDir>/<vmi uid>/`; secrets in `<privateDir>/secret/`. */
   readonly privateDir: string;

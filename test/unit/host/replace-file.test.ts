@@ -38,9 +38,9 @@ test('writers side by side leave the whole content of one of them and no draft',
 });
 
 test('a file that cannot be replaced stays, and the draft is gone', async () => {
-  const place = path.join(directory, 'place');
-  mkdirSync(path.join(place, 'in-the-way'), { recursive: true });
-  await assert.rejects(replaceFile(place, 'new', 0o600), { code: 'EISDIR' });
+  const opened = path.join(directory, 'place');
+  mkdirSync(path.join(opened, 'in-the-way'), { recursive: true });
+  await assert.rejects(replaceFile(opened, 'new', 0o600), { code: 'EISDIR' });
   assert.deepEqual(readdirSync(directory), ['place']);
   await assert.rejects(replaceFile(path.join(directory, 'missing/file'), 'new', 0o600), { code: 'ENOENT' });
 });

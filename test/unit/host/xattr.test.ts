@@ -5,7 +5,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { openTrusted, type SafePath, xattrReader, xattrWriter } from '../../../src/host/index.ts';
 
-function place(t: { after(fn: () => void): void }): SafePath {
+function opened(t: { after(fn: () => void): void }): SafePath {
   const dir = mkdtempSync(path.join(tmpdir(), 'xattr-'));
   const file = path.join(dir, 'file');
   writeFileSync(file, '');
@@ -18,7 +18,7 @@ function place(t: { after(fn: () => void): void }): SafePath {
 }
 
 test('an attribute that is written is read up to its NUL byte', async (t) => {
-  const file = place(t);
+  const file = opened(t);
   const [read, write] = [await xattrReader(), await xattrWriter()];
   try {
     write(file, 'user.label', 'system_u:object_r:container_file_t:s0:c1,c2');
@@ -30,7 +30,7 @@ test('an attribute that is written is read up to its NUL byte', async (t) => {
 });
 
 test('a missing attribute is nothing, and a place that was closed is nobody’s', async (t) => {
-  const file = place(t);
+  const file = opened(t);
   const read = await xattrReader();
   assert.equal(read(file, 'user.none'), undefined);
   file.close();
@@ -38,7 +38,7 @@ test('a missing attribute is nothing, and a place that was closed is nobody’s'
 });
 
 test('an attribute that cannot be written is an error that says why', async (t) => {
-  const file = place(t);
+  const file = opened(t);
   const write = await xattrWriter();
   assert.throws(() => write(file, 'no-such-space.label', 'x'), /no-such-space.label cannot be set: EOPNOTSUPP|ENOTSUP/);
 });

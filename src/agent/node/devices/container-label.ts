@@ -8,19 +8,19 @@ const attribute = 'security.selinux';
 const enforceFile = 'sys/fs/selinux/enforce';
 
 /** Throws when SELinux is enforcing and the label cannot be set: containers could not use the place. */
-export type LabelForContainers = (place: SafePath) => void;
+export type LabelForContainers = (opened: SafePath) => void;
 
 /** Sets SELinux' label on a host that runs with it; on others it does nothing, and loads nothing. */
 export async function containerLabeller(hostRoot: string, log: Logger): Promise<LabelForContainers> {
   const enforce = path.join(hostRoot, enforceFile);
   if (enforcing(enforce) === undefined) return () => undefined;
   const [read, write] = [await xattrReader(), await xattrWriter()];
-  return (place) => {
-    if (read(place, attribute) === containerLabel) return;
+  return (opened) => {
+    if (read(opened, attribute) === containerLabel) return;
     try {
-      write(place, attribute, containerLabel);
+      write(opened, attribute, containerLabel);
     } catch (error) {
-      const reason = `${place.shown}: ${errorMessage(error)}`;
+      const reason = `${opened.shown}: ${errorMessage(error)}`;
       if (enforcing(enforce)) throw new Error(reason, { cause: error });
       log.warn({ reason }, 'a label of SELinux could not be set');
     }

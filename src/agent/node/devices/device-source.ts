@@ -11,7 +11,7 @@ export interface DeviceRoots {
 }
 
 /** A change at one of these calls for a new scan. */
-export interface WatchedPlaces {
+export interface WatchedPaths {
   /** Each for itself. */
   readonly entries?: readonly string[];
   /** Directories: for the names in them. */
@@ -27,5 +27,5 @@ export interface DeviceSource {
   /** Ids are of the last scan. Rejects with DevicePluginError. */
   allocate(ids: readonly string[]): Promise<Allocation>;
   /** As of the last scan. */
-  places(): WatchedPlaces;
+  watchedPaths(): WatchedPaths;
 }

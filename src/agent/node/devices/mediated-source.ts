@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Allocation, PluginDevice } from '../../../device-plugin/index.ts';
-import type { DeviceRoots, DeviceSource, WatchedPlaces } from './device-source.ts';
+import type { DeviceRoots, DeviceSource, WatchedPaths } from './device-source.ts';
 import { type MediatedResource, typeName } from './host-devices.ts';
 import { IommuGroups } from './iommu-groups.ts';
 import { attribute, linkName, linkTarget, namesIn, numaNodes } from './sysfs.ts';
@@ -42,7 +42,7 @@ export class MediatedSource implements DeviceSource {
     };
   }
 
-  places(): WatchedPlaces {
+  watchedPaths(): WatchedPaths {
     return { directories: [path.join(this.#roots.devDir, vfioDir)] };
   }
 

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Allocation, PluginDevice } from '../../../device-plugin/index.ts';
-import type { DeviceRoots, DeviceSource, WatchedPlaces } from './device-source.ts';
+import type { DeviceRoots, DeviceSource, WatchedPaths } from './device-source.ts';
 import type { PciResource } from './host-devices.ts';
 import { IommuGroups } from './iommu-groups.ts';
 import { attribute, isThere, linkName, namesIn, numaNodes, uevent } from './sysfs.ts';
@@ -44,7 +44,7 @@ export class PciSource implements DeviceSource {
     };
   }
 
-  places(): WatchedPlaces {
+  watchedPaths(): WatchedPaths {
     return { directories: [path.join(this.#roots.devDir, vfioDir)] };
   }
 

@@ -116,7 +116,7 @@ export class RunningPlugin {
     if (source !== this.#source || this.#removing) return;
     this.#handle.setDevices(devices);
     this.#noteUsable(devices);
-    if (this.#watchPlaces()) this.scanSoon();
+    if (this.#watchPaths()) this.scanSoon();
   }
 
   remove(): Promise<void> {
@@ -134,22 +134,22 @@ export class RunningPlugin {
     if (isUsable !== wasUsable) this.#deps.onUsable();
   }
 
-  /** Whether a place is watched from now on that was not yet: what happened there before must be looked for. */
-  #watchPlaces(): boolean {
-    const { entries = [], directories = [] } = this.#source.places();
+  /** Whether a path is watched from now on that was not yet: what happened there before must be looked for. */
+  #watchPaths(): boolean {
+    const { entries = [], directories = [] } = this.#source.watchedPaths();
     const { watch } = this.#deps;
     const onEvent = () => this.scanSoon();
     const wanted = new Map<string, () => () => void>([
       ...entries.map((file) => [`entry ${file}`, () => watch.watch(file, onEvent)] as const),
       ...directories.map((directory) => [`names ${directory}`, () => watch.watchNames(directory, onEvent)] as const),
     ]);
-    for (const [place, end] of this.#watching) {
-      if (wanted.has(place)) continue;
+    for (const [key, end] of this.#watching) {
+      if (wanted.has(key)) continue;
       end();
-      this.#watching.delete(place);
+      this.#watching.delete(key);
     }
-    const added = [...wanted].filter(([place]) => !this.#watching.has(place));
-    for (const [place, begin] of added) this.#watching.set(place, begin());
+    const added = [...wanted].filter(([key]) => !this.#watching.has(key));
+    for (const [key, begin] of added) this.#watching.set(key, begin());
     return added.length > 0;
   }
 }

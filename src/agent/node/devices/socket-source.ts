@@ -3,7 +3,7 @@ import { errorCode, errorMessage, type Logger } from '../../../base/index.ts';
 import { type Allocation, DevicePluginError, type PluginDevice } from '../../../device-plugin/index.ts';
 import { openInRoot, openTrusted, type SafePath } from '../../../host/index.ts';
 import type { LabelForContainers } from './container-label.ts';
-import type { DeviceSource, WatchedPlaces } from './device-source.ts';
+import type { DeviceSource, WatchedPaths } from './device-source.ts';
 import type { DeviceOwner } from './usb-source.ts';
 
 export interface SocketSourceOptions {
@@ -61,7 +61,7 @@ export class SocketSource implements DeviceSource {
     return { mounts: [{ hostPath: directory, containerPath: directory, readOnly: false }] };
   }
 
-  places(): WatchedPlaces {
+  watchedPaths(): WatchedPaths {
     const { hostRoot, directory, socketName } = this.#options;
     return hostRoot === undefined ? { entries: [path.join(directory, socketName)] } : {};
   }
@@ -86,10 +86,10 @@ export class SocketSource implements DeviceSource {
     }
   }
 
-  #giveTo(place: SafePath, { uid, gid }: DeviceOwner): void {
-    const stats = place.stat();
-    if (stats.uid !== uid || stats.gid !== gid) place.setOwner(uid, gid);
-    this.#label?.(place);
+  #giveTo(opened: SafePath, { uid, gid }: DeviceOwner): void {
+    const stats = opened.stat();
+    if (stats.uid !== uid || stats.gid !== gid) opened.setOwner(uid, gid);
+    this.#label?.(opened);
   }
 
   #openDirectory(): SafePath {

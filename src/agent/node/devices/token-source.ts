@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { type Allocation, DevicePluginError, type PluginDevice } from '../../../device-plugin/index.ts';
-import type { DeviceRoots, DeviceSource, WatchedPlaces } from './device-source.ts';
+import type { DeviceRoots, DeviceSource, WatchedPaths } from './device-source.ts';
 import { isThere } from './sysfs.ts';
 
 export interface TokenSourceOptions {
@@ -41,7 +41,7 @@ export class TokenSource implements DeviceSource {
     return { devices: [{ hostPath, containerPath: hostPath, permissions: await this.#permissions() }] };
   }
 
-  places(): WatchedPlaces {
+  watchedPaths(): WatchedPaths {
     return { entries: [this.#file] };
   }
 

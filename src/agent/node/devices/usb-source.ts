@@ -2,7 +2,7 @@ import path from 'node:path';
 import { errorMessage } from '../../../base/index.ts';
 import { type Allocation, DevicePluginError, type PluginDevice } from '../../../device-plugin/index.ts';
 import { openNoFollow } from '../../../host/index.ts';
-import type { DeviceRoots, DeviceSource, WatchedPlaces } from './device-source.ts';
+import type { DeviceRoots, DeviceSource, WatchedPaths } from './device-source.ts';
 import type { UsbResource } from './host-devices.ts';
 import { attribute, isThere, namesIn, uevent } from './sysfs.ts';
 import { shareOut, type UsbDevice, type UsbUnit } from './usb-units.ts';
@@ -90,9 +90,9 @@ export class UsbSource implements DeviceSource {
       throw new DevicePluginError('DEVICE_UNUSABLE', `of USB devices ${ids.join(', ')} some are not plugged in`);
     }
     for (const { file } of devices) this.#giveTo(file);
-    const places = devices.map(({ bus, device }) => `${bus}:${device}`);
+    const addresses = devices.map(({ bus, device }) => `${bus}:${device}`);
     return {
-      envs: { [environmentName('USB_RESOURCE', this.#resource)]: places.join(',') },
+      envs: { [environmentName('USB_RESOURCE', this.#resource)]: addresses.join(',') },
       devices: devices.map(({ file }) => ({
         hostPath: `/dev/${file}`,
         containerPath: `/dev/${file}`,
@@ -101,7 +101,7 @@ export class UsbSource implements DeviceSource {
     };
   }
 
-  places(): WatchedPlaces {
+  watchedPaths(): WatchedPaths {
     return { directories: this.#directories };
   }
 

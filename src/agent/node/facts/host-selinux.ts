@@ -43,7 +43,7 @@ function isThere(file: string): boolean {
   }
 }
 
-type ReadAttribute = (place: SafePath, name: string) => string | undefined;
+type ReadAttribute = (opened: SafePath, name: string) => string | undefined;
 
 /** Empty for a process that has ended. */
 function labelOf(directory: string, read: ReadAttribute): string {

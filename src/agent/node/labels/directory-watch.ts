@@ -41,20 +41,20 @@ export class DirectoryWatch {
     this.#close();
   }
 
-  /** Looks whether the right places are watched. To be called before the directory is read, so that no change is missed. */
+  /** Looks whether the right directories are watched. To be called before the directory is read, so that no change is missed. */
   follow(): void {
     if (!this.#isRunning) return;
-    const places = placesOf(this.#dir);
-    const wanted = places.map(({ place, inode }) => `${place} ${inode}`).join('\n');
+    const watched = watchedOf(this.#dir);
+    const wanted = watched.map(({ directory, inode }) => `${directory} ${inode}`).join('\n');
     if (wanted === this.#followed) return;
     this.#close();
     this.#followed = wanted;
-    for (const { place, only } of places) this.#watch(place, only);
+    for (const { directory, only } of watched) this.#watch(directory, only);
   }
 
-  #watch(place: string, only: string | undefined): void {
+  #watch(directory: string, only: string | undefined): void {
     try {
-      const watcher = watch(place, (_event, name) => {
+      const watcher = watch(directory, (_event, name) => {
         if (only === undefined || name === null || name === only) this.#changed();
       });
       watcher.on('error', () => this.#lost());
@@ -89,24 +89,24 @@ export class DirectoryWatch {
   }
 }
 
-interface Place {
-  readonly place: string;
+interface Watched {
+  readonly directory: string;
   readonly inode: number;
   /** The one entry that counts there. */
   readonly only: string | undefined;
 }
 
 /** The directory, and its parent for the case that it is replaced; what of it is there, else the nearest parent. */
-function placesOf(dir: string): Place[] {
+function watchedOf(dir: string): Watched[] {
   const parent = path.dirname(dir);
   const inode = inodeOf(dir);
   const up = parent === dir ? [] : nearest(parent, path.basename(dir));
-  return inode === undefined ? up : [{ place: dir, inode, only: undefined }, ...up];
+  return inode === undefined ? up : [{ directory: dir, inode, only: undefined }, ...up];
 }
 
-function nearest(dir: string, only: string): Place[] {
+function nearest(dir: string, only: string): Watched[] {
   const inode = inodeOf(dir);
-  if (inode !== undefined) return [{ place: dir, inode, only }];
+  if (inode !== undefined) return [{ directory: dir, inode, only }];
   const parent = path.dirname(dir);
   return parent === dir ? [] : nearest(parent, path.basename(dir));
 }

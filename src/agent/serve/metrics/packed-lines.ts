@@ -4,7 +4,7 @@ import type { Lines } from './vm-lines.ts';
 /** Lines of one VM and one source as bytes, made when the figures come: a scrape copies them, and makes no text. */
 export interface PackedLines {
   readonly bytes: Buffer;
-  /** By the family's place in `sampledFamilies`: where its lines end. They begin where those of the one before end. */
+  /** By the family's index in `sampledFamilies`: where its lines end. They begin where those of the one before end. */
   readonly ends: Uint32Array;
 }
 
@@ -20,14 +20,14 @@ export function packLines(lines: Lines): PackedLines {
   const isAscii = bytes.length === length;
   const ends = new Uint32Array(texts.length);
   let end = 0;
-  for (const [place, text] of texts.entries()) {
+  for (const [index, text] of texts.entries()) {
     end += isAscii ? text.length : Buffer.byteLength(text);
-    ends[place] = end;
+    ends[index] = end;
   }
   return { bytes, ends };
 }
 
 /** From and to of one family's lines in `bytes`. */
-export function placeOf({ ends }: PackedLines, family: number): readonly [start: number, end: number] {
+export function rangeOf({ ends }: PackedLines, family: number): readonly [start: number, end: number] {
   return [family === 0 ? 0 : (ends[family - 1] ?? 0), ends[family] ?? 0];
 }

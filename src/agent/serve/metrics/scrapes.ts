@@ -11,7 +11,7 @@ export interface ScrapesOptions {
   readonly maxRequests: number;
   /** A client that reads slower than this is hung up on. */
   readonly timeoutMs: number;
-  /** One that has read for this long gives its place to another that wants one: a client that reads nothing keeps no Prometheus out. */
+  /** One that has read for this long gives its slot to another that wants one: a client that reads nothing keeps no Prometheus out. */
   readonly giveWayMs: number;
 }
 

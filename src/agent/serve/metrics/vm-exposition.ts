@@ -1,6 +1,6 @@
 import { type Family, head, type Label, labelText, sampleLine } from './exposition.ts';
 import { named } from './named.ts';
-import { placeOf } from './packed-lines.ts';
+import { rangeOf } from './packed-lines.ts';
 import { Pieces } from './pieces.ts';
 import type { VmCounters } from './vm-counters.ts';
 import { panicFamily, sampleAgeFamily, sampledFamilies, sampleErrorsFamily, syncFamily } from './vm-families.ts';
@@ -15,11 +15,11 @@ export function* vmExposition(
   counters: Pick<VmCounters, 'syncs' | 'panics'>,
 ): Generator<Buffer> {
   const pieces = new Pieces(pieceBytes);
-  for (const [place, family] of sampledFamilies.entries()) {
+  for (const [index, family] of sampledFamilies.entries()) {
     let isFirst = true;
     for (const { lines } of vms) {
       for (const packed of lines) {
-        const [start, end] = placeOf(packed, place);
+        const [start, end] = rangeOf(packed, index);
         if (start === end) continue;
         if (isFirst) pieces.text(head(family));
         isFirst = false;

@@ -45,8 +45,8 @@ async function fromYaml(text: string): Promise<unknown> {
 
 /** V8's message quotes the text, which may be a secret: only the place in it is told. */
 function unreadable(format: string, error: unknown): RestError {
-  const place = /position \d+/.exec(errorMessage(error))?.[0];
-  return badRequest(`the body is no ${format}${place ? ` (at ${place})` : ''}`, error);
+  const at = /position \d+/.exec(errorMessage(error))?.[0];
+  return badRequest(`the body is no ${format}${at ? ` (at ${at})` : ''}`, error);
 }
 
 function refuseUnsafe(value: unknown): void {

@@ -62,7 +62,7 @@ export class Freezer {
     const left = aborted(client);
     void left.promise.then(() => flight.waiting--);
     try {
-      // Who began it keeps its place among the VMI's calls until it has ended.
+      // Who began it keeps its slot among the VMI's calls until it has ended.
       await (joined ? Promise.race([flight.done, left.promise]) : flight.done);
     } finally {
       left.forget();

@@ -26,7 +26,7 @@ export type GuestSocketErrorCode =
 
 export class GuestSocketError extends CodedError<GuestSocketErrorCode> {}
 
-export interface GuestSocketPlace {
+export interface GuestSocketAddress {
   /** The launcher, and the user that it runs as. */
   readonly launcher: ProcessId & { readonly uid: number };
   /** UID of the VMI. */
@@ -42,19 +42,19 @@ export interface GuestSocketPlace {
  * got its pid meanwhile is not looked into. Rejects with GuestSocketError, or with the reason of the signal.
  */
 export async function connectGuestSocket(
-  place: GuestSocketPlace,
+  address: GuestSocketAddress,
   signal: AbortSignal,
   procDir: string,
 ): Promise<Socket> {
-  const file = openGuestSocket(place, procDir);
+  const file = openGuestSocket(address, procDir);
   let socket: Socket;
   try {
-    socket = await connected(file, place, signal);
+    socket = await connected(file, address, signal);
   } finally {
     file.path.close();
   }
   try {
-    await checkPeer(socket, place, file.stats, procDir);
+    await checkPeer(socket, address, file.stats, procDir);
     return socket;
   } catch (error) {
     socket.destroy();
@@ -67,7 +67,7 @@ interface OpenedSocket {
   readonly stats: Stats;
 }
 
-function openGuestSocket({ launcher, uid, name }: GuestSocketPlace, procDir: string): OpenedSocket {
+function openGuestSocket({ launcher, uid, name }: GuestSocketAddress, procDir: string): OpenedSocket {
   let path: SafePath;
   try {
     path = openNoFollow(
@@ -100,7 +100,7 @@ function oneElement(uid: string): string {
   throw new GuestSocketError('NOT_FOUND', 'the UID of the VirtualMachineInstance is no UID');
 }
 
-function connected({ path }: OpenedSocket, { name }: GuestSocketPlace, signal: AbortSignal): Promise<Socket> {
+function connected({ path }: OpenedSocket, { name }: GuestSocketAddress, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     const socket = connect(path.socketAddress);
@@ -127,7 +127,7 @@ function connected({ path }: OpenedSocket, { name }: GuestSocketPlace, signal: A
 
 async function checkPeer(
   socket: Socket,
-  { launcher, name }: GuestSocketPlace,
+  { launcher, name }: GuestSocketAddress,
   { birthtimeMs }: Stats,
   procDir: string,
 ): Promise<void> {

@@ -13,10 +13,10 @@ const mode = 0o600;
 const noLinks = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EMLINK', 'EINVAL']);
 
 /** Size of a plain file, undefined when there is none. Throws HostError DISK_REPLACED for anything else of that name, or SafePathError for a link. */
-export function imageSize(place: SafePath, file: string): number | undefined {
+export function imageSize(directory: SafePath, file: string): number | undefined {
   let found: SafePath;
   try {
-    found = place.child(file);
+    found = directory.child(file);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
@@ -35,46 +35,46 @@ export function imageSize(place: SafePath, file: string): number | undefined {
  * descriptor that the file was made with: what the tenant puts in place of a name meanwhile is never touched. An image that
  * the tenant made meanwhile is left as it is. Throws HostError, or the system's error; nothing of ours is left then.
  */
-export function makeImage(place: SafePath, file: string, sizeBytes: number): void {
+export function makeImage(directory: SafePath, file: string, sizeBytes: number): void {
   // Under another name first: a crash in between would leave an empty file that is then taken for the disk.
-  removeDraft(place);
-  if (!publishDraft(place, file, sizeBytes)) makeInPlace(place, file, sizeBytes);
+  removeDraft(directory);
+  if (!publishDraft(directory, file, sizeBytes)) makeInPlace(directory, file, sizeBytes);
 }
 
 /** What a crash left: a draft, or the second name of an image. */
-export function removeDraft(place: SafePath): void {
+export function removeDraft(directory: SafePath): void {
   try {
-    place.unlink(draft);
+    directory.unlink(draft);
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
   }
 }
 
 /** False when this file system gives no file a second name. */
-function publishDraft(place: SafePath, file: string, sizeBytes: number): boolean {
-  const image = place.create(draft, mode);
+function publishDraft(directory: SafePath, file: string, sizeBytes: number): boolean {
+  const image = directory.create(draft, mode);
   try {
     fill(image, sizeBytes);
     // Unlike a rename this replaces no file.
-    place.link(draft, file);
-    if (!image.isAt(place, file)) throw replaced(file);
+    directory.link(draft, file);
+    if (!image.isAt(directory, file)) throw replaced(file);
     return true;
   } catch (error) {
-    if (errorCode(error) === 'EEXIST' && imageSize(place, file) !== undefined) return true;
+    if (errorCode(error) === 'EEXIST' && imageSize(directory, file) !== undefined) return true;
     if (noLinks.has(errorCode(error) ?? '')) return false;
     throw error;
   } finally {
-    removeOwn(place, draft, image);
+    removeOwn(directory, draft, image);
     image.close();
   }
 }
 
-function makeInPlace(place: SafePath, file: string, sizeBytes: number): void {
-  const image = place.create(file, mode);
+function makeInPlace(directory: SafePath, file: string, sizeBytes: number): void {
+  const image = directory.create(file, mode);
   try {
     fill(image, sizeBytes);
   } catch (error) {
-    removeOwn(place, file, image);
+    removeOwn(directory, file, image);
     throw error;
   } finally {
     image.close();
@@ -87,9 +87,9 @@ function fill(image: NewFile, sizeBytes: number): void {
 }
 
 /** What the tenant put there meanwhile is not ours to remove. */
-function removeOwn(place: SafePath, name: string, image: NewFile): void {
+function removeOwn(directory: SafePath, name: string, image: NewFile): void {
   try {
-    if (image.isAt(place, name)) place.unlink(name);
+    if (image.isAt(directory, name)) directory.unlink(name);
   } catch {
     // The next try removes it, or says why not.
   }

@@ -13,7 +13,7 @@ export function launcherFileSizes(
   const sizes: Record<string, number> = {};
   for (const path of paths) {
     try {
-      const size = root.use(path, (place) => (place.stat().isFile() ? place.stat().size : undefined));
+      const size = root.use(path, (opened) => (opened.stat().isFile() ? opened.stat().size : undefined));
       if (size !== undefined) sizes[path] = size;
     } catch {
       // A loop of links, a directory that is closed to us: the launcher's business.

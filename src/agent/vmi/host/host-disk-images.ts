@@ -65,11 +65,11 @@ function prepareDirectory(root: LauncherRoot, volume: Volume, { vmi, config }: H
   const { name, hostDisk } = volume;
   if (name.includes('/')) throw new HostError('DISK_NAME', `${JSON.stringify(name)} is no name of a volume`);
   const mayCreate = hostDisk?.type === 'DiskOrCreate';
-  const prepared = root.useRunning(`${disksDir}/${name}`, (place) => {
-    if (!place.stat().isDirectory()) throw new HostError('DISK_REPLACED', `${place.shown} is no directory`);
-    const made = mayCreate ? createImage(place, volume, config) : nothing;
+  const prepared = root.useRunning(`${disksDir}/${name}`, (directory) => {
+    if (!directory.stat().isDirectory()) throw new HostError('DISK_REPLACED', `${directory.shown} is no directory`);
+    const made = mayCreate ? createImage(directory, volume, config) : nothing;
     // Else it is a directory of the machine, which the VMI chose: giving it away would give away `/etc`.
-    if (isNonRoot(vmi) && hostDisk?.path === claimImagePath(name)) giveToQemu(place);
+    if (isNonRoot(vmi) && hostDisk?.path === claimImagePath(name)) giveToQemu(directory);
     return made;
   });
   if (prepared === undefined && mayCreate) {
@@ -78,20 +78,20 @@ function prepareDirectory(root: LauncherRoot, volume: Volume, { vmi, config }: H
   return prepared ?? nothing;
 }
 
-function createImage(place: SafePath, volume: Volume, config: ClusterConfig): Prepared {
+function createImage(directory: SafePath, volume: Volume, config: ClusterConfig): Prepared {
   const file = path.posix.basename(volume.hostDisk?.path ?? '');
   const wanted = Math.floor(parseQuantity(volume.hostDisk?.capacity) ?? 0);
-  const knownBytes = imageSize(place, file);
+  const knownBytes = imageSize(directory, file);
   if (knownBytes !== undefined) {
-    removeDraft(place);
+    removeDraft(directory);
     return { image: imageOf(volume, knownBytes, wanted), events: [] };
   }
   // No file has more bytes than can be counted, and NaN is no number of them.
   if (!(wanted > 0)) {
     throw new HostError('DISK_TOO_LARGE', `hostDisk of volume ${volume.name} needs a capacity to be created`);
   }
-  const { sizeBytes, events } = fittingSize(volume.name, wanted, freeBytes(place, config), config);
-  makeImage(place, file, sizeBytes);
+  const { sizeBytes, events } = fittingSize(volume.name, wanted, freeBytes(directory, config), config);
+  makeImage(directory, file, sizeBytes);
   return { image: imageOf(volume, sizeBytes, wanted), events };
 }
 
@@ -135,6 +135,6 @@ function fittingSize(
 }
 
 /** Never below 0: upstream's unsigned difference wraps on a nearly full volume. */
-function freeBytes(place: SafePath, config: ClusterConfig): number {
-  return Math.max(0, Math.floor(place.freeBytes() - config.minimumReservePvcBytes));
+function freeBytes(directory: SafePath, config: ClusterConfig): number {
+  return Math.max(0, Math.floor(directory.freeBytes() - config.minimumReservePvcBytes));
 }

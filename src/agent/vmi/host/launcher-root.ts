@@ -14,7 +14,7 @@ export class LauncherRoot {
   }
 
   /** Runs `use` on an opened place and closes it; undefined when there is no such place. Links are followed within the root. */
-  use<T>(path: string, use: (place: SafePath) => T): T | undefined {
+  use<T>(path: string, use: (opened: SafePath) => T): T | undefined {
     return using(() => openInRoot(this.#root, path), use);
   }
 
@@ -22,7 +22,7 @@ export class LauncherRoot {
    * The same below `/var/run`, where the launcher itself may write: it could lead a caller that follows its links to any path of
    * its image. A link there is refused with SafePathError SYMLINK.
    */
-  useRunning<T>(path: string, use: (place: SafePath) => T): T | undefined {
+  useRunning<T>(path: string, use: (opened: SafePath) => T): T | undefined {
     return using(() => openBelow(this.#root, '/var/run', path), use);
   }
 
@@ -40,24 +40,24 @@ export class LauncherRoot {
   }
 }
 
-export function giveToQemu(place: SafePath): true {
-  const { uid, gid } = place.stat();
-  if (uid !== qemuId || gid !== qemuId) place.setOwner(qemuId, qemuId);
+export function giveToQemu(opened: SafePath): true {
+  const { uid, gid } = opened.stat();
+  if (uid !== qemuId || gid !== qemuId) opened.setOwner(qemuId, qemuId);
   return true;
 }
 
-function using<T>(open: () => SafePath, use: (place: SafePath) => T): T | undefined {
-  let place: SafePath;
+function using<T>(open: () => SafePath, use: (opened: SafePath) => T): T | undefined {
+  let opened: SafePath;
   try {
-    place = open();
+    opened = open();
   } catch (error) {
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return undefined;
     throw error;
   }
   try {
-    return use(place);
+    return use(opened);
   } finally {
-    place.close();
+    opened.close();
   }
 }
 

@@ -29,11 +29,11 @@ export function unsupportedHostWork(): HostHook<'unsupported-host-work', null> {
 /** The guest runs well without them: no reason to refuse it, and none to leave its owner waiting for figures. */
 function withoutDownwardMetrics({ spec }: VirtualMachineInstance): readonly VmiEvent[] {
   const volume = spec.volumes?.find(({ downwardMetrics }) => downwardMetrics);
-  const places = [
+  const subjects = [
     ...(spec.domain.devices?.downwardMetrics ? ['the device downwardMetrics'] : []),
     ...(volume ? [`the volume ${volume.name}`] : []),
   ];
-  if (places.length === 0) return [];
-  const message = `${places.join(' and ')} will have no figures: this node agent does not serve downward metrics yet`;
+  if (subjects.length === 0) return [];
+  const message = `${subjects.join(' and ')} will have no figures: this node agent does not serve downward metrics yet`;
   return [{ type: 'Warning', reason: 'DownwardMetricsNotServed', message }];
 }

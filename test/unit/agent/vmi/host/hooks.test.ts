@@ -71,7 +71,7 @@ test('a block volume has a device of its own name, and leads nowhere else', { sk
   assert.equal(statSync(path.join(root, 'dev/data')).uid, 107);
   for (const name of ['../etc', '..', 'x/../../etc'])
     await assert.rejects(hook.prepare(block(name)), codeOf('DISK_NAME'));
-  for (const place of ['etc', 'dev', '.']) assert.equal(statSync(path.join(root, place)).uid, 0);
+  for (const opened of ['etc', 'dev', '.']) assert.equal(statSync(path.join(root, opened)).uid, 0);
 });
 
 test('a missing /dev/kvm is an error that says what to do, unless emulation is allowed', async (t) => {

@@ -167,9 +167,9 @@ suite('the image of a host disk', { skip: needsRoot }, () => {
 
   test('that somebody made meanwhile is left as it is', async () => {
     const image = path.join(launched.directory, 'disk.img');
-    const place = hostile(launched.directory, () => writeFileSync(image, 'the user’s'));
-    makeImage(place, 'disk.img', 1024);
-    place.close();
+    const opened = hostile(launched.directory, () => writeFileSync(image, 'the user’s'));
+    makeImage(opened, 'disk.img', 1024);
+    opened.close();
     assert.equal(readFileSync(image, 'utf8'), 'the user’s');
     assert.deepEqual(readdirSync(launched.directory), ['disk.img']);
   });
@@ -178,35 +178,35 @@ suite('the image of a host disk', { skip: needsRoot }, () => {
     const draft = path.join(launched.directory, '.disk-image.new');
     const victim = path.join(launched.root, 'victim');
     writeFileSync(victim, 'of the host');
-    const place = hostile(launched.directory, () => {
+    const opened = hostile(launched.directory, () => {
       rmSync(draft);
       linkSync(victim, draft);
     });
-    assert.throws(() => makeImage(place, 'disk.img', 1024), refusedAs('DISK_REPLACED'));
-    place.close();
+    assert.throws(() => makeImage(opened, 'disk.img', 1024), refusedAs('DISK_REPLACED'));
+    opened.close();
     assert.equal(readFileSync(victim, 'utf8'), 'of the host');
     assert.equal(statSync(victim).uid, 0);
   });
 
   test('is made in its place where a file system gives no second names, and is gone again when that fails', async () => {
-    const place = hostile(launched.directory, () => {
+    const opened = hostile(launched.directory, () => {
       throw Object.assign(new Error('no links here'), { code: 'EPERM' });
     });
-    makeImage(place, 'disk.img', 4096);
+    makeImage(opened, 'disk.img', 4096);
     assert.equal(statSync(path.join(launched.directory, 'disk.img')).size, 4096);
-    assert.throws(() => makeImage(place, 'other.img', 1.5), { code: 'ERR_OUT_OF_RANGE' });
-    place.close();
+    assert.throws(() => makeImage(opened, 'other.img', 1.5), { code: 'ERR_OUT_OF_RANGE' });
+    opened.close();
     assert.deepEqual(readdirSync(launched.directory), ['disk.img']);
   });
 });
 
 /** A directory in which something happens right before the image gets its name. */
 function hostile(directory: string, happen: () => void): SafePath {
-  const place = new SafePath(openSync(directory, constants.O_RDONLY), directory);
-  const link = place.link.bind(place);
-  place.link = (from, to) => {
+  const opened = new SafePath(openSync(directory, constants.O_RDONLY), directory);
+  const link = opened.link.bind(opened);
+  opened.link = (from, to) => {
     happen();
     link(from, to);
   };
-  return place;
+  return opened;
 }
