@@ -137,9 +137,9 @@ async function isDirectory(dir: string): Promise<boolean> {
 async function openForReading(image: string): Promise<void> {
   await chmod(image, 0o755);
   for (const entry of await readdir(image, { withFileTypes: true, recursive: true })) {
-    const place = path.join(entry.parentPath, entry.name);
-    if (entry.isDirectory()) await chmod(place, 0o755);
-    else if (entry.isFile()) await chmod(place, 0o644);
+    const file = path.join(entry.parentPath, entry.name);
+    if (entry.isDirectory()) await chmod(file, 0o755);
+    else if (entry.isFile()) await chmod(file, 0o644);
   }
 }
 

@@ -37,7 +37,7 @@ mkdir -p ${emptyDirs.map((dir) => `root${dir}`).join(' ')} || die 'no directorie
 ${tableLines}
 mount -n -a -T mounts || die 'cannot mount what every pod has: the node needs the right to mount (root)'
 ${fileLines(plan.kvm === 'works')}
-${programs.map((place) => mountLines({ source: place, target: place, readOnly: true, type: 'any' })).join('\n')}
+${programs.map((program) => mountLines({ source: program, target: program, readOnly: true, type: 'any' })).join('\n')}
 ${plan.mounts.map(mountLines).join('\n')}
 ${pivotLines}`;
 }
@@ -120,17 +120,17 @@ type Mount = Omit<SandboxMount, 'type'> & { readonly type: SandboxMount['type'] 
 
 function mountLines(mount: Mount): string {
   const [source, target] = [shellQuote(mount.source), shellQuote(mount.target)];
-  const place = shellQuote(`root${mount.target}`);
+  const mountPoint = shellQuote(`root${mount.target}`);
   const parent = shellQuote(`root${mount.target.replace(/\/[^/]*$/, '')}`);
-  const directory = `mkdir -p ${place}`;
-  const file = `mkdir -p ${parent} && { [ -e ${place} ] || : >${place}; }`;
+  const directory = `mkdir -p ${mountPoint}`;
+  const file = `mkdir -p ${parent} && { [ -e ${mountPoint} ] || : >${mountPoint}; }`;
   const either = `if [ -d ${source} ]; then ${directory}; else ${file}; fi`;
   const point = { directory, file, any: `{ ${either}; }` }[mount.type];
   const lines = [`${point} || die 'no mount point at' ${target}`, `bind ${source} ${target}`];
   if (mount.identity) {
-    const same = `[ "$(stat -c %d-%i ${place})" = ${shellQuote(mount.identity)} ]`;
+    const same = `[ "$(stat -c %d-%i ${mountPoint})" = ${shellQuote(mount.identity)} ]`;
     lines.push(`${same} || die ${source} 'was exchanged after it was looked at: start the VM again'`);
   }
-  if (mount.readOnly) lines.push(`mount -n -o remount,bind,ro ${place} || die 'cannot make read-only' ${target}`);
+  if (mount.readOnly) lines.push(`mount -n -o remount,bind,ro ${mountPoint} || die 'cannot make read-only' ${target}`);
   return lines.join('\n');
 }
