@@ -33,13 +33,13 @@ export function decisionRecord<Seen>(
   outcomes: readonly StepOutcome<PropertyKey>[],
   { seen, problem = decision.problem }: { readonly seen: Seen; readonly problem?: string | undefined },
 ): DecisionRecord<Seen> {
-  const told = stepFailureOf(outcomes)?.message ?? problem;
+  const reported = stepFailureOf(outcomes)?.message ?? problem;
   return {
     ...emptyRecord(now, uid, seen),
     route: decision.route ?? '',
     rule: decision.rule,
     steps: decision.steps.map(({ step }, index) => stepOf(String(step), outcomes[index])),
-    ...(told !== undefined && { problem: clip(told) }),
+    ...(reported !== undefined && { problem: clip(reported) }),
     ...(decision.healthy && { healthy: true }),
   };
 }
