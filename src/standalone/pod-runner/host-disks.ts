@@ -196,8 +196,8 @@ function bornOf({ birthtimeNs }: BigIntStats): string {
 
 /** For two with one number. Where nothing tells when the known one was made, one with another name may be another file. */
 function isSameFile(known: Pick<Owner, 'file' | 'born'>, found: Pick<Owner, 'file' | 'born'>): boolean {
-  const isTold = known.born !== '0' && known.born !== '';
-  return isTold ? known.born === found.born : known.file === found.file;
+  const isKnown = known.born !== '0' && known.born !== '';
+  return isKnown ? known.born === found.born : known.file === found.file;
 }
 
 async function refuseOpenDirectory(dir: string, field: string): Promise<void> {

@@ -71,10 +71,10 @@ export class KubePods implements PodSource, Component {
   }
 
   subscribe(onChange: (uid: string) => void): () => void {
-    const tell = (pod: Pod) => {
+    const publish = (pod: Pod) => {
       if (pod.metadata.uid) onChange(pod.metadata.uid);
     };
-    return this.#informer.addHandlers({ added: tell, updated: (_, pod) => tell(pod), deleted: tell });
+    return this.#informer.addHandlers({ added: publish, updated: (_, pod) => publish(pod), deleted: publish });
   }
 
   async patchStatus(pod: Pod, status: PodStatus): Promise<void> {
