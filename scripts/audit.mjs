@@ -21,7 +21,7 @@ if (process.argv.includes('--write')) {
   writeFileSync('docs/licenses.md', licensesPage(lock));
 }
 
-function tell(what, { problem, faults }) {
+function report(what, { problem, faults }) {
   if (problem) console.log(`${what}: NOT KNOWN: ${problem}`);
   else console.log(`${what}: ${faults.length === 0 ? 'none' : ''}`);
   for (const fault of faults) console.log(`  ${fault}`);
@@ -37,9 +37,9 @@ const stale =
     ? []
     : ['docs/licenses.md is old: npm run audit -- --write'];
 const found =
-  tell(`faults of ${lockFile} itself (${Object.keys(lock.packages).length - 1} packages)`, {
+  report(`faults of ${lockFile} itself (${Object.keys(lock.packages).length - 1} packages)`, {
     faults: [...lockFaults(lock, own), ...stale],
   }) +
-  tell('known faults of these versions (npm audit)', knownFaults()) +
-  tell('packages without a good signature (npm audit signatures)', signatureFaults());
+  report('known faults of these versions (npm audit)', knownFaults()) +
+  report('packages without a good signature (npm audit signatures)', signatureFaults());
 process.exitCode = found > 0 ? 1 : 0;

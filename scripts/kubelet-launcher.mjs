@@ -28,8 +28,8 @@ const group = 'root:x:0:\nqemu:x:107:\n';
 
 /** All shared objects that these files are linked with, the loader among them. */
 function linkedWith(files) {
-  const told = execFileSync('ldd', files, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-  return [...told.matchAll(/(?:=> |^\t)(\/\S+) \(0x/gm)].map(([, file]) => file);
+  const output = execFileSync('ldd', files, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  return [...output.matchAll(/(?:=> |^\t)(\/\S+) \(0x/gm)].map(([, file]) => file);
 }
 
 function filesBelow(dir) {

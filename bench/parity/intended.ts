@@ -12,7 +12,7 @@ export interface Intended {
 }
 
 const noStreams = 'this agent cannot carry the streams of a migration yet, and says so (Migration, 11)';
-const toldOnce = 'a problem is told once, not with each try (Status; Faults, 8)';
+const reportedOnce = 'a problem is told once, not with each try (Status; Faults, 8)';
 const finalFirst = 'the final phase is written before the domain is ended or deleted (Fault 1)';
 const notEachWord = 'a running guest is synced when its VMI changed or it is paused, not with each word of its domain';
 const noDomain = 'a launcher that has no domain is not told to delete it';
@@ -59,12 +59,12 @@ export const intended: readonly Intended[] = [
     scenario:
       /^(start-sync-fails|end-launcher-killed-while-scheduled|end-deleted-while-failing-to-start|restart-while-scheduled)$/,
     line: /^events › Warning SyncFailed: server error\. command SyncVMI failed: "(not yet|something \\"quoted\\" is wrong)" › count: 1 \| \d+$/,
-    why: toldOnce,
+    why: reportedOnce,
   },
   {
     scenario: /^start-eviction-not-migratable$/,
     line: /^events › Warning Migrated: EvictionStrategy is set but vmi is not migratable; VMI uses SEV › count: 1 \| \d+$/,
-    why: toldOnce,
+    why: reportedOnce,
   },
   {
     scenario: /^start-(bridge|pvc-rwo|host-disk|hyperv-reenlightenment|eviction-if-possible)$/,

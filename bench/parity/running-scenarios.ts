@@ -14,7 +14,7 @@ const disconnect = (domain: Json) => {
 };
 const agentSays = (vmi: Json) => Boolean(vmi.status.conditions?.some(({ type }: Json) => type === 'AgentConnected'));
 
-function tellAboutGuest(domain: Json): void {
+function setGuestReport(domain: Json): void {
   domain.Status.Interfaces = [
     { Mac: macOf(0), Ip: '10.0.2.2', IPs: ['10.0.2.2', 'fe80::1', 'fd00::2'], InterfaceName: 'enp1s0' },
     { Mac: '52:54:00:ff:00:01', Ip: '172.17.0.1', IPs: ['172.17.0.1'], InterfaceName: 'docker0' },
@@ -38,7 +38,7 @@ export const runningScenarios: readonly Scenario[] = [
     stage.launcher.guestInfo({ guestAgentVersion: '9.1.0', supportedCommands: enabled(commands) });
     stage.launcher.change((domain) => {
       connect(domain);
-      tellAboutGuest(domain);
+      setGuestReport(domain);
     });
     await stage.look('connected', agentSays);
     stage.launcher.change(disconnect);
@@ -50,7 +50,7 @@ export const runningScenarios: readonly Scenario[] = [
     stage.launcher.change(connect);
     await stage.look('connected', agentSays);
     stage.launcher.guestInfo({ guestAgentVersion: '9.1.0', supportedCommands: enabled(commands) });
-    stage.launcher.change((domain) => tellAboutGuest(domain));
+    stage.launcher.change((domain) => setGuestReport(domain));
     await stage.look('told more');
     stage.launcher.change(disconnect);
     await stage.look('disconnected', (vmi) => !agentSays(vmi));
@@ -164,13 +164,13 @@ export const runningScenarios: readonly Scenario[] = [
   }),
   scenario('access-credentials', async (stage) => {
     await stage.run();
-    const tell = (Succeeded: boolean, Message: string) =>
+    const setCredentialState = (Succeeded: boolean, Message: string) =>
       stage.launcher.change((domain) => {
         domain.Spec.Metadata.KubeVirt.AccessCredential = { Succeeded, Message };
       });
-    tell(true, '');
+    setCredentialState(true, '');
     await stage.look('synchronized', (vmi) => hasCondition(vmi, 'AccessCredentialsSynchronized'));
-    tell(false, 'no agent');
+    setCredentialState(false, 'no agent');
     await stage.look('failed', (vmi) =>
       vmi.status.conditions?.some(
         ({ type, status }: Json) => type === 'AccessCredentialsSynchronized' && status === 'False',

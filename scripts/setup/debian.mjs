@@ -67,10 +67,10 @@ const lockHeld = /Could not get lock|Unable to (acquire|lock)|is another process
 async function aptGet(prefix, args) {
   const [command, ...rest] = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q', ...args];
   const endMs = performance.now() + lockTimeoutMs;
-  for (let told = false; ; told = true) {
+  for (let isSaid = false; ; isSaid = true) {
     const result = await runLogged(command, rest);
     if (result.code === 0 || !lockHeld.test(result.tail) || performance.now() > endMs) return result;
-    if (!told) say(`another program holds apt's lock; waiting up to ${lockTimeoutMs / 60_000} minutes for it`);
+    if (!isSaid) say(`another program holds apt's lock; waiting up to ${lockTimeoutMs / 60_000} minutes for it`);
     await new Promise((resolve) => setTimeout(resolve, 2_000));
   }
 }

@@ -31,10 +31,10 @@ export async function drain(options: LeavingOptions, deps: LeavingDeps): Promise
   });
   const beganMs = clock.monotonicMs();
   const leftMs = () => beganMs + options.gracefulMs - clock.monotonicMs();
-  let toldMs = Number.NEGATIVE_INFINITY;
+  let reportedMs = Number.NEGATIVE_INFINITY;
   while (migrationProxies.open > 0 && leftMs() > 0) {
-    if (clock.monotonicMs() - toldMs >= progressMs) {
-      toldMs = clock.monotonicMs();
+    if (clock.monotonicMs() - reportedMs >= progressMs) {
+      reportedMs = clock.monotonicMs();
       log.info(
         { open: migrationProxies.open, atMostSeconds: Math.ceil(leftMs() / 1000) },
         'waiting for running migrations',

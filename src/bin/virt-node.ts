@@ -171,14 +171,14 @@ async function serialConsole(command: Extract<Command, { command: 'console' }>):
   const serial = await openConsole(nodePaths(stateDir), wish, leave, warn);
   const how = access === 'view' ? 'looking on' : 'connected';
   process.stderr.write(`${how}: ${namespace}/${name}, press Enter for a prompt; Ctrl-] leaves\r\n`);
-  const end = await attachConsole(serial, { input, output, tell: warn }, { viewOnly: access === 'view' }, leave);
+  const end = await attachConsole(serial, { input, output, report: warn }, { viewOnly: access === 'view' }, leave);
   process.stderr.write(end === 'closed' ? '\r\nthe virtual machine closed its console\r\n' : '\r\n');
 }
 
 async function screen({ stateDir, port, access, ...vm }: Extract<Command, { command: 'vnc' }>): Promise<void> {
   const leave = onSignals(() => process.exit(130));
   const users = [process.getuid?.(), process.env.SUDO_UID].flatMap((uid) => (uid === undefined ? [] : [Number(uid)]));
-  const proxy = new VncProxy(port, users, { open: await openScreen(nodePaths(stateDir), vm, access), tell: say });
+  const proxy = new VncProxy(port, users, { open: await openScreen(nodePaths(stateDir), vm, access), report: say });
   const bound = await proxy.start();
   say(
     `the screen of ${vm.namespace}/${vm.name} is on vnc://127.0.0.1:${bound}, for you (by number: ${users.join(', ')}); open it with`,

@@ -23,8 +23,8 @@ export {
   peerOf,
   pidNamespace,
   preparePeers,
+  type ReportedPeer,
   startedMs,
-  type ToldPeer,
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { draftSuffix, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';

@@ -28,7 +28,7 @@ export interface Peer extends ProcessId {
 }
 
 /** As the kernel reports it of a socket. */
-export interface ToldPeer extends Peer {
+export interface ReportedPeer extends Peer {
   /**
    * The kernel itself said that this very process is the peer. Otherwise (before Linux 6.5) it named a pid, and the process that
    * has it by now was looked at: the peer may have ended while others hold its socket, and its pid may be another process's.
@@ -72,7 +72,7 @@ export async function preparePeers(): Promise<void> {
  * one that called connect(). Rejects with PeerError; CLOSED, too, when that process has ended and others hold its end of the
  * socket. `call`: in place of the kernel's.
  */
-export async function peerOf(socket: Socket, call?: GetSockOpt): Promise<ToldPeer> {
+export async function peerOf(socket: Socket, call?: GetSockOpt): Promise<ReportedPeer> {
   const ask = call ?? (await loadGetSockOpt());
   // Nothing is awaited from here on: the descriptor means this socket until the end.
   const fd = (socket as unknown as { _handle?: { fd: number } | null })._handle?.fd;
@@ -128,11 +128,11 @@ function ended(pid: number): PeerError {
 }
 
 /** Connects, asks who listens, and closes. Rejects with PeerError or the system's error (ECONNREFUSED, ENOENT). */
-export function listenerOf(socketPath: string, timeoutMs: number): Promise<ToldPeer> {
+export function listenerOf(socketPath: string, timeoutMs: number): Promise<ReportedPeer> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath);
     const timer = setTimeout(() => end(new PeerError('TIMEOUT', `no connection within ${timeoutMs} ms`)), timeoutMs);
-    const end = (error?: unknown, peer?: ToldPeer) => {
+    const end = (error?: unknown, peer?: ReportedPeer) => {
       clearTimeout(timer);
       socket.destroy();
       if (peer) resolve(peer);

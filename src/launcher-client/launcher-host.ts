@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { LauncherAddress, LauncherTarget } from '../api/index.ts';
 import { errorCode } from '../base/index.ts';
-import { isProcessAlive, openNoFollow, type ProcessId, type SafePath, type ToldPeer } from '../host/index.ts';
+import { isProcessAlive, openNoFollow, type ProcessId, type ReportedPeer, type SafePath } from '../host/index.ts';
 import { type ConnectionDeps, type ConnectionLimits, LauncherConnection, type OpenConnection } from './connection.ts';
 import { checkedPeer } from './pod-of-peer.ts';
 import { type Listening, type Probe, type ProbedSocket, probeListener, probeSocket } from './probe.ts';
@@ -74,7 +74,7 @@ export function thisMachine(options: MachineOptions): LauncherHost {
 }
 
 /** The reason why one is not is the error of the connection, which asks again. */
-function isOfPod(peer: ToldPeer, socketFile: string, socket: SafePath): boolean {
+function isOfPod(peer: ReportedPeer, socketFile: string, socket: SafePath): boolean {
   try {
     checkedPeer(peer, { socketFile, bornMs: socket.stat().birthtimeMs });
     return true;

@@ -5,8 +5,8 @@ import {
   isProcessAlive,
   isYoungerThan,
   type Peer,
+  type ReportedPeer,
   startedMs,
-  type ToldPeer,
 } from '../host/index.ts';
 import { LauncherError } from './errors.ts';
 import { podOfSocket } from './sockets.ts';
@@ -31,7 +31,7 @@ const thisMachine: ProcessFacts = { cgroupsOf, clockStepMs, isProcessAlive, star
  * be no younger than its socket, as a process that took over the pid of one that ended would be. A clock that was set forward before this
  * program began makes it look younger: such a launcher is refused until it is started again. Throws LauncherError NO_PEER.
  */
-export function checkedPeer(peer: ToldPeer, { socketFile, bornMs }: ListeningSocket, facts = thisMachine): Peer {
+export function checkedPeer(peer: ReportedPeer, { socketFile, bornMs }: ListeningSocket, facts = thisMachine): Peer {
   const pod = podOfSocket(socketFile);
   const found = podsIn(facts.cgroupsOf(peer.pid) ?? '', facts.cgroupsOf('self') ?? '');
   const other = found.find((each) => each !== pod);

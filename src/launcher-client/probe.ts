@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { errorCode } from '../base/index.ts';
-import { type Peer, peerOf, type ToldPeer } from '../host/index.ts';
+import { type Peer, peerOf, type ReportedPeer } from '../host/index.ts';
 
 /** What a bare connect() to a socket shows. */
 export type Listening =
@@ -48,17 +48,17 @@ export function probeListener(socketPath: string, timeoutMs: number): Promise<Pr
 
 interface ProbedListener {
   readonly listening: Listening;
-  readonly peer?: ToldPeer;
+  readonly peer?: ReportedPeer;
 }
 
 function touch(
   socketPath: string,
   timeoutMs: number,
-  ask: (socket: Socket) => Promise<ToldPeer | undefined>,
+  ask: (socket: Socket) => Promise<ReportedPeer | undefined>,
 ): Promise<ProbedListener> {
   return new Promise((resolve) => {
     const socket = connect(socketPath);
-    const end = (listening: Listening, peer?: ToldPeer) => {
+    const end = (listening: Listening, peer?: ReportedPeer) => {
       clearTimeout(timer);
       socket.destroy();
       resolve({ listening, ...(peer && { peer }) });

@@ -64,7 +64,7 @@ function bytesOf({ to, lie, ...word }: Word, calls: readonly Packet[]): Buffer {
 }
 
 /** A client with a call and a stream under way is told `words`, then the connection ends. All must settle, with typed errors. */
-async function told(words: readonly Word[], places: readonly number[]): Promise<Verdict> {
+async function reported(words: readonly Word[], places: readonly number[]): Promise<Verdict> {
   daemon ??= started();
   const { socketPath, ...rest } = await prepared(await daemon);
   const socket = connect(socketPath);
@@ -129,5 +129,5 @@ fuzz('libvirt: a client whose daemon lies', {
     ),
     cuts,
   ),
-  parse: ([words, places]) => told(words, places),
+  parse: ([words, places]) => reported(words, places),
 });

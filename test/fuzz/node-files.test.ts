@@ -21,7 +21,7 @@ import {
   backupCheckpoint,
   backupOptions,
   launchSecret,
-  thawAfterSeconds,
+  unfreezeAfterSeconds,
 } from '../../src/agent/serve/rest/body-shapes.ts';
 import { RestError } from '../../src/agent/serve/rest/errors.ts';
 import { binaryQuantity, parseDomainName, parseKey, parseQuantity } from '../../src/api/index.ts';
@@ -378,7 +378,7 @@ fuzz('agent: bodies of REST calls', {
     judgedLater(isRestError, async () => {
       const body = await parseBody(Buffer.from(text));
       assert.equal(whyUnsafe(body, 32), undefined);
-      const verdicts = [backupOptions, backupCheckpoint, launchSecret, thawAfterSeconds].map((read) =>
+      const verdicts = [backupOptions, backupCheckpoint, launchSecret, unfreezeAfterSeconds].map((read) =>
         judged(isRestError, () => void read(body)),
       );
       assert.equal(verdicts.length, 4);

@@ -170,9 +170,9 @@ fuzz('host: a watched path is told of, whatever came before', {
     const dir = path.join(top, 'a');
     const file = path.join(dir, 'tls.crt');
     const watch = new PathWatch({ recheckMs: 60_000 }, { clock: systemClock });
-    let told = entryIdentity(file);
+    let reported = entryIdentity(file);
     const end = watch.watch(file, () => {
-      told = entryIdentity(file);
+      reported = entryIdentity(file);
     });
     try {
       mkdirSync(dir);
@@ -183,8 +183,8 @@ fuzz('host: a watched path is told of, whatever came before', {
       }
       await perform(dir, { act: 'replace', file: 'tls.crt', which: last });
       await until(
-        () => told === entryIdentity(file),
-        () => `${told} is not ${entryIdentity(file)}`,
+        () => reported === entryIdentity(file),
+        () => `${reported} is not ${entryIdentity(file)}`,
       );
     } finally {
       end();

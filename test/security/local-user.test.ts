@@ -103,8 +103,8 @@ describe('a local user and a standalone node', { skip: needsRoot }, () => {
     const pagePort = Number(new URL(await readFile(node.paths.webAddress, 'utf8')).port);
     const metrics = answers.find(({ path: at, answer }) => at === '/metrics' && answer === 200)?.port;
     // Nothing secret is told there, and upstream's agent tells it to everybody, too: Prometheus asks without a name.
-    const told = answers.filter(({ answer }) => typeof answer === 'number' && answer < 400);
-    const wrong = told.filter(({ port, path: at }) => {
+    const reported = answers.filter(({ answer }) => typeof answer === 'number' && answer < 400);
+    const wrong = reported.filter(({ port, path: at }) => {
       const isHealth = at === '/healthz' && (port === 26443 || port === metrics);
       // The page as everybody's browser gets it: it shows nothing before it has a session.
       const isPage = at === '/' && port === pagePort;

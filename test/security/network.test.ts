@@ -51,12 +51,12 @@ describe('attacks on every port that a running node listens on', { skip: needsRo
   after(() => node?.dispose());
 
   test('there are the ports of page, API and agent, and no others', async () => {
-    const told = listeners.map(({ port, command }) => `${port} ${command}`).join('\n');
+    const reported = listeners.map(({ port, command }) => `${port} ${command}`).join('\n');
     const [page, api, agent] = [[await pagePort()], await portsOf('apiserver'), await portsOf('virt-handler')];
-    assert.equal(api.length, 1, told);
-    assert.ok(agent.length >= 2, told);
+    assert.equal(api.length, 1, reported);
+    assert.ok(agent.length >= 2, reported);
     // The page has its port at both loopback addresses, where the machine has two.
-    assert.deepEqual([...new Set(ports())].sort(), [...page, ...new Set([...api, ...agent])].sort(), told);
+    assert.deepEqual([...new Set(ports())].sort(), [...page, ...new Set([...api, ...agent])].sort(), reported);
   });
 
   test('without a certificate or token, and with those of a stranger, no port gives anything but that it is alive', async () => {
@@ -104,10 +104,10 @@ describe('attacks on every port that a running node listens on', { skip: needsRo
       assert.ok(await isAlive(await portsOf('virt-handler')));
       rounds++;
     }
-    const told = await crowd;
+    const reported = await crowd;
     for (const port of ports()) {
-      assert.ok((told[port]?.opened ?? 0) >= many / 2, `port ${port}: ${JSON.stringify(told)}`);
-      assert.equal(told[port]?.refused, 0, `port ${port} is still open`);
+      assert.ok((reported[port]?.opened ?? 0) >= many / 2, `port ${port}: ${JSON.stringify(reported)}`);
+      assert.equal(reported[port]?.refused, 0, `port ${port} is still open`);
     }
     assert.ok(rounds >= 2, `${rounds}`);
     const now = new Set((await listenersOf(node.pid)).map(({ pid, port }) => `${pid} ${port}`));

@@ -13,7 +13,7 @@ test('the port that somebody opened for his viewer shows the screen to no other 
   t.after(() => agent.stop());
   const api = new AgentApi(agentOf(agent.paths));
   const path = `${vmPath('default', 'demo')}/vnc?access=take-if-free`;
-  const told: string[] = [];
+  const reported: string[] = [];
   const proxyFor = async (users: number[]) => {
     const proxy = new VncProxy(0, users, {
       open: async (signal) => {
@@ -22,14 +22,14 @@ test('the port that somebody opened for his viewer shows the screen to no other 
         agent.guest.write('RFB 003.008\n');
         return screen;
       },
-      tell: (line) => void told.push(line),
+      report: (line) => void reported.push(line),
     });
     t.after(() => proxy.stop());
     return proxy.start();
   };
   const mine = await proxyFor([0]);
   assert.deepEqual(await attack('viewer', localUser, { port: mine }), { seen: '' });
-  assert.deepEqual(told, [`a viewer of the user with the number ${localUser.uid} was refused`]);
+  assert.deepEqual(reported, [`a viewer of the user with the number ${localUser.uid} was refused`]);
   assert.equal(agent.guests.length, 0, 'the guest was not even asked');
   const shared = await proxyFor([0, localUser.uid]);
   assert.deepEqual(await attack('viewer', localUser, { port: shared }), { seen: 'RFB 003.008\n' });

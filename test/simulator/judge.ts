@@ -232,8 +232,8 @@ export class Judge {
     const older = this.#world.vmis.find((vmi) => vmi.key === key && vmi.uid !== uid && isAlive(vmi.launcher.domain));
     if (!older || older.launcher.options.nodeName !== node.name) return;
     // Of whom no record could be saved a new process does not know; the real one looks at the sockets of all pods (forgotten-guests.ts).
-    const isKnown = domains.view(key, older.uid).kind !== 'absent' || domains.ghostRecords.byUid(older.uid);
-    if (!isKnown) return;
+    const isReported = domains.view(key, older.uid).kind !== 'absent' || domains.ghostRecords.byUid(older.uid);
+    if (!isReported) return;
     this.violate('a-successor-waits', `${uid} was synced beside the guest of ${older.uid}`);
   }
 
@@ -245,8 +245,8 @@ export class Judge {
     const { uid, podUid } = launcher.options;
     if (this.#world.byUid(uid)?.home === launcher) return;
     const sinceMs = this.#sawLeave.get(`${life.name} ${uid}`);
-    const isTold = sinceMs !== undefined && this.#world.scheduler.nowMs - sinceMs > underWayMs;
-    if (launcher.ended === 'migrated' && status?.phase === 'Running' && !isTold) return;
+    const isReported = sinceMs !== undefined && this.#world.scheduler.nowMs - sinceMs > underWayMs;
+    if (launcher.ended === 'migrated' && status?.phase === 'Running' && !isReported) return;
     const text = `${uid} in ${podUid} by ${life.name} was synced in phase ${status?.phase}, its guest lives elsewhere`;
     this.violate('a-guest-is-in-one-place', text);
   }

@@ -3,7 +3,7 @@ import type { SimWorld, WorldVmi } from './world/sim-world.ts';
 /** From where its launcher listens to phase Running. A start that comes to nothing is tried again after ten seconds (rule start-due). */
 const startMs = 15_000;
 /** From the guest's end, or its launcher's, to the final phase. */
-const toldMs = 8_000;
+const reportedMs = 8_000;
 /** After its grace a guest that nobody wants is killed; a kill without an answer is repeated after five seconds (fault 12). */
 const killedMs = 8_000;
 
@@ -42,7 +42,7 @@ export class Timely {
     const phases = this.#phases.get(uid);
     const finalMs = phases?.get('Succeeded') ?? phases?.get('Failed');
     if (finalMs === undefined || launcher.endedMs === 0) return [];
-    return above(`the end of ${uid} was written`, finalMs - launcher.endedMs, toldMs);
+    return above(`the end of ${uid} was written`, finalMs - launcher.endedMs, reportedMs);
   }
 }
 

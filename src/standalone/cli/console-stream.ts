@@ -17,7 +17,7 @@ export interface ConsoleWish {
 export interface ConsoleStreamDeps {
   readonly agent: AgentApi;
   /** Lines for the person at the terminal. */
-  readonly tell: (line: string) => void;
+  readonly report: (line: string) => void;
 }
 
 /** The agent comes back within seconds; a node that is being repaired is not waited for. */
@@ -150,7 +150,7 @@ export class ConsoleStream extends Duplex {
     if (!notice) return;
     if (notice.kind === 'attached') {
       if (this.#line === '' && !this.#wish.replay) this.#toSkip = notice.replayed;
-      if (this.#line !== '') this.#deps.tell(comeBackText(notice, this.#line, this.#isBack));
+      if (this.#line !== '') this.#deps.report(comeBackText(notice, this.#line, this.#isBack));
       this.#isBack = false;
       this.#line = notice.line;
       this.#offset = notice.offset;
@@ -171,7 +171,7 @@ export class ConsoleStream extends Duplex {
 
   async #comeBack(): Promise<void> {
     const { signal } = this.#leaving;
-    this.#deps.tell('virt-handler went away; connecting again (Ctrl-] leaves)');
+    this.#deps.report('virt-handler went away; connecting again (Ctrl-] leaves)');
     const sinceMs = performance.now();
     this.#isBack = true;
     for (;;) {

@@ -17,7 +17,7 @@ export interface ConsoleEnds {
   readonly input: ConsoleInput;
   readonly output: Writable;
   /** Lines about the session, beside the guest's output. */
-  readonly tell: (line: string) => void;
+  readonly report: (line: string) => void;
 }
 
 /** A `ConsoleStream`, which tells of its role in event `role`; or any other byte stream. */
@@ -46,7 +46,7 @@ export async function attachConsole(
   { viewOnly }: AttachOptions,
   signal: AbortSignal,
 ): Promise<ConsoleEnd> {
-  const { input, output, tell } = ends;
+  const { input, output, report } = ends;
   const isTerminal = input.isTTY === true && input.setRawMode !== undefined;
   let quiet: NodeJS.Timeout | undefined;
   let isTakenOver = false;
@@ -68,9 +68,9 @@ export async function attachConsole(
       });
       serial.on('role', (role: ConsoleRole, reason: string) => {
         isTakenOver = role === 'viewer';
-        if (!isTakenOver) tell('you type again');
+        if (!isTakenOver) report('you type again');
         else if (isTerminal)
-          tell(`${reason || 'somebody else took over'}: you look on; Ctrl-T takes it back, Ctrl-] leaves`);
+          report(`${reason || 'somebody else took over'}: you look on; Ctrl-T takes it back, Ctrl-] leaves`);
         else reject(new NodeError('NO_CONSOLE', reason || 'somebody else took the console over'));
       });
       serial.on('data', (chunk) => {

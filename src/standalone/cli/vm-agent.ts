@@ -20,9 +20,9 @@ export async function openConsole(
   paths: NodePaths,
   wish: ConsoleWish,
   signal: AbortSignal,
-  tell: (line: string) => void = () => undefined,
+  report: (line: string) => void = () => undefined,
 ): Promise<ConsoleStream> {
-  return explained(paths, wish, ConsoleStream.open(wish, { agent: new AgentApi(agentOf(paths)), tell }, signal));
+  return explained(paths, wish, ConsoleStream.open(wish, { agent: new AgentApi(agentOf(paths)), report }, signal));
 }
 
 /**

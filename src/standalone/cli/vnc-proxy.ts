@@ -9,7 +9,7 @@ export interface VncProxyDeps {
   /** A new stream to the screen for each viewer. */
   readonly open: (signal: AbortSignal) => Promise<WebSocket>;
   /** Lines for a person. */
-  readonly tell: (line: string) => void;
+  readonly report: (line: string) => void;
 }
 
 const host = '127.0.0.1';
@@ -57,20 +57,20 @@ export class VncProxy {
     viewer.on('error', () => undefined);
     this.#letIn(viewer).catch((error: unknown) => {
       viewer.destroy();
-      if (!this.#stopping.signal.aborted) this.#deps.tell(`no screen: ${errorMessage(error)}`);
+      if (!this.#stopping.signal.aborted) this.#deps.report(`no screen: ${errorMessage(error)}`);
     });
   }
 
   async #letIn(viewer: Socket): Promise<void> {
-    const { tell } = this.#deps;
+    const { report } = this.#deps;
     const user = await peerOwner(viewer);
     if (user === undefined || !this.#users.includes(user)) {
-      tell(`a viewer of ${user === undefined ? 'an unknown user' : `the user with the number ${user}`} was refused`);
+      report(`a viewer of ${user === undefined ? 'an unknown user' : `the user with the number ${user}`} was refused`);
       viewer.destroy();
       return;
     }
     if (this.#viewer) {
-      tell('another viewer was refused: there is one already');
+      report('another viewer was refused: there is one already');
       viewer.destroy();
       return;
     }
@@ -82,21 +82,21 @@ export class VncProxy {
   }
 
   async #serve(viewer: Socket): Promise<void> {
-    const { open, tell } = this.#deps;
+    const { open, report } = this.#deps;
     const gone = new AbortController();
     viewer.once('close', () => gone.abort(new Error('the viewer left')));
     const screen = await open(AbortSignal.any([gone.signal, this.#stopping.signal]));
-    tell('a viewer is connected');
+    report('a viewer is connected');
     let hasLeft = false;
     screen.once('close', (code, reason) => {
-      if (!hasLeft) tell(reason.toString('utf8') || `the screen was closed (code ${code})`);
+      if (!hasLeft) report(reason.toString('utf8') || `the screen was closed (code ${code})`);
     });
     const stream = createWebSocketStream(screen);
     // Whichever side ends, or fails, first ends both: there is nothing more to show.
     await Promise.race([pipeline(viewer, stream), pipeline(stream, viewer)]).catch(() => undefined);
     hasLeft = true;
     await closed(screen);
-    tell('the viewer is gone; another one may connect');
+    report('the viewer is gone; another one may connect');
   }
 }
 

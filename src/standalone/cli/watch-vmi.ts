@@ -24,7 +24,7 @@ export async function untilVmiRuns(
     { type: resources.virtualMachineInstances, namespace, backoff: { baseMs: 100, maxMs: 1_000 } },
     { client },
   );
-  let told = '';
+  let reported = '';
   let earlier: string | undefined;
   try {
     await informer.start();
@@ -37,8 +37,8 @@ export async function untilVmiRuns(
         if ((phase === 'Succeeded' || phase === 'Failed') && vmi.metadata.uid === earlier) return;
         const problem = findCondition(vmi.status?.conditions, 'Synchronized');
         const text = problem?.status === 'False' ? `${phase}: ${problem.reason}: ${problem.message}` : phase;
-        if (text !== told) onChange(text);
-        told = text;
+        if (text !== reported) onChange(text);
+        reported = text;
         if (phase === 'Running') resolve(vmi);
         if (phase === 'Failed') reject(new NodeError('CHILD_FAILED', `the VM failed to start (${text})`));
       };

@@ -39,7 +39,7 @@ export class NodePage implements Component {
   }
 
   /** For a person: the address with its token, or why there is none. */
-  get told(): string {
+  get address(): string {
     return this.#server?.url ?? `no web page: ${this.#problem ?? 'not started'}`;
   }
 

@@ -6,7 +6,7 @@ import { type VmFeed, type VmRow, vmRow } from '../../web/index.ts';
 const backoff = { baseMs: 200, maxMs: 5_000 };
 const problemCheckMs = 2_000;
 /** Failures in a row after which a person is told. */
-const toldAfter = 3;
+const reportedAfter = 3;
 
 /** The list of the page: VirtualMachines and their instances, joined by name, as the API has them now. */
 export class KubeVmFeed implements VmFeed, Component {
@@ -14,15 +14,15 @@ export class KubeVmFeed implements VmFeed, Component {
   readonly #vms: Informer<VirtualMachine>;
   readonly #vmis: Informer<VirtualMachineInstance>;
   readonly #listeners = new Listeners();
-  #toldProblem: string | undefined;
+  #reportedProblem: string | undefined;
   #checking: NodeJS.Timeout | undefined;
 
   constructor(deps: { readonly client: KubeClient; readonly log: Logger }) {
     this.#vms = new Informer<VirtualMachine>({ type: resources.virtualMachines, backoff }, deps);
     this.#vmis = new Informer<VirtualMachineInstance>({ type: resources.virtualMachineInstances, backoff }, deps);
-    const tell = () => this.#tell();
+    const publish = () => this.#publish();
     for (const informer of [this.#vms, this.#vmis] as const) {
-      informer.addHandlers({ added: tell, updated: tell, deleted: tell });
+      informer.addHandlers({ added: publish, updated: publish, deleted: publish });
     }
   }
 
@@ -30,7 +30,7 @@ export class KubeVmFeed implements VmFeed, Component {
   async start(): Promise<void> {
     await Promise.all([this.#vms.start(), this.#vmis.start()]);
     this.#checking = setInterval(() => {
-      if (this.problem() !== this.#toldProblem) this.#tell();
+      if (this.problem() !== this.#reportedProblem) this.#publish();
     }, problemCheckMs);
   }
 
@@ -49,13 +49,13 @@ export class KubeVmFeed implements VmFeed, Component {
   }
 
   problem(): string | undefined {
-    const failing = [this.#vms, this.#vmis].find(({ health }) => health.failures >= toldAfter);
+    const failing = [this.#vms, this.#vmis].find(({ health }) => health.failures >= reportedAfter);
     if (failing) return `the Kubernetes API does not answer: ${failing.health.lastError ?? 'no reason'}`;
     return this.#vms.hasSynced && this.#vmis.hasSynced ? undefined : 'the list is being read';
   }
 
-  #tell(): void {
-    this.#toldProblem = this.problem();
+  #publish(): void {
+    this.#reportedProblem = this.problem();
     this.#listeners.notify();
   }
 }

@@ -69,7 +69,7 @@ export class Program implements Component {
   #health: HealthWatch | undefined;
   #hasAnswered = false;
   #isHung = false;
-  #unaskedToldMs = Number.NEGATIVE_INFINITY;
+  #unaskedReportMs = Number.NEGATIVE_INFINITY;
   #wanted = false;
   #failures = 0;
   #restarts = 0;
@@ -171,15 +171,15 @@ export class Program implements Component {
       );
       void this.#end(child);
     };
-    const onUnasked = (error: unknown) => this.#tellUnasked(error);
+    const onUnasked = (error: unknown) => this.#reportUnasked(error);
     this.#health = new HealthWatch(health, this.#hasAnswered, { clock: this.#clock, onHung, onUnasked });
     this.#health.start();
   }
 
-  #tellUnasked(error: unknown): void {
+  #reportUnasked(error: unknown): void {
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs < this.#unaskedToldMs + unaskedLogMs) return;
-    this.#unaskedToldMs = nowMs;
+    if (nowMs < this.#unaskedReportMs + unaskedLogMs) return;
+    this.#unaskedReportMs = nowMs;
     this.#log.warn({ err: errorMessage(error) }, 'program could not be asked whether it serves');
   }
 

@@ -85,7 +85,7 @@ export class StandaloneNode {
 
   /** For a person: where the web page is, or why there is none. */
   get page(): string {
-    return this.#page?.told ?? 'no web page (--web-port 0)';
+    return this.#page?.address ?? 'no web page (--web-port 0)';
   }
 
   get sandboxes(): Sandboxes {

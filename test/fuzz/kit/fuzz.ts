@@ -70,14 +70,14 @@ export async function fuzzInChild(name: string, given: Partial<FuzzOptions> = {}
   const { report, why, place } = await watched(program, { target: name, options });
   if (report) {
     const { finding } = report;
-    return { line: lineOf(report), problem: finding && told(name, { seed: options.seed, ...finding }) };
+    return { line: lineOf(report), problem: finding && reported(name, { seed: options.seed, ...finding }) };
   }
   const show = await watched(program, { target: name, options, show: place });
   const input = show.report?.finding?.input ?? '(the input could not be made again)';
   const path = place.stage === 'random' ? { path: String(place.index), seed: place.size } : {};
   return {
     line: why,
-    problem: told(name, { what: `${why} (${place.stage} input)`, input, seed: options.seed, ...path }),
+    problem: reported(name, { what: `${why} (${place.stage} input)`, input, seed: options.seed, ...path }),
   };
 }
 
@@ -88,7 +88,7 @@ function lineOf({ runs, seconds, accepted, slowestMs, heapGrowthBytes, grown }: 
   return `${runs} runs, ${rate}/s, ${share} % accepted, slowest ${Math.round(slowestMs)} ms, heap ${growth} MiB, growing ${grown}`;
 }
 
-function told(name: string, { what, path: place, seed, input }: Finding & { readonly seed: number }): string {
+function reported(name: string, { what, path: place, seed, input }: Finding & { readonly seed: number }): string {
   mkdirSync(keptDir, { recursive: true });
   const file = path.join(keptDir, `${name.replace(/[^a-z0-9]+/gi, '-')}.txt`);
   writeFileSync(file, `seed ${seed}\npath ${place ?? ''}\n${what}\n\n${input}\n`);

@@ -5,7 +5,7 @@ import type { Target } from './target.ts';
 
 const firstBytes = 16 * 1024;
 /** Below it the collector and the compiler make more difference than the input. */
-const tellingMs = 150;
+const reportingMs = 150;
 /** Times the input, which is four doublings: in 16 times the time it is linear, in 256 times quadratic. */
 const step = 16;
 const mostForStep = 100;
@@ -49,7 +49,7 @@ export class Growing<T> {
         return `${size} bytes: ${error instanceof Error ? error.stack : String(error)}`;
       }
       const [before, now] = [times.at(-5), times.at(-1) ?? 0];
-      if (before === undefined || now < tellingMs || now < mostForStep * before) continue;
+      if (before === undefined || now < reportingMs || now < mostForStep * before) continue;
       if (await this.#isSteep(make, place)) return `${size} bytes take ${now} ms, a sixteenth of them ${before} ms`;
     }
     return undefined;
@@ -64,6 +64,6 @@ export class Growing<T> {
       return least;
     };
     const whole = await fastest(place.size);
-    return whole > tellingMs && whole > mostForStep * (await fastest(place.size / step));
+    return whole > reportingMs && whole > mostForStep * (await fastest(place.size / step));
   }
 }

@@ -30,7 +30,7 @@ export interface Report {
 const shrinkMs = 10_000;
 const batchRuns = 2_000;
 /** From as many on a share says something. */
-const tellingRuns = 100;
+const reportingRuns = 100;
 
 /** Reads inputs for the time given: the known ones, random ones, and some that grow. Runs in a process of its own. */
 export class Run<T> {
@@ -74,7 +74,7 @@ export class Run<T> {
       try {
         await this.#read(value, { stage: 'known', index, size: 0 });
       } catch (error) {
-        return { what: `known input ${index}: ${told(error)}`, input: shown(value) };
+        return { what: `known input ${index}: ${reported(error)}`, input: shown(value) };
       }
     }
     return undefined;
@@ -132,9 +132,9 @@ export class Run<T> {
     const { accepted, refused } = this.#counts;
     const wanted = this.#target.acceptedPercent ?? 2;
     if (this.#runs === 0) return 'not a single input was read';
-    if (accepted === 0 || (this.#runs >= tellingRuns && accepted * 100 < wanted * this.#runs))
+    if (accepted === 0 || (this.#runs >= reportingRuns && accepted * 100 < wanted * this.#runs))
       return `${accepted} of ${this.#runs} inputs were accepted, which is less than ${wanted} %: the parser's inside is not reached`;
-    if (refused === 0 && this.#runs >= tellingRuns && !this.#target.refusesNothing)
+    if (refused === 0 && this.#runs >= reportingRuns && !this.#target.refusesNothing)
       return 'not a single input was refused';
     return undefined;
   }
@@ -172,12 +172,12 @@ function findingOf<T>(details: fc.RunDetails<[T]>, seed: number): Finding {
   const { counterexample, counterexamplePath, errorInstance } = details;
   return {
     seed,
-    what: told(errorInstance),
+    what: reported(errorInstance),
     ...(counterexamplePath !== null && { path: counterexamplePath }),
     input: shown(counterexample?.[0]),
   };
 }
 
-function told(error: unknown): string {
+function reported(error: unknown): string {
   return error instanceof Error ? (error.stack ?? String(error)) : String(error);
 }

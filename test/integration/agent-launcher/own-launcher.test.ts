@@ -35,7 +35,7 @@ let server: CommandServer;
 let parts: LauncherParts;
 let clients: LauncherClients;
 let calls: LauncherCalls;
-const toldPods: string[] = [];
+const reportedPods: string[] = [];
 
 before(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'own-'));
@@ -50,7 +50,7 @@ before(async () => {
       prepare: async () => '<domain><name>default_small</name></domain>',
       life: new LauncherLife({ log: silentLogger }),
       signalProcess: () => undefined,
-      onTargetPodCleanup: (pod) => void toldPods.push(pod),
+      onTargetPodCleanup: (pod) => void reportedPods.push(pod),
       log: silentLogger,
       clock: systemClock,
     },
@@ -93,5 +93,5 @@ for (const [what, send] of refused) {
 
 test('our launcher takes the word that its pod was the target of a failed migration', async () => {
   await calls.signalTargetPodCleanup(vmi, signal);
-  assert.deepEqual(toldPods, ['pod-2']);
+  assert.deepEqual(reportedPods, ['pod-2']);
 });

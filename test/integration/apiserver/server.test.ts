@@ -277,8 +277,8 @@ describe('watches', () => {
       await api.client.delete(`${maps}/${names[0]}`);
       const events = await watch.take(names.length * 2 + 2);
       watch.close();
-      const told = events.map(({ type, object }) => `${type} ${object.metadata.name ?? ''}`);
-      assert.deepEqual(told, [
+      const reported = events.map(({ type, object }) => `${type} ${object.metadata.name ?? ''}`);
+      assert.deepEqual(reported, [
         ...names.map((name) => `ADDED ${name}`),
         'BOOKMARK ',
         ...names.map((name) => `MODIFIED ${name}`),

@@ -36,7 +36,7 @@ test('a client that makes others tell it something and reads nothing is ended be
     }),
   );
   let most = 0;
-  for (let told = 0; told < 200_000; told++) {
+  for (let reported = 0; reported < 200_000; reported++) {
     session.notify({ kind: 'role', role: 'viewer', reason: 'another session has taken over the console' });
     most = Math.max(most, session.bufferedBytes);
   }

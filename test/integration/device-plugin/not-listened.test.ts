@@ -41,7 +41,7 @@ afterEach(async () => {
   rmSync(base, { recursive: true, force: true });
 });
 
-const told = (times: number) =>
+const reported = (times: number) =>
   eventually(
     () => assert.equal(kubelet.registrations.length, times, `told ${kubelet.registrations.length} times`),
     generousMs,
@@ -56,10 +56,10 @@ const becomes = (wanted: string) => eventually(() => assert.equal(code(), wanted
 async function deafFor12Seconds(): Promise<void> {
   await becomes('registered');
   await clock.pass(3_000);
-  await told(2);
+  await reported(2);
   await becomes('registered');
   await clock.pass(6_000);
-  await told(3);
+  await reported(3);
   await becomes('registered');
   await clock.pass(3_000);
   assert.equal(code(), 'registered');
@@ -80,7 +80,7 @@ describe('a kubelet that takes the registration and asks for nothing', () => {
     assert.ok(state.kind === 'waiting' && /does not ask for its devices/.test(state.reason));
     assert.ok(clock.monotonicMs() - state.sinceMs >= 15_000);
     await clock.pass(12_000);
-    await told(4);
+    await reported(4);
     await clock.pass(1_000);
     assert.equal(code(), 'NOT_LISTENED');
     assert.equal(changes, before + 1, 'a registration that changes nothing is no news');
@@ -118,7 +118,7 @@ describe('a kubelet that listened and closes the stream', () => {
     kubelet.hangUp(resource);
     await eventually(() => assert.equal(handle.report().listeners, 0), generousMs);
     await clock.pass(3_000);
-    await told(2);
+    await reported(2);
     await clock.pass(11_000);
     assert.equal(code(), 'registered');
     await clock.pass(2_000);
@@ -129,7 +129,7 @@ describe('a kubelet that listened and closes the stream', () => {
     await kubelet.start();
     for (let times = 1; times <= 5; times++) {
       await clock.pass(times === 1 ? 0 : 4_000);
-      await told(times);
+      await reported(times);
       await eventually(() => assert.equal(handle.report().listeners, 1), generousMs);
       kubelet.hangUp(resource);
       await eventually(() => assert.equal(handle.report().listeners, 0), generousMs);

@@ -63,7 +63,7 @@ suite('kill -9 of the agent', () => {
     return story === 'start' ? bench.begin(name, {}, kept(name)) : bench.play(name, {}, kept(name));
   }
 
-  async function tellOn(story: Story, name: string, { launcher }: Booted): Promise<void> {
+  async function reportOn(story: Story, name: string, { launcher }: Booted): Promise<void> {
     if (story === 'stop') await launcher.act({ guest: 'shutdown' });
     if (story === 'delete') await bench.delete(name);
   }
@@ -99,7 +99,7 @@ suite('kill -9 of the agent', () => {
         const name = `${story}-${++count}`;
         const booted = story === 'start' ? await begunAfterKillIsArmed(name, point) : await prepare(story, name);
         const killed = story === 'start' ? bench.exited() : killAt(point, booted).then(() => bench.exited());
-        await tellOn(story, name, booted);
+        await reportOn(story, name, booted);
         await killed;
         booted.launcher.onCall = () => undefined;
         bench.proxy.heal();
@@ -111,7 +111,7 @@ suite('kill -9 of the agent', () => {
 
   /** A start may be over before the test has the launcher in its hands: the trap is set before there is a VMI. */
   async function begunAfterKillIsArmed(name: string, point: KillPoint): Promise<Booted> {
-    const launcher = await bench.launcher(name, { play: {}, tellCalls: true });
+    const launcher = await bench.launcher(name, { play: {}, reportCalls: true });
     void killAt(point, { launcher, uid: '' });
     const uid = (await bench.create(name, kept(name))).metadata.uid ?? '';
     return { launcher, uid };
@@ -122,7 +122,7 @@ suite('kill -9 of the agent', () => {
       const random = seededRandom(`kill-${story}`);
       const names = Array.from({ length: 5 }, (_, index) => `random-${story}-${index}`);
       const booted = await Promise.all(names.map((name) => prepare(story, name)));
-      await Promise.all(names.map((name, index) => tellOn(story, name, booted[index] as Booted)));
+      await Promise.all(names.map((name, index) => reportOn(story, name, booted[index] as Booted)));
       for (let kill = 0; kill < 8; kill++) {
         // From before the first request of an agent to well after its first passes.
         await sleep(random() * 400);

@@ -114,7 +114,7 @@ suite('a launcher that fails', () => {
       (await launcher.calls()).filter((rpc) => rpc !== 'getDomain' && rpc !== 'syncVirtualMachine'),
       [],
     );
-    await bench.tell(launcher, 'garbage', uid, 'Paused', 'User');
+    await bench.publish(launcher, 'garbage', uid, 'Paused', 'User');
     await untilPaused('garbage');
   });
 
@@ -126,7 +126,7 @@ suite('a launcher that fails', () => {
         .catch((error: unknown) => ({ success: false, message: String(error) }));
       assert.equal(answer.success, false, what);
     }
-    await bench.tell(launcher, 'babbles', uid, 'Paused', 'User');
+    await bench.publish(launcher, 'babbles', uid, 'Paused', 'User');
     await untilPaused('babbles');
   });
 
@@ -150,7 +150,7 @@ suite('a launcher that fails', () => {
     await bench.play('beside-blows');
     assert.ok((await storm) > 0);
     assert.ok(bench.proxy.count(put) - writes <= 2, `${bench.proxy.count(put) - writes} writes`);
-    await bench.tell(launcher, 'blows', uid, 'Paused', 'User');
+    await bench.publish(launcher, 'blows', uid, 'Paused', 'User');
     await untilPaused('blows');
   });
 

@@ -60,12 +60,12 @@ test('an object lives its whole life over TLS: create, get, update, conflict, pa
 });
 
 test('an informer follows the server through its restart, without losing or inventing objects', async () => {
-  const told: string[] = [];
+  const reported: string[] = [];
   const informer = new Informer({ type, namespace: 'default', backoff: { baseMs: 20, maxMs: 200 } }, { client });
   informer.addHandlers({
-    added: ({ metadata }) => told.push(`+${metadata.name}`),
-    updated: (_old, { metadata }) => told.push(`~${metadata.name}`),
-    deleted: ({ metadata }) => told.push(`-${metadata.name}`),
+    added: ({ metadata }) => reported.push(`+${metadata.name}`),
+    updated: (_old, { metadata }) => reported.push(`~${metadata.name}`),
+    deleted: ({ metadata }) => reported.push(`-${metadata.name}`),
   });
   await client.create(type, configMap('before'));
   await informer.start();
@@ -77,9 +77,9 @@ test('an informer follows the server through its restart, without losing or inve
   api = await newApi();
   await api.start();
   await client.create(type, configMap('after'));
-  await eventually(() => assert.deepEqual(told, ['+before', '+after']));
+  await eventually(() => assert.deepEqual(reported, ['+before', '+after']));
   await client.delete(type, { namespace: 'default', name: 'before' });
-  await eventually(() => assert.deepEqual(told, ['+before', '+after', '-before']));
+  await eventually(() => assert.deepEqual(reported, ['+before', '+after', '-before']));
   await informer.stop();
 });
 

@@ -8,7 +8,7 @@ import { FaultApi } from '../../fixtures/fault-api.ts';
 let api: FaultApi;
 let client: KubeClient;
 let informer: Informer<KubeObject> | undefined;
-let told: string[];
+let reported: string[];
 
 beforeEach(async () => {
   api = await FaultApi.start();
@@ -16,7 +16,7 @@ beforeEach(async () => {
     { userAgent: 'test', retry: { attempts: 1 } },
     { access: { server: api.url, credentials: noCredentials } },
   );
-  told = [];
+  reported = [];
 });
 
 afterEach(async () => {
@@ -32,9 +32,9 @@ async function follow(options: Partial<InformerOptions<KubeObject>> = {}): Promi
   informer = new Informer({ type: resources.configMaps, backoff, ...options }, { client });
   const label = ({ metadata }: KubeObject) => `${metadata.name}/${metadata.uid}`;
   informer.addHandlers({
-    added: (object) => told.push(`+${label(object)}`),
-    updated: (old, object) => told.push(`~${label(object)} ${old.metadata.resourceVersion}`),
-    deleted: (last, isTombstone) => told.push(`-${label(last)}${isTombstone ? ' tombstone' : ''}`),
+    added: (object) => reported.push(`+${label(object)}`),
+    updated: (old, object) => reported.push(`~${label(object)} ${old.metadata.resourceVersion}`),
+    deleted: (last, isTombstone) => reported.push(`-${label(last)}${isTombstone ? ' tombstone' : ''}`),
   });
   await informer.start();
   await informer.waitForSync(AbortSignal.timeout(5_000));
@@ -54,12 +54,12 @@ test('a list in pages fills the cache, and events change it in order with the ol
   assert.equal(api.count('list'), 3);
   assert.equal(informer?.size, 7);
   await watching();
-  told.splice(0);
+  reported.splice(0);
   const old = api.objects.get('m0')?.metadata.resourceVersion;
   api.put('m0');
   api.put('new');
   api.remove('m1');
-  await eventually(() => assert.deepEqual(told, [`~m0/uid-1 ${old}`, '+new/uid-8', '-m1/uid-2']));
+  await eventually(() => assert.deepEqual(reported, [`~m0/uid-1 ${old}`, '+new/uid-8', '-m1/uid-2']));
 });
 
 test('selectors go into the list and into the watch, with bookmarks and a time limit', async () => {
@@ -105,7 +105,7 @@ for (const [how, end] of [
     await eventually(() => assert.deepEqual(names(), ['a', 'b', 'c']));
     assert.equal(api.count('list'), 1);
     assert.equal(api.requests.at(-1)?.url.searchParams.get('resourceVersion'), '103');
-    assert.deepEqual(told.length, 3);
+    assert.deepEqual(reported.length, 3);
   });
 }
 
@@ -125,11 +125,11 @@ for (const [what, inject] of relists) {
     api.put('lost');
     await follow();
     await watching();
-    told.splice(0);
+    reported.splice(0);
     api.remove('lost', { quiet: true });
     inject();
     api.endWatches();
-    await eventually(() => assert.deepEqual(told, ['-lost/uid-2 tombstone']));
+    await eventually(() => assert.deepEqual(reported, ['-lost/uid-2 tombstone']));
     assert.equal(api.count('list'), 2);
     await watching();
     api.put('after');
@@ -153,13 +153,13 @@ test('an object deleted and made again under the same name is told as deleted an
   api.put('same');
   await follow();
   await watching();
-  told.splice(0);
+  reported.splice(0);
   api.remove('same', { quiet: true });
   api.compact();
   const again = api.put('same');
   api.compact();
   api.endWatches();
-  await eventually(() => assert.deepEqual(told, ['-same/uid-1 tombstone', `+same/${again.metadata.uid}`]));
+  await eventually(() => assert.deepEqual(reported, ['-same/uid-1 tombstone', `+same/${again.metadata.uid}`]));
 });
 
 test('the cache keeps its last state and is not synced anew, while the server fails', async () => {
@@ -191,7 +191,7 @@ test('it is not synced before a whole list was read, through every kind of bad a
   api.fail('list', ...badLists);
   await follow();
   assert.equal(api.count('list'), badLists.length + 1);
-  assert.deepEqual(told, ['+a/uid-1']);
+  assert.deepEqual(reported, ['+a/uid-1']);
 });
 
 test('a continue token that came too late begins the list again', async () => {

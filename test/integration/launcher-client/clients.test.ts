@@ -209,10 +209,10 @@ describe('state of a launcher without calling it', () => {
   it('a launcher that makes its socket is told at once, without another look', async () => {
     mkdirSync(path.dirname(socketFileOf(bench.podsDir, pod)), { recursive: true });
     const clients = bench.clientsOf();
-    const told = new Promise<string>((resolve) => clients.onChange(resolve));
+    const reported = new Promise<string>((resolve) => clients.onChange(resolve));
     assert.equal(await stateKind(clients), 'not-ready');
     await bench.launcherOf();
-    assert.equal(await told, key);
+    assert.equal(await reported, key);
     assert.equal(await stateKind(clients), 'ready');
   });
 
@@ -237,14 +237,14 @@ describe('state of a launcher without calling it', () => {
   it('a VMI that is cleaned up before its socket came is not watched any more', async () => {
     mkdirSync(path.dirname(socketFileOf(bench.podsDir, pod)), { recursive: true });
     const clients = bench.clientsOf();
-    const told: string[] = [];
+    const reported: string[] = [];
     assert.equal(await stateKind(clients), 'not-ready');
     await clients.close(key, uid);
-    clients.onChange((changed) => told.push(changed));
+    clients.onChange((changed) => reported.push(changed));
     await bench.launcherOf();
     const other = bench.clientsOf();
     assert.equal(await stateKind(other), 'ready');
-    assert.deepEqual(told, []);
+    assert.deepEqual(reported, []);
   });
 
   it('is ready with a listener, and connected after connect', async () => {

@@ -29,8 +29,8 @@ describe('a console through the agent', () => {
   });
 
   async function attach(wish: Partial<ConsoleWish> = {}) {
-    const told: string[] = [];
-    const deps = { agent: new AgentApi(agentOf(agent.paths)), tell: (line: string) => void told.push(line) };
+    const reported: string[] = [];
+    const deps = { agent: new AgentApi(agentOf(agent.paths)), report: (line: string) => void reported.push(line) };
     const stream = await ConsoleStream.open({ ...demo, ...wish }, deps, AbortSignal.timeout(30_000));
     open.push(stream);
     let seen = '';
@@ -39,7 +39,7 @@ describe('a console through the agent', () => {
       seen += chunk.toString();
     });
     const sees = (text: string) => eventually(() => assert.equal(seen, text));
-    return { stream, told, sees };
+    return { stream, reported, sees };
   }
 
   /** What the guest reads. */
@@ -64,11 +64,11 @@ describe('a console through the agent', () => {
   });
 
   test('comes back after kill -9 of the agent, tells so, and what was typed in between arrives', async () => {
-    const { stream, told, sees } = await attach();
+    const { stream, reported, sees } = await attach();
     agent.guest.write('before ');
     await sees('before ');
     await agent.kill();
-    await eventually(() => assert.match(told.join('\n'), /went away/));
+    await eventually(() => assert.match(reported.join('\n'), /went away/));
     stream.write('typed');
     await agent.serve();
     await eventually(() => assert.equal(agent.guests.length, 2));
@@ -76,17 +76,17 @@ describe('a console through the agent', () => {
     await eventually(() => assert.equal(read.text, 'typed'));
     agent.guest.write('after');
     await sees('before after');
-    assert.match(told.join('\n'), /connected again; what the guest wrote in between is lost/);
+    assert.match(reported.join('\n'), /connected again; what the guest wrote in between is lost/);
   });
 
   test('comes back when the agent leaves for an update', async () => {
-    const { told, sees } = await attach();
+    const { reported, sees } = await attach();
     await agent.leave();
     await agent.serve();
     await eventually(() => assert.equal(agent.guests.length, 2));
     agent.guest.write('again');
     await sees('again');
-    assert.match(told.join('\n'), /connected again/);
+    assert.match(reported.join('\n'), /connected again/);
   });
 
   test('asks for exactly the bytes that it has not seen', async () => {
@@ -152,7 +152,7 @@ describe('a console through the agent', () => {
     const input = new PassThrough();
     const ended = attachConsole(
       stream,
-      { input, output, tell: () => undefined },
+      { input, output, report: () => undefined },
       { viewOnly: false },
       AbortSignal.timeout(60_000),
     );

@@ -10,16 +10,16 @@ describe('a local port for a VNC viewer', () => {
   let agent: AgentStandIn;
   let proxy: VncProxy;
   let port: number;
-  let told: string[];
+  let reported: string[];
 
   beforeEach(async () => {
     agent = await AgentStandIn.start();
-    told = [];
+    reported = [];
     const api = new AgentApi(agentOf(agent.paths));
     const path = `${vmPath('default', 'demo')}/vnc?access=take-if-free`;
     proxy = new VncProxy(0, [process.getuid?.() ?? 0], {
       open: (signal) => api.stream(path, 'plain.kubevirt.io', signal),
-      tell: (line) => void told.push(line),
+      report: (line) => void reported.push(line),
     });
     port = await proxy.start();
   });
@@ -48,23 +48,23 @@ describe('a local port for a VNC viewer', () => {
     const second = connect(port, '127.0.0.1');
     await once(second, 'close');
     first.end();
-    await eventually(() => assert.match(told.join('\n'), /refused[\s\S]*another one may connect/));
+    await eventually(() => assert.match(reported.join('\n'), /refused[\s\S]*another one may connect/));
     (await viewer()).destroy();
-    await eventually(() => assert.equal(told.at(-1), 'the viewer is gone; another one may connect'));
-    assert.doesNotMatch(told.join('\n'), /code 1/);
+    await eventually(() => assert.equal(reported.at(-1), 'the viewer is gone; another one may connect'));
+    assert.doesNotMatch(reported.join('\n'), /code 1/);
   });
 
   test('a viewer is told why it has no screen, and the port stays', async () => {
     await agent.kill();
     const refused = connect(port, '127.0.0.1');
     await once(refused, 'close');
-    await eventually(() => assert.match(told.join('\n'), /no screen: virt-handler does not answer/));
+    await eventually(() => assert.match(reported.join('\n'), /no screen: virt-handler does not answer/));
     await agent.serve();
     const seen = await viewer();
     const gone = once(seen, 'close');
     agent.streams.endAll(agent.uid, 'the virtual machine has ended');
     await gone;
-    await eventually(() => assert.match(told.join('\n'), /the virtual machine has ended/));
+    await eventually(() => assert.match(reported.join('\n'), /the virtual machine has ended/));
   });
 
   test('a port that is taken is refused with what to do', async () => {
@@ -73,7 +73,7 @@ describe('a local port for a VNC viewer', () => {
     const address = other.address();
     const taken = typeof address === 'object' && address ? address.port : 0;
     const open = () => Promise.reject(new Error('nobody connects'));
-    const second = new VncProxy(taken, [], { open, tell: () => undefined });
+    const second = new VncProxy(taken, [], { open, report: () => undefined });
     await assert.rejects(second.start(), {
       code: 'PORT_TAKEN',
       message: `port ${taken} is taken: choose another --port`,

@@ -7,14 +7,14 @@ const { ports, paths } = JSON.parse(process.env.ATTACK);
 
 function ask(client, scheme, port, path) {
   return new Promise((resolve) => {
-    const told = (answer) => resolve({ port, path, scheme, answer });
+    const reported = (answer) => resolve({ port, path, scheme, answer });
     const options = { host: '127.0.0.1', port, path, rejectUnauthorized: false, timeout: 5_000, agent: false };
     const request = client.get(options, (response) => {
       response.resume();
-      told(response.statusCode);
+      reported(response.statusCode);
     });
     request.once('timeout', () => request.destroy(new Error('no answer')));
-    request.once('error', (error) => told(error.code ?? error.message));
+    request.once('error', (error) => reported(error.code ?? error.message));
   });
 }
 

@@ -15,7 +15,7 @@ const shapes = {
   upgrades: upgrade.repeat(50),
 };
 const kinds = [...Object.keys(shapes), 'silent', 'silent', 'half', 'tls', 'tlsUpgrades'];
-const told = Object.fromEntries(ports.map((port) => [port, { opened: 0, ended: 0, refused: 0 }]));
+const reported = Object.fromEntries(ports.map((port) => [port, { opened: 0, ended: 0, refused: 0 }]));
 const open = new Set();
 let isOver = false;
 
@@ -26,17 +26,17 @@ function hold(port, kind) {
   const socket = isTls ? connectTls({ ...to, rejectUnauthorized: false }) : connect(to);
   open.add(socket);
   socket.on('connect', () => {
-    told[port].opened++;
+    reported[port].opened++;
     if (!isTls) socket.write(shapes[kind]);
   });
   socket.on('secureConnect', () => kind === 'tlsUpgrades' && socket.write(shapes.upgrades));
   socket.on('error', (error) => {
-    if (error.code === 'ECONNREFUSED') told[port].refused++;
+    if (error.code === 'ECONNREFUSED') reported[port].refused++;
   });
   socket.on('data', () => undefined);
   socket.on('close', () => {
     open.delete(socket);
-    told[port].ended++;
+    reported[port].ended++;
     setTimeout(hold, 250, port, kind);
   });
 }
@@ -49,5 +49,5 @@ setTimeout(() => {
   isOver = true;
   clearInterval(drip);
   for (const socket of open) socket.destroy();
-  console.log(JSON.stringify(told));
+  console.log(JSON.stringify(reported));
 }, seconds * 1_000);

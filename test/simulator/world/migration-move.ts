@@ -70,7 +70,7 @@ export class Move {
       shutdownAt: null,
       migration: { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' },
     };
-    target.tell('ADDED');
+    target.publish('ADDED');
     world.note(`${uid} is on its way`);
     this.#copy();
   }
@@ -126,7 +126,7 @@ export class Move {
     this.#phase = 'over';
     if (target.domain) {
       target.domain = undefined;
-      target.tell('MODIFIED');
+      target.publish('MODIFIED');
     }
     this.#note(source, { Failed: true, FailureReason: reason, EndTimestamp: this.#now(), ...more });
     const isPausedByThis = source.domain?.status === 'Paused' && source.domain.reason === 'Migration';
@@ -154,7 +154,7 @@ export class Move {
     const { domain } = launcher;
     if (!launcher.alive || !domain) return;
     domain.migration = { ...noMigration, ...domain.migration, ...more };
-    launcher.tell('MODIFIED');
+    launcher.publish('MODIFIED');
   }
 
   #later(ms: number, run: () => void): void {

@@ -129,7 +129,7 @@ export class SimApi {
   /** Changes since `version` first, then the present ones. Throws GONE when that is too long ago. */
   watch(watcher: Watcher, version: number): void {
     if (version < this.#compacted) throw new KubeError('GONE', 'too old resource version', { httpStatus: 410 });
-    for (const change of this.#history) if (change.version > version) tell(watcher, change);
+    for (const change of this.#history) if (change.version > version) publish(watcher, change);
     this.watchers.add(watcher);
   }
 
@@ -154,12 +154,12 @@ export class SimApi {
   #changed(change: Change): void {
     this.#history.push(change);
     if (this.#history.length > keptChanges) this.#compacted = this.#history.shift()?.version ?? this.#compacted;
-    for (const watcher of this.watchers) tell(watcher, change);
+    for (const watcher of this.watchers) publish(watcher, change);
   }
 }
 
 /** A change of the labels makes an object appear or disappear. */
-function tell(watcher: Watcher, { before, after }: Change): void {
+function publish(watcher: Watcher, { before, after }: Change): void {
   const was = before !== undefined && matches(JSON.parse(before) as Vmi, watcher.label);
   const is = after !== undefined && matches(JSON.parse(after) as Vmi, watcher.label);
   if (is) watcher.push({ type: was ? 'MODIFIED' : 'ADDED', text: after });

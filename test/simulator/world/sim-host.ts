@@ -36,7 +36,7 @@ export class SimNode {
   readonly #watchers = new Set<{
     readonly podUids: readonly string[];
     readonly life: Life;
-    readonly tell: () => void;
+    readonly publish: () => void;
   }>();
   /** Pipes cannot be made. */
   pipesFail = false;
@@ -66,16 +66,16 @@ export class SimNode {
     return [...this.launchers.values()].find((launcher) => launcher.socketFile === socketFile);
   }
 
-  watch(podUids: readonly string[], life: Life, tell: () => void): () => void {
-    const watcher = { podUids, life, tell };
+  watch(podUids: readonly string[], life: Life, publish: () => void): () => void {
+    const watcher = { podUids, life, publish };
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
   }
 
   /** A socket appeared, or a process ended. */
   changed(launcher: SimLauncher): void {
-    for (const { podUids, life, tell } of this.#watchers) {
-      if (!life.dead && podUids.includes(launcher.options.podUid)) tell();
+    for (const { podUids, life, publish } of this.#watchers) {
+      if (!life.dead && podUids.includes(launcher.options.podUid)) publish();
     }
     if (!launcher.alive) for (const connection of this.connections) connection.onLauncherEnded(launcher);
   }

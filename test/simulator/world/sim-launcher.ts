@@ -121,12 +121,12 @@ export class SimLauncher {
       shutdownAt: null,
       migration: null,
     };
-    this.tell('ADDED');
+    this.publish('ADDED');
     await this.#pause(chance.between(1, 400), 'starts the guest');
     if (!this.domain) throw new Refusal('the domain was deleted');
     if (chance.happens(this.refuseRate)) {
       this.domain = undefined;
-      this.tell('MODIFIED');
+      this.publish('MODIFIED');
       throw new Refusal('QEMU does not start');
     }
     this.everStarted = true;
@@ -157,7 +157,7 @@ export class SimLauncher {
     if (!isAlive(domain)) return;
     if (domain.shutdownAt === null) {
       domain.shutdownAt = this.#world.wallNow().toISOString();
-      this.tell('MODIFIED');
+      this.publish('MODIFIED');
     }
     const { habit } = this.options;
     if (habit === 'ignores' || domain.status !== 'Running') return;
@@ -209,7 +209,7 @@ export class SimLauncher {
       this.#after(this.#world.chance.between(10, 1_000), 'exits', () => this.#exitWhenDone());
       return;
     }
-    this.tell('MODIFIED');
+    this.publish('MODIFIED');
     const killMs = (this.options.graceSeconds + 15) * 1_000;
     this.#after(killMs, 'ends the guest itself', () => this.kill());
   }
@@ -230,10 +230,10 @@ export class SimLauncher {
     this.domain.reason = reason;
     if (status === 'Paused' && reason === 'User') this.pauses++;
     this.#world.note(`${this.options.uid} is ${status}/${reason}`);
-    this.tell('MODIFIED');
+    this.publish('MODIFIED');
   }
 
-  tell(type: 'ADDED' | 'MODIFIED'): void {
+  publish(type: 'ADDED' | 'MODIFIED'): void {
     const isLast = this.domain === undefined;
     this.notifier.send(type, this.json(), isLast);
   }
@@ -247,7 +247,7 @@ export class SimLauncher {
 
   #vanish(): void {
     this.domain = undefined;
-    this.tell('MODIFIED');
+    this.publish('MODIFIED');
   }
 
   #exitWhenDone(): void {

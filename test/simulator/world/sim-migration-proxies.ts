@@ -55,13 +55,13 @@ export class SimProxies implements MigrationProxies {
     const { node } = this.#deps;
     const ports = Object.fromEntries(proxy.roles.map((role) => [String(node.freePort()), role]));
     this.#targets.set(proxy.uid, { ...proxy, ports });
-    this.#listeners.tell(proxy.key);
+    this.#listeners.publish(proxy.key);
   }
 
   async openSource(proxy: SourceProxy): Promise<void> {
     await this.#work(`streams of ${proxy.uid}`);
     this.#sources.set(proxy.uid, proxy);
-    this.#listeners.tell(proxy.key);
+    this.#listeners.publish(proxy.key);
   }
 
   async closeTarget(uid: string): Promise<void> {

@@ -86,10 +86,10 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     await ask(writer, 21);
     assert.doesNotMatch(writer.shown.slice(before), /a viewer typed/);
     await viewer.until(/^21001\r?$/m);
-    viewer.tell({ kind: 'take' });
+    viewer.sendMessage({ kind: 'take' });
     await viewer.untilNotice('role', ({ role }) => role === 'writer');
-    const told = await writer.untilNotice('role', ({ role }) => role === 'viewer');
-    assert.match(String(told.reason), /./);
+    const reported = await writer.untilNotice('role', ({ role }) => role === 'viewer');
+    assert.match(String(reported.reason), /./);
     await ask(viewer, 22);
     await writer.until(/^22001\r?$/m);
     await Promise.all([writer.close(), viewer.close()]);

@@ -51,10 +51,10 @@ test('a look that the other side never got to is a finding', () => {
 });
 
 test('the report tells what is meant from what is found', () => {
-  const told = (count: number) => [
+  const reported = (count: number) => [
     { type: 'Normal', reason: 'Deleted', message: 'Signaled Deletion', count, involvedObject: {} },
   ];
-  const result = compare('any', [look({ phase: 'Failed' }, told(1))], [look({ phase: 'Running' }, told(3))]);
+  const result = compare('any', [look({ phase: 'Failed' }, reported(1))], [look({ phase: 'Running' }, reported(3))]);
   assert.match(
     report([result], false),
     /any: DIFFERS \(1 looks, 1 meant, 1 findings\)\n {2}started: vmi › status › phase/,
@@ -78,7 +78,7 @@ test('an excuse that nothing needed is told, unless it is a matter of time', () 
   const all = needless([]);
   assert.ok(all.length > 20);
   assert.ok(all.every(({ sometimes }) => sometimes === undefined));
-  const told = (count: number) =>
+  const reported = (count: number) =>
     look({}, [{ type: 'Normal', reason: 'Deleted', message: 'Signaled Deletion', count, involvedObject: {} }]);
-  assert.equal(needless([compare('any', [told(1)], [told(3)])]).length, all.length - 1);
+  assert.equal(needless([compare('any', [reported(1)], [reported(3)])]).length, all.length - 1);
 });

@@ -32,8 +32,8 @@ suite('the overlay least-privilege', () => {
         .split('\n## ')[0]
         ?.split('\n')
         .filter((line) => /^\| `[A-Z_]+` \|/.test(line)) ?? [];
-    const told = rows.map((line) => line.split('`')[1]);
-    assert.deepEqual(agent.securityContext.capabilities, { drop: ['ALL'], add: told });
+    const reported = rows.map((line) => line.split('`')[1]);
+    assert.deepEqual(agent.securityContext.capabilities, { drop: ['ALL'], add: reported });
   });
 
   test('is not privileged, gains nothing, and writes nothing to its root file system', () => {

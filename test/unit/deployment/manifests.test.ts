@@ -75,11 +75,11 @@ suite('the DaemonSet', () => {
     const guide = readFileSync('daemonset/README.md', 'utf8');
     const [, table = ''] = guide.split('## Volumes');
     const rows = table.split('\n').filter((line) => line.startsWith('| `/'));
-    const told = rows
+    const reported = rows
       .map((line) => line.split('|').map((cell) => cell.trim()))
       .map(([, inside, , way]) => [inside, way]);
     const given = mounts.map(({ mountPath, readOnly }) => [`\`${mountPath}\``, readOnly ? 'reads' : 'writes']);
-    assert.deepEqual(told.sort(), given.sort());
+    assert.deepEqual(reported.sort(), given.sort());
   });
 
   test('differs from the arguments of virt-operator v1.9.0, after replace.sh, by one that the program takes, too', () => {

@@ -112,11 +112,11 @@ test('every feature gate that is read has a row in the guide, and no other', () 
 });
 
 test('every flag has a row in the guide with its default, and no other', () => {
-  const told = rows('configuration.md', 'Flag').map(([flag, fallback]) => `${flag} ${fallback}`);
+  const reported = rows('configuration.md', 'Flag').map(([flag, fallback]) => `${flag} ${fallback}`);
   const shown = (fallback: unknown) => (String(fallback) === '' ? '–' : String(fallback));
   const flags = Object.entries(agentFlags).map(([name, { kind, fallback }]) => {
     const value = kind === 'duration' ? `${Number(fallback) / 1000}s` : shown(fallback);
     return `${name === 'v' ? '-v' : `--${name}`} ${value}`;
   });
-  assert.deepEqual(told.sort(), flags.sort());
+  assert.deepEqual(reported.sort(), flags.sort());
 });

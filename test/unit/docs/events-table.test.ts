@@ -45,13 +45,13 @@ function written(folders: readonly string[], patterns: readonly Pattern[]): Map<
   return found;
 }
 
-const without = (found: ReadonlyMap<string, string>, told: ReadonlySet<string>) =>
-  [...found].filter(([word]) => !told.has(word)).map(([word, file]) => `${word} (${file})`);
+const without = (found: ReadonlyMap<string, string>, documented: ReadonlySet<string>) =>
+  [...found].filter(([word]) => !documented.has(word)).map(([word, file]) => `${word} (${file})`);
 
 const tables = rows('events.md', 'Reason').flatMap(([cell = '']) => words(cell));
 const conditions = rows('events.md', 'Condition');
-const told = new Set([...tables, ...conditions.flatMap(([, reasons = '']) => words(reasons))]);
-const toldConditions = new Set(conditions.flatMap(([condition = '']) => words(condition)));
+const documented = new Set([...tables, ...conditions.flatMap(([, reasons = '']) => words(reasons))]);
+const documentedConditions = new Set(conditions.flatMap(([condition = '']) => words(condition)));
 
 const agentFolders = ['src/agent', 'src/launcher'];
 const controllerFolders = ['src/controller', 'src/standalone/pod-runner', 'src/standalone/supervisor'];
@@ -59,7 +59,7 @@ const controllerFolders = ['src/controller', 'src/standalone/pod-runner', 'src/s
 test('every reason of an event or a condition that agent and launcher write has a row in the guide', () => {
   const found = written(agentFolders, agentReasons);
   assert.ok(found.size > 50, `${found.size} found`);
-  assert.deepEqual(without(found, told), []);
+  assert.deepEqual(without(found, documented), []);
 });
 
 test('every reason that names a device is in the guide for each device', () => {
@@ -68,7 +68,7 @@ test('every reason that names a device is in the guide for each device', () => {
   assert.ok(endings.length > 0);
   const reasons = endings.flatMap((ending) => ['Kvm', 'Tun', 'VhostNet', 'Mshv'].map((kind) => `${kind}${ending}`));
   assert.deepEqual(
-    reasons.filter((reason) => !told.has(reason)),
+    reasons.filter((reason) => !documented.has(reason)),
     [],
   );
 });
@@ -76,20 +76,20 @@ test('every reason that names a device is in the guide for each device', () => {
 test('every condition that the agent writes has a row in the guide', () => {
   const found = written(['src/agent'], agentConditions);
   assert.ok(found.size > 7, `${found.size} found`);
-  assert.deepEqual(without(found, toldConditions), []);
+  assert.deepEqual(without(found, documentedConditions), []);
 });
 
 test('every reason that the standalone node writes has a row in the guide', () => {
   const found = written(controllerFolders, controllerReasons);
   assert.ok(found.size > 20, `${found.size} found`);
-  assert.deepEqual(without(found, told), []);
+  assert.deepEqual(without(found, documented), []);
 });
 
 test('the guide explains no reason and no condition that nobody writes', () => {
   const all = [...sources(['src']).values()].join('\n');
   const isWritten = (word: string) => new RegExp(`['"]${word.replaceAll('.', '\\.')}['"]`).test(all);
   const ofDevice = /^(?:Kvm|Tun|VhostNet|Mshv)(?:PluginNotRegistered|PluginNotListened|DeviceMissing|DeviceUnknown)$/;
-  const words = [...told, ...toldConditions].filter((word) => word !== '–' && !ofDevice.test(word));
+  const words = [...documented, ...documentedConditions].filter((word) => word !== '–' && !ofDevice.test(word));
   assert.deepEqual(
     words.filter((word) => !isWritten(word)),
     [],

@@ -56,9 +56,9 @@ after(() => server.close());
 const table = rows('metrics.md', 'Metric');
 
 test('the guide has a row for each metric that a scrape tells, with its type, and no others', () => {
-  const told = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
-  assert.ok(told.length > 80, `${told.length} families`);
-  assert.deepEqual(table.map(([name, type]) => `${name} ${type}`).sort(), told.sort());
+  const reported = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
+  assert.ok(reported.length > 80, `${reported.length} families`);
+  assert.deepEqual(table.map(([name, type]) => `${name} ${type}`).sort(), reported.sort());
 });
 
 test('each metric of the agent itself has its labels in its row', async () => {

@@ -15,12 +15,12 @@ beforeEach(() => {
 
 describe('DomainStore', () => {
   let store: DomainStore;
-  let told: string[];
+  let reported: string[];
 
   beforeEach(() => {
     store = new DomainStore(clock);
-    told = [];
-    store.onChange((changed) => told.push(changed));
+    reported = [];
+    store.onChange((changed) => reported.push(changed));
   });
 
   const running = () => scriptedDomain(key, uid, 'Running');
@@ -83,18 +83,18 @@ describe('DomainStore', () => {
 
   it('what says nothing new wakes nobody, event, answer or failure, and is remembered with its time', () => {
     store.event(key, uid, running());
-    assert.equal(told.length, 1);
+    assert.equal(reported.length, 1);
     nowMs = 2_000;
     store.event(key, uid, running());
     const view = store.view(key, uid);
     assert.equal(view.kind === 'present' && view.seenMs, 2_000);
-    assert.equal(told.length, 1);
+    assert.equal(reported.length, 1);
     store.event(key, uid, paused());
     store.answer(key, uid, paused(), store.ask());
-    assert.equal(told.length, 2);
+    assert.equal(reported.length, 2);
     store.unknown(key, uid, 'no answer');
     store.unknown(key, uid, 'no answer');
-    assert.equal(told.length, 3);
+    assert.equal(reported.length, 3);
   });
 
   it('a late event does not bring back a guest that is gone; a start after one that never ran is believed', () => {

@@ -204,13 +204,13 @@ test('events give way to more urgent work, in order, and come when that is done'
 
 test('an event waits for other work for two seconds, however long that lasts, and tells its own time', async () => {
   const { created, recorder, clock } = besideWork();
-  const told = clock.now().toISOString().slice(0, 19);
+  const reported = clock.now().toISOString().slice(0, 19);
   recorder.record(subject(), 'Normal', 'Created', 'defined');
   await clock.pass(1_999);
   assert.equal(created.length, 0);
   await clock.pass(1);
   assert.equal(created.length, 1);
-  assert.equal(created[0]?.firstTimestamp?.slice(0, 19), told);
+  assert.equal(created[0]?.firstTimestamp?.slice(0, 19), reported);
   await recorder.stop();
 });
 

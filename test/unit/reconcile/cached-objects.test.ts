@@ -25,14 +25,14 @@ function informer() {
 test('an informer is seen as cached objects, each of whose changes is told by its key', () => {
   const { store, view } = informer();
   const objects = cachedObjects(view, keyOf);
-  const told: string[] = [];
-  const end = objects.onChange((key) => told.push(key));
+  const reported: string[] = [];
+  const end = objects.onChange((key) => reported.push(key));
   store.upsert(pod('1'));
   store.upsert(pod('2'));
   assert.equal(objects.get('default/pod1')?.metadata.resourceVersion, '2');
   store.delete(pod('3'));
   end();
   store.upsert(pod('4'));
-  assert.deepEqual(told, ['default/pod1', 'default/pod1', 'default/pod1']);
+  assert.deepEqual(reported, ['default/pod1', 'default/pod1', 'default/pod1']);
   assert.deepEqual([objects.synced, [...objects.keys()]], [true, ['default/pod1']]);
 });

@@ -242,7 +242,7 @@ test('a run that looks anew does not run again for what was added before, only f
 
 test('an observer hears what is added once, how long it waited and ran, and how that ended', async () => {
   const clock = new FakeClock();
-  const told: string[] = [];
+  const reported: string[] = [];
   const release = gate();
   let runs = 0;
   const queue = new KeyedQueue(
@@ -254,9 +254,9 @@ test('an observer hears what is added once, how long it waited and ran, and how 
         return runs === 2 ? { kind: 'retry' } : { kind: 'done' };
       },
       observer: {
-        added: () => told.push('added'),
-        started: (waitedMs) => told.push(`started after ${waitedMs}`),
-        ended: (tookMs, kind) => told.push(`${kind} after ${tookMs}`),
+        added: () => reported.push('added'),
+        started: (waitedMs) => reported.push(`started after ${waitedMs}`),
+        ended: (tookMs, kind) => reported.push(`${kind} after ${tookMs}`),
       },
     },
   );
@@ -266,7 +266,14 @@ test('an observer hears what is added once, how long it waited and ran, and how 
   assert.deepEqual(queue.unfinished, { totalMs: 40, longestMs: 40 });
   release.open();
   await settle();
-  assert.deepEqual(told, ['added', 'started after 0', 'added', 'done after 40', 'started after 40', 'retry after 0']);
+  assert.deepEqual(reported, [
+    'added',
+    'started after 0',
+    'added',
+    'done after 40',
+    'started after 40',
+    'retry after 0',
+  ]);
   assert.deepEqual(queue.unfinished, { totalMs: 0, longestMs: 0 });
   await queue.stop();
 });

@@ -38,11 +38,11 @@ function watched(first: Pod | undefined, options: ReadYourWritesOptions = {}) {
   const writes = new ReadYourWrites(cache, options);
   const woken: string[] = [];
   const end = writes.onChange((each) => woken.push(each));
-  const tell = (pod: Pod | undefined) => {
+  const publish = (pod: Pod | undefined) => {
     shown = pod;
     for (const listener of listeners) listener(key);
   };
-  return { writes, woken, tell, end, listeners, version: () => writes.get(key)?.metadata.resourceVersion };
+  return { writes, woken, publish, end, listeners, version: () => writes.get(key)?.metadata.resourceVersion };
 }
 
 function watchedWithTime(first: Pod | undefined) {
@@ -51,62 +51,62 @@ function watchedWithTime(first: Pod | undefined) {
 }
 
 test('of two own writes in a row the echo of the first neither hides the second nor wakes anything', () => {
-  const { writes, woken, tell, version } = watched(at('101'));
+  const { writes, woken, publish, version } = watched(at('101'));
   writes.saw(key, at('101'), at('102'));
   writes.saw(key, at('102'), at('103'));
-  tell(at('102'));
+  publish(at('102'));
   assert.deepEqual([version(), woken], ['103', []]);
-  tell(at('103'));
+  publish(at('103'));
   assert.deepEqual([version(), woken], ['103', []]);
 });
 
 test('what others write after the own write is shown and wakes', () => {
-  const { writes, woken, tell, version } = watched(at('99'));
+  const { writes, woken, publish, version } = watched(at('99'));
   writes.saw(key, at('99'), at('100'));
-  tell(at('101'));
+  publish(at('101'));
   assert.deepEqual([version(), woken], ['101', [key]]);
 });
 
 test('an object that is gone, or another of the same name, is not hidden by an own write', () => {
-  const { writes, woken, tell, version } = watched(at('101'));
+  const { writes, woken, publish, version } = watched(at('101'));
   writes.saw(key, at('101'), at('105'));
-  tell(at('104', 'uid-2'));
+  publish(at('104', 'uid-2'));
   assert.deepEqual([version(), woken], ['104', [key]]);
   writes.saw(key, at('104', 'uid-2'), at('106', 'uid-2'));
-  tell(undefined);
+  publish(undefined);
   assert.deepEqual([version(), woken], [undefined, [key, key]]);
 });
 
 test('while others write again and again the own write among theirs is the newest that is known', () => {
-  const { writes, woken, tell, version } = watched(at('101'));
-  tell(at('103'));
+  const { writes, woken, publish, version } = watched(at('101'));
+  publish(at('103'));
   writes.saw(key, at('101'), at('105'));
   assert.equal(version(), '105');
-  tell(at('104'));
+  publish(at('104'));
   assert.deepEqual([version(), woken], ['105', [key]]);
 });
 
 test('the echo that comes before the answer to the write wakes nothing', async () => {
-  const { writes, woken, tell, version } = watched(at('101'));
+  const { writes, woken, publish, version } = watched(at('101'));
   await writes.whileWriting(key, async () => {
-    tell(at('102'));
+    publish(at('102'));
     writes.saw(key, at('101'), at('102'));
   });
   assert.deepEqual([version(), woken], ['102', []]);
-  tell(at('103'));
+  publish(at('103'));
   assert.deepEqual(woken, [key], 'and what others write later does');
 });
 
 test('what others write while a write is under way wakes once it has ended, whatever came of the write', async () => {
-  const { writes, woken, tell } = watched(at('101'));
+  const { writes, woken, publish } = watched(at('101'));
   await writes.whileWriting(key, async () => {
     writes.saw(key, at('101'), at('102'));
-    tell(at('103'));
+    publish(at('103'));
     assert.deepEqual(woken, []);
   });
   assert.deepEqual(woken, [key]);
   const failing = writes.whileWriting(key, async () => {
-    tell(at('104'));
+    publish(at('104'));
     throw new Error('the API server is away');
   });
   await assert.rejects(failing);
@@ -114,44 +114,44 @@ test('what others write while a write is under way wakes once it has ended, what
 });
 
 test('a write that was put on what others wrote wakes, also when the watch is slow: no reconcile has decided on that', async () => {
-  const { writes, woken, tell } = watched(at('101'));
+  const { writes, woken, publish } = watched(at('101'));
   await writes.whileWriting(key, async () => {
     writes.saw(key, at('101'), at('102'));
     writes.saw(key, at('101'), at('103'));
   });
-  tell(at('102'));
-  tell(at('103'));
+  publish(at('102'));
+  publish(at('103'));
   assert.deepEqual(woken, [key]);
 });
 
 test('where a reconcile goes on from its echo, that wakes, too', async () => {
-  const { writes, woken, tell, version } = watched(at('101'), { wakeOnEcho: true });
+  const { writes, woken, publish, version } = watched(at('101'), { wakeOnEcho: true });
   writes.saw(key, at('101'), at('102'));
   assert.equal(version(), '102');
-  tell(at('102'));
+  publish(at('102'));
   await writes.whileWriting(key, async () => {
-    tell(at('103'));
+    publish(at('103'));
     writes.saw(key, at('102'), at('103'));
   });
   assert.deepEqual(woken, [key, key]);
 });
 
 test('what was created is there before the watch shows it, with what was written to it since', () => {
-  const { clock, writes, woken, tell, version } = watchedWithTime(undefined);
+  const { clock, writes, woken, publish, version } = watchedWithTime(undefined);
   writes.created(key, at('101'));
   assert.deepEqual([version(), writes.pending(key), [...writes.keys()]], ['101', 'create', [key]]);
   writes.saw(key, at('101'), at('103'));
   assert.deepEqual([version(), writes.list().length], ['103', 1]);
-  tell(at('101'));
+  publish(at('101'));
   assert.deepEqual([writes.pending(key), woken, clock.timers], [undefined, [key], 0]);
 });
 
 test('what was created in the place of an older one of its name is not hidden by that one', () => {
-  const { writes, tell, version } = watchedWithTime(at('90', 'old'));
+  const { writes, publish, version } = watchedWithTime(at('90', 'old'));
   writes.created(key, at('101'));
-  tell(at('95', 'old'));
+  publish(at('95', 'old'));
   assert.equal(version(), '101');
-  tell(at('120', 'next'));
+  publish(at('120', 'next'));
   assert.equal(version(), '120');
 });
 
@@ -178,27 +178,27 @@ for (const [what, shown] of [
   ['another of its name', at('105', 'uid-2')],
 ] as const) {
   test(`what was deleted is on its way out until the watch shows ${what}`, () => {
-    const { clock, writes, woken, tell, version } = watchedWithTime(at('101'));
+    const { clock, writes, woken, publish, version } = watchedWithTime(at('101'));
     writes.deleted(key, at('101'));
     assert.deepEqual([version(), writes.pending(key)], ['101', 'delete']);
-    tell(at('101'));
+    publish(at('101'));
     assert.deepEqual([writes.pending(key), woken], ['delete', []]);
-    tell(shown);
+    publish(shown);
     assert.deepEqual([writes.pending(key), woken, clock.timers], [undefined, [key], 0]);
   });
 }
 
 test('what is assumed holds while the watch shows other changes of the same object only', () => {
   const bound = at('101', 'uid-1', { spec: { nodeName: 'n1' } });
-  const { writes, tell } = watchedWithTime(at('101'));
+  const { writes, publish } = watchedWithTime(at('101'));
   const node = () => writes.get(key)?.spec?.nodeName;
   writes.assumed(key, bound, ({ spec }) => spec?.nodeName !== undefined);
-  tell(at('102'));
+  publish(at('102'));
   assert.deepEqual([node(), writes.pending(key)], ['n1', 'assumed']);
-  tell(at('103', 'uid-1', { spec: { nodeName: 'n2' } }));
+  publish(at('103', 'uid-1', { spec: { nodeName: 'n2' } }));
   assert.deepEqual([node(), writes.pending(key)], ['n2', undefined]);
   writes.assumed(key, at('103', 'uid-1', { spec: { nodeName: 'n3' } }), ({ spec }) => spec?.nodeName === 'n3');
-  tell(at('104', 'uid-2'));
+  publish(at('104', 'uid-2'));
   assert.equal(node(), undefined);
 });
 
@@ -208,12 +208,12 @@ test('without a time to give it up only an update may be noted', () => {
 });
 
 test('all listeners hear of the same news, and the cache is followed for as long as there is one', () => {
-  const { writes, woken, tell, end, listeners } = watched(at('101'));
+  const { writes, woken, publish, end, listeners } = watched(at('101'));
   const second: string[] = [];
   const endSecond = writes.onChange((each) => second.push(each));
   writes.saw(key, at('101'), at('102'));
-  tell(at('102'));
-  tell(at('103'));
+  publish(at('102'));
+  publish(at('103'));
   assert.deepEqual([woken, second], [[key], [key]]);
   end();
   assert.equal(listeners.size, 1);

@@ -152,10 +152,10 @@ describe('console session', () => {
     );
     const input = Object.assign(new PassThrough(), { isTTY: true, raw: [] as boolean[] });
     const setRawMode = (on: boolean) => input.raw.push(on);
-    const told: string[] = [];
-    const tell = (line: string) => void told.push(line);
-    const ends = { input: Object.assign(input, { setRawMode }), output: new PassThrough(), tell };
-    return { serial, sent, told, input, ends };
+    const reported: string[] = [];
+    const report = (line: string) => void reported.push(line);
+    const ends = { input: Object.assign(input, { setRawMode }), output: new PassThrough(), report };
+    return { serial, sent, reported, input, ends };
   }
 
   test('Ctrl-] leaves, and what follows it is not sent; the terminal gets its mode back', async () => {
@@ -177,7 +177,7 @@ describe('console session', () => {
   });
 
   test('who is taken over at a terminal looks on, types nothing, and takes it back with Ctrl-T', async () => {
-    const { serial, sent, told, input, ends } = session();
+    const { serial, sent, reported, input, ends } = session();
     const ended = attachConsole(serial, ends, { viewOnly: false }, new AbortController().signal);
     input.write('a\x14');
     serial.emit('role', 'viewer', 'taken over by another session');
@@ -187,7 +187,7 @@ describe('console session', () => {
     input.write('b\x1d');
     assert.equal(await ended, 'left');
     assert.deepEqual(sent, ['a\x14', '(take)', 'b']);
-    assert.match(told.join('\n'), /taken over by another session.*Ctrl-T.*Ctrl-\][\s\S]*you type again/);
+    assert.match(reported.join('\n'), /taken over by another session.*Ctrl-T.*Ctrl-\][\s\S]*you type again/);
   });
 
   test('piped input has nobody to decide: taken over, it ends with the reason', async () => {

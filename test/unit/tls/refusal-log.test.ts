@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { RefusalLog } from '../../../src/tls/refusal-log.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 
-function told() {
+function reported() {
   const lines: { code: string; more?: number }[] = [];
   const sink = new Writable({
     write: (chunk, _encoding, done) => {
@@ -18,7 +18,7 @@ function told() {
 }
 
 test('the first refusal of a kind is told at once, others of it once a minute with their number', () => {
-  const { lines, clock, log } = told();
+  const { lines, clock, log } = reported();
   for (let i = 0; i < 100; i++) log.note('COMMON_NAME', `name ${i}`, '10.0.0.1');
   log.note('CERT_HAS_EXPIRED', 'expired', '10.0.0.1');
   assert.deepEqual(
@@ -35,7 +35,7 @@ test('the first refusal of a kind is told at once, others of it once a minute wi
 });
 
 test('a flood of different kinds is counted, and fills neither the memory nor the log', () => {
-  const { lines, log } = told();
+  const { lines, log } = reported();
   for (let i = 0; i < 1_000; i++) log.note(`CODE_${i}`, 'x', undefined);
   assert.equal(log.total, 1_000);
   assert.ok(lines.length <= 51, `${lines.length} lines`);

@@ -119,6 +119,6 @@ const words: ExplainWords<ExplainSeen> = { why: explanationOf, problem: problemO
 
 /** While one thing is awaited, what the user was told of another still holds. */
 function problemOf({ problem, healthy, seen }: VmiRecord): string | undefined {
-  const current = problem ?? (healthy ? undefined : seen.memory.toldProblem);
+  const current = problem ?? (healthy ? undefined : seen.memory.reportedProblem);
   return typeof current === 'string' && current !== '' ? current : undefined;
 }

@@ -13,7 +13,7 @@ export interface VmiFeedDeps {
 
 const checkMs = 2_000;
 /** Failures in a row after which a person is told. */
-const toldAfter = 3;
+const reportedAfter = 3;
 
 /** The VMIs of this node as the page shows them; those that only come here are their source's. */
 export class VmiFeed implements VmFeed {
@@ -21,7 +21,7 @@ export class VmiFeed implements VmFeed {
   readonly #deps: VmiFeedDeps;
   readonly #listeners = new Listeners();
   #ends: readonly (() => void)[] = [];
-  #toldProblem: string | undefined;
+  #reportedProblem: string | undefined;
 
   constructor(nodeName: string, deps: VmiFeedDeps) {
     this.#nodeName = nodeName;
@@ -32,11 +32,11 @@ export class VmiFeed implements VmFeed {
     const { vmis, clock } = this.#deps;
     let cancel = () => {};
     const check = () => {
-      if (this.problem() !== this.#toldProblem) this.#tell();
+      if (this.problem() !== this.#reportedProblem) this.#publish();
       cancel = clock.schedule(checkMs, check);
     };
     check();
-    this.#ends = [vmis.onChange(() => this.#tell()), () => cancel()];
+    this.#ends = [vmis.onChange(() => this.#publish()), () => cancel()];
   }
 
   stop(): void {
@@ -57,13 +57,13 @@ export class VmiFeed implements VmFeed {
 
   problem(): string | undefined {
     const { vmis } = this.#deps;
-    const failing = vmis.health.find(({ failures }) => failures >= toldAfter);
+    const failing = vmis.health.find(({ failures }) => failures >= reportedAfter);
     if (failing) return `the Kubernetes API does not answer: ${failing.lastError ?? 'no reason'}`;
     return vmis.synced ? undefined : 'the list is being read';
   }
 
-  #tell(): void {
-    this.#toldProblem = this.problem();
+  #publish(): void {
+    this.#reportedProblem = this.problem();
     this.#listeners.notify();
   }
 }

@@ -74,8 +74,8 @@ export function launchSecret(body: Record<string, unknown> = {}): object {
 
 const maxInt32 = 2 ** 31 - 1;
 
-/** Whole seconds until the launcher thaws by itself; 0: it does not. Throws RestError BAD_REQUEST, also without a body. */
-export function thawAfterSeconds(body: Record<string, unknown> | undefined): number {
+/** Whole seconds until the launcher unfreezes by itself; 0: it does not. Throws RestError BAD_REQUEST, also without a body. */
+export function unfreezeAfterSeconds(body: Record<string, unknown> | undefined): number {
   const { unfreezeTimeout } = shaped(body ?? {}, freezeFields, 'FreezeUnfreezeTimeout');
   if (unfreezeTimeout === undefined) throw badRequest('unfreezeTimeout is missing: {"unfreezeTimeout":"5m0s"}');
   const durationMs = parseGoDurationMs(String(unfreezeTimeout));

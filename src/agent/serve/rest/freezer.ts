@@ -4,9 +4,9 @@ import { connectLauncher, failingAs, type LauncherDeps } from './call.ts';
 
 export interface FreezerOptions {
   /** How long a guest stays frozen after all who asked for it have left: time for a retry to find it so. */
-  readonly thawAfterMs: number;
-  /** A thaw that fails is tried again after `thawAfterMs`, so often. */
-  readonly thawTries: number;
+  readonly unfreezeAfterMs: number;
+  /** An unfreeze that fails is tried again after `unfreezeAfterMs`, so often. */
+  readonly unfreezeTries: number;
 }
 
 export interface FreezerDeps extends LauncherDeps {
@@ -18,11 +18,11 @@ interface Guest {
   readonly vmi: VirtualMachineInstance;
   /** By their limit in seconds. */
   readonly flights: Map<number, Flight>;
-  /** It was frozen, or may have been, for nobody. */
+  /** It was frozen, or may have been, and no client waits for it. */
   isAbandoned: boolean;
-  cancelThaw: (() => void) | undefined;
-  /** Never rejects. A freeze waits for it: else it would find the guest frozen that is being thawed. */
-  thawing: Promise<void> | undefined;
+  cancelUnfreeze: (() => void) | undefined;
+  /** Never rejects. A freeze waits for it: else it would find the guest frozen that is being unfrozen. */
+  unfreezing: Promise<void> | undefined;
 }
 
 interface Flight {
@@ -33,7 +33,7 @@ interface Flight {
 /**
  * Freezing may take a minute and virt-api waits for ten seconds, then tells its user of a failure and asks again.
  * Upstream leaves such a guest frozen, perhaps for ever. Here a call goes on when its client leaves; who asks again joins it, so
- * that a slow guest is frozen by the second or third try; and a guest that was frozen for nobody is thawed again soon.
+ * that a slow guest is frozen by the second or third try; and a guest whose client has left is unfrozen again soon.
  */
 export class Freezer {
   readonly #options: FreezerOptions;
@@ -45,19 +45,19 @@ export class Freezer {
     this.#deps = deps;
   }
 
-  /** Guests that are being frozen, or that wait to be thawed. */
+  /** Guests that are being frozen, or that wait to be unfrozen. */
   get size(): number {
     return this.#guests.size;
   }
 
   /** Rejects with RestError BAD_REQUEST, or LAUNCHER_FAILED when the launcher cannot be reached. */
-  async freeze(vmi: VirtualMachineInstance, thawAfterSeconds: number, client: AbortSignal): Promise<void> {
+  async freeze(vmi: VirtualMachineInstance, unfreezeAfterSeconds: number, client: AbortSignal): Promise<void> {
     const uid = vmi.metadata.uid ?? '';
     const guest = this.#guests.get(uid) ?? newGuest(vmi);
     this.#guests.set(uid, guest);
-    forgetThaw(guest);
-    const joined = guest.flights.get(thawAfterSeconds);
-    const flight = joined ?? this.#begin(guest, thawAfterSeconds);
+    forgetUnfreeze(guest);
+    const joined = guest.flights.get(unfreezeAfterSeconds);
+    const flight = joined ?? this.#begin(guest, unfreezeAfterSeconds);
     flight.waiting++;
     const left = aborted(client);
     void left.promise.then(() => flight.waiting--);
@@ -72,27 +72,27 @@ export class Freezer {
   /** Rejects as `freeze`. */
   async unfreeze(vmi: VirtualMachineInstance, client: AbortSignal): Promise<void> {
     const guest = this.#guests.get(vmi.metadata.uid ?? '');
-    await this.#thaw(vmi, client);
+    await this.#sendUnfreeze(vmi, client);
     if (!guest) return;
-    forgetThaw(guest);
+    forgetUnfreeze(guest);
     guest.isAbandoned = false;
     this.#settle(guest);
   }
 
-  /** The agent leaves: who nobody will thaw later is thawed now. Ends with the deadline of the call at the latest. */
+  /** The agent leaves: guests that no later call will unfreeze are unfrozen now. Ends with the deadline of the call at the latest. */
   async stop(signal: AbortSignal): Promise<void> {
-    const isForNobody = ({ isAbandoned, flights }: Guest) =>
+    const isAbandonedNow = ({ isAbandoned, flights }: Guest) =>
       isAbandoned || [...flights.values()].some(({ waiting }) => waiting === 0);
-    const frozen = [...this.#guests.values()].filter(isForNobody);
-    for (const guest of frozen) forgetThaw(guest);
+    const frozen = [...this.#guests.values()].filter(isAbandonedNow);
+    for (const guest of frozen) forgetUnfreeze(guest);
     this.#guests.clear();
-    await Promise.allSettled(frozen.map(({ vmi }) => this.#thaw(vmi, signal)));
+    await Promise.allSettled(frozen.map(({ vmi }) => this.#sendUnfreeze(vmi, signal)));
   }
 
-  #begin(guest: Guest, thawAfterSeconds: number): Flight {
-    const done = this.#send(guest, thawAfterSeconds);
+  #begin(guest: Guest, unfreezeAfterSeconds: number): Flight {
+    const done = this.#send(guest, unfreezeAfterSeconds);
     const flight: Flight = { done, waiting: 0 };
-    guest.flights.set(thawAfterSeconds, flight);
+    guest.flights.set(unfreezeAfterSeconds, flight);
     done
       .then(
         () => {
@@ -106,66 +106,66 @@ export class Freezer {
         },
       )
       .finally(() => {
-        guest.flights.delete(thawAfterSeconds);
+        guest.flights.delete(unfreezeAfterSeconds);
         this.#settle(guest);
       });
     return flight;
   }
 
-  async #send({ vmi, thawing }: Guest, thawAfterSeconds: number): Promise<void> {
+  async #send({ vmi, unfreezing }: Guest, unfreezeAfterSeconds: number): Promise<void> {
     const { leaving } = this.#deps;
-    await thawing;
+    await unfreezing;
     const launcher = await connectLauncher(vmi, this.#deps, leaving);
-    await failingAs('BAD_REQUEST', () => launcher.freeze(thawAfterSeconds, leaving));
+    await failingAs('BAD_REQUEST', () => launcher.freeze(unfreezeAfterSeconds, leaving));
   }
 
-  async #thaw(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void> {
+  async #sendUnfreeze(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void> {
     const launcher = await connectLauncher(vmi, this.#deps, signal);
     await failingAs('BAD_REQUEST', () => launcher.unfreeze(signal));
   }
 
   /** Called when something about the guest has ended. */
   #settle(guest: Guest, attempt = 1): void {
-    if (guest.flights.size > 0 || guest.thawing || guest.cancelThaw) return;
-    if (guest.isAbandoned && !this.#deps.leaving.aborted) this.#thawLater(guest, attempt);
+    if (guest.flights.size > 0 || guest.unfreezing || guest.cancelUnfreeze) return;
+    if (guest.isAbandoned && !this.#deps.leaving.aborted) this.#unfreezeLater(guest, attempt);
     else this.#guests.delete(guest.vmi.metadata.uid ?? '');
   }
 
-  #thawLater(guest: Guest, attempt: number): void {
-    guest.cancelThaw = this.#deps.clock.schedule(this.#options.thawAfterMs, () => {
-      guest.cancelThaw = undefined;
-      guest.thawing = this.#thawForNobody(guest, attempt).finally(() => {
-        guest.thawing = undefined;
+  #unfreezeLater(guest: Guest, attempt: number): void {
+    guest.cancelUnfreeze = this.#deps.clock.schedule(this.#options.unfreezeAfterMs, () => {
+      guest.cancelUnfreeze = undefined;
+      guest.unfreezing = this.#unfreezeAbandoned(guest, attempt).finally(() => {
+        guest.unfreezing = undefined;
         this.#settle(guest, attempt + 1);
       });
     });
   }
 
   /** Never rejects. */
-  async #thawForNobody(guest: Guest, attempt: number): Promise<void> {
+  async #unfreezeAbandoned(guest: Guest, attempt: number): Promise<void> {
     const { log, events, leaving } = this.#deps;
     const { namespace, name, uid } = guest.vmi.metadata;
     const fields = { vmi: `${namespace}/${name}`, uid, attempt };
     try {
-      await this.#thaw(guest.vmi, leaving);
+      await this.#sendUnfreeze(guest.vmi, leaving);
       guest.isAbandoned = false;
       const message = 'the guest was frozen when nobody waited for it any more, and was thawed again';
       log.warn(fields, message);
       events.record(guest.vmi, { type: 'Warning', reason: 'FreezeError', message });
     } catch (error) {
-      guest.isAbandoned = attempt < this.#options.thawTries;
+      guest.isAbandoned = attempt < this.#options.unfreezeTries;
       log.warn({ ...fields, reason: errorMessage(error) }, 'a guest that was frozen for nobody stays frozen');
     }
   }
 }
 
 function newGuest(vmi: VirtualMachineInstance): Guest {
-  return { vmi, flights: new Map(), isAbandoned: false, cancelThaw: undefined, thawing: undefined };
+  return { vmi, flights: new Map(), isAbandoned: false, cancelUnfreeze: undefined, unfreezing: undefined };
 }
 
-function forgetThaw(guest: Guest): void {
-  guest.cancelThaw?.();
-  guest.cancelThaw = undefined;
+function forgetUnfreeze(guest: Guest): void {
+  guest.cancelUnfreeze?.();
+  guest.cancelUnfreeze = undefined;
 }
 
 function causeOf(error: unknown): unknown {

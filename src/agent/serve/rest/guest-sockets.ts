@@ -9,8 +9,8 @@ import {
   type ProcessId,
   peerOf,
   pidNamespace,
+  type ReportedPeer,
   type SafePath,
-  type ToldPeer,
 } from '../../../host/index.ts';
 import { qemuId } from '../../vmi/host/index.ts';
 
@@ -131,7 +131,7 @@ async function checkPeer(
   { birthtimeMs }: Stats,
   procDir: string,
 ): Promise<void> {
-  let peer: ToldPeer;
+  let peer: ReportedPeer;
   try {
     peer = await peerOf(socket);
   } catch (error) {

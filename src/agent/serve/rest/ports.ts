@@ -24,8 +24,8 @@ export interface LauncherCommands {
   unpause(signal: AbortSignal): Promise<void>;
   reset(signal: AbortSignal): Promise<void>;
   softReboot(signal: AbortSignal): Promise<void>;
-  /** `thawAfterSeconds` 0: no thaw by itself. Repeatable: a frozen guest stays so and gets the new limit. */
-  freeze(thawAfterSeconds: number, signal: AbortSignal): Promise<void>;
+  /** `unfreezeAfterSeconds` 0: no unfreeze by itself. Repeatable: a frozen guest stays so and gets the new limit. */
+  freeze(unfreezeAfterSeconds: number, signal: AbortSignal): Promise<void>;
   unfreeze(signal: AbortSignal): Promise<void>;
   backup(options: object, signal: AbortSignal): Promise<void>;
   injectLaunchSecret(secret: object, signal: AbortSignal): Promise<void>;

@@ -9,7 +9,7 @@ import { answerUpgrade } from '../../../http/index.ts';
 import type { EventRecorder, VmiStore } from '../../vmi/ports.ts';
 import { type Answer, accepted, sendAnswer } from './answers.ts';
 import { parseBody } from './bodies.ts';
-import { thawAfterSeconds } from './body-shapes.ts';
+import { unfreezeAfterSeconds } from './body-shapes.ts';
 import type { Call, LauncherDeps } from './call.ts';
 import { CallGate } from './call-gate.ts';
 import { commandHandlers } from './commands.ts';
@@ -27,7 +27,7 @@ export interface RestApiOptions {
   /** Calls to one VMI's launcher that may be under way; 8 unless given. */
   readonly callsPerVmi?: number;
   /** How long a guest stays frozen that was frozen for nobody; 20 s unless given. */
-  readonly thawAfterMs?: number;
+  readonly unfreezeAfterMs?: number;
   /** Where processes are seen; `/proc` unless given. */
   readonly procDir?: string;
 }
@@ -71,7 +71,7 @@ export class RestApi {
     const { actions, events, clock, log } = deps;
     const launcher: LauncherDeps = { actions, events, leaving: this.#leaving.signal };
     this.#freezer = new Freezer(
-      { thawAfterMs: options.thawAfterMs ?? 20_000, thawTries: 5 },
+      { unfreezeAfterMs: options.unfreezeAfterMs ?? 20_000, unfreezeTries: 5 },
       { ...launcher, clock, log },
     );
     this.#handlers = {
@@ -100,7 +100,7 @@ export class RestApi {
     this.#answer(request, response);
   }
 
-  /** The agent leaves: calls end, and guests that nobody will thaw are thawed. Never rejects. */
+  /** The agent leaves: calls end, and guests that no client will unfreeze are unfrozen. Never rejects. */
   async stop(): Promise<void> {
     const reason = new RestError('UNAVAILABLE', 'the node agent leaves');
     this.#leaving.abort(reason);
@@ -204,7 +204,7 @@ const objectName = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 function freezeHandlers(freezer: Freezer) {
   return {
     freeze: async ({ vmi, body, client }: Call): Promise<Answer> => {
-      await freezer.freeze(vmi, thawAfterSeconds(body), client);
+      await freezer.freeze(vmi, unfreezeAfterSeconds(body), client);
       return accepted;
     },
     unfreeze: async ({ vmi, client }: Call): Promise<Answer> => {

@@ -35,7 +35,7 @@ export function isAnsweredAgain({ observation }: Facts): boolean {
   const { domain, memory } = observation;
   const askedMs = domain.kind === 'present' || domain.kind === 'gone' ? domain.askedMs : undefined;
   if (askedMs === undefined || memory.doubts.askedAgainMs === undefined) return false;
-  return askedMs >= Math.max(memory.doubts.askedAgainMs, toldToStartMs(observation));
+  return askedMs >= Math.max(memory.doubts.askedAgainMs, orderedToStartMs(observation));
 }
 
 /** The same, and not about an earlier question either. */
@@ -49,10 +49,10 @@ export function isAnsweredJustNow(facts: Facts): boolean {
 export function isFromBeforeStart({ observation }: Facts): boolean {
   const { domain, memory } = observation;
   if (domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
-  return domain.seenMs <= Math.max(toldToStartMs(observation), syncedOf(memory)?.endedMs ?? 0);
+  return domain.seenMs <= Math.max(orderedToStartMs(observation), syncedOf(memory)?.endedMs ?? 0);
 }
 
 /** When the launcher was last told to run the guest, with or without success; 0: never. */
-function toldToStartMs({ memory }: Facts['observation']): number {
+function orderedToStartMs({ memory }: Facts['observation']): number {
   return Math.max(syncedOf(memory)?.atMs ?? 0, startTriesOf(memory)?.lastMs ?? 0);
 }

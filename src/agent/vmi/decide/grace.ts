@@ -21,8 +21,8 @@ export interface Grace {
 export function graceSecondsOf(vmi: VirtualMachineInstance | undefined, domain: Domain | undefined): number {
   const wanted = vmi?.spec?.terminationGracePeriodSeconds;
   if (wanted !== undefined) return wanted;
-  const told = domain?.Spec?.Metadata?.KubeVirt?.GracePeriod?.DeletionGracePeriodSeconds;
-  if (typeof told === 'number') return told;
+  const reported = domain?.Spec?.Metadata?.KubeVirt?.GracePeriod?.DeletionGracePeriodSeconds;
+  if (typeof reported === 'number') return reported;
   const isReadable = Boolean(domain?.Spec?.Name);
   return vmi || !isReadable ? defaultGraceSeconds : 0;
 }

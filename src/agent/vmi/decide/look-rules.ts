@@ -6,7 +6,7 @@ import { type Plan, type Rule, wait } from './rule.ts';
 const unknownRetryMs = 10_000;
 const predecessorRetryMs = 5_000;
 /** From here on the user is told. */
-const tellAfterMs = 15_000;
+const reportAfterMs = 15_000;
 
 /** A VMI that is missing is looked for again after this, before its guest is ended. */
 const missingAgainMs = 2_000;
@@ -53,7 +53,7 @@ function waitForPredecessor({ observation }: Facts): Plan {
   return {
     ...wait(predecessorRetryMs),
     remember: { doubts: { blocked: { sinceMs, lastMs: nowMs } } },
-    ...(nowMs - sinceMs >= tellAfterMs && { problem }),
+    ...(nowMs - sinceMs >= reportAfterMs && { problem }),
   };
 }
 
@@ -103,7 +103,7 @@ export const lookRules: readonly Rule[] = [
 
 /** A short silence (a busy launcher, a libvirt daemon that is started again) is nobody's business. */
 function unknownForLong({ domain, nowMs }: Observation): string | undefined {
-  if (domain.kind !== 'unknown' || nowMs - domain.sinceMs < tellAfterMs) return undefined;
+  if (domain.kind !== 'unknown' || nowMs - domain.sinceMs < reportAfterMs) return undefined;
   return (
     `the launcher cannot tell how the guest is (${domain.reason}), and nothing is done with the guest until it can. It is ` +
     'asked again by itself; if this stays, look at the log of its launcher pod, and at libvirt and the load of the node'

@@ -90,7 +90,7 @@ const isPausedForNow = ({ domainState }: Facts) =>
   pausesToEnd.includes(domainState.domain.Status.Reason);
 
 /** No sync has succeeded since this pause was first seen. */
-function isPauseUntold({ observation }: Facts): boolean {
+function isPauseUnreported({ observation }: Facts): boolean {
   const { pausedSinceMs } = observation.memory.pause;
   const synced = syncedOf(observation.memory);
   return pausedSinceMs === undefined || synced === undefined || synced.atMs < pausedSinceMs;
@@ -123,7 +123,7 @@ function retryIo(facts: Facts): Plan {
   return { ...resync(facts), requeueAfterMs: waitMs, remember: { pause: { ioRetry: { lastMs: nowMs, waitMs } } } };
 }
 
-function tellProblems({ observation }: Facts): Plan {
+function reportProblems({ observation }: Facts): Plan {
   return observation.vmi.kind === 'present' ? { steps: [], problem: describeProblems(observation.vmi.problems) } : rest;
 }
 
@@ -133,7 +133,7 @@ export const unreadableRule: Rule = {
   why: 'Metadata or status of the VMI cannot be read, so nothing is computed from it until that is corrected.',
   when: ({ observation }) =>
     observation.vmi.kind === 'present' && observation.vmi.problems.some(({ part }) => part !== 'spec'),
-  plan: tellProblems,
+  plan: reportProblems,
 };
 
 /** Bringing a VMI into its domain. A sync is sent only when what it carries has changed, so once per start. */
@@ -142,7 +142,7 @@ export const syncRules: readonly Rule[] = [
     name: 'vmi-malformed',
     why: 'The specification of the VMI cannot be read, so it is not given to the launcher until that is corrected.',
     when: ({ observation }) => observation.vmi.kind === 'present' && observation.vmi.problems.length > 0,
-    plan: tellProblems,
+    plan: reportProblems,
   },
   {
     name: 'sev-session-awaited',
@@ -206,7 +206,7 @@ export const syncRules: readonly Rule[] = [
   {
     name: 'guest-paused',
     why: 'The guest is paused; its launcher is given the VMI once more, which resumes it unless a user paused it.',
-    when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUntold(facts),
+    when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUnreported(facts),
     plan: resync,
   },
   {

@@ -188,10 +188,10 @@ export class VmiDispatcher implements Component {
     this.#memories.add(observation, remember);
     report(projection.events);
     const { problem, requeueAfterMs } = projection;
-    if (problem !== undefined) this.#memories.add(observation, { reports: { toldProblem: problem } });
+    if (problem !== undefined) this.#memories.add(observation, { reports: { reportedProblem: problem } });
     // The same problem a second time, after all was well, is news again.
-    else if (decision.healthy && observation.memory.reports.toldProblem)
-      this.#memories.add(observation, { reports: { toldProblem: '' } });
+    else if (decision.healthy && observation.memory.reports.reportedProblem)
+      this.#memories.add(observation, { reports: { reportedProblem: '' } });
     return { kind, requeueAfterMs };
   }
 }

@@ -108,11 +108,11 @@ function nothingTaken({ message }: Refusal, { observation }: Reconciled): Nothin
   const { memory, nowMs } = observation;
   const problem = clip(`the API server takes no change of this VirtualMachineInstance: ${message}`, maxProblemBytes);
   const refusal = rememberRefusal(memory.writes.refusal, onlyEssential(problem), nowMs);
-  const isReported = memory.reports.toldProblem === problem;
+  const isReported = memory.reports.reportedProblem === problem;
   return {
     error: new WriteRefusedError('INVALID', problem),
     events: isReported ? [] : [{ type: 'Warning', reason: 'SyncFailed', message: problem }],
-    remember: { writes: { refusal }, reports: { toldProblem: problem } },
+    remember: { writes: { refusal }, reports: { reportedProblem: problem } },
   };
 }
 

@@ -93,9 +93,9 @@ export interface PauseMemory {
 /** What was reported already. */
 export interface ReportMemory {
   /** Last problem of which there was an event; empty: all was well since. */
-  readonly toldProblem: string;
+  readonly reportedProblem: string;
   /** Migration of which the user was told that it cannot be done. */
-  readonly toldMigrationUid: string | undefined;
+  readonly reportedMigrationUid: string | undefined;
 }
 
 export interface WriteMemory {
@@ -196,7 +196,7 @@ const nothing: Omit<KeyMemory, 'uid'> = {
   ending: { shutdown: undefined, killedMs: undefined, deletedMs: undefined, cleaned: false, finalPhase: undefined },
   doubts: { askedAgainMs: undefined, missingSinceMs: undefined, blocked: undefined },
   pause: { ioRetry: undefined, pausedSinceMs: undefined },
-  reports: { toldProblem: '', toldMigrationUid: undefined },
+  reports: { reportedProblem: '', reportedMigrationUid: undefined },
   writes: { writeFailedMs: undefined, refusal: undefined },
   launcherFacts: undefined,
 };
@@ -223,7 +223,7 @@ export function withMore(memory: KeyMemory, more: Remember): KeyMemory {
 /** What belongs to one stay of the guest on this node, as it was before. */
 export function forgetStay(): Remember {
   const { sync, ending, launcherFacts } = nothing;
-  const reports = { toldProblem: '' };
+  const reports = { reportedProblem: '' };
   return { sync, ending, launcherFacts, doubts: { askedAgainMs: undefined }, pause: { ioRetry: undefined }, reports };
 }
 

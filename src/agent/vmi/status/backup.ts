@@ -11,19 +11,19 @@ type Json = Record<string, unknown>;
  */
 export function projectBackup(status: VmiStatus, domain: Domain): void {
   const tracking = status.changedBlockTracking;
-  const told = domain.Spec?.Metadata?.KubeVirt?.Backup;
-  if (!isRecord(tracking) || !isRecord(tracking.backupStatus) || !told) return;
+  const reported = domain.Spec?.Metadata?.KubeVirt?.Backup;
+  if (!isRecord(tracking) || !isRecord(tracking.backupStatus) || !reported) return;
   const known = tracking.backupStatus;
-  const isSame = told.Name === known.backupName && sameInstant(told.StartTimestamp, known.startTimestamp);
+  const isSame = reported.Name === known.backupName && sameInstant(reported.StartTimestamp, known.startTimestamp);
   if (!isSame) return;
-  const volumes = parsedList(told.Volumes);
+  const volumes = parsedList(reported.Volumes);
   const progress: Json = {
-    ...(told.Completed === true && { completed: true }),
-    ...(told.Failed === true && { failed: true }),
-    ...(isTime(told.EndTimestamp) && { endTimestamp: told.EndTimestamp }),
-    ...textOf('backupMsg', told.BackupMsg, bounds.messageBytes),
-    ...textOf('checkpointName', told.CheckpointName, bounds.guestTextBytes),
-    ...textOf('quiesceStatus', told.QuiesceStatus, bounds.guestTextBytes),
+    ...(reported.Completed === true && { completed: true }),
+    ...(reported.Failed === true && { failed: true }),
+    ...(isTime(reported.EndTimestamp) && { endTimestamp: reported.EndTimestamp }),
+    ...textOf('backupMsg', reported.BackupMsg, bounds.messageBytes),
+    ...textOf('checkpointName', reported.CheckpointName, bounds.guestTextBytes),
+    ...textOf('quiesceStatus', reported.QuiesceStatus, bounds.guestTextBytes),
     ...(volumes && { volumes }),
   };
   status.changedBlockTracking = { ...tracking, backupStatus: { ...known, ...progress } };

@@ -43,15 +43,15 @@ export function agentShortcoming(
       : `Guest agent version '${version}' is not supported`;
   }
   const lacks = (wanted: readonly string[]) => wanted.filter((name) => !commands.includes(name));
-  const told = (what: string, missing: readonly string[]) =>
+  const lacking = (what: string, missing: readonly string[]) =>
     `This guest agent lacks ${what} commands: ${missing.join(', ')}`;
   const basic = lacks(asksFor.basic);
-  if (basic.length > 0) return told('basic', basic);
+  if (basic.length > 0) return lacking('basic', basic);
   const wants = propagatedByAgent(spec);
   const keys = lacks(asksFor.sshKeys);
-  if (wants.sshKeys && keys.length > 0 && lacks(asksFor.sshKeysByExec).length > 0) return told('public key', keys);
+  if (wants.sshKeys && keys.length > 0 && lacks(asksFor.sshKeysByExec).length > 0) return lacking('public key', keys);
   const password = lacks(asksFor.password);
-  return wants.password && password.length > 0 ? told('password', password) : undefined;
+  return wants.password && password.length > 0 ? lacking('password', password) : undefined;
 }
 
 /** What the guest's agent is to bring into the guest. */

@@ -79,8 +79,8 @@ function withAgentReport(
   const report = reports.find(({ Mac }) => sameMac(Mac, entry.mac));
   if (!report) return entry;
   const isMasqueraded = wanted?.masquerade !== undefined;
-  const told = agentIps(report, isMasqueraded);
-  const ips = isMasqueraded ? byFamily(entry.ipAddresses ?? [], told) : told;
+  const reported = agentIps(report, isMasqueraded);
+  const ips = isMasqueraded ? byFamily(entry.ipAddresses ?? [], reported) : reported;
   return {
     ...entry,
     interfaceName: clip(report.InterfaceName, bounds.guestTextBytes),
@@ -92,10 +92,10 @@ function withAgentReport(
 const isIpv6 = (ip: string) => ip.includes(':');
 
 /** Behind masquerading the pod's own addresses are those others reach; the guest's count only in a family without any. */
-function byFamily(own: readonly string[], told: readonly string[]): string[] {
+function byFamily(own: readonly string[], reported: readonly string[]): string[] {
   return [false, true].flatMap((six) => {
     const ofPod = own.filter((ip) => isIpv6(ip) === six);
-    return ofPod.length > 0 ? ofPod : told.filter((ip) => isIpv6(ip) === six);
+    return ofPod.length > 0 ? ofPod : reported.filter((ip) => isIpv6(ip) === six);
   });
 }
 
@@ -103,8 +103,8 @@ function byFamily(own: readonly string[], told: readonly string[]): string[] {
 const macPattern = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}(?:(?::[0-9a-f]{2}){14})?$/i;
 
 /** A guest may call anything an address: programs and people take what stands in the status for one. */
-function macOf(told: string | undefined): string {
-  return told !== undefined && macPattern.test(told) ? told : '';
+function macOf(reported: string | undefined): string {
+  return reported !== undefined && macPattern.test(reported) ? reported : '';
 }
 
 /** An IPv6 address with its zone; what is longer is none. */

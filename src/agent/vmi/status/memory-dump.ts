@@ -22,25 +22,25 @@ export function projectMemoryDump(
     const memoryDumpVolume = { ...dump, targetFileName };
     return { ...volume, phase: 'MemoryDumpInProgress', reason: 'VolumeMountedToPod', message, memoryDumpVolume };
   }
-  const told = domain.Spec?.Metadata?.KubeVirt?.MemoryDump;
-  if (phase !== 'MemoryDumpInProgress' || !told || told.FileName !== dump.targetFileName) return volume;
-  return ended(volume, dump, told);
+  const reported = domain.Spec?.Metadata?.KubeVirt?.MemoryDump;
+  if (phase !== 'MemoryDumpInProgress' || !reported || reported.FileName !== dump.targetFileName) return volume;
+  return ended(volume, dump, reported);
 }
 
 function ended(
   volume: VolumeStatus,
   dump: Readonly<Record<string, unknown>>,
-  told: Readonly<Record<string, unknown>>,
+  reported: Readonly<Record<string, unknown>>,
 ): VolumeStatus {
-  const start = isTime(told.StartTimestamp) ? { startTimestamp: told.StartTimestamp } : {};
-  if (!isTime(told.EndTimestamp)) return { ...volume, memoryDumpVolume: { ...dump, ...start } };
-  const memoryDumpVolume = { ...dump, ...start, endTimestamp: told.EndTimestamp };
-  if (told.Failed === true) {
-    const why = typeof told.FailureReason === 'string' ? clip(told.FailureReason, bounds.reasonBytes) : '';
+  const start = isTime(reported.StartTimestamp) ? { startTimestamp: reported.StartTimestamp } : {};
+  if (!isTime(reported.EndTimestamp)) return { ...volume, memoryDumpVolume: { ...dump, ...start } };
+  const memoryDumpVolume = { ...dump, ...start, endTimestamp: reported.EndTimestamp };
+  if (reported.Failed === true) {
+    const why = typeof reported.FailureReason === 'string' ? clip(reported.FailureReason, bounds.reasonBytes) : '';
     const message = `Memory dump to volume ${volume.name} failed: ${why}`;
     return { ...volume, phase: 'MemoryDumpFailed', reason: 'VolumeMountedToPod', message, memoryDumpVolume };
   }
-  if (told.Completed !== true) return { ...volume, memoryDumpVolume: { ...dump, ...start } };
+  if (reported.Completed !== true) return { ...volume, memoryDumpVolume: { ...dump, ...start } };
   const message = `Memory dump to volume ${volume.name} has completed successfully`;
   return { ...volume, phase: 'MemoryDumpCompleted', reason: 'VolumeReady', message, memoryDumpVolume };
 }

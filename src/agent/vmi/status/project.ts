@@ -58,10 +58,10 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   const isOurs = decision.route !== 'migration-target' && decision.route !== 'orphaned-source';
   const now = rfc3339(observation.now);
   if (!isOurs || isFinal(stored)) return projectPatch(stored, reconciled, now);
-  const told = problemOf(reconciled);
+  const reported = problemOf(reconciled);
   const safe = readableVmi(stored);
   if (safe.problems.some(({ part }) => part !== 'spec')) {
-    return { vmi: undefined, events: syncFailed(told, undefined, observation), problem: told };
+    return { vmi: undefined, events: syncFailed(reported, undefined, observation), problem: reported };
   }
   const vmi = copyJson(stored);
   vmi.status ??= {};
@@ -71,7 +71,7 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   setPhase(status, phase, now);
   const readable = { ...safe.vmi, status: { ...safe.vmi.status, phase } };
   const noticed = projectStatus(readable, status, observation, now);
-  const problem = joined(told, refused?.message) ?? noticed.problem;
+  const problem = joined(reported, refused?.message) ?? noticed.problem;
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
   else if (decision.healthy || hasSynced(reconciled)) removeCondition(status, 'Synchronized');
@@ -221,8 +221,9 @@ function phaseEvents(phase: VmiPhase): VmiEvent[] {
 }
 
 /** Once per text: upstream repeats it on every retry and uses up the event budget of the object. */
-function syncFailed(problem: string | undefined, told: string | undefined, observation: Observation): VmiEvent[] {
-  if (problem === undefined || problem === told || problem === observation.memory.reports.toldProblem) return [];
+function syncFailed(problem: string | undefined, reported: string | undefined, observation: Observation): VmiEvent[] {
+  if (problem === undefined || problem === reported || problem === observation.memory.reports.reportedProblem)
+    return [];
   return [{ type: 'Warning', reason: 'SyncFailed', message: problem }];
 }
 

@@ -27,7 +27,7 @@ let clock: FakeClock;
 let node: Node | undefined;
 let nodeChanged: () => void;
 let devices: MediatedDevices;
-let told: string[];
+let reported: string[];
 
 beforeEach(() => {
   machine = new DeviceMachine();
@@ -36,7 +36,7 @@ beforeEach(() => {
   settings.origin = { from: 'object', asOf: new Date(0), resourceVersion: '7' };
   clock = new FakeClock();
   node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1', labels: { pool: 'gpu' } } };
-  told = [];
+  reported = [];
   for (const directory of ['pods', 'proc/1/fd']) mkdirSync(path.join(machine.root, directory), { recursive: true });
   devices = agentOf();
 });
@@ -64,7 +64,7 @@ function agentOf(): MediatedDevices {
     { nodeName: 'node1', sysDir, pluginsDir, podsDir, procDir },
     {
       ...{ settings, node: own, clock, log: createLogger({ component: 'test', file: logFile() }) },
-      recordEvent: (type, reason, message) => told.push(`${type} ${reason}: ${message}`),
+      recordEvent: (type, reason, message) => reported.push(`${type} ${reason}: ${message}`),
     },
   );
 }
@@ -87,7 +87,7 @@ const typesOn = (parent: string) =>
   uuids(parent).map((uuid) => path.basename(readlinkSync(path.join(directoryOf(parent), uuid, 'mdev_type'))));
 const twice = ['nvidia-223', 'nvidia-223'];
 const fourTimes = ['nvidia-222', 'nvidia-222', 'nvidia-222', 'nvidia-222'];
-const reasonsTold = () => told.map((each) => each.split(':', 1)[0]);
+const reportedReasons = () => reported.map((each) => each.split(':', 1)[0]);
 
 /** The kubelet's own file, in its own format. */
 function given(pod: string, ...ids: string[]): void {
@@ -108,7 +108,7 @@ describe('mediated devices', () => {
     await devices.start();
     await countOn('0000:65:00.0', 4);
     const words = 'Normal MediatedDevicesCreated: made 4 of 4 devices of type nvidia-222 on 0000:65:00.0';
-    await eventually(() => assert.deepEqual(told, [words]));
+    await eventually(() => assert.deepEqual(reported, [words]));
     for (const uuid of uuids('0000:65:00.0'))
       assert.match(uuid, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-\d{12}$/);
     assert.equal(kernel.refused, 0);
@@ -130,7 +130,7 @@ describe('mediated devices', () => {
     ask('nvidia-222');
     await devices.start();
     await countOn('0000:65:00.0', 4);
-    await eventually(() => assert.equal(told.length, 1));
+    await eventually(() => assert.equal(reported.length, 1));
     const before = uuids('0000:65:00.0');
     await devices.stop();
     devices = agentOf();
@@ -138,7 +138,7 @@ describe('mediated devices', () => {
     await clock.pass(300_000);
     assert.deepEqual(uuids('0000:65:00.0'), before);
     assert.equal(uuids('0000:66:00.0').length, 1);
-    assert.equal(told.length, 1);
+    assert.equal(reported.length, 1);
   });
 
   it('follow the labels of the node, in the older spelling, too', async () => {
@@ -185,10 +185,10 @@ describe('mediated devices', () => {
     kernel.addCard('0000:65:00.0', [{ ...t4[0], id: 'nvidia-1', instances: 2, isBroken: true }, ...t4.slice(1)]);
     ask('nvidia-1');
     await devices.start();
-    await eventually(() => assert.deepEqual(reasonsTold(), ['Warning MediatedDevicesNotCreated']));
-    assert.match(told[0] ?? '', /0 of 2 devices of type nvidia-1 on 0000:65:00.0 were made: ENOSPC/);
+    await eventually(() => assert.deepEqual(reportedReasons(), ['Warning MediatedDevicesNotCreated']));
+    assert.match(reported[0] ?? '', /0 of 2 devices of type nvidia-1 on 0000:65:00.0 were made: ENOSPC/);
     await clock.pass(180_000);
-    assert.equal(told.length, 1);
+    assert.equal(reported.length, 1);
     ask('nvidia-1', 'nvidia-223');
     await countOn('0000:65:00.0', 2);
   });
@@ -219,7 +219,7 @@ describe('mediated devices', () => {
     });
     await devices.start();
     await countOn('0000:65:00.0', 2);
-    assert.match(told[0] ?? '', /Warning MediatedDevicesNotUnderstood: .*no map of texts.*left out/);
+    assert.match(reported[0] ?? '', /Warning MediatedDevicesNotUnderstood: .*no map of texts.*left out/);
   });
 
   it('are not made on a machine without kubelet', async () => {
@@ -256,8 +256,8 @@ describe('mediated devices that are not asked for any more', () => {
     given('uid-1', '100');
     ask('nvidia-222');
     await countOn(card, 1);
-    await eventually(() => assert.equal(reasonsTold().at(-1), 'Warning MediatedDevicesInUse'));
-    assert.match(told.at(-1) ?? '', /is in use: it goes when its VM has ended/);
+    await eventually(() => assert.equal(reportedReasons().at(-1), 'Warning MediatedDevicesInUse'));
+    assert.match(reported.at(-1) ?? '', /is in use: it goes when its VM has ended/);
     await clock.pass(120_000);
     assert.equal(uuids(card).length, 1);
     rmSync(path.join(machine.root, 'pods/uid-1'), { recursive: true });
@@ -288,7 +288,7 @@ describe('mediated devices that are not asked for any more', () => {
       ask('nvidia-222', `other-${content.length}`);
       await eventually(async () => {
         await clock.pass(60_000);
-        assert.match(told.at(-1) ?? '', why);
+        assert.match(reported.at(-1) ?? '', why);
       });
       assert.equal(uuids(card).length, 2, content);
     };
@@ -321,10 +321,10 @@ describe('mediated devices that are not asked for any more', () => {
     await countOn(card, 2);
     for (const broken of ['nvidia-222', { mediatedDeviceTypes: 'nvidia-222' }, { mediatedDeviceTypes: ['a/b'] }]) {
       configure(broken);
-      await eventually(() => assert.match(told.at(-1) ?? '', /MediatedDevicesNotUnderstood/));
+      await eventually(() => assert.match(reported.at(-1) ?? '', /MediatedDevicesNotUnderstood/));
       await clock.pass(600_000);
       assert.deepEqual(typesOn(card), twice);
-      told.push('');
+      reported.push('');
     }
     configure(undefined);
     await becomes(card);
@@ -366,8 +366,8 @@ describe('mediated devices that are not asked for any more', () => {
     });
     symlinkSync('/dev/vfio/101', path.join(machine.root, 'proc/1/fd/17'));
     letGo();
-    await eventually(() => assert.match(told.at(-1) ?? '', /MediatedDevicesInUse/));
-    assert.match(told.at(-1) ?? '', new RegExp(`${second} of type .* is in use`));
+    await eventually(() => assert.match(reported.at(-1) ?? '', /MediatedDevicesInUse/));
+    assert.match(reported.at(-1) ?? '', new RegExp(`${second} of type .* is in use`));
     assert.equal(uuids(card).includes(second), true);
   });
 
@@ -379,7 +379,7 @@ describe('mediated devices that are not asked for any more', () => {
     utimesSync(checkpoint, clock.now(), clock.now());
     ask('nvidia-223');
     await devices.start();
-    await eventually(() => assert.match(told.at(-1) ?? '', /MediatedDevicesInUse/));
+    await eventually(() => assert.match(reported.at(-1) ?? '', /MediatedDevicesInUse/));
     await clock.pass(300_000);
     assert.deepEqual(uuids(card), [others]);
     await becomes(card, ...twice);

@@ -23,7 +23,7 @@ test('writes of VMIs that hang on all connections keep no heartbeat back, nor th
   for (const name of names) booted.push({ name, ...(await bench.play(name)) });
   const before = bench.proxy.count(writes);
   bench.proxy.failAll(writes, { kind: 'silence' });
-  await Promise.all(booted.map(({ launcher, name, uid }) => bench.tell(launcher, name, uid, 'Paused', 'User')));
+  await Promise.all(booted.map(({ launcher, name, uid }) => bench.publish(launcher, name, uid, 'Paused', 'User')));
   const hanging = () => bench.proxy.count(writes) - before;
   await eventually(() => assert.ok(hanging() >= 8, `${hanging()} writes hang`));
   bench.agent.kill('SIGTERM');

@@ -6,7 +6,7 @@ import { RestBench, vm1 } from './rest-bench.ts';
 
 let bench: RestBench;
 beforeEach(async () => {
-  bench = await RestBench.start({ thawAfterMs: 3_600_000 });
+  bench = await RestBench.start({ unfreezeAfterMs: 3_600_000 });
 });
 
 afterEach(() => bench.dispose());
@@ -28,9 +28,9 @@ async function abandonedFreeze(launcher: ScriptedLauncher): Promise<() => void> 
   return () => finish();
 }
 
-test('a guest whose freeze outlived its client is thawed by the launcher’s own call, and the VMI’s events tell', async () => {
+test('a guest whose freeze outlived its client is unfrozen by the launcher’s own call, and the VMI’s events say so', async () => {
   await bench.dispose();
-  bench = await RestBench.start({ thawAfterMs: 50 });
+  bench = await RestBench.start({ unfreezeAfterMs: 50 });
   const launcher = await bench.launcher();
   const finish = await abandonedFreeze(launcher);
   assert.equal(launcher.count('unfreezeVirtualMachine'), 0);
@@ -45,7 +45,7 @@ test('a guest whose freeze outlived its client is thawed by the launcher’s own
   await eventually(() => assert.equal(bench.api.state.freezing, 0));
 });
 
-test('an agent that leaves thaws such a guest at once, and refuses whoever comes late', async () => {
+test('an agent that leaves unfreezes such a guest at once, and refuses late callers', async () => {
   const launcher = await bench.launcher();
   const finish = await abandonedFreeze(launcher);
   finish();

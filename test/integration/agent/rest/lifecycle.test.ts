@@ -26,8 +26,8 @@ for (const [route, rpc, event] of orders) {
     const { request } = launcher.calls[0] as { request: { vmi: { vmiJson: Buffer } } };
     assert.deepEqual(JSON.parse(request.vmi.vmiJson.toString()), bench.vmis.get('default/vm1'));
     assert.equal(launcher.count(rpc), 1);
-    const told = bench.events.map(({ type, reason, uid: of }) => [type, reason, of]);
-    assert.deepEqual(told, event === undefined ? [] : [['Normal', event, uid]]);
+    const reported = bench.events.map(({ type, reason, uid: of }) => [type, reason, of]);
+    assert.deepEqual(reported, event === undefined ? [] : [['Normal', event, uid]]);
   });
 }
 
@@ -85,8 +85,8 @@ for (const [route, rpc, status, text, event] of refusals) {
     const answer = await bench.put(route, '{"unfreezeTimeout":"5s"}');
     assert.deepEqual([answer.status, answer.body], [status, text]);
     assert.equal(answer.headers['content-type'], 'text/plain; charset=utf-8');
-    const told = bench.events.map(({ type, reason, message }) => [type, reason, message]);
-    assert.deepEqual(told, event === undefined ? [] : [['Warning', event, text]]);
+    const reported = bench.events.map(({ type, reason, message }) => [type, reason, message]);
+    assert.deepEqual(reported, event === undefined ? [] : [['Warning', event, text]]);
   });
 }
 

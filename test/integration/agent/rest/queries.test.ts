@@ -68,8 +68,8 @@ test('a page that calls itself a picture is handed on as bytes', async () => {
   for (const mime of ['text/html', 'image/svg+xml', 'image/png\r\nX-Evil: 1', '']) {
     launcher.on('getScreenshot', () => ({ response: ok, mime, data: Buffer.from('<script>') }));
     const { headers } = await bench.get('/vnc/screenshot');
-    const told = [headers['content-type'], headers['x-content-type-options'], headers['x-evil']];
-    assert.deepEqual(told, ['application/octet-stream', 'nosniff', undefined], mime);
+    const reported = [headers['content-type'], headers['x-content-type-options'], headers['x-evil']];
+    assert.deepEqual(reported, ['application/octet-stream', 'nosniff', undefined], mime);
   }
 });
 

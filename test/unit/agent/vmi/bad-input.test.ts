@@ -250,9 +250,9 @@ test('a launcher that dies under a running guest is a condition and an event tha
   const { message = '', status: state } = loop.condition('Synchronized') ?? {};
   assert.equal(state, 'False');
   assert.match(message, /the launcher of the guest ended.*kubectl logs.*create it again/);
-  const told = loop.events.filter(({ reason }) => reason === 'SyncFailed');
+  const reported = loop.events.filter(({ reason }) => reason === 'SyncFailed');
   assert.deepEqual(
-    told.map((event) => event.message),
+    reported.map((event) => event.message),
     [message],
   );
 });

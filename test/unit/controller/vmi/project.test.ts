@@ -72,7 +72,7 @@ test('a launcher that fails after the hand-over and before the guest runs fails 
   assert.match(synchronized?.message ?? '', /ended with exit code 2 before the start: no libvirt here: install it/);
 });
 
-const endings: readonly (readonly [log: string, told: RegExp])[] = [
+const endings: readonly (readonly [log: string, reported: RegExp])[] = [
   [
     `${'noise\n'.repeat(300)}{"level":"error","err":"no libvirt: install it","msg":"failed"}\n`,
     /start: failed: no libvirt: install it$/,
@@ -83,10 +83,10 @@ const endings: readonly (readonly [log: string, told: RegExp])[] = [
   ['{"torn', /start: \{"torn$/],
   ['\n\n', /start: no reason given$/],
 ];
-for (const [log, told] of endings) {
+for (const [log, reported] of endings) {
   test(`of a launcher's log that ends with ${JSON.stringify(log.slice(-40))} the last words are told`, () => {
     const vmi = project(observe('Scheduled', endedPod(2, log)));
-    assert.match(findCondition(vmi.status?.conditions, 'Synchronized')?.message ?? '', told);
+    assert.match(findCondition(vmi.status?.conditions, 'Synchronized')?.message ?? '', reported);
   });
 }
 

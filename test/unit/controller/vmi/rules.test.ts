@@ -209,9 +209,9 @@ test('what keeps a VMI from its start is a problem of the decision, and an event
   const { problem, events } = decideVmi(observationOf(row), () => buildPod());
   assert.equal(problem, 'the VirtualMachineInstance cannot be started: no memory');
   assert.deepEqual(events, [{ type: 'Warning', reason: 'FailedCreate', message: problem }]);
-  const told = buildVmi(
+  const reported = buildVmi(
     {},
     { phase: 'Pending', conditions: [{ type: 'Synchronized', status: 'False', message: problem }] },
   );
-  assert.equal(decideVmi(observationOf({ ...row, vmi: told }), () => buildPod()).events, undefined);
+  assert.equal(decideVmi(observationOf({ ...row, vmi: reported }), () => buildPod()).events, undefined);
 });

@@ -109,11 +109,11 @@ export const waitingRules: readonly Rule[] = [
   {
     name: 'waiting-for-sync-not-supported',
     why: 'The VMI waits for a guest from another cluster or namespace, which this agent cannot do; the user is told once.',
-    when: (facts) => isWaiting(facts) && !isSettled(facts) && isUntoldWaiting(facts),
+    when: (facts) => isWaiting(facts) && !isSettled(facts) && isUnreportedWaiting(facts),
     plan: () => ({
       steps: [],
       requeueAfterMs: 0,
-      remember: { reports: { toldMigrationUid: waitingMark } },
+      remember: { reports: { reportedMigrationUid: waitingMark } },
       events: [{ type: 'Warning', reason: 'MigrationNotSupported', message: waitingText }],
     }),
   },
@@ -140,7 +140,7 @@ const isWaiting = ({ vmi, deleting, final }: Facts) =>
   vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && !deleting && !final;
 
 /** Whatever was told of it is enough: the source's rules tell of a migration that cannot be done, too. */
-const isUntoldWaiting = ({ observation }: Facts) => observation.memory.reports.toldMigrationUid === undefined;
+const isUnreportedWaiting = ({ observation }: Facts) => observation.memory.reports.reportedMigrationUid === undefined;
 
 const hasNoGuestYet = ({ phase, domainState }: Facts) =>
   domainState.kind === 'gone' &&

@@ -13,9 +13,10 @@ export function isDecentralised({ vmi }: Facts): boolean {
   return Boolean(sourceState.syncAddress) !== Boolean(targetState.syncAddress);
 }
 
-export const isUntold = (facts: Facts) => facts.observation.memory.reports.toldMigrationUid !== migrationUidOf(facts);
+export const isUnreported = (facts: Facts) =>
+  facts.observation.memory.reports.reportedMigrationUid !== migrationUidOf(facts);
 
-export function tellDecentralised(facts: Facts): Plan {
+export function reportDecentralised(facts: Facts): Plan {
   const message =
     'a migration to another cluster or namespace (sendTo, receive) is not supported by this node agent; nothing is done ' +
     'about it and the guest goes on where it runs. Delete the VirtualMachineInstanceMigration object; migrate within the ' +
@@ -23,7 +24,7 @@ export function tellDecentralised(facts: Facts): Plan {
   return {
     steps: [],
     requeueAfterMs: 0,
-    remember: { reports: { toldMigrationUid: migrationUidOf(facts) } },
+    remember: { reports: { reportedMigrationUid: migrationUidOf(facts) } },
     events: [{ type: 'Warning', reason: 'MigrationNotSupported', message }],
   };
 }

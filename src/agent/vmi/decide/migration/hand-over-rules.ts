@@ -12,7 +12,7 @@ const silentLimitMs = 600_000;
 /** Nobody needs the guest of a VMI that is deleted: it is waited for so that it ends in peace, and not the user. */
 const deletedLimitMs = 180_000;
 /** The user is told after this, at the latest at half time. */
-const tellAfterMs = 90_000;
+const reportAfterMs = 90_000;
 /** A guest that ended unseen, and of which only little says that it may have left: the target tells of one within seconds. */
 const doubtLimitMs = 30_000;
 /** A domain that has lost its reason may find it again. */
@@ -59,7 +59,7 @@ function waitOf(facts: Facts, view: SourceView) {
   const limitMs = limitOf(facts, view);
   const sinceMs = Math.max(memory.overSeenMs ?? nowMs, observation.memory.writes.writeFailedMs ?? 0);
   const forMs = nowMs - sinceMs;
-  return { leftMs: limitMs - forMs, tellInMs: Math.min(limitMs / 2, tellAfterMs) - forMs };
+  return { leftMs: limitMs - forMs, reportInMs: Math.min(limitMs / 2, reportAfterMs) - forMs };
 }
 
 function limitOf(facts: Facts, view: SourceView): number {
@@ -79,19 +79,19 @@ function giveUp(facts: Facts): Plan {
 
 /** Told in the middle: also a write that shows whether the API server can be reached at all. */
 function awaitHandOver(facts: Facts, view: SourceView): Plan {
-  const { leftMs, tellInMs } = waitOf(facts, view);
+  const { leftMs, reportInMs } = waitOf(facts, view);
   const overSeenMs = view.memory.overSeenMs ?? facts.observation.nowMs;
   const problem =
     `the guest was sent to node ${view.state.targetNode ?? ''}, which has not told yet that it runs there; the ` +
     `VirtualMachineInstance fails if that does not come. ${whereToLook}.`;
-  const restMs = tellInMs > 0 ? tellInMs : leftMs;
+  const restMs = reportInMs > 0 ? reportInMs : leftMs;
   const { domainState, uid } = facts;
   return {
     ...(domainState.kind === 'shutoff-unexplained'
       ? { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: Math.min(restMs, askAgainMs) }
       : wait(restMs)),
     remember: rememberMigration(view, { overSeenMs }),
-    ...(tellInMs <= 0 && { problem }),
+    ...(reportInMs <= 0 && { problem }),
   };
 }
 

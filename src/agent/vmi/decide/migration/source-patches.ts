@@ -13,25 +13,25 @@ const abortStates = ['Aborting', 'Succeeded', 'Failed'];
  * (pkg/virt-handler/migration-source.go); undefined: it does. A launcher's time or word that the API would not take is left
  * out: it must not cost the VMI all its writes.
  */
-export function progressPatch({ state, told }: SourceView): VmiPatch | undefined {
-  if (!told) return undefined;
-  const started = instantOf(told.StartTimestamp);
+export function progressPatch({ state, reported }: SourceView): VmiPatch | undefined {
+  if (!reported) return undefined;
+  const started = instantOf(reported.StartTimestamp);
   const startTimestamp = started && started !== instantOf(state.startTimestamp) ? started : undefined;
-  const mode = modes.includes(told.Mode) && told.Mode !== state.mode ? told.Mode : undefined;
+  const mode = modes.includes(reported.Mode) && reported.Mode !== state.mode ? reported.Mode : undefined;
   if (!startTimestamp && !mode) return undefined;
   return { status: { migrationState: { ...(startTimestamp && { startTimestamp }), ...(mode && { mode }) } } };
 }
 
 /** The launcher gave up: its times, its words, and how far an abort came. */
-export function toldFailurePatch(facts: Facts, told: MigrationMetadata): VmiPatch {
-  const [startTimestamp, endTimestamp] = [instantOf(told.StartTimestamp), instantOf(told.EndTimestamp)];
+export function reportedFailurePatch(facts: Facts, reported: MigrationMetadata): VmiPatch {
+  const [startTimestamp, endTimestamp] = [instantOf(reported.StartTimestamp), instantOf(reported.EndTimestamp)];
   return failedMigration(facts, {
-    reason: told.FailureReason || 'the launcher gave no reason; see the log of the launcher pod on the source node',
+    reason: reported.FailureReason || 'the launcher gave no reason; see the log of the launcher pod on the source node',
     ...(startTimestamp && { startTimestamp }),
     ...(endTimestamp && { endTimestamp }),
     more: {
-      ...(modes.includes(told.Mode) && { mode: told.Mode }),
-      ...(abortStates.includes(told.AbortStatus) && { abortStatus: told.AbortStatus }),
+      ...(modes.includes(reported.Mode) && { mode: reported.Mode }),
+      ...(abortStates.includes(reported.AbortStatus) && { abortStatus: reported.AbortStatus }),
     },
   });
 }

@@ -1,7 +1,7 @@
 import { isOfMigration } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import type { Rule } from '../rule.ts';
-import { isDecentralised, isUntold, tellDecentralised } from './decentralised.ts';
+import { isDecentralised, isUnreported, reportDecentralised } from './decentralised.ts';
 import { handOverRules } from './hand-over-rules.ts';
 import { sourceReportRules } from './source-report-rules.ts';
 import { sourceRunningRules } from './source-running-rules.ts';
@@ -13,10 +13,10 @@ function hasLeftProxies(facts: Facts): boolean {
   const { migrationProxies, memory } = facts.observation;
   if (!migrationProxies.hasSource) return false;
   const view = sourceView(facts);
-  if (!view || !isOfMigration(memory, view.migrationUid) || view.told?.EndTimestamp) return true;
+  if (!view || !isOfMigration(memory, view.migrationUid) || view.reported?.EndTimestamp) return true;
   // In post-copy the guest's memory is on both nodes: it can only end where it arrives.
   const isEnding = facts.final || facts.ending !== undefined;
-  return isEnding && facts.domainState.kind === 'alive' && view.told?.Mode !== 'PostCopy';
+  return isEnding && facts.domainState.kind === 'alive' && view.reported?.Mode !== 'PostCopy';
 }
 
 /**
@@ -33,8 +33,8 @@ export const sourceRules: readonly Rule[] = [
   {
     name: 'migration-decentralised',
     why: 'The VMI is to move to another cluster or namespace, which this agent cannot do; the user is told once.',
-    when: (facts) => isDecentralised(facts) && isUntold(facts),
-    plan: tellDecentralised,
+    when: (facts) => isDecentralised(facts) && isUnreported(facts),
+    plan: reportDecentralised,
   },
   ...sourceReportRules,
   ...handOverRules,

@@ -11,7 +11,7 @@ const unheardRetryMs = 10_000;
 /** A launcher that was asked several times and knows of nothing has lost it, with its memory. */
 const unheardLimitMs = 60_000;
 
-const isUnheard: SourceTest = (_facts, { begun, told }) => begun && told === undefined;
+const isUnheard: SourceTest = (_facts, { begun, reported }) => begun && reported === undefined;
 
 const sentMs = ({ order }: SourceView['memory']) => (order.kind === 'sent' ? order.sentMs : undefined);
 
@@ -54,10 +54,10 @@ function heardAgain(view: SourceView): NonNullable<Plan['remember']> {
  * Also against what is written down: an abort that is under way or done is not asked for again
  * (pkg/virt-handler/migration-source.go).
  */
-const wantsAbort: SourceTest = (_facts, { state, told, running }) => {
+const wantsAbort: SourceTest = (_facts, { state, reported, running }) => {
   const settled: readonly unknown[] = ['Aborting', 'Succeeded'];
-  const isSettled = settled.includes(told?.AbortStatus) || settled.includes(state.abortStatus);
-  return state.abortRequested === true && running && told?.Mode !== 'PostCopy' && !isSettled;
+  const isSettled = settled.includes(reported?.AbortStatus) || settled.includes(state.abortStatus);
+  return state.abortRequested === true && running && reported?.Mode !== 'PostCopy' && !isSettled;
 };
 
 function sinceCancelMs({ observation }: Facts, { memory }: SourceView): number {
@@ -108,7 +108,7 @@ export const sourceRunningRules: readonly Rule[] = [
   {
     name: 'migration-over-unexplained',
     why: 'The launcher says that the migration is done, and yet shows the guest running here; it is asked again.',
-    when: whenLeaving((_facts, { told }) => Boolean(told?.EndTimestamp)),
+    when: whenLeaving((_facts, { reported }) => Boolean(reported?.EndTimestamp)),
     plan: (facts) => {
       const pauseMs = unheardRetryMs - answerAgeMs(facts);
       return pauseMs > 0 ? wait(pauseMs) : askAgain(facts);

@@ -72,8 +72,8 @@ export const sourceStartRules: readonly Rule[] = [
     why: 'The migration could not be started for five minutes, so it fails and the guest goes on here.',
     when: whenLeaving((facts, view) => !view.begun && hasTriedLong(facts, view)),
     plan: giveUp(({ observation }) => {
-      const { toldProblem } = observation.memory.reports;
-      return `the migration could not be started for ${startLimitMs / 60_000} minutes${toldProblem ? `: ${toldProblem}` : ''}`;
+      const { reportedProblem } = observation.memory.reports;
+      return `the migration could not be started for ${startLimitMs / 60_000} minutes${reportedProblem ? `: ${reportedProblem}` : ''}`;
     }),
   },
   {

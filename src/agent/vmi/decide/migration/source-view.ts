@@ -8,7 +8,7 @@ export interface SourceView {
   readonly migrationUid: string;
   readonly state: MigrationState;
   /** The launcher's own account of this very migration; what it tells of another one counts for nothing. */
-  readonly told: MigrationMetadata | undefined;
+  readonly reported: MigrationMetadata | undefined;
   readonly memory: SourceMemory;
   /** The launcher has it, or had it: it is never sent a second time, also not by an agent that was started again. */
   readonly begun: boolean;
@@ -24,15 +24,15 @@ export function sourceView(facts: Facts): SourceView | undefined {
   const migrationUid = state?.migrationUid;
   if (!state || !migrationUid || state.sourceNode !== nodeName || state.endTimestamp) return undefined;
   const noted = domain.kind === 'present' ? domain.domain.Spec?.Metadata?.KubeVirt?.Migration : undefined;
-  const told = noted?.UID === migrationUid ? noted : undefined;
+  const reported = noted?.UID === migrationUid ? noted : undefined;
   const own = sourceMemory(memory, migrationUid);
   return {
     migrationUid,
     state,
-    told,
+    reported,
     memory: own,
-    begun: told !== undefined || own.order.kind === 'sent' || Boolean(state.startTimestamp),
-    running: Boolean(told?.StartTimestamp && !told.EndTimestamp),
+    begun: reported !== undefined || own.order.kind === 'sent' || Boolean(state.startTimestamp),
+    running: Boolean(reported?.StartTimestamp && !reported.EndTimestamp),
   };
 }
 

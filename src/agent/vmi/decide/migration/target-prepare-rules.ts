@@ -44,7 +44,7 @@ const isGivenUp = (facts: Facts) =>
   sinceFirstTryMs(facts) >= (refusalOf(facts) === undefined ? prepareLimitMs : refusalLimitMs);
 
 function giveUp(facts: Facts): Plan {
-  const why = refusalOf(facts) ?? facts.observation.memory.reports.toldProblem;
+  const why = refusalOf(facts) ?? facts.observation.memory.reports.reportedProblem;
   const reason = `node ${facts.observation.nodeName} could not prepare for the guest${why ? `: ${why}` : ''}`;
   return { steps: [], patch: failedMigration(facts, { reason }), requeueAfterMs: 0 };
 }
@@ -58,7 +58,7 @@ function rememberTry(facts: Facts): Remember {
   return rememberStage(facts, isFurther ? { ...stage, ...tries } : { kind: 'trying', ...tries });
 }
 
-function tellUnclear({ observation }: Facts): Partial<Plan> {
+function reportUnclear({ observation }: Facts): Partial<Plan> {
   return observation.launcher.kind === 'unclear' ? { problem: observation.launcher.reason } : {};
 }
 
@@ -128,7 +128,7 @@ export const prepareRules: readonly Rule[] = [
     plan: (facts) => ({
       ...wait(launcherRetryMs),
       remember: rememberTry(facts),
-      ...tellUnclear(facts),
+      ...reportUnclear(facts),
     }),
   },
   {

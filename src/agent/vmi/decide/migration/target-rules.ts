@@ -3,7 +3,7 @@ import type { Facts } from '../facts.ts';
 import { deleteDomain, hasStoppedDomain } from '../finish-rules.ts';
 import { predecessorDeadRule } from '../look-rules.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
-import { isDecentralised, isUntold, tellDecentralised } from './decentralised.ts';
+import { isDecentralised, isUnreported, reportDecentralised } from './decentralised.ts';
 import { failedMigration } from './failed-migration.ts';
 import { targetEndRules } from './target-end-rules.ts';
 import { handOverPatch, progressPatch } from './target-patches.ts';
@@ -31,8 +31,8 @@ const lookAgainMs = 15_000;
 
 function lookOrWait({ uid, domainState, observation }: Facts): Plan {
   const { domain, nowMs } = observation;
-  const isTold = domain.kind === 'present' || (domain.kind === 'gone' && domain.proof === 'launcher-says-none');
-  if (!isTold || domainState.kind === 'stopped') return rest;
+  const isKnown = domain.kind === 'present' || (domain.kind === 'gone' && domain.proof === 'launcher-says-none');
+  if (!isKnown || domainState.kind === 'stopped') return rest;
   const leftMs = domain.seenMs + lookAgainMs - nowMs;
   return leftMs > 0 ? wait(leftMs) : { steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: lookAgainMs };
 }
@@ -150,8 +150,8 @@ export const targetRules: readonly Rule[] = [
   {
     name: 'target-decentralised',
     why: 'The VMI is to come from another cluster or namespace, which this agent cannot do; the user is told once.',
-    when: (facts) => isDecentralised(facts) && isUntold(facts),
-    plan: tellDecentralised,
+    when: (facts) => isDecentralised(facts) && isUnreported(facts),
+    plan: reportDecentralised,
   },
   {
     name: 'target-decentralised-left-alone',

@@ -21,9 +21,9 @@ class Bench {
   readonly flips = new FakeProblems();
   readonly node = new FakeNode();
   readonly patches: NodePatch[] = [];
-  readonly told: NodeReport[] = [];
+  readonly reported: NodeReport[] = [];
   failure: Error | undefined;
-  report: (told: NodeReport) => void = (told) => this.told.push(told);
+  report: (reported: NodeReport) => void = (reported) => this.reported.push(reported);
   readonly problems: ProblemSource = {
     problems: () => {
       if (this.failure) throw this.failure;
@@ -40,7 +40,7 @@ class Bench {
       log: silentLogger,
       random: () => 0.5,
       hasCpuManager: async () => false,
-      report: (told) => this.report(told),
+      report: (reported) => this.report(reported),
       patchNode: async (_name, patch) => {
         this.patches.push(patch);
         return this.node.patch(patch);
@@ -97,12 +97,12 @@ test('a reason that comes and goes is no write for each time, and the last word 
     await bench.clock.pass(1_000);
   }
   assert.ok(bench.patches.length - before <= 8, `${bench.patches.length - before} beats in ten minutes of flips`);
-  const told = bench.told.length;
+  const reported = bench.reported.length;
   for (let flip = 0; flip < 60; flip++) {
     bench.flips.set(...(flip % 2 === 0 ? [b] : [a]));
     await bench.clock.pass(10_000);
   }
-  assert.ok(bench.told.length - told <= 14, `${bench.told.length - told} events in ten minutes`);
+  assert.ok(bench.reported.length - reported <= 14, `${bench.reported.length - reported} events in ten minutes`);
   bench.flips.set(b);
   await bench.clock.pass(60_000);
   assert.equal(bench.reason, 'B: B it is');

@@ -22,7 +22,7 @@ class Bench {
   readonly problems = new FakeProblems();
   readonly node = new FakeNode();
   readonly patches: NodePatch[] = [];
-  readonly told: NodeReport[] = [];
+  readonly reported: NodeReport[] = [];
   refuse: Error | undefined;
   hasCpuManager: boolean | undefined = false;
   readonly heartbeat = new Heartbeat(
@@ -34,7 +34,7 @@ class Bench {
       log: silentLogger,
       random: () => 0.5,
       hasCpuManager: async () => this.hasCpuManager,
-      report: (told) => this.told.push(told),
+      report: (reported) => this.reported.push(reported),
       patchNode: async (_name, patch) => {
         if (this.refuse) throw this.refuse;
         this.patches.push(patch);
@@ -74,7 +74,7 @@ test('a problem of less than ten seconds keeps no VMI away; one that lasts does,
   await bench.clock.pass(10_000);
   assert.deepEqual(bench.marks, ['true', 'false']);
   assert.equal(bench.reason, 'KvmMissing: KvmMissing it is');
-  assert.deepEqual(bench.told, [
+  assert.deepEqual(bench.reported, [
     { schedulable: true },
     { schedulable: false, reason: 'KvmMissing', message: 'KvmMissing it is' },
   ]);
@@ -119,7 +119,7 @@ test('at the start any problem counts at once, and so does its end: nobody was t
   bench.problems.set();
   await settle();
   assert.deepEqual(bench.marks, ['false', 'true']);
-  assert.deepEqual(bench.told, [{ schedulable: true }], 'what ends soon after the start is not worth an event');
+  assert.deepEqual(bench.reported, [{ schedulable: true }], 'what ends soon after the start is not worth an event');
   await bench.heartbeat.stop();
 });
 
@@ -128,10 +128,10 @@ test('a problem that is there from the start is told after ten seconds', async (
   bench.problems.set(bench.problem('KvmMissing'));
   await bench.start();
   await bench.clock.pass(9_999);
-  assert.deepEqual(bench.told, []);
+  assert.deepEqual(bench.reported, []);
   await bench.clock.pass(1);
   assert.deepEqual(bench.marks, ['false', 'false']);
-  assert.equal(bench.told.length, 1);
+  assert.equal(bench.reported.length, 1);
   assert.equal(bench.reason, 'KvmMissing: KvmMissing it is');
   await bench.heartbeat.stop();
 });

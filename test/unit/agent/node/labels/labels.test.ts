@@ -44,8 +44,8 @@ test('a host model without a name makes no label, and its features none either',
     assert.deepEqual(below('host-model-', facts), []);
     assert.deepEqual(below('cpu-vendor.', facts), []);
     const report = explainLabels(planLabels(facts, defaults), {}, { node: 'present', problem: undefined });
-    const told = report.notHere.find(({ key }) => key === 'host-model-cpu.node.kubevirt.io/');
-    assert.equal(told?.because, 'virsh_domcapabilities.xml names no host model');
+    const reported = report.notHere.find(({ key }) => key === 'host-model-cpu.node.kubevirt.io/');
+    assert.equal(reported?.because, 'virsh_domcapabilities.xml names no host model');
   }
 });
 
@@ -136,8 +136,8 @@ test('names that are no label keys are left out and told', () => {
   const plan = planLabels(facts, defaults);
   assert.deepEqual(below('cpu-feature.node.kubevirt.io/', facts), ['constructor', 'ok']);
   const { notHere } = explainLabels(plan, {}, { node: 'present', problem: undefined });
-  const told = notHere.find(({ key }) => key === 'cpu-feature.node.kubevirt.io/a b');
-  assert.equal(told?.because, 'Kubernetes does not take it as a label');
+  const reported = notHere.find(({ key }) => key === 'cpu-feature.node.kubevirt.io/a b');
+  assert.equal(reported?.because, 'Kubernetes does not take it as a label');
 });
 
 test('each label of ours is explained, here or not, and those of others are left out', () => {

@@ -8,8 +8,8 @@ import { quietFigures } from '../../../../fixtures/agent-figures.ts';
 import { FakeClock } from '../../../../fixtures/fake-clock.ts';
 
 function world(more: Partial<AgentFigures>) {
-  const told: unknown[] = [];
-  const log = { ...silentLogger, error: (fields: { metric?: string }) => void told.push(fields.metric) };
+  const reported: unknown[] = [];
+  const log = { ...silentLogger, error: (fields: { metric?: string }) => void reported.push(fields.metric) };
   const clock = new FakeClock();
   const figures = quietFigures({
     queue: { counts: { running: 0, queued: 3, waiting: 0, failing: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
@@ -19,7 +19,7 @@ function world(more: Partial<AgentFigures>) {
     { nodeName: 'node1', kubeVersion: 'v1.9.0' },
     { registry: new Registry(), figures, deprecatedMachines: () => [], clock, log: log as typeof silentLogger },
   );
-  return { own, clock, told };
+  return { own, clock, reported };
 }
 
 test('a metric that cannot be read is left out, and is there again when it can', async () => {
@@ -28,7 +28,7 @@ test('a metric that cannot be read is left out, and is there again when it can',
     if (isBroken) throw new Error('the cache is not there');
     return 2;
   };
-  const { own, told } = world({ unknownDomains });
+  const { own, reported } = world({ unknownDomains });
   for (const _scrape of [1, 2]) {
     const text = await own.text();
     assert.doesNotMatch(text, /unknown_domains/);
@@ -36,7 +36,7 @@ test('a metric that cannot be read is left out, and is there again when it can',
     assert.match(text, /\nkubevirt_workqueue_depth\{name="virt-handler-vm"\} 3\n/);
     assert.match(text, /\nkubevirt_virt_handler_sampled_vms 0\n/);
   }
-  assert.deepEqual(told, ['kubevirt_virt_handler_unknown_domains'], 'told once');
+  assert.deepEqual(reported, ['kubevirt_virt_handler_unknown_domains'], 'told once');
   isBroken = false;
   assert.match(await own.text(), /\nkubevirt_virt_handler_unknown_domains 2\n/);
 });

@@ -97,8 +97,8 @@ test('a VM that comes anew while a slow reader is told of it is not told twice',
   for (const key of ['default/vm1', 'default/vm2']) counters.written(key);
   domain(1, { Type: 'hyper-v' });
   const [syncs, panics] = [counters.syncs(), counters.panics()];
-  const told = [syncs.next().value, panics.next().value].flatMap((series) => (series ? [series] : []));
-  assert.equal(told.filter(isVm1).length, 2);
+  const reported = [syncs.next().value, panics.next().value].flatMap((series) => (series ? [series] : []));
+  assert.equal(reported.filter(isVm1).length, 2);
   gone();
   back();
   counters.written('default/vm1');

@@ -51,10 +51,10 @@ class World {
     const vmi = vmiOf('Running', { ...more, metadata: { name, uid: `uid-${name}`, ...more.metadata } });
     if (launcher) this.launchers.set(name, launcher);
     this.vmis.set(`default/${name}`, vmi);
-    this.tell(name);
+    this.publish(name);
   }
 
-  tell(name: string): void {
+  publish(name: string): void {
     for (const listener of this.#listeners) listener(`default/${name}`);
   }
 
@@ -175,7 +175,7 @@ test('series go with their VMI, also when another one has its name, and when it 
   world.vmis.delete('default/gone');
   world.add('ended', fine, { status: { phase: 'Succeeded' } });
   world.add('again', fine, { metadata: { uid: 'another' } });
-  world.tell('gone');
+  world.publish('gone');
   assert.deepEqual(
     world.sampler.read().map(({ key, lines }) => [key, lines.length]),
     [['default/again', 0]],
@@ -250,7 +250,7 @@ test('a VM that migrates is asked every five seconds how far it is, and no longe
   const world = new World();
   let asked = 0;
   const domainStats = async () => job(1000 - asked++);
-  const told = () => {
+  const reported = () => {
     const lines = world.sampler.read().flatMap((vm) => vm.lines.map((source) => unpacked(source).get(remaining)));
     return lines.find((line) => line !== undefined);
   };
@@ -259,24 +259,24 @@ test('a VM that migrates is asked every five seconds how far it is, and no longe
   be(undefined);
   await world.scrape();
   assert.equal(asked, 1);
-  assert.equal(told(), undefined);
+  assert.equal(reported(), undefined);
   be({ startTimestamp: '2026-01-02T03:00:00Z' });
   await world.clock.pass(0);
-  assert.equal(told(), `${remaining}{node="node1",namespace="default",name="vm"} 999\n`);
+  assert.equal(reported(), `${remaining}{node="node1",namespace="default",name="vm"} 999\n`);
   // Its progress is written to the VMI again and again: that is no reason to ask.
-  for (let write = 0; write < 10; write++) world.tell('vm');
+  for (let write = 0; write < 10; write++) world.publish('vm');
   await world.clock.pass(5_000);
   assert.equal(asked, 3);
   await world.clock.pass(5_000);
   assert.equal(asked, 4);
-  assert.match(told() ?? '', / 997\n$/);
+  assert.match(reported() ?? '', / 997\n$/);
   be({ startTimestamp: '2026-01-02T03:00:00Z', completed: true });
-  assert.equal(told(), undefined, 'at once');
+  assert.equal(reported(), undefined, 'at once');
   assert.equal(world.source('vm', 'migration'), undefined);
   await world.clock.pass(5_000);
   be({ migrationUid: 'another', startTimestamp: '2026-01-02T03:05:00Z' });
   await world.clock.pass(0);
-  assert.ok(told() !== undefined, 'a later migration is followed, too');
+  assert.ok(reported() !== undefined, 'a later migration is followed, too');
 });
 
 test('a launcher that hangs during a migration has no figures of it, and an error that is told', async () => {

@@ -51,7 +51,7 @@ class Launcher {
   }
 }
 
-const thawAfterMs = 20_000;
+const unfreezeAfterMs = 20_000;
 const vmi = vmiOf('Running');
 let clock: FakeClock;
 let launcher: Launcher;
@@ -65,7 +65,7 @@ beforeEach(() => {
   events = [];
   leaving = new AbortController();
   freezer = new Freezer(
-    { thawAfterMs, thawTries: 3 },
+    { unfreezeAfterMs, unfreezeTries: 3 },
     {
       actions: { connect: () => launcher.connect() },
       events: { record: (of, event) => void (of.metadata.uid === uid && events.push(event)) },
@@ -96,7 +96,7 @@ test('a guest that is frozen while its client waits stays frozen', async () => {
   await settle();
   await launcher.last.done();
   assert.equal(client.answer(), 'done');
-  await clock.pass(10 * thawAfterMs);
+  await clock.pass(10 * unfreezeAfterMs);
   assert.deepEqual([launcher.names, freezer.size, clock.timers], [['freeze 60'], 0, 0]);
 });
 
@@ -109,16 +109,16 @@ test('a client that leaves does not end the call; who asks again joins it', asyn
   assert.deepEqual(launcher.names, ['freeze 60']);
   await launcher.last.done();
   assert.equal(second.answer(), 'done');
-  await clock.pass(10 * thawAfterMs);
+  await clock.pass(10 * unfreezeAfterMs);
   assert.deepEqual([launcher.names, freezer.size], [['freeze 60'], 0]);
 });
 
-test('a guest that was frozen for nobody is thawed after a while, and it is told', async () => {
+test('a guest whose client has left is unfrozen after a while, and an event says so', async () => {
   const client = ask();
   await settle();
   await client.leave();
   await launcher.last.done();
-  await clock.pass(thawAfterMs - 1);
+  await clock.pass(unfreezeAfterMs - 1);
   assert.deepEqual(launcher.names, ['freeze 60']);
   await clock.pass(1);
   assert.deepEqual(launcher.names, ['freeze 60', 'unfreeze']);
@@ -135,16 +135,16 @@ test('who asks again in that time finds it frozen, and it stays so', async () =>
   await settle();
   await first.leave();
   await launcher.last.done();
-  await clock.pass(thawAfterMs / 2);
+  await clock.pass(unfreezeAfterMs / 2);
   const second = ask();
   await settle();
   await launcher.last.done();
   assert.equal(second.answer(), 'done');
-  await clock.pass(10 * thawAfterMs);
+  await clock.pass(10 * unfreezeAfterMs);
   assert.deepEqual([launcher.names, freezer.size], [['freeze 60', 'freeze 60'], 0]);
 });
 
-test('a retry that is refused leaves the earlier freeze to be thawed', async () => {
+test('a retry that is refused leaves the earlier freeze to be unfrozen', async () => {
   const first = ask();
   await settle();
   await first.leave();
@@ -153,16 +153,16 @@ test('a retry that is refused leaves the earlier freeze to be thawed', async () 
   await settle();
   await launcher.last.fail(new CodedError('COMMAND_FAILED', 'fsfreeze is limited'));
   assert.equal(second.answer(), 'fsfreeze is limited');
-  await clock.pass(thawAfterMs);
+  await clock.pass(unfreezeAfterMs);
   assert.deepEqual(launcher.names, ['freeze 60', 'freeze 60', 'unfreeze']);
 });
 
-test('a freeze that comes while the guest is being thawed waits for the thaw: else it would be undone', async () => {
+test('a freeze that comes while the guest is being unfrozen waits for the unfreeze: else it would be undone', async () => {
   const first = ask();
   await settle();
   await first.leave();
   await launcher.last.done();
-  await clock.pass(thawAfterMs);
+  await clock.pass(unfreezeAfterMs);
   const second = ask();
   await settle();
   assert.deepEqual(launcher.names, ['freeze 60', 'unfreeze']);
@@ -170,42 +170,42 @@ test('a freeze that comes while the guest is being thawed waits for the thaw: el
   assert.deepEqual(launcher.names, ['freeze 60', 'unfreeze', 'freeze 60']);
   await launcher.last.done();
   assert.equal(second.answer(), 'done');
-  await clock.pass(10 * thawAfterMs);
+  await clock.pass(10 * unfreezeAfterMs);
   assert.deepEqual([launcher.names.length, freezer.size], [3, 0]);
 });
 
-test('an explicit thaw in that time leaves nothing to thaw', async () => {
+test('an explicit unfreeze in that time leaves nothing to unfreeze', async () => {
   const first = ask();
   await settle();
   await first.leave();
   await launcher.last.done();
-  const thawed = freezer.unfreeze(vmi, new AbortController().signal);
+  const unfrozen = freezer.unfreeze(vmi, new AbortController().signal);
   await settle();
   await launcher.last.done();
-  await thawed;
-  await clock.pass(10 * thawAfterMs);
+  await unfrozen;
+  await clock.pass(10 * unfreezeAfterMs);
   assert.deepEqual([launcher.names, freezer.size, clock.timers], [['freeze 60', 'unfreeze'], 0, 0]);
 });
 
-test('a freeze without an answer may be carried out yet: the guest is thawed, since its client was told of a failure', async () => {
+test('a freeze without an answer may be carried out yet: the guest is unfrozen, since its client got a failure', async () => {
   const client = ask();
   await settle();
   await launcher.last.fail(new CodedError('TIMEOUT', 'no answer'));
   assert.equal(client.answer(), 'no answer');
-  await clock.pass(thawAfterMs);
+  await clock.pass(unfreezeAfterMs);
   assert.deepEqual(launcher.names, ['freeze 60', 'unfreeze']);
 });
 
-test('a thaw that fails is tried again, a few times', async () => {
+test('an unfreeze that fails is tried again, a few times', async () => {
   const client = ask();
   await settle();
   await client.leave();
   await launcher.last.done();
   for (let attempt = 0; attempt < 3; attempt++) {
-    await clock.pass(thawAfterMs);
+    await clock.pass(unfreezeAfterMs);
     await launcher.last.fail(new Error('busy'));
   }
-  await clock.pass(10 * thawAfterMs);
+  await clock.pass(10 * unfreezeAfterMs);
   assert.deepEqual(launcher.names, ['freeze 60', 'unfreeze', 'unfreeze', 'unfreeze']);
   assert.deepEqual([freezer.size, clock.timers], [0, 0]);
 });
@@ -219,11 +219,11 @@ test('other limits are other calls; the guest stays frozen while one of them was
   await sixty?.done();
   await threeHundred?.done();
   assert.equal(second.answer(), 'done');
-  await clock.pass(10 * thawAfterMs);
+  await clock.pass(10 * unfreezeAfterMs);
   assert.deepEqual([launcher.names, freezer.size], [['freeze 60', 'freeze 300'], 0]);
 });
 
-test('an agent that leaves thaws what nobody else will thaw', async () => {
+test('an agent that leaves unfreezes what no client will unfreeze', async () => {
   const client = ask();
   await settle();
   await client.leave();

@@ -5,13 +5,13 @@ import type { Key, VirtualMachineInstance } from '../../../../../src/api/index.t
 
 const vmis = new Map<Key, VirtualMachineInstance>();
 const listeners = new Set<(key: Key) => void>();
-const tell = (key: Key) => {
+const publish = (key: Key) => {
   for (const listener of listeners) listener(key);
 };
 const put = (name: string, uid: string) => {
   const metadata = { namespace: 'default', name, uid };
   vmis.set(`default/${name}`, { metadata } as VirtualMachineInstance);
-  tell(`default/${name}`);
+  publish(`default/${name}`);
 };
 let guests: { uid: string; shown: string }[] = [];
 let ended: [string, string][] = [];
@@ -50,7 +50,7 @@ test('the streams of a VMI that left this node end, and those of others do not',
   put('other', 'u2');
   guests = ['u1', 'u2'].map((uid) => ({ uid, shown: uid === 'u2' ? 'default/other' : 'default/vm' }));
   vmis.delete('default/vm');
-  tell('default/vm');
+  publish('default/vm');
   assert.deepEqual(ended, [['u1', 'the virtual machine is gone from this node']]);
 });
 
@@ -67,6 +67,6 @@ test('the streams of a VMI whose name belongs to a new one end, and those of the
 test('after the stop nothing is looked at', async () => {
   guests = [{ uid: 'u1', shown: 'default/vm' }];
   await watcher.stop();
-  tell('default/vm');
+  publish('default/vm');
   assert.deepEqual([ended, listeners.size], [[], 0]);
 });

@@ -39,7 +39,7 @@ const state: fc.Arbitrary<MigrationState> = fc
     ...ports,
   }));
 
-const told: fc.Arbitrary<MigrationMetadata | null> = fc.option(
+const reported: fc.Arbitrary<MigrationMetadata | null> = fc.option(
   fc
     .record({
       UID: fc.constantFrom('m0', 'm1', 'm1', 'm1'),
@@ -68,7 +68,7 @@ const leaving = fc
   .record({
     given: observation,
     state,
-    told,
+    reported,
     domain: fc.option(fc.constantFrom(...domainStates), { nil: undefined }),
     phase: fc.oneof({ weight: 9, arbitrary: fc.constant<VmiPhase>('Running') }, fc.constant<VmiPhase>('Failed')),
     deletionTimestamp: fc.option(time, { nil: undefined, freq: 3 }),
@@ -94,7 +94,7 @@ const leaving = fc
     });
     if (more.deletionTimestamp) vmi.metadata.deletionTimestamp = more.deletionTimestamp;
     const [status, reason] = more.domain ?? [];
-    const domain = status ? seen(domainOf(status, reason, { Migration: more.told })) : given.domain;
+    const domain = status ? seen(domainOf(status, reason, { Migration: more.reported })) : given.domain;
     const memory = isQuiet ? remembered({ migration: asSource() }) : given.memory;
     return {
       ...given,
@@ -114,7 +114,7 @@ interface SourceCase {
   readonly decision: Decision;
   readonly vmi: VirtualMachineInstance;
   readonly state: MigrationState;
-  readonly told: MigrationMetadata | null | undefined;
+  readonly reported: MigrationMetadata | null | undefined;
 }
 
 function everySource(check: (each: SourceCase) => void): void {
@@ -125,7 +125,7 @@ function everySource(check: (each: SourceCase) => void): void {
       const { vmi } = given.vmi;
       const { domain } = given;
       const notes = domain.kind === 'present' ? domain.domain.Spec.Metadata.KubeVirt.Migration : undefined;
-      check({ given, decision, vmi, state: vmi.status?.migrationState ?? {}, told: notes });
+      check({ given, decision, vmi, state: vmi.status?.migrationState ?? {}, reported: notes });
     }),
     runs,
   );
@@ -136,10 +136,10 @@ const statePatch = ({ patch }: Decision) => patch?.status?.migrationState as Rec
 const isFinal = ({ status }: VirtualMachineInstance) => status?.phase === 'Succeeded' || status?.phase === 'Failed';
 
 test('a guest is told to migrate once, to where its streams lead, and only while nothing speaks against it', () => {
-  everySource(({ given, decision, vmi, state, told }) => {
+  everySource(({ given, decision, vmi, state, reported }) => {
     if (!stepsOf(decision).includes('migrateVirtualMachine')) return;
     assert.deepEqual(stepsOf(decision), ['openSourceProxies', 'migrateVirtualMachine']);
-    assert.notEqual(told?.UID, state.migrationUid, 'the launcher has it already');
+    assert.notEqual(reported?.UID, state.migrationUid, 'the launcher has it already');
     const { migration } = given.memory;
     const isSent = migration.role === 'source' && migration.order.kind === 'sent';
     assert.ok(!isSent || migration.migrationUid !== state.migrationUid, 'it was told already');
@@ -163,8 +163,8 @@ test('a source never takes or gives ownership, and writes an end only together w
 
 test('while the launcher tells that the guest moves, nothing is done with it but to abort, to ask, or to end it', () => {
   const allowed = ['cancelMigration', 'closeSourceProxies', 'refreshDomain', 'killDomain', 'shutdownDomain', 'cleanUp'];
-  everySource(({ given, decision, state, told }) => {
-    const moves = told?.UID === state.migrationUid && told?.StartTimestamp && !told.EndTimestamp;
+  everySource(({ given, decision, state, reported }) => {
+    const moves = reported?.UID === state.migrationUid && reported?.StartTimestamp && !reported.EndTimestamp;
     const isAlive = given.domain.kind === 'present' && given.domain.domain.Status.Status === 'Running';
     if (!moves || !isAlive || state.endTimestamp || state.sourceNode !== node) return;
     assert.deepEqual(
@@ -175,10 +175,10 @@ test('while the launcher tells that the guest moves, nothing is done with it but
 });
 
 test('a guest that may have moved half is not cut off from its other half', () => {
-  everySource(({ given, decision, state, told }) => {
-    const isOwn = told?.UID === state.migrationUid && !told?.EndTimestamp && !state.endTimestamp;
+  everySource(({ given, decision, state, reported }) => {
+    const isOwn = reported?.UID === state.migrationUid && !reported?.EndTimestamp && !state.endTimestamp;
     const isSame = isOfMigration(given.memory, state.migrationUid ?? '');
-    if (!isOwn || !isSame || told?.Mode !== 'PostCopy' || state.sourceNode !== node) return;
+    if (!isOwn || !isSame || reported?.Mode !== 'PostCopy' || state.sourceNode !== node) return;
     if (state.sourceState !== undefined || state.targetState !== undefined) return;
     assert.ok(!stepsOf(decision).includes('closeSourceProxies'));
     assert.ok(!stepsOf(decision).includes('cancelMigration'));

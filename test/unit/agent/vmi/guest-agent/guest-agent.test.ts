@@ -14,17 +14,17 @@ function prepared() {
   const launchers = new FakeLaunchers(clock);
   const launcher = launchers.run(key, uid);
   const cache = new GuestAgentCache({}, { launchers, clock });
-  const told: string[] = [];
-  cache.onChange((of) => told.push(of));
-  return { clock, launcher, cache, told };
+  const reported: string[] = [];
+  cache.onChange((of) => reported.push(of));
+  return { clock, launcher, cache, reported };
 }
 
 test('an agent is asked once per connection, in the background, and the answer wakes its VMI', async () => {
-  const { cache, launcher, told, clock } = prepared();
+  const { cache, launcher, reported, clock } = prepared();
   launcher.guestAgent = { version: '8.2.0', commands: ['guest-info'] };
   assert.equal(cache.view(target, true), undefined, 'nobody waits');
   await settle();
-  assert.deepEqual(told, [key]);
+  assert.deepEqual(reported, [key]);
   for (let times = 0; times < 3; times++) assert.deepEqual(cache.view(target, true), launcher.guestAgent);
   await clock.pass(60_000);
   assert.deepEqual(launcher.calls, ['guest-info']);
@@ -45,7 +45,7 @@ test('a new connection of an agent, and another VMI of the name, are asked anew'
 });
 
 test('an agent that does not answer is asked again with growing pauses, and one that begins to is heard', async () => {
-  const { cache, launcher, clock, told } = prepared();
+  const { cache, launcher, clock, reported } = prepared();
   launcher.guestAgent = 'hangs';
   cache.view(target, true);
   await clock.pass(600_000);
@@ -55,7 +55,7 @@ test('an agent that does not answer is asked again with growing pauses, and one 
   launcher.guestAgent = { version: '9' };
   await clock.pass(310_000);
   assert.equal(cache.view(target, true)?.version, '9');
-  assert.deepEqual(told, [key]);
+  assert.deepEqual(reported, [key]);
 });
 
 test('a launcher that has not heard of its agent yet is asked again soon', async () => {
@@ -69,16 +69,16 @@ test('a launcher that has not heard of its agent yet is asked again soon', async
 });
 
 test('the same answer again is no news', async () => {
-  const { cache, launcher, clock, told } = prepared();
+  const { cache, launcher, clock, reported } = prepared();
   launcher.guestAgent = { version: '9' };
   cache.view(target, true);
   await clock.pass(3_600_000);
   assert.ok(launcher.calls.length > 3);
-  assert.deepEqual(told, [key]);
+  assert.deepEqual(reported, [key]);
 });
 
 test('a stopped cache leaves no timer and no call behind', async () => {
-  const { cache, launcher, clock, told } = prepared();
+  const { cache, launcher, clock, reported } = prepared();
   launcher.guestAgent = 'hangs';
   cache.view(target, true);
   await settle();
@@ -87,7 +87,7 @@ test('a stopped cache leaves no timer and no call behind', async () => {
   assert.equal(clock.timers, 0);
   await clock.pass(3_600_000);
   assert.deepEqual(launcher.calls, ['guest-info']);
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
 });
 
 function connected(domain: Domain): Domain {

@@ -102,11 +102,11 @@ suite('the image of a host disk', { skip: needsRoot }, () => {
     test(`is made, or refused, when ${what} is in its draft's place`, { timeout: 5_000 }, async () => {
       const draft = path.join(launched.directory, '.disk-image.new');
       put(draft);
-      const told = await launched.prepare().then(
+      const reported = await launched.prepare().then(
         () => existsSync(draft),
         (error: unknown) => error instanceof HostError && statSync(draft).isDirectory(),
       );
-      assert.equal(told, what === 'a directory');
+      assert.equal(reported, what === 'a directory');
     });
   }
 

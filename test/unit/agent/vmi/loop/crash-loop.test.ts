@@ -22,7 +22,7 @@ async function startPoisoned(t: Parameters<typeof startLoop>[0]) {
   return { loop, launcher };
 }
 
-const told = (loop: Loop, vmiKey: Key = key) =>
+const reported = (loop: Loop, vmiKey: Key = key) =>
   loop.reasons(vmiKey).filter((reason) => reason === 'Quarantined').length;
 
 test('a VMI that fails the same way ten times in a row is in quarantine, told once and tried on', async (t) => {
@@ -30,7 +30,7 @@ test('a VMI that fails the same way ten times in a row is in quarantine, told on
   const entry = loop.dispatcher.reconciler.crashLoops.of(key);
   assert.equal(entry?.where, 'syncVirtualMachine');
   assert.match(entry?.problem ?? '', /no such disk/);
-  assert.equal(told(loop), 1);
+  assert.equal(reported(loop), 1);
   const event = loop.events.find(({ reason }) => reason === 'Quarantined');
   assert.equal(event?.type, 'Warning');
   assert.match(event?.message ?? '', /10 times in a row: .*no such disk.*after 60 s at the latest/);
@@ -38,7 +38,7 @@ test('a VMI that fails the same way ten times in a row is in quarantine, told on
   await loop.clock.pass(600_000);
   assert.ok(launcher.calls.length > tries, 'it is tried on');
   assert.ok(launcher.calls.length <= tries + 21, `${launcher.calls.length - tries} tries in ten minutes`);
-  assert.equal(told(loop), 1);
+  assert.equal(reported(loop), 1);
 });
 
 test('the event tells the longest pause between two tries, also of a start whose domain comes and goes each time', async (t) => {
@@ -65,7 +65,7 @@ test('nine failures are no quarantine yet', async (t) => {
   loop.api.apply(vmiOf('Scheduled'));
   await loop.clock.pass(600_000);
   assert.equal(loop.phase(), 'Running');
-  assert.equal(told(loop), 0);
+  assert.equal(reported(loop), 0);
 });
 
 test('a quarantined VMI whose cause is gone runs, and is out', async (t) => {
@@ -105,7 +105,7 @@ test('an API server that is away quarantines nobody', async (t) => {
   loop.api.failPuts = 40;
   loop.api.apply(vmiOf('Scheduled'));
   await loop.clock.pass(300_000);
-  assert.equal(told(loop), 0);
+  assert.equal(reported(loop), 0);
   assert.deepEqual(loop.dispatcher.reconciler.crashLoops.keys(), []);
 });
 

@@ -23,11 +23,11 @@ test('of a group only what is new is replaced, a state is replaced as a whole', 
 
 test('what belongs to one stay is forgotten, what was said to the user of a migration is not', () => {
   const before = remembered({
-    ...{ synced, startTries: tries, killedMs: 1, deletedMs: 2, cleaned: true, askedAgainMs: 3, toldProblem: 'p' },
-    ...{ ioRetry: { lastMs: 4, waitMs: 5 }, toldMigrationUid: 'm1', writeFailedMs: 6, pausedSinceMs: 7 },
+    ...{ synced, startTries: tries, killedMs: 1, deletedMs: 2, cleaned: true, askedAgainMs: 3, reportedProblem: 'p' },
+    ...{ ioRetry: { lastMs: 4, waitMs: 5 }, reportedMigrationUid: 'm1', writeFailedMs: 6, pausedSinceMs: 7 },
   });
   const after = withMore(before, forgetStay());
-  assert.deepEqual(after, remembered({ toldMigrationUid: 'm1', writeFailedMs: 6, pausedSinceMs: 7 }));
+  assert.deepEqual(after, remembered({ reportedMigrationUid: 'm1', writeFailedMs: 6, pausedSinceMs: 7 }));
 });
 
 test('a start that is tried again keeps the sync that succeeded before', () => {
@@ -49,7 +49,7 @@ test('another migration begins anew, on either side', () => {
 test('"explain" has one list of names, whatever the states are', () => {
   const shown = (flat: Parameters<typeof remembered>[0]) => JSON.parse(JSON.stringify(memoryFields(remembered(flat))));
   assert.deepEqual(shown({ synced, startTries: tries }), {
-    ...{ synced, startTries: tries, cleaned: false, toldProblem: '' },
+    ...{ synced, startTries: tries, cleaned: false, reportedProblem: '' },
   });
   assert.deepEqual(shown({ migration: asTarget({ preparedMs: 1, firstTryMs: 2, lastTryMs: 3 }) }).migration, {
     ...{ migrationUid: 'm1', preparedMs: 1, firstTryMs: 2, lastTryMs: 3 },

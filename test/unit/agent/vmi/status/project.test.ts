@@ -31,8 +31,8 @@ test('nothing is written to a final VMI', () => {
 
 test('a start before Running is not written, unless there is a problem to tell', () => {
   assert.equal(projected(vmiOf('Scheduled'), { domain: domainNone }).vmi, undefined);
-  const told = projected(vmiOf('Scheduled'), { domain: domainNone, recordProblem: 'disk full' });
-  assert.equal(told.vmi?.status?.conditions?.find(({ type }) => type === 'Synchronized')?.message, 'disk full');
+  const reported = projected(vmiOf('Scheduled'), { domain: domainNone, recordProblem: 'disk full' });
+  assert.equal(reported.vmi?.status?.conditions?.find(({ type }) => type === 'Synchronized')?.message, 'disk full');
 });
 
 test('the phase has its event and its time, the time only once', () => {

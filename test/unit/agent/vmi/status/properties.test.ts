@@ -156,7 +156,7 @@ test('projecting a result again writes nothing and tells nothing: no VMI is writ
     fc.property(reconciled, (given) => {
       const first = project(storedOf(given), given);
       fc.pre(first.vmi !== undefined);
-      const memory = { ...given.observation.memory, toldProblem: first.problem ?? '' };
+      const memory = { ...given.observation.memory, reportedProblem: first.problem ?? '' };
       const next = { ...given, observation: { ...given.observation, vmi: presentVmi(first.vmi), memory } };
       const second = project(first.vmi, next);
       assert.deepEqual(second.vmi?.status, second.vmi && first.vmi.status);

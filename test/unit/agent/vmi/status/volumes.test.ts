@@ -113,12 +113,12 @@ test('a hot-plugged volume without target is looked at again, an attached one is
 
 test('a volume that this agent cannot mount is told of, and the condition goes with the volume', () => {
   const vmi = running([{ name: 'v', target: '', phase: 'AttachedToNode', hotplugVolume: hotplug }]);
-  const told = projected(vmi, domainWith());
-  assert.match(told.problem ?? '', /^volume v is attached to this node, and this node agent does not mount/);
-  assert.ok(told.vmi);
-  assert.equal(told.vmi.status?.conditions?.find(({ type }) => type === 'Synchronized')?.status, 'False');
-  told.vmi.status = { ...told.vmi.status, volumeStatus: [] };
-  const after = projected(told.vmi, domainWith());
+  const reported = projected(vmi, domainWith());
+  assert.match(reported.problem ?? '', /^volume v is attached to this node, and this node agent does not mount/);
+  assert.ok(reported.vmi);
+  assert.equal(reported.vmi.status?.conditions?.find(({ type }) => type === 'Synchronized')?.status, 'False');
+  reported.vmi.status = { ...reported.vmi.status, volumeStatus: [] };
+  const after = projected(reported.vmi, domainWith());
   assert.equal(
     after.vmi?.status?.conditions?.some(({ type }) => type === 'Synchronized'),
     false,
@@ -140,8 +140,8 @@ const dumping = (phase: string, dump: object = {}) =>
   running([{ name: 'v', target: '', phase, memoryDumpVolume: { claimName: 'c', ...dump } }]);
 const file = 'vm1-v-20260102-030405.memory.dump';
 
-function dumpDomain(told: Record<string, unknown>): Domain {
-  return domainOf('Running', 'Unknown', { MemoryDump: { FileName: file, ...told } });
+function dumpDomain(reported: Record<string, unknown>): Domain {
+  return domainOf('Running', 'Unknown', { MemoryDump: { FileName: file, ...reported } });
 }
 
 test('a memory dump begins with a file name when its volume is mounted', () => {
@@ -173,10 +173,10 @@ const dumps = [
   ['is another one', { FileName: 'other', StartTimestamp: start, EndTimestamp: end }, 'MemoryDumpInProgress', {}],
   ['tells no times', { StartTimestamp: 'yesterday', EndTimestamp: {} }, 'MemoryDumpInProgress', {}],
 ] as const;
-for (const [situation, told, phase, times] of dumps) {
+for (const [situation, reported, phase, times] of dumps) {
   test(`a memory dump is followed by the domain's metadata: it ${situation}`, () => {
     const vmi = dumping('MemoryDumpInProgress', { targetFileName: file });
-    const { vmi: written, requeueAfterMs } = projected(vmi, dumpDomain(told));
+    const { vmi: written, requeueAfterMs } = projected(vmi, dumpDomain(reported));
     const [volume] = written?.status?.volumeStatus ?? [];
     assert.equal(volume?.phase, phase);
     assert.deepEqual(volume?.memoryDumpVolume, { claimName: 'c', targetFileName: file, ...times });
@@ -185,14 +185,14 @@ for (const [situation, told, phase, times] of dumps) {
 }
 
 const backupStatus = { backupName: 'b', startTimestamp: start };
-const backing = (told: Record<string, unknown>) => {
+const backing = (reported: Record<string, unknown>) => {
   const vmi = vmiOf('Running', { status: { changedBlockTracking: { state: 'Enabled', backupStatus } } });
-  return projected(vmi, domainOf('Running', 'Unknown', { Backup: told })).vmi?.status?.changedBlockTracking;
+  return projected(vmi, domainOf('Running', 'Unknown', { Backup: reported })).vmi?.status?.changedBlockTracking;
 };
 
 test('the backup that the status names is followed', () => {
   const volumes = [{ volumeName: 'v' }];
-  const told = {
+  const reported = {
     Name: 'b',
     StartTimestamp: '2026-01-02T05:04:06+02:00',
     EndTimestamp: end,
@@ -202,7 +202,7 @@ test('the backup that the status names is followed', () => {
     QuiesceStatus: 'Succeeded',
     Volumes: JSON.stringify(volumes),
   };
-  assert.deepEqual(backing(told), {
+  assert.deepEqual(backing(reported), {
     state: 'Enabled',
     backupStatus: {
       ...backupStatus,
@@ -223,6 +223,6 @@ test('another backup and garbage leave the status alone', () => {
     { Name: 'b', Completed: true },
     { Name: 'b', StartTimestamp: start, Completed: 'yes', EndTimestamp: 7, Volumes: '[', BackupMsg: {} },
   ];
-  for (const told of strangers)
-    assert.deepEqual(backing(told), { state: 'Enabled', backupStatus }, JSON.stringify(told));
+  for (const reported of strangers)
+    assert.deepEqual(backing(reported), { state: 'Enabled', backupStatus }, JSON.stringify(reported));
 });

@@ -1,6 +1,6 @@
 import { domainOf, launcherDead, nowMs } from '../../../../../fixtures/agent/builders.ts';
 import { asSource } from '../../../../../fixtures/agent/remembered.ts';
-import { deleting, launcherEnded, leaving, migration, over, published, started, told } from './leaving.ts';
+import { deleting, launcherEnded, leaving, migration, over, published, reported, started } from './leaving.ts';
 import { memory, type Row } from './row.ts';
 
 /** The guest has left, or may have. */
@@ -8,7 +8,7 @@ export const handOverRows: readonly Row[] = [
   {
     rule: 'hand-over-awaited',
     when: 'the guest has left',
-    given: { vmi: leaving(started), domain: told(over, 'Shutoff', 'Migrated') },
+    given: { vmi: leaving(started), domain: reported(over, 'Shutoff', 'Migrated') },
     expect: { steps: [], requeueAfterMs: 90_000 },
   },
   {
@@ -16,7 +16,7 @@ export const handOverRows: readonly Row[] = [
     when: 'the user is told while it lasts',
     given: {
       vmi: leaving(started),
-      domain: told(over, 'Shutoff', 'Migrated'),
+      domain: reported(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 90_000 }),
     },
     expect: { steps: [], requeueAfterMs: 510_000 },
@@ -30,7 +30,7 @@ export const handOverRows: readonly Row[] = [
   {
     rule: 'hand-over-awaited',
     when: 'the domain is shut off in the middle of the migration, and says no reason',
-    given: { vmi: leaving(started), domain: told({}, 'Shutoff', 'Unknown') },
+    given: { vmi: leaving(started), domain: reported({}, 'Shutoff', 'Unknown') },
     expect: { steps: ['refreshDomain'], requeueAfterMs: 10_000 },
   },
   {
@@ -38,7 +38,7 @@ export const handOverRows: readonly Row[] = [
     when: 'the API server was away until a moment ago',
     given: {
       vmi: leaving(started),
-      domain: told(over, 'Shutoff', 'Migrated'),
+      domain: reported(over, 'Shutoff', 'Migrated'),
       memory: memory({ migration: asSource({ overSeenMs: nowMs - 600_000 }), writeFailedMs: nowMs - 1_000 }),
     },
     expect: { steps: [], requeueAfterMs: 89_000 },
@@ -56,7 +56,7 @@ export const handOverRows: readonly Row[] = [
   {
     rule: 'hand-over-awaited',
     when: 'the guest has left and the VMI is deleted',
-    given: { vmi: deleting(started), domain: told(over, 'Shutoff', 'Migrated') },
+    given: { vmi: deleting(started), domain: reported(over, 'Shutoff', 'Migrated') },
     expect: { steps: [] },
   },
   {
@@ -132,7 +132,7 @@ export const handOverRows: readonly Row[] = [
     when: 'the VMI is deleted, the target node has seen the guest and is silent for long',
     given: {
       vmi: deleting({ ...started, targetNodeDomainDetected: true }),
-      domain: told(over, 'Shutoff', 'Migrated'),
+      domain: reported(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 200_000 }),
     },
     expect: { steps: [], requeueAfterMs: 400_000 },
@@ -142,7 +142,7 @@ export const handOverRows: readonly Row[] = [
     when: 'the target node was silent for ten minutes',
     given: {
       vmi: leaving(started),
-      domain: told(over, 'Shutoff', 'Migrated'),
+      domain: reported(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 600_000 }),
     },
     expect: { steps: [], phase: 'Failed', requeueAfterMs: 0 },
@@ -152,7 +152,7 @@ export const handOverRows: readonly Row[] = [
     when: 'the VMI is deleted and the target node was silent for three minutes',
     given: {
       vmi: deleting(started),
-      domain: told(over, 'Shutoff', 'Migrated'),
+      domain: reported(over, 'Shutoff', 'Migrated'),
       memory: migration({ overSeenMs: nowMs - 180_000 }),
     },
     expect: { steps: [], phase: 'Failed', requeueAfterMs: 0 },

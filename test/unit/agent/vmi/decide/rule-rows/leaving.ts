@@ -26,7 +26,7 @@ export const deleting = (more: object = {}) =>
   presentVmi(vmiOf('Running', { ...deleted, status: { migrationState: { ...migrating, ...more } } }));
 
 /** What the launcher tells of migration m1; the domain runs unless it is told otherwise. */
-export const told = (
+export const reported = (
   more: Partial<MigrationMetadata> = {},
   status: DomainStatus = 'Running',
   reason: DomainReason = 'Unknown',

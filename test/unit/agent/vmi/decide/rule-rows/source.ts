@@ -1,7 +1,7 @@
 import { domainOf, node, nowMs, seen, uid } from '../../../../../fixtures/agent/builders.ts';
 import { asSource } from '../../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../../fixtures/no-migration.ts';
-import { deleting, leaving, migration, migrationProxies, open, over, published, started, told } from './leaving.ts';
+import { deleting, leaving, migration, migrationProxies, open, over, published, reported, started } from './leaving.ts';
 import { memory, type Row } from './row.ts';
 
 /** Rules of a VMI that is to leave this node. */
@@ -29,7 +29,12 @@ export const sourceRows: readonly Row[] = [
   {
     rule: 'source-proxies-left',
     when: 'the VMI is deleted while its guest is copied',
-    given: { vmi: deleting({ ...published, ...started }), domain: told(), migrationProxies: open, memory: migration() },
+    given: {
+      vmi: deleting({ ...published, ...started }),
+      domain: reported(),
+      migrationProxies: open,
+      memory: migration(),
+    },
     expect: { steps: ['closeSourceProxies'] },
   },
   {
@@ -37,7 +42,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the VMI is deleted in post-copy: its streams stay, half of the guest is on the other side',
     given: {
       vmi: deleting({ ...published, ...started }),
-      domain: told({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
       migrationProxies: open,
       memory: migration(),
     },
@@ -48,7 +53,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the launcher says that it is over',
     given: {
       vmi: leaving(started),
-      domain: told(over, 'Shutoff', 'Migrated'),
+      domain: reported(over, 'Shutoff', 'Migrated'),
       migrationProxies: open,
       memory: migration(),
     },
@@ -65,26 +70,26 @@ export const sourceRows: readonly Row[] = [
     when: 'the user was told that the guest cannot go to another cluster',
     given: {
       vmi: leaving({ ...published, sourceState: {}, targetState: { syncAddress: '1.2.3.4:9185' } }),
-      memory: memory({ toldMigrationUid: 'm1' }),
+      memory: memory({ reportedMigrationUid: 'm1' }),
     },
     expect: { route: 'migration-source' },
   },
   {
     rule: 'migration-failed',
     when: 'the launcher gave up',
-    given: { vmi: leaving(started), domain: told({ ...over, Failed: true, FailureReason: 'no route' }) },
+    given: { vmi: leaving(started), domain: reported({ ...over, Failed: true, FailureReason: 'no route' }) },
     expect: { steps: [], requeueAfterMs: 0 },
   },
   {
     rule: 'migration-progress',
     when: 'the launcher has begun',
-    given: { vmi: leaving(published), domain: told() },
+    given: { vmi: leaving(published), domain: reported() },
     expect: { steps: [] },
   },
   {
     rule: 'migration-progress',
     when: 'the guest has left before anybody wrote that it began',
-    given: { vmi: leaving(published), domain: told(over, 'Shutoff', 'Migrated') },
+    given: { vmi: leaving(published), domain: reported(over, 'Shutoff', 'Migrated') },
     expect: { steps: [] },
   },
   {
@@ -107,7 +112,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the agent is leaving while the guest is copied',
     given: {
       vmi: leaving(started),
-      domain: told(),
+      domain: reported(),
       migrationProxies: { ...open, unavailable: 'leaving' },
       memory: migration(),
     },
@@ -140,7 +145,7 @@ export const sourceRows: readonly Row[] = [
   {
     rule: 'migration-start-due',
     when: 'the launcher still tells of an earlier migration that failed',
-    given: { vmi: leaving(published), domain: told({ ...over, UID: 'm0', Failed: true }) },
+    given: { vmi: leaving(published), domain: reported({ ...over, UID: 'm0', Failed: true }) },
     expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'] },
   },
   {
@@ -212,7 +217,7 @@ export const sourceRows: readonly Row[] = [
   {
     rule: 'migration-abort-due',
     when: 'the migration is cancelled',
-    given: { vmi: leaving({ ...started, abortRequested: true }), domain: told() },
+    given: { vmi: leaving({ ...started, abortRequested: true }), domain: reported() },
     expect: { steps: ['cancelMigration'] },
   },
   {
@@ -220,7 +225,7 @@ export const sourceRows: readonly Row[] = [
     when: 'an abort failed and its time is over',
     given: {
       vmi: leaving({ ...started, abortRequested: true, abortStatus: 'Failed' }),
-      domain: told({ AbortStatus: 'Failed' }),
+      domain: reported({ AbortStatus: 'Failed' }),
       memory: migration({ cancelledMs: nowMs - 5_000 }),
     },
     expect: { steps: ['cancelMigration'] },
@@ -230,7 +235,7 @@ export const sourceRows: readonly Row[] = [
     when: 'the abort was sent and nothing is told of it yet',
     given: {
       vmi: leaving({ ...started, abortRequested: true }),
-      domain: told(),
+      domain: reported(),
       memory: migration({ cancelledMs: nowMs - 1_000 }),
     },
     expect: { steps: [], requeueAfterMs: 4_000 },
@@ -239,13 +244,13 @@ export const sourceRows: readonly Row[] = [
     {
       rule: 'migration-running',
       when: `the launcher says that the abort is ${AbortStatus}`,
-      given: { vmi: leaving({ ...started, abortRequested: true }), domain: told({ AbortStatus }) },
+      given: { vmi: leaving({ ...started, abortRequested: true }), domain: reported({ AbortStatus }) },
       expect: { steps: [] },
     },
     {
       rule: 'migration-running',
       when: `the VMI says that the abort is ${AbortStatus}`,
-      given: { vmi: leaving({ ...started, abortRequested: true, abortStatus: AbortStatus }), domain: told() },
+      given: { vmi: leaving({ ...started, abortRequested: true, abortStatus: AbortStatus }), domain: reported() },
       expect: { steps: [] },
     },
   ]),
@@ -254,20 +259,20 @@ export const sourceRows: readonly Row[] = [
     when: 'the migration is cancelled in post-copy, which nothing can abort',
     given: {
       vmi: leaving({ ...started, mode: 'PostCopy', abortRequested: true }),
-      domain: told({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
     },
     expect: { steps: [] },
   },
   {
     rule: 'migration-running',
     when: 'the VMI has changed meanwhile: nothing is synced',
-    given: { vmi: leaving(started), domain: told(), syncFingerprint: 'other' },
+    given: { vmi: leaving(started), domain: reported(), syncFingerprint: 'other' },
     expect: { steps: [] },
   },
   {
     rule: 'guest-stopped',
     when: 'a guest ends while it is copied',
-    given: { vmi: leaving(started), domain: told({}, 'Shutoff', 'Shutdown') },
+    given: { vmi: leaving(started), domain: reported({}, 'Shutoff', 'Shutdown') },
     expect: { phase: 'Succeeded', route: 'migration-source' },
   },
   {
@@ -284,19 +289,19 @@ export const sourceRows: readonly Row[] = [
   {
     rule: 'migration-over-unexplained',
     when: 'the launcher says it is done and shows the guest running',
-    given: { vmi: leaving(started), domain: told(over, 'Running', 'Unknown', nowMs - 10_000) },
+    given: { vmi: leaving(started), domain: reported(over, 'Running', 'Unknown', nowMs - 10_000) },
     expect: { steps: ['refreshDomain'] },
   },
   {
     rule: 'migration-over-unexplained',
     when: 'it was asked again this moment',
-    given: { vmi: leaving(started), domain: told(over) },
+    given: { vmi: leaving(started), domain: reported(over) },
     expect: { steps: [], requeueAfterMs: 10_000 },
   },
   {
     rule: 'migration-in-progress',
     when: 'another node is the source of the migration that the VMI shows',
-    given: { vmi: leaving({ sourceNode: `${node}-not` }), domain: told() },
+    given: { vmi: leaving({ sourceNode: `${node}-not` }), domain: reported() },
     expect: { route: 'default' },
   },
   {

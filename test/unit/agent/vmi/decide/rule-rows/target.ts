@@ -204,7 +204,7 @@ const receiving: readonly Row[] = [
     given: {
       vmi: coming({ sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} }),
       domain: absent,
-      memory: memory({ toldMigrationUid: 'm1' }),
+      memory: memory({ reportedMigrationUid: 'm1' }),
     },
     expect: { steps: [] },
   },
