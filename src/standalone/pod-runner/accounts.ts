@@ -2,7 +2,7 @@
 export const qemuUser = { name: 'qemu', uid: 107, gid: 107 };
 
 /**
- * The pod's `/etc/passwd` and `/etc/group`: the host's, with the user `qemu` 107:107 in place of whoever has that name or
+ * The pod's `/etc/passwd` and `/etc/group`: the host's, with the user `qemu` 107:107 in place of the user with that name or
  * number on the host, and as a member of the group that owns /dev/kvm.
  */
 export function accountFiles(hostPasswd: string, hostGroup: string): { passwd: string; group: string } {

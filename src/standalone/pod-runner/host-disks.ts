@@ -113,7 +113,7 @@ export class HostDisks {
       const known = before && isSameFile(before, fresh) ? before : fresh;
       const pods = [...new Set([...known.pods, podUid])];
       await writeFileAtomic(record, JSON.stringify({ ...known, file, pods }), 0o600);
-      // Only now: whatever happens next, it is known whose it was. A launcher takes nobody else's.
+      // Only now: whatever happens next, it is known whose it was. A launcher takes no other's.
       await handle.chown(qemuUser.uid, qemuUser.gid);
       return { file, identity };
     } finally {

@@ -4,7 +4,7 @@ import type { Obstacle } from './project.ts';
 export interface PodMemory {
   /** Why the pod could not be started the last time. */
   obstacle: Obstacle | undefined;
-  /** The end of a deleted pod was written and its files are gone: how it ended cannot be told a second time. */
+  /** The end of a deleted pod was written and its files are gone: how it ended cannot be reported a second time. */
   isEndReported: boolean;
   /** Ends the watch of the sandbox. */
   unwatch: (() => void) | undefined;

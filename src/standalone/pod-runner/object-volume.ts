@@ -24,7 +24,7 @@ export interface Readers {
 const defaultMode = 0o644;
 
 /**
- * The pod's user, by its group (fsGroup) as a kubelet does it; nobody besides. A pod of root's shares its files with no group: QEMU,
+ * The pod's user, by its group (fsGroup) as a kubelet does it; no others. A pod of root's shares its files with no group: QEMU,
  * which is another user there, gets what it needs of a secret as a disk image.
  */
 export function readersOf(pod: Pod, container: Container): Readers {
@@ -37,7 +37,7 @@ export function readersOf(pod: Pod, container: Container): Readers {
 
 /**
  * The keys of a Secret or ConfigMap as files in `dir`. Modes are the volume's (0644 unless told), readable for the pod's user in
- * any case, without the bits that nobody in the pod needs. Throws NodeError NOT_FOUND, POD_INVALID.
+ * any case, without the bits that no process in the pod needs. Throws NodeError NOT_FOUND, POD_INVALID.
  */
 export async function writeObjectVolume(
   pod: Pod,

@@ -22,7 +22,7 @@ export async function logTail(file: string): Promise<string> {
 }
 
 /**
- * Keeps the last `maxBytes` as one older part and begins anew: whoever writes a log may also make it terabytes long, which take no room
+ * Keeps the last `maxBytes` as one older part and begins anew: a program that writes a log may also make it terabytes long, which take no room
  * until they are copied. Writers append (O_APPEND), so they go on at the new end.
  */
 export async function rotateLog(file: string, maxBytes = maxLogBytes): Promise<void> {

@@ -19,7 +19,7 @@ const recordIdentity = `record() {
 
 /**
  * The outer script: holds the sandbox's lock, so that there is only ever one, joins the pod's own cgroup and leaves the
- * exit code on disk for whoever looks later: the program's, or 137 when process 1 was killed (`unshare` of util-linux 2.38 does
+ * exit code on disk for later readers: the program's, or 137 when process 1 was killed (`unshare` of util-linux 2.38 does
  * not tell). The namespaces die with `unshare`. `$1` is the sandbox's directory.
  */
 export function shimScript(cgroupDir: string | undefined): string {

@@ -17,7 +17,7 @@ export type SandboxState =
   | { readonly kind: 'starting'; readonly startedAtMs: number }
   | { readonly kind: 'running'; readonly startedAtMs: number; readonly init: ProcessIdentity }
   | { readonly kind: 'exited'; readonly startedAtMs: number; readonly finishedAtMs: number; readonly exitCode: number }
-  /** It was started and is gone, and nobody saw how it ended: killed together with its shim, or the machine was restarted. */
+  /** It was started and is gone, and its end was not observed: killed together with its shim, or the machine was restarted. */
   | { readonly kind: 'lost'; readonly startedAtMs: number };
 
 export interface SandboxesOptions {
@@ -99,7 +99,7 @@ export class Sandboxes {
     if (init && (initLives || shimLives)) return { kind: 'running', startedAtMs, init };
     if (shimLives) return { kind: 'starting', startedAtMs };
     if (shim) return { kind: 'lost', startedAtMs };
-    // Scripts without a shim: just being started, or whoever wrote them died before it could.
+    // Scripts without a shim: just being started, or their writer died before it could.
     return Date.now() - startedAtMs < spawnTimeoutMs ? { kind: 'starting', startedAtMs } : { kind: 'none' };
   }
 
@@ -118,7 +118,7 @@ export class Sandboxes {
     if (shim) await signalProcess(shim, 'SIGKILL');
   }
 
-  /** Milliseconds since the epoch when the pod was first told to end, remembered across restarts. */
+  /** Milliseconds since the epoch when the pod was first asked to end, remembered across restarts. */
   async terminatingSinceMs(uid: string): Promise<number | undefined> {
     const text = await readIfThere(path.join(this.#dir(uid), 'terminating'));
     const sinceMs = Number(text);

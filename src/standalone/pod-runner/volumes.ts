@@ -28,7 +28,7 @@ interface Source {
 }
 
 /**
- * Makes the pod's volumes below `<podDir>/volumes` in kubelet's layout and tells what to mount where in the container.
+ * Makes the pod's volumes below `<podDir>/volumes` in kubelet's layout and returns what to mount where in the container.
  * Throws NodeError: IMAGE_MISSING, IMAGE_INVALID, HOST_DISK_REFUSED, NOT_FOUND, UNSUPPORTED, POD_INVALID, each with what to do.
  */
 export async function prepareVolumes(
@@ -132,7 +132,7 @@ async function prepareEmptyDir(volume: PodVolume, dir: string): Promise<Source> 
 
 /**
  * As a kubelet leaves an emptyDir with fsGroup 107, new files belong to the group; unlike there, others may only pass through:
- * libvirt's helpers for TPMs, which are users of their own. Outside of the pod nobody comes here: its parents are root's only.
+ * libvirt's helpers for TPMs, which are users of their own. No process outside of the pod comes here: its parents are root's only.
  */
 async function makeOpenDirectory(dir: string): Promise<void> {
   await mkdir(dir, { recursive: true });
