@@ -21,12 +21,12 @@ export interface RecordedDecision {
 
 const textLimit = 600;
 
-/** No message, whoever wrote it, makes the records large. */
+/** No message, whatever its source, makes the records large. */
 export function clip(text: string, limit = textLimit): string {
   return shortened(text, limit);
 }
 
-/** `problem`: what is wrong besides a failed step, which is told first. */
+/** `problem`: what is wrong besides a failed step, which is reported first. */
 export function decisionRecord<Seen>(
   { uid, now }: { readonly uid: string; readonly now: Date },
   decision: RecordedDecision,

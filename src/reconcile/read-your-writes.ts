@@ -36,7 +36,7 @@ export interface ReadYourWritesOptions {
  * sees an object older than its own last write, none creates or deletes a second time what it has created or deleted, and none
  * has to wait for the echo.
  *
- * Tell it of each write as soon as the API server has answered: `saw` for an update or patch, `created`, `deleted`, and `assumed`
+ * Notify it of each write as soon as the API server has answered: `saw` for an update or patch, `created`, `deleted`, and `assumed`
  * where the answer does not hold the object (a binding). Read through `get`, `list` and `pending`; `onChange` leaves out echoes.
  */
 export class ReadYourWrites<T extends KubeObject> implements CachedObjects<T> {

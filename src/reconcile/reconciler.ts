@@ -164,7 +164,7 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
     if (written.kind === 'written') this.#deps.observer?.written(key);
   }
 
-  /** What the queue is told; the reason, too, for "explain". */
+  /** What the queue gets; the reason, too, for "explain". */
   #plan(key: Key, record: DecisionRecord<Seen>, wanted: Next): KeyResult {
     const isSpinning = wanted.afterMs === 0 && this.#isSpinning(key);
     const { result, because, afterMs, latestMs } = isSpinning ? again(spinningPauseMs, 'it makes no progress') : wanted;
