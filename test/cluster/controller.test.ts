@@ -18,4 +18,4 @@ async function realApi(): Promise<ClusterServer> {
 
 suite('VMIs', () => vmiCases(realApi));
 suite('VMs', () => vmCases(realApi));
-suite('pods of strangers', () => foreignPodCases(realApi));
+suite('foreign pods', () => foreignPodCases(realApi));

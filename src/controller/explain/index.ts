@@ -1,5 +1,5 @@
 /**
- * Owns: what virt-controller tells about its decisions, and at which addresses.
+ * Owns: what virt-controller explains about its decisions, and at which addresses.
  * Must not know: how a decision is made; it asks nothing but memory.
  */
 export { errorAnswer, explain } from './service.ts';

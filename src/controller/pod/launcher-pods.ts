@@ -27,12 +27,12 @@ export interface ClaimedPods {
  *
  * - pods in `status.activePods`, which only KubeVirt's programs write; so did upstream's controller, whose pods are taken over, and the
  *   controller of migrations has to do so, too;
- * - the pod that this process made and did not record yet: its name has letters that nobody could know before it was there.
+ * - the pod that this process made and did not record yet: its name has letters that no client could know before it was there.
  *
  * A pod that an earlier process made and could not record any more is foreign: it is replaced before anything ran in it.
  */
 export class LauncherPods {
-  /** Nobody else knows it; another one in each process. */
+  /** No other process knows it; each has another one. */
   readonly salt: string;
   readonly #known = new Map<Key, Known>();
 
@@ -78,7 +78,7 @@ export class LauncherPods {
     if (known.recorded.has(uid)) return true;
     const { podName } = podNames(vmi.metadata.name, vmi.metadata.uid ?? '', this.salt);
     if (name !== podName) return false;
-    // The answer to the creation may be lost; but another pod of the name was made after it by somebody else.
+    // The answer to the creation may be lost; but another pod of the name was made after it by another client.
     known.made ??= uid;
     return known.made === uid;
   }

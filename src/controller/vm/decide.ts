@@ -25,12 +25,12 @@ export type VmStep = Step<VmStepArgs>;
 
 export interface VmPlan {
   readonly steps: readonly VmStep[];
-  /** Told to the user as condition `Failure`. */
+  /** Reported to the user as condition `Failure`. */
   readonly problem?: string;
   readonly requeueAfterMs?: number;
   /**
    * `keep`: the status is not touched, since the object that was observed is about to change. `requestStart`: a Start request is
-   * left behind before the failed VMI is deleted; after that nothing else would tell of the failure.
+   * left behind before the failed VMI is deleted; after that nothing else would report the failure.
    */
   readonly status?: 'keep' | 'requestStart';
   /** The VMI's last state is recorded with this status: it may go then, as far as this VM is concerned. */

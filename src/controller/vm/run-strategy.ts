@@ -10,7 +10,7 @@ export type RunAction =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'start'; readonly paused: boolean }
   | { readonly kind: 'stop' }
-  /** Leave a Start request behind before the failed VMI is deleted: after that nothing else would tell of the failure. */
+  /** Leave a Start request behind before the failed VMI is deleted: after that nothing else would report the failure. */
   | { readonly kind: 'requestStart' }
   /** Back-off after failed starts. */
   | { readonly kind: 'wait'; readonly ms: number }

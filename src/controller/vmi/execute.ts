@@ -75,7 +75,7 @@ async function isNewest(vmi: VirtualMachineInstance, { client, saw, signal }: Ex
   return false;
 }
 
-/** Nobody else can know the name: a pod of it is ours from a try whose answer was lost, or there by a rare chance. */
+/** No other client can know the name: a pod of it is ours from a try whose answer was lost, or there by a rare chance. */
 async function adoptExisting(
   vmi: VirtualMachineInstance,
   pod: Pod,

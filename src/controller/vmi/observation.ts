@@ -26,7 +26,7 @@ export type OtherPods = 'none' | 'cached' | 'unseen';
 /** Everything a decision about one VMI rests on. */
 export interface PresentVmi extends VmiFacts, Observed {
   readonly kind: 'present';
-  /** Foreign pods of which no event tells yet. */
+  /** Foreign pods that no event reports yet. */
   readonly newForeignPods: readonly Pod[];
   /** Launcher pods of an earlier VMI of this name. */
   readonly orphans: readonly Pod[];

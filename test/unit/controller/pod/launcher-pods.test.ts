@@ -19,7 +19,7 @@ const forgeries: Readonly<Record<string, Partial<Pod['metadata']>>> = {
   'a younger date': { creationTimestamp: '2027-01-01T00:00:00Z' },
 };
 for (const [what, metadata] of Object.entries(forgeries)) {
-  test(`a pod with an owner reference and ${what} is a stranger`, () => {
+  test(`a pod with an owner reference and ${what} is a foreign pod`, () => {
     const launchers = new LauncherPods('salt');
     const forged = pod('virt-launcher-vm1-zzzzz', 'uid-forged', metadata);
     const own = pod('whatever-upstream-called-it', 'uid-recorded');
@@ -39,7 +39,7 @@ test('the pod of the name that only this process knows is believed before it is 
   assert.deepEqual(ownUids(ours, vmi, pod(nameOf(ours), 'uid-1'), pod(nameOf(others), 'uid-2')), ['uid-1']);
 });
 
-test('who takes the name when our pod is gone is a stranger; a pod that the API server made for us anew is not', () => {
+test('who takes the name when our pod is gone is a foreign pod; a pod that the API server made for us anew is not', () => {
   const launchers = new LauncherPods('salt');
   assert.deepEqual(ownUids(launchers, vmi, pod(nameOf(launchers), 'uid-1')), ['uid-1']);
   assert.deepEqual(ownUids(launchers, vmi, pod(nameOf(launchers), 'uid-2')), []);
@@ -63,7 +63,7 @@ test('a VMI of the same name with another UID inherits nothing', () => {
   assert.deepEqual(ownUids(launchers, next, pod('x', 'uid-recorded')), []);
 });
 
-test('of each stranger is told once, and of five at most', () => {
+test('each foreign pod is reported once, and of five at most', () => {
   const launchers = new LauncherPods('salt');
   const foreign = Array.from({ length: 20 }, (_, number) => pod(`foreign-${number}`, `uid-${number}`));
   assert.equal(launchers.newForeign(vmi, foreign.slice(0, 2)).length, 2);
