@@ -97,7 +97,7 @@ export class NodeAgent {
       ...this.#createMetrics(parts, meters),
       ...this.#createPage(parts, why, deps),
       ...configurationOf(parts, log),
-      // Whatever the API server does: a kubelet forgets devices that nobody offers, and pods of this node are refused then.
+      // Whatever the API server does: a kubelet forgets devices that no plugin offers, and pods of this node are refused then.
       this.#nodeServices.devices,
       notReadyYet(this.#nodeServices.heartbeat),
       ...vmiComponents(parts, parts.consoles.components),
@@ -191,7 +191,7 @@ export class NodeAgent {
     }).components;
   }
 
-  /** Started before the streams' server, so that it stops after streams have been told to end. */
+  /** Started before the streams' server, so that it stops after streams have been asked to end. */
   #createPage({ vmis, consoles }: Parts, service: ExplainService, { pageDir, log }: NodeAgentDeps): Component[] {
     const { nodeName, privateDir, webPort: port } = this.#options;
     if (port === 0 || pageDir === undefined) return [];

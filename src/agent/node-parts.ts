@@ -46,7 +46,7 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const { world, client, eventClient, beatClient, whenQuiet, onStreams, hostDevDir } = deps;
   const { clock, random } = world;
   const kube = { client, log, clock, random };
-  // Whoever may make such an object in another namespace does not configure KubeVirt.
+  // A user who may make such an object in another namespace does not configure KubeVirt.
   const { namespace } = options.console.caConfigMap;
   const kubevirts = new Informer<KubeVirt>({ type: resources.kubevirts, namespace }, kube);
   const kept = new KeptFile({ privateDir: options.privateDir, namespace }, { clock, log });
@@ -114,7 +114,7 @@ export function configurationOf({ kubevirts, settings }: Parts, log: Logger): Co
       name: 'kubevirt informer',
       start: async (signal) => {
         await settings.recall();
-        // Whoever knows nothing takes defaults that might be taken back a moment later.
+        // A part without facts takes defaults that might be taken back a moment later.
         await startOptional(kubevirts, { signal, timeoutMs: settings.isKnown ? 500 : 3_000 }, log);
       },
       stop: () => kubevirts.stop(),

@@ -36,7 +36,7 @@ export interface MetricsSettings {
   /** `/metrics` requests at a time; no limit: infinite. */
   readonly maxRequests: number;
   /**
-   * What a key pair of the agent is called → its files, whose ends and faults are told. Those that it serves with, and no others: a
+   * What a key pair of the agent is called → its files, whose ends and faults are reported. Those that it serves with, and no others: a
    * private key that nothing here uses is not read for the date on its certificate.
    */
   readonly pairs: Readonly<Record<'server', KeyPairPaths>>;

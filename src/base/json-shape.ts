@@ -14,7 +14,7 @@ export type JsonShape =
 /** Makes the error for what does not fit: `must be a list`. */
 type Misfit = (path: string, problem: string) => Error;
 
-/** More is no list that somebody wrote, and would cost time by its square. */
+/** More is no list that a person wrote, and would cost time by its square. */
 const maxItems = 1024;
 
 const plain = {

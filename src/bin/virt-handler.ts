@@ -54,7 +54,7 @@ async function run(agentOptions: AgentOptions): Promise<void> {
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const) {
     process.on(name, () => {
       signals++;
-      // Whoever asks twice does not want to wait for what the first time began.
+      // A user who asks twice does not want to wait for what the first time began.
       if (signals > 1) process.exit(1);
       log.info({ signal: name }, 'leaving; VMs go on; a second signal ends it at once');
       leaving.abort(new Error(name));

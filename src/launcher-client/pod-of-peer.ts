@@ -27,7 +27,7 @@ const thisMachine: ProcessFacts = { cgroupsOf, clockStepMs, isProcessAlive, star
 
 /**
  * Gives back the process that listens on a pod's socket when it can be that pod's: the kubelet, and our pod runner, put each pod
- * into cgroups that carry its UID. One without such a cgroup is believed where the kernel itself told who it is; else it must
+ * into cgroups that carry its UID. One without such a cgroup is believed where the kernel itself reported who it is; else it must
  * be no younger than its socket, as a process that took over the pid of one that ended would be. A clock that was set forward before this
  * program began makes it look younger: such a launcher is refused until it is started again. Throws LauncherError NO_PEER.
  */

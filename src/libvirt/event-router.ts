@@ -17,7 +17,7 @@ export interface EventRouterDeps {
   readonly deregister: (callbackId: number) => Promise<void>;
   /** A subscriber threw. */
   readonly onCallbackError: (kind: EventKind, error: unknown) => void;
-  /** A message that could not be read, or that nobody registered for. */
+  /** A message that could not be read, or that has no listener. */
   readonly onIgnored: (reason: string, packet: Packet) => void;
 }
 

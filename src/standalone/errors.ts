@@ -9,7 +9,7 @@ export type NodeErrorCode =
   | 'NO_CONSOLE'
   | 'NO_PERMISSION'
   | 'PORT_TAKEN'
-  /** Somebody else could change, or have changed, what the node reads from its state directory. */
+  /** Other users could change, or have changed, what the node reads from its state directory. */
   | 'UNSAFE_STATE_DIR'
   /** A `hostDisk` names a file that is not open to VMs, or no disk. */
   | 'HOST_DISK_REFUSED'

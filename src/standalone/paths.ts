@@ -29,7 +29,7 @@ export interface NodePaths {
   readonly shareDir: string;
   /** virt-handler's `--kubevirt-private-dir`: ghost records. Survives a reboot, as on a cluster node. */
   readonly privateDir: string;
-  /** Where virt-handler tells why it does what it does. */
+  /** Where virt-handler explains what it does. */
   readonly agentSocket: string;
   readonly controllerSocket: string;
   /** Authority and key pairs of the agent's servers and of their one client; for root only. */

@@ -9,19 +9,19 @@ const maxLinks = 40;
 
 /**
  * Makes the state directory and what lies directly in it, for this user (`uid`, the effective one) only; those of an older version
- * are tightened. Throws NodeError UNSAFE_STATE_DIR, with what to do, where somebody else could put or have put files: the node
+ * are tightened. Throws NodeError UNSAFE_STATE_DIR, with what to do, where other users could put or have put files: the node
  * reads its rights, keys and programs' configuration from here, as root.
  */
 export async function ensureStateDir(paths: NodePaths, uid: number): Promise<void> {
   const { stateDir } = paths;
   await refuseUnsafeParents(stateDir, uid);
   await mkdir(stateDir, { recursive: true, mode: privateMode });
-  // In a sticky directory somebody else may just have made a parent that was missing, or a link with its name.
+  // In a sticky directory another user may just have made a parent that was missing, or a link with its name.
   await refuseUnsafeParents(stateDir, uid);
   await tighten(stateDir, uid);
   for (const dir of [...nodeDirectories(paths), paths.hostDisksDir]) {
     await mkdir(dir, { recursive: true, mode: privateMode });
-    // The owner may keep a part elsewhere, behind a link; nobody else can have put one here.
+    // The owner may keep a part elsewhere, behind a link; no other user can have put one here.
     if (!(await lstat(dir)).isSymbolicLink()) await tighten(dir, uid);
   }
   // Of an older version, whose pods could write to it.
@@ -49,8 +49,8 @@ function unsafe(dir: string, problem: string, advice: string): NodeError {
 }
 
 /**
- * Why somebody else than root and `uid` could make another file or directory appear at this absolute path, in words that follow its
- * name; undefined when nobody can. Links are followed when only those two can have made them. What is not there is nobody's.
+ * Why users other than root and `uid` could make another file or directory appear at this absolute path, in words that follow its
+ * name; undefined when none can. Links are followed when only those two can have made them. What is not there has no owner.
  */
 export async function othersMayChange(file: string, uid: number, links = 0): Promise<string | undefined> {
   let current = '/';
@@ -77,7 +77,7 @@ export async function othersMayChange(file: string, uid: number, links = 0): Pro
 }
 
 /**
- * Why other users could change what lies directly in this directory, or reach it: a file there may be given to QEMU, and somebody who
+ * Why other users could change what lies directly in this directory, or reach it: a file there may be given to QEMU, and an attacker who
  * took QEMU over may make it a program that runs as root. Also sticky directories are open. In words that follow its name.
  */
 export async function isOpenToOthers(dir: string, uid: number): Promise<string | undefined> {

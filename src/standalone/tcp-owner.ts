@@ -6,7 +6,7 @@ const established = '01';
 
 type ByteOrder = ReturnType<typeof endianness>;
 
-/** Uid of the user whose program has this TCP port at a loopback address, or at all of them; undefined when nobody does, or it cannot be read. */
+/** Uid of the user whose program has this TCP port at a loopback address, or at all of them; undefined when no user does, or it cannot be read. */
 export async function portOwner(port: number): Promise<number | undefined> {
   return listenerUid(await readTables(), port);
 }
@@ -44,7 +44,7 @@ const ipv4 = 0x7f00_0001;
 const mapped = [0, 0, 0xffff, ipv4];
 const toLoopback = [[ipv4], mapped, [0, 0, 0, 1], [0], [0, 0, 0, 0]];
 
-/** `tables`: /proc/net/tcp and tcp6. Whoever listens at another address of the machine is not in the way. */
+/** `tables`: /proc/net/tcp and tcp6. A program that listens at another address of the machine is not in the way. */
 export function listenerUid(tables: string, port: number, byteOrder = endianness()): number | undefined {
   const addresses = toLoopback.map((words) => hexAddress(words, byteOrder) + hexPort(port));
   return rowsOf(tables).find(({ state, local }) => state === listening && addresses.includes(local))?.uid;

@@ -22,10 +22,10 @@ export type Authorization =
   | Refusal;
 
 /**
- * Who is let in: whoever shows the token of this start of the server, or a key of a session that the token was turned into.
+ * Who is let in: a client that shows the token of this start of the server, or a key of a session that the token was turned into.
  * Both are worthless after the next start, and so is the host name that the page's address has: an origin of its own per start.
  * What another program got or left in the browser while it held the port (a session, a service worker) is of an origin
- * that is not used again. No cookie: browsers send cookies to every port of a host, whoever listens there.
+ * that is not used again. No cookie: browsers send cookies to every port of a host, to any program that listens there.
  * Also kept out: pages of other sites and of other ports (Origin, Sec-Fetch-Site), and names that a foreign DNS server resolves
  * to the loopback address (Host). Any port is taken in Host: with `ssh -L` the browser's port is another one.
  */
@@ -66,7 +66,7 @@ export class Access {
     const untilMs = Number(/^(\d{1,15})\./.exec(secret)?.[1] ?? Number.NaN);
     if (Number.isNaN(untilMs) || !isSame(digestOf(secret), digestOf(this.#keyUntil(untilMs)))) return this.#wrong();
     const endsInMs = untilMs - this.#clock.monotonicMs();
-    // Whoever has a true key, old or not, does not guess.
+    // A client with a true key, old or not, does not guess.
     return endsInMs > 0 ? { kind: 'in', by: 'session', endsInMs } : refused(401, 'the session has ended');
   }
 
@@ -76,7 +76,7 @@ export class Access {
     return `${untilMs}.${mac}`;
   }
 
-  /** Whoever has the right one is let in all the time: nobody is locked out by another's guesses. */
+  /** A client with the right one is let in all the time: no client is locked out by another's guesses. */
   #wrong(): Refusal {
     const nowMs = this.#clock.monotonicMs();
     while ((this.#wrongAtMs[0] ?? nowMs) < nowMs - 60_000) this.#wrongAtMs.shift();

@@ -18,7 +18,7 @@ const closeBracket = 0x5d;
 
 /**
  * JSON.parse for input that others wrote: size and nesting are checked before anything is built. Without the check a
- * megabyte of `[` parses well and overflows the stack of whoever walks the value. Texts in it are a guest's as well: they are made
+ * megabyte of `[` parses well and overflows the stack of the code that walks the value. Texts in it are a guest's as well: they are made
  * plain here, once, before they go into objects, events, logs and onto terminals.
  * Throws WireError JSON_TOO_LARGE, JSON_TOO_DEEP, JSON_INVALID.
  */

@@ -5,7 +5,7 @@ export const messageLimitBytes = 4 * 1024 * 1024;
 
 /**
  * Options of a client on a Unix socket. Keepalive stays off: Go servers answer it with too_many_pings. The subchannel
- * pool is per client, so that nobody inherits another client's back-off; back-off itself is short because the other end
+ * pool is per client, so that no client inherits another's back-off; back-off itself is short because the other end
  * is on this machine.
  */
 export function clientOptions(overrides: ChannelOptions = {}): ChannelOptions {

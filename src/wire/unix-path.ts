@@ -19,7 +19,7 @@ export interface UnixPath {
 
 /**
  * A usable name for a socket path of any length: a long one is reached through a descriptor of its directory. Keep it
- * open as long as somebody may dial, bind or remove the path.
+ * open as long as a client may dial, bind or remove the path.
  * Throws WireError PATH_TOO_LONG, and the file system's error when a long path's directory cannot be opened.
  */
 export function unixTarget(socketPath: string): UnixPath {

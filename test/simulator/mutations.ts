@@ -55,7 +55,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     replace: "return { kind: 'deleted' };",
   },
   {
-    name: 'the picture of a predecessor shows through',
+    name: 'the snapshot of a predecessor shows through',
     file: 'src/agent/vmi/observe/observe.ts',
     find: ': ports.domains.view(key, uid);',
     replace: ': ports.domains.view(key);',

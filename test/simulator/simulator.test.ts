@@ -17,7 +17,7 @@ const ranges = [
   { what: 'worlds of two nodes with live migrations', first: firstMigrationSeed, count: freshSeeds - 8_000 },
 ];
 const progressSeeds = 1_000;
-/** Seed 617: a VMI deleted while its start was answered was cleaned up by a picture from before, and its guest ran on. */
+/** Seed 617: a VMI deleted while its start was answered was cleaned up by a snapshot from before, and its guest ran on. */
 const calmWorlds = 650;
 /** Of each regression seed. */
 const jitters = 12;

@@ -38,7 +38,7 @@ export interface VmiLookup {
 
 export type WriteResult =
   | { readonly kind: 'written'; readonly vmi: VirtualMachineInstance }
-  /** 409: somebody else wrote in between. */
+  /** 409: another writer was first. */
   | { readonly kind: 'conflict' }
   /** 404: the object is no more. */
   | { readonly kind: 'gone' }
@@ -114,7 +114,7 @@ export interface LauncherCalls {
   deleteVirtualMachine(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
   /** Target of a migration: prepares for an incoming domain. Repeatable. */
   syncMigrationTarget(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
-  /** Source: begins; how it goes is told in the domain's metadata. */
+  /** Source: begins; its progress is reported in the domain's metadata. */
   migrateVirtualMachine(vmi: VirtualMachineInstance, options: MigrationOptions, signal: AbortSignal): Promise<void>;
   cancelVirtualMachineMigration(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
   /** Target after a success. `interfaceMigration`: interface → method, of network bindings that have one. */
@@ -131,7 +131,7 @@ export interface LauncherCalls {
   getGuestInfo(signal: AbortSignal): Promise<GuestAgentAnswer>;
 }
 
-/** Bounded by whoever reads it off the wire: it is the guest's word. */
+/** Bounded by the code that reads it off the wire: it is the guest's word. */
 export interface GuestAgentAnswer {
   /** Empty: the launcher has not heard from the agent yet. */
   readonly version: string;
@@ -151,7 +151,7 @@ export interface LauncherClients {
   state(target: LauncherTarget): Promise<LauncherState>;
   /** Single flight per UID: socket, ghost record, dial, versions, notify pipe, first GetDomain into the domain cache. */
   connect(target: LauncherTarget, signal: AbortSignal): Promise<LauncherCalls>;
-  /** Process that listens on the launcher's socket, for work inside its root. Rejects when it cannot be told. */
+  /** Process that listens on the launcher's socket, for work inside its root. Rejects when it cannot be determined. */
   launcherPid(target: LauncherTarget, signal: AbortSignal): Promise<number>;
   /** Closes the connection and the pipe and deletes the ghost record. Safe when there is none. */
   close(key: Key, uid: string): Promise<void>;
@@ -167,7 +167,7 @@ export interface ClusterConfigSource {
 export interface HostFacts {
   readonly nodeName: string;
   readonly topology?: readonly NumaCell[] | undefined;
-  /** SELinux label of a launcher, `none` where SELinux is off; empty: it cannot be told (without a pid, say). Never throws. */
+  /** SELinux label of a launcher, `none` where SELinux is off; empty: it is not known (without a pid, say). Never throws. */
   selinuxContext(launcherPid: number | undefined): string;
   /** CPU model of a guest with `host-model`; empty: this node has none; undefined: not known. */
   readonly hostModel?: string | undefined;

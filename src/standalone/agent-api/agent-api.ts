@@ -64,7 +64,7 @@ function opened(socket: WebSocket, target: AgentTarget, signal: AbortSignal): Pr
     const fail = (reason: unknown) => {
       signal.removeEventListener('abort', onAbort);
       reject(reason);
-      // Errors that follow its end are nobody's.
+      // Errors that follow its end have no reader.
       socket.on('error', () => undefined);
       socket.terminate();
     };

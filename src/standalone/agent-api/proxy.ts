@@ -12,7 +12,7 @@ export interface AgentProxyDeps {
   readonly log: Logger;
 }
 
-/** What the agent is told of the caller's request; cookies, tokens and origins of the page are not its business. */
+/** What the agent gets of the caller's request; cookies, tokens and origins of the page are not its business. */
 const passedOn = ['accept', 'content-type', 'content-length', 'transfer-encoding'] as const;
 const passedOnUpgrade = ['sec-websocket-key', 'sec-websocket-version', 'sec-websocket-protocol'] as const;
 const passedBack = ['content-type', 'content-length', 'allow'] as const;

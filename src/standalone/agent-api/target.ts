@@ -66,7 +66,7 @@ async function readAgentAddress({ agentAddress, stateDir }: NodePaths): Promise<
     const { host, port } = JSON.parse(text) as Partial<AgentAddress>;
     if (typeof host === 'string' && typeof port === 'number') return { host, port };
   } catch {
-    // Torn or foreign: told below.
+    // Torn or foreign: reported below.
   }
   throw new NodeError('NOT_RUNNING', `${agentAddress} is unreadable: start the node again`);
 }

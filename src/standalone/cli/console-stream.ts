@@ -8,7 +8,7 @@ import { NodeError } from '../errors.ts';
 export interface ConsoleWish {
   readonly namespace: string;
   readonly name: string;
-  /** `take-if-free` is refused while somebody else types. */
+  /** `take-if-free` is refused while another client types. */
   readonly access: 'take' | 'take-if-free' | 'view';
   /** Show what the guest wrote before; of no use to a program that sends a command and reads its answer. */
   readonly replay: boolean;
@@ -68,7 +68,7 @@ export class ConsoleStream extends Duplex {
     return this.#role;
   }
 
-  /** Becomes the writer; whoever was it is told. */
+  /** Becomes the writer; the writer before is notified. */
   takeOver(): void {
     this.#socket?.send(JSON.stringify({ kind: 'take' }), ignore);
   }
@@ -91,7 +91,7 @@ export class ConsoleStream extends Duplex {
       done(error);
       return;
     }
-    // Waited for, so that whoever comes next finds the console free.
+    // Waited for, so that the next client finds the console free.
     const timer = setTimeout(() => socket.terminate(), closeMs);
     socket.once('close', () => {
       clearTimeout(timer);
@@ -187,7 +187,7 @@ export class ConsoleStream extends Duplex {
   }
 }
 
-/** Told again in the middle of a connection: this viewer was too slow. */
+/** Reported again in the middle of a connection: this viewer was too slow. */
 function comeBackText({ line, lost }: ConsoleNotice & { kind: 'attached' }, before: string, isBack: boolean): string {
   if (!isBack) return `too slow: ${lost} bytes of the guest were left out`;
   if (line !== before) return 'connected again; what the guest wrote in between is lost';

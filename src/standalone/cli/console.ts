@@ -20,7 +20,7 @@ export interface ConsoleEnds {
   readonly report: (line: string) => void;
 }
 
-/** A `ConsoleStream`, which tells of its role in event `role`; or any other byte stream. */
+/** A `ConsoleStream`, which reports its role in event `role`; or any other byte stream. */
 export interface SerialLine extends Duplex {
   takeOver?(): void;
 }

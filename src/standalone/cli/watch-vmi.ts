@@ -6,7 +6,7 @@ import { NodeError } from '../errors.ts';
 export interface WatchVmiOptions {
   readonly namespace: string;
   readonly name: string;
-  /** Told of each new phase and of what hinders the start. */
+  /** Called with each new phase and with what hinders the start. */
   readonly onChange: (text: string) => void;
 }
 

@@ -23,7 +23,7 @@ export interface NodePageDeps {
   readonly log: Logger;
 }
 
-/** The web page of the standalone node. A page that cannot be served is no reason not to run VMs: it is logged, and told. */
+/** The web page of the standalone node. A page that cannot be served is no reason not to run VMs: it is logged, and reported. */
 export class NodePage implements Component {
   readonly name = 'page';
   readonly #options: NodePageOptions;

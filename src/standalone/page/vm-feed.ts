@@ -5,7 +5,7 @@ import { type VmFeed, type VmRow, vmRow } from '../../web/index.ts';
 
 const backoff = { baseMs: 200, maxMs: 5_000 };
 const problemCheckMs = 2_000;
-/** Failures in a row after which a person is told. */
+/** Failures in a row after which the page reports them. */
 const reportedAfter = 3;
 
 /** The list of the page: VirtualMachines and their instances, joined by name, as the API has them now. */

@@ -97,7 +97,7 @@ export class Capabilities implements Component {
     this.#log.info({ tookMs: Math.round(performance.now() - startedMs) }, 'libvirt has said what this machine can do');
   }
 
-  /** Files that somebody has changed or taken away are not those that were asked for. */
+  /** Files that were changed or taken away are not those that were asked for. */
   async #withFiles(key: string): Promise<string> {
     const { labellerDir, libvirtCacheDir } = this.#options.paths;
     const dirs = [labellerDir, path.join(libvirtCacheDir, 'qemu/capabilities')];

@@ -3,7 +3,7 @@ import { errorCode } from '../../base/index.ts';
 import { isAbsentHost } from '../../http/index.ts';
 import { NodeError } from '../errors.ts';
 
-/** The first port from `first` on that nobody listens on, at any of these addresses. Throws NodeError when a hundred are taken. */
+/** The first port from `first` on without a listener, at any of these addresses. Throws NodeError when a hundred are taken. */
 export async function freePort(hosts: readonly string[], first: number): Promise<number> {
   for (let port = first; port < first + 100; port++) if (await isFree(hosts, port)) return port;
   throw new NodeError(
@@ -17,7 +17,7 @@ async function isFree(hosts: readonly string[], port: number): Promise<boolean> 
   return true;
 }
 
-/** An address that the machine has not got is nobody's. */
+/** An address that the machine has not got has no listener. */
 function isFreeAt(host: string, port: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer();

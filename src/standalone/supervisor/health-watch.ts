@@ -12,7 +12,7 @@ export interface HealthOptions {
   readonly ask: AskHealth;
   /** From an answer, or the end of waiting for it, to the next question. Default 5 s. */
   readonly periodMs?: number;
-  /** For one answer. Default 10 s: a loaded machine takes a second, a loop that is blocked for that long serves nobody. */
+  /** For one answer. Default 10 s: a loaded machine takes a second, a loop that is blocked for that long serves no client. */
   readonly timeoutMs?: number;
   /** Questions in a row without an answer after which the program counts as hung. Default 3. */
   readonly failures?: number;
@@ -105,7 +105,7 @@ export class HealthWatch {
 
 /**
  * Asks `GET /livez`, over TLS where it is no Unix socket: any answer will do, and so does a connection that is closed, as a server
- * does with one too many. None: silence, nobody who listens, and a queue of a Unix socket that the program does not empty.
+ * does with one too many. None: silence, no listener, and a queue of a Unix socket that the program does not empty.
  * Any other error is of this side, and rejects. Nothing secret is sent and nothing of the answer is used: no certificate is checked.
  */
 export function askLivez(

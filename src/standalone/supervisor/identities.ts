@@ -17,7 +17,7 @@ const accountGroups = ['system:serviceaccounts', `system:serviceaccounts:${kubev
 
 type Account = Pick<ApiToken, 'user' | 'groups' | 'rules'>;
 
-/** Who is who (docs/decisions/0011). Nobody is in system:masters: what upstream keeps from users is kept from them here too. */
+/** Who is who (docs/decisions/0011). No identity is in system:masters: what upstream keeps from users is kept from them here too. */
 function accounts(nodeName: string): Readonly<Record<KubeconfigName, Account>> {
   return {
     'virt-controller': { user: account('kubevirt-controller'), groups: accountGroups },
@@ -34,7 +34,7 @@ function accounts(nodeName: string): Readonly<Record<KubeconfigName, Account>> {
 export async function loadIdentities(paths: NodePaths, nodeName: string): Promise<readonly Identity[]> {
   const identities: Identity[] = [];
   const entries = Object.entries(accounts(nodeName)) as [KubeconfigName, Account][];
-  // The administrator's first: it is the one that somebody may have copied.
+  // The administrator's first: it is the one that users may have copied.
   for (const [name, user] of entries.reverse()) {
     const taken = identities.map(({ token }) => token);
     identities.push({

@@ -49,7 +49,7 @@ export async function lockNode(paths: NodePaths, pid: number): Promise<() => Pro
   return () => rm(lockFile(paths), { force: true });
 }
 
-/** Asks the supervisor, before it is told to stop, to end the virtual machines too. */
+/** Asks the supervisor, before it is asked to stop, to end the virtual machines too. */
 export async function requestDrain(paths: NodePaths): Promise<void> {
   await writeFileAtomic(path.join(paths.runDir, 'drain'), '');
 }

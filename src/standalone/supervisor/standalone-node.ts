@@ -215,7 +215,7 @@ export class StandaloneNode {
     return [this.#page];
   }
 
-  /** Whoever sits there is sent what a browser still asks this port for, and may look like the page. */
+  /** A program that listens there is sent what a browser still asks this port for, and may look like the page. */
   async #warnOfSquatter(port: number): Promise<void> {
     const { log, progress = () => undefined } = this.#deps;
     const uid = await portOwner(port);
@@ -261,7 +261,7 @@ export class StandaloneNode {
     const { paths, nodeName, hostIp } = this.#options;
     const metrics = await freePort([hostIp], 18443);
     const console = await freePort([hostIp], 18186);
-    // Nobody listens on the one before yet.
+    // The one before has no listener yet.
     const vmStats = await freePort([hostIp], console + 1);
     await rememberAgentAddress(paths, { host: hostIp, port: console });
     await mkdir(paths.shareDir, { recursive: true });

@@ -35,7 +35,7 @@ const fileCalls =
   /(?:import(?!\s+type\b)[^;]*?from\s*|import\s*\(\s*|require\s*\(\s*|getBuiltinModule\s*\(\s*)['"](?:node:)?(?:fs|fs\/promises|child_process|module|vm|worker_threads)['"]|process\.binding/;
 
 const mayCall: Readonly<Record<string, string>> = {
-  'src/host/safe-path.ts': 'opens each element once and follows no link: this is the door',
+  'src/host/safe-path.ts': 'opens each element once and follows no link: this is the entry',
   'src/host/new-file.ts': 'takes a descriptor, never a path',
   'src/agent/node/devices/groups-in-use.ts':
     'asks whether directories of pods are there, which the kubelet alone makes',
@@ -59,7 +59,7 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
 
 /** Where `/proc/<pid>/root` is made up. It goes on by SafePath from there. */
 const mayEnterLaunchers: Readonly<Record<string, string>> = {
-  'src/agent/vmi/host/launcher-root.ts': 'the door of hooks and facts',
+  'src/agent/vmi/host/launcher-root.ts': 'the entry of hooks and facts',
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
   'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
   'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',
@@ -108,7 +108,7 @@ test('the rule knows each way to the file system', () => {
   assert.doesNotMatch("import type { Stats } from 'node:fs';", fileCalls);
 });
 
-test('no path is made of a descriptor outside of the doors', () => {
+test('no path is made of a descriptor outside of the known files', () => {
   assert.deepEqual(offenders(/\/proc\/self\/fd\/|\/dev\/fd/, mayNameDescriptors), []);
 });
 
@@ -116,7 +116,7 @@ test('the address of an opened socket goes to connect() and bind() only', () => 
   assert.deepEqual(offenders(/ocketAddress\b/, mayTakeAddresses), []);
 });
 
-test('the root of a launcher is entered through known doors only', () => {
+test('the root of a launcher is entered by known files only', () => {
   assert.deepEqual(offenders(/\/root[`'"/]/, mayEnterLaunchers), []);
 });
 

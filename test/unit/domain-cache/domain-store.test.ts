@@ -119,7 +119,7 @@ describe('DomainStore', () => {
     assert.equal(kind(), 'gone');
   });
 
-  it('a picture without content, as of a domain whose description cannot be read now, changes the state only', () => {
+  it('a snapshot without content, as of a domain whose description cannot be read now, changes the state only', () => {
     const full = running();
     full.Spec.Metadata.KubeVirt.GracePeriod = {
       DeletionGracePeriodSeconds: 60,
@@ -137,7 +137,7 @@ describe('DomainStore', () => {
     const stranger = scriptedDomain(key, 'uid-9', 'Running');
     stranger.Spec.Name = '';
     store.answer(key, 'uid-9', stranger, store.ask());
-    assert.equal(store.view(key, 'uid-9').kind, 'present', 'the first picture is what there is');
+    assert.equal(store.view(key, 'uid-9').kind, 'present', 'the first snapshot is what there is');
   });
 
   it('keeps VMIs of one name apart, and forgets a key with its last UID', () => {

@@ -92,7 +92,7 @@ test('a file system that tells no birth time says nothing of the age', () => {
   assert.equal(check({ cgroups: '0::/', isProven: false, startedMs: 1_800_000_000_000, born: 0 }).pid, 42);
 });
 
-test('a clock that was set forward since makes nobody a stranger', () => {
+test('a clock that was set forward since makes no launcher a foreign one', () => {
   const situation = { cgroups: '0::/', isProven: false, startedMs: bornMs + 3_600_000 };
   assert.equal(check({ ...situation, stepMs: 3_600_000 }).pid, 42);
   assert.throws(() => check({ ...situation, stepMs: 3_590_000 }), { code: 'NO_PEER' });

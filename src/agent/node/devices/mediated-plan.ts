@@ -63,7 +63,7 @@ export function isOfType(type: Pick<MediatedType, 'id' | 'name'>, names: readonl
 }
 
 /**
- * Devices that are not asked for. Where types are asked for, whoever made them (they are in the way of those that are asked for);
+ * Devices that are not asked for. Where types are asked for, also those of others (they are in the way of those that are asked for);
  * where none are, only those that this agent made: a node on which an administrator makes devices himself keeps them. Whether
  * a guest uses one is another question.
  */

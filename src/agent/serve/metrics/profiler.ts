@@ -43,7 +43,7 @@ const heapIntervalBytes = 128 * 1024;
 /**
  * Profiles of this process for upstream's routes (pkg/monitoring/profiler), when `clusterProfiler` asks for it: CPU (V8's
  * `.cpuprofile`) and memory (`.heapprofile`: who allocated how much). Never a heap snapshot, which would have every secret of the
- * agent in it. Whoever reaches the port may ask, as virt-api does without a certificate: so one at a time, for a bounded time, of
+ * agent in it. Any client that reaches the port may ask, as virt-api does without a certificate: so one at a time, for a bounded time, of
  * a bounded size.
  */
 export class Profiler {

@@ -20,7 +20,7 @@ export interface AgentPageDeps extends VmiFeedDeps {
   readonly log: Logger;
 }
 
-/** The node's page, without starting and stopping. What fails here is told and harms no VM. */
+/** The node's page, without starting and stopping. What fails here is reported and harms no VM. */
 export class AgentPage implements Component {
   readonly name = 'web page';
   readonly #options: AgentPageOptions;

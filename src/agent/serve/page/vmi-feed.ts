@@ -12,7 +12,7 @@ export interface VmiFeedDeps {
 }
 
 const checkMs = 2_000;
-/** Failures in a row after which a person is told. */
+/** Failures in a row after which the page reports them. */
 const reportedAfter = 3;
 
 /** The VMIs of this node as the page shows them; those that only come here are their source's. */

@@ -43,7 +43,7 @@ async function fromYaml(text: string): Promise<unknown> {
   }
 }
 
-/** V8's message quotes the text, which may be a secret: only the place in it is told. */
+/** V8's message quotes the text, which may be a secret: only the position in it is reported. */
 function unreadable(format: string, error: unknown): RestError {
   const at = /position \d+/.exec(errorMessage(error))?.[0];
   return badRequest(`the body is no ${format}${at ? ` (at ${at})` : ''}`, error);

@@ -1,7 +1,7 @@
 import { RestError } from './errors.ts';
 
 /**
- * Calls under way, per VMI UID: a launcher that hangs keeps its own callers waiting and nobody else's, and they cannot pile up.
+ * Calls under way, per VMI UID: a launcher that hangs keeps its own callers waiting and no others, and they cannot pile up.
  */
 export class CallGate {
   readonly #perVmi: number;

@@ -52,7 +52,7 @@ export interface Order {
 
 /**
  * For calls that change the guest. A client that leaves before the launcher was asked changes nothing; afterwards the call goes
- * on to its deadline, since the launcher carries it out anyway, so that the event tells what came of it.
+ * on to its deadline, since the launcher carries it out anyway, so that the event reports the outcome.
  */
 export async function order({ vmi, client }: Call, deps: LauncherDeps, how: Order): Promise<void> {
   const { leaving, events } = deps;

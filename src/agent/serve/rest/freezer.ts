@@ -31,7 +31,7 @@ interface Flight {
 }
 
 /**
- * Freezing may take a minute and virt-api waits for ten seconds, then tells its user of a failure and asks again.
+ * Freezing may take a minute and virt-api waits for ten seconds, then reports a failure to its user and asks again.
  * Upstream leaves such a guest frozen, perhaps for ever. Here a call goes on when its client leaves; who asks again joins it, so
  * that a slow guest is frozen by the second or third try; and a guest whose client has left is unfrozen again soon.
  */
@@ -99,7 +99,7 @@ export class Freezer {
           guest.isAbandoned = flight.waiting === 0;
         },
         (error: unknown) => {
-          // No answer within a minute: it may become frozen yet, for a client that was told of a failure.
+          // No answer within a minute: it may become frozen yet, for a client that got a failure.
           if (errorCode(causeOf(error)) === 'TIMEOUT') guest.isAbandoned = true;
           const { vmi } = guest;
           this.#deps.events.record(vmi, { type: 'Warning', reason: 'FreezeError', message: errorMessage(error) });

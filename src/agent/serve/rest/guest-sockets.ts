@@ -15,11 +15,11 @@ import {
 import { qemuId } from '../../vmi/host/index.ts';
 
 export type GuestSocketErrorCode =
-  /** No such file, no socket, a link on the way: the guest has no such device, or somebody plays tricks. */
+  /** No such file, no socket, a link on the way: the guest has no such device, or a tenant plays tricks. */
   | 'NOT_FOUND'
-  /** It is there and nobody takes the connection. */
+  /** It is there and no process takes the connection. */
   | 'NOT_LISTENING'
-  /** It belongs to somebody else than this guest. */
+  /** It belongs to another than this guest. */
   | 'NOT_TRUSTED'
   /** The launcher ended meanwhile. */
   | 'ENDED';
@@ -104,7 +104,7 @@ function connected({ path }: OpenedSocket, { name }: GuestSocketAddress, signal:
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     const socket = connect(path.socketAddress);
-    // Whoever gets it is told by `close`; an error without a listener would end the process.
+    // Its user learns of it by `close`; an error without a listener would end the process.
     socket.on('error', () => undefined);
     const onAbort = () => {
       socket.destroy();

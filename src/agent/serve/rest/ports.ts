@@ -4,7 +4,7 @@ import type { VirtualMachineInstance } from '../../../api/index.ts';
 import type { StreamRequest } from '../../../console/index.ts';
 import type { ProcessId } from '../../../host/index.ts';
 
-/** Launchers for somebody who waits for an answer; never through the VMI loop's queue. */
+/** Launchers for callers that wait for an answer; never through the VMI loop's queue. */
 export interface LauncherActions {
   /**
    * The VMI's launcher, over the connection that the VMI loop has, too. Rejects with an error whose message is for the client;

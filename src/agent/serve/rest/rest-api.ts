@@ -26,7 +26,7 @@ export interface RestApiOptions {
   readonly nodeName: string;
   /** Calls to one VMI's launcher that may be under way; 8 unless given. */
   readonly callsPerVmi?: number;
-  /** How long a guest stays frozen that was frozen for nobody; 20 s unless given. */
+  /** How long a guest stays frozen whose client has left; 20 s unless given. */
   readonly unfreezeAfterMs?: number;
   /** Where processes are seen; `/proc` unless given. */
   readonly procDir?: string;

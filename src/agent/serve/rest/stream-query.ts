@@ -6,7 +6,7 @@ export type StreamWish = Pick<StreamRequest, 'access' | 'resume'>;
 
 const accesses: readonly Access[] = ['take', 'take-if-free', 'view'];
 
-/** Throws RestError BAD_REQUEST. Parameters that nobody knows are ignored, as upstream does. */
+/** Throws RestError BAD_REQUEST. Unknown parameters are ignored, as upstream does. */
 export function streamWish(kind: StreamKind, query: URLSearchParams): StreamWish {
   return { access: accessOf(kind, query), ...resumeOf(kind, query) };
 }

@@ -52,7 +52,7 @@ function stream({ key, vmi, query }: Call, kind: StreamKind, open: StreamRequest
   return { kind: 'stream', stream: { kind, uid: vmi.metadata.uid ?? '', shown: key, ...wish, open } };
 }
 
-/** Upstream's checks of the request come first, so that a wrong one is told what is wrong with it (pkg/virt-handler/rest/console.go). */
+/** Upstream's checks of the request come first, so that a wrong one gets the reason (pkg/virt-handler/rest/console.go). */
 function vsock({ vmi, query }: Call): never {
   if (device(vmi, 'autoattachVSOCK') !== true) throw noDevice('VSOCK device', 'no autoattachVSOCK');
   const port = query.get('port') ?? '';

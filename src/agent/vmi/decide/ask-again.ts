@@ -45,14 +45,14 @@ export function isAnsweredJustNow(facts: Facts): boolean {
   return isAnsweredAgain(facts) && nowMs - askedMs < justNowMs;
 }
 
-/** "No domain" as it was before the launcher was told to start the guest: it may run by now. */
+/** "No domain" as it was before the launcher was ordered to start the guest: it may run by now. */
 export function isFromBeforeStart({ observation }: Facts): boolean {
   const { domain, memory } = observation;
   if (domain.kind !== 'gone' || domain.proof !== 'launcher-says-none') return false;
   return domain.seenMs <= Math.max(orderedToStartMs(observation), syncedOf(memory)?.endedMs ?? 0);
 }
 
-/** When the launcher was last told to run the guest, with or without success; 0: never. */
+/** When the launcher was last ordered to run the guest, with or without success; 0: never. */
 function orderedToStartMs({ memory }: Facts['observation']): number {
   return Math.max(syncedOf(memory)?.atMs ?? 0, startTriesOf(memory)?.lastMs ?? 0);
 }

@@ -4,7 +4,7 @@ import type { KeyMemory, Observation } from '../observe/index.ts';
 export interface FinalPhase {
   readonly phase: 'Succeeded' | 'Failed';
   readonly because: string;
-  /** Nobody saw the end: in a live migration the guest may have left instead. */
+  /** The end was not observed: in a live migration the guest may have left instead. */
   readonly guessed?: true;
 }
 
@@ -41,7 +41,7 @@ export function classifyDomain(observation: Observation, phase: VmiPhase, graceS
 }
 
 /**
- * Somebody listens where the VMI's pods have their socket: the launcher that ended was another, in another place (a record of
+ * A process listens where the VMI's pods have their socket: the launcher that ended was another, at another path (a record of
  * an earlier stay, or with paths of another agent), and this one has not been asked.
  */
 function isContradicted({ domain, launcher }: Observation): boolean {

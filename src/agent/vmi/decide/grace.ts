@@ -15,7 +15,7 @@ export interface Grace {
 }
 
 /**
- * The VMI's own wish, then what the launcher was told at start; without any of them an orphan is killed at once, but for one
+ * The VMI's own wish, then what the launcher was given at start; without any of them an orphan is killed at once, but for one
  * whose domain cannot be read now.
  */
 export function graceSecondsOf(vmi: VirtualMachineInstance | undefined, domain: Domain | undefined): number {

@@ -5,7 +5,7 @@ import { type Plan, type Rule, wait } from './rule.ts';
 /** Fallback when nothing wakes the key; a launcher that answers again does it by an event. */
 const unknownRetryMs = 10_000;
 const predecessorRetryMs = 5_000;
-/** From here on the user is told. */
+/** From here on the problem is reported to the user. */
 const reportAfterMs = 15_000;
 
 /** A VMI that is missing is looked for again after this, before its guest is ended. */
@@ -101,7 +101,7 @@ export const lookRules: readonly Rule[] = [
   },
 ];
 
-/** A short silence (a busy launcher, a libvirt daemon that is started again) is nobody's business. */
+/** A short silence (a busy launcher, a libvirt daemon that is started again) is not reported. */
 function unknownForLong({ domain, nowMs }: Observation): string | undefined {
   if (domain.kind !== 'unknown' || nowMs - domain.sinceMs < reportAfterMs) return undefined;
   return (

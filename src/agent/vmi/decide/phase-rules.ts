@@ -34,7 +34,7 @@ function end(facts: Facts): Plan {
   return become(phase, { remember, ...(isLost && { problem: lostText(domainState.proof) }) });
 }
 
-/** A guest that was stopped has told how it ended; one that is gone has not. */
+/** A guest that was stopped has shown how it ended; one that is gone has not. */
 function lostText(proof: GoneProof): string {
   const what =
     proof === 'launcher-dead' ? 'the launcher of the guest ended, and the guest with it' : 'the guest is gone';
@@ -62,7 +62,7 @@ const hasRun = (domain: Domain | undefined) =>
 /** It was to leave from here and has ended here: nothing of it goes on. */
 const hasLostItsGuest = (facts: Facts) => facts.domainState.kind === 'gone' && sourceView(facts) !== undefined;
 
-/** The guest runs what its launcher was given last, and nobody wants it to end: nothing follows from phase Running. */
+/** The guest runs what its launcher was given last, and nothing asks for its end: nothing follows from phase Running. */
 function isAllDone(facts: Facts): boolean {
   const { domain } = facts.observation;
   if (domain.kind !== 'present' || domain.domain.Status.Status !== 'Running' || needsSync(facts)) return false;
@@ -70,7 +70,7 @@ function isAllDone(facts: Facts): boolean {
   return domain.domain.Spec?.Metadata?.KubeVirt?.GracePeriod?.MarkedForGracefulShutdown !== true;
 }
 
-/** A sync starts a guest that is down. What was told before the answer to the last one may be from before that start. */
+/** A sync starts a guest that is down. What was reported before the answer to the last one may be from before that start. */
 function isOlderThanSync({ domain, memory }: Observation): boolean {
   const endedMs = syncedOf(memory)?.endedMs;
   return domain.kind === 'present' && endedMs !== undefined && domain.seenMs < endedMs;
@@ -109,7 +109,7 @@ export const phaseRules: readonly Rule[] = [
     name: 'migration-in-progress',
     why: 'A live migration of the guest is under way; nothing else is done until it ends.',
     when: (facts) => !facts.deleting && isMigrationInProgress(facts) && !hasLostItsGuest(facts),
-    // Nothing tells of the end of a launcher that nobody is connected to.
+    // No event reports the end of a launcher that this agent is not connected to.
     plan: ({ domainState }) => (domainState.kind === 'alive' ? rest : wait(migrationLookMs)),
   },
   {

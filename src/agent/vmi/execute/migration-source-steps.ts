@@ -7,7 +7,7 @@ import { replaceClaimsByHostDisks } from './host-disks.ts';
 import { connect, currentVmi, ExecuteError } from './launcher-steps.ts';
 
 /**
- * The launcher only takes the order; how it goes is told in its domain's metadata. A refusal is an answer, not a failure of
+ * The launcher only takes the order; its progress is reported in its domain's metadata. A refusal is an answer, not a failure of
  * the step: the same order again would get the same answer, so a rule ends the migration with it.
  */
 export async function migrateVirtualMachine(

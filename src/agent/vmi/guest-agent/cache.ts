@@ -99,7 +99,7 @@ export class GuestAgentCache implements GuestAgents {
         return calls.getGuestInfo(signal);
       });
     } catch {
-      // An agent that does not answer says nothing about itself; whoever needs its launcher tells of that.
+      // An agent that does not answer says nothing about itself; the part that needs its launcher reports that.
       return undefined;
     }
   }

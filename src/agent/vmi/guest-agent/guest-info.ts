@@ -36,7 +36,7 @@ const interesting: ReadonlySet<string> = new Set([...basic, ...sshKeys, ...sshKe
 const maxVersionLength = 64;
 
 /**
- * JSON of `GuestInfoResponse` (cmd.proto). What is kept is bounded: version and the commands that somebody asks for, whatever
+ * JSON of `GuestInfoResponse` (cmd.proto). What is kept is bounded: version and the commands that are asked for, whatever
  * a guest sends. Text that is no such JSON is an agent nothing is known of.
  */
 export function readGuestInfo(json: string): GuestAgentAnswer {

@@ -3,7 +3,7 @@ import type { WriteRefusal } from '../observe/index.ts';
 import type { WriteResult } from '../ports.ts';
 import { changedParts, clip, type Projection, type Reconciled, statusParts } from '../status/index.ts';
 
-/** What is left out of a write, and what the user is told about it. */
+/** What is left out of a write, and what is reported to the user about it. */
 export type Refused = NonNullable<Reconciled['refused']>;
 
 export type Refusal = Extract<WriteResult, { kind: 'refused' }>;

@@ -1,6 +1,6 @@
 import { labels, type MigrationState, type VirtualMachineInstance } from '../../../api/index.ts';
 
-/** What routes and rules decide by: a change of any of these by somebody else makes the decision a thing of the past. */
+/** What routes and rules decide by: a change of any of these by another writer makes the decision a thing of the past. */
 const decisive: readonly (keyof MigrationState)[] = [
   'migrationUid',
   'startTimestamp',

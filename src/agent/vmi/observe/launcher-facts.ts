@@ -52,7 +52,7 @@ export async function readLauncherFacts(
   return { selinuxContext: host.selinuxContext(pid), isoSizes: Object.fromEntries(found) };
 }
 
-/** What hooks see inside a launcher; nothing where its process cannot be told. */
+/** What hooks see inside a launcher; nothing where its process cannot be determined. */
 export async function readHostSeen(
   target: LauncherTarget,
   vmi: VirtualMachineInstance,

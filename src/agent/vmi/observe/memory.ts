@@ -65,7 +65,7 @@ export interface EndingMemory {
     | { readonly firstMs: number; readonly deadlineMs: number; readonly lastSignalMs: number }
     | undefined;
   readonly killedMs: number | undefined;
-  /** The launcher was told to undefine the domain. */
+  /** The launcher was ordered to undefine the domain. */
   readonly deletedMs: number | undefined;
   /** Local clean-up done: a final VMI costs nothing any more. */
   readonly cleaned: boolean;
@@ -94,7 +94,7 @@ export interface PauseMemory {
 export interface ReportMemory {
   /** Last problem of which there was an event; empty: all was well since. */
   readonly reportedProblem: string;
-  /** Migration of which the user was told that it cannot be done. */
+  /** Migration that was reported to the user as impossible. */
   readonly reportedMigrationUid: string | undefined;
 }
 

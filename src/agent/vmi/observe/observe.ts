@@ -25,7 +25,7 @@ export type ObservePorts = Pick<
 
 /**
  * Gathers what one reconcile of `key` may know. The API server is asked only when the node's own list has no such VMI and
- * something of it is left here. Rejects never: what cannot be told becomes `unclear` or `unknown`.
+ * something of it is left here. Rejects never: what cannot be determined becomes `unclear` or `unknown`.
  */
 export async function observeVmi(
   key: Key,
@@ -185,7 +185,7 @@ function rememberedOf({ socketFile, pid, startTime }: GhostRecord): Pick<Launche
   return { socketFile, ...(isProcessKnown && { process: { pid, startTime } }) };
 }
 
-/** Of what has ended and is cleaned up nobody asks any more: looking for its launcher would begin to wait for one. */
+/** What has ended and is cleaned up is asked for by no rule any more: looking for its launcher would begin to wait for one. */
 const notLookedAt: LauncherState = { kind: 'unclear', reason: 'all of it on this node is cleaned up' };
 
 function isOverHere(view: VmiView, nodeName: string): boolean {

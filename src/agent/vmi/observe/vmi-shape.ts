@@ -87,7 +87,7 @@ export interface ReadableVmi {
 }
 
 /**
- * Makes an object safe to read: fields of a wrong type are left out and told. The CRD lets many of them through, and one bad
+ * Makes an object safe to read: fields of a wrong type are left out and reported. The CRD lets many of them through, and one bad
  * object must not stop the others.
  */
 export function readableVmi(object: VirtualMachineInstance): ReadableVmi {

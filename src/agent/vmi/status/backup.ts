@@ -7,7 +7,7 @@ type Json = Record<string, unknown>;
 
 /**
  * Progress of the backup that the status names, from the domain's metadata (pkg/virt-handler/cbt.go). Metadata of another
- * backup, told by name and start, are left alone.
+ * backup, distinguished by name and start, are left alone.
  */
 export function projectBackup(status: VmiStatus, domain: Domain): void {
   const tracking = status.changedBlockTracking;

@@ -6,7 +6,7 @@ export const bounds = {
   /** Of a condition's message; its reason is far shorter. */
   messageBytes: 8 * 1024,
   reasonBytes: 1024,
-  /** Of a name or version that the guest tells. */
+  /** Of a name or version that the guest reports. */
   guestTextBytes: 256,
   /** Domain interfaces; a VMI has at most 256 networks. */
   interfaces: 256,

@@ -46,7 +46,7 @@ const nothingToBoot =
   '(a containerDisk, say) or spec.domain.firmware.kernelBoot, and create the VirtualMachineInstance again.';
 
 /**
- * Such a guest runs, as upstream's does, and shows its firmware's complaint on a screen nobody looks at: said here.
+ * Such a guest runs, as upstream's does, and shows its firmware's complaint on a screen that may have no viewer: reported here.
  * Gives the event when the condition is new.
  */
 export function setNothingToBoot(status: VmiStatus, spec: VmiSpec | undefined): VmiEvent[] {

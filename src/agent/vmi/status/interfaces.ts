@@ -117,7 +117,7 @@ function isAddress(text: string): boolean {
   return !text.includes('%') || linkLocal.test(text);
 }
 
-/** IPv4 first. A guest behind masquerading has link-local addresses nobody can reach. */
+/** IPv4 first. A guest behind masquerading has link-local addresses that no client can reach. */
 function agentIps(report: DomainInterfaceStatus, isMasqueraded: boolean): string[] {
   const all = report.IPs ?? (report.Ip ? [report.Ip] : []);
   const usable = all
@@ -131,8 +131,8 @@ function unmatched(
   found: readonly VmiInterfaceStatus[],
   reports: readonly DomainInterfaceStatus[],
 ): VmiInterfaceStatus[] {
-  const strangers = reports.filter(({ Mac }) => !found.some(({ mac }) => sameMac(Mac, mac)));
-  return strangers.slice(0, maxUnmatched).map((report) => {
+  const others = reports.filter(({ Mac }) => !found.some(({ mac }) => sameMac(Mac, mac)));
+  return others.slice(0, maxUnmatched).map((report) => {
     const ips = agentIps(report, false);
     return {
       mac: macOf(report.Mac),

@@ -23,7 +23,7 @@ export type StatusPart = (typeof statusParts)[number];
 
 const guestParts: readonly StatusPart[] = ['guestOSInfo', 'interfaces'];
 
-/** Conditions that must be told whatever else is refused. */
+/** Conditions that must be reported whatever else is refused. */
 const essentialConditions: readonly string[] = ['Synchronized', 'Paused'];
 
 /** Puts the `parts` of `vmi` back to what they are in `stored`, in place; with `makeRoom` what guests fill goes altogether. */

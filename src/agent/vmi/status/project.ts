@@ -31,7 +31,7 @@ import { applyPatch } from './vmi-patch.ts';
 import { projectVolumes } from './volumes.ts';
 
 export interface Reconciled extends Attempt<Observation, Decision> {
-  /** Parts that the API server does not take: they stay as they are, and the user is told. */
+  /** Parts that the API server does not take: they stay as they are, and that is reported. */
   readonly refused?: { readonly parts: readonly string[]; readonly message: string; readonly makeRoom: boolean };
 }
 
@@ -42,11 +42,11 @@ export interface Projection {
   readonly events: readonly VmiEvent[];
   /** What is wrong, in words for the user. */
   readonly problem: string | undefined;
-  /** Look again after this time: something is under way that no event may tell of. */
+  /** Look again after this time: something is under way that no event may report. */
   readonly requeueAfterMs?: number;
 }
 
-/** Domain events tell of attached volumes and ended dumps; this is for the event that was lost. Upstream looks every second. */
+/** Domain events report attached volumes and ended dumps; this is for the event that was lost. Upstream looks every second. */
 const unfinishedMs = 10_000;
 
 /**
@@ -98,12 +98,12 @@ function fillIn(status: VmiStatus): void {
 
 function joined(...problems: readonly (string | undefined)[]): string | undefined {
   const texts = problems.filter((problem) => problem !== undefined);
-  // As the condition has it: the same text is told once, also by the next process.
+  // As the condition has it: the same text is reported once, also by the next process.
   return texts.length > 0 ? clip(texts.join('; '), bounds.messageBytes) : undefined;
 }
 
 /**
- * Of a VMI that is final or another node's only what a rule decided on is written; a target tells what goes wrong as events.
+ * Of a VMI that is final or another node's only what a rule decided on is written; a target reports what goes wrong as events.
  */
 function projectPatch(stored: VirtualMachineInstance, reconciled: Reconciled, now: string): Projection {
   const { observation, decision } = reconciled;
@@ -171,7 +171,7 @@ function migrationFactsOf({ nodeName, migrationProxies, statusFacts, syncOptions
   };
 }
 
-/** A critical failure ends a VMI that has not started. A guest that runs is not killed for it, as upstream does: it is told. */
+/** A critical failure ends a VMI that has not started. A guest that runs is not killed for it, as upstream does: it is reported. */
 function phaseOf({ decision, outcomes }: Reconciled, before: VmiPhase): VmiPhase | undefined {
   if (before === 'Running') return decision.phase;
   const isCritical = outcomes.some(({ outcome }) => outcome.kind === 'failed' && outcome.error.severity === 'critical');

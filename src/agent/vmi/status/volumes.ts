@@ -8,7 +8,7 @@ export interface VolumesProjection {
   readonly volumes: VolumeStatus[];
   /** Of volumes whose phase changed. */
   readonly events: VmiEvent[];
-  /** Something is under way that no event may tell of: look again. */
+  /** Something is under way that no event may report: look again. */
   readonly unfinished: boolean;
   /** What this agent cannot do for a volume, in words for the user. */
   readonly problem?: string;
@@ -89,7 +89,7 @@ function isInSpec(name: string, { spec }: VirtualMachineInstance): boolean {
   );
 }
 
-/** Nobody waits for a mount that never comes without being told. */
+/** A mount that never comes is reported to those who wait for it. */
 function refusedHotplug(
   volumes: readonly VolumeStatus[],
   vmi: VirtualMachineInstance,

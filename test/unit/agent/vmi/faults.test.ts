@@ -24,7 +24,7 @@ test('fault 1: a failed write of the final phase leaves Succeeded what succeeded
   assert.equal(loop.phase(), 'Succeeded');
 });
 
-test('fault 1: the verdict outlives the launcher, when the API server is away until its pod is gone', async (t) => {
+test('fault 1: the final phase outlives the launcher, when the API server is away until its pod is gone', async (t) => {
   const { loop, launcher } = await startRunning(t);
   loop.api.failPuts = 8;
   loop.launchers.become(launcher, domainOf('Shutoff', 'Shutdown'));
@@ -34,7 +34,7 @@ test('fault 1: the verdict outlives the launcher, when the API server is away un
   assert.equal(loop.phase(), 'Succeeded');
 });
 
-test('fault 1: what was decided and not written outlives a picture that has lost its reason', async (t) => {
+test('fault 1: what was decided and not written outlives a snapshot that has lost its reason', async (t) => {
   const { loop, launcher } = await startRunning(t);
   loop.api.failPuts = 3;
   loop.launchers.become(launcher, domainOf('Shutoff', 'Shutdown'));

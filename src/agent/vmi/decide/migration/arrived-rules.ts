@@ -139,7 +139,7 @@ const waitingText =
 const isWaiting = ({ vmi, deleting, final }: Facts) =>
   vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && !deleting && !final;
 
-/** Whatever was told of it is enough: the source's rules tell of a migration that cannot be done, too. */
+/** Any report of it is enough: the source's rules report a migration that cannot be done, too. */
 const isUnreportedWaiting = ({ observation }: Facts) => observation.memory.reports.reportedMigrationUid === undefined;
 
 const hasNoGuestYet = ({ phase, domainState }: Facts) =>

@@ -17,7 +17,7 @@ export interface MigrationFailure {
 const maxReasonLength = 1_024;
 
 /**
- * Ends the VMI's present migration: nothing goes on and nobody waits any longer; the guest stays where it runs. The controller
+ * Ends the VMI's present migration: nothing goes on and no waiter is left; the guest stays where it runs. The controller
  * reads it off the VMI and fails its VirtualMachineInstanceMigration (pkg/virt-controller/watch/migration/migration.go).
  */
 export function failedMigration({ vmi, observation }: Facts, failure: MigrationFailure): VmiPatch {

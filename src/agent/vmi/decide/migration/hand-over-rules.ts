@@ -9,11 +9,11 @@ import { firstTryMs, rememberMigration, type SourceView, sourceView } from './so
  * on the target node, image pull and all, gets its time.
  */
 const silentLimitMs = 600_000;
-/** Nobody needs the guest of a VMI that is deleted: it is waited for so that it ends in peace, and not the user. */
+/** The guest of a VMI that is deleted is not needed: it is waited for so that it ends in peace, and not the user. */
 const deletedLimitMs = 180_000;
-/** The user is told after this, at the latest at half time. */
+/** The user gets a report after this, at the latest at half time. */
 const reportAfterMs = 90_000;
-/** A guest that ended unseen, and of which only little says that it may have left: the target tells of one within seconds. */
+/** A guest that ended unseen, and of which only little says that it may have left: the target reports one within seconds. */
 const doubtLimitMs = 30_000;
 /** A domain that has lost its reason may find it again. */
 const askAgainMs = 10_000;
@@ -34,7 +34,7 @@ function hasLeft({ domainState, observation: { domain } }: Facts): boolean {
 }
 
 /**
- * It ended in the middle of the migration and nobody can say how: in the last moments of it, and in post-copy, the guest may
+ * It ended in the middle of the migration and it is not known how: in the last moments of it, and in post-copy, the guest may
  * live on the target node. An order that the launcher got may have no answer: it was tried.
  */
 function isLostOnTheWay({ domainState }: Facts, view: SourceView): boolean {
@@ -77,7 +77,7 @@ function giveUp(facts: Facts): Plan {
   return { steps: [], phase: 'Failed', patch: failedMigration(facts, { reason }), problem, requeueAfterMs: 0 };
 }
 
-/** Told in the middle: also a write that shows whether the API server can be reached at all. */
+/** Reported in the middle: also a write that shows whether the API server can be reached at all. */
 function awaitHandOver(facts: Facts, view: SourceView): Plan {
   const { leftMs, reportInMs } = waitOf(facts, view);
   const overSeenMs = view.memory.overSeenMs ?? facts.observation.nowMs;

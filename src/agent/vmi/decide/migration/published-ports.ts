@@ -7,7 +7,7 @@ import { type ProxyPorts, type ProxyRole, proxyRoles } from '../../../migration-
 export type PublishedPorts =
   | { readonly kind: 'none' }
   | { readonly kind: 'ready'; readonly address: string; readonly ports: ProxyPorts }
-  /** Another node wrote what nobody can connect to. */
+  /** Another node wrote what no client can connect to. */
   | { readonly kind: 'unusable'; readonly why: string };
 
 const roles: readonly number[] = Object.values(proxyRoles);

@@ -9,7 +9,7 @@ const modes = ['PreCopy', 'PostCopy', 'Paused'];
 const abortStates = ['Aborting', 'Succeeded', 'Failed'];
 
 /**
- * What the launcher tells of a migration under way, as far as the VMI does not say so yet
+ * What the launcher reports of a migration under way, as far as the VMI does not say so yet
  * (pkg/virt-handler/migration-source.go); undefined: it does. A launcher's time or word that the API would not take is left
  * out: it must not cost the VMI all its writes.
  */

@@ -8,7 +8,7 @@ import { sourceRunningRules } from './source-running-rules.ts';
 import { sourceStartRules } from './source-start-rules.ts';
 import { sourceView } from './source-view.ts';
 
-/** Streams nobody needs: of another migration, of one that is over, or of a guest that is to end here. */
+/** Streams without a user: of another migration, of one that is over, or of a guest that is to end here. */
 function hasLeftProxies(facts: Facts): boolean {
   const { migrationProxies, memory } = facts.observation;
   if (!migrationProxies.hasSource) return false;

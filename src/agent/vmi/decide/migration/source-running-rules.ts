@@ -5,7 +5,7 @@ import { rememberMigration, type SourceView } from './source-view.ts';
 
 /** An abort that failed may be asked for again, but not in a hot loop. */
 const abortPeriodMs = 5_000;
-/** The launcher's event about the migration it was told to do comes within this; then it is asked. */
+/** The launcher's event about the migration that was ordered comes within this; then it is asked. */
 const unheardAskMs = 1_000;
 const unheardRetryMs = 10_000;
 /** A launcher that was asked several times and knows of nothing has lost it, with its memory. */
@@ -19,7 +19,7 @@ function unheardMs({ observation }: Facts, { memory }: SourceView): number {
   return observation.nowMs - (memory.unheardSinceMs ?? sentMs(memory) ?? observation.nowMs);
 }
 
-/** The launcher was asked meanwhile. At times it tells of a domain without anything inside: that is no answer. */
+/** The launcher was asked meanwhile. At times it reports a domain without content: that is no answer. */
 function hasAnswered({ observation }: Facts, { memory }: SourceView): boolean {
   const { domain } = observation;
   if (domain.kind !== 'present' || !domain.domain.Spec?.Metadata?.KubeVirt?.UID) return false;
@@ -64,7 +64,7 @@ function sinceCancelMs({ observation }: Facts, { memory }: SourceView): number {
   return memory.cancelledMs === undefined ? Number.POSITIVE_INFINITY : observation.nowMs - memory.cancelledMs;
 }
 
-/** A migration that the launcher was told of. */
+/** A migration that the launcher has an order for. */
 export const sourceRunningRules: readonly Rule[] = [
   {
     name: 'migration-lost',

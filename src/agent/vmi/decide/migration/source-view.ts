@@ -7,7 +7,7 @@ import { isDecentralised } from './decentralised.ts';
 export interface SourceView {
   readonly migrationUid: string;
   readonly state: MigrationState;
-  /** The launcher's own account of this very migration; what it tells of another one counts for nothing. */
+  /** The launcher's own account of this very migration; what it reports of another one counts for nothing. */
   readonly reported: MigrationMetadata | undefined;
   readonly memory: SourceMemory;
   /** The launcher has it, or had it: it is never sent a second time, also not by an agent that was started again. */

@@ -21,7 +21,7 @@ const goneRetryMs = 5_000;
  */
 const lingerMs = 30_000;
 
-/** This attempt is over: the VMI ends, nobody migrates it any more, or the migration has an outcome that is not "here". */
+/** This attempt is over: the VMI ends, no controller migrates it any more, or the migration has an outcome that is not "here". */
 export function isAttemptOver(facts: Facts): boolean {
   return facts.final || facts.deleting || migrationUidOf(facts) === '' || isSettled(facts);
 }
@@ -63,7 +63,7 @@ const over = (name: string, why: string, when: Rule['when'], plan: Rule['plan'])
 });
 
 /**
- * What was prepared for a guest that does not come is taken back: first the streams, then the launcher is told, then the host's
+ * What was prepared for a guest that does not come is taken back: first the streams, then the launcher is notified, then the host's
  * side goes, then the label. A domain that lives here is never taken away, and a launcher that is gone or hangs holds nothing
  * up.
  */
@@ -152,7 +152,7 @@ export const targetEndRules: readonly Rule[] = [
   ),
 ];
 
-/** Nobody can say whether its guest runs here: of a VMI that is deleted, not of a migration that has an outcome. */
+/** It is not known whether its guest runs here: of a VMI that is deleted, not of a migration that has an outcome. */
 const mayBeArriving = (facts: Facts) => facts.domainState.kind === 'unknown' && !facts.final && !isSettled(facts);
 
 /** In post-copy and right before its end the guest runs here already: without its streams it would be lost. */

@@ -74,7 +74,7 @@ export function handOverPatch(facts: Facts): VmiPatch {
   };
 }
 
-/** Undefined: the VMI names exactly the listeners that are open, and the CPUs if it has its own; nothing is to be told. */
+/** Undefined: the VMI names exactly the listeners that are open, and the CPUs if it has its own; nothing is to be published. */
 export function publishPatch(facts: Facts): VmiPatch | undefined {
   const { targetPorts: ports, address } = facts.observation.migrationProxies;
   if (!ports) return undefined;

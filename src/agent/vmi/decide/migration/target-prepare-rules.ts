@@ -14,11 +14,11 @@ const refusalLimitMs = 20_000;
 /** Upstream tries for ever, and the user's migration stands still without a word. */
 const prepareLimitMs = 180_000;
 
-/** Before the source may begin, that is before ports are published, a failure costs nobody anything. */
+/** Before the source may begin, that is before ports are published, a failure costs nothing. */
 const isUnprepared = (facts: Facts) => facts.observation.migrationProxies.targetPorts === undefined;
 
 /**
- * The migration may be failed from here: no agent of this node ever told the source where to send the guest, or it is proven
+ * The migration may be failed from here: no agent of this node ever published where to send the guest, or it is proven
  * not to be here. A guest that came through an earlier agent's streams is never failed.
  */
 const isSafeToFail = (facts: Facts) =>
@@ -73,7 +73,7 @@ function prepare(facts: Facts): Plan {
   };
 }
 
-/** For a guest that is not on its way yet: make ready, open the streams, tell the source where they are. */
+/** For a guest that is not on its way yet: make ready, open the streams, publish where they are. */
 export const prepareRules: readonly Rule[] = [
   {
     name: 'target-refused',

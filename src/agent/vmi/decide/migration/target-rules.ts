@@ -26,7 +26,7 @@ const predecessorRetryMs = 5_000;
 /** Fallback when nothing wakes the key; a launcher that answers again does it by an event. */
 const unknownRetryMs = 10_000;
 
-/** The launcher's events tell of the arrival; those that are lost must not cost the guest its VMI. */
+/** The launcher's events report the arrival; those that are lost must not cost the guest its VMI. */
 const lookAgainMs = 15_000;
 
 function lookOrWait({ uid, domainState, observation }: Facts): Plan {
@@ -45,7 +45,7 @@ const handOverRule: Rule = {
   plan: (facts) => ({ steps: [], patch: handOverPatch(facts), requeueAfterMs: 0 }),
 };
 
-/** Without a migration there is nobody to take the guest over from. */
+/** Without a migration there is no source to take the guest over from. */
 const hasMigration = (facts: Facts) => migrationUidOf(facts) !== '';
 
 /** Something of an earlier stay or attempt: a launcher of a migration that failed, a domain that migrated away once. */
@@ -56,7 +56,7 @@ const isLeftFromBefore = (facts: Facts) =>
   isProvenAway(facts) &&
   (facts.observation.domain.kind !== 'absent' || facts.observation.ghost !== undefined);
 
-/** What is told of the guest on its way. */
+/** What is reported of the guest on its way. */
 const progressRules: readonly Rule[] = [
   {
     name: 'target-arrival-failed',
@@ -143,7 +143,7 @@ const underWayRules: readonly Rule[] = [
 
 /**
  * This node is asked to receive a guest, and does not own its VMI (pkg/virt-handler/migration-target.go). It prepares,
- * publishes, tells of progress and takes the VMI over; it never writes a phase. Whatever ends the attempt is met before
+ * publishes, reports progress and takes the VMI over; it never writes a phase. Whatever ends the attempt is met before
  * anything new is begun.
  */
 export const targetRules: readonly Rule[] = [

@@ -138,7 +138,7 @@ test('a change of which nothing is taken is told once, backed off, and written w
   );
   loop.api.refuse = () => undefined;
   await loop.clock.pass(61_000);
-  assert.equal(loop.phase(), 'Succeeded', 'the verdict outlives the refusal');
+  assert.equal(loop.phase(), 'Succeeded', 'the final phase outlives the refusal');
 });
 
 test('a conflict in the middle of a refusal is answered with the newest object', async (t) => {

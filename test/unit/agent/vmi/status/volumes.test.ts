@@ -217,12 +217,12 @@ test('the backup that the status names is followed', () => {
 });
 
 test('another backup and garbage leave the status alone', () => {
-  const strangers = [
+  const foreignVolumes = [
     { Name: 'other', StartTimestamp: start, Completed: true },
     { Name: 'b', StartTimestamp: end, Completed: true },
     { Name: 'b', Completed: true },
     { Name: 'b', StartTimestamp: start, Completed: 'yes', EndTimestamp: 7, Volumes: '[', BackupMsg: {} },
   ];
-  for (const reported of strangers)
+  for (const reported of foreignVolumes)
     assert.deepEqual(backing(reported), { state: 'Enabled', backupStatus }, JSON.stringify(reported));
 });
