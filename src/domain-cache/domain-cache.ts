@@ -2,13 +2,13 @@ import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import type { DomainView, Key, LauncherAddress, VmiEvent } from '../api/index.ts';
 import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
+import type { RecordFiles } from '../host/index.ts';
 import type { OpenConnection } from '../launcher-client/index.ts';
 import { DomainStore } from './domain-store.ts';
 import type { DomainCacheError } from './errors.ts';
 import { type FollowerDeps, type FollowerOptions, LauncherFollower, type Launchers } from './follower.ts';
 import { GhostRecords } from './ghost-records.ts';
 import { type NotifyListeners, SocketListeners, type SocketListenersOptions } from './notify-listeners.ts';
-import type { RecordFiles } from './record-files.ts';
 import { RecordKeeper, rememberedAddress } from './record-keeper.ts';
 import { forEachLimited, Rounds } from './rounds.ts';
 

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { type GhostRecord, type Key, makeKey } from '../api/index.ts';
 import { CodedError, errorCode, errorMessage, type Logger, silentLogger } from '../base/index.ts';
+import { type RecordFiles, recordDirectory } from '../host/index.ts';
 import { DomainCacheError } from './errors.ts';
-import { type RecordFiles, recordDirectory } from './record-files.ts';
 
 export interface GhostRecordsOptions {
   /** `<kubevirt-private-dir>/ghost-records`. */

@@ -10,4 +10,3 @@ export type { Launchers } from './follower.ts';
 export { GhostRecords } from './ghost-records.ts';
 export { channelLimits, type NotifyIntake } from './notify-intake.ts';
 export type { NotifyListener, NotifyListeners } from './notify-listeners.ts';
-export { type RecordFiles, recordDirectory } from './record-files.ts';

@@ -1,6 +1,6 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
- * namespace, paths without following links, plain files read, replaced as a whole or watched, the process behind a Unix socket, descriptors
+ * namespace, paths without following links, plain files read, replaced as a whole, kept as records or watched, the process behind a Unix socket, descriptors
  * that were inherited.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
@@ -27,6 +27,7 @@ export {
   startedMs,
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
-export { draftSuffix, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
+export { type RecordFiles, recordDirectory } from './record-files.ts';
+export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

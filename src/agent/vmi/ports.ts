@@ -1,9 +1,11 @@
 import type {
   DomainView,
   GhostRecord,
+  HostFacts,
   Key,
   LauncherState,
   LauncherTarget,
+  NumaCell,
   VirtualMachineInstance,
   VmiEvent,
 } from '../../api/index.ts';
@@ -17,7 +19,7 @@ export type * from './host/work/contract.ts';
 
 /**
  * What the VMI loop needs from the outside. Owned by the consumer: the real things (src/kube, src/domain-cache,
- * src/launcher-client) are fitted to these by src/agent/adapters and src/bin, the tests use in-memory fakes.
+ * src/launcher-client) are fitted to these by src/agent/vmi/adapters and src/bin, the tests use in-memory fakes.
  */
 
 /** VMIs labelled for this node: source label or migration target label. Objects are shared: copy before changing. */
@@ -77,14 +79,6 @@ export interface GhostRecords {
   get(key: Key): GhostRecord | undefined;
   byUid(uid: string): GhostRecord | undefined;
   keys(): Iterable<Key>;
-}
-
-export interface NumaCell {
-  readonly id: number;
-  readonly memory?: { readonly amount: number; readonly unit: string };
-  readonly pages: readonly { readonly count: number; readonly unit: string; readonly size: number }[];
-  readonly distances: readonly { readonly id: number; readonly value: number }[];
-  readonly cpus: readonly { readonly id: number; readonly siblings: readonly number[] }[];
 }
 
 /** Proto `VirtualMachineOptions` in our words; the adapter maps the names. */
@@ -161,22 +155,6 @@ export interface LauncherClients {
 
 export interface ClusterConfigSource {
   current(): ClusterConfig;
-}
-
-/** Node facts that are the same for all VMIs. */
-export interface HostFacts {
-  readonly nodeName: string;
-  readonly topology?: readonly NumaCell[] | undefined;
-  /** SELinux label of a launcher, `none` where SELinux is off; empty: it is not known (without a pid, say). Never throws. */
-  selinuxContext(launcherPid: number | undefined): string;
-  /** CPU model of a guest with `host-model`; empty: this node has none; undefined: not known. */
-  readonly hostModel?: string | undefined;
-  /** Of this machine, in Kubernetes' word: `amd64`. */
-  readonly architecture?: string;
-  /** Bytes of files inside a launcher's container; what is no plain file is left out. Never throws. */
-  fileSizes?(launcherPid: number, paths: readonly string[]): Readonly<Record<string, number>>;
-  /** CPUs that a launcher's pod may use, ascending. Throws when they cannot be read. */
-  cpuSet?(launcherPid: number): readonly number[];
 }
 
 /** Hooks that do work on the node for a VMI. */

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import type { Key, VmiEvent } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, systemClock } from '../../base/index.ts';
-import { DomainCache, type NotifyListeners, type RecordFiles, recordDirectory } from '../../domain-cache/index.ts';
-import { isProcessAlive } from '../../host/index.ts';
+import { DomainCache, type NotifyListeners } from '../../domain-cache/index.ts';
+import { isProcessAlive, type RecordFiles, recordDirectory } from '../../host/index.ts';
 import { EventRecorder } from '../../kube/index.ts';
 import { LauncherClients, type LauncherHost } from '../../launcher-client/index.ts';
 import type { ReconcileObserver } from '../../reconcile/index.ts';

@@ -1,4 +1,4 @@
-import type { RecordFiles } from '../../../src/domain-cache/index.ts';
+import type { RecordFiles } from '../../../src/host/index.ts';
 import type { Life } from '../engine/scheduler.ts';
 import type { Wire } from '../engine/wire.ts';
 

@@ -122,7 +122,7 @@ test('a folder is entered through its index.ts', () => {
   assert.deepEqual(wrong, []);
 });
 
-test('each library is imported by one folder', () => {
+test('each library is imported only where it belongs', () => {
   const wrong = vendor
     .filter(({ file, specifier }) => !vendorFolders[packageOf(specifier)]?.includes(folderOf(file)))
     .map(

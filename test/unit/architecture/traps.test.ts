@@ -28,7 +28,7 @@ const renaming: Readonly<Record<string, string>> = {
   'src/http/socket-file.ts': 'a socket',
   'src/agent/vmi/host/work/checkpoint-files.ts': 'sets aside what is torn',
   'src/domain-cache/ghost-records.ts': 'sets aside what is torn',
-  'src/domain-cache/record-files.ts': 'sets aside what is torn',
+  'src/host/record-files.ts': 'sets aside what is torn',
   'src/launcher/cmd-server/server.ts': 'a socket',
   'src/launcher/disks/container-disk.ts': 'a link of the pod',
   'src/launcher/disks/image.ts': 'an image that ends with the pod',

@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import type { Domain } from '../../../src/api/index.ts';
-import {
-  DomainCache,
-  type NotifyIntake,
-  type NotifyListeners,
-  type RecordFiles,
-} from '../../../src/domain-cache/index.ts';
+import { DomainCache, type NotifyIntake, type NotifyListeners } from '../../../src/domain-cache/index.ts';
+import type { RecordFiles } from '../../../src/host/index.ts';
 import { LauncherClients, type LauncherHost, type OpenConnection } from '../../../src/launcher-client/index.ts';
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';

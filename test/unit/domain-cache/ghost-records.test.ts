@@ -17,7 +17,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { Logger } from '../../../src/base/index.ts';
 import { GhostRecords } from '../../../src/domain-cache/index.ts';
-import { recordDirectory } from '../../../src/domain-cache/record-files.ts';
+import { recordDirectory } from '../../../src/host/record-files.ts';
 
 const record = { name: 'vm1', namespace: 'default', socketFile: '/pods/p/launcher-sock', uid: 'uid-1' };
 let directory: string;

@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Domain, LauncherTarget } from '../../../src/api/index.ts';
-import {
-  DomainCache,
-  type Launchers,
-  type NotifyListeners,
-  type RecordFiles,
-} from '../../../src/domain-cache/index.ts';
+import { DomainCache, type Launchers, type NotifyListeners } from '../../../src/domain-cache/index.ts';
+import type { RecordFiles } from '../../../src/host/index.ts';
 import type { LauncherSubscriber, Liveness, OpenConnection } from '../../../src/launcher-client/index.ts';
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 import { scriptedDomain } from '../../fixtures/scripted-launcher.ts';

@@ -1,6 +1,6 @@
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
+import type { NumaCell } from '../../../api/index.ts';
 import { memberAt } from '../../../base/index.ts';
-import type { NumaCell } from '../../vmi/ports.ts';
 
 const parser = new XMLParser({
   ignoreAttributes: false,

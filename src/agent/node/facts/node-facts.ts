@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { HostFacts, NumaCell } from '../../../api/index.ts';
 import { type Clock, type Logger, systemClock } from '../../../base/index.ts';
 import { readPlainFileSync } from '../../../host/index.ts';
-import type { HostFacts, NumaCell } from '../../vmi/ports.ts';
 import { readHostModel } from './host-cpu-model.ts';
 import { launcherCpuSet } from './host-cpu-set.ts';
 import { type SelinuxOptions, selinuxContexts } from './host-selinux.ts';

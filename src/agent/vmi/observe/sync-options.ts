@@ -1,6 +1,6 @@
-import type { VirtualMachineInstance } from '../../../api/index.ts';
+import type { HostFacts, VirtualMachineInstance } from '../../../api/index.ts';
 import type { ClusterConfig } from '../../../cluster-config/index.ts';
-import type { HookSyncOptions, HostFacts, SyncOptions } from '../ports.ts';
+import type { HookSyncOptions, SyncOptions } from '../ports.ts';
 
 /**
  * What travels with the launcher calls beside the VMI (pkg/virt-handler/options.go). Plugin objects (`pluginsJson`, gate

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { isFinal, type VirtualMachineInstance } from '../../../api/index.ts';
+import { type HostFacts, isFinal, type VirtualMachineInstance } from '../../../api/index.ts';
 import type { ClusterConfig } from '../../../cluster-config/index.ts';
-import type { HostFacts, SyncOptions } from '../ports.ts';
+import type { SyncOptions } from '../ports.ts';
 import { syncOptionsOf } from './sync-options.ts';
 
 /** What a launcher call carries for a VMI. */

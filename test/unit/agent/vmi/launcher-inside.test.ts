@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HostFacts, HostHook } from '../../../../src/agent/index.ts';
+import type { HostHook } from '../../../../src/agent/index.ts';
+import type { HostFacts } from '../../../../src/api/index.ts';
 import { domainOf, key, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { prepared } from '../../../fixtures/agent/host-hooks.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';

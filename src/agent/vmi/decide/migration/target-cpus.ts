@@ -1,5 +1,4 @@
-import { hasDedicatedCpus } from '../../../../api/index.ts';
-import type { NumaCell } from '../../ports.ts';
+import { hasDedicatedCpus, type NumaCell } from '../../../../api/index.ts';
 import type { Facts } from '../facts.ts';
 import { stageOf, stateOf } from './target-view.ts';
 

@@ -1,5 +1,5 @@
 import { CodedError, errorCode, errorMessage } from '../../../../base/index.ts';
-import type { RecordFiles } from '../../../../domain-cache/index.ts';
+import type { RecordFiles } from '../../../../host/index.ts';
 import { type Checkpoint, decodeCheckpoint, maxCheckpointBytes } from './checkpoint.ts';
 import { HostWorkError } from './errors.ts';
 

@@ -1,5 +1,5 @@
 import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../../../base/index.ts';
-import type { RecordFiles } from '../../../../domain-cache/index.ts';
+import type { RecordFiles } from '../../../../host/index.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import { CheckpointFiles } from './checkpoint-files.ts';
 import type {

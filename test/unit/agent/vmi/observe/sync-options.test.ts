@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HostFacts } from '../../../../../src/agent/index.ts';
 import { syncOptionsOf } from '../../../../../src/agent/vmi/observe/sync-options.ts';
+import type { HostFacts } from '../../../../../src/api/index.ts';
 import type { ClusterConfig } from '../../../../../src/cluster-config/index.ts';
 import { clusterConfig, vmiOf } from '../../../../fixtures/agent/builders.ts';
 

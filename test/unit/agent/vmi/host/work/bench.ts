@@ -1,7 +1,7 @@
 import type { HookContext, HostHook, HostOutcome, HostRequest } from '../../../../../../src/agent/index.ts';
 import { HostWork } from '../../../../../../src/agent/vmi/host/index.ts';
 import { silentLogger } from '../../../../../../src/base/index.ts';
-import type { RecordFiles } from '../../../../../../src/domain-cache/index.ts';
+import type { RecordFiles } from '../../../../../../src/host/index.ts';
 import { clusterConfig, key, uid, vmiOf } from '../../../../../fixtures/agent/builders.ts';
 import { FakeClock } from '../../../../../fixtures/fake-clock.ts';
 

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { HostHook } from '../../../../../../src/agent/index.ts';
-import { recordDirectory } from '../../../../../../src/domain-cache/index.ts';
+import { recordDirectory } from '../../../../../../src/host/index.ts';
 import { uid } from '../../../../../fixtures/agent/builders.ts';
 import { memoryFiles, prepared } from '../../../../../fixtures/agent/host-hooks.ts';
 import { Machine, release, requestOf, shownParts, workOf } from './bench.ts';

@@ -1,6 +1,7 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { draftSuffix, readPlainFile, replaceFile } from '../host/index.ts';
+import { readPlainFile } from './plain-file.ts';
+import { draftSuffix, replaceFile } from './replace-file.ts';
 
 /** Small files of one directory. Rejections are the system's errors with its codes (`ENOSPC`). */
 export interface RecordFiles {
