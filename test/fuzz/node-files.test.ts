@@ -14,8 +14,8 @@ import {
   readDomainCapabilities,
   readSupportedFeatures,
 } from '../../src/agent/node/labels/documents.ts';
-import { LabelFileError } from '../../src/agent/node/labels/errors.ts';
 import { planLabels } from '../../src/agent/node/labels/plan.ts';
+import { LibvirtFileError } from '../../src/agent/node/libvirt-xml/index.ts';
 import { parseBody } from '../../src/agent/serve/rest/bodies.ts';
 import {
   backupCheckpoint,
@@ -182,7 +182,7 @@ const xmlWords = [
   '__proto__',
   '@',
 ];
-const isLabelFileError = (error: unknown) => error instanceof LabelFileError;
+const isLibvirtFileError = (error: unknown) => error instanceof LibvirtFileError;
 const xmlGrowing = {
   elements: repeated('<a>', '<cpu>'),
   'elements that end': repeated('<a></a>', '<cpu>', '</cpu>'),
@@ -204,7 +204,7 @@ fuzz('agent: capability files of libvirt', {
   input: changedText([domainCapabilities.slice(0, 6_000), smallDomainCapabilities, capabilities, features], xmlWords),
   parse: (text) => {
     const readers = [readDomainCapabilities, readCapabilities, (xml: string) => readSupportedFeatures(xml, 'amd64')];
-    const verdicts = readers.map((read) => judged(isLabelFileError, () => void read(text)));
+    const verdicts = readers.map((read) => judged(isLibvirtFileError, () => void read(text)));
     return verdicts.includes('accepted') ? 'accepted' : 'refused';
   },
   growing: xmlGrowing,
@@ -214,7 +214,7 @@ fuzz('agent: capability files of libvirt', {
 fuzz('agent: node labels of any capability file', {
   input: changedText([smallDomainCapabilities], xmlWords),
   parse: (text) =>
-    judged(isLabelFileError, () => {
+    judged(isLibvirtFileError, () => {
       const domain = { kind: 'known', value: readDomainCapabilities(text), from: 'x' } as const;
       const { labels } = planLabels(factsOf('intel-cascadelake', 'amd64', { domain }), defaults);
       for (const [key, value] of Object.entries(Object.fromEntries(labels))) {

@@ -1,50 +1,47 @@
-import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import type { NumaCell } from '../../../api/index.ts';
-import { memberAt } from '../../../base/index.ts';
-
-const parser = new XMLParser({
-  ignoreAttributes: false,
-  attributeNamePrefix: '',
-  textNodeName: 'text',
-  parseAttributeValue: false,
-  isArray: (name) => ['cell', 'pages', 'sibling', 'cpu'].includes(name),
-});
+import {
+  attribute,
+  children,
+  elementAt,
+  LibvirtFileError,
+  parseDocument,
+  textOf,
+  type XmlElement,
+} from '../libvirt-xml/index.ts';
 
 /**
  * NUMA cells of libvirt's `capabilities.xml`, as pkg/virt-handler/options.go sends them to launchers; none when the text is not
  * such a document.
  */
 export function readTopology(capabilitiesXml: string): NumaCell[] {
-  let document: unknown;
   try {
-    // The parser itself takes half a document for a whole one.
-    if (XMLValidator.validate(capabilitiesXml) !== true) return [];
-    document = parser.parse(capabilitiesXml);
-  } catch {
-    return [];
+    const root = parseDocument(capabilitiesXml, 'capabilities');
+    return children(elementAt(root, 'host', 'topology', 'cells'), 'cell').map(numaCell);
+  } catch (error) {
+    if (error instanceof LibvirtFileError) return [];
+    throw error;
   }
-  return list(memberAt(document, 'capabilities', 'host', 'topology', 'cells', 'cell')).map((cell) => {
-    const memory = memberAt(cell, 'memory');
-    return {
-      id: number(memberAt(cell, 'id')),
-      ...(memory !== undefined && {
-        memory: { amount: number(memberAt(memory, 'text')), unit: text(memberAt(memory, 'unit')) },
-      }),
-      pages: list(memberAt(cell, 'pages')).map((pages) => ({
-        count: number(memberAt(pages, 'text')),
-        unit: text(memberAt(pages, 'unit')),
-        size: number(memberAt(pages, 'size')),
-      })),
-      distances: list(memberAt(cell, 'distances', 'sibling')).map((sibling) => ({
-        id: number(memberAt(sibling, 'id')),
-        value: number(memberAt(sibling, 'value')),
-      })),
-      cpus: list(memberAt(cell, 'cpus', 'cpu')).map((cpu) => ({
-        id: number(memberAt(cpu, 'id')),
-        siblings: siblingsOf(text(memberAt(cpu, 'siblings'))),
-      })),
-    };
-  });
+}
+
+function numaCell(cell: XmlElement): NumaCell {
+  const memory = elementAt(cell, 'memory');
+  return {
+    id: count(attribute(cell, 'id')),
+    ...(memory !== undefined && { memory: { amount: count(textOf(memory)), unit: attribute(memory, 'unit') } }),
+    pages: children(cell, 'pages').map((pages) => ({
+      count: count(textOf(pages)),
+      unit: attribute(pages, 'unit'),
+      size: count(attribute(pages, 'size')),
+    })),
+    distances: children(elementAt(cell, 'distances'), 'sibling').map((sibling) => ({
+      id: count(attribute(sibling, 'id')),
+      value: count(attribute(sibling, 'value')),
+    })),
+    cpus: children(elementAt(cell, 'cpus'), 'cpu').map((cpu) => ({
+      id: count(attribute(cpu, 'id')),
+      siblings: siblingsOf(attribute(cpu, 'siblings')),
+    })),
+  };
 }
 
 /** More threads than any core or die has: a guard against ranges that are made up. */
@@ -62,16 +59,7 @@ function siblingsOf(siblings: string): number[] {
   return found;
 }
 
-function list(value: unknown): unknown[] {
-  if (Array.isArray(value)) return value;
-  return value === undefined || value === '' ? [] : [value];
-}
-
-function number(value: unknown): number {
-  const parsed = Number(value);
+function count(text: string): number {
+  const parsed = Number(text);
   return Number.isSafeInteger(parsed) && parsed >= 0 ? parsed : 0;
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }

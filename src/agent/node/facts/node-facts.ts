@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { HostFacts, NumaCell } from '../../../api/index.ts';
 import { type Clock, type Logger, systemClock } from '../../../base/index.ts';
 import { readPlainFileSync } from '../../../host/index.ts';
+import { maxDocumentBytes } from '../libvirt-xml/index.ts';
 import { readHostModel } from './host-cpu-model.ts';
 import { launcherCpuSet } from './host-cpu-set.ts';
 import { type SelinuxOptions, selinuxContexts } from './host-selinux.ts';
@@ -20,8 +21,6 @@ export type NodeFacts = Omit<HostFacts, 'nodeName'>;
 const kubernetesArch: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', s390x: 's390x' };
 /** Every reconcile of every VMI asks. */
 const lookEveryMs = 5_000;
-/** Parsing keeps the event loop waiting; the largest real files have a quarter of that. */
-const maxBytes = 2 * 1024 * 1024;
 
 /** Facts of this machine; libvirt's files are followed. A node without them simply has nothing to report. */
 export async function readNodeFacts(
@@ -66,9 +65,9 @@ function followedFile<T>(file: string, parse: (text: string) => T | undefined, c
     try {
       const stats = statSync(file);
       const seen = `${stats.ino} ${stats.ctimeMs} ${stats.size}`;
-      if (seen === identity || stats.size > maxBytes) return meaning;
+      if (seen === identity || stats.size > maxDocumentBytes) return meaning;
       identity = seen;
-      meaning = parse(readPlainFileSync(file, maxBytes)) ?? meaning;
+      meaning = parse(readPlainFileSync(file, maxDocumentBytes)) ?? meaning;
     } catch {
       identity = undefined;
     }

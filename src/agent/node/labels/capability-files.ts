@@ -2,10 +2,10 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { type Clock, errorMessage, Listeners, type Logger } from '../../../base/index.ts';
+import { LibvirtFileError } from '../libvirt-xml/index.ts';
 import type { NodeProblem, ProblemSource } from '../ports.ts';
 import { DirectoryWatch } from './directory-watch.ts';
 import { readCapabilities, readDomainCapabilities, readSupportedFeatures } from './documents.ts';
-import { LabelFileError } from './errors.ts';
 import { hasCpuModels, type Known, type LabelFacts } from './facts.ts';
 import { readIfChanged } from './read-if-changed.ts';
 import { readRealtime } from './realtime.ts';
@@ -35,7 +35,7 @@ interface Source<T> {
   /** Of the file that `facts` or `problem` came from. */
   identity: string | undefined;
   facts: T | undefined;
-  problem: { readonly error: LabelFileError; readonly sinceMs: number } | undefined;
+  problem: { readonly error: LibvirtFileError; readonly sinceMs: number } | undefined;
 }
 
 const files = {
@@ -178,7 +178,7 @@ export class CapabilityFiles implements ProblemSource {
       if (one.problem) log.info({ file: one.file }, 'a capability file can be used again');
       one.problem = undefined;
     } catch (cause) {
-      const error = cause instanceof LabelFileError ? cause : new LabelFileError('UNREADABLE', errorMessage(cause));
+      const error = cause instanceof LibvirtFileError ? cause : new LibvirtFileError('UNREADABLE', errorMessage(cause));
       if (error.code === 'MISSING' || error.code === 'UNREADABLE') one.identity = undefined;
       if (one.problem?.error.message !== error.message) {
         const fields = { file: one.file, code: error.code, reason: error.message };
@@ -212,7 +212,7 @@ export class CapabilityFiles implements ProblemSource {
       this.#foreignFiles.set(file, { identity: text.identity, isUsable });
       return isUsable;
     } catch (error) {
-      if (!(error instanceof LabelFileError) || error.code !== 'MISSING') return before?.isUsable ?? false;
+      if (!(error instanceof LibvirtFileError) || error.code !== 'MISSING') return before?.isUsable ?? false;
       this.#foreignFiles.delete(file);
       return false;
     }

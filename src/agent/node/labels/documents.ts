@@ -1,5 +1,12 @@
-import { attribute, children, elementAt, parseDocument, textOf, type XmlElement } from './document.ts';
-import { LabelFileError } from './errors.ts';
+import {
+  attribute,
+  children,
+  elementAt,
+  LibvirtFileError,
+  parseDocument,
+  textOf,
+  type XmlElement,
+} from '../libvirt-xml/index.ts';
 
 /** `virsh_domcapabilities.xml`: what guests of this hypervisor can be. Lists have no order and no doubles. */
 export interface DomainFacts {
@@ -25,11 +32,11 @@ export interface MachineFacts {
   readonly tsc?: { readonly frequencyHz: string; readonly scalable: boolean };
 }
 
-/** Throws LabelFileError. */
+/** Throws LibvirtFileError. */
 export function readDomainCapabilities(xml: string): DomainFacts {
   const root = parseDocument(xml, 'domainCapabilities');
   const modes = children(elementAt(root, 'cpu'), 'mode');
-  if (modes.length === 0) throw new LabelFileError('WRONG_DOCUMENT', 'it says nothing of CPU modes');
+  if (modes.length === 0) throw new LibvirtFileError('WRONG_DOCUMENT', 'it says nothing of CPU modes');
   const models = modes.flatMap((mode) => children(mode, 'model')).filter((model) => attribute(model, 'usable') !== '');
   const usable = models.filter((model) => attribute(model, 'usable') !== 'no');
   const hostModel = readHostModel(modes);
@@ -45,11 +52,11 @@ export function readDomainCapabilities(xml: string): DomainFacts {
   };
 }
 
-/** Throws LabelFileError. */
+/** Throws LibvirtFileError. */
 export function readCapabilities(xml: string): MachineFacts {
   const root = parseDocument(xml, 'capabilities');
   const host = elementAt(root, 'host');
-  if (host === undefined) throw new LabelFileError('WRONG_DOCUMENT', 'it says nothing of the host');
+  if (host === undefined) throw new LibvirtFileError('WRONG_DOCUMENT', 'it says nothing of the host');
   const machines = children(root, 'guest').flatMap((guest) => children(elementAt(guest, 'arch'), 'machine'));
   const tsc = children(elementAt(host, 'cpu'), 'counter').find((counter) => attribute(counter, 'name') === 'tsc');
   const frequencyHz = attribute(tsc, 'frequency');
@@ -60,7 +67,7 @@ export function readCapabilities(xml: string): MachineFacts {
   };
 }
 
-/** `supported_features.xml`: every feature a guest can have; s390x writes them without a policy. Throws LabelFileError. */
+/** `supported_features.xml`: every feature a guest can have; s390x writes them without a policy. Throws LibvirtFileError. */
 export function readSupportedFeatures(xml: string, arch: string): readonly string[] {
   const root = parseDocument(xml, 'cpu');
   const policies = arch === 's390x' ? ['require', ''] : ['require'];

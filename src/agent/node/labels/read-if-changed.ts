@@ -1,10 +1,9 @@
 import type { FileHandle } from 'node:fs/promises';
 import { errorCode } from '../../../base/index.ts';
 import { openPlainFile, PlainFileError } from '../../../host/index.ts';
-import { maxDocumentBytes } from './document.ts';
-import { LabelFileError } from './errors.ts';
+import { LibvirtFileError, maxDocumentBytes } from '../libvirt-xml/index.ts';
 
-/** Undefined: it is still the file of that identity. Throws LabelFileError. */
+/** Undefined: it is still the file of that identity. Throws LibvirtFileError. */
 export async function readIfChanged(
   file: string,
   identity: string | undefined,
@@ -13,13 +12,13 @@ export async function readIfChanged(
   try {
     handle = await openPlainFile(file);
   } catch (cause) {
-    if (errorCode(cause) === 'ENOENT') throw new LabelFileError('MISSING', 'it is not there', { cause });
-    if (cause instanceof PlainFileError) throw new LabelFileError('UNREADABLE', cause.message, { cause });
-    throw new LabelFileError('UNREADABLE', `it cannot be opened (${errorCode(cause)})`, { cause });
+    if (errorCode(cause) === 'ENOENT') throw new LibvirtFileError('MISSING', 'it is not there', { cause });
+    if (cause instanceof PlainFileError) throw new LibvirtFileError('UNREADABLE', cause.message, { cause });
+    throw new LibvirtFileError('UNREADABLE', `it cannot be opened (${errorCode(cause)})`, { cause });
   }
   try {
     const stats = await handle.stat({ bigint: true });
-    if (stats.size > maxDocumentBytes) throw new LabelFileError('TOO_LARGE', `it has ${stats.size} bytes`);
+    if (stats.size > maxDocumentBytes) throw new LibvirtFileError('TOO_LARGE', `it has ${stats.size} bytes`);
     const seen = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
     if (seen === identity) return undefined;
     return { identity: seen, content: await handle.readFile('utf8') };

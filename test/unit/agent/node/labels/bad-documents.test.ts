@@ -7,7 +7,7 @@ import {
   readDomainCapabilities,
   readSupportedFeatures,
 } from '../../../../../src/agent/node/labels/documents.ts';
-import { LabelFileError } from '../../../../../src/agent/node/labels/errors.ts';
+import { LibvirtFileError } from '../../../../../src/agent/node/libvirt-xml/index.ts';
 import { hostsDir } from './facts.ts';
 
 const good = readFileSync(path.join(hostsDir, 'real-nested-kvm/virsh_domcapabilities.xml'), 'utf8');
@@ -17,7 +17,7 @@ const readers = [readDomainCapabilities, readCapabilities, features];
 function refuses(read: (text: string) => unknown, text: string, code: string): void {
   assert.throws(
     () => read(text),
-    (error) => error instanceof LabelFileError && error.code === code,
+    (error) => error instanceof LibvirtFileError && error.code === code,
   );
 }
 
@@ -33,7 +33,7 @@ test('what is no XML is refused: nothing, blanks, garbage, JSON, an error messag
     '</cpu>',
   ]) {
     for (const read of readers) {
-      assert.throws(() => read(text), LabelFileError, JSON.stringify(text.slice(0, 40)));
+      assert.throws(() => read(text), LibvirtFileError, JSON.stringify(text.slice(0, 40)));
     }
   }
 });
@@ -82,7 +82,7 @@ test('names that mean something to JavaScript do no harm', () => {
   try {
     found = features(xml);
   } catch (error) {
-    assert.ok(error instanceof LabelFileError);
+    assert.ok(error instanceof LibvirtFileError);
   }
   assert.ok(found.every((name) => ['__proto__', 'constructor'].includes(name)));
   assert.equal(({} as { policy?: string }).policy, undefined);

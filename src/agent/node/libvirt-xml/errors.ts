@@ -1,6 +1,6 @@
 import { CodedError } from '../../../base/index.ts';
 
-export type LabelFileErrorCode =
+export type LibvirtFileErrorCode =
   | 'MISSING'
   /** It cannot be read, or it is no plain file. */
   | 'UNREADABLE'
@@ -13,4 +13,4 @@ export type LabelFileErrorCode =
   | 'TOO_MANY_NAMES';
 
 /** One of libvirt's capability files cannot be used; the message says what is wrong with it. */
-export class LabelFileError extends CodedError<LabelFileErrorCode> {}
+export class LibvirtFileError extends CodedError<LibvirtFileErrorCode> {}

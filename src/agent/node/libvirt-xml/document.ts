@@ -1,6 +1,6 @@
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import { errorMessage, isRecord } from '../../../base/index.ts';
-import { LabelFileError } from './errors.ts';
+import { LibvirtFileError } from './errors.ts';
 
 /** Longest document that is looked at: the largest real ones have a quarter of that. */
 export const maxDocumentBytes = 2 * 1024 * 1024;
@@ -22,17 +22,17 @@ const parser = new XMLParser({
 /** An element as read: attributes with `@`, children by name (several of one name are a list), or its bare text. */
 export type XmlElement = Readonly<Record<string, unknown>> | string;
 
-/** The root element of libvirt's XML. Throws LabelFileError. */
+/** The root element of libvirt's XML. Throws LibvirtFileError. */
 export function parseDocument(text: string, rootName: string): XmlElement {
   if (text.length > maxDocumentBytes)
-    throw new LabelFileError('TOO_LARGE', `it has more than ${maxDocumentBytes} bytes`);
-  if (text.trim() === '') throw new LabelFileError('NO_XML', 'it is empty');
+    throw new LibvirtFileError('TOO_LARGE', `it has more than ${maxDocumentBytes} bytes`);
+  if (text.trim() === '') throw new LibvirtFileError('NO_XML', 'it is empty');
   // libvirt writes neither, and what they can do to a parser is not worth finding out.
-  if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) throw new LabelFileError('NO_XML', 'it declares a document type');
+  if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) throw new LibvirtFileError('NO_XML', 'it declares a document type');
   const document = parsed(text);
   const root = isRecord(document) ? document[rootName] : undefined;
   if (!isRecord(root) && typeof root !== 'string') {
-    throw new LabelFileError('WRONG_DOCUMENT', `it has no <${rootName}> at its root`);
+    throw new LibvirtFileError('WRONG_DOCUMENT', `it has no <${rootName}> at its root`);
   }
   return root;
 }
@@ -41,10 +41,10 @@ function parsed(text: string): unknown {
   try {
     const validation = XMLValidator.validate(text);
     if (validation === true) return parser.parse(text);
-    throw new LabelFileError('NO_XML', `${validation.err.msg.replace(/\.$/, '')} in line ${validation.err.line}`);
+    throw new LibvirtFileError('NO_XML', `${validation.err.msg.replace(/\.$/, '')} in line ${validation.err.line}`);
   } catch (cause) {
-    if (cause instanceof LabelFileError) throw cause;
-    throw new LabelFileError('NO_XML', errorMessage(cause), { cause });
+    if (cause instanceof LibvirtFileError) throw cause;
+    throw new LibvirtFileError('NO_XML', errorMessage(cause), { cause });
   }
 }
 
@@ -53,7 +53,7 @@ export function children(parent: XmlElement | undefined, name: string): readonly
   const found = isRecord(parent) ? parent[name] : undefined;
   const list: readonly unknown[] = Array.isArray(found) ? found : [found];
   if (list.length > maxNames)
-    throw new LabelFileError('TOO_MANY_NAMES', `it has ${list.length} <${name}> in one place`);
+    throw new LibvirtFileError('TOO_MANY_NAMES', `it has ${list.length} <${name}> in one place`);
   return list.filter((one): one is XmlElement => typeof one === 'string' || isRecord(one));
 }
 
