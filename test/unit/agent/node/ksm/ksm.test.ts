@@ -225,6 +225,21 @@ test('marks that others change are put right; a node that is deleted is waited f
   await bench.stop();
 });
 
+test('changes of the node are waited for until they calm down: two seconds after the first of them it is patched once', async () => {
+  const bench = await new Bench().start();
+  // Long after its own write: marks that were written just now wait for another reason.
+  await bench.clock.pass(600_000);
+  const before = bench.patches.length;
+  bench.node.patch({ metadata: { labels: { 'kubevirt.io/ksm-enabled': 'true' } } });
+  await bench.clock.pass(1_000);
+  bench.node.patch({ metadata: { annotations: { 'kubevirt.io/ksm-handler-managed': 'true' } } });
+  await bench.clock.pass(999);
+  assert.equal(bench.patches.length, before, 'not before');
+  await bench.clock.pass(1);
+  assert.deepEqual([bench.marks, bench.patches.length], [['false', 'false'], before + 1]);
+  await bench.stop();
+});
+
 test('marks that others change again and again, or that a webhook drops, are written ever more seldom', async () => {
   const bench = await new Bench().start({});
   await bench.clock.pass(600_000);
