@@ -1,6 +1,5 @@
 import { DEFAULT_CIPHERS, getCiphers, type SecureVersion } from 'node:tls';
 import { isRecord } from '../base/index.ts';
-import { isTls13Suite, openSslName } from './ciphers.ts';
 
 /** What servers accept. */
 export interface TlsSettings {
@@ -46,4 +45,44 @@ function isOld(version: SecureVersion): boolean {
 
 function isBuiltIn(openSslSuite: string): boolean {
   return getCiphers().includes(openSslSuite.toLowerCase());
+}
+
+/** IANA's names, which the KubeVirt object and Go use, and OpenSSL's; those of TLS 1.2 and older. */
+const names = [
+  ['TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256', 'ECDHE-ECDSA-AES128-GCM-SHA256'],
+  ['TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256', 'ECDHE-RSA-AES128-GCM-SHA256'],
+  ['TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384', 'ECDHE-ECDSA-AES256-GCM-SHA384'],
+  ['TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384', 'ECDHE-RSA-AES256-GCM-SHA384'],
+  ['TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256', 'ECDHE-ECDSA-CHACHA20-POLY1305'],
+  ['TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256', 'ECDHE-RSA-CHACHA20-POLY1305'],
+  ['TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305', 'ECDHE-ECDSA-CHACHA20-POLY1305'],
+  ['TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'],
+  ['TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256', 'ECDHE-ECDSA-AES128-SHA256'],
+  ['TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256', 'ECDHE-RSA-AES128-SHA256'],
+  ['TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA', 'ECDHE-ECDSA-AES128-SHA'],
+  ['TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA', 'ECDHE-RSA-AES128-SHA'],
+  ['TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA', 'ECDHE-ECDSA-AES256-SHA'],
+  ['TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA', 'ECDHE-RSA-AES256-SHA'],
+  ['TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA', 'ECDHE-RSA-DES-CBC3-SHA'],
+  ['TLS_ECDHE_ECDSA_WITH_RC4_128_SHA', 'ECDHE-ECDSA-RC4-SHA'],
+  ['TLS_ECDHE_RSA_WITH_RC4_128_SHA', 'ECDHE-RSA-RC4-SHA'],
+  ['TLS_RSA_WITH_AES_128_GCM_SHA256', 'AES128-GCM-SHA256'],
+  ['TLS_RSA_WITH_AES_256_GCM_SHA384', 'AES256-GCM-SHA384'],
+  ['TLS_RSA_WITH_AES_128_CBC_SHA256', 'AES128-SHA256'],
+  ['TLS_RSA_WITH_AES_128_CBC_SHA', 'AES128-SHA'],
+  ['TLS_RSA_WITH_AES_256_CBC_SHA', 'AES256-SHA'],
+  ['TLS_RSA_WITH_3DES_EDE_CBC_SHA', 'DES-CBC3-SHA'],
+  ['TLS_RSA_WITH_RC4_128_SHA', 'RC4-SHA'],
+] as const;
+
+const openSslNames: ReadonlyMap<string, string> = new Map(names);
+const tls13Names = new Set(['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256']);
+
+/** OpenSSL's name, or undefined for what is not a suite of TLS 1.2 or older. */
+function openSslName(ianaName: string): string | undefined {
+  return openSslNames.get(ianaName);
+}
+
+function isTls13Suite(ianaName: string): boolean {
+  return tls13Names.has(ianaName);
 }

@@ -1,7 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { errorMessage } from '../base/index.ts';
-import { WebError } from './errors.ts';
+import { CodedError, errorMessage } from '../base/index.ts';
 
 /** The built page: `index.html`, and the files below `/assets/` whose names carry a hash of their content. */
 export interface PageFiles {
@@ -32,3 +31,6 @@ export async function readPageFiles(dir: string): Promise<PageFiles> {
     throw new WebError('PAGE_MISSING', message, { cause });
   }
 }
+
+/** The page cannot be served; the message says what to do. */
+class WebError extends CodedError<'PAGE_MISSING'> {}

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { parseExplainRequest } from '../../src/agent/serve/explain/routes.ts';
 import { wantedParts } from '../../src/agent/serve/metrics/vm-stats.ts';
 import { RestError } from '../../src/agent/serve/rest/errors.ts';
-import { parseGoBool, streamWish } from '../../src/agent/serve/rest/stream-query.ts';
+import { parseGoBool, streamWish } from '../../src/agent/serve/rest/streams.ts';
 import { systemClock } from '../../src/base/index.ts';
 import { chooseProtocol, upgradeProblem } from '../../src/console/handshake.ts';
 import { parseCommand } from '../../src/console/notices.ts';

@@ -6,9 +6,9 @@ import fc from 'fast-check';
 import { groupsInUse } from '../../src/agent/node/devices/groups-in-use.ts';
 import { readHostDevices } from '../../src/agent/node/devices/host-devices.ts';
 import { uevent } from '../../src/agent/node/devices/sysfs.ts';
-import { readHostModel } from '../../src/agent/node/facts/host-cpu-model.ts';
 import { parseCpuList } from '../../src/agent/node/facts/host-cpu-set.ts';
 import { readTopology } from '../../src/agent/node/facts/host-topology.ts';
+import { readHostModel } from '../../src/agent/node/facts/node-facts.ts';
 import {
   readCapabilities,
   readDomainCapabilities,

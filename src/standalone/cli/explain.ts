@@ -4,6 +4,7 @@ import {
   type ControllerReport,
   controllerExplainApiVersion,
   controllerKinds,
+  type ExplainLabel,
   type ExplainLabels,
   type ExplainList,
   type ExplainReport,
@@ -11,8 +12,7 @@ import {
 import { escapedJson, plainText } from '../../base/index.ts';
 import { foreignSocket, getExplanation } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
-import { explainLabels } from './explain-labels.ts';
-import { controllerStory, controllerTable, explainStory, explainTable } from './explain-text.ts';
+import { controllerStory, controllerTable, explainStory, explainTable, table } from './explain-text.ts';
 
 export interface ExplainQuestion {
   /** Of an agent: `<kubevirt-private-dir>/virt-handler.sock`. */
@@ -91,4 +91,30 @@ async function ask(question: ExplainQuestion): Promise<Answer> {
   const kinds = kind ? controllerAnswers : agentAnswers;
   if (!kinds.includes(String(document.kind))) throw foreignSocket(socket);
   return document as unknown as Answer;
+}
+
+/** The agent's labels of the node whose keys contain `part`, for a person. Lines without their ends. */
+function explainLabels({ node, state, problem, here, notHere }: ExplainLabels, part: string): string[] {
+  const asked = ({ key }: ExplainLabel) => key.includes(part);
+  const [present, absent] = [here.filter(asked), notHere.filter(asked)];
+  const pending = [...here, ...notHere].filter((label) => label.state === 'pending').length;
+  return [
+    `${stories[state](node)}: ${here.length} labels of the agent are there, ${pending} are to be changed`,
+    ...(problem === undefined ? [] : [`  problem  ${problem}`]),
+    '',
+    ...(present.length === 0 ? [] : table(['HERE', 'VALUE', 'STATE', 'BECAUSE'], present.map(row))),
+    ...(present.length > 0 && absent.length > 0 ? [''] : []),
+    ...(absent.length === 0 ? [] : table(['NOT HERE', '', 'STATE', 'BECAUSE'], absent.map(row))),
+    ...(present.length + absent.length === 0 ? [`no label with "${part}" in its key is known to the agent`] : []),
+  ];
+}
+
+const stories: Readonly<Record<ExplainLabels['state'], (node: string) => string>> = {
+  present: (node) => `node ${node}`,
+  absent: (node) => `node ${node} does not exist in the cluster yet`,
+  skipped: (node) => `node ${node} is left alone, its annotation node-labeller.kubevirt.io/skip-node says so`,
+};
+
+function row({ key, value = '', state, because }: ExplainLabel): string[] {
+  return [key, value, state, because];
 }

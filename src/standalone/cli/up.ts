@@ -1,4 +1,6 @@
-import { errorMessage, sleep } from '../../base/index.ts';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { errorCode, errorMessage, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
 import { ImageStore } from '../pod-runner/index.ts';
@@ -6,7 +8,6 @@ import { isAlive, type ProcessIdentity } from '../process-identity.ts';
 import type { StandaloneNode } from '../supervisor/index.ts';
 import { installDemoImage } from './demo-image.ts';
 import { diagnose } from './diagnose.ts';
-import { kubectl } from './kubectl.ts';
 import { findLeftovers, podNamespaceOf } from './leftovers.ts';
 import { untilLogin } from './serial-login.ts';
 import { openConsole } from './vm-agent.ts';
@@ -159,4 +160,28 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+const run = promisify(execFile);
+
+/** Runs the stock kubectl against the node. Gives its output; throws NodeError with what it said. */
+async function kubectl(
+  args: readonly string[],
+  options: {
+    readonly kubeconfig: string;
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly signal?: AbortSignal;
+  },
+): Promise<string> {
+  try {
+    const env = { ...options.env, KUBECONFIG: options.kubeconfig };
+    const { stdout } = await run('kubectl', [...args], { env, signal: options.signal, timeout: 120_000 });
+    return stdout.trim();
+  } catch (cause) {
+    if (errorCode(cause) === 'ENOENT') {
+      throw new NodeError('NOT_FOUND', 'kubectl is not on PATH: run `node scripts/setup.mjs up`', { cause });
+    }
+    const said = typeof cause === 'object' && cause !== null && 'stderr' in cause ? String(cause.stderr).trim() : '';
+    throw new NodeError('CHILD_FAILED', `kubectl ${args.join(' ')}: ${said || errorMessage(cause)}`, { cause });
+  }
 }

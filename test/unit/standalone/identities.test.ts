@@ -5,8 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 import { type NodePaths, nodePaths } from '../../../src/standalone/index.ts';
-import { handlerRules } from '../../../src/standalone/supervisor/handler-rights.ts';
-import { type Identity, loadIdentities } from '../../../src/standalone/supervisor/identities.ts';
+import { handlerRules, type Identity, loadIdentities } from '../../../src/standalone/supervisor/identities.ts';
 
 async function withPaths(work: (paths: NodePaths) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(path.join(tmpdir(), 'identities-'));

@@ -3,8 +3,15 @@ import { join } from 'node:path';
 import type { HostFacts, NumaCell } from '../../../api/index.ts';
 import { type Clock, type Logger, systemClock } from '../../../base/index.ts';
 import { readPlainFileSync } from '../../../host/index.ts';
-import { maxDocumentBytes } from '../libvirt-xml/index.ts';
-import { readHostModel } from './host-cpu-model.ts';
+import {
+  attribute,
+  children,
+  elementAt,
+  LibvirtFileError,
+  maxDocumentBytes,
+  parseDocument,
+  textOf,
+} from '../libvirt-xml/index.ts';
 import { launcherCpuSet } from './host-cpu-set.ts';
 import { type SelinuxOptions, selinuxContexts } from './host-selinux.ts';
 import { readTopology } from './host-topology.ts';
@@ -73,4 +80,20 @@ function followedFile<T>(file: string, parse: (text: string) => T | undefined, c
     }
     return meaning;
   };
+}
+
+/**
+ * CPU model of a guest with `host-model` on this node, from libvirt's `virsh_domcapabilities.xml`. Empty: the
+ * document names none. Undefined: it is no such document, which proves nothing.
+ */
+export function readHostModel(domainCapabilitiesXml: string): string | undefined {
+  try {
+    const cpu = elementAt(parseDocument(domainCapabilitiesXml, 'domainCapabilities'), 'cpu');
+    if (cpu === undefined) return undefined;
+    const hostModel = children(cpu, 'mode').find((mode) => attribute(mode, 'name') === 'host-model');
+    return textOf(elementAt(hostModel, 'model'));
+  } catch (error) {
+    if (error instanceof LibvirtFileError) return undefined;
+    throw error;
+  }
 }

@@ -9,10 +9,10 @@ import { AgentServer, type Consoles } from '../server/index.ts';
 import { CertificateExpiry, endsOf } from './certificates.ts';
 import type { AgentFigures, NotReady } from './figures.ts';
 import { Health } from './health.ts';
-import { sampledLaunchers } from './launchers.ts';
 import type { Meters } from './meters.ts';
 import { MetricsApi } from './metrics-api.ts';
 import { OwnMetrics } from './own-metrics.ts';
+import type { SampledLaunchers } from './ports.ts';
 import { inspectorSession, Profiler, profilerDefaults } from './profiler.ts';
 import { ProfilerApi } from './profiler-api.ts';
 import { Scrapes } from './scrapes.ts';
@@ -168,4 +168,19 @@ function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: Metrics
     { address: metrics.address, port: metrics.vmStatsPort, clients: rule, server: 'VM statistics', maxConnections },
     { api, endStreams: () => api.stop(), ...consoles.tls, clock, log },
   );
+}
+
+/** The connections of the VMI loop: figures never open one, which would be remembered on disk. */
+function sampledLaunchers(clients: Pick<LauncherClients, 'peek'>): SampledLaunchers {
+  return {
+    find: ({ metadata }) => {
+      const connection = clients.peek(metadata.uid ?? '');
+      if (!connection?.connected) return undefined;
+      return {
+        domainStats: async (signal) => (await connection.call('getDomainStats', {}, signal)).domainStats,
+        filesystems: async (signal) => (await connection.call('getFilesystems', {}, signal)).guestFilesystemsResponse,
+        dirtyRate: async (signal) => (await connection.call('getDomainDirtyRateStats', {}, signal)).dirtyRateMbs,
+      };
+    },
+  };
 }

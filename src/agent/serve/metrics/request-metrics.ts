@@ -1,6 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { RequestObserver, SentRequest } from '../../../kube/index.ts';
-import { requestShape } from './request-shape.ts';
 
 const latencyBuckets = [
   0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60,
@@ -60,4 +59,34 @@ function verbOf(method: string, isOne: boolean, isWatch: boolean): string {
   if (method === 'GET') return isOne ? 'GET' : 'LIST';
   const verbs: Readonly<Record<string, string>> = { POST: 'CREATE', PUT: 'UPDATE' };
   return verbs[method] ?? method;
+}
+
+interface RequestShape {
+  /** The path with `{namespace}` and `{name}` in the places of names. */
+  readonly url: string;
+  /** Plural, with its subresource: `nodes/status`. Undefined: not about objects. */
+  readonly resource: string | undefined;
+  /** About one object by name. */
+  readonly isOne: boolean;
+}
+
+/** `/api/v1/…` and `/apis/<group>/<version>/…`; of anything else nothing is kept but its first part. */
+export function requestShape(path: string): RequestShape {
+  const [first = '', ...rest] = path.split('/').filter((part) => part !== '');
+  const rootLength = first === 'api' ? 1 : first === 'apis' ? 2 : undefined;
+  if (rootLength === undefined || rest.length <= rootLength)
+    return { url: `/${first}`, resource: undefined, isOne: false };
+  const root = `/${[first, ...rest.slice(0, rootLength)].join('/')}`;
+  const parts = rest.slice(rootLength);
+  const isNamespaced = parts[0] === 'namespaces' && parts.length > 2;
+  const [resource = '', name, subresource] = isNamespaced ? parts.slice(2) : parts;
+  const url = [
+    root,
+    ...(isNamespaced ? ['namespaces', '{namespace}'] : []),
+    resource,
+    ...(name === undefined ? [] : ['{name}']),
+    ...(subresource === undefined ? [] : [subresource]),
+  ].join('/');
+  const whole = subresource === undefined ? resource : `${resource}/${subresource}`;
+  return { url, resource: whole, isOne: name !== undefined };
 }

@@ -1,5 +1,5 @@
-import { hasDedicatedCpus } from '../../../api/index.ts';
-import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
+import { hasDedicatedCpus, type VirtualMachineInstance, type VolumeStatus } from '../../../api/index.ts';
+import { CodedError, errorCode, errorMessage, isRecord, listOf } from '../../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import { prepareTries, type Remember, type TargetStage } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
@@ -7,7 +7,6 @@ import { replaceClaimsByHostDisks } from './host-disks.ts';
 import { runHooks, syncOptionsFor } from './host-steps.ts';
 import { connect, currentVmi, done, targetFor } from './launcher-steps.ts';
 import { hotPlug } from './migration-hot-plug.ts';
-import { withTargetClaims } from './migration-volumes.ts';
 
 export class MigrationTargetError extends CodedError<'NO_CPU_SET'> {}
 
@@ -84,4 +83,31 @@ export async function signalTargetPodCleanup(
   } catch (error) {
     return { kind: 'wait', afterMs: 1, reason: errorMessage(error) };
   }
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * A copy in which volumes that change their claim with the migration carry the facts of the claim they move to: sizes and modes
+ * of disks are made from these. Works on a copy: upstream rewrites the object that it writes back.
+ */
+export function withTargetClaims(vmi: VirtualMachineInstance): VirtualMachineInstance {
+  const { status } = vmi;
+  const moved = movedClaims(status?.migratedVolumes);
+  if (!status?.volumeStatus || moved.size === 0) return vmi;
+  const volumeStatus = status.volumeStatus.map((volume) => withClaim(volume, moved.get(volume.name)));
+  return { ...vmi, status: { ...status, volumeStatus } };
+}
+
+function withClaim(volume: VolumeStatus, claim: Json | undefined): VolumeStatus {
+  return claim && volume.persistentVolumeClaimInfo ? { ...volume, persistentVolumeClaimInfo: claim } : volume;
+}
+
+/** `status.migratedVolumes`: volume name → facts of the destination's claim. Entries of a wrong shape are none. */
+function movedClaims(migratedVolumes: unknown): ReadonlyMap<string, Json> {
+  const entries = listOf(migratedVolumes).flatMap((item): [string, Json][] => {
+    if (!isRecord(item) || typeof item.volumeName !== 'string') return [];
+    return isRecord(item.destinationPVCInfo) ? [[item.volumeName, item.destinationPVCInfo]] : [];
+  });
+  return new Map(entries);
 }

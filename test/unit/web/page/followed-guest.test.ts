@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FollowedGuest } from '../../../../src/web/page/followed-guest.ts';
+import { FollowedGuest } from '../../../../src/web/page/stream.ts';
 import type { VmRow } from '../../../../src/web/rows.ts';
 
 const runs = (uid: string): VmRow => ({

@@ -1,7 +1,10 @@
-import { type Rule, rest } from '../rule.ts';
-import { progressPatch, reportedFailurePatch } from './source-patches.ts';
+import type { MigrationMetadata } from '../../../../api/index.ts';
+import { rfc3339 } from '../../../../base/index.ts';
+import type { Facts } from '../facts.ts';
+import { type Rule, rest, type VmiPatch } from '../rule.ts';
+import { failedMigration } from './failed-migration.ts';
 import { isLiving, planLeaving, whenLeaving } from './source-rule.ts';
-import { sourceView } from './source-view.ts';
+import { type SourceView, sourceView } from './source-view.ts';
 
 /** What is written down of it, whatever becomes of the guest. */
 export const sourceReportRules: readonly Rule[] = [
@@ -27,3 +30,40 @@ export const sourceReportRules: readonly Rule[] = [
     }),
   },
 ];
+
+const modes = ['PreCopy', 'PostCopy', 'Paused'];
+const abortStates = ['Aborting', 'Succeeded', 'Failed'];
+
+/**
+ * What the launcher reports of a migration under way, as far as the VMI does not say so yet
+ * (pkg/virt-handler/migration-source.go); undefined: it does. A launcher's time or word that the API would not take is left
+ * out: it must not cost the VMI all its writes.
+ */
+function progressPatch({ state, reported }: SourceView): VmiPatch | undefined {
+  if (!reported) return undefined;
+  const started = instantOf(reported.StartTimestamp);
+  const startTimestamp = started && started !== instantOf(state.startTimestamp) ? started : undefined;
+  const mode = modes.includes(reported.Mode) && reported.Mode !== state.mode ? reported.Mode : undefined;
+  if (!startTimestamp && !mode) return undefined;
+  return { status: { migrationState: { ...(startTimestamp && { startTimestamp }), ...(mode && { mode }) } } };
+}
+
+/** The launcher gave up: its times, its words, and how far an abort came. */
+function reportedFailurePatch(facts: Facts, reported: MigrationMetadata): VmiPatch {
+  const [startTimestamp, endTimestamp] = [instantOf(reported.StartTimestamp), instantOf(reported.EndTimestamp)];
+  return failedMigration(facts, {
+    reason: reported.FailureReason || 'the launcher gave no reason; see the log of the launcher pod on the source node',
+    ...(startTimestamp && { startTimestamp }),
+    ...(endTimestamp && { endTimestamp }),
+    more: {
+      ...(modes.includes(reported.Mode) && { mode: reported.Mode }),
+      ...(abortStates.includes(reported.AbortStatus) && { abortStatus: reported.AbortStatus }),
+    },
+  });
+}
+
+/** The same moment in the one form that is compared and written. */
+function instantOf(time: unknown): string | undefined {
+  const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+  return Number.isNaN(ms) ? undefined : rfc3339(new Date(ms));
+}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RestError } from '../../../../../src/agent/serve/rest/errors.ts';
-import { parseGoBool, streamWish } from '../../../../../src/agent/serve/rest/stream-query.ts';
+import { parseGoBool, streamWish } from '../../../../../src/agent/serve/rest/streams.ts';
 import type { StreamKind } from '../../../../../src/console/index.ts';
 
 const wish = (kind: StreamKind, query: string) => streamWish(kind, new URLSearchParams(query));

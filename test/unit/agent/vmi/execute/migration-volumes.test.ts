@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withTargetClaims } from '../../../../../src/agent/vmi/execute/migration-volumes.ts';
+import { withTargetClaims } from '../../../../../src/agent/vmi/execute/migration-target-steps.ts';
 import { vmiOf } from '../../../../fixtures/agent/builders.ts';
 
 const before = { accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' } };
