@@ -23,13 +23,13 @@ export type Notice =
   | { readonly kind: 'viewers'; readonly count: number };
 
 /** What a client may say. `take`: it wants to be the writer. */
-export type Command = { readonly kind: 'take' };
+export type ConsoleCommand = { readonly kind: 'take' };
 
 /** Longest text message that is looked at. */
 export const maxCommandBytes = 4096;
 
 /** `unknown` is left to clients newer than this; `malformed` is none of ours. */
-export function parseCommand(text: Buffer): Command | 'unknown' | 'malformed' {
+export function parseCommand(text: Buffer): ConsoleCommand | 'unknown' | 'malformed' {
   const value = parseJson(text.toString('utf8'));
   if (!isRecord(value) || typeof value.kind !== 'string') return 'malformed';
   return value.kind === 'take' ? { kind: 'take' } : 'unknown';

@@ -4,7 +4,7 @@ import type { RawData, WebSocket } from 'ws';
 import { type Clock, errorCode } from '../base/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
 import { KeepAlive } from './keep-alive.ts';
-import { type Command, maxCommandBytes, type Notice, parseCommand, type Role } from './notices.ts';
+import { type ConsoleCommand, maxCommandBytes, type Notice, parseCommand, type Role } from './notices.ts';
 
 /** More than any session has waiting because of the guest. */
 const maxUnreadBytes = 524_288;
@@ -15,7 +15,7 @@ export interface SessionOwner {
   started(): void;
   /** Bytes for the guest. The pieces are the owner's. */
   input(pieces: readonly Buffer[]): void;
-  command(command: Command): void;
+  command(command: ConsoleCommand): void;
   /** It was `isFull` and no longer is. */
   drained(): void;
   /** The session has ended, once, on either side. */

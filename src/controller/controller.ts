@@ -19,7 +19,7 @@ import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
-import { type Node, StandaloneScheduler } from './scheduler/index.ts';
+import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
 import { podIndexes, VmiController, vmiRules } from './vmi/index.ts';
 
@@ -143,6 +143,6 @@ function makeInformers(deps: Required<ControllerDeps>) {
       },
       shared,
     ),
-    nodes: new Informer<Node>({ type: resources.nodes }, shared),
+    nodes: new Informer<SchedulableNode>({ type: resources.nodes }, shared),
   };
 }

@@ -3,7 +3,7 @@ import { decodeDomain, type JsonLimits, parseJson } from '../wire/index.ts';
 import { DomainCacheError } from './errors.ts';
 
 /** The VMI that a channel belongs to. What a message says about itself must agree with it. */
-export interface Identity {
+export interface ChannelIdentity {
   readonly key: Key;
   readonly uid: string;
 }
@@ -13,7 +13,7 @@ const maxMessageChars = 1024;
 const reasonPattern = /^[A-Za-z][A-Za-z0-9]{0,127}$/;
 
 /** Reads a domain event of a channel. Throws WireError, or DomainCacheError WRONG_IDENTITY. */
-export function readDomainEvent(bytes: Buffer, identity: Identity): Domain {
+export function readDomainEvent(bytes: Buffer, identity: ChannelIdentity): Domain {
   return ownDomain(decodeDomain(bytes), identity);
 }
 
@@ -21,7 +21,7 @@ export function readDomainEvent(bytes: Buffer, identity: Identity): Domain {
  * The domain of a channel's VMI: one of another VMI is refused (upstream believes the body: any launcher can end any
  * VMI), and an empty UID, as GetDomain answers, is filled in from the channel.
  */
-export function ownDomain(domain: Domain, { key, uid }: Identity): Domain {
+export function ownDomain(domain: Domain, { key, uid }: ChannelIdentity): Domain {
   const metadata = domain.Spec.Metadata.KubeVirt;
   const claimed = [metadata.UID, domain.ObjectMeta.uid ?? ''].find((each) => each !== '' && each !== uid);
   if (domainKey(domain) !== key || claimed !== undefined) {
@@ -34,7 +34,7 @@ export function ownDomain(domain: Domain, { key, uid }: Identity): Domain {
 }
 
 /** Reads a Kubernetes event of a channel. Throws WireError, or DomainCacheError WRONG_IDENTITY. */
-export function readKubernetesEvent(bytes: Buffer, { key, uid }: Identity): VmiEvent {
+export function readKubernetesEvent(bytes: Buffer, { key, uid }: ChannelIdentity): VmiEvent {
   const event = asObject(parseJson(bytes, eventLimits));
   const involved = asObject(event.involvedObject);
   const { namespace, name } = parseKey(key) ?? {};

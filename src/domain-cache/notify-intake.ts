@@ -2,7 +2,7 @@ import type { Domain, VmiEvent } from '../api/index.ts';
 import { type Clock, errorCode, errorMessage, type Logger, TokenBucket, type TokenRate } from '../base/index.ts';
 import type { Peer } from '../host/index.ts';
 import type { notify } from '../wire/index.ts';
-import { type Identity, readDomainEvent, readKubernetesEvent } from './notify-events.ts';
+import { type ChannelIdentity, readDomainEvent, readKubernetesEvent } from './notify-events.ts';
 
 /** What one launcher may cost this agent. A real one sends a few events a second, for a short time. */
 export interface ChannelLimits {
@@ -46,7 +46,7 @@ export interface IntakeDeps {
  * only compared. Everything a launcher sends costs its own intake: rate and bytes.
  */
 export class NotifyIntake {
-  readonly identity: Identity;
+  readonly identity: ChannelIdentity;
   readonly process: Peer;
   readonly limits: ChannelLimits;
   readonly #deps: IntakeDeps;
@@ -57,7 +57,7 @@ export class NotifyIntake {
   #shutUntilMs = 0;
   #hasEnded = false;
 
-  constructor(identity: Identity, process: Peer, deps: IntakeDeps) {
+  constructor(identity: ChannelIdentity, process: Peer, deps: IntakeDeps) {
     this.identity = identity;
     this.process = process;
     this.#deps = deps;

@@ -14,7 +14,7 @@ import {
 } from '../base/index.ts';
 import { createTlsServer, type PeerRule, RefusalLog, type TlsContext } from '../tls/index.ts';
 import { ConnectionLimit } from './connection-limit.ts';
-import { closed, type ListenAddress, type Listening, listenAt, shownAddress } from './listen.ts';
+import { closed, type ListenAddress, type ListeningServers, listenAt, shownAddress } from './listen.ts';
 
 export interface HttpServerOptions {
   /** In logs, before "listens". */
@@ -80,7 +80,7 @@ export class HttpServer implements Component {
   readonly #connections: ConnectionLimit;
   readonly #refusals: RefusalLog;
   readonly #stopping = new AbortController();
-  #listening: Listening<AnyServer> | undefined;
+  #listening: ListeningServers<AnyServer> | undefined;
   #problem: string | undefined;
   #opening: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;

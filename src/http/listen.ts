@@ -12,7 +12,7 @@ export type ListenAddress =
   | UnixAddress;
 
 /** Servers that listen, one for each address. */
-export interface Listening<S extends Server> {
+export interface ListeningServers<S extends Server> {
   readonly servers: readonly S[];
   /** For people: `address:port`, or the file of a Unix socket. */
   readonly shown: string;
@@ -38,7 +38,10 @@ export function isAbsentHost(host: string, error: unknown): boolean {
 }
 
 /** `create` is called for each address. Rejects with ListenError or the system's error, and nothing listens then. */
-export async function listenAt<S extends Server>(create: () => S, address: ListenAddress): Promise<Listening<S>> {
+export async function listenAt<S extends Server>(
+  create: () => S,
+  address: ListenAddress,
+): Promise<ListeningServers<S>> {
   switch (address.kind) {
     case 'tcp': {
       const { host, port } = address;
@@ -75,7 +78,7 @@ export function shownAddress(address: ListenAddress): string {
   }
 }
 
-function listening<S extends Server>(servers: readonly S[]): Listening<S> {
+function listening<S extends Server>(servers: readonly S[]): ListeningServers<S> {
   const addresses = servers.map((server) => server.address() as AddressInfo);
   const shown = addresses.map(({ address, port }) => hostAndPort(address, port)).join(', ');
   return { servers, shown, port: addresses[0]?.port ?? 0, release: async () => undefined };

@@ -3,7 +3,7 @@ import type { KubeObject, ResourceType, StatusObject } from '../api/index.ts';
 import { type Clock, type Logger, silentLogger, sleep, systemClock, withOwnEnding } from '../base/index.ts';
 import type { KubeAccess } from './credentials.ts';
 import { isKubeError, KubeError, refusalError } from './errors.ts';
-import { collectionPath, type ObjectRef, objectPath, type Query, withQuery } from './paths.ts';
+import { collectionPath, type ObjectRef, objectPath, type QueryParameters, withQuery } from './paths.ts';
 import { type RateLimit, RateLimiter } from './rate-limiter.ts';
 import { type RetryOptions, retryDelayMs } from './retry.ts';
 import { readBody, Transport } from './transport.ts';
@@ -99,7 +99,7 @@ export interface DeleteOptions extends CallOptions {
 export interface RawRequest extends CallOptions {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
-  readonly query?: Query | undefined;
+  readonly query?: QueryParameters | undefined;
   readonly body?: unknown;
   readonly contentType?: string | undefined;
   /** Repeating it changes nothing more than doing it once. */

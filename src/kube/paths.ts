@@ -7,7 +7,7 @@ export interface ObjectRef {
   readonly name: string;
 }
 
-export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+export type QueryParameters = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** Path of a collection: all namespaces when none is given. */
 export function collectionPath(type: ResourceType, namespace?: string): string {
@@ -25,7 +25,7 @@ export function objectPath(type: ResourceType, ref: ObjectRef, subresource?: str
   return subresource ? `${base}/${subresource}` : base;
 }
 
-export function withQuery(path: string, query: Query): string {
+export function withQuery(path: string, query: QueryParameters): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== '') parameters.set(name, String(value));

@@ -1,7 +1,7 @@
 import type { Key, LauncherAddress } from '../api/index.ts';
 import { unreachable } from '../base/index.ts';
 import type { OpenConnection } from './connection.ts';
-import { LauncherError } from './errors.ts';
+import { LauncherClientError } from './errors.ts';
 import type { SocketSearch } from './search.ts';
 
 /**
@@ -64,8 +64,8 @@ export function letGo(state: ActorState): void {
 }
 
 /** Why nothing is done for a launcher any more. */
-export function closed(state: ActorState): LauncherError {
-  return new LauncherError(
+export function closed(state: ActorState): LauncherClientError {
+  return new LauncherClientError(
     'CLOSED',
     state.kind === 'draining' ? 'the VMI was cleaned up' : 'the launcher clients were stopped',
   );

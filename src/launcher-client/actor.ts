@@ -2,7 +2,7 @@ import type { Key, LauncherAddress, LauncherState, LauncherTarget } from '../api
 import { type Logger, unreachable } from '../base/index.ts';
 import { type ActorState, closed, type In, type LauncherSubscriber, letGo } from './actor-state.ts';
 import type { OpenConnection } from './connection.ts';
-import { LauncherError } from './errors.ts';
+import { LauncherClientError } from './errors.ts';
 import { judgeLiveness, type Liveness, type LivenessDeps, stateOf } from './liveness.ts';
 import { type SearchOptions, SocketSearch } from './search.ts';
 
@@ -282,7 +282,8 @@ export function addressOf({ address, peer }: OpenConnection): LauncherAddress {
 function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise((resolve, reject) => {
-    const onAbort = () => reject(new LauncherError('ABORTED', 'the connection was given up', { cause: signal.reason }));
+    const onAbort = () =>
+      reject(new LauncherClientError('ABORTED', 'the connection was given up', { cause: signal.reason }));
     if (signal.aborted) onAbort();
     signal.addEventListener('abort', onAbort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));

@@ -3,7 +3,7 @@ import { type Clock, type Logger, silentLogger, systemClock } from '../base/inde
 import { LauncherActor } from './actor.ts';
 import type { LauncherSubscriber } from './actor-state.ts';
 import { type ConnectionLimits, connectionLimits, type OpenConnection } from './connection.ts';
-import { LauncherError } from './errors.ts';
+import { LauncherClientError } from './errors.ts';
 import { type LauncherHost, thisMachine } from './launcher-host.ts';
 import { emptyPods, judgeLiveness, type Liveness } from './liveness.ts';
 import type { SearchOptions } from './search.ts';
@@ -77,11 +77,11 @@ export class LauncherClients {
 
   /**
    * The VMI's connection: the one that is open, or a new one (one attempt at a time per UID): find the socket, let
-   * subscribers prepare, dial, agree on a version, let subscribers use it first. Rejects with LauncherError: NO_SOCKET,
+   * subscribers prepare, dial, agree on a version, let subscribers use it first. Rejects with LauncherClientError: NO_SOCKET,
    * MULTIPLE_SOCKETS, NOT_LISTENING, TIMEOUT, UNAVAILABLE, INCOMPATIBLE, NO_PEER, ABORTED, CLOSED, or with a subscriber's error.
    */
   async connect(target: LauncherTarget, signal?: AbortSignal): Promise<OpenConnection> {
-    if (this.#isStopped) throw new LauncherError('CLOSED', 'the launcher clients were stopped');
+    if (this.#isStopped) throw new LauncherClientError('CLOSED', 'the launcher clients were stopped');
     return this.#actorOf(target).connect(target, signal);
   }
 
@@ -99,7 +99,7 @@ export class LauncherClients {
   async launcherPid(target: LauncherTarget, signal?: AbortSignal): Promise<number> {
     const { peer } = await this.connect(target, signal);
     if (this.#host.isProcessAlive(peer)) return peer.pid;
-    throw new LauncherError('NO_PEER', `the launcher's process ${peer.pid} ended; others hold its connection`);
+    throw new LauncherClientError('NO_PEER', `the launcher's process ${peer.pid} ended; others hold its connection`);
   }
 
   /** UIDs of which something is kept: a connection, or a socket that is waited for. */

@@ -5,7 +5,7 @@ export type CommandRpc = keyof Service;
 export type CommandRequest<R extends CommandRpc> = Parameters<Service[R]['requestSerialize']>[0];
 export type CommandResponse<R extends CommandRpc> = ReturnType<Service[R]['responseDeserialize']>;
 
-export interface Command {
+export interface CommandSpec {
   /** Name in error texts. */
   readonly name: string;
   readonly timeoutMs: number;
@@ -21,7 +21,7 @@ const freeze = 60_000;
  * Deadlines, and the names that error texts carry, of upstream's `pkg/virt-handler/cmd-client/client.go`. Exec and GuestPing add
  * their own seconds to 5.
  */
-export const commands: Readonly<Record<CommandRpc, Command>> = {
+export const commands: Readonly<Record<CommandRpc, CommandSpec>> = {
   syncVirtualMachine: { name: 'SyncVMI', timeoutMs: long },
   pauseVirtualMachine: { name: 'Pause', timeoutMs: long },
   unpauseVirtualMachine: { name: 'Unpause', timeoutMs: long },

@@ -12,7 +12,7 @@ import { errorCode, errorMessage } from '../base/index.ts';
 import { listenerOf, type Peer } from '../host/index.ts';
 import { clientOptions, cmd, cmdInfo, decodeDomain, negotiateVersion } from '../wire/index.ts';
 import { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
-import { badAnswer, commandFailed, LauncherError, mapRpcError } from './errors.ts';
+import { badAnswer, commandFailed, LauncherClientError, mapRpcError } from './errors.ts';
 import { checkedPeer } from './pod-of-peer.ts';
 import { type PinnedSocket, probeSocket } from './probe.ts';
 
@@ -73,7 +73,7 @@ export class LauncherConnection {
 
   /**
    * Learns the peer unless it is known of a moment ago, dials, agrees on a version. Takes over `socket`. Rejects with
-   * LauncherError NOT_LISTENING (proof that this launcher ended), NO_PEER, TIMEOUT, UNAVAILABLE or INCOMPATIBLE; nothing stays
+   * LauncherClientError NOT_LISTENING (proof that this launcher ended), NO_PEER, TIMEOUT, UNAVAILABLE or INCOMPATIBLE; nothing stays
    * open then.
    */
   static async open(
@@ -117,7 +117,7 @@ export class LauncherConnection {
 
   /**
    * Calls one rpc with the deadline of `commands`. `success=false` rejects with COMMAND_FAILED, but for the rpcs whose
-   * answer says more (exec, guestPing, redefineCheckpoint). Rejects with LauncherError only.
+   * answer says more (exec, guestPing, redefineCheckpoint). Rejects with LauncherClientError only.
    */
   async call<R extends CommandRpc>(
     rpc: R,
@@ -125,7 +125,7 @@ export class LauncherConnection {
     signal?: AbortSignal,
   ): Promise<CommandResponse<R>> {
     const { name, timeoutMs, checked } = commands[rpc];
-    if (this.#closed) throw new LauncherError('CLOSED', `command ${name}: the connection was closed`);
+    if (this.#closed) throw new LauncherClientError('CLOSED', `command ${name}: the connection was closed`);
     const extra = 'timeoutSeconds' in request ? Math.max(0, Number(request.timeoutSeconds)) * 1_000 : 0;
     const method = cmd.CmdService[rpc] as unknown as UnaryMethod<CommandRequest<R>, CommandResponse<R>>;
     let answer: CommandResponse<R>;
@@ -162,13 +162,14 @@ export class LauncherConnection {
     this.#socket.close();
   }
 
-  async #mapped(name: string, error: unknown, signal: AbortSignal | undefined): Promise<LauncherError> {
-    if (signal?.aborted) return new LauncherError('ABORTED', `command ${name} was given up`, { cause: signal.reason });
+  async #mapped(name: string, error: unknown, signal: AbortSignal | undefined): Promise<LauncherClientError> {
+    if (signal?.aborted)
+      return new LauncherClientError('ABORTED', `command ${name} was given up`, { cause: signal.reason });
     if (!isServiceError(error)) {
-      return new LauncherError('RPC_FAILED', `command ${name}: ${errorMessage(error)}`, { cause: error });
+      return new LauncherClientError('RPC_FAILED', `command ${name}: ${errorMessage(error)}`, { cause: error });
     }
     if (this.#closed)
-      return new LauncherError('CLOSED', `command ${name}: the connection was closed`, { cause: error });
+      return new LauncherClientError('CLOSED', `command ${name}: the connection was closed`, { cause: error });
     const ended = error.code === status.UNAVAILABLE && (await this.#ended());
     return mapRpcError(name, error, ended);
   }
@@ -256,7 +257,9 @@ async function dial(
   } catch (cause) {
     // gRPC does not say why: a probe tells a launcher that ended right before from one that hangs.
     if ((await probeSocket(socketAddress, peerTimeoutMs)) === 'refused') throw notListening(address, cause);
-    throw new LauncherError('TIMEOUT', `${address.socketFile} did not answer within ${dialTimeoutMs} ms`, { cause });
+    throw new LauncherClientError('TIMEOUT', `${address.socketFile} did not answer within ${dialTimeoutMs} ms`, {
+      cause,
+    });
   }
 }
 
@@ -273,26 +276,26 @@ async function agreeOnVersion(client: Client, { socketFile }: LauncherAddress, t
   } catch (error) {
     const code = (isServiceError(error) && transientCodes[error.code]) || 'INCOMPATIBLE';
     const text = `${socketFile} does not tell its protocol versions: ${errorMessage(error)}`;
-    throw new LauncherError(code, text, { cause: error });
+    throw new LauncherClientError(code, text, { cause: error });
   }
   try {
     negotiateVersion(versions);
   } catch (error) {
-    throw new LauncherError('INCOMPATIBLE', `${socketFile}: ${errorMessage(error)}`, { cause: error });
+    throw new LauncherClientError('INCOMPATIBLE', `${socketFile}: ${errorMessage(error)}`, { cause: error });
   }
 }
 
-function notListening({ socketFile }: LauncherAddress, cause: unknown): LauncherError {
-  return new LauncherError('NOT_LISTENING', `${socketFile}: nobody listens`, { cause });
+function notListening({ socketFile }: LauncherAddress, cause: unknown): LauncherClientError {
+  return new LauncherClientError('NOT_LISTENING', `${socketFile}: nobody listens`, { cause });
 }
 
-function peerFailure(address: LauncherAddress, error: unknown): LauncherError {
+function peerFailure(address: LauncherAddress, error: unknown): LauncherClientError {
   const { socketFile } = address;
   const code = errorCode(error);
   const text = `${socketFile}: ${errorMessage(error)}`;
   if (code === 'ECONNREFUSED') return notListening(address, error);
-  if (code === 'TIMEOUT' || code === 'EAGAIN') return new LauncherError('TIMEOUT', text, { cause: error });
-  return new LauncherError('NO_PEER', text, { cause: error });
+  if (code === 'TIMEOUT' || code === 'EAGAIN') return new LauncherClientError('TIMEOUT', text, { cause: error });
+  return new LauncherClientError('NO_PEER', text, { cause: error });
 }
 
 function isServiceError(error: unknown): error is ServiceError {

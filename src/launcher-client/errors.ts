@@ -1,7 +1,7 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { CodedError, errorMessage, plainText } from '../base/index.ts';
 
-export type LauncherErrorCode =
+export type LauncherClientErrorCode =
   /** The connection ended because the launcher did; callers that end a VM count it as success. */
   | 'DISCONNECTED'
   | 'UNIMPLEMENTED'
@@ -30,11 +30,15 @@ export type LauncherErrorCode =
   /** The caller's signal fired. */
   | 'ABORTED';
 
-export class LauncherError extends CodedError<LauncherErrorCode> {
+export class LauncherClientError extends CodedError<LauncherClientErrorCode> {
   /** COMMAND_FAILED: the launcher's text without our prefix. */
   readonly launcherMessage: string | undefined;
 
-  constructor(code: LauncherErrorCode, message: string, options: ErrorOptions & { launcherMessage?: string } = {}) {
+  constructor(
+    code: LauncherClientErrorCode,
+    message: string,
+    options: ErrorOptions & { launcherMessage?: string } = {},
+  ) {
     // It may cite the launcher, and goes into conditions, events and logs.
     super(code, plainText(message), options);
     this.launcherMessage = options.launcherMessage === undefined ? undefined : plainText(options.launcherMessage);
@@ -70,17 +74,17 @@ function rpcErrorText({ code, details }: Pick<ServiceError, 'code' | 'details'>)
  * proven gone; then a broken connection counts as disconnected (upstream only knows CANCELLED and calls the usual UNAVAILABLE
  * a failure).
  */
-export function mapRpcError(command: string, error: ServiceError, launcherEnded: boolean): LauncherError {
+export function mapRpcError(command: string, error: ServiceError, launcherEnded: boolean): LauncherClientError {
   const raw = rpcErrorText(error);
   const options = { cause: error };
   const broken = error.code === status.UNAVAILABLE && launcherEnded;
-  if (error.code === status.CANCELLED || broken) return new LauncherError('DISCONNECTED', raw, options);
-  if (error.code === status.UNIMPLEMENTED) return new LauncherError('UNIMPLEMENTED', raw, options);
+  if (error.code === status.CANCELLED || broken) return new LauncherClientError('DISCONNECTED', raw, options);
+  if (error.code === status.UNIMPLEMENTED) return new LauncherClientError('UNIMPLEMENTED', raw, options);
   const text = `unknown error encountered sending command ${command}: ${raw}`;
-  return new LauncherError(codeOf(error.code), text, options);
+  return new LauncherClientError(codeOf(error.code), text, options);
 }
 
-function codeOf(code: status): LauncherErrorCode {
+function codeOf(code: status): LauncherClientErrorCode {
   if (code === status.DEADLINE_EXCEEDED) return 'TIMEOUT';
   if (code === status.UNAVAILABLE) return 'UNAVAILABLE';
   if (code === status.RESOURCE_EXHAUSTED) return 'TOO_LARGE';
@@ -88,13 +92,13 @@ function codeOf(code: status): LauncherErrorCode {
 }
 
 /** `success=false` as an error. The message goes into VMI conditions; `EFI OVMF rom missing` is searched for there. */
-export function commandFailed(command: string, message: string): LauncherError {
+export function commandFailed(command: string, message: string): LauncherClientError {
   const text = `server error. command ${command} failed: ${goQuote(message)}`;
-  return new LauncherError('COMMAND_FAILED', text, { launcherMessage: message });
+  return new LauncherClientError('COMMAND_FAILED', text, { launcherMessage: message });
 }
 
-export function badAnswer(what: string, cause: unknown): LauncherError {
-  return new LauncherError('BAD_ANSWER', `the launcher's ${what} is unusable: ${errorMessage(cause)}`, { cause });
+export function badAnswer(what: string, cause: unknown): LauncherClientError {
+  return new LauncherClientError('BAD_ANSWER', `the launcher's ${what} is unusable: ${errorMessage(cause)}`, { cause });
 }
 
 const escapes: Readonly<Record<string, string>> = {

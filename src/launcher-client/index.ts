@@ -8,7 +8,7 @@ export type { LauncherSubscriber } from './actor-state.ts';
 export { LauncherClients, type LauncherClientsOptions } from './clients.ts';
 export { type CommandRequest, type CommandResponse, type CommandRpc, commands } from './commands.ts';
 export { type ConnectionDeps, type OpenConnection, vmiRequest } from './connection.ts';
-export { LauncherError, type LauncherErrorCode } from './errors.ts';
+export { LauncherClientError, type LauncherClientErrorCode } from './errors.ts';
 export type { LauncherHost } from './launcher-host.ts';
 export type { Liveness } from './liveness.ts';
 export { findOrphanedLaunchers, type OrphanedLauncher } from './orphaned.ts';

@@ -8,7 +8,7 @@ import {
   type ReportedPeer,
   startedMs,
 } from '../host/index.ts';
-import { LauncherError } from './errors.ts';
+import { LauncherClientError } from './errors.ts';
 import { podOfSocket } from './sockets.ts';
 
 export interface ListeningSocket {
@@ -29,7 +29,7 @@ const thisMachine: ProcessFacts = { cgroupsOf, clockStepMs, isProcessAlive, star
  * Gives back the process that listens on a pod's socket when it can be that pod's: the kubelet, and our pod runner, put each pod
  * into cgroups that carry its UID. One without such a cgroup is believed where the kernel itself reported who it is; else it must
  * be no younger than its socket, as a process that took over the pid of one that ended would be. A clock that was set forward before this
- * program began makes it look younger: such a launcher is refused until it is started again. Throws LauncherError NO_PEER.
+ * program began makes it look younger: such a launcher is refused until it is started again. Throws LauncherClientError NO_PEER.
  */
 export function checkedPeer(peer: ReportedPeer, { socketFile, bornMs }: ListeningSocket, facts = thisMachine): Peer {
   const pod = podOfSocket(socketFile);
@@ -48,8 +48,8 @@ export function checkedPeer(peer: ReportedPeer, { socketFile, bornMs }: Listenin
   return peer;
 }
 
-function foreign(socketFile: string, reason: string): LauncherError {
-  return new LauncherError('NO_PEER', `${socketFile}: ${reason}: it is not taken for the launcher`);
+function foreign(socketFile: string, reason: string): LauncherClientError {
+  return new LauncherClientError('NO_PEER', `${socketFile}: ${reason}: it is not taken for the launcher`);
 }
 
 const uid = '([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})';

@@ -76,7 +76,7 @@ export class SocketSearch {
     return probed;
   }
 
-  /** Rejects with LauncherError NO_SOCKET or MULTIPLE_SOCKETS. */
+  /** Rejects with LauncherClientError NO_SOCKET or MULTIPLE_SOCKETS. */
   async onlySocket(target: LauncherTarget): Promise<string> {
     const [socketFile, ...others] = await this.#listeningSockets(target);
     if (socketFile === undefined) throw noSocket(target);

@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { LauncherTarget } from '../api/index.ts';
 import { errorCode, errorMessage } from '../base/index.ts';
 import { openNoFollow, openTrusted, type SafePath, SafePathError } from '../host/index.ts';
-import { LauncherError } from './errors.ts';
+import { LauncherClientError } from './errors.ts';
 
 /** Of a pod's directory, as upstream's `pkg/virt-handler/cmd-client/client.go` has it. */
 export const socketsDirectory = 'volumes/kubernetes.io~empty-dir/sockets';
@@ -58,7 +58,7 @@ export function hasPodDirectory(target: LauncherTarget, { podsDir }: Pick<Socket
 
 /**
  * Opens a launcher's socket so that it can be dialled by `socketAddress` of the result, whatever is put in its place later.
- * Throws the system's error (ENOENT), SafePathError, or LauncherError NO_SOCKET when it is something else.
+ * Throws the system's error (ENOENT), SafePathError, or LauncherClientError NO_SOCKET when it is something else.
  */
 export function openSocket(socketFile: string, podsDir: string): SafePath {
   const opened = openDirectory(socketFile, podsDir);
@@ -66,7 +66,7 @@ export function openSocket(socketFile: string, podsDir: string): SafePath {
     const socket = opened.child(path.basename(socketFile));
     if (socket.stat().isSocket()) return socket;
     socket.close();
-    throw new LauncherError('NO_SOCKET', `${socketFile} is not a socket`);
+    throw new LauncherClientError('NO_SOCKET', `${socketFile} is not a socket`);
   } finally {
     opened.close();
   }
@@ -111,13 +111,13 @@ function podDirectories(podsDir: string): string[] {
   }
 }
 
-export function noSocket(target: LauncherTarget): LauncherError {
-  return new LauncherError('NO_SOCKET', `No command socket found for vmi ${target.uid}`);
+export function noSocket(target: LauncherTarget): LauncherClientError {
+  return new LauncherClientError('NO_SOCKET', `No command socket found for vmi ${target.uid}`);
 }
 
-export function multipleSockets({ key }: LauncherTarget): LauncherError {
+export function multipleSockets({ key }: LauncherTarget): LauncherClientError {
   const text = `Found multiple sockets for vmi ${key}. waiting for only one to exist`;
-  return new LauncherError('MULTIPLE_SOCKETS', text);
+  return new LauncherClientError('MULTIPLE_SOCKETS', text);
 }
 
 /** Throws for anything but "not there": it proves nothing. */
@@ -128,7 +128,7 @@ function exists(open: () => SafePath): boolean {
   } catch (error) {
     const code = errorCode(error);
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'NO_SOCKET' || error instanceof SafePathError) return false;
-    throw new LauncherError('NO_SOCKET', `cannot look for the socket: ${errorMessage(error)}`, { cause: error });
+    throw new LauncherClientError('NO_SOCKET', `cannot look for the socket: ${errorMessage(error)}`, { cause: error });
   }
 }
 

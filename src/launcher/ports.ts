@@ -76,7 +76,7 @@ export async function existingDomain(hypervisor: Pick<Hypervisor, 'lookup'>, nam
 export type HypervisorListener = (event: HypervisorEvent) => void;
 
 /** A Kubernetes event that the agent records on the VMI (`HandleK8SEvent` of `pkg/virt-handler/notify-server/server.go`). */
-export interface VmiEvent {
+export interface LauncherEvent {
   readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed';
   readonly type: 'Warning' | 'Normal';
   readonly message: string;

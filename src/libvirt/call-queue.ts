@@ -1,5 +1,5 @@
 import type { Clock } from '../base/index.ts';
-import type { CallOptions } from './calls/connection-calls.ts';
+import type { LibvirtCallOptions } from './calls/connection-calls.ts';
 import { clientError, type LibvirtError } from './error.ts';
 import type { RpcStream } from './stream.ts';
 
@@ -99,7 +99,10 @@ export class CallQueue {
     this.#deps = deps;
   }
 
-  add(request: CallRequest, { signal, timeoutMs = this.#options.callTimeoutMs }: CallOptions): Promise<CallReply> {
+  add(
+    request: CallRequest,
+    { signal, timeoutMs = this.#options.callTimeoutMs }: LibvirtCallOptions,
+  ): Promise<CallReply> {
     return new Promise((resolve, reject) => {
       if (this.#ended) return reject(this.#ended());
       if (signal?.aborted) return reject(aborted(signal));

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Clock, deadline, systemClock } from '../base/index.ts';
-import type { CallOptions } from './calls/connection-calls.ts';
+import type { LibvirtCallOptions } from './calls/connection-calls.ts';
 import { LibvirtCalls, type SubscribeOptions } from './calls/libvirt-calls.ts';
 import { clientError, isLibvirtError } from './error.ts';
 import { EventRouter } from './event-router.ts';
@@ -95,14 +95,14 @@ export class LibvirtClient extends LibvirtCalls {
     await this.#rpc.closed;
   }
 
-  invoke<Args, Reply>(procedure: Procedure<Args, Reply>, args: Args, options?: CallOptions): Promise<Reply> {
+  invoke<Args, Reply>(procedure: Procedure<Args, Reply>, args: Args, options?: LibvirtCallOptions): Promise<Reply> {
     return this.#rpc.call(procedure, args, options);
   }
 
   openStream<Args, Reply>(
     procedure: Procedure<Args, Reply>,
     args: Args,
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<{ readonly reply: Reply; readonly stream: RpcStream }> {
     return this.#rpc.openStream(procedure, args, options);
   }
@@ -115,7 +115,7 @@ export class LibvirtClient extends LibvirtCalls {
     return this.#events.subscribe(kind, callback, options);
   }
 
-  async #open(options: LibvirtConnectOptions, callOptions: CallOptions): Promise<void> {
+  async #open(options: LibvirtConnectOptions, callOptions: LibvirtCallOptions): Promise<void> {
     const { types } = await this.#rpc.call(procedures.authList, undefined, callOptions);
     await this.#authenticate(types, callOptions);
     const { keepalive = { intervalMs: 5_000, count: 5 } } = options;
@@ -127,7 +127,7 @@ export class LibvirtClient extends LibvirtCalls {
     await this.#rpc.call(procedures.connectOpen, { name: driverUri(options.uri), flags: 0 }, callOptions);
   }
 
-  async #authenticate(types: readonly number[], callOptions: CallOptions): Promise<void> {
+  async #authenticate(types: readonly number[], callOptions: LibvirtCallOptions): Promise<void> {
     const type = types[0];
     if (type === undefined || type === AuthType.NONE) return;
     const advice = 'connect as root or set auth_unix_rw = "none" in the daemon\'s configuration';

@@ -7,7 +7,7 @@ import {
   sleep,
   systemClock,
 } from '../base/index.ts';
-import type { CallOptions } from './calls/connection-calls.ts';
+import type { LibvirtCallOptions } from './calls/connection-calls.ts';
 import { LibvirtCalls, type SubscribeOptions } from './calls/libvirt-calls.ts';
 import { LibvirtClient, type LibvirtConnectOptions } from './client.ts';
 import { clientError, isLibvirtError, type LibvirtError } from './error.ts';
@@ -104,14 +104,18 @@ export class LibvirtConnector extends LibvirtCalls {
     return this.#disconnectedListeners.add(callback);
   }
 
-  async invoke<Args, Reply>(procedure: Procedure<Args, Reply>, args: Args, options?: CallOptions): Promise<Reply> {
+  async invoke<Args, Reply>(
+    procedure: Procedure<Args, Reply>,
+    args: Args,
+    options?: LibvirtCallOptions,
+  ): Promise<Reply> {
     return (await this.#clientFor(options)).invoke(procedure, args, options);
   }
 
   async openStream<Args, Reply>(
     procedure: Procedure<Args, Reply>,
     args: Args,
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<{ readonly reply: Reply; readonly stream: RpcStream }> {
     return (await this.#clientFor(options)).openStream(procedure, args, options);
   }
@@ -201,7 +205,7 @@ export class LibvirtConnector extends LibvirtCalls {
     await sleep(delayMs, this.#stopping.signal, this.#clock).catch(() => undefined);
   }
 
-  async #clientFor({ signal }: CallOptions = {}): Promise<LibvirtClient> {
+  async #clientFor({ signal }: LibvirtCallOptions = {}): Promise<LibvirtClient> {
     const { outageWaitMs = 0 } = this.#options;
     if (this.#client) return this.#client;
     if (outageWaitMs <= 0 || this.#stopping.signal.aborted) throw this.#outage();

@@ -3,7 +3,7 @@
  * reconnecting. Bytes from the daemon are bounded and checked; nothing here starts or configures a daemon.
  * Must not know: KubeVirt, Kubernetes, the launcher, what a domain is for.
  */
-export type { CallOptions, DomainCapabilitiesQuery, NodeInfo } from './calls/connection-calls.ts';
+export type { DomainCapabilitiesQuery, LibvirtCallOptions, NodeInfo } from './calls/connection-calls.ts';
 export type { BlockInfo, DiskErrorInfo } from './calls/device-calls.ts';
 export type { DomainInfo, DomainStateInfo, DomainStatsRecord, JobStats } from './calls/domain-calls.ts';
 export type { GuestFileSystem, GuestInterface, SendKeyOptions } from './calls/guest-calls.ts';

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../base/index.ts';
 import { CallQueue, type PendingCall } from './call-queue.ts';
-import type { CallOptions } from './calls/connection-calls.ts';
+import type { LibvirtCallOptions } from './calls/connection-calls.ts';
 import { decodeWith, encodeWith } from './codec.ts';
 import { clientError, fromWireError, isLibvirtError, type LibvirtError, wireError } from './error.ts';
 import {
@@ -122,7 +122,11 @@ export class RpcConnection {
   }
 
   /** Sends one call and waits for its reply. Throws `LibvirtError`. */
-  async call<Args, Reply>(procedure: Procedure<Args, Reply>, args: Args, options: CallOptions = {}): Promise<Reply> {
+  async call<Args, Reply>(
+    procedure: Procedure<Args, Reply>,
+    args: Args,
+    options: LibvirtCallOptions = {},
+  ): Promise<Reply> {
     const { payload } = await this.#calls.add(this.#prepare(procedure, args), options);
     return decodeReply(procedure, payload);
   }
@@ -131,7 +135,7 @@ export class RpcConnection {
   async openStream<Args, Reply>(
     procedure: Procedure<Args, Reply>,
     args: Args,
-    options: CallOptions = {},
+    options: LibvirtCallOptions = {},
   ): Promise<{ readonly reply: Reply; readonly stream: RpcStream }> {
     const prepared = { ...this.#prepare(procedure, args), opensStream: true };
     const { payload, stream } = await this.#calls.add(prepared, options);

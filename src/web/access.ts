@@ -29,7 +29,7 @@ export type Authorization =
  * Also kept out: pages of other sites and of other ports (Origin, Sec-Fetch-Site), and names that a foreign DNS server resolves
  * to the loopback address (Host). Any port is taken in Host: with `ssh -L` the browser's port is another one.
  */
-export class Access {
+export class PageAccess {
   /** 192 bits; of this start. */
   readonly token = randomBytes(24).toString('base64url');
   /** Resolved to the loopback addresses by browsers themselves (RFC 6761), ::1 first: the server has to hold both. */

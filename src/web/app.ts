@@ -6,7 +6,7 @@ import express, {
   type Response,
 } from 'express';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
-import type { Access, Refusal } from './access.ts';
+import type { PageAccess, Refusal } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
 import type { PageFiles } from './page-files.ts';
@@ -18,7 +18,7 @@ import type { VmEvents } from './vm-events.ts';
 
 export interface WebAppDeps {
   readonly backend: WebBackend;
-  readonly access: Access;
+  readonly access: PageAccess;
   readonly files: PageFiles;
   readonly events: VmEvents;
   /** What a person does to get the address with the token, as an imperative. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Component, type Logger, systemClock } from '../base/index.ts';
 import { HttpServer, type PlainAnswer, refuseUpgrade } from '../http/index.ts';
-import { Access } from './access.ts';
+import { PageAccess } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { readPageFiles } from './page-files.ts';
 import type { WebBackend } from './ports.ts';
@@ -43,7 +43,7 @@ export class WebServer implements Component {
   readonly #options: WebServerOptions;
   readonly #deps: WebServerDeps;
   readonly #clock: Clock;
-  readonly #access: Access;
+  readonly #access: PageAccess;
   readonly #events: VmEvents;
   #http: HttpServer | undefined;
 
@@ -51,7 +51,7 @@ export class WebServer implements Component {
     this.#options = options;
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
-    this.#access = new Access(this.#clock);
+    this.#access = new PageAccess(this.#clock);
     const { backend } = deps;
     this.#events = new VmEvents(options.events ?? {}, {
       feed: backend.vms,

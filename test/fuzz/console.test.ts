@@ -10,7 +10,7 @@ import { chooseProtocol, upgradeProblem } from '../../src/console/handshake.ts';
 import { parseCommand } from '../../src/console/notices.ts';
 import { RfbClientStream } from '../../src/console/rfb-client-stream.ts';
 import { Scrollback } from '../../src/console/scrollback.ts';
-import { Access } from '../../src/web/access.ts';
+import { PageAccess } from '../../src/web/access.ts';
 import { parseNotice } from '../../src/web/console-notice.ts';
 import { isVmApiRequest, isVmApiStream, withoutSecrets } from '../../src/web/vm-api-routes.ts';
 import {
@@ -162,7 +162,7 @@ const goodUpgrade = {
   'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
   'sec-websocket-protocol': '',
 };
-const access = new Access(systemClock);
+const access = new PageAccess(systemClock);
 const { key } = access.newSession();
 
 fuzz('web: who is let in', {

@@ -53,13 +53,13 @@ export interface VmiWriter {
 }
 
 /** Fire and forget; merging and limits are the recorder's. */
-export interface EventRecorder {
+export interface VmiEventRecorder {
   record(vmi: VirtualMachineInstance, event: VmiEvent): void;
   /** Waits for what is under way, with a limit of its own. */
   flush(): Promise<void>;
 }
 
-export interface DomainCache {
+export interface DomainViews {
   /** With `uid`: that VMI's domain only, so that a predecessor of the same name never shows through. */
   view(key: Key, uid?: string): DomainView;
   /** UIDs other than `uid` still known under this key: leftovers of earlier VMIs of the name. */
@@ -74,7 +74,7 @@ export interface DomainCache {
   forget(key: Key, uid: string): void;
 }
 
-export interface GhostRecords {
+export interface GhostRecordLookup {
   /** Of several the one added last. */
   get(key: Key): GhostRecord | undefined;
   byUid(uid: string): GhostRecord | undefined;
@@ -141,7 +141,7 @@ export interface GuestAgents {
   onChange(listener: (key: Key) => void): () => void;
 }
 
-export interface LauncherClients {
+export interface LauncherConnections {
   state(target: LauncherTarget): Promise<LauncherState>;
   /** Single flight per UID: socket, ghost record, dial, versions, notify pipe, first GetDomain into the domain cache. */
   connect(target: LauncherTarget, signal: AbortSignal): Promise<LauncherCalls>;
@@ -158,19 +158,19 @@ export interface ClusterConfigSource {
 }
 
 /** Hooks that do work on the node for a VMI. */
-export type HostWork = HostWorkPort<HostWorkFacts>;
+export type VmiHostWork = HostWorkPort<HostWorkFacts>;
 
 export interface AgentPorts {
   readonly vmis: VmiStore;
   readonly lookup: VmiLookup;
   readonly writer: VmiWriter;
-  readonly events: EventRecorder;
-  readonly domains: DomainCache;
-  readonly ghosts: GhostRecords;
-  readonly launchers: LauncherClients;
+  readonly events: VmiEventRecorder;
+  readonly domains: DomainViews;
+  readonly ghosts: GhostRecordLookup;
+  readonly launchers: LauncherConnections;
   readonly config: ClusterConfigSource;
   readonly host: HostFacts;
-  readonly hostWork: HostWork;
+  readonly hostWork: VmiHostWork;
   readonly migrationProxies: MigrationProxies;
   readonly clock: Clock;
 }

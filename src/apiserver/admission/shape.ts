@@ -3,9 +3,9 @@ import { isRecord } from '../../base/index.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
 
 /** Checks one value and names what is wrong by its path. Absent values (undefined, null) are never wrong here. */
-export type Shape = (value: unknown, field: string) => FieldError[];
+export type FieldShape = (value: unknown, field: string) => FieldError[];
 
-function plain(what: string, test: (value: unknown) => boolean): Shape {
+function plain(what: string, test: (value: unknown) => boolean): FieldShape {
   return (value, field) => (test(value) ? [] : [invalidField(field, value, `must be ${what}`)]);
 }
 
@@ -13,7 +13,7 @@ export const text = plain('a string', (value) => typeof value === 'string');
 export const flag = plain('true or false', (value) => typeof value === 'boolean');
 export const anyObject = plain('an object', isRecord);
 
-export function integer(min: number, max = Number.MAX_SAFE_INTEGER): Shape {
+export function integer(min: number, max = Number.MAX_SAFE_INTEGER): FieldShape {
   const what = max === Number.MAX_SAFE_INTEGER ? `an integer of at least ${min}` : `an integer from ${min} to ${max}`;
   return plain(what, (value) => Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max);
 }
@@ -23,12 +23,12 @@ export const quantity = plain('a quantity like "64Mi", "1500m" or 2, not negativ
   return number !== undefined && number >= 0;
 });
 
-export function oneOf(...allowed: readonly string[]): Shape {
+export function oneOf(...allowed: readonly string[]): FieldShape {
   return (value, field) =>
     typeof value === 'string' && allowed.includes(value) ? [] : [unsupportedField(field, value, allowed)];
 }
 
-export function listOf(shape: Shape, maxItems = 256): Shape {
+export function listOf(shape: FieldShape, maxItems = 256): FieldShape {
   return (value, field) => {
     if (!Array.isArray(value)) return [invalidField(field, value, 'must be a list')];
     if (value.length > maxItems) return [invalidField(field, value.length, `must have at most ${maxItems} items`)];
@@ -36,7 +36,7 @@ export function listOf(shape: Shape, maxItems = 256): Shape {
   };
 }
 
-export function mapOf(shape: Shape): Shape {
+export function mapOf(shape: FieldShape): FieldShape {
   return (value, field) => {
     if (!isRecord(value)) return [invalidField(field, value, 'must be an object')];
     return Object.entries(value).flatMap(([key, item]) => shape(item, `${field}.${key}`));
@@ -44,7 +44,7 @@ export function mapOf(shape: Shape): Shape {
 }
 
 /** Members that are not named are let through unseen. */
-export function objectOf(members: Readonly<Record<string, Shape>>, required: readonly string[] = []): Shape {
+export function objectOf(members: Readonly<Record<string, FieldShape>>, required: readonly string[] = []): FieldShape {
   return (value, field) => {
     if (!isRecord(value)) return [invalidField(field, value, 'must be an object')];
     const missing = required

@@ -1,4 +1,4 @@
-import { anyObject, flag, integer, listOf, mapOf, objectOf, oneOf, quantity, type Shape, text } from './shape.ts';
+import { anyObject, type FieldShape, flag, integer, listOf, mapOf, objectOf, oneOf, quantity, text } from './shape.ts';
 
 /** The fields of a VMI whose form is checked (`staging/src/kubevirt.io/api/core/v1/schema.go`); all others are kept as they are. */
 
@@ -145,7 +145,7 @@ const network = objectOf({ name: text, pod: anyObject, multus: objectOf({ networ
   'name',
 ]);
 
-export const vmiSpecShape: Shape = objectOf(
+export const vmiSpecShape: FieldShape = objectOf(
   {
     domain,
     volumes: listOf(volume),

@@ -13,6 +13,6 @@ export {
   parseSelectors,
   Reader,
 } from './reader.ts';
-export { type DeleteOptions, foregroundFinalizer, orphanFinalizer, type Propagation, Remover } from './remover.ts';
+export { foregroundFinalizer, orphanFinalizer, type Propagation, type RemovalOptions, Remover } from './remover.ts';
 export { selectedName } from './selectors.ts';
 export { isFinished, Writer } from './writer.ts';

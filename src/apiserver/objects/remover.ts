@@ -7,7 +7,7 @@ import { isFinished } from './writer.ts';
 
 export type Propagation = 'Background' | 'Foreground' | 'Orphan';
 
-export interface DeleteOptions {
+export interface RemovalOptions {
   readonly gracePeriodSeconds?: number;
   readonly propagation?: Propagation;
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
@@ -34,7 +34,7 @@ export class Remover {
     this.#context = context;
   }
 
-  async remove(type: ApiType, target: Target, options: DeleteOptions): Promise<Deletion> {
+  async remove(type: ApiType, target: Target, options: RemovalOptions): Promise<Deletion> {
     const { store, lock } = this.#context;
     const address = addressOf(type, target);
     return lock.run(lockKey(type, target), async () => {
@@ -65,7 +65,7 @@ export class Remover {
   }
 
   /** The object with its marks of deletion; the same metadata when there is nothing to add. */
-  #marked(type: ApiType, old: ApiObject, options: DeleteOptions): ApiObject {
+  #marked(type: ApiType, old: ApiObject, options: RemovalOptions): ApiObject {
     const isFirst = old.metadata.deletionTimestamp === undefined;
     const graceSeconds = Math.max(0, options.gracePeriodSeconds ?? type.gracePeriodSeconds?.(old) ?? 0);
     const effective = type.gracePeriodSeconds === undefined ? 0 : graceSeconds;
@@ -99,7 +99,7 @@ function withPropagation(finalizers: readonly string[], propagation: Propagation
   return propagation === 'Orphan' ? [...others, orphanFinalizer] : [...others];
 }
 
-function checkPreconditions(type: ApiType, object: ApiObject, { preconditions }: DeleteOptions): void {
+function checkPreconditions(type: ApiType, object: ApiObject, { preconditions }: RemovalOptions): void {
   const { name, uid, resourceVersion } = object.metadata;
   if (preconditions?.uid !== undefined && preconditions.uid !== uid) {
     const why = `Precondition failed: UID in precondition: ${preconditions.uid}, UID in object meta: ${uid}`;

@@ -6,7 +6,7 @@ import type { PodLogs } from '../pod-logs.ts';
 import type { VmSubresources } from '../vm-subresources.ts';
 import type { TokenAuthenticator } from './auth.ts';
 import type { RequestLimits } from './limits.ts';
-import type { Watch, WatchOptions } from './watch.ts';
+import type { Watch, WatchStreamOptions } from './watch.ts';
 
 /** What the routes share. */
 export interface ApiContext extends ObjectContext {
@@ -17,7 +17,7 @@ export interface ApiContext extends ObjectContext {
   readonly tokens: TokenAuthenticator;
   readonly podLogs: PodLogs | undefined;
   readonly vmSubresources: VmSubresources | undefined;
-  readonly watchOptions: WatchOptions;
+  readonly watchOptions: WatchStreamOptions;
   /** Open watches; ended when the server stops. */
   readonly watches: Set<Watch>;
   readonly limits: RequestLimits;

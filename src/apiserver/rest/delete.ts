@@ -4,7 +4,7 @@ import { isRecord } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
 import { type ApiObject, at, textAt } from '../object.ts';
-import type { DeleteOptions, Propagation } from '../objects/index.ts';
+import type { Propagation, RemovalOptions } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { isDryRun, type ResourcePath, targetOf } from './request.ts';
@@ -61,7 +61,7 @@ function successOf(type: ApiType, object: ApiObject): object {
 }
 
 /** Options come as a body, as query parameters, or not at all. */
-export function deleteOptions({ body, contentType, query }: ResourceCall): DeleteOptions {
+export function deleteOptions({ body, contentType, query }: ResourceCall): RemovalOptions {
   const given = body.length === 0 ? {} : parseBody(body, contentType);
   if (!isRecord(given) || (given.kind !== undefined && given.kind !== 'DeleteOptions')) {
     throw badRequest('the body of a DELETE must be DeleteOptions');

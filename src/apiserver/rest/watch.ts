@@ -14,7 +14,7 @@ export interface WatchQuery extends ListQuery {
   readonly sendInitialEvents?: string;
 }
 
-export interface WatchOptions {
+export interface WatchStreamOptions {
   readonly bookmarkIntervalMs: number;
   /** Unsent bytes at which a watch waits for its client. */
   readonly bufferBytes: number;
@@ -43,7 +43,7 @@ const stalledMs = 60_000;
 export class Watch {
   readonly #response: Response;
   readonly #view: View;
-  readonly #options: WatchOptions;
+  readonly #options: WatchStreamOptions;
   readonly #deps: WatchDeps;
   readonly #namespace: string | undefined;
   readonly #matches: (object: ApiObject) => boolean;
@@ -60,7 +60,7 @@ export class Watch {
   constructor(
     request: { readonly view: View; readonly namespace: string | undefined; readonly query: WatchQuery },
     response: Response,
-    options: WatchOptions,
+    options: WatchStreamOptions,
     deps: WatchDeps,
   ) {
     this.#response = response;

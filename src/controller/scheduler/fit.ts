@@ -7,7 +7,7 @@ export interface Taint {
 }
 
 /** The parts of a core Node that placing a pod reads. */
-export interface Node extends KubeObject {
+export interface SchedulableNode extends KubeObject {
   readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly Taint[] };
   readonly status?: { readonly allocatable?: Readonly<Record<string, string | number>> };
 }
@@ -25,7 +25,7 @@ interface Toleration {
 }
 
 /** The node with the most free memory among those that fit; names decide a tie. `usedBytes`: memory asked for by a node's pods. */
-export function placePod(pod: Pod, nodes: readonly Node[], usedBytes: (node: string) => number): Placement {
+export function placePod(pod: Pod, nodes: readonly SchedulableNode[], usedBytes: (node: string) => number): Placement {
   const counts = new Map<string, number>();
   const fitting: { name: string; freeBytes: number }[] = [];
   for (const node of nodes) {
@@ -50,11 +50,11 @@ export function podMemoryBytes(pod: Pod): number {
   }, 0);
 }
 
-function memoryBytes(node: Node): number {
+function memoryBytes(node: SchedulableNode): number {
   return parseQuantity(node.status?.allocatable?.memory) ?? Number.POSITIVE_INFINITY;
 }
 
-function refusal(pod: Pod, node: Node, freeBytes: number): string | undefined {
+function refusal(pod: Pod, node: SchedulableNode, freeBytes: number): string | undefined {
   if (node.metadata.deletionTimestamp) return 'node(s) are being deleted';
   if (node.spec?.unschedulable) return 'node(s) were unschedulable';
   const label = mismatchedLabel(pod, node);
@@ -66,13 +66,13 @@ function refusal(pod: Pod, node: Node, freeBytes: number): string | undefined {
   return undefined;
 }
 
-function mismatchedLabel(pod: Pod, node: Node): string | undefined {
+function mismatchedLabel(pod: Pod, node: SchedulableNode): string | undefined {
   const labels = node.metadata.labels ?? {};
   const wanted = Object.entries(pod.spec.nodeSelector ?? {}).find(([key, value]) => labels[key] !== value);
   return wanted && `${wanted[0]}=${wanted[1]}`;
 }
 
-function matchesAffinity(pod: Pod, node: Node): boolean {
+function matchesAffinity(pod: Pod, node: SchedulableNode): boolean {
   const affinity = pod.spec.affinity as
     | {
         nodeAffinity?: {

@@ -2,5 +2,5 @@
  * Owns: binding launcher pods to nodes where no kube-scheduler runs.
  * Must not know: VMIs, VMs.
  */
-export type { Node } from './fit.ts';
+export type { SchedulableNode } from './fit.ts';
 export { StandaloneScheduler } from './scheduler.ts';

@@ -3,13 +3,13 @@ import { type Clock, type Component, type Logger, rfc3339 } from '../../base/ind
 import { type EventRecorder, type Informer, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import { KeyedQueue, type KeyResult, type ReadYourWrites } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/index.ts';
-import { type Node, placePod, podMemoryBytes } from './fit.ts';
+import { placePod, podMemoryBytes, type SchedulableNode } from './fit.ts';
 
 export interface SchedulerDeps {
   readonly client: KubeClient;
   /** Launcher pods; a binding of ours counts before the cache shows it. */
   readonly ownPods: ReadYourWrites<Pod>;
-  readonly nodes: Informer<Node>;
+  readonly nodes: Informer<SchedulableNode>;
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;

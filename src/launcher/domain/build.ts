@@ -8,7 +8,7 @@ import { domainUuid, osElement, sysinfoElement } from './firmware.ts';
 import { memoryElements, memoryShape, numaElement } from './memory.ts';
 import { fileNamePart } from './names.ts';
 import { refuseUnsupported } from './refuse.ts';
-import { renderXml, type XmlElement } from './xml.ts';
+import { renderXml, type XmlContent } from './xml.ts';
 
 const metadataNamespace = 'http://kubevirt.io';
 
@@ -47,7 +47,7 @@ export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterCo
   });
 }
 
-function rebootElement(vmi: VirtualMachineInstance): XmlElement {
+function rebootElement(vmi: VirtualMachineInstance): XmlContent {
   const policy = vmi.spec.domain.rebootPolicy;
   if (!policy) return {};
   if (policy !== 'Reboot' && policy !== 'Terminate') {

@@ -1,7 +1,7 @@
 import { parseQuantity, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { invalid } from './errors.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 export interface CpuShape {
   readonly sockets: number;
@@ -52,7 +52,7 @@ function requestedCpus(request: string | number): number {
 }
 
 /** `vcpu`, and with hotplug room `vcpus`: whole sockets above the first can be plugged. */
-export function vcpuElements(shape: CpuShape): XmlElement {
+export function vcpuElements(shape: CpuShape): XmlContent {
   const vcpu = { '@placement': 'static', '#text': shape.maxCount };
   if (shape.maxCount === shape.count) return { vcpu };
   const perSocket = shape.cores * shape.threads;
@@ -66,7 +66,7 @@ export function vcpuElements(shape: CpuShape): XmlElement {
 
 const policies = ['force', 'require', 'optional', 'disable', 'forbid'];
 
-export function cpuElement(vmi: VirtualMachineInstance, shape: CpuShape, context: ConverterContext): XmlElement {
+export function cpuElement(vmi: VirtualMachineInstance, shape: CpuShape, context: ConverterContext): XmlContent {
   const { cpu } = vmi.spec.domain;
   const model = cpu?.model || 'host-model';
   const feature = (cpu?.features ?? []).map(({ name, policy = 'require' }) => {

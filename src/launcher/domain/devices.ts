@@ -10,7 +10,7 @@ import { fileNamePart, userAlias } from './names.ts';
 import { serialSocket, socketPath, vncSocket } from './paths.ts';
 import { rootPortElements } from './pci-ports.ts';
 import { isHotplugged, statusOf } from './volumes.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 const guestAgentChannel = 'org.qemu.guest_agent.0';
 const clientPassthroughSlots = 4;
@@ -21,7 +21,7 @@ const freePageReportingAnnotation = 'kubevirt.io/free-page-reporting-disabled';
 export function deviceElements(
   vmi: VirtualMachineInstance,
   context: ConverterContext,
-): { devices: XmlElement; ioThreads: number } {
+): { devices: XmlContent; ioThreads: number } {
   const devices = vmi.spec.domain.devices ?? {};
   const cpu: CpuShape = cpuShape(vmi);
   const virtioModel = devices.useVirtioTransitional ? 'virtio-transitional' : 'virtio-non-transitional';
@@ -35,7 +35,7 @@ export function deviceElements(
   };
   const inputs = inputElements(vmi);
   const controllers = controllerElements(vmi, { plans, inputs, virtioModel });
-  const all: XmlElement = {
+  const all: XmlContent = {
     disk: plans.map((plan) => diskElement(plan, disks)),
     controller: controllers,
     interface: interfaceElements(vmi, { context, virtioModel, cpuCount: cpu.count }),
@@ -66,19 +66,19 @@ function isAttachable(vmi: VirtualMachineInstance, { entry }: DiskPlan, context:
 
 interface ControllerInput {
   readonly plans: readonly DiskPlan[];
-  readonly inputs: readonly XmlElement[];
+  readonly inputs: readonly XmlContent[];
   readonly virtioModel: string;
 }
 
 function controllerElements(
   vmi: VirtualMachineInstance,
   { plans, inputs, virtioModel }: ControllerInput,
-): XmlElement[] {
+): XmlContent[] {
   const devices = vmi.spec.domain.devices ?? {};
   const usbInput = inputs.some((input) => input['@bus'] === 'usb');
   const usb = usbInput || plans.some(({ bus }) => bus === 'usb') || Boolean(devices.clientPassthrough);
   const scsi = devices.disableHotplug !== true || plans.some(({ bus }) => bus === 'scsi');
-  const controllers: XmlElement[] = [{ '@type': 'usb', '@index': 0, '@model': usb ? 'qemu-xhci' : 'none' }];
+  const controllers: XmlContent[] = [{ '@type': 'usb', '@index': 0, '@model': usb ? 'qemu-xhci' : 'none' }];
   if (scsi) controllers.push({ '@type': 'scsi', '@index': 0, '@model': virtioModel });
   controllers.push({ '@type': 'virtio-serial', '@index': 0, '@model': virtioModel });
   if (vmi.metadata.annotations?.['kubevirt.io/disablePCIHole64'] === 'true') {
@@ -92,7 +92,7 @@ function controllerElements(
   return controllers;
 }
 
-function serialElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+function serialElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const devices = vmi.spec.domain.devices ?? {};
   if (devices.autoattachSerialConsole === false) return {};
   const path = serialSocket(context.paths, uidOf(vmi));
@@ -112,7 +112,7 @@ function uidOf(vmi: VirtualMachineInstance): string {
   return fileNamePart('metadata.uid', vmi.metadata.uid);
 }
 
-function graphicsElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+function graphicsElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const devices = vmi.spec.domain.devices ?? {};
   if (devices.autoattachGraphicsDevice === false) {
     if (devices.video?.type) throw invalid('spec.domain.devices.video', 'needs autoattachGraphicsDevice');
@@ -122,14 +122,14 @@ function graphicsElements(vmi: VirtualMachineInstance, context: ConverterContext
   return { graphics: { '@type': 'vnc', listen }, video: { model: videoModel(vmi, context) } };
 }
 
-function videoModel(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+function videoModel(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const type = vmi.spec.domain.devices?.video?.type;
   if (type) return { '@type': type, '@vram': 16384, '@heads': 1 };
   if (isEfi(vmi) && context.options?.clusterConfig?.bochsDisplayForEfiGuests) return { '@type': 'bochs', '@heads': 1 };
   return { '@type': 'vga', '@vram': 16384, '@heads': 1 };
 }
 
-function inputElements(vmi: VirtualMachineInstance): XmlElement[] {
+function inputElements(vmi: VirtualMachineInstance): XmlContent[] {
   const { inputs = [], autoattachInputDevice } = vmi.spec.domain.devices ?? {};
   const added = autoattachInputDevice && inputs.length === 0 ? [{ name: 'default-0', type: 'tablet', bus: 'usb' }] : [];
   return [...inputs, ...added].map(({ name, type, bus }) => {
@@ -145,7 +145,7 @@ function inputElements(vmi: VirtualMachineInstance): XmlElement[] {
   });
 }
 
-function balloonElement(vmi: VirtualMachineInstance, context: ConverterContext, virtioModel: string): XmlElement {
+function balloonElement(vmi: VirtualMachineInstance, context: ConverterContext, virtioModel: string): XmlContent {
   if (vmi.spec.domain.devices?.autoattachMemBalloon === false) return { '@model': 'none' };
   const period = context.options?.memBalloonStatsPeriodSeconds ?? defaultBalloonPeriodSeconds;
   const reporting =
@@ -160,7 +160,7 @@ function balloonElement(vmi: VirtualMachineInstance, context: ConverterContext, 
 
 const watchdogActions = ['poweroff', 'reset', 'shutdown'];
 
-function watchdogElements(vmi: VirtualMachineInstance): XmlElement {
+function watchdogElements(vmi: VirtualMachineInstance): XmlContent {
   const watchdog = vmi.spec.domain.devices?.watchdog;
   if (!watchdog) return {};
   const field = `spec.domain.devices.watchdog`;
@@ -172,13 +172,13 @@ function watchdogElements(vmi: VirtualMachineInstance): XmlElement {
   return { watchdog: { '@model': 'i6300esb', '@action': action, alias: userAlias(field, watchdog.name) } };
 }
 
-function tpmElements(vmi: VirtualMachineInstance): XmlElement {
+function tpmElements(vmi: VirtualMachineInstance): XmlContent {
   const tpm = vmi.spec.domain.devices?.tpm;
   if (!tpm || tpm.enabled === false) return {};
   return { tpm: { '@model': 'tpm-tis', backend: { '@type': 'emulator', '@version': '2.0' } } };
 }
 
-function soundElements(vmi: VirtualMachineInstance): XmlElement {
+function soundElements(vmi: VirtualMachineInstance): XmlContent {
   const sound = vmi.spec.domain.devices?.sound;
   if (!sound) return {};
   const model = sound.model || 'ich9';
@@ -188,7 +188,7 @@ function soundElements(vmi: VirtualMachineInstance): XmlElement {
 }
 
 /** Slots for USB devices of the one who looks at the screen. */
-function redirElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement[] {
+function redirElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent[] {
   if (!vmi.spec.domain.devices?.clientPassthrough) return [];
   return Array.from({ length: clientPassthroughSlots }, (_, slot) => ({
     '@type': 'unix',
@@ -200,7 +200,7 @@ function redirElements(vmi: VirtualMachineInstance, context: ConverterContext): 
   }));
 }
 
-function vsockElements(vmi: VirtualMachineInstance): XmlElement {
+function vsockElements(vmi: VirtualMachineInstance): XmlContent {
   if (!vmi.spec.domain.devices?.autoattachVSOCK) return {};
   const cid = vmi.status?.VSOCKCID;
   if (typeof cid !== 'number') {

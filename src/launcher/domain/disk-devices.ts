@@ -4,7 +4,7 @@ import { ConvertError, invalid } from './errors.ts';
 import { userAlias } from './names.ts';
 import { pciAddress } from './pci.ts';
 import { type DiskEntry, diskEntries, statusOf } from './volumes.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 const prefixes = { virtio: 'vd', sata: 'sd', scsi: 'sd', usb: 'sd' } as const;
 const buses = Object.keys(prefixes);
@@ -67,7 +67,7 @@ function freeName(prefix: string, taken: ReadonlySet<string | undefined>): strin
   return driveName(prefix, index);
 }
 
-export function diskElement(plan: DiskPlan, settings: DiskSettings): XmlElement {
+export function diskElement(plan: DiskPlan, settings: DiskSettings): XmlContent {
   const { disk } = plan.entry;
   const resolved = resolvedDisk(plan, settings.context);
   const isReadOnly = plan.target.readonly ?? (plan.kind === 'cdrom' || resolved?.readonly === true);
@@ -97,7 +97,7 @@ function resolvedDisk(plan: DiskPlan, context: ConverterContext): ResolvedDisk |
   throw new ConvertError('MISSING_VOLUME', `spec.volumes[${disk.name}]: its file was not prepared on this node`);
 }
 
-function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, settings: DiskSettings): XmlElement {
+function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, settings: DiskSettings): XmlContent {
   const { disk } = plan.entry;
   const field = `spec.domain.devices.disks[${disk.name}]`;
   const errorPolicy = disk.errorPolicy || 'stop';
@@ -121,7 +121,7 @@ function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, setti
   };
 }
 
-function sourceElement(plan: DiskPlan, resolved: ResolvedDisk): XmlElement {
+function sourceElement(plan: DiskPlan, resolved: ResolvedDisk): XmlContent {
   const source = {
     ...(resolved.isBlock ? { '@dev': resolved.path } : { '@file': resolved.path }),
     ...(resolved.keepsOwner && { seclabel: { '@model': 'dac', '@relabel': 'no' } }),
@@ -131,7 +131,7 @@ function sourceElement(plan: DiskPlan, resolved: ResolvedDisk): XmlElement {
   return { ...source, reservations: { '@managed': 'no', source: helper } };
 }
 
-function backingElement(resolved: ResolvedDisk | undefined): XmlElement {
+function backingElement(resolved: ResolvedDisk | undefined): XmlContent {
   const backing = resolved?.backing;
   if (!backing) return {};
   const source = backing.isBlock ? { '@dev': backing.path } : { '@file': backing.path };
@@ -145,7 +145,7 @@ function backingElement(resolved: ResolvedDisk | undefined): XmlElement {
   return { backingStore };
 }
 
-function blockIoElement(disk: Disk, resolved: ResolvedDisk | undefined): XmlElement {
+function blockIoElement(disk: Disk, resolved: ResolvedDisk | undefined): XmlContent {
   const custom = disk.blockSize?.custom;
   const matched = disk.blockSize?.matchVolume;
   if (custom) return { blockio: blockIo(custom.logical, custom.physical, custom.discardGranularity) };
@@ -154,7 +154,7 @@ function blockIoElement(disk: Disk, resolved: ResolvedDisk | undefined): XmlElem
   return { blockio: blockIo(logical, physical, discardGranularity) };
 }
 
-function blockIo(logical?: number, physical?: number, discardGranularity?: number): XmlElement {
+function blockIo(logical?: number, physical?: number, discardGranularity?: number): XmlContent {
   return {
     '@logical_block_size': logical,
     '@physical_block_size': physical,
@@ -174,13 +174,13 @@ function serialOf(disk: Disk): string | undefined {
   );
 }
 
-function bootElement(device: { name: string; bootOrder?: number }): XmlElement {
+function bootElement(device: { name: string; bootOrder?: number }): XmlContent {
   if (device.bootOrder === undefined) return {};
   if (Number.isInteger(device.bootOrder) && device.bootOrder > 0) return { boot: { '@order': device.bootOrder } };
   throw invalid(`spec.domain.devices.disks[${device.name}].bootOrder`, 'must be a whole number above 0');
 }
 
-function addressElement(plan: DiskPlan): XmlElement {
+function addressElement(plan: DiskPlan): XmlContent {
   const field = `spec.domain.devices.disks[${plan.entry.disk.name}]`;
   if (plan.target.pciAddress) {
     if (plan.bus !== 'virtio') throw invalid(`${field}.${plan.kind}.pciAddress`, 'is only possible with bus virtio');

@@ -1,7 +1,7 @@
 import type { FeatureState, VirtualMachineInstance } from '../../api/index.ts';
 import { invalid } from './errors.ts';
 import { isSecureBoot } from './firmware.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 type HypervState = FeatureState & {
   spinlocks?: number;
@@ -42,7 +42,7 @@ function onOff(on: boolean): 'on' | 'off' {
  * Features (upstream's `converter/compute`). A VMI without `features` gets ACPI as well: upstream's API server would have added
  * it, and without it a guest cannot be shut down.
  */
-export function featuresElement(vmi: VirtualMachineInstance): XmlElement {
+export function featuresElement(vmi: VirtualMachineInstance): XmlContent {
   const features = vmi.spec.domain.features ?? {};
   const acpi = features.acpi === undefined || features.acpi === null || isOn(features.acpi);
   const kvmHidden = (features.kvm as { hidden?: boolean } | undefined)?.hidden;
@@ -58,7 +58,7 @@ export function featuresElement(vmi: VirtualMachineInstance): XmlElement {
 }
 
 /** Secure Boot keeps its variables behind SMM; libvirt refuses it without. */
-function smmElement(smm: unknown, secureBoot: boolean): XmlElement {
+function smmElement(smm: unknown, secureBoot: boolean): XmlContent {
   if (secureBoot && smm && !isOn(smm)) {
     throw invalid('spec.domain.features.smm', 'Secure Boot needs it: enable it, or set efi.secureBoot to false');
   }
@@ -66,11 +66,11 @@ function smmElement(smm: unknown, secureBoot: boolean): XmlElement {
   return { smm: { '@state': onOff(secureBoot || isOn(smm)) } };
 }
 
-function hypervElement(features: Record<string, unknown>): XmlElement {
+function hypervElement(features: Record<string, unknown>): XmlContent {
   if (isOn(features.hypervPassthrough)) return { hyperv: { '@mode': 'passthrough' } };
   const hyperv = features.hyperv as Record<string, HypervState | undefined> | undefined;
   if (!hyperv) return {};
-  const children: Record<string, XmlElement> = {};
+  const children: Record<string, XmlContent> = {};
   for (const [name, state] of Object.entries(hyperv)) {
     if (!state) continue;
     if (!hypervKnown.has(name)) throw invalid(`spec.domain.features.hyperv.${name}`, 'this feature is not known');
@@ -79,7 +79,7 @@ function hypervElement(features: Record<string, unknown>): XmlElement {
   return { hyperv: { '@mode': 'custom', ...children } };
 }
 
-function hypervFeature(name: string, state: HypervState): XmlElement {
+function hypervFeature(name: string, state: HypervState): XmlContent {
   const on = isOn(state);
   const element = { '@state': onOff(on) };
   if (!on) return element;
@@ -100,7 +100,7 @@ const timerNames: ReadonlyMap<string, string> = new Map([
   ['hyperv', 'hypervclock'],
 ]);
 
-export function clockElement(vmi: VirtualMachineInstance): XmlElement | undefined {
+export function clockElement(vmi: VirtualMachineInstance): XmlContent | undefined {
   const { clock } = vmi.spec.domain;
   if (!clock) return undefined;
   const timer = Object.entries(clock.timer ?? {}).flatMap(([name, settings]) => {
@@ -119,7 +119,7 @@ export function clockElement(vmi: VirtualMachineInstance): XmlElement | undefine
   return { ...clockOffset(clock), timer };
 }
 
-function clockOffset(clock: { utc?: { offsetSeconds?: number }; timezone?: string }): XmlElement {
+function clockOffset(clock: { utc?: { offsetSeconds?: number }; timezone?: string }): XmlContent {
   if (clock.timezone) return { '@offset': 'timezone', '@timezone': clock.timezone };
   if (!clock.utc) return { '@offset': 'utc' };
   const seconds = clock.utc.offsetSeconds;

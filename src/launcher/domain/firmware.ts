@@ -2,7 +2,7 @@ import type { VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { fileNamePart } from './names.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -25,7 +25,7 @@ export function isSecureBoot(vmi: VirtualMachineInstance): boolean {
   return isEfi(vmi) && vmi.spec.domain.firmware?.bootloader?.efi?.secureBoot !== false;
 }
 
-export function osElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+export function osElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const { machine, firmware } = vmi.spec.domain;
   return {
     type: { '@arch': 'x86_64', '@machine': machine?.type || 'q35', '#text': 'hvm' },
@@ -37,7 +37,7 @@ export function osElement(vmi: VirtualMachineInstance, context: ConverterContext
   };
 }
 
-function efiElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+function efiElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   if (!isEfi(vmi)) return {};
   const secure = isSecureBoot(vmi);
   const pair = secure ? context.efi?.secureBoot : context.efi?.plain;
@@ -54,7 +54,7 @@ function efiElements(vmi: VirtualMachineInstance, context: ConverterContext): Xm
   };
 }
 
-function kernelElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+function kernelElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const boot = vmi.spec.domain.firmware?.kernelBoot;
   if (!boot) return {};
   const field = 'spec.domain.firmware.kernelBoot';
@@ -76,7 +76,7 @@ function kernelElements(vmi: VirtualMachineInstance, context: ConverterContext):
 }
 
 /** What the guest sees in SMBIOS: its identity first, then the cluster's product names . */
-export function sysinfoElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlElement {
+export function sysinfoElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const { firmware, chassis } = vmi.spec.domain;
   const smbios = context.options?.smbios;
   const system = entries([
@@ -102,6 +102,6 @@ export function sysinfoElement(vmi: VirtualMachineInstance, context: ConverterCo
   };
 }
 
-function entries(values: readonly (readonly [string, string | undefined])[]): XmlElement[] {
+function entries(values: readonly (readonly [string, string | undefined])[]): XmlContent[] {
   return values.flatMap(([name, value]) => (value ? [{ '@name': name, '#text': value }] : []));
 }

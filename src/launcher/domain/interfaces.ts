@@ -4,7 +4,7 @@ import type { ConverterContext } from './context.ts';
 import { ConvertError, invalid, unsupported } from './errors.ts';
 import { isPrimaryNetwork, podInterfaceName, tapName, userAlias } from './names.ts';
 import { pciAddress } from './pci.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 const maxQueues = 256;
 const models = ['virtio', 'e1000', 'e1000e', 'igb', 'ne2k_pci', 'pcnet', 'rtl8139'];
@@ -26,7 +26,7 @@ interface NamedInterface {
 /**
  * All network devices (upstream's `converter/network`); interfaces with state `absent` are being unplugged and are left out.
  */
-export function interfaceElements(vmi: VirtualMachineInstance, settings: InterfaceSettings): XmlElement[] {
+export function interfaceElements(vmi: VirtualMachineInstance, settings: InterfaceSettings): XmlContent[] {
   return namedInterfaces(vmi, settings.context)
     .filter(({ iface }) => iface.state !== 'absent')
     .map((named) => interfaceElement(vmi, named, settings));
@@ -57,7 +57,7 @@ function interfaceElement(
   vmi: VirtualMachineInstance,
   { iface, network, field }: NamedInterface,
   settings: InterfaceSettings,
-): XmlElement {
+): XmlContent {
   refuseBinding(iface, field, settings.context);
   const model = iface.model || 'virtio';
   if (!models.includes(model)) throw invalid(`${field}.model`, `${model} is none of ${models.join(', ')}`);
@@ -88,7 +88,7 @@ function refuseBinding(iface: Interface, field: string, context: ConverterContex
 }
 
 /** QEMU's own network stack: no rights and no device in the pod needed; nothing can connect to the guest from outside. */
-function userBackend(vmi: VirtualMachineInstance, { iface, network, field }: NamedInterface): XmlElement {
+function userBackend(vmi: VirtualMachineInstance, { iface, network, field }: NamedInterface): XmlContent {
   if (!isPrimaryNetwork(network) || network.multus) {
     throw unsupported(`spec.networks[${network.name}].multus`, 'with user networking only the pod network exists');
   }
@@ -106,7 +106,7 @@ function cidrElement(
   network: Network,
   key: 'vmNetworkCIDR' | 'vmIPv6NetworkCIDR',
   family: 'ipv4' | 'ipv6',
-): XmlElement | undefined {
+): XmlContent | undefined {
   const cidr = network.pod?.[key];
   if (!cidr) return undefined;
   const [address, prefix, ...rest] = cidr.split('/');
@@ -124,7 +124,7 @@ function tapBackend(
   vmi: VirtualMachineInstance,
   { iface, network, field }: NamedInterface,
   context: ConverterContext,
-): XmlElement {
+): XmlContent {
   const status = vmi.status?.interfaces?.find(({ name }) => name === iface.name);
   const podName = status?.podInterfaceName || podInterfaceName(network);
   const tap = context.links?.get(tapName(podName));
@@ -161,7 +161,7 @@ function generatedMac(vmi: VirtualMachineInstance, name: string): string {
   return `52:54:00:${digest.slice(0, 2)}:${digest.slice(2, 4)}:${digest.slice(4, 6)}`;
 }
 
-function driverElement(vmi: VirtualMachineInstance, model: string, settings: InterfaceSettings): XmlElement {
+function driverElement(vmi: VirtualMachineInstance, model: string, settings: InterfaceSettings): XmlContent {
   const wanted = vmi.spec.domain.devices?.networkInterfaceMultiqueue;
   // QEMU's user network has one queue; the guest works the same with it.
   if (!wanted || model !== 'virtio' || settings.context.network === 'user') return {};

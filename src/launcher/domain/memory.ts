@@ -1,7 +1,7 @@
 import { parseQuantity, type Quantity, type VirtualMachineInstance } from '../../api/index.ts';
 import type { CpuShape } from './cpu.ts';
 import { invalid } from './errors.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 const mebibyte = 2 ** 20;
 /** For memory plugged in later. libvirt before 10 refuses upstream's 0. */
@@ -59,7 +59,7 @@ function hugePageSize(pageSize: string | undefined, guestBytes: number): number 
 }
 
 /** `memory`, `currentMemory`, `maxMemory`, `memoryBacking`. */
-export function memoryElements(shape: MemoryShape): XmlElement {
+export function memoryElements(shape: MemoryShape): XmlContent {
   const size = { '@unit': 'b', '#text': shape.guestBytes };
   return {
     ...(shape.maxBytes !== undefined && {
@@ -77,7 +77,7 @@ export function memoryElements(shape: MemoryShape): XmlElement {
 }
 
 /** One NUMA cell with everything: libvirt wants it for memory on memfd and for memory that may grow. */
-export function numaElement(shape: MemoryShape, cpu: CpuShape): XmlElement | undefined {
+export function numaElement(shape: MemoryShape, cpu: CpuShape): XmlContent | undefined {
   if (!shape.memfd && shape.maxBytes === undefined) return undefined;
   const cpus = cpu.maxCount === 1 ? '0' : `0-${cpu.maxCount - 1}`;
   return { cell: { '@id': 0, '@cpus': cpus, '@memory': Math.floor(shape.guestBytes / 1024), '@unit': 'KiB' } };

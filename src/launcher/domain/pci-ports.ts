@@ -1,6 +1,6 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { memoryShape } from './memory.ts';
-import type { XmlElement } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 const gibibyte = 2 ** 30;
 /** Devices on conventional PCI share one bridge, which takes one port. */
@@ -12,7 +12,7 @@ const maxPortIndex = 31;
  * later: up to 8 in all but at least 3 free, or 16 and 6 for guests above 2 GiB. Written at once, so that one define does
  * what upstream needs three for. None without PCIe or when nothing can be plugged in.
  */
-export function rootPortElements(vmi: VirtualMachineInstance, devices: XmlElement): XmlElement[] {
+export function rootPortElements(vmi: VirtualMachineInstance, devices: XmlContent): XmlContent[] {
   const machine = vmi.spec.domain.machine?.type || 'q35';
   if (!machine.includes('q35') || vmi.spec.domain.devices?.disableHotplug) return [];
   const used = pcieDevices(devices);
@@ -22,7 +22,7 @@ export function rootPortElements(vmi: VirtualMachineInstance, devices: XmlElemen
   return Array.from({ length: count }, (_, at) => ({ '@type': 'pci', '@index': at + 1, '@model': 'pcie-root-port' }));
 }
 
-function pcieDevices(devices: XmlElement): number {
+function pcieDevices(devices: XmlContent): number {
   const pcie = [
     ...elements(devices.disk).filter((disk) => child(disk, 'target')?.['@bus'] === 'virtio'),
     ...elements(devices.interface).filter((nic) => !isConventional(child(nic, 'model')?.['@type'])),
@@ -43,11 +43,11 @@ function isConventional(model: unknown): boolean {
   return conventionalModels.has(String(model));
 }
 
-function elements(value: XmlElement[string]): readonly XmlElement[] {
+function elements(value: XmlContent[string]): readonly XmlContent[] {
   if (typeof value !== 'object') return [];
-  return Array.isArray(value) ? (value as readonly XmlElement[]) : [value as XmlElement];
+  return Array.isArray(value) ? (value as readonly XmlContent[]) : [value as XmlContent];
 }
 
-function child(element: XmlElement, name: string): XmlElement | undefined {
+function child(element: XmlContent, name: string): XmlContent | undefined {
   return elements(element[name])[0];
 }

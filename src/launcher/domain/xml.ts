@@ -6,10 +6,10 @@ import { ConvertError } from './errors.ts';
  * An element to write: keys with `@` are attributes, `#text` is its text, other keys are children (an array repeats the
  * child). `undefined` leaves a key out; a scalar child is an element with only text.
  */
-export interface XmlElement {
-  readonly [key: string]: XmlValue | readonly XmlElement[] | undefined;
+export interface XmlContent {
+  readonly [key: string]: XmlValue | readonly XmlContent[] | undefined;
 }
-export type XmlValue = string | number | XmlElement;
+export type XmlValue = string | number | XmlContent;
 
 /** An element as read: every child is a list, attributes and text are separate. */
 export interface XmlNode {
@@ -37,17 +37,17 @@ const badInText = /[\u0000-\u0008\u000B-\u001F\uFFFE\uFFFF]|\p{Surrogate}/u;
 const badInAttribute = /[\u0000-\u001F\uFFFE\uFFFF]|\p{Surrogate}/u;
 
 /** Throws `INVALID_FIELD` for a value that XML cannot carry; everything else is escaped. */
-export function renderXml(rootName: string, root: XmlElement): string {
+export function renderXml(rootName: string, root: XmlContent): string {
   return builder.build({ [rootName]: checked(root, rootName) });
 }
 
-function checked(element: XmlElement, where: string): Record<string, unknown> {
+function checked(element: XmlContent, where: string): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(element)) {
     if (value === undefined) continue;
     const at = `${where}/${key}`;
-    if (Array.isArray(value)) result[key] = value.map((item: XmlElement) => checked(item, at));
-    else if (typeof value === 'object') result[key] = checked(value as XmlElement, at);
+    if (Array.isArray(value)) result[key] = value.map((item: XmlContent) => checked(item, at));
+    else if (typeof value === 'object') result[key] = checked(value as XmlContent, at);
     else result[key] = checkedText(String(value), key, at);
   }
   return result;

@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
 import type { VmiIdentity } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
-import { existingDomain, type Hypervisor, type VmiEvent } from '../ports.ts';
+import { existingDomain, type Hypervisor, type LauncherEvent } from '../ports.ts';
 import { runAgentCommand } from './command.ts';
 import { type ExecRequest, type ExecResult, execInGuest } from './exec.ts';
 import type { GuestFreezer } from './freeze.ts';
@@ -11,7 +11,7 @@ import type { GuestFreezer } from './freeze.ts';
 export interface GuestAccessDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'state' | 'agentCommand'>;
   readonly freezer: GuestFreezer;
-  readonly notifier: { sendEvent(event: VmiEvent): void };
+  readonly notifier: { sendEvent(event: LauncherEvent): void };
   readonly clock?: Clock;
 }
 

@@ -4,7 +4,7 @@ import { areRunMarks, marksOf, notRun, type RunMarks, type RunRecord, recordOf }
 import { StateFile } from './state-file.ts';
 
 /** What this launcher remembers about its VMI; upstream keeps it in memory only. */
-export interface LauncherState {
+export interface StoredState {
   /** Goes into `Spec.Metadata.KubeVirt` of every Domain that leaves the launcher. */
   readonly metadata: KubeVirtMetadata;
   readonly run: RunRecord;
@@ -31,7 +31,7 @@ const noMetadata: KubeVirtMetadata = {
 export class MetadataCache {
   readonly #file: StateFile<StateDocument>;
   readonly #listeners = new Set<() => void>();
-  #state: LauncherState;
+  #state: StoredState;
 
   constructor(options: { readonly file: string }, deps: { readonly log: Logger }) {
     this.#file = new StateFile(options, deps);
@@ -43,7 +43,7 @@ export class MetadataCache {
     return this.#state.metadata;
   }
 
-  get state(): LauncherState {
+  get state(): StoredState {
     return this.#state;
   }
 
@@ -80,7 +80,7 @@ export class MetadataCache {
     return () => this.#listeners.delete(listener);
   }
 
-  #save(state: LauncherState): void {
+  #save(state: StoredState): void {
     this.#state = state;
     this.#file.write({ version: 1, metadata: state.metadata, ...marksOf(state.run) });
   }

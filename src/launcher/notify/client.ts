@@ -5,7 +5,7 @@ import type { Clock } from '../../base/index.ts';
 import { PathWatch } from '../../host/index.ts';
 import { clientOptions, negotiateVersion, notify, notifyInfo, type UnixPath, unixTarget } from '../../wire/index.ts';
 import type { VmiIdentity } from '../domain/index.ts';
-import type { VmiEvent } from '../ports.ts';
+import type { LauncherEvent } from '../ports.ts';
 import type { DomainEventType, NotifyReply, NotifySender } from './notifier.ts';
 
 export interface NotifyClientOptions {
@@ -43,7 +43,7 @@ export class NotifyClient implements NotifySender {
     return this.#send((client, options, done) => client.handleDomainEvent(request, new Metadata(), options, done));
   }
 
-  async sendEvent(event: VmiEvent): Promise<NotifyReply> {
+  async sendEvent(event: LauncherEvent): Promise<NotifyReply> {
     const request = { eventJSON: encodeVmiEvent(event, this.#options.identity) };
     return this.#send((client, options, done) => client.handleK8SEvent(request, new Metadata(), options, done));
   }
@@ -96,7 +96,7 @@ function unary<T>(call: (done: Done<T>) => void): Promise<T> {
   });
 }
 
-function encodeVmiEvent(event: VmiEvent, { namespace, name, uid }: VmiIdentity): Buffer {
+function encodeVmiEvent(event: LauncherEvent, { namespace, name, uid }: VmiIdentity): Buffer {
   const involvedObject = { kind: 'VirtualMachineInstance', apiVersion: 'kubevirt.io/v1', namespace, name, uid };
   const { reason, type, message } = event;
   return Buffer.from(JSON.stringify({ metadata: {}, involvedObject, reason, type, message, source: {} }));

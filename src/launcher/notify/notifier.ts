@@ -1,13 +1,13 @@
 import type { Domain } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, systemClock } from '../../base/index.ts';
-import type { VmiEvent } from '../ports.ts';
+import type { LauncherEvent } from '../ports.ts';
 
 export type DomainEventType = 'ADDED' | 'MODIFIED';
 
 /** The way to the agent. Rejects when the agent cannot be reached; resolves with what it answered. */
 export interface NotifySender {
   sendDomain(domain: Domain, type: DomainEventType): Promise<NotifyReply>;
-  sendEvent(event: VmiEvent): Promise<NotifyReply>;
+  sendEvent(event: LauncherEvent): Promise<NotifyReply>;
 }
 
 export interface NotifyReply {
@@ -39,7 +39,7 @@ export class DomainNotifier {
   readonly #options: NotifierOptions;
   readonly #deps: NotifierDeps;
   readonly #clock: Clock;
-  readonly #events: VmiEvent[] = [];
+  readonly #events: LauncherEvent[] = [];
   #pending: DomainEventType | undefined;
   #wake: (() => void) | undefined;
   #running: Promise<void> | undefined;
@@ -91,7 +91,7 @@ export class DomainNotifier {
     else this.#wake?.();
   }
 
-  sendEvent(event: VmiEvent): void {
+  sendEvent(event: LauncherEvent): void {
     this.#events.push(event);
     if (this.#events.length > this.#options.maxEvents) {
       const dropped = this.#events.shift();
@@ -132,7 +132,7 @@ export class DomainNotifier {
     }
   }
 
-  async #sendOneEvent(event: VmiEvent): Promise<void> {
+  async #sendOneEvent(event: LauncherEvent): Promise<void> {
     const { success, message } = await this.#deps.sender.sendEvent(event);
     if (!success) this.#deps.log.warn({ reason: event.reason, answer: message }, 'agent refused a Kubernetes event');
     const at = this.#events.indexOf(event);

@@ -2,7 +2,7 @@ import type { DomainRef } from '../domain.ts';
 import { isLibvirtError } from '../error.ts';
 import { procedures } from '../procedures.ts';
 import { type TypedParams, typedParamMap } from '../typed-params.ts';
-import { type CallOptions, ConnectionCalls } from './connection-calls.ts';
+import { ConnectionCalls, type LibvirtCallOptions } from './connection-calls.ts';
 
 export interface DomainStateInfo {
   /** `DomainState`. */
@@ -33,56 +33,56 @@ export interface JobStats {
 /** A domain's life and what is known about it. */
 export abstract class DomainCalls extends ConnectionCalls {
   /** Starts a defined domain; the result has the new id. `flags`: `CreateFlag`. */
-  async createDomain(domain: DomainRef, flags = 0, options?: CallOptions): Promise<DomainRef> {
+  async createDomain(domain: DomainRef, flags = 0, options?: LibvirtCallOptions): Promise<DomainRef> {
     return (await this.invoke(procedures.domainCreateWithFlags, { domain, flags }, options)).domain;
   }
 
   /** `flags`: `XmlFlag`. */
-  async getXmlDesc(domain: DomainRef, flags = 0, options?: CallOptions): Promise<string> {
+  async getXmlDesc(domain: DomainRef, flags = 0, options?: LibvirtCallOptions): Promise<string> {
     return (await this.invoke(procedures.domainGetXmlDesc, { domain, flags }, options)).value;
   }
 
-  getState(domain: DomainRef, options?: CallOptions): Promise<DomainStateInfo> {
+  getState(domain: DomainRef, options?: LibvirtCallOptions): Promise<DomainStateInfo> {
     return this.invoke(procedures.domainGetState, { domain, flags: 0 }, options);
   }
 
-  getInfo(domain: DomainRef, options?: CallOptions): Promise<DomainInfo> {
+  getInfo(domain: DomainRef, options?: LibvirtCallOptions): Promise<DomainInfo> {
     return this.invoke(procedures.domainGetInfo, { domain }, options);
   }
 
-  async isPersistent(domain: DomainRef, options?: CallOptions): Promise<boolean> {
+  async isPersistent(domain: DomainRef, options?: LibvirtCallOptions): Promise<boolean> {
     return (await this.invoke(procedures.domainIsPersistent, { domain }, options)).value === 1;
   }
 
-  suspend(domain: DomainRef, options?: CallOptions): Promise<void> {
+  suspend(domain: DomainRef, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainSuspend, { domain }, options);
   }
 
-  resume(domain: DomainRef, options?: CallOptions): Promise<void> {
+  resume(domain: DomainRef, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainResume, { domain }, options);
   }
 
-  reset(domain: DomainRef, options?: CallOptions): Promise<void> {
+  reset(domain: DomainRef, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainReset, { domain, flags: 0 }, options);
   }
 
   /** Asks the guest; success says only that it was asked. `flags`: `ShutdownFlag`. */
-  reboot(domain: DomainRef, flags = 0, options?: CallOptions): Promise<void> {
+  reboot(domain: DomainRef, flags = 0, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainReboot, { domain, flags }, options);
   }
 
   /** Asks the guest; success says only that it was asked. `flags`: `ShutdownFlag`. */
-  shutdown(domain: DomainRef, flags = 0, options?: CallOptions): Promise<void> {
+  shutdown(domain: DomainRef, flags = 0, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainShutdown, { domain, flags }, options);
   }
 
   /** `flags`: `DestroyFlag`. A stopped domain: OPERATION_INVALID. */
-  destroy(domain: DomainRef, flags = 0, options?: CallOptions): Promise<void> {
+  destroy(domain: DomainRef, flags = 0, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainDestroy, { domain, flags }, options);
   }
 
   /** `flags`: `UndefineFlag`. A running domain becomes transient. */
-  undefine(domain: DomainRef, flags = 0, options?: CallOptions): Promise<void> {
+  undefine(domain: DomainRef, flags = 0, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainUndefine, { domain, flags }, options);
   }
 
@@ -91,31 +91,31 @@ export abstract class DomainCalls extends ConnectionCalls {
     stats: number,
     flags = 0,
     domains: readonly DomainRef[] = [],
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<readonly DomainStatsRecord[]> {
     const { records } = await this.invoke(procedures.connectGetAllDomainStats, { domains, stats, flags }, options);
     return records.map(({ domain, params }) => ({ domain, params: typedParamMap(params) }));
   }
 
   /** By `MemoryStatTag`; sizes in KiB. */
-  async memoryStats(domain: DomainRef, options?: CallOptions): Promise<ReadonlyMap<number, bigint>> {
+  async memoryStats(domain: DomainRef, options?: LibvirtCallOptions): Promise<ReadonlyMap<number, bigint>> {
     const args = { domain, maxStats: 13, flags: 0 };
     const { stats } = await this.invoke(procedures.domainMemoryStats, args, options);
     return new Map(stats.map(({ tag, value }) => [tag, value]));
   }
 
   /** `flags`: `JobStatsFlag`. */
-  async getJobStats(domain: DomainRef, flags = 0, options?: CallOptions): Promise<JobStats> {
+  async getJobStats(domain: DomainRef, flags = 0, options?: LibvirtCallOptions): Promise<JobStats> {
     const { type, params } = await this.invoke(procedures.domainGetJobStats, { domain, flags }, options);
     return { type, params: typedParamMap(params) };
   }
 
-  abortJob(domain: DomainRef, options?: CallOptions): Promise<void> {
+  abortJob(domain: DomainRef, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainAbortJob, { domain }, options);
   }
 
   /** Starts a measurement; its result comes with `StatsGroup.DIRTYRATE`. */
-  startDirtyRateCalc(domain: DomainRef, seconds: number, options?: CallOptions): Promise<void> {
+  startDirtyRateCalc(domain: DomainRef, seconds: number, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainStartDirtyRateCalc, { domain, seconds, flags: 0 }, options);
   }
 
@@ -125,7 +125,7 @@ export abstract class DomainCalls extends ConnectionCalls {
     to: string,
     format: number,
     flags: number,
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<void> {
     return this.invoke(procedures.domainCoreDump, { domain, to, format, flags }, options);
   }
@@ -138,7 +138,7 @@ export abstract class DomainCalls extends ConnectionCalls {
     type: number,
     uri?: string,
     flags = 0,
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<string | undefined> {
     try {
       return (await this.invoke(procedures.domainGetMetadata, { domain, type, uri, flags }, options)).value;
@@ -153,7 +153,7 @@ export abstract class DomainCalls extends ConnectionCalls {
     domain: DomainRef,
     change: { readonly type: number; readonly metadata?: string; readonly key?: string; readonly uri?: string },
     flags = 0,
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<void> {
     const { type, metadata, key, uri } = change;
     return this.invoke(procedures.domainSetMetadata, { domain, type, metadata, key, uri, flags }, options);

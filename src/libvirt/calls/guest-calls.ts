@@ -2,7 +2,7 @@ import { AgentTimeout, KeycodeSet } from '../constants.ts';
 import type { DomainRef } from '../domain.ts';
 import { procedures } from '../procedures.ts';
 import { type TypedParams, typedParamMap } from '../typed-params.ts';
-import type { CallOptions } from './connection-calls.ts';
+import type { LibvirtCallOptions } from './connection-calls.ts';
 import { DeviceCalls } from './device-calls.ts';
 
 export interface GuestInterface {
@@ -32,34 +32,38 @@ export abstract class GuestCalls extends DeviceCalls {
   async interfaceAddresses(
     domain: DomainRef,
     source: number,
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<readonly GuestInterface[]> {
     const args = { domain, source, flags: 0 };
     return (await this.invoke(procedures.domainInterfaceAddresses, args, options)).interfaces;
   }
 
   /** `types`: `GuestInfoType`; names of libvirt-domain.h. */
-  async getGuestInfo(domain: DomainRef, types: number, options?: CallOptions): Promise<TypedParams> {
+  async getGuestInfo(domain: DomainRef, types: number, options?: LibvirtCallOptions): Promise<TypedParams> {
     const args = { domain, types, flags: 0 };
     return typedParamMap((await this.invoke(procedures.domainGetGuestInfo, args, options)).params);
   }
 
-  async getFsInfo(domain: DomainRef, options?: CallOptions): Promise<readonly GuestFileSystem[]> {
+  async getFsInfo(domain: DomainRef, options?: LibvirtCallOptions): Promise<readonly GuestFileSystem[]> {
     return (await this.invoke(procedures.domainGetFsInfo, { domain, flags: 0 }, options)).fileSystems;
   }
 
   /** Number of frozen file systems. No mount points: all. */
-  async fsFreeze(domain: DomainRef, mountPoints: readonly string[] = [], options?: CallOptions): Promise<number> {
+  async fsFreeze(
+    domain: DomainRef,
+    mountPoints: readonly string[] = [],
+    options?: LibvirtCallOptions,
+  ): Promise<number> {
     return (await this.invoke(procedures.domainFsFreeze, { domain, mountPoints, flags: 0 }, options)).value;
   }
 
   /** Number of thawed file systems. No mount points: all. */
-  async fsThaw(domain: DomainRef, mountPoints: readonly string[] = [], options?: CallOptions): Promise<number> {
+  async fsThaw(domain: DomainRef, mountPoints: readonly string[] = [], options?: LibvirtCallOptions): Promise<number> {
     return (await this.invoke(procedures.domainFsThaw, { domain, mountPoints, flags: 0 }, options)).value;
   }
 
   /** Sets the guest's wall clock. */
-  setTime(domain: DomainRef, seconds: bigint, nanoseconds = 0, options?: CallOptions): Promise<void> {
+  setTime(domain: DomainRef, seconds: bigint, nanoseconds = 0, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainSetTime, { domain, seconds, nanoseconds, flags: 0 }, options);
   }
 
@@ -72,7 +76,7 @@ export abstract class GuestCalls extends DeviceCalls {
     command: string,
     timeoutSeconds: number = AgentTimeout.DEFAULT,
     flags = 0,
-    options: CallOptions = {},
+    options: LibvirtCallOptions = {},
   ): Promise<string> {
     const agentMs = timeoutSeconds > 0 ? { timeoutMs: timeoutSeconds * 1000 + 30_000 } : {};
     const args = { domain, command, timeoutSeconds, flags };
@@ -80,17 +84,22 @@ export abstract class GuestCalls extends DeviceCalls {
   }
 
   /** One QMP command as JSON text (`flags` 1: an HMP line). Marks the domain as tainted. */
-  async monitorCommand(domain: DomainRef, command: string, flags = 0, options?: CallOptions): Promise<string> {
+  async monitorCommand(domain: DomainRef, command: string, flags = 0, options?: LibvirtCallOptions): Promise<string> {
     return (await this.invoke(procedures.monitorCommand, { domain, command, flags }, options)).result;
   }
 
   /** The password stays out of every error text. */
-  setUserPassword(domain: DomainRef, user: string, password: string, options?: CallOptions): Promise<void> {
+  setUserPassword(domain: DomainRef, user: string, password: string, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainSetUserPassword, { domain, user, password, flags: 0 }, options);
   }
 
   /** Replaces the user's authorized keys. */
-  setAuthorizedSshKeys(domain: DomainRef, user: string, keys: readonly string[], options?: CallOptions): Promise<void> {
+  setAuthorizedSshKeys(
+    domain: DomainRef,
+    user: string,
+    keys: readonly string[],
+    options?: LibvirtCallOptions,
+  ): Promise<void> {
     return this.invoke(procedures.domainSetAuthorizedSshKeys, { domain, user, keys, flags: 0 }, options);
   }
 
@@ -99,12 +108,12 @@ export abstract class GuestCalls extends DeviceCalls {
     domain: DomainRef,
     keycodes: readonly number[],
     { codeset = KeycodeSet.LINUX, holdTimeMs = 0 }: SendKeyOptions = {},
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<void> {
     return this.invoke(procedures.domainSendKey, { domain, codeset, holdTimeMs, keycodes, flags: 0 }, options);
   }
 
-  injectNmi(domain: DomainRef, options?: CallOptions): Promise<void> {
+  injectNmi(domain: DomainRef, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainInjectNmi, { domain, flags: 0 }, options);
   }
 }

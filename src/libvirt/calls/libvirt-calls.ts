@@ -2,7 +2,7 @@ import type { DomainRef } from '../domain.ts';
 import type { EventCallback, EventKind } from '../events.ts';
 import { type Procedure, procedures } from '../procedures.ts';
 import { collectStream, type RpcStream } from '../stream.ts';
-import type { CallOptions } from './connection-calls.ts';
+import type { LibvirtCallOptions } from './connection-calls.ts';
 import { GuestCalls } from './guest-calls.ts';
 
 export interface Screenshot {
@@ -11,7 +11,7 @@ export interface Screenshot {
   readonly data: Buffer;
 }
 
-export interface SubscribeOptions extends CallOptions {
+export interface SubscribeOptions extends LibvirtCallOptions {
   /** Only this domain's events; all domains unless given. */
   readonly domain?: DomainRef;
 }
@@ -22,7 +22,7 @@ export abstract class LibvirtCalls extends GuestCalls {
   abstract openStream<Args, Reply>(
     procedure: Procedure<Args, Reply>,
     args: Args,
-    options?: CallOptions,
+    options?: LibvirtCallOptions,
   ): Promise<{ readonly reply: Reply; readonly stream: RpcStream }>;
 
   /**
@@ -39,7 +39,7 @@ export abstract class LibvirtCalls extends GuestCalls {
   async screenshot(
     domain: DomainRef,
     screen = 0,
-    options: CallOptions & { readonly maxBytes?: number } = {},
+    options: LibvirtCallOptions & { readonly maxBytes?: number } = {},
   ): Promise<Screenshot> {
     const args = { domain, screen, flags: 0 };
     const { reply, stream } = await this.openStream(procedures.domainScreenshot, args, options);
@@ -52,7 +52,7 @@ export abstract class LibvirtCalls extends GuestCalls {
    * Attaches to a console; `device` is an alias, the first console unless given. The stream shares the connection:
    * use one of its own, because a reader that does not read stops that connection's calls and events.
    */
-  async openConsole(domain: DomainRef, device?: string, flags = 0, options?: CallOptions): Promise<RpcStream> {
+  async openConsole(domain: DomainRef, device?: string, flags = 0, options?: LibvirtCallOptions): Promise<RpcStream> {
     const args = { domain, device, flags };
     return (await this.openStream(procedures.domainOpenConsole, args, options)).stream;
   }

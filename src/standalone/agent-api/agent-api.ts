@@ -10,7 +10,7 @@ export interface AgentAnswer {
   readonly body: Buffer;
 }
 
-export interface CallOptions {
+export interface AgentCallOptions {
   readonly body?: string;
   readonly signal?: AbortSignal;
   /** 60 s unless given: a freeze of file systems takes as long. */
@@ -35,7 +35,7 @@ export class AgentApi {
   }
 
   /** One request. A status other than 2xx is an AgentRefusal with the agent's text. */
-  async call(method: 'GET' | 'PUT', path: string, options: CallOptions = {}): Promise<AgentAnswer> {
+  async call(method: 'GET' | 'PUT', path: string, options: AgentCallOptions = {}): Promise<AgentAnswer> {
     const target = await this.#find();
     const signal = deadline(options.timeoutMs ?? 60_000, options.signal);
     const response = await exchange(target, { method, path, body: options.body, signal });

@@ -18,7 +18,7 @@ import {
   vmFlags,
   vncFlags,
 } from './flags.ts';
-import type { VmAction, VmName } from './vm-agent.ts';
+import type { CliVmAction, VmName } from './vm-agent.ts';
 
 /** What the command line asks for. */
 export type Command =
@@ -38,7 +38,7 @@ export type Command =
   | ({ readonly command: 'console'; readonly access: Access } & VmFlags)
   | ({ readonly command: 'vnc'; readonly access: Access; readonly port: number } & VmFlags)
   | ({ readonly command: 'screenshot'; readonly output: string | undefined } & VmFlags)
-  | ({ readonly command: 'act'; readonly action: VmAction } & VmFlags)
+  | ({ readonly command: 'act'; readonly action: CliVmAction } & VmFlags)
   | ({ readonly command: 'explain' } & ExplainQuestion)
   | { readonly command: 'image-add'; readonly stateDir: string; readonly reference: string; readonly source: string }
   | { readonly command: 'images'; readonly stateDir: string }

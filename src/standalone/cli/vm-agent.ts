@@ -48,10 +48,10 @@ const done = {
   reset: 'was reset',
 } as const;
 
-export type VmAction = keyof typeof done;
+export type CliVmAction = keyof typeof done;
 
 /** Does it, and gives a sentence for people. Rejects with NodeError. */
-export async function actOnVm(paths: NodePaths, vm: VmName, action: VmAction): Promise<string> {
+export async function actOnVm(paths: NodePaths, vm: VmName, action: CliVmAction): Promise<string> {
   await explained(paths, vm, new AgentApi(agentOf(paths)).call('PUT', `${vmPath(vm.namespace, vm.name)}/${action}`));
   return `${vm.namespace}/${vm.name} ${done[action]}`;
 }

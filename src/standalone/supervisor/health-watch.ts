@@ -20,7 +20,7 @@ export interface HealthOptions {
   readonly startMs?: number;
 }
 
-export interface HealthDeps {
+export interface HealthWatchDeps {
   readonly clock: Clock;
   /** Called once; nothing is asked afterwards. */
   readonly onHung: (unansweredMs: number) => void;
@@ -36,7 +36,7 @@ const firstPauseMs = 250;
  */
 export class HealthWatch {
   readonly #options: Required<HealthOptions>;
-  readonly #deps: HealthDeps;
+  readonly #deps: HealthWatchDeps;
   readonly #stopping = new AbortController();
   #cancel: () => void = () => undefined;
   /** What has never answered, in this life or in another one, may have nothing to answer with. */
@@ -46,7 +46,7 @@ export class HealthWatch {
   #failures = 0;
 
   /** `answeredBefore`: an earlier process of the same program has. */
-  constructor(options: HealthOptions, answeredBefore: boolean, deps: HealthDeps) {
+  constructor(options: HealthOptions, answeredBefore: boolean, deps: HealthWatchDeps) {
     this.#options = { periodMs: 5_000, timeoutMs: 10_000, failures: 3, startMs: 300_000, ...options };
     this.#deps = deps;
     this.#mayBeLate = !answeredBefore;

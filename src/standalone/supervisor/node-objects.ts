@@ -2,7 +2,7 @@ import { type KubeObject, labels, resources } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
 
-export interface MachineFacts {
+export interface StandaloneMachine {
   readonly nodeName: string;
   readonly hostIp: string;
   readonly cpus: number;
@@ -20,7 +20,7 @@ export interface MachineFacts {
 export const kubevirtNamespace = 'kubevirt';
 
 /** What a cluster has before the first VMI: namespaces, the KubeVirt object, this node. Leaves alone what users changed. */
-export async function ensureNodeObjects(client: KubeClient, facts: MachineFacts, now: Date): Promise<void> {
+export async function ensureNodeObjects(client: KubeClient, facts: StandaloneMachine, now: Date): Promise<void> {
   for (const name of ['default', kubevirtNamespace]) {
     await createIfMissing(client, resources.namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
   }
@@ -37,7 +37,7 @@ async function createIfMissing(client: KubeClient, type: Type, object: KubeObjec
   }
 }
 
-async function ensureNode(client: KubeClient, facts: MachineFacts, now: Date): Promise<void> {
+async function ensureNode(client: KubeClient, facts: StandaloneMachine, now: Date): Promise<void> {
   const { nodeName, architecture } = facts;
   const nodeLabels = {
     'kubernetes.io/hostname': nodeName,
@@ -57,7 +57,7 @@ async function ensureNode(client: KubeClient, facts: MachineFacts, now: Date): P
   });
 }
 
-function nodeStatus(facts: MachineFacts, now: Date): object {
+function nodeStatus(facts: StandaloneMachine, now: Date): object {
   const devices = Object.fromEntries(
     ['kvm', 'tun', 'vhost-net'].map((name) => [
       `devices.kubevirt.io/${name}`,
@@ -100,7 +100,7 @@ function nodeStatus(facts: MachineFacts, now: Date): object {
 }
 
 /** `Root`: launchers run as root here, in namespaces of their own; QEMU drops its rights. */
-async function ensureKubeVirt(client: KubeClient, facts: MachineFacts): Promise<void> {
+async function ensureKubeVirt(client: KubeClient, facts: StandaloneMachine): Promise<void> {
   const ref = { name: 'kubevirt', namespace: kubevirtNamespace };
   await createIfMissing(client, resources.kubevirts, {
     apiVersion: 'kubevirt.io/v1',

@@ -30,7 +30,7 @@ export interface ConsoleSocket {
   onclose: ((event: never) => void) | null;
 }
 
-export interface ConsoleDeps {
+export interface ConsoleSessionDeps {
   readonly events: ConsoleEvents;
   /** `query` goes behind the console's address. */
   readonly connect: (query: URLSearchParams) => ConsoleSocket;
@@ -58,7 +58,7 @@ type Access = 'take' | 'take-if-free' | 'view';
  * when it comes again, and publishes its state.
  */
 export class ConsoleSession {
-  readonly #deps: ConsoleDeps;
+  readonly #deps: ConsoleSessionDeps;
   #socket: ConsoleSocket | undefined;
   #cancelRetry: (() => void) | undefined;
   #line = '';
@@ -74,7 +74,7 @@ export class ConsoleSession {
   #wantsToRead = false;
   #hasClosed = false;
 
-  constructor(deps: ConsoleDeps) {
+  constructor(deps: ConsoleSessionDeps) {
     this.#deps = deps;
   }
 

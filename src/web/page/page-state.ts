@@ -1,7 +1,7 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { VmChange, VmList, VmRow } from '../rows.ts';
 import { schedule } from './backoff.ts';
-import type { Route } from './route.ts';
+import type { PageRoute } from './route.ts';
 import { compareRows } from './row-model.ts';
 
 /** How the page stands with its server. */
@@ -34,7 +34,7 @@ const maxFailures = 3;
 /** All that the page shows but for the streams of one VM: each component draws itself anew when what it read has changed. */
 export class PageState {
   /** Undefined until the token of the address has become a session. */
-  readonly route = signal<Route | undefined>(undefined);
+  readonly route = signal<PageRoute | undefined>(undefined);
   readonly link = signal<Link>({ kind: 'connecting' });
   readonly node = signal('');
   /** The server offers start and stop. */

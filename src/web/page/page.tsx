@@ -4,7 +4,7 @@ import { Dialogs } from './dialogs.tsx';
 import { Guard, Nothing } from './elements.tsx';
 import { ListView } from './list-view.tsx';
 import { keyOfRow, type Link, type PageState } from './page-state.ts';
-import { type Route, titleOf } from './route.ts';
+import { type PageRoute, titleOf } from './route.ts';
 import { showHelp } from './shortcuts.ts';
 import { ThemeButton } from './theme-button.tsx';
 import { VmView } from './vm-view.tsx';
@@ -45,8 +45,8 @@ export function Page({ state }: PageProps) {
 }
 
 /** Not of the first view: that is where a browser begins to read anyway. */
-function useFocusOnArrival(main: { readonly current: HTMLElement | null }, route: Route | undefined): void {
-  const before = useRef<Route>(undefined);
+function useFocusOnArrival(main: { readonly current: HTMLElement | null }, route: PageRoute | undefined): void {
+  const before = useRef<PageRoute>(undefined);
   useLayoutEffect(() => {
     if (!route) return;
     const isFirst = before.current === undefined;
@@ -59,7 +59,7 @@ function useFocusOnArrival(main: { readonly current: HTMLElement | null }, route
   }, [main, route]);
 }
 
-function View({ state, route }: PageProps & { readonly route: Route }) {
+function View({ state, route }: PageProps & { readonly route: PageRoute }) {
   switch (route.view) {
     case 'list':
       return <ListView state={state} />;

@@ -1,5 +1,5 @@
 /** What the page shows, as the part of its address after `#`. */
-export type Route = { readonly view: 'list' } | { readonly view: 'agent' } | VmRoute;
+export type PageRoute = { readonly view: 'list' } | { readonly view: 'agent' } | VmRoute;
 
 export interface VmRoute {
   readonly view: 'vm';
@@ -19,7 +19,7 @@ export const vmTabLabels: Readonly<Record<VmTab, string>> = {
 };
 
 /** Of the window; the heading of the view says the same. */
-export function titleOf(route: Route): string {
+export function titleOf(route: PageRoute): string {
   switch (route.view) {
     case 'list':
       return 'Virtual machines';
@@ -31,7 +31,7 @@ export function titleOf(route: Route): string {
 }
 
 /** Total: what is no address of this page is the list. */
-export function parseRoute(hash: string): Route {
+export function parseRoute(hash: string): PageRoute {
   const [first, namespace, name, last, ...more] = partsOf(hash);
   if (first === 'agent' && namespace === undefined) return { view: 'agent' };
   const tab = last === undefined ? 'overview' : vmTabs.find((known) => known === last);

@@ -6,10 +6,10 @@ import path from 'node:path';
 import { afterEach, beforeEach } from 'node:test';
 import type { LauncherTarget } from '../../../src/api/index.ts';
 import {
+  LauncherClientError,
+  type LauncherClientErrorCode,
   LauncherClients,
   type LauncherClientsOptions,
-  LauncherError,
-  type LauncherErrorCode,
 } from '../../../src/launcher-client/index.ts';
 import { ScriptedLauncher, socketFileOf } from '../../fixtures/scripted-launcher.ts';
 
@@ -84,9 +84,9 @@ export function targetOf(activePods: Record<string, string> = { [pod]: 'node1' }
   return { key, uid, activePods };
 }
 
-export function hasCode(code: LauncherErrorCode, message?: string) {
+export function hasCode(code: LauncherClientErrorCode, message?: string) {
   return (error: unknown) => {
-    assert.ok(error instanceof LauncherError, String(error));
+    assert.ok(error instanceof LauncherClientError, String(error));
     assert.equal(error.code, code, error.message);
     if (message !== undefined) assert.equal(error.message, message);
     return true;

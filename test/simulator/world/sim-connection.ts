@@ -5,7 +5,7 @@ import {
   type CommandRpc,
   type ConnectionDeps,
   commands,
-  LauncherError,
+  LauncherClientError,
   type OpenConnection,
 } from '../../../src/launcher-client/index.ts';
 import { decodeDomain } from '../../../src/wire/index.ts';
@@ -82,7 +82,7 @@ export class SimConnection implements OpenConnection {
     signal?: AbortSignal,
   ): Promise<CommandResponse<R>> {
     const { name, timeoutMs } = commands[rpc];
-    if (this.#closed) throw new LauncherError('CLOSED', `command ${name}: the connection was closed`);
+    if (this.#closed) throw new LauncherClientError('CLOSED', `command ${name}: the connection was closed`);
     const body = 'vmi' in request ? String(request.vmi?.vmiJson ?? '') : '';
     const answered = this.#deps.onCall(this.launcher, rpc, body);
     try {
@@ -111,7 +111,7 @@ export class SimConnection implements OpenConnection {
     try {
       return decodeDomain(json);
     } catch (error) {
-      throw new LauncherError('BAD_ANSWER', 'the domain cannot be read', { cause: error });
+      throw new LauncherClientError('BAD_ANSWER', 'the domain cannot be read', { cause: error });
     }
   }
 
@@ -130,9 +130,9 @@ export class SimConnection implements OpenConnection {
   ): Promise<T> {
     const { wire, scheduler, life } = this.#deps;
     const stop = new AbortController();
-    const late = () => stop.abort(new LauncherError('TIMEOUT', `command ${name}: deadline exceeded`));
+    const late = () => stop.abort(new LauncherClientError('TIMEOUT', `command ${name}: deadline exceeded`));
     const cancel = scheduler.after(timeoutMs, `${name} deadline`, life, late);
-    const onAbort = () => stop.abort(new LauncherError('ABORTED', `command ${name} was given up`));
+    const onAbort = () => stop.abort(new LauncherClientError('ABORTED', `command ${name} was given up`));
     const onBroken = () => stop.abort(broken);
     if (signal?.aborted) onAbort();
     else signal?.addEventListener('abort', onAbort, { once: true });
@@ -147,7 +147,7 @@ export class SimConnection implements OpenConnection {
     } catch (error) {
       if (error === broken) throw await this.#whenBroken(name);
       if (error instanceof Refusal)
-        throw new LauncherError('COMMAND_FAILED', `command ${name} failed: "${error.message}"`);
+        throw new LauncherClientError('COMMAND_FAILED', `command ${name} failed: "${error.message}"`);
       throw error;
     } finally {
       cancel();
@@ -156,10 +156,10 @@ export class SimConnection implements OpenConnection {
     }
   }
 
-  async #whenBroken(name: string): Promise<LauncherError> {
-    if (this.#closed) return new LauncherError('CLOSED', `command ${name}: the connection was closed`);
+  async #whenBroken(name: string): Promise<LauncherClientError> {
+    if (this.#closed) return new LauncherClientError('CLOSED', `command ${name}: the connection was closed`);
     const hasEnded = await this.#hooks.hasEnded(this);
-    return new LauncherError(hasEnded ? 'DISCONNECTED' : 'UNAVAILABLE', `command ${name}: the connection broke`);
+    return new LauncherClientError(hasEnded ? 'DISCONNECTED' : 'UNAVAILABLE', `command ${name}: the connection broke`);
   }
 
   async #handle(rpc: CommandRpc, body: string): Promise<unknown> {

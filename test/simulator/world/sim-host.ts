@@ -2,7 +2,7 @@ import type { LauncherAddress, LauncherTarget } from '../../../src/api/index.ts'
 import type { NotifyIntake, NotifyListener, NotifyListeners } from '../../../src/domain-cache/index.ts';
 import {
   type ConnectionDeps,
-  LauncherError,
+  LauncherClientError,
   type LauncherHost,
   type Probe,
   type ProbedSocket,
@@ -154,13 +154,14 @@ async function open(
   const { node, wire, scheduler, life } = deps;
   return wire.request({ life, label: `dial ${address.uid}` }, async () => {
     const launcher = node.bySocket(address.socketFile);
-    if (!launcher?.socketExists) throw new LauncherError('NO_PEER', `${address.socketFile}: no such file`);
+    if (!launcher?.socketExists) throw new LauncherClientError('NO_PEER', `${address.socketFile}: no such file`);
     // What a probe found is pinned: another launcher in its place is not reached by it.
     const isSeen = probed === undefined || probed.peer.pid === launcher.process.pid;
-    if (!launcher.alive || !isSeen) throw new LauncherError('NOT_LISTENING', `${address.socketFile}: nobody listens`);
+    if (!launcher.alive || !isSeen)
+      throw new LauncherClientError('NOT_LISTENING', `${address.socketFile}: nobody listens`);
     if (launcher.isHung) {
       await new Promise<void>((resolve) => scheduler.after(dialTimeoutMs, 'dial gives up', life, resolve));
-      throw new LauncherError('TIMEOUT', `${address.socketFile} did not answer`);
+      throw new LauncherClientError('TIMEOUT', `${address.socketFile} did not answer`);
     }
     return new SimConnection(address, launcher, hooks, deps);
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
-import { Access } from '../../../src/web/access.ts';
+import { PageAccess } from '../../../src/web/access.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 function request(headers: Record<string, string>, url = '/api/vms', method = 'GET'): IncomingMessage {
@@ -10,14 +10,14 @@ function request(headers: Record<string, string>, url = '/api/vms', method = 'GE
 
 const withSecret = (text: string) => request({ authorization: `Bearer ${text}` });
 
-function statusOf(access: Access, asked: IncomingMessage): number | string {
+function statusOf(access: PageAccess, asked: IncomingMessage): number | string {
   const authorization = access.authorize(asked);
   return authorization.kind === 'refused' ? authorization.httpStatus : authorization.by;
 }
 
 test('wrong tokens are limited to 30 a minute; the right one and its sessions are let in all the time', () => {
   const clock = new FakeClock();
-  const access = new Access(clock);
+  const access = new PageAccess(clock);
   const { key } = access.newSession();
   for (let turn = 0; turn < 30; turn++) assert.equal(statusOf(access, withSecret(`wrong${turn}`)), 401);
   assert.equal(statusOf(access, withSecret('wrong')), 429);
@@ -31,7 +31,7 @@ test('wrong tokens are limited to 30 a minute; the right one and its sessions ar
 
 test('a session ends after a day, and whoever comes with it again does not guess', () => {
   const clock = new FakeClock();
-  const access = new Access(clock);
+  const access = new PageAccess(clock);
   const { key, lastsMs } = access.newSession();
   clock.advance(lastsMs - 1);
   assert.deepEqual(access.authorize(withSecret(key)), { kind: 'in', by: 'session', endsInMs: 1 });
@@ -41,7 +41,7 @@ test('a session ends after a day, and whoever comes with it again does not guess
 });
 
 test('a key with another time in it is none', () => {
-  const access = new Access(new FakeClock());
+  const access = new PageAccess(new FakeClock());
   const [until = '', mac] = access.newSession().key.split('.');
   for (const forged of [
     `${Number(until) + 1}.${mac}`,
@@ -56,10 +56,10 @@ test('a key with another time in it is none', () => {
 
 test('token, sessions and host name are those of one start', () => {
   const clock = new FakeClock();
-  const starts = Array.from({ length: 20 }, () => new Access(clock));
+  const starts = Array.from({ length: 20 }, () => new PageAccess(clock));
   assert.equal(new Set(starts.map(({ token }) => token)).size, 20);
   assert.equal(new Set(starts.map(({ hostName }) => hostName)).size, 20);
-  const [before, now] = starts as [Access, Access];
+  const [before, now] = starts as [PageAccess, PageAccess];
   assert.match(before.token, /^[\w-]{32}$/);
   assert.equal(statusOf(now, withSecret(before.token)), 401);
   assert.equal(statusOf(now, withSecret(before.newSession().key)), 401);

@@ -5,10 +5,10 @@ import { DevicePlugins, type PluginReport } from '../../../device-plugin/index.t
 import { PathWatch } from '../../../host/index.ts';
 import type { ClusterSettings, NodeProblem, ProblemSource } from '../ports.ts';
 import { type DeviceSettings, deviceSettings } from './device-settings.ts';
-import { type Plan, type PlanOptions, planPlugins } from './plan.ts';
+import { type DevicePlan, type DevicePlanOptions, planPlugins } from './plan.ts';
 import { problemOf, RunningPlugin } from './running-plugin.ts';
 
-export interface NodeDevicesOptions extends PlanOptions {
+export interface NodeDevicesOptions extends DevicePlanOptions {
   /** `device-plugins` below the kubelet's root. */
   readonly pluginsDir: string;
 }
@@ -31,7 +31,7 @@ export class NodeDevices implements Component, ProblemSource {
   readonly #plugins: DevicePlugins;
   readonly #running = new Map<string, RunningPlugin>();
   readonly #listeners = new Listeners();
-  #plan: Plan | undefined;
+  #plan: DevicePlan | undefined;
   #refusals: readonly string[] = [];
   #unwatch: (() => void) | undefined;
   #unselect: (() => void) | undefined;
@@ -115,7 +115,7 @@ export class NodeDevices implements Component, ProblemSource {
     this.#listeners.notify();
   }
 
-  #add(planned: Plan['plugins'][number]): void {
+  #add(planned: DevicePlan['plugins'][number]): void {
     const { clock, log } = this.#deps;
     const running = new RunningPlugin(planned, {
       plugins: this.#plugins,

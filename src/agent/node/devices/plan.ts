@@ -10,7 +10,7 @@ import { SocketSource } from './socket-source.ts';
 import { TokenSource } from './token-source.ts';
 import { type DeviceOwner, UsbInventory, UsbSource } from './usb-source.ts';
 
-export interface PlanOptions {
+export interface DevicePlanOptions {
   readonly roots: DeviceRoots;
   /** Ids per resource that any number of pods share: `--max-devices`. */
   readonly maxDevices: number;
@@ -31,7 +31,7 @@ export interface PlannedPlugin {
   readonly source: () => DeviceSource;
 }
 
-export interface Plan {
+export interface DevicePlan {
   readonly plugins: readonly PlannedPlugin[];
   readonly usb: UsbInventory;
 }
@@ -48,7 +48,7 @@ const ownDomain = 'devices.kubevirt.io';
 const mostDevices = 100_000;
 
 /** Which plugins the configuration asks for, as pkg/virt-handler/device-manager/device_controller.go has it. */
-export function planPlugins(settings: DeviceSettings, options: PlanOptions, deps: PlanDeps): Plan {
+export function planPlugins(settings: DeviceSettings, options: DevicePlanOptions, deps: PlanDeps): DevicePlan {
   const { usbBefore } = deps;
   const isSameUsb = usbBefore && isDeepStrictEqual(usbBefore.resources, settings.hostDevices.usb);
   const usb = isSameUsb ? usbBefore : new UsbInventory(settings.hostDevices.usb, options.roots, usbBefore);
@@ -60,7 +60,7 @@ export function planPlugins(settings: DeviceSettings, options: PlanOptions, deps
   return { plugins: withOwnSockets(plugins), usb };
 }
 
-function tokenPlugins(settings: DeviceSettings, { roots, maxDevices }: PlanOptions): PlannedPlugin[] {
+function tokenPlugins(settings: DeviceSettings, { roots, maxDevices }: DevicePlanOptions): PlannedPlugin[] {
   const { hypervisorDevice, useEmulation, sev, vsock } = settings;
   const token = (name: string, device: string, { essential = false, loadsModule = true } = {}): PlannedPlugin => ({
     resource: `${ownDomain}/${name}`,
@@ -81,7 +81,7 @@ function tokenPlugins(settings: DeviceSettings, { roots, maxDevices }: PlanOptio
 
 function socketPlugins(
   settings: DeviceSettings,
-  options: PlanOptions,
+  options: DevicePlanOptions,
   { log, tdxCapacity }: PlanDeps,
 ): PlannedPlugin[] {
   const { persistentReservation, tdx } = settings;
@@ -113,7 +113,11 @@ function socketPlugins(
     }));
 }
 
-function hostPlugins(settings: DeviceSettings, { roots, owner }: PlanOptions, usb: UsbInventory): PlannedPlugin[] {
+function hostPlugins(
+  settings: DeviceSettings,
+  { roots, owner }: DevicePlanOptions,
+  usb: UsbInventory,
+): PlannedPlugin[] {
   const { hostDevices } = settings;
   const allUsb = JSON.stringify(hostDevices.usb);
   return [

@@ -17,7 +17,7 @@ import { Readiness } from './readiness.ts';
 import { leaving, type NodeReason, reasonKey, reasonOf, reasonText, starting } from './reasons.ts';
 import { Standing, type Wish } from './standing.ts';
 import { SteadyProblems } from './steady-problems.ts';
-import { type Mark, Written } from './written.ts';
+import { type SchedulableMark, WrittenMark } from './written.ts';
 
 /** `null` takes a key away. */
 export interface NodePatch {
@@ -80,7 +80,7 @@ export class Heartbeat implements Component {
   readonly #readiness: Readiness;
   readonly #stopping = new AbortController();
   readonly #pause: Pause;
-  readonly #written = new Written();
+  readonly #written = new WrittenMark();
   readonly #standing: Standing;
   #loop: Promise<void> | undefined;
   /** Of the beat that does not say that the agent leaves, while it is under way. */
@@ -236,7 +236,7 @@ export class Heartbeat implements Component {
     const { clock } = this.#deps;
     const isLeaving = reasons[0] === leaving;
     const schedulable = reasons.length === 0;
-    const mark: Mark = { schedulable, reason: schedulable ? null : reasonText(reasons) };
+    const mark: SchedulableMark = { schedulable, reason: schedulable ? null : reasonText(reasons) };
     const before = this.#written.mark;
     try {
       const node = await withOwnEnding(parent, async (ending) => {
@@ -264,7 +264,7 @@ export class Heartbeat implements Component {
     return true;
   }
 
-  async #send({ schedulable, reason }: Mark, isLeaving: boolean, signal: AbortSignal): Promise<Node> {
+  async #send({ schedulable, reason }: SchedulableMark, isLeaving: boolean, signal: AbortSignal): Promise<Node> {
     const { clock, patchNode } = this.#deps;
     const hasCpuManager = await this.#lookAtCpuManager(isLeaving);
     // An end that came meanwhile must not be followed by a "yes".

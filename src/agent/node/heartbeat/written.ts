@@ -2,7 +2,7 @@ import { annotations, isOlderVersion, labels } from '../../../api/index.ts';
 import type { Node } from '../ports.ts';
 
 /** What a beat says. */
-export interface Mark {
+export interface SchedulableMark {
   readonly schedulable: boolean;
   /** null: no reason, which is only written where there was one. */
   readonly reason: string | null;
@@ -15,13 +15,13 @@ type Version = { readonly metadata: Pick<Node['metadata'], 'name' | 'uid' | 'res
  * overlay: nothing reads the node through it, and it has to hold for as long as the mark stands, also after the watch has shown
  * it.
  */
-export class Written {
+export class WrittenMark {
   /** Undefined: none yet, so anything may be on the node. */
-  mark: Mark | undefined;
+  mark: SchedulableMark | undefined;
   #version: Version | undefined;
 
   /** `node`: as it was right after the mark. */
-  set(mark: Mark, { metadata: { name, uid, resourceVersion } }: Node): void {
+  set(mark: SchedulableMark, { metadata: { name, uid, resourceVersion } }: Node): void {
     this.mark = mark;
     this.#version = {
       metadata: { name, ...(uid !== undefined && { uid }), ...(resourceVersion !== undefined && { resourceVersion }) },

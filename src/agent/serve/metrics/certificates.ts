@@ -26,7 +26,7 @@ export interface PairProblem {
 }
 
 /** What was found on disk last. */
-export interface Found {
+export interface FoundCertificates {
   readonly expiries: readonly Expiry[];
   /** Pairs of which something is there, and which cannot be used. Most pairs are optional: one that is not there is none. */
   readonly problems: readonly PairProblem[];
@@ -36,7 +36,7 @@ const freshMs = 60_000;
 /** Two files are exchanged one after the other. */
 const problemFreshMs = 5_000;
 const maxBytes = 1024 * 1024;
-const nothing: Found = { expiries: [], problems: [] };
+const nothing: FoundCertificates = { expiries: [], problems: [] };
 
 /** When the agent's certificates expire: read again at most once a minute, and only while clients ask. */
 export class CertificateExpiry {
@@ -52,7 +52,7 @@ export class CertificateExpiry {
   }
 
   /** As last read; looks again in the background. */
-  get current(): Found {
+  get current(): FoundCertificates {
     const holdsMs = this.#found.problems.length > 0 ? problemFreshMs : freshMs;
     if (this.#clock.monotonicMs() - this.#readMs >= holdsMs) void this.refresh();
     return this.#found;

@@ -3,7 +3,7 @@ import type { KubeClient } from '../../../kube/index.ts';
 import type { LauncherClients } from '../../../launcher-client/index.ts';
 import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
-import type { DomainCache, VmiStore } from '../../vmi/ports.ts';
+import type { DomainViews, VmiStore } from '../../vmi/ports.ts';
 import type { AgentWorld } from '../../vmi/vmi-parts.ts';
 import { AgentServer, type Consoles } from '../server/index.ts';
 import { CertificateExpiry, endsOf } from './certificates.ts';
@@ -28,7 +28,7 @@ export interface MetricsDeps {
   readonly figures: Omit<AgentFigures, 'certificates' | 'certificateProblems' | 'notReady' | 'starts' | 'sampledVms'>;
   readonly client: Pick<KubeClient, 'raw'>;
   readonly vmis: VmiStore;
-  readonly domains: Pick<DomainCache, 'view' | 'onChange'>;
+  readonly domains: Pick<DomainViews, 'view' | 'onChange'>;
   readonly clients: Pick<LauncherClients, 'peek'>;
   readonly consoles: Pick<Consoles, 'tls' | 'bundle'>;
   readonly settings: Pick<ClusterSettings, 'current' | 'select'>;

@@ -1,12 +1,12 @@
 import type { Domain, Key } from '../../../api/index.ts';
-import type { DomainCache, VmiStore } from '../../vmi/ports.ts';
+import type { DomainViews, VmiStore } from '../../vmi/ports.ts';
 import type { Label } from './exposition.ts';
 import { named } from './named.ts';
 import { outsideText } from './outside-text.ts';
 
 export interface VmCountersDeps {
   readonly vmis: Pick<VmiStore, 'get' | 'onChange'>;
-  readonly domains: Pick<DomainCache, 'view' | 'onChange'>;
+  readonly domains: Pick<DomainViews, 'view' | 'onChange'>;
 }
 
 interface Panics {

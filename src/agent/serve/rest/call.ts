@@ -1,6 +1,6 @@
 import type { Key, VirtualMachineInstance } from '../../../api/index.ts';
 import { errorMessage } from '../../../base/index.ts';
-import type { EventRecorder, VmiEvent } from '../../vmi/ports.ts';
+import type { VmiEvent, VmiEventRecorder } from '../../vmi/ports.ts';
 import { RestError, type RestErrorCode } from './errors.ts';
 import type { LauncherActions, LauncherCommands } from './ports.ts';
 
@@ -15,9 +15,9 @@ export interface Call {
   readonly client: AbortSignal;
 }
 
-export interface LauncherDeps {
+export interface LauncherCallDeps {
   readonly actions: LauncherActions;
-  readonly events: Pick<EventRecorder, 'record'>;
+  readonly events: Pick<VmiEventRecorder, 'record'>;
   /** The agent leaves. */
   readonly leaving: AbortSignal;
 }
@@ -25,7 +25,7 @@ export interface LauncherDeps {
 /** Rejects with RestError LAUNCHER_FAILED. */
 export async function connectLauncher(
   vmi: VirtualMachineInstance,
-  { actions }: Pick<LauncherDeps, 'actions'>,
+  { actions }: Pick<LauncherCallDeps, 'actions'>,
   signal: AbortSignal,
 ): Promise<LauncherCommands> {
   return failingAs('LAUNCHER_FAILED', () => actions.connect(vmi, signal));
@@ -34,7 +34,7 @@ export async function connectLauncher(
 /** For calls that change nothing: given up when the client leaves. */
 export async function ask<T>(
   { vmi, client }: Call,
-  deps: LauncherDeps,
+  deps: LauncherCallDeps,
   question: (launcher: LauncherCommands, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const launcher = await connectLauncher(vmi, deps, client);
@@ -54,7 +54,7 @@ export interface Order {
  * For calls that change the guest. A client that leaves before the launcher was asked changes nothing; afterwards the call goes
  * on to its deadline, since the launcher carries it out anyway, so that the event reports the outcome.
  */
-export async function order({ vmi, client }: Call, deps: LauncherDeps, how: Order): Promise<void> {
+export async function order({ vmi, client }: Call, deps: LauncherCallDeps, how: Order): Promise<void> {
   const { leaving, events } = deps;
   const launcher = await connectLauncher(vmi, deps, client);
   client.throwIfAborted();

@@ -1,7 +1,7 @@
 import { errorMessage } from '../../../base/index.ts';
 import { type Answer, accepted } from './answers.ts';
 import { backupCheckpoint, backupOptions, launchSecret } from './body-shapes.ts';
-import { ask, type Call, type LauncherDeps, type Order, order } from './call.ts';
+import { ask, type Call, type LauncherCallDeps, type Order, order } from './call.ts';
 import { RestError } from './errors.ts';
 
 type Handler = (call: Call) => Promise<Answer>;
@@ -9,7 +9,7 @@ type Handler = (call: Call) => Promise<Answer>;
 const normal = (reason: string, message: string) => ({ type: 'Normal', reason, message }) as const;
 
 /** Routes that change a guest, but for freeze and unfreeze. */
-export function commandHandlers(deps: LauncherDeps) {
+export function commandHandlers(deps: LauncherCallDeps) {
   const plain = (how: Order): Handler => {
     return async (call) => {
       await order(call, deps, how);
@@ -49,7 +49,7 @@ export function commandHandlers(deps: LauncherDeps) {
 }
 
 /** The caller tells "corrupt, give it up" from "try again" by the status. */
-async function redefineCheckpoint(call: Call, deps: LauncherDeps): Promise<Answer> {
+async function redefineCheckpoint(call: Call, deps: LauncherCallDeps): Promise<Answer> {
   const checkpoint = backupCheckpoint(call.body);
   const answer = await ask(call, deps, async (launcher, signal) => {
     try {

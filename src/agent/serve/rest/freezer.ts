@@ -1,6 +1,6 @@
 import type { VirtualMachineInstance } from '../../../api/index.ts';
 import { type Clock, errorCode, errorMessage, type Logger } from '../../../base/index.ts';
-import { connectLauncher, failingAs, type LauncherDeps } from './call.ts';
+import { connectLauncher, failingAs, type LauncherCallDeps } from './call.ts';
 
 export interface FreezerOptions {
   /** How long a guest stays frozen after all who asked for it have left: time for a retry to find it so. */
@@ -9,7 +9,7 @@ export interface FreezerOptions {
   readonly unfreezeTries: number;
 }
 
-export interface FreezerDeps extends LauncherDeps {
+export interface FreezerDeps extends LauncherCallDeps {
   readonly clock: Clock;
   readonly log: Logger;
 }

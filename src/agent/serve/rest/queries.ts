@@ -1,6 +1,6 @@
 import { errorMessage, isPlainJson, isRecord, plainTexts } from '../../../base/index.ts';
 import type { Answer } from './answers.ts';
-import { ask, type Call, type LauncherDeps } from './call.ts';
+import { ask, type Call, type LauncherCallDeps } from './call.ts';
 import { RestError } from './errors.ts';
 import type { LauncherCommands } from './ports.ts';
 
@@ -8,7 +8,7 @@ type Handler = (call: Call) => Promise<Answer>;
 type Question = (launcher: LauncherCommands, signal: AbortSignal) => Promise<string>;
 
 /** Routes that only ask. */
-export function queryHandlers(deps: LauncherDeps) {
+export function queryHandlers(deps: LauncherCallDeps) {
   const answering = (question: Question, toValue: (value: unknown) => unknown): Handler => {
     return async (call) => ({ kind: 'json', value: toValue(parse(await ask(call, deps, question))) });
   };

@@ -6,11 +6,11 @@ import type { Request, Response } from 'express';
 import { labels, makeKey, type VirtualMachineInstance } from '../../../api/index.ts';
 import { type Clock, type Logger, withDeadline } from '../../../base/index.ts';
 import { answerUpgrade } from '../../../http/index.ts';
-import type { EventRecorder, VmiStore } from '../../vmi/ports.ts';
+import type { VmiEventRecorder, VmiStore } from '../../vmi/ports.ts';
 import { type Answer, accepted, sendAnswer } from './answers.ts';
 import { parseBody } from './bodies.ts';
 import { unfreezeAfterSeconds } from './body-shapes.ts';
-import type { Call, LauncherDeps } from './call.ts';
+import type { Call, LauncherCallDeps } from './call.ts';
 import { CallGate } from './call-gate.ts';
 import { commandHandlers } from './commands.ts';
 import { RestError } from './errors.ts';
@@ -18,7 +18,7 @@ import { Freezer } from './freezer.ts';
 import type { LauncherActions, StreamSink } from './ports.ts';
 import { queryHandlers } from './queries.ts';
 import type { RouteServer } from './rest-app.ts';
-import type { Route, RouteName } from './routes.ts';
+import type { RestRoute, RouteName } from './routes.ts';
 import { streamHandlers } from './streams.ts';
 import { UsbSlots } from './usb-slots.ts';
 
@@ -35,7 +35,7 @@ export interface RestApiOptions {
 export interface RestApiDeps {
   readonly vmis: Pick<VmiStore, 'synced' | 'get'>;
   readonly actions: LauncherActions;
-  readonly events: Pick<EventRecorder, 'record'>;
+  readonly events: Pick<VmiEventRecorder, 'record'>;
   readonly streams: StreamSink;
   readonly clock: Clock;
   readonly log: Logger;
@@ -69,7 +69,7 @@ export class RestApi {
     // Every order listens on it.
     setMaxListeners(0, this.#leaving.signal);
     const { actions, events, clock, log } = deps;
-    const launcher: LauncherDeps = { actions, events, leaving: this.#leaving.signal };
+    const launcher: LauncherCallDeps = { actions, events, leaving: this.#leaving.signal };
     this.#freezer = new Freezer(
       { unfreezeAfterMs: options.unfreezeAfterMs ?? 20_000, unfreezeTries: 5 },
       { ...launcher, clock, log },
@@ -136,7 +136,7 @@ export class RestApi {
     };
   }
 
-  async #serve(route: Route, request: Request, response: Response): Promise<void> {
+  async #serve(route: RestRoute, request: Request, response: Response): Promise<void> {
     this.#leaving.signal.throwIfAborted();
     const { namespace, name } = request.params as Record<string, string>;
     const vmi = this.#findVmi(namespace ?? '', name ?? '');

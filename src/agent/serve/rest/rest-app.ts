@@ -3,13 +3,13 @@ import express, { type ErrorRequestHandler, type Request, type Response } from '
 import { sendError, toRestError } from './answers.ts';
 import { maxBodyBytes } from './bodies.ts';
 import { RestError } from './errors.ts';
-import { basePath, type Route, routes } from './routes.ts';
+import { basePath, type RestRoute, routes } from './routes.ts';
 
 export interface RouteServer {
   /** Before any body is read. Throws RestError. */
-  check(route: Route, request: IncomingMessage): void;
+  check(route: RestRoute, request: IncomingMessage): void;
   /** Rejects with what is to be answered. */
-  serve(route: Route, request: Request, response: Response): Promise<void>;
+  serve(route: RestRoute, request: Request, response: Response): Promise<void>;
   refused(request: Request, refusal: RestError): void;
 }
 
@@ -36,7 +36,7 @@ export function createRestApp(server: RouteServer): RequestListener {
 }
 
 /** Each path has one. */
-function checkMethod({ method }: Route, request: Request): void {
+function checkMethod({ method }: RestRoute, request: Request): void {
   if (request.method === method) return;
   const text = `${request.method} is not possible here, only ${method}`;
   throw new RestError('METHOD_NOT_ALLOWED', text, { headers: { Allow: method } });

@@ -21,7 +21,7 @@ export type RouteName =
   | 'querylaunchmeasurement'
   | 'injectlaunchsecret';
 
-export interface Route {
+export interface RestRoute {
   readonly method: 'GET' | 'PUT';
   /** Below the VMI. */
   readonly path: string;
@@ -34,7 +34,7 @@ export interface Route {
 
 export const basePath = '/v1/namespaces/:namespace/virtualmachineinstances/:name';
 
-export const routes: readonly Route[] = [
+export const routes: readonly RestRoute[] = [
   { method: 'GET', path: '/console', name: 'console', isStream: true },
   { method: 'GET', path: '/vnc', name: 'vnc', isStream: true },
   { method: 'GET', path: '/usbredir', name: 'usbredir', isStream: true },

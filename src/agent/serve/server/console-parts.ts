@@ -8,7 +8,7 @@ import { clientCommonName, FollowedAuthorities, KeyPairFiles, type PeerRule } fr
 import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
 import type { KubeVmis } from '../../vmi/adapters/index.ts';
-import type { EventRecorder } from '../../vmi/ports.ts';
+import type { VmiEventRecorder } from '../../vmi/ports.ts';
 import { RestApi } from '../rest/index.ts';
 import { AgentServer, type AgentServerState, type AgentTls } from './agent-server.ts';
 import { CaBundle } from './ca-bundle.ts';
@@ -21,7 +21,7 @@ export interface ConsoleDeps {
   readonly vmis: KubeVmis;
   readonly settings: Pick<ClusterSettings, 'select'>;
   readonly clients: LauncherClients;
-  readonly events: Pick<EventRecorder, 'record'>;
+  readonly events: Pick<VmiEventRecorder, 'record'>;
   /** Streams of guests are open from now on, or no longer. */
   readonly onStreams: (areOpen: boolean) => void;
   readonly clock: Clock;

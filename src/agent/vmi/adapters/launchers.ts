@@ -2,7 +2,7 @@ import type { LauncherState, LauncherTarget } from '../../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
 import { type LauncherClients as Clients, type OpenConnection, vmiRequest } from '../../../launcher-client/index.ts';
 import { readGuestInfo } from '../guest-agent/index.ts';
-import type { LauncherCalls, LauncherClients, SyncOptions } from '../ports.ts';
+import type { LauncherCalls, LauncherConnections, SyncOptions } from '../ports.ts';
 
 type RequestOptions = NonNullable<Parameters<typeof vmiRequest>[1]>;
 
@@ -20,7 +20,7 @@ const codes: Readonly<Record<string, LauncherCallError['code']>> = {
 };
 
 /** The launcher clients behind the port. */
-export function launcherPort(clients: Clients): LauncherClients {
+export function launcherPort(clients: Clients): LauncherConnections {
   return {
     state: async (target) => checkedState(await clients.state(target), target, clients),
     connect: async (target, signal) => callsOf(await mapped(clients.connect(target, signal))),

@@ -1,6 +1,6 @@
 import type { Key, LauncherTarget } from '../../../api/index.ts';
 import { type Clock, Listeners, sameJson, withDeadline } from '../../../base/index.ts';
-import type { GuestAgentAnswer, GuestAgents, LauncherClients } from '../ports.ts';
+import type { GuestAgentAnswer, GuestAgents, LauncherConnections } from '../ports.ts';
 
 export interface GuestAgentCacheOptions {
   /** A call that takes longer is given up. */
@@ -14,7 +14,7 @@ export interface GuestAgentCacheOptions {
 const defaults: GuestAgentCacheOptions = { timeoutMs: 5_000, refreshMs: 300_000, retryMs: 5_000 };
 
 export interface GuestAgentCacheDeps {
-  readonly launchers: Pick<LauncherClients, 'connect'>;
+  readonly launchers: Pick<LauncherConnections, 'connect'>;
   readonly clock: Clock;
 }
 

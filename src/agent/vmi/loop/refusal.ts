@@ -6,7 +6,7 @@ import { changedParts, clip, type Projection, type Reconciled, statusParts } fro
 /** What is left out of a write, and what is reported to the user about it. */
 export type Refused = NonNullable<Reconciled['refused']>;
 
-export type Refusal = Extract<WriteResult, { kind: 'refused' }>;
+export type RefusedWrite = Extract<WriteResult, { kind: 'refused' }>;
 
 /** Pause before a refused part is tried again; doubled as long as it is refused. */
 const firstWaitMs = 30_000;
@@ -35,7 +35,7 @@ export function rememberRefusal(before: WriteRefusal | undefined, refused: Refus
 export function suspects(
   { vmi }: Projection,
   base: VirtualMachineInstance,
-  refusal: Refusal,
+  refusal: RefusedWrite,
   known: Refused | undefined,
 ): Refused[] {
   const isExhausted = known?.makeRoom === true;
@@ -54,7 +54,7 @@ export function onlyEssential(message: string): Refused {
   return { parts: [...statusParts], message, makeRoom: true };
 }
 
-function wordsOf(parts: readonly string[], { code, message }: Refusal): string {
+function wordsOf(parts: readonly string[], { code, message }: RefusedWrite): string {
   const what = parts.length === statusParts.length ? 'anything but the essential' : `status.${parts.join(', status.')}`;
   const advice =
     code === 'TOO_LARGE'

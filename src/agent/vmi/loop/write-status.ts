@@ -4,7 +4,7 @@ import { type ReadYourWrites, type WriteAttempt, type WriteOutcome, writeGuarded
 import type { Remember } from '../observe/index.ts';
 import type { AgentPorts, VmiEvent } from '../ports.ts';
 import { clip, type Projection, project, type Reconciled, semanticEqual } from '../status/index.ts';
-import { activeRefusal, onlyEssential, type Refusal, type Refused, rememberRefusal, suspects } from './refusal.ts';
+import { activeRefusal, onlyEssential, type Refused, type RefusedWrite, rememberRefusal, suspects } from './refusal.ts';
 import { stillHolds } from './still-holds.ts';
 
 /** Newest object and PUT again, this often, before the key goes to its back-off. */
@@ -55,7 +55,7 @@ export function writeStatus(
   });
 }
 
-type Attempt<Refusal> = WriteAttempt<VirtualMachineInstance, Taken, Refusal>;
+type Attempt<RefusedWrite> = WriteAttempt<VirtualMachineInstance, Taken, RefusedWrite>;
 
 /** As much as the API server takes: the whole, or what was left of it last time; then without one suspect after the other. */
 async function writeOnto(
@@ -85,7 +85,7 @@ async function writeOnce(
   refused: Refused | undefined,
   { writer }: WritePorts,
   signal: AbortSignal,
-): Promise<Attempt<{ readonly result: Refusal; readonly projection: Projection }>> {
+): Promise<Attempt<{ readonly result: RefusedWrite; readonly projection: Projection }>> {
   const projection = project(base, refused ? { ...reconciled, refused } : reconciled);
   if (!projection.vmi) return { kind: 'unchanged', note: takenOf(projection, refused, reconciled) };
   const result = await writer.put(projection.vmi, signal);
@@ -104,7 +104,7 @@ function takenOf(projection: Projection, refused: Refused | undefined, { observa
   return { projection: { ...projection, requeueAfterMs }, remember: { writes: { refusal } } };
 }
 
-function nothingTaken({ message }: Refusal, { observation }: Reconciled): NothingTaken {
+function nothingTaken({ message }: RefusedWrite, { observation }: Reconciled): NothingTaken {
   const { memory, nowMs } = observation;
   const problem = clip(`the API server takes no change of this VirtualMachineInstance: ${message}`, maxProblemBytes);
   const refusal = rememberRefusal(memory.writes.refusal, onlyEssential(problem), nowMs);

@@ -4,7 +4,7 @@ import type { StatusFacts } from '../observe/index.ts';
 import { classifyVolumes } from './migration-volumes.ts';
 
 /** What forbids a live migration; reasons are upstream's (pkg/virt-handler/vm.go), texts ours. */
-export interface Obstacle {
+export interface MigrationObstacle {
   readonly reason: string;
   readonly text: string;
 }
@@ -20,12 +20,12 @@ export interface MigrationFacts {
 
 export interface Migratability {
   readonly method: 'BlockMigration' | 'LiveMigration';
-  readonly live: Obstacle | undefined;
+  readonly live: MigrationObstacle | undefined;
   /** All of them. */
-  readonly storage: readonly Obstacle[];
+  readonly storage: readonly MigrationObstacle[];
 }
 
-type Check = (vmi: VirtualMachineInstance, facts: MigrationFacts) => Obstacle | undefined;
+type Check = (vmi: VirtualMachineInstance, facts: MigrationFacts) => MigrationObstacle | undefined;
 
 /** In the order in which pkg/virt-handler/vm.go checks. */
 export function classifyMigration(vmi: VirtualMachineInstance, facts: MigrationFacts): Migratability {
@@ -44,7 +44,11 @@ export function classifyMigration(vmi: VirtualMachineInstance, facts: MigrationF
 
 const nodeReason = 'NodeAgentNotLiveMigratable';
 
-function firstOf(checks: readonly Check[], vmi: VirtualMachineInstance, facts: MigrationFacts): Obstacle | undefined {
+function firstOf(
+  checks: readonly Check[],
+  vmi: VirtualMachineInstance,
+  facts: MigrationFacts,
+): MigrationObstacle | undefined {
   for (const check of checks) {
     const obstacle = check(vmi, facts);
     if (obstacle) return obstacle;
@@ -52,7 +56,8 @@ function firstOf(checks: readonly Check[], vmi: VirtualMachineInstance, facts: M
   return undefined;
 }
 
-const when = (is: unknown, reason: string, text: string): Obstacle | undefined => (is ? { reason, text } : undefined);
+const when = (is: unknown, reason: string, text: string): MigrationObstacle | undefined =>
+  is ? { reason, text } : undefined;
 
 const interfaces: Check = (vmi, facts) => {
   const text = interfaceObstacle(vmi, facts.status.config.migratableBindings);

@@ -2,7 +2,7 @@ import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { errorMessage } from '../../../base/index.ts';
 import { ApiError, badRequest } from '../../errors.ts';
 import type { JsonObject } from '../../object.ts';
-import { type Field, type Message, messages, typeMeta } from './schema.ts';
+import { type Field, type MessageSchema, messages, typeMeta } from './schema.ts';
 
 const magic = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
 
@@ -47,7 +47,7 @@ function notKnown(what: string): ApiError {
   return new ApiError('UNSUPPORTED_MEDIA_TYPE', `this server does not read ${what} in protobuf: send JSON`);
 }
 
-function decodeMessage(buffer: Buffer, schema: Message, path: string): JsonObject {
+function decodeMessage(buffer: Buffer, schema: MessageSchema, path: string): JsonObject {
   const result: JsonObject = {};
   for (const wire of readFields(buffer)) {
     const field = schema.get(wire.number);

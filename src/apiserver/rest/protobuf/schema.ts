@@ -17,7 +17,7 @@ export type FieldType =
   /** Said by the server alone; not looked at. */
   | 'ignored'
   | { readonly map: 'string' | 'bytes' }
-  | { readonly message: Message };
+  | { readonly message: MessageSchema };
 
 export interface Field {
   readonly name: string;
@@ -25,9 +25,9 @@ export interface Field {
   readonly repeated: boolean;
 }
 
-export type Message = ReadonlyMap<number, Field>;
+export type MessageSchema = ReadonlyMap<number, Field>;
 
-function message(fields: Readonly<Record<number, readonly [string, FieldType]>>): Message {
+function message(fields: Readonly<Record<number, readonly [string, FieldType]>>): MessageSchema {
   return new Map(
     Object.entries(fields).map(([number, [name, type]]) => {
       const repeated = name.endsWith('[]');
@@ -36,7 +36,7 @@ function message(fields: Readonly<Record<number, readonly [string, FieldType]>>)
   );
 }
 
-const strings = (...names: readonly string[]): Message =>
+const strings = (...names: readonly string[]): MessageSchema =>
   message(Object.fromEntries(names.map((name, index) => [index + 1, [name, 'string'] as const])));
 
 export const typeMeta = strings('apiVersion', 'kind');
@@ -147,7 +147,7 @@ const accessSpec = message({
   6: ['uid', 'string'],
 });
 
-const withSpec = (spec: Message): Message =>
+const withSpec = (spec: MessageSchema): MessageSchema =>
   message({ 1: head, 2: ['spec', { message: spec }], 3: ['status', 'ignored'] });
 
 const tokenSpec = message({ 1: ['token', 'string'], 2: ['audiences[]', 'string'] });
@@ -160,7 +160,7 @@ const serviceAccount = message({
 });
 
 /** By `apiVersion/kind`. */
-export const messages: Readonly<Record<string, Message>> = {
+export const messages: Readonly<Record<string, MessageSchema>> = {
   'v1/Namespace': withSpec(message({ 1: ['finalizers[]', 'string'] })),
   'v1/ConfigMap': message({
     1: head,

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Pod } from '../../../../src/api/index.ts';
-import { type Node, placePod } from '../../../../src/controller/scheduler/fit.ts';
+import { placePod, type SchedulableNode } from '../../../../src/controller/scheduler/fit.ts';
 import { buildPod } from '../builders.ts';
 
-function node(name: string, fields: Partial<Node> = {}, labels: Record<string, string> = {}): Node {
+function node(
+  name: string,
+  fields: Partial<SchedulableNode> = {},
+  labels: Record<string, string> = {},
+): SchedulableNode {
   return { apiVersion: 'v1', kind: 'Node', metadata: { name, labels: { schedulable: 'true', ...labels } }, ...fields };
 }
 
@@ -35,7 +39,7 @@ test('the node with the most free memory is taken, the first by name when equal'
   assert.deepEqual(placePod(pod(), nodes, used), { kind: 'node', name: 'b' });
 });
 
-const refused: readonly (readonly [string, Node, Partial<Pod['spec']>, RegExp])[] = [
+const refused: readonly (readonly [string, SchedulableNode, Partial<Pod['spec']>, RegExp])[] = [
   ['a label is missing', node('n'), { nodeSelector: { zone: 'a' } }, /node selector \(zone=a\)/],
   ['it is cordoned', node('n', { spec: { unschedulable: true } }), {}, /were unschedulable/],
   [
@@ -57,7 +61,7 @@ for (const [situation, target, spec, message] of refused) {
   });
 }
 
-const accepted: readonly (readonly [string, Node, Partial<Pod['spec']>])[] = [
+const accepted: readonly (readonly [string, SchedulableNode, Partial<Pod['spec']>])[] = [
   [
     'its taint is tolerated',
     node('n', { spec: { taints: [{ key: 'k', value: 'v', effect: 'NoSchedule' }] } }),

@@ -7,7 +7,7 @@ import { GuestFreezer } from '../../../../src/launcher/guest-agent/freeze.ts';
 import { GuestAccess } from '../../../../src/launcher/guest-agent/guest-access.ts';
 import { GuestPoller } from '../../../../src/launcher/guest-agent/poller.ts';
 import { GuestStore, guestAgentInfo } from '../../../../src/launcher/guest-agent/store.ts';
-import type { VmiEvent } from '../../../../src/launcher/ports.ts';
+import type { LauncherEvent } from '../../../../src/launcher/ports.ts';
 import type { DomainRef } from '../../../../src/libvirt/index.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
@@ -149,7 +149,7 @@ describe('freezing', () => {
 });
 
 describe('guest ping', () => {
-  const events: VmiEvent[] = [];
+  const events: LauncherEvent[] = [];
   let access: GuestAccess;
 
   beforeEach(() => {

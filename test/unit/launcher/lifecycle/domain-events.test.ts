@@ -7,7 +7,7 @@ import { silentLogger } from '../../../../src/base/index.ts';
 import { DomainEvents } from '../../../../src/launcher/lifecycle/domain-events.ts';
 import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
 import { panicMessage, readPanicInfo } from '../../../../src/launcher/lifecycle/panic-log.ts';
-import type { VmiEvent } from '../../../../src/launcher/ports.ts';
+import type { LauncherEvent } from '../../../../src/launcher/ports.ts';
 import type { DomainRef } from '../../../../src/libvirt/index.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
@@ -21,7 +21,7 @@ let logFile: string;
 let hypervisor: MemoryHypervisor;
 let domain: DomainRef;
 let acts: string[];
-let sent: VmiEvent[];
+let sent: LauncherEvent[];
 let panics: unknown[];
 let events: DomainEvents;
 

@@ -3,7 +3,7 @@ import type { RecordFiles } from '../../../../host/index.ts';
 import { type Checkpoint, decodeCheckpoint, maxCheckpointBytes } from './checkpoint.ts';
 import { HostWorkError } from './errors.ts';
 
-export type Found =
+export type FoundCheckpoint =
   | { readonly kind: 'none' }
   | { readonly kind: 'found'; readonly checkpoint: Checkpoint }
   /** Torn, foreign, too large or newer: set aside, so that the hooks run as if nothing was known. */
@@ -35,7 +35,7 @@ export class CheckpointFiles {
   }
 
   /** Rejects with CHECKPOINT_UNREADABLE: the disk did not give it, and what is in it is not known. */
-  async read(uid: string): Promise<Found> {
+  async read(uid: string): Promise<FoundCheckpoint> {
     if (!isFileName(uid)) return { kind: 'unusable', problem: nameless(uid) };
     try {
       return { kind: 'found', checkpoint: decodeCheckpoint(await this.#text(uid, readTries), uid) };

@@ -18,7 +18,7 @@ import { HostWorkError } from './errors.ts';
 import { defaultDeadlineMs, HookCalls } from './hook-calls.ts';
 import { observeHost } from './observe-host.ts';
 import { Report } from './report.ts';
-import { GivenState, Session } from './session.ts';
+import { GivenState, WorkSession } from './session.ts';
 import { WorkMemory } from './work-memory.ts';
 
 export interface HostWorkDeps {
@@ -148,7 +148,12 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     });
   }
 
-  async #callInOrder(hooks: readonly HostHook[], session: Session, request: HostRequest, report: Report): Promise<End> {
+  async #callInOrder(
+    hooks: readonly HostHook[],
+    session: WorkSession,
+    request: HostRequest,
+    report: Report,
+  ): Promise<End> {
     for (const hook of hooks) {
       const end = await this.#callOne(hook, session, request, report);
       if (end.kind !== 'done') return end;
@@ -156,7 +161,7 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     return { kind: 'done' };
   }
 
-  async #callOne(hook: HostHook, session: Session, request: HostRequest, report: Report): Promise<End> {
+  async #callOne(hook: HostHook, session: WorkSession, request: HostRequest, report: Report): Promise<End> {
     const { name } = hook;
     const { uid } = request;
     const state = new GivenState(name, session, this.#stateOf(uid, hook, session));
@@ -192,7 +197,7 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     this.#released.delete(uid);
   }
 
-  async #releaseAll(uid: string, session: Session, signal: AbortSignal, report: Report): Promise<unknown[]> {
+  async #releaseAll(uid: string, session: WorkSession, signal: AbortSignal, report: Report): Promise<unknown[]> {
     const failures: unknown[] = [];
     for (const hook of [...this.#hooks].reverse()) {
       if (!hook.release) continue;
@@ -216,14 +221,14 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
   }
 
   async #withSession(
-    owner: Parameters<typeof Session.open>[1],
-    work: (session: Session, report: Report) => Promise<End>,
+    owner: Parameters<typeof WorkSession.open>[1],
+    work: (session: WorkSession, report: Report) => Promise<End>,
   ): Promise<HostOutcome> {
     const { uid } = owner;
     const report = new Report();
     let end: End;
     try {
-      const { session, problem } = await Session.open(this.#files, owner);
+      const { session, problem } = await WorkSession.open(this.#files, owner);
       if (problem) report.checkpointFailed(problem);
       end = await work(session, report);
     } catch (error) {
@@ -235,7 +240,7 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     return { ...end, parts, events: this.#memory.unreported(uid, report.events) };
   }
 
-  #stateOf(uid: string, hook: HostHook, session: Session): Json | undefined {
+  #stateOf(uid: string, hook: HostHook, session: WorkSession): Json | undefined {
     return this.#readable(uid, hook, 'readState', session.record(hook.name)?.state);
   }
 

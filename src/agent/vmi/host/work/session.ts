@@ -8,7 +8,7 @@ import { HostWorkError } from './errors.ts';
 type Owner = Pick<HostRequest, 'uid' | 'process'> & Partial<Pick<HostRequest, 'key'>>;
 
 /** One UID's checkpoint while hooks run: what was found, what is added, and what is on disk by now. */
-export class Session {
+export class WorkSession {
   readonly #files: CheckpointFiles;
   readonly #owner: Owner;
   readonly #found: ReadonlyMap<string, HookRecord>;
@@ -31,10 +31,10 @@ export class Session {
   }
 
   /** `problem`: what was found cannot be used. Rejects with CHECKPOINT_UNREADABLE. */
-  static async open(files: CheckpointFiles, owner: Owner): Promise<{ session: Session; problem?: HostWorkError }> {
+  static async open(files: CheckpointFiles, owner: Owner): Promise<{ session: WorkSession; problem?: HostWorkError }> {
     const found = await files.read(owner.uid);
-    if (found.kind === 'found') return { session: new Session(files, owner, found.checkpoint) };
-    const session = new Session(files, owner, undefined);
+    if (found.kind === 'found') return { session: new WorkSession(files, owner, found.checkpoint) };
+    const session = new WorkSession(files, owner, undefined);
     return found.kind === 'unusable' ? { session, problem: found.problem } : { session };
   }
 
@@ -104,12 +104,12 @@ export class Session {
 /** The state of one hook for the time of one call. */
 export class GivenState implements HookState<Json> {
   readonly #name: string;
-  readonly #session: Session;
+  readonly #session: WorkSession;
   readonly stage: HookStage | undefined;
   readonly current: Json | undefined;
   isOver = false;
 
-  constructor(name: string, session: Session, current: Json | undefined) {
+  constructor(name: string, session: WorkSession, current: Json | undefined) {
     this.#name = name;
     this.#session = session;
     this.stage = session.foundStage(name);

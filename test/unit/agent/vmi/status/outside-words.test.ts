@@ -7,7 +7,7 @@ import { project } from '../../../../../src/agent/vmi/status/index.ts';
 import type { Domain } from '../../../../../src/api/index.ts';
 import { readKubernetesEvent } from '../../../../../src/domain-cache/notify-events.ts';
 import { commandFailed, mapRpcError } from '../../../../../src/launcher-client/errors.ts';
-import { LauncherError } from '../../../../../src/launcher-client/index.ts';
+import { LauncherClientError } from '../../../../../src/launcher-client/index.ts';
 import { decodeDomain } from '../../../../../src/wire/index.ts';
 import { domainOf, key, observationOf, presentVmi, seen, uid, vmiOf } from '../../../../fixtures/agent/builders.ts';
 import { hostileWords } from '../../../../fixtures/hostile-words.ts';
@@ -89,7 +89,7 @@ suite('what a guest or a launcher says has nothing in it that a reader does not 
       assertPlain([failed.message, failed.launcherMessage]);
       const refused = { name: '', message: '', code: 2, details: word } as Parameters<typeof mapRpcError>[1];
       assertPlain(mapRpcError('SyncVMI', refused, false).message);
-      assertPlain(new LauncherError('BAD_ANSWER', word).message);
+      assertPlain(new LauncherClientError('BAD_ANSWER', word).message);
       assert.throws(
         () => decodeDomain(`{"${word}`),
         (error: Error) => !unwanted.test(error.message),
