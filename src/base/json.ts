@@ -5,6 +5,16 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The object that a text is as JSON; undefined: it is no JSON, or no object. */
+export function jsonRecord(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The member at the end of `path`; undefined where there is none, or null. */
 export function memberAt(value: unknown, ...path: readonly string[]): unknown {
   return path.reduce<unknown>((holder, name) => (isRecord(holder) ? holder[name] : undefined), value) ?? undefined;

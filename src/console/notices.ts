@@ -1,4 +1,4 @@
-import { isRecord } from '../base/index.ts';
+import { jsonRecord } from '../base/index.ts';
 
 export type Role = 'writer' | 'viewer';
 
@@ -30,15 +30,7 @@ export const maxCommandBytes = 4096;
 
 /** `unknown` is left to clients newer than this; `malformed` is none of ours. */
 export function parseCommand(text: Buffer): ConsoleCommand | 'unknown' | 'malformed' {
-  const value = parseJson(text.toString('utf8'));
-  if (!isRecord(value) || typeof value.kind !== 'string') return 'malformed';
+  const value = jsonRecord(text.toString('utf8'));
+  if (typeof value?.kind !== 'string') return 'malformed';
   return value.kind === 'take' ? { kind: 'take' } : 'unknown';
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

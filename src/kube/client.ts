@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { KubeObject, ResourceType, StatusObject } from '../api/index.ts';
-import { type Clock, type Logger, silentLogger, sleep, systemClock, withOwnEnding } from '../base/index.ts';
+import { type Clock, jsonRecord, type Logger, silentLogger, sleep, systemClock, withOwnEnding } from '../base/index.ts';
 import type { KubeAccess } from './credentials.ts';
 import { isKubeError, KubeError, refusalError } from './errors.ts';
 import { collectionPath, type ObjectRef, objectPath, type QueryParameters, withQuery } from './paths.ts';
@@ -385,14 +385,8 @@ function parseJson(text: string, what: string): unknown {
 
 /** A proxy's error page is no Status. */
 function statusOf(text: string): StatusObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'Status'
-      ? (value as StatusObject)
-      : undefined;
-  } catch {
-    return undefined;
-  }
+  const value: object | undefined = jsonRecord(text);
+  return value && 'kind' in value && value.kind === 'Status' ? (value as StatusObject) : undefined;
 }
 
 function retryAfterMs(header: string | undefined): number | undefined {

@@ -1,3 +1,4 @@
+import { jsonRecord } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import {
   ApiError,
@@ -139,15 +140,8 @@ function encodeContinue({ revision, start }: ContinueToken): string {
 }
 
 function decodeContinue(text: string): ContinueToken {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
-    if (typeof value === 'object' && value !== null && 'rv' in value && 'start' in value) {
-      const { rv, start } = value;
-      if (Number.isSafeInteger(rv) && typeof start === 'string') return { revision: Number(rv), start };
-    }
-  } catch {
-    // Falls through to the refusal.
-  }
+  const { rv, start } = jsonRecord(Buffer.from(text, 'base64url').toString('utf8')) ?? {};
+  if (Number.isSafeInteger(rv) && typeof start === 'string') return { revision: Number(rv), start };
   throw badRequest('continue key is not valid');
 }
 

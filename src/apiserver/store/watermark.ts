@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { errorCode, isRecord } from '../../base/index.ts';
+import { errorCode, jsonRecord } from '../../base/index.ts';
 import { openPlainFile, replaceFile } from '../../host/index.ts';
 
 import { seal, unseal } from './seal.ts';
@@ -120,14 +120,8 @@ function formatSlot(mark: Mark, sequence: number): string {
 function parseSlot(bytes: Buffer): Extract<FoundMark, { kind: 'found' }> | undefined {
   const json = unseal('watermark', bytes.toString('utf8', 0, Math.max(bytes.indexOf('\n'), 0)));
   if (json === undefined) return undefined;
-  try {
-    const value: unknown = JSON.parse(json);
-    if (!isRecord(value)) return undefined;
-    const { revision, count, reserved, sequence } = value;
-    if (![revision, count, reserved, sequence].every((number) => Number.isSafeInteger(number))) return undefined;
-    const mark = { revision, count, reserved } as Mark;
-    return { kind: 'found', mark, sequence: sequence as number };
-  } catch {
-    return undefined;
-  }
+  const { revision, count, reserved, sequence } = jsonRecord(json) ?? {};
+  if (![revision, count, reserved, sequence].every((number) => Number.isSafeInteger(number))) return undefined;
+  const mark = { revision, count, reserved } as Mark;
+  return { kind: 'found', mark, sequence: sequence as number };
 }

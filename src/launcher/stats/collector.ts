@@ -1,5 +1,5 @@
 import type { DomainSpec } from '../../api/index.ts';
-import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
+import { type Clock, errorMessage, type Logger, memberAt, sleep, systemClock } from '../../base/index.ts';
 import type { TypedParams } from '../../libvirt/index.ts';
 import { parseDomainXml } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
@@ -109,6 +109,6 @@ function aliasesByTarget(xml: string): Map<string, string> {
 }
 
 function targetDevice(target: unknown): string | undefined {
-  if (typeof target !== 'object' || target === null || !('Device' in target)) return undefined;
-  return typeof target.Device === 'string' ? target.Device : undefined;
+  const device = memberAt(target, 'Device');
+  return typeof device === 'string' ? device : undefined;
 }

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { jsonRecord } from '../../base/index.ts';
 import type { KvmProbeResult } from '../../host/index.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
@@ -29,12 +30,6 @@ export async function findKvmSupport(paths: NodePaths, probe: () => Promise<KvmP
 }
 
 function parseKept(text: string | undefined): { key: string; reason: string } | undefined {
-  try {
-    const value: unknown = JSON.parse(text ?? '');
-    if (typeof value !== 'object' || value === null || !('key' in value) || !('reason' in value)) return undefined;
-    const { key, reason } = value;
-    return typeof key === 'string' && typeof reason === 'string' ? { key, reason } : undefined;
-  } catch {
-    return undefined;
-  }
+  const { key, reason } = jsonRecord(text ?? '') ?? {};
+  return typeof key === 'string' && typeof reason === 'string' ? { key, reason } : undefined;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isRecord, listOf, memberAt, shortened } from '../../../src/base/index.ts';
+import { isRecord, jsonRecord, listOf, memberAt, shortened } from '../../../src/base/index.ts';
 
 test('a record is an object with named members, and no list, text or null', () => {
   for (const value of [{}, { a: 1 }, Object.create(null)]) assert.equal(isRecord(value), true);
@@ -35,4 +35,10 @@ test('a text that is too long ends within its limit, and says that it was cut', 
   assert.equal(shortened('12345', 5), '12345');
   assert.equal(shortened('123456', 5), '1234…');
   assert.equal(shortened('', 5), '');
+});
+
+test('a text that is a JSON object is that object; anything else is none', () => {
+  assert.deepEqual(jsonRecord('{"a":1}'), { a: 1 });
+  for (const text of ['', 'null', '[]', '"text"', '1', '{', '{"a":1}}'])
+    assert.equal(jsonRecord(text), undefined, text);
 });

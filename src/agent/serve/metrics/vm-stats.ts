@@ -1,5 +1,5 @@
 import type { Key, VirtualMachineInstance } from '../../../api/index.ts';
-import { errorMessage, isRecord } from '../../../base/index.ts';
+import { errorMessage, isRecord, jsonRecord } from '../../../base/index.ts';
 import type { LauncherClients } from '../../../launcher-client/index.ts';
 
 /** What `/v1/vmstats` can be asked for, by the name in the query. The guest's parts are raw JSON of its agent. */
@@ -156,11 +156,7 @@ function domainStatsOf(answer: unknown): string | undefined {
   if (!isRecord(answer) || !isSuccess(answer) || typeof answer.domainStats !== 'string') return undefined;
   const text = answer.domainStats;
   if (text.length > limits.part) return undefined;
-  try {
-    return isRecord(JSON.parse(text)) ? text : undefined;
-  } catch {
-    return undefined;
-  }
+  return jsonRecord(text) && text;
 }
 
 /** JSON. */

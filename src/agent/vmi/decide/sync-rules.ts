@@ -1,5 +1,5 @@
 import type { DomainReason } from '../../../api/index.ts';
-import { backoffDelayMs } from '../../../base/index.ts';
+import { backoffDelayMs, memberAt } from '../../../base/index.ts';
 import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
@@ -99,9 +99,8 @@ function isPauseUnreported({ observation }: Facts): boolean {
 /** The owner of such a guest brings session and certificate later, by a change of the VMI. */
 function isSevSessionMissing({ vmi }: Facts): boolean {
   const sev = vmi?.spec?.domain?.launchSecurity?.sev;
-  if (typeof sev !== 'object' || sev === null || !('attestation' in sev) || !sev.attestation) return false;
-  const isGiven = (name: string) => Boolean((sev as Record<string, unknown>)[name]);
-  return !isGiven('session') || !isGiven('dhCert');
+  const isGiven = (name: string) => Boolean(memberAt(sev, name));
+  return isGiven('attestation') && !(isGiven('session') && isGiven('dhCert'));
 }
 
 const isIoPaused = ({ domainState }: Facts) =>

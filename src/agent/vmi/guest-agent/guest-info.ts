@@ -1,4 +1,4 @@
-import { isRecord, plainText } from '../../../base/index.ts';
+import { isRecord, jsonRecord, plainText } from '../../../base/index.ts';
 import type { GuestAgentAnswer } from '../ports.ts';
 
 const basic = [
@@ -40,7 +40,7 @@ const maxVersionLength = 64;
  * a guest sends. Text that is no such JSON is an agent nothing is known of.
  */
 export function readGuestInfo(json: string): GuestAgentAnswer {
-  const info = parsed(json);
+  const info = jsonRecord(json) ?? {};
   const { guestAgentVersion, supportedCommands: listed } = info;
   const version = typeof guestAgentVersion === 'string' ? plainText(guestAgentVersion.slice(0, maxVersionLength)) : '';
   if (!Array.isArray(listed) || listed.length === 0) return { version };
@@ -50,13 +50,4 @@ export function readGuestInfo(json: string): GuestAgentAnswer {
       enabled.add(entry.name);
   }
   return { version, commands: [...enabled].sort() };
-}
-
-function parsed(json: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(json);
-    return isRecord(value) ? value : {};
-  } catch {
-    return {};
-  }
 }
