@@ -229,13 +229,13 @@ test('an overlay that is cleared leaves no timer', () => {
 });
 
 test('a subscription that ends while news is passed on does not hear of it, and each subscription is one of its own', () => {
-  const { writes, tell, listeners } = watched(at('101'));
+  const { writes, publish, listeners } = watched(at('101'));
   const heard: string[] = [];
   const twice = () => void heard.push('twice');
   const first = writes.onChange(() => second());
   const second = writes.onChange(() => void heard.push('ended'));
   const others = [writes.onChange(twice), writes.onChange(twice)];
-  tell(at('102'));
+  publish(at('102'));
   assert.deepEqual(heard, ['twice', 'twice']);
   for (const end of [first, ...others]) end();
   assert.equal(listeners.size, 1, 'the subscription of the fixture is left');
