@@ -27,10 +27,8 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
   try {
     const { own, adoptable } = claim(vm, vmis.get(key));
     const pending = vmis.pending(key);
-    // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does. A VM
-    // that is deleted does not wait: without that VMI its finalizer would be taken off, and the VMI left behind.
-    const isAwaited = pending === 'create' && !isBeingDeleted(vm);
-    const vmi = isAwaited ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
+    // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does.
+    const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
     const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
     return { kind: 'present', ...base, vm, vmi, adoptable, ...expected };
   } catch (error) {
