@@ -11,7 +11,7 @@ const kind: DecidedKind<ExplainSeen> = {
     vmi: { kind: 'present', phase: 'Scheduled' },
     domain: { kind: 'present', status: 'Paused', reason: 'Migration' },
     launcher: { kind: 'present', connected: true },
-    memory: { toldProblem: 'told before' },
+    memory: { reportedProblem: 'told before' },
   },
   rule: 'domain-unknown',
   more: { route: 'default', newPhase: 'Running' },
