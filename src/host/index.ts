@@ -1,13 +1,14 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
  * namespace, paths without following links, plain files read, replaced as a whole, kept as records or watched, the process behind a Unix socket, descriptors
- * that were inherited.
+ * that were inherited, network namespaces of other processes.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
+export { type NamespaceOwner, NetNamespace, NetNamespaceError } from './net-namespace.ts';
 export type { NewFile } from './new-file.ts';
 export { entryIdentity, PathWatch } from './path-watch.ts';
 export {

@@ -150,7 +150,7 @@ type ReadStat = (pid: number) => string;
 const readStat: ReadStat = (pid) => readFileSync(`/proc/${pid}/stat`, 'latin1');
 
 /** Start time of a process that runs; undefined for none, and for one that is dead but not yet reaped. */
-function processStartTime(pid: number, read = readStat): string | undefined {
+export function processStartTime(pid: number, read = readStat): string | undefined {
   let stat: string;
   try {
     stat = read(pid);
