@@ -4,8 +4,15 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** What Node.js and koffi are linked with, and nothing else; `gcc-12-base` holds the licence of two of them. */
-const debianPackages = ['gcc-12-base', 'libc6', 'libgcc-s1', 'libstdc++6'];
+/**
+ * What Node.js and koffi are linked with (`gcc-12-base` holds the licence of two of them), and what sets up networks of pods: `ip` and `nft` with
+ * what they are linked with. Nothing else.
+ */
+const debianPackages = [
+  ...['gcc-12-base', 'libc6', 'libgcc-s1', 'libstdc++6'],
+  ...['iproute2', 'libbpf1', 'libbsd0', 'libcap2', 'libelf1', 'libmd0', 'libmnl0', 'zlib1g'],
+  ...['nftables', 'libedit2', 'libgmp10', 'libjansson4', 'libnftables1', 'libnftnl11', 'libtinfo6', 'libxtables12'],
+];
 const nodeArch = { amd64: 'x64', arm64: 'arm64' };
 const lockFile = 'image/lock.json';
 const cacheDir = '.cache/image';

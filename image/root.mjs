@@ -22,16 +22,19 @@ import { debianFiles, forgetOthers, ImageError, koffiBinary, nodeFile, updateLoc
 const passwd = 'root:x:0:0:root:/root:/usr/sbin/nologin\nqemu:x:107:107:qemu:/:/usr/sbin/nologin\n';
 const group = 'root:x:0:\nqemu:x:107:\n';
 const mountPoints = ['dev', 'etc/virt-handler', 'pods', 'proc', 'run', 'sys', 'tmp', 'var/lib'];
-/** Of the Debian packages: what Node.js and koffi are linked with, those libraries' own needs, and the words of the licences. */
+/** Of the Debian packages: what programs are linked with, those libraries' own needs, `ip` and `nft`, and the words of the licences. */
 const kept = [
   /\/ld-linux-[\w-]+\.so\.\d$/,
   /\/lib(c|dl|m|pthread)\.so\.\d$/,
   /\/libgcc_s\.so\.1$/,
   /\/libstdc\+\+\.so\.6(\.[\d.]+)?$/,
+  /^usr\/(s?bin)\/(ip|nft)$/,
+  /\/lib(bpf|bsd|cap|edit|elf|gmp|jansson|md|mnl|nftables|nftnl|tinfo|xtables|z)\.so\.\d+(\.[\d.]+)?$/,
+  /\/libelf-[\d.]+\.so$/,
   /^usr\/share\/doc\/[^/]+\/copyright$/,
   // One package's folder is a link to another's, which has the words for both.
   /^usr\/share\/doc\/[^/]+$/,
-  /^lib(64)?$/,
+  /^(lib(64)?|s?bin)$/,
 ];
 
 function place(root, file, content, mode = 0o644) {
@@ -49,8 +52,8 @@ function filesOf(root) {
 }
 
 function unpackDebian(root, packages) {
-  // Debian 12 packages still name /lib: one /usr, with links to it.
-  for (const name of ['lib', 'lib64']) {
+  // Debian 12 packages still name /lib and /bin: one /usr, with links to it.
+  for (const name of ['lib', 'lib64', 'bin', 'sbin']) {
     mkdirSync(path.join(root, 'usr', name), { recursive: true });
     symlinkSync(`usr/${name}`, path.join(root, name));
   }

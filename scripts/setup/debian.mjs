@@ -17,6 +17,7 @@ const node = {
   cpio: { for: 'building the demo guest', has: ['cpio'] },
   genisoimage: { for: 'cloud-init disks', has: ['genisoimage'] },
   iproute2: { for: 'network of pods', has: ['ip'] },
+  nftables: { for: 'network of pods', has: ['nft'] },
   'kubernetes-client': { for: 'kubectl', has: ['kubectl'] },
 };
 const browser = {

@@ -53,7 +53,7 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const reader = agentConfigReader(options.nodeName);
   const settings = new KubeVirtSettings({ reader, kubevirts, kept, clock, log });
   const ownNode = new KubeOwnNode(options, kube);
-  const hooks = hostHooks({ hostDevDir });
+  const hooks = hostHooks({ hostDevDir, privateDir: options.privateDir, podIp: options.podIp });
   const loop = makeVmiParts(options, { client, eventClient, whenQuiet, hooks, log }, world);
   const events = eventPort(loop.recorder);
   const consoles = makeConsoles(options, { ...loop, client, settings, events, onStreams, clock, log });

@@ -60,6 +60,8 @@ export interface Interface {
   passtBinding?: object;
   binding?: { name: string };
   ports?: { name?: string; protocol?: string; port: number }[];
+  /** With gate PortRangesSpec. */
+  portRanges?: { protocol: string; start: number; end: number }[];
   macAddress?: string;
   pciAddress?: string;
   bootOrder?: number;

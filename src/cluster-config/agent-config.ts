@@ -33,6 +33,8 @@ export interface ClusterConfig extends MigrationSection {
   readonly useEmulation: boolean;
   /** Gate ImageVolume, on by default since 1.9. */
   readonly imageVolume: boolean;
+  /** Gate PortRangesSpec. */
+  readonly portRanges: boolean;
   readonly minimumReservePvcBytes: number;
   readonly tolerateLessPvcSpacePercent: number;
   readonly status: StatusConfig;
@@ -93,6 +95,7 @@ function toClusterConfig(given: unknown, annotations: Annotations): ClusterConfi
     },
     useEmulation: developer.useEmulation === true,
     imageVolume: gates.ImageVolume,
+    portRanges: gates.PortRangesSpec,
     minimumReservePvcBytes: developer.minimumReservePVCBytes ?? 131_072,
     tolerateLessPvcSpacePercent: developer.pvcTolerateLessSpaceUpToPercent ?? 10,
     status: readStatusConfig(given, gates),

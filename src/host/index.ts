@@ -5,9 +5,17 @@
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
+export { environmentValue } from './environment.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
+export {
+  linkNamesIn,
+  NamespaceProgramError,
+  readNetworkSetting,
+  runInNamespace,
+  writeNetworkSetting,
+} from './namespace-program.ts';
 export { type NamespaceOwner, NetNamespace, NetNamespaceError } from './net-namespace.ts';
 export type { NewFile } from './new-file.ts';
 export { entryIdentity, PathWatch } from './path-watch.ts';

@@ -1,4 +1,4 @@
-import { closeSync, fchownSync, fstatSync, ftruncateSync } from 'node:fs';
+import { closeSync, fchmodSync, fchownSync, fstatSync, ftruncateSync, writeFileSync } from 'node:fs';
 import { errorCode } from '../base/index.ts';
 
 /** As `SafePath` is one. */
@@ -20,8 +20,14 @@ export class NewFile {
     ftruncateSync(this.#fd, bytes);
   }
 
-  setOwner(uid: number, gid: number): void {
+  write(text: string): void {
+    writeFileSync(this.#fd, text);
+  }
+
+  /** Owner first, then mode: a chown clears set-id bits. The mode is no longer that of the umask. */
+  setOwner(uid: number, gid: number, mode?: number): void {
     fchownSync(this.#fd, uid, gid);
+    if (mode !== undefined) fchmodSync(this.#fd, mode);
   }
 
   /** Whether the entry of the directory is this very file, and not what was put in its place. */

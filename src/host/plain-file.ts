@@ -51,7 +51,16 @@ export async function readText(handle: FileHandle, maxBytes: number): Promise<st
 /** As `readPlainFile`, for small files at moments that must not end in between. */
 export function readPlainFileSync(file: string, maxBytes: number): string {
   check(lstatSync(file));
-  const fd = openSync(file, flags);
+  return readFrom(openSync(file, flags), maxBytes);
+}
+
+/** The same of what was opened before: `stats` are its own, and `file` leads to nothing else. */
+export function readOpenedText(stats: Stats, file: string, maxBytes: number): string {
+  check(stats);
+  return readFrom(openSync(file, constants.O_RDONLY | constants.O_NONBLOCK), maxBytes);
+}
+
+function readFrom(fd: number, maxBytes: number): string {
   try {
     check(fstatSync(fd));
     let buffer = Buffer.alloc(Math.min(firstBytes, maxBytes + 1));

@@ -5,9 +5,12 @@ import {
   constants,
   fstatSync,
   linkSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readlinkSync,
+  renameSync,
+  rmdirSync,
   type Stats,
   statfsSync,
   unlinkSync,
@@ -15,6 +18,7 @@ import {
 } from 'node:fs';
 import { CodedError, errorCode } from '../base/index.ts';
 import { NewFile } from './new-file.ts';
+import { readOpenedText } from './plain-file.ts';
 
 /**
  * Paths below a pod belong to its tenant: every element is opened on its own, without following links, and what was
@@ -142,6 +146,31 @@ export class SafePath {
    */
   link(from: string, to: string): void {
     linkSync(this.#entryPath(from), this.#entryPath(to));
+  }
+
+  /** Makes a directory; EEXIST when anything of that name is there. */
+  makeDirectory(name: string, mode: number): void {
+    mkdirSync(this.#entryPath(name), { mode });
+  }
+
+  /** Removes an empty directory. */
+  removeDirectory(name: string): void {
+    rmdirSync(this.#entryPath(name));
+  }
+
+  /** Puts an entry of this directory in the place of another one; of a link there, not of what it points to. */
+  rename(from: string, to: string): void {
+    renameSync(this.#entryPath(from), this.#entryPath(to));
+  }
+
+  /** The text of a plain file in this directory. Throws SafePathError SYMLINK, PlainFileError, or the system's error. */
+  readText(name: string, maxBytes: number): string {
+    const file = this.child(name);
+    try {
+      return readOpenedText(file.stat(), file.#path, maxBytes);
+    } finally {
+      file.close();
+    }
   }
 
   /** What users without rights of root can still write to this file system. */

@@ -3,6 +3,8 @@ import { CodedError } from '../../../base/index.ts';
 export type HostErrorCode =
   /** Ends a VMI that has not started, as upstream's critical network errors do; all others are tried again. */
   | 'CRITICAL_NETWORK'
+  /** The pod's network is not as it has to be yet, or a tool for it failed: tried again. */
+  | 'POD_NETWORK'
   | 'NO_HYPERVISOR'
   | 'NO_VOLUME_STATUS'
   | 'DISK_TOO_LARGE'

@@ -1,10 +1,11 @@
 /**
- * Owns: what the agent prepares inside a launcher's container before its guest starts: devices, disk images; in `work` the contract
+ * Owns: what the agent prepares inside a launcher's container before its guest starts: devices, disk images, its pod's network; in `work` the contract
  * that such hooks keep.
  * Must not know: VMI rules, the API server, launchers' calls.
  */
 import { type DeviceOwnershipOptions, deviceOwnership } from './device-ownership.ts';
 import { hostDiskImages } from './host-disk-images.ts';
+import { type PodNetworkOptions, podNetwork } from './network/index.ts';
 import { unsupportedHostWork } from './unsupported-host-work.ts';
 import type { HostFactsOf } from './work/index.ts';
 
@@ -13,12 +14,13 @@ export { HostError } from './errors.ts';
 export { launcherFileSizes } from './file-sizes.ts';
 export { hostDiskImages } from './host-disk-images.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
+export { podNetwork } from './network/index.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';
 export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
-export function hostHooks(options: DeviceOwnershipOptions) {
-  return [unsupportedHostWork(), hostDiskImages(options), deviceOwnership(options)] as const;
+export function hostHooks(options: DeviceOwnershipOptions & PodNetworkOptions) {
+  return [unsupportedHostWork(), hostDiskImages(options), deviceOwnership(options), podNetwork(options)] as const;
 }
 
 /** What hooks of this build give, by hook: for sync options and for the status. */

@@ -29,6 +29,8 @@ export interface HookContext<State = Json> {
   /** With filesystem claims as host disks, and with the claims of the destination when it comes from another node. */
   readonly vmi: VirtualMachineInstance;
   readonly launcherPid: number;
+  /** The launcher as it was when it was connected; absent before. */
+  readonly process?: { readonly pid: number; readonly startTime: string };
   /** A guest that starts in this launcher, one that comes to it from another node, one that runs in it. */
   readonly purpose: 'start' | 'incoming' | 'running';
   readonly config: ClusterConfig;
@@ -56,6 +58,8 @@ export type HookResult<Facts> =
 export interface HostSeen {
   /** Hot-plugged volumes mounted in the launcher. Absent: no hook of this build mounts any, or it could not look. */
   readonly mountedVolumes?: readonly string[];
+  /** Interface → addresses of its link in the pod, under which others reach the guest; the first one is the main one. */
+  readonly podIps?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** What facts of a hook change in the calls to the launcher. */

@@ -29,5 +29,9 @@ export async function observeHost(
     else log.debug({ uid, hook: hook.name, reason: errorMessage(end.error) }, 'a hook sees nothing');
   }
   const mounted = seen.flatMap(({ mountedVolumes }) => (mountedVolumes ? [mountedVolumes] : []));
-  return mounted.length > 0 ? { mountedVolumes: mounted.flat() } : {};
+  const podIps = seen.flatMap(({ podIps: known }) => (known ? [known] : []));
+  return {
+    ...(mounted.length > 0 && { mountedVolumes: mounted.flat() }),
+    ...(podIps.length > 0 && { podIps: Object.assign({}, ...podIps) }),
+  };
 }

@@ -122,7 +122,7 @@ test('what devices and images there are is given as facts, the same on every try
   const { procDir, root } = fakeLauncher(t);
   for (const device of ['kvm', 'net/tun']) writeFileSync(path.join(root, 'dev', device), '');
   mkdirSync(path.join(root, 'run/kubevirt-private/vmi-disks/data'), { recursive: true });
-  const [, disks, devices] = hostHooks({ hostDevDir: '/dev', procDir });
+  const [, disks, devices] = hostHooks({ hostDevDir: '/dev', privateDir: procDir, podIp: '10.0.0.1', procDir });
   const vmi = diskVmi('64Mi');
   vmi.status = { ...vmi.status, runtimeUser: 107 };
   const images = [{ volume: 'data', sizeBytes: 64 * 2 ** 20, wantedBytes: 64 * 2 ** 20 }];

@@ -1,0 +1,135 @@
+import { errorCode, errorMessage } from '../../../../base/index.ts';
+import {
+  linkNamesIn,
+  type NamespaceOwner,
+  NetNamespace,
+  readNetworkSetting,
+  runInNamespace,
+  writeNetworkSetting,
+} from '../../../../host/index.ts';
+import { HostError } from '../errors.ts';
+import { type PodNetwork, parsePodNetwork, readCommands } from './pod-links.ts';
+import type { Setting } from './wanted.ts';
+
+/** The network namespace of a launcher, for one pass. What it throws and rejects with is a HostError. */
+export interface PodNamespace {
+  /** The launcher has the machine's own network: nothing may be done there. */
+  readonly isOfMachine: boolean;
+  linkNames(): readonly string[];
+  setting(name: string): string;
+  /** By one process. */
+  read(signal: AbortSignal): Promise<PodNetwork>;
+  /** By one process; it ends at the first line that fails. */
+  change(commands: readonly string[], signal: AbortSignal): Promise<void>;
+  set(settings: readonly Setting[]): void;
+  /** By one process, as a whole or not at all. */
+  load(rules: string, signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+export type OpenPodNamespace = (owner: NamespaceOwner) => Promise<PodNamespace>;
+
+/** Rejects with HostError POD_NETWORK when it cannot be entered: the launcher has ended, or this agent may not. */
+export function podNamespaces(procDir?: string): OpenPodNamespace {
+  return async (owner) => {
+    try {
+      return new KernelNamespace(await NetNamespace.ofProcess(owner, procDir === undefined ? {} : { procDir }));
+    } catch (cause) {
+      throw notEntered(cause);
+    }
+  };
+}
+
+class KernelNamespace implements PodNamespace {
+  readonly #namespace: NetNamespace;
+
+  constructor(namespace: NetNamespace) {
+    this.#namespace = namespace;
+  }
+
+  get isOfMachine(): boolean {
+    return this.#namespace.isOfMachine;
+  }
+
+  linkNames(): readonly string[] {
+    return this.#inside(() => linkNamesIn(this.#namespace));
+  }
+
+  setting(name: string): string {
+    return this.#inside(() => readNetworkSetting(this.#namespace, name));
+  }
+
+  set(settings: readonly Setting[]): void {
+    for (const { name, value } of settings) {
+      try {
+        writeNetworkSetting(this.#namespace, name, value);
+      } catch (cause) {
+        const problem = `${name} cannot be set to ${value} in the pod (${errorMessage(cause)})`;
+        throw new HostError('CRITICAL_NETWORK', `${problem}: /proc/sys of this agent must be writable`, { cause });
+      }
+    }
+  }
+
+  async read(signal: AbortSignal): Promise<PodNetwork> {
+    const args = ['-json', '-details', '-batch', '-'];
+    const read = runInNamespace(this.#namespace, { program: 'ip', args, input: readCommands }, signal);
+    const printed = await read.catch((cause: unknown) => {
+      throw new HostError('POD_NETWORK', `the links of the pod cannot be read: ${errorMessage(cause)}`, { cause });
+    });
+    return parsePodNetwork(printed);
+  }
+
+  async change(commands: readonly string[], signal: AbortSignal): Promise<void> {
+    const input = commands.map((line) => `${line}\n`).join('');
+    const change = runInNamespace(this.#namespace, { program: 'ip', args: ['-batch', '-'], input }, signal);
+    await change.catch((cause: unknown) => {
+      throw refused('the links of the pod', linkProblem(errorMessage(cause), commands), cause);
+    });
+  }
+
+  async load(rules: string, signal: AbortSignal): Promise<void> {
+    const load = runInNamespace(this.#namespace, { program: 'nft', args: ['-f', '-'], input: rules }, signal);
+    await load.catch((cause: unknown) => {
+      throw refused('address translation in the pod', errorMessage(cause), cause);
+    });
+  }
+
+  close(): void {
+    this.#namespace.close();
+  }
+
+  #inside<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (cause) {
+      throw notEntered(cause);
+    }
+  }
+}
+
+function notEntered(cause: unknown): HostError {
+  const problem = `the pod's network cannot be reached: ${errorMessage(cause)}`;
+  return new HostError('POD_NETWORK', problem, { cause });
+}
+
+/** Of the kernel; the next try may go well. */
+const passing = /resource busy|cannot allocate memory|no buffer space|temporarily unavailable|interrupted system call/i;
+
+/** What a tool refuses is refused again: upstream ends such a VMI, too. What did not come to that is tried again. */
+function refused(what: string, problem: string, cause: unknown): HostError {
+  const isFinal = errorCode(cause) === 'FAILED' && !passing.test(problem);
+  return new HostError(isFinal ? 'CRITICAL_NETWORK' : 'POD_NETWORK', `${what} cannot be set up: ${problem}`, { cause });
+}
+
+const failedLine = /Command failed -:(\d+)/;
+
+/** With the line that failed, and what it may lack. */
+function linkProblem(problem: string, commands: readonly string[]): string {
+  const line = commands[Number(failedLine.exec(problem)?.[1]) - 1];
+  if (line === undefined) return problem;
+  const kind = line.split(' type ')[1];
+  const isUnknown = kind !== undefined && /unknown device type|not supported/i.test(problem);
+  const module = isUnknown ? kind : line.startsWith('tuntap') ? 'tun' : undefined;
+  const advice = module && `; this node may lack it: modprobe ${module}`;
+  return `${problem.replaceAll('\n', ' ')} (ip ${line})${advice ?? ''}`;
+}
