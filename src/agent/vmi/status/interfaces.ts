@@ -11,19 +11,24 @@ import { bounds, clip } from './bounds.ts';
 /** Interfaces that only the guest agent knows (bridges inside the guest, say) are listed up to this many. */
 const maxUnmatched = 10;
 
+/** Interface → addresses of its link in the pod, as the host work found them; the first one is the main one. */
+export type PodIps = Readonly<Record<string, readonly string[]>>;
+
 /** `status.interfaces`, built anew from domain, guest agent and what others wrote before (pkg/network/setup/netstat.go). */
-export function projectInterfaces(vmi: VirtualMachineInstance, domain: Domain): VmiInterfaceStatus[] {
+export function projectInterfaces(
+  vmi: VirtualMachineInstance,
+  domain: Domain,
+  podIps: PodIps = {},
+): VmiInterfaceStatus[] {
   const before = vmi.status?.interfaces ?? [];
   const wanted = vmi.spec?.domain?.devices?.interfaces ?? [];
   const reports = (domain.Status.Interfaces ?? []).filter(({ InterfaceName }) => InterfaceName !== '');
   const found = firstOfEachName([...fromDomain(domain), ...fromHostDevices(domain, wanted)]);
   const known = found.map((entry) => {
-    const kept = keepIps(entry, before);
-    return withAgentReport(
-      kept,
-      reports,
-      wanted.find(({ name }) => name === entry.name),
-    );
+    const ofPod = (Object.hasOwn(podIps, entry.name ?? '') && podIps[entry.name ?? '']) || [];
+    const binding = wanted.find(({ name }) => name === entry.name);
+    if (ofPod.length === 0) return withAgentReport(keepIps(entry, before), reports, binding);
+    return withAgentReport(withIps(entry, ofPod), reports, binding, ofPod);
   });
   const listed = [...known, ...unmatched(found, reports)];
   return withMultus(podNetworkFirst(listed, vmi, before), before, wanted).map((entry) => keepPodName(entry, before));
@@ -75,18 +80,35 @@ function withAgentReport(
   entry: VmiInterfaceStatus,
   reports: readonly DomainInterfaceStatus[],
   wanted: Interface | undefined,
+  ofPod?: readonly string[],
 ): VmiInterfaceStatus {
   const report = reports.find(({ Mac }) => sameMac(Mac, entry.mac));
   if (!report) return entry;
   const isMasqueraded = wanted?.masquerade !== undefined;
-  const reported = agentIps(report, isMasqueraded);
-  const ips = isMasqueraded ? byFamily(entry.ipAddresses ?? [], reported) : reported;
-  return {
+  const ofGuest = agentIps(report, isMasqueraded);
+  const reported = {
     ...entry,
     interfaceName: clip(report.InterfaceName, bounds.guestTextBytes),
     infoSource: 'domain, guest-agent',
-    ...(ips.length > 0 && { ipAddress: ips[0] ?? '', ipAddresses: ips }),
   };
+  if (ofPod) return withIps(reported, unlessGuestHasNone(ofPod, ofGuest));
+  const ips = isMasqueraded ? byFamily(entry.ipAddresses ?? [], ofGuest) : ofGuest;
+  return ips.length > 0 ? withIps(reported, ips) : reported;
+}
+
+function withIps(
+  { ipAddress: _first, ipAddresses: _all, ...entry }: VmiInterfaceStatus,
+  ips: readonly string[],
+): VmiInterfaceStatus {
+  return ips.length > 0 ? { ...entry, ipAddress: ips[0] ?? '', ipAddresses: [...ips] } : entry;
+}
+
+/** The pod's, by family, IPv4 first; but a guest that has no address of a family is not reached under the pod's. */
+function unlessGuestHasNone(ofPod: readonly string[], ofGuest: readonly string[]): string[] {
+  return [false, true].flatMap((six) => {
+    const [own, guest] = [ofPod, ofGuest].map((ips) => ips.filter((ip) => isIpv6(ip) === six));
+    return (own?.length === 0 || guest?.length === 0 ? guest : own) ?? [];
+  });
 }
 
 const isIpv6 = (ip: string) => ip.includes(':');

@@ -135,7 +135,7 @@ function projectStatus(
   let volumes: ReturnType<typeof projectVolumes> | undefined;
   if (domain) {
     projectDomainFields(status, domain);
-    const interfaces = projectInterfaces(readable, domain);
+    const interfaces = projectInterfaces(readable, domain, statusFacts.podIps);
     if (interfaces.length > 0) status.interfaces = interfaces;
     else delete status.interfaces;
     if (status.volumeStatus?.length) {
