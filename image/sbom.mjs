@@ -7,6 +7,22 @@ const debianLicenses = {
   libc6: 'LGPL-2.1-or-later',
   'libgcc-s1': 'GPL-3.0-or-later WITH GCC-exception-3.1',
   'libstdc++6': 'GPL-3.0-or-later WITH GCC-exception-3.1',
+  iproute2: 'GPL-2.0-or-later',
+  libbpf1: 'LGPL-2.1-only OR BSD-2-Clause',
+  libbsd0: 'BSD-3-Clause',
+  libcap2: 'BSD-3-Clause OR GPL-2.0-only',
+  libedit2: 'BSD-3-Clause',
+  libelf1: 'LGPL-3.0-or-later OR GPL-2.0-or-later',
+  libgmp10: 'LGPL-3.0-or-later OR GPL-2.0-or-later',
+  libjansson4: 'MIT',
+  libmd0: 'BSD-3-Clause',
+  libmnl0: 'LGPL-2.1-or-later',
+  libnftables1: 'GPL-2.0-only',
+  libnftnl11: 'GPL-2.0-or-later',
+  libtinfo6: 'X11-distribute-modifications-variant',
+  libxtables12: 'GPL-2.0-only',
+  nftables: 'GPL-2.0-only',
+  zlib1g: 'Zlib',
 };
 
 const purlPart = (text) => text.split('/').map(encodeURIComponent).join('/');

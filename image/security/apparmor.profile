@@ -6,7 +6,7 @@ abi <abi/3.0>,
 include <tunables/global>
 
 profile virt-handler flags=(attach_disconnected, mediate_deleted) {
-  # What the image is made of. No shell and no other program is in it, and none is started.
+  # What the image is made of. No shell is in it; ip and nft are for privileged agents, and not started under this profile.
   / r,
   /usr/** r,
   /usr/bin/node mrix,

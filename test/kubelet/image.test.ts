@@ -11,6 +11,8 @@ import { after, before, suite, test } from 'node:test';
 const programs: readonly (readonly [file: RegExp, reason: string])[] = [
   [/^usr\/bin\/node$/, 'the agent runs on it'],
   [/^usr\/lib\/virt-handler\/bin\/virt-handler\.js$/, 'the agent'],
+  [/^usr\/bin\/ip$/, 'links of pods'],
+  [/^usr\/sbin\/nft$/, 'address translation in pods'],
   [/^usr\/lib\/[\w-]+-linux-gnu\/ld-linux-[\w-]+\.so\.\d$/, 'the kernel starts Node.js with it'],
   [/^usr\/lib\/[\w-]+-linux-gnu\/libc\.so\.6$/, 'a library; as a program it says its version'],
 ];
