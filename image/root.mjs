@@ -28,7 +28,7 @@ const kept = [
   /\/lib(c|dl|m|pthread)\.so\.\d$/,
   /\/libgcc_s\.so\.1$/,
   /\/libstdc\+\+\.so\.6(\.[\d.]+)?$/,
-  /^usr\/(s?bin)\/(ip|nft)$/,
+  /^usr\/(bin\/ip|sbin\/nft)$/,
   /\/lib(bpf|bsd|cap|edit|elf|gmp|jansson|md|mnl|nftables|nftnl|tinfo|xtables|z)\.so\.\d+(\.[\d.]+)?$/,
   /\/libelf-[\d.]+\.so$/,
   /^usr\/share\/doc\/[^/]+\/copyright$/,
