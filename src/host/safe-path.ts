@@ -8,6 +8,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   renameSync,
   rmdirSync,
@@ -42,6 +43,7 @@ const createFlags =
   constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_WRONLY;
 
 let openedPath: (opened: SafePath) => string;
+let openedMount: (opened: SafePath) => string | undefined;
 
 /** An opened file or directory. Who gets one closes it. */
 export class SafePath {
@@ -51,6 +53,7 @@ export class SafePath {
 
   static {
     openedPath = (opened) => opened.#path;
+    openedMount = (opened) => mountIdOf(opened.#opened);
   }
 
   constructor(fd: number, shown: string) {
@@ -108,6 +111,22 @@ export class SafePath {
   entry(name: string): SafePath {
     const fd = openSync(this.#entryPath(name), pathOnly | constants.O_NOFOLLOW);
     return new SafePath(fd, `${this.shown}/${name}`);
+  }
+
+  /** Something is mounted on this entry, in the mount namespace that this directory was opened in. False when there is none. */
+  isMountPoint(name: string): boolean {
+    let found: SafePath;
+    try {
+      found = this.entry(name);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return false;
+      throw error;
+    }
+    try {
+      return openedMount(found) !== openedMount(this);
+    } finally {
+      found.close();
+    }
   }
 
   /** Names in this directory. */
@@ -218,6 +237,16 @@ export class SafePath {
 /** For calls of the C library in this folder, which follow what is at a path: this one leads to what was opened. */
 export function pathOfOpened(opened: SafePath): string {
   return openedPath(opened);
+}
+
+/** Another descriptor of what was opened, for calls of this folder that outlive it. Its owner closes it. */
+export function duplicateOf(opened: SafePath): number {
+  return openSync(openedPath(opened), pathOnly);
+}
+
+/** Of proc_pid_fdinfo(5): unlike a device number it differs where a directory is mounted into its own file system. */
+function mountIdOf(fd: number): string | undefined {
+  return /^mnt_id:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1];
 }
 
 /** Opens a trusted directory; links in its path are followed (`/proc/<pid>/root` is one). */

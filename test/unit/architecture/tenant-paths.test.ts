@@ -63,6 +63,7 @@ const mayEnterLaunchers: Readonly<Record<string, string>> = {
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
   'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
   'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',
+  'src/host/mounts/host-mounts.ts': "the machine's own root, opened as trusted",
 };
 
 const isTenants = ({ file, text }: { file: string; text: string }) =>
@@ -136,6 +137,7 @@ test('SafePath gives away no path but those', () => {
     'entry',
     'freeBytes',
     'identity',
+    'isMountPoint',
     'link',
     'linkText',
     'makeDirectory',
