@@ -24,6 +24,8 @@ export interface NodeAgentDeps {
   readonly host: NodeFacts;
   /** Devices of the machine, to tell a launcher's own from them. */
   readonly hostDevDir: string;
+  /** A process in the machine's own mount namespace. */
+  readonly hostPid: number;
   /** The streams of live migrations; without them every migration is refused in words. */
   readonly migrationProxies?: MigrationProxies;
   /** The built web page, for `--web-port`. */
@@ -84,6 +86,7 @@ export class NodeAgent {
       whenQuiet: () => this.dispatcher.reconciler.whenIdle(),
       onStreams: deps.onStreams ?? (() => undefined),
       hostDevDir: deps.hostDevDir,
+      hostPid: deps.hostPid,
     });
     const ports = portsOf(parts, options, deps);
     this.#migrationProxies = ports.migrationProxies;

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { resources } from '../api/index.ts';
 import { type Component, errorMessage, type Logger } from '../base/index.ts';
 import {
@@ -7,6 +8,7 @@ import {
   type KubeVirt,
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
+import { KernelMounts, recordDirectory } from '../host/index.ts';
 import { Informer, type KubeClient } from '../kube/index.ts';
 import { noMigrationProxy } from './migration-proxy/index.ts';
 import type { NodeFacts } from './node/facts/index.ts';
@@ -39,11 +41,12 @@ interface PartsDeps {
   readonly whenQuiet: () => Promise<void>;
   readonly onStreams: (areOpen: boolean) => void;
   readonly hostDevDir: string;
+  readonly hostPid: number;
 }
 
 /** Nothing is started and nothing is asked yet. */
 export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): Parts {
-  const { world, client, eventClient, beatClient, whenQuiet, onStreams, hostDevDir } = deps;
+  const { world, client, eventClient, beatClient, whenQuiet, onStreams } = deps;
   const { clock, random } = world;
   const kube = { client, log, clock, random };
   // A user who may make such an object in another namespace does not configure KubeVirt.
@@ -53,11 +56,25 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const reader = agentConfigReader(options.nodeName);
   const settings = new KubeVirtSettings({ reader, kubevirts, kept, clock, log });
   const ownNode = new KubeOwnNode(options, kube);
-  const hooks = hostHooks({ hostDevDir, privateDir: options.privateDir, podIp: options.podIp });
+  const hooks = makeHooks(options, deps);
   const loop = makeVmiParts(options, { client, eventClient, whenQuiet, hooks, log }, world);
   const events = eventPort(loop.recorder);
   const consoles = makeConsoles(options, { ...loop, client, settings, events, onStreams, clock, log });
   return { ...loop, world, client, eventClient, beatClient, kubevirts, settings, ownNode, consoles };
+}
+
+/** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */
+function makeHooks(options: AgentOptions, { world, hostDevDir, hostPid }: PartsDeps) {
+  const { podsDir, kubeletRoot, nodeName, privateDir, podIp } = options;
+  const machinePodsDir = podsDir === '/pods' ? `${kubeletRoot}/pods` : podsDir;
+  return hostHooks(
+    { hostDevDir, podsDir, machinePodsDir, nodeName, privateDir, podIp },
+    {
+      mounts: new KernelMounts({ pid: hostPid }),
+      records: recordDirectory(path.join(privateDir, 'container-disk-mount-state')),
+      monotonicMs: () => world.clock.monotonicMs(),
+    },
+  );
 }
 
 interface HostDeps {

@@ -44,6 +44,12 @@ function readOptions(installNamespace: string | undefined): AgentOptions | undef
   }
 }
 
+/** Whose mount namespace is the machine's; upstream's variable is for an agent whose parent is in it. */
+function hostPidOf(hostRoot: string): number {
+  if (process.env.VIRT_IN_CONTAINER === 'true') return process.ppid;
+  return hostRoot === '/' ? process.pid : 1;
+}
+
 async function run(agentOptions: AgentOptions): Promise<void> {
   const { log, setVerbosity } = createAdjustableLogger({
     component: 'virt-handler',
@@ -65,7 +71,7 @@ async function run(agentOptions: AgentOptions): Promise<void> {
     // In a pod with the host's pid namespace process 1 is the host's; a standalone agent says where the host is.
     const hostRoot = process.env.KUBEVIRT_HOST_ROOT ?? '/proc/1/root';
     const host = await readNodeFacts({ hostRoot, labellerDir, arch: process.arch }, log);
-    const paths = { hostRoot, hostDevDir: join(hostRoot, 'dev'), labellerDir, pageDir };
+    const paths = { hostRoot, hostDevDir: join(hostRoot, 'dev'), hostPid: hostPidOf(hostRoot), labellerDir, pageDir };
     const seams = { access, log, setVerbosity, host, onStreams: heapForStreams };
     const agent = new NodeAgent(agentOptions, { ...seams, ...paths });
     await serve(agent, agentOptions, log, leaving.signal);

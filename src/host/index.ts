@@ -9,7 +9,7 @@ export { environmentValue } from './environment.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
-export { type BindOptions, type HostMounts, KernelMounts, MountError } from './mounts/index.ts';
+export { type HostMounts, KernelMounts } from './mounts/index.ts';
 export {
   linkNamesIn,
   NamespaceProgramError,

@@ -6,6 +6,7 @@ import {
   fstatSync,
   linkSync,
   mkdirSync,
+  opendirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -129,9 +130,30 @@ export class SafePath {
     }
   }
 
+  /** Both are of one mount, not only of one file system. */
+  isOnMountOf(other: SafePath): boolean {
+    return openedMount(this) === openedMount(other);
+  }
+
   /** Names in this directory. */
   names(): string[] {
     return readdirSync(this.#path);
+  }
+
+  /** As `names`, but no more than `max`: a tenant makes millions of them. */
+  someNames(max: number): string[] {
+    const directory = opendirSync(this.#path);
+    try {
+      const names: string[] = [];
+      while (names.length < max) {
+        const entry = directory.readSync();
+        if (!entry) break;
+        names.push(entry.name);
+      }
+      return names;
+    } finally {
+      directory.closeSync();
+    }
   }
 
   /** What a link in this directory says; undefined when it is none (any more). */
@@ -147,6 +169,16 @@ export class SafePath {
   /** Removes an entry; a link is removed, not what it points to. */
   unlink(name: string): void {
     unlinkSync(this.#entryPath(name));
+  }
+
+  /** Removes an empty directory; ENOTDIR for a link. */
+  removeDirectory(name: string): void {
+    rmdirSync(this.#entryPath(name));
+  }
+
+  /** Creates a directory; EEXIST when anything of that name is there. */
+  makeDirectory(name: string, mode: number): void {
+    mkdirSync(this.#entryPath(name), { mode });
   }
 
   /** Creates a file; EEXIST when anything of that name is there, a link that leads nowhere, too. */
@@ -165,16 +197,6 @@ export class SafePath {
    */
   link(from: string, to: string): void {
     linkSync(this.#entryPath(from), this.#entryPath(to));
-  }
-
-  /** Makes a directory; EEXIST when anything of that name is there. */
-  makeDirectory(name: string, mode: number): void {
-    mkdirSync(this.#entryPath(name), { mode });
-  }
-
-  /** Removes an empty directory. */
-  removeDirectory(name: string): void {
-    rmdirSync(this.#entryPath(name));
   }
 
   /** Puts an entry of this directory in the place of another one; of a link there, not of what it points to. */

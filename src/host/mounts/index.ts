@@ -2,5 +2,4 @@
  * Owns: mounting in the machine's mount namespace, from any other one, without a process of its own.
  * Must not know: what is mounted and why, records of it.
  */
-export { MountError } from './errors.ts';
-export { type BindOptions, type HostMounts, KernelMounts } from './host-mounts.ts';
+export { type HostMounts, KernelMounts } from './host-mounts.ts';

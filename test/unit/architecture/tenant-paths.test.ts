@@ -50,6 +50,7 @@ const mayNameDescriptors: Readonly<Record<string, string>> = {
 const mayTakeAddresses: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'gives it',
   'src/agent/serve/rest/guest-sockets.ts': 'connect() to a socket that was opened',
+  'src/agent/vmi/host/container-disks/sidecar.ts': 'connect() to a socket that was opened',
   'src/launcher-client/connection.ts': 'connect() to a socket that was opened, by gRPC, too',
   'src/launcher-client/launcher-host.ts': 'connect() to a socket that was opened',
   'src/launcher-client/probe.ts': 'the type',
@@ -60,6 +61,7 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
 /** Where `/proc/<pid>/root` is made up. It goes on by SafePath from there. */
 const mayEnterLaunchers: Readonly<Record<string, string>> = {
   'src/agent/vmi/host/launcher-root.ts': 'the entry of hooks and facts',
+  'src/agent/vmi/host/container-disks/sidecar.ts': 'images that side containers have for a root',
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
   'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
   'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',
@@ -138,6 +140,7 @@ test('SafePath gives away no path but those', () => {
     'freeBytes',
     'identity',
     'isMountPoint',
+    'isOnMountOf',
     'link',
     'linkText',
     'makeDirectory',
@@ -148,6 +151,7 @@ test('SafePath gives away no path but those', () => {
     'rename',
     'setOwner',
     'socketAddress',
+    'someNames',
     'stat',
     'touch',
     'unlink',

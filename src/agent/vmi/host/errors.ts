@@ -14,6 +14,16 @@ export type HostErrorCode =
   | 'DISK_REPLACED'
   /** The file system of the volume did not take it. */
   | 'DISK_NOT_MADE'
+  /** Directories of several pods of this VMI are there: those of the old ones have to go first. */
+  | 'SEVERAL_PODS'
+  /** A side container with an image does not come up, or what answers in its place is another process. */
+  | 'DISK_CONTAINER'
+  /** The image in a side container is not there, or no plain file. */
+  | 'DISK_IMAGE'
+  /** What has to be mounted on in the launcher's pod is something else. */
+  | 'MOUNT_TARGET'
+  /** What is mounted could not be written down, or what was written down cannot be read. */
+  | 'MOUNT_RECORD'
   | 'NOT_SUPPORTED';
 
 export class HostError extends CodedError<HostErrorCode> {}

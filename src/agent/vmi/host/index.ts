@@ -3,12 +3,14 @@
  * that such hooks keep.
  * Must not know: VMI rules, the API server, launchers' calls.
  */
+import { type ContainerDiskDeps, type ContainerDiskOptions, containerDisks } from './container-disks/index.ts';
 import { type DeviceOwnershipOptions, deviceOwnership } from './device-ownership.ts';
 import { hostDiskImages } from './host-disk-images.ts';
 import { type PodNetworkOptions, podNetwork } from './network/index.ts';
 import { unsupportedHostWork } from './unsupported-host-work.ts';
 import type { HostFactsOf } from './work/index.ts';
 
+export { containerDisks } from './container-disks/index.ts';
 export { deviceOwnership } from './device-ownership.ts';
 export { HostError } from './errors.ts';
 export { launcherFileSizes } from './file-sizes.ts';
@@ -19,8 +21,17 @@ export { unsupportedHostWork } from './unsupported-host-work.ts';
 export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
-export function hostHooks(options: DeviceOwnershipOptions & PodNetworkOptions) {
-  return [unsupportedHostWork(), hostDiskImages(options), deviceOwnership(options), podNetwork(options)] as const;
+export function hostHooks(
+  options: DeviceOwnershipOptions & ContainerDiskOptions & PodNetworkOptions,
+  deps: ContainerDiskDeps,
+) {
+  return [
+    unsupportedHostWork(),
+    containerDisks(options, deps),
+    hostDiskImages(options),
+    podNetwork(options),
+    deviceOwnership(options),
+  ] as const;
 }
 
 /** What hooks of this build give, by hook: for sync options and for the status. */

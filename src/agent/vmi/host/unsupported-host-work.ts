@@ -6,16 +6,7 @@ import type { HostHook } from './work/index.ts';
 export function unsupportedHostWork(): HostHook<'unsupported-host-work', null> {
   return {
     name: 'unsupported-host-work',
-    prepare: async ({ vmi, config }) => {
-      const usesImages =
-        vmi.spec.volumes?.some(({ containerDisk }) => containerDisk) || vmi.spec.domain.firmware?.kernelBoot?.container;
-      if (usesImages && !config.imageVolume) {
-        throw new HostError(
-          'NOT_SUPPORTED',
-          'container disks need image volumes: this node agent does not mount them from side containers. ' +
-            'Remove ImageVolume from developerConfiguration.disabledFeatureGates of the KubeVirt object.',
-        );
-      }
+    prepare: async ({ vmi }) => {
       const hotplugged = vmi.status?.volumeStatus?.find(({ hotplugVolume }) => hotplugVolume);
       if (hotplugged) {
         const text = `volume ${hotplugged.name} is hot-plugged, which this node agent does not support yet: detach it`;

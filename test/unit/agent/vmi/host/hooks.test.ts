@@ -3,12 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, wri
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import {
-  deviceOwnership,
-  hostDiskImages,
-  hostHooks,
-  unsupportedHostWork,
-} from '../../../../../src/agent/vmi/host/index.ts';
+import { deviceOwnership, hostDiskImages, unsupportedHostWork } from '../../../../../src/agent/vmi/host/index.ts';
 import type { VirtualMachineInstance } from '../../../../../src/api/index.ts';
 import type { ClusterConfig } from '../../../../../src/cluster-config/index.ts';
 import { vmiOf } from '../../../../fixtures/agent/builders.ts';
@@ -122,7 +117,7 @@ test('what devices and images there are is given as facts, the same on every try
   const { procDir, root } = fakeLauncher(t);
   for (const device of ['kvm', 'net/tun']) writeFileSync(path.join(root, 'dev', device), '');
   mkdirSync(path.join(root, 'run/kubevirt-private/vmi-disks/data'), { recursive: true });
-  const [, disks, devices] = hostHooks({ hostDevDir: '/dev', privateDir: procDir, podIp: '10.0.0.1', procDir });
+  const [disks, devices] = [hostDiskImages({ procDir }), deviceOwnership({ hostDevDir: '/dev', procDir })];
   const vmi = diskVmi('64Mi');
   vmi.status = { ...vmi.status, runtimeUser: 107 };
   const images = [{ volume: 'data', sizeBytes: 64 * 2 ** 20, wantedBytes: 64 * 2 ** 20 }];
@@ -141,10 +136,9 @@ test('what devices and images there are is given as facts, the same on every try
   }
 });
 
-test('container disks without image volumes and hot-plugged volumes are refused with a way out', async () => {
+test('hot-plugged volumes are refused with a way out', async () => {
   const hook = unsupportedHostWork();
   await hook.prepare(contextOf(vmiOf()));
-  await assert.rejects(hook.prepare(contextOf(vmiOf(), { imageVolume: false })), /disabledFeatureGates/);
   const hotplugged = vmiOf('Scheduled', {
     status: { volumeStatus: [{ name: 'late', target: '', hotplugVolume: {} }] },
   });

@@ -1,0 +1,211 @@
+import { errorCode, listOf, memberAt } from '../../../../base/index.ts';
+import type { RecordFiles } from '../../../../host/index.ts';
+import { type HostMounts, openNoFollow, type SafePath } from '../../../../host/index.ts';
+import { HostError } from '../errors.ts';
+import { LauncherRoot } from '../launcher-root.ts';
+import type { HookContext, HookRelease, HookResult, HostHook, Json } from '../work/index.ts';
+import { ignoring, mountFile, openKernelBoot, unmountAll } from './mount-file.ts';
+import { containerDisksDirectory, type MountEntry, MountRecords, type RecordPaths, socketOf } from './mount-records.ts';
+import { bringsImagesBySidecars, podOf } from './pod-mode.ts';
+import { findSidecar, openImage, type Sidecar, withOpened } from './sidecar.ts';
+import { kernelBootName, type WantedImage, wantedImages } from './wanted-disks.ts';
+
+export interface ContainerDiskOptions extends RecordPaths {
+  /** Empty: pods of all nodes count. */
+  readonly nodeName: string;
+  readonly procDir?: string;
+}
+
+export interface ContainerDiskDeps {
+  readonly mounts: HostMounts;
+  /** Upstream's directory `container-disk-mount-state`. */
+  readonly records: RecordFiles;
+  readonly monotonicMs: () => number;
+}
+
+/** What was mounted, for words. */
+export type ContainerDiskFacts = { readonly mounted: readonly string[] };
+
+const lookAgainMs = 1_000;
+/** As upstream: a side container that is not there by then is an error. */
+const patienceMs = 60_000;
+
+/** Mounts images of container disks and of kernel boot from their side containers into the launcher (pkg/virt-handler/container-disk). */
+export function containerDisks(
+  options: ContainerDiskOptions,
+  deps: ContainerDiskDeps,
+): HostHook<'container-disks', ContainerDiskFacts> {
+  const work = new ContainerDisks(options, deps);
+  return {
+    name: 'container-disks',
+    readFacts: (kept) => ({ mounted: listOf(memberAt(kept, 'mounted')).filter((name) => typeof name === 'string') }),
+    prepare: (context) => work.prepare(context),
+    release: (context) => work.release(context),
+  };
+}
+
+class ContainerDisks {
+  readonly #options: ContainerDiskOptions;
+  readonly #deps: ContainerDiskDeps;
+  readonly #records: MountRecords;
+  /** UID → since when its side containers are waited for. */
+  readonly #waiting = new Map<string, number>();
+
+  constructor(options: ContainerDiskOptions, deps: ContainerDiskDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#records = new MountRecords(deps.records, options);
+  }
+
+  async prepare({ uid, vmi, launcherPid, config }: HookContext): Promise<HookResult<ContainerDiskFacts>> {
+    const images = wantedImages(vmi);
+    if (images.length === 0) return nothing;
+    const launcher = new LauncherRoot(launcherPid, this.#options.procDir);
+    const { imageVolume } = config;
+    if (!bringsImagesBySidecars(vmi, launcher, { ...this.#options, imageVolume })) return nothing;
+    const podUid = podOf(vmi, this.#options);
+    if (podUid === undefined) throw new HostError('MOUNT_TARGET', 'the pod has no directory of container disks here');
+    const sidecars = await this.#findAll(images, podUid, uid);
+    if (typeof sidecars === 'string') return this.#wait(uid, sidecars);
+    this.#waiting.delete(uid);
+    await this.#record(uid, podUid, images);
+    await this.#mountAll(podUid, uid, images, sidecars);
+    const mounted = images.flatMap(({ files }) => files.map(({ what }) => what));
+    return { kind: 'done', facts: { mounted }, summary: `${mounted.join(', ')} mounted` };
+  }
+
+  async release({ uid }: Pick<HookRelease<Json>, 'uid'>): Promise<void> {
+    this.#waiting.delete(uid);
+    const entries = await this.#records.read(uid);
+    if (!entries) return;
+    for (const podUid of new Set(entries.map((entry) => entry.podUid))) {
+      const own = entries.filter((entry) => entry.podUid === podUid);
+      await this.#releasePod(podUid, own);
+    }
+    await this.#records.remove(uid);
+  }
+
+  /** What is waited for, in words, when one is not there yet. */
+  async #findAll(images: readonly WantedImage[], podUid: string, vmiUid: string): Promise<Sidecar[] | string> {
+    const { procDir = '/proc', podsDir } = this.#options;
+    const directory = openNoFollow(podsDir, `${podUid}/${containerDisksDirectory}`);
+    try {
+      const sidecars: Sidecar[] = [];
+      for (const { what, target } of images) {
+        const found = await findSidecar(directory, socketOf(target), what, { procDir, vmiUid });
+        if (!found) return what;
+        sidecars.push(found);
+      }
+      return sidecars;
+    } finally {
+      directory.close();
+    }
+  }
+
+  #wait(uid: string, what: string): HookResult<ContainerDiskFacts> {
+    const nowMs = this.#deps.monotonicMs();
+    const sinceMs = this.#waiting.get(uid) ?? nowMs;
+    this.#waiting.set(uid, sinceMs);
+    const because = `the side container with the image of ${what} is not ready`;
+    if (nowMs - sinceMs <= patienceMs) return { kind: 'wait', afterMs: lookAgainMs, because };
+    const advice = 'look at the containers of the launcher pod: is the image there, and can it be pulled?';
+    throw new HostError('DISK_CONTAINER', `${because} after ${patienceMs / 1000} s: ${advice}`);
+  }
+
+  /** Before anything is made: what is not written down is not cleaned up by the next agent. */
+  async #record(uid: string, podUid: string, images: readonly WantedImage[]): Promise<void> {
+    const wanted = images.map(({ target }): MountEntry => ({ podUid, target, socket: socketOf(target) }));
+    const isWanted = (entry: MountEntry) =>
+      entry.podUid === podUid && wanted.some(({ target }) => target === entry.target);
+    const kept = ((await this.#records.read(uid)) ?? []).filter((entry) => !isWanted(entry));
+    await this.#records.write(uid, [...wanted, ...kept]);
+  }
+
+  async #mountAll(
+    podUid: string,
+    vmiUid: string,
+    images: readonly WantedImage[],
+    sidecars: readonly Sidecar[],
+  ): Promise<void> {
+    const directory = this.#openTargets(podUid);
+    try {
+      for (const [index, image] of images.entries()) {
+        const sidecar = sidecars[index];
+        if (sidecar) await this.#mountImage(directory, image, sidecar, vmiUid);
+      }
+    } finally {
+      directory.close();
+    }
+  }
+
+  async #mountImage(
+    directory: SafePath,
+    { target, files }: WantedImage,
+    sidecar: Sidecar,
+    vmiUid: string,
+  ): Promise<void> {
+    const { procDir = '/proc' } = this.#options;
+    const within = target === kernelBootName ? openKernelBoot(directory) : directory;
+    try {
+      for (const file of files) {
+        const image = openImage({ ...sidecar, what: file.what }, file.imagePath, { procDir, vmiUid });
+        try {
+          await mountFile(this.#deps.mounts, within, file, { image, pid: sidecar.pid });
+        } finally {
+          image.close();
+        }
+      }
+    } finally {
+      if (within !== directory) within.close();
+    }
+  }
+
+  async #releasePod(podUid: string, entries: readonly MountEntry[]): Promise<void> {
+    let directory: SafePath;
+    try {
+      directory = this.#openTargets(podUid);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return;
+      throw error;
+    }
+    try {
+      await unmountAll(this.#deps.mounts, directory);
+      for (const { target, socket } of entries) {
+        // Without its socket a side container ends, when the kubelet's signal does not reach it.
+        tryTo(() => directory.unlink(socket));
+        tryTo(() => removeTarget(directory, target));
+      }
+    } finally {
+      directory.close();
+    }
+  }
+
+  #openTargets(podUid: string): SafePath {
+    return this.#deps.mounts.open(this.#options.machinePodsDir, `${podUid}/${containerDisksDirectory}`);
+  }
+}
+
+function removeTarget(directory: SafePath, target: string): void {
+  if (target !== kernelBootName) {
+    directory.unlink(target);
+    return;
+  }
+  withOpened(directory.directory(target), (below) => {
+    for (const name of below.someNames(maxArtefacts)) ignoring('ENOENT', () => below.unlink(name));
+  });
+  directory.removeDirectory(target);
+}
+
+/** A kernel and an initrd, and what a tenant adds. */
+const maxArtefacts = 64;
+
+/** It goes with the pod's directory, if not now. */
+function tryTo(act: () => void): void {
+  try {
+    act();
+  } catch {
+    // As said.
+  }
+}
+
+const nothing: HookResult<ContainerDiskFacts> = { kind: 'done', facts: { mounted: [] } };
