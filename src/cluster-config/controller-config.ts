@@ -26,6 +26,8 @@ export interface ControllerConfig {
   readonly liveUpdateRatio: number;
   /** User the launcher runs as: 107, or 0 with the gate Root. */
   readonly runtimeUser: number;
+  /** Gate ImageVolume, on by default since 1.9: images are volumes of the pod, and not side containers. */
+  readonly imageVolume: boolean;
 }
 
 /** What the command line says. */
@@ -73,6 +75,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
   const known = perArchitecture[architecture] ?? { machineType: 'q35', ovmfPath: '' };
   const forArchitecture = (field: 'machineType' | 'ovmfPath') =>
     text(`architectureConfiguration.${architecture}.${field}`, text(field, known[field]));
+  const gates = readGates(given);
   return {
     launcherImage: base.launcherImage,
     imagePullPolicy: text('imagePullPolicy', 'IfNotPresent') as ControllerConfig['imagePullPolicy'],
@@ -91,6 +94,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     overheadRatio: number('additionalGuestMemoryOverheadRatio', 1),
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
     liveUpdateRatio: number('liveUpdateConfiguration.maxHotplugRatio', 4),
-    runtimeUser: readGates(given).Root ? 0 : base.runtimeUser,
+    runtimeUser: gates.Root ? 0 : base.runtimeUser,
+    imageVolume: gates.ImageVolume,
   };
 }

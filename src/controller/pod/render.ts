@@ -8,6 +8,7 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
+import { diskContainers } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
 import { type PodResources, renderResources } from './resources.ts';
 import { renderStorage } from './volumes.ts';
@@ -24,7 +25,8 @@ export function renderLauncherPod(given: VirtualMachineInstance, config: Control
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
   const { generateName, podName } = podNames(name, uid, salt);
   const nonRoot = (vmi.status?.runtimeUser ?? 0) !== 0;
-  const storage = renderStorage(vmi);
+  const storage = renderStorage(vmi, config);
+  const disks = diskContainers(vmi, config);
   const resources = renderResources(vmi, config);
   const { subdomain, serviceAccountName } = vmi.spec;
   return {
@@ -54,7 +56,8 @@ export function renderLauncherPod(given: VirtualMachineInstance, config: Control
         ? { fsGroup: 107, runAsUser: 107, runAsGroup: 107, runAsNonRoot: true }
         : { fsGroup: 107, runAsUser: 0 },
       ...pullSecrets(vmi),
-      containers: [computeContainer(vmi, config, { nonRoot, resources, storage })],
+      ...(disks.initContainers.length > 0 ? { initContainers: [...disks.initContainers] } : {}),
+      containers: [computeContainer(vmi, config, { nonRoot, resources, storage }), ...disks.containers],
       volumes: storage.volumes,
     },
   };
@@ -223,7 +226,7 @@ function launcherCommand(vmi: VirtualMachineInstance, config: ControllerConfig, 
     ...['--disk-memory-limit', String(config.diskMemoryLimitBytes)],
     ...['--hypervisor', 'kvm'],
     ...(nonRoot ? ['--run-as-nonroot'] : []),
-    '--image-volume',
+    ...(config.imageVolume ? ['--image-volume'] : []),
     ...(logFilters ? ['--libvirt-log-filters', logFilters] : []),
     ...(config.useEmulation ? ['--allow-emulation'] : []),
     ...(keepAlive !== undefined && (keepAlive === '' || keepAlive.startsWith('true')) ? ['--keep-after-failure'] : []),

@@ -1,5 +1,7 @@
 import path from 'node:path';
 import type { CloudInitSource, PodVolume, VirtualMachineInstance, Volume, VolumeMount } from '../../api/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
+import { binaryVolume } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
 
 export interface PodStorage {
@@ -20,10 +22,19 @@ const standardVolumes: readonly (readonly [string, string, VolumeMount['mountPro
 ];
 const hotplugVolume = ['hotplug-disks', '/var/run/kubevirt/hotplug-disks', 'HostToContainer'] as const;
 const kernelBootVolume = 'kernel-boot-volume';
-const reserved = new Set([...standardVolumes.map(([name]) => name), hotplugVolume[0], kernelBootVolume, 'hugepages']);
+const reserved = new Set([
+  ...standardVolumes.map(([name]) => name),
+  hotplugVolume[0],
+  kernelBootVolume,
+  binaryVolume,
+  'hugepages',
+]);
 
 /** Volumes of the pod and how `compute` sees them. Throws PodRenderError. */
-export function renderStorage(vmi: VirtualMachineInstance): PodStorage {
+export function renderStorage(
+  vmi: VirtualMachineInstance,
+  { imageVolume }: Pick<ControllerConfig, 'imageVolume'>,
+): PodStorage {
   const storage: PodStorage = { volumes: [], mounts: [] };
   for (const [name, mountPath, propagation] of standardVolumes) addEmptyDir(storage, name, mountPath, propagation);
   if (!vmi.spec.domain.devices?.disableHotplug) addEmptyDir(storage, ...hotplugVolume);
@@ -31,9 +42,10 @@ export function renderStorage(vmi: VirtualMachineInstance): PodStorage {
     if (reserved.has(volume.name)) {
       throw new PodRenderError('RESERVED_NAME', `volume ${volume.name}: the launcher pod uses this name itself`);
     }
-    addVolume(storage, volume, index);
+    if (imageVolume || !volume.containerDisk) addVolume(storage, volume, index);
   }
-  addKernelBoot(storage, vmi);
+  if (imageVolume) addKernelBoot(storage, vmi);
+  else storage.volumes.push({ name: binaryVolume, emptyDir: {} });
   addHugePages(storage, vmi);
   return storage;
 }

@@ -31,7 +31,7 @@ export async function buildPlan(
   if (unknown.length > 0) {
     throw new NodeError(
       'UNSUPPORTED',
-      `the standalone node runs the container ${container.name} only, not ${unknown.join(', ')}`,
+      `the standalone node runs the container ${container.name} only, not ${unknown.join(', ')}${adviceFor(unknown)}`,
     );
   }
   const argv = programOf(container, options.programs);
@@ -46,6 +46,12 @@ export async function buildPlan(
     kvm: options.kvm,
     logFile,
   };
+}
+
+/** A root directory of an image's own, with a program of another one in it, is what a container runtime makes. */
+function adviceFor(containers: readonly string[]): string {
+  if (!containers.includes('container-disk-binary')) return '';
+  return ': remove ImageVolume from developerConfiguration.disabledFeatureGates of the KubeVirt object';
 }
 
 /** Runs a container disk image only so that a kubelet reports the image's digest. */

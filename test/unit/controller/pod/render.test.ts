@@ -39,6 +39,80 @@ test('the launcher pod is the committed one, for a VMI with each kind of storage
   assert.deepEqual(pod, JSON.parse(readFileSync(goldenFile, 'utf8')));
 });
 
+test('without image volumes each image runs in a side container, with a program from the launcher image', () => {
+  const config = buildConfig({ developerConfiguration: { disabledFeatureGates: ['ImageVolume'] } });
+  const { spec } = renderLauncherPod(everyStorage, config, 'salt');
+  const shared = '/var/run/kubevirt/container-disks/uid-vmi';
+  const [compute, root, kernel, ...others] = spec.containers;
+  assert.deepEqual(others, []);
+  assert.ok(!compute?.command?.includes('--image-volume'));
+  assert.deepEqual(root, {
+    name: 'volumeroot',
+    image: 'registry.example/guest:v1',
+    imagePullPolicy: 'IfNotPresent',
+    command: ['/usr/bin/container-disk'],
+    args: ['--copy-path', `${shared}/disk_0`],
+    volumeMounts: [
+      { name: 'container-disks', mountPath: shared },
+      { name: 'virt-bin-share-dir', mountPath: '/usr/bin' },
+    ],
+    resources: {
+      requests: { cpu: '1m', memory: '1M', 'ephemeral-storage': '50M' },
+      limits: { cpu: '10m', memory: '40M' },
+    },
+    securityContext: {
+      runAsUser: 107,
+      runAsNonRoot: true,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+    },
+  });
+  assert.deepEqual(
+    [kernel?.name, kernel?.args],
+    ['volumekernel-boot-volume', ['--copy-path', `${shared}/kernel-boot`]],
+  );
+  assert.deepEqual(
+    spec.initContainers?.map(({ name, args }) => [name, args]),
+    [
+      ['container-disk-binary', undefined],
+      ['volumeroot-init', ['--no-op']],
+      ['volumekernel-boot-volume-init', ['--no-op']],
+    ],
+  );
+  assert.deepEqual(spec.initContainers?.[0]?.command, [
+    '/usr/bin/cp',
+    '--preserve=all',
+    '/usr/bin/container-disk',
+    '/init/usr/bin/container-disk',
+  ]);
+  const names = spec.volumes?.map(({ name }) => name) ?? [];
+  assert.ok(names.includes('virt-bin-share-dir'));
+  assert.deepEqual(
+    names.filter((name) => name === 'root' || name === 'kernel-boot-volume'),
+    [],
+  );
+});
+
+test('a VMI without images has no side containers, whatever the gate says', () => {
+  const config = buildConfig({ developerConfiguration: { disabledFeatureGates: ['ImageVolume'] } });
+  const { spec } = renderLauncherPod(buildVmi(), config, 'salt');
+  assert.deepEqual([spec.containers.length, spec.initContainers], [1, undefined]);
+});
+
+test('side containers of a VMI with dedicated CPUs ask for what they are limited to', () => {
+  const config = buildConfig({ developerConfiguration: { disabledFeatureGates: ['ImageVolume'] } });
+  const vmi = buildVmi({
+    domain: { memory: { guest: '256Mi' }, cpu: { dedicatedCpuPlacement: true } },
+    volumes: [{ name: 'root', containerDisk: { image: 'x' } }],
+  });
+  const { containers, initContainers = [] } = renderLauncherPod(vmi, config, 'salt').spec;
+  for (const { resources } of [...containers.slice(1), ...initContainers]) {
+    const { requests, limits } = resources as Record<string, Record<string, string>>;
+    assert.deepEqual([requests?.cpu, requests?.memory], [limits?.cpu, limits?.memory]);
+  }
+  assert.equal(containers.length, 2);
+});
+
 test('rendering the same VMI twice gives the same pod, name and timeout included', () => {
   assert.deepEqual(
     renderLauncherPod(everyStorage, buildConfig(), 'salt'),
