@@ -56,7 +56,7 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const reader = agentConfigReader(options.nodeName);
   const settings = new KubeVirtSettings({ reader, kubevirts, kept, clock, log });
   const ownNode = new KubeOwnNode(options, kube);
-  const hooks = makeHooks(options, deps);
+  const hooks = makeHooks(options, deps, log);
   const loop = makeVmiParts(options, { client, eventClient, whenQuiet, hooks, log }, world);
   const events = eventPort(loop.recorder);
   const consoles = makeConsoles(options, { ...loop, client, settings, events, onStreams, clock, log });
@@ -64,7 +64,7 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
 }
 
 /** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */
-function makeHooks(options: AgentOptions, { world, hostDevDir, hostPid }: PartsDeps) {
+function makeHooks(options: AgentOptions, { world, hostDevDir, hostPid }: PartsDeps, log: Logger) {
   const { podsDir, kubeletRoot, nodeName, privateDir, podIp } = options;
   const machinePodsDir = podsDir === '/pods' ? `${kubeletRoot}/pods` : podsDir;
   return hostHooks(
@@ -73,6 +73,7 @@ function makeHooks(options: AgentOptions, { world, hostDevDir, hostPid }: PartsD
       mounts: new KernelMounts({ pid: hostPid }),
       records: recordDirectory(path.join(privateDir, 'container-disk-mount-state')),
       monotonicMs: () => world.clock.monotonicMs(),
+      log,
     },
   );
 }

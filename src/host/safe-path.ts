@@ -18,6 +18,7 @@ import {
   unlinkSync,
   watch,
 } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { CodedError, errorCode } from '../base/index.ts';
 import { NewFile } from './new-file.ts';
 import { readOpenedText } from './plain-file.ts';
@@ -33,7 +34,9 @@ export type SafePathErrorCode =
   | 'SYMLINK'
   /** Empty, `.` or `..` elements where none may be, a name with a slash, or a NUL byte. */
   | 'NOT_CLEAN'
-  | 'TOO_MANY_ELEMENTS';
+  | 'TOO_MANY_ELEMENTS'
+  /** A directory, a pipe, a device. */
+  | 'NO_FILE';
 
 export class SafePathError extends CodedError<SafePathErrorCode> {}
 
@@ -163,6 +166,22 @@ export class SafePath {
     } catch (error) {
       if (errorCode(error) === 'EINVAL' || errorCode(error) === 'ENOENT') return undefined;
       throw error;
+    }
+  }
+
+  /** What a plain file holds, in pieces that are read one after the other. Keep it open until then. */
+  async *content(chunkBytes: number): AsyncGenerator<Buffer> {
+    if (!this.stat().isFile()) throw new SafePathError('NO_FILE', `${this.shown} is no plain file`);
+    const file = await open(this.#path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const buffer = Buffer.alloc(chunkBytes);
+      for (;;) {
+        const { bytesRead } = await file.read(buffer, 0, chunkBytes);
+        if (bytesRead === 0) return;
+        yield buffer.subarray(0, bytesRead);
+      }
+    } finally {
+      await file.close();
     }
   }
 

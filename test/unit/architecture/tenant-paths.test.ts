@@ -133,6 +133,7 @@ test('SafePath gives away no path but those', () => {
     'child',
     'close',
     'constructor',
+    'content',
     'create',
     'currentName',
     'directory',

@@ -22,6 +22,7 @@ import {
 } from './conditions.ts';
 import { projectDomainFields } from './domain-fields.ts';
 import { setAgentConditions } from './guest-agent-conditions.ts';
+import { setImageChecksums } from './image-checksums.ts';
 import { projectInterfaces } from './interfaces.ts';
 import { setLiveMigratable } from './live-conditions.ts';
 import { classifyMigration } from './migratable.ts';
@@ -143,6 +144,7 @@ function projectStatus(
       status.volumeStatus = volumes.volumes;
       events.push(...volumes.events);
     }
+    setImageChecksums(status, statusFacts, readable);
   }
   if (selinuxContext !== '') status.selinuxContext = selinuxContext;
   if (setAccessCredentials(status, domain, now)) events.push(credentialsEvent(domain));

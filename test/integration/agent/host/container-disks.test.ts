@@ -15,8 +15,10 @@ import {
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { after, afterEach, before, suite, test } from 'node:test';
+import { crc32 } from 'node:zlib';
 import { containerDisks } from '../../../../src/agent/vmi/host/index.ts';
 import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
+import { silentLogger } from '../../../../src/base/index.ts';
 import {
   type HostMounts,
   KernelMounts,
@@ -27,6 +29,7 @@ import {
 import { uid } from '../../../fixtures/agent/builders.ts';
 import { hookContext } from '../../../fixtures/agent/host-hooks.ts';
 import { DiskPod } from '../../../fixtures/disk-pod.ts';
+import { eventually } from '../../../fixtures/eventually.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'only root makes a mount namespace';
 const kernelBoot = {
@@ -65,7 +68,7 @@ suite('images of side containers', { skip }, () => {
   const hookOf = (deps: { mounts?: HostMounts; records?: RecordFiles } = {}) =>
     containerDisks(
       { podsDir: pod.podsDir, machinePodsDir: pod.podsDir, nodeName: 'node' },
-      { mounts: kernel, records, monotonicMs: () => nowMs, ...deps },
+      { mounts: kernel, records, monotonicMs: () => nowMs, log: silentLogger, ...deps },
     );
   const prepare = (vmi = pod.vmi(), { imageVolume = false, hook = hookOf() } = {}) =>
     hook.prepare(hookContext(vmi, pod.launcher.pid, { imageVolume }) as never);
@@ -415,6 +418,31 @@ suite('images of side containers', { skip }, () => {
       }
       assert.deepEqual(died, [true, true, true, true, true, false]);
     });
+  });
+
+  test('checksums are computed once, of what is mounted, where the status has none', async () => {
+    await pod.startSidecar(image, 'disk_0.sock');
+    await pod.startSidecar(image, 'kernel-boot.sock');
+    const hook = hookOf();
+    const vmi = pod.vmi({ ...kernelBoot, volumes: [{ name: 'root', containerDisk: { image: 'x' } }] });
+    const prepared = await prepare(vmi, { hook });
+    const facts = prepared.kind === 'done' ? prepared.facts : undefined;
+    const { signal } = new AbortController();
+    const observe = (of = vmi) => hook.observe?.({ uid, vmi: of, launcherPid: pod.launcher.pid, facts, signal });
+    assert.deepEqual(await observe(), {}, 'nobody waits for it');
+    const expected = { volumes: { root: crc32('the disk') }, kernel: crc32('kernel'), initrd: crc32('initrd') };
+    await eventually(async () => assert.deepEqual(await observe(), { imageChecksums: expected }));
+    const checksum = (text: string) => ({ checksum: crc32(text) });
+    const told = {
+      ...vmi,
+      status: {
+        ...vmi.status,
+        volumeStatus: [{ name: 'root', target: 'vda', containerDiskVolume: checksum('the disk') }],
+        kernelBootStatus: { kernelInfo: checksum('kernel'), initrdInfo: checksum('initrd') },
+      },
+    };
+    assert.deepEqual(await observe(told), {});
+    await release(hook);
   });
 
   test('no descriptor stays open', async () => {

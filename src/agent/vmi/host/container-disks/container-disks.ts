@@ -1,9 +1,10 @@
-import { errorCode, listOf, memberAt } from '../../../../base/index.ts';
-import type { RecordFiles } from '../../../../host/index.ts';
-import { type HostMounts, openNoFollow, type SafePath } from '../../../../host/index.ts';
+import type { VirtualMachineInstance } from '../../../../api/index.ts';
+import { errorCode, type Logger, listOf, memberAt } from '../../../../base/index.ts';
+import { type HostMounts, openNoFollow, type RecordFiles, type SafePath } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
 import { LauncherRoot } from '../launcher-root.ts';
-import type { HookContext, HookRelease, HookResult, HostHook, Json } from '../work/index.ts';
+import type { HookContext, HookRelease, HookResult, HookView, HostHook, HostSeen, Json } from '../work/index.ts';
+import { Checksums, type SummedFile } from './checksums.ts';
 import { ignoring, mountFile, openKernelBoot, unmountAll } from './mount-file.ts';
 import { containerDisksDirectory, type MountEntry, MountRecords, type RecordPaths, socketOf } from './mount-records.ts';
 import { bringsImagesBySidecars, podOf } from './pod-mode.ts';
@@ -21,6 +22,7 @@ export interface ContainerDiskDeps {
   /** Upstream's directory `container-disk-mount-state`. */
   readonly records: RecordFiles;
   readonly monotonicMs: () => number;
+  readonly log: Logger;
 }
 
 /** What was mounted, for words. */
@@ -40,6 +42,7 @@ export function containerDisks(
     name: 'container-disks',
     readFacts: (kept) => ({ mounted: listOf(memberAt(kept, 'mounted')).filter((name) => typeof name === 'string') }),
     prepare: (context) => work.prepare(context),
+    observe: (context) => work.observe(context),
     release: (context) => work.release(context),
   };
 }
@@ -48,6 +51,7 @@ class ContainerDisks {
   readonly #options: ContainerDiskOptions;
   readonly #deps: ContainerDiskDeps;
   readonly #records: MountRecords;
+  readonly #checksums: Checksums;
   /** UID → since when its side containers are waited for. */
   readonly #waiting = new Map<string, number>();
 
@@ -55,6 +59,7 @@ class ContainerDisks {
     this.#options = options;
     this.#deps = deps;
     this.#records = new MountRecords(deps.records, options);
+    this.#checksums = new Checksums(deps.log);
   }
 
   async prepare({ uid, vmi, launcherPid, config }: HookContext): Promise<HookResult<ContainerDiskFacts>> {
@@ -74,8 +79,29 @@ class ContainerDisks {
     return { kind: 'done', facts: { mounted }, summary: `${mounted.join(', ')} mounted` };
   }
 
+  /** Sums of what is mounted, where the status has none yet. */
+  async observe({ uid, vmi, facts }: HookView<ContainerDiskFacts>): Promise<HostSeen> {
+    if (!facts || facts.mounted.length === 0 || !lacksChecksums(vmi)) return {};
+    const imageChecksums = this.#checksums.of(uid, () => this.#summedFiles(vmi));
+    return imageChecksums ? { imageChecksums } : {};
+  }
+
+  #summedFiles(vmi: VirtualMachineInstance): SummedFile[] {
+    const podUid = podOf(vmi, this.#options);
+    if (podUid === undefined) return [];
+    const directory = `${podUid}/${containerDisksDirectory}`;
+    return wantedImages(vmi).flatMap(({ target, files }) => {
+      const within = target === kernelBootName ? `${directory}/${target}` : directory;
+      return files.map(({ owner, name }) => ({
+        owner,
+        open: () => this.#deps.mounts.open(this.#options.machinePodsDir, `${within}/${name}`),
+      }));
+    });
+  }
+
   async release({ uid }: Pick<HookRelease<Json>, 'uid'>): Promise<void> {
     this.#waiting.delete(uid);
+    this.#checksums.forget(uid);
     const entries = await this.#records.read(uid);
     if (!entries) return;
     for (const podUid of new Set(entries.map((entry) => entry.podUid))) {
@@ -198,6 +224,15 @@ function removeTarget(directory: SafePath, target: string): void {
 
 /** A kernel and an initrd, and what a tenant adds. */
 const maxArtefacts = 64;
+
+function lacksChecksums(vmi: VirtualMachineInstance): boolean {
+  const disks = new Set((vmi.spec.volumes ?? []).flatMap(({ name, containerDisk }) => (containerDisk ? [name] : [])));
+  const volumes = (vmi.status?.volumeStatus ?? []).filter(({ name }) => disks.has(name));
+  if (volumes.some((volume) => !memberAt(volume, 'containerDiskVolume', 'checksum'))) return true;
+  const container = vmi.spec.domain.firmware?.kernelBoot?.container;
+  const has = (info: string) => Boolean(memberAt(vmi.status, 'kernelBootStatus', info, 'checksum'));
+  return Boolean((container?.kernelPath && !has('kernelInfo')) || (container?.initrdPath && !has('initrdInfo')));
+}
 
 /** It goes with the pod's directory, if not now. */
 function tryTo(act: () => void): void {

@@ -60,6 +60,15 @@ export interface HostSeen {
   readonly mountedVolumes?: readonly string[];
   /** Interface → addresses of its link in the pod, under which others reach the guest; the first one is the main one. */
   readonly podIps?: Readonly<Record<string, readonly string[]>>;
+  /** Once they are known. */
+  readonly imageChecksums?: ImageChecksums;
+}
+
+/** CRC-32 sums of images that side containers bring. */
+export interface ImageChecksums {
+  readonly volumes: Readonly<Record<string, number>>;
+  readonly kernel?: number;
+  readonly initrd?: number;
 }
 
 /** What facts of a hook change in the calls to the launcher. */

@@ -30,8 +30,10 @@ export async function observeHost(
   }
   const mounted = seen.flatMap(({ mountedVolumes }) => (mountedVolumes ? [mountedVolumes] : []));
   const podIps = seen.flatMap(({ podIps: known }) => (known ? [known] : []));
+  const imageChecksums = seen.find((each) => each.imageChecksums)?.imageChecksums;
   return {
     ...(mounted.length > 0 && { mountedVolumes: mounted.flat() }),
+    ...(imageChecksums && { imageChecksums }),
     ...(podIps.length > 0 && { podIps: Object.assign({}, ...podIps) }),
   };
 }
