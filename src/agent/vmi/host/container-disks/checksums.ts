@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
-import { errorMessage, type Logger } from '../../../../base/index.ts';
+import type { VirtualMachineInstance } from '../../../../api/index.ts';
+import { errorMessage, type Logger, memberAt } from '../../../../base/index.ts';
 import type { SafePath } from '../../../../host/index.ts';
 import type { ImageChecksums } from '../work/index.ts';
 import type { WantedFile } from './wanted-disks.ts';
@@ -51,6 +52,16 @@ export class Checksums {
     this.#entries.get(uid)?.aborting.abort();
     this.#entries.delete(uid);
   }
+}
+
+/** Of what is in the spec. */
+export function lacksChecksums(vmi: VirtualMachineInstance): boolean {
+  const disks = new Set((vmi.spec.volumes ?? []).flatMap(({ name, containerDisk }) => (containerDisk ? [name] : [])));
+  const volumes = (vmi.status?.volumeStatus ?? []).filter(({ name }) => disks.has(name));
+  if (volumes.some((volume) => !memberAt(volume, 'containerDiskVolume', 'checksum'))) return true;
+  const container = vmi.spec.domain.firmware?.kernelBoot?.container;
+  const has = (info: string) => Boolean(memberAt(vmi.status, 'kernelBootStatus', info, 'checksum'));
+  return Boolean((container?.kernelPath && !has('kernelInfo')) || (container?.initrdPath && !has('initrdInfo')));
 }
 
 async function sumsOf(files: readonly SummedFile[], signal: AbortSignal): Promise<ImageChecksums> {

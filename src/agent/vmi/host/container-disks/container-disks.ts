@@ -4,11 +4,11 @@ import { type HostMounts, openNoFollow, type RecordFiles, type SafePath } from '
 import { HostError } from '../errors.ts';
 import { LauncherRoot } from '../launcher-root.ts';
 import type { HookContext, HookRelease, HookResult, HookView, HostHook, HostSeen, Json } from '../work/index.ts';
-import { Checksums, type SummedFile } from './checksums.ts';
-import { ignoring, mountFile, openKernelBoot, unmountAll } from './mount-file.ts';
+import { Checksums, lacksChecksums, type SummedFile } from './checksums.ts';
+import { mountFile, openKernelBoot, removeTraces, unmountAll } from './mount-file.ts';
 import { containerDisksDirectory, type MountEntry, MountRecords, type RecordPaths, socketOf } from './mount-records.ts';
 import { bringsImagesBySidecars, podOf } from './pod-mode.ts';
-import { findSidecar, openImage, type Sidecar, withOpened } from './sidecar.ts';
+import { findSidecar, openImage, type Sidecar } from './sidecar.ts';
 import { kernelBootName, type WantedImage, wantedImages } from './wanted-disks.ts';
 
 export interface ContainerDiskOptions extends RecordPaths {
@@ -196,11 +196,7 @@ class ContainerDisks {
     }
     try {
       await unmountAll(this.#deps.mounts, directory);
-      for (const { target, socket } of entries) {
-        // Without its socket a side container ends, when the kubelet's signal does not reach it.
-        tryTo(() => directory.unlink(socket));
-        tryTo(() => removeTarget(directory, target));
-      }
+      for (const entry of entries) removeTraces(directory, entry);
     } finally {
       directory.close();
     }
@@ -208,38 +204,6 @@ class ContainerDisks {
 
   #openTargets(podUid: string): SafePath {
     return this.#deps.mounts.open(this.#options.machinePodsDir, `${podUid}/${containerDisksDirectory}`);
-  }
-}
-
-function removeTarget(directory: SafePath, target: string): void {
-  if (target !== kernelBootName) {
-    directory.unlink(target);
-    return;
-  }
-  withOpened(directory.directory(target), (below) => {
-    for (const name of below.someNames(maxArtefacts)) ignoring('ENOENT', () => below.unlink(name));
-  });
-  directory.removeDirectory(target);
-}
-
-/** A kernel and an initrd, and what a tenant adds. */
-const maxArtefacts = 64;
-
-function lacksChecksums(vmi: VirtualMachineInstance): boolean {
-  const disks = new Set((vmi.spec.volumes ?? []).flatMap(({ name, containerDisk }) => (containerDisk ? [name] : [])));
-  const volumes = (vmi.status?.volumeStatus ?? []).filter(({ name }) => disks.has(name));
-  if (volumes.some((volume) => !memberAt(volume, 'containerDiskVolume', 'checksum'))) return true;
-  const container = vmi.spec.domain.firmware?.kernelBoot?.container;
-  const has = (info: string) => Boolean(memberAt(vmi.status, 'kernelBootStatus', info, 'checksum'));
-  return Boolean((container?.kernelPath && !has('kernelInfo')) || (container?.initrdPath && !has('initrdInfo')));
-}
-
-/** It goes with the pod's directory, if not now. */
-function tryTo(act: () => void): void {
-  try {
-    act();
-  } catch {
-    // As said.
   }
 }
 

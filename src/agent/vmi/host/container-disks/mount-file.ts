@@ -1,6 +1,7 @@
 import { errorCode, errorMessage } from '../../../../base/index.ts';
 import type { HostMounts, SafePath } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
+import type { MountEntry } from './mount-records.ts';
 import { withOpened } from './sidecar.ts';
 import { kernelBootName, type WantedFile } from './wanted-disks.ts';
 
@@ -8,6 +9,8 @@ import { kernelBootName, type WantedFile } from './wanted-disks.ts';
 const maxStacked = 64;
 /** Entries that are looked at: a tenant may have made any number of them. */
 const maxEntries = 4096;
+/** A kernel and an initrd, and what a tenant adds. */
+const maxArtefacts = 64;
 
 /** `kernel-boot` in the directory of container disks, as upstream's agent makes it. Throws HostError MOUNT_TARGET. */
 export function openKernelBoot(directory: SafePath): SafePath {
@@ -64,6 +67,28 @@ export async function unmountAll(mounts: HostMounts, directory: SafePath, depth 
   }
 }
 
+/** What was made for a mount, and the socket of its side container. What does not go now goes with the pod's directory. */
+export function removeTraces(directory: SafePath, { target, socket }: Pick<MountEntry, 'target' | 'socket'>): void {
+  // Without its socket a side container ends, when the kubelet's signal does not reach it.
+  tryTo(() => directory.unlink(socket));
+  if (target !== kernelBootName) {
+    tryTo(() => directory.unlink(target));
+    return;
+  }
+  const below = openDirectoryIn(directory, target);
+  for (const name of below?.someNames(maxArtefacts) ?? []) tryTo(() => below?.unlink(name));
+  below?.close();
+  tryTo(() => directory.removeDirectory(target));
+}
+
+function tryTo(act: () => void): void {
+  try {
+    act();
+  } catch {
+    // As said.
+  }
+}
+
 async function unmountAt(mounts: HostMounts, directory: SafePath, name: string): Promise<void> {
   for (let left = maxStacked; directory.isMountPoint(name); left--) {
     if (left === 0) throw new HostError('MOUNT_TARGET', `${name} in ${directory.shown} stays mounted`);
@@ -114,7 +139,7 @@ function targetOf<T>(directory: SafePath, name: string, open: () => T): T {
   }
 }
 
-export function ignoring(code: string, act: () => void): void {
+function ignoring(code: string, act: () => void): void {
   try {
     act();
   } catch (error) {
