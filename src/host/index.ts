@@ -4,6 +4,15 @@
  * that were inherited, network namespaces of other processes.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
+export {
+  type BlockDevice,
+  CgroupError,
+  type CgroupOptions,
+  type DeviceCgroup,
+  deviceCgroupOf,
+  type StandardRule,
+  setBlockDevices,
+} from './cgroups/index.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
