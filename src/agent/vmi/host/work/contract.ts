@@ -24,6 +24,12 @@ export interface HookState<State> {
   save(state: State): Promise<void>;
 }
 
+/**
+ * A guest that starts in this launcher, one that comes to it from another node, one that runs in it and is about to be given a
+ * changed VMI, one that was given it and has let go what it had beyond.
+ */
+export type HookPurpose = 'start' | 'incoming' | 'running' | 'settling';
+
 export interface HookContext<State = Json> {
   readonly uid: string;
   /** With filesystem claims as host disks, and with the claims of the destination when it comes from another node. */
@@ -31,8 +37,7 @@ export interface HookContext<State = Json> {
   readonly launcherPid: number;
   /** The launcher as it was when it was connected; absent before. */
   readonly process?: { readonly pid: number; readonly startTime: string };
-  /** A guest that starts in this launcher, one that comes to it from another node, one that runs in it. */
-  readonly purpose: 'start' | 'incoming' | 'running';
+  readonly purpose: HookPurpose;
   readonly config: ClusterConfig;
   readonly state: HookState<State>;
   readonly signal: AbortSignal;
@@ -92,10 +97,17 @@ export interface HostHook<Name extends string = string, Facts extends Json = Jso
   prepare(context: HookContext<State>): Promise<HookResult<Facts>>;
   /** Before a sync of a running domain; facts replace those of `prepare`. */
   adjust?(context: HookContext<State>): Promise<HookResult<Facts>>;
+  /** After such a sync, when the domain has let go what it does not need any more: takes that away. Facts as those of `adjust`. */
+  settle?(context: HookContext<State>): Promise<HookResult<Facts>>;
   /** What is there now, for the status. Called in every reconcile of a running domain: cheap. What it throws is no failure. */
   observe?(context: HookView<Facts>): Promise<HostSeen>;
   /** Safe without `prepare`, twice, and without VMI and launcher. A hook without it leaves nothing behind. */
   release?(context: HookRelease<State>): Promise<void>;
+  /**
+   * With `release`: whether it may leave anything for this VMI. Without it always; a start for which no hook does costs no file of
+   * its own. What is released is told by the machine, so `release` is called in any case.
+   */
+  leaves?(vmi: VirtualMachineInstance): boolean;
   /** What the facts change in calls to the launcher. Pure. */
   syncOptions?(facts: Facts): HookSyncOptions;
 }
@@ -129,7 +141,7 @@ export interface HostRequest {
   readonly launcherPid: number;
   /** The launcher's process: while it runs, only the VMI's own clean-up releases anything. */
   readonly process?: { readonly pid: number; readonly startTime: string };
-  readonly purpose: 'start' | 'incoming' | 'running';
+  readonly purpose: HookPurpose;
   readonly config: ClusterConfig;
   readonly signal: AbortSignal;
 }

@@ -138,11 +138,12 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     const called = this.#hooks.filter((hook) => callOf(hook, request));
     if (called.length === 0) return Promise.resolve(nothingDone);
     return this.#withSession(request, async (session, report) => {
-      for (const hook of called) if (hook.release) session.begin(hook.name);
+      const leaving = called.filter((hook) => hook.release && (hook.leaves?.(request.vmi) ?? true));
+      for (const hook of leaving) session.begin(hook.name);
       await session.flush().catch((error: unknown) => report.checkpointFailed(error));
       const end = await this.#callInOrder(called, session, request, report);
       // What needs no undo costs a burst of starts no file: a hundred of them were a sixth slower with one each.
-      if (session.isStored || called.some((hook) => hook.release))
+      if (session.isStored || leaving.length > 0)
         await session.flush().catch((error: unknown) => report.checkpointFailed(error));
       return end;
     });
@@ -284,7 +285,17 @@ type End =
   | { readonly kind: 'failed'; readonly error: unknown };
 
 function callOf(hook: HostHook, { purpose }: Pick<HostRequest, 'purpose'>) {
-  return purpose === 'running' ? hook.adjust : hook.prepare;
+  switch (purpose) {
+    case 'start':
+    case 'incoming':
+      return hook.prepare;
+    case 'running':
+      return hook.adjust;
+    case 'settling':
+      return hook.settle;
+    default:
+      return purpose satisfies never;
+  }
 }
 
 async function call(hook: HostHook, context: HookContext): Promise<HookResult<Json>> {

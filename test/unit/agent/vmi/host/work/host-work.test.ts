@@ -210,3 +210,34 @@ test('the facts of this build have the types of their hooks', () => {
   // @ts-expect-error devices are paths
   assert.ok({ 'device-ownership': { devices: [1] } } satisfies HostWorkFacts);
 });
+
+test('a start writes no checkpoint for a hook that leaves nothing of this VMI, and its release is called all the same', async () => {
+  const released: string[] = [];
+  const leavesWhen = (leaves: boolean): HostHook => ({ ...quietHook('a', released), leaves: () => leaves });
+  const files = memoryFiles();
+  await workOf([leavesWhen(false)], files).run(requestOf());
+  assert.deepEqual([...files.files.keys()], []);
+  await release(workOf([leavesWhen(false)], files));
+  assert.deepEqual(released, [`a ${uid}`]);
+  await workOf([leavesWhen(true)], files).run(requestOf());
+  assert.deepEqual([...files.files.keys()], [uid]);
+});
+
+test('hooks settle after a sync, those that have something to settle, and their facts replace the earlier ones', async () => {
+  const called: string[] = [];
+  const settles: HostHook = {
+    name: 'a',
+    prepare: async () => ({ kind: 'done', facts: { count: 2 } }),
+    settle: async ({ purpose }) => {
+      called.push(purpose);
+      return { kind: 'done', facts: { count: 1 } };
+    },
+    readFacts: (kept) => kept as never,
+  };
+  const work = workOf([settles, { name: 'b', prepare: async () => prepared }], memoryFiles());
+  await work.run(requestOf());
+  const end = await work.run(requestOf({ purpose: 'settling' }));
+  assert.deepEqual(shownParts(end), ['a done']);
+  assert.deepEqual(called, ['settling']);
+  assert.deepEqual(work.facts(uid), { a: { count: 1 }, b: null });
+});
