@@ -86,6 +86,7 @@ export class NodeAgent {
       whenQuiet: () => this.dispatcher.reconciler.whenIdle(),
       onStreams: deps.onStreams ?? (() => undefined),
       hostDevDir: deps.hostDevDir,
+      hostRoot: deps.hostRoot,
       hostPid: deps.hostPid,
     });
     const ports = portsOf(parts, options, deps);

@@ -41,6 +41,7 @@ interface PartsDeps {
   readonly whenQuiet: () => Promise<void>;
   readonly onStreams: (areOpen: boolean) => void;
   readonly hostDevDir: string;
+  readonly hostRoot: string;
   readonly hostPid: number;
 }
 
@@ -64,14 +65,15 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
 }
 
 /** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */
-function makeHooks(options: AgentOptions, { world, hostDevDir, hostPid }: PartsDeps, log: Logger) {
+function makeHooks(options: AgentOptions, { world, hostDevDir, hostRoot, hostPid }: PartsDeps, log: Logger) {
   const { podsDir, kubeletRoot, nodeName, privateDir, podIp } = options;
   const machinePodsDir = podsDir === '/pods' ? `${kubeletRoot}/pods` : podsDir;
   return hostHooks(
-    { hostDevDir, podsDir, machinePodsDir, nodeName, privateDir, podIp },
+    { hostDevDir, hostRoot, hostPid, podsDir, machinePodsDir, nodeName, privateDir, podIp },
     {
       mounts: new KernelMounts({ pid: hostPid }),
       records: recordDirectory(path.join(privateDir, 'container-disk-mount-state')),
+      plugRecords: recordDirectory(path.join(privateDir, 'hotplug-volume-mount-state')),
       monotonicMs: () => world.clock.monotonicMs(),
       log,
     },

@@ -7,12 +7,12 @@
 export {
   type BlockDevice,
   CgroupError,
-  type CgroupOptions,
   type DeviceCgroup,
   deviceCgroupOf,
   type StandardRule,
   setBlockDevices,
 } from './cgroups/index.ts';
+export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';

@@ -47,6 +47,7 @@ const createFlags =
   constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_WRONLY;
 
 let openedPath: (opened: SafePath) => string;
+let entryPath: (directory: SafePath, name: string) => string;
 let openedMount: (opened: SafePath) => string | undefined;
 
 /** An opened file or directory. Who gets one closes it. */
@@ -57,6 +58,7 @@ export class SafePath {
 
   static {
     openedPath = (opened) => opened.#path;
+    entryPath = (directory, name) => directory.#entryPath(name);
     openedMount = (opened) => mountIdOf(opened.#opened);
   }
 
@@ -278,6 +280,11 @@ export class SafePath {
 /** For calls of the C library in this folder, which follow what is at a path: this one leads to what was opened. */
 export function pathOfOpened(opened: SafePath): string {
   return openedPath(opened);
+}
+
+/** The same for an entry of an opened directory: only for calls that do not follow a link there. */
+export function pathOfEntry(directory: SafePath, name: string): string {
+  return entryPath(directory, name);
 }
 
 /** Another descriptor of what was opened, for calls of this folder that outlive it. Its owner closes it. */

@@ -19,8 +19,8 @@ export interface DeviceChange {
   readonly allow: readonly BlockDevice[];
   /** To be denied from now on, whoever allowed them. */
   readonly deny: readonly BlockDevice[];
-  /** All that the container has anyway; asked for where the kernel does not show its program. */
-  readonly standard: () => readonly StandardRule[];
+  /** All that the container has anyway, for where the kernel does not show its program. Unless given such a program is left as it is. */
+  readonly standard?: () => readonly StandardRule[];
 }
 
 /** The programs of upstream's agent allow what it plugged: what is denied stays so, the latest ones. */
@@ -119,6 +119,7 @@ function nextProgram({ name, instructions }: AttachedProgram, change: DeviceChan
       return isSameRules(rules, next) ? undefined : withDeviceRules(next, base);
     }
     // What it allows is not known: in its place comes one that denies by itself all that is not named.
+    if (!change.standard) return undefined;
     const next = withDeviceRules({ allow: sorted(change.allow), deny: [] }, standardProgram(change.standard()));
     return name === programName(next) ? undefined : next;
   } catch (cause) {

@@ -5,4 +5,4 @@
 export { setBlockDevices } from './block-devices.ts';
 export type { BlockDevice, StandardRule } from './device-program.ts';
 export { CgroupError } from './errors.ts';
-export { type CgroupOptions, type DeviceCgroup, deviceCgroupOf } from './places.ts';
+export { type DeviceCgroup, deviceCgroupOf } from './places.ts';

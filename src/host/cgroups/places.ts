@@ -23,20 +23,31 @@ export interface CgroupOptions {
 const housekeeping = 'housekeeping';
 
 /**
- * The cgroup of a container's process. Throws CgroupError CGROUP_GONE, or CGROUP_UNREACHABLE.
+ * The cgroup of a container's process. A part in which this program is, too, is no container's and is left out: its rules are the
+ * machine's, as where launchers are processes without containers. Throws CgroupError CGROUP_GONE, or CGROUP_UNREACHABLE.
  * Upstream asks which kind of file system is at /sys/fs/cgroup (pkg/virt-handler/cgroup); the kernel's own lists also say it where
  * both kinds are mounted.
  */
 export function deviceCgroupOf(pid: number, { procDir, hostRoot, hostPid }: CgroupOptions): DeviceCgroup {
-  const own = parseCgroups(read(`${procDir}/${pid}/cgroup`));
-  const mounts = parseCgroupMounts(read(`${procDir}/${hostPid}/mountinfo`));
-  const v1 = own.devices === undefined ? undefined : below(mounts.devices, own.devices, hostRoot);
-  const unified = own.unified === undefined ? undefined : below(mounts.unified, own.unified, hostRoot);
-  if (v1 === undefined && unified === undefined) {
-    const problem = `process ${pid} has no cgroup that this agent can reach: mount the host's /sys/fs/cgroup`;
-    throw new CgroupError('CGROUP_UNREACHABLE', problem);
+  const given = parseCgroups(read(`${procDir}/${pid}/cgroup`));
+  const own = parseCgroups(read(`${procDir}/self/cgroup`));
+  if (given.devices === undefined && given.unified === undefined) {
+    throw new CgroupError('CGROUP_UNREACHABLE', `process ${pid} is in no cgroup that decides about devices`);
   }
+  const mounts = parseCgroupMounts(read(`${procDir}/${hostPid}/mountinfo`));
+  const directoryOf = (kind: 'devices' | 'unified') => {
+    const place = given[kind];
+    if (place === undefined || isAround(place, own[kind])) return undefined;
+    return below(mounts[kind], place, hostRoot);
+  };
+  const v1 = directoryOf('devices');
+  const unified = directoryOf('unified');
   return { ...(v1 !== undefined && { v1 }), v2: unified === undefined ? [] : [unified, ...scopeOf(unified)] };
+}
+
+function isAround(place: string, own: string | undefined): boolean {
+  if (place === '/' || place === own) return true;
+  return own?.startsWith(`${place}/`) ?? false;
 }
 
 /** For a time crun filters in the scope around its `container`, too. */
@@ -80,8 +91,12 @@ export function parseCgroupMounts(text: string): { readonly devices?: CgroupMoun
 }
 
 /** A part of the hierarchy may be mounted; a path that leads out of what this process sees of it is reached by nobody. */
-function below(mount: CgroupMount | undefined, given: string, hostRoot: string): string | undefined {
-  if (!mount) return undefined;
+function below(mount: CgroupMount | undefined, given: string, hostRoot: string): string {
+  if (!mount) {
+    const problem =
+      "the machine's cgroups cannot be reached: mount the host's /sys/fs/cgroup, and share its process ids";
+    throw new CgroupError('CGROUP_UNREACHABLE', problem);
+  }
   const relative = path.posix.relative(mount.root, given);
   const isOutside = [given, mount.root, relative].some((each) => each.split('/').includes('..'));
   if (!isOutside) return path.join(hostRoot, mount.place, relative);

@@ -54,6 +54,7 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
   'src/launcher-client/connection.ts': 'connect() to a socket that was opened, by gRPC, too',
   'src/launcher-client/launcher-host.ts': 'connect() to a socket that was opened',
   'src/launcher-client/probe.ts': 'the type',
+  'src/agent/vmi/host/hot-plug/attachment.ts': 'connect() to a socket that was opened',
   'src/domain-cache/pipe.ts':
     'bind() in a directory that was opened; listenUnix removes what is there without following it',
 };
@@ -62,6 +63,8 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
 const mayEnterLaunchers: Readonly<Record<string, string>> = {
   'src/agent/vmi/host/launcher-root.ts': 'the entry of hooks and facts',
   'src/agent/vmi/host/container-disks/sidecar.ts': 'images that side containers have for a root',
+  'src/agent/vmi/host/hot-plug/attachment.ts':
+    'the claims of an attachment pod, without following a link from there on',
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
   'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
   'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',

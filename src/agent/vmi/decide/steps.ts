@@ -17,6 +17,8 @@ export interface StepArgs {
   prepareHost: { readonly uid: string };
   /** Host hooks of a running VMI. */
   adjustHost: { readonly uid: string };
+  /** Host hooks of a running VMI whose domain has let go what it does not need any more. */
+  settleHost: { readonly uid: string };
   syncVirtualMachine: { readonly uid: string; readonly fingerprint: string; readonly firstStart: boolean };
   shutdownDomain: { readonly uid: string; readonly graceSeconds: number; readonly firstSignal: boolean };
   killDomain: { readonly uid: string };

@@ -2,6 +2,7 @@ import type { DomainReason } from '../../../api/index.ts';
 import { backoffDelayMs, memberAt } from '../../../base/index.ts';
 import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
+import { awaitsVolumes, plugProblem, volumesToPlug, volumesToUnplug } from './hot-plug.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 
 /** A start that left no trace of a domain is tried again after this. */
@@ -14,6 +15,13 @@ const startUnseenMs = 1_000;
  * again wakes the key each time.
  */
 const startBackoff = { baseMs: 250, maxMs: 30_000 };
+
+/** Between looks for a volume that is attached to this node and not mounted in its pod yet, as upstream looks. */
+const volumesAgainMs = 1_000;
+/** Where one fails, others wait for it no longer. */
+const volumesLatestMs = 10_000;
+/** A guest takes its time to let a disk go; its launcher's event comes first as a rule. */
+const detachAskMs = 2_000;
 
 const ioRetryFirstMs = 10_000;
 const ioRetryMaxMs = 180_000;
@@ -62,6 +70,39 @@ function start(facts: Facts): Plan {
     ],
     requeueAfterMs: startUnseenMs,
     remember: { sync: withStartTries(memory, startTries) },
+  };
+}
+
+/** Mounted, and the status does not say so yet: it is written first, for the launcher goes by it. */
+function awaitVolumes(facts: Facts): Plan {
+  const { uid } = facts;
+  if (volumesToPlug(facts).length === 0 && facts.observation.statusFacts.mountedVolumes) return wait(volumesAgainMs);
+  return {
+    steps: [
+      { step: 'ensureLauncherConnection', uid },
+      { step: 'prepareHost', uid },
+    ],
+    requeueAfterMs: 0,
+    latestMs: volumesLatestMs,
+  };
+}
+
+const isSynced = (facts: Facts) =>
+  facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && !needsSync(facts);
+
+/** Volumes have come or go: what follows is looked at as soon as the launcher has the VMI. */
+function resyncAndLook(facts: Facts): Plan {
+  const isUnderWay = volumesToPlug(facts).length > 0 || volumesToUnplug(facts).length > 0;
+  return { ...resync(facts), ...(isUnderWay && { requeueAfterMs: 0 }) };
+}
+
+function plugAgain(facts: Facts): Plan {
+  const problem = plugProblem(facts);
+  return {
+    steps: [{ step: 'adjustHost', uid: facts.uid }],
+    requeueAfterMs: volumesAgainMs,
+    latestMs: volumesLatestMs,
+    ...(problem === undefined ? { healthy: true } : { problem }),
   };
 }
 
@@ -156,6 +197,12 @@ export const syncRules: readonly Rule[] = [
     plan: (facts) => wait(startPauseLeftMs(facts)),
   },
   {
+    name: 'start-volumes-awaited',
+    why: 'Volumes that are plugged into the guest are not mounted in its launcher yet; it starts when all of them are.',
+    when: (facts) => isWaitingForStart(facts) && awaitsVolumes(facts),
+    plan: awaitVolumes,
+  },
+  {
     name: 'start-due',
     why: 'The guest is to run and does not run yet, so its launcher is told to start it.',
     when: (facts) =>
@@ -200,13 +247,31 @@ export const syncRules: readonly Rule[] = [
     why: 'The VMI has changed since the launcher was last given it, so it is given again.',
     when: (facts) =>
       facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && needsSync(facts),
-    plan: resync,
+    plan: resyncAndLook,
   },
   {
     name: 'guest-paused',
     why: 'The guest is paused; its launcher is given the VMI once more, which resumes it unless a user paused it.',
     when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUnreported(facts),
     plan: resync,
+  },
+  {
+    name: 'volume-unplug-due',
+    why: 'A volume was taken out of the guest and is not asked for any more, so it is taken out of its launcher.',
+    when: (facts) => isSynced(facts) && isSeenSinceSync(facts) && volumesToUnplug(facts).some(({ isHeld }) => !isHeld),
+    plan: ({ uid }) => ({ steps: [{ step: 'settleHost', uid }], requeueAfterMs: 0, latestMs: volumesLatestMs }),
+  },
+  {
+    name: 'volume-plug-due',
+    why: 'A volume is attached to this node and not in the launcher yet, so it is mounted there as soon as it can be.',
+    when: (facts) => isSynced(facts) && volumesToPlug(facts).length > 0,
+    plan: plugAgain,
+  },
+  {
+    name: 'volume-detach-awaited',
+    why: 'The guest was told to let a volume go and still has its disk, so its launcher is asked until it has not.',
+    when: (facts) => isSynced(facts) && volumesToUnplug(facts).length > 0,
+    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: detachAskMs, healthy: true }),
   },
   {
     name: 'steady',

@@ -3,7 +3,7 @@ import type { Plan, StepArgs, StepName, StepOutcome } from '../decide/index.ts';
 import type { Remember } from '../observe/index.ts';
 import type { ExecuteContext } from './context.ts';
 import { cleanUp, deleteDomain, killDomain, shutdownDomain } from './end-steps.ts';
-import { adjustHost, prepareHost } from './host-steps.ts';
+import { adjustHost, prepareHost, settleHost } from './host-steps.ts';
 import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';
 import { cancelMigration, migrateVirtualMachine } from './migration-source-steps.ts';
 import { closeSourceProxies, closeTargetProxies, openSourceProxies, openTargetProxies } from './migration-steps.ts';
@@ -16,6 +16,7 @@ const executors: Executors<StepArgs, ExecuteContext, Remember> = {
   refreshDomain,
   prepareHost,
   adjustHost,
+  settleHost,
   syncVirtualMachine,
   shutdownDomain,
   killDomain,
@@ -39,7 +40,13 @@ const executors: Executors<StepArgs, ExecuteContext, Remember> = {
 const stepTimeoutMs = 30_000;
 
 /** Hooks in these have deadlines of their own, beside what the step itself takes. */
-const hookSteps: ReadonlySet<StepName> = new Set(['prepareHost', 'adjustHost', 'prepareMigrationTarget', 'cleanUp']);
+const hookSteps: ReadonlySet<StepName> = new Set([
+  'prepareHost',
+  'adjustHost',
+  'settleHost',
+  'prepareMigrationTarget',
+  'cleanUp',
+]);
 
 /** Never rejects: what a step throws is a failed outcome. */
 export function runPlan({ steps }: Plan, context: ExecuteContext): Promise<StepOutcome[]> {

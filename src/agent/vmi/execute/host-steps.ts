@@ -15,6 +15,10 @@ export function adjustHost({ uid }: Step<'adjustHost'>, context: ExecuteContext)
   return runHooks('running', uid, currentVmi(uid, context), context);
 }
 
+export function settleHost({ uid }: Step<'settleHost'>, context: ExecuteContext): Promise<Outcome> {
+  return runHooks('settling', uid, currentVmi(uid, context), context);
+}
+
 /** `vmi`: as it is on this node, with the claims that it has here. */
 export async function runHooks(
   purpose: HostRequest['purpose'],

@@ -20,10 +20,14 @@ export type HostErrorCode =
   | 'DISK_CONTAINER'
   /** The image in a side container is not there, or no plain file. */
   | 'DISK_IMAGE'
-  /** What has to be mounted on in the launcher's pod is something else. */
+  /** What has to be mounted on, or made, in the launcher's pod is something else. */
   | 'MOUNT_TARGET'
   /** What is mounted could not be written down, or what was written down cannot be read. */
   | 'MOUNT_RECORD'
+  /** What an attachment pod has for a volume is no device or image, or what answers in its place is another process. */
+  | 'HOTPLUG_SOURCE'
+  /** The launcher's pod takes no volumes while it runs. */
+  | 'HOTPLUG_DISABLED'
   | 'NOT_SUPPORTED';
 
 export class HostError extends CodedError<HostErrorCode> {}

@@ -6,6 +6,7 @@
 import { type ContainerDiskDeps, type ContainerDiskOptions, containerDisks } from './container-disks/index.ts';
 import { type DeviceOwnershipOptions, deviceOwnership } from './device-ownership.ts';
 import { hostDiskImages } from './host-disk-images.ts';
+import { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
 import { type PodNetworkOptions, podNetwork } from './network/index.ts';
 import { unsupportedHostWork } from './unsupported-host-work.ts';
 import type { HostFactsOf } from './work/index.ts';
@@ -15,6 +16,7 @@ export { deviceOwnership } from './device-ownership.ts';
 export { HostError } from './errors.ts';
 export { launcherFileSizes } from './file-sizes.ts';
 export { hostDiskImages } from './host-disk-images.ts';
+export { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
 export { podNetwork } from './network/index.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';
@@ -22,13 +24,14 @@ export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
 export function hostHooks(
-  options: DeviceOwnershipOptions & ContainerDiskOptions & PodNetworkOptions,
-  deps: ContainerDiskDeps,
+  options: DeviceOwnershipOptions & ContainerDiskOptions & HotPlugOptions & PodNetworkOptions,
+  deps: ContainerDiskDeps & HotPlugDeps,
 ) {
   return [
     unsupportedHostWork(),
     containerDisks(options, deps),
     hostDiskImages(options),
+    hotPlugVolumes(options, deps),
     podNetwork(options),
     deviceOwnership(options),
   ] as const;

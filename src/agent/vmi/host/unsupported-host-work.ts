@@ -1,19 +1,11 @@
 import type { VirtualMachineInstance, VmiEvent } from '../../../api/index.ts';
-import { HostError } from './errors.ts';
 import type { HostHook } from './work/index.ts';
 
 /** Says clearly what this agent cannot prepare yet, before the launcher fails over it with a riddle. */
 export function unsupportedHostWork(): HostHook<'unsupported-host-work', null> {
   return {
     name: 'unsupported-host-work',
-    prepare: async ({ vmi }) => {
-      const hotplugged = vmi.status?.volumeStatus?.find(({ hotplugVolume }) => hotplugVolume);
-      if (hotplugged) {
-        const text = `volume ${hotplugged.name} is hot-plugged, which this node agent does not support yet: detach it`;
-        throw new HostError('NOT_SUPPORTED', text);
-      }
-      return { kind: 'done', facts: null, events: withoutDownwardMetrics(vmi) };
-    },
+    prepare: async ({ vmi }) => ({ kind: 'done', facts: null, events: withoutDownwardMetrics(vmi) }),
   };
 }
 

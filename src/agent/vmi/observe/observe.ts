@@ -2,6 +2,7 @@ import {
   type DomainView,
   domainUid,
   type GhostRecord,
+  hotPlugVolumesOf,
   isBeingDeleted,
   isFinal,
   type Key,
@@ -45,9 +46,11 @@ export async function observeVmi(
   const recordProblem = ports.domains.problemOf(uid)?.message;
   const syncPayload = ports.syncPayload.of(object, ports.config.current(), ports.host);
   const known = memory?.uid === uid ? memory : newMemory(uid);
-  const inside = hasBegun(domain) && launcher.kind === 'ready' && launcher.connected ? object : undefined;
+  const reachable = launcher.kind === 'ready' && launcher.connected ? object : undefined;
+  const inside = hasBegun(domain) ? reachable : undefined;
   const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
-  const seen = inside ? await readHostSeen(target, inside, ports, signal) : {};
+  const looked = inside ?? (reachable && hotPlugVolumesOf(reachable).length > 0 ? reachable : undefined);
+  const seen = looked ? await readHostSeen(target, looked, ports, signal) : {};
   return {
     key,
     nodeName: ports.host.nodeName,

@@ -10,7 +10,7 @@ import { bounds, clip } from './bounds.ts';
 export function projectMemoryDump(
   volume: VolumeStatus,
   vmi: VirtualMachineInstance,
-  domain: Domain,
+  domain: Domain | undefined,
   { mountedVolumes }: StatusFacts,
   now: Date,
 ): VolumeStatus {
@@ -22,7 +22,7 @@ export function projectMemoryDump(
     const memoryDumpVolume = { ...dump, targetFileName };
     return { ...volume, phase: 'MemoryDumpInProgress', reason: 'VolumeMountedToPod', message, memoryDumpVolume };
   }
-  const reported = domain.Spec?.Metadata?.KubeVirt?.MemoryDump;
+  const reported = domain?.Spec?.Metadata?.KubeVirt?.MemoryDump;
   if (phase !== 'MemoryDumpInProgress' || !reported || reported.FileName !== dump.targetFileName) return volume;
   return ended(volume, dump, reported);
 }

@@ -1,6 +1,7 @@
 import {
   type Domain,
   findCondition,
+  hotPlugVolumesOf,
   isFinal,
   type VirtualMachineInstance,
   type VmiPhase,
@@ -72,7 +73,7 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   setPhase(status, phase, now);
   const readable = { ...safe.vmi, status: { ...safe.vmi.status, phase } };
   const noticed = projectStatus(readable, status, observation, now);
-  const problem = joined(reported, refused?.message) ?? noticed.problem;
+  const problem = joined(reported, refused?.message);
   const failedBefore = findCondition(stored.status?.conditions, 'Synchronized')?.message;
   if (problem !== undefined) setSyncFailed(status, problem, now);
   else if (decision.healthy || hasSynced(reconciled)) removeCondition(status, 'Synchronized');
@@ -80,15 +81,22 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   applyPatch(vmi, decision.patch, now);
   const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
   const isWorth =
-    phase !== before || isPatched || (isNoticeable(phase, stored, vmi) && !semanticEqual(stored.status, vmi.status));
+    phase !== before ||
+    isPatched ||
+    ((noticed.isWaitedFor || isNoticeable(phase, stored, vmi)) && !semanticEqual(stored.status, vmi.status));
   // What is not written yet is noticed again in the next reconcile: its event waits for the write.
   const written = isWorth
     ? [...noticed.events, ...(phase === before ? [] : phaseEvents(phase)), ...(decision.patch?.events ?? [])]
     : [];
   const events = [...syncFailed(problem, failedBefore, observation), ...written];
   if (isWorth) fillIn(vmi.status);
-  const requeue = noticed.unfinished && phase === 'Running' ? { requeueAfterMs: unfinishedMs } : {};
-  return { vmi: isWorth ? vmi : undefined, events, problem, ...requeue };
+  return { vmi: isWorth ? vmi : undefined, events, problem, ...lookAgain(noticed, isWorth, phase) };
+}
+
+/** Own writes wake no key: what the launcher is to be told of them is decided by looking again at once. */
+function lookAgain({ isWaitedFor, unfinished }: Noticed, isWorth: boolean, phase: VmiPhase) {
+  if (isWaitedFor && isWorth) return { requeueAfterMs: 0 };
+  return unfinished && phase === 'Running' ? { requeueAfterMs: unfinishedMs } : {};
 }
 
 /** Always there in what upstream writes (pkg/virt-handler/vm.go); worth no write of their own. */
@@ -120,7 +128,7 @@ function projectPatch(stored: VirtualMachineInstance, reconciled: Reconciled, no
 interface Noticed {
   readonly events: readonly VmiEvent[];
   readonly unfinished: boolean;
-  readonly problem: string | undefined;
+  readonly isWaitedFor: boolean;
 }
 
 /** `readable`: as it was before, in the new phase; what has a wrong type was refused above or belongs to the spec. */
@@ -139,12 +147,12 @@ function projectStatus(
     const interfaces = projectInterfaces(readable, domain, statusFacts.podIps);
     if (interfaces.length > 0) status.interfaces = interfaces;
     else delete status.interfaces;
-    if (status.volumeStatus?.length) {
-      volumes = projectVolumes(readable, domain, statusFacts, observation.now);
-      status.volumeStatus = volumes.volumes;
-      events.push(...volumes.events);
-    }
     setImageChecksums(status, statusFacts, readable);
+  }
+  if (status.volumeStatus?.length && (domain || isPluggedBefore(readable))) {
+    volumes = projectVolumes(readable, domain, statusFacts, observation.now);
+    status.volumeStatus = volumes.volumes;
+    events.push(...volumes.events);
   }
   if (selinuxContext !== '') status.selinuxContext = selinuxContext;
   if (setAccessCredentials(status, domain, now)) events.push(credentialsEvent(domain));
@@ -159,7 +167,12 @@ function projectStatus(
     setSoftwareEmulation(status, domain, readable.spec?.architecture, statusFacts);
   }
   if (domain) events.push(...setNothingToBoot(status, readable.spec));
-  return { events, unfinished: volumes?.unfinished ?? false, problem: volumes?.problem };
+  return { events, unfinished: volumes?.unfinished ?? false, isWaitedFor: volumes?.isWaitedFor ?? false };
+}
+
+/** A start waits for volumes that were plugged before. */
+function isPluggedBefore(vmi: VirtualMachineInstance): boolean {
+  return vmi.status?.phase === 'Scheduled' && hotPlugVolumesOf(vmi).length > 0;
 }
 
 const noMigrations = 'this node agent does not support live migration yet';

@@ -19,6 +19,7 @@ function machine(mountinfo: string, cgroups: string): number {
   for (const [pid, file, text] of [
     ['1', 'mountinfo', mountinfo],
     ['77', 'cgroup', cgroups],
+    ['self', 'cgroup', '5:devices:/agents/own\n0::/agents/own'],
   ] as const) {
     mkdirSync(path.join(procDir, pid), { recursive: true });
     writeFileSync(path.join(procDir, pid, file), `${text}\n`);
@@ -38,13 +39,20 @@ describe('the cgroup of a container', () => {
     const pid = machine(hybrid, '9:name=systemd:/x\n5:devices,misc:/kubepods/pod1/a\n1:cpu:/y\n0::/');
     assert.deepEqual(deviceCgroupOf(pid, options), {
       v1: '/host/sys/fs/cgroup/devices/kubepods/pod1/a',
-      v2: ['/host/sys/fs/cgroup/unified'],
+      v2: [],
     });
   });
 
   test('is the container, not the group for threads of the emulator in it', () => {
     const pid = machine(unified, '0::/kubepods/pod1/a/housekeeping');
     assert.deepEqual(deviceCgroupOf(pid, options).v2, ['/host/sys/fs/cgroup/kubepods/pod1/a']);
+  });
+
+  test('is none where this program is in it, too: rules there are the machine’s', () => {
+    for (const place of ['/', '/agents', '/agents/own']) {
+      assert.deepEqual(deviceCgroupOf(machine(unified, `0::${place}`), options), { v2: [] }, place);
+    }
+    assert.equal(deviceCgroupOf(machine(unified, '0::/agents/ow'), options).v2.length, 1);
   });
 
   test('of crun filters in the scope around it, too', () => {

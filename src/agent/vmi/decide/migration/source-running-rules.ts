@@ -1,4 +1,5 @@
 import type { Facts } from '../facts.ts';
+import { heldUpByMigration } from '../hot-plug.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import { giveUp, planLeaving, type SourceTest, whenLeaving } from './source-rule.ts';
 import { rememberMigration, type SourceView } from './source-view.ts';
@@ -99,11 +100,14 @@ export const sourceRunningRules: readonly Rule[] = [
     name: 'migration-running',
     why: 'The guest is being migrated; nothing is changed about it until the launcher tells how it ended.',
     when: whenLeaving((_facts, { running }) => running),
-    plan: planLeaving((_facts, view) => ({
-      ...rest,
-      ...(view.memory.unheardSinceMs !== undefined && { remember: heardAgain(view) }),
-      healthy: true,
-    })),
+    plan: planLeaving((facts, view) => {
+      const problem = heldUpByMigration(facts);
+      return {
+        ...rest,
+        ...(view.memory.unheardSinceMs !== undefined && { remember: heardAgain(view) }),
+        ...(problem === undefined ? { healthy: true } : { problem }),
+      };
+    }),
   },
   {
     name: 'migration-over-unexplained',

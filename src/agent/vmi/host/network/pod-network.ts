@@ -42,7 +42,7 @@ export function podNetwork(
     deadlineMs,
     readFacts: (kept) => ({ taps: listOf(memberAt(kept, 'taps')).filter((name) => typeof name === 'string') }),
     readState,
-    prepare: (context) => inPod(context, targetsOf(context.vmi, context.purpose)),
+    prepare: (context) => inPod(context, targetsOf(context.vmi, context.purpose === 'incoming' ? 'incoming' : 'start')),
     adjust: (context) => adjust(context, inPod),
     observe: async (view) => known.seen(view),
     release: async ({ uid }) => {

@@ -4,12 +4,21 @@ import { type Decision, decide, rulesByRoute } from '../../../../../src/agent/vm
 import { observationOf } from '../../../../fixtures/agent/builders.ts';
 import { endingRows } from './rule-rows/ending.ts';
 import { handOverRows } from './rule-rows/hand-over.ts';
+import { hotPlugRows } from './rule-rows/hot-plug.ts';
 import { orphanRows } from './rule-rows/orphan.ts';
 import { runningRows } from './rule-rows/running.ts';
 import { sourceRows } from './rule-rows/source.ts';
 import { targetRows } from './rule-rows/target.ts';
 
-const table = [...endingRows, ...runningRows, ...sourceRows, ...handOverRows, ...targetRows, ...orphanRows];
+const table = [
+  ...endingRows,
+  ...runningRows,
+  ...hotPlugRows,
+  ...sourceRows,
+  ...handOverRows,
+  ...targetRows,
+  ...orphanRows,
+];
 
 for (const { rule, when, given, expect } of table) {
   test(`${rule}: ${when}`, () => {

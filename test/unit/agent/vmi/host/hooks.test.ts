@@ -136,15 +136,6 @@ test('what devices and images there are is given as facts, the same on every try
   }
 });
 
-test('hot-plugged volumes are refused with a way out', async () => {
-  const hook = unsupportedHostWork();
-  await hook.prepare(contextOf(vmiOf()));
-  const hotplugged = vmiOf('Scheduled', {
-    status: { volumeStatus: [{ name: 'late', target: '', hotplugVolume: {} }] },
-  });
-  await assert.rejects(hook.prepare(contextOf(hotplugged)), /late is hot-plugged/);
-});
-
 test('a VMI that asks for downward metrics starts, and reads that it will have none', async () => {
   const hook = unsupportedHostWork();
   assert.deepEqual(eventsOf(await hook.prepare(contextOf(vmiOf()))), []);

@@ -6,6 +6,7 @@ import { project } from '../../../../../src/agent/vmi/status/index.ts';
 import type { Domain, VirtualMachineInstance, VolumeStatus } from '../../../../../src/api/index.ts';
 import {
   clusterConfig,
+  domainNone,
   domainOf,
   observationOf,
   presentVmi,
@@ -13,9 +14,9 @@ import {
   vmiOf,
 } from '../../../../fixtures/agent/builders.ts';
 
-function projected(vmi: VirtualMachineInstance, domain: Domain, facts: Partial<StatusFacts> = {}) {
+function projected(vmi: VirtualMachineInstance, domain: Domain | undefined, facts: Partial<StatusFacts> = {}) {
   const statusFacts = { config: clusterConfig.status, isoSizes: {}, ...facts };
-  const observation = observationOf({ vmi: presentVmi(vmi), domain: seen(domain), statusFacts });
+  const observation = observationOf({ vmi: presentVmi(vmi), domain: domain ? seen(domain) : domainNone, statusFacts });
   return project(vmi, { observation, decision: decide(observation), outcomes: [] });
 }
 
@@ -111,18 +112,23 @@ test('a hot-plugged volume without target is looked at again, an attached one is
   assert.equal(projected(vmi, domainWith(['v', 'sda'])).requeueAfterMs, undefined);
 });
 
-test('a volume that this agent cannot mount is told of, and the condition goes with the volume', () => {
+test('a volume that was mounted is given to the launcher at once: an own write wakes no key', () => {
   const vmi = running([{ name: 'v', target: '', phase: 'AttachedToNode', hotplugVolume: hotplug }]);
-  const reported = projected(vmi, domainWith());
-  assert.match(reported.problem ?? '', /^volume v is attached to this node, and this node agent does not mount/);
-  assert.ok(reported.vmi);
-  assert.equal(reported.vmi.status?.conditions?.find(({ type }) => type === 'Synchronized')?.status, 'False');
-  reported.vmi.status = { ...reported.vmi.status, volumeStatus: [] };
-  const after = projected(reported.vmi, domainWith());
-  assert.equal(
-    after.vmi?.status?.conditions?.some(({ type }) => type === 'Synchronized'),
-    false,
+  assert.equal(projected(vmi, domainWith(), { mountedVolumes: ['v'] }).requeueAfterMs, 0);
+  assert.equal(projected(vmi, domainWith(['v', 'sda'])).requeueAfterMs, undefined);
+});
+
+test('a volume that a start waits for is written as mounted before there is a domain', () => {
+  const volumeStatus = [{ name: 'v', target: '', phase: 'AttachedToNode', hotplugVolume: hotplug }];
+  const vmi = { ...running(volumeStatus), status: { phase: 'Scheduled' as const, volumeStatus } };
+  const { vmi: written, requeueAfterMs, events } = projected(vmi, undefined, { mountedVolumes: ['v'] });
+  assert.equal(written?.status?.volumeStatus?.[0]?.phase, 'MountedToPod');
+  assert.equal(requeueAfterMs, 0);
+  assert.deepEqual(
+    events.map(({ reason }) => reason),
+    ['VolumeMountedToPod'],
   );
+  assert.equal(projected(vmi, undefined, { mountedVolumes: [] }).vmi, undefined);
 });
 
 test('sizes of ISO images are written while the guest runs, also with the phase Running itself', () => {
