@@ -22,6 +22,7 @@ const volumesAgainMs = 1_000;
 const volumesLatestMs = 10_000;
 /** A guest takes its time to let a disk go; its launcher's event comes first as a rule. */
 const detachAskMs = 2_000;
+const detachFirstAskMs = 100;
 
 const ioRetryFirstMs = 10_000;
 const ioRetryMaxMs = 180_000;
@@ -94,6 +95,16 @@ const isSynced = (facts: Facts) =>
 function resyncAndLook(facts: Facts): Plan {
   const isUnderWay = volumesToPlug(facts).length > 0 || volumesToUnplug(facts).length > 0;
   return { ...resync(facts), ...(isUnderWay && { requeueAfterMs: 0 }) };
+}
+
+/** An answer wakes the key, so it is asked for only when the last one is old, or from before the sync. */
+function awaitDetach(facts: Facts): Plan {
+  const { domain, nowMs } = facts.observation;
+  const ageMs = domain.kind === 'present' ? nowMs - domain.seenMs : detachAskMs;
+  const pauseMs = isSeenSinceSync(facts) ? detachAskMs - ageMs : detachFirstAskMs - sinceSyncMs(facts);
+  if (pauseMs > 0) return { ...wait(pauseMs), healthy: true };
+  const steps = [{ step: 'refreshDomain', uid: facts.uid } as const];
+  return { steps, requeueAfterMs: detachAskMs, healthy: true };
 }
 
 function plugAgain(facts: Facts): Plan {
@@ -271,7 +282,7 @@ export const syncRules: readonly Rule[] = [
     name: 'volume-detach-awaited',
     why: 'The guest was told to let a volume go and still has its disk, so its launcher is asked until it has not.',
     when: (facts) => isSynced(facts) && volumesToUnplug(facts).length > 0,
-    plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: detachAskMs, healthy: true }),
+    plan: awaitDetach,
   },
   {
     name: 'steady',

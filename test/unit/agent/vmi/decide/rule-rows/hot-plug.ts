@@ -7,6 +7,7 @@ import {
   observationOf,
   presentVmi,
   seen,
+  uid,
   vmiOf,
 } from '../../../../../fixtures/agent/builders.ts';
 import { memory, type Row } from './row.ts';
@@ -120,9 +121,23 @@ export const hotPlugRows: readonly Row[] = [
   },
   {
     rule: 'volume-detach-awaited',
-    when: 'the domain still has its disk',
-    given: { vmi: plugging('Running', 'Ready', { wanted: false }), domain: seen(withDisk()), ...mounted('late') },
+    when: 'the domain still has its disk, by what was seen last',
+    given: {
+      vmi: plugging('Running', 'Ready', { wanted: false }),
+      domain: seen(withDisk(), uid, nowMs - 2_000),
+      ...mounted('late'),
+    },
     expect: { steps: ['refreshDomain'], requeueAfterMs: 2_000 },
+  },
+  {
+    rule: 'volume-detach-awaited',
+    when: 'the domain still has its disk, and was seen a moment ago',
+    given: {
+      vmi: plugging('Running', 'Ready', { wanted: false }),
+      domain: seen(withDisk(), uid, nowMs - 500),
+      ...mounted('late'),
+    },
+    expect: { steps: [], requeueAfterMs: 1_500 },
   },
   {
     rule: 'volume-detach-awaited',
@@ -132,7 +147,18 @@ export const hotPlugRows: readonly Row[] = [
       memory: memory({ synced: { fingerprint: 'same', atMs: nowMs } }),
       ...mounted('late'),
     },
-    expect: { steps: ['refreshDomain'] },
+    expect: { steps: [], requeueAfterMs: 100 },
+  },
+  {
+    rule: 'volume-detach-awaited',
+    when: 'the domain was not seen for a while since the launcher was told',
+    given: {
+      vmi: plugging('Running', 'Ready', { wanted: false }),
+      domain: seen(withDisk(), uid, nowMs - 200),
+      memory: memory({ synced: { fingerprint: 'same', atMs: nowMs - 150 } }),
+      ...mounted('late'),
+    },
+    expect: { steps: ['refreshDomain'], requeueAfterMs: 2_000 },
   },
   {
     rule: 'vmi-changed',
