@@ -51,13 +51,17 @@ function callsOf(connection: OpenConnection): LauncherCalls {
     deleteVirtualMachine: async (vmi, signal) => {
       await mapped(connection.call('deleteVirtualMachine', vmiRequest(vmi), signal));
     },
+    dumpMemory: async (vmi, dumpPath, signal) => {
+      const request = { vmi: vmiRequest(vmi).vmi, dumpPath };
+      await mapped(connection.call('virtualMachineMemoryDump', request, signal));
+    },
     ...migrationCallsOf(connection),
   };
 }
 
 type MigrationCalls = Omit<
   LauncherCalls,
-  'syncVirtualMachine' | 'shutdownVirtualMachine' | 'killVirtualMachine' | 'deleteVirtualMachine'
+  'syncVirtualMachine' | 'shutdownVirtualMachine' | 'killVirtualMachine' | 'deleteVirtualMachine' | 'dumpMemory'
 >;
 
 function migrationCallsOf(connection: OpenConnection): MigrationCalls {

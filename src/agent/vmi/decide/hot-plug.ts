@@ -1,4 +1,5 @@
 import { diskTargetsOf, type HotPlugVolume, hotPlugVolumesOf, isVolumeOf } from '../../../api/index.ts';
+import { memberAt } from '../../../base/index.ts';
 import type { Facts } from './facts.ts';
 
 /** What is to be done about volumes that come and go while the guest runs; pure. */
@@ -62,4 +63,22 @@ export function heldUpByMigration(facts: Facts): string | undefined {
   ];
   if (texts.length === 0) return undefined;
   return `while the guest migrates, volumes are ${texts.join('; ')}. It is done when the migration is over.`;
+}
+
+export interface DumpOrder {
+  readonly volume: string;
+  readonly file: string;
+}
+
+/** A dump that was begun by the status, and of which the launcher has not told yet. */
+export function dumpToOrder({ vmi, situation }: Facts): DumpOrder | undefined {
+  if (!vmi || situation.kind !== 'alive') return undefined;
+  const told = situation.domain.Spec?.Metadata?.KubeVirt?.MemoryDump?.FileName;
+  for (const { name, phase, memoryDumpVolume } of vmi.status?.volumeStatus ?? []) {
+    const file = memberAt(memoryDumpVolume, 'targetFileName');
+    if (phase !== 'MemoryDumpInProgress' || typeof file !== 'string' || file === told) continue;
+    // It becomes a path in the launcher.
+    if (file !== '' && !file.includes('/') && !name.includes('/')) return { volume: name, file };
+  }
+  return undefined;
 }

@@ -2,7 +2,7 @@ import type { DomainReason } from '../../../api/index.ts';
 import { backoffDelayMs, memberAt } from '../../../base/index.ts';
 import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
-import { awaitsVolumes, plugProblem, volumesToPlug, volumesToUnplug } from './hot-plug.ts';
+import { awaitsVolumes, dumpToOrder, plugProblem, volumesToPlug, volumesToUnplug } from './hot-plug.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 
 /** A start that left no trace of a domain is tried again after this. */
@@ -20,6 +20,8 @@ const startBackoff = { baseMs: 250, maxMs: 30_000 };
 const volumesAgainMs = 1_000;
 /** Where one fails, others wait for it no longer. */
 const volumesLatestMs = 10_000;
+/** The launcher's event about a dump comes first as a rule; an order that is repeated changes nothing. */
+const dumpAgainMs = 10_000;
 /** A guest takes its time to let a disk go; its launcher's event comes first as a rule. */
 const detachAskMs = 2_000;
 const detachFirstAskMs = 100;
@@ -93,7 +95,8 @@ const isSynced = (facts: Facts) =>
 
 /** Volumes have come or go: what follows is looked at as soon as the launcher has the VMI. */
 function resyncAndLook(facts: Facts): Plan {
-  const isUnderWay = volumesToPlug(facts).length > 0 || volumesToUnplug(facts).length > 0;
+  const isUnderWay =
+    volumesToPlug(facts).length > 0 || volumesToUnplug(facts).length > 0 || dumpToOrder(facts) !== undefined;
   return { ...resync(facts), ...(isUnderWay && { requeueAfterMs: 0 }) };
 }
 
@@ -277,6 +280,16 @@ export const syncRules: readonly Rule[] = [
     why: 'A volume is attached to this node and not in the launcher yet, so it is mounted there as soon as it can be.',
     when: (facts) => isSynced(facts) && volumesToPlug(facts).length > 0,
     plan: plugAgain,
+  },
+  {
+    name: 'memory-dump-due',
+    why: 'A memory dump is to be taken and the launcher has not told of it yet, so it is told to take it.',
+    when: (facts) => isSynced(facts) && dumpToOrder(facts) !== undefined,
+    plan: (facts) => {
+      const order = dumpToOrder(facts);
+      if (!order) return rest;
+      return { steps: [{ step: 'dumpMemory', uid: facts.uid, ...order }], requeueAfterMs: dumpAgainMs };
+    },
   },
   {
     name: 'volume-detach-awaited',

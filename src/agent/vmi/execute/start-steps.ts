@@ -22,3 +22,13 @@ export async function syncVirtualMachine(step: Step<'syncVirtualMachine'>, conte
     },
   };
 }
+
+/** Where the launcher sees plugged volumes (pkg/hotplug-disk). */
+const pluggedDirectory = '/var/run/kubevirt/hotplug-disks';
+
+export async function dumpMemory(step: Step<'dumpMemory'>, context: ExecuteContext): Promise<Outcome> {
+  const vmi = currentVmi(step.uid, context);
+  const calls = await connect(step.uid, context);
+  await calls.dumpMemory(vmi, `${pluggedDirectory}/${step.volume}/${step.file}`, context.signal);
+  return { kind: 'done' };
+}

@@ -165,3 +165,20 @@ test('a restart of the agent in the middle ends in the same', async (t) => {
   assert.equal(volumeOf(loop)?.phase, 'Ready');
   assert.deepEqual(on.log, ['mount late']);
 });
+
+test('a memory dump is ordered when its volume is mounted, once, into the directory of that volume', async (t) => {
+  const on = machine('dump');
+  const { loop, launcher } = await running(t, on);
+  const before = launcher.calls.length;
+  loop.api.change(key, (vmi) => {
+    const memoryDump = { claimName: 'c', hotpluggable: true };
+    vmi.spec.volumes = [...(vmi.spec.volumes ?? []), { name: 'dump', memoryDump }];
+    const volume = { ...structuredClone(status), name: 'dump', memoryDumpVolume: { claimName: 'c' } };
+    vmi.status = { ...vmi.status, volumeStatus: [volume] };
+  });
+  await settle();
+  const [written] = loop.api.stored(key)?.status?.volumeStatus ?? [];
+  assert.equal(written?.phase, 'MemoryDumpInProgress');
+  const orders = launcher.calls.slice(before).filter((call) => call.startsWith('dump'));
+  assert.match(orders.join(), /^dump \/var\/run\/kubevirt\/hotplug-disks\/dump\/vm1-dump-\d{8}-\d{6}\.memory\.dump$/);
+});

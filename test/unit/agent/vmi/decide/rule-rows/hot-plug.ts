@@ -43,6 +43,13 @@ function withDisk(): ReturnType<typeof domainOf> {
   return domain;
 }
 
+function dumping(targetFileName: unknown): Observation['vmi'] {
+  const memoryDumpVolume = { claimName: 'c', targetFileName };
+  const volumeStatus = [{ name: 'dump', target: '', phase: 'MemoryDumpInProgress', hotplugVolume, memoryDumpVolume }];
+  const vmi = vmiOf('Running');
+  return presentVmi({ ...vmi, status: { ...vmi.status, volumeStatus } });
+}
+
 export const hotPlugRows: readonly Row[] = [
   {
     rule: 'start-volumes-awaited',
@@ -160,6 +167,14 @@ export const hotPlugRows: readonly Row[] = [
     },
     expect: { steps: ['refreshDomain'], requeueAfterMs: 2_000 },
   },
+  ...([undefined, 'vm1-dump-1.memory.dump', '../../x', 7] as const).map(
+    (targetFileName): Row => ({
+      rule: typeof targetFileName === 'string' && !targetFileName.includes('/') ? 'memory-dump-due' : 'steady',
+      when: `a dump to ${targetFileName} is in progress, and the launcher has not told of it`,
+      given: { vmi: dumping(targetFileName) },
+      expect: {},
+    }),
+  ),
   {
     rule: 'vmi-changed',
     when: 'the launcher does not know yet that a volume is not asked for any more: it is told first',
