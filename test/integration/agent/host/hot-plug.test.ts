@@ -285,6 +285,15 @@ suite('volumes that are plugged into a launcher', { skip }, () => {
     await assert.rejects(pods.hook().prepare(gone), { code: 'HOTPLUG_DISABLED' });
   });
 
+  test('where no device can be allowed, no node is made, and the guest gets the rest', async () => {
+    await attachAll();
+    const withoutCgroups = pods.hook({}, 2 ** 22 + 1);
+    const result = await withoutCgroups.adjust?.(pods.context(pluggedVmi(all)));
+    assert.deepEqual(result?.kind === 'done' && result.facts.volumes, ['image', 'dump']);
+    assert.match(result?.kind === 'done' ? (result.facts.failed.block ?? '') : '', /cannot be read/);
+    assert.deepEqual(names(), ['dump', 'image.img']);
+  });
+
   test('a volume without content yet, and a directory of the image where a volume should be, are waited for', async () => {
     const pod = await attachAll();
     rmSync(`/proc/${pod.pid}/root/image/disk.img`);

@@ -202,7 +202,7 @@ class HotPlugVolumes {
       // What a guest still uses stays allowed: volumes that it is to let go, and those that cannot be plugged anew.
       const others = recorded.filter((entry) => !run.hasTask(volumeOf(entry)));
       const devices = [...run.devices, ...(await this.#devicesOf(others))];
-      if (devices.length > 0) await this.#allow(devices, context);
+      if (devices.length > 0) await run.allowDevices(() => this.#allow(devices, context));
       await run.carryOut();
     } finally {
       run.close();
@@ -322,7 +322,7 @@ class HotPlugVolumes {
 class PlugRun {
   readonly errors: unknown[] = [];
   readonly #deps: PlugDeps;
-  readonly #tasks: { readonly wanted: Wanted; readonly task: Task }[] = [];
+  #tasks: { readonly wanted: Wanted; readonly task: Task }[] = [];
   readonly #volumes: string[] = [];
   readonly #awaited: Record<string, string> = {};
   readonly #failed: Record<string, string> = {};
@@ -352,6 +352,17 @@ class PlugRun {
     });
   }
 
+  /** Without their rules no node is made; images and directories need none. */
+  async allowDevices(allow: () => Promise<void>): Promise<void> {
+    try {
+      await allow();
+    } catch (error) {
+      const refused = this.#tasks.filter(({ task }) => 'device' in task && task.device);
+      for (const { wanted } of refused) this.#fail(wanted, error);
+      this.#tasks = this.#tasks.filter((each) => !refused.includes(each));
+    }
+  }
+
   async carryOut(): Promise<void> {
     for (const { wanted, task } of this.#tasks) {
       await this.#trying(wanted, async () => {
@@ -365,13 +376,17 @@ class PlugRun {
     for (const { task } of this.#tasks) if (task.kind === 'bind') task.source.close();
   }
 
-  async #trying({ volume }: Wanted, act: () => Promise<void>): Promise<void> {
+  async #trying(wanted: Wanted, act: () => Promise<void>): Promise<void> {
     try {
       await act();
     } catch (error) {
-      this.errors.push(error);
-      this.#failed[volume] = `volume ${volume} cannot be plugged: ${errorMessage(error)}`;
+      this.#fail(wanted, error);
     }
+  }
+
+  #fail({ volume }: Wanted, error: unknown): void {
+    this.errors.push(error);
+    this.#failed[volume] = `volume ${volume} cannot be plugged: ${errorMessage(error)}`;
   }
 }
 
