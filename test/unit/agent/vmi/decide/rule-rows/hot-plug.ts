@@ -167,12 +167,18 @@ export const hotPlugRows: readonly Row[] = [
     },
     expect: { steps: ['refreshDomain'], requeueAfterMs: 2_000 },
   },
-  ...([undefined, 'vm1-dump-1.memory.dump', '../../x', 7] as const).map(
+  {
+    rule: 'memory-dump-due',
+    when: 'a dump is in progress, and the launcher has not told of it',
+    given: { vmi: dumping('vm1-dump-1.memory.dump') },
+    expect: { steps: ['dumpMemory'], requeueAfterMs: 10_000 },
+  },
+  ...([undefined, '', '../../x', 7] as const).map(
     (targetFileName): Row => ({
-      rule: typeof targetFileName === 'string' && !targetFileName.includes('/') ? 'memory-dump-due' : 'steady',
-      when: `a dump to ${targetFileName} is in progress, and the launcher has not told of it`,
+      rule: 'steady',
+      when: `a dump to ${targetFileName} is in progress, which is no name of a file`,
       given: { vmi: dumping(targetFileName) },
-      expect: {},
+      expect: { steps: [] },
     }),
   ),
   {
