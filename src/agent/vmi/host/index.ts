@@ -16,7 +16,7 @@ export { deviceOwnership } from './device-ownership.ts';
 export { HostError } from './errors.ts';
 export { launcherFileSizes } from './file-sizes.ts';
 export { hostDiskImages } from './host-disk-images.ts';
-export { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
+export { type HotPlugDeps, hotPlugVolumes } from './hot-plug/index.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
 export { podNetwork } from './network/index.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';

@@ -38,9 +38,11 @@ export type Source<T> =
   | { readonly kind: 'found'; readonly source: T }
   | { readonly kind: 'missing'; readonly because: string };
 
+/** For the time of one call. */
 export class Attachment {
   readonly #podUid: string;
   readonly #options: AttachmentOptions;
+  #process: Promise<Source<ProcessId>> | undefined;
 
   constructor(podUid: string, options: AttachmentOptions) {
     this.#podUid = podUid;
@@ -61,8 +63,13 @@ export class Attachment {
     }
   }
 
-  /** The process that has the volumes with file systems mounted. Rejects with HOTPLUG_SOURCE. */
-  async process(): Promise<Source<ProcessId>> {
+  /** The process that has the volumes with file systems mounted, asked for once. Rejects with HOTPLUG_SOURCE. */
+  process(): Promise<Source<ProcessId>> {
+    this.#process ??= this.#findProcess();
+    return this.#process;
+  }
+
+  async #findProcess(): Promise<Source<ProcessId>> {
     const directory = this.#open('');
     if (!directory) return missing('the attachment pod is not on this node yet');
     try {

@@ -8,7 +8,7 @@ import {
   type VmiEvent,
 } from '../../../../api/index.ts';
 import { errorMessage, isRecord, listOf, memberAt } from '../../../../base/index.ts';
-import type { RecordFiles } from '../../../../host/index.ts';
+import type { RecordFiles } from '../../../../domain-cache/index.ts';
 import {
   type BlockDevice,
   CgroupError,
@@ -16,6 +16,7 @@ import {
   deviceCgroupOf,
   deviceNodeMaker,
   type HostMounts,
+  type RecordFiles,
   setBlockDevices,
 } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
@@ -23,7 +24,8 @@ import type { HookContext, HookRelease, HookResult, HookView, HostHook } from '.
 import { Attachment } from './attachment.ts';
 import { type LauncherDisks, openDisksOf, openLauncherDisks } from './launcher-disks.ts';
 import { type PluggedEntry, PlugRecords } from './mount-record.ts';
-import { carryOut, type PlugDeps, type Task, taskOf, type Wanted } from './plug.ts';
+import type { Wanted } from './plug.ts';
+import { type HotPlugFacts, PlugRun } from './plug-run.ts';
 import { standardDevices } from './standard-devices.ts';
 
 export interface HotPlugOptions {
@@ -44,15 +46,6 @@ export interface HotPlugDeps {
   /** Upstream's directory `hotplug-volume-mount-state`. */
   readonly plugRecords: RecordFiles;
 }
-
-export type HotPlugFacts = {
-  /** In the launcher, by this hook's last call. */
-  readonly volumes: readonly string[];
-  /** Wanted and not there: volume → why. */
-  readonly awaited: Readonly<Record<string, string>>;
-  /** The same, for what does not come by waiting alone. */
-  readonly failed: Readonly<Record<string, string>>;
-};
 
 /** Where its devices were allowed. */
 export type HotPlugState = { readonly cgroup: { readonly v1?: string; readonly v2: readonly string[] } };
@@ -198,7 +191,8 @@ class HotPlugVolumes {
     const deps = { disks, mounts: this.#mounts, procDir, makeNode: await deviceNodeMaker(), record };
     const run = new PlugRun(deps);
     try {
-      for (const volume of volumes) await run.look(this.#wanted(volume, context));
+      const attachments = new Map<string, Attachment>();
+      for (const volume of volumes) await run.look(this.#wanted(volume, context, attachments));
       // What a guest still uses stays allowed: volumes that it is to let go, and those that cannot be plugged anew.
       const others = recorded.filter((entry) => !run.hasTask(volumeOf(entry)));
       const devices = [...run.devices, ...(await this.#devicesOf(others))];
@@ -210,7 +204,12 @@ class HotPlugVolumes {
     return { facts: run.facts, errors: run.errors };
   }
 
-  #wanted({ name, attachPodUid, isAttached }: HotPlugVolume, { vmi, purpose }: HookContext<HotPlugState>): Wanted {
+  /** `attachments`: by pod, so that its process is asked for once. */
+  #wanted(
+    { name, attachPodUid, isAttached }: HotPlugVolume,
+    { vmi, purpose }: HookContext<HotPlugState>,
+    attachments: Map<string, Attachment>,
+  ): Wanted {
     const { nodeName } = this.#options;
     const kind = hotPlugKindOf(vmi, name, nodeName);
     if (kind === 'block' && isUtilityVolume(vmi, name)) {
@@ -225,12 +224,10 @@ class HotPlugVolumes {
     }
     const target = memberAt(vmi.status?.migrationState, 'targetAttachmentPodUID');
     const podUid = purpose === 'incoming' ? (typeof target === 'string' ? target : '') : attachPodUid;
-    return {
-      volume: name,
-      kind,
-      attachment: podUid === '' ? undefined : new Attachment(podUid, this.#options),
-      isAttached,
-    };
+    if (podUid === '') return { volume: name, kind, attachment: undefined, isAttached };
+    const attachment = attachments.get(podUid) ?? new Attachment(podUid, this.#options);
+    attachments.set(podUid, attachment);
+    return { volume: name, kind, attachment, isAttached };
   }
 
   /** One change for all of them, before there is a node of any. */
@@ -315,78 +312,6 @@ class HotPlugVolumes {
   get #disksOptions() {
     const { machinePodsDir, procDir } = this.#options;
     return { mounts: this.#mounts, machinePodsDir, procDir };
-  }
-}
-
-/** All volumes of one call: looked at first, so that their devices are allowed in one step. */
-class PlugRun {
-  readonly errors: unknown[] = [];
-  readonly #deps: PlugDeps;
-  #tasks: { readonly wanted: Wanted; readonly task: Task }[] = [];
-  readonly #volumes: string[] = [];
-  readonly #awaited: Record<string, string> = {};
-  readonly #failed: Record<string, string> = {};
-
-  constructor(deps: PlugDeps) {
-    this.#deps = deps;
-  }
-
-  get devices(): BlockDevice[] {
-    return this.#tasks.flatMap(({ task }) => ('device' in task && task.device ? task.device : []));
-  }
-
-  hasTask(volume: string): boolean {
-    return this.#tasks.some(({ wanted }) => wanted.volume === volume);
-  }
-
-  get facts(): HotPlugFacts {
-    return { volumes: this.#volumes, awaited: this.#awaited, failed: this.#failed };
-  }
-
-  async look(wanted: Wanted): Promise<void> {
-    await this.#trying(wanted, async () => {
-      if (wanted.refusal) throw wanted.refusal;
-      const task = await taskOf(wanted, this.#deps);
-      if (task.kind === 'missing') this.#awaited[wanted.volume] = task.because;
-      else this.#tasks.push({ wanted, task });
-    });
-  }
-
-  /** Without their rules no node is made; images and directories need none. */
-  async allowDevices(allow: () => Promise<void>): Promise<void> {
-    try {
-      await allow();
-    } catch (error) {
-      const refused = this.#tasks.filter(({ task }) => 'device' in task && task.device);
-      for (const { wanted } of refused) this.#fail(wanted, error);
-      this.#tasks = this.#tasks.filter((each) => !refused.includes(each));
-    }
-  }
-
-  async carryOut(): Promise<void> {
-    for (const { wanted, task } of this.#tasks) {
-      await this.#trying(wanted, async () => {
-        await carryOut(wanted, task, this.#deps);
-        this.#volumes.push(wanted.volume);
-      });
-    }
-  }
-
-  close(): void {
-    for (const { task } of this.#tasks) if (task.kind === 'bind') task.source.close();
-  }
-
-  async #trying(wanted: Wanted, act: () => Promise<void>): Promise<void> {
-    try {
-      await act();
-    } catch (error) {
-      this.#fail(wanted, error);
-    }
-  }
-
-  #fail({ volume }: Wanted, error: unknown): void {
-    this.errors.push(error);
-    this.#failed[volume] = `volume ${volume} cannot be plugged: ${errorMessage(error)}`;
   }
 }
 
