@@ -26,7 +26,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   },
   {
     name: 'a start is synced again and again',
-    file: 'src/agent/vmi/decide/sync-rules.ts',
+    file: 'src/agent/vmi/decide/sync-state.ts',
     find: 'return syncedOf(observation.memory)?.fingerprint !== observation.syncFingerprint;',
     replace: 'return observation.syncFingerprint !== undefined;',
   },

@@ -71,9 +71,9 @@ export interface DumpOrder {
 }
 
 /** A dump that was begun by the status, and of which the launcher has not told yet. */
-export function dumpToOrder({ vmi, situation }: Facts): DumpOrder | undefined {
-  if (!vmi || situation.kind !== 'alive') return undefined;
-  const told = situation.domain.Spec?.Metadata?.KubeVirt?.MemoryDump?.FileName;
+export function dumpToOrder({ vmi, domainState }: Facts): DumpOrder | undefined {
+  if (!vmi || domainState.kind !== 'alive') return undefined;
+  const told = domainState.domain.Spec?.Metadata?.KubeVirt?.MemoryDump?.FileName;
   for (const { name, phase, memoryDumpVolume } of vmi.status?.volumeStatus ?? []) {
     const file = memberAt(memoryDumpVolume, 'targetFileName');
     if (phase !== 'MemoryDumpInProgress' || typeof file !== 'string' || file === told) continue;
@@ -81,4 +81,9 @@ export function dumpToOrder({ vmi, situation }: Facts): DumpOrder | undefined {
     if (file !== '' && !file.includes('/') && !name.includes('/')) return { volume: name, file };
   }
   return undefined;
+}
+
+/** What follows a sync is looked at as soon as the launcher has the VMI. */
+export function isPlugging(facts: Facts): boolean {
+  return volumesToPlug(facts).length > 0 || volumesToUnplug(facts).length > 0 || dumpToOrder(facts) !== undefined;
 }

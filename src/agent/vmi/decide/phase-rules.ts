@@ -5,7 +5,7 @@ import { type Facts, isMigrationInProgress } from './facts.ts';
 import { sourceView } from './migration/source-view.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { hasFailedPostCopy } from './shutdown-rules.ts';
-import { needsSync } from './sync-rules.ts';
+import { needsSync } from './sync-state.ts';
 
 /** A launcher's socket may be missing this long after its pod was first looked at (pkg/virt-handler/launcher-clients). */
 const socketWaitMs = 180_000;

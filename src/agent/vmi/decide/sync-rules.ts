@@ -2,8 +2,10 @@ import type { DomainReason } from '../../../api/index.ts';
 import { backoffDelayMs, memberAt } from '../../../base/index.ts';
 import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
-import { awaitsVolumes, dumpToOrder, plugProblem, volumesToPlug, volumesToUnplug } from './hot-plug.ts';
+import { isPlugging } from './hot-plug.ts';
+import { hotPlugRules, startVolumesRule } from './hot-plug-rules.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
+import { isSeenSinceSync, isWaitingForStart, needsSync, sinceSyncMs } from './sync-state.ts';
 
 /** A start that left no trace of a domain is tried again after this. */
 const startAgainMs = 10_000;
@@ -16,39 +18,9 @@ const startUnseenMs = 1_000;
  */
 const startBackoff = { baseMs: 250, maxMs: 30_000 };
 
-/** Between looks for a volume that is attached to this node and not mounted in its pod yet, as upstream looks. */
-const volumesAgainMs = 1_000;
-/** Where one fails, others wait for it no longer. */
-const volumesLatestMs = 10_000;
-/** The launcher's event about a dump comes first as a rule; an order that is repeated changes nothing. */
-const dumpAgainMs = 10_000;
-/** A guest takes its time to let a disk go; its launcher's event comes first as a rule. */
-const detachAskMs = 2_000;
-const detachFirstAskMs = 100;
-
 const ioRetryFirstMs = 10_000;
 const ioRetryMaxMs = 180_000;
 const ioRetryForgetMs = 30_000;
-
-const isWaitingForStart = ({ phase, domainState }: Facts) =>
-  phase === 'Scheduled' && (domainState.kind === 'gone' || domainState.kind === 'not-started');
-
-/** What the launcher was given last is not what the VMI asks for now. */
-export function needsSync({ observation }: Facts): boolean {
-  return syncedOf(observation.memory)?.fingerprint !== observation.syncFingerprint;
-}
-
-function sinceSyncMs({ observation }: Facts): number {
-  const synced = syncedOf(observation.memory);
-  return synced ? observation.nowMs - synced.atMs : Number.POSITIVE_INFINITY;
-}
-
-/** The domain was looked at after the last sync. */
-function isSeenSinceSync({ observation }: Facts): boolean {
-  const { domain, memory } = observation;
-  const synced = syncedOf(memory);
-  return domain.kind !== 'absent' && synced !== undefined && domain.seenMs > synced.atMs;
-}
 
 /** Failed tries of exactly this start: a changed VMI begins anew. */
 function triesOf({ observation }: Facts) {
@@ -73,50 +45,6 @@ function start(facts: Facts): Plan {
     ],
     requeueAfterMs: startUnseenMs,
     remember: { sync: withStartTries(memory, startTries) },
-  };
-}
-
-/** Mounted, and the status does not say so yet: it is written first, for the launcher goes by it. */
-function awaitVolumes(facts: Facts): Plan {
-  const { uid } = facts;
-  if (volumesToPlug(facts).length === 0 && facts.observation.statusFacts.mountedVolumes) return wait(volumesAgainMs);
-  return {
-    steps: [
-      { step: 'ensureLauncherConnection', uid },
-      { step: 'prepareHost', uid },
-    ],
-    requeueAfterMs: 0,
-    latestMs: volumesLatestMs,
-  };
-}
-
-const isSynced = (facts: Facts) =>
-  facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && !needsSync(facts);
-
-/** Volumes have come or go: what follows is looked at as soon as the launcher has the VMI. */
-function resyncAndLook(facts: Facts): Plan {
-  const isUnderWay =
-    volumesToPlug(facts).length > 0 || volumesToUnplug(facts).length > 0 || dumpToOrder(facts) !== undefined;
-  return { ...resync(facts), ...(isUnderWay && { requeueAfterMs: 0 }) };
-}
-
-/** An answer wakes the key, so it is asked for only when the last one is old, or from before the sync. */
-function awaitDetach(facts: Facts): Plan {
-  const { domain, nowMs } = facts.observation;
-  const ageMs = domain.kind === 'present' ? nowMs - domain.seenMs : detachAskMs;
-  const pauseMs = isSeenSinceSync(facts) ? detachAskMs - ageMs : detachFirstAskMs - sinceSyncMs(facts);
-  if (pauseMs > 0) return { ...wait(pauseMs), healthy: true };
-  const steps = [{ step: 'refreshDomain', uid: facts.uid } as const];
-  return { steps, requeueAfterMs: detachAskMs, healthy: true };
-}
-
-function plugAgain(facts: Facts): Plan {
-  const problem = plugProblem(facts);
-  return {
-    steps: [{ step: 'adjustHost', uid: facts.uid }],
-    requeueAfterMs: volumesAgainMs,
-    latestMs: volumesLatestMs,
-    ...(problem === undefined ? { healthy: true } : { problem }),
   };
 }
 
@@ -210,12 +138,7 @@ export const syncRules: readonly Rule[] = [
     when: (facts) => isWaitingForStart(facts) && startPauseLeftMs(facts) > 0,
     plan: (facts) => wait(startPauseLeftMs(facts)),
   },
-  {
-    name: 'start-volumes-awaited',
-    why: 'Volumes that are plugged into the guest are not mounted in its launcher yet; it starts when all of them are.',
-    when: (facts) => isWaitingForStart(facts) && awaitsVolumes(facts),
-    plan: awaitVolumes,
-  },
+  startVolumesRule,
   {
     name: 'start-due',
     why: 'The guest is to run and does not run yet, so its launcher is told to start it.',
@@ -261,7 +184,7 @@ export const syncRules: readonly Rule[] = [
     why: 'The VMI has changed since the launcher was last given it, so it is given again.',
     when: (facts) =>
       facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && needsSync(facts),
-    plan: resyncAndLook,
+    plan: (facts) => ({ ...resync(facts), ...(isPlugging(facts) && { requeueAfterMs: 0 }) }),
   },
   {
     name: 'guest-paused',
@@ -269,34 +192,7 @@ export const syncRules: readonly Rule[] = [
     when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUnreported(facts),
     plan: resync,
   },
-  {
-    name: 'volume-unplug-due',
-    why: 'A volume was taken out of the guest and is not asked for any more, so it is taken out of its launcher.',
-    when: (facts) => isSynced(facts) && isSeenSinceSync(facts) && volumesToUnplug(facts).some(({ isHeld }) => !isHeld),
-    plan: ({ uid }) => ({ steps: [{ step: 'settleHost', uid }], requeueAfterMs: 0, latestMs: volumesLatestMs }),
-  },
-  {
-    name: 'volume-plug-due',
-    why: 'A volume is attached to this node and not in the launcher yet, so it is mounted there as soon as it can be.',
-    when: (facts) => isSynced(facts) && volumesToPlug(facts).length > 0,
-    plan: plugAgain,
-  },
-  {
-    name: 'memory-dump-due',
-    why: 'A memory dump is to be taken and the launcher has not told of it yet, so it is told to take it.',
-    when: (facts) => isSynced(facts) && dumpToOrder(facts) !== undefined,
-    plan: (facts) => {
-      const order = dumpToOrder(facts);
-      if (!order) return rest;
-      return { steps: [{ step: 'dumpMemory', uid: facts.uid, ...order }], requeueAfterMs: dumpAgainMs };
-    },
-  },
-  {
-    name: 'volume-detach-awaited',
-    why: 'The guest was told to let a volume go and still has its disk, so its launcher is asked until it has not.',
-    when: (facts) => isSynced(facts) && volumesToUnplug(facts).length > 0,
-    plan: awaitDetach,
-  },
+  ...hotPlugRules,
   {
     name: 'steady',
     why: 'The guest runs as the VMI asks for; there is nothing to do.',

@@ -39,3 +39,19 @@ test('why a volume does not come is told until it comes', () => {
   );
   assert.deepEqual([decision.rule, decision.problem, decision.healthy], ['volume-plug-due', 'no image', undefined]);
 });
+
+test('a volume that never comes keeps neither another one nor a dump waiting', () => {
+  const vmi = plugging('Running', 'AttachedToNode');
+  assert.ok(vmi.kind === 'present');
+  const memoryDumpVolume = { claimName: 'c', targetFileName: 'file.memory.dump' };
+  const volumeStatus = [
+    ...(vmi.vmi.status?.volumeStatus ?? []),
+    { name: 'dump', target: '', phase: 'MemoryDumpInProgress', memoryDumpVolume },
+  ];
+  const changed = presentVmi({ ...vmi.vmi, status: { ...vmi.vmi.status, volumeStatus } });
+  const stuck = observationOf({ vmi: changed, ...mounted() });
+  assert.deepEqual(
+    decide(stuck).steps.map(({ step }) => step),
+    ['adjustHost', 'dumpMemory'],
+  );
+});

@@ -1,0 +1,28 @@
+import { syncedOf } from '../observe/index.ts';
+import type { Facts } from './facts.ts';
+
+/** How far the launcher was given the VMI; pure. */
+
+export const isWaitingForStart = ({ phase, domainState }: Facts) =>
+  phase === 'Scheduled' && (domainState.kind === 'gone' || domainState.kind === 'not-started');
+
+/** What the launcher was given last is not what the VMI asks for now. */
+export function needsSync({ observation }: Facts): boolean {
+  return syncedOf(observation.memory)?.fingerprint !== observation.syncFingerprint;
+}
+
+export function sinceSyncMs({ observation }: Facts): number {
+  const synced = syncedOf(observation.memory);
+  return synced ? observation.nowMs - synced.atMs : Number.POSITIVE_INFINITY;
+}
+
+/** The domain was looked at after the last sync. */
+export function isSeenSinceSync({ observation }: Facts): boolean {
+  const { domain, memory } = observation;
+  const synced = syncedOf(memory);
+  return domain.kind !== 'absent' && synced !== undefined && domain.seenMs > synced.atMs;
+}
+
+/** A guest runs, and its launcher was given the VMI as it is now. */
+export const isSynced = (facts: Facts) =>
+  facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && !needsSync(facts);
