@@ -7,8 +7,7 @@ import {
   type VirtualMachineInstance,
   type VmiEvent,
 } from '../../../../api/index.ts';
-import { errorMessage, isRecord, listOf, memberAt } from '../../../../base/index.ts';
-import type { RecordFiles } from '../../../../domain-cache/index.ts';
+import { isRecord, listOf, memberAt } from '../../../../base/index.ts';
 import {
   type BlockDevice,
   CgroupError,
