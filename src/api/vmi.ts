@@ -213,6 +213,19 @@ export interface VmiInterfaceStatus {
   linkState?: string;
 }
 
+/** What the agent and the launcher know of a claim: they may not read claims themselves. */
+export interface PersistentVolumeClaimInfo {
+  claimName?: string;
+  accessModes?: string[];
+  volumeMode?: string;
+  capacity?: Record<string, Quantity>;
+  requests?: Record<string, Quantity>;
+  preallocated?: boolean;
+  /** A share of the claim, in decimal digits: `0.055`. */
+  filesystemOverhead?: string;
+  [field: string]: unknown;
+}
+
 export interface VolumeStatus {
   name: string;
   target: string;
@@ -220,7 +233,7 @@ export interface VolumeStatus {
   reason?: string;
   message?: string;
   size?: number;
-  persistentVolumeClaimInfo?: { preallocated?: boolean; [field: string]: unknown };
+  persistentVolumeClaimInfo?: PersistentVolumeClaimInfo;
   hotplugVolume?: { attachPodName?: string; attachPodUID?: string };
   [field: string]: unknown;
 }

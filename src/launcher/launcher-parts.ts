@@ -13,6 +13,7 @@ import {
   GuestTimeSync,
   guestAgentInfo,
 } from './guest-agent/index.ts';
+import { DiskSync, type DiskSyncDeps } from './hot-plug/index.ts';
 import {
   DomainEvents,
   DomainLock,
@@ -24,6 +25,7 @@ import {
   QemuWatch,
   qemuEnded,
   qemuStarted,
+  type SyncDeps,
   setVcpus,
   VmiSync,
 } from './lifecycle/index.ts';
@@ -41,6 +43,7 @@ export interface PartsOptions {
 export interface PartsDeps {
   readonly hypervisor: Hypervisor;
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
+  readonly findMedia: DiskSyncDeps['findMedia'];
   readonly life: LauncherLife;
   readonly signalProcess: (pid: number, signal: NodeJS.Signals) => void;
   readonly onTargetPodCleanup: (targetPod: string) => void;
@@ -101,7 +104,12 @@ export class LauncherParts {
       { graceSeconds: flags.gracePeriodSeconds },
       { ...shared, life, power: this.power, qemu: this.qemu, signalProcess: deps.signalProcess },
     );
-    this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare });
+    const disks = new DiskSync(
+      { hotplugDir: paths.disks.hotplugDiskDir },
+      { ...shared, findMedia: deps.findMedia, onMediumChange: () => this.#events.factsChanged() },
+    );
+    const syncDisks: SyncDeps['syncDisks'] = (domain, vmi, converter) => disks.sync(domain, vmi, converter);
+    this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
     this.#access = new GuestAccess(named, { ...shared, freezer: this.#freezer, notifier: this.notifier });

@@ -12,6 +12,7 @@ import {
   requireOwnPod,
   startLibvirt,
 } from './daemon/index.ts';
+import { findPluggedDisks } from './disks/index.ts';
 import { readStandaloneVmi, type VmiIdentity } from './domain/index.ts';
 import { LauncherError } from './errors.ts';
 import { LauncherParts } from './launcher-parts.ts';
@@ -138,6 +139,7 @@ export class Launcher {
         hypervisor,
         prepare: (vmi, converter) =>
           prepareDomain(vmi, converter, { flags, environment, paths: paths.disks, owner: qemuUser }, choice),
+        findMedia: (vmi, names) => findPluggedDisks(vmi, names, { paths: paths.disks }),
         signalProcess,
         life: this.#life,
         onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),

@@ -1,4 +1,4 @@
-import type { DomainRef, TypedParams } from '../libvirt/index.ts';
+import type { BlockInfo, DomainRef, TypedParams } from '../libvirt/index.ts';
 import { LauncherError } from './errors.ts';
 
 /** What happened in libvirt, as far as this launcher cares. */
@@ -29,6 +29,8 @@ export interface Hypervisor {
   state(domain: DomainRef): Promise<DomainStateNumbers>;
   /** The live definition. */
   xml(domain: DomainRef): Promise<string>;
+  /** What the domain would be started from. */
+  persistentXml(domain: DomainRef): Promise<string>;
   suspend(domain: DomainRef): Promise<void>;
   resume(domain: DomainRef): Promise<void>;
   reset(domain: DomainRef): Promise<void>;
@@ -43,6 +45,11 @@ export interface Hypervisor {
   /** Device changes of the running domain; with `persistent` also of its definition. */
   attachDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
   updateDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
+  /** Asks the guest to release it, and waits some seconds for that; resolves also when the guest has not yet done so. */
+  detachDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
+  /** By target device or path. */
+  blockInfo(domain: DomainRef, disk: string): Promise<BlockInfo>;
+  blockResize(domain: DomainRef, disk: string, sizeBytes: bigint): Promise<void>;
   diskErrors(domain: DomainRef): Promise<readonly { readonly disk: string; readonly error: number }[]>;
   /** `QEMU 7.2.22`. */
   version(): Promise<string>;

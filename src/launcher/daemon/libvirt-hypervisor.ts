@@ -2,6 +2,8 @@ import { errorMessage, type Logger } from '../../base/index.ts';
 import {
   AffectFlag,
   AgentState,
+  type BlockInfo,
+  BlockResizeFlag,
   CreateFlag,
   DestroyFlag,
   type DomainRef,
@@ -12,6 +14,7 @@ import {
   type TypedParams,
   UndefineFlag,
   VcpuFlag,
+  XmlFlag,
 } from '../../libvirt/index.ts';
 import type { DomainStateNumbers, Hypervisor, HypervisorEvent, HypervisorListener } from '../ports.ts';
 
@@ -96,6 +99,10 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#main.getXmlDesc(domain);
   }
 
+  persistentXml(domain: DomainRef): Promise<string> {
+    return this.#main.getXmlDesc(domain, XmlFlag.INACTIVE);
+  }
+
   suspend(domain: DomainRef): Promise<void> {
     return this.#main.suspend(domain);
   }
@@ -134,6 +141,18 @@ export class LibvirtHypervisor implements Hypervisor {
 
   updateDevice(domain: DomainRef, xml: string, { persistent }: { readonly persistent: boolean }): Promise<void> {
     return this.#main.updateDevice(domain, xml, deviceFlags(persistent));
+  }
+
+  detachDevice(domain: DomainRef, xml: string, { persistent }: { readonly persistent: boolean }): Promise<void> {
+    return this.#slow.detachDevice(domain, xml, deviceFlags(persistent));
+  }
+
+  blockInfo(domain: DomainRef, disk: string): Promise<BlockInfo> {
+    return this.#main.blockInfo(domain, disk);
+  }
+
+  blockResize(domain: DomainRef, disk: string, sizeBytes: bigint): Promise<void> {
+    return this.#main.blockResize(domain, disk, sizeBytes, BlockResizeFlag.BYTES);
   }
 
   diskErrors(domain: DomainRef): Promise<readonly { readonly disk: string; readonly error: number }[]> {

@@ -1,4 +1,4 @@
-import type { Stats } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { open, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { claimImagePath, parseQuantity, type Volume } from '../../api/index.ts';
@@ -125,10 +125,22 @@ export async function prepareEphemeral(volume: Volume, env: DiskEnv): Promise<Re
 }
 
 /** A plugged volume, or undefined while the agent has not mounted it. */
-export async function findHotplugged(volume: Volume, env: DiskEnv): Promise<ResolvedDisk | undefined> {
+export async function findHotplugged(volume: Volume, env: Pick<DiskEnv, 'paths'>): Promise<ResolvedDisk | undefined> {
   const file = path.join(env.paths.hotplugDiskDir, `${volume.name}.img`);
   if ((await lstatIfThere(file))?.isFile()) return { path: file, format: 'raw', isBlock: false };
   const device = path.join(env.paths.hotplugDiskDir, volume.name);
   if ((await lstatIfThere(device))?.isBlockDevice()) return { path: device, format: 'raw', isBlock: true };
   return undefined;
+}
+
+/** The agent may be half way: a mount without its rights, a node without its device rule. */
+export async function canBeOpened({ path: file, isBlock }: ResolvedDisk, isReadOnly: boolean): Promise<boolean> {
+  const mode = isBlock || isReadOnly ? constants.O_RDONLY : constants.O_RDWR;
+  try {
+    const handle = await open(file, mode | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+    await handle.close();
+    return true;
+  } catch {
+    return false;
+  }
 }

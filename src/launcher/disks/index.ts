@@ -5,4 +5,4 @@
  */
 export type { DiskEnv } from './env.ts';
 export { DiskError } from './errors.ts';
-export { prepareDisks } from './prepare.ts';
+export { findPluggedDisks, prepareDisks } from './prepare.ts';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { parseQuantity, type VirtualMachineInstance, type Volume } from '../../api/index.ts';
+import { type Disk, parseQuantity, type VirtualMachineInstance, type Volume } from '../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import {
   type DiskEntry,
@@ -14,7 +14,7 @@ import { prepareConfigDisk } from './config-disks.ts';
 import { prepareContainerDisk } from './container-disk.ts';
 import type { DiskEnv, PreparedDisks } from './env.ts';
 import { DiskError } from './errors.ts';
-import { findHotplugged, prepareClaim, prepareEphemeral, prepareHostDisk } from './host-disk.ts';
+import { canBeOpened, findHotplugged, prepareClaim, prepareEphemeral, prepareHostDisk } from './host-disk.ts';
 import { ensureEmptyImage } from './image.ts';
 import { withBlockSize, withCacheMode } from './io-settings.ts';
 import { prepareKernelBoot } from './kernel-boot.ts';
@@ -42,6 +42,33 @@ export async function prepareDisks(vmi: VirtualMachineInstance, env: DiskEnv): P
     if (resolved) disks.set(volume.name, resolved);
   }
   return { disks, ...(kernelBoot && { kernelBoot }) };
+}
+
+/**
+ * The files of plugged volumes that can be opened now (`checkIfDiskReadyToUse` of upstream's `manager.go`): one that is not
+ * there yet, or not usable yet, is left out, and looked for again at the next sync.
+ */
+export async function findPluggedDisks(
+  vmi: VirtualMachineInstance,
+  names: readonly string[],
+  env: Pick<DiskEnv, 'paths'>,
+): Promise<ReadonlyMap<string, ResolvedDisk>> {
+  const disks = new Map<string, ResolvedDisk>();
+  for (const { disk, volume } of diskEntries(vmi)) {
+    if (!volume || !names.includes(volume.name)) continue;
+    fileNamePart(`spec.volumes[${JSON.stringify(volume.name)}].name`, volume.name);
+    const resolved = await explained(`spec.volumes[${volume.name}]`, async () => {
+      const found = await findHotplugged(volume, env);
+      const isUsable = found && (await canBeOpened(found, isReadOnly(disk, volume)));
+      return isUsable ? withBlockSize(disk, await withCacheMode(disk, found)) : undefined;
+    });
+    if (resolved) disks.set(volume.name, resolved);
+  }
+  return disks;
+}
+
+function isReadOnly({ cdrom, disk, lun }: Disk, { persistentVolumeClaim }: Volume): boolean {
+  return Boolean(cdrom || (disk ?? lun)?.readonly || persistentVolumeClaim?.readOnly);
 }
 
 /** The system's own errors say neither which volume nor what to do. */

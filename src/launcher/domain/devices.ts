@@ -1,7 +1,7 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { type CpuShape, cpuShape } from './cpu.ts';
-import { type DiskPlan, diskElement, planDisks } from './disk-devices.ts';
+import { type DiskPlan, diskElement, diskSettings, planDisks } from './disk-devices.ts';
 import { invalid, unsupported } from './errors.ts';
 import { isEfi } from './firmware.ts';
 import { interfaceElements } from './interfaces.ts';
@@ -24,15 +24,10 @@ export function deviceElements(
 ): { devices: XmlContent; ioThreads: number } {
   const devices = vmi.spec.domain.devices ?? {};
   const cpu: CpuShape = cpuShape(vmi);
-  const virtioModel = devices.useVirtioTransitional ? 'virtio-transitional' : 'virtio-non-transitional';
   const plans = planDisks(vmi).filter((plan) => isAttachable(vmi, plan, context));
   const ioThreads = planIoThreads(vmi, plans, cpu.count);
-  const disks = {
-    context,
-    virtioModel,
-    blockQueues: devices.blockMultiQueue ? cpu.count : 0,
-    ioThreads: ioThreads.byDisk,
-  };
+  const disks = diskSettings(vmi, context, ioThreads.byDisk);
+  const { virtioModel } = disks;
   const inputs = inputElements(vmi);
   const controllers = controllerElements(vmi, { plans, inputs, virtioModel });
   const all: XmlContent = {

@@ -1,5 +1,6 @@
 import type { Disk, DiskTarget, VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext, ResolvedDisk } from './context.ts';
+import { cpuShape } from './cpu.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { userAlias } from './names.ts';
 import { pciAddress } from './pci.ts';
@@ -20,7 +21,7 @@ export interface DiskPlan {
 }
 
 export interface DiskSettings {
-  readonly context: ConverterContext;
+  readonly context: Pick<ConverterContext, 'disks' | 'options'>;
   readonly virtioModel: string;
   /** Queues of a virtio disk; 0 leaves it to QEMU. */
   readonly blockQueues: number;
@@ -28,16 +29,53 @@ export interface DiskSettings {
   readonly ioThreads: ReadonlyMap<string, number>;
 }
 
+export function diskSettings(
+  vmi: VirtualMachineInstance,
+  context: DiskSettings['context'],
+  ioThreads: ReadonlyMap<string, number>,
+): DiskSettings {
+  const { useVirtioTransitional, blockMultiQueue } = vmi.spec.domain.devices ?? {};
+  const virtioModel = useVirtioTransitional ? 'virtio-transitional' : 'virtio-non-transitional';
+  return { context, virtioModel, blockQueues: blockMultiQueue ? cpuShape(vmi).count : 0, ioThreads };
+}
+
 /** Bus and target name of every disk; names the guest already uses (`status.volumeStatus[].target`) stay. */
 export function planDisks(vmi: VirtualMachineInstance): DiskPlan[] {
-  const drafts = diskEntries(vmi).map((entry) => ({ entry, ...kindAndBus(entry.disk) }));
-  const taken = new Set(drafts.map(({ entry }) => statusOf(vmi, entry.disk.name)?.target).filter(Boolean));
+  return planEntries(vmi, diskEntries(vmi), new Map());
+}
+
+/** `inUse`: target names of the running domain by disk name; no other disk gets one of them, also of a disk that is leaving. */
+export function planEntries(
+  vmi: VirtualMachineInstance,
+  entries: readonly DiskEntry[],
+  inUse: ReadonlyMap<string, string>,
+): DiskPlan[] {
+  const drafts = entries.map((entry) => ({ entry, ...kindAndBus(entry.disk) }));
+  const known = knownTargets(vmi, drafts, inUse);
+  const taken = new Set([...inUse.values(), ...known.values()]);
   return drafts.map((draft) => {
-    const known = statusOf(vmi, draft.entry.disk.name)?.target;
-    const targetDevice = known || freeName(prefixes[draft.bus], taken);
+    const targetDevice = known.get(draft.entry.disk.name) ?? freeName(prefixes[draft.bus], taken);
     taken.add(targetDevice);
     return { ...draft, targetDevice };
   });
+}
+
+/** A name that the status keeps for one disk and the domain gives to another is the domain's. */
+function knownTargets(
+  vmi: VirtualMachineInstance,
+  drafts: readonly Pick<DiskPlan, 'entry'>[],
+  inUse: ReadonlyMap<string, string>,
+): Map<string, string> {
+  const taken = new Set(inUse.values());
+  const known = new Map<string, string>();
+  for (const { entry } of drafts) {
+    const { name } = entry.disk;
+    const live = inUse.get(name);
+    const kept = statusOf(vmi, name)?.target;
+    if (live) known.set(name, live);
+    else if (kept && !taken.has(kept)) known.set(name, kept);
+  }
+  return known;
 }
 
 function kindAndBus(disk: Disk): Pick<DiskPlan, 'kind' | 'bus' | 'target'> {
@@ -61,7 +99,7 @@ function driveIndex(name: string): number {
   return [...name.slice(2)].reduce((index, letter) => (index + 1) * 26 + letter.charCodeAt(0) - 97, -1);
 }
 
-function freeName(prefix: string, taken: ReadonlySet<string | undefined>): string {
+function freeName(prefix: string, taken: ReadonlySet<string>): string {
   let index = 0;
   while (taken.has(driveName(prefix, index))) index++;
   return driveName(prefix, index);
@@ -89,7 +127,7 @@ export function diskElement(plan: DiskPlan, settings: DiskSettings): XmlContent 
   };
 }
 
-function resolvedDisk(plan: DiskPlan, context: ConverterContext): ResolvedDisk | undefined {
+function resolvedDisk(plan: DiskPlan, context: DiskSettings['context']): ResolvedDisk | undefined {
   const { disk, volume } = plan.entry;
   if (!volume) return undefined;
   const resolved = context.disks.get(volume.name);

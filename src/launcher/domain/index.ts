@@ -17,9 +17,11 @@ export type {
 export { type DomainParts, domainFromXml } from './domain-json.ts';
 export { ConvertError } from './errors.ts';
 export { domainUuid } from './firmware.ts';
+export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';
 export { fileNamePart } from './names.ts';
 export { parseDomainXml } from './parse.ts';
 export { type LauncherPaths, launcherPaths, serialSocket, vncSocket } from './paths.ts';
+export { pluggedDiskXml, type WantedDisk, wantedDisks } from './plugged-disks.ts';
 export { domainStatus, nonExistent, type StatusAndReason } from './status.ts';
 export { decodeVmi, readStandaloneVmi, type VmiIdentity } from './vmi-json.ts';
 export { shapedVmi } from './vmi-shape.ts';

@@ -155,7 +155,18 @@ const vmi: JsonShape = {
     },
     status: object({
       interfaces: { list: object(texts('name', 'podInterfaceName')) },
-      volumeStatus: { list: object({ ...texts('name', 'target', 'phase'), hotplugVolume: 'object' }) },
+      volumeStatus: {
+        list: object({
+          ...texts('name', 'target', 'phase'),
+          hotplugVolume: 'object',
+          persistentVolumeClaimInfo: object({
+            filesystemOverhead: text,
+            capacity: { map: quantity },
+            requests: { map: quantity },
+          }),
+        }),
+      },
+      migrationState: object({ ...texts('startTimestamp', 'endTimestamp'), ...flags('completed', 'failed') }),
       VSOCKCID: 'number',
     }),
   },

@@ -14,6 +14,11 @@ export interface DiskEntry {
  * upstream's API server would have added. Volumes that are being plugged in or out and are not ready are left out.
  */
 export function diskEntries(vmi: VirtualMachineInstance): DiskEntry[] {
+  return allDiskEntries(vmi).filter((entry) => isReady(vmi, entry));
+}
+
+/** With those whose volume is still on its way. */
+export function allDiskEntries(vmi: VirtualMachineInstance): DiskEntry[] {
   const volumes = vmi.spec.volumes ?? [];
   const { disks = [], filesystems = [] } = vmi.spec.domain.devices ?? {};
   const used = new Set([...disks.map((disk) => disk.name), ...filesystems.map((system) => system.name)]);
@@ -22,9 +27,7 @@ export function diskEntries(vmi: VirtualMachineInstance): DiskEntry[] {
   const twice = all.find((disk, index) => all.findIndex(({ name }) => name === disk.name) !== index);
   if (twice)
     throw invalid(`spec.domain.devices.disks[${twice.name}]`, 'there are two of this name; rename or remove one');
-  return all
-    .map((disk) => entryOf(disk, volumes))
-    .filter(({ volume }) => !volume || isAttachable(volume, statusOf(vmi, volume.name)));
+  return all.map((disk) => entryOf(disk, volumes));
 }
 
 function entryOf(disk: Disk, volumes: readonly Volume[]): DiskEntry {
@@ -56,7 +59,8 @@ export function isHotplugged(volume: Volume, status: VolumeStatus | undefined): 
 }
 
 /** A permanent volume is always there; a plugged one once the agent has mounted it. */
-function isAttachable(volume: Volume, status: VolumeStatus | undefined): boolean {
-  if (!isHotplugged(volume, status)) return true;
+export function isReady(vmi: VirtualMachineInstance, { volume }: DiskEntry): boolean {
+  const status = volume && statusOf(vmi, volume.name);
+  if (!volume || !isHotplugged(volume, status)) return true;
   return status?.phase === 'MountedToPod' || status?.phase === 'HotplugVolumeMounted' || status?.phase === 'Ready';
 }

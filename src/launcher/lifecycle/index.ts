@@ -23,4 +23,4 @@ export {
 export { PowerControl, setVcpus } from './power.ts';
 export { prepareDomain } from './prepare-domain.ts';
 export { QemuWatch } from './qemu-watch.ts';
-export { VmiSync } from './sync.ts';
+export { type SyncDeps, VmiSync } from './sync.ts';

@@ -13,6 +13,8 @@ export interface SyncDeps {
   readonly metadata: MetadataCache;
   /** Prepares everything the domain needs on disk and gives its XML. */
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
+  /** Makes the disks of a domain that runs those of its VMI. */
+  readonly syncDisks: (domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<void>;
   readonly log: Logger;
 }
 
@@ -42,9 +44,12 @@ export class VmiSync {
     const domain = existing ?? (await this.#define(vmi, options));
     this.#recordIdentity(vmi);
     const { state } = await hypervisor.state(domain);
-    if (downStates.includes(state)) await this.#startOnce(vmi, domain);
-    else this.#deps.metadata.record(hasRun);
+    const isUp = !downStates.includes(state);
+    if (isUp) this.#deps.metadata.record(hasRun);
+    else await this.#startOnce(vmi, domain);
     await this.#resumeUnlessPausedOnPurpose(domain);
+    // A domain that was just started has its disks from its definition.
+    if (isUp) await this.#deps.syncDisks(domain, vmi, options);
   }
 
   async #define(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<DomainRef> {

@@ -34,6 +34,7 @@ async function start(): Promise<LauncherSubject> {
       hypervisor,
       prepare: async () => xml,
       life: new LauncherLife({ log: silentLogger }),
+      findMedia: async () => new Map(),
       signalProcess: () => undefined,
       onTargetPodCleanup: () => undefined,
       log: silentLogger,

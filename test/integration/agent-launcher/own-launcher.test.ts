@@ -49,6 +49,7 @@ before(async () => {
       hypervisor,
       prepare: async () => '<domain><name>default_small</name></domain>',
       life: new LauncherLife({ log: silentLogger }),
+      findMedia: async () => new Map(),
       signalProcess: () => undefined,
       onTargetPodCleanup: (pod) => void reportedPods.push(pod),
       log: silentLogger,

@@ -9,6 +9,7 @@ checkFolderRules({
     'guest-agent': ['domain'],
     daemon: ['domain'],
     stats: ['domain', 'guest-agent'],
+    'hot-plug': ['domain'],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],
   },

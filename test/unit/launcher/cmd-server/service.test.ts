@@ -36,6 +36,7 @@ before(async () => {
       hypervisor,
       prepare: async () => '<domain><name>default_small</name></domain>',
       life: new LauncherLife({ log: silentLogger }),
+      findMedia: async () => new Map(),
       signalProcess: () => undefined,
       onTargetPodCleanup: () => undefined,
       log: silentLogger,

@@ -22,7 +22,12 @@ function parts(hypervisor: MemoryHypervisor) {
   const deps = { hypervisor, lock, metadata, log: silentLogger, killQemu: () => undefined };
   const prepare = async () => '<domain><name>default_small</name></domain>';
   const named = { domainName: 'default_small' };
-  return { sync: new VmiSync(named, { ...deps, prepare }), power: new PowerControl(named, deps), lock, metadata };
+  return {
+    sync: new VmiSync(named, { ...deps, prepare, syncDisks: async () => undefined }),
+    power: new PowerControl(named, deps),
+    lock,
+    metadata,
+  };
 }
 
 test('a start whose answer is lost while the guest runs does not undefine it; the next sync finds it', async () => {
