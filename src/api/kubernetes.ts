@@ -113,4 +113,5 @@ export const resources = {
   secrets: core('secrets', 'Secret'),
   configMaps: core('configmaps', 'ConfigMap'),
   serviceAccounts: core('serviceaccounts', 'ServiceAccount'),
+  persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
 } as const satisfies Record<string, ResourceType>;

@@ -22,6 +22,7 @@ export interface Container {
   volumeMounts?: VolumeMount[];
   restartPolicy?: 'Always';
   securityContext?: { runAsUser?: number; runAsGroup?: number; runAsNonRoot?: boolean; [field: string]: unknown };
+  volumeDevices?: { name: string; devicePath: string }[];
   [field: string]: unknown;
 }
 
@@ -101,4 +102,16 @@ export interface Pod extends KubeObject {
     [field: string]: unknown;
   };
   status?: PodStatus;
+}
+
+/** The parts of a claim that KubeVirt's controller reads. */
+export interface PersistentVolumeClaim extends KubeObject {
+  spec: {
+    accessModes?: string[];
+    /** `Filesystem` unless given. */
+    volumeMode?: string;
+    resources?: { requests?: Record<string, string | number> };
+    [field: string]: unknown;
+  };
+  status?: { phase?: string; capacity?: Record<string, string | number>; [field: string]: unknown };
 }

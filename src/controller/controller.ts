@@ -1,6 +1,8 @@
 import {
+  type Key,
   keyOf,
   labelQuery,
+  type PersistentVolumeClaim,
   type Pod,
   resources,
   type VirtualMachine,
@@ -21,7 +23,7 @@ import { errorAnswer, explain } from './explain/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
-import { podIndexes, VmiController, vmiRules } from './vmi/index.ts';
+import { podIndexes, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
 
 export interface ControllerOptions {
   readonly config: ControllerConfigBase;
@@ -72,7 +74,7 @@ export class Controller implements Component {
     const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods };
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },
-      { ...shared, config: () => this.#settings.current, randomUuid },
+      { ...shared, ...claimsOf(this.#informers), config: () => this.#settings.current, randomUuid },
     );
     this.#vms = new VmController({ workers: options.vmWorkers }, shared);
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
@@ -126,6 +128,10 @@ export class Controller implements Component {
   }
 }
 
+function claimsOf({ claims, vmis }: Informers) {
+  return { claims, vmisOfClaim: (claim: Key) => vmis.byIndex(vmisByClaim, claim).map(keyOf) };
+}
+
 type Informers = ReturnType<typeof makeInformers>;
 
 function makeInformers(deps: Required<ControllerDeps>) {
@@ -134,7 +140,11 @@ function makeInformers(deps: Required<ControllerDeps>) {
   return {
     kubevirts: new Informer<KubeVirt>({ type: resources.kubevirts }, shared),
     vms: new Informer<VirtualMachine>({ type: resources.virtualMachines }, shared),
-    vmis: new Informer<VirtualMachineInstance>({ type: resources.virtualMachineInstances }, shared),
+    vmis: new Informer<VirtualMachineInstance>(
+      { type: resources.virtualMachineInstances, indexes: vmiIndexes },
+      shared,
+    ),
+    claims: new Informer<PersistentVolumeClaim>({ type: resources.persistentVolumeClaims }, shared),
     pods: new Informer<Pod>(
       {
         type: resources.pods,

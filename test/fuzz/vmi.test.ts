@@ -170,7 +170,17 @@ fuzz('controller: the spec of a VMI with anything anywhere', {
     const vmi = { ...structuredClone(plainVmi), spec } as VirtualMachineInstance;
     const problem = vmiProblem(vmi);
     if (problem !== undefined) return 'refused';
-    const observed = { vmi, pods: [], foreignPods: [], pod: undefined, hasOwnerVm: false, config, now: new Date(0) };
+    const observed = {
+      vmi,
+      pods: [],
+      foreignPods: [],
+      attachments: [],
+      claims: new Map(),
+      pod: undefined,
+      hasOwnerVm: false,
+      config,
+      now: new Date(0),
+    };
     const wanted = projectVmi(observed, { randomUuid: () => 'uuid' });
     try {
       renderLauncherPod(wanted, config, 'salt');

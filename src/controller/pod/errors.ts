@@ -1,4 +1,4 @@
 import { CodedError } from '../../base/index.ts';
 
 /** The VMI asks for what no launcher pod can be made of. The message goes into a condition and an event. */
-export class PodRenderError extends CodedError<'RESERVED_NAME' | 'BAD_QUANTITY' | 'BAD_LABEL'> {}
+export class PodRenderError extends CodedError<'RESERVED_NAME' | 'BAD_QUANTITY' | 'BAD_LABEL' | 'NO_SELINUX_CONTEXT'> {}

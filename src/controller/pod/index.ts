@@ -1,7 +1,9 @@
 /**
- * Owns: launcher pods: how one is made from a VMI, which pods are a VMI's own, what their state means.
+ * Owns: launcher pods and the attachment pods of their plugged volumes: how one is made, which pods are a VMI's own, what their state means.
  * Must not know: rules, requests to the API, the cache.
  */
+export { renderAttachmentPod } from './attachment.ts';
+export { type AttachedClaim, AttachmentPods, attachmentPodName } from './attachment-pods.ts';
 export { podFacts } from './facts.ts';
 export { LauncherPods } from './launcher-pods.ts';
 export { renderLauncherPod } from './render.ts';

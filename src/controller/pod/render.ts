@@ -116,10 +116,14 @@ const nonRootContext = {
  */
 export function podNames(vmiName: string, uid: string, salt: string): { generateName: string; podName: string } {
   const generateName = `virt-launcher-${vmiName}-`;
-  const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
-  const digest = createHash('sha256').update(`${salt} ${uid}`).digest().subarray(0, 5);
-  const suffix = [...digest].map((byte) => alphabet[byte % alphabet.length]).join('');
+  const suffix = randomLetters(createHash('sha256').update(`${salt} ${uid}`).digest());
   return { generateName, podName: generateName.slice(0, 58) + suffix };
+}
+
+/** Five of the letters that the API server takes for generateName. */
+export function randomLetters(digest: Buffer): string {
+  const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
+  return [...digest.subarray(0, 5)].map((byte) => alphabet[byte % alphabet.length]).join('');
 }
 
 function graceSeconds(vmi: VirtualMachineInstance): number {

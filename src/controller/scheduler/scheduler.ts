@@ -106,8 +106,10 @@ export class StandaloneScheduler implements Component {
   }
 }
 
-/** Of the pods with a `kubevirt.io` label only launchers are ours to place. */
+const placed: readonly (string | undefined)[] = ['virt-launcher', 'hotplug-disk'];
+
+/** Of the pods with a `kubevirt.io` label only launchers and what brings them volumes are ours to place. */
 function isWaiting(pod: Pod): boolean {
-  if (pod.metadata.labels?.[labels.app] !== 'virt-launcher') return false;
+  if (!placed.includes(pod.metadata.labels?.[labels.app])) return false;
   return !pod.spec.nodeName && !pod.metadata.deletionTimestamp && !podFacts.isFinal(pod);
 }

@@ -2,6 +2,8 @@ import {
   type ExplainFacts,
   isFinal,
   type Key,
+  keyOf,
+  type PersistentVolumeClaim,
   type Pod,
   resources,
   type VirtualMachine,
@@ -18,11 +20,18 @@ import {
   runPlan,
   stepErrorOf,
 } from '../../reconcile/index.ts';
-import { LauncherPods, podFacts, renderLauncherPod } from '../pod/index.ts';
+import {
+  AttachmentPods,
+  attachmentPodName,
+  LauncherPods,
+  podFacts,
+  renderAttachmentPod,
+  renderLauncherPod,
+} from '../pod/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
-import { decideVmi, type VmiDecision } from './decide.ts';
+import { decideVmi, type Renderers, type VmiDecision } from './decide.ts';
 import { executors, staleCode } from './execute.ts';
-import type { VmiFacts, VmiObservation } from './observation.ts';
+import type { VmiObservation } from './observation.ts';
 import { observeVmi } from './observe.ts';
 import { writeStatus } from './status.ts';
 
@@ -38,6 +47,9 @@ export interface VmiControllerDeps {
   /** Launcher pods, with `podIndexes`. */
   readonly pods: Informer<Pod>;
   readonly ownPods: ReadYourWrites<Pod>;
+  readonly claims: Informer<PersistentVolumeClaim>;
+  /** Keys of the VMIs with a volume on this claim. */
+  readonly vmisOfClaim: (claim: Key) => readonly Key[];
   readonly config: () => ControllerConfig;
   readonly events: EventRecorder;
   readonly clock: Clock;
@@ -54,17 +66,22 @@ export class VmiController implements Component {
   readonly reconciler: Reconciler<VmiObservation, VmiDecision, ExplainFacts>;
   readonly #deps: VmiControllerDeps;
   readonly #launchers: LauncherPods;
+  readonly #attachmentPods: AttachmentPods;
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: VmiControllerOptions, deps: VmiControllerDeps) {
     this.#deps = deps;
     this.#launchers = new LauncherPods(deps.randomUuid());
+    this.#attachmentPods = new AttachmentPods(this.#launchers.salt);
     this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
   }
 
   /** The informers have to be synced. */
   async start(): Promise<void> {
-    const { vmis, pods } = this.#deps;
+    const { vmis, pods, claims, vmisOfClaim } = this.#deps;
+    const wakeUsers = (claim: PersistentVolumeClaim) => {
+      for (const key of vmisOfClaim(keyOf(claim))) this.reconciler.wake(key);
+    };
     const addOwner = (pod: Pod) => this.#wakeOwner(pod);
     this.#subscriptions.push(
       vmis.onChange((key) => this.reconciler.wake(key)),
@@ -76,6 +93,7 @@ export class VmiController implements Component {
         },
         deleted: addOwner,
       }),
+      claims.addHandlers({ added: wakeUsers, updated: (_, claim) => wakeUsers(claim), deleted: wakeUsers }),
     );
     this.wakeAll();
   }
@@ -90,8 +108,14 @@ export class VmiController implements Component {
     for (const key of this.#deps.vmis.keys()) this.reconciler.wake(key);
   }
 
-  #wakeOwner(pod: Pod): void {
+  /** An attachment pod belongs to a launcher pod, which belongs to a VMI. */
+  #wakeOwner(pod: Pod, depth = 0): void {
     const owner = pod.metadata.ownerReferences?.find(({ controller }) => controller);
+    if (owner?.kind === resources.pods.kind && depth === 0) {
+      const launcher = this.#deps.pods.get(`${pod.metadata.namespace}/${owner.name}`);
+      if (launcher?.metadata.uid === owner.uid) this.#wakeOwner(launcher, 1);
+      return;
+    }
     if (owner?.kind !== resources.virtualMachineInstances.kind) return;
     this.reconciler.wake(`${pod.metadata.namespace}/${owner.name}`);
   }
@@ -99,13 +123,21 @@ export class VmiController implements Component {
   #parts(): Parts {
     const deps = this.#deps;
     const launchers = this.#launchers;
-    const render = ({ vmi, config }: VmiFacts) => renderLauncherPod(vmi, config, launchers.salt);
     const onChange = 'when the VMI, one of its pods or the configuration changes';
+    const attachmentPods = this.#attachmentPods;
+    const renderers: Renderers = {
+      render: ({ vmi, config }) => renderLauncherPod(vmi, config, launchers.salt),
+      renderAttachment: ({ vmi, config, attachments }, launcher, claims) => {
+        const others = attachments.map(({ pod }) => pod);
+        const name = attachmentPodName(attachmentPods.salt, launcher, claims, others);
+        return renderAttachmentPod(name, vmi, launcher, claims, config);
+      },
+    };
     return {
       ...factsParts(seenOf, { field: 'vmi', object: 'the VMI', onChange }),
       isSynced: () => deps.vmis.synced,
-      observe: (key, signal) => observeVmi(key, { ...deps, launchers }, signal),
-      decide: (observation) => decideVmi(observation, render),
+      observe: (key, signal) => observeVmi(key, { ...deps, launchers, attachmentPods }, signal),
+      decide: (observation) => decideVmi(observation, renderers),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
       isGone: (observation) => this.#forgetIfGone(observation),
@@ -125,13 +157,15 @@ export class VmiController implements Component {
     const { key, now } = observation;
     const vmi = observation.kind === 'present' ? observation.vmi : undefined;
     const saw = (newer: VirtualMachineInstance) => vmi && vmis.saw(key, vmi, newer);
-    const context = { client, launchers: this.#launchers, ownPods, vmi, saw, now, signal };
+    const pods = { launchers: this.#launchers, attachmentPods: this.#attachmentPods, ownPods };
+    const context = { client, ...pods, vmi, saw, now, signal };
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 
   #forgetIfGone({ kind, key }: VmiObservation): boolean {
     if (kind !== 'absent') return false;
     this.#launchers.forget(key);
+    this.#attachmentPods.forget(key);
     return true;
   }
 }
@@ -140,12 +174,16 @@ export class VmiController implements Component {
 function seenOf(observation: VmiObservation): ExplainFacts {
   if (observation.kind === 'absent') return { vmi: 'gone', ...counted('orphans', observation.orphans) };
   if (observation.kind === 'unclear') return { vmi: 'unclear' };
-  const { vmi, pod, pods, foreignPods, orphans } = observation;
+  const { vmi, pod, pods, attachments, foreignPods, orphans } = observation;
   return {
     phase: vmi.status?.phase || 'none',
     ...(vmi.metadata.deletionTimestamp && !isFinal(vmi) && { deletion: 'asked for' }),
     ...(pod && { pod: `${pod.metadata.name}: ${pod.status?.phase ?? 'new'} on ${pod.spec.nodeName ?? 'no node yet'}` }),
     ...(pods.length > 1 && counted('pods', pods)),
+    ...counted(
+      'attachmentPods',
+      attachments.map((each) => each.pod),
+    ),
     ...counted('foreignPods', foreignPods),
     ...counted('orphans', orphans),
   };

@@ -10,6 +10,7 @@ import { errorMessage } from '../../base/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/index.ts';
 import { isAdmitted } from './admit.ts';
+import { type AttachmentPlan, planAttachments, type RenderAttachment } from './attachments.ts';
 import type { AbsentVmi, PresentVmi, UnclearVmi, VmiFacts, VmiObservation } from './observation.ts';
 import type { VmiStep } from './steps.ts';
 
@@ -36,6 +37,7 @@ export interface VmiDecision extends Decided, VmiPlan {
 /** A VMI with the pod that it gets, made when a rule asks for it. */
 interface Facts extends PresentVmi {
   readonly newPod: () => { readonly pod: Pod } | { readonly problem: string };
+  readonly attachmentPlan: () => AttachmentPlan;
 }
 
 /** The phase is not decided here but projected, see project.ts. Upstream's order: pkg/virt-controller/watch/vmi/lifecycle.go. */
@@ -67,7 +69,9 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       name: 'final',
       why: 'The VMI has ended; it is kept until it is deleted.',
       when: ({ vmi }) => isFinal(vmi),
-      plan: () => ({ steps: [] }),
+      plan: ({ attachments }) => ({
+        steps: attachmentDeletion(attachments.map(({ pod }) => pod).filter((pod) => !isBeingDeleted(pod))),
+      }),
     },
     {
       name: 'not-admitted',
@@ -100,6 +104,24 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       when: ({ pod }) => !pod,
       plan: () => ({ steps: [] }),
     },
+    {
+      name: 'volumes-to-attach',
+      why: 'Volumes are to be plugged into the guest: an attachment pod brings their claims to its node.',
+      when: ({ attachmentPlan }) => attachmentPlan().wanted !== undefined,
+      plan: withAttachments,
+    },
+    {
+      name: 'attachment-cannot-be-made',
+      why: 'Volumes are to be plugged into the guest, but no attachment pod can be made yet; it is tried again when the VMI changes.',
+      when: ({ attachmentPlan }) => attachmentPlan().problem !== undefined,
+      plan: withAttachments,
+    },
+    {
+      name: 'attachments-superseded',
+      why: 'Attachment pods hold claims that the guest no longer uses, or that another pod holds now: they are deleted.',
+      when: ({ attachmentPlan }) => attachmentPlan().superseded.length > 0,
+      plan: withAttachments,
+    },
   ],
   {
     name: 'pod-there',
@@ -123,11 +145,21 @@ const unclearRules = ruleTable<UnclearVmi, VmiPlan>([], {
 /** Of all kinds of observations; the names differ. */
 export const vmiRules = [...presentRules.rules, ...absentRules.rules, ...unclearRules.rules];
 
-/** Pure and total. `render` makes the launcher pod of a VMI, or throws an error whose message says why there is none. */
-export function decideVmi(observation: VmiObservation, render: (facts: VmiFacts) => Pod): VmiDecision {
+/** Each makes a pod, or throws an error whose message says why there is none. */
+export interface Renderers {
+  readonly render: (facts: VmiFacts) => Pod;
+  readonly renderAttachment: RenderAttachment;
+}
+
+/** Pure and total. */
+export function decideVmi(observation: VmiObservation, { render, renderAttachment }: Renderers): VmiDecision {
   if (observation.kind === 'absent') return decideBy(absentRules, observation);
   if (observation.kind === 'unclear') return decideBy(unclearRules, observation);
-  const facts: Facts = { ...observation, newPod: once(() => rendered(observation, render)) };
+  const facts: Facts = {
+    ...observation,
+    newPod: once(() => rendered(observation, render)),
+    attachmentPlan: once(() => planAttachments(observation, renderAttachment)),
+  };
   const decision = decideBy(presentRules, facts);
   const events = [...foreignPodEvents(observation), ...(decision.events ?? [])];
   return {
@@ -167,6 +199,16 @@ function cannotStart(vmi: VirtualMachineInstance, problem: string): VmiPlan {
   const event: ObjectEvent = { type: 'Warning', reason: 'FailedCreate', message: problem };
   return { steps: [], problem, ...(!isKnown && { events: [event] }) };
 }
+
+/** The newcomer comes first: it is what an older pod may be waiting for. */
+function withAttachments({ vmi, pod, attachmentPlan }: Facts): VmiPlan {
+  const { wanted, superseded } = attachmentPlan();
+  const create: VmiStep[] = wanted ? [{ step: 'createAttachmentPod', pod: wanted }] : [];
+  return { steps: [...(pod ? podSteps(vmi, pod) : []), ...create, ...attachmentDeletion(superseded)] };
+}
+
+const attachmentDeletion = (pods: readonly Pod[]): VmiStep[] =>
+  pods.length > 0 ? [{ step: 'deleteAttachmentPods', pods }] : [];
 
 const deletionOf = (pods: readonly Pod[]): VmiStep[] => (pods.length > 0 ? [{ step: 'deletePods', pods }] : []);
 

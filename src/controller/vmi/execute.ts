@@ -1,13 +1,14 @@
-import { type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { keyOf, type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, rfc3339 } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
-import type { LauncherPods } from '../pod/index.ts';
+import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
 import type { VmiStepArgs } from './steps.ts';
 
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'delete' | 'patch'>;
   readonly launchers: LauncherPods;
+  readonly attachmentPods: AttachmentPods;
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
   /** The VMI that was observed; undefined: there is none. */
   readonly vmi: VirtualMachineInstance | undefined;
@@ -33,6 +34,8 @@ export const executors: Executors<VmiStepArgs, ExecuteContext> = {
   deletePods,
   deleteOrphans,
   setPodCondition,
+  createAttachmentPod,
+  deleteAttachmentPods,
   labelPod,
 };
 
@@ -120,6 +123,52 @@ async function deleteOrphans(
     await writeIfThere(client.delete(resources.pods, metadata, { uid: metadata.uid, signal }));
   }
   return done;
+}
+
+async function createAttachmentPod(
+  { pod }: Step<VmiStepArgs, 'createAttachmentPod'>,
+  { client, attachmentPods, ownPods, vmi, signal }: ExecuteContext,
+): Promise<Outcome> {
+  if (!vmi) return stale;
+  const { name } = pod.metadata;
+  try {
+    const created = await client.create(resources.pods, pod, { signal });
+    attachmentPods.made(vmi, created);
+    ownPods.created(keyOf(created), created);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    if (!isKubeError(error, 'ALREADY_EXISTS')) {
+      return failed('CREATE_FAILED', `Error creating attachment pod: ${errorMessage(error)}`);
+    }
+    const existing = await client.get<Pod>(resources.pods, pod.metadata, { signal });
+    if (attachmentPods.adopts(vmi, existing)) {
+      ownPods.created(keyOf(existing), existing);
+      return done;
+    }
+    return failed('CREATE_FAILED', `Error creating attachment pod: a pod ${name} that is not ours exists`);
+  }
+  const event: ObjectEvent = { type: 'Normal', reason: 'SuccessfulCreate', message: `Created attachment pod ${name}` };
+  return { kind: 'done', events: [event] };
+}
+
+/** They hold nothing that needs time to end. */
+async function deleteAttachmentPods(
+  { pods }: Step<VmiStepArgs, 'deleteAttachmentPods'>,
+  { client, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const events: ObjectEvent[] = [];
+  for (const { metadata } of pods) {
+    const { name, uid } = metadata;
+    try {
+      await client.delete(resources.pods, metadata, { uid, graceSeconds: 0, signal });
+      events.push({ type: 'Normal', reason: 'SuccessfulDelete', message: `Deleted attachment pod ${name}` });
+    } catch (error) {
+      if (isKubeError(error, 'NOT_FOUND', 'CONFLICT')) continue;
+      if (signal.aborted) throw error;
+      return failed('DELETE_FAILED', `Failed to delete attachment pod ${name}`);
+    }
+  }
+  return { kind: 'done', events };
 }
 
 async function setPodCondition(

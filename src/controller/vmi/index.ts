@@ -4,4 +4,4 @@
  */
 export { VmiController } from './controller.ts';
 export { vmiRules } from './decide.ts';
-export { podIndexes } from './observe.ts';
+export { podIndexes, vmiIndexes, vmisByClaim } from './observe.ts';

@@ -1,6 +1,7 @@
 import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
+import type { AttachmentPod, Claims } from './hotplug-volumes.ts';
 
 /** A VMI and its pods; plain data. What is stored about the VMI follows from it, see project.ts. */
 export interface VmiFacts {
@@ -11,6 +12,10 @@ export interface VmiFacts {
   readonly foreignPods: readonly Pod[];
   /** The one that runs or will run the guest. */
   readonly pod: Pod | undefined;
+  /** Pods that bring volumes to that one while the guest runs. */
+  readonly attachments: readonly AttachmentPod[];
+  /** The claims of its volumes that are there, by name. */
+  readonly claims: Claims;
   /** A VirtualMachine that owns it is in the cache. */
   readonly hasOwnerVm: boolean;
   readonly config: ControllerConfig;

@@ -3,6 +3,7 @@ import {
   type Key,
   keyOf,
   labelQuery,
+  type PersistentVolumeClaim,
   type Pod,
   parseKey,
   resources,
@@ -13,9 +14,10 @@ import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
-import { type LauncherPods, podFacts } from '../pod/index.ts';
+import { type AttachmentPods, type LauncherPods, podFacts } from '../pod/index.ts';
 import { vmiProblem } from './check.ts';
 import { isUnprocessed } from './decide.ts';
+import { type AttachmentPod, type Claims, claimNameOf } from './hotplug-volumes.ts';
 import type { OtherPods, VmiObservation } from './observation.ts';
 
 /** Index of the pod informer: UID of the controlling VMI. */
@@ -23,9 +25,26 @@ const podsByVmi = 'vmi';
 /** Index of the pod informer: key of the VMI that the pod names as its controller. */
 const podsByVmiName = 'vmi-name';
 
+/** Index of the pod informer: UID of the launcher pod that an attachment pod belongs to. */
+const podsByLauncher = 'launcher';
+
 export const podIndexes = {
+  [podsByLauncher]: (pod: Pod) => {
+    const owner = pod.metadata.ownerReferences?.find(({ controller }) => controller);
+    return owner?.kind === resources.pods.kind ? [owner.uid] : [];
+  },
   [podsByVmi]: (pod: Pod) => vmiOwners(pod).map(({ uid }) => uid),
   [podsByVmiName]: (pod: Pod) => vmiOwners(pod).map(({ name }) => `${pod.metadata.namespace}/${name}`),
+};
+
+/** Index of the VMI informer: keys of the claims that its volumes are on. */
+export const vmisByClaim = 'claim';
+export const vmiIndexes = {
+  [vmisByClaim]: ({ metadata, spec }: VirtualMachineInstance) =>
+    (Array.isArray(spec?.volumes) ? spec.volumes : []).flatMap((volume) => {
+      const claim = claimNameOf(volume ?? {});
+      return claim === undefined ? [] : [`${metadata.namespace}/${claim}`];
+    }),
 };
 
 function vmiOwners(pod: Pod): { uid: string; name: string }[] {
@@ -40,8 +59,10 @@ export interface ObserveDeps {
   /** Launcher pods, with `podIndexes`. */
   readonly pods: Pick<Informer<Pod>, 'byIndex'>;
   /** The same with the creations that the cache does not show yet. */
-  readonly ownPods: Pick<ReadYourWrites<Pod>, 'pending'>;
+  readonly ownPods: Pick<ReadYourWrites<Pod>, 'pending' | 'get'>;
   readonly launchers: LauncherPods;
+  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly attachmentPods: AttachmentPods;
   readonly config: () => ControllerConfig;
   readonly clock: Clock;
 }
@@ -79,12 +100,41 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     foreignPods: foreign,
     newForeignPods: launchers.newForeign(vmi, foreign),
     pod,
+    attachments: attachmentsOf(vmi, pod, deps),
+    claims: claimsOf(vmi, deps),
     orphans,
     otherPods: pod ? 'none' : await otherPodsOf(vmi, own, deps, signal),
     problem: isUnprocessed(vmi) && !vmi.metadata.deletionTimestamp ? vmiProblem(vmi) : undefined,
     hasOwnerVm: owner !== undefined && vms.get(keyOf(vmi))?.metadata.uid === owner.uid,
     config: config(),
   };
+}
+
+/** With those of which the cache has not shown the creation yet: no second one is made for the same claims. */
+function attachmentsOf(vmi: VirtualMachineInstance, pod: Pod | undefined, deps: ObserveDeps): AttachmentPod[] {
+  const { pods, ownPods, attachmentPods } = deps;
+  const { uid } = pod?.metadata ?? {};
+  if (uid === undefined) return [];
+  const unseen = attachmentPods.madeKeys(vmi).flatMap((key) => {
+    const made = ownPods.pending(key) === 'create' ? ownPods.get(key) : undefined;
+    return made && podFacts.controllerUid(made) === uid ? [made] : [];
+  });
+  const shown = pods.byIndex(podsByLauncher, uid).filter(({ metadata }) => {
+    return (
+      metadata.namespace === vmi.metadata.namespace && !unseen.some((each) => each.metadata.name === metadata.name)
+    );
+  });
+  return [...shown, ...unseen].map((each) => ({ pod: each, isOwn: attachmentPods.isOwn(vmi, each) }));
+}
+
+function claimsOf({ metadata, spec }: VirtualMachineInstance, { claims }: ObserveDeps): Claims {
+  const found = new Map<string, PersistentVolumeClaim>();
+  for (const volume of Array.isArray(spec?.volumes) ? spec.volumes : []) {
+    const name = claimNameOf(volume ?? {});
+    const claim = name === undefined ? undefined : claims.get(`${metadata.namespace}/${name}`);
+    if (name !== undefined && claim) found.set(name, claim);
+  }
+  return found;
 }
 
 /** No VMI gets a second pod, and none is failed, on the word of a cache that does not show yet what was made. */

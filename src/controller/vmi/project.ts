@@ -18,6 +18,7 @@ import { podFacts } from '../pod/index.ts';
 import { admit, isAdmitted } from './admit.ts';
 import { isUnprocessed } from './decide.ts';
 import type { SyncFailure, VmiFacts } from './observation.ts';
+import { volumeStatus } from './volume-status.ts';
 
 const outdatedImage = 'kubevirt.io/outdatedLauncherImage';
 /** Reasons of a waiting container that will not go away by waiting. */
@@ -47,7 +48,7 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   const phase = nextPhase(seen);
   copyPodFacts(vmi, status, seen, time);
   if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) handOver(vmi, status, seen.pod);
-  if (phase === 'Scheduled' || phase === 'Running') status.volumeStatus = volumeStatus(vmi);
+  if (phase === 'Scheduled' || phase === 'Running') status.volumeStatus = volumeStatus(seen);
   if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
   const failsBeforeStart = phase === 'Failed' && seen.vmi.status?.phase === 'Scheduled' && seen.pod !== undefined;
   if (isControllersPhase(seen.vmi) || failsBeforeStart) setSynchronized(status, seen, options.failure, time);
@@ -187,16 +188,6 @@ function lastWords(log: string): string {
   } catch {
     return line;
   }
-}
-
-/** One entry per volume, sorted; what the agent has written into an entry stays. */
-function volumeStatus(vmi: VirtualMachineInstance): NonNullable<VmiStatus['volumeStatus']> {
-  const old = vmi.status?.volumeStatus ?? [];
-  const names = new Set((vmi.spec.volumes ?? []).map(({ name }) => name));
-  const kept = old.filter(({ name, hotplugVolume }) => names.has(name) || hotplugVolume);
-  const known = new Set(kept.map(({ name }) => name));
-  const added = [...names].filter((name) => !known.has(name)).map((name) => ({ name, target: '' }));
-  return [...kept, ...added].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 function stampPhase(status: VmiStatus, phase: VmiPhase, time: string): void {

@@ -74,10 +74,22 @@ async function store(
 
 /** Events for what the user has to know, once per change. */
 function eventsOf({ vmi, pod }: VmiFacts, wanted: VirtualMachineInstance): ObjectEvent[] {
+  const volumes = volumeEvents(vmi, wanted);
   const before = findCondition(vmi.status?.conditions, 'Synchronized')?.message;
   const now = findCondition(wanted.status?.conditions, 'Synchronized');
   const isNews = now?.status === 'False' && before !== now.message;
   const isFromPod = startProblem(pod) !== undefined || now?.reason === 'PodFailed';
-  if (!isNews || !isFromPod) return [];
-  return [{ type: 'Warning', reason: now.reason ?? 'FailedSync', message: now.message ?? '' }];
+  if (!isNews || !isFromPod) return volumes;
+  return [...volumes, { type: 'Warning', reason: now.reason ?? 'FailedSync', message: now.message ?? '' }];
+}
+
+const volumeReasons: readonly (string | undefined)[] = ['SuccessfulCreate', 'SuccessfulDelete'];
+
+/** The way of a plugged volume's attachment pod, in the words of its entry. */
+function volumeEvents(vmi: VirtualMachineInstance, wanted: VirtualMachineInstance): ObjectEvent[] {
+  const before = new Map((vmi.status?.volumeStatus ?? []).map(({ name, message }) => [name, message]));
+  return (wanted.status?.volumeStatus ?? []).flatMap(({ name, reason, message }): ObjectEvent[] => {
+    const isNews = message !== undefined && before.get(name) !== message && volumeReasons.includes(reason);
+    return isNews ? [{ type: 'Normal', reason: reason ?? '', message }] : [];
+  });
 }

@@ -9,6 +9,8 @@ export interface VmiStepArgs {
   /** Pods of which the VMI is no more, where no garbage collector comes by. */
   deleteOrphans: { readonly pods: readonly Pod[] };
   setPodCondition: { readonly pod: Pod; readonly condition: ConditionState };
+  createAttachmentPod: { readonly pod: Pod };
+  deleteAttachmentPods: { readonly pods: readonly Pod[] };
   labelPod: { readonly pod: Pod; readonly labels: Readonly<Record<string, string>> };
 }
 

@@ -1,6 +1,6 @@
 import type { ResolvedDisk } from './context.ts';
 import { userAliasPrefix } from './names.ts';
-import { child, childrenOf, childText, parseXml, renderXml, type XmlElement, type XmlNode } from './xml.ts';
+import { child, childrenOf, childText, parseXml, renderXml, type XmlContent, type XmlNode } from './xml.ts';
 
 /** A disk as libvirt says that QEMU has it. */
 export interface LiveDisk {
@@ -72,8 +72,8 @@ export function driveWithMedium({ node }: LiveDisk, medium: ResolvedDisk | undef
   });
 }
 
-function elementOf({ attributes, text, children }: XmlNode): XmlElement {
-  const element: Record<string, string | XmlElement[]> = {};
+function elementOf({ attributes, text, children }: XmlNode): XmlContent {
+  const element: Record<string, string | XmlContent[]> = {};
   for (const [name, value] of Object.entries(attributes)) element[`@${name}`] = value;
   if (text !== '') element['#text'] = text;
   for (const name of new Set(children.map((one) => one.name))) {

@@ -71,7 +71,17 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
   const property = fc.property(spec, (value) => {
     const vmi = { ...buildVmi(), spec: structuredClone(value) } as VirtualMachineInstance;
     fc.pre(vmiProblem(vmi) === undefined);
-    const seen = { vmi, pods: [], foreignPods: [], pod: undefined, hasOwnerVm: false, config, now: new Date() };
+    const seen = {
+      vmi,
+      pods: [],
+      foreignPods: [],
+      attachments: [],
+      claims: new Map(),
+      pod: undefined,
+      hasOwnerVm: false,
+      config,
+      now: new Date(),
+    };
     const wanted = projectVmi(seen, { randomUuid: () => 'uuid' });
     try {
       renderLauncherPod(wanted, config, 'salt');

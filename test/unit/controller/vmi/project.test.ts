@@ -14,7 +14,17 @@ function observe(phase: VmiPhase, pod: Pod | undefined, extra: { deleting?: bool
     ...(extra.deleting ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
   };
   const vmi = buildVmi({}, { phase, ...(extra.node ? { nodeName: extra.node } : {}) }, phase === '' ? {} : metadata);
-  return { vmi, pods: pod ? [pod] : [], foreignPods: [], pod, hasOwnerVm: false, config: buildConfig(), now };
+  return {
+    vmi,
+    pods: pod ? [pod] : [],
+    foreignPods: [],
+    attachments: [],
+    claims: new Map(),
+    pod,
+    hasOwnerVm: false,
+    config: buildConfig(),
+    now,
+  };
 }
 
 const project = (seen: VmiFacts, failure?: { reason: string; message: string }) =>

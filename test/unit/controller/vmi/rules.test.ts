@@ -4,6 +4,7 @@ import { finalizers, type Pod, type VirtualMachineInstance, type VmiPhase } from
 import { decideVmi, vmiRules } from '../../../../src/controller/vmi/decide.ts';
 import type { PresentVmi, VmiObservation } from '../../../../src/controller/vmi/observation.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
+import { attached, claims, pluggedSpec } from './plugged.ts';
 
 const deletionTimestamp = '2026-01-01T00:10:00Z';
 const now = new Date('2026-01-01T00:20:00Z');
@@ -20,6 +21,9 @@ const unpaused = (status: 'True' | 'False'): NonNullable<Pod['status']> => ({
   conditions: [{ type: 'kubevirt.io/virtual-machine-unpaused', status }],
 });
 
+const plugging: VirtualMachineInstance = { ...vmiIn('Running'), spec: pluggedSpec('data') };
+const unpausedPod = unpaused('True');
+
 const base = { key: 'default/vm1', uid: 'uid-vmi', now };
 
 interface Row {
@@ -30,6 +34,7 @@ interface Row {
   readonly foreign?: readonly Pod[];
   readonly more?: Partial<PresentVmi>;
   readonly render?: () => Pod;
+  readonly renderAttachment?: () => Pod;
   /** Each step with what it is about. */
   readonly plan: readonly string[];
 }
@@ -124,6 +129,48 @@ const rows: readonly Row[] = [
   },
   { rule: 'malformed', when: 'it has no memory', vmi: vmiIn('Pending'), more: { problem: 'no memory' }, plan: [] },
   {
+    rule: 'final',
+    when: 'a volume was plugged in',
+    vmi: vmiIn('Failed'),
+    more: { attachments: [attached('old', 'Running')] },
+    plan: ['deleteAttachmentPods uid-old'],
+  },
+  {
+    rule: 'volumes-to-attach',
+    when: 'a claim is there, and no attachment pod',
+    vmi: plugging,
+    pods: [buildRunningPod(unpausedPod)],
+    more: { claims: claims('data') },
+    plan: ['createAttachmentPod hp-volume-new'],
+  },
+  {
+    rule: 'attachment-cannot-be-made',
+    when: 'the agent has not written the SELinux label yet',
+    vmi: plugging,
+    pods: [buildRunningPod(unpausedPod)],
+    more: { claims: claims('data') },
+    renderAttachment: () => {
+      throw new TypeError('VMI is missing SELinux context');
+    },
+    plan: [],
+  },
+  {
+    rule: 'attachments-superseded',
+    when: 'the volume of an attachment pod is gone',
+    vmi: vmiIn('Running'),
+    pods: [buildRunningPod(unpausedPod)],
+    more: { attachments: [attached('old', 'Running', 'data')] },
+    plan: ['deleteAttachmentPods uid-old'],
+  },
+  {
+    rule: 'pod-there',
+    when: 'the attachment pod holds what is plugged in',
+    vmi: plugging,
+    pods: [buildRunningPod(unpausedPod)],
+    more: { claims: claims('data'), attachments: [attached('now', 'Running', 'data')] },
+    plan: [],
+  },
+  {
     rule: 'pod-cannot-be-made',
     when: 'the pod of this VMI would have no image',
     vmi: vmiIn('Pending'),
@@ -133,6 +180,8 @@ const rows: readonly Row[] = [
     plan: [],
   },
 ];
+
+const renderers = { render: () => buildPod(), renderAttachment: () => attachment() };
 
 const others: readonly (readonly [VmiObservation, { rule: string; plan: string[] }])[] = [
   [
@@ -158,6 +207,8 @@ function observationOf({ vmi, pods = [], foreign = [], more }: Row): PresentVmi 
     foreignPods: foreign,
     newForeignPods: [],
     pod: pods[0],
+    attachments: [],
+    claims: new Map(),
     orphans: [],
     otherPods: 'none',
     problem: undefined,
@@ -167,15 +218,24 @@ function observationOf({ vmi, pods = [], foreign = [], more }: Row): PresentVmi 
   };
 }
 
-function planOf(seen: VmiObservation, render = () => buildPod()): { rule: string; plan: string[] } {
-  const { rule, steps } = decideVmi(seen, render);
+const attachment = (): Pod => ({ ...buildPod(), metadata: { name: 'hp-volume-new' } });
+
+function planOf(
+  seen: VmiObservation,
+  render = () => buildPod(),
+  renderAttachment = attachment,
+): { rule: string; plan: string[] } {
+  const { rule, steps } = decideVmi(seen, { render, renderAttachment });
   const plan = steps.map((each) => {
     switch (each.step) {
       case 'createPod':
         return `createPod after ${each.leftovers.map(({ metadata }) => metadata.uid)}`;
       case 'deletePods':
       case 'deleteOrphans':
+      case 'deleteAttachmentPods':
         return `${each.step} ${each.pods.map(({ metadata }) => metadata.uid)}`;
+      case 'createAttachmentPod':
+        return `createAttachmentPod ${each.pod.metadata.name}`;
       case 'setPodCondition':
         return `setPodCondition ${each.pod.metadata.uid} ${each.condition.type}=${each.condition.status}/${each.condition.reason}`;
       case 'labelPod':
@@ -188,7 +248,7 @@ function planOf(seen: VmiObservation, render = () => buildPod()): { rule: string
 
 for (const row of rows) {
   test(`${row.rule}: ${row.when}`, () => {
-    assert.deepEqual(planOf(observationOf(row), row.render), { rule: row.rule, plan: row.plan });
+    assert.deepEqual(planOf(observationOf(row), row.render, row.renderAttachment), { rule: row.rule, plan: row.plan });
   });
 }
 
@@ -206,12 +266,12 @@ test('every rule has a row and a sentence', () => {
 
 test('what keeps a VMI from its start is a problem of the decision, and an event once', () => {
   const row: Row = { rule: '', when: '', vmi: vmiIn('Pending'), more: { problem: 'no memory' }, plan: [] };
-  const { problem, events } = decideVmi(observationOf(row), () => buildPod());
+  const { problem, events } = decideVmi(observationOf(row), renderers);
   assert.equal(problem, 'the VirtualMachineInstance cannot be started: no memory');
   assert.deepEqual(events, [{ type: 'Warning', reason: 'FailedCreate', message: problem }]);
   const reported = buildVmi(
     {},
     { phase: 'Pending', conditions: [{ type: 'Synchronized', status: 'False', message: problem }] },
   );
-  assert.equal(decideVmi(observationOf({ ...row, vmi: reported }), () => buildPod()).events, undefined);
+  assert.equal(decideVmi(observationOf({ ...row, vmi: reported }), renderers).events, undefined);
 });

@@ -1,0 +1,146 @@
+import {
+  isBeingDeleted,
+  type PersistentVolumeClaim,
+  type Pod,
+  type VirtualMachineInstance,
+  type Volume,
+  type VolumeStatus,
+} from '../../api/index.ts';
+import { type AttachedClaim, podFacts } from '../pod/index.ts';
+
+/** A pod whose controller is the VMI's launcher pod. */
+export interface AttachmentPod {
+  readonly pod: Pod;
+  /** KubeVirt made it; what another one says is not believed. */
+  readonly isOwn: boolean;
+}
+
+export type Claims = ReadonlyMap<string, PersistentVolumeClaim>;
+
+export interface HotplugFacts {
+  readonly vmi: VirtualMachineInstance;
+  readonly pod: Pod | undefined;
+  readonly attachments: readonly AttachmentPod[];
+  /** Those of the VMI that are there, by name. */
+  readonly claims: Claims;
+}
+
+/** The agent has them in the launcher: their attachment must not end. */
+const attachedPhases: readonly (string | undefined)[] = ['MountedToPod', 'Ready'];
+
+/** The claim of a volume, as far as the volume can be plugged in (upstream: PVCNameFromVirtVolume in pkg/storage/types). */
+export function claimNameOf({ persistentVolumeClaim, dataVolume, memoryDump }: Volume): string | undefined {
+  return persistentVolumeClaim?.claimName ?? dataVolume?.name ?? memoryDump?.claimName;
+}
+
+/** Volumes that the launcher pod does not bring along. */
+export function hotplugVolumes({ spec }: VirtualMachineInstance, launcher: Pod): Volume[] {
+  const inPod = new Set((launcher.spec.volumes ?? []).map(({ name }) => name));
+  return (spec.volumes ?? []).filter((volume) => claimNameOf(volume) !== undefined && !inPod.has(volume.name));
+}
+
+/**
+ * The claims that one attachment pod shall hold. A claim that waits for its first consumer is one of them, since the pod is what it waits
+ * for. A volume that the guest has stays, also when its claim is not in the cache: its disk must not be pulled.
+ */
+export function readyClaims({ vmi, pod, claims }: HotplugFacts): AttachedClaim[] {
+  if (!pod) return [];
+  return hotplugVolumes(vmi, pod).flatMap((volume) => {
+    const claim = claimNameOf(volume) ?? '';
+    const object = claims.get(claim);
+    const status = volumeStatusOf(vmi, volume.name);
+    const isMounted = attachedPhases.includes(status?.phase);
+    if (!isMounted && !isUsable(object)) return [];
+    const mode = object?.spec.volumeMode ?? status?.persistentVolumeClaimInfo?.volumeMode;
+    const claimUid = object?.metadata.uid ?? '';
+    return [{ volume: volume.name, claim, isBlock: mode === 'Block', isMounted, claimUid }];
+  });
+}
+
+const populationPhase = 'cdi.kubevirt.io/storage.pod.phase';
+
+/** A DataVolume fills its claim first (containerized-data-importer). */
+function isUsable(claim: PersistentVolumeClaim | undefined): boolean {
+  if (!claim || isBeingDeleted(claim) || claim.status?.phase === 'Lost') return false;
+  const isFilled = claim.metadata.ownerReferences?.some(({ kind, controller }) => controller && kind === 'DataVolume');
+  const population = claim.metadata.annotations?.[populationPhase];
+  if (!isFilled) return true;
+  return claim.status?.phase === 'Bound' && (population === undefined || population === 'Succeeded');
+}
+
+/** The pod that holds exactly these claims, the newest of several; undefined: there is none that will do. */
+export function currentAttachment(
+  attachments: readonly AttachmentPod[],
+  wanted: readonly AttachedClaim[],
+): Pod | undefined {
+  if (wanted.length === 0) return undefined;
+  const fitting = attachments.filter(({ pod, isOwn }) => {
+    return isOwn && !isBeingDeleted(pod) && !podFacts.isFinal(pod) && holds(pod, wanted);
+  });
+  return newestFirst(fitting)[0]?.pod;
+}
+
+function holds(pod: Pod, wanted: readonly AttachedClaim[]): boolean {
+  const held = heldClaims(pod);
+  return held.size === wanted.length && wanted.every(({ volume, claim }) => held.get(volume) === claim);
+}
+
+function heldClaims({ spec }: Pod): Map<string, string> {
+  return new Map(
+    (spec.volumes ?? []).flatMap(({ name, persistentVolumeClaim }) =>
+      persistentVolumeClaim ? [[name, persistentVolumeClaim.claimName] as const] : [],
+    ),
+  );
+}
+
+/** An own pod on its way holds claims; a second one beside it would have to wait for it. */
+export function hasPendingAttachment(attachments: readonly AttachmentPod[]): boolean {
+  return attachments.some(({ pod, isOwn }) => {
+    return isOwn && !['Running', 'Succeeded', 'Failed'].includes(pod.status?.phase ?? 'Pending');
+  });
+}
+
+/**
+ * Pods that are no longer needed (upstream: cleanupAttachmentPods in pkg/virt-controller/watch/vmi/volume-hotplug.go). The newest running one
+ * stays until its successor runs, and each stays as long as the agent has not let go of a volume of it.
+ */
+export function supersededAttachments(
+  { vmi, attachments }: HotplugFacts,
+  current: Pod | undefined,
+  wanted: readonly AttachedClaim[],
+): Pod[] {
+  const needsFallback = wanted.length > 0 && current?.status?.phase !== 'Running';
+  const old = newestFirst(attachments.filter(({ pod }) => pod.metadata.uid !== current?.metadata.uid));
+  const fallback = needsFallback ? old.find((each) => canFallBack(each, wanted)) : undefined;
+  return old
+    .filter((each) => each !== fallback && !isBeingDeleted(each.pod) && !isHeldByAgent(vmi, each.pod, wanted))
+    .map(({ pod }) => pod);
+}
+
+function canFallBack({ pod }: AttachmentPod, wanted: readonly AttachedClaim[]): boolean {
+  const held = heldClaims(pod);
+  return pod.status?.phase === 'Running' && !isBeingDeleted(pod) && wanted.some(({ volume }) => held.has(volume));
+}
+
+/** A volume that was taken out of the VMI and is in the guest still. */
+function isHeldByAgent(vmi: VirtualMachineInstance, pod: Pod, wanted: readonly AttachedClaim[]): boolean {
+  const kept = new Set(wanted.map(({ volume }) => volume));
+  return [...heldClaims(pod).keys()].some((name) => {
+    const status = volumeStatusOf(vmi, name);
+    return !kept.has(name) && status?.hotplugVolume && attachedPhases.includes(status.phase);
+  });
+}
+
+/** The attachment pod that holds a volume which the VMI no longer has. */
+export function holderOf(volume: string, attachments: readonly AttachmentPod[]): Pod | undefined {
+  return newestFirst(attachments).find(({ pod, isOwn }) => isOwn && heldClaims(pod).has(volume))?.pod;
+}
+
+function newestFirst(attachments: readonly AttachmentPod[]): AttachmentPod[] {
+  const created = ({ pod }: AttachmentPod) => Date.parse(pod.metadata.creationTimestamp ?? '') || 0;
+  return [...attachments].sort((a, b) => created(b) - created(a));
+}
+
+function volumeStatusOf(vmi: VirtualMachineInstance, name: string): VolumeStatus | undefined {
+  return vmi.status?.volumeStatus?.find((status) => status.name === name);
+}

@@ -1,0 +1,141 @@
+import type { PersistentVolumeClaim, PersistentVolumeClaimInfo, Pod, Volume, VolumeStatus } from '../../api/index.ts';
+import { isBeingDeleted } from '../../api/index.ts';
+import {
+  claimNameOf,
+  currentAttachment,
+  type HotplugFacts,
+  holderOf,
+  hotplugVolumes,
+  readyClaims,
+} from './hotplug-volumes.ts';
+
+/** Upstream's share of a claim for its file system where no CDI says another (pkg/storage/types). */
+const defaultOverhead = '0.055';
+
+/**
+ * One entry per volume, sorted by name; what the agent has written into an entry stays. Texts and reasons are upstream's
+ * (updateVolumeStatus in pkg/virt-controller/watch/vmi/storage.go): tools wait for them.
+ */
+export function volumeStatus(facts: HotplugFacts): VolumeStatus[] {
+  const { vmi } = facts;
+  const old = new Map((vmi.status?.volumeStatus ?? []).map((status) => [status.name, status]));
+  const current = currentAttachment(facts.attachments, readyClaims(facts));
+  const plugged = new Set(facts.pod ? hotplugVolumes(vmi, facts.pod).map(({ name }) => name) : []);
+  const present = (vmi.spec.volumes ?? []).map((volume) => {
+    const status = withClaim(old.get(volume.name) ?? { name: volume.name, target: '' }, volume, facts);
+    return plugged.has(volume.name) ? pluggedStatus(status, volume, current, facts) : status;
+  });
+  const names = new Set(present.map(({ name }) => name));
+  const leaving = [...old.values()].filter(({ name }) => !names.has(name)).flatMap((one) => leavingStatus(one, facts));
+  return [...present, ...leaving].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** The agent and the launcher may not read claims: all they need to know stands here. */
+function withClaim(status: VolumeStatus, volume: Volume, { claims }: HotplugFacts): VolumeStatus {
+  const claim = claims.get(claimNameOf(volume) ?? '');
+  return claim ? { ...status, persistentVolumeClaimInfo: claimInfo(claim) } : status;
+}
+
+function claimInfo({ metadata, spec, status }: PersistentVolumeClaim): PersistentVolumeClaimInfo {
+  const preallocated = Object.entries(metadata.annotations ?? {}).some(([key, value]) => {
+    return value === 'true' && /\/storage\.(preallocation|thick-provisioned)/.test(key);
+  });
+  return {
+    claimName: metadata.name,
+    ...(spec.accessModes && { accessModes: spec.accessModes }),
+    ...(spec.volumeMode && { volumeMode: spec.volumeMode }),
+    ...(status?.capacity && { capacity: status.capacity }),
+    ...(spec.resources?.requests && { requests: spec.resources.requests }),
+    ...(preallocated && { preallocated }),
+    filesystemOverhead: defaultOverhead,
+  };
+}
+
+function pluggedStatus(
+  status: VolumeStatus,
+  volume: Volume,
+  current: Pod | undefined,
+  facts: HotplugFacts,
+): VolumeStatus {
+  const { phase } = status;
+  if (!current) {
+    const stays = phase === 'Ready' || (phase === 'MountedToPod' && isStillHeld(status.name, facts));
+    return stays ? withPod(status, {}) : withPod(claimState(status, volume, facts), { uid: '' });
+  }
+  const { name, uid = '' } = current.metadata;
+  const attached = withPod(status, { name, uid: isShown(current) ? uid : '' });
+  switch (phase ?? '') {
+    case '':
+    case 'Bound':
+    case 'Pending':
+      return {
+        ...attached,
+        phase: 'AttachedToNode',
+        reason: 'SuccessfulCreate',
+        message: `Created hotplug attachment pod ${name}, for volume ${status.name}`,
+      };
+    case 'Detaching':
+    case 'UnMountedFromPod':
+      // It was taken out and put back before its old pod was gone: it begins anew.
+      return claimState(attached, volume, facts);
+    default:
+      return attached;
+  }
+}
+
+/** An older pod holds it until its successor is there: nothing has changed for the launcher. Upstream begins anew. */
+function isStillHeld(volume: string, { attachments }: HotplugFacts): boolean {
+  const holder = holderOf(volume, attachments);
+  return holder?.status?.phase === 'Running' && !isBeingDeleted(holder);
+}
+
+function withPod(status: VolumeStatus, { name, uid }: { readonly name?: string; readonly uid?: string }): VolumeStatus {
+  const { hotplugVolume } = status;
+  return {
+    ...status,
+    hotplugVolume: {
+      ...hotplugVolume,
+      ...(name !== undefined && { attachPodName: name }),
+      ...(uid !== undefined && { attachPodUID: uid }),
+    },
+  };
+}
+
+/** Its program runs, so that the agent finds the volumes. */
+function isShown({ status }: Pod): boolean {
+  const containers = status?.containerStatuses ?? [];
+  return containers.length === 1 && containers[0]?.ready === true;
+}
+
+function claimState(status: VolumeStatus, volume: Volume, { claims }: HotplugFacts): VolumeStatus {
+  const name = claimNameOf(volume) ?? '';
+  const claim = claims.get(name);
+  if (!claim) return { ...status, phase: 'Pending', reason: 'FailedPvcNotFound', message: `PVC ${name} not found` };
+  const reason = 'PVCNotReady';
+  switch (claim.status?.phase ?? 'Pending') {
+    case 'Pending':
+      return { ...status, phase: 'Pending', reason, message: 'PVC is in phase ClaimPending' };
+    case 'Bound':
+      return { ...status, phase: 'Bound', reason, message: 'PVC is in phase Bound' };
+    default:
+      return { ...status, phase: 'Pending', reason, message: 'PVC is in phase Lost' };
+  }
+}
+
+/**
+ * A volume that the VMI no longer has keeps its entry until its pod is gone. The agent alone ends Ready and MountedToPod: it
+ * has taken the disk from the guest then.
+ */
+function leavingStatus(status: VolumeStatus, { attachments }: HotplugFacts): VolumeStatus[] {
+  const isAgents = status.phase === 'Ready' || status.phase === 'MountedToPod';
+  const holder = holderOf(status.name, attachments);
+  if (!status.hotplugVolume) return [];
+  if (!holder) return isAgents ? [status] : [];
+  const { name, uid = '' } = holder.metadata;
+  const held = withPod(status, { name, uid });
+  if (isAgents) return [held];
+  const leaving: VolumeStatus = { ...held, phase: 'Detaching' };
+  if (!isBeingDeleted(holder)) return [leaving];
+  const message = `Deleted hotplug attachment pod ${name}, for volume ${status.name}`;
+  return [{ ...leaving, reason: 'SuccessfulDelete', message }];
+}
