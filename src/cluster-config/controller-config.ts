@@ -28,6 +28,8 @@ export interface ControllerConfig {
   readonly runtimeUser: number;
   /** Gate ImageVolume, on by default since 1.9: images are volumes of the pod, and not side containers. */
   readonly imageVolume: boolean;
+  /** Volumes of a VM's template are plugged into its running VMI. The gate that was there before this one turns it off. */
+  readonly declarativeHotplug: boolean;
 }
 
 /** What the command line says. */
@@ -96,5 +98,6 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     liveUpdateRatio: number('liveUpdateConfiguration.maxHotplugRatio', 4),
     runtimeUser: gates.Root ? 0 : base.runtimeUser,
     imageVolume: gates.ImageVolume,
+    declarativeHotplug: gates.DeclarativeHotplugVolumes && !gates.HotplugVolumes,
   };
 }

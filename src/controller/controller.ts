@@ -76,7 +76,7 @@ export class Controller implements Component {
       { workers: options.vmiWorkers },
       { ...shared, ...claimsOf(this.#informers), config: () => this.#settings.current, randomUuid },
     );
-    this.#vms = new VmController({ workers: options.vmWorkers }, shared);
+    this.#vms = new VmController({ workers: options.vmWorkers }, { ...shared, config: () => this.#settings.current });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([...this.#explainServer(options), this.#vmis, this.#vms, ...scheduler]);
   }

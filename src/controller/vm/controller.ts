@@ -1,5 +1,6 @@
 import type { ExplainFacts, VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
   factsParts,
@@ -30,6 +31,7 @@ export interface VmControllerDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
+  readonly config: () => Pick<ControllerConfig, 'declarativeHotplug'>;
 }
 
 /** Keeps a VirtualMachine's VMI as its run strategy says. Level-triggered: all it knows is in the API. */

@@ -6,6 +6,7 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
+import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
@@ -17,6 +18,7 @@ export interface VmStepArgs {
   removeFinalizer: object;
   startVmi: { readonly paused: boolean };
   stopVmi: { readonly vmi: VirtualMachineInstance };
+  plugVolumes: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedVolumes };
   /** From now on a halted VM shall run. */
   switchToAlways: object;
 }
@@ -45,6 +47,7 @@ export interface VmDecision extends Decided, VmPlan {
 /** With what the run strategy asks for. */
 interface Facts extends PresentVm {
   readonly run: RunAction;
+  readonly plugged: PluggedVolumes | undefined;
 }
 
 const unclearMs = 1_000;
@@ -54,7 +57,7 @@ const asksFor =
   ({ run }: Facts) =>
     kinds.includes(run.kind);
 
-/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without volumes, instance types and live updates. */
+/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without instance types and live updates. */
 const presentRules = ruleTable<Facts, VmPlan>(
   [
     {
@@ -134,6 +137,12 @@ const presentRules = ruleTable<Facts, VmPlan>(
       when: asksFor('stop'),
       plan: ({ vmi }) => ({ steps: stopOf(vmi), ...releaseOf(vmi) }),
     },
+    {
+      name: 'volumes-differ',
+      why: 'The template has other hot-plugged volumes than the running VMI, so they are plugged in or out.',
+      when: ({ plugged }) => plugged !== undefined,
+      plan: ({ vmi, plugged }) => ({ steps: vmi && plugged ? [{ step: 'plugVolumes', vmi, plugged }] : [] }),
+    },
   ],
   {
     name: 'as-wanted',
@@ -168,6 +177,7 @@ export function decideVm(observation: VmObservation): VmDecision {
       return decideBy(presentRules, {
         ...observation,
         run: decideRun(observation.vm, observation.vmi, observation.now),
+        plugged: observation.plugsVolumes ? pluggedVolumes(observation.vm, observation.vmi) : undefined,
       });
   }
 }

@@ -23,6 +23,7 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   removeFinalizer,
   startVmi,
   stopVmi,
+  plugVolumes,
   switchToAlways,
 };
 
@@ -66,6 +67,38 @@ async function stopVmi({ vmi }: Step<VmStepArgs, 'stopVmi'>, context: ExecuteCon
     if (isKubeError(error, 'NOT_FOUND', 'CONFLICT')) return done;
     return failed('FailedDelete', `Error deleting virtual machine instance: ${errorMessage(error)}`);
   }
+}
+
+/** Guarded by what was observed: a volume that another program has added meanwhile is not lost. */
+async function plugVolumes(
+  { vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>,
+  { client, vmis, key, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const devices = vmi.spec.domain.devices;
+  const operations = [
+    { op: 'test', path: '/metadata/uid', value: vmi.metadata.uid },
+    ...(devices ? [] : [{ op: 'add', path: '/spec/domain/devices', value: {} }]),
+    ...replaced('/spec/volumes', vmi.spec.volumes, plugged.volumes),
+    ...replaced('/spec/domain/devices/disks', devices?.disks, plugged.disks),
+  ];
+  try {
+    const type = resources.virtualMachineInstances;
+    vmis.saw(key, vmi, await client.patch<VirtualMachineInstance>(type, vmi.metadata, operations, 'json', { signal }));
+    return done;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    if (isKubeError(error, 'NOT_FOUND')) return done;
+    const message = `Error encountered while trying to patch the volumes of the VMI: ${errorMessage(error)}`;
+    return { kind: 'failed', error: { severity: 'retry', code: 'HOTPLUG_FAILED', message } };
+  }
+}
+
+function replaced(path: string, old: unknown, value: unknown) {
+  if (old === undefined) return [{ op: 'add', path, value }];
+  return [
+    { op: 'test', path, value: old },
+    { op: 'replace', path, value },
+  ];
 }
 
 async function switchToAlways(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {

@@ -17,6 +17,8 @@ export interface PresentVm extends VmFacts, Observed {
   readonly kind: 'present';
   /** A VMI of the VM's name that nothing owns. */
   readonly adoptable: VirtualMachineInstance | undefined;
+  /** The cluster lets volumes of a template be plugged into a running VMI. */
+  readonly plugsVolumes: boolean;
 }
 
 /** There is no such VM. */

@@ -6,6 +6,7 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { type Clock, errorMessage } from '../../base/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import type { VmObservation } from './observation.ts';
@@ -15,6 +16,7 @@ export interface ObserveDeps {
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly clock: Clock;
+  readonly config: () => Pick<ControllerConfig, 'declarativeHotplug'>;
 }
 
 /** A VM and its VMI have the same key. */
@@ -30,7 +32,8 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
     // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does.
     const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
     const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
-    return { kind: 'present', ...base, vm, vmi, adoptable, ...expected };
+    const plugsVolumes = deps.config().declarativeHotplug;
+    return { kind: 'present', ...base, vm, vmi, adoptable, plugsVolumes, ...expected };
   } catch (error) {
     if (signal.aborted || !isKubeError(error)) throw error;
     return { kind: 'unclear', ...base, reason: errorMessage(error) };

@@ -46,7 +46,13 @@ test('without a KubeVirt object the defaults of upstream count', () => {
   });
   const on = Object.entries(gates).filter(([, isOn]) => isOn);
   const names = on.map(([name]) => name).sort();
-  assert.deepEqual(names, ['ImageVolume', 'KubevirtSeccompProfile', 'PasstBinding', 'WorkloadEncryptionSEV']);
+  assert.deepEqual(names, [
+    'DeclarativeHotplugVolumes',
+    'ImageVolume',
+    'KubevirtSeccompProfile',
+    'PasstBinding',
+    'WorkloadEncryptionSEV',
+  ]);
 });
 
 test('a gate is on when listed, off when disabled, and else as its state says; listed in both it is on', () => {

@@ -26,6 +26,11 @@ const running = buildVmi({}, { phase: 'Running' }, { finalizers: [finalizers.vmi
 const ended = buildVmi({}, { phase: 'Failed' }, { finalizers: [finalizers.vm] });
 const retryAfterTimestamp = '2026-01-01T00:21:00Z';
 
+const templateWithClaim = vmWith({
+  runStrategy: 'Always',
+  template: { spec: { domain: {}, volumes: [{ name: 'a', dataVolume: { name: 'a', hotpluggable: true } }] } },
+});
+
 interface Row {
   readonly rule: string;
   readonly when: string;
@@ -35,6 +40,17 @@ interface Row {
 }
 
 const rows: readonly Row[] = [
+  {
+    rule: 'volumes-differ',
+    when: 'the template has one more',
+    seen: { vm: templateWithClaim, vmi: running },
+    steps: ['plugVolumes'],
+  },
+  {
+    rule: 'as-wanted',
+    when: 'the template has one more volume, and the cluster plugs none',
+    seen: { vm: templateWithClaim, vmi: running, plugsVolumes: false },
+  },
   {
     rule: 'vmi-without-owner',
     when: 'somebody has made the VMI by hand',
@@ -112,7 +128,8 @@ const rows: readonly Row[] = [
 
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
-  return { ...base, kind: 'present', vm: always, vmi: undefined, adoptable: undefined, ...expected, ...seen };
+  const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true };
+  return { ...base, kind: 'present', ...unless, ...expected, ...seen };
 }
 
 for (const { rule, when, seen, steps = [], releases } of rows) {
