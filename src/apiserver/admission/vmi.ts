@@ -1,8 +1,9 @@
-import { finalizers } from '../../api/index.ts';
+import { finalizers, type VirtualMachineInstance } from '../../api/index.ts';
 import { copyJson, isRecord, rfc3339, sameJson } from '../../base/index.ts';
 import type { Admission, AdmissionContext } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
 import { type ApiObject, at, ensureObject, type JsonObject, numberAt } from '../object.ts';
+import { hotplugProblems } from './hotplug.ts';
 import { fillVmiSpec } from './vmi-defaults.ts';
 import { checkVmiSpec } from './vmi-rules.ts';
 import { vmiSpecShape } from './vmi-shape.ts';
@@ -31,7 +32,8 @@ export const vmiAdmission: Admission = {
   },
   validate(vmi, context) {
     const errors = validateSpec(vmi.spec, 'spec');
-    if (errors.length > 0 || context.privileged) return errors;
+    if (errors.length > 0) return errors;
+    if (context.privileged) return context.old ? validateHotplug(vmi, context.old) : [];
     return context.old ? validateUserChange(vmi, context.old) : changedSystemLabels(vmi, {});
   },
 };
@@ -76,6 +78,14 @@ function accept(vmi: ApiObject, { now, cluster }: AdmissionContext): void {
   status.phase = 'Pending';
   status.phaseTransitionTimestamps = [{ phase: 'Pending', phaseTransitionTimestamp: rfc3339(now) }];
   status.runtimeUser ??= cluster.runtimeUser;
+}
+
+/** Before it runs KubeVirt's programs may still fill in what a VMI lacks. */
+function validateHotplug(vmi: ApiObject, old: ApiObject): FieldError[] {
+  const before = old as unknown as VirtualMachineInstance;
+  const after = vmi as unknown as VirtualMachineInstance;
+  if (before.status?.phase !== 'Running' || sameJson(vmi.spec, old.spec)) return [];
+  return hotplugProblems({ old: before.spec, wanted: after.spec, status: before.status });
 }
 
 function validateUserChange(vmi: ApiObject, old: ApiObject): FieldError[] {

@@ -45,6 +45,13 @@ export function randomSuffix(): string {
 
 export const randomUuid = randomUUID;
 
+/** May volumes be plugged into running VMs: by the VM's template, and into a VM's VMI alone. */
+export function hotplugGates({ store }: Pick<ObjectContext, 'store'>): { declarative: boolean; ephemeral: boolean } {
+  const found = store.list('kubevirt.io/kubevirts').filter(({ object }) => textAt(object, 'status', 'phase'));
+  const gates = readGates(at(found.at(-1)?.object, 'spec', 'configuration'));
+  return { declarative: gates.DeclarativeHotplugVolumes, ephemeral: gates.HotplugVolumes };
+}
+
 /** Reads the KubeVirt object (the last one with a phase) for defaults of new virtual machines. */
 export function clusterDefaults({ store, architecture }: ObjectContext): ClusterDefaults {
   const found = store.list('kubevirt.io/kubevirts').filter(({ object }) => textAt(object, 'status', 'phase'));

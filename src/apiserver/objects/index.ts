@@ -3,7 +3,15 @@
  * Must not know: HTTP, which types there are, how objects are printed.
  */
 export { bindPod } from './bind-pod.ts';
-export { addressOf, clusterDefaults, lockKey, type ObjectContext, randomUuid, type Target } from './context.ts';
+export {
+  addressOf,
+  clusterDefaults,
+  hotplugGates,
+  lockKey,
+  type ObjectContext,
+  randomUuid,
+  type Target,
+} from './context.ts';
 export {
   checkNotFuture,
   expiredMessage,

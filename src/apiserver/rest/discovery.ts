@@ -8,6 +8,7 @@ import {
   vmiSubresources,
   vmSubresourceGroup,
   vmSubresources,
+  volumeSubresources,
 } from '../types/index.ts';
 import { parseAccept } from './negotiate.ts';
 import { reviewResources } from './reviews.ts';
@@ -78,8 +79,8 @@ function isVmGroup({ group, version }: GroupVersion): boolean {
 
 function vmResources(): readonly VmResources[] {
   return [
-    { resource: 'virtualmachineinstances', below: vmiSubresources.map(({ name }) => name) },
-    { resource: 'virtualmachines', below: vmSubresources },
+    { resource: 'virtualmachineinstances', below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources] },
+    { resource: 'virtualmachines', below: [...vmSubresources, ...volumeSubresources] },
   ];
 }
 

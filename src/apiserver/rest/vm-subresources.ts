@@ -15,6 +15,7 @@ import {
   vmiSubresources,
   vmSubresourceGroup,
   vmSubresources,
+  volumeSubresources,
 } from '../types/index.ts';
 import type { VmSubresources, VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
@@ -22,6 +23,7 @@ import { parseBody } from './body.ts';
 import { versionInfo } from './discovery.ts';
 import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
+import { serveVolumes } from './volume-subresources.ts';
 
 interface Upgrade {
   readonly socket: Duplex;
@@ -31,6 +33,7 @@ interface Upgrade {
 const { group, version } = vmSubresourceGroup;
 /** The KubeVirt whose API this is. */
 const kubevirtVersion = { ...versionInfo, gitVersion: 'v1.9.0+virt-node' };
+const volumeOwners: readonly string[] = ['virtualmachines', 'virtualmachineinstances'];
 const upgrades = new WeakMap<IncomingMessage, Upgrade>();
 
 /** A request of the `upgrade` event takes the same way as any other, so that each refusal is the same Status. */
@@ -56,6 +59,9 @@ export async function serveVmSubresource(
   const target = { namespace, name };
   const verb = request.method === 'PUT' ? 'update' : 'get';
   checkAccess(call.user, { verb, group, resource, subresource }, target);
+  if (volumeSubresources.includes(subresource) && volumeOwners.includes(resource)) {
+    return serveVolumes(context, { resource, subresource, target }, call, request, response);
+  }
   const { vmSubresources: agent } = context;
   if (!agent) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a node agent');
   if (resource === 'virtualmachines') return servePower(context, agent, target, subresource, call, request, response);

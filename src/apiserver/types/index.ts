@@ -20,4 +20,5 @@ export {
   vmiSubresources,
   vmSubresourceGroup,
   vmSubresources,
+  volumeSubresources,
 } from './vm-subresource-types.ts';

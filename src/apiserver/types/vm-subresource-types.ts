@@ -55,12 +55,8 @@ export const vmiSubresources: readonly VmSubresource[] = [
 /** Of `virtualmachines`. */
 export const vmSubresources = ['start', 'stop', 'restart'] as const;
 
+/** Of both; they change the object, and ask no agent. */
+export const volumeSubresources: readonly string[] = ['addvolume', 'removevolume'];
+
 /** Streams that do not pass the agent in upstream, or need what is not here. */
-export const knownVmSubresources: readonly string[] = [
-  'portforward',
-  'vsock',
-  'sev',
-  'backup',
-  'addvolume',
-  'removevolume',
-];
+export const knownVmSubresources: readonly string[] = ['portforward', 'vsock', 'sev', 'backup'];

@@ -1,0 +1,130 @@
+import type { Request, Response } from 'express';
+import type { Disk, VmiSpec, Volume } from '../../api/index.ts';
+import { copyJson, isRecord } from '../../base/index.ts';
+import type { User } from '../access.ts';
+import { ApiError, badRequest } from '../errors.ts';
+import { type ApiObject, at, textAt } from '../object.ts';
+import { hotplugGates } from '../objects/index.ts';
+import { findType } from '../types/index.ts';
+import type { VmTarget } from '../vm-subresources.ts';
+import type { ApiContext, ResourceCall } from './api-context.ts';
+import { parseBody } from './body.ts';
+import { isDryRun, noSuchPath } from './request.ts';
+
+type Owner = 'virtualmachines' | 'virtualmachineinstances';
+
+/** What `virtctl addvolume` and `removevolume` send (AddVolumeOptions, RemoveVolumeOptions). */
+type VolumeRequest =
+  | { readonly kind: 'add'; readonly volume: Volume; readonly disk: Disk; readonly dryRun: boolean }
+  | { readonly kind: 'remove'; readonly name: string; readonly dryRun: boolean };
+
+/** virt-api changes VMIs under its own name; who asked has been checked. */
+const virtApi: User = { name: 'system:serviceaccount:kubevirt:kubevirt-apiserver', groups: [] };
+
+/** Plugs a volume into a VM or a running VMI, or out of it (upstream: pkg/virt-api/rest/volumes.go). Throws ApiError. */
+export async function serveVolumes(
+  context: ApiContext,
+  { resource, subresource, target }: { resource: string; subresource: string; target: VmTarget },
+  call: ResourceCall,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  if (request.method !== 'PUT') {
+    throw new ApiError('METHOD_NOT_ALLOWED', `${request.method} is not supported on ${subresource}: use PUT`);
+  }
+  const gates = hotplugGates(context);
+  if (!gates.declarative && !gates.ephemeral) {
+    throw badRequest('Enable DeclarativeHotplugVolumes or HotplugVolumes feature gate to use this API.');
+  }
+  const asked = requestOf(subresource, call);
+  const owner: Owner = resource === 'virtualmachines' ? 'virtualmachines' : 'virtualmachineinstances';
+  const type = findType('kubevirt.io', 'v1', owner);
+  if (!type) throw noSuchPath('kubevirt.io', 'v1', owner);
+  const change = (current: ApiObject) => changed(current, owner, asked, gates.ephemeral);
+  const update = { ...target, subresource: undefined, change, isReplace: false };
+  await context.writer.update(type, update, { user: virtApi, dryRun: asked.dryRun });
+  response.status(202).end();
+}
+
+function requestOf(subresource: string, call: ResourceCall): VolumeRequest {
+  if (call.body.length === 0) {
+    throw badRequest('Request with no body, a new name is expected as the request body');
+  }
+  const body = parseBody(call.body, call.contentType ?? 'application/json');
+  const dryRun = isDryRun(at(body, 'dryRun'));
+  const name = textAt(body, 'name');
+  if (subresource === 'removevolume') {
+    if (!name) throw badRequest('RemoveVolumeOptions requires name to be set');
+    return { kind: 'remove', name, dryRun };
+  }
+  if (!name) throw badRequest('AddVolumeOptions requires name to be set');
+  const disk = at(body, 'disk');
+  if (!isRecord(disk)) throw badRequest('AddVolumeOptions requires disk to not be nil');
+  const source = at(body, 'volumeSource');
+  if (!isRecord(source)) throw badRequest('AddVolumeOptions requires VolumeSource to not be nil');
+  return { kind: 'add', volume: volumeOf(name, source), disk: { ...disk, name }, dryRun };
+}
+
+function volumeOf(name: string, { persistentVolumeClaim, dataVolume }: Record<string, unknown>): Volume {
+  const plugged = (source: unknown) => ({ ...(isRecord(source) ? source : {}), hotpluggable: true });
+  if (persistentVolumeClaim) return { name, persistentVolumeClaim: plugged(persistentVolumeClaim) } as Volume;
+  return dataVolume ? ({ name, dataVolume: plugged(dataVolume) } as Volume) : { name };
+}
+
+function changed(current: ApiObject, owner: Owner, asked: VolumeRequest, takesEphemeral: boolean): ApiObject {
+  const object = copyJson(current);
+  const { name = '', namespace } = object.metadata;
+  if (owner === 'virtualmachineinstances') checkVmi(object, `${namespace}/${name}`, takesEphemeral);
+  const path = owner === 'virtualmachines' ? ['spec', 'template', 'spec'] : ['spec'];
+  const spec = at(object, ...path) as VmiSpec | undefined;
+  if (!isRecord(spec) || !isRecord(spec.domain)) throw conflictOf(owner, name, 'it has no spec.domain');
+  const problem = problemOf(spec.volumes ?? [], asked);
+  if (problem !== undefined) throw conflictOf(owner, name, problem);
+  apply(spec, asked);
+  return object;
+}
+
+function checkVmi(vmi: ApiObject, key: string, takesEphemeral: boolean): void {
+  const isOfVm = vmi.metadata.ownerReferences?.some(({ kind }) => kind === 'VirtualMachine');
+  if (isOfVm && !takesEphemeral) throw badRequest(`VMI ${key} is owned by a VM`);
+  if (textAt(vmi, 'status', 'phase') === 'Running') return;
+  throw conflictOf('virtualmachineinstances', vmi.metadata.name ?? '', 'VMI is not running');
+}
+
+function problemOf(volumes: readonly Volume[], asked: VolumeRequest): string | undefined {
+  if (asked.kind === 'remove') return removalProblem(volumes, asked.name);
+  const { name } = asked.volume;
+  const source = sourceOf(asked.volume);
+  if (volumes.some((volume) => volume.name === name)) {
+    return `Unable to add volume [${name}] because volume with that name already exists`;
+  }
+  const isUsed = source !== '' && volumes.some((volume) => sourceOf(volume) === source);
+  return isUsed ? `Unable to add volume source [${source}] because it already exists` : undefined;
+}
+
+/** A volume is found by the name of its claim, too; only one with that very name can be taken out then, as upstream has it. */
+function removalProblem(volumes: readonly Volume[], name: string): string | undefined {
+  const found = volumes.find((volume) => volume.name === name || sourceOf(volume) === name);
+  if (!found) return `Unable to remove volume [${name}] because it does not exist`;
+  const isPluggable = found.dataVolume?.hotpluggable || found.persistentVolumeClaim?.hotpluggable;
+  return isPluggable ? undefined : `Unable to remove volume [${found.name}] because it is not hotpluggable`;
+}
+
+function sourceOf({ dataVolume, persistentVolumeClaim }: Volume): string {
+  return dataVolume?.name ?? persistentVolumeClaim?.claimName ?? '';
+}
+
+function apply(spec: VmiSpec, asked: VolumeRequest): void {
+  const devices = spec.domain.devices ?? {};
+  const [volumes, disks] = [spec.volumes ?? [], devices.disks ?? []];
+  const isOther = ({ name }: { readonly name: string }) => asked.kind !== 'remove' || name !== asked.name;
+  spec.volumes = asked.kind === 'add' ? [...volumes, asked.volume] : volumes.filter(isOther);
+  const kept = asked.kind === 'add' ? [...disks, asked.disk] : disks.filter(isOther);
+  spec.domain.devices = { ...devices, disks: kept };
+}
+
+function conflictOf(owner: Owner, name: string, problem: string): ApiError {
+  const kind = owner.slice(0, -1);
+  const text = `Operation cannot be fulfilled on ${kind}.kubevirt.io "${name}": ${problem}`;
+  return new ApiError('CONFLICT', text, { details: { name, group: 'kubevirt.io', kind } });
+}
