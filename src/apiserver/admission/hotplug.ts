@@ -90,5 +90,5 @@ function newDiskProblem({ name, disk, lun, dedicatedIOThread, bootOrder }: Disk)
   if (!disk && bus !== 'scsi') return `${what} LUN [${name}] requires bus to be 'scsi'. [${bus}] is not permitted.`;
   if (dedicatedIOThread && bus !== 'virtio') return `${what} [${name}] requires virtio bus for IOThreads.`;
   const isOrdered = bootOrder === undefined || bootOrder >= 1;
-  return isOrdered ? undefined : `disk [${name}] must have a boot order > 0, if supplied`;
+  return isOrdered ? undefined : 'spec.domain.devices.disks[1] must have a boot order > 0, if supplied';
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Disk, VirtualMachineInstance, Volume, VolumeStatus } from '../../../src/api/index.ts';
@@ -12,6 +12,8 @@ import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
 import { launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
 import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
 
+/** Device nodes need real root; loop devices need the kernel's module. */
+const noLoop = process.getuid?.() === 0 && existsSync('/dev/loop-control') ? false : 'no loop devices here';
 const guestDir = '.cache/guest';
 const mebibyte = 2 ** 20;
 
@@ -68,9 +70,9 @@ for (const nonRoot of [false, true]) {
 
     const fileOf = (name: string) => path.join(pod.shareDir, 'hotplug-disks', `${name}.img`);
     const put = (name: string, bytes: number, content = '') => {
-      execFileSync('truncate', ['-s', String(bytes), fileOf(name)]);
-      writeFileSync(fileOf(name), content, { flag: 'r+' });
-      execFileSync('chown', ['107:107', fileOf(name)]);
+      writeFileSync(fileOf(name), content);
+      truncateSync(fileOf(name), bytes);
+      chownSync(fileOf(name), 107, 107);
     };
     const ok = async (...plugged: Plugged[]) =>
       assert.deepEqual(await cmd.sync(vmiWith(plugged)), { success: true, message: '' }, pod.log());
@@ -175,6 +177,27 @@ for (const nonRoot of [false, true]) {
       const info = { capacity: { storage: '20Mi' }, requests: { storage: '20Mi' }, filesystemOverhead: '0.1' };
       const grown = claim('fast', { disk: { bus: 'virtio' } }, { persistentVolumeClaimInfo: info });
       await ok(emptyDrive, claim('data'), grown);
+      await eventually(async () => assert.deepEqual(await seen(), ['sda 8', 'vda 18']), 20_000);
+    });
+
+    test('a block device is plugged in, and grows with its device', { skip: noLoop }, async (t) => {
+      const backing = path.join(pod.shareDir, 'backing');
+      writeFileSync(backing, '');
+      truncateSync(backing, 2 * mebibyte);
+      const loop = execFileSync('losetup', ['--find', '--show', backing], { encoding: 'utf8' }).trim();
+      t.after(() => execFileSync('losetup', ['--detach', loop]));
+      const node = path.join(pod.shareDir, 'hotplug-disks', 'raw');
+      execFileSync('mknod', [node, 'b', '7', String(statSync(loop).rdev & 0xff)]);
+      chownSync(node, 107, 107);
+      const others = [emptyDrive, claim('data'), claim('fast', { disk: { bus: 'virtio' } })];
+      const raw = claim('raw', { disk: { bus: 'virtio' } }, { persistentVolumeClaimInfo: { volumeMode: 'Block' } });
+      await ok(...others, raw);
+      await eventually(async () => assert.deepEqual(await seen(), ['sda 8', 'vda 18', 'vdb 2']), 20_000);
+      truncateSync(backing, 5 * mebibyte);
+      execFileSync('losetup', ['--set-capacity', loop]);
+      await ok(...others, raw);
+      await eventually(async () => assert.deepEqual(await seen(), ['sda 8', 'vda 18', 'vdb 5']), 20_000);
+      await eventually(async () => ok(...others), 30_000);
       await eventually(async () => assert.deepEqual(await seen(), ['sda 8', 'vda 18']), 20_000);
     });
 
