@@ -6,6 +6,7 @@ import {
   type Volume,
   type VolumeStatus,
 } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
 import { type AttachedClaim, podFacts } from '../pod/index.ts';
 
 /** A pod whose controller is the VMI's launcher pod. */
@@ -30,13 +31,20 @@ const attachedPhases: readonly (string | undefined)[] = ['MountedToPod', 'Ready'
 
 /** The claim of a volume, as far as the volume can be plugged in (upstream: PVCNameFromVirtVolume in pkg/storage/types). */
 export function claimNameOf({ persistentVolumeClaim, dataVolume, memoryDump }: Volume): string | undefined {
-  return persistentVolumeClaim?.claimName ?? dataVolume?.name ?? memoryDump?.claimName;
+  const name: unknown = persistentVolumeClaim?.claimName ?? dataVolume?.name ?? memoryDump?.claimName;
+  return typeof name === 'string' && name !== '' ? name : undefined;
+}
+
+/** A bare API server takes anything for a list, also when the guest runs already. */
+export function volumesOf({ spec }: VirtualMachineInstance): readonly Volume[] {
+  const volumes: readonly unknown[] = Array.isArray(spec?.volumes) ? spec.volumes : [];
+  return volumes.filter((volume): volume is Volume => isRecord(volume) && typeof volume.name === 'string');
 }
 
 /** Volumes that the launcher pod does not bring along. */
-export function hotplugVolumes({ spec }: VirtualMachineInstance, launcher: Pod): Volume[] {
+export function hotplugVolumes(vmi: VirtualMachineInstance, launcher: Pod): Volume[] {
   const inPod = new Set((launcher.spec.volumes ?? []).map(({ name }) => name));
-  return (spec.volumes ?? []).filter((volume) => claimNameOf(volume) !== undefined && !inPod.has(volume.name));
+  return volumesOf(vmi).filter((volume) => claimNameOf(volume) !== undefined && !inPod.has(volume.name));
 }
 
 /**

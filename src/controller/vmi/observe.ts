@@ -17,7 +17,7 @@ import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type AttachmentPods, type LauncherPods, podFacts } from '../pod/index.ts';
 import { vmiProblem } from './check.ts';
 import { isUnprocessed } from './decide.ts';
-import { type AttachmentPod, type Claims, claimNameOf } from './hotplug-volumes.ts';
+import { type AttachmentPod, type Claims, claimNameOf, volumesOf } from './hotplug-volumes.ts';
 import type { OtherPods, VmiObservation } from './observation.ts';
 
 /** Index of the pod informer: UID of the controlling VMI. */
@@ -40,10 +40,10 @@ export const podIndexes = {
 /** Index of the VMI informer: keys of the claims that its volumes are on. */
 export const vmisByClaim = 'claim';
 export const vmiIndexes = {
-  [vmisByClaim]: ({ metadata, spec }: VirtualMachineInstance) =>
-    (Array.isArray(spec?.volumes) ? spec.volumes : []).flatMap((volume) => {
-      const claim = claimNameOf(volume ?? {});
-      return claim === undefined ? [] : [`${metadata.namespace}/${claim}`];
+  [vmisByClaim]: (vmi: VirtualMachineInstance) =>
+    volumesOf(vmi).flatMap((volume) => {
+      const claim = claimNameOf(volume);
+      return claim === undefined ? [] : [`${vmi.metadata.namespace}/${claim}`];
     }),
 };
 
@@ -127,11 +127,11 @@ function attachmentsOf(vmi: VirtualMachineInstance, pod: Pod | undefined, deps: 
   return [...shown, ...unseen].map((each) => ({ pod: each, isOwn: attachmentPods.isOwn(vmi, each) }));
 }
 
-function claimsOf({ metadata, spec }: VirtualMachineInstance, { claims }: ObserveDeps): Claims {
+function claimsOf(vmi: VirtualMachineInstance, { claims }: ObserveDeps): Claims {
   const found = new Map<string, PersistentVolumeClaim>();
-  for (const volume of Array.isArray(spec?.volumes) ? spec.volumes : []) {
-    const name = claimNameOf(volume ?? {});
-    const claim = name === undefined ? undefined : claims.get(`${metadata.namespace}/${name}`);
+  for (const volume of volumesOf(vmi)) {
+    const name = claimNameOf(volume);
+    const claim = name === undefined ? undefined : claims.get(`${vmi.metadata.namespace}/${name}`);
     if (name !== undefined && claim) found.set(name, claim);
   }
   return found;

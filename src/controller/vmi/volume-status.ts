@@ -7,6 +7,7 @@ import {
   holderOf,
   hotplugVolumes,
   readyClaims,
+  volumesOf,
 } from './hotplug-volumes.ts';
 
 /** Upstream's share of a claim for its file system where no CDI says another (pkg/storage/types). */
@@ -21,7 +22,7 @@ export function volumeStatus(facts: HotplugFacts): VolumeStatus[] {
   const old = new Map((vmi.status?.volumeStatus ?? []).map((status) => [status.name, status]));
   const current = currentAttachment(facts.attachments, readyClaims(facts));
   const plugged = new Set(facts.pod ? hotplugVolumes(vmi, facts.pod).map(({ name }) => name) : []);
-  const present = (vmi.spec.volumes ?? []).map((volume) => {
+  const present = volumesOf(vmi).map((volume) => {
     const status = withClaim(old.get(volume.name) ?? { name: volume.name, target: '' }, volume, facts);
     return plugged.has(volume.name) ? pluggedStatus(status, volume, current, facts) : status;
   });

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Pod, VmiPhase, VolumeStatus } from '../../../../src/api/index.ts';
 import { planAttachments } from '../../../../src/controller/vmi/attachments.ts';
 import type { AttachmentPod, Claims } from '../../../../src/controller/vmi/hotplug-volumes.ts';
+import { volumeStatus } from '../../../../src/controller/vmi/volume-status.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
 import { attached, claim, claims, pluggedSpec } from './plugged.ts';
 
@@ -199,3 +200,17 @@ function planOf(row: Row): string {
 for (const row of rows) {
   test(`attachment pods when ${row.when}: ${row.expected}`, () => assert.equal(planOf(row), row.expected));
 }
+
+test('what is no list of volumes is none: a bare API server lets anything stand there, also while the guest runs', () => {
+  for (const volumes of ['x', [null, 7, { name: 5 }, { name: 'a', persistentVolumeClaim: { claimName: {} } }]]) {
+    const vmi = buildVmi({ ...pluggedSpec(), volumes: volumes as never }, { phase: 'Running' });
+    const pod = buildRunningPod();
+    const facts = { vmi, pods: [pod], foreignPods: [], pod, attachments: [], claims: claims('a') };
+    const rest = { hasOwnerVm: false, config: buildConfig(), now: new Date(0) };
+    assert.deepEqual(
+      planAttachments({ ...facts, ...rest }, () => buildPod()),
+      { superseded: [] },
+    );
+    assert.ok(volumeStatus({ vmi, pod, attachments: [], claims: claims('a') }).every(({ name }) => name === 'a'));
+  }
+});

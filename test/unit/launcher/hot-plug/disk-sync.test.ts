@@ -42,7 +42,7 @@ class PluggedGuest {
     detachDevice: async (_, xml, { persistent }) => {
       const target = /<target dev="([^"]+)"/.exec(xml)?.[1] ?? '';
       this.calls.push(`detach ${target}${persistent ? ' for good' : ''}`);
-      if (persistent) assert.ok(this.defined.delete(target), 'libvirt refuses what its definition does not have');
+      if (persistent && !this.defined.delete(target)) throw new LibvirtError('OPERATION_FAILED', 'no target device');
       // libvirt waits so long for a guest that does not answer.
       if (this.stubborn.has(target)) this.clock.advance(5_000);
       else this.live.delete(target);
