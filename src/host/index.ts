@@ -21,12 +21,11 @@ export { type NetworkLink, readNetworkLinks } from './links.ts';
 export { type HostMounts, KernelMounts } from './mounts/index.ts';
 export {
   linkNamesIn,
-  NamespaceProgramError,
   readNetworkSetting,
   runInNamespace,
   writeNetworkSetting,
 } from './namespace-program.ts';
-export { type NamespaceOwner, NetNamespace, NetNamespaceError } from './net-namespace.ts';
+export { type NamespaceOwner, NetNamespace } from './net-namespace.ts';
 export type { NewFile } from './new-file.ts';
 export { entryIdentity, PathWatch } from './path-watch.ts';
 export {

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { CodedError, errorMessage } from '../base/index.ts';
 import type { NetNamespace } from './net-namespace.ts';
 
-export type NamespaceProgramErrorCode =
+type NamespaceProgramErrorCode =
   /** It is not installed, or may not be started. */
   | 'NOT_STARTED'
   /** It said no. */
@@ -13,7 +13,7 @@ export type NamespaceProgramErrorCode =
   | 'ENDED'
   | 'TOO_LARGE';
 
-export class NamespaceProgramError extends CodedError<NamespaceProgramErrorCode> {}
+class NamespaceProgramError extends CodedError<NamespaceProgramErrorCode> {}
 
 export interface NamespaceProgram {
   readonly program: string;
@@ -45,7 +45,12 @@ export function runInNamespace(
     } catch (cause) {
       return reject(cause);
     }
-    const end = () => child.kill('SIGKILL');
+    const end = () => {
+      child.kill('SIGKILL');
+      // What it started itself may hold them open.
+      child.stdout?.destroy();
+      child.stderr?.destroy();
+    };
     signal.addEventListener('abort', end, { once: true });
     const output = new Output(end);
     child.stdout?.setEncoding('utf8').on('data', (text: string) => output.add('printed', text));

@@ -5,7 +5,7 @@ import util from 'node:util';
 import { CodedError, errorCode, errorMessage } from '../base/index.ts';
 import { type ProcessId, processStartTime } from './peer.ts';
 
-export type NetNamespaceErrorCode =
+type NetNamespaceErrorCode =
   /** The path leads to something else. */
   | 'NO_NAMESPACE'
   /** The process whose namespace was asked for has ended; its pid may be another one's by now. */
@@ -14,7 +14,7 @@ export type NetNamespaceErrorCode =
   /** Work that goes on after it has returned: it would do so in another namespace. */
   | 'NOT_SYNCHRONOUS';
 
-export class NetNamespaceError extends CodedError<NetNamespaceErrorCode> {}
+class NetNamespaceError extends CodedError<NetNamespaceErrorCode> {}
 
 /** CLONE_NEWNET, see setns(2). */
 const newNet = 0x40000000;

@@ -14,7 +14,9 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { suite, type TestContext, test } from 'node:test';
+import { podNetwork } from '../../../../src/agent/vmi/host/index.ts';
 import { uid } from '../../../fixtures/agent/builders.ts';
+import { hookContext } from '../../../fixtures/agent/host-hooks.ts';
 import { canMakePods, fakePod } from '../../../fixtures/pod-namespace.ts';
 import {
   cachesOf,
@@ -176,6 +178,16 @@ suite('pods and launchers that are not as usual', { skip }, () => {
     pod.ip('link', 'add', 'tap0', 'type', 'veth', 'peer', 'name', 'x');
     const refused = codeOf('CRITICAL_NETWORK', /type collision on link tap0: actual veth, requested tap/);
     await assert.rejects(setUpBy(disk(t), pod, vmi), refused);
+  });
+
+  const lacksDummy = skip || (dummyKind === 'dummy' ? 'this kernel has dummy links' : false);
+  test('a kernel without dummy links ends the start of a VMI with a bridge, and says what it lacks', {
+    skip: lacksDummy,
+  }, async (t) => {
+    const [pod, own] = [await fakePod(t), disk(t)];
+    const hook = podNetwork({ privateDir: own.privateDir, podIp: '10.0.0.1' });
+    const words = /Unknown device type.*\(ip link add name eth0 .* type dummy\); this node may lack it: modprobe dummy/;
+    await assert.rejects(hook.prepare(hookContext(bridged, pod.pid)), codeOf('CRITICAL_NETWORK', words));
   });
 
   test('a failed plug into a running guest is an event, and no failure', async (t) => {

@@ -3,4 +3,4 @@
  * the launcher's network namespace, and upstream's files of it.
  * Must not know: what libvirt and DHCP servers make of it; when it is done.
  */
-export { type PodNetworkFacts, type PodNetworkOptions, podNetwork } from './pod-network.ts';
+export { type PodNetworkOptions, podNetwork } from './pod-network.ts';

@@ -112,8 +112,9 @@ function notEntered(cause: unknown): HostError {
   return new HostError('POD_NETWORK', problem, { cause });
 }
 
-/** Of the kernel; the next try may go well. */
-const passing = /resource busy|cannot allocate memory|no buffer space|temporarily unavailable|interrupted system call/i;
+/** The next try may go well: of the kernel, and where an agent that was killed left an `ip` that ended only now. */
+const passing =
+  /file exists|resource busy|cannot allocate memory|no buffer space|temporarily unavailable|interrupted system call/i;
 
 /** What a tool refuses is refused again: upstream ends such a VMI, too. What did not come to that is tried again. */
 function refused(what: string, problem: string, cause: unknown): HostError {

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { suite, type TestContext, test } from 'node:test';
+import {
+  linkNamesIn,
+  NetNamespace,
+  readNetworkSetting,
+  runInNamespace,
+  writeNetworkSetting,
+} from '../../../src/host/index.ts';
+
+const skip = process.getuid?.() === 0 ? false : 'only root makes network namespaces';
+const never = new AbortController().signal;
+let count = 0;
+
+async function namespaceOf(t: TestContext): Promise<NetNamespace> {
+  const name = `np-${process.pid}-${count++}`;
+  execFileSync('ip', ['netns', 'add', name]);
+  const namespace = await NetNamespace.at(`/run/netns/${name}`);
+  t.after(() => {
+    namespace.close();
+    execFileSync('ip', ['netns', 'delete', name]);
+  });
+  return namespace;
+}
+
+const sh = (script: string, input = '') => ({ program: 'sh', args: ['-c', script], input });
+
+function endsAs(code: string, words: RegExp) {
+  return (error: Error & { code?: string }) => {
+    assert.match(error.message, words);
+    return error.code === code;
+  };
+}
+
+suite('programs and settings in a network namespace', { skip }, () => {
+  test('a program reads what it is given, and what it prints comes back', async (t) => {
+    const namespace = await namespaceOf(t);
+    const large = 'x'.repeat(300_000);
+    assert.equal(await runInNamespace(namespace, sh('cat', large), never), large);
+    assert.equal(await runInNamespace(namespace, sh('exec 0<&-; echo done', large), never), 'done\n');
+  });
+
+  test('it has nothing of this program’s environment, and not its namespace', async (t) => {
+    const namespace = await namespaceOf(t);
+    process.env.NOT_FOR_OTHERS = 'token';
+    t.after(() => delete process.env.NOT_FOR_OTHERS);
+    const printed = await runInNamespace(namespace, sh('env; ls -l /proc/self/fd'), never);
+    assert.doesNotMatch(printed, /NOT_FOR_OTHERS|net:\[/);
+  });
+
+  test('what it refuses is an error with its words', async (t) => {
+    const namespace = await namespaceOf(t);
+    const said = endsAs('FAILED', /^sh: no such thing$/);
+    await assert.rejects(runInNamespace(namespace, sh('echo no such thing >&2; exit 2'), never), said);
+    await assert.rejects(runInNamespace(namespace, sh('exit 7'), never), endsAs('FAILED', /code 7/));
+  });
+
+  test('one that is missing, is killed, prints without end, or takes long', async (t) => {
+    const namespace = await namespaceOf(t);
+    const none = { program: 'no-such-program', args: [], input: '' };
+    await assert.rejects(runInNamespace(namespace, none, never), endsAs('NOT_STARTED', /is it installed\?/));
+    await assert.rejects(runInNamespace(namespace, sh('kill -9 $$'), never), endsAs('ENDED', /SIGKILL/));
+    await assert.rejects(runInNamespace(namespace, sh('yes'), never), endsAs('TOO_LARGE', /more than/));
+    const ending = new AbortController();
+    const asleep = runInNamespace(namespace, sh('exec sleep 60'), ending.signal);
+    ending.abort(new Error('it takes too long'));
+    await assert.rejects(asleep, endsAs('ENDED', /it takes too long/));
+    await assert.rejects(runInNamespace(namespace, sh('true'), ending.signal), endsAs('ENDED', /not begun/));
+  });
+
+  test('links and settings are those of the namespace', async (t) => {
+    const namespace = await namespaceOf(t);
+    await runInNamespace(
+      namespace,
+      { program: 'ip', args: ['-batch', '-'], input: 'link add a.b type veth peer name c\n' },
+      never,
+    );
+    assert.deepEqual(linkNamesIn(namespace).sort(), ['a.b', 'c', 'lo']);
+    const before = readFileSync('/proc/sys/net/ipv4/ip_forward', 'utf8');
+    writeNetworkSetting(namespace, 'net/ipv4/ip_forward', '1');
+    writeNetworkSetting(namespace, 'net/ipv4/conf/a.b/route_localnet', '1');
+    assert.equal(readNetworkSetting(namespace, 'net/ipv4/ip_forward'), '1');
+    assert.equal(readNetworkSetting(namespace, 'net/ipv4/conf/a.b/route_localnet'), '1');
+    assert.equal(readFileSync('/proc/sys/net/ipv4/ip_forward', 'utf8'), before);
+  });
+
+  test('what is no setting of a network is refused', async (t) => {
+    const namespace = await namespaceOf(t);
+    for (const name of ['kernel/hostname', 'net/../kernel/hostname', '/etc/passwd', 'net/ipv4/conf/../../../x']) {
+      assert.throws(() => writeNetworkSetting(namespace, name, '1'), /no setting of a network/);
+    }
+  });
+});
