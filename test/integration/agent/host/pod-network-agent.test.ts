@@ -64,8 +64,10 @@ suite('a VMI with the pod network, under the program virt-handler', { skip }, ()
     pod.ip('link', 'add', 'tap0', 'type', 'veth', 'peer', 'name', 'other');
     const { launcher } = await start('collides', pod.name);
     await bench.untilPhase('collides', 'Failed');
-    const [failed] = (await bench.events('collides')).filter(({ reason }) => reason === 'SyncFailed');
-    assert.match(failed?.message ?? '', /^Critical network error: type collision on link tap0/);
+    await eventually(async () => {
+      const [failed] = (await bench.events('collides')).filter(({ reason }) => reason === 'SyncFailed');
+      assert.match(failed?.message ?? '', /^Critical network error: type collision on link tap0/);
+    });
     assert.equal((await launcher.report()).starts, 0);
   });
 });
