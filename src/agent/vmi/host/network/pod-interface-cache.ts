@@ -1,6 +1,5 @@
 import { isIP } from 'node:net';
 import path from 'node:path';
-import type { Interface } from '../../../../api/index.ts';
 import { CodedError, errorCode, isRecord, listOf, whyUnsafe } from '../../../../base/index.ts';
 import { openTrusted, type SafePath } from '../../../../host/index.ts';
 import { removeFile, replaceInPlace } from './small-files.ts';
@@ -47,11 +46,7 @@ export class PodInterfaceCache {
   }
 
   /** Throws the system's error. */
-  write(
-    uid: string,
-    network: string,
-    { iface, podIps, state }: PodInterface & { readonly iface?: Interface | unknown },
-  ): void {
+  write(uid: string, network: string, { iface, podIps, state }: PodInterface): void {
     const stateNumber = states.indexOf(state);
     const [podIP] = podIps;
     const record = {

@@ -36,7 +36,7 @@ export function podNetwork(
 ): HostHook<'pod-network', PodNetworkFacts, PodNetworkState> {
   const cache = new PodInterfaceCache(options.privateDir);
   const known = new KnownIps(cache);
-  const inPod = (context: Context, targets: Targets) => workInPod(context, targets, { options, open, cache });
+  const inPod = (context: Context, targets: Targets) => workInPod(context, targets, { options, open, cache, known });
   return {
     name: 'pod-network',
     deadlineMs,
@@ -70,9 +70,14 @@ async function adjust(
 interface WorkDeps extends Pick<SetUpDeps, 'cache'> {
   readonly options: PodNetworkOptions;
   readonly open: OpenPodNamespace;
+  readonly known: KnownIps;
 }
 
-async function workInPod(context: Context, targets: Targets, { options, open, cache }: WorkDeps): Promise<Result> {
+async function workInPod(
+  context: Context,
+  targets: Targets,
+  { options, open, cache, known }: WorkDeps,
+): Promise<Result> {
   const isNothing = targets.wanted.length + targets.unplugged.length === 0;
   if (isNothing) return { kind: 'done', facts: { taps: tapsOf(context) } };
   const { launcherPid: pid, process, signal } = context;
@@ -86,6 +91,7 @@ async function workInPod(context: Context, targets: Targets, { options, open, ca
       return { kind: 'done', facts: { taps: tapsOf(context) } };
     signal.throwIfAborted();
     await setUp(context, pending, deps);
+    known.forget(context.uid);
     return { kind: 'done', facts: { taps: tapsOf(context) }, summary: summaryOf(pending) };
   } finally {
     namespace.close();
@@ -134,7 +140,7 @@ function readState(kept: unknown): PodNetworkState | undefined {
   return Object.values(originals).every(isOriginal) ? ({ pid, originals } as PodNetworkState) : undefined;
 }
 
-/** Addresses in the pod, for the status. They do not change while it runs; a file that is not there yet is read again. */
+/** Addresses in the pod, for the status. They do not change while it runs, but with what is set up; a file that is not there yet is read again. */
 class KnownIps {
   readonly #cache: PodInterfaceCache;
   /** UID → network → addresses. */
@@ -153,7 +159,8 @@ class KnownIps {
     }
     if (known.size === 0) return {};
     this.#ips.set(uid, known);
-    return { podIps: Object.fromEntries(known) };
+    const names = namesOf(vmi);
+    return { podIps: Object.fromEntries([...known].filter(([name]) => names.includes(name))) };
   }
 
   forget(uid: string): void {
