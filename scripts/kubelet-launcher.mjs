@@ -70,6 +70,9 @@ export async function makeLauncherRoot(root) {
   await bundleProgram('virt-launcher', path.join(root, 'usr/lib/virt-launcher.mjs'));
   const monitor = asFirstProcess(`${process.execPath} /usr/lib/virt-launcher.mjs "$@"`);
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
+  await bundleProgram('container-disk', path.join(root, 'usr/lib/container-disk.mjs'));
+  const disk = `#!/bin/sh\nexec ${process.execPath} /usr/lib/container-disk.mjs "$@"\n`;
+  writeFileSync(path.join(root, 'usr/bin/container-disk'), disk, { mode: 0o755 });
   mkdirSync(path.join(root, 'etc'));
   writeFileSync(path.join(root, 'etc/passwd'), passwd);
   writeFileSync(path.join(root, 'etc/group'), group);

@@ -45,7 +45,8 @@ export {
   startedMs,
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
+export { PresenceSocket } from './presence-socket.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
-export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
+export { draftSuffix, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

@@ -29,7 +29,7 @@ suite('a VMI with the pod network, under the program virt-handler', { skip }, ()
   const cacheOf = (uid: string) => path.join(bench.program.privateDir, 'network-info-cache', uid);
 
   async function start(name: string, network: string) {
-    const launcher = await bench.launcher(name, { play: {}, tellCalls: true, network });
+    const launcher = await bench.launcher(name, { play: {}, reportCalls: true, network });
     const { metadata } = await bench.create(name, { spec });
     return { launcher, uid: metadata.uid ?? '' };
   }
