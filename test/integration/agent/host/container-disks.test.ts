@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -212,6 +213,15 @@ suite('images of side containers', { skip }, () => {
       await once(server, 'listening');
       const vmi = pod.vmi({ volumes: [{ name: 'root', containerDisk: { image: 'demo', path: '/etc/shadow' } }] });
       await assert.rejects(prepare(vmi), { code: 'DISK_CONTAINER', message: /no side container of this pod/ });
+      assert.deepEqual(pod.mounted(), []);
+    });
+
+    test('a socket of another pod’s side container lends no file of it', async () => {
+      const other = path.join(pod.dir, 'other-pod');
+      mkdirSync(other, { recursive: true });
+      await pod.startSidecar(image, 'disk_0.sock', other);
+      linkSync(path.join(other, 'disk_0.sock'), target('disk_0.sock'));
+      await assert.rejects(prepare(), { code: 'DISK_CONTAINER', message: /no side container of this pod/ });
       assert.deepEqual(pod.mounted(), []);
     });
 
