@@ -23,6 +23,8 @@ export const containerDisksDirectory = 'volumes/kubernetes.io~empty-dir/containe
 
 const maxRecordBytes = 256 * 1024;
 const maxEntries = 256;
+/** UIDs come from the API server; one that could name another file has no record. */
+const uidPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const targetPattern = /\/([^/]+)\/volumes\/kubernetes\.io~empty-dir\/container-disks\/(disk_\d+\.img|kernel-boot)$/;
 const tornTarget = /"targetFile"\s*:\s*"([^"\\]+)"/g;
 
@@ -42,6 +44,7 @@ export class MountRecords {
 
   /** Undefined: there is none. Rejects with MOUNT_RECORD when the disk does not give it. */
   async read(uid: string): Promise<readonly MountEntry[] | undefined> {
+    if (!uidPattern.test(uid)) return undefined;
     try {
       return decodeMountRecord(await this.#files.read(uid, maxRecordBytes));
     } catch (cause) {
@@ -52,6 +55,7 @@ export class MountRecords {
 
   /** On disk when it resolves, unless it is there already. Rejects with MOUNT_RECORD. */
   async write(uid: string, entries: readonly MountEntry[]): Promise<void> {
+    if (!uidPattern.test(uid)) throw problem(uid, 'cannot be written', 'it is no UID that a file can have');
     try {
       // The directory is made by the look into it.
       await this.#files.list();
@@ -65,6 +69,7 @@ export class MountRecords {
 
   /** Safe when there is none. */
   async remove(uid: string): Promise<void> {
+    if (!uidPattern.test(uid)) return;
     await this.#files.remove(uid).catch((cause: unknown) => {
       throw problem(uid, 'cannot be removed', cause);
     });

@@ -3,9 +3,11 @@ import { test } from 'node:test';
 import {
   decodeMountRecord,
   encodeMountRecord,
+  MountRecords,
 } from '../../../../../../src/agent/vmi/host/container-disks/mount-records.ts';
 import { wantedImages } from '../../../../../../src/agent/vmi/host/container-disks/wanted-disks.ts';
 import { vmiOf } from '../../../../../fixtures/agent/builders.ts';
+import { memoryFiles } from '../../../../../fixtures/agent/host-hooks.ts';
 
 const podUid = '6d8f36ea-0000-4000-8000-000000000001';
 const entries = [
@@ -41,6 +43,16 @@ test('what is no record, or of no pod, is no target', () => {
   for (const targetFile of ['/etc/passwd', 'disk_0.img', `/pods/${directory}/disk_0.img/x`, `/pods/${directory}/..`]) {
     assert.deepEqual(decodeMountRecord(JSON.stringify({ mountTargetEntries: [{ targetFile }] })), [], targetFile);
   }
+});
+
+test('a UID that names another file has no record', async () => {
+  const files = memoryFiles();
+  files.files.set('../ghost-records/other', text);
+  const records = new MountRecords(files, { podsDir: '/pods', machinePodsDir: '/pods' });
+  assert.equal(await records.read('../ghost-records/other'), undefined);
+  await records.remove('../ghost-records/other');
+  await assert.rejects(records.write('../ghost-records/other', entries), { code: 'MOUNT_RECORD' });
+  assert.equal(files.files.get('../ghost-records/other'), text);
 });
 
 test('images are named by their place in the spec, kernel and initrd by their files', () => {
