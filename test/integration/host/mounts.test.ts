@@ -140,14 +140,18 @@ suite('mounts in the mount namespace of another process', { skip }, () => {
     assert.deepEqual(new Set(texts), new Set(['here']));
   });
 
-  test('a bundle as it is shipped mounts, too', async () => {
+  test('a bundle as it is shipped mounts, too, and says which rights are missing', async () => {
     const file = path.join(dir, 'mounts-main.mjs');
     await bundleProgram('../../test/fixtures/mounts-main', file);
     const source = `${dir}/directory/source`.slice(1);
     writeFileSync(`${host.root}/${source}`, 'of the machine');
-    await run(process.execPath, [file, String(host.pid), source, dir, 'target']);
+    const args = [file, String(host.pid), source, dir, 'target'];
+    await run(process.execPath, args);
     assert.equal(readFileSync(`${host.root}${dir}/target`, 'utf8'), 'of the machine');
     await unmount();
+    const without = ['--bounding-set', '-sys_admin', process.execPath, ...args];
+    await assert.rejects(run('setpriv', without), /NO_RIGHTS[\s\S]*CAP_SYS_ADMIN|CAP_SYS_ADMIN[\s\S]*NO_RIGHTS/);
+    assert.equal(isMounted(), false);
   });
 });
 
