@@ -240,3 +240,84 @@ test('a subscription that ends while news is passed on does not hear of it, and 
   for (const end of [first, ...others]) end();
   assert.equal(listeners.size, 1, 'the subscription of the fixture is left');
 });
+
+test('what others wrote below an own write, and no reconcile decided on, wakes with the echo', async () => {
+  const { writes, woken, publish } = watched(at('9'));
+  await writes.whileWriting(key, async () => {
+    publish(at('10'));
+    writes.saw(key, at('9'), at('11'));
+  });
+  publish(at('11'));
+  assert.deepEqual(woken, [key], 'shown before the answer');
+  writes.saw(key, at('11'), at('13'));
+  publish(at('12'));
+  publish(at('13'));
+  assert.deepEqual(woken, [key, key], 'shown after it');
+  await writes.whileWriting(key, async () => {
+    publish(at('14'));
+    publish(at('15'));
+    writes.saw(key, at('13'), at('15'));
+  });
+  assert.deepEqual(woken, [key, key, key], 'both shown before the answer');
+});
+
+test('a patch that tests nothing wakes with its echo, also where the watch does not show what was below it', async () => {
+  const { writes, woken, publish } = watched(at('9'));
+  writes.patched(key, at('9'), at('11'));
+  publish(at('11'));
+  assert.deepEqual(woken, [key]);
+  await writes.whileWriting(key, async () => {
+    publish(at('13'));
+    writes.patched(key, at('11'), at('13'));
+  });
+  assert.deepEqual(woken, [key, key]);
+});
+
+test('what was created and updated in the place of an older one of its name outlives the deletion of that one', () => {
+  const { writes, publish, version } = watchedWithTime(at('10', 'old'));
+  writes.created(key, at('20'));
+  writes.saw(key, at('20'), at('21'));
+  publish(undefined);
+  assert.deepEqual([version(), writes.pending(key)], ['21', 'create']);
+});
+
+test('what is deleted is read as the own update before its deletion left it, until the watch shows something newer', () => {
+  const { writes, publish, version } = watchedWithTime(at('10'));
+  writes.saw(key, at('10'), at('11'));
+  writes.deleted(key, at('11'));
+  assert.deepEqual([version(), writes.pending(key)], ['11', 'delete']);
+  publish(at('12'));
+  assert.deepEqual([version(), writes.pending(key)], ['12', 'delete']);
+});
+
+test('the late answer of an update does not take back a deletion', () => {
+  const { clock, writes, publish, version } = watchedWithTime(at('10'));
+  writes.deleted(key, at('10'));
+  writes.saw(key, at('10'), at('11'));
+  assert.deepEqual([version(), writes.pending(key), clock.timers], ['11', 'delete', 1]);
+  publish(undefined);
+  assert.deepEqual([version(), writes.pending(key), clock.timers], [undefined, undefined, 0]);
+});
+
+test('a write that changed nothing has no echo and is not waited for', () => {
+  const { writes, publish, version } = watched(at('10'));
+  writes.saw(key, at('10'), at('10'));
+  assert.equal(writes.pending(key), undefined);
+  writes.saw(key, at('10'), at('11'));
+  writes.saw(key, at('11'), at('11'));
+  publish(at('10'));
+  assert.deepEqual([version(), writes.pending(key)], ['11', 'update']);
+});
+
+test('what is assumed of an object that only an own creation shows holds, and both end with their echoes', () => {
+  const bound = at('20', 'uid-1', { spec: { nodeName: 'n1' } });
+  const { clock, writes, woken, publish } = watchedWithTime(undefined);
+  const node = () => writes.get(key)?.spec?.nodeName;
+  writes.created(key, at('20'));
+  writes.assumed(key, bound, ({ spec }) => spec?.nodeName !== undefined);
+  assert.deepEqual([node(), writes.pending(key), [...writes.keys()]], ['n1', 'create', [key]]);
+  publish(at('20'));
+  assert.deepEqual([node(), writes.pending(key), woken], ['n1', 'assumed', [key]]);
+  publish(undefined);
+  assert.deepEqual([node(), writes.pending(key), clock.timers], [undefined, undefined, 0]);
+});

@@ -205,7 +205,7 @@ export class NodeLabels implements Component {
     const { nodeName } = this.#options;
     return this.#nodes.whileWriting(nodeName, async () => {
       const written = await this.#deps.patchNode(nodeName, { metadata: { labels } }, signal);
-      this.#nodes.saw(nodeName, node, written);
+      this.#nodes.patched(nodeName, node, written);
       this.#patches++;
       return written;
     });
