@@ -15,7 +15,7 @@ const defaultOptions: DecisionLogOptions = { recordsPerKey: 16, keys: 2048, gone
 
 interface Kept<Seen> {
   readonly record: DecisionRecord<Seen>;
-  readonly bytes: number;
+  bytes: number;
 }
 
 interface Ring<Seen> {
@@ -47,18 +47,25 @@ export class DecisionLog<Seen> {
   /** What is kept of it; `isNew`: the decision differs from the one before, worth a log line. */
   add(key: Key, record: DecisionRecord<Seen>): { readonly record: DecisionRecord<Seen>; readonly isNew: boolean } {
     const ring = this.#touch(key);
+    this.#count(ring.kept.at(-1));
     if (record.uid !== '') this.#setGone(key, ring, undefined);
     const last = ring.kept.at(-1)?.record;
     if (last && this.#isSame(last, record)) return { record: merge(last, record), isNew: false };
     const alternated = this.#foldPair(ring, record);
     if (alternated) return { record: alternated, isNew: false };
-    const bytes = JSON.stringify(record).length;
-    ring.kept.push({ record, bytes });
-    this.#bytes += bytes;
+    const kept = { record, bytes: 0 };
+    ring.kept.push(kept);
     this.#records++;
+    this.#count(kept);
     if (ring.kept.length > this.#options.recordsPerKey) this.#dropFirst(ring);
     this.#shrink();
     return { record, isNew: true };
+  }
+
+  /** What came of the last decision of this key stands in its record, too: its bytes are counted again. */
+  close(key: Key): void {
+    this.#count(this.#rings.get(key)?.kept.at(-1));
+    this.#shrink();
   }
 
   /** Oldest first. */
@@ -118,6 +125,7 @@ export class DecisionLog<Seen> {
     if (!first || !second || !third || ring.kept.length < 3) return undefined;
     if (!this.#isSame(first.record, third.record) || !this.#isSame(second.record, record)) return undefined;
     merge(first.record, third.record);
+    this.#count(first);
     ring.kept.pop();
     this.#bytes -= third.bytes;
     this.#records--;
@@ -127,6 +135,13 @@ export class DecisionLog<Seen> {
   /** Of the same observation, too. */
   #isSame(left: DecisionRecord<Seen>, right: DecisionRecord<Seen>): boolean {
     return isSameDecision(left, right) && this.#isSameSeen(left.seen, right.seen);
+  }
+
+  #count(kept: Kept<Seen> | undefined): void {
+    if (!kept) return;
+    const bytes = JSON.stringify(kept.record).length;
+    this.#bytes += bytes - kept.bytes;
+    kept.bytes = bytes;
   }
 
   #touch(key: Key): Ring<Seen> {

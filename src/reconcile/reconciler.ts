@@ -169,6 +169,7 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
     const isSpinning = wanted.afterMs === 0 && this.#isSpinning(key);
     const { result, because, afterMs, latestMs } = isSpinning ? again(spinningPauseMs, 'it makes no progress') : wanted;
     record.next = { because: clip(because), ...(afterMs !== undefined && { afterMs: Math.round(afterMs) }) };
+    this.decisions.close(key);
     this.#deps.observer?.reconciled(record.rule, result.kind);
     if (result.kind !== 'retry') return result;
     if (latestMs !== undefined) this.#queue.addAfter(key, latestMs);

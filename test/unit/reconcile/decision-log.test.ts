@@ -102,6 +102,21 @@ test('all records together stay below their bytes, the last one of each key long
   for (const key of log.keys()) assert.ok(log.of(key).length >= 1);
 });
 
+test('what is added to a record after its decision counts, too', () => {
+  const because = 'x'.repeat(600);
+  const log = logOf({ bytes: 20_000, keys: 1000 });
+  for (let index = 0; index < 200; index++) {
+    const key = `a/${index % 20}`;
+    const { record: kept } = log.add(key, record(`rule-${index % 3}`));
+    Object.assign(kept, { write: { outcome: 'failed', because }, next: { because } });
+    log.close(key);
+    const really = log.keys().flatMap((each) => log.of(each).map((one) => JSON.stringify(one).length));
+    const sum = really.reduce((total, bytes) => total + bytes, 0);
+    assert.equal(log.size.bytes, sum);
+    assert.ok(sum <= 20_000, `${sum} bytes`);
+  }
+});
+
 test('keys beyond the limit push out those decided on longest ago', () => {
   const log = logOf({ keys: 2 });
   for (const key of ['a/1', 'a/2', 'a/1', 'a/3']) log.add(key, record('steady'));

@@ -172,6 +172,16 @@ test('a reconcile that throws is recorded as a fault of the program, and costs i
   assert.equal(lamps.lit.get('default/other'), true);
 });
 
+test('records are counted with what came of their decisions, also those of faults', async (t) => {
+  const lamps = await started(t);
+  const really = () => lamps.loop.decisions.of(key).reduce((sum, record) => sum + JSON.stringify(record).length, 0);
+  assert.equal(lamps.loop.decisions.size.bytes, really());
+  lamps.bug = new TypeError('a bug');
+  lamps.loop.wake(key);
+  await lamps.clock.pass(100_000);
+  assert.equal(lamps.loop.decisions.size.bytes, really());
+});
+
 test('of a key that is gone only the decisions are kept, as gone', async (t) => {
   const lamps = await started(t);
   lamps.apply(undefined);
