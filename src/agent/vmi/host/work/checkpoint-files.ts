@@ -1,4 +1,4 @@
-import { CodedError, errorCode, errorMessage } from '../../../../base/index.ts';
+import { type Clock, CodedError, errorCode, errorMessage } from '../../../../base/index.ts';
 import type { RecordFiles } from '../../../../host/index.ts';
 import { type Checkpoint, decodeCheckpoint, maxCheckpointBytes } from './checkpoint.ts';
 import { HostWorkError } from './errors.ts';
@@ -6,12 +6,20 @@ import { HostWorkError } from './errors.ts';
 export type FoundCheckpoint =
   | { readonly kind: 'none' }
   | { readonly kind: 'found'; readonly checkpoint: Checkpoint }
-  /** Torn, foreign, too large or newer: set aside, so that the hooks run as if nothing was known. */
+  /** Written by a newer agent, which may run beside this one: it stays as it is. */
+  | { readonly kind: 'newer'; readonly problem: HostWorkError }
+  /** Torn, foreign or too large: set aside, so that the hooks run as if nothing was known. */
   | { readonly kind: 'unusable'; readonly problem: HostWorkError };
+
+type Unusable = Extract<FoundCheckpoint, { readonly kind: 'unusable' }>;
 
 const uidPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const asideSuffix = '.unusable';
 const readTries = 3;
+/** They are for people. Those of VMIs that come back to this node go with their release, others stay. */
+const maxAside = 32;
+/** Of two agents that overlap in an update the older one has left long before. Else it is the only one: a downgrade. */
+const newerPatienceMs = 600_000;
 
 /**
  * The checkpoints of this node, one file per VMI UID. What is on disk counts: of two agents that overlap for a moment neither
@@ -19,35 +27,81 @@ const readTries = 3;
  */
 export class CheckpointFiles {
   readonly #files: RecordFiles;
+  readonly #clock: Clock;
+  /** UID → since when this process has met a newer checkpoint of it. */
+  readonly #newerSinceMs = new Map<string, number>();
 
-  constructor(files: RecordFiles) {
+  constructor(files: RecordFiles, clock: Clock) {
     this.#files = files;
+    this.#clock = clock;
   }
 
   /** UIDs with a checkpoint. Rejects with CHECKPOINT_UNREADABLE. */
   async uids(): Promise<string[]> {
     try {
       const names = await this.#files.list();
-      return names.filter((name) => uidPattern.test(name) && !name.endsWith(asideSuffix));
+      const uids = names.filter((name) => uidPattern.test(name) && !name.endsWith(asideSuffix));
+      for (const uid of this.#newerSinceMs.keys()) if (!uids.includes(uid)) this.#newerSinceMs.delete(uid);
+      return uids;
     } catch (cause) {
       throw unreadable('the checkpoints of host work', cause);
     }
   }
 
-  /** Rejects with CHECKPOINT_UNREADABLE: the disk did not give it, and what is in it is not known. */
+  /** To look at it. Rejects with CHECKPOINT_UNREADABLE: the disk did not give it, and what is in it is not known. */
   async read(uid: string): Promise<FoundCheckpoint> {
     if (!isFileName(uid)) return { kind: 'unusable', problem: nameless(uid) };
     try {
-      return { kind: 'found', checkpoint: decodeCheckpoint(await this.#text(uid, readTries), uid) };
+      const checkpoint = decodeCheckpoint(await this.#text(uid, readTries), uid);
+      this.#newerSinceMs.delete(uid);
+      return { kind: 'found', checkpoint };
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return { kind: 'none' };
       if (!(error instanceof CodedError)) throw unreadable(`the checkpoint of VMI ${uid}`, error);
-      await this.#files.rename(uid, `${uid}${asideSuffix}`).catch(() => undefined);
-      const isLarge = error.code === 'TOO_LARGE';
-      const code =
-        error instanceof HostWorkError ? error.code : isLarge ? 'CHECKPOINT_TOO_LARGE' : 'CHECKPOINT_INVALID';
-      const text = `the checkpoint of VMI ${uid} cannot be used and was set aside (${error.message}): its hooks begin anew`;
-      return { kind: 'unusable', problem: new HostWorkError(code, text, { cause: error }) };
+      return error.code === 'CHECKPOINT_NEWER' ? this.#newer(uid, error) : this.#setAside(uid, error);
+    }
+  }
+
+  /**
+   * To work with it: a newer one is waited for, and after ten minutes set aside. Rejects with CHECKPOINT_UNREADABLE and
+   * CHECKPOINT_NEWER.
+   */
+  async take(uid: string): Promise<Exclude<FoundCheckpoint, { readonly kind: 'newer' }>> {
+    const found = await this.read(uid);
+    if (found.kind !== 'newer') return found;
+    const sinceMs = this.#newerSinceMs.get(uid) ?? this.#clock.monotonicMs();
+    if (this.#clock.monotonicMs() - sinceMs < newerPatienceMs) throw found.problem;
+    return this.#setAside(uid, found.problem);
+  }
+
+  #newer(uid: string, { message }: Error): FoundCheckpoint {
+    if (!this.#newerSinceMs.has(uid)) this.#newerSinceMs.set(uid, this.#clock.monotonicMs());
+    const problem = `the checkpoint of VMI ${uid} is of a newer agent (${message}): it is left as it is, for that agent`;
+    return { kind: 'newer', problem: new HostWorkError('CHECKPOINT_NEWER', problem) };
+  }
+
+  async #setAside(uid: string, cause: CodedError<string>): Promise<Unusable> {
+    this.#newerSinceMs.delete(uid);
+    const became = await this.#moveAside(uid);
+    const isLarge = cause.code === 'TOO_LARGE';
+    const code = cause instanceof HostWorkError ? cause.code : isLarge ? 'CHECKPOINT_TOO_LARGE' : 'CHECKPOINT_INVALID';
+    const text = `the checkpoint of VMI ${uid} cannot be used and ${became} (${cause.message}): its hooks begin anew`;
+    return { kind: 'unusable', problem: new HostWorkError(code, text, { cause }) };
+  }
+
+  /** What became of it, in words. */
+  async #moveAside(uid: string): Promise<string> {
+    const aside = `${uid}${asideSuffix}`;
+    try {
+      const others = (await this.#files.list()).filter((name) => name.endsWith(asideSuffix) && name !== aside);
+      await this.#files.remove(others.length < maxAside ? aside : uid);
+      if (others.length >= maxAside) return `was removed, since ${others.length} others are kept already`;
+      await this.#files.rename(uid, aside);
+      return 'was set aside';
+    } catch (error) {
+      // Another process of the agent was faster.
+      if (errorCode(error) === 'ENOENT') return 'was set aside';
+      return `could not be set aside: ${errorMessage(error)}`;
     }
   }
 
@@ -67,6 +121,7 @@ export class CheckpointFiles {
   /** Safe when there is none. Rejects with CHECKPOINT_NOT_REMOVED. */
   async remove(uid: string): Promise<void> {
     if (!isFileName(uid)) return;
+    this.#newerSinceMs.delete(uid);
     try {
       await this.#files.remove(uid);
       await this.#files.remove(`${uid}${asideSuffix}`);

@@ -3,7 +3,7 @@ import { CodedError } from '../../../../base/index.ts';
 export type HostWorkErrorCode =
   /** Not the text of a checkpoint, or of another UID. */
   | 'CHECKPOINT_INVALID'
-  /** Written by a newer agent. */
+  /** Written by a newer agent, to which it is left. */
   | 'CHECKPOINT_NEWER'
   | 'CHECKPOINT_TOO_LARGE'
   /** The disk did not give it: what is in it is not known. */

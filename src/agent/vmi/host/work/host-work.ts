@@ -52,7 +52,7 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
 
   constructor({ hooks, files, clock, log }: HostWorkDeps) {
     this.#hooks = hooks;
-    this.#files = new CheckpointFiles(files);
+    this.#files = new CheckpointFiles(files, clock);
     this.#calls = new HookCalls(clock);
     this.#memory = new WorkMemory(log);
     this.#log = log;
@@ -92,7 +92,7 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     for (const uid of uids ?? []) {
       const found = await this.#files.read(uid).catch((error: unknown) => this.#warn(uid, error));
       if (found?.kind === 'found') checkpoints.push(found.checkpoint);
-      else if (found?.kind === 'unusable') this.#warn(uid, found.problem);
+      else if (found?.kind === 'unusable' || found?.kind === 'newer') this.#warn(uid, found.problem);
     }
     return checkpoints;
   }
@@ -100,9 +100,16 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
   /** One more try for checkpoints of what is released. Never rejects. */
   async removeLeftovers(): Promise<void> {
     for (const uid of [...this.#released]) {
-      const remove = async () => (this.#released.has(uid) ? this.#remove(uid) : undefined);
-      await this.#inTurn(uid, remove).catch((error: unknown) => this.#warn(uid, error));
+      await this.#inTurn(uid, () => this.#removeLeftover(uid)).catch((error: unknown) => this.#warn(uid, error));
     }
+  }
+
+  async #removeLeftover(uid: string): Promise<void> {
+    if (!this.#released.has(uid)) return;
+    // The VMI came back, under a newer agent beside this one.
+    if ((await this.#files.read(uid)).kind === 'newer') this.#released.delete(uid);
+    else await this.#remove(uid);
+    this.#memory.forget(uid);
   }
 
   run(request: HostRequest): Promise<HostOutcome> {
@@ -177,9 +184,9 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     return { kind: 'done' };
   }
 
-  #release(uid: string, signal: AbortSignal): Promise<HostOutcome> {
-    if (this.isEmpty) return Promise.resolve(nothingDone);
-    return this.#withSession({ uid }, async (session, report) => {
+  async #release(uid: string, signal: AbortSignal): Promise<HostOutcome> {
+    if (this.isEmpty) return nothingDone;
+    const outcome = await this.#withSession({ uid }, async (session, report) => {
       const failures = await this.#releaseAll(uid, session, signal, report);
       if (failures.length > 0) {
         if (session.isStored) await session.flush().catch((error: unknown) => report.checkpointFailed(error));
@@ -187,9 +194,11 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
       }
       // It is tried again: a disk that fails holds up no clean-up.
       await this.#remove(uid).catch((error: unknown) => report.checkpointFailed(error));
-      this.#memory.forget(uid);
       return { kind: 'done' };
     });
+    // After the last line of the log.
+    if (outcome.kind === 'done') this.#memory.forget(uid);
+    return outcome;
   }
 
   async #remove(uid: string): Promise<void> {
@@ -233,8 +242,9 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
       if (problem) report.checkpointFailed(problem);
       end = await work(session, report);
     } catch (error) {
-      report.checkpointFailed(error);
-      end = { kind: 'failed', error };
+      end = endOf(error);
+      if (end.kind === 'wait') report.checkpointWaits(end.because);
+      else report.checkpointFailed(error);
     }
     const { parts } = report;
     this.#memory.log(uid, parts);
@@ -283,6 +293,14 @@ type End =
   | { readonly kind: 'done' }
   | { readonly kind: 'wait'; readonly afterMs: number; readonly because: string }
   | { readonly kind: 'failed'; readonly error: unknown };
+
+/** An agent that is on its way out leaves a newer one's work to that one. */
+function endOf(error: unknown): End {
+  if (errorCode(error) !== 'CHECKPOINT_NEWER') return { kind: 'failed', error };
+  return { kind: 'wait', afterMs: newerPauseMs, because: errorMessage(error) };
+}
+
+const newerPauseMs = 10_000;
 
 function callOf(hook: HostHook, { purpose }: Pick<HostRequest, 'purpose'>) {
   switch (purpose) {

@@ -27,6 +27,10 @@ export class Report {
     if (this.parts.some(({ name }) => name === 'checkpoint')) return;
     this.parts.push({ name: 'checkpoint', outcome: 'failed', tookMs: 0, because: causeOf(error) });
   }
+
+  checkpointWaits(because: string): void {
+    this.parts.push({ name: 'checkpoint', outcome: 'waits', tookMs: 0, because });
+  }
 }
 
 function causeOf(error: unknown): string {

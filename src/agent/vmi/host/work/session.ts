@@ -30,9 +30,9 @@ export class WorkSession {
     this.#saved = known ? encodeCheckpoint(known) : this.#encoded();
   }
 
-  /** `problem`: what was found cannot be used. Rejects with CHECKPOINT_UNREADABLE. */
+  /** `problem`: what was found cannot be used. Rejects with CHECKPOINT_UNREADABLE and CHECKPOINT_NEWER. */
   static async open(files: CheckpointFiles, owner: Owner): Promise<{ session: WorkSession; problem?: HostWorkError }> {
-    const found = await files.read(owner.uid);
+    const found = await files.take(owner.uid);
     if (found.kind === 'found') return { session: new WorkSession(files, owner, found.checkpoint) };
     const session = new WorkSession(files, owner, undefined);
     return found.kind === 'unusable' ? { session, problem: found.problem } : { session };

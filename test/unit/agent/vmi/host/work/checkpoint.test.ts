@@ -13,9 +13,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { HostHook } from '../../../../../../src/agent/index.ts';
+import { HostWork } from '../../../../../../src/agent/vmi/host/index.ts';
+import { silentLogger } from '../../../../../../src/base/index.ts';
 import { recordDirectory } from '../../../../../../src/host/index.ts';
 import { uid } from '../../../../../fixtures/agent/builders.ts';
 import { memoryFiles, prepared } from '../../../../../fixtures/agent/host-hooks.ts';
+import { FakeClock } from '../../../../../fixtures/fake-clock.ts';
 import { Machine, release, requestOf, shownParts, workOf } from './bench.ts';
 
 function directoryOf(t: TestContext): string {
@@ -58,7 +61,6 @@ for (const [what, content, code] of [
   ['no object', '[]', 'CHECKPOINT_INVALID'],
   ['of a foreign shape', '{"mountTargetEntries":[],"usesSafePaths":true}', 'CHECKPOINT_INVALID'],
   ['nested without end', `${'['.repeat(5_000)}${']'.repeat(5_000)}`, 'CHECKPOINT_INVALID'],
-  ['written by a newer agent', recordOf({ version: 2 }), 'CHECKPOINT_NEWER'],
   ['too large', recordOf({ padding: 'x'.repeat(70_000) }), 'CHECKPOINT_TOO_LARGE'],
 ] as const) {
   test(`a checkpoint that is ${what} is told and set aside, and its hooks begin anew`, async (t) => {
@@ -91,6 +93,109 @@ for (const [what, content, code] of [
     assert.deepEqual([...files.files.keys()], []);
   });
 }
+
+test('a checkpoint of a newer agent is left to that one: nothing is done and nothing touched', async (t) => {
+  const directory = directoryOf(t);
+  mkdirSync(directory);
+  const newer = recordOf({ version: 2 });
+  writeFileSync(path.join(directory, uid), newer);
+  const machine = new Machine();
+  const clock = new FakeClock();
+  const work = workOf([machine.mountHook('mount')], recordDirectory(directory), clock);
+  const untouched = () => {
+    assert.deepEqual(readdirSync(directory), [uid]);
+    assert.equal(readFileSync(path.join(directory, uid), 'utf8'), newer);
+  };
+  await work.start();
+  await work.recorded();
+  untouched();
+  for (const end of [await work.run(requestOf()), await release(work)]) {
+    assert.deepEqual([end.kind, shownParts(end)], ['wait', ['checkpoint waits']]);
+    assert.match(end.parts[0]?.because ?? '', /is of a newer agent \(it has version 2, .*left as it is/);
+  }
+  clock.advance(599_999);
+  assert.equal((await release(work)).kind, 'wait');
+  untouched();
+  assert.deepEqual([...machine.mounts], []);
+});
+
+test('an agent that is alone with a checkpoint of a newer one sets it aside after ten minutes', async () => {
+  const files = memoryFiles();
+  files.files.set(uid, recordOf({ version: 2 }));
+  const clock = new FakeClock();
+  const machine = new Machine();
+  const work = workOf([machine.mountHook('mount')], files, clock);
+  await work.start();
+  clock.advance(600_000);
+  const end = await work.run(requestOf());
+  assert.deepEqual([end.kind, shownParts(end)], ['done', ['checkpoint failed', 'mount done']]);
+  assert.match(end.parts[0]?.because ?? '', /^CHECKPOINT_NEWER: .* cannot be used and was set aside/);
+  assert.deepEqual([...files.files.keys()].sort(), [uid, `${uid}.unusable`]);
+});
+
+test('a leftover whose VMI is back under a newer agent is not removed', async () => {
+  const files = memoryFiles();
+  const work = workOf([new Machine().mountHook('mount')], files);
+  await work.run(requestOf());
+  files.onChange = () => {
+    throw Object.assign(new Error('EIO'), { code: 'EIO' });
+  };
+  await release(work);
+  files.onChange = () => undefined;
+  files.files.set(uid, recordOf({ version: 2 }));
+  await work.removeLeftovers();
+  await work.removeLeftovers();
+  assert.deepEqual([...files.files.values()], [recordOf({ version: 2 })]);
+});
+
+test('what takes the place of a checkpoint and is no file is set aside and removed', async (t) => {
+  const directory = directoryOf(t);
+  for (const place of [uid, `${uid}.unusable`]) mkdirSync(path.join(directory, place, 'inner'), { recursive: true });
+  const work = workOf([new Machine().mountHook('mount')], recordDirectory(directory));
+  const end = await work.run(requestOf());
+  assert.match(end.parts[0]?.because ?? '', /was set aside \(it is no plain file\)/);
+  await release(work);
+  assert.deepEqual(readdirSync(directory), []);
+});
+
+test('a checkpoint that cannot be set aside is not said to be', async () => {
+  const files = memoryFiles();
+  files.files.set(uid, 'torn');
+  files.rename = async () => Promise.reject(Object.assign(new Error('EIO: disk'), { code: 'EIO' }));
+  const end = await workOf([new Machine().mountHook('mount')], files).run(requestOf());
+  assert.match(end.parts[0]?.because ?? '', /cannot be used and could not be set aside: EIO: disk/);
+});
+
+test('of checkpoints that cannot be used some are kept, not all', async () => {
+  const files = memoryFiles();
+  for (let index = 0; index < 100; index++) files.files.set(`uid-${index}`, 'torn');
+  const work = workOf([new Machine().mountHook('mount')], files);
+  await work.start();
+  assert.equal(files.files.size, 32);
+});
+
+test('a directory that is removed under the agent is made again by the next write', async (t) => {
+  const directory = directoryOf(t);
+  const work = workOf([new Machine().mountHook('mount')], recordDirectory(directory));
+  await work.start();
+  rmSync(directory, { recursive: true });
+  const end = await work.run(requestOf());
+  assert.deepEqual([end.kind, shownParts(end)], ['done', ['mount done']]);
+  assert.equal(statSync(directory).mode & 0o777, 0o700);
+});
+
+test('a failure to remove the checkpoint brings no memory of a released UID back', async () => {
+  const files = memoryFiles();
+  const warnings: unknown[] = [];
+  const log = { ...silentLogger, warn: (...args: unknown[]) => void warnings.push(args) };
+  const work = new HostWork({ hooks: [new Machine().mountHook('mount')], files, clock: new FakeClock(), log });
+  files.onChange = () => {
+    throw Object.assign(new Error('EIO'), { code: 'EIO' });
+  };
+  await release(work);
+  await release(work);
+  assert.equal(warnings.length, 2, 'the second is no repetition of what is remembered');
+});
 
 test('a link in place of a checkpoint is not followed', async (t) => {
   const directory = directoryOf(t);
