@@ -47,7 +47,7 @@ beforeEach(() => {
   state = [1, 1];
   failReads = 0;
   agents = [];
-  client = new NotifyClient({ socketPath, identity, callTimeoutMs: 1000 });
+  client = new NotifyClient({ socketPath, identity, callTimeoutMs: 60_000 });
   notifier = new DomainNotifier({ retryMs: 50, maxEvents: 3 }, { read, sender: client, log: silentLogger });
   notifier.start();
 });
@@ -62,11 +62,12 @@ afterEach(async () => {
 test('events reach a real agent in order, each with the state at its time', async () => {
   const agent = await agentAppears();
   notifier.trigger('ADDED');
-  await eventually(() => assert.deepEqual(statuses(agent), ['ADDED Running']));
+  // The agent has an event before the launcher has the answer to it.
+  await eventually(() => assert.equal(notifier.delivered?.Status.Status, 'Running'));
   state = [3, 1];
   notifier.trigger();
-  await eventually(() => assert.deepEqual(statuses(agent), ['ADDED Running', 'MODIFIED Paused']));
-  assert.equal(notifier.delivered?.Status.Status, 'Paused');
+  await eventually(() => assert.equal(notifier.delivered?.Status.Status, 'Paused'));
+  assert.deepEqual(statuses(agent), ['ADDED Running', 'MODIFIED Paused']);
 });
 
 test('what happens while the agent is away becomes one event with the last state; an addition stays one', async () => {
@@ -155,6 +156,6 @@ test('stop does not wait for an agent that never answers', async () => {
   const startedMs = performance.now();
   client.close();
   await notifier.stop();
-  assert.ok(performance.now() - startedMs < 900);
+  assert.ok(performance.now() - startedMs < 30_000, 'the call would end after a minute');
   silent.close();
 });
