@@ -77,11 +77,13 @@ export interface PlanRunner<Args, Context extends StepContext, Memory> {
   readonly deadlineMs: (step: keyof Args) => number;
   /** The one place where what a step threw becomes a code; `stepErrorOf` where nothing depends on which. */
   readonly errorOf: (error: unknown, step: keyof Args) => StepError;
+  /** What follows does not depend on it: its failure is reported and tried again, and the plan goes on. Without it none. */
+  readonly goesOnAfter?: (step: keyof Args) => boolean;
   readonly clock: Clock;
 }
 
 /**
- * Does the steps in order; the first that fails or has to wait ends the plan. Never rejects: what a step throws is its outcome.
+ * Does the steps in order; the first that has to wait, or fails and matters to those after it, ends the plan. Never rejects: what a step throws is its outcome.
  * Things that are independent of one another, such as the deletion of several pods, are one step.
  */
 export async function runPlan<Args, Context extends StepContext, Memory = never>(
@@ -94,7 +96,8 @@ export async function runPlan<Args, Context extends StepContext, Memory = never>
     const startMs = runner.clock.monotonicMs();
     const outcome = await runStep(step, context, runner);
     outcomes.push({ step: step.step, outcome, tookMs: runner.clock.monotonicMs() - startMs });
-    if (outcome.kind !== 'done' || context.signal.aborted) break;
+    const isBehind = outcome.kind === 'done' || (outcome.kind === 'failed' && runner.goesOnAfter?.(step.step));
+    if (!isBehind || context.signal.aborted) break;
   }
   return outcomes;
 }

@@ -30,7 +30,7 @@ import {
 } from '../pod/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type Renderers, type VmiDecision } from './decide.ts';
-import { executors, staleCode } from './execute.ts';
+import { executors, goesOnAfter, staleCode } from './execute.ts';
 import type { VmiObservation } from './observation.ts';
 import { observeVmi } from './observe.ts';
 import { writeStatus } from './status.ts';
@@ -159,7 +159,8 @@ export class VmiController implements Component {
     const saw = (newer: VirtualMachineInstance) => vmi && vmis.saw(key, vmi, newer);
     const pods = { launchers: this.#launchers, attachmentPods: this.#attachmentPods, ownPods };
     const context = { client, ...pods, vmi, saw, now, signal };
-    return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
+    const limits = { deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, goesOnAfter, clock };
+    return runPlan(steps, context, { executors, ...limits });
   }
 
   #forgetIfGone({ kind, key }: VmiObservation): boolean {

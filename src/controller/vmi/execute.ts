@@ -1,7 +1,15 @@
 import { keyOf, type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, rfc3339 } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
-import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import type {
+  Executors,
+  ObjectEvent,
+  Outcome,
+  ReadYourWrites,
+  Step,
+  StepContext,
+  StepPart,
+} from '../../reconcile/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
 import type { VmiStepArgs } from './steps.ts';
 
@@ -29,6 +37,11 @@ export const failureReasons: Readonly<Record<string, string>> = {
 const done: Outcome = { kind: 'done' };
 const stale: Outcome = failed(staleCode, 'the VMI has changed since it was observed');
 
+/** A pod that an admission webhook keeps from being deleted or patched holds up nothing else of its VMI. */
+export function goesOnAfter(step: keyof VmiStepArgs): boolean {
+  return step === 'deleteOrphans' || step === 'setPodCondition';
+}
+
 export const executors: Executors<VmiStepArgs, ExecuteContext> = {
   createPod,
   deletePods,
@@ -52,20 +65,31 @@ async function createPod(
   const { client, launchers, ownPods, vmi, signal } = context;
   // An old view of a VMI that has its pod would give it a second one, and take the first away.
   if (!vmi || !(await isNewest(vmi, context))) return stale;
-  const deletion = await deletePods({ step: 'deletePods', pods: leftovers }, context);
-  if (deletion.kind !== 'done') return deletion;
+  const before = await deleteLeftovers(leftovers, context);
   try {
     const created = await client.create(resources.pods, pod, { signal });
     launchers.made(vmi, created);
     ownPods.created(launchers.podKey(vmi), created);
   } catch (error) {
     if (signal.aborted) throw error;
-    if (isKubeError(error, 'ALREADY_EXISTS')) return adoptExisting(vmi, pod, context);
-    return failed('CREATE_FAILED', `Error creating pod: ${errorMessage(error)}`);
+    const end = isKubeError(error, 'ALREADY_EXISTS')
+      ? await adoptExisting(vmi, pod, context)
+      : failed('CREATE_FAILED', `Error creating pod: ${errorMessage(error)}`);
+    return { ...end, ...before, events: [...before.events, ...(end.events ?? [])] };
   }
   const message = `Created virtual machine pod ${pod.metadata.name}`;
   const event: ObjectEvent = { type: 'Normal', reason: 'SuccessfulCreate', message };
-  return { kind: 'done', events: [...(deletion.events ?? []), event] };
+  return { kind: 'done', ...before, events: [...before.events, event] };
+}
+
+/** One that stays is reported, and the VM starts: nothing of what it says is believed. */
+async function deleteLeftovers(
+  pods: readonly Pod[],
+  context: ExecuteContext,
+): Promise<{ readonly events: readonly ObjectEvent[]; readonly parts?: readonly StepPart[] }> {
+  const { events = [], ...end } = await deletePods({ step: 'deletePods', pods }, context);
+  if (end.kind !== 'failed') return { events };
+  return { events, parts: [{ name: 'leftovers', outcome: 'failed', tookMs: 0, because: end.error.message }] };
 }
 
 async function isNewest(vmi: VirtualMachineInstance, { client, saw, signal }: ExecuteContext): Promise<boolean> {
@@ -119,9 +143,9 @@ async function deleteOrphans(
   { pods }: Step<VmiStepArgs, 'deleteOrphans'>,
   { client, signal }: ExecuteContext,
 ): Promise<Outcome> {
-  for (const { metadata } of pods) {
-    await writeIfThere(client.delete(resources.pods, metadata, { uid: metadata.uid, signal }));
-  }
+  const deletions = pods.map(({ metadata }) => client.delete(resources.pods, metadata, { uid: metadata.uid, signal }));
+  const ends = await Promise.allSettled(deletions.map((each) => writeIfThere(each)));
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
   return done;
 }
 

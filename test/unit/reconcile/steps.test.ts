@@ -42,12 +42,17 @@ const executors: Executors<Args, Context, { readonly pushed: number }> = {
 let clock = new FakeClock();
 
 function run(...steps: Step<Args>[]) {
+  return runWith({}, steps);
+}
+
+function runWith(more: Partial<PlanRunner<Args, Context, { readonly pushed: number }>>, steps: readonly Step<Args>[]) {
   clock = new FakeClock();
   const runner: PlanRunner<Args, Context, { readonly pushed: number }> = {
     executors,
     deadlineMs: (step) => (step === 'hang' ? 40 : 10),
     errorOf: (error) => ({ severity: 'retry', code: errorCode(error) ?? 'FAILED', message: errorMessage(error) }),
     clock,
+    ...more,
   };
   const ending = new AbortController();
   const done: string[] = [];
@@ -109,4 +114,17 @@ test('the error of a plan is that of the step that failed', async () => {
   const failed = await run({ step: 'pull', by: 1 }, { step: 'push', by: -1 }).outcomes;
   assert.equal(stepFailureOf(failed)?.code, 'WRONG');
   assert.equal(stepFailureOf(await run({ step: 'push', by: 0 }).outcomes), undefined);
+});
+
+test('a failed step that matters to none after it does not end the plan, and is what failed', async () => {
+  const steps: Step<Args>[] = [
+    { step: 'push', by: -1 },
+    { step: 'pull', by: 2 },
+  ];
+  assert.deepEqual(await kinds(run(...steps)), ['push failed']);
+  const going = runWith({ goesOnAfter: (step) => step === 'push' }, steps);
+  assert.deepEqual(await kinds(going), ['push failed', 'pull done']);
+  assert.equal(stepFailureOf(await going.outcomes)?.code, 'WRONG');
+  const waiting = runWith({ goesOnAfter: () => true }, [{ step: 'push', by: 0 }, ...steps]);
+  assert.deepEqual(await kinds(waiting), ['push wait'], 'a step that waits does');
 });

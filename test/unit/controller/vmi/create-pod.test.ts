@@ -14,6 +14,7 @@ class Api {
   readonly objects = new Map<string, KubeObject>([[vmi.metadata.name, vmi]]);
   readonly calls: string[] = [];
   losesAnswer = false;
+  refusesDeletion = false;
 
   async create(_type: unknown, object: Pod): Promise<Pod> {
     const { name } = object.metadata;
@@ -33,6 +34,7 @@ class Api {
 
   async delete(_type: unknown, { name }: { name: string }): Promise<void> {
     this.calls.push(`delete ${name}`);
+    if (this.refusesDeletion) throw new KubeError('FORBIDDEN', 'admission webhook "keep" denied the request');
   }
 }
 
@@ -84,6 +86,19 @@ test('leftovers go before the pod is made', async () => {
     api.calls.map((call) => call.split(' ')[0]),
     ['delete', 'create'],
   );
+});
+
+test('a leftover that cannot be deleted is reported, and the pod is made', async () => {
+  const api = new Api();
+  api.refusesDeletion = true;
+  const outcome = await executors.createPod(step(buildPod({}, { name: 'left' })), context(api));
+  assert.equal(outcome.kind, 'done');
+  assert.deepEqual(
+    outcome.events?.map(({ reason }) => reason),
+    ['FailedDelete', 'SuccessfulCreate'],
+  );
+  assert.match(outcome.parts?.[0]?.because ?? '', /Error deleting pod left: .*webhook "keep" denied/);
+  assert.equal(api.objects.has(pod.metadata.name), true);
 });
 
 test('on an old view of the VMI nothing is made and nothing goes: it may have its pod already', async () => {

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { finalizers, type Pod } from '../../../../src/api/index.ts';
+import { reconcileVmi } from '../../../fixtures/controller/one-reconcile.ts';
+import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
+
+const config = buildConfig();
+const admitted = { finalizers: [finalizers.vmi] };
+const writesOf = (writes: readonly { readonly method: string; readonly target: string }[]) =>
+  writes.map(({ method, target }) => `${method} ${target}`);
+
+test('a pod whose condition an admission webhook refuses gets its labels all the same', async () => {
+  const pod = buildRunningPod();
+  const labels = { 'kubevirt.io/nodeName': 'node1' };
+  const vmi = buildVmi({}, { phase: 'Running', conditions: [] }, { labels, ...admitted });
+  const condition = `PATCH pods/${pod.metadata.name}/status`;
+  const { writes } = await reconcileVmi({ vmis: [vmi], pods: [pod], refused: [condition] }, config);
+  assert.deepEqual(writesOf(writes).slice(0, 2), [condition, `PATCH pods/${pod.metadata.name}`]);
+});
+
+test('a launcher pod of an earlier VMI that cannot be deleted keeps none from being made', async () => {
+  const left: Pod = buildPod({}, { name: 'left', uid: 'uid-left' });
+  const [owner] = left.metadata.ownerReferences ?? [];
+  assert.ok(owner);
+  left.metadata.ownerReferences = [{ ...owner, uid: 'uid-of-an-earlier-one' }];
+  const vmi = buildVmi({}, { phase: 'Pending', conditions: [] }, admitted);
+  const refused = ['DELETE pods/left'];
+  const { writes } = await reconcileVmi({ vmis: [vmi], pods: [left], refused }, config);
+  assert.deepEqual(writesOf(writes).slice(0, 2), ['DELETE pods/left', 'POST pods']);
+});
