@@ -23,3 +23,6 @@ export function recordEventOn(
   if (object) events.record(object, type, reason, message);
   return object !== undefined;
 }
+
+/** Between two tries to ask an API server that does not answer. */
+export const unclearPauses = { firstMs: 1_000, longestMs: 60_000 };

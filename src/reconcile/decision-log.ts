@@ -13,6 +13,11 @@ export interface DecisionLogOptions {
 
 const defaultOptions: DecisionLogOptions = { recordsPerKey: 16, keys: 2048, gone: 256, bytes: 4 * 1024 * 1024 };
 
+export interface RuleRun {
+  readonly rule: string;
+  readonly since: Date;
+}
+
 interface Kept<Seen> {
   readonly record: DecisionRecord<Seen>;
   bytes: number;
@@ -96,6 +101,16 @@ export class DecisionLog<Seen> {
     this.#setGone(key, ring, at);
     const oldest = this.#gone.values().next();
     if (this.#gone.size > this.#options.gone && !oldest.done) this.#drop(oldest.value);
+  }
+
+  /** The last rule of this UID, and since when it matched without another in between, whatever its problem was. */
+  runOf(key: Key, uid: string): RuleRun | undefined {
+    const records = this.of(key).toReversed();
+    const last = records[0];
+    if (last?.uid !== uid) return undefined;
+    const other = records.findIndex((record) => record.rule !== last.rule || record.uid !== uid);
+    const first = records.at(other === -1 ? -1 : other - 1);
+    return first && { rule: last.rule, since: new Date(first.firstAt) };
   }
 
   /** The same decision this often in a row, whatever it saw: "again at once" is for progress. */

@@ -1,7 +1,7 @@
 import { type Key, stepsAndParts } from '../api/index.ts';
 import { errorCode, type Logger } from '../base/index.ts';
 import type { CrashLoopChange } from './crash-loop-backoff.ts';
-import type { DecisionLog } from './decision-log.ts';
+import type { DecisionLog, RuleRun } from './decision-log.ts';
 import { type DecisionRecord, faultRecord } from './decision-record.ts';
 import { describeCause } from './next.ts';
 import type { ObjectEvent } from './steps.ts';
@@ -13,6 +13,8 @@ export interface Observed {
   readonly uid: string;
   /** Wall clock, for what others read. */
   readonly now: Date;
+  /** What was decided before on this UID, and since when without another rule in between; undefined: nothing is kept. */
+  readonly lastRule?: RuleRun | undefined;
 }
 
 /** How the reconciled kind is called and described. */

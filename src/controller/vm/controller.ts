@@ -65,7 +65,7 @@ export class VmController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => deps.vms.synced && deps.vmis.synced,
-      observe: (key, signal) => observeVm(key, deps, signal),
+      observe: async (key, signal) => this.#withLastRule(await observeVm(key, deps, signal)),
       decide: decideVm,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, _report, signal) => writeStatus(attempt, deps, signal),
@@ -79,6 +79,10 @@ export class VmController implements Component {
         event: () => undefined,
       },
     };
+  }
+
+  #withLastRule(observation: VmObservation): VmObservation {
+    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #execute(observation: VmObservation, { steps }: VmDecision, signal: AbortSignal) {

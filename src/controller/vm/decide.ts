@@ -5,7 +5,8 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
+import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
+import { unclearPauses } from '../reconciling.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
@@ -49,8 +50,6 @@ interface Facts extends PresentVm {
   readonly run: RunAction;
   readonly plugged: PluggedVolumes | undefined;
 }
-
-const unclearMs = 1_000;
 
 const asksFor =
   (...kinds: RunAction['kind'][]) =>
@@ -160,7 +159,12 @@ const absentRules = ruleTable<AbsentVm, VmPlan>([], {
 const unclearRules = ruleTable<UnclearVm, VmPlan>([], {
   name: 'api-without-answer',
   why: 'The API server did not answer what the decision depends on, so nothing is done until it does.',
-  plan: ({ reason }) => ({ steps: [], problem: reason, requeueAfterMs: unclearMs, status: 'keep' }),
+  plan: (unclear) => ({
+    steps: [],
+    problem: unclear.reason,
+    requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses),
+    status: 'keep',
+  }),
 });
 
 /** Of all kinds of observations; the names differ. */

@@ -136,7 +136,8 @@ export class VmiController implements Component {
     return {
       ...factsParts(seenOf, { field: 'vmi', object: 'the VMI', onChange }),
       isSynced: () => deps.vmis.synced,
-      observe: (key, signal) => observeVmi(key, { ...deps, launchers, attachmentPods }, signal),
+      observe: async (key, signal) =>
+        this.#withLastRule(await observeVmi(key, { ...deps, launchers, attachmentPods }, signal)),
       decide: (observation) => decideVmi(observation, renderers),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
@@ -150,6 +151,10 @@ export class VmiController implements Component {
         event: () => undefined,
       },
     };
+  }
+
+  #withLastRule(observation: VmiObservation): VmiObservation {
+    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   #execute(observation: VmiObservation, { steps }: VmiDecision, signal: AbortSignal) {

@@ -7,18 +7,19 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { type Decided, decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
+import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/index.ts';
+import { unclearPauses } from '../reconciling.ts';
 import { isAdmitted } from './admit.ts';
 import { type AttachmentPlan, planAttachments, type RenderAttachment } from './attachments.ts';
 import type { AbsentVmi, PresentVmi, UnclearVmi, VmiFacts, VmiObservation } from './observation.ts';
 import type { VmiStep } from './steps.ts';
 
 const unpausedCondition = 'kubevirt.io/virtual-machine-unpaused';
-const unseenPodMs = 500;
 /** Each look is a LIST. The watch reports what becomes of pods in the cache; this is for what it missed. */
 const cachedPodsMs = 60_000;
-const unclearMs = 1_000;
+/** A pod that no watch ever shows has lost its labels, maybe like all others. */
+const unseenPauses = { firstMs: 500, longestMs: cachedPodsMs };
 
 export interface VmiPlan {
   readonly steps: readonly VmiStep[];
@@ -44,26 +45,25 @@ interface Facts extends PresentVmi {
 const presentRules = ruleTable<Facts, VmiPlan>(
   [
     {
+      name: 'being-deleted',
+      why: 'The VMI is deleted: its launcher pods are deleted, each with its grace period.',
+      when: ({ vmi }) => isBeingDeleted(vmi),
+      plan: (facts) => ({
+        steps: deletionOf(facts.pods.filter((pod) => !isBeingDeleted(pod))),
+        ...(facts.otherPods !== 'none' && untilShown(facts, 'being-deleted')),
+      }),
+    },
+    {
       name: 'pod-not-shown-yet',
       why: 'The API server has a launcher pod of this VMI that the cache does not show yet, or only temporary ones: it is waited for.',
       when: ({ otherPods }) => otherPods !== 'none',
-      plan: ({ otherPods }) => ({
-        steps: [],
-        requeueAfterMs: otherPods === 'unseen' ? unseenPodMs : cachedPodsMs,
-        leavesVmi: true,
-      }),
+      plan: (facts) => ({ steps: [], ...untilShown(facts, 'pod-not-shown-yet') }),
     },
     {
       name: 'malformed',
       why: 'The VMI lacks what every launcher needs, so no launcher pod is made until it is changed.',
       when: ({ problem }) => problem !== undefined,
       plan: ({ vmi, problem = '' }) => cannotStart(vmi, `the VirtualMachineInstance cannot be started: ${problem}`),
-    },
-    {
-      name: 'being-deleted',
-      why: 'The VMI is deleted: its launcher pods are deleted, each with its grace period.',
-      when: ({ vmi }) => isBeingDeleted(vmi),
-      plan: ({ pods }) => ({ steps: deletionOf(pods.filter((pod) => !isBeingDeleted(pod))) }),
     },
     {
       name: 'final',
@@ -139,7 +139,12 @@ const absentRules = ruleTable<AbsentVmi, VmiPlan>([], {
 const unclearRules = ruleTable<UnclearVmi, VmiPlan>([], {
   name: 'api-without-answer',
   why: 'The API server did not answer what the decision depends on, so nothing is done until it does.',
-  plan: ({ reason }) => ({ steps: [], problem: reason, requeueAfterMs: unclearMs, leavesVmi: true }),
+  plan: (unclear) => ({
+    steps: [],
+    problem: unclear.reason,
+    requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses),
+    leavesVmi: true,
+  }),
 });
 
 /** Of all kinds of observations; the names differ. */
@@ -172,6 +177,12 @@ export function decideVmi(observation: VmiObservation, { render, renderAttachmen
 export function isUnprocessed(vmi: VirtualMachineInstance): boolean {
   const phase = vmi.status?.phase ?? '';
   return phase === '' || phase === 'Pending';
+}
+
+/** What is stored of the VMI waits, too. */
+function untilShown(facts: VmiFacts & Pick<PresentVmi, 'otherPods' | 'lastRule'>, rule: string) {
+  const requeueAfterMs = facts.otherPods === 'unseen' ? longerPause(facts, rule, unseenPauses) : cachedPodsMs;
+  return { requeueAfterMs, leavesVmi: true } as const;
 }
 
 function wantsPod({ vmi, pod }: VmiFacts): boolean {

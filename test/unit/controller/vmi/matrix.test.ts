@@ -86,8 +86,9 @@ function renamed(pod: Pod | undefined): Pod {
 const looksAtApi: readonly (readonly [pods: PodSituation, passMs: number, atLeast: number, atMost: number])[] = [
   [temporary, 59_000, 1, 2],
   [temporary, 600_000, 10, 12],
-  [unseen, 10_000, 20, 22],
-  [both, 10_000, 20, 22],
+  [unseen, 10_000, 5, 8],
+  [both, 10_000, 5, 8],
+  [unseen, 600_000, 15, 20],
   [running, 600_000, 0, 0],
 ];
 for (const [pods, passMs, atLeast, atMost] of looksAtApi) {

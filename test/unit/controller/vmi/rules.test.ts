@@ -127,6 +127,14 @@ const rows: readonly Row[] = [
     more: { otherPods: 'unseen' },
     plan: [],
   },
+  {
+    rule: 'being-deleted',
+    when: 'only a temporary pod is left',
+    vmi: vmiIn('Running', { deletionTimestamp }),
+    pods: [another],
+    more: { pod: undefined, otherPods: 'cached' },
+    plan: ['deletePods uid-other'],
+  },
   { rule: 'malformed', when: 'it has no memory', vmi: vmiIn('Pending'), more: { problem: 'no memory' }, plan: [] },
   {
     rule: 'final',
