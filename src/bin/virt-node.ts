@@ -203,8 +203,10 @@ async function status(stateDir: string): Promise<void> {
 
 async function addImage({ stateDir, reference, source }: Extract<Command, { command: 'image-add' }>): Promise<void> {
   const paths = nodePaths(stateDir);
-  await ownStateDir(paths);
   const images = new ImageStore({ dir: paths.imagesDir });
+  // Before anything is made for it.
+  images.directoryOf(reference);
+  await ownStateDir(paths);
   say(`${reference} is in ${await images.add(reference, source)}`);
 }
 

@@ -1,3 +1,4 @@
+import { isAbsolute } from 'node:path';
 import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
 
 const later = 'accepted, not used yet: ';
@@ -82,7 +83,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
-    explainSocket: flags['explain-socket'],
+    explainSocket: absoluteOrNone('--explain-socket', flags['explain-socket']),
     lease: flags['leader-elect'] ? leaseOf(flags) : undefined,
   };
 }
@@ -109,6 +110,11 @@ function leaseOf(flags: FlagValues<typeof controllerFlags>): NonNullable<Control
     );
   }
   return { durationMs, renewDeadlineMs, retryPeriodMs };
+}
+
+function absoluteOrNone(flag: string, file: string): string {
+  if (file === '' || isAbsolute(file)) return file;
+  throw bad(`${flag} must be an absolute path, or empty`);
 }
 
 function positive(flag: string, value: number): number {

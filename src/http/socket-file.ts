@@ -1,4 +1,4 @@
-import { chmod, chown, lstat, mkdir, rename, unlink } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, rename, rm, unlink } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import path from 'node:path';
 import { errorCode } from '../base/index.ts';
@@ -11,7 +11,7 @@ export interface UnixAddress {
   readonly mode: number;
   /** The program's own user and group unless given. */
   readonly owner?: { readonly uid: number; readonly gid: number };
-  /** Own one: names the draft beside `path`, so that two programs never share one. */
+  /** Own one: names the directory of the draft beside `path`, so that two programs never share one. */
   readonly pid: number;
   /** Which program may serve there before or after this one, in messages: "another agent". */
   readonly other: string;
@@ -22,21 +22,24 @@ const maxPathBytes = 107;
 const probeTimeoutMs = 1_000;
 
 /**
- * Bound under a name of its own, then moved over the public one: a client meets the old server or the new, never none, and finds
- * neither before it has its owner and mode. A socket left behind by a program that has ended is replaced. Resolves with what
- * removes the file, unless it is another program's by then. Rejects with ListenError or the system's error, and leaves no file.
+ * Bound in a directory of its own, which other users cannot enter, then moved over the public one: a client meets the old server
+ * or the new, never none, and finds neither before it has its owner and mode. A socket left behind by a program that has ended is
+ * replaced. Resolves with what removes the file, unless it is another program's by then. Rejects with ListenError or the
+ * system's error, and leaves no file.
  */
 export async function listenOnSocketFile(
   listen: (path: string) => Promise<unknown>,
   { path: file, mode, owner, pid, other }: UnixAddress,
 ): Promise<() => Promise<void>> {
-  const draft = path.join(path.dirname(file), `.${path.basename(file)}.${pid}`);
+  const draftDir = path.join(path.dirname(file), `.${path.basename(file)}.${pid}`);
+  const draft = path.join(draftDir, 's');
   if (Buffer.byteLength(draft) > maxPathBytes) {
     throw new ListenError('PATH_TOO_LONG', `${file} is too long for a Unix socket: choose a shorter directory`);
   }
   await mkdir(path.dirname(file), { recursive: true });
   await assertFree(file, other);
-  await unlink(draft).catch(() => undefined);
+  await rm(draftDir, { recursive: true, force: true });
+  await mkdir(draftDir, { mode: 0o700 });
   try {
     await listen(draft);
     if (owner) await chown(draft, owner.uid, owner.gid);
@@ -44,9 +47,8 @@ export async function listenOnSocketFile(
     const { ino } = await lstat(draft);
     await rename(draft, file);
     return () => removeOwn(file, ino);
-  } catch (error) {
-    await unlink(draft).catch(() => undefined);
-    throw error;
+  } finally {
+    await rm(draftDir, { recursive: true, force: true });
   }
 }
 

@@ -15,7 +15,10 @@ const maxLinks = 40;
 export async function ensureStateDir(paths: NodePaths, uid: number): Promise<void> {
   const { stateDir } = paths;
   await refuseUnsafeParents(stateDir, uid);
-  await mkdir(stateDir, { recursive: true, mode: privateMode });
+  await mkdir(stateDir, { recursive: true, mode: privateMode }).catch((error: unknown) => {
+    if (!['EEXIST', 'ENOTDIR'].includes(errorCode(error) ?? '')) throw error;
+    throw unsafe(stateDir, 'is a file, or below one', 'choose another directory with --state-dir');
+  });
   // In a sticky directory another user may just have made a parent that was missing, or a link with its name.
   await refuseUnsafeParents(stateDir, uid);
   await tighten(stateDir, uid);
@@ -57,7 +60,7 @@ export async function othersMayChange(file: string, uid: number, links = 0): Pro
   const rest = file.split('/').filter(Boolean);
   for (;;) {
     const found = await lstat(current).catch((error: unknown) => {
-      if (errorCode(error) === 'ENOENT') return undefined;
+      if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
       throw error;
     });
     if (!found) return undefined;

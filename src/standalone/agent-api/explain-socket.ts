@@ -10,15 +10,17 @@ export interface ExplanationOptions {
   readonly signal?: AbortSignal | undefined;
   /** Of the documents; the agent's unless given. */
   readonly apiVersion?: string;
+  /** What should serve there; the agent unless given. */
+  readonly server?: 'virt-handler' | 'virt-controller';
 }
 
 /** One question to a socket of explanations, as it answers it. Rejects with NodeError. */
 export async function getExplanation(
   socket: string,
   target: string,
-  { signal, apiVersion = explainApiVersion }: ExplanationOptions = {},
+  { signal, apiVersion = explainApiVersion, server = 'virt-handler' }: ExplanationOptions = {},
 ): Promise<{ readonly httpStatus: number; readonly document: Readonly<Record<string, unknown>> }> {
-  const { httpStatus, text } = await get(socket, target, signal);
+  const { httpStatus, text } = await get(socket, target, server, signal);
   return { httpStatus, document: parse(text, socket, apiVersion) };
 }
 
@@ -43,11 +45,14 @@ export function foreignSocket(socket: string, cause?: unknown): NodeError {
 function get(
   socketPath: string,
   target: string,
+  server: string,
   caller?: AbortSignal,
 ): Promise<{ readonly httpStatus: number; readonly text: string }> {
   return new Promise((resolve, reject) => {
-    const fail = (cause: unknown) => reject(explain(socketPath, cause));
     const signal = deadline(timeoutMs, caller);
+    const isLate = () => signal.aborted && caller?.aborted !== true;
+    const fail = (cause: unknown) =>
+      reject(isLate() ? silent(socketPath, server, cause) : explain(socketPath, server, cause));
     const call = request({ socketPath, path: target, signal, agent: false }, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
@@ -66,15 +71,24 @@ function get(
   });
 }
 
-function explain(socket: string, cause: unknown): NodeError {
+function silent(socket: string, server: string, cause: unknown): NodeError {
+  const text = `${server} takes the question on ${socket} and does not answer within ${timeoutMs / 1000} s: it hangs or is stopped, look at its log`;
+  return new NodeError('CHILD_FAILED', text, { cause });
+}
+
+function explain(socket: string, server: string, cause: unknown): NodeError {
   switch (errorCode(cause)) {
     case 'ENOENT':
     case 'ECONNREFUSED':
       return new NodeError(
         'NOT_RUNNING',
-        `no virt-handler answers on ${socket}, and no virt-controller: is the node running here? (--state-dir and --socket say where to look)`,
+        `no ${server} answers on ${socket}: is the node running here? (--state-dir and --socket say where to look)`,
         { cause },
       );
+    case 'ENOTDIR': {
+      const text = `${socket} cannot be there: what is above it is a file and no directory (--state-dir and --socket say where to look)`;
+      return new NodeError('NOT_RUNNING', text, { cause });
+    }
     case 'EACCES':
     case 'EPERM':
       return new NodeError('NO_PERMISSION', `${socket} is for root only: use sudo`, { cause });

@@ -75,9 +75,12 @@ export function parseCommand(argv: readonly string[]): Command {
   const parser = makeParser((command) => {
     chosen = command;
   });
-  parser.parse([...argv], {}, (_error, _argv, output) => {
-    printed = output;
-  });
+  const parse = (given: readonly string[]) =>
+    parser.parse([...given], {}, (_error, _argv, output) => {
+      printed = output;
+    });
+  if (completes) parseUntilRight(parse, argv);
+  else parse(asYargsReads(argv));
   // Nothing to complete is no question for help: its lines would be offered as words.
   if (printed !== '' || completes) return { command: 'print', text: printed };
   return chosen ?? { command: 'print', text: helpOf(parser) };
@@ -303,6 +306,25 @@ function explainQuestion(given: ExplainValues): ExplainQuestion {
 const completionFlag = '--get-yargs-completions';
 /** Names of arguments without dashes, and keys of yargs itself: it takes `--name` for a flag, and drops its value. */
 const noFlags: ReadonlySet<string> = new Set(['_', '$0', 'name', 'reference', 'source']);
+
+/** `help stop` is `stop --help`, and a word after a flag that is on or off is NAME, be it `true`. */
+function asYargsReads(argv: readonly string[]): string[] {
+  const words = argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv;
+  return words.map((word) => (toggles.has(word.slice(2)) && word.startsWith('--') ? `${word}=true` : word));
+}
+
+/** A value that is wrong earlier in the line keeps no word from being completed, and prints no usage into the terminal. */
+function parseUntilRight(parse: (argv: readonly string[]) => void, argv: readonly string[]): void {
+  const commands = argv.slice(0, -1).filter((word, index) => index === 0 || !word.startsWith('-'));
+  for (const given of [argv, [...commands.slice(0, 3), ...argv.slice(-1)]]) {
+    try {
+      parse(given);
+      return;
+    } catch (error) {
+      if (!(error instanceof NodeError)) throw error;
+    }
+  }
+}
 
 /** What yargs would take without a word for something else than what is written there. */
 function refuseMisread(argv: readonly string[]): void {

@@ -82,7 +82,7 @@ function pathOf({ namespace, name, labels, kind }: ExplainQuestion): string {
 
 async function ask(question: ExplainQuestion): Promise<Answer> {
   const { socket, kind } = question;
-  const options = kind ? { apiVersion: controllerExplainApiVersion } : {};
+  const options = kind ? ({ apiVersion: controllerExplainApiVersion, server: 'virt-controller' } as const) : {};
   const { httpStatus, document } = await getExplanation(socket, pathOf(question), options);
   if (document.kind === 'Error') {
     if (typeof document.message !== 'string') throw foreignSocket(socket);

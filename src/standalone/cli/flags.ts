@@ -20,7 +20,11 @@ const count = (flag: string, fallback: number, describe: string) =>
   }) as const satisfies Options;
 
 export const stateDir = {
-  'state-dir': { ...text('where the node keeps everything'), default: defaultStateDir },
+  'state-dir': {
+    ...text('where the node keeps everything'),
+    default: defaultStateDir,
+    coerce: (dir: string) => named('state-dir', dir, 'directory'),
+  },
 } as const;
 const verbosity = { verbosity: { ...count('verbosity', 2, 'log verbosity'), alias: 'v' } } as const;
 const nodeName = { 'node-name': text('name of the Node object (default: the host name)') } as const;
@@ -78,7 +82,10 @@ export const explainFlags = {
   ...vmFlags,
   labels: toggle('labels of the node instead, those whose keys contain NAME'),
   output: { ...text('form of the answer'), choices: ['text', 'json'], default: 'text', alias: 'o' },
-  socket: text('socket of the agent, in a pod: <private dir>/virt-handler.sock'),
+  socket: {
+    ...text('socket of the agent, in a pod: <private dir>/virt-handler.sock'),
+    coerce: (file: string) => named('socket', file, 'socket'),
+  },
 } as const;
 
 /** Names of all flags that are on or off: yargs takes `--keep-vms=maybe` for "off". */
@@ -87,6 +94,12 @@ export const toggles: ReadonlySet<string> = new Set(
     .filter(([, flag]) => flag.type === 'boolean')
     .map(([name]) => name),
 );
+
+/** An empty one would be the current directory, or none: a script's variable that is not set. */
+function named<T extends string | undefined>(flag: string, value: T, what: string): T {
+  if (value !== '') return value;
+  throw new NodeError('USAGE', `--${flag}: no ${what} is given`);
+}
 
 function directories(list: string): string[] {
   const dirs = list.split(',').filter(Boolean);

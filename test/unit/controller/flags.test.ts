@@ -19,6 +19,7 @@ for (const argv of [
   ['--vmi-controller-threads', '0'],
   ['--leader-elect-resource-lock', 'configmaps'],
   ['--leader-elect-renew-deadline', '20s'],
+  ['--explain-socket', 'run/virt-controller.sock'],
 ]) {
   test(`the command line ${argv.join(' ')} is refused`, () => {
     assert.throws(() => parseControllerFlags(argv), { name: /FlagError|ControllerFlagsError/ });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -321,4 +321,30 @@ test('a VM has a story of virt-controller, too', async (t) => {
   assert.match(text, /^vm default\/demo\n {2}is {7}strategy Always, vmi none\n {2}because {2}The VM shall run\./);
   assert.match(text, /start +strategy Always, vmi none +startVmi failed, wrote status, event FailedCreate/);
   assert.ok(!text.includes('\u001b'));
+});
+
+test('who does not answer is named, and why', async (t) => {
+  const dir = await mkdtemp(path.join(tmpdir(), 'explain-'));
+  t.after(() => rm(dir, { recursive: true, force: true }));
+  await writeFile(path.join(dir, 'file'), '');
+  const question = { namespace: 'default', output: 'text' } as const;
+  const missing = { ...question, socket: path.join(dir, 'none.sock') };
+  await assert.rejects(askExplain(missing), { code: 'NOT_RUNNING', message: /^no virt-handler answers on / });
+  await assert.rejects(askExplain({ ...missing, kind: 'vm' }), { message: /^no virt-controller answers on / });
+  const below = { ...question, socket: path.join(dir, 'file', 'run', 'a.sock') };
+  await assert.rejects(askExplain(below), { code: 'NOT_RUNNING', message: /what is above it is a file/ });
+});
+
+test('a socket that takes the question and says nothing is told to hang', async (t) => {
+  const dir = await mkdtemp(path.join(tmpdir(), 'explain-'));
+  const socket = path.join(dir, 'a.sock');
+  const server = createServer(() => undefined);
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  t.after(async () => {
+    server.closeAllConnections();
+    server.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+  const asked = askExplain({ socket, kind: 'vm', namespace: 'default', output: 'text' });
+  await assert.rejects(asked, { code: 'CHILD_FAILED', message: /^virt-controller takes the question .* hangs or is/ });
 });

@@ -94,6 +94,30 @@ describe('command line', () => {
     });
   }
 
+  test('completion goes on after a value that is wrong', () => {
+    const words = parseCommand(['--get-yargs-completions', 'virt-node', 'start', '--api-port', 'x', '--']);
+    const text = words.command === 'print' ? words.text : 'no words';
+    assert.match(text, /^--web-port/m);
+    assert.doesNotMatch(text, / /);
+  });
+
+  test('help of a command is asked for in two ways', () => {
+    assert.deepEqual(parseCommand(['help', 'stop']), parseCommand(['stop', '--help']));
+    assert.deepEqual(parseCommand(['help']), parseCommand(['--help']));
+    assert.deepEqual(parseCommand(['help', 'image', 'add']), parseCommand(['image', 'add', '--help']));
+  });
+
+  for (const word of ['true', 'false']) {
+    test(`${word} after a flag that is on or off is a name`, () => {
+      const reboot = parseCommand(['reboot', '--force', word]);
+      assert.deepEqual(reboot.command === 'act' && [reboot.name, reboot.action], [word, 'reset']);
+      const explain = parseCommand(['explain', '--labels', word]);
+      assert.deepEqual(explain.command === 'explain' && [explain.name, explain.labels], [word, true]);
+      const off = parseCommand(['reboot', '--force=false', 'vm']);
+      assert.equal(off.command === 'act' && off.action, 'softreboot');
+    });
+  }
+
   for (const [argv, action] of [
     [['pause', 'vm'], 'pause'],
     [['unpause', 'vm'], 'unpause'],
@@ -129,6 +153,9 @@ describe('command line', () => {
     [['image', 'add', 'a', 'b', '--source', 'c'], /Unknown argument: source/],
     [['status', '--_', 'x'], /Unknown argument: _/],
     [['status', '--$0=x'], /Unknown argument: \$0/],
+    [['status', '--state-dir', ''], /--state-dir: no directory is given/],
+    [['stop', '--state-dir='], /--state-dir: no directory is given/],
+    [['explain', '--socket', ''], /--socket: no socket is given/],
   ];
   for (const [argv, message] of wrong) {
     test(`virt-node ${argv.join(' ')} is refused with the right usage`, () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmod, chown, lstat, mkdir, mkdtemp, readdir, rename, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
@@ -23,6 +23,12 @@ describe('the state directory', { skip: needsRoot }, () => {
     for (const name of await readdir(path.join(top, 'a/state'))) {
       assert.equal(await mode(path.join(top, 'a/state', name)), 0o700, name);
     }
+  });
+
+  test('that is a file, or below one, is refused in words', async () => {
+    await writeFile(path.join(top, 'file'), '');
+    for (const names of [['file'], ['file', 'state'], ['file', 'a', 'b']])
+      await assert.rejects(ensure(...names), { code: 'UNSAFE_STATE_DIR', message: /is a file, or below one: choose/ });
   });
 
   test('of an older version is tightened, with what lies in it', async () => {

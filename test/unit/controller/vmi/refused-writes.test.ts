@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { finalizers, type Pod } from '../../../../src/api/index.ts';
 import { reconcileVmi } from '../../../fixtures/controller/one-reconcile.ts';
-import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
+import { buildConfig, buildPod, buildVmi } from '../builders.ts';
+import { kinds, podSituations, stateOf } from './situations.ts';
 
 const config = buildConfig();
 const admitted = { finalizers: [finalizers.vmi] };
@@ -10,11 +11,15 @@ const writesOf = (writes: readonly { readonly method: string; readonly target: s
   writes.map(({ method, target }) => `${method} ${target}`);
 
 test('a pod whose condition an admission webhook refuses gets its labels all the same', async () => {
-  const pod = buildRunningPod();
-  const labels = { 'kubevirt.io/nodeName': 'node1' };
-  const vmi = buildVmi({}, { phase: 'Running', conditions: [] }, { labels, ...admitted });
+  const running = podSituations.find(({ name }) => name === 'running');
+  assert.ok(kinds[0] && running);
+  const state = stateOf(kinds[0], 'Running', false, running);
+  const [vmi, pod] = [state.vmis?.[0], state.pods?.[0]];
+  assert.ok(vmi && pod);
+  vmi.metadata.labels = { ...vmi.metadata.labels, 'kubevirt.io/nodeName': 'node1' };
+  pod.status = { ...pod.status, conditions: [] };
   const condition = `PATCH pods/${pod.metadata.name}/status`;
-  const { writes } = await reconcileVmi({ vmis: [vmi], pods: [pod], refused: [condition] }, config);
+  const { writes } = await reconcileVmi({ ...state, refused: [condition] }, config);
   assert.deepEqual(writesOf(writes).slice(0, 2), [condition, `PATCH pods/${pod.metadata.name}`]);
 });
 
