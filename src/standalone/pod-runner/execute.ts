@@ -8,7 +8,7 @@ import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import type { PodMemory } from './memory.ts';
 import type { PodObservation } from './observe.ts';
-import { rotateLog } from './pod-log.ts';
+import type { LogKeeper } from './pod-log.ts';
 import type { PodSource } from './ports.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { type StatusDeps, writePodStatus } from './status.ts';
@@ -18,6 +18,7 @@ export interface ExecuteDeps extends StatusDeps {
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
+  readonly logs: LogKeeper;
   readonly plan: PlanOptions;
   /** Time until a pod with an obstacle is tried again. */
   readonly retryMs: number;
@@ -39,7 +40,7 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
     return done;
   },
   rotateLog: async (_step, { observation, deps }) => {
-    await rotateLog(deps.logFile(observation.uid));
+    deps.logs.keep(deps.logFile(observation.uid));
     return done;
   },
   releaseDisks: async (_step, { observation, deps }) => {
@@ -49,6 +50,7 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
   reportEnd,
   removeFiles: async (_step, { observation: { uid }, deps }) => {
     await deps.sandboxes.remove(uid);
+    deps.logs.forget(deps.logFile(uid));
     await rm(path.dirname(deps.logFile(uid)), { recursive: true, force: true });
     return done;
   },

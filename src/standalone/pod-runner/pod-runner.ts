@@ -11,6 +11,7 @@ import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import { PodMemories } from './memory.ts';
 import { observePod, type PodObservation } from './observe.ts';
+import { LogKeeper } from './pod-log.ts';
 import type { PodSource } from './ports.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { writeStatus } from './status.ts';
@@ -49,14 +50,17 @@ export class PodRunner implements Component {
   readonly #executeDeps: ExecuteDeps;
   readonly #reconciler: Reconciler<PodObservation, PodDecision, ExplainFacts>;
   readonly #memories = new PodMemories();
+  readonly #logs: LogKeeper;
   #unsubscribe: () => void = () => undefined;
   #imageWatch: FSWatcher | undefined;
   #isDraining = false;
 
   constructor(options: PodRunnerOptions, { clock = systemClock, random = Math.random, ...deps }: PodRunnerDeps) {
     this.#deps = { ...deps, clock };
+    this.#logs = new LogKeeper({}, { clock, log: deps.log });
     this.#executeDeps = {
       ...deps,
+      logs: this.#logs,
       plan: options,
       hostIp: options.hostIp,
       retryMs: options.retryMs ?? 5_000,
@@ -85,6 +89,7 @@ export class PodRunner implements Component {
     this.#unsubscribe();
     this.#imageWatch?.close();
     await this.#reconciler.stop();
+    this.#logs.forgetAll();
     this.#memories.forgetAll();
   }
 
