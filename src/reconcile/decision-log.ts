@@ -18,6 +18,19 @@ export interface RuleRun {
   readonly since: Date;
 }
 
+/**
+ * A pause of a rule that waits for what may never come: about as long as it has waited already, so that it doubles from time to
+ * time up to a bound.
+ */
+export function longerPause(
+  { now, lastRule }: { readonly now: Date; readonly lastRule?: RuleRun | undefined },
+  rule: string,
+  { firstMs, longestMs }: { readonly firstMs: number; readonly longestMs: number },
+): number {
+  const waitedMs = lastRule?.rule === rule ? now.getTime() - lastRule.since.getTime() : 0;
+  return Math.min(longestMs, Math.max(firstMs, waitedMs));
+}
+
 interface Kept<Seen> {
   readonly record: DecisionRecord<Seen>;
   bytes: number;

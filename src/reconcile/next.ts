@@ -1,7 +1,6 @@
 import type { ExplainNext } from '../api/index.ts';
 import { errorMessage } from '../base/index.ts';
 import type { KeyResult } from './keyed-queue.ts';
-import type { Observed } from './reporter.ts';
 import { type StepOutcome, stepFailureOf } from './steps.ts';
 
 /** What became of writing what was projected. */
@@ -29,19 +28,6 @@ export interface Requeue {
   readonly requeueAfterMs?: number;
   /** After a failure the key backs off, but no longer than this: a failing signal must not outlast a grace period. */
   readonly latestMs?: number;
-}
-
-/**
- * A pause of a rule that waits for what may never come: about as long as it has waited already, so that it doubles from time to
- * time up to a bound.
- */
-export function longerPause(
-  { now, lastRule }: Pick<Observed, 'now' | 'lastRule'>,
-  rule: string,
-  { firstMs, longestMs }: { readonly firstMs: number; readonly longestMs: number },
-): number {
-  const waitedMs = lastRule?.rule === rule ? now.getTime() - lastRule.since.getTime() : 0;
-  return Math.min(longestMs, Math.max(firstMs, waitedMs));
 }
 
 /** How the reconciled kind is called in sentences. */
