@@ -51,6 +51,13 @@ export interface Disk {
   errorPolicy?: 'stop' | 'ignore' | 'report' | 'enospace';
 }
 
+export interface DhcpOptions {
+  bootFileName?: string;
+  tftpServerName?: string;
+  ntpServers?: string[];
+  privateOptions?: { option: number; value: string }[];
+}
+
 export interface Interface {
   name: string;
   model?: string;
@@ -67,7 +74,7 @@ export interface Interface {
   bootOrder?: number;
   acpiIndex?: number;
   tag?: string;
-  dhcpOptions?: object;
+  dhcpOptions?: DhcpOptions;
   state?: 'up' | 'down' | 'absent';
 }
 

@@ -1,7 +1,8 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
- * namespace, paths without following links, plain files read, replaced as a whole, kept as records or watched, the process behind a Unix socket, descriptors
- * that were inherited, network namespaces of other processes.
+ * namespace with their addresses, UDP sockets on one of them, paths without following links, plain files read, replaced as a whole, kept as
+ * records or watched, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
+ * machine's namespace, device rules of cgroups.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export {
@@ -12,7 +13,14 @@ export {
   type StandardRule,
   setBlockDevices,
 } from './cgroups/index.ts';
+export { type DeviceAddress, DeviceAddressError, readDeviceAddresses } from './device-addresses.ts';
 export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
+export {
+  DeviceSocketError,
+  type DeviceSocketErrorCode,
+  type DeviceSocketOptions,
+  openDeviceSocket,
+} from './device-socket.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';

@@ -29,6 +29,7 @@ import {
   setVcpus,
   VmiSync,
 } from './lifecycle/index.ts';
+import { NicSync, type PodNetwork } from './network/index.ts';
 import { DomainNotifier, NotifyClient, watchPipe } from './notify/index.ts';
 import type { LauncherOptions } from './options.ts';
 import { existingDomain, type Hypervisor, type HypervisorEvent } from './ports.ts';
@@ -44,6 +45,8 @@ export interface PartsDeps {
   readonly hypervisor: Hypervisor;
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
   readonly findMedia: DiskSyncDeps['findMedia'];
+  /** Absent with QEMU's user networking. */
+  readonly network: PodNetwork | undefined;
   readonly life: LauncherLife;
   readonly signalProcess: (pid: number, signal: NodeJS.Signals) => void;
   readonly onTargetPodCleanup: (targetPod: string) => void;
@@ -109,7 +112,9 @@ export class LauncherParts {
       { ...shared, findMedia: deps.findMedia, onMediumChange: () => this.#events.factsChanged() },
     );
     const syncDisks: SyncDeps['syncDisks'] = (domain, vmi, converter) => disks.sync(domain, vmi, converter);
-    this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks });
+    const nics = new NicSync({ ...shared, network: deps.network });
+    const syncNetwork: SyncDeps['syncNetwork'] = (domain, vmi, converter) => nics.sync(domain, vmi, converter);
+    this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks, syncNetwork });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
     this.#access = new GuestAccess(named, { ...shared, freezer: this.#freezer, notifier: this.notifier });
@@ -147,6 +152,7 @@ export class LauncherParts {
     this.#poller.stop();
     this.#freezer.stop();
     this.#guestTime.stop();
+    this.#deps.network?.stop();
     this.qemu.stop();
     this.#grace.stop();
     // Ends a send that is under way.

@@ -1,3 +1,4 @@
+import type { VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
 import { CommandServer } from './cmd-server/index.ts';
 import {
@@ -28,6 +29,7 @@ import {
   serving,
   terminationRequested,
 } from './lifecycle/index.ts';
+import { podNetwork } from './network/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from './options.ts';
 
 export interface LauncherSettings {
@@ -133,13 +135,22 @@ export class Launcher {
     const { flags, environment } = this.#settings;
     const { identity, paths, qemuUser, hypervisor, choice } = made;
     const { signalProcess } = this.#deps;
+    const network =
+      environment.network === 'tap' ? podNetwork(paths.disks, { log: this.#log, clock: this.#clock }) : undefined;
+    const setUpNetwork = async (vmi: VirtualMachineInstance) => (await network?.prepare(vmi)) ?? new Map();
     return new LauncherParts(
       { flags, identity, paths },
       {
         hypervisor,
         prepare: (vmi, converter) =>
-          prepareDomain(vmi, converter, { flags, environment, paths: paths.disks, owner: qemuUser }, choice),
+          prepareDomain(
+            vmi,
+            converter,
+            { flags, environment, paths: paths.disks, owner: qemuUser, setUpNetwork },
+            choice,
+          ),
         findMedia: (vmi, names) => findPluggedDisks(vmi, names, { paths: paths.disks }),
+        network,
         signalProcess,
         life: this.#life,
         onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),

@@ -33,7 +33,7 @@ export function deviceElements(
   const all: XmlContent = {
     disk: plans.map((plan) => diskElement(plan, disks)),
     controller: controllers,
-    interface: interfaceElements(vmi, { context, virtioModel, cpuCount: cpu.count }),
+    interface: interfaceElements(vmi, context),
     ...serialElements(vmi, context),
     channel: [{ '@type': 'unix', target: { '@type': 'virtio', '@name': guestAgentChannel } }],
     input: inputs,

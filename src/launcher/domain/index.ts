@@ -17,8 +17,11 @@ export type {
 export { type DomainParts, domainFromXml } from './domain-json.ts';
 export { ConvertError } from './errors.ts';
 export { domainUuid } from './firmware.ts';
+export { interfaceXml } from './interfaces.ts';
+export type { InterfaceContext } from './interfaces-binding.ts';
+export { type DeviceChange, interfaceChanges } from './interfaces-change.ts';
 export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';
-export { fileNamePart } from './names.ts';
+export { fileNamePart, type NetworkDevices, networkDevices } from './names.ts';
 export { parseDomainXml } from './parse.ts';
 export { type LauncherPaths, launcherPaths, serialSocket, vncSocket } from './paths.ts';
 export { pluggedDiskXml, type WantedDisk, wantedDisks } from './plugged-disks.ts';

@@ -13,6 +13,8 @@ export interface MemoryShape {
   readonly maxBytes?: number;
   readonly hugePageBytes?: number;
   readonly memfd: boolean;
+  /** Other processes than QEMU read and write it: those of vhost-user devices. */
+  readonly shared: boolean;
 }
 
 /** Sizes in bytes. */
@@ -29,11 +31,13 @@ export function memoryShape(vmi: VirtualMachineInstance): MemoryShape {
   if (max !== undefined && max < guest) throw invalid('spec.domain.memory.maxGuest', 'is less than the guest memory');
   const hugePages = memory?.hugepages;
   const pageBytes = hugePages && hugePageSize(hugePages.pageSize, guest);
+  const shared = Boolean(vmi.spec.domain.devices?.interfaces?.some(({ passtBinding }) => passtBinding));
   return {
     guestBytes: guest,
     ...(max !== undefined && max !== guest && { maxBytes: max }),
     ...(pageBytes !== undefined && { hugePageBytes: pageBytes }),
-    memfd: pageBytes !== undefined && vmi.metadata.annotations?.[memfdAnnotation] !== 'false',
+    memfd: shared || (pageBytes !== undefined && vmi.metadata.annotations?.[memfdAnnotation] !== 'false'),
+    shared,
   };
 }
 
@@ -67,12 +71,17 @@ export function memoryElements(shape: MemoryShape): XmlContent {
     }),
     memory: size,
     currentMemory: size,
+    ...((shape.hugePageBytes !== undefined || shape.memfd) && { memoryBacking: backingElement(shape) }),
+  };
+}
+
+function backingElement(shape: MemoryShape): XmlContent {
+  return {
     ...(shape.hugePageBytes !== undefined && {
-      memoryBacking: {
-        hugepages: { page: { '@size': shape.hugePageBytes, '@unit': 'b' } },
-        ...(shape.memfd && { source: { '@type': 'memfd' } }),
-      },
+      hugepages: { page: { '@size': shape.hugePageBytes, '@unit': 'b' } },
     }),
+    ...(shape.memfd && { source: { '@type': 'memfd' } }),
+    ...(shape.shared && { access: { '@mode': 'shared' } }),
   };
 }
 

@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { Network } from '../../api/index.ts';
+import type { Network, VirtualMachineInstance } from '../../api/index.ts';
 import { invalid } from './errors.ts';
 
-/** libvirt keeps aliases that start with this and hands them back . */
+/** libvirt keeps aliases that start with this and hands them back. */
 export const userAliasPrefix = 'ua-';
+
+const primaryDevice = 'eth0';
+const digestPrefix = 'pod';
 
 /** libvirt allows no more in an alias; the API server's names are DNS labels, so this is only for hostile input. */
 const aliasPattern = /^[A-Za-z0-9_-]+$/;
@@ -25,13 +28,49 @@ export function isPrimaryNetwork(network: Network): boolean {
   return Boolean(network.pod) || network.multus?.default === true;
 }
 
-/** The pod's network device of a VMI network (`pkg/network/namescheme`). */
-export function podInterfaceName(network: Network): string {
-  if (isPrimaryNetwork(network)) return 'eth0';
-  return `pod${createHash('sha256').update(network.name).digest('hex').slice(0, 11)}`;
+export interface NetworkDevices {
+  /** Made by the pod's network plugin; with a bridge the device that took its name. */
+  readonly pod: string;
+  readonly tap: string;
+  readonly bridge: string;
+  /** What the pod's device was renamed to when a bridge took it over. */
+  readonly podNic: string;
 }
 
-/** The tap device the agent made beside it; older pods have `net1`, `net2`... */
-export function tapName(podInterface: string): string {
-  return podInterface === 'eth0' ? 'tap0' : `tap${podInterface.slice(3)}`;
+/**
+ * The devices of a VMI's network in the pod (`pkg/network/namescheme` and `link/names.go`). Older pods count their secondary devices
+ * (`net1`); newer ones have a digest of the network's name, which is what is taken when neither is there.
+ */
+export function networkDevices(
+  network: Network,
+  vmi: VirtualMachineInstance,
+  links: { has(name: string): boolean },
+): NetworkDevices {
+  const candidates = podDeviceNames(network, vmi);
+  const pod = candidates.find((name) => links.has(name)) ?? candidates[0];
+  const bare = pod.startsWith(digestPrefix) ? pod.slice(digestPrefix.length) : pod;
+  return { pod, tap: tapName(network, pod), bridge: `k6t-${bare}`, podNic: `${bare}-nic` };
+}
+
+function podDeviceNames(network: Network, vmi: VirtualMachineInstance): readonly [string, ...string[]] {
+  if (isPrimaryNetwork(network)) {
+    const status = vmi.status?.interfaces?.find(({ name }) => name === network.name);
+    return [status?.podInterfaceName || primaryDevice, primaryDevice];
+  }
+  const secondary = (vmi.spec.networks ?? []).filter((each) => !isPrimaryNetwork(each));
+  const position = secondary.findIndex(({ name }) => name === network.name) + 1;
+  return [digestName(network.name), `net${position}`];
+}
+
+function digestName(networkName: string): string {
+  return `${digestPrefix}${createHash('sha256').update(networkName).digest('hex').slice(0, 11)}`;
+}
+
+function tapName(network: Network, pod: string): string {
+  return isPrimaryNetwork(network) ? 'tap0' : `tap${pod.slice(digestPrefix.length)}`;
+}
+
+/** The tap of a secondary network whose name is a digest: only such devices can be unplugged. */
+export function digestTapName(network: Network): string {
+  return tapName(network, digestName(network.name));
 }

@@ -36,7 +36,13 @@ const disks = named({
 const interfaces = named({
   ...texts('model', 'macAddress', 'pciAddress', 'state', 'tag'),
   ...numbers('bootOrder', 'acpiIndex'),
-  ...objects('bridge', 'masquerade', 'sriov', 'passtBinding', 'binding', 'slirp', 'macvtap', 'passt', 'dhcpOptions'),
+  ...objects('bridge', 'masquerade', 'sriov', 'passtBinding', 'binding', 'slirp', 'macvtap', 'passt'),
+  ports: { list: object({ ...texts('name', 'protocol'), port: 'number' }) },
+  dhcpOptions: object({
+    ...texts('bootFileName', 'tftpServerName'),
+    ntpServers: { list: text },
+    privateOptions: { list: object({ option: 'number', value: text }) },
+  }),
 });
 
 const devices = object({
@@ -144,7 +150,7 @@ const vmi: JsonShape = {
     metadata: object({ ...texts('name', 'namespace', 'uid'), annotations: { map: text } }),
     spec: {
       members: {
-        ...texts('architecture', 'startStrategy', 'hostname'),
+        ...texts('architecture', 'startStrategy', 'hostname', 'subdomain'),
         terminationGracePeriodSeconds: 'number',
         domain,
         volumes,
@@ -154,7 +160,7 @@ const vmi: JsonShape = {
       required: ['domain'],
     },
     status: object({
-      interfaces: { list: object(texts('name', 'podInterfaceName')) },
+      interfaces: { list: object(texts('name', 'podInterfaceName', 'infoSource')) },
       volumeStatus: {
         list: object({
           ...texts('name', 'target', 'phase'),

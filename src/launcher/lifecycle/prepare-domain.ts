@@ -1,5 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { findEfiFirmware, readNetworkLinks } from '../../host/index.ts';
+import { findEfiFirmware, type NetworkLink } from '../../host/index.ts';
 import { prepareDisks } from '../disks/index.ts';
 import { buildDomainXml, type ConverterOptions, type LauncherPaths, shapedVmi } from '../domain/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
@@ -9,6 +9,8 @@ export interface PrepareDomainOptions {
   readonly flags: LauncherOptions;
   readonly environment: Pick<LauncherEnvironment, 'network'>;
   readonly paths: LauncherPaths;
+  /** Sets up what the guest's networks need; gives the pod's network devices. */
+  readonly setUpNetwork: (vmi: VirtualMachineInstance) => Promise<ReadonlyMap<string, NetworkLink>>;
   /** Set when QEMU runs as another user than this process. */
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
 }
@@ -23,9 +25,10 @@ export async function prepareDomain(
   options: PrepareDomainOptions,
   choice: HypervisorChoice,
 ): Promise<string> {
-  const { flags, environment, paths, owner } = options;
+  const { flags, environment, paths, owner, setUpNetwork } = options;
   const vmi = shapedVmi(given);
   const hypervisor = await choice.choose();
+  const links = await setUpNetwork(vmi);
   const { disks, kernelBoot } = await prepareDisks(vmi, {
     paths,
     imageVolume: flags.imageVolume,
@@ -41,7 +44,7 @@ export async function prepareDomain(
     disks,
     ...(kernelBoot && { kernelBoot }),
     network: environment.network,
-    links: await readNetworkLinks(),
+    links,
     efi: await findEfiFirmware({ dirs: [flags.ovmfPath, '/usr/share/OVMF', '/usr/share/edk2/ovmf'] }),
   });
 }

@@ -15,6 +15,8 @@ export interface SyncDeps {
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
   /** Makes the disks of a domain that runs those of its VMI. */
   readonly syncDisks: (domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<void>;
+  /** Makes the network devices of a domain that runs those of its VMI. */
+  readonly syncNetwork: (domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<void>;
   readonly log: Logger;
 }
 
@@ -48,8 +50,10 @@ export class VmiSync {
     if (isUp) this.#deps.metadata.record(hasRun);
     else await this.#startOnce(vmi, domain);
     await this.#resumeUnlessPausedOnPurpose(domain);
-    // A domain that was just started has its disks from its definition.
-    if (isUp) await this.#deps.syncDisks(domain, vmi, options);
+    if (!isUp) return;
+    // A domain that was just started has its devices from its definition.
+    await this.#deps.syncDisks(domain, vmi, options);
+    await this.#deps.syncNetwork(domain, vmi, options);
   }
 
   async #define(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<DomainRef> {

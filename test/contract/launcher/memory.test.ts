@@ -32,6 +32,7 @@ async function start(): Promise<LauncherSubject> {
     { flags, identity: { namespace: 'default', name: 'small', uid: launcherVmiUid }, paths },
     {
       hypervisor,
+      network: undefined,
       prepare: async () => xml,
       life: new LauncherLife({ log: silentLogger }),
       findMedia: async () => new Map(),

@@ -8,6 +8,7 @@ checkFolderRules({
     notify: ['domain'],
     'guest-agent': ['domain'],
     daemon: ['domain'],
+    network: ['domain'],
     stats: ['domain', 'guest-agent'],
     'hot-plug': ['domain'],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],

@@ -34,6 +34,7 @@ before(async () => {
     { flags, identity, paths },
     {
       hypervisor,
+      network: undefined,
       prepare: async () => '<domain><name>default_small</name></domain>',
       life: new LauncherLife({ log: silentLogger }),
       findMedia: async () => new Map(),

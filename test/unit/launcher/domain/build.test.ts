@@ -133,7 +133,7 @@ test('without the device that the agent makes, a tap interface is refused and th
   const devices = { interfaces: [{ name: 'n', masquerade: {} }] };
   const error = refusal({ devices }, pod, contextWith({ network: 'tap', links }));
   assert.equal(error.code, 'MISSING_LINK');
-  assert.match(error.message, /tap0 or eth0 \(there are: lo\)/);
+  assert.match(error.message, /no network device tap0 \(there are: lo\)/);
 });
 
 test('missing EFI files are reported with the words that the agent searches for', () => {

@@ -23,7 +23,12 @@ function parts(hypervisor: MemoryHypervisor) {
   const prepare = async () => '<domain><name>default_small</name></domain>';
   const named = { domainName: 'default_small' };
   return {
-    sync: new VmiSync(named, { ...deps, prepare, syncDisks: async () => undefined }),
+    sync: new VmiSync(named, {
+      ...deps,
+      prepare,
+      syncDisks: async () => undefined,
+      syncNetwork: async () => undefined,
+    }),
     power: new PowerControl(named, deps),
     lock,
     metadata,

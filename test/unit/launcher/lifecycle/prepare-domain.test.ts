@@ -20,6 +20,7 @@ test('a VMI of another shape is refused with its field before anything is made f
     environment: { network: 'user' },
     paths: launcherPaths({ nonRoot: true, root }),
     owner: undefined,
+    setUpNetwork: async () => new Map(),
   } as const;
   const volumes = JSON.parse('[{"name":"a","emptyDisk":{"capacity":"1Mi"}},null]');
   const vmi = launcherVmi({ spec: { volumes } });

@@ -1,0 +1,77 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import { errorMessage, type Logger } from '../../base/index.ts';
+import type { DomainRef } from '../../libvirt/index.ts';
+import {
+  type ConverterOptions,
+  type DeviceChange,
+  type InterfaceContext,
+  interfaceChanges,
+  interfaceXml,
+} from '../domain/index.ts';
+import type { Hypervisor } from '../ports.ts';
+import type { PodNetwork } from './pod-network.ts';
+
+export interface NicSyncDeps {
+  readonly hypervisor: Pick<Hypervisor, 'xml' | 'attachDevice' | 'detachDevice' | 'updateDevice'>;
+  /** Absent with QEMU's user networking. */
+  readonly network: Pick<PodNetwork, 'links' | 'setUp' | 'keepOnly'> | undefined;
+  readonly log: Logger;
+}
+
+/** Also in the definition, so that it is the same after a migration. */
+const both = { persistent: true };
+
+/**
+ * Network devices of a running domain as the VMI has them: plugs and unplugs them, takes their links up and down (upstream's
+ * `virtwrap/network`). A repeated call changes nothing.
+ */
+export class NicSync {
+  readonly #deps: NicSyncDeps;
+
+  constructor(deps: NicSyncDeps) {
+    this.#deps = deps;
+  }
+
+  async sync(domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void> {
+    const changes = interfaceChanges(vmi, await this.#deps.hypervisor.xml(domain));
+    await this.#keepServing(vmi, changes.present);
+    if (vmi.status?.phase !== 'Running') return;
+    for (const name of changes.plug) await this.#plug(domain, vmi, options, name);
+    for (const change of changes.unplug) await this.#unplug(domain, change);
+    for (const change of changes.relink) await this.#relink(domain, change);
+  }
+
+  /** After this launcher began anew: its guest's servers must go on. A guest that runs is not refused for it. */
+  async #keepServing(vmi: VirtualMachineInstance, present: readonly string[]): Promise<void> {
+    const { network, log } = this.#deps;
+    if (!network) return;
+    const links = await network.links();
+    network.keepOnly(vmi, links, present);
+    try {
+      await network.setUp(vmi, links, present);
+    } catch (error) {
+      log.warn({ err: errorMessage(error) }, 'network of the running guest is not served');
+    }
+  }
+
+  async #plug(domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions, name: string): Promise<void> {
+    const { hypervisor, network, log } = this.#deps;
+    const links = await network?.links();
+    const context: InterfaceContext = { network: network ? 'tap' : 'user', options, ...(links && { links }) };
+    const xml = interfaceXml(vmi, name, context);
+    if (network && links) await network.setUp(vmi, links, [name]);
+    await hypervisor.attachDevice(domain, xml, both);
+    log.info({ interface: name }, 'network device plugged in');
+  }
+
+  /** The guest lets go of it when it wants to; the event that it is gone updates the Domain object. */
+  async #unplug(domain: DomainRef, { name, xml }: DeviceChange): Promise<void> {
+    await this.#deps.hypervisor.detachDevice(domain, xml, both);
+    this.#deps.log.info({ interface: name }, 'network device is being unplugged');
+  }
+
+  async #relink(domain: DomainRef, { name, xml }: DeviceChange): Promise<void> {
+    await this.#deps.hypervisor.updateDevice(domain, xml, both);
+    this.#deps.log.info({ interface: name }, 'link state of a network device changed');
+  }
+}
