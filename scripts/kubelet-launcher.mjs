@@ -68,6 +68,9 @@ export async function makeLauncherRoot(root) {
   const linked = [process.execPath, ...programs.filter(existsSync), ...modules.filter(existsSync).flatMap(filesBelow)];
   for (const file of new Set([...linked, ...linkedWith(linked), ...data.filter(existsSync)])) copy(root, file);
   await bundleProgram('virt-launcher', path.join(root, 'usr/lib/virt-launcher.mjs'));
+  for (const name of ['koffi', `@koromix/koffi-linux-${process.arch}`]) {
+    cpSync(path.join('node_modules', name), path.join(root, 'usr/lib/node_modules', name), { recursive: true });
+  }
   const monitor = asFirstProcess(`${process.execPath} /usr/lib/virt-launcher.mjs "$@"`);
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
   await bundleProgram('container-disk', path.join(root, 'usr/lib/container-disk.mjs'));

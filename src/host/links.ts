@@ -3,6 +3,8 @@ import path from 'node:path';
 
 export interface NetworkLink {
   readonly name: string;
+  /** Another device that gets the same name has another one. */
+  readonly index?: number;
   /** Absent when the device has none (all zero). */
   readonly mac?: string;
   readonly mtu?: number;
@@ -13,9 +15,10 @@ export async function readNetworkLinks(sysClassNet = '/sys/class/net'): Promise<
   const links = new Map<string, NetworkLink>();
   for (const name of await readdir(sysClassNet)) {
     const mac = await readAttribute(path.join(sysClassNet, name, 'address'));
+    const index = Number(await readAttribute(path.join(sysClassNet, name, 'ifindex')));
     const mtu = Number(await readAttribute(path.join(sysClassNet, name, 'mtu')));
     const hasMac = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/.test(mac) && mac !== '00:00:00:00:00:00';
-    links.set(name, { name, ...(hasMac && { mac }), ...(mtu > 0 && { mtu }) });
+    links.set(name, { name, ...(index > 0 && { index }), ...(hasMac && { mac }), ...(mtu > 0 && { mtu }) });
   }
   return links;
 }

@@ -1,6 +1,6 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { errorMessage, type Logger } from '../../base/index.ts';
-import type { DomainRef } from '../../libvirt/index.ts';
+import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
+import { type DomainRef, isLibvirtError } from '../../libvirt/index.ts';
 import {
   type ConverterOptions,
   type DeviceChange,
@@ -16,10 +16,14 @@ export interface NicSyncDeps {
   /** Absent with QEMU's user networking. */
   readonly network: Pick<PodNetwork, 'links' | 'setUp' | 'keepOnly'> | undefined;
   readonly log: Logger;
+  readonly clock: Clock;
 }
 
 /** Also in the definition, so that it is the same after a migration. */
 const both = { persistent: true };
+const liveOnly = { persistent: false };
+/** libvirt waits 5 s for a guest that does not let go, and so does the agent with it. */
+const askAgainMs = 60_000;
 
 /**
  * Network devices of a running domain as the VMI has them: plugs and unplugs them, takes their links up and down (upstream's
@@ -27,6 +31,8 @@ const both = { persistent: true };
  */
 export class NicSync {
   readonly #deps: NicSyncDeps;
+  /** When the guest was asked to let go of a device that it still has. */
+  readonly #asked = new Map<string, number>();
 
   constructor(deps: NicSyncDeps) {
     this.#deps = deps;
@@ -37,7 +43,7 @@ export class NicSync {
     await this.#keepServing(vmi, changes.present);
     if (vmi.status?.phase !== 'Running') return;
     for (const name of changes.plug) await this.#plug(domain, vmi, options, name);
-    for (const change of changes.unplug) await this.#unplug(domain, change);
+    await this.#unplugAll(domain, changes.unplug);
     for (const change of changes.relink) await this.#relink(domain, change);
   }
 
@@ -58,16 +64,35 @@ export class NicSync {
     const { hypervisor, network, log } = this.#deps;
     const links = await network?.links();
     const context: InterfaceContext = { network: network ? 'tap' : 'user', options, ...(links && { links }) };
-    const xml = interfaceXml(vmi, name, context);
     if (network && links) await network.setUp(vmi, links, [name]);
+    const xml = interfaceXml(vmi, name, context);
     await hypervisor.attachDevice(domain, xml, both);
     log.info({ interface: name }, 'network device plugged in');
   }
 
-  /** The guest lets go of it when it wants to; the event that it is gone updates the Domain object. */
+  /** The guest lets go of them when it wants to; the event that one is gone updates the Domain object. */
+  async #unplugAll(domain: DomainRef, changes: readonly DeviceChange[]): Promise<void> {
+    for (const name of this.#asked.keys()) {
+      if (!changes.some((change) => change.name === name)) this.#asked.delete(name);
+    }
+    for (const change of changes) {
+      const nowMs = this.#deps.clock.monotonicMs();
+      if (nowMs - (this.#asked.get(change.name) ?? -askAgainMs) < askAgainMs) continue;
+      await this.#unplug(domain, change);
+      this.#asked.set(change.name, nowMs);
+    }
+  }
+
+  /** The definition lets go at the first time, and is no longer asked when the guest did not. Upstream's fails then for ever. */
   async #unplug(domain: DomainRef, { name, xml }: DeviceChange): Promise<void> {
-    await this.#deps.hypervisor.detachDevice(domain, xml, both);
-    this.#deps.log.info({ interface: name }, 'network device is being unplugged');
+    const { hypervisor, log } = this.#deps;
+    try {
+      await hypervisor.detachDevice(domain, xml, both);
+    } catch (error) {
+      if (!isLibvirtError(error, 'DEVICE_MISSING')) throw error;
+      await hypervisor.detachDevice(domain, xml, liveOnly);
+    }
+    log.info({ interface: name }, 'network device is being unplugged');
   }
 
   async #relink(domain: DomainRef, { name, xml }: DeviceChange): Promise<void> {

@@ -42,6 +42,11 @@ const dhcp6Port = 547;
 /** All DHCP servers and relays on the link. */
 const dhcp6Group = 'ff02::1:2';
 
+interface Served {
+  readonly bridgeIndex: number | undefined;
+  readonly servers: readonly DhcpServer[];
+}
+
 type Links = ReadonlyMap<string, NetworkLink>;
 
 /**
@@ -52,7 +57,7 @@ export class PodNetwork {
   readonly #privateDir: string;
   readonly #deps: PodNetworkDeps;
   /** By the pod's device. */
-  readonly #servers = new Map<string, readonly DhcpServer[]>();
+  readonly #served = new Map<string, Served>();
 
   constructor(options: { readonly privateDir: string }, deps: PodNetworkDeps) {
     this.#privateDir = options.privateDir;
@@ -79,7 +84,7 @@ export class PodNetwork {
     const inputs = all
       .filter(({ name }) => names === undefined || names.includes(name))
       .flatMap((iface) => inputsOf(iface, vmi, links))
-      .filter(({ devices }) => !this.#servers.has(devices.pod));
+      .filter((input) => !this.#isServed(input));
     if (inputs.length === 0) return;
     for (const input of inputs) requireHandover(input);
     const facts = await this.#guestFacts(vmi);
@@ -91,18 +96,26 @@ export class PodNetwork {
   keepOnly(vmi: VirtualMachineInstance, links: Links, names: readonly string[]): void {
     const ifaces = (vmi.spec.domain.devices?.interfaces ?? []).filter(({ name }) => names.includes(name));
     const kept = new Set(ifaces.flatMap((iface) => inputsOf(iface, vmi, links)).map(({ devices }) => devices.pod));
-    for (const [pod, servers] of this.#servers) {
-      if (kept.has(pod)) continue;
-      for (const server of servers) server.stop();
-      this.#servers.delete(pod);
-      rmSync(this.#marker(pod), { force: true });
-      this.#deps.log.info({ device: pod }, 'DHCP servers of an unplugged interface stopped');
-    }
+    for (const pod of this.#served.keys()) if (!kept.has(pod)) this.#end(pod);
   }
 
   stop(): void {
-    for (const servers of this.#servers.values()) for (const server of servers) server.stop();
-    this.#servers.clear();
+    for (const pod of [...this.#served.keys()]) this.#end(pod);
+  }
+
+  /** A bridge that was made anew has sockets of its own, whatever its name is. */
+  #isServed({ devices, links }: LeaseInput): boolean {
+    const served = this.#served.get(devices.pod);
+    if (served && served.bridgeIndex === links.get(devices.bridge)?.index) return true;
+    if (served) this.#end(devices.pod);
+    return false;
+  }
+
+  #end(pod: string): void {
+    for (const server of this.#served.get(pod)?.servers ?? []) server.stop();
+    this.#served.delete(pod);
+    rmSync(this.#marker(pod), { force: true });
+    this.#deps.log.info({ device: pod }, 'DHCP servers of an interface stopped');
   }
 
   async #guestFacts(vmi: VirtualMachineInstance): Promise<GuestFacts> {
@@ -122,7 +135,7 @@ export class PodNetwork {
     );
   }
 
-  async #serve({ devices }: LeaseInput, { v4, v6, leftOut }: Leases): Promise<void> {
+  async #serve({ devices, links }: LeaseInput, { v4, v6, leftOut }: Leases): Promise<void> {
     const { log } = this.#deps;
     if (leftOut.length > 0) log.warn({ count: leftOut.length }, 'search domains that no guest could use are left out');
     const servers = [
@@ -138,7 +151,7 @@ export class PodNetwork {
         : []),
     ];
     await startAll(servers);
-    this.#servers.set(devices.pod, servers);
+    this.#served.set(devices.pod, { bridgeIndex: links.get(devices.bridge)?.index, servers });
     if (servers.length > 0) this.#mark(devices.pod);
     log.info({ device: devices.bridge, address: v4?.address, address6: v6?.address }, 'network of the guest is served');
   }

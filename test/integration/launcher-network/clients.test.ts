@@ -243,6 +243,12 @@ describe('real DHCP clients of a launcher', { concurrency: false }, () => {
     pod.ip('link set k6t-eth0 up');
     plugClient(pod, 'k6t-eth0', guest, guestMac);
     assert.equal((await udhcpc(guest, 30)).get('ip'), '10.0.2.2');
+    pod.ip('link delete c-eth0');
+    for (const device of ['k6t-eth0', 'eth0', 'tap0']) pod.ip(`link delete ${device}`);
+    masqueradePod(pod);
+    await network.ask({ do: 'prepare', vmi: masquerade });
+    plugClient(pod, 'k6t-eth0', guest, guestMac);
+    assert.equal((await udhcpc(guest, 30)).get('ip'), '10.0.2.2');
     await network.ask({ do: 'keepOnly', vmi: masquerade, names: [] });
     assert.ok(!existsSync(path.join(dir, 'dhcp_started-eth0')));
     assert.equal((await udhcpc(guest, 2)).get('ip'), undefined);

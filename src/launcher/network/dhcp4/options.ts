@@ -24,20 +24,22 @@ const maxPart = 255;
 
 /** Code, length, value; a code that comes again goes on with its value (RFC 3396). Undefined when a length leads beyond the end. */
 export function decodeOptions4(bytes: Buffer): Options4 | undefined {
-  const options = new Map<number, Buffer>();
+  // Put together at the end: a value in thousands of parts must not be copied for each.
+  const parts = new Map<number, Buffer[]>();
   let at = 0;
   while (at < bytes.length) {
     const code = bytes[at++] ?? option4.END;
-    if (code === option4.END) return options;
+    if (code === option4.END) break;
     if (code === option4.PAD) continue;
     const length = bytes[at++];
     if (length === undefined || at + length > bytes.length) return undefined;
     const value = bytes.subarray(at, at + length);
-    const before = options.get(code);
-    options.set(code, before ? Buffer.concat([before, value]) : value);
+    const before = parts.get(code);
+    if (before) before.push(value);
+    else parts.set(code, [value]);
     at += length;
   }
-  return options;
+  return new Map([...parts].map(([code, values]) => [code, Buffer.concat(values)]));
 }
 
 /** In the order of their codes: the mask must come before the router. What is longer than one option can be is split. */
