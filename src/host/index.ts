@@ -13,14 +13,9 @@ export {
   type StandardRule,
   setBlockDevices,
 } from './cgroups/index.ts';
-export { type DeviceAddress, DeviceAddressError, readDeviceAddresses } from './device-addresses.ts';
+export { type DeviceAddress, readDeviceAddresses } from './device-addresses.ts';
 export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
-export {
-  DeviceSocketError,
-  type DeviceSocketErrorCode,
-  type DeviceSocketOptions,
-  openDeviceSocket,
-} from './device-socket.ts';
+export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
