@@ -16,16 +16,7 @@ import { ipv4Bytes } from '../../src/launcher/network/ip.ts';
 import { parseResolvConf, withSubdomain } from '../../src/launcher/network/resolv-conf.ts';
 import { parseVifCache } from '../../src/launcher/network/vif-cache.ts';
 import { vmiWith } from '../unit/launcher/domain/cases.ts';
-import {
-  changedBytes,
-  changedText,
-  changedValue,
-  fuzz,
-  judged,
-  repeated,
-  together,
-  type Verdict,
-} from './kit/index.ts';
+import { changedBytes, changedText, changedValue, fuzz, judged, repeated, together } from './kit/index.ts';
 
 /** What a guest sends to the servers of its bridge, and what a pod holds for them. */
 
@@ -59,20 +50,26 @@ const request4 = (type: number) =>
     ]),
   });
 
-const verdictOf = (answer: Answer): Verdict => (answer.kind === 'reply' ? 'accepted' : 'refused');
+/** What both servers promise of any bytes: a reply, or that there is none. */
+class NoReply extends Error {}
+
+function replyOf(answer: Answer): Buffer {
+  if (answer.kind !== 'reply') throw new NoReply(answer.kind);
+  return answer.bytes;
+}
+
+const isNoReply = (error: unknown) => error instanceof NoReply;
 const from4 = { address: '0.0.0.0', port: 68 };
 
 fuzz('launcher: DHCPv4 of a guest', {
   input: changedBytes([request4(1), request4(3), request4(8)]),
-  parse: (bytes) => {
-    const answer = answer4(bytes, from4, lease4);
-    if (answer.kind === 'reply') {
-      assert.ok(answer.bytes.length <= 1400);
-      const decoded = decodeMessage4(answer.bytes);
+  parse: (bytes) =>
+    judged(isNoReply, () => {
+      const reply = replyOf(answer4(bytes, from4, lease4));
+      assert.ok(reply.length <= 1400);
+      const decoded = decodeMessage4(reply);
       assert.ok(decoded.kind === 'message' && !decoded.message.isRequest && decoded.message.yourAddress === '10.0.2.2');
-    }
-    return verdictOf(answer);
-  },
+    }),
   growing: {
     'options without end': (size) =>
       Buffer.concat([request4(1).subarray(0, 243), Buffer.alloc(size, Buffer.from([55, 1, 0]))]),
@@ -88,18 +85,18 @@ const renew = Buffer.from(
   'hex',
 );
 
+const from6 = { address: 'fe80::1%k6t-eth0', port: 546 };
+const lease6 = { address: 'fd10:0:2::2', serverMac: '02:00:00:00:00:00', dns: ['fd00::10'] };
+
 fuzz('launcher: DHCPv6 of a guest', {
   input: changedBytes([solicit, renew]),
-  parse: (bytes) => {
-    const from = { address: 'fe80::1%k6t-eth0', port: 546 };
-    const answer = answer6(bytes, from, { address: 'fd10:0:2::2', serverMac: '02:00:00:00:00:00', dns: ['fd00::10'] });
-    if (answer.kind === 'reply') {
-      const decoded = decodeMessage6(answer.bytes);
+  parse: (bytes) =>
+    judged(isNoReply, () => {
+      const reply = replyOf(answer6(bytes, from6, lease6));
+      const decoded = decodeMessage6(reply);
       assert.ok(decoded.kind === 'message');
-      assert.deepEqual(encodeMessage6(decoded.message), answer.bytes);
-    }
-    return verdictOf(answer);
-  },
+      assert.deepEqual(encodeMessage6(decoded.message), reply);
+    }),
   growing: {
     associations: (size) =>
       Buffer.concat([solicit, Buffer.alloc(size, Buffer.from('0003000c0a0b0c0d0000000000000000', 'hex'))]),
