@@ -170,7 +170,12 @@ export interface DomainSpecInput {
     numa?: { guestMappingPassthrough?: object };
     realtime?: { mask?: string };
   };
-  memory?: { guest?: Quantity; maxGuest?: Quantity; hugepages?: { pageSize?: string } };
+  memory?: {
+    guest?: Quantity;
+    maxGuest?: Quantity;
+    hugepages?: { pageSize?: string };
+    reservedOverhead?: { addedOverhead?: Quantity; memLock?: string };
+  };
   machine?: { type?: string };
   firmware?: {
     uuid?: string;

@@ -1,3 +1,4 @@
+import { parseQuantity } from '../api/index.ts';
 import { memberAt } from '../base/index.ts';
 import { type KubeVirt, vgaForEfi } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
@@ -37,6 +38,8 @@ export interface ClusterConfig extends MigrationSection {
   readonly portRanges: boolean;
   readonly minimumReservePvcBytes: number;
   readonly tolerateLessPvcSpacePercent: number;
+  /** Factor on what a guest costs beyond its memory. */
+  readonly overheadRatio: number;
   readonly status: StatusConfig;
 }
 
@@ -49,6 +52,7 @@ export interface AgentConfig extends ClusterConfig {
 interface Configuration {
   readonly smbios?: SmBios | null;
   readonly memBalloonStatsPeriod?: number | null;
+  readonly additionalGuestMemoryOverheadRatio?: string | null;
   readonly developerConfiguration?: {
     readonly useEmulation?: boolean | null;
     readonly minimumReservePVCBytes?: number | null;
@@ -98,6 +102,7 @@ function toClusterConfig(given: unknown, annotations: Annotations): ClusterConfi
     portRanges: gates.PortRangesSpec,
     minimumReservePvcBytes: developer.minimumReservePVCBytes ?? 131_072,
     tolerateLessPvcSpacePercent: developer.pvcTolerateLessSpaceUpToPercent ?? 10,
+    overheadRatio: parseQuantity(configuration.additionalGuestMemoryOverheadRatio) ?? 1,
     status: readStatusConfig(given, gates),
     ...readMigrationConfig(given, gates),
   };

@@ -1,4 +1,4 @@
-import { parseQuantity, type Quantity, type VirtualMachineInstance } from '../../api/index.ts';
+import { memoryOverheadBytes, parseQuantity, type Quantity, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { PodRenderError } from './errors.ts';
 
@@ -7,9 +7,6 @@ export interface PodResources {
   readonly limits: Record<string, Quantity>;
   readonly overheadBytes: number;
 }
-
-const Mi = 2 ** 20;
-const Gi = 2 ** 30;
 
 /** Requests and limits of `compute` (upstream: pkg/virt-controller/services/renderresources.go). The VMI's own values win. Throws PodRenderError. */
 export function renderResources(vmi: VirtualMachineInstance, config: ControllerConfig): PodResources {
@@ -21,7 +18,7 @@ export function renderResources(vmi: VirtualMachineInstance, config: ControllerC
     bytesOf(requests.memory, 'domain.resources.requests.memory') ??
     bytesOf(limits.memory, 'domain.resources.limits.memory') ??
     ((guestBytes ?? 0) * 100) / config.memoryOvercommitPercent;
-  const overheadBytes = memoryOverheadBytes(vmi, config, baseBytes);
+  const overheadBytes = memoryOverheadBytes(vmi, { baseBytes, ratio: config.overheadRatio });
   setMemory(vmi, { requests, limits, baseBytes, guestBytes: guestBytes ?? baseBytes, overheadBytes });
   setCpu(vmi, config, requests, limits);
   addEphemeralStorage(requests, limits);
@@ -93,21 +90,6 @@ function addDevices(vmi: VirtualMachineInstance, config: ControllerConfig, limit
   const isVirtio = ({ model }: { model?: string }) => model === undefined || model === '' || model === 'virtio';
   if (interfaces.some(isVirtio)) limits['devices.kubevirt.io/vhost-net'] = '1';
   if (autoattachVSOCK) limits['devices.kubevirt.io/vhost-vsock'] = '1';
-}
-
-/** What a guest costs beyond its memory (upstream: GetMemoryOverhead in pkg/hypervisor). */
-function memoryOverheadBytes(vmi: VirtualMachineInstance, config: ControllerConfig, baseBytes: number): number {
-  const { cpu, devices, launchSecurity } = vmi.spec.domain;
-  const programs = (25 + 100 + 25 + 40 + 30) * Mi;
-  let total = Math.ceil(baseBytes / 512) + programs + 8 * Mi * vcpus(vmi) + 8 * Mi;
-  if (devices?.autoattachGraphicsDevice !== false) total += 32 * Mi;
-  if (vmi.spec.architecture === 'arm64') total += 128 * Mi;
-  if ((devices?.gpus?.length ?? 0) + (devices?.hostDevices?.length ?? 0) > 0) total += Gi;
-  if ((vmi.spec.volumes ?? []).some(({ downwardMetrics }) => downwardMetrics)) total += Mi;
-  if (launchSecurity && ('sev' in launchSecurity || 'snp' in launchSecurity)) total += 256 * Mi;
-  if (devices?.tpm && devices.tpm.enabled !== false) total += 53 * Mi;
-  if (cpu?.dedicatedCpuPlacement) total += 100 * Mi;
-  return Math.ceil(total * config.overheadRatio);
 }
 
 function bytesOf(quantity: Quantity | undefined, what: string): number | undefined {
