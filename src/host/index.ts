@@ -8,8 +8,13 @@
 export {
   type BlockDevice,
   CgroupError,
+  type CgroupOptions,
+  type CpusetCgroup,
+  cpusetCgroupOf,
   type DeviceCgroup,
   deviceCgroupOf,
+  type Housekeeping,
+  keepHouse,
   type StandardRule,
   setBlockDevices,
 } from './cgroups/index.ts';
@@ -49,7 +54,9 @@ export {
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { PresenceSocket } from './presence-socket.ts';
+export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
 export { draftSuffix, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
+export { loadScheduling, type Scheduling, SchedulingError } from './scheduling.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

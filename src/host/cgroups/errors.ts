@@ -7,6 +7,8 @@ export type CgroupErrorCode =
   | 'CGROUP_UNREACHABLE'
   /** The kernel does not take the rules: too old, or without the rights for it. */
   | 'DEVICES_REFUSED'
+  /** The kernel does not take the CPUs for threads, or they are none. */
+  | 'CPUS_REFUSED'
   /** More programs, or longer ones, than this one changes. */
   | 'DEVICES_FOREIGN';
 
