@@ -1,4 +1,4 @@
-import type { DomainReason } from '../../../api/index.ts';
+import { type DomainReason, hasDedicatedCpus } from '../../../api/index.ts';
 import { backoffDelayMs, memberAt } from '../../../base/index.ts';
 import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
@@ -77,6 +77,15 @@ function isPauseUnreported({ observation }: Facts): boolean {
   const { pausedSinceMs } = observation.memory.pause;
   const synced = syncedOf(observation.memory);
   return pausedSinceMs === undefined || synced === undefined || synced.atMs < pausedSinceMs;
+}
+
+/** Its CPUs are its own, or its vCPUs come first: its threads are put in place after each sync, by what its domain then is. */
+function isPlacementDue(facts: Facts): boolean {
+  const { phase, domainState, vmi, observation } = facts;
+  if (phase !== 'Running' || domainState.kind !== 'alive' || needsSync(facts)) return false;
+  if (!domainState.runs && !isPausedForNow(facts)) return false;
+  const isWanted = hasDedicatedCpus(vmi) || Boolean(vmi?.spec?.domain?.cpu?.realtime);
+  return isWanted && observation.hostFacts.limits?.isPlaced === false;
 }
 
 /** The owner of such a guest brings session and certificate later, by a change of the VMI. */
@@ -185,6 +194,12 @@ export const syncRules: readonly Rule[] = [
     when: (facts) =>
       facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && needsSync(facts),
     plan: (facts) => ({ ...resync(facts), ...(isPlugging(facts) && { requeueAfterMs: 0 }) }),
+  },
+  {
+    name: 'placement-due',
+    why: 'The guest has CPUs of its own or runs in real time, so its threads are put where they belong.',
+    when: isPlacementDue,
+    plan: ({ uid }) => ({ steps: [{ step: 'settleHost', uid }], requeueAfterMs: 0 }),
   },
   {
     name: 'guest-paused',

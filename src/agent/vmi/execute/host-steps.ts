@@ -34,7 +34,8 @@ export async function runHooks(
   const { process } = target;
   const config = ports.config.current();
   const request = { key: observation.key, uid, vmi: asHostDisks, launcherPid, purpose, config, signal };
-  return outcomeOf(await ports.hostWork.run({ ...request, ...(process && { process }) }));
+  const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
+  return outcomeOf(await ports.hostWork.run({ ...request, ...(process && { process }), ...(domain && { domain }) }));
 }
 
 /** Hooks in reverse order, all of them even if one fails. */

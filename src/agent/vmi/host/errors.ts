@@ -28,6 +28,11 @@ export type HostErrorCode =
   | 'HOTPLUG_SOURCE'
   /** The launcher's pod takes no volumes while it runs. */
   | 'HOTPLUG_DISABLED'
+  /** The kernel does not grant memory, CPUs or priority. */
+  | 'LIMITS_REFUSED'
+  /** The guest's process is not there, or not yet. */
+  | 'NO_QEMU'
+  | 'BAD_CPU_MASK'
   | 'NOT_SUPPORTED';
 
 export class HostError extends CodedError<HostErrorCode> {}

@@ -1,5 +1,5 @@
 /**
- * Owns: what the agent prepares inside a launcher's container before its guest starts: devices, disk images, its pod's network; in `work` the contract
+ * Owns: what the agent prepares inside a launcher's container before its guest starts and while it runs: devices, disk images, mounts, its pod's network, limits and CPUs of its processes; in `work` the contract
  * that such hooks keep.
  * Must not know: VMI rules, the API server, launchers' calls.
  */
@@ -7,6 +7,7 @@ import { type ContainerDiskDeps, type ContainerDiskOptions, containerDisks } fro
 import { type DeviceOwnershipOptions, deviceOwnership } from './device-ownership.ts';
 import { hostDiskImages } from './host-disk-images.ts';
 import { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
+import { guestLimits, type LimitOptions } from './limits/index.ts';
 import { type PodNetworkOptions, podNetwork } from './network/index.ts';
 import { unsupportedHostWork } from './unsupported-host-work.ts';
 import type { HostFactsOf } from './work/index.ts';
@@ -18,13 +19,14 @@ export { launcherFileSizes } from './file-sizes.ts';
 export { hostDiskImages } from './host-disk-images.ts';
 export { type HotPlugDeps, hotPlugVolumes } from './hot-plug/index.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
+export { guestLimits, type LimitFacts, type LimitOptions } from './limits/index.ts';
 export { podNetwork } from './network/index.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';
 export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
 export function hostHooks(
-  options: DeviceOwnershipOptions & ContainerDiskOptions & HotPlugOptions & PodNetworkOptions,
+  options: DeviceOwnershipOptions & ContainerDiskOptions & HotPlugOptions & PodNetworkOptions & LimitOptions,
   deps: ContainerDiskDeps & HotPlugDeps,
 ) {
   return [
@@ -34,6 +36,7 @@ export function hostHooks(
     hotPlugVolumes(options, deps),
     podNetwork(options),
     deviceOwnership(options),
+    guestLimits(options),
   ] as const;
 }
 

@@ -1,4 +1,4 @@
-import type { Key, VirtualMachineInstance, VmiEvent } from '../../../../api/index.ts';
+import type { Domain, Key, VirtualMachineInstance, VmiEvent } from '../../../../api/index.ts';
 import type { ClusterConfig } from '../../../../cluster-config/index.ts';
 /**
  * The contract between the VMI loop and the hooks that do work on the node for one VMI: devices, disks, network, mounts.
@@ -37,6 +37,8 @@ export interface HookContext<State = Json> {
   readonly launcherPid: number;
   /** The launcher as it was when it was connected; absent before. */
   readonly process?: { readonly pid: number; readonly startTime: string };
+  /** As its launcher reported it last; absent before there is one. */
+  readonly domain?: Domain;
   readonly purpose: HookPurpose;
   readonly config: ClusterConfig;
   readonly state: HookState<State>;
@@ -139,6 +141,7 @@ export interface HostRequest {
   readonly uid: string;
   readonly vmi: VirtualMachineInstance;
   readonly launcherPid: number;
+  readonly domain?: Domain;
   /** The launcher's process: while it runs, only the VMI's own clean-up releases anything. */
   readonly process?: { readonly pid: number; readonly startTime: string };
   readonly purpose: HookPurpose;
