@@ -40,6 +40,8 @@ export interface ExplainSeen {
   readonly predecessor?: { readonly uid: string; readonly domain: string; readonly launcher: string };
   readonly relays?: { readonly target: boolean; readonly source: boolean };
   readonly recordProblem?: string;
+  /** Commands that this VMI needs and the agent inside its guest does not know. */
+  readonly guestAgentLacks?: readonly string[];
   /** What hooks of host work gave, by hook, as JSON. */
   readonly hostWork?: Readonly<Record<string, string>>;
   /** What the agent remembers of this VMI; points in time are given as milliseconds ago. */

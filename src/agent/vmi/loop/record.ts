@@ -9,6 +9,7 @@ import {
 } from '../../../reconcile/index.ts';
 import { type Decision, explainRule, type Route, type VmiPatch } from '../decide/index.ts';
 import { type KeyMemory, memoryFields, type Observation } from '../observe/index.ts';
+import { lackingCommands } from '../status/index.ts';
 
 /** One reconcile of a VMI as it is kept for "explain". */
 export type VmiRecord = DecisionRecord<ExplainSeen>;
@@ -57,6 +58,7 @@ export function seenOf(observation: Observation | undefined): ExplainSeen {
       relays: { target: migrationProxies.targetPorts !== undefined, source: migrationProxies.hasSource },
     }),
     ...(recordProblem !== undefined && { recordProblem: clip(recordProblem) }),
+    ...guestAgentOf(observation),
     ...hostWorkOf(observation),
     memory: memoryOf(memory, nowMs),
   };
@@ -139,6 +141,13 @@ function patchParts(patch: VmiPatch | undefined): string[] {
     ...removeConditions.map((type) => `condition ${type} removed`),
     ...setConditions.map(({ type, status: value }) => `condition ${type}=${value}`),
   ].slice(0, 32);
+}
+
+/** What the condition AgentVersionNotSupported does not name. */
+function guestAgentOf({ vmi, statusFacts }: Observation): Pick<ExplainSeen, 'guestAgentLacks'> {
+  if (!statusFacts.guestAgent || vmi.kind !== 'present') return {};
+  const lacking = lackingCommands(statusFacts.guestAgent, vmi.vmi.spec);
+  return lacking ? { guestAgentLacks: lacking.names.slice(0, 16) } : {};
 }
 
 const hostWorkLimit = 16;

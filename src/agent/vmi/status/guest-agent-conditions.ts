@@ -31,27 +31,36 @@ export function setAgentConditions(
     putCondition(status, { type, status: 'True', reason: shortcoming, lastProbeTime: now }, null);
 }
 
-/** What a connected agent cannot do that this VMI needs (pkg/virt-handler/vm.go); undefined: it is supported. */
+/** What a connected agent cannot do that this VMI needs, in upstream's words (pkg/virt-handler/guestagent.go); undefined: it is supported. */
 export function agentShortcoming(
-  { version, commands }: GuestAgentAnswer,
+  answer: GuestAgentAnswer,
   spec: VmiSpec | undefined,
   supportedVersions: readonly string[],
 ): string | undefined {
-  if (commands === undefined) {
-    return supportedVersions.some((pattern) => matches(pattern, version))
+  if (answer.commands === undefined) {
+    return supportedVersions.some((pattern) => matches(pattern, answer.version))
       ? undefined
-      : `Guest agent version '${version}' is not supported`;
+      : `Guest agent version '${answer.version}' is not supported`;
   }
+  const lacking = lackingCommands(answer, spec);
+  return lacking && `This guest agent doesn't support required ${lacking.what} commands`;
+}
+
+/** The condition does not name them: what reads it matches on its reason. */
+export function lackingCommands(
+  { commands }: GuestAgentAnswer,
+  spec: VmiSpec | undefined,
+): { readonly what: 'basic' | 'public key' | 'password'; readonly names: readonly string[] } | undefined {
+  if (commands === undefined) return undefined;
   const lacks = (wanted: readonly string[]) => wanted.filter((name) => !commands.includes(name));
-  const lacking = (what: string, missing: readonly string[]) =>
-    `This guest agent lacks ${what} commands: ${missing.join(', ')}`;
   const basic = lacks(asksFor.basic);
-  if (basic.length > 0) return lacking('basic', basic);
+  if (basic.length > 0) return { what: 'basic', names: basic };
   const wants = propagatedByAgent(spec);
   const keys = lacks(asksFor.sshKeys);
-  if (wants.sshKeys && keys.length > 0 && lacks(asksFor.sshKeysByExec).length > 0) return lacking('public key', keys);
+  if (wants.sshKeys && keys.length > 0 && lacks(asksFor.sshKeysByExec).length > 0)
+    return { what: 'public key', names: keys };
   const password = lacks(asksFor.password);
-  return wants.password && password.length > 0 ? lacking('password', password) : undefined;
+  return wants.password && password.length > 0 ? { what: 'password', names: password } : undefined;
 }
 
 /** What the guest's agent is to bring into the guest. */

@@ -3,7 +3,7 @@ import { isRecord } from '../../../base/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
 import { classifyVolumes } from './migration-volumes.ts';
 
-/** What forbids a live migration; reasons are upstream's (pkg/virt-handler/vm.go), texts ours. */
+/** What forbids a live migration; reasons and texts are upstream's (pkg/virt-handler/vm.go): tools match on them. */
 export interface MigrationObstacle {
   readonly reason: string;
   readonly text: string;
@@ -75,10 +75,7 @@ function interfaceObstacle(vmi: VirtualMachineInstance, bindings: readonly strin
   const isAllowed = vmi.metadata.annotations?.[annotations.allowPodBridgeMigration] !== undefined;
   if (primary.bridge && isAllowed) return undefined;
   if (primary.binding && bindings.includes(primary.binding.name)) return undefined;
-  return (
-    `interface ${primary.name} binds the pod network in a way that cannot migrate: ` +
-    'neither masquerade nor a network binding with a migration section'
-  );
+  return 'cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network';
 }
 
 const cpuModel: Check = (vmi, { nodeName, status }) =>
@@ -122,7 +119,7 @@ const tscFrequency: Check = ({ spec, status }) => {
   return when(
     isAsked && !needsInvariantTsc(spec) && !hasHint,
     'NoTSCFrequencyNotLiveMigratable',
-    'the cluster tells no TSC frequency, so the timers of a guest with Hyper-V reenlightenment could drift on another node',
+    'HyperV Reenlightenment VMIs cannot migrate when TSC Frequency is not exposed on the cluster: guest timers might be inconsistent',
   );
 };
 

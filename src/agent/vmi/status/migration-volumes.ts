@@ -34,20 +34,23 @@ function classifyVolume(
   const claim = volume.persistentVolumeClaim?.claimName ?? volume.dataVolume?.name;
   const info = vmi.status?.volumeStatus?.find((status) => status.name === name)?.persistentVolumeClaimInfo;
   if (volume.persistentVolumeClaim || volume.dataVolume) {
-    if (!info) return `it is not known yet whether claim ${claim} can be shared between nodes`;
+    if (!info) return `cannot migrate VMI: Unable to determine if PVC ${claim} is shared, ${mustBeShared}`;
     return isShared(info) || migrated.has(name) ? stays : notShared(claim ?? name);
   }
   if (volume.hostDisk) {
     if (info && !isShared(info) && !migrated.has(name)) return notShared(String(info.claimName ?? name));
-    return volume.hostDisk.shared === true ? stays : `volume ${name} is a host disk that is not shared between nodes`;
+    return volume.hostDisk.shared === true ? stays : 'cannot migrate VMI with non-shared HostDisk';
   }
   const { disks, filesystems } = vmi.spec.domain?.devices ?? {};
   if (filesystems?.some((filesystem) => filesystem.name === name && filesystem.virtiofs)) return stays;
   return { copied: !isReadOnlyCdrom(disks?.find((disk) => disk.name === name)) };
 }
 
+/** Upstream's words: tools match on them. */
+const mustBeShared = 'live migration requires that all PVCs must be shared (using ReadWriteMany access mode)';
+
 function notShared(claim: string): string {
-  return `claim ${claim} is not shared between nodes: a live migration needs access mode ReadWriteMany`;
+  return `cannot migrate VMI: PVC ${claim} is not shared, ${mustBeShared}`;
 }
 
 function isShared(info: Readonly<Record<string, unknown>>): boolean {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decide, explainRule, rulesByRoute } from '../../../../../src/agent/vmi/decide/index.ts';
+import { asksFor } from '../../../../../src/agent/vmi/guest-agent/index.ts';
 import { recordOf } from '../../../../../src/agent/vmi/loop/record.ts';
 import {
   domainOf,
@@ -78,4 +79,18 @@ test('a decision finds the sentence of its rule, also of those before and after 
   assert.match(explainRule(route, rule), /runs/);
   for (const name of ['vmi-lookup-failed', 'nothing-to-do']) assert.notEqual(explainRule('default', name), '');
   assert.equal(explainRule('default', 'no-such-rule'), '');
+});
+
+test('a record names the commands that the agent in the guest lacks; its condition has no room for them', () => {
+  const withAgent = (commands: readonly string[]) => {
+    const { statusFacts } = observationOf({});
+    return observationOf({ statusFacts: { ...statusFacts, guestAgent: { version: '9', commands } } });
+  };
+  const recordWith = (commands: readonly string[]) => {
+    const observation = withAgent(commands);
+    return recordOf({ observation, decision: decide(observation), outcomes: [] }).seen.guestAgentLacks;
+  };
+  const { basic } = asksFor;
+  assert.deepEqual(recordWith(basic.slice(1)), basic.slice(0, 1));
+  assert.equal(recordWith(basic), undefined);
 });
