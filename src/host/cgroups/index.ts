@@ -6,5 +6,5 @@
 export { setBlockDevices } from './block-devices.ts';
 export type { BlockDevice, StandardRule } from './device-program.ts';
 export { CgroupError } from './errors.ts';
-export { type CpusetCgroup, cpusetCgroupOf, type Housekeeping, keepHouse } from './housekeeping.ts';
+export { cpusetCgroupOf, keepHouse } from './housekeeping.ts';
 export { type CgroupOptions, type DeviceCgroup, deviceCgroupOf } from './places.ts';

@@ -19,7 +19,7 @@ export { launcherFileSizes } from './file-sizes.ts';
 export { hostDiskImages } from './host-disk-images.ts';
 export { type HotPlugDeps, hotPlugVolumes } from './hot-plug/index.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
-export { guestLimits, type LimitFacts, type LimitOptions } from './limits/index.ts';
+export { guestLimits } from './limits/index.ts';
 export { podNetwork } from './network/index.ts';
 export { unsupportedHostWork } from './unsupported-host-work.ts';
 export * from './work/index.ts';
