@@ -54,7 +54,7 @@ export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readTe
 export { PresenceSocket } from './presence-socket.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
-export { draftSuffix, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
+export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { loadScheduling, type Scheduling, SchedulingError } from './scheduling.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

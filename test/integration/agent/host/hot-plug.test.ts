@@ -11,6 +11,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import type { Domain } from '../../../../src/api/index.ts';
+import { domainOf } from '../../../fixtures/agent/builders.ts';
 import { DeviceCgroups } from '../../../fixtures/device-cgroups.ts';
 import { blockClaim, HotPlugPods, pluggedVmi, statusOf } from '../../../fixtures/hot-plug-pods.ts';
 
@@ -36,7 +38,8 @@ suite('volumes that are plugged into a launcher', { skip }, () => {
     assert.equal(result?.kind, 'done');
     return result;
   };
-  const settle = (vmi: ReturnType<typeof pluggedVmi>) => pods.hook().settle?.(pods.context(vmi, 'settling'));
+  const settle = (vmi: ReturnType<typeof pluggedVmi>, domain?: Domain) =>
+    pods.hook().settle?.(pods.context(vmi, 'settling', domain));
   const release = () =>
     pods.hook().release?.({ uid: 'uid-1', stage: 'done', state: pods.saved, signal: new AbortController().signal });
   const rdev = (file: string) => statSync(file).rdev;
@@ -141,6 +144,30 @@ suite('volumes that are plugged into a launcher', { skip }, () => {
     assert.equal(pods.record, pods.recordOf('dump'));
     await settle(pluggedVmi(all, ['image', 'block', 'dump']));
     assert.deepEqual([names(), pods.record], [[], undefined]);
+  });
+
+  test('what its domain still has stays, while others go; without a known domain nothing goes', async () => {
+    await attachAll();
+    await adjust();
+    const without = pluggedVmi(all, ['image', 'block']);
+    const holding = domainOf();
+    holding.Spec.Devices.Disks = [
+      {
+        Device: 'disk',
+        Type: 'block',
+        Source: { Dev: '/dev/block', File: '' },
+        Target: { Bus: 'scsi', Device: 'sda', Tray: '' },
+        Alias: { Name: 'block', UserDefined: true },
+      },
+    ];
+    const { domain: _, ...unknown } = pods.context(without, 'settling');
+    await pods.hook().settle?.(unknown);
+    assert.deepEqual(names(), ['block', 'dump', 'image.img']);
+    await settle(without, holding);
+    assert.deepEqual(names(), ['block', 'dump']);
+    assert.equal(pods.record, pods.recordOf('dump', 'block'));
+    await settle(without);
+    assert.deepEqual(names(), ['dump']);
   });
 
   test('all of it is released, twice, and without the pods', async () => {

@@ -1,4 +1,5 @@
 import {
+  diskTargetsOf,
   type HotPlugVolume,
   hotPlugKindOf,
   hotPlugVolumesOf,
@@ -124,15 +125,19 @@ class HotPlugVolumes {
     return done(facts, events);
   }
 
-  /** Takes away what the VMI does not ask for any more and its domain has let go. */
+  /**
+   * Takes away what the VMI does not ask for any more and its domain has let go. Not every settling is asked for on behalf of
+   * volumes, and one volume may be let go before another: what QEMU may have open stays.
+   */
   async settle(context: HookContext<HotPlugState>): Promise<HookResult<HotPlugFacts>> {
-    const { uid, vmi, launcherPid } = context;
+    const { uid, vmi, launcherPid, domain } = context;
     const entries = await this.#records.read(uid);
-    const isWanted = (entry: PluggedEntry) => isVolumeOf(vmi, volumeOf(entry));
-    const old = entries.filter((entry) => !isWanted(entry));
+    const held = domain && diskTargetsOf(domain);
+    const isKept = (entry: PluggedEntry) => isVolumeOf(vmi, volumeOf(entry)) || (held?.has(volumeOf(entry)) ?? true);
+    const old = entries.filter((entry) => !isKept(entry));
     const view = { vmi, launcherPid };
     if (old.length === 0) return done({ ...none, volumes: this.mounted({ ...view, facts: undefined }) }, []);
-    const kept = await this.#devicesOf(entries.filter(isWanted));
+    const kept = await this.#devicesOf(entries.filter(isKept));
     const failures = await this.#remove(uid, old, entries, async (deny) => {
       const change = { allow: kept, deny, standard: () => standardDevices(launcherPid, this.#options.procDir) };
       await setBlockDevices(this.#cgroupOf(launcherPid), change);
