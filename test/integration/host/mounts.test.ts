@@ -10,7 +10,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -82,9 +82,10 @@ suite('mounts in the mount namespace of another process', { skip }, () => {
 
   test('what is open stays readable after the unmount', async () => {
     await bind(true);
-    const opened = readFile(`${host.root}${dir}/target`, 'utf8');
+    const opened = await open(`${host.root}${dir}/target`);
     await unmount();
-    assert.equal(await opened, 'content\n');
+    assert.equal(await opened.readFile('utf8'), 'content\n');
+    await opened.close();
   });
 
   test('nothing mounted: said, and nothing is unmounted', async () => {
