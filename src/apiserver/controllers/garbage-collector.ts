@@ -26,7 +26,8 @@ const typeByCollection = new Map(apiTypes.map((type) => [collectionOf(type), typ
 
 /**
  * Deletes objects whose owners are all gone, and sees to the dependents of owners that are deleted with `Foreground` or `Orphan`.
- * Owners of kinds that this server does not have are taken to exist.
+ * Owners of kinds that this server does not have are taken to exist. It uses the queue alone: it reads the store itself, which is never
+ * behind its own writes, and decides one thing.
  */
 export class GarbageCollector {
   readonly #deps: GarbageCollectorDeps;

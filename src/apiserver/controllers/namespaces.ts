@@ -14,7 +14,10 @@ export interface NamespaceEnderDeps {
 
 const contentTypes = apiTypes.filter(({ namespaced }) => namespaced);
 
-/** Empties namespaces that are being deleted, then takes them away. */
+/**
+ * Empties namespaces that are being deleted, then takes them away. It uses the queue alone: it reads the store itself, which is never behind
+ * its own writes, and decides one thing.
+ */
 export class NamespaceEnder {
   readonly #deps: NamespaceEnderDeps;
   readonly #queue: KeyedQueue;
