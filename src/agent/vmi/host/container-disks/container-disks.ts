@@ -28,6 +28,9 @@ export interface ContainerDiskDeps {
 /** What was mounted, for words. */
 export type ContainerDiskFacts = { readonly mounted: readonly string[] };
 
+/** Kept, so that leftovers of a VMI that is gone are looked for, and what was mounted is known to the next process. */
+export type ContainerDiskState = { readonly mounts: true };
+
 const lookAgainMs = 1_000;
 /** As upstream: a side container that is not there by then is an error. */
 const patienceMs = 60_000;
@@ -36,10 +39,13 @@ const patienceMs = 60_000;
 export function containerDisks(
   options: ContainerDiskOptions,
   deps: ContainerDiskDeps,
-): HostHook<'container-disks', ContainerDiskFacts> {
+): HostHook<'container-disks', ContainerDiskFacts, ContainerDiskState> {
   const work = new ContainerDisks(options, deps);
   return {
     name: 'container-disks',
+    // What it mounted stands in a record of its own.
+    leaves: () => false,
+    readState: (kept) => (memberAt(kept, 'mounts') === true ? { mounts: true } : undefined),
     readFacts: (kept) => ({ mounted: listOf(memberAt(kept, 'mounted')).filter((name) => typeof name === 'string') }),
     prepare: (context) => work.prepare(context),
     observe: (context) => work.observe(context),
@@ -62,7 +68,8 @@ class ContainerDisks {
     this.#checksums = new Checksums(deps.log);
   }
 
-  async prepare({ uid, vmi, launcherPid, config }: HookContext): Promise<HookResult<ContainerDiskFacts>> {
+  async prepare(context: HookContext<ContainerDiskState>): Promise<HookResult<ContainerDiskFacts>> {
+    const { uid, vmi, launcherPid, config, state } = context;
     const images = wantedImages(vmi);
     if (images.length === 0) return nothing;
     const launcher = new LauncherRoot(launcherPid, this.#options.procDir);
@@ -73,6 +80,7 @@ class ContainerDisks {
     const sidecars = await this.#findAll(images, podUid, uid);
     if (typeof sidecars === 'string') return this.#wait(uid, sidecars);
     this.#waiting.delete(uid);
+    if (!state.current) await state.save({ mounts: true });
     await this.#record(uid, podUid, images);
     await this.#mountAll(podUid, uid, images, sidecars);
     const mounted = images.flatMap(({ files }) => files.map(({ what }) => what));

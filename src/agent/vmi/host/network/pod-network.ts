@@ -1,4 +1,4 @@
-import type { VirtualMachineInstance } from '../../../../api/index.ts';
+import type { Interface, VirtualMachineInstance } from '../../../../api/index.ts';
 import { errorMessage, isRecord, listOf, memberAt } from '../../../../base/index.ts';
 import { HostError } from '../errors.ts';
 import type { HookContext, HookResult, HookView, HostHook, HostSeen } from '../work/index.ts';
@@ -40,6 +40,7 @@ export function podNetwork(
   return {
     name: 'pod-network',
     deadlineMs,
+    leaves: ({ spec }) => (spec.domain.devices?.interfaces ?? []).some(losesItsLink),
     readFacts: (kept) => ({ taps: listOf(memberAt(kept, 'taps')).filter((name) => typeof name === 'string') }),
     readState,
     prepare: (context) => inPod(context, targetsOf(context.vmi, context.purpose === 'incoming' ? 'incoming' : 'start')),
@@ -52,6 +53,9 @@ export function podNetwork(
     syncOptions: ({ taps }) => ({ interfaceDomainAttachment: Object.fromEntries(taps.map((name) => [name, 'tap'])) }),
   };
 }
+
+/** Only of a pod's link that becomes a port of a bridge nothing else remembers what it was; a plug-in's may. Files are found by UID. */
+const losesItsLink = ({ bridge, binding }: Interface) => Boolean(bridge || binding);
 
 /** A guest that runs is not held up by a link that cannot be plugged: it is told, and tried again with the next change. */
 async function adjust(

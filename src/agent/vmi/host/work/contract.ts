@@ -99,15 +99,18 @@ export interface HostHook<Name extends string = string, Facts extends Json = Jso
   prepare(context: HookContext<State>): Promise<HookResult<Facts>>;
   /** Before a sync of a running domain; facts replace those of `prepare`. */
   adjust?(context: HookContext<State>): Promise<HookResult<Facts>>;
-  /** After such a sync, when the domain has let go what it does not need any more: takes that away. Facts as those of `adjust`. */
+  /**
+   * After such a sync, when the domain has let go what it does not need any more: takes that away. Facts as those of `adjust`. All
+   * hooks are called, even if one fails.
+   */
   settle?(context: HookContext<State>): Promise<HookResult<Facts>>;
   /** What is there now, for the status. Called in every reconcile of a running domain: cheap. What it throws is no failure. */
   observe?(context: HookView<Facts>): Promise<HostSeen>;
   /** Safe without `prepare`, twice, and without VMI and launcher. A hook without it leaves nothing behind. */
   release?(context: HookRelease<State>): Promise<void>;
   /**
-   * With `release`: whether it may leave anything for this VMI. Without it always; a start for which no hook does costs no file of
-   * its own. What is released is told by the machine, so `release` is called in any case.
+   * With `release`: whether it may leave what only its checkpoint tells of. Without it always; a start for which no hook does costs
+   * no file of its own, unless one saves something. `release` is called in any case.
    */
   leaves?(vmi: VirtualMachineInstance): boolean;
   /** What the facts change in calls to the launcher. Pure. */

@@ -162,11 +162,14 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     request: HostRequest,
     report: Report,
   ): Promise<End> {
+    let first: End = { kind: 'done' };
     for (const hook of hooks) {
       const end = await this.#callOne(hook, session, request, report);
-      if (end.kind !== 'done') return end;
+      if (end.kind !== 'done' && request.purpose !== 'settling') return end;
+      // What one hook cannot take away yet keeps no other from its own work: a guest may be paused until that is done.
+      if (first.kind === 'done') first = end;
     }
-    return { kind: 'done' };
+    return first;
   }
 
   async #callOne(hook: HostHook, session: WorkSession, request: HostRequest, report: Report): Promise<End> {

@@ -13,8 +13,8 @@ export class WorkSession {
   readonly #owner: Owner;
   readonly #found: ReadonlyMap<string, HookRecord>;
   readonly #hooks: Map<string, HookRecord>;
-  /** There is a file of it. */
-  readonly isStored: boolean;
+  /** There is a file of it: it was found, or a hook has saved something since. */
+  isStored: boolean;
   /** What needs no write. */
   #saved: string;
   /** Writes go one after the other: a hook that was given up may still be at one. */
@@ -84,6 +84,7 @@ export class WorkSession {
       const text = this.#encoded();
       if (text === this.#saved) return;
       await this.#files.write(this.#owner.uid, text);
+      this.isStored = true;
       this.#saved = text;
     };
     this.#writing = this.#writing.catch(() => undefined).then(write);

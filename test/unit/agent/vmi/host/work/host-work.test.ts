@@ -241,3 +241,42 @@ test('hooks settle after a sync, those that have something to settle, and their 
   assert.deepEqual(called, ['settling']);
   assert.deepEqual(work.facts(uid), { a: { count: 1 }, b: null });
 });
+
+test('of a hook that leaves nothing and saves all the same, what it gave is kept too', async () => {
+  const files = memoryFiles();
+  const saves: HostHook = {
+    name: 'saves',
+    leaves: () => false,
+    prepare: async ({ state }) => {
+      await state.save({ mounts: true });
+      return { kind: 'done', facts: { mounted: ['root'] } };
+    },
+    release: async () => undefined,
+  };
+  await workOf([saves], files).run(requestOf());
+  const kept = JSON.parse(files.files.get(uid) ?? '{}').hooks;
+  assert.deepEqual(kept, { saves: { stage: 'done', state: { mounts: true }, facts: { mounted: ['root'] } } });
+});
+
+test('all hooks settle, even if one fails: a guest may be paused until another one has', async () => {
+  const settled: string[] = [];
+  const error = new HostError('MOUNT_TARGET', 'it stays mounted');
+  const settling = (name: string, fails: boolean): HostHook => ({
+    ...failing(name, error),
+    settle: async () => {
+      settled.push(name);
+      if (fails) throw error;
+      return prepared;
+    },
+  });
+  const work = workOf([settling('a', true), settling('b', false)], memoryFiles());
+  const end = await work.run(requestOf({ purpose: 'settling' }));
+  assert.equal(end.kind === 'failed' && end.error, error);
+  assert.deepEqual(
+    [settled, shownParts(end)],
+    [
+      ['a', 'b'],
+      ['a failed', 'b done'],
+    ],
+  );
+});
