@@ -52,8 +52,18 @@ export class VmiSync {
     await this.#resumeUnlessPausedOnPurpose(domain);
     if (!isUp) return;
     // A domain that was just started has its devices from its definition.
-    await this.#deps.syncDisks(domain, vmi, options);
-    await this.#deps.syncNetwork(domain, vmi, options);
+    await this.#syncDevices(domain, vmi, options);
+  }
+
+  /** A disk that a guest does not release, maybe for ever, keeps its network from nothing. */
+  async #syncDevices(...args: Parameters<SyncDeps['syncDisks']>): Promise<void> {
+    const { syncDisks, syncNetwork, log } = this.#deps;
+    const [disks, network] = [await settled(syncDisks(...args)), await settled(syncNetwork(...args))];
+    if (disks.status === 'rejected') {
+      if (network.status === 'rejected') log.warn({ err: errorMessage(network.reason) }, 'network devices not synced');
+      throw disks.reason;
+    }
+    if (network.status === 'rejected') throw network.reason;
   }
 
   async #define(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<DomainRef> {
@@ -119,4 +129,9 @@ export class VmiSync {
     await hypervisor.resume(domain);
     log.info('domain resumed by a sync');
   }
+}
+
+async function settled(work: Promise<void>): Promise<PromiseSettledResult<void>> {
+  const [result] = await Promise.allSettled([work]);
+  return result;
 }

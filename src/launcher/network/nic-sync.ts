@@ -51,9 +51,9 @@ export class NicSync {
   async #keepServing(vmi: VirtualMachineInstance, present: readonly string[]): Promise<void> {
     const { network, log } = this.#deps;
     if (!network) return;
-    const links = await network.links();
-    network.keepOnly(vmi, links, present);
     try {
+      const links = await network.links();
+      network.keepOnly(vmi, links, present);
       await network.setUp(vmi, links, present);
     } catch (error) {
       log.warn({ err: errorMessage(error) }, 'network of the running guest is not served');

@@ -4,7 +4,7 @@ import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { DomainLock } from '../../../../src/launcher/lifecycle/domain-lock.ts';
 import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
 import { PowerControl, setVcpus } from '../../../../src/launcher/lifecycle/power.ts';
-import { VmiSync } from '../../../../src/launcher/lifecycle/sync.ts';
+import { type SyncDeps, VmiSync } from '../../../../src/launcher/lifecycle/sync.ts';
 import { LibvirtError } from '../../../../src/libvirt/index.ts';
 import { domainCases } from '../../../fixtures/domain-cases.ts';
 import { launcherVmi } from '../../../fixtures/launcher-vmi.ts';
@@ -16,19 +16,19 @@ domainCases('libvirt in memory', 'cases_memory', () => ({
   endDomain: async (name) => memory.end(name, 1),
 }));
 
-function parts(hypervisor: MemoryHypervisor) {
+const nothing = async () => undefined;
+
+function parts(
+  hypervisor: MemoryHypervisor,
+  { syncDisks = nothing, syncNetwork = nothing }: Partial<Pick<SyncDeps, 'syncDisks' | 'syncNetwork'>> = {},
+) {
   const lock = new DomainLock({ maxWaitMs: 1000 }, { clock: systemClock });
   const metadata = new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger });
   const deps = { hypervisor, lock, metadata, log: silentLogger, killQemu: () => undefined };
   const prepare = async () => '<domain><name>default_small</name></domain>';
   const named = { domainName: 'default_small' };
   return {
-    sync: new VmiSync(named, {
-      ...deps,
-      prepare,
-      syncDisks: async () => undefined,
-      syncNetwork: async () => undefined,
-    }),
+    sync: new VmiSync(named, { ...deps, prepare, syncDisks, syncNetwork }),
     power: new PowerControl(named, deps),
     lock,
     metadata,
@@ -132,4 +132,23 @@ test('a grace period or conditions of another shape cost a running domain neithe
   assert.equal(metadata.metadata.GracePeriod?.DeletionGracePeriodSeconds, 30);
   await power.softReboot(vmi);
   assert.equal(hypervisor.calls.at(-1), 'reboot acpi');
+});
+
+test('a disk that the guest does not release keeps its network devices from nothing, and is told of', async () => {
+  const synced: string[] = [];
+  const failing = (what: string, fails: boolean) => async () => {
+    synced.push(what);
+    if (fails) throw new Error(`${what} failed`);
+  };
+  for (const [disks, network, problem] of [
+    [true, false, /disks failed/],
+    [false, true, /network failed/],
+    [true, true, /disks failed/],
+  ] as const) {
+    const devices = { syncDisks: failing('disks', disks), syncNetwork: failing('network', network) };
+    const { sync } = parts(new MemoryHypervisor(), devices);
+    await sync.sync(launcherVmi(), {});
+    await assert.rejects(sync.sync(launcherVmi({ phase: 'Running' }), {}), problem);
+    assert.deepEqual(synced.splice(0), ['disks', 'network']);
+  }
 });

@@ -37,7 +37,11 @@ function benchWith(devices: string) {
       updateDevice: (_domain, _xml, options) => call(`update ${persistence(options)}`),
     },
     network: {
-      links: async () => links,
+      links: async () => {
+        const failure = failures.get('links');
+        if (failure) throw failure;
+        return links;
+      },
       setUp: (_vmi, _links, names) => call(`serve ${names}`),
       keepOnly: (_vmi, _links, names) => void calls.push(`keep ${names}`),
     },
@@ -65,6 +69,8 @@ test('before the VMI runs no device changes', async () => {
 test('a guest that runs goes on when its network is not served', async () => {
   const { nics, failures } = benchWith(blueNic);
   failures.set('serve blue', new NetworkError('DHCP_FAILED', 'no'));
+  await nics.sync(domain, vmiOf({ name: 'blue', bridge: {} }), {});
+  failures.set('links', new Error('too many open files'));
   await nics.sync(domain, vmiOf({ name: 'blue', bridge: {} }), {});
 });
 
