@@ -147,13 +147,14 @@ function projectStatus(
     const interfaces = projectInterfaces(readable, domain, statusFacts.podIps);
     if (interfaces.length > 0) status.interfaces = interfaces;
     else delete status.interfaces;
-    setImageChecksums(status, statusFacts, readable);
   }
   if (status.volumeStatus?.length && (domain || isPluggedBefore(readable))) {
     volumes = projectVolumes(readable, domain, statusFacts, observation.now);
     status.volumeStatus = volumes.volumes;
     events.push(...volumes.events);
   }
+  // Into the entries as they are by now.
+  if (domain) setImageChecksums(status, statusFacts, readable);
   if (selinuxContext !== '') status.selinuxContext = selinuxContext;
   if (setAccessCredentials(status, domain, now)) events.push(credentialsEvent(domain));
   if (readable.spec?.domain) {
