@@ -49,7 +49,16 @@ export async function bundlePrograms(names, outdir, { extension = '.js', sourcem
  * @param {string} outfile
  */
 export async function bundleProgram(name, outfile) {
-  await build({ ...shipped, entryPoints: [`src/bin/${name}.ts`], outfile });
+  await bundleAsProgram(`src/bin/${name}.ts`, outfile);
+}
+
+/**
+ * The same of any source: for a test whose child runs as another user, with native packages beside it.
+ * @param {string} source
+ * @param {string} outfile ends with `.mjs`
+ */
+export async function bundleAsProgram(source, outfile) {
+  await build({ ...shipped, entryPoints: [source], outfile });
 }
 
 /**

@@ -23,13 +23,17 @@ const node = {
 const browser = {
   chromium: { for: 'tests of the web page in a real browser', has: ['chromium'] },
 };
+const clients = {
+  'isc-dhcp-client': { for: 'a DHCP client for the launcher’s server', has: ['dhclient'] },
+  udhcpc: { for: 'the DHCP client of small guests', has: ['udhcpc'] },
+};
 const cluster = {
   'etcd-server': { for: 'a real Kubernetes API for tests', has: ['etcd'] },
 };
 const monitoring = {
   prometheus: { for: 'promtool, which judges metrics and alerts', has: ['promtool'] },
 };
-export const packagesFor = { up: node, test: { ...node, ...browser, ...monitoring }, cluster, check: {} };
+export const packagesFor = { up: node, test: { ...node, ...browser, ...clients, ...monitoring }, cluster, check: {} };
 
 const searchPath = [...(process.env.PATH ?? '').split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin'].filter(Boolean);
 

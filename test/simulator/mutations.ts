@@ -69,8 +69,8 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: "the agent's own writes are not remembered",
     file: 'src/reconcile/read-your-writes.ts',
-    find: "if (wasShown || isOlder(shown, newer)) this.#keep(key, 'update', newer, isAhead);",
-    replace: 'void [wasShown, isAhead];',
+    find: 'this.#keep(key, isLeaving ? { ...before, under: update } : update);',
+    replace: 'void [isLeaving, update];',
   },
   {
     name: 'a domain shut off without a reason is believed at once',

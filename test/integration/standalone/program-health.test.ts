@@ -70,7 +70,8 @@ describe('a program of the node that hangs', () => {
     process.kill(pid, 'SIGSTOP');
     await untilRestarted(pid);
     assert.equal(running().restarts, 1);
-    assert.equal(Number((await readFile(path.join(dir, 'pid'), 'utf8')).split(' ')[0]), running().pid);
+    const written = async () => Number((await readFile(path.join(dir, 'pid'), 'utf8')).split(' ')[0]);
+    await eventually(async () => assert.equal(await written(), running().pid), 20_000);
   });
 
   test('is killed when its loop is blocked for ever, and let alone when it is blocked for a while', async () => {
