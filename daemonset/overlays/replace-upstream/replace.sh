@@ -55,15 +55,13 @@ check_architectures() {
 }
 
 check_needs() {
-  local hotplug networks migrations unread="VMs and migrations cannot be read: may you list them in all namespaces?"
-  hotplug=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{$m := .metadata}}{{with .status}}{{range .volumeStatus}}{{if .hotplugVolume}}{{$m.namespace}}/{{$m.name}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}' | sort -u) || fail "$unread"
-  networks=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{if .spec.networks}}{{.metadata.namespace}}/{{.metadata.name}}{{"\n"}}{{end}}{{end}}') || fail "$unread"
+  local shared migrations unread="VMs and migrations cannot be read: may you list them in all namespaces?"
+  shared=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{$m := .metadata}}{{with .spec.domain}}{{with .devices}}{{if .filesystems}}{{$m.namespace}}/{{$m.name}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}') || fail "$unread"
   migrations=$(kubectl get virtualmachineinstancemigrations.kubevirt.io -A -o go-template='{{range .items}}{{$p := ""}}{{with .status}}{{$p = .phase}}{{end}}{{if and (ne $p "Succeeded") (ne $p "Failed")}}{{.metadata.namespace}}/{{.metadata.name}}{{"\n"}}{{end}}{{end}}') || fail "$unread"
   [ -z "$migrations" ] || fail "migrations are under way; wait for them: $(tr '\n' ' ' <<<"$migrations")"
-  [ -n "$hotplug$networks" ] || return 0
-  [ -z "$hotplug" ] || say "VMs with hot-plugged volumes, which this agent does not attach yet: $(tr '\n' ' ' <<<"$hotplug")"
-  [ -z "$networks" ] || say "VMs with networks, which this agent does not prepare in pods yet: $(tr '\n' ' ' <<<"$networks")"
-  [ -n "$accept_missing" ] || fail "those VMs go on running, and would not start or migrate again; --accept-missing goes on"
+  [ -n "$shared" ] || return 0
+  say "VMs with file systems of their pods (virtiofs), whose sockets this agent does not give to their QEMU yet: $(tr '\n' ' ' <<<"$shared")"
+  [ -n "$accept_missing" ] || fail "those VMs go on running, and would not start again; --accept-missing goes on"
 }
 
 # As one JSON string, with what is made for it. The image stands in it once.
