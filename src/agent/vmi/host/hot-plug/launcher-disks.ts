@@ -53,11 +53,12 @@ export class LauncherDisks {
     return this.#directory;
   }
 
+  /** What is mounted is not looked at itself: a file system whose server is gone would hold this whole process. */
   at(name: string): Plugged {
+    if (this.#directory.isMountPoint(name)) return { kind: 'mounted' };
     return this.#using(name, (place) => {
       const stat = place.stat();
       if (stat.isBlockDevice()) return { kind: 'block', device: deviceNumbersOf(stat.rdev) };
-      if (this.#directory.isMountPoint(name)) return { kind: 'mounted' };
       return { kind: stat.isFile() || stat.isDirectory() ? 'empty' : 'foreign' };
     });
   }
