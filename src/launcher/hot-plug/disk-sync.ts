@@ -79,7 +79,7 @@ export class DiskSync {
     }
     const untilMs = this.#deps.clock.now().getTime() + unplugBudgetMs;
     const failures = await this.#run(steps, { domain, vmi, options, live, wanted, media, untilMs });
-    await growDisks(domain, vmi, live.disks, this.#deps);
+    await growDisks(domain, vmi, stayingDisks(live, steps), this.#deps);
     throwAll(failures);
   }
 
@@ -160,6 +160,12 @@ export class DiskSync {
       return messageOf(error);
     }
   }
+}
+
+/** What the guest gives back, now or later, has no size to be told. */
+function stayingDisks({ disks }: LiveDomain, steps: readonly DiskStep[]): LiveDisk[] {
+  const leaving = new Set(steps.flatMap(({ step, disk }) => (step === 'unplug' ? [disk.name] : [])));
+  return disks.filter(({ name }) => !leaving.has(name));
 }
 
 function messageOf(error: unknown): string {

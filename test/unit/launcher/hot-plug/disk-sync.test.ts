@@ -18,6 +18,8 @@ class PluggedGuest {
   readonly stubborn = new Set<string>();
   readonly refused = new Set<string>();
   readonly calls: string[] = [];
+  /** Targets whose size was asked for. */
+  readonly asked: string[] = [];
   readonly clock = new FakeClock();
   mediumChanges = 0;
 
@@ -50,7 +52,10 @@ class PluggedGuest {
     updateDevice: async () => {
       this.calls.push('update');
     },
-    blockInfo: async () => ({ allocationBytes: 0n, capacityBytes: 1n, physicalBytes: 1n }),
+    blockInfo: async (_, target) => {
+      this.asked.push(target);
+      return { allocationBytes: 0n, capacityBytes: 1n, physicalBytes: 1n };
+    },
     blockResize: async () => undefined,
   };
 
@@ -110,6 +115,17 @@ test('a guest that does not release a disk is asked again, for the live part alo
   guest.stubborn.clear();
   await guest.sync(vmiOf('new'));
   assert.deepEqual([...guest.live.values()], ['new']);
+});
+
+test('a disk that is unplugged is not asked whether it has grown', async () => {
+  const guest = new PluggedGuest('stays', 'gone', 'pending');
+  guest.stubborn.add('sdc');
+  const vmi = vmiOf('stays');
+  const persistentVolumeClaimInfo = { capacity: { storage: '1Gi' }, requests: { storage: '1Gi' } };
+  const volumeStatus = ['stays', 'gone', 'pending'].map((name) => ({ name, target: '', persistentVolumeClaimInfo }));
+  const given = { ...vmi, status: { ...vmi.status, volumeStatus } };
+  await assert.rejects(guest.sync(given), { code: 'UNPLUG_PENDING' });
+  assert.deepEqual(guest.asked, ['sda']);
 });
 
 test('guests that release nothing do not keep one sync longer than the agent waits', async () => {
