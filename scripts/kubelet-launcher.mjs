@@ -5,18 +5,24 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   realpathSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { bundleProgram } from './bundle.mjs';
 
+const kubevirtVersion = 'v1.9.0';
 const libraries = '/usr/lib/x86_64-linux-gnu';
 const programs = [
+  '/usr/bin/cp',
   '/usr/sbin/libvirtd',
   '/usr/bin/qemu-system-x86_64',
+  '/usr/bin/genisoimage',
   '/usr/bin/qemu-img',
   '/usr/lib/libvirt/libvirt_iohelper',
 ];
@@ -25,6 +31,32 @@ const modules = [`${libraries}/libvirt`, `${libraries}/qemu`];
 const data = ['/usr/share/qemu', '/usr/share/seabios', '/usr/share/libvirt', '/usr/lib/ipxe'];
 const passwd = 'root:x:0:0::/root:/bin/sh\nqemu:x:107:107::/:/bin/sh\n';
 const group = 'root:x:0:\nqemu:x:107:\n';
+
+const monitorShell = '/usr/libexec/busybox';
+
+/**
+ * DHCP is served on port 67, and no container of a user has a capability of its own: as in upstream's image, the files have it. A process that may get
+ * no new privileges keeps what it has, so the shell that starts Node.js needs it, too. No other program may be one of these two: where the
+ * capability is dropped the kernel refuses to run them.
+ */
+function mayServeDhcp(root) {
+  for (const file of [monitorShell, process.execPath]) {
+    execFileSync('setcap', ['cap_net_bind_service=+ep', path.join(root, file)]);
+  }
+}
+
+/** What the containers of disks run in images that have nothing else: upstream's program, from its Go module. */
+function buildContainerDisk(target) {
+  const work = mkdtempSync(path.join(tmpdir(), 'kubevirt-'));
+  try {
+    const { Dir } = JSON.parse(
+      execFileSync('go', ['mod', 'download', '-json', `kubevirt.io/kubevirt@${kubevirtVersion}`], { cwd: work }),
+    );
+    execFileSync('gcc', ['-static', '-O2', '-o', target, path.join(Dir, 'cmd/container-disk-v2alpha/main.c')]);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
 
 /** All shared objects that these files are linked with, the loader among them. */
 function linkedWith(files) {
@@ -37,8 +69,8 @@ function filesBelow(dir) {
   return entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
 }
 
-function copy(root, file) {
-  const target = path.join(root, file);
+function copy(root, file, as = file) {
+  const target = path.join(root, as);
   if (existsSync(target)) return;
   mkdirSync(path.dirname(target), { recursive: true });
   cpSync(realpathSync(file), target, { recursive: true, dereference: true });
@@ -48,7 +80,7 @@ function copy(root, file) {
  * The first process of a pod inherits QEMU and has to wait for its end: while one is a zombie, libvirt takes it for alive and
  * gives it half a minute.
  */
-const asFirstProcess = (command) => `#!/bin/sh
+const asFirstProcess = (command) => `#!${monitorShell} sh
 ${command} &
 child=$!
 trap 'kill -TERM $child' TERM INT HUP
@@ -73,13 +105,14 @@ export async function makeLauncherRoot(root) {
   }
   const monitor = asFirstProcess(`${process.execPath} /usr/lib/virt-launcher.mjs "$@"`);
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
-  await bundleProgram('container-disk', path.join(root, 'usr/lib/container-disk.mjs'));
-  const disk = `#!/bin/sh\nexec ${process.execPath} /usr/lib/container-disk.mjs "$@"\n`;
-  writeFileSync(path.join(root, 'usr/bin/container-disk'), disk, { mode: 0o755 });
+  mkdirSync(path.join(root, 'usr/libexec'), { recursive: true });
+  copy(root, '/bin/busybox', monitorShell);
+  buildContainerDisk(path.join(root, 'usr/bin/container-disk'));
   mkdirSync(path.join(root, 'etc'));
   writeFileSync(path.join(root, 'etc/passwd'), passwd);
   writeFileSync(path.join(root, 'etc/group'), group);
   for (const name of ['var', 'tmp', 'root', 'run']) mkdirSync(path.join(root, name));
   chmodSync(path.join(root, 'tmp'), 0o1777);
   symlinkSync('../run', path.join(root, 'var/run'));
+  mayServeDhcp(root);
 }

@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { bundleProgram } from './bundle.mjs';
+import { buildGuest, guestDir } from './guest/build.mjs';
 import { buildFromGoModule, kubeApiserverAssets, version } from './kube-apiserver.mjs';
 import { makeLauncherRoot } from './kubelet-launcher.mjs';
 
@@ -28,6 +29,9 @@ const tools = {
   unshare: 'util-linux',
   ip: 'iproute2',
   kubectl: 'kubernetes-client',
+  setcap: 'libcap2-bin',
+  gcc: 'gcc libc6-dev',
+  genisoimage: 'genisoimage',
   '/usr/sbin/libvirtd': 'libvirt-daemon-system',
   'qemu-system-x86_64': 'qemu-system-x86',
 };
@@ -86,30 +90,46 @@ const nodeLabeller = '#!/bin/sh\nset -e\ncp /capabilities/*.xml /var/lib/kubevir
  */
 const toolsImages = ['localhost/pause:1', 'localhost/tools:1', 'quay.io/kubevirt/virt-launcher:v1.9.0'];
 
+/** What a user gives a VM: a kernel with a file system in memory, and a disk. Nothing runs in it but the program of container disks. */
+const guestImage = 'localhost/guest:1';
+
+const work = path.resolve('.build/kubelet');
+
 async function buildToolsImage() {
-  const work = path.resolve('.build/kubelet');
-  const root = path.join(work, 'root');
-  rmSync(work, { recursive: true, force: true });
-  mkdirSync(path.join(work, 'logs'), { recursive: true });
+  const root = path.join(work, 'tools/root');
   await makeLauncherRoot(root);
   cpSync('/bin/busybox', path.join(root, 'bin/busybox'));
-  for (const applet of ['sh', 'cp', 'ls', 'cat', 'sleep', 'test', 'dd', 'mkdir']) {
+  for (const applet of ['sh', 'ls', 'cat', 'sleep', 'test', 'dd', 'mkdir', 'nc']) {
     symlinkSync('busybox', path.join(root, 'bin', applet));
   }
   cpSync('test/unit/agent/node/labels/hosts/real-nested-kvm', path.join(root, 'capabilities'), { recursive: true });
   writeFileSync(path.join(root, 'bin/node-labeller.sh'), nodeLabeller, { mode: 0o755 });
-  writeFileSync(
-    path.join(work, 'Containerfile'),
-    'FROM scratch\nCOPY root/ /\nENV PATH=/bin\nCMD ["sleep", "2147483647"]\n',
-  );
+  return archiveOf('tools', toolsImages[0], 'ENV PATH=/bin\nCMD ["sleep", "2147483647"]\n');
+}
+
+function buildGuestImage() {
+  buildGuest();
+  const boot = path.join(work, 'guest/root/boot');
+  mkdirSync(boot, { recursive: true });
+  for (const file of ['vmlinuz', 'initramfs.gz']) cpSync(path.join(guestDir, file), path.join(boot, file));
+  const disks = path.join(work, 'guest/root/disk');
+  mkdirSync(disks);
+  writeFileSync(path.join(disks, 'disk.img'), 'content of image'.padEnd(1 << 20, '\0'));
+  return archiveOf('guest', guestImage);
+}
+
+/** An image of the files in `<name>/root`. */
+function archiveOf(name, image, more = '') {
+  const dir = path.join(work, name);
+  writeFileSync(path.join(dir, 'Containerfile'), `FROM scratch\nCOPY root/ /\n${more}`);
   const buildah = ['--root', `${work}/storage`, '--runroot', `${work}/run`, '--storage-driver', 'vfs'];
   const run = (command, ...args) => {
     const policy = ['--signature-policy', 'image/policy.json', '--quiet'];
     execFileSync('buildah', [...buildah, command, ...policy, ...args], { stdio: ['ignore', 'ignore', 'inherit'] });
   };
-  run('build', '--isolation', 'chroot', '--tag', toolsImages[0], work);
-  const archive = path.join(work, 'tools.tar');
-  run('push', '--disable-compression', toolsImages[0], `oci-archive:${archive}:${toolsImages[0]}`);
+  run('build', '--isolation', 'chroot', '--tag', image, dir);
+  const archive = path.join(work, `${name}.tar`);
+  run('push', '--disable-compression', image, `oci-archive:${archive}:${image}`);
   return archive;
 }
 
@@ -118,8 +138,10 @@ export async function kubeletParts(log = console.error) {
   buildPrograms(log);
   const given = process.env.AGENT_IMAGE;
   if (!given) buildAgentImage(log);
-  const archives = [given ?? agentImage, await buildToolsImage()];
-  const controller = path.resolve('.build/kubelet/virt-controller.mjs');
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(path.join(work, 'logs'), { recursive: true });
+  const archives = [given ?? agentImage, await buildToolsImage(), buildGuestImage()];
+  const controller = path.join(work, 'virt-controller.mjs');
   await bundleProgram('virt-controller', controller);
-  return { assets: kubeApiserverAssets(log), programs: programsDir, controller, archives, toolsImages };
+  return { assets: kubeApiserverAssets(log), programs: programsDir, controller, archives, toolsImages, guestImage };
 }

@@ -131,7 +131,7 @@ async function runCluster() {
   server.stdin.end();
 }
 
-/** The DaemonSet under a real kubelet and containerd; without its parts nothing is run, and that is said aloud. */
+/** The DaemonSet under a real kubelet and containerd, a machine for each file; without its parts nothing is run, and that is said aloud. */
 async function runKubelet() {
   const reason = whyNoKubelet();
   if (reason) {
@@ -140,9 +140,11 @@ async function runKubelet() {
     return;
   }
   process.env.KUBELET_PARTS = JSON.stringify(await kubeletParts());
-  const machine = mkdtempSync(path.join(tmpdir(), 'kubelet-machine-'));
-  process.env.KUBELET_MACHINE = machine;
-  await runSuite('kubelet', '', ['scripts/kubelet-machine.sh', machine]);
+  for (const file of testFiles(suites.kubelet.dir)) {
+    const machine = mkdtempSync(path.join(tmpdir(), 'kubelet-machine-'));
+    process.env.KUBELET_MACHINE = machine;
+    await runSuite('kubelet', file, ['scripts/kubelet-machine.sh', machine]);
+  }
 }
 
 mkdirSync(outDir, { recursive: true });

@@ -44,7 +44,7 @@ export class ContainerRuntime {
     this.#program = new Program('containerd', ['--config', configFile], path.join(logsDir, 'containerd.log'));
   }
 
-  /** Started, with the images of these archives; `names` are further names of the last one. */
+  /** Started, with the images of these archives; `names` are names of one of them. */
   async start(archives: readonly string[], names: readonly string[]): Promise<void> {
     await this.#program.start(() => this.#ctr('version'));
     for (const archive of archives) this.#ctr('images', 'import', archive);

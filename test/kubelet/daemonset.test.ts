@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, renameSync } from 'node:fs';
 import { after, before, type TestContext, test } from 'node:test';
-import { TestAuthority } from '../fixtures/certificates.ts';
 import { eventually } from '../fixtures/eventually.ts';
-import type { KubeApiserver } from '../fixtures/kube-apiserver.ts';
-import { NodeMachine, nodeName } from './node-machine.ts';
+import { InstalledCluster } from './installation.ts';
+import { isAgent, type NodeMachine, nodeName } from './node-machine.ts';
 
 /**
  * Our DaemonSet in a real cluster of one node: its image, probes, volumes, token and device plugins under a real kubelet. The
@@ -20,7 +19,7 @@ const devices = {
   'devices.kubevirt.io/vhost-net': 1000,
 };
 const oneOfEach = Object.fromEntries(Object.keys(devices).map((name) => [name, 1]));
-let authority: TestAuthority;
+let cluster: InstalledCluster;
 let machine: NodeMachine;
 /** Process id of the VM that is there from beginning to end. */
 let guest: number[] = [];
@@ -30,33 +29,10 @@ const mounts = () => execFileSync('findmnt', ['-rno', 'TARGET'], { encoding: 'ut
 const mountsBefore = mounts();
 
 before(async () => {
-  authority = await TestAuthority.make();
-  const server = await authority.issue({ commonName: 'kubevirt.io:system:node:virt-handler', usage: 'serverAuth' });
-  machine = await NodeMachine.start((api) => install(api, server));
+  cluster = await InstalledCluster.start({ overlay, featureGates: ['CPUManager'] });
+  machine = cluster.machine;
 });
-after(async () => {
-  await machine?.stop();
-  await authority?.remove();
-});
-
-/** As an operator does: what virt-operator would bring, then the agent. */
-function install(api: KubeApiserver, { cert, key }: { cert: string; key: string }): void {
-  api.kubectl('create', '-k', 'daemonset/prerequisites');
-  api.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
-  const inNamespace = (object: object, ...more: string[]) =>
-    api.kubectlStdin(JSON.stringify(object), '-n', 'kubevirt', 'create', '-f', '-', ...more);
-  const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'kubevirt-virt-handler-server-certs' } };
-  inNamespace({ ...secret, type: 'kubernetes.io/tls', stringData: { 'tls.crt': cert, 'tls.key': key } });
-  const bundle = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'kubevirt-ca' } };
-  inNamespace({ ...bundle, data: { 'ca-bundle': authority.pair.cert } });
-  const kubevirt = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
-  // Emulated, as a KVM device that can be opened need not work.
-  const configuration = { developerConfiguration: { featureGates: ['CPUManager'], useEmulation: true } };
-  const made = JSON.parse(inNamespace({ ...kubevirt, spec: { configuration } }, '-o', 'json'));
-  const status = `/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt/status`;
-  api.kubectlStdin(JSON.stringify({ ...made, status: { phase: 'Deployed' } }), 'replace', '--raw', status, '-f', '-');
-  api.kubectl('apply', '-k', overlay);
-}
+after(() => cluster?.stop());
 
 function hasDevices(): void {
   const offered = machine.allocatable();
@@ -70,21 +46,6 @@ async function timed(t: TestContext, what: string, check: () => void | Promise<v
   t.diagnostic(`${what}: ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
 }
 
-function processesOf(isWanted: (line: string) => boolean): number[] {
-  const found = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && isWanted(commandLine(pid)));
-  return found.map(Number);
-}
-
-/** Empty when the process has ended. */
-function commandLine(pid: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-  } catch {
-    return '';
-  }
-}
-
-const isAgent = (line: string) => /virt-handler\0.*--hostname-override\0/.test(line);
 const isGuest = (line: string) => /qemu-system-\w+\0.*guest=/.test(line);
 
 test('the agent runs from its image, its probes pass, and its node is labelled, schedulable and has devices', async () => {
@@ -110,7 +71,7 @@ test('the agent runs from its image, its probes pass, and its node is labelled, 
 const isBound = overlay.endsWith('least-privilege');
 
 test('the agent has four capabilities, its own seccomp profile, and no way to more', { skip: !isBound }, () => {
-  const [pid, ...others] = processesOf(isAgent);
+  const [pid, ...others] = machine.processesOf(isAgent);
   assert.deepEqual(others, []);
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const fieldOf = (key: string) => new RegExp(`^${key}:\\s*(\\S+)$`, 'm').exec(status)?.[1];
@@ -202,12 +163,12 @@ test('VMs run in their launcher pods, with libvirt and QEMU of their own; one th
       assert.deepEqual([status?.phase, status?.nodeName], ['Running', nodeName], JSON.stringify(status));
     });
   }
-  assert.equal(processesOf(isGuest).length, 2);
+  assert.equal(machine.processesOf(isGuest).length, 2);
   await timed(t, 'vm2 is gone', () => {
     machine.api.kubectl('delete', 'vmi', 'vm2', '--ignore-not-found');
     assert.deepEqual(machine.get('pods', '-l', 'vm.kubevirt.io/name=vm2').items, []);
   });
-  guest = processesOf(isGuest);
+  guest = machine.processesOf(isGuest);
   assert.equal(guest.length, 1);
 });
 
@@ -223,7 +184,7 @@ function startVmi(name: string): void {
 function guestsGoOn(): void {
   machine.untouched('keeper');
   assert.equal(machine.get('vmi', 'vm1').status.phase, 'Running');
-  assert.deepEqual(processesOf(isGuest), guest);
+  assert.deepEqual(machine.processesOf(isGuest), guest);
 }
 
 test('a kubelet that crashes and comes back has the devices again, and pods that have some go on', async (t) => {
@@ -255,11 +216,11 @@ test('an agent that is deleted leaves in seconds, its successor offers the devic
 test('a kubelet that starts while the agent is dead starts it, and has the devices again', async (t) => {
   const { metadata } = await machine.agentPod();
   await machine.kubelet.kill();
-  const agents = processesOf(isAgent);
+  const agents = machine.processesOf(isAgent);
   assert.equal(agents.length, 1);
   for (const pid of agents) process.kill(pid, 'SIGKILL');
   await machine.startKubelet();
-  await timed(t, 'the agent runs again', () => assert.equal(processesOf(isAgent).length, 1));
+  await timed(t, 'the agent runs again', () => assert.equal(machine.processesOf(isAgent).length, 1));
   await timed(t, 'a new pod has got devices', async () => {
     assert.equal(await machine.runPod('after-both', 'test -c /dev/kvm && echo kvm', oneOfEach), 'kvm\n');
   });
@@ -288,8 +249,8 @@ test('removing it as the guide says leaves a node without agent, mounts, plugins
     kubectl('-n', 'kubevirt', 'delete', 'daemonset', 'virt-handler', '--cascade=foreground');
     assert.deepEqual(machine.get('pods', '-n', 'kubevirt').items, []);
   });
-  assert.deepEqual(processesOf(isAgent), []);
-  assert.deepEqual(processesOf(isGuest), guest);
+  assert.deepEqual(machine.processesOf(isAgent), []);
+  assert.deepEqual(machine.processesOf(isGuest), guest);
   assert.equal(machine.get('node', nodeName).metadata.labels['kubevirt.io/schedulable'], 'false');
   kubectl('delete', '-k', overlay, '--ignore-not-found');
   await eventually(

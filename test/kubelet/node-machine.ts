@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -106,6 +106,7 @@ export class NodeMachine {
 
   async stop(): Promise<void> {
     await this.kubelet.stop();
+    cpSync('/var/log/pods', path.join(logsDir, 'pods'), { recursive: true });
     for (const one of [...this.#others].reverse()) await one.stop();
   }
 
@@ -151,6 +152,12 @@ export class NodeMachine {
     return this.api.kubectl('logs', name);
   }
 
+  /** Of all on this machine, by command line. */
+  processesOf(isWanted: (line: string) => boolean): number[] {
+    const found = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && isWanted(commandLine(pid)));
+    return found.map(Number);
+  }
+
   /** Runs, and always did. */
   untouched(name: string): void {
     const { status } = this.get('pod', name);
@@ -171,6 +178,17 @@ export class NodeMachine {
     return pod;
   }
 }
+
+/** Empty when the process has ended. */
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+export const isAgent = (line: string) => /virt-handler\0.*--hostname-override\0/.test(line);
 
 function controllers(parts: KubeletParts, api: KubeApiserver): Program[] {
   const common = [`--kubeconfig=${api.adminKubeconfig}`, '--leader-elect=false', '--secure-port=0'];

@@ -1,0 +1,63 @@
+import { TestAuthority } from '../fixtures/certificates.ts';
+import type { KubeApiserver } from '../fixtures/kube-apiserver.ts';
+import { NodeMachine } from './node-machine.ts';
+
+export interface Installation {
+  /** Folder of the agent's manifests. */
+  readonly overlay: string;
+  readonly featureGates?: readonly string[];
+  readonly disabledFeatureGates?: readonly string[];
+}
+
+/** A cluster of one node that KubeVirt was installed in, with our agent. */
+export class InstalledCluster {
+  readonly machine: NodeMachine;
+  readonly #authority: TestAuthority;
+
+  private constructor(machine: NodeMachine, authority: TestAuthority) {
+    this.machine = machine;
+    this.#authority = authority;
+  }
+
+  static async start(installation: Installation): Promise<InstalledCluster> {
+    const authority = await TestAuthority.make();
+    try {
+      const server = await authority.issue({ commonName: 'kubevirt.io:system:node:virt-handler', usage: 'serverAuth' });
+      const pair = { ...server, ca: authority.pair.cert };
+      return new InstalledCluster(await NodeMachine.start((api) => install(api, pair, installation)), authority);
+    } catch (error) {
+      await authority.remove();
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.machine.stop();
+    await this.#authority.remove();
+  }
+}
+
+interface ServerPair {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+}
+
+/** As an operator does: what virt-operator would bring, then the agent. */
+function install(api: KubeApiserver, { cert, key, ca }: ServerPair, { overlay, ...gates }: Installation): void {
+  api.kubectl('create', '-k', 'daemonset/prerequisites');
+  api.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
+  const inNamespace = (object: object, ...more: string[]) =>
+    api.kubectlStdin(JSON.stringify(object), '-n', 'kubevirt', 'create', '-f', '-', ...more);
+  const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'kubevirt-virt-handler-server-certs' } };
+  inNamespace({ ...secret, type: 'kubernetes.io/tls', stringData: { 'tls.crt': cert, 'tls.key': key } });
+  const bundle = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'kubevirt-ca' } };
+  inNamespace({ ...bundle, data: { 'ca-bundle': ca } });
+  const kubevirt = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
+  // Emulated, as a KVM device that can be opened need not work.
+  const configuration = { developerConfiguration: { ...gates, useEmulation: true } };
+  const made = JSON.parse(inNamespace({ ...kubevirt, spec: { configuration } }, '-o', 'json'));
+  const status = `/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt/status`;
+  api.kubectlStdin(JSON.stringify({ ...made, status: { phase: 'Deployed' } }), 'replace', '--raw', status, '-f', '-');
+  api.kubectl('apply', '-k', overlay);
+}
