@@ -8,6 +8,7 @@ import {
   mkdtempSync,
   readdirSync,
   realpathSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -45,14 +46,18 @@ function mayServeDhcp(root) {
   }
 }
 
-/** What the containers of disks run in images that have nothing else: upstream's program, from its Go module. */
-function buildContainerDisk(target) {
+export const containerDisk = path.resolve('.cache', `container-disk-${kubevirtVersion}`);
+
+/** What the containers of disks run in images that have nothing else: upstream's program, from its Go module. Once. */
+function buildContainerDisk() {
+  if (existsSync(containerDisk)) return;
   const work = mkdtempSync(path.join(tmpdir(), 'kubevirt-'));
   try {
-    const { Dir } = JSON.parse(
-      execFileSync('go', ['mod', 'download', '-json', `kubevirt.io/kubevirt@${kubevirtVersion}`], { cwd: work }),
-    );
-    execFileSync('gcc', ['-static', '-O2', '-o', target, path.join(Dir, 'cmd/container-disk-v2alpha/main.c')]);
+    const download = ['mod', 'download', '-json', `kubevirt.io/kubevirt@${kubevirtVersion}`];
+    const { Dir } = JSON.parse(execFileSync('go', download, { cwd: work }));
+    const source = path.join(Dir, 'cmd/container-disk-v2alpha/main.c');
+    execFileSync('gcc', ['-static', '-O2', '-o', `${containerDisk}.new`, source]);
+    renameSync(`${containerDisk}.new`, containerDisk);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
@@ -107,7 +112,8 @@ export async function makeLauncherRoot(root) {
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
   mkdirSync(path.join(root, 'usr/libexec'), { recursive: true });
   copy(root, '/bin/busybox', monitorShell);
-  buildContainerDisk(path.join(root, 'usr/bin/container-disk'));
+  buildContainerDisk();
+  copy(root, containerDisk, '/usr/bin/container-disk');
   mkdirSync(path.join(root, 'etc'));
   writeFileSync(path.join(root, 'etc/passwd'), passwd);
   writeFileSync(path.join(root, 'etc/group'), group);

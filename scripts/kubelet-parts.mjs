@@ -15,7 +15,7 @@ import path from 'node:path';
 import { bundleProgram } from './bundle.mjs';
 import { buildGuest, guestDir } from './guest/build.mjs';
 import { buildFromGoModule, kubeApiserverAssets, version } from './kube-apiserver.mjs';
-import { makeLauncherRoot } from './kubelet-launcher.mjs';
+import { containerDisk, makeLauncherRoot } from './kubelet-launcher.mjs';
 
 const programs = ['kubelet', 'kube-scheduler', 'kube-controller-manager'];
 const programsDir = path.resolve('.cache', `kubelet-${version}`);
@@ -49,7 +49,8 @@ export function whyNoKubelet() {
   if (missing.length > 0) {
     return `missing: apt-get install --no-install-recommends ${missing.map(([, name]) => name).join(' ')}`;
   }
-  const unbuilt = programs.filter((name) => !existsSync(path.join(programsDir, name)));
+  const built = [...programs.map((name) => path.join(programsDir, name)), containerDisk];
+  const unbuilt = built.filter((file) => !existsSync(file)).map((file) => path.basename(file));
   if (unbuilt.length > 0 && !isThere('go')) return `there is no \`go\` to build ${unbuilt.join(', ')} with`;
   return undefined;
 }
