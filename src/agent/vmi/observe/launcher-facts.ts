@@ -59,7 +59,7 @@ export async function readHostSeen(
   { hostWork, launchers }: Pick<AgentPorts, 'hostWork' | 'launchers'>,
   signal: AbortSignal,
 ): Promise<HostSeen> {
-  if (!hostWork.canObserve) return {};
+  if (!hostWork.mayObserve({ uid: target.uid, vmi })) return {};
   try {
     const launcherPid = await launchers.launcherPid(target, signal);
     return await hostWork.observe({ uid: target.uid, vmi, launcherPid, signal });

@@ -48,6 +48,7 @@ export function containerDisks(
     readState: (kept) => (memberAt(kept, 'mounts') === true ? { mounts: true } : undefined),
     readFacts: (kept) => ({ mounted: listOf(memberAt(kept, 'mounted')).filter((name) => typeof name === 'string') }),
     prepare: (context) => work.prepare(context),
+    mayObserve: ({ vmi, facts }) => (facts?.mounted.length ?? 0) > 0 && lacksChecksums(vmi),
     observe: (context) => work.observe(context),
     release: (context) => work.release(context),
   };
@@ -88,8 +89,7 @@ class ContainerDisks {
   }
 
   /** Sums of what is mounted, where the status has none yet. */
-  async observe({ uid, vmi, facts }: HookView<ContainerDiskFacts>): Promise<HostSeen> {
-    if (!facts || facts.mounted.length === 0 || !lacksChecksums(vmi)) return {};
+  async observe({ uid, vmi }: HookView<ContainerDiskFacts>): Promise<HostSeen> {
     const imageChecksums = this.#checksums.of(uid, () => this.#summedFiles(vmi));
     return imageChecksums ? { imageChecksums } : {};
   }

@@ -70,6 +70,7 @@ export function hotPlugVolumes(
     prepare: (context) => volumes.prepare(context),
     adjust: (context) => volumes.adjust(context),
     settle: (context) => volumes.settle(context),
+    mayObserve: ({ vmi, facts }) => hotPlugVolumesOf(vmi).length > 0 || (facts?.volumes.length ?? 0) > 0,
     observe: async (view) => ({ mountedVolumes: volumes.mounted(view) }),
     release: (context) => volumes.release(context),
   };

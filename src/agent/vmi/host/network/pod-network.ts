@@ -45,6 +45,7 @@ export function podNetwork(
     readState,
     prepare: (context) => inPod(context, targetsOf(context.vmi, context.purpose === 'incoming' ? 'incoming' : 'start')),
     adjust: (context) => adjust(context, inPod),
+    mayObserve: ({ vmi }) => namesOf(vmi).length > 0,
     observe: async (view) => known.seen(view),
     release: async ({ uid }) => {
       known.forget(uid);

@@ -106,6 +106,8 @@ export interface HostHook<Name extends string = string, Facts extends Json = Jso
   settle?(context: HookContext<State>): Promise<HookResult<Facts>>;
   /** What is there now, for the status. Called in every reconcile of a running domain: cheap. What it throws is no failure. */
   observe?(context: HookView<Facts>): Promise<HostSeen>;
+  /** With `observe`: whether there may be anything to see. Without it always. Most VMs have nothing that is looked for. Pure. */
+  mayObserve?(view: Pick<HookView<Facts>, 'vmi' | 'facts'>): boolean;
   /** Safe without `prepare`, twice, and without VMI and launcher. A hook without it leaves nothing behind. */
   release?(context: HookRelease<State>): Promise<void>;
   /**
@@ -186,8 +188,8 @@ export interface HostWorkPort<Facts> {
   run(request: HostRequest): Promise<HostOutcome>;
   /** All hooks in reverse order, even if one fails; then the checkpoint goes. Never rejects. */
   release(uid: string, signal: AbortSignal): Promise<HostOutcome>;
-  /** Any hook sees something for the status. */
-  readonly canObserve: boolean;
+  /** Some hook may see something for the status. */
+  mayObserve(view: Pick<HostView, 'uid' | 'vmi'>): boolean;
   /** Never rejects; a hook that takes longer than a second sees nothing. */
   observe(view: HostView): Promise<HostSeen>;
   /** From memory: what was given last, also by a process before this one. */

@@ -16,7 +16,7 @@ import type {
 } from './contract.ts';
 import { HostWorkError } from './errors.ts';
 import { defaultDeadlineMs, HookCalls } from './hook-calls.ts';
-import { observeHost } from './observe-host.ts';
+import { observeHost, observersOf } from './observe-host.ts';
 import { Report } from './report.ts';
 import { GivenState, WorkSession } from './session.ts';
 import { WorkMemory } from './work-memory.ts';
@@ -62,8 +62,8 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     return this.#hooks.length === 0;
   }
 
-  get canObserve(): boolean {
-    return this.#hooks.some(({ observe }) => observe);
+  mayObserve({ uid, vmi }: Pick<HostView, 'uid' | 'vmi'>): boolean {
+    return observersOf(this.#hooks, vmi, this.#memory.facts(uid)).length > 0;
   }
 
   get budgetMs(): number {

@@ -1,5 +1,6 @@
+import type { VirtualMachineInstance } from '../../../../api/index.ts';
 import { errorMessage, type Logger } from '../../../../base/index.ts';
-import type { HostHook, HostSeen, HostView } from './contract.ts';
+import type { HostHook, HostSeen, HostView, Json } from './contract.ts';
 import type { HookCalls } from './hook-calls.ts';
 import type { WorkMemory } from './work-memory.ts';
 
@@ -12,6 +13,18 @@ interface ObserveDeps {
   readonly log: Logger;
 }
 
+/** Hooks that may see something of this VMI, with what they gave. */
+export function observersOf(
+  hooks: readonly HostHook[],
+  vmi: VirtualMachineInstance,
+  given: Readonly<Record<string, Json>>,
+): readonly { readonly hook: HostHook; readonly facts: Json | undefined }[] {
+  return hooks.flatMap((hook) => {
+    const facts = given[hook.name];
+    return hook.observe && (hook.mayObserve?.({ vmi, facts }) ?? true) ? [{ hook, facts }] : [];
+  });
+}
+
 /** What all hooks see, put together. Never rejects: a hook that throws, or takes long, sees nothing. */
 export async function observeHost(
   hooks: readonly HostHook[],
@@ -20,9 +33,7 @@ export async function observeHost(
 ): Promise<HostSeen> {
   const { uid } = view;
   const seen: HostSeen[] = [];
-  for (const hook of hooks) {
-    if (!hook.observe) continue;
-    const facts = memory.facts(uid)[hook.name];
+  for (const { hook, facts } of observersOf(hooks, view.vmi, memory.facts(uid))) {
     const look = async (signal: AbortSignal) => hook.observe?.({ ...view, facts, signal });
     const end = await calls.call({ name: `observe ${hook.name}`, deadlineMs }, uid, view.signal, look);
     if (end.kind === 'returned') seen.push(end.value ?? {});

@@ -200,6 +200,24 @@ test('what hooks see is put together; one that throws or hangs sees nothing and 
   assert.deepEqual(await workOf([throwing], memoryFiles()).observe(view), {}, 'not seen is not "none"');
 });
 
+test('who has nothing to see of a VMI is not asked, by what was given to it', async () => {
+  const seeing = (name: string, mayObserve: HostHook['mayObserve']): HostHook => ({
+    name,
+    prepare: async () => ({ kind: 'done', facts: { volumes: ['one'] } }),
+    observe: async () => ({ mountedVolumes: [name] }),
+    ...(mayObserve && { mayObserve }),
+  });
+  const request = requestOf();
+  const byFacts = seeing('by-facts', ({ facts }) => facts !== undefined);
+  const work = workOf([seeing('never', () => false), byFacts], memoryFiles());
+  assert.equal(work.mayObserve(request), false);
+  assert.deepEqual(await work.observe(request), {});
+  await work.run(request);
+  assert.equal(work.mayObserve(request), true);
+  assert.deepEqual(await work.observe(request), { mountedVolumes: ['by-facts'] });
+  assert.equal(workOf([seeing('always', undefined)], memoryFiles()).mayObserve(request), true);
+});
+
 test('the facts of this build have the types of their hooks', () => {
   const facts: HostWorkFacts = {
     'device-ownership': { devices: ['/dev/kvm'] },
