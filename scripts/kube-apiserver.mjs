@@ -17,6 +17,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 export const version = 'v1.34.4';
+/** The first whose kustomize reads these manifests. */
+const oldestKubectlMinor = 27;
 
 function which(program) {
   const { status, stdout } = spawnSync('sh', ['-c', `command -v ${program}`], { encoding: 'utf8' });
@@ -103,5 +105,27 @@ export function kubeApiserverAssets(log = console.error) {
     rmSync(`${target}.new`);
   }
   if (!existsSync(path.join(dir, 'etcd'))) symlinkSync(etcd, path.join(dir, 'etcd'));
+  return dir;
+}
+
+const kubectlMinor = /"minor":\s*"(\d+)/;
+
+/**
+ * A folder to put before PATH, with a kubectl that knows this tree's manifests; undefined when the machine's own does. That of Debian 12 is of
+ * 2021 and knows neither `components` nor `patches` of kustomizations. Built once, with the sources of the kube-apiserver.
+ */
+export function kubectlFolder(log = console.error) {
+  const { status, stdout } = spawnSync('kubectl', ['version', '--client', '-o', 'json'], { encoding: 'utf8' });
+  const minor = Number(kubectlMinor.exec(status === 0 ? stdout : '')?.[1] ?? 0);
+  if (minor >= oldestKubectlMinor) return undefined;
+  const dir = path.resolve('.cache', `kubectl-${version}`);
+  const target = path.join(dir, 'kubectl');
+  if (existsSync(target)) return dir;
+  if (!which('go'))
+    throw new Error(`kubectl is older than 1.${oldestKubectlMinor}: put a newer one, or \`go\`, on PATH`);
+  mkdirSync(dir, { recursive: true });
+  log(`building kubectl ${version} from its Go module: the machine's is 1.${minor}, too old for these manifests; once`);
+  buildFromGoModule(`${target}.new`, 'k8s.io/kubernetes/cmd/kubectl');
+  renameSync(`${target}.new`, target);
   return dir;
 }

@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { bundleForRepository } from './bundle.mjs';
-import { kubeApiserverAssets, whyNoKubeApiserver } from './kube-apiserver.mjs';
+import { kubeApiserverAssets, kubectlFolder, whyNoKubeApiserver } from './kube-apiserver.mjs';
 import { kubeletParts, whyNoKubelet } from './kubelet-parts.mjs';
 import { trySetUp } from './setup.mjs';
 
@@ -109,6 +109,7 @@ async function clusterProblem() {
   if (!process.env.KUBEBUILDER_ASSETS && !(await trySetUp('cluster'))) return 'etcd could not be installed';
   try {
     kubeApiserverAssets();
+    kubectlFolder();
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
@@ -118,6 +119,7 @@ async function clusterProblem() {
 /** The agent, and the contract of the embedded API, against a real kube-apiserver. */
 async function runCluster() {
   process.env.KUBEBUILDER_ASSETS = kubeApiserverAssets();
+  useKubectlOfTheseManifests();
   await runSuite('cluster');
   const dir = path.join(outDir, 'server');
   await bundleForRepository(['test/fixtures/serve-kube-apiserver.ts'], dir, 'test/fixtures');
@@ -131,6 +133,11 @@ async function runCluster() {
   server.stdin.end();
 }
 
+function useKubectlOfTheseManifests() {
+  const folder = kubectlFolder();
+  if (folder) process.env.PATH = `${folder}:${process.env.PATH}`;
+}
+
 /** The DaemonSet under a real kubelet and containerd, a machine for each file; without its parts nothing is run, and that is said aloud. */
 async function runKubelet() {
   const reason = whyNoKubelet();
@@ -140,6 +147,7 @@ async function runKubelet() {
     return;
   }
   process.env.KUBELET_PARTS = JSON.stringify(await kubeletParts());
+  useKubectlOfTheseManifests();
   for (const file of testFiles(suites.kubelet.dir)) {
     const machine = mkdtempSync(path.join(tmpdir(), 'kubelet-machine-'));
     process.env.KUBELET_MACHINE = machine;
