@@ -88,10 +88,13 @@ describe('a Linux guest whose disk, kernel and initrd come by side containers', 
   test('boots to a login on the serial console', async () => {
     const [launcherPid = 0] = pod.pids('virt-launcher');
     const context = { ...hookContext(vmi(), launcherPid, { imageVolume: false }), uid };
-    const prepared = await hook().prepare(context as never);
-    assert.deepEqual(prepared.kind === 'done' && prepared.facts, {
-      mounted: ['volume image', 'the kernel', 'the initrd'],
-    });
+    const disks = hook();
+    // Side containers may not be up yet.
+    await eventually(async () => {
+      const prepared = await disks.prepare(context as never);
+      const mounted = ['volume image', 'the kernel', 'the initrd'];
+      assert.deepEqual(prepared.kind === 'done' ? prepared.facts : prepared, { mounted });
+    }, 30_000);
     assert.deepEqual(await cmd.sync(vmi()), { success: true, message: '' }, pod.log());
     await agent.waitFor(hasStatus('Running'), 5000);
     const socket = net.connect(path.join(pod.privateDir, uid, 'virt-serial0'));
