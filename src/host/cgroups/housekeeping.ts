@@ -2,7 +2,15 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { errorCode, errorMessage } from '../../base/index.ts';
 import { CgroupError } from './errors.ts';
-import type { CgroupOptions } from './places.ts';
+import {
+  below,
+  type CgroupOptions,
+  cgroupMountOf,
+  cgroupPathOf,
+  housekeepingName,
+  isAround,
+  readOfProcess,
+} from './places.ts';
 
 /** The cgroup that decides on which CPUs the threads of one container run. */
 export interface CpusetCgroup {
@@ -17,63 +25,27 @@ export interface Housekeeping {
   readonly isApart: (tid: number) => boolean;
 }
 
-/** Upstream's name (pkg/hypervisor/kvm/runtime.go). */
-const childName = 'housekeeping';
 const cpuList = /^\d{1,5}(?:-\d{1,5})?(?:,\d{1,5}(?:-\d{1,5})?){0,1000}$/;
 /** Threads that are started meanwhile are met by the next round. */
 const maxRounds = 5;
 
 /**
- * Of a container's process. Undefined where it has none of its own: what would be moved there are threads of the machine. Throws
- * CgroupError CGROUP_GONE, or CGROUP_UNREACHABLE.
+ * Of a container's process. Undefined where it has none of its own: what would be moved there are threads of the machine. Where both
+ * versions are mounted, a controller that version 1 has is not in version 2. Throws CgroupError CGROUP_GONE, or CGROUP_UNREACHABLE.
  */
 export function cpusetCgroupOf(pid: number, { procDir, hostRoot, hostPid }: CgroupOptions): CpusetCgroup | undefined {
-  const mount = cpusetMount(read(`${procDir}/${hostPid}/mountinfo`));
+  const mounts = readOfProcess(`${procDir}/${hostPid}/mountinfo`);
+  const first = cgroupMountOf(mounts, 'cpuset');
+  const mount = first ?? cgroupMountOf(mounts, 'unified');
+  const hierarchy = first ? 'cpuset' : 'unified';
   if (!mount) {
     const problem = "no cgroup file system with cpusets is mounted: mount the host's /sys/fs/cgroup";
     throw new CgroupError('CGROUP_UNREACHABLE', problem);
   }
-  const given = cpusetPath(read(`${procDir}/${pid}/cgroup`), mount.version);
-  const own = cpusetPath(read(`${procDir}/self/cgroup`), mount.version);
-  if (given === undefined) return undefined;
-  const isShared = given === '/' || given === own || own?.startsWith(`${given}/`) === true;
-  if (isShared) return undefined;
-  const relative = path.posix.relative(mount.root, given);
-  if (![given, mount.root, relative].some((each) => each.split('/').includes('..'))) {
-    return { version: mount.version, directory: path.join(hostRoot, mount.directory, relative) };
-  }
-  const problem = 'this agent sees cgroups in a namespace of its own: run it with the cgroup namespace of the node';
-  throw new CgroupError('CGROUP_UNREACHABLE', problem);
-}
-
-interface CpusetMount {
-  readonly version: 1 | 2;
-  readonly root: string;
-  readonly directory: string;
-}
-
-/** Of proc_pid_mountinfo(5). Where both versions are mounted, a controller that version 1 has is not in version 2. */
-function cpusetMount(text: string): CpusetMount | undefined {
-  let unified: CpusetMount | undefined;
-  for (const line of text.split('\n')) {
-    const [before = '', after = ''] = line.split(' - ');
-    const [, , , root = '', directory = ''] = before.split(' ');
-    const [kind, , options = ''] = after.split(' ');
-    if (kind === 'cgroup' && options.split(',').includes('cpuset')) return { version: 1, root, directory };
-    if (kind === 'cgroup2') unified ??= { version: 2, root, directory };
-  }
-  return unified;
-}
-
-/** Of proc_pid_cgroup(5). A thread of the launcher may be in the subgroup already; the container's is meant. */
-function cpusetPath(text: string, version: 1 | 2): string | undefined {
-  for (const line of text.split('\n')) {
-    const [id, controllers = '', ...rest] = line.split(':');
-    const isMeant = version === 1 ? controllers.split(',').includes('cpuset') : id === '0' && controllers === '';
-    const found = rest.join(':');
-    if (isMeant) return path.basename(found) === childName ? path.dirname(found) : found;
-  }
-  return undefined;
+  const given = cgroupPathOf(readOfProcess(`${procDir}/${pid}/cgroup`), hierarchy);
+  const own = cgroupPathOf(readOfProcess(`${procDir}/self/cgroup`), hierarchy);
+  if (given === undefined || isAround(given, own)) return undefined;
+  return { version: first ? 1 : 2, directory: below(mount, given, hostRoot) };
 }
 
 /**
@@ -85,7 +57,7 @@ export function keepHouse(cgroup: CpusetCgroup, { cpus, isApart }: Housekeeping)
   if (!cpuList.test(cpus)) {
     throw new CgroupError('CPUS_REFUSED', `${JSON.stringify(cpus.slice(0, 100))} is no list of CPUs`);
   }
-  const child = path.join(cgroup.directory, childName);
+  const child = path.join(cgroup.directory, housekeepingName);
   const threads = cgroup.version === 1 ? 'tasks' : 'cgroup.threads';
   try {
     makeChild(cgroup, child);
@@ -150,13 +122,4 @@ function cgroupError(directory: string, cause: unknown): CgroupError {
   const advice = code === 'EPERM' || code === 'EACCES' || code === 'EROFS' ? ': run the node agent privileged' : '';
   const problem = `threads of ${directory} cannot be given CPUs of their own: ${errorMessage(cause)}${advice}`;
   return new CgroupError('CPUS_REFUSED', problem, { cause });
-}
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (cause) {
-    const isGone = errorCode(cause) === 'ENOENT' || errorCode(cause) === 'ESRCH';
-    throw new CgroupError(isGone ? 'CGROUP_GONE' : 'CGROUP_UNREACHABLE', `${file} cannot be read`, { cause });
-  }
 }

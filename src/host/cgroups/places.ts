@@ -19,8 +19,8 @@ export interface CgroupOptions {
   readonly hostPid: number;
 }
 
-/** The agent's own subgroup for threads of the emulator: what is meant is always the container. */
-const housekeeping = 'housekeeping';
+/** The agent's own subgroup for threads of the emulator, by upstream's name (pkg/hypervisor/kvm/runtime.go). */
+export const housekeepingName = 'housekeeping';
 
 /**
  * The cgroup of a container's process. A part in which this program is, too, is no container's and is left out: its rules are the
@@ -29,12 +29,12 @@ const housekeeping = 'housekeeping';
  * both kinds are mounted.
  */
 export function deviceCgroupOf(pid: number, { procDir, hostRoot, hostPid }: CgroupOptions): DeviceCgroup {
-  const given = parseCgroups(read(`${procDir}/${pid}/cgroup`));
-  const own = parseCgroups(read(`${procDir}/self/cgroup`));
+  const given = parseCgroups(readOfProcess(`${procDir}/${pid}/cgroup`));
+  const own = parseCgroups(readOfProcess(`${procDir}/self/cgroup`));
   if (given.devices === undefined && given.unified === undefined) {
     throw new CgroupError('CGROUP_UNREACHABLE', `process ${pid} is in no cgroup that decides about devices`);
   }
-  const mounts = parseCgroupMounts(read(`${procDir}/${hostPid}/mountinfo`));
+  const mounts = parseCgroupMounts(readOfProcess(`${procDir}/${hostPid}/mountinfo`));
   const directoryOf = (kind: 'devices' | 'unified') => {
     const place = given[kind];
     if (place === undefined || isAround(place, own[kind])) return undefined;
@@ -45,7 +45,8 @@ export function deviceCgroupOf(pid: number, { procDir, hostRoot, hostPid }: Cgro
   return { ...(v1 !== undefined && { v1 }), v2: unified === undefined ? [] : [unified, ...scopeOf(unified)] };
 }
 
-function isAround(place: string, own: string | undefined): boolean {
+/** A part in which this program is, too. */
+export function isAround(place: string, own: string | undefined): boolean {
   if (place === '/' || place === own) return true;
   return own?.startsWith(`${place}/`) ?? false;
 }
@@ -58,40 +59,54 @@ function scopeOf(directory: string): string[] {
 
 /** Of proc_pid_cgroup(5): the paths in the hierarchy of devices, and in that of version 2. */
 export function parseCgroups(text: string): { readonly devices?: string; readonly unified?: string } {
-  const lines = text.split('\n').map((line) => line.split(':'));
-  const pathOf = (isMeant: (id: string, controllers: readonly string[]) => boolean) => {
-    const line = lines.find(([id = '', controllers = '']) => isMeant(id, controllers.split(',')));
-    return line && line.length >= 3 ? containerPath(line.slice(2).join(':')) : undefined;
-  };
-  const devices = pathOf((_id, controllers) => controllers.includes('devices'));
-  const unified = pathOf((id, controllers) => id === '0' && controllers.join('') === '');
+  const devices = cgroupPathOf(text, 'devices');
+  const unified = cgroupPathOf(text, 'unified');
   return { ...(devices !== undefined && { devices }), ...(unified !== undefined && { unified }) };
 }
 
-function containerPath(given: string): string {
-  return path.basename(given) === housekeeping ? path.dirname(given) : given;
+/**
+ * Of proc_pid_cgroup(5): the path in the hierarchy of a controller of version 1, or in that of version 2. A thread may be in the agent's
+ * subgroup; what is meant is always the container.
+ */
+export function cgroupPathOf(text: string, hierarchy: string): string | undefined {
+  const isMeant = (id: string, controllers: string) =>
+    hierarchy === 'unified' ? id === '0' && controllers === '' : controllers.split(',').includes(hierarchy);
+  const line = text
+    .split('\n')
+    .map((each) => each.split(':'))
+    .find(([id = '', controllers = '']) => isMeant(id, controllers));
+  if (!line || line.length < 3) return undefined;
+  const found = line.slice(2).join(':');
+  return path.basename(found) === housekeepingName ? path.dirname(found) : found;
 }
 
-interface CgroupMount {
+export interface CgroupMount {
   readonly root: string;
   readonly place: string;
 }
 
 /** Of proc_pid_mountinfo(5). */
 export function parseCgroupMounts(text: string): { readonly devices?: CgroupMount; readonly unified?: CgroupMount } {
-  const found: { devices?: CgroupMount; unified?: CgroupMount } = {};
+  const devices = cgroupMountOf(text, 'devices');
+  const unified = cgroupMountOf(text, 'unified');
+  return { ...(devices && { devices }), ...(unified && { unified }) };
+}
+
+/** The first mount of a controller of version 1, or of version 2. */
+export function cgroupMountOf(text: string, hierarchy: string): CgroupMount | undefined {
   for (const line of text.split('\n')) {
     const [before = '', after = ''] = line.split(' - ');
     const [, , , root = '', place = ''] = before.split(' ');
     const [kind, , options = ''] = after.split(' ');
-    if (kind === 'cgroup2') found.unified ??= { root, place };
-    if (kind === 'cgroup' && options.split(',').includes('devices')) found.devices ??= { root, place };
+    const isMeant =
+      hierarchy === 'unified' ? kind === 'cgroup2' : kind === 'cgroup' && options.split(',').includes(hierarchy);
+    if (isMeant) return { root, place };
   }
-  return found;
+  return undefined;
 }
 
 /** A part of the hierarchy may be mounted; a path that leads out of what this process sees of it is reached by nobody. */
-function below(mount: CgroupMount | undefined, given: string, hostRoot: string): string {
+export function below(mount: CgroupMount | undefined, given: string, hostRoot: string): string {
   if (!mount) {
     const problem =
       "the machine's cgroups cannot be reached: mount the host's /sys/fs/cgroup, and share its process ids";
@@ -105,7 +120,7 @@ function below(mount: CgroupMount | undefined, given: string, hostRoot: string):
   throw new CgroupError('CGROUP_UNREACHABLE', problem);
 }
 
-function read(file: string): string {
+export function readOfProcess(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (cause) {
