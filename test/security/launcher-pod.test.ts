@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readlinkSync } from 'node:fs';
 import { chown, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Attacker, attack, launcherUser } from '../fixtures/attacker.ts';
 import { demoVmi, launcherPid, NodeProcess } from '../fixtures/node-process.ts';
-import { abstractSocketsOf, everyPath, familyOf, listeningPortsOf } from '../fixtures/node-traces.ts';
+import { abstractSocketsOf, descriptorsOf, everyPath, familyOf, listeningPortsOf } from '../fixtures/node-traces.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 
@@ -133,10 +132,9 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
   }
 
   test('nothing that whoever started the node left open is open in the node or in a pod', async () => {
-    const open = pids.flatMap((pid) =>
-      readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkIfThere(`/proc/${pid}/fd/${fd}`)),
-    );
-    assert.ok(open.some((place) => place.startsWith('socket:')));
+    const lasting = await Promise.all([node.pid, qemu, other].map(descriptorsOf));
+    for (const open of lasting) assert.ok(open.some((place) => place.startsWith('socket:')));
+    const open = (await Promise.all(pids.map(descriptorsOf))).flat();
     assert.ok(!open.includes('/etc/shadow'));
   });
 
@@ -209,11 +207,3 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
     );
   });
 });
-
-function readlinkIfThere(link: string): string {
-  try {
-    return readlinkSync(link);
-  } catch {
-    return '';
-  }
-}
