@@ -212,6 +212,23 @@ export const JobOperation = {
   SNAPSHOT_DELETE: 10,
 } as const;
 export const JobStatsFlag = { COMPLETED: 1, KEEP_COMPLETED: 2 } as const;
+export const MigrateFlag = {
+  LIVE: 1,
+  PEER2PEER: 2,
+  PERSIST_DEST: 8,
+  UNDEFINE_SOURCE: 16,
+  PAUSED: 32,
+  NON_SHARED_DISK: 64,
+  NON_SHARED_INC: 128,
+  UNSAFE: 512,
+  ABORT_ON_ERROR: 4096,
+  AUTO_CONVERGE: 8192,
+  POSTCOPY: 32_768,
+  PARALLEL: 131_072,
+  POSTCOPY_RESUME: 524_288,
+} as const;
+/** Which limit is meant: that of the copying before the switch unless POSTCOPY is given. */
+export const MaxSpeedFlag = { POSTCOPY: 1 } as const;
 /** Source of `interfaceAddresses`. */
 export const AddressSource = { LEASE: 0, AGENT: 1, ARP: 2 } as const;
 export const DirtyRateStatus = { UNSTARTED: 0, MEASURING: 1, MEASURED: 2 } as const;

@@ -8,6 +8,7 @@ export type { BlockInfo, DiskErrorInfo } from './calls/device-calls.ts';
 export type { DomainInfo, DomainStateInfo, DomainStatsRecord, JobStats } from './calls/domain-calls.ts';
 export type { GuestFileSystem, GuestInterface, SendKeyOptions } from './calls/guest-calls.ts';
 export { LibvirtCalls, type Screenshot, type SubscribeOptions } from './calls/libvirt-calls.ts';
+export type { MigrationTarget } from './calls/migration-calls.ts';
 export { driverUri, LibvirtClient, type LibvirtClientDeps, type LibvirtConnectOptions } from './client.ts';
 export { LibvirtConnector, type LibvirtConnectorDeps, type LibvirtConnectorOptions } from './connector.ts';
 export * from './constants.ts';

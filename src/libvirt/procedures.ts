@@ -39,6 +39,7 @@ const unsigned = struct({ value: uhyper });
 const oneDomain = struct({ domain });
 const cpumap = opaque(2048);
 const mountPoints = array(string, 256);
+const maxCookieBytes = 4_194_304;
 const nodeInfo = struct({
   model: charArray(32),
   memoryKiB: uhyper,
@@ -94,6 +95,7 @@ export const procedures = {
   domainAttachDevice: remote(160, deviceXml, nothing),
   domainDetachDevice: remote(161, deviceXml, nothing),
   domainAbortJob: remote(164, onDomain, nothing),
+  domainMigrateSetMaxDowntime: remote(166, struct({ domain, milliseconds: uhyper, flags }), nothing),
   domainUpdateDevice: remote(174, deviceXml, nothing),
   domainGetBlockInfo: remote(
     194,
@@ -105,6 +107,7 @@ export const procedures = {
   domainGetVcpus: remote(200, flagged, number),
   domainOpenConsole: remote(201, struct({ domain, device: optional(string), flags }), nothing),
   domainSetMemory: remote(204, struct({ domain, memoryKiB: uhyper, flags }), nothing),
+  domainMigrateSetMaxSpeed: remote(207, struct({ domain, mebibytesPerSecond: uhyper, flags }), nothing),
   domainInjectNmi: remote(210, flagged, nothing),
   domainScreenshot: remote(211, struct({ domain, screen: uint, flags }), struct({ mime: optional(string) })),
   domainGetState: remote(212, flagged, struct({ state: int, reason: int })),
@@ -121,6 +124,7 @@ export const procedures = {
   ),
   domainUndefine: remote(231, flagged, nothing),
   domainDestroy: remote(234, flagged, nothing),
+  domainMigrateGetMaxSpeed: remote(242, flagged, unsigned),
   domainReset: remote(245, flagged, nothing),
   domainBlockResize: remote(251, struct({ domain, disk: string, size: uhyper, flags }), nothing),
   domainShutdown: remote(258, flagged, nothing),
@@ -145,6 +149,11 @@ export const procedures = {
   connectListAllDomains: remote(273, struct({ needResults: int, flags }), struct({ domains: domainList, count: uint })),
   domainPinEmulator: remote(279, struct({ domain, cpumap, flags }), nothing),
   domainGetJobStats: remote(298, flagged, struct({ type: int, params: typedParams(64) })),
+  domainMigratePerform: remote(
+    305,
+    struct({ domain, connectUri: optional(string), params: typedParams(64), cookie: opaque(maxCookieBytes), flags }),
+    struct({ cookie: opaque(maxCookieBytes) }),
+  ),
   domainSetMemoryStatsPeriod: remote(308, struct({ domain, periodSeconds: int, flags }), nothing),
   registerEvent: remote(316, struct({ event: int, domain: optional(domain) }), struct({ callbackId: int })),
   deregisterEvent: remote(317, struct({ callbackId: int }), nothing),
@@ -180,6 +189,8 @@ export const procedures = {
     struct({ domain, user: optional(string), password: optional(string), flags }),
     nothing,
   ),
+  domainMigrateStartPostCopy: remote(364, flagged, nothing),
+  domainMigrateGetMaxDowntime: remote(387, flagged, unsigned),
   domainGetGuestInfo: remote(418, struct({ domain, types: uint, flags }), struct({ params: typedParams(2048) })),
   domainSetAuthorizedSshKeys: remote(425, struct({ domain, user: string, keys: array(string, 2048), flags }), nothing),
   domainStartDirtyRateCalc: remote(427, struct({ domain, seconds: int, flags }), nothing),

@@ -5,7 +5,7 @@ import { type Procedure, procedures } from '../procedures.ts';
 export interface LibvirtCallOptions {
   /** Aborts the wait (`CALL_ABORTED`); the daemon may still carry the call out. */
   readonly signal?: AbortSignal;
-  /** Longest wait for the answer (`CALL_TIMEOUT`); the client's `callTimeoutMs` unless given. */
+  /** Longest wait for the answer (`CALL_TIMEOUT`); the client's `callTimeoutMs` unless given, none with `Infinity`. */
   readonly timeoutMs?: number;
 }
 
