@@ -9,6 +9,11 @@ export interface DaemonConfigOptions {
   readonly paths: LibvirtPaths;
   /** Given by a root launcher: the user QEMU runs as. */
   readonly qemuUser?: QemuUser;
+  /**
+   * Another one for each pod: a daemon refuses a live migration to one that says the same, as two pods of one machine, or of two
+   * machines with one SMBIOS UUID, would.
+   */
+  readonly hostUuid: string;
   /** Literal `log_filters`. */
   readonly logFilters?: string;
   readonly hugepages: boolean;
@@ -48,9 +53,10 @@ export function qemuConf(options: DaemonConfigOptions): string {
 }
 
 /** The daemon's own configuration; the same keys serve virtqemud and libvirtd. */
-export function daemonConf(options: Pick<DaemonConfigOptions, 'logFilters'>): string {
+export function daemonConf(options: Pick<DaemonConfigOptions, 'hostUuid' | 'logFilters'>): string {
   const lines = [
     mark,
+    `host_uuid = ${quote(options.hostUuid)}`,
     'auth_unix_rw = "none"',
     'auth_unix_ro = "none"',
     'unix_sock_rw_perms = "0700"',

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
@@ -67,6 +68,7 @@ function writeConfig({ flags, environment, paths, qemuUser }: StartLibvirtOption
   return writeDaemonConfig({
     paths,
     ...(qemuUser && { qemuUser }),
+    hostUuid: randomUUID(),
     logFilters: flags.libvirtLogFilters || (environment.libvirtDebug ? '1:qemu 1:libvirt' : ''),
     hugepages: existsSync('/dev/hugepages'),
     virtiofsdDebug: environment.virtiofsdDebug,

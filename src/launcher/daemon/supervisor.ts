@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rm, symlink } from 'node:fs/promises';
 import net from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -18,6 +18,7 @@ const programs = [
   { name: 'virtqemud', socketName: 'virtqemud-sock' },
   { name: 'libvirtd', socketName: 'libvirt-sock' },
 ] as const;
+const agentsSocketName = 'virtqemud-sock';
 const programDirs = ['/usr/sbin', '/usr/bin', '/usr/local/sbin'];
 
 /** `virtqemud` where the distribution has it, else `libvirtd`. Throws DAEMON_FAILED saying what to install. */
@@ -91,14 +92,28 @@ export class DaemonSupervisor {
 
   /** Throws FOREIGN_DAEMON when another daemon answers at the socket already: this launcher must not change its machine. */
   async start(): Promise<void> {
-    if (await answers(this.socketPath)) {
-      throw new LauncherError(
-        'FOREIGN_DAEMON',
-        `a libvirt daemon already serves ${this.socketPath}: virt-launcher needs a pod of its own (private /run and /etc/libvirt)`,
-      );
-    }
+    await this.#requireFree(this.socketPath);
     await rm(this.socketPath, { force: true });
+    await this.#linkSocket();
     this.#spawn();
+  }
+
+  async #requireFree(socketPath: string): Promise<void> {
+    if (!(await answers(socketPath))) return;
+    throw new LauncherError(
+      'FOREIGN_DAEMON',
+      `a libvirt daemon already serves ${socketPath}: virt-launcher needs a pod of its own (private /run and /etc/libvirt)`,
+    );
+  }
+
+  /** Agents bring the control stream of an incoming migration to virtqemud's socket (pkg/virt-handler/migration-proxy), whichever daemon this is. */
+  async #linkSocket(): Promise<void> {
+    const { program, paths } = this.#options;
+    if (program.socketName === agentsSocketName) return;
+    const link = path.join(paths.runDir, agentsSocketName);
+    await this.#requireFree(link);
+    await rm(link, { force: true });
+    await symlink(program.socketName, link);
   }
 
   /** Ends a daemon that hangs; it is started again like one that died. */

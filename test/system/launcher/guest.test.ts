@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { LibvirtClient } from '../../../src/libvirt/index.ts';
 import { type CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { hasStatus, LauncherBench } from '../../fixtures/launcher-bench.ts';
@@ -44,6 +45,9 @@ const vmi = launcherVmi({
   },
 });
 
+/** Of the daemons of all pods. */
+const machines: string[] = [];
+
 for (const nonRoot of [false, true]) {
   describe(`a Linux guest under a ${nonRoot ? 'non-root' : 'root'} launcher`, () => {
     let bench: LauncherBench;
@@ -82,6 +86,19 @@ for (const nonRoot of [false, true]) {
       const stats = JSON.parse((await cmd.call(cmd.client.getDomainStats, {})).domainStats);
       const aliases = stats.Block.map(({ Alias }: { Alias: string }) => Alias);
       assert.deepEqual(aliases.sort(), ['ci', 'empty', 'image']);
+    });
+
+    test('has a daemon at the socket that agents dial for migrations, on a machine of its own', async () => {
+      const [pid] = pod.pids('/usr/sbin/libvirtd');
+      const socketPath = `/proc/${pid}/root/run/libvirt/virtqemud-sock`;
+      const client = await LibvirtClient.connect({ socketPath, uri: nonRoot ? 'qemu:///session' : 'qemu:///system' });
+      const capabilities = await client.getCapabilities();
+      await client.close();
+      const machine = /<uuid>([^<]+)<\/uuid>/.exec(capabilities)?.[1] ?? '';
+      const conf = readFileSync(`/proc/${pid}/root/run/libvirt/virt-launcher-daemon.conf`, 'utf8');
+      assert.ok(conf.includes(`host_uuid = "${machine}"`), `${machine} is not in\n${conf}`);
+      assert.ok(!machines.includes(machine));
+      machines.push(machine);
     });
 
     test('powers off when it is asked to, and that is what the agent is told', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -25,6 +25,8 @@ afterEach(async () => {
 });
 
 const paths = () => ({ runDir: dir, qemuConfFile: '', qemuPidFile: '', qemuLogDir: '' });
+
+const hostUuid = 'a2b0b8c4-7d0d-4a5c-9a55-b4b6b4a1d5f0';
 
 /** A program in place of libvirtd. */
 function program(script: string) {
@@ -80,6 +82,20 @@ test('a socket at which another daemon answers already is not taken over', async
   other.close();
 });
 
+test('libvirtd is reached at the socket of virtqemud, too, and takes that from no daemon that serves it', async () => {
+  const libvirtd = { ...program('exec sleep 100'), name: 'libvirtd', socketName: 'libvirt-sock' } as const;
+  const options = { program: libvirtd, paths: paths(), configFile: '/c', env: process.env, restartDelayMs: 20 };
+  supervisor = new DaemonSupervisor(options, { log: silentLogger });
+  const link = path.join(dir, 'virtqemud-sock');
+  const other = net.createServer((socket) => socket.on('error', () => undefined));
+  await new Promise<void>((resolve) => other.listen(link, resolve));
+  await assert.rejects(supervisor.start(), { code: 'FOREIGN_DAEMON' });
+  await new Promise((resolve) => other.close(resolve));
+  symlinkSync('a-stale-one', link);
+  await supervisor.start();
+  assert.equal(readlinkSync(link), 'libvirt-sock');
+});
+
 test('a session daemon gets its directories from XDG variables, a root daemon does not', () => {
   const xdg = { runtimeDir: '/r', configDir: '/c', cacheDir: '/k' };
   const env = daemonEnvironment({ PATH: '/bin' }, { ...paths(), xdg });
@@ -95,13 +111,20 @@ test('a session daemon gets its directories from XDG variables, a root daemon do
 
 test('qemu.conf: QEMU writes its own logs, runs as the given user, and quotes cannot leave a value', () => {
   const user = { name: 'qemu', uid: 107, gid: 108 };
-  const text = qemuConf({ paths: paths(), hugepages: true, qemuUser: user, sharedFilesystems: ['/a"\nuser = "root'] });
+  const text = qemuConf({
+    paths: paths(),
+    hostUuid,
+    hugepages: true,
+    qemuUser: user,
+    sharedFilesystems: ['/a"\nuser = "root'],
+  });
   assert.match(text, /^stdio_handler = "file"$/m);
   assert.match(text, /^user = "\+107"\ngroup = "\+108"$/m);
   assert.match(text, /^hugetlbfs_mount = "\/dev\/hugepages"$/m);
   assert.match(text, /^shared_filesystems = \[ "\/auser = root" \]$/m);
-  assert.doesNotMatch(qemuConf({ paths: paths(), hugepages: false }), /user =|hugetlbfs/);
-  assert.match(daemonConf({ logFilters: '1:qemu' }), /log_outputs = "1:stderr"\nlog_filters = "1:qemu"/);
+  assert.doesNotMatch(qemuConf({ paths: paths(), hostUuid, hugepages: false }), /user =|hugetlbfs/);
+  assert.match(daemonConf({ hostUuid, logFilters: '1:qemu' }), /log_outputs = "1:stderr"\nlog_filters = "1:qemu"/);
+  assert.match(daemonConf({ hostUuid }), new RegExp(`^host_uuid = "${hostUuid}"$`, 'm'));
 });
 
 test('QEMU runs as qemu, else as libvirt-qemu with its own group, else as libvirt says', async () => {
