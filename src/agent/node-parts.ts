@@ -8,7 +8,7 @@ import {
   type KubeVirt,
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
-import { KernelMounts, recordDirectory } from '../host/index.ts';
+import { KernelMounts, recordDirectory, Storage } from '../host/index.ts';
 import { Informer, type KubeClient } from '../kube/index.ts';
 import { noMigrationProxy } from './migration-proxy/index.ts';
 import type { NodeFacts } from './node/facts/index.ts';
@@ -72,6 +72,7 @@ function makeHooks(options: AgentOptions, { world, hostDevDir, hostRoot, hostPid
     { hostDevDir, hostRoot, hostPid, podsDir, machinePodsDir, nodeName, privateDir, podIp },
     {
       mounts: new KernelMounts({ pid: hostPid }),
+      storage: new Storage(),
       records: recordDirectory(path.join(privateDir, 'container-disk-mount-state')),
       plugRecords: recordDirectory(path.join(privateDir, 'hotplug-volume-mount-state')),
       monotonicMs: () => world.clock.monotonicMs(),

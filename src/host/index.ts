@@ -2,7 +2,7 @@
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
  * namespace with their addresses, UDP sockets on one of them, paths without following links, plain files read, replaced as a whole, kept as
  * records or watched, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
- * machine's namespace, device rules of cgroups.
+ * machine's namespace, threads for storage that may not answer, device rules of cgroups.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 export {
@@ -57,4 +57,5 @@ export { type RecordFiles, recordDirectory } from './record-files.ts';
 export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { loadScheduling, type Scheduling, SchedulingError } from './scheduling.ts';
+export { isPlainFile, isSameFile, Storage, StorageError, type StorageUser } from './storage.ts';
 export { xattrReader, xattrWriter } from './xattr.ts';

@@ -380,7 +380,8 @@ function step(stack: SafePath[], pending: string[]): void {
   pending.push(...link.split('/').reverse());
 }
 
-function checkedName(name: string): string {
+/** Throws SafePathError NOT_CLEAN. */
+export function checkedName(name: string): string {
   if (name === '' || name === '.' || name === '..' || name.includes('/') || name.includes('\0')) {
     throw new SafePathError('NOT_CLEAN', `${JSON.stringify(name)} is not the name of one path element`);
   }

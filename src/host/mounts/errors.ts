@@ -15,6 +15,8 @@ export type MountErrorCode =
   /** Any other refusal of the kernel. */
   | 'REFUSED'
   /** The thread that mounts ended, did not answer in time or could not be started: the next call starts another one. */
-  | 'THREAD_ENDED';
+  | 'THREAD_ENDED'
+  /** Not tried: earlier calls are still held by storage that does not answer. */
+  | 'THREADS_HELD';
 
 export class MountError extends CodedError<MountErrorCode> {}

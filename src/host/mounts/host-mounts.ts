@@ -1,9 +1,11 @@
+import path from 'node:path';
 import { getSystemErrorName } from 'node:util';
 import { errorCode, errorMessage } from '../../base/index.ts';
 import { duplicateOf, openBelow, type SafePath } from '../safe-path.ts';
+import type { OpenDescriptor } from '../threads/index.ts';
 import { MountError } from './errors.ts';
 import type { MountOrder, MountStep } from './thread.ts';
-import { MountWorker, type MountWorkerOptions, type OpenDescriptor, openMountNamespace } from './worker.ts';
+import { MountWorker, type MountWorkerOptions, openMountNamespace } from './worker.ts';
 
 export interface BindOptions {
   readonly readOnly: boolean;
@@ -54,10 +56,6 @@ export class KernelMounts implements HostMounts {
   }
 
   async bind(source: SafePath, target: SafePath, { readOnly, sourcePid }: BindOptions): Promise<void> {
-    if (source.stat().isDirectory() !== target.stat().isDirectory()) {
-      const problem = `${source.shown} cannot be mounted on ${target.shown}: one of them is a directory`;
-      throw new MountError('OTHER_KIND', problem);
-    }
     await this.#call(target, (open) => ({
       kind: 'bind',
       sourceNamespace: open(() => openNamespace(sourcePid ?? this.#pid)),
@@ -84,7 +82,11 @@ export class KernelMounts implements HostMounts {
   }
 
   async #call(target: SafePath, make: (open: OpenDescriptor) => MountOrder): Promise<void> {
-    const { refused, failed } = await this.#worker.call(make);
+    // A pod's volumes are in one directory: what holds the mounts of one pod costs that pod.
+    const { refused, failed } = await this.#worker.call(make, path.dirname(target.shown), target.shown);
+    if (refused?.step === 'compare') {
+      throw new MountError('OTHER_KIND', `nothing is mounted on ${target.shown}: it or its source is a directory`);
+    }
     if (refused) throw refusal(refused.step, refused.errno, target.shown);
     if (failed !== undefined) throw new MountError('THREAD_ENDED', `mounting is not possible here: ${failed}`);
   }

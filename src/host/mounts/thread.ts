@@ -1,4 +1,6 @@
+import type { fstatSync } from 'node:fs';
 import type { MessagePort } from 'node:worker_threads';
+import type { ThreadData } from '../threads/index.ts';
 
 /** Numbers of descriptors of this process; namespaces as descriptors, too. */
 export type MountOrder =
@@ -12,14 +14,19 @@ export type MountOrder =
     }
   | { readonly kind: 'protect' | 'unmount'; readonly namespace: number; readonly target: number };
 
-export type MountStep = 'unshare' | 'enter' | 'clone' | 'restrict' | 'attach' | 'detach';
+export type MountStep = 'compare' | 'unshare' | 'enter' | 'clone' | 'restrict' | 'attach' | 'detach';
 
 export interface MountAnswer {
-  readonly id: number;
-  /** What the kernel refused, and its error number. */
+  /** What the kernel refused, and its error number; `compare`: a directory and a file. */
   readonly refused?: { readonly step: MountStep; readonly errno: number };
   /** No refusal of the kernel: the native library, say. */
   readonly failed?: string;
+}
+
+/** Besides what every thread is given. */
+export interface MountThreadData {
+  /** This process's own list of descriptors, as a directory. */
+  readonly ownDescriptors: number;
 }
 
 interface NativeLibrary {
@@ -32,7 +39,12 @@ interface NativeLibrary {
  * cannot take back. Its text is what runs, so it uses nothing from outside of itself. The numbers are those of the kernel
  * headers; system calls from 424 on have one number on all architectures that Node.js runs on.
  */
-export function mountThread(koffi: NativeLibrary, port: MessagePort, ownDescriptors: number): void {
+export function mountThread(
+  koffi: NativeLibrary,
+  files: { readonly fstatSync: typeof fstatSync },
+  port: MessagePort,
+  { ownDescriptors, abandoned }: MountThreadData & ThreadData,
+): void {
   const library = koffi.load(null);
   const unshare = library.func('int unshare(int flags)');
   const setns = library.func('int setns(int fd, int type)');
@@ -50,7 +62,10 @@ export function mountThread(koffi: NativeLibrary, port: MessagePort, ownDescript
     if (result < 0) throw refusal(step, koffi.errno());
     return Number(result);
   };
+  let current = 0;
   const enter = (namespace: number) => {
+    // Its caller was told that it failed, and may be at something else by now.
+    if (Atomics.load(abandoned, 0) === current) throw new Error('it was given up meanwhile');
     if (!isOnItsOwn) tried('unshare', unshare(cloneFs));
     isOnItsOwn = true;
     tried('enter', setns(namespace, cloneNewNs));
@@ -65,7 +80,10 @@ export function mountThread(koffi: NativeLibrary, port: MessagePort, ownDescript
     const paths = ['int', tree, 'str', '', 'int', target, 'str', ''];
     tried('attach', syscall(moveMount, ...paths, 'uint', fromAndToOpened));
   };
+  const isDirectory = (opened: number) => files.fstatSync(opened).isDirectory();
   const bind = (order: MountOrder & { kind: 'bind' }) => {
+    // Of a file system that may not answer.
+    if (isDirectory(order.source) !== isDirectory(order.target)) throw refusal('compare', 0);
     enter(order.sourceNamespace);
     const flags = emptyPath | cloneTree | closeOnExec;
     const tree = tried('clone', syscall(openTree, 'int', order.source, 'str', '', 'uint', flags));
@@ -91,12 +109,13 @@ export function mountThread(koffi: NativeLibrary, port: MessagePort, ownDescript
     return protect(order.target);
   };
   port.on('message', ({ id, order }: { id: number; order: MountOrder }) => {
+    current = id;
     try {
       obey(order);
-      port.postMessage({ id });
+      port.postMessage({});
     } catch (error) {
       const refused = (error as { refused?: MountAnswer['refused'] }).refused;
-      port.postMessage(refused ? { id, refused } : { id, failed: String(error) });
+      port.postMessage(refused ? { refused } : { failed: String(error) });
     }
   });
 }

@@ -37,6 +37,7 @@ const fileCalls =
 const mayCall: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'opens each element once and follows no link: this is the entry',
   'src/host/new-file.ts': 'takes a descriptor, never a path',
+  'src/host/storage.ts': 'a thread of it opens one element of what was opened, and follows no link',
   'src/agent/node/devices/groups-in-use.ts':
     'asks whether directories of pods are there, which the kubelet alone makes',
 };
@@ -44,6 +45,7 @@ const mayCall: Readonly<Record<string, string>> = {
 /** Where a path made of a descriptor may stand: it is one that node:fs would take. */
 const mayNameDescriptors: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'the path stays inside',
+  'src/host/storage.ts': 'the path stays in a thread of it',
 };
 
 /** Where an address of a SafePath may be used, and for what. */

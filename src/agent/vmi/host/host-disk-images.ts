@@ -3,7 +3,7 @@ import type { VmiEvent } from '../../../api/index.ts';
 import { claimImagePath, isNonRoot, parseQuantity, type Volume } from '../../../api/index.ts';
 import { CodedError, errorCode, errorMessage, isRecord, listOf, memberAt } from '../../../base/index.ts';
 import type { ClusterConfig } from '../../../cluster-config/index.ts';
-import type { SafePath } from '../../../host/index.ts';
+import { type SafePath, Storage, StorageError } from '../../../host/index.ts';
 import { imageSize, makeImage, removeDraft } from './disk-image.ts';
 import { HostError } from './errors.ts';
 import { giveToQemu, LauncherRoot } from './launcher-root.ts';
@@ -29,12 +29,16 @@ interface Prepared {
 /** Creates missing disk images of `DiskOrCreate` volumes inside the launcher. Nothing to release: they are the user's. */
 export function hostDiskImages(
   options: { readonly procDir?: string } = {},
+  { storage = new Storage() }: { readonly storage?: Storage } = {},
 ): HostHook<'host-disk-images', DiskImageFacts> {
   return {
     name: 'host-disk-images',
     readFacts: (kept) => ({ images: listOf(memberAt(kept, 'images')).filter(isDiskImage) }),
     prepare: async (context) => {
       const root = new LauncherRoot(context.launcherPid, options.procDir);
+      for (const { name, hostDisk } of context.vmi.spec.volumes ?? []) {
+        if (hostDisk?.path) await untilAnswers(root, name, context.uid, storage);
+      }
       const prepared = (context.vmi.spec.volumes ?? []).map((volume) => prepareVolume(root, volume, context));
       const images = prepared.flatMap(({ image }) => image ?? []);
       const summary = images.map(({ volume, sizeBytes }) => `${volume} of ${sizeBytes} bytes`).join(', ');
@@ -48,6 +52,23 @@ function isDiskImage(value: unknown): value is DiskImage {
   if (!isRecord(value)) return false;
   const { volume, sizeBytes, wantedBytes } = value;
   return typeof volume === 'string' && typeof sizeBytes === 'number' && typeof wantedBytes === 'number';
+}
+
+/**
+ * Asked right before its files are looked at in the thread of all VMs, which a claim whose server is gone would hold. Rejects with
+ * StorageError; what else is wrong is said when the disk is made.
+ */
+async function untilAnswers(root: LauncherRoot, volume: string, uid: string, storage: Storage): Promise<void> {
+  const user = { owner: uid, what: `volume ${volume} of VMI ${uid}` };
+  try {
+    await root.useRunning(disksDir, (disks) => {
+      // Opened by its name alone: that asks no server.
+      const directory = disks.directory(volume);
+      return storage.answers(directory, user).finally(() => directory.close());
+    });
+  } catch (error) {
+    if (error instanceof StorageError) throw error;
+  }
 }
 
 const nothing: Prepared = { events: [] };

@@ -32,7 +32,7 @@ export function hostHooks(
   return [
     unsupportedHostWork(),
     containerDisks(options, deps),
-    hostDiskImages(options),
+    hostDiskImages(options, deps),
     hotPlugVolumes(options, deps),
     podNetwork(options),
     deviceOwnership(options),

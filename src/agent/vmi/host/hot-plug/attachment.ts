@@ -2,12 +2,16 @@ import { errorCode, errorMessage } from '../../../../base/index.ts';
 import {
   type BlockDevice,
   deviceNumbersOf,
+  isPlainFile,
   isProcessAlive,
   listenerOf,
   openInRoot,
   openNoFollow,
   type ProcessId,
   type SafePath,
+  type Storage,
+  StorageError,
+  type StorageUser,
 } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
 import { hotPlugDirectory } from './mount-record.ts';
@@ -124,23 +128,28 @@ export class Attachment {
   }
 }
 
+export interface VolumeSource {
+  readonly process: ProcessId;
+  readonly volume: string;
+  readonly isDirectory: boolean;
+  readonly user: StorageUser;
+}
+
 /**
  * A mounted volume of the attachment pod's process: its directory, or the image in it. Links are not followed: what they say is the
- * content of a claim. Throws HostError HOTPLUG_SOURCE. Who gets it closes it.
+ * content of a claim, whose storage may not answer. Rejects with HostError HOTPLUG_SOURCE or StorageError. Who gets it closes it.
  */
-export function openVolume(
-  process: ProcessId,
-  volume: string,
-  isDirectory: boolean,
-  procDir: string,
-): Source<SafePath> {
-  const root = openInRoot(`${procDir}/${process.pid}/root`, '/');
+export async function openVolume(
+  { process, volume, isDirectory, user }: VolumeSource,
+  { storage, procDir }: { readonly storage: Storage; readonly procDir: string },
+): Promise<Source<SafePath>> {
+  const directory = mountedVolume(process, volume, procDir);
+  if (!directory) return missing(`the attachment pod has no volume ${volume} yet`);
   let opened: SafePath | undefined;
   try {
-    // A directory of its image would be no claim.
-    if (!root.isMountPoint(volume)) return missing(`the attachment pod has no volume ${volume} yet`);
-    const directory = root.directory(volume);
-    opened = isDirectory ? directory : imageIn(directory);
+    // Both kinds: what does not answer now would hold QEMU, too.
+    await storage.answers(directory, user);
+    opened = isDirectory ? directory : await imageIn(directory, storage, user);
     // What was opened by its pid is of it only if it lived until now.
     if (!isProcessAlive(process)) {
       opened?.close();
@@ -149,24 +158,36 @@ export function openVolume(
     return opened ? found(opened) : missing(`volume ${volume} has no ${imageName} yet`);
   } catch (cause) {
     opened?.close();
+    directory.close();
+    throw unusable(volume, cause);
+  } finally {
+    if (opened !== directory) directory.close();
+  }
+}
+
+/** Asks no server: what is mounted is opened by its name alone. */
+function mountedVolume(process: ProcessId, volume: string, procDir: string): SafePath | undefined {
+  const root = openInRoot(`${procDir}/${process.pid}/root`, '/');
+  try {
+    // A directory of its image would be no claim.
+    return root.isMountPoint(volume) ? root.directory(volume) : undefined;
+  } catch (cause) {
     throw unusable(volume, cause);
   } finally {
     root.close();
   }
 }
 
-/** Takes over the directory. */
-function imageIn(directory: SafePath): SafePath | undefined {
+async function imageIn(directory: SafePath, storage: Storage, user: StorageUser): Promise<SafePath | undefined> {
+  let image: SafePath | undefined;
   try {
-    const image = directory.child(imageName);
-    if (image.stat().isFile() && image.isOnMountOf(directory)) return image;
-    image.close();
+    image = await storage.child(directory, imageName, user);
+    if (isPlainFile(await storage.stat(image, user)) && image.isOnMountOf(directory)) return image;
     throw new HostError('HOTPLUG_SOURCE', `${image.shown} is no plain file of the volume`);
   } catch (error) {
+    image?.close();
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
-  } finally {
-    directory.close();
   }
 }
 
@@ -192,8 +213,8 @@ function missing(because: string): { readonly kind: 'missing'; readonly because:
   return { kind: 'missing', because };
 }
 
-function unusable(volume: string, cause: unknown): HostError {
-  if (cause instanceof HostError) return cause;
+function unusable(volume: string, cause: unknown): HostError | StorageError {
+  if (cause instanceof HostError || cause instanceof StorageError) return cause;
   const problem = `volume ${volume} of the attachment pod cannot be used: ${errorMessage(cause)}`;
   return new HostError('HOTPLUG_SOURCE', problem, { cause });
 }

@@ -17,6 +17,7 @@ import {
   deviceNodeMaker,
   type HostMounts,
   type RecordFiles,
+  type Storage,
   setBlockDevices,
 } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
@@ -43,6 +44,7 @@ export interface HotPlugOptions {
 
 export interface HotPlugDeps {
   readonly mounts: HostMounts;
+  readonly storage: Storage;
   /** Upstream's directory `hotplug-volume-mount-state`. */
   readonly plugRecords: RecordFiles;
 }
@@ -100,11 +102,13 @@ function strings(value: unknown): string[] {
 class HotPlugVolumes {
   readonly #options: Required<HotPlugOptions>;
   readonly #mounts: HostMounts;
+  readonly #storage: Storage;
   readonly #records: PlugRecords;
 
-  constructor(options: HotPlugOptions, { mounts, plugRecords }: HotPlugDeps) {
+  constructor(options: HotPlugOptions, { mounts, storage, plugRecords }: HotPlugDeps) {
     this.#options = { procDir: '/proc', hostPid: 1, ...options };
     this.#mounts = mounts;
+    this.#storage = storage;
     this.#records = new PlugRecords(plugRecords, options.machinePodsDir);
   }
 
@@ -193,7 +197,14 @@ class HotPlugVolumes {
       await this.#records.write(context.uid, recorded);
     };
     const { procDir } = this.#options;
-    const deps = { disks, mounts: this.#mounts, procDir, makeNode: await deviceNodeMaker(), record };
+    const deps = {
+      disks,
+      mounts: this.#mounts,
+      storage: this.#storage,
+      procDir,
+      makeNode: await deviceNodeMaker(),
+      record,
+    };
     const run = new PlugRun(deps);
     try {
       const attachments = new Map<string, Attachment>();
@@ -212,27 +223,29 @@ class HotPlugVolumes {
   /** `attachments`: by pod, so that its process is asked for once. */
   #wanted(
     { name, attachPodUid, isAttached }: HotPlugVolume,
-    { vmi, purpose }: HookContext<HotPlugState>,
+    { uid, vmi, purpose }: HookContext<HotPlugState>,
     attachments: Map<string, Attachment>,
   ): Wanted {
     const { nodeName } = this.#options;
     const kind = hotPlugKindOf(vmi, name, nodeName);
+    const user = { owner: uid, what: `volume ${name} of VMI ${uid}` };
     if (kind === 'block' && isUtilityVolume(vmi, name)) {
       const problem = `volume ${name} is for the VM's own files and its claim is a block device: take one with a file system`;
       return {
         volume: name,
         kind,
         attachment: undefined,
+        user,
         isAttached,
         refusal: new HostError('NOT_SUPPORTED', problem),
       };
     }
     const target = memberAt(vmi.status?.migrationState, 'targetAttachmentPodUID');
     const podUid = purpose === 'incoming' ? (typeof target === 'string' ? target : '') : attachPodUid;
-    if (podUid === '') return { volume: name, kind, attachment: undefined, isAttached };
+    if (podUid === '') return { volume: name, kind, attachment: undefined, user, isAttached };
     const attachment = attachments.get(podUid) ?? new Attachment(podUid, this.#options);
     attachments.set(podUid, attachment);
-    return { volume: name, kind, attachment, isAttached };
+    return { volume: name, kind, attachment, user, isAttached };
   }
 
   /** One change for all of them, before there is a node of any. */

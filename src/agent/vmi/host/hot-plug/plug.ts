@@ -1,8 +1,17 @@
 import type { HotPlugKind } from '../../../../api/index.ts';
 import { errorCode } from '../../../../base/index.ts';
-import type { BlockDevice, deviceNodeMaker, HostMounts, ProcessId, SafePath } from '../../../../host/index.ts';
+import {
+  type BlockDevice,
+  type deviceNodeMaker,
+  type HostMounts,
+  isSameFile,
+  type ProcessId,
+  type SafePath,
+  type Storage,
+  type StorageUser,
+} from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
-import { giveToQemu } from '../launcher-root.ts';
+import { qemuId } from '../launcher-root.ts';
 import { type Attachment, openVolume, type Source } from './attachment.ts';
 import { type LauncherDisks, nameOf } from './launcher-disks.ts';
 
@@ -12,6 +21,7 @@ export interface Wanted {
   readonly kind: HotPlugKind;
   /** Undefined: it has no attachment pod yet. */
   readonly attachment: Attachment | undefined;
+  readonly user: StorageUser;
   /** It cannot be plugged at all. */
   readonly refusal?: HostError;
   /** The domain uses it: what is in its place stays. */
@@ -29,6 +39,7 @@ export type Task =
 export interface PlugDeps {
   readonly disks: LauncherDisks;
   readonly mounts: HostMounts;
+  readonly storage: Storage;
   readonly procDir: string;
   readonly makeNode: Awaited<ReturnType<typeof deviceNodeMaker>>;
   /** On disk before anything is made. */
@@ -70,7 +81,11 @@ async function mountTask(wanted: Wanted, deps: PlugDeps): Promise<Task> {
   if (found.kind === 'missing') return there === 'mounted' ? { kind: 'there' } : found;
   const { source, process } = found;
   if (there !== 'mounted') return { kind: 'bind', source, process, isReplaced: false };
-  if (isIdentical(source, disks, name)) {
+  const isIdentical = await isSameImage(source, name, wanted, deps).catch((error: unknown) => {
+    source.close();
+    throw error;
+  });
+  if (isIdentical) {
     source.close();
     return { kind: 'there' };
   }
@@ -83,25 +98,30 @@ type OpenedSource =
   | { readonly kind: 'found'; readonly source: SafePath; readonly process: ProcessId }
   | { readonly kind: 'missing'; readonly because: string };
 
-async function sourceOf({ volume, kind, attachment }: Wanted, { procDir }: PlugDeps): Promise<OpenedSource> {
-  const process: Source<ProcessId> = (await attachment?.process()) ?? withoutAttachment(volume);
-  if (process.kind === 'missing') return process;
-  const opened = openVolume(process.source, volume, kind === 'directory', procDir);
-  return opened.kind === 'missing' ? opened : { ...opened, process: process.source };
+async function sourceOf({ volume, kind, attachment, user }: Wanted, deps: PlugDeps): Promise<OpenedSource> {
+  const found: Source<ProcessId> = (await attachment?.process()) ?? withoutAttachment(volume);
+  if (found.kind === 'missing') return found;
+  const process = found.source;
+  const opened = await openVolume({ process, volume, isDirectory: kind === 'directory', user }, deps);
+  return opened.kind === 'missing' ? opened : { ...opened, process };
 }
 
-function isIdentical(source: SafePath, disks: LauncherDisks, name: string): boolean {
+async function isSameImage(
+  source: SafePath,
+  name: string,
+  { user }: Wanted,
+  { disks, storage }: PlugDeps,
+): Promise<boolean> {
   const target = disks.directory.child(name);
   try {
-    const [one, other] = [source.identity(), target.identity()];
-    return one.dev === other.dev && one.ino === other.ino;
+    return isSameFile(await storage.stat(source, user), await storage.stat(target, user));
   } finally {
     target.close();
   }
 }
 
 /** Whether or not it was there before: an earlier try may have ended before the last step. */
-export async function carryOut({ volume, kind }: Wanted, task: Task, deps: PlugDeps): Promise<void> {
+export async function carryOut({ volume, kind, user }: Wanted, task: Task, deps: PlugDeps): Promise<void> {
   if (task.kind === 'missing') return;
   const { disks, record } = deps;
   const name = nameOf(kind, volume);
@@ -109,9 +129,9 @@ export async function carryOut({ volume, kind }: Wanted, task: Task, deps: PlugD
   if (task.kind !== 'there' && task.isReplaced) await disks.remove(name);
   if (task.kind === 'make') deps.makeNode(disks.directory, name, task.device, 0o660);
   if (task.kind === 'bind') await bind(name, kind, task, deps);
-  const target = disks.directory.child(name);
+  const target = disks.directory.entry(name);
   try {
-    giveToQemu(target);
+    await deps.storage.setOwner(target, { uid: qemuId, gid: qemuId }, user);
   } finally {
     target.close();
   }
