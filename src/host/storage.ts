@@ -85,6 +85,11 @@ export class Storage {
     this.#threads = new ThreadPool({ deadlineMs: 3_000, ...options, does: 'looks at volumes', program });
   }
 
+  /** Of what looks are held by now. */
+  get held(): readonly string[] {
+    return this.#threads.held;
+  }
+
   /** As `SafePath.child`. */
   async child(directory: SafePath, name: string, user: StorageUser): Promise<SafePath> {
     const clean = checkedName(name);
