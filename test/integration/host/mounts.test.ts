@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import {
   mkdirSync,
   mkdtempSync,
@@ -17,7 +17,9 @@ import { promisify } from 'node:util';
 import { bundleProgram } from '../../../scripts/bundle.mjs';
 import { KernelMounts, openNoFollow, type SafePath } from '../../../src/host/index.ts';
 import { MountWorker } from '../../../src/host/mounts/worker.ts';
+import { eventually } from '../../fixtures/eventually.ts';
 import { MountNamespace } from '../../fixtures/mount-namespace.ts';
+import { ServedFileSystem, whyNotServed } from '../../fixtures/served-file-system.ts';
 
 const run = promisify(execFile);
 const skip = process.getuid?.() === 0 ? false : 'only root makes a mount namespace';
@@ -153,6 +155,66 @@ suite('mounts in the mount namespace of another process', { skip }, () => {
     const without = ['--bounding-set', '-sys_admin', process.execPath, ...args];
     await assert.rejects(run('setpriv', without), /NO_RIGHTS[\s\S]*CAP_SYS_ADMIN|CAP_SYS_ADMIN[\s\S]*NO_RIGHTS/);
     assert.equal(isMounted(), false);
+  });
+});
+
+suite('mounts of storage that does not answer', { skip: whyNotServed() ?? false, timeout: 120_000 }, () => {
+  let dir: string;
+  let host: MountNamespace;
+  let served: ServedFileSystem;
+  let mounts: KernelMounts;
+
+  before(async () => {
+    dir = mkdtempSync(path.resolve('.build', 'held-mounts-'));
+    host = await MountNamespace.start(
+      `mount -t tmpfs host ${dir}; mkdir ${dir}/served ${dir}/dead-pod ${dir}/pod; echo content > ${dir}/image;
+       for pod in dead-pod pod; do for name in a b c; do : > ${dir}/$pod/$name; done; done`,
+    );
+    served = await ServedFileSystem.mount(host, `${dir}/served`, 'served');
+    mounts = new KernelMounts({ pid: host.pid, deadlineMs: 3_000 });
+  });
+  after(async () => {
+    served?.answerAgain();
+    await mounts?.stop();
+    await served?.stop();
+    await host?.stop();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  test('its callers are told in time, others mount meanwhile, and all goes on when it answers again', async () => {
+    const image = openNoFollow(host.root, `${dir}/served/disk.img`.slice(1));
+    const open = readdirSync('/proc/self/fd').length;
+    const bind = (source: SafePath, pod: string, name: string) =>
+      usingAsync(mounts.open(dir, `${pod}/${name}`), (on) => mounts.bind(source, on, { readOnly: false }));
+    served.silence();
+    const held = Promise.allSettled([bind(image, 'dead-pod', 'a'), bind(image, 'dead-pod', 'b')]);
+    await usingAsync(openNoFollow(host.root, `${dir}/image`.slice(1)), (source) => bind(source, 'pod', 'a'));
+    assert.equal(readFileSync(`${host.root}${dir}/pod/a`, 'utf8'), 'content\n');
+    const codes = (await held).map((each) => each.status === 'rejected' && each.reason.code);
+    assert.deepEqual(codes, ['THREAD_ENDED', 'THREAD_ENDED']);
+    // Of this pod no more threads are held; the others have theirs.
+    await assert.rejects(bind(image, 'dead-pod', 'c'), {
+      code: 'THREADS_HELD',
+      message: /2 of .*dead-pod\/a.*dead-pod\/b/,
+    });
+    await usingAsync(openNoFollow(host.root, `${dir}/image`.slice(1)), (source) => bind(source, 'pod', 'b'));
+    served.answerAgain();
+    await eventually(() => bind(image, 'dead-pod', 'c'));
+    assert.equal(readFileSync(`${host.root}${dir}/dead-pod/c`, 'utf8'), 'served');
+    // What was given up was not done later: its caller may have taken its target away.
+    assert.deepEqual([host.mountsAt(`${dir}/dead-pod/a`), host.mountsAt(`${dir}/dead-pod/b`)], [[], []]);
+    await mounts.stop();
+    assert.ok(readdirSync('/proc/self/fd').length <= open);
+    image.close();
+  });
+
+  test('a program with a thread that is held ends, with its own code', async () => {
+    const file = path.join(dir, 'held-mount-main.mjs');
+    await bundleProgram('../../test/fixtures/held-mount-main', file);
+    const args = [file, String(host.pid), `${dir}/served/disk.img`.slice(1), `${dir}/pod`, 'c', String(served.pid)];
+    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000 });
+    served.answerAgain();
+    assert.deepEqual([status, stdout], [7, 'THREAD_ENDED']);
   });
 });
 
