@@ -3,10 +3,17 @@ import { errorCode, type Logger, listOf, memberAt } from '../../../../base/index
 import { type HostMounts, openNoFollow, type RecordFiles, type SafePath } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
 import { LauncherRoot } from '../launcher-root.ts';
+import { MountRecords } from '../mount-records.ts';
 import type { HookContext, HookRelease, HookResult, HookView, HostHook, HostSeen, Json } from '../work/index.ts';
 import { Checksums, lacksChecksums, type SummedFile } from './checksums.ts';
 import { mountFile, openKernelBoot, removeTraces, unmountAll } from './mount-file.ts';
-import { containerDisksDirectory, type MountEntry, MountRecords, type RecordPaths, socketOf } from './mount-records.ts';
+import {
+  containerDiskRecord,
+  containerDisksDirectory,
+  type MountEntry,
+  type RecordPaths,
+  socketOf,
+} from './mount-records.ts';
 import { bringsImagesBySidecars, podOf } from './pod-mode.ts';
 import { findSidecar, openImage, type Sidecar } from './sidecar.ts';
 import { kernelBootName, type WantedImage, wantedImages } from './wanted-disks.ts';
@@ -57,7 +64,7 @@ export function containerDisks(
 class ContainerDisks {
   readonly #options: ContainerDiskOptions;
   readonly #deps: ContainerDiskDeps;
-  readonly #records: MountRecords;
+  readonly #records: MountRecords<MountEntry>;
   readonly #checksums: Checksums;
   /** UID → since when its side containers are waited for. */
   readonly #waiting = new Map<string, number>();
@@ -65,7 +72,7 @@ class ContainerDisks {
   constructor(options: ContainerDiskOptions, deps: ContainerDiskDeps) {
     this.#options = options;
     this.#deps = deps;
-    this.#records = new MountRecords(deps.records, options);
+    this.#records = new MountRecords(deps.records, containerDiskRecord(options));
     this.#checksums = new Checksums(deps.log);
   }
 

@@ -21,10 +21,11 @@ import {
   setBlockDevices,
 } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
+import { MountRecords } from '../mount-records.ts';
 import type { HookContext, HookRelease, HookResult, HookView, HostHook } from '../work/index.ts';
 import { Attachment } from './attachment.ts';
 import { type LauncherDisks, openDisksOf, openLauncherDisks } from './launcher-disks.ts';
-import { type PluggedEntry, PlugRecords } from './mount-record.ts';
+import { hotPlugRecord, type PluggedEntry } from './mount-record.ts';
 import type { Wanted } from './plug.ts';
 import { type HotPlugFacts, PlugRun } from './plug-run.ts';
 import { standardDevices } from './standard-devices.ts';
@@ -103,13 +104,13 @@ class HotPlugVolumes {
   readonly #options: Required<HotPlugOptions>;
   readonly #mounts: HostMounts;
   readonly #storage: Storage;
-  readonly #records: PlugRecords;
+  readonly #records: MountRecords<PluggedEntry>;
 
   constructor(options: HotPlugOptions, { mounts, storage, plugRecords }: HotPlugDeps) {
     this.#options = { procDir: '/proc', hostPid: 1, ...options };
     this.#mounts = mounts;
     this.#storage = storage;
-    this.#records = new PlugRecords(plugRecords, options.machinePodsDir);
+    this.#records = new MountRecords(plugRecords, hotPlugRecord(options.machinePodsDir));
   }
 
   /** A guest neither starts nor arrives without what it asks for. */
@@ -136,7 +137,7 @@ class HotPlugVolumes {
    */
   async settle(context: HookContext<HotPlugState>): Promise<HookResult<HotPlugFacts>> {
     const { uid, vmi, launcherPid, domain } = context;
-    const entries = await this.#records.read(uid);
+    const entries = (await this.#records.read(uid)) ?? [];
     const held = domain && diskTargetsOf(domain);
     const isKept = (entry: PluggedEntry) => isVolumeOf(vmi, volumeOf(entry)) || (held?.has(volumeOf(entry)) ?? true);
     const old = entries.filter((entry) => !isKept(entry));
@@ -153,7 +154,7 @@ class HotPlugVolumes {
 
   /** Everything that was plugged; the cgroup ends with the launcher, which may take its time. */
   async release({ uid, state }: HookRelease<HotPlugState>): Promise<void> {
-    const entries = await this.#records.read(uid);
+    const entries = (await this.#records.read(uid)) ?? [];
     const failures = await this.#remove(uid, entries, entries, async (deny) => {
       if (!state || deny.length === 0) return;
       await setBlockDevices(state.cgroup, { allow: [], deny }).catch((error: unknown) => {
@@ -189,7 +190,7 @@ class HotPlugVolumes {
   }
 
   async #plugInto(disks: LauncherDisks, volumes: readonly HotPlugVolume[], context: HookContext<HotPlugState>) {
-    const recorded = [...(await this.#records.read(context.uid))];
+    const recorded = [...((await this.#records.read(context.uid)) ?? [])];
     const record = async (name: string) => {
       const { podUid } = disks;
       if (recorded.some((entry) => entry.podUid === podUid && entry.name === name)) return;
