@@ -145,7 +145,7 @@ class HotPlugVolumes {
     if (old.length === 0) return done({ ...none, volumes: this.mounted({ ...view, facts: undefined }) }, []);
     const kept = await this.#devicesOf(entries.filter(isKept));
     const failures = await this.#remove(uid, old, entries, async (deny) => {
-      const change = { allow: kept, deny, standard: () => standardDevices(launcherPid, this.#options.procDir) };
+      const change = { allow: kept, deny, standard: () => standardDevices(vmi, launcherPid, this.#options) };
       await setBlockDevices(this.#cgroupOf(launcherPid), change);
     });
     if (failures.length > 0) throw failures[0];
@@ -250,14 +250,14 @@ class HotPlugVolumes {
   }
 
   /** One change for all of them, before there is a node of any. */
-  async #allow(allow: readonly BlockDevice[], { launcherPid, state }: HookContext<HotPlugState>): Promise<void> {
+  async #allow(allow: readonly BlockDevice[], { vmi, launcherPid, state }: HookContext<HotPlugState>): Promise<void> {
     const cgroup = this.#cgroupOf(launcherPid);
     const saved: HotPlugState = { cgroup };
     if (JSON.stringify(state.current) !== JSON.stringify(saved)) await state.save(saved);
     await setBlockDevices(cgroup, {
       allow,
       deny: [],
-      standard: () => standardDevices(launcherPid, this.#options.procDir),
+      standard: () => standardDevices(vmi, launcherPid, this.#options),
     });
   }
 
