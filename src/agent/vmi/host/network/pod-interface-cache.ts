@@ -21,6 +21,8 @@ const directoryMode = 0o750;
 const maxBytes = 256 * 1024;
 const maxDepth = 24;
 const maxIps = 16;
+/** What is left is found by later looks. */
+const maxUids = 4096;
 
 /**
  * Upstream's files of what was found and done per network: `network-info-cache/<uid>/<network>` in the agent's private directory. An agent of
@@ -65,6 +67,16 @@ export class PodInterfaceCache {
   /** Safe when there is none. */
   remove(uid: string, network: string): void {
     this.#within(uid, (directory) => removeFile(directory, network));
+  }
+
+  /** UIDs with files. */
+  uids(): string[] {
+    const all = opened(() => openTrusted(path.join(this.#privateDir, directoryName)));
+    try {
+      return all?.someNames(maxUids) ?? [];
+    } finally {
+      all?.close();
+    }
   }
 
   /** All of a VMI's. Safe when there is none. */

@@ -51,6 +51,8 @@ export function podNetwork(
       known.forget(uid);
       cache.removeAll(uid);
     },
+    // Of a pod whose links go with it no checkpoint is kept, and its ghost record may have been torn.
+    leftUids: async () => cache.uids(),
     syncOptions: ({ taps }) => ({ interfaceDomainAttachment: Object.fromEntries(taps.map((name) => [name, 'tap'])) }),
   };
 }

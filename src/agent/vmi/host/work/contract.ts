@@ -111,6 +111,11 @@ export interface HostHook<Name extends string = string, Facts extends Json = Jso
   /** Safe without `prepare`, twice, and without VMI and launcher. A hook without it leaves nothing behind. */
   release?(context: HookRelease<State>): Promise<void>;
   /**
+   * UIDs of which it has something on disk that no checkpoint tells of. Nothing but its own `release` is called for those that
+   * no VMI, domain or record names any more.
+   */
+  leftUids?(): Promise<readonly string[]>;
+  /**
    * With `release`: whether it may leave what only its checkpoint tells of. Without it always; a start for which no hook does costs
    * no file of its own, unless one saves something. `release` is called in any case.
    */

@@ -123,6 +123,29 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     return this.#inTurn(uid, () => (unless() ? Promise.resolve(nothingDone) : this.#release(uid, signal)));
   }
 
+  /** UIDs of which hooks have left something without a checkpoint, or with one. Never rejects. */
+  async leftUids(): Promise<string[]> {
+    const uids = new Set<string>();
+    for (const { leftUids } of this.#hooks) {
+      const left = await leftUids?.().catch((error: unknown) => this.#warn('', error));
+      for (const uid of left ?? []) uids.add(uid);
+    }
+    return [...uids];
+  }
+
+  /** What hooks have left of a UID without a checkpoint. With one all of it is released in its time. */
+  releaseLeft(uid: string, signal: AbortSignal, unless: () => boolean): Promise<HostOutcome> {
+    return this.#inTurn(uid, async () => {
+      const isKept = unless() || (await this.#files.uids()).includes(uid);
+      if (isKept || unless()) return nothingDone;
+      const finders = this.#hooks.filter((hook) => hook.leftUids);
+      return this.#withSession({ uid }, async (session, report) => {
+        const [error] = await this.#releaseAll(finders, uid, session, signal, report);
+        return error === undefined ? { kind: 'done' } : { kind: 'failed', error };
+      });
+    });
+  }
+
   observe(view: HostView): Promise<HostSeen> {
     return observeHost(this.#hooks, view, { calls: this.#calls, memory: this.#memory, log: this.#log });
   }
@@ -190,7 +213,7 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
   async #release(uid: string, signal: AbortSignal): Promise<HostOutcome> {
     if (this.isEmpty) return nothingDone;
     const outcome = await this.#withSession({ uid }, async (session, report) => {
-      const failures = await this.#releaseAll(uid, session, signal, report);
+      const failures = await this.#releaseAll(this.#hooks, uid, session, signal, report);
       if (failures.length > 0) {
         if (session.isStored) await session.flush().catch((error: unknown) => report.checkpointFailed(error));
         return { kind: 'failed', error: failures[0] };
@@ -210,9 +233,15 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     this.#released.delete(uid);
   }
 
-  async #releaseAll(uid: string, session: WorkSession, signal: AbortSignal, report: Report): Promise<unknown[]> {
+  async #releaseAll(
+    hooks: readonly HostHook[],
+    uid: string,
+    session: WorkSession,
+    signal: AbortSignal,
+    report: Report,
+  ): Promise<unknown[]> {
     const failures: unknown[] = [];
-    for (const hook of [...this.#hooks].reverse()) {
+    for (const hook of [...hooks].reverse()) {
       if (!hook.release) continue;
       const { name } = hook;
       const found = { uid, stage: session.foundStage(name), state: this.#stateOf(uid, hook, session) };

@@ -20,10 +20,16 @@ export interface OrphanedHostWorkDeps {
     removeLeftovers(): Promise<void>;
     recorded(): Promise<readonly Checkpoint[]>;
     release(uid: string, signal: AbortSignal, unless: () => boolean): Promise<HostOutcome>;
+    leftUids(): Promise<readonly string[]>;
+    releaseLeft(uid: string, signal: AbortSignal, unless: () => boolean): Promise<HostOutcome>;
   };
-  readonly vmis: { get(key: Key): VirtualMachineInstance | undefined };
+  readonly vmis: { keys(): Iterable<Key>; get(key: Key): VirtualMachineInstance | undefined };
   readonly ghosts: { byUid(uid: string): object | undefined };
-  readonly domains: { view(key: Key, uid: string): { readonly kind: string } };
+  readonly domains: {
+    keys(): Iterable<Key>;
+    otherUids(key: Key, uid: string): readonly string[];
+    view(key: Key, uid: string): { readonly kind: string };
+  };
   readonly lookup: { find(key: Key, signal: AbortSignal): Promise<VirtualMachineInstance | undefined> };
   readonly isProcessAlive: (process: Process) => boolean;
   readonly clock: Clock;
@@ -31,12 +37,17 @@ export interface OrphanedHostWorkDeps {
 }
 
 const defaultEveryMs = 300_000;
+/** What is left is released by later looks. */
+const maxLeft = 256;
 
 /**
  * Host work whose VMI is gone and that is not cleaned up by a reconcile any more: its ghost record was torn, say, or the checkpoint could not
  * be removed with the rest. It is released only when all agree: neither this node's list, nor a ghost record, nor the domain
  * cache knows the UID, the launcher's process has ended, and the API server has no such VMI for this node. Looked for at
  * the start and every five minutes.
+ *
+ * Files by UID that no checkpoint tells of have no name of a VMI to ask the API server for. They go when in two looks, five minutes
+ * apart, no VMI of this node, domain or ghost record has their UID: an agent of upstream keeps the same ones for the same VMIs.
  */
 export class OrphanedHostWork implements Component {
   readonly name = 'orphaned host work';
@@ -44,6 +55,8 @@ export class OrphanedHostWork implements Component {
   readonly #deps: OrphanedHostWorkDeps;
   readonly #stopping = new AbortController();
   #looking: Promise<void> = Promise.resolve();
+  /** UIDs without anyone who knows them at the last look. */
+  #unknown: ReadonlySet<string> = new Set();
   #cancel = () => {};
 
   constructor(options: OrphanedHostWorkOptions, deps: OrphanedHostWorkDeps) {
@@ -68,10 +81,43 @@ export class OrphanedHostWork implements Component {
       if (this.#stopping.signal.aborted) return;
       await this.#consider(checkpoint);
     }
+    await this.#releaseLeft();
     if (this.#stopping.signal.aborted) return;
     this.#cancel = this.#deps.clock.schedule(this.#options.everyMs ?? defaultEveryMs, () => {
       this.#looking = this.#look();
     });
+  }
+
+  async #releaseLeft(): Promise<void> {
+    const { work } = this.#deps;
+    const known = this.#knownUids();
+    const recorded = new Set((await work.recorded()).map(({ uid }) => uid));
+    const isNeeded = (uid: string) => known.has(uid) || recorded.has(uid) || this.#deps.ghosts.byUid(uid) !== undefined;
+    const unknown = new Set((await work.leftUids()).filter((uid) => !isNeeded(uid)));
+    const still = [...unknown].filter((uid) => this.#unknown.has(uid)).slice(0, maxLeft);
+    this.#unknown = unknown;
+    for (const uid of still) await this.#releaseOne(uid);
+  }
+
+  async #releaseOne(uid: string): Promise<void> {
+    const { work, ghosts, log } = this.#deps;
+    const { signal } = this.#stopping;
+    if (signal.aborted) return;
+    const end = await work.releaseLeft(
+      uid,
+      signal,
+      () => this.#knownUids().has(uid) || ghosts.byUid(uid) !== undefined,
+    );
+    if (end.kind === 'failed')
+      log.warn({ uid, reason: errorMessage(end.error) }, 'files of a VMI that is no more stay');
+    else if (end.parts.length > 0) log.warn({ uid }, 'files of a VMI that is no more were removed');
+  }
+
+  /** Of VMIs of this node, and of domains. */
+  #knownUids(): Set<string> {
+    const { vmis, domains } = this.#deps;
+    const listed = [...vmis.keys()].flatMap((key) => vmis.get(key)?.metadata.uid ?? []);
+    return new Set([...listed, ...[...domains.keys()].flatMap((key) => domains.otherUids(key, ''))]);
   }
 
   async #consider(checkpoint: Checkpoint): Promise<void> {

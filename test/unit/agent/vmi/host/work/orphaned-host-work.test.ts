@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { OrphanedHostWork } from '../../../../../../src/agent/vmi/host/index.ts';
+import type { HostHook } from '../../../../../../src/agent/index.ts';
+import { OrphanedHostWork, podNetwork } from '../../../../../../src/agent/vmi/host/index.ts';
+import { PodInterfaceCache } from '../../../../../../src/agent/vmi/host/network/pod-interface-cache.ts';
 import type { VirtualMachineInstance } from '../../../../../../src/api/index.ts';
 import { silentLogger } from '../../../../../../src/base/index.ts';
 import { key, node, uid, vmiOf } from '../../../../../fixtures/agent/builders.ts';
@@ -17,19 +22,23 @@ interface Known {
 }
 
 /** A VMI was prepared here; a new agent starts and knows `known` of it. */
-async function restarted(t: TestContext, known: Known, request = requestOf()) {
+async function restarted(t: TestContext, known: Known, request = requestOf(), others: readonly HostHook[] = []) {
   const files = memoryFiles();
   const machine = new Machine();
-  const hooks = [machine.mountHook('mount')];
+  const hooks = [machine.mountHook('mount'), ...others];
   await workOf(hooks, files).run(request);
   const clock = new FakeClock();
   const orphans = new OrphanedHostWork(
     { nodeName: node },
     {
       work: workOf(hooks, files, clock),
-      vmis: { get: () => known.listed },
+      vmis: { keys: () => (known.listed ? [key] : []), get: () => known.listed },
       ghosts: { byUid: () => (known.ghost ? {} : undefined) },
-      domains: { view: () => ({ kind: known.domain ? 'unknown' : 'absent' }) },
+      domains: {
+        keys: () => (known.domain ? [key] : []),
+        otherUids: () => (known.domain ? [uid] : []),
+        view: () => ({ kind: known.domain ? 'unknown' : 'absent' }),
+      },
       lookup: {
         find: async () => {
           if (known.found instanceof Error) throw known.found;
@@ -93,3 +102,37 @@ test('a VMI of the same name and another UID, and one that is another node’s, 
     assert.deepEqual([...machine.mounts], [], `${found.metadata.uid} ${key}`);
   }
 });
+
+/** Files of a pod's network, as either agent keeps them: no checkpoint tells of them. */
+function networkFiles(t: TestContext) {
+  const privateDir = mkdtempSync(path.join(tmpdir(), 'network-files-'));
+  t.after(() => rmSync(privateDir, { recursive: true, force: true }));
+  const cache = new PodInterfaceCache(privateDir);
+  for (const each of [uid, 'another']) cache.write(each, 'default', { podIps: ['10.0.0.7'], state: 'finished' });
+  const hook = podNetwork({ privateDir, podIp: '' }) as unknown as HostHook;
+  const without: HostHook = { ...hook, prepare: async () => ({ kind: 'done', facts: null }), leaves: () => false };
+  return { hook: without, left: () => readdirSync(path.join(privateDir, 'network-info-cache')).sort() };
+}
+
+test('files of a network go that nobody names, after a second look: a torn ghost record left no other trace', async (t) => {
+  const { hook, left } = networkFiles(t);
+  const { clock } = await restarted(t, { listed: vmiOf() }, requestOf(), [hook]);
+  assert.deepEqual(left(), ['another', uid].sort());
+  await clock.pass(301_000);
+  assert.deepEqual(left(), [uid]);
+  await clock.pass(900_000);
+  assert.deepEqual(left(), [uid]);
+});
+
+for (const [why, known] of [
+  ['a ghost record', { ghost: true }],
+  ['a domain', { domain: true }],
+  ['a checkpoint', { alive: true }],
+] as const) {
+  test(`files of a network stay as long as ${why} names their VMI`, async (t) => {
+    const { hook, left } = networkFiles(t);
+    const { clock } = await restarted(t, known, requestOf(), [hook]);
+    await clock.pass(900_000);
+    assert.ok(left().includes(uid));
+  });
+}
