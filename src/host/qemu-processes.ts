@@ -1,13 +1,13 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { pidNamespace } from './peer.ts';
-
-/** Fields of proc_pid_stat(5). */
-interface ProcessFacts {
-  readonly parent: number;
-  readonly flags: number;
-  /** Clock ticks since the machine's start. */
-  readonly startTicks: number;
-}
+import {
+  argumentsOf,
+  childrenOf,
+  innerPid,
+  type NamedProcess,
+  namedIn,
+  nameOf,
+  processFacts,
+} from './process-table.ts';
 
 export interface StartedBy {
   /** The process that started libvirt's daemon. */
@@ -19,36 +19,64 @@ const daemonNames = ['virtqemud', 'libvirtd'];
 /** As the kernel cuts it: `qemu-system-x86`. */
 const qemuNames = ['qemu-system', 'qemu-kvm'];
 
+type IsIt = (pid: number) => boolean | Promise<boolean>;
+
 /** libvirt's daemon that the launcher started; undefined: it starts its guests in another way. */
-export function findDaemon({ launcherPid, procDir }: StartedBy): number | undefined {
-  return pids(procDir).find(
-    (pid) => daemonNames.includes(nameOf(pid, procDir)) && processFacts(pid, procDir)?.parent === launcherPid,
-  );
+export async function findDaemon({ launcherPid, procDir }: StartedBy): Promise<number | undefined> {
+  const isDaemon: IsIt = (pid) => processFacts(pid, procDir)?.parent === launcherPid;
+  const isNamed = (name: string) => daemonNames.includes(name);
+  const children = await childrenOf(launcherPid, procDir);
+  return (await firstOf(namedIn(procDir, children), isNamed, isDaemon)) ?? firstOf(namedIn(procDir), isNamed, isDaemon);
 }
 
 /**
- * QEMU of the domain `name`. It is no child of the launcher: libvirt starts it as a daemon. Unlike upstream's look for a child of the
- * launcher's parent this one believes no other process of the machine, whatever a tenant calls it: it is in the launcher's own pid
- * namespace and has the guest's name.
+ * QEMU of the domain `name`. It is no child of the launcher: libvirt starts it as a daemon, so the launcher's ancestors in the
+ * container have it. Unlike upstream's look for a child of the launcher's parent this one believes no other process of the machine,
+ * whatever a tenant calls it: it is in the launcher's own pid namespace and has the guest's name.
  */
-export function findQemu(name: string, { launcherPid, procDir }: StartedBy): number | undefined {
+export async function findQemu(name: string, { launcherPid, procDir }: StartedBy): Promise<number | undefined> {
   const namespace = pidNamespace(launcherPid, procDir);
   if (namespace === undefined) return undefined;
   const given = `guest=${name}`;
-  return pids(procDir).find(
-    (pid) =>
-      qemuNames.some((prefix) => nameOf(pid, procDir).startsWith(prefix)) &&
-      pidNamespace(pid, procDir) === namespace &&
-      argumentsOf(pid, procDir).some((argument) => argument === given || argument.startsWith(`${given},`)),
-  );
+  const isNamed = (each: string) => qemuNames.some((prefix) => each.startsWith(prefix));
+  const isQemu: IsIt = async (pid) =>
+    pidNamespace(pid, procDir) === namespace &&
+    (await argumentsOf(pid, procDir)).some((argument) => argument === given || argument.startsWith(`${given},`));
+  for (const pid of ancestors(launcherPid, namespace, procDir)) {
+    if (isNamed(nameOf(pid, procDir)) && (await isQemu(pid))) return pid;
+    const found = await firstOf(namedIn(procDir, await childrenOf(pid, procDir)), isNamed, isQemu);
+    if (found !== undefined) return found;
+  }
+  return firstOf(namedIn(procDir), isNamed, isQemu);
+}
+
+/** A launcher that no monitor started has none but itself; on a node without containers the last one is process 1. */
+function ancestors(launcherPid: number, namespace: string, procDir: string): number[] {
+  const found: number[] = [];
+  for (let pid = launcherPid; pid > 0 && found.length < maxAncestors; pid = processFacts(pid, procDir)?.parent ?? 0) {
+    if (pidNamespace(pid, procDir) !== namespace) break;
+    found.push(pid);
+  }
+  return found;
+}
+
+const maxAncestors = 8;
+
+async function firstOf(
+  processes: AsyncIterable<NamedProcess>,
+  isNamed: (name: string) => boolean,
+  isIt: IsIt,
+): Promise<number | undefined> {
+  for await (const { id, name } of processes) if (isNamed(name) && (await isIt(id))) return id;
+  return undefined;
 }
 
 /** vCPU → thread. */
-export function vcpuThreads(qemu: number, procDir: string): ReadonlyMap<number, number> {
+export async function vcpuThreads(qemu: number, procDir: string): Promise<ReadonlyMap<number, number>> {
   const threads = new Map<number, number>();
-  for (const tid of pids(`${procDir}/${qemu}/task`)) {
-    const vcpu = vcpuOf(nameOf(tid, `${procDir}/${qemu}/task`));
-    if (vcpu !== undefined) threads.set(vcpu, tid);
+  for await (const { id, name } of namedIn(`${procDir}/${qemu}/task`)) {
+    const vcpu = vcpuOf(name);
+    if (vcpu !== undefined) threads.set(vcpu, id);
   }
   return threads;
 }
@@ -64,57 +92,21 @@ export function isVcpu(tid: number, procDir: string): boolean {
 }
 
 const kernelThread = 0x0020_0000;
+const kthreadd = 2;
 
 /**
  * The kernel's thread for the guest's interval timer. It is named after QEMU's pid in its own namespace, which several launchers
  * can share: of those the one that was made first after this QEMU. No process of a tenant is a kernel thread, whatever its name.
  */
-export function findPitThread(qemu: number, procDir: string): number | undefined {
-  const name = `kvm-pit/${innerPid(qemu, procDir)}`;
+export async function findPitThread(qemu: number, procDir: string): Promise<number | undefined> {
+  const wanted = `kvm-pit/${innerPid(qemu, procDir)}`;
   const qemuStart = processFacts(qemu, procDir)?.startTicks ?? Number.POSITIVE_INFINITY;
-  const found = pids(procDir).flatMap((pid) => {
-    const facts = nameOf(pid, procDir) === name ? processFacts(pid, procDir) : undefined;
-    return facts && (facts.flags & kernelThread) !== 0 && facts.startTicks >= qemuStart ? { pid, ...facts } : [];
-  });
-  return found.sort((one, other) => one.startTicks - other.startTicks)[0]?.pid;
-}
-
-/** The second number of NSpid; without a namespace of its own there is only one. */
-function innerPid(pid: number, procDir: string): string {
-  const line = textOf(`${procDir}/${pid}/status`)
-    .split('\n')
-    .find((each) => each.startsWith('NSpid:'));
-  const [outer = '', inner = outer] = line?.split(/\s+/).slice(1) ?? [];
-  return inner;
-}
-
-function pids(directory: string): number[] {
-  try {
-    return readdirSync(directory)
-      .map(Number)
-      .filter((pid) => pid > 0);
-  } catch {
-    return [];
+  const kernelThreads = await childrenOf(kthreadd, procDir);
+  const found: { readonly id: number; readonly startTicks: number }[] = [];
+  for await (const { id, name } of namedIn(procDir, kernelThreads.length > 0 ? kernelThreads : undefined)) {
+    const facts = name === wanted ? processFacts(id, procDir) : undefined;
+    const isIt = facts && (facts.flags & kernelThread) !== 0 && facts.startTicks >= qemuStart;
+    if (isIt) found.push({ id, startTicks: facts.startTicks });
   }
-}
-
-/** Empty for what has ended meanwhile. */
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'latin1');
-  } catch {
-    return '';
-  }
-}
-
-const nameOf = (pid: number, directory: string) => textOf(`${directory}/${pid}/comm`).replace(/\n$/, '');
-
-const argumentsOf = (pid: number, procDir: string) => textOf(`${procDir}/${pid}/cmdline`).split('\0');
-
-function processFacts(pid: number, procDir: string): ProcessFacts | undefined {
-  const stat = textOf(`${procDir}/${pid}/stat`);
-  if (stat === '') return undefined;
-  // The name in parentheses may hold anything, so fields count from the last one.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return { parent: Number(fields[1]), flags: Number(fields[6]), startTicks: Number(fields[19]) };
+  return found.sort((one, other) => one.startTicks - other.startTicks)[0]?.id;
 }

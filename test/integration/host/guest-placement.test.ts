@@ -54,7 +54,7 @@ async function startedGuest(t: Cleanup) {
     rmdirSync(directory);
   });
   const pid = child.pid ?? 0;
-  while (child.exitCode === null && vcpuThreads(pid, '/proc').size < 2) await new Promise(setImmediate);
+  while (child.exitCode === null && (await vcpuThreads(pid, '/proc')).size < 2) await new Promise(setImmediate);
   assert.equal(child.exitCode, null);
   return { directory, pid };
 }
@@ -64,8 +64,8 @@ const policyOf = (pid: number, tid: number) =>
 
 test('emulator threads leave the CPUs of their guest, and its vCPUs come before others', { skip }, async (t) => {
   const { directory, pid } = await startedGuest(t);
-  assert.equal(findQemu(`default_${guestName}`, { launcherPid: pid, procDir: '/proc' }), pid);
-  const threads = vcpuThreads(pid, '/proc');
+  assert.equal(await findQemu(`default_${guestName}`, { launcherPid: pid, procDir: '/proc' }), pid);
+  const threads = await vcpuThreads(pid, '/proc');
   assert.deepEqual([...threads.keys()].sort(), [0, 1]);
   const cpu = { dedicatedCpuPlacement: true, isolateEmulatorThread: true, realtime: { mask: '^0,0-1' } };
   const vmi = vmiOf('Running', { metadata: { name: guestName, namespace: 'default' }, spec: { domain: { cpu } } });

@@ -1,11 +1,11 @@
-import { type DomainReason, hasDedicatedCpus } from '../../../api/index.ts';
 import { backoffDelayMs, memberAt } from '../../../base/index.ts';
 import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 import { isPlugging } from './hot-plug.ts';
 import { hotPlugRules, startVolumesRule } from './hot-plug-rules.ts';
+import { placementRule, withoutPlacement } from './placement-rules.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
-import { isSeenSinceSync, isWaitingForStart, needsSync, sinceSyncMs } from './sync-state.ts';
+import { isPausedForNow, isSeenSinceSync, isWaitingForStart, needsSync, sinceSyncMs } from './sync-state.ts';
 
 /** A start that left no trace of a domain is tried again after this. */
 const startAgainMs = 10_000;
@@ -60,32 +60,11 @@ function resync(facts: Facts): Plan {
   };
 }
 
-/** Not those in which libvirt or a migration is in the middle of something. */
-const pausesToEnd: readonly DomainReason[] = ['User', 'Watchdog', 'Unknown', ''];
-
-/**
- * Only the launcher knows who paused its guest: a sync resumes it unless a user did. A guest whose emulator threads are set
- * apart begins like this, and one that its watchdog stopped waits like this.
- */
-const isPausedForNow = ({ domainState }: Facts) =>
-  domainState.kind === 'alive' &&
-  domainState.domain.Status.Status === 'Paused' &&
-  pausesToEnd.includes(domainState.domain.Status.Reason);
-
 /** No sync has succeeded since this pause was first seen. */
 function isPauseUnreported({ observation }: Facts): boolean {
   const { pausedSinceMs } = observation.memory.pause;
   const synced = syncedOf(observation.memory);
   return pausedSinceMs === undefined || synced === undefined || synced.atMs < pausedSinceMs;
-}
-
-/** Its CPUs are its own, or its vCPUs come first: its threads are put in place after each sync, by what its domain then is. */
-function isPlacementDue(facts: Facts): boolean {
-  const { phase, domainState, vmi, observation } = facts;
-  if (phase !== 'Running' || domainState.kind !== 'alive' || needsSync(facts)) return false;
-  if (!domainState.runs && !isPausedForNow(facts)) return false;
-  const isWanted = hasDedicatedCpus(vmi) || Boolean(vmi?.spec?.domain?.cpu?.realtime);
-  return isWanted && observation.hostFacts.limits?.isPlaced === false;
 }
 
 /** The owner of such a guest brings session and certificate later, by a change of the VMI. */
@@ -126,6 +105,31 @@ export const unreadableRule: Rule = {
     observation.vmi.kind === 'present' && observation.vmi.problems.some(({ part }) => part !== 'spec'),
   plan: reportProblems,
 };
+
+/** Of a guest that runs and was given the VMI. */
+const afterPlacement: readonly Rule[] = [
+  {
+    name: 'guest-paused',
+    why: 'The guest is paused; its launcher is given the VMI once more, which resumes it unless a user paused it.',
+    when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUnreported(facts),
+    plan: resync,
+  },
+  ...hotPlugRules,
+  {
+    name: 'steady',
+    why: 'The guest runs as the VMI asks for; there is nothing to do.',
+    when: ({ phase, domainState }) => phase === 'Running' && domainState.kind === 'alive',
+    plan: (facts) => {
+      const { ending, pause } = facts.observation.memory;
+      const isOver = pause.pausedSinceMs !== undefined && !isPausedForNow(facts);
+      const remember = {
+        ...(ending.finalPhase && { ending: { finalPhase: undefined } }),
+        ...(isOver && { pause: { pausedSinceMs: undefined } }),
+      };
+      return { steps: [], healthy: true, ...(Object.keys(remember).length > 0 && { remember }) };
+    },
+  },
+];
 
 /** Bringing a VMI into its domain. A sync is sent only when what it carries has changed, so once per start. */
 export const syncRules: readonly Rule[] = [
@@ -195,31 +199,6 @@ export const syncRules: readonly Rule[] = [
       facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && needsSync(facts),
     plan: (facts) => ({ ...resync(facts), ...(isPlugging(facts) && { requeueAfterMs: 0 }) }),
   },
-  {
-    name: 'placement-due',
-    why: 'The guest has CPUs of its own or runs in real time, so its threads are put where they belong.',
-    when: isPlacementDue,
-    plan: ({ uid }) => ({ steps: [{ step: 'settleHost', uid }], requeueAfterMs: 0 }),
-  },
-  {
-    name: 'guest-paused',
-    why: 'The guest is paused; its launcher is given the VMI once more, which resumes it unless a user paused it.',
-    when: (facts) => facts.phase === 'Running' && isPausedForNow(facts) && isPauseUnreported(facts),
-    plan: resync,
-  },
-  ...hotPlugRules,
-  {
-    name: 'steady',
-    why: 'The guest runs as the VMI asks for; there is nothing to do.',
-    when: ({ phase, domainState }) => phase === 'Running' && domainState.kind === 'alive',
-    plan: (facts) => {
-      const { ending, pause } = facts.observation.memory;
-      const isOver = pause.pausedSinceMs !== undefined && !isPausedForNow(facts);
-      const remember = {
-        ...(ending.finalPhase && { ending: { finalPhase: undefined } }),
-        ...(isOver && { pause: { pausedSinceMs: undefined } }),
-      };
-      return { steps: [], healthy: true, ...(Object.keys(remember).length > 0 && { remember }) };
-    },
-  },
+  placementRule,
+  ...afterPlacement.map(withoutPlacement),
 ];

@@ -1,3 +1,4 @@
+import type { DomainReason } from '../../../api/index.ts';
 import { syncedOf } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 
@@ -26,3 +27,15 @@ export function isSeenSinceSync({ observation }: Facts): boolean {
 /** A guest runs, and its launcher was given the VMI as it is now. */
 export const isSynced = (facts: Facts) =>
   facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && !needsSync(facts);
+
+/** Not those in which libvirt or a migration is in the middle of something. */
+const pausesToEnd: readonly DomainReason[] = ['User', 'Watchdog', 'Unknown', ''];
+
+/**
+ * Only the launcher knows who paused its guest: a sync resumes it unless a user did. A guest whose emulator threads are set
+ * apart begins like this, and one that its watchdog stopped waits like this.
+ */
+export const isPausedForNow = ({ domainState }: Facts) =>
+  domainState.kind === 'alive' &&
+  domainState.domain.Status.Status === 'Paused' &&
+  pausesToEnd.includes(domainState.domain.Status.Reason);

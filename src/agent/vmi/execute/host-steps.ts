@@ -15,8 +15,13 @@ export function adjustHost({ uid }: Step<'adjustHost'>, context: ExecuteContext)
   return runHooks('running', uid, currentVmi(uid, context), context);
 }
 
-export function settleHost({ uid }: Step<'settleHost'>, context: ExecuteContext): Promise<Outcome> {
-  return runHooks('settling', uid, currentVmi(uid, context), context);
+/** What could not be placed is remembered beyond the next sync, after which all threads are to be placed again. */
+export async function settleHost({ uid }: Step<'settleHost'>, context: ExecuteContext): Promise<Outcome> {
+  const outcome = await runHooks('settling', uid, currentVmi(uid, context), context);
+  const { limits } = context.ports.hostWork.facts(uid);
+  if (outcome.kind !== 'done' || !limits) return outcome;
+  const { isPlaced, unplaced } = limits;
+  return { ...outcome, remember: { placement: isPlaced ? { placementTries: undefined, unplaced } : { unplaced } } };
 }
 
 /** `vmi`: as it is on this node, with the claims that it has here. */

@@ -10,13 +10,14 @@ export interface KeyMemory {
   readonly ending: EndingMemory;
   readonly doubts: DoubtMemory;
   readonly pause: PauseMemory;
+  readonly placement: PlacementMemory;
   readonly reports: ReportMemory;
   readonly writes: WriteMemory;
   /** Read once inside the launcher. */
   readonly launcherFacts: LauncherFacts | undefined;
 }
 
-type Groups = Pick<KeyMemory, 'ending' | 'doubts' | 'pause' | 'reports' | 'writes'>;
+type Groups = Pick<KeyMemory, 'ending' | 'doubts' | 'pause' | 'placement' | 'reports' | 'writes'>;
 
 /** What a rule or a step adds to the memory. */
 export type Remember = {
@@ -88,6 +89,16 @@ export interface PauseMemory {
   readonly ioRetry: { readonly lastMs: number; readonly waitMs: number } | undefined;
   /** First sight of the pause that the guest is in; a sync after it may have ended it. */
   readonly pausedSinceMs: number | undefined;
+}
+
+/** Threads of the guest that could not be put where the VMI wants them. */
+export interface PlacementMemory {
+  /** Tries since the last one that succeeded, with what the VMI asked for: a changed one begins anew. */
+  readonly placementTries:
+    | { readonly fingerprint: string; readonly count: number; readonly lastMs: number }
+    | undefined;
+  /** In words; undefined: it was not tried to its end. */
+  readonly unplaced: string | undefined;
 }
 
 /** What was reported already. */
@@ -196,6 +207,7 @@ const nothing: Omit<KeyMemory, 'uid'> = {
   ending: { shutdown: undefined, killedMs: undefined, deletedMs: undefined, cleaned: false, finalPhase: undefined },
   doubts: { askedAgainMs: undefined, missingSinceMs: undefined, blocked: undefined },
   pause: { ioRetry: undefined, pausedSinceMs: undefined },
+  placement: { placementTries: undefined, unplaced: undefined },
   reports: { reportedProblem: '', reportedMigrationUid: undefined },
   writes: { writeFailedMs: undefined, refusal: undefined },
   launcherFacts: undefined,
@@ -208,13 +220,14 @@ export function newMemory(uid: string): KeyMemory {
 
 /** The memory with `more` added. */
 export function withMore(memory: KeyMemory, more: Remember): KeyMemory {
-  const { ending, doubts, pause, reports, writes, ...states } = more;
+  const { ending, doubts, pause, placement, reports, writes, ...states } = more;
   return {
     ...memory,
     ...states,
     ...(ending && { ending: { ...memory.ending, ...ending } }),
     ...(doubts && { doubts: { ...memory.doubts, ...doubts } }),
     ...(pause && { pause: { ...memory.pause, ...pause } }),
+    ...(placement && { placement: { ...memory.placement, ...placement } }),
     ...(reports && { reports: { ...memory.reports, ...reports } }),
     ...(writes && { writes: { ...memory.writes, ...writes } }),
   };
@@ -222,15 +235,17 @@ export function withMore(memory: KeyMemory, more: Remember): KeyMemory {
 
 /** What belongs to one stay of the guest on this node, as it was before. */
 export function forgetStay(): Remember {
-  const { sync, ending, launcherFacts } = nothing;
+  const { sync, ending, placement, launcherFacts } = nothing;
   const reports = { reportedProblem: '' };
-  return { sync, ending, launcherFacts, doubts: { askedAgainMs: undefined }, pause: { ioRetry: undefined }, reports };
+  const [doubts, pause] = [{ askedAgainMs: undefined }, { ioRetry: undefined }];
+  return { sync, ending, placement, launcherFacts, doubts, pause, reports };
 }
 
 /** All of it by flat names, as people know them from "explain"; what is not so is left out. */
-export function memoryFields({ sync, migration, ending, doubts, pause, reports, writes, launcherFacts }: KeyMemory) {
+export function memoryFields({ uid: _uid, sync, migration, launcherFacts, ...groups }: KeyMemory) {
   const { kind: _kind, ...synced } = sync;
-  const fields = { ...synced, ...ending, ...doubts, ...pause, ...reports, ...writes, launcherFacts };
+  const { ending, doubts, pause, placement, reports, writes } = groups;
+  const fields = { ...synced, ...ending, ...doubts, ...pause, ...placement, ...reports, ...writes, launcherFacts };
   return migration.role === 'none' ? fields : { ...fields, migration: migrationFields(migration) };
 }
 

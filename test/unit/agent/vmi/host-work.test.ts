@@ -167,3 +167,30 @@ test('hooks of a guest that comes from another node see the claims that it has h
   assert.deepEqual(launcher.calls, ['sync-target']);
   assert.deepEqual(seen, ['incoming', '2Gi']);
 });
+
+test('a guest whose threads can never be placed is resumed, told of once, and tried again ever more seldom', async (t) => {
+  const { loop, launcher } = await startRunning(t);
+  let tries = 0;
+  const limits: HostHook = {
+    name: 'limits',
+    prepare: async () => ({ kind: 'done', facts: { isPlaced: false } }),
+    adjust: async () => ({ kind: 'done', facts: { isPlaced: false } }),
+    settle: async () => {
+      tries++;
+      return { kind: 'done', facts: { isPlaced: false, unplaced: 'the cgroup is refused' } };
+    },
+  };
+  loop.hooks.push(limits);
+  const before = launcher.calls.length;
+  loop.launchers.become(launcher, domainOf('Paused', 'User'));
+  const domain = { devices: {}, cpu: { dedicatedCpuPlacement: true, isolateEmulatorThread: true } };
+  loop.api.apply(vmiOf('Running', { spec: { domain } }));
+  await loop.clock.pass(10_000);
+  assert.ok(launcher.calls.slice(before).includes('sync'), `the launcher was told to resume it: ${launcher.calls}`);
+  const synchronized = loop.api.get(key)?.status?.conditions?.find(({ type }) => type === 'Synchronized');
+  assert.match(synchronized?.message ?? '', /threads of the guest .*: the cgroup is refused/);
+  assert.equal(loop.events.filter(({ reason }) => reason === 'SyncFailed').length, 1);
+  assert.ok(tries >= 3 && tries <= 5, `${tries} tries within 10 s`);
+  await loop.clock.pass(600_000);
+  assert.ok(tries <= 15, `${tries} tries within 10 minutes`);
+});

@@ -1,6 +1,7 @@
 import { type Domain, domainName, hasDedicatedCpus, type VirtualMachineInstance } from '../../../../api/index.ts';
 import { memberAt } from '../../../../base/index.ts';
 import {
+  CgroupError,
   type CgroupOptions,
   cpusetCgroupOf,
   findPitThread,
@@ -8,6 +9,7 @@ import {
   isVcpu,
   keepHouse,
   type Scheduling,
+  SchedulingError,
   vcpuThreads,
 } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
@@ -32,16 +34,73 @@ export function needsPlacement(vmi: VirtualMachineInstance): boolean {
   return hasDedicatedCpus(vmi) || Boolean(vmi.spec.domain.cpu?.realtime);
 }
 
-/** Puts a guest's threads where its VMI wants them; in words what was done. Repeatable: nothing is moved twice. */
-export function placeThreads(placement: Placement, scheduling: Scheduling, options: CgroupOptions): string {
+/** What was done, and what could not be, in words. */
+export interface Placed {
+  readonly done: readonly string[];
+  readonly failed: readonly string[];
+}
+
+/**
+ * Puts a guest's threads where its VMI wants them. Repeatable: nothing is moved twice. What cannot be done keeps nothing else from
+ * being done; only what is no error of the host is thrown.
+ */
+export async function placeThreads(
+  placement: Placement,
+  scheduling: () => Promise<Scheduling>,
+  options: CgroupOptions,
+): Promise<Placed> {
   const { cpu } = placement.vmi.spec.domain;
-  const house = cpu?.dedicatedCpuPlacement && cpu.isolateEmulatorThread ? placeEmulator(placement, options) : undefined;
-  const qemu = findQemu(nameOf(placement.vmi), { ...placement, procDir: options.procDir });
-  if (qemu === undefined) throw new HostError('NO_QEMU', 'no QEMU of this guest runs in its launcher');
-  const threads = vcpuThreads(qemu, options.procDir);
-  const priority = cpu?.realtime ? prioritize(threads, cpu.realtime.mask ?? '', scheduling) : undefined;
-  const timer = cpu?.dedicatedCpuPlacement ? placeTimer(placement, { qemu, threads }, scheduling, options) : undefined;
-  return [house, priority, timer].filter((text) => text !== undefined).join('; ') || 'nothing';
+  const isIsolated = cpu?.dedicatedCpuPlacement && cpu.isolateEmulatorThread;
+  return tryAll([
+    ...(isIsolated ? [() => placeEmulator(placement, options)] : []),
+    ...(await threadWork(placement, scheduling, options)),
+  ]);
+}
+
+type Work = () => string | undefined;
+
+/** On QEMU's own threads and its timer's. */
+async function threadWork(
+  placement: Placement,
+  load: () => Promise<Scheduling>,
+  options: CgroupOptions,
+): Promise<readonly Work[]> {
+  const { cpu } = placement.vmi.spec.domain;
+  try {
+    const qemu = await findQemu(nameOf(placement.vmi), { ...placement, procDir: options.procDir });
+    if (qemu === undefined) throw new HostError('NO_QEMU', 'no QEMU of this guest runs in its launcher');
+    const threads = await vcpuThreads(qemu, options.procDir);
+    const timer = cpu?.dedicatedCpuPlacement ? await findPitThread(qemu, options.procDir) : undefined;
+    const scheduling = await load();
+    return [
+      ...(cpu?.realtime ? [() => prioritize(threads, cpu.realtime?.mask ?? '', scheduling)] : []),
+      ...(timer === undefined ? [] : [() => placeTimer(placement, { timer, first: threads.get(0) }, scheduling)]),
+    ];
+  } catch (error) {
+    return [
+      () => {
+        throw error;
+      },
+    ];
+  }
+}
+
+function tryAll(work: readonly Work[]): Placed {
+  const done: string[] = [];
+  const failed: string[] = [];
+  for (const each of work) {
+    try {
+      done.push(...[each()].filter((text) => text !== undefined));
+    } catch (error) {
+      if (!isOfHost(error)) throw error;
+      failed.push(error.message);
+    }
+  }
+  return { done, failed };
+}
+
+function isOfHost(error: unknown): error is Error {
+  return error instanceof HostError || error instanceof SchedulingError || error instanceof CgroupError;
 }
 
 function placeEmulator({ launcherPid, domain }: Placement, options: CgroupOptions): string | undefined {
@@ -60,22 +119,14 @@ function prioritize(threads: ReadonlyMap<number, number>, mask: string, scheduli
   return `vCPUs ${wanted.map(([vcpu]) => vcpu).join(', ') || 'none'} in real time`;
 }
 
-interface Guest {
-  readonly qemu: number;
-  readonly threads: ReadonlyMap<number, number>;
+interface Timer {
+  readonly timer: number;
+  /** The thread of vCPU 0. */
+  readonly first: number | undefined;
 }
 
-/** A guest without that timer has no such thread. */
-function placeTimer(
-  { vmi }: Placement,
-  { qemu, threads }: Guest,
-  scheduling: Scheduling,
-  { procDir }: CgroupOptions,
-): string | undefined {
-  const timer = findPitThread(qemu, procDir);
-  if (timer === undefined) return undefined;
+function placeTimer({ vmi }: Placement, { timer, first }: Timer, scheduling: Scheduling): string {
   if (vmi.spec.domain.cpu?.realtime) scheduling.setRealtime(timer, pitPriority);
-  const first = threads.get(0);
   if (first !== undefined) scheduling.copyAffinity(first, timer);
   return 'timer beside vCPU 0';
 }

@@ -21,8 +21,8 @@ export interface LimitsDeps {
   readonly scheduling?: () => Promise<Scheduling>;
 }
 
-/** `isPlaced`: its threads are where the VMI as it is now wants them. */
-export type LimitFacts = { readonly isPlaced: boolean };
+/** `isPlaced`: its threads are where the VMI as it is now wants them; `unplaced`: why the last try left some where they were. */
+export type LimitFacts = { readonly isPlaced: boolean; readonly unplaced?: string };
 
 /**
  * How much memory a guest may lock, and on which CPUs its threads run (upstream: pkg/hypervisor/kvm). All of it ends with the
@@ -53,7 +53,7 @@ class GuestLimits {
   async prepare(context: HookContext): Promise<HookResult<LimitFacts>> {
     vcpuMask(context.vmi.spec.domain.cpu?.realtime?.mask ?? '');
     if (!locksMemory(context.vmi)) return nothing;
-    const daemon = findDaemon(this.#targetOf(context));
+    const daemon = await findDaemon(this.#targetOf(context));
     if (daemon === undefined) return { ...nothing, summary: 'nothing: the launcher has no libvirt daemon' };
     return { ...nothing, summary: await this.#raise(daemon, context) };
   }
@@ -61,17 +61,18 @@ class GuestLimits {
   /** Devices may come to it. That QEMU cannot be found holds up no other change of the guest. */
   async adjust(context: HookContext): Promise<HookResult<LimitFacts>> {
     if (!locksMemory(context.vmi)) return nothing;
-    const qemu = findQemu(nameOf(context.vmi), this.#targetOf(context));
+    const qemu = await findQemu(nameOf(context.vmi), this.#targetOf(context));
     if (qemu === undefined) return { ...nothing, summary: 'nothing: no QEMU of this guest runs in its launcher' };
     return { ...nothing, summary: await this.#raise(qemu, context) };
   }
 
-  async settle(context: HookContext): Promise<HookResult<LimitFacts>> {
-    const { vmi, launcherPid, domain } = context;
-    const facts: LimitFacts = { isPlaced: true };
-    if (!needsPlacement(vmi)) return { kind: 'done', facts };
-    const scheduling = await this.#scheduling();
-    const summary = inHostWords(() => placeThreads({ vmi, launcherPid, domain }, scheduling, this.#options));
+  /** No failure where it cannot be done: the guest runs without, in words, and it is tried again. */
+  async settle({ vmi, launcherPid, domain }: HookContext): Promise<HookResult<LimitFacts>> {
+    if (!needsPlacement(vmi)) return { kind: 'done', facts: { isPlaced: true } };
+    const { done, failed } = await placeThreads({ vmi, launcherPid, domain }, this.#scheduling, this.#options);
+    const unplaced = failed.join('; ');
+    const facts = unplaced === '' ? { isPlaced: true } : { isPlaced: false, unplaced };
+    const summary = [...done, ...failed.map((text) => `not done: ${text}`)].join('; ') || 'nothing';
     return { kind: 'done', facts, summary };
   }
 

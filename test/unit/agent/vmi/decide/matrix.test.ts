@@ -67,7 +67,8 @@ test('the decision matrix of role, phase, deletion, domain and launcher is the c
 });
 
 test('every role of the matrix is decided by rules of its own route', () => {
-  const routes = { none: 'default', gone: 'default', unclear: 'default', orphan: 'orphaned-source' } as const;
+  const own = { none: 'default', dedicated: 'default', gone: 'default', unclear: 'default' } as const;
+  const routes = { ...own, orphan: 'orphaned-source' } as const;
   const expected = { ...routes, source: 'migration-source', target: 'migration-target', arrived: 'migration-arrived' };
   const domain = domains[0]?.[1];
   const launcher = launchers[0]?.[1];

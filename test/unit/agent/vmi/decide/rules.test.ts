@@ -6,6 +6,7 @@ import { endingRows } from './rule-rows/ending.ts';
 import { handOverRows } from './rule-rows/hand-over.ts';
 import { hotPlugRows } from './rule-rows/hot-plug.ts';
 import { orphanRows } from './rule-rows/orphan.ts';
+import { placementRows } from './rule-rows/placement.ts';
 import { runningRows } from './rule-rows/running.ts';
 import { sourceRows } from './rule-rows/source.ts';
 import { targetRows } from './rule-rows/target.ts';
@@ -13,6 +14,7 @@ import { targetRows } from './rule-rows/target.ts';
 const table = [
   ...endingRows,
   ...runningRows,
+  ...placementRows,
   ...hotPlugRows,
   ...sourceRows,
   ...handOverRows,

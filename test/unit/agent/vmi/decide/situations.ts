@@ -20,6 +20,7 @@ import {
 } from '../../../../fixtures/agent/builders.ts';
 import { asSource, asTarget, remembered } from '../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../fixtures/no-migration.ts';
+import { unplaced } from './rule-rows/placement.ts';
 
 /** The parts of which the decision matrix is made. */
 export const phases: readonly VmiPhase[] = [
@@ -164,6 +165,13 @@ export const roles: readonly Role[] = [
     notes: { ...notes, ...over },
     given: { memory: prepared },
   },
+  {
+    name: 'dedicated',
+    about: 'its threads wait to be placed on CPUs of their own',
+    owner: node,
+    given: { ...unplaced(), memory: remembered({ synced: { fingerprint: 'same', atMs: 1 } }) },
+  },
+  { name: 'dedicated', about: 'its threads cannot be placed', owner: node, given: unplaced() },
   {
     name: 'orphan',
     about: 'the VMI is another node’s',

@@ -16,10 +16,6 @@ import { memory, type Row, scheduled } from './row.ts';
 const scheduledWithSev = (sev: object) =>
   presentVmi(vmiOf('Scheduled', { spec: { domain: { devices: {}, launchSecurity: { sev } } } }));
 
-const dedicated = presentVmi(
-  vmiOf('Running', { spec: { domain: { devices: {}, cpu: { dedicatedCpuPlacement: true } } } }),
-);
-
 const askedToEnd = domainOf('Running', 'Unknown', {
   GracePeriod: { DeletionGracePeriodSeconds: 30, DeletionTimestamp: null, MarkedForGracefulShutdown: true },
 });
@@ -318,28 +314,6 @@ export const runningRows: readonly Row[] = [
     when: 'the spec of a running VMI changed',
     given: { syncFingerprint: 'other' },
     expect: { steps: ['adjustHost', 'syncVirtualMachine'] },
-  },
-  {
-    rule: 'placement-due',
-    when: 'it has CPUs of its own and waits, paused, until its emulator is elsewhere',
-    given: {
-      vmi: dedicated,
-      domain: seen(domainOf('Paused', 'User')),
-      hostFacts: { limits: { isPlaced: false } },
-    },
-    expect: { steps: ['settleHost'], requeueAfterMs: 0 },
-  },
-  {
-    rule: 'placement-due',
-    when: 'it runs, and was changed since its threads were placed',
-    given: { vmi: dedicated, domain: seen(domainOf()), hostFacts: { limits: { isPlaced: false } } },
-    expect: { steps: ['settleHost'] },
-  },
-  {
-    rule: 'steady',
-    when: 'its threads are where they belong',
-    given: { vmi: dedicated, domain: seen(domainOf()), hostFacts: { limits: { isPlaced: true } } },
-    expect: { steps: [], healthy: true },
   },
   {
     rule: 'steady',

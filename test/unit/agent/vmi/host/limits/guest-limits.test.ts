@@ -185,7 +185,7 @@ test('the timer thread of a guest with CPUs of its own only follows vCPU 0', asy
   assert.deepEqual(calls, ['affinity 71 83']);
 });
 
-test('a guest whose QEMU is not there is placed later', async (t) => {
+test('a guest whose QEMU is not there is placed later, and that is no failure', async (t) => {
   const { scheduling } = recorded();
   const procDir = fakeProc(
     t,
@@ -193,9 +193,39 @@ test('a guest whose QEMU is not there is placed later', async (t) => {
   );
   const hook = guestLimits({ hostRoot: '/', hostPid: 1, procDir }, { scheduling });
   const vmi = vmiWith({ cpu: { dedicatedCpuPlacement: true } });
-  await assert.rejects(async () => hook.settle?.({ ...hookContext(vmi, launcherPid), purpose: 'settling' }), {
-    code: 'NO_QEMU',
+  const result = await hook.settle?.({ ...hookContext(vmi, launcherPid), purpose: 'settling' });
+  const why = 'no QEMU of this guest runs in its launcher';
+  assert.deepEqual(result, { kind: 'done', facts: { isPlaced: false, unplaced: why }, summary: `not done: ${why}` });
+});
+
+test('threads that cannot be placed keep no others where they are', async (t) => {
+  const { calls, scheduling } = recorded();
+  const refused = async () => ({
+    ...(await scheduling()),
+    copyAffinity: () => {
+      throw new SchedulingError('SCHEDULING_REFUSED', 'the CPU is gone');
+    },
   });
+  const hook = guestLimits({ hostRoot: '/', hostPid: 1, procDir: fakeProc(t) }, { scheduling: refused });
+  const cpu = { dedicatedCpuPlacement: true, isolateEmulatorThread: true, realtime: { mask: '' } };
+  const bare = domainOf();
+  const domain = { ...bare, Spec: { ...bare.Spec, CPUTune: { EmulatorPin: { CPUSet: '9' } } } };
+  const context = { ...hookContext(vmiWith({ cpu }), launcherPid), purpose: 'settling', domain } as const;
+  const result = await hook.settle?.(context);
+  assert.ok(result?.kind === 'done');
+  assert.equal(result.facts.isPlaced, false);
+  assert.match(result.facts.unplaced ?? '', /; the CPU is gone$/);
+  assert.match(result.summary ?? '', /^vCPUs 0, 1, 2 in real time; not done: .*; not done: the CPU is gone$/);
+  assert.deepEqual(calls, ['fifo 71 1', 'fifo 72 1', 'fifo 73 1', 'fifo 83 2']);
+});
+
+test('what is no error of the host is a fault of the step', async (t) => {
+  const broken = async () => {
+    throw new TypeError('a bug');
+  };
+  const hook = guestLimits({ hostRoot: '/', hostPid: 1, procDir: fakeProc(t) }, { scheduling: broken });
+  const vmi = vmiWith({ cpu: { dedicatedCpuPlacement: true } });
+  await assert.rejects(async () => hook.settle?.({ ...hookContext(vmi, launcherPid), purpose: 'settling' }), TypeError);
 });
 
 test('a mask names vCPUs, ranges of them and exceptions; each wrong one is refused before the start', async () => {

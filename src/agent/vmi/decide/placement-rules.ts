@@ -1,0 +1,73 @@
+import { hasDedicatedCpus } from '../../../api/index.ts';
+import { backoffDelayMs } from '../../../base/index.ts';
+import type { Facts } from './facts.ts';
+import type { Plan, Rule } from './rule.ts';
+import { isPausedForNow, needsSync } from './sync-state.ts';
+
+/** Between tries to place threads that cannot be placed: the guest runs on, so there is no haste. */
+const placementBackoff = { baseMs: 1_000, maxMs: 120_000 };
+/** Another part of the same step may fail: the other rules wait no longer for it. */
+const placementLatestMs = 1_000;
+
+/** Its CPUs are its own, or its vCPUs come first: its threads are put in place after each sync, by what its domain then is. */
+function isUnplaced(facts: Facts): boolean {
+  const { phase, domainState, vmi, observation } = facts;
+  if (phase !== 'Running' || domainState.kind !== 'alive' || needsSync(facts)) return false;
+  if (!domainState.runs && !isPausedForNow(facts)) return false;
+  const isWanted = hasDedicatedCpus(vmi) || Boolean(vmi?.spec?.domain?.cpu?.realtime);
+  return isWanted && observation.hostFacts.limits?.isPlaced === false;
+}
+
+/** Tries for exactly this VMI: a changed one begins anew. */
+function triesOf({ observation }: Facts) {
+  const tries = observation.memory.placement.placementTries;
+  return tries?.fingerprint === observation.syncFingerprint ? tries : undefined;
+}
+
+function pauseLeftMs(facts: Facts): number {
+  const tries = triesOf(facts);
+  return tries ? tries.lastMs + backoffDelayMs(tries.count, placementBackoff) - facts.observation.nowMs : 0;
+}
+
+function place(facts: Facts): Plan {
+  const { uid, observation } = facts;
+  const { syncFingerprint: fingerprint, nowMs } = observation;
+  const placementTries = { fingerprint, count: (triesOf(facts)?.count ?? 0) + 1, lastMs: nowMs };
+  return {
+    steps: [{ step: 'settleHost', uid }],
+    requeueAfterMs: 0,
+    latestMs: placementLatestMs,
+    remember: { placement: { placementTries } },
+  };
+}
+
+export const placementRule: Rule = {
+  name: 'placement-due',
+  why: 'The guest has CPUs of its own or runs in real time, so its threads are put where they belong.',
+  when: (facts) => isUnplaced(facts) && pauseLeftMs(facts) <= 0,
+  plan: place,
+};
+
+/**
+ * A rule that goes on while threads of the guest cannot be placed, as upstream resumes such a guest and plugs its volumes
+ * (pkg/virt-handler/vm.go, `vmUpdateHelperDefault`): that they are not is reported with whatever else is decided.
+ */
+export function withoutPlacement(rule: Rule): Rule {
+  return {
+    ...rule,
+    plan: (facts) => (isUnplaced(facts) ? withUnplaced(facts, rule.plan(facts)) : rule.plan(facts)),
+  };
+}
+
+function withUnplaced(facts: Facts, { healthy: _healthy, problem, ...plan }: Plan): Plan {
+  const requeueAfterMs = Math.min(plan.requeueAfterMs ?? Number.POSITIVE_INFINITY, pauseLeftMs(facts));
+  const texts = [problem, unplacedProblem(facts)].filter((text) => text !== undefined);
+  return { ...plan, requeueAfterMs, problem: texts.join('; ') };
+}
+
+/** The same at each try: it is reported once. */
+function unplacedProblem({ observation }: Facts): string {
+  const { hostFacts, memory } = observation;
+  const why = hostFacts.limits?.unplaced ?? memory.placement.unplaced ?? 'the last try did not come to its end';
+  return `threads of the guest are not on the CPUs or of the priority that it asks for: ${why}. It is tried again by itself.`;
+}
