@@ -59,6 +59,8 @@ export interface ReconcileParts<Observation extends Observed, Decision extends D
   ) => Promise<Written>;
   /** Optional: it only looked and goes on at once; what is decided next needs no write and no slot in the queue before it. */
   readonly isOnlyALook?: (attempt: Attempt<Observation, Decision>) => boolean;
+  /** `resourceVersion` of the object as it was observed. */
+  readonly versionOf: (observation: Observation) => string | undefined;
   /** Nothing of the object is left, here or at the API server: all that was remembered of the key is dropped. */
   readonly isGone: (observation: Observation) => boolean;
   readonly recordEvent: (observation: Observation, event: ObjectEvent) => boolean;

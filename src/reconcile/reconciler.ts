@@ -1,4 +1,5 @@
 import type { ExplainTry, Key } from '../api/index.ts';
+import { AtOnceStreaks } from './at-once.ts';
 import { CrashLoopBackoff, type CrashLoopChange } from './crash-loop-backoff.ts';
 import { DecisionLog } from './decision-log.ts';
 import { clip, type DecisionRecord } from './decision-record.ts';
@@ -17,9 +18,6 @@ import { type Observed, Reporter } from './reporter.ts';
 import type { ObjectEvent, StepOutcome } from './steps.ts';
 
 const unsyncedMs = 1_000;
-/** "Again at once" is for progress: the same decision more often than this in a row makes none. */
-const spinningTimes = 3;
-const spinningPauseMs = 1_000;
 
 /**
  * The loop over all objects of one kind: one serial actor per key, woken by `wake` and `wakeAfter`. Each run observes, decides,
@@ -37,6 +35,7 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
   readonly #deps: ReconcilerDeps;
   readonly #reporter: Reporter<Observation, Seen>;
   readonly #queue: KeyedQueue;
+  readonly #atOnce = new AtOnceStreaks();
 
   constructor(options: ReconcilerOptions, parts: ReconcileParts<Observation, Decision, Seen>, deps: ReconcilerDeps) {
     const { words, recordEvent, crashLoop, isSameSeen } = parts;
@@ -152,7 +151,8 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
     const written = await this.#parts.write(attempt, report, signal);
     this.#noteWrite(observation.key, record, written);
     this.#judge(attempt, record, written);
-    return this.#plan(observation.key, record, nextOf(decision, outcomes, written, this.#parts.words));
+    const wanted = nextOf(decision, outcomes, written, this.#parts.words);
+    return this.#plan(observation.key, record, this.#slowed(observation, written, wanted));
   }
 
   #noteWrite(key: Key, record: DecisionRecord<Seen>, written: Written): void {
@@ -165,9 +165,7 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
   }
 
   /** What the queue gets; the reason, too, for "explain". */
-  #plan(key: Key, record: DecisionRecord<Seen>, wanted: Next): KeyResult {
-    const isSpinning = wanted.afterMs === 0 && this.#isSpinning(key);
-    const { result, because, afterMs, latestMs } = isSpinning ? again(spinningPauseMs, 'it makes no progress') : wanted;
+  #plan(key: Key, record: DecisionRecord<Seen>, { result, because, afterMs, latestMs }: Next): KeyResult {
     record.next = { because: clip(because), ...(afterMs !== undefined && { afterMs: Math.round(afterMs) }) };
     this.decisions.close(key);
     this.#deps.observer?.reconciled(record.rule, result.kind);
@@ -176,11 +174,18 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
     return this.crashLoops.of(key) ? { ...result, atLeastMs: this.#options.backoff.maxMs } : result;
   }
 
-  #isSpinning(key: Key): boolean {
-    const times = this.decisions.timesInARow(key);
-    if (times <= spinningTimes) return false;
-    if (times === spinningTimes + 1) this.#reporter.spinning(key);
-    return true;
+  /** What is wanted at once over and over comes after a pause. */
+  #slowed(observation: Observation, written: Written, wanted: Next): Next {
+    const { key } = observation;
+    if (wanted.afterMs !== 0) {
+      this.#atOnce.end(key);
+      return wanted;
+    }
+    const version = this.#parts.versionOf(observation);
+    const pause = this.#atOnce.pause(key, { version, written, timesInARow: this.decisions.timesInARow(key) });
+    if (!pause) return wanted;
+    if (pause.isNews) this.#reporter.spinning(key);
+    return again(pause.afterMs, written.kind === 'outdated' ? wanted.because : 'it makes no progress');
   }
 
   /** A reconcile that threw: a bug of this program, which costs this key only. */
@@ -189,6 +194,7 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
     const record = this.#reporter.fault(key, observation?.uid, at, error, this.#parts.seen(observation));
     const change = this.crashLoops.judgeFault(key, record.uid, at, error);
     if (change && observation) this.#reporter.crashLoop(record, observation, change);
+    this.#atOnce.end(key);
     return this.#plan(key, record, backOff(error));
   }
 

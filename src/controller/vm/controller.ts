@@ -69,6 +69,7 @@ export class VmController implements Component {
       decide: decideVm,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, _report, signal) => writeStatus(attempt, deps, signal),
+      versionOf: (seen) => (seen.kind === 'present' ? seen.vm.metadata.resourceVersion : undefined),
       isGone: ({ kind }) => kind === 'absent',
       recordEvent: (observation, event) =>
         recordEventOn(deps.events, observation.kind === 'present' ? observation.vm : undefined, event),

@@ -141,6 +141,7 @@ export class VmiController implements Component {
       decide: (observation) => decideVmi(observation, renderers),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
+      versionOf: (seen) => (seen.kind === 'present' ? seen.vmi.metadata.resourceVersion : undefined),
       isGone: (observation) => this.#forgetIfGone(observation),
       recordEvent: (observation, event) =>
         recordEventOn(deps.events, observation.kind === 'present' ? observation.vmi : undefined, event),

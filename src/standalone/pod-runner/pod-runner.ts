@@ -129,6 +129,7 @@ export class PodRunner implements Component {
       decide: decidePod,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report) => writeStatus(attempt, memories.of(attempt.observation.uid), report, this.#executeDeps),
+      versionOf: (seen) => (seen.kind === 'present' ? seen.pod.metadata.resourceVersion : undefined),
       isGone: (observation) => this.#forgetIfGone(observation),
       recordEvent: (observation, { type, reason, message }) => {
         if (observation.kind === 'present') pods.recordEvent(observation.pod, type, reason, message);

@@ -85,6 +85,7 @@ export const lampOf = (on: boolean, resourceVersion = '1'): Lamp => ({
 export class Lamps {
   readonly clock = new FakeClock();
   readonly stored = new Map<string, Lamp>();
+  readonly #shown = new Map<string, Lamp>();
   readonly lit = new Map<string, boolean | undefined>();
   readonly events: string[] = [];
   readonly reconciled: string[] = [];
@@ -93,6 +94,12 @@ export class Lamps {
   writeError: unknown;
   refusal: string | undefined;
   conflicts = 0;
+  /** Others set the lamp's wish, this often, right before it is written. */
+  overtaken = 0;
+  /** Every write is said to come too late, and no newer lamp is there. */
+  isStale = false;
+  /** The watch shows nothing until `catchUp`. */
+  isWatchHeld = false;
   bug: Error | undefined;
   /** Every decision asks for another at once. */
   isRestless = false;
@@ -104,8 +111,8 @@ export class Lamps {
   constructor() {
     const cache: CachedObjects<Lamp> = {
       synced: true,
-      get: (each) => this.stored.get(each),
-      keys: () => this.stored.keys(),
+      get: (each) => this.#shown.get(each),
+      keys: () => this.#shown.keys(),
       onChange: (listener) => {
         this.#listeners.add(listener);
         return () => this.#listeners.delete(listener);
@@ -134,7 +141,21 @@ export class Lamps {
   apply(lamp: Lamp | undefined, of = key): void {
     if (lamp) this.stored.set(of, lamp);
     else this.stored.delete(of);
-    for (const listener of this.#listeners) listener(of);
+    if (!this.isWatchHeld) this.#show(of);
+  }
+
+  catchUp(): void {
+    this.isWatchHeld = false;
+    for (const each of new Set([...this.stored.keys(), ...this.#shown.keys()])) {
+      if (this.stored.get(each) !== this.#shown.get(each)) this.#show(each);
+    }
+  }
+
+  #show(each: string): void {
+    const lamp = this.stored.get(each);
+    if (lamp) this.#shown.set(each, lamp);
+    else this.#shown.delete(each);
+    for (const listener of this.#listeners) listener(each);
   }
 
   rules(of = key): string[] {
@@ -166,6 +187,7 @@ export class Lamps {
       isSameSeen: (left, right) => left.lit === right.lit,
       write: (attempt, report) => this.#write(attempt, report),
       isOnlyALook: ({ decision }) => decision.rule === 'not-looked-at',
+      versionOf: ({ lamp }) => lamp?.metadata.resourceVersion,
       isGone: ({ lamp }) => lamp === undefined,
       recordEvent: ({ lamp }, { reason }) => {
         if (lamp) this.events.push(reason);
@@ -213,6 +235,7 @@ export class Lamps {
   ): Promise<Written> {
     const { lamp } = observation;
     if (!lamp) return { kind: 'no-object' };
+    if (this.isStale) return { kind: 'outdated' };
     if (this.writeError) return { kind: 'failed', error: this.writeError };
     const written = await this.overlay.whileWriting(observation.key, () =>
       writeGuarded<Lamp, undefined, string>(lamp, {
@@ -233,6 +256,11 @@ export class Lamps {
     if (this.refusal) return { kind: 'refused', refusal: this.refusal };
     const stored = this.stored.get(each);
     if (!stored) return { kind: 'gone' };
+    if (this.overtaken-- > 0) {
+      const version = String(Number(stored.metadata.resourceVersion) + 1);
+      this.apply(lampOf(!stored.spec.on, version), each);
+      return { kind: 'conflict' };
+    }
     if (this.conflicts-- > 0) {
       const resourceVersion = String(Number(stored.metadata.resourceVersion) + 1);
       this.apply({ ...stored, metadata: { ...stored.metadata, resourceVersion } }, each);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
 import { settle } from '../../fixtures/fake-clock.ts';
 import { key, Lamps, lampOf } from './lamps.ts';
 
@@ -157,6 +158,85 @@ test('a status that meets conflicts is put on the newest object, and too many of
   );
   await lamps.clock.pass(60_000);
   assert.deepEqual(lamps.stored.get(key)?.status, { lit: false });
+});
+
+test('a write that comes too late is repeated at once on the newer object, however often the key decided the same before', async (t) => {
+  const lamps = await started(t);
+  for (const [index, on] of [false, true, false, true, false].entries()) {
+    lamps.apply(lampOf(on, String(10 + index)));
+    await settle();
+  }
+  assert.ok(lamps.loop.decisions.timesInARow(key) > 4);
+  lamps.overtaken = 1;
+  lamps.apply(lampOf(true, '20'));
+  await settle();
+  assert.deepEqual(lamps.stored.get(key)?.status, { lit: false });
+  assert.equal(lamps.loop.tryOf(key).state, 'idle');
+});
+
+test('writes that come too late, without a newer object, are slowed down', async (t) => {
+  const lamps = await started(t);
+  lamps.isStale = true;
+  const before = lamps.reconciled.length;
+  lamps.loop.wake(key);
+  await settle();
+  assert.equal(lamps.reconciled.length - before, 5);
+  await lamps.clock.pass(10_000);
+  assert.equal(lamps.reconciled.length - before, 15);
+});
+
+test('others who write without end make no hot loop', async (t) => {
+  const lamps = await started(t);
+  lamps.overtaken = Number.POSITIVE_INFINITY;
+  const before = lamps.reconciled.length;
+  lamps.apply(lampOf(false, '10'));
+  await settle();
+  assert.ok(lamps.reconciled.length - before <= 10, `${lamps.reconciled.length - before} runs at once`);
+  await lamps.clock.pass(60_000);
+  assert.ok(lamps.reconciled.length - before <= 90, `${lamps.reconciled.length - before} runs within a minute`);
+  lamps.overtaken = 0;
+  await lamps.clock.pass(1_000);
+  assert.deepEqual(lamps.stored.get(key)?.status, { lit: lamps.stored.get(key)?.spec.on });
+});
+
+test('without a pause and without a run too many the status follows what others write, collisions and late watches included', async () => {
+  const changes = fc.array(fc.record({ quiet: fc.nat(5), overtaken: fc.nat(7), isWatchLate: fc.boolean() }), {
+    minLength: 1,
+    maxLength: 6,
+  });
+  await fc.assert(
+    fc.asyncProperty(changes, async (list) => {
+      const lamps = new Lamps();
+      let foreign = 1;
+      const change = async () => {
+        foreign++;
+        const { spec, metadata } = lamps.stored.get(key) ?? lampOf(true, '0');
+        lamps.apply(lampOf(!spec.on, String(Number(metadata.resourceVersion) + 1)));
+        await settle();
+      };
+      try {
+        lamps.apply(lampOf(true));
+        await settle();
+        for (const { quiet, overtaken, isWatchLate } of list) {
+          for (let time = 0; time < quiet; time++) await change();
+          lamps.overtaken = overtaken;
+          foreign += overtaken;
+          const waking = change();
+          lamps.isWatchHeld = isWatchLate;
+          await waking;
+          lamps.catchUp();
+          await settle();
+          const { spec, status } = lamps.stored.get(key) ?? {};
+          assert.deepEqual(status, { lit: spec?.on });
+          lamps.overtaken = 0;
+        }
+        assert.ok(lamps.reconciled.length <= foreign + list.length, `${lamps.reconciled.length} runs for ${foreign}`);
+      } finally {
+        await lamps.loop.stop();
+      }
+    }),
+    { numRuns: 60 },
+  );
 });
 
 test('a reconcile that throws is recorded as a fault of the program, and costs its own key only', async (t) => {

@@ -121,6 +121,7 @@ export class VmiDispatcher implements Component {
       isSameSeen,
       write: (attempt, report, signal) => this.#write(attempt, report, signal),
       isOnlyALook: ({ decision, outcomes }) => isOnlyALook(decision, outcomes),
+      versionOf: ({ vmi }) => ('vmi' in vmi ? vmi.vmi.metadata.resourceVersion : undefined),
       isGone: (observation) => this.#memories.forgetIfGone(observation),
       recordEvent: ({ vmi }, event) => {
         if (vmi.kind !== 'present') return false;
