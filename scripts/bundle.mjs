@@ -53,7 +53,8 @@ export async function bundleProgram(name, outfile) {
 }
 
 /**
- * The same of any source: for a test whose child runs as another user, with native packages beside it.
+ * The same of any source: for a test whose child runs as another user, maybe outside of the repository, where native packages are
+ * found only if they are put beside it.
  * @param {string} source
  * @param {string} outfile ends with `.mjs`
  */
@@ -80,15 +81,6 @@ export async function bundleForRepository(entryPoints, outdir, outbase, plugins 
     plugins,
     sourcemap: 'inline',
   });
-}
-
-/**
- * One file that runs outside the repository, for tests that start a child there; it cannot use native packages.
- * @param {string} source
- * @param {string} outfile ends with `.cjs`
- */
-export async function bundleForAnywhere(source, outfile) {
-  await build({ ...common, entryPoints: [source], outfile, format: 'cjs', external: ['koffi'] });
 }
 
 /** What is in the page besides ours, by its licence. */

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, it } from 'node:test';
-import { bundleForAnywhere } from '../../../scripts/bundle.mjs';
+import { bundleAsProgram } from '../../../scripts/bundle.mjs';
 import type { Logger } from '../../../src/base/index.ts';
 import { GhostRecords } from '../../../src/domain-cache/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -80,8 +80,8 @@ describe('kill -9 while records are written', () => {
        };
        write();`,
     );
-    const outfile = path.join(directory, 'main.cjs');
-    await bundleForAnywhere(source, outfile);
+    const outfile = path.join(directory, 'main.mjs');
+    await bundleAsProgram(source, outfile);
     for (let round = 0; round < 5; round++) {
       const child = spawn(process.execPath, [outfile], { stdio: ['ignore', 'pipe', 'inherit'] });
       await once(child.stdout, 'data');

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { before, suite, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { bundleForAnywhere } from '../../../scripts/bundle.mjs';
+import { bundleAsProgram } from '../../../scripts/bundle.mjs';
 import { type GetSockOpt, isProcessAlive, peerOf, startedMs } from '../../../src/host/peer.ts';
 import type { ReusedPid } from '../../fixtures/reused-pid-main.ts';
 
@@ -72,9 +72,9 @@ suite('a process that has the pid of a listener that ended', { skip: needsRoot }
   before(async () => {
     // Within the repository: native libraries are found from there.
     const dir = mkdtempSync(path.resolve('.build', 'reused-pid-'));
-    const program = path.join(dir, 'main.cjs');
+    const program = path.join(dir, 'main.mjs');
     try {
-      await bundleForAnywhere('test/fixtures/reused-pid-main.ts', program);
+      await bundleAsProgram('test/fixtures/reused-pid-main.ts', program);
       const within = ['--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
       const args = [...within, process.execPath, program, 'reuse', path.join(dir, 'socket')];
       const { stdout } = await run('unshare', args, { timeout: 60_000 });

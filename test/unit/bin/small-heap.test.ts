@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { bundleForAnywhere } from '../../../scripts/bundle.mjs';
+import { bundleAsProgram } from '../../../scripts/bundle.mjs';
 
 /** Much garbage, some of which lives for a while: V8 left to itself makes its young generation 16 MB large by this. */
 const churn = `
@@ -20,15 +20,15 @@ const churn = `
 `;
 
 function youngMbAfter(...imports: string[]): number {
-  const program = [...imports.map((file) => `require(${JSON.stringify(file)});`), churn].join('\n');
-  return Number(execFileSync(process.execPath, ['-e', program], { encoding: 'utf8' })) / 2 ** 20;
+  const first = imports.flatMap((file) => ['--import', file]);
+  return Number(execFileSync(process.execPath, [...first, '-e', churn], { encoding: 'utf8' })) / 2 ** 20;
 }
 
 test('the young generation of an agent’s heap is of 2 MB, and no burst makes it larger', async () => {
   const dir = mkdtempSync(path.join(tmpdir(), 'heap-'));
   try {
-    const file = path.join(dir, 'small-heap.cjs');
-    await bundleForAnywhere('src/bin/small-heap.ts', file);
+    const file = path.join(dir, 'small-heap.mjs');
+    await bundleAsProgram('src/bin/small-heap.ts', file);
     const withIt = youngMbAfter(file);
     // Of both halves some Node.js versions count one, some two.
     assert.ok(withIt > 1.8 && withIt <= 4, `${withIt} MB`);

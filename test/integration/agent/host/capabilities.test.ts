@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
-import { bundleForAnywhere } from '../../../../scripts/bundle.mjs';
+import { bundleAsProgram } from '../../../../scripts/bundle.mjs';
 import { eventually } from '../../../fixtures/eventually.ts';
 
 /** What each capability of the overlay least-privilege is for, with real users, files and processes: without it, this is refused. */
@@ -32,7 +32,7 @@ before(async () => {
   if (skip) return;
   dir = mkdtempSync(path.join(os.tmpdir(), 'capabilities-'));
   chmodSync(dir, 0o755);
-  await bundleForAnywhere('test/fixtures/rights-probe.ts', path.join(dir, 'probe.cjs'));
+  await bundleAsProgram('test/fixtures/rights-probe.ts', path.join(dir, 'probe.mjs'));
   mkdirSync(path.join(dir, 'tenant'));
   for (const name of ['give', 'change']) writeFileSync(inTenants(name), '');
   chownSync(inTenants('change'), qemu, qemu);
@@ -55,7 +55,7 @@ function refusedWith(kept: readonly string[]): string[] {
   chownSync(inTenants('give'), 0, 0);
   const set = ['-all', ...kept.map((name) => `+${name.toLowerCase()}`)].join();
   const files = ['give', 'change', 'socket'].map(inTenants);
-  const probe = [process.execPath, path.join(dir, 'probe.cjs'), `${launcher.pid}`, ...files];
+  const probe = [process.execPath, path.join(dir, 'probe.mjs'), `${launcher.pid}`, ...files];
   return JSON.parse(
     execFileSync('setpriv', ['--bounding-set', set, '--inh-caps', '-all', ...probe], { encoding: 'utf8' }),
   );
