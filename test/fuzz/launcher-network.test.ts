@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { DhcpOptions } from '../../src/api/index.ts';
+import { ipv4Bytes } from '../../src/base/index.ts';
 import { ConvertError, interfaceChanges } from '../../src/launcher/domain/index.ts';
 import type { Answer } from '../../src/launcher/network/answer.ts';
 import { customOptions } from '../../src/launcher/network/custom-options.ts';
@@ -12,7 +13,6 @@ import { option4 } from '../../src/launcher/network/dhcp4/options.ts';
 import { answer6 } from '../../src/launcher/network/dhcp6/answer.ts';
 import { decodeMessage6, encodeMessage6 } from '../../src/launcher/network/dhcp6/message.ts';
 import { NetworkError } from '../../src/launcher/network/errors.ts';
-import { ipv4Bytes } from '../../src/launcher/network/ip.ts';
 import { parseResolvConf, withSubdomain } from '../../src/launcher/network/resolv-conf.ts';
 import { parseVifCache } from '../../src/launcher/network/vif-cache.ts';
 import { vmiWith } from '../unit/launcher/domain/cases.ts';

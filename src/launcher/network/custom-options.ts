@@ -1,7 +1,7 @@
 import type { DhcpOptions } from '../../api/index.ts';
+import { ipv4Bytes } from '../../base/index.ts';
 import type { CustomOptions } from './dhcp4/lease.ts';
 import { NetworkError } from './errors.ts';
-import { ipv4Bytes } from './ip.ts';
 
 const firstPrivate = 224;
 const lastPrivate = 254;

@@ -1,4 +1,12 @@
 import type { Interface, Network, VirtualMachineInstance } from '../../api/index.ts';
+import {
+  type AddressFamily,
+  addressBits,
+  addressInSubnet,
+  type Cidr,
+  isGlobalUnicast,
+  parseCidr,
+} from '../../base/index.ts';
 import type { DeviceAddress, NetworkLink } from '../../host/index.ts';
 import type { NetworkDevices } from '../domain/index.ts';
 import { customOptions } from './custom-options.ts';
@@ -6,7 +14,6 @@ import { encodeDomainSearch } from './dhcp4/domain-search.ts';
 import type { Lease4 } from './dhcp4/lease.ts';
 import type { Lease6 } from './dhcp6/lease.ts';
 import { NetworkError } from './errors.ts';
-import { addressBits, addressInSubnet, type Cidr, type Family, isGlobalUnicast, parseCidr } from './ip.ts';
 import { longest, type ResolvConf, withSubdomain } from './resolv-conf.ts';
 import type { VifCache } from './vif-cache.ts';
 
@@ -44,7 +51,7 @@ const defaultMtu = 1500;
 /** Per family that the pod's device has an address of (upstream's `pkg/network/dhcp/masquerade.go`). Throws `NetworkError`. */
 export function masqueradeLeases(input: LeaseInput, facts: GuestFacts, addresses: readonly DeviceAddress[]): Leases {
   const { iface, network, devices, links } = input;
-  const has = (family: Family) =>
+  const has = (family: AddressFamily) =>
     addresses.some((each) => each.device === devices.pod && each.family === family && isGlobalUnicast(each.address));
   const mtu = links.get(devices.pod)?.mtu ?? defaultMtu;
   const { leftOut, ...common } = commonOf(iface, facts);
@@ -123,7 +130,7 @@ function commonOf(iface: Interface, { vmi, resolvConf, hostName }: GuestFacts): 
   };
 }
 
-function subnetOf(network: Network, family: Family): Cidr {
+function subnetOf(network: Network, family: AddressFamily): Cidr {
   const { key, byDefault } = subnets[family];
   const given = network.pod?.[key] || byDefault;
   const cidr = parseCidr(given, family);

@@ -1,4 +1,4 @@
-import { ipv4Bytes, ipv6Bytes, mappedIpv4 } from './ip.ts';
+import { ipv4Bytes, ipv6Bytes, mappedIpv4 } from '../../base/index.ts';
 
 /** What the pod's resolver uses, and the guest's is to use. */
 export interface ResolvConf {

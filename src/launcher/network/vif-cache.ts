@@ -1,9 +1,8 @@
 import path from 'node:path';
-import { errorCode, errorMessage, isRecord } from '../../base/index.ts';
+import { type Cidr, errorCode, errorMessage, ipv4Bytes, isRecord, maskPrefix } from '../../base/index.ts';
 import { readPlainFile } from '../../host/index.ts';
 import type { Route4 } from './dhcp4/classless-routes.ts';
 import { NetworkError } from './errors.ts';
-import { type Cidr, ipv4Bytes, maskPrefix } from './ip.ts';
 
 /** What the agent found on the pod's device before a bridge took it over (upstream's `pkg/network/cache/dhcpconfig.go`). */
 export type VifCache =

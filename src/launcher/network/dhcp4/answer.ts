@@ -1,5 +1,5 @@
+import { ipv4Bytes } from '../../../base/index.ts';
 import { type Answer, ignored, type Peer } from '../answer.ts';
-import { ipv4Bytes } from '../ip.ts';
 import { type Lease4, leaseOptions4 } from './lease.ts';
 import { decodeMessage4, encodeMessage4, type Message4, type4 } from './message.ts';
 import { option4 } from './options.ts';

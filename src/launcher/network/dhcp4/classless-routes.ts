@@ -1,4 +1,4 @@
-import { type Cidr, ipv4Bytes } from '../ip.ts';
+import { type Cidr, ipv4Bytes } from '../../../base/index.ts';
 
 /** Without a gateway the destination is on the link. */
 export interface Route4 {

@@ -1,4 +1,4 @@
-import { ipv4Bytes, maskBytes } from '../ip.ts';
+import { ipv4Bytes, maskBytes } from '../../../base/index.ts';
 import { encodeClasslessRoutes, type Route4 } from './classless-routes.ts';
 import { type Options4, option4 } from './options.ts';
 

@@ -1,5 +1,5 @@
+import { ipv4Bytes, ipv4Text } from '../../../base/index.ts';
 import { type Decoded, malformed } from '../answer.ts';
-import { ipv4Bytes, ipv4Text } from '../ip.ts';
 import { decodeOptions4, encodeOptions4, type Options4, option4 } from './options.ts';
 
 /** A message of RFC 2131, as far as a server with one client looks at it. */

@@ -1,4 +1,4 @@
-import { ipv6Bytes } from '../ip.ts';
+import { ipv6Bytes } from '../../../base/index.ts';
 import { encodeOptions6, type Option6, option6 } from './options.ts';
 
 /** All that the one client of a bridge is given. */

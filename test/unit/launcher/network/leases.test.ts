@@ -8,14 +8,6 @@ import type { Interface, Network, VirtualMachineInstance } from '../../../../src
 import { networkDevices } from '../../../../src/launcher/domain/index.ts';
 import { customOptions } from '../../../../src/launcher/network/custom-options.ts';
 import { encodeDomainSearch } from '../../../../src/launcher/network/dhcp4/domain-search.ts';
-import {
-  addressInSubnet,
-  ipv6Bytes,
-  isGlobalUnicast,
-  maskBytes,
-  maskPrefix,
-  parseCidr,
-} from '../../../../src/launcher/network/ip.ts';
 import { bridgeLeases, type GuestFacts, masqueradeLeases } from '../../../../src/launcher/network/leases.ts';
 import { longest, parseResolvConf, withSubdomain } from '../../../../src/launcher/network/resolv-conf.ts';
 import { parseVifCache, readVifCache } from '../../../../src/launcher/network/vif-cache.ts';
@@ -71,7 +63,7 @@ test('masquerade gives the second host of the default subnets, its gateway, and 
     domainSearch: encodeDomainSearch(domains).bytes,
     custom: { ntpServers: [], privateOptions: [] },
   });
-  assert.deepEqual(v6, { address: 'fd10:0:2:0:0:0:0:2', serverMac: '02:00:00:00:00:00', dns: ['fd00::a'] });
+  assert.deepEqual(v6, { address: 'fd10:0:2::2', serverMac: '02:00:00:00:00:00', dns: ['fd00::a'] });
   assert.deepEqual(leftOut, []);
 });
 
@@ -225,33 +217,4 @@ test('DHCP options that cannot be sent are refused with their field', () => {
     ntpServers: [],
     privateOptions: [{ code: 224, value: 'a' }],
   });
-});
-
-test('addresses: text, masks, subnets', () => {
-  assert.equal(ipv6Bytes('fd10:0:2::1')?.toString('hex'), 'fd100000000200000000000000000001');
-  assert.equal(ipv6Bytes('::ffff:1.2.3.4')?.toString('hex'), '00000000000000000000ffff01020304');
-  assert.equal(ipv6Bytes('::')?.toString('hex'), '00'.repeat(16));
-  assert.equal(ipv6Bytes('fe80::1%eth0'), undefined);
-  const prefixes = Array.from({ length: 33 }, (_, at) => at);
-  assert.deepEqual(
-    prefixes.map((prefix) => maskPrefix(maskBytes(prefix))),
-    prefixes,
-  );
-  const subnet = parseCidr('fd10:0:2::77/120', 'ipv6') ?? assert.fail();
-  assert.equal(addressInSubnet(subnet, 'ipv6', 1n), 'fd10:0:2:0:0:0:0:1');
-  const local = [
-    '0.0.0.0',
-    '127.0.0.1',
-    '169.254.1.1',
-    '224.0.0.1',
-    '255.255.255.255',
-    '::',
-    '::1',
-    'fe80::1',
-    'ff02::1',
-    'x',
-  ];
-  assert.deepEqual(local.filter(isGlobalUnicast), []);
-  const global = ['10.0.0.1', '8.8.8.8', 'fd00::1', '2001:db8::1'];
-  assert.deepEqual(global.filter(isGlobalUnicast), global);
 });

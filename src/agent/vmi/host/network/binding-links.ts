@@ -1,6 +1,6 @@
 import type { Interface, Network } from '../../../../api/index.ts';
 import { HostError } from '../errors.ts';
-import { type Address, addressIn, type Family, firstGlobal, parseCidr } from './addresses.ts';
+import { type Address, addressIn, type Family, firstGlobal, parseAddress } from './addresses.ts';
 import type { LinkNames } from './names.ts';
 import type { OriginalLink, Setting, WantedLink } from './wanted.ts';
 
@@ -39,7 +39,7 @@ export function guestNetworks(network: Network, addresses: readonly Address[]): 
 }
 
 function guestNetwork(network: string, family: Family, text: string): GuestNetwork {
-  const cidr = parseCidr(text);
+  const cidr = parseAddress(text);
   if (cidr?.family !== family) {
     const example = defaultCidr[family];
     throw new HostError(

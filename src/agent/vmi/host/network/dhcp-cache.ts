@@ -1,5 +1,6 @@
+import { maskBytes } from '../../../../base/index.ts';
 import { HostError } from '../errors.ts';
-import { type Address, addressIn, firstGlobal, maskOf, parseCidr } from './addresses.ts';
+import { type Address, addressIn, firstGlobal, parseAddress } from './addresses.ts';
 import type { PodRoute } from './pod-links.ts';
 
 /** What the launcher's DHCP server tells a guest on a bridge (pkg/network/cache/dhcpiface.go), as Go writes the structure. */
@@ -58,7 +59,7 @@ function withAddress(podLink: string, mac: string, address: Address, routes: rea
   if (!first) throw new HostError('POD_NETWORK', `no gateway address found in routes for ${podLink}`);
   const others = own.flatMap((route) => routeOf(route, address));
   return {
-    IP: { IP: address.ip, Mask: maskOf(address.prefix).toString('base64'), ...noAddress },
+    IP: { IP: address.ip, Mask: maskBytes(address.prefix).toString('base64'), ...noAddress },
     MAC: macBytes(mac, podLink),
     Routes: others.length > 0 ? others : null,
     Gateway: first.gateway,
@@ -73,12 +74,12 @@ interface GoRoute {
 /** Upstream's word of a route, without that of the link's own network. */
 function routeOf({ destination, gateway }: PodRoute, own: Address): GoRoute[] {
   if (destination === 'default') return [{ Dst: null, Gw: gateway }];
-  const network = parseCidr(destination.includes('/') ? destination : `${destination}/32`);
+  const network = parseAddress(destination.includes('/') ? destination : `${destination}/32`);
   if (!network) return [];
   const isOwn = network.prefix === own.prefix && addressIn(network, 0) === addressIn(own, 0);
   return isOwn
     ? []
-    : [{ Dst: { IP: addressIn(network, 0), Mask: maskOf(network.prefix).toString('base64') }, Gw: gateway }];
+    : [{ Dst: { IP: addressIn(network, 0), Mask: maskBytes(network.prefix).toString('base64') }, Gw: gateway }];
 }
 
 function macBytes(mac: string, podLink: string): string {
@@ -102,6 +103,6 @@ export function readDhcpCache(text: string): { readonly mac?: string; readonly a
 function prefixOf(ip: string, mask: string): Address | undefined {
   const bits = [...Buffer.from(mask, 'base64')].map((byte) => byte.toString(2).padStart(8, '0')).join('');
   const prefix = bits.indexOf('0') < 0 ? bits.length : bits.indexOf('0');
-  const cidr = parseCidr(`${ip}/${prefix}`);
+  const cidr = parseAddress(`${ip}/${prefix}`);
   return bits.length === 32 && cidr ? { ip: cidr.ip, prefix } : undefined;
 }

@@ -1,6 +1,8 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-export type Family = 'ipv4' | 'ipv6';
+/** Addresses as text and as bytes; pure. */
+
+export type AddressFamily = 'ipv4' | 'ipv6';
 
 /** A subnet, or an address with its prefix. */
 export interface Cidr {
@@ -81,19 +83,31 @@ export function maskPrefix(mask: Uint8Array): number | undefined {
 }
 
 /** `10.0.2.0/24`; undefined when the text is no such thing of this family. */
-export function parseCidr(text: string, family: Family): Cidr | undefined {
+export function parseCidr(text: string, family: AddressFamily): Cidr | undefined {
   const [address = '', prefix = '', ...rest] = text.split('/');
   const bytes = family === 'ipv4' ? ipv4Bytes(address) : ipv6Bytes(address);
   if (!bytes || rest.length > 0 || !/^\d{1,3}$/.test(prefix) || Number(prefix) > addressBits[family]) return undefined;
   return { address, prefix: Number(prefix) };
 }
 
-/** The `index`th address of a subnet, counted from its network address. */
-export function addressInSubnet({ address, prefix }: Cidr, family: Family, index: bigint): string {
+/** The `index`th address of a subnet, counted from its network address; as RFC 5952 writes it. */
+export function addressInSubnet({ address, prefix }: Cidr, family: AddressFamily, index: bigint): string {
   const bytes = (family === 'ipv4' ? ipv4Bytes(address) : ipv6Bytes(address)) ?? Buffer.alloc(addressBits[family] / 8);
   const hostBits = BigInt(addressBits[family] - prefix);
   const network = (BigInt(`0x${bytes.toString('hex')}`) >> hostBits) << hostBits;
   const hex = (network + index).toString(16).padStart(addressBits[family] / 4, '0');
   if (family === 'ipv4') return ipv4Text(Buffer.from(hex, 'hex'));
-  return (hex.match(/.{4}/g) ?? []).map((group) => Number.parseInt(group, 16).toString(16)).join(':');
+  return compressed((hex.match(/.{4}/g) ?? []).map((group) => Number.parseInt(group, 16).toString(16)));
+}
+
+/** RFC 5952: the longest run of zeros is left out, the first of several, and never a single one. */
+function compressed(hex: readonly string[]): string {
+  let [start, length] = [0, 1];
+  for (let at = 0; at < hex.length; at++) {
+    const end = hex.findIndex((group, index) => index >= at && group !== '0');
+    const run = (end < 0 ? hex.length : end) - at;
+    if (run > length) [start, length] = [at, run];
+  }
+  if (length === 1) return hex.join(':');
+  return `${hex.slice(0, start).join(':')}::${hex.slice(start + length).join(':')}`;
 }
