@@ -9,33 +9,20 @@ import { type CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { hasStatus, LauncherBench } from '../../fixtures/launcher-bench.ts';
 import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
-import { launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import { guestDir, guestVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
 import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
 
-const guestDir = '.cache/guest';
-
-const vmi = launcherVmi({
-  spec: {
-    domain: {
-      resources: { requests: { memory: '192Mi' } },
-      features: { acpi: { enabled: true } },
-      firmware: {
-        uuid: '0b0a2f6f-4b3a-4b0e-9a57-2c1d3e4f5a6b',
-        kernelBoot: {
-          container: { image: 'virt-node/guest', kernelPath: '/vmlinuz', initrdPath: '/initramfs.gz' },
-          kernelArgs: 'console=ttyS0',
-        },
-      },
-      devices: {
-        disks: [
-          { name: 'image', disk: { bus: 'virtio' } },
-          { name: 'empty', disk: { bus: 'sata' } },
-          { name: 'ci', disk: { bus: 'virtio' } },
-        ],
-        interfaces: [{ name: 'default', masquerade: {} }],
-        rng: {},
-      },
-    },
+const vmi = guestVmi({
+  devices: {
+    disks: [
+      { name: 'image', disk: { bus: 'virtio' } },
+      { name: 'empty', disk: { bus: 'sata' } },
+      { name: 'ci', disk: { bus: 'virtio' } },
+    ],
+    interfaces: [{ name: 'default', masquerade: {} }],
+    rng: {},
+  },
+  more: {
     networks: [{ name: 'default', pod: {} }],
     volumes: [
       { name: 'image', containerDisk: { image: 'virt-node/disk' } },

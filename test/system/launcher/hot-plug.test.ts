@@ -9,12 +9,11 @@ import { eventually } from '../../fixtures/eventually.ts';
 import { GuestShell } from '../../fixtures/guest-shell.ts';
 import { hasStatus, LauncherBench } from '../../fixtures/launcher-bench.ts';
 import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
-import { launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import { guestDir, guestVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
 import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
 
 /** Device nodes need real root; loop devices need the kernel's module. */
 const noLoop = process.getuid?.() === 0 && existsSync('/dev/loop-control') ? false : 'no loop devices here';
-const guestDir = '.cache/guest';
 const mebibyte = 2 ** 20;
 
 interface Plugged {
@@ -26,23 +25,10 @@ interface Plugged {
 const drive: Disk = { name: 'cd', cdrom: { bus: 'scsi' } };
 
 function vmiWith(plugged: readonly Plugged[]): VirtualMachineInstance {
-  const vmi = launcherVmi({
+  const vmi = guestVmi({
     phase: 'Running',
-    spec: {
-      domain: {
-        resources: { requests: { memory: '192Mi' } },
-        features: { acpi: { enabled: true } },
-        firmware: {
-          uuid: '0b0a2f6f-4b3a-4b0e-9a57-2c1d3e4f5a6b',
-          kernelBoot: {
-            container: { image: 'virt-node/guest', kernelPath: '/vmlinuz', initrdPath: '/initramfs.gz' },
-            kernelArgs: 'console=ttyS0',
-          },
-        },
-        devices: { disks: plugged.map(({ disk }) => disk), autoattachPodInterface: false },
-      },
-      volumes: plugged.flatMap(({ volume }) => (volume ? [volume] : [])),
-    },
+    devices: { disks: plugged.map(({ disk }) => disk), autoattachPodInterface: false },
+    more: { volumes: plugged.flatMap(({ volume }) => (volume ? [volume] : [])) },
   });
   const volumeStatus = plugged.flatMap(({ volume, status }): VolumeStatus[] =>
     volume ? [{ name: volume.name, target: '', phase: 'MountedToPod', hotplugVolume: {}, ...status }] : [],

@@ -13,10 +13,8 @@ import { DiskPod } from '../../fixtures/disk-pod.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { hasStatus, LauncherBench } from '../../fixtures/launcher-bench.ts';
 import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
-import { launcherArgs, launcherVmi, launcherVmiUid as uid } from '../../fixtures/launcher-vmi.ts';
+import { guestDir, guestVmi, launcherArgs, launcherVmiUid as uid } from '../../fixtures/launcher-vmi.ts';
 import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
-
-const guestDir = '.cache/guest';
 
 describe('a Linux guest whose disk, kernel and initrd come by side containers', () => {
   let bench: LauncherBench;
@@ -54,22 +52,9 @@ describe('a Linux guest whose disk, kernel and initrd come by side containers', 
   });
 
   const vmi = () => {
-    const wanted = launcherVmi({
-      spec: {
-        domain: {
-          resources: { requests: { memory: '192Mi' } },
-          features: { acpi: { enabled: true } },
-          firmware: {
-            uuid: '0b0a2f6f-4b3a-4b0e-9a57-2c1d3e4f5a6c',
-            kernelBoot: {
-              container: { image: 'kernel', kernelPath: '/vmlinuz', initrdPath: '/initramfs.gz' },
-              kernelArgs: 'console=ttyS0',
-            },
-          },
-          devices: { disks: [{ name: 'image', disk: { bus: 'virtio' } }], rng: {} },
-        },
-        volumes: [{ name: 'image', containerDisk: { image: 'disk' } }],
-      },
+    const wanted = guestVmi({
+      devices: { disks: [{ name: 'image', disk: { bus: 'virtio' } }], rng: {} },
+      more: { volumes: [{ name: 'image', containerDisk: { image: 'disk' } }] },
     });
     wanted.status = { ...wanted.status, activePods: { [machine.podUid]: 'node' } };
     return wanted;

@@ -8,11 +8,10 @@ import { eventually } from '../../fixtures/eventually.ts';
 import { GuestShell } from '../../fixtures/guest-shell.ts';
 import { hasStatus, LauncherBench } from '../../fixtures/launcher-bench.ts';
 import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
-import { launcherVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
+import { guestDir, guestVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.ts';
 import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
 import { bridgePod, masqueradePod, TestNamespace } from '../../fixtures/pod-bridge.ts';
 
-const guestDir = '.cache/guest';
 const resolvConf = 'search ns1.svc.cluster.local\nnameserver 10.96.0.10\n';
 const blueMac = '02:00:00:00:00:0b';
 const blueDevices = { link: 'pod16477688c0e', bare: '16477688c0e', tap: 'tap16477688c0e' };
@@ -25,24 +24,8 @@ const networks: Network[] = [
 ];
 
 function vmiWith(interfaces: Interface[], phase: 'Scheduled' | 'Running' = 'Running'): VirtualMachineInstance {
-  const vmi = launcherVmi({
-    phase,
-    spec: {
-      domain: {
-        resources: { requests: { memory: '192Mi' } },
-        features: { acpi: { enabled: true } },
-        firmware: {
-          uuid: '0b0a2f6f-4b3a-4b0e-9a57-2c1d3e4f5a6b',
-          kernelBoot: {
-            container: { image: 'virt-node/guest', kernelPath: '/vmlinuz', initrdPath: '/initramfs.gz' },
-            kernelArgs: 'console=ttyS0',
-          },
-        },
-        devices: { interfaces },
-      },
-      networks: networks.filter(({ name }) => interfaces.some((iface) => iface.name === name)),
-    },
-  });
+  const used = networks.filter(({ name }) => interfaces.some((iface) => iface.name === name));
+  const vmi = guestVmi({ phase, devices: { interfaces }, more: { networks: used } });
   // As virt-controller writes it when Multus has plugged the pod.
   const status = interfaces.map(({ name }) => ({ name, infoSource: name === 'blue' ? 'multus-status' : 'domain' }));
   vmi.status = { ...vmi.status, interfaces: status };

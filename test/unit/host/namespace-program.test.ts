@@ -9,8 +9,8 @@ import {
   runInNamespace,
   writeNetworkSetting,
 } from '../../../src/host/index.ts';
+import { withoutPods } from '../../fixtures/pod-namespace.ts';
 
-const skip = process.getuid?.() === 0 ? false : 'only root makes network namespaces';
 const never = new AbortController().signal;
 let count = 0;
 
@@ -34,7 +34,7 @@ function endsAs(code: string, words: RegExp) {
   };
 }
 
-suite('programs and settings in a network namespace', { skip }, () => {
+suite('programs and settings in a network namespace', { skip: withoutPods }, () => {
   test('a program reads what it is given, and what it prints comes back', async (t) => {
     const namespace = await namespaceOf(t);
     const large = 'x'.repeat(300_000);

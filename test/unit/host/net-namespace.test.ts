@@ -6,9 +6,8 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
 import { suite, type TestContext, test } from 'node:test';
 import { NetNamespace } from '../../../src/host/index.ts';
+import { withoutPods } from '../../fixtures/pod-namespace.ts';
 
-const isRoot = process.getuid?.() === 0;
-const skip = isRoot ? false : 'only root makes network namespaces';
 let count = 0;
 
 function namedNamespace(t: TestContext): string {
@@ -30,7 +29,7 @@ const here = () => statSync('/proc/thread-self/ns/net').ino;
 const codeOf = (code: string) => (error: unknown) => error instanceof Error && 'code' in error && error.code === code;
 const hasAddress = () => networkInterfaces().lo?.some(({ address }) => address === '198.51.100.7') === true;
 
-suite('network namespaces', { skip }, () => {
+suite('network namespaces', { skip: withoutPods }, () => {
   test('synchronous work is done in the namespace, and everything after it at home', async (t) => {
     const file = namedNamespace(t);
     const namespace = await opened(t, file);

@@ -5,12 +5,10 @@ import { after, before, suite, test } from 'node:test';
 import { findCondition } from '../../../../src/api/index.ts';
 import { AgentBench, embeddedLoopApi } from '../../../fixtures/agent-bench.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
-import { canMakePods, fakePod } from '../../../fixtures/pod-namespace.ts';
+import { fakePod, withoutPods } from '../../../fixtures/pod-namespace.ts';
 import { linksOf, rulesetOf } from '../../../fixtures/pod-network.ts';
 
 /** The program virt-handler and a launcher in a pod of its own: the network is there before the launcher is called. */
-
-const skip = canMakePods ? false : 'only root makes network namespaces';
 
 const spec = {
   terminationGracePeriodSeconds: 2,
@@ -18,7 +16,7 @@ const spec = {
   networks: [{ name: 'default', pod: {} }],
 };
 
-suite('a VMI with the pod network, under the program virt-handler', { skip }, () => {
+suite('a VMI with the pod network, under the program virt-handler', { skip: withoutPods }, () => {
   let bench: AgentBench;
 
   before(async () => {

@@ -17,7 +17,7 @@ import { suite, type TestContext, test } from 'node:test';
 import { podNetwork } from '../../../../src/agent/vmi/host/index.ts';
 import { uid } from '../../../fixtures/agent/builders.ts';
 import { hookContext } from '../../../fixtures/agent/host-hooks.ts';
-import { canMakePods, fakePod } from '../../../fixtures/pod-namespace.ts';
+import { fakePod, withoutPods } from '../../../fixtures/pod-namespace.ts';
 import {
   cachesOf,
   type Disk,
@@ -30,12 +30,11 @@ import {
   Steps,
   setUpBy,
   vmiWith,
+  withoutDummy,
 } from '../../../fixtures/pod-network.ts';
 
 /** What the pod network meets: what another agent left, and what nobody should have put there. */
 
-const skip = canMakePods ? false : 'only root makes network namespaces';
-const withoutDummy = skip || (dummyKind ? false : 'this kernel has neither dummy links nor ifb links in their place');
 const vmi = vmiWith([masqueraded], [podNet]);
 const bridged = vmiWith([{ name: 'default', bridge: {} }], [podNet]);
 
@@ -52,7 +51,7 @@ const codeOf = (code: string, words: RegExp) => (error: Error & { code?: string 
   return error.code === code;
 };
 
-suite('what upstream’s agent left', { skip }, () => {
+suite('what upstream’s agent left', { skip: withoutPods }, () => {
   test('a network that it finished is taken over: nothing is done again', async (t) => {
     const [pod, own] = [await fakePod(t), disk(t)];
     await setUpBy(own, pod, vmi);
@@ -118,7 +117,7 @@ suite('what upstream’s agent left', { skip }, () => {
   });
 });
 
-suite('pods and launchers that are not as usual', { skip }, () => {
+suite('pods and launchers that are not as usual', { skip: withoutPods }, () => {
   test('a second pod of the same VMI is set up, too', async (t) => {
     const [first, second, own] = [await fakePod(t), await fakePod(t), disk(t)];
     await setUpBy(own, first, vmi);
@@ -180,7 +179,7 @@ suite('pods and launchers that are not as usual', { skip }, () => {
     await assert.rejects(setUpBy(disk(t), pod, vmi), refused);
   });
 
-  const lacksDummy = skip || (dummyKind === 'dummy' ? 'this kernel has dummy links' : false);
+  const lacksDummy = withoutPods || (dummyKind === 'dummy' ? 'this kernel has dummy links' : false);
   test('a kernel without dummy links ends the start of a VMI with a bridge, and says what it lacks', {
     skip: lacksDummy,
   }, async (t) => {
@@ -220,7 +219,7 @@ const obstacles: Readonly<Record<string, (file: string) => void>> = {
   'deep nesting': (file) => writeFileSync(file, '['.repeat(5_000)),
 };
 
-suite('caches of a hostile or broken disk', { skip }, () => {
+suite('caches of a hostile or broken disk', { skip: withoutPods }, () => {
   const passwd = () => readFileSync('/etc/passwd', 'utf8');
 
   for (const [what, put] of Object.entries(obstacles)) {

@@ -3,11 +3,10 @@ import { readFileSync, statSync } from 'node:fs';
 import { suite, type TestContext, test } from 'node:test';
 import type { Interface, Network } from '../../../../src/api/index.ts';
 import { uid } from '../../../fixtures/agent/builders.ts';
-import { canMakePods, type FakePod, type FakePodOptions, fakePod } from '../../../fixtures/pod-namespace.ts';
+import { type FakePod, type FakePodOptions, fakePod, withoutPods } from '../../../fixtures/pod-namespace.ts';
 import {
   cachesOf,
   disk,
-  dummyKind,
   Killed,
   linksOf,
   masqueraded,
@@ -16,12 +15,10 @@ import {
   Steps,
   setUpBy,
   vmiWith,
+  withoutDummy,
 } from '../../../fixtures/pod-network.ts';
 
 /** The pod network in real network namespaces, with the machine's own `ip` and `nft`. */
-
-const skip = canMakePods ? false : 'only root makes network namespaces';
-const withoutDummy = skip || (dummyKind ? false : 'this kernel has neither dummy links nor ifb links in their place');
 
 const dual: FakePodOptions = {
   addresses: ['10.244.7.5/24', 'fd00:7::5/64'],
@@ -115,7 +112,7 @@ const cases: readonly (readonly [string, FakePodOptions, Upstream])[] = [
   ['migration by unix sockets', {}, { unix: true, ports: portsOf }],
 ];
 
-suite('the pod network with masquerade', { skip }, () => {
+suite('the pod network with masquerade', { skip: withoutPods }, () => {
   for (const [title, options, upstream] of cases) {
     test(`${title}: the ruleset is upstream's, rule by rule`, async (t) => {
       const pod = await fakePod(t, options);
@@ -344,7 +341,7 @@ async function killAnywhere(t: TestContext, interfaces: readonly Interface[], op
   }
 }
 
-suite('an agent that is killed while it sets a pod up', { skip }, () => {
+suite('an agent that is killed while it sets a pod up', { skip: withoutPods }, () => {
   test('masquerade: between any two steps, the next one brings about the same', async (t) => {
     await killAnywhere(t, [masqueraded], dual);
   });
