@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Domain, DomainView, GoneProof, Key } from '../api/index.ts';
-import type { Clock } from '../base/index.ts';
+import { type Clock, Listeners } from '../base/index.ts';
 
 type KnownView = Exclude<DomainView, { kind: 'absent' }>;
 type GoneView = Extract<DomainView, { kind: 'gone' }>;
@@ -18,7 +18,7 @@ interface Entry {
 export class DomainStore {
   readonly #clock: Clock;
   readonly #entries = new Map<Key, Map<string, Entry>>();
-  readonly #listeners = new Set<(key: Key) => void>();
+  readonly #listeners = new Listeners<[key: Key]>();
   #seq = 0;
 
   constructor(clock: Clock) {
@@ -41,8 +41,7 @@ export class DomainStore {
   }
 
   onChange(listener: (key: Key) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** A point in order and time; take it before asking a launcher. */
@@ -106,7 +105,7 @@ export class DomainStore {
 
   /** Notifies the listeners of a key without a new snapshot. */
   touch(key: Key): void {
-    for (const listener of this.#listeners) listener(key);
+    this.#listeners.notify(key);
   }
 
   #hasNewer(key: Key, uid: string, asked: Asked): boolean {

@@ -1,5 +1,5 @@
 import type { Key, LauncherAddress, LauncherState, LauncherTarget } from '../api/index.ts';
-import { type Clock, type Logger, silentLogger, systemClock } from '../base/index.ts';
+import { type Clock, Listeners, type Logger, silentLogger, systemClock } from '../base/index.ts';
 import { LauncherActor } from './actor.ts';
 import type { LauncherSubscriber } from './actor-state.ts';
 import { type ConnectionLimits, connectionLimits, type OpenConnection } from './connection.ts';
@@ -42,7 +42,7 @@ export class LauncherClients {
   readonly #logger: Logger;
   readonly #actors = new Map<string, LauncherActor>();
   readonly #subscribers = new Set<LauncherSubscriber>();
-  readonly #listeners = new Set<(key: Key) => void>();
+  readonly #listeners = new Listeners<[key: Key]>();
   #isStopped = false;
   #sweptMs = Number.NEGATIVE_INFINITY;
 
@@ -61,8 +61,7 @@ export class LauncherClients {
 
   /** A launcher of this key made its socket, was connected to, or its connection broke. */
   onChange(listener: (key: Key) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Why nothing is known of any launcher: the pods' directory is missing, say; undefined: it is there. */
@@ -165,7 +164,7 @@ export class LauncherClients {
       logger: this.#logger,
       subscriber: this.#published,
       onChange: () => {
-        for (const listener of this.#listeners) listener(target.key);
+        this.#listeners.notify(target.key);
       },
       onIdle: () => this.#drop(actor),
     });

@@ -1,3 +1,5 @@
+import { Listeners } from '../base/index.ts';
+
 /** Something read from outside that may be missing yet and may change: a key pair, a bundle of authorities, a setting. */
 export interface ChangingValue<T> {
   /** Undefined: not there yet. The last good one stays when what came later cannot be used. */
@@ -8,7 +10,7 @@ export interface ChangingValue<T> {
 
 /** A value that its owner sets. Listeners hear of different values only, in the order in which they came. */
 export class SettableValue<T> implements ChangingValue<T> {
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   readonly #isSame: (a: T, b: T) => boolean;
   #current: T | undefined;
 
@@ -24,11 +26,10 @@ export class SettableValue<T> implements ChangingValue<T> {
   set(next: T): void {
     if (this.#current !== undefined && this.#isSame(this.#current, next)) return;
     this.#current = next;
-    for (const listener of [...this.#listeners]) listener();
+    this.#listeners.notify();
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 }

@@ -1,4 +1,4 @@
-import { errorMessage, type Logger } from '../../base/index.ts';
+import { errorMessage, Listeners, type Logger } from '../../base/index.ts';
 import {
   AffectFlag,
   AgentState,
@@ -33,7 +33,7 @@ export class LibvirtHypervisor implements Hypervisor {
   readonly #main: LibvirtConnector;
   readonly #slow: LibvirtConnector;
   readonly #log: Logger;
-  readonly #listeners = new Set<HypervisorListener>();
+  readonly #listeners = new Listeners<[event: HypervisorEvent]>();
 
   constructor(options: LibvirtHypervisorOptions, deps: { readonly log: Logger }) {
     const { socketPath, uri, outageWaitMs } = options;
@@ -71,8 +71,7 @@ export class LibvirtHypervisor implements Hypervisor {
   }
 
   onEvent(listener: HypervisorListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   lookup(name: string): Promise<DomainRef | undefined> {
@@ -231,6 +230,6 @@ export class LibvirtHypervisor implements Hypervisor {
   }
 
   #emit(event: HypervisorEvent): void {
-    for (const listener of this.#listeners) listener(event);
+    this.#listeners.notify(event);
   }
 }

@@ -1,4 +1,5 @@
 import { type DomainInterfaceStatus, type GuestOsInfo, noGuestOsInfo } from '../../api/index.ts';
+import { Listeners } from '../../base/index.ts';
 
 export interface GuestUser {
   readonly userName: string;
@@ -51,7 +52,7 @@ function notified({ interfaces, osInfo, fsFreezeStatus }: GuestFacts): string {
 
 export class GuestStore {
   #facts: GuestFacts = noFacts;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
 
   get facts(): GuestFacts {
     return this.#facts;
@@ -61,13 +62,12 @@ export class GuestStore {
     const before = notified(this.#facts);
     this.#facts = { ...this.#facts, ...change };
     if (notified(this.#facts) === before) return;
-    for (const listener of this.#listeners) listener();
+    this.#listeners.notify();
   }
 
   /** Calls back when interfaces, OS or freeze status changed. */
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 }
 

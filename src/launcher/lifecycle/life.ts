@@ -1,4 +1,4 @@
-import type { Logger } from '../../base/index.ts';
+import { Listeners, type Logger } from '../../base/index.ts';
 import type { LauncherPhase, Transition } from './phase.ts';
 
 type Over = Extract<LauncherPhase, { kind: 'reporting' | 'left' }>;
@@ -7,7 +7,7 @@ type Listener = (phase: LauncherPhase) => void;
 /** The one place that holds the launcher's phase. What acts on a phase listens here, and keeps no copy. */
 export class LauncherLife {
   readonly #log: Logger;
-  readonly #listeners = new Set<Listener>();
+  readonly #listeners = new Listeners<[phase: LauncherPhase]>();
   #phase: LauncherPhase = { kind: 'setting-up' };
 
   constructor(deps: { readonly log: Logger }) {
@@ -25,12 +25,11 @@ export class LauncherLife {
     if (phase === before) return;
     this.#phase = phase;
     this.#log.debug({ from: before.kind, ...phase }, 'launcher phase');
-    for (const listener of [...this.#listeners]) listener(phase);
+    this.#listeners.notify(phase);
   }
 
   onChange(listener: Listener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Resolves when QEMU has ended, or when the launcher is to leave without it. */

@@ -1,5 +1,5 @@
 import type { KubeVirtMetadata } from '../../api/index.ts';
-import { isRecord, type Logger } from '../../base/index.ts';
+import { isRecord, Listeners, type Logger } from '../../base/index.ts';
 import { areRunMarks, marksOf, notRun, type RunMarks, type RunRecord, recordOf } from './run-record.ts';
 import { StateFile } from './state-file.ts';
 
@@ -30,7 +30,7 @@ const noMetadata: KubeVirtMetadata = {
  */
 export class MetadataCache {
   readonly #file: StateFile<StateDocument>;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #state: StoredState;
 
   constructor(options: { readonly file: string }, deps: { readonly log: Logger }) {
@@ -54,7 +54,7 @@ export class MetadataCache {
     if (JSON.stringify(metadata) === JSON.stringify(before)) return;
     this.#save({ ...this.#state, metadata });
     if (JSON.stringify({ ...metadata, UID: '' }) === JSON.stringify({ ...before, UID: '' })) return;
-    for (const listener of this.#listeners) listener();
+    this.#listeners.notify();
   }
 
   updateGracePeriod(change: Partial<NonNullable<KubeVirtMetadata['GracePeriod']>>): void {
@@ -76,8 +76,7 @@ export class MetadataCache {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   #save(state: StoredState): void {

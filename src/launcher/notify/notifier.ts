@@ -1,5 +1,5 @@
 import type { Domain } from '../../api/index.ts';
-import { type Clock, errorMessage, type Logger, systemClock } from '../../base/index.ts';
+import { type Clock, errorMessage, Listeners, type Logger, systemClock } from '../../base/index.ts';
 import type { LauncherEvent } from '../ports.ts';
 
 export type DomainEventType = 'ADDED' | 'MODIFIED';
@@ -46,7 +46,7 @@ export class DomainNotifier {
   #stopped = false;
   #delivered: Domain | undefined;
   #failures = 0;
-  readonly #watchers = new Set<(domain: Domain) => void>();
+  readonly #watchers = new Listeners<[domain: Domain]>();
 
   constructor(options: NotifierOptions, deps: NotifierDeps) {
     this.#options = options;
@@ -102,8 +102,7 @@ export class DomainNotifier {
 
   /** Calls back for each acknowledged state. */
   onDelivered(watcher: (domain: Domain) => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
+    return this.#watchers.add(watcher);
   }
 
   async #run(): Promise<void> {
@@ -158,7 +157,7 @@ export class DomainNotifier {
     this.#delivered = domain;
     const { Status, Reason } = domain.Status;
     this.#deps.log.debug({ status: Status, reason: Reason }, 'domain state sent');
-    for (const watcher of this.#watchers) watcher(domain);
+    this.#watchers.notify(domain);
   }
 
   /** Until woken, at most `ms`. */
