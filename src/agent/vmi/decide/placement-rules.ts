@@ -1,8 +1,8 @@
 import { hasDedicatedCpus } from '../../../api/index.ts';
-import { backoffDelayMs } from '../../../base/index.ts';
 import type { Facts } from './facts.ts';
 import type { Plan, Rule } from './rule.ts';
 import { isPausedForNow, needsSync } from './sync-state.ts';
+import { oneMore, pauseLeftMs } from './tries.ts';
 
 /** Between tries to place threads that cannot be placed: the guest runs on, so there is no haste. */
 const placementBackoff = { baseMs: 1_000, maxMs: 120_000 };
@@ -18,33 +18,23 @@ function isUnplaced(facts: Facts): boolean {
   return isWanted && observation.hostFacts.limits?.isPlaced === false;
 }
 
-/** Tries for exactly this VMI: a changed one begins anew. */
-function triesOf({ observation }: Facts) {
-  const tries = observation.memory.placement.placementTries;
-  return tries?.fingerprint === observation.syncFingerprint ? tries : undefined;
-}
+const triesOf = ({ observation }: Facts) => observation.memory.placement.placementTries;
 
-function pauseLeftMs(facts: Facts): number {
-  const tries = triesOf(facts);
-  return tries ? tries.lastMs + backoffDelayMs(tries.count, placementBackoff) - facts.observation.nowMs : 0;
-}
+const placementPauseLeftMs = (facts: Facts) => pauseLeftMs(triesOf(facts), placementBackoff, facts);
 
 function place(facts: Facts): Plan {
-  const { uid, observation } = facts;
-  const { syncFingerprint: fingerprint, nowMs } = observation;
-  const placementTries = { fingerprint, count: (triesOf(facts)?.count ?? 0) + 1, lastMs: nowMs };
   return {
-    steps: [{ step: 'settleHost', uid }],
+    steps: [{ step: 'settleHost', uid: facts.uid }],
     requeueAfterMs: 0,
     latestMs: placementLatestMs,
-    remember: { placement: { placementTries } },
+    remember: { placement: { placementTries: oneMore(triesOf(facts), facts) } },
   };
 }
 
 export const placementRule: Rule = {
   name: 'placement-due',
   why: 'The guest has CPUs of its own or runs in real time, so its threads are put where they belong.',
-  when: (facts) => isUnplaced(facts) && pauseLeftMs(facts) <= 0,
+  when: (facts) => isUnplaced(facts) && placementPauseLeftMs(facts) <= 0,
   plan: place,
 };
 
@@ -60,7 +50,7 @@ export function withoutPlacement(rule: Rule): Rule {
 }
 
 function withUnplaced(facts: Facts, { healthy: _healthy, problem, ...plan }: Plan): Plan {
-  const requeueAfterMs = Math.min(plan.requeueAfterMs ?? Number.POSITIVE_INFINITY, pauseLeftMs(facts));
+  const requeueAfterMs = Math.min(plan.requeueAfterMs ?? Number.POSITIVE_INFINITY, placementPauseLeftMs(facts));
   const texts = [problem, unplacedProblem(facts)].filter((text) => text !== undefined);
   return { ...plan, requeueAfterMs, problem: texts.join('; ') };
 }

@@ -1,4 +1,4 @@
-import { backoffDelayMs, memberAt } from '../../../base/index.ts';
+import { memberAt } from '../../../base/index.ts';
 import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../observe/index.ts';
 import type { Facts } from './facts.ts';
 import { isPlugging } from './hot-plug.ts';
@@ -6,37 +6,26 @@ import { hotPlugRules, startVolumesRule } from './hot-plug-rules.ts';
 import { placementRule, withoutPlacement } from './placement-rules.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
 import { isPausedForNow, isSeenSinceSync, isWaitingForStart, needsSync, sinceSyncMs } from './sync-state.ts';
+import { oneMore, pauseLeftMs } from './tries.ts';
 
 /** A start that left no trace of a domain is tried again after this. */
 const startAgainMs = 10_000;
 /** The launcher's own event comes first as a rule; after this it is asked. */
 const startUnseenMs = 1_000;
 
-/**
- * Between tries of a start that fails. The queue's own back-off does not hold here: a domain that is defined and undefined
- * again wakes the key each time.
- */
+/** Between tries of a start that fails: a domain that is defined and undefined again wakes the key each time. */
 const startBackoff = { baseMs: 250, maxMs: 30_000 };
 
 const ioRetryFirstMs = 10_000;
 const ioRetryMaxMs = 180_000;
 const ioRetryForgetMs = 30_000;
 
-/** Failed tries of exactly this start: a changed VMI begins anew. */
-function triesOf({ observation }: Facts) {
-  const tries = startTriesOf(observation.memory);
-  return tries?.fingerprint === observation.syncFingerprint ? tries : undefined;
-}
-
-function startPauseLeftMs(facts: Facts): number {
-  const tries = triesOf(facts);
-  return tries ? tries.lastMs + backoffDelayMs(tries.count, startBackoff) - facts.observation.nowMs : 0;
-}
+const startPauseLeftMs = (facts: Facts) => pauseLeftMs(startTriesOf(facts.observation.memory), startBackoff, facts);
 
 function start(facts: Facts): Plan {
   const { uid, observation } = facts;
-  const { syncFingerprint: fingerprint, nowMs, memory } = observation;
-  const startTries = { fingerprint, count: (triesOf(facts)?.count ?? 0) + 1, lastMs: nowMs };
+  const { syncFingerprint: fingerprint, memory } = observation;
+  const startTries = oneMore(startTriesOf(memory), facts);
   return {
     steps: [
       { step: 'ensureLauncherConnection', uid },

@@ -18,6 +18,7 @@ export {
   startTriesOf,
   syncedOf,
   type TargetStage,
+  type Tries,
   type WriteRefusal,
   withMore,
   withStartTries,

@@ -31,8 +31,8 @@ export interface SyncSent {
   readonly endedMs: number;
 }
 
-/** Starts that were tried with this fingerprint and have not succeeded. */
-export interface StartTries {
+/** What was tried with this fingerprint and has not succeeded. */
+export interface Tries {
   readonly fingerprint: string;
   readonly count: number;
   readonly lastMs: number;
@@ -41,20 +41,20 @@ export interface StartTries {
 /** How far the VMI has been brought into its domain. */
 export type SyncMemory =
   | { readonly kind: 'none' }
-  | { readonly kind: 'starting'; readonly startTries: StartTries }
+  | { readonly kind: 'starting'; readonly startTries: Tries }
   | { readonly kind: 'synced'; readonly synced: SyncSent }
   /** It was synced, left no trace of a domain, and is started again. */
-  | { readonly kind: 'starting-again'; readonly synced: SyncSent; readonly startTries: StartTries };
+  | { readonly kind: 'starting-again'; readonly synced: SyncSent; readonly startTries: Tries };
 
 export function syncedOf({ sync }: KeyMemory): SyncSent | undefined {
   return 'synced' in sync ? sync.synced : undefined;
 }
 
-export function startTriesOf({ sync }: KeyMemory): StartTries | undefined {
+export function startTriesOf({ sync }: KeyMemory): Tries | undefined {
   return 'startTries' in sync ? sync.startTries : undefined;
 }
 
-export function withStartTries(memory: KeyMemory, startTries: StartTries): SyncMemory {
+export function withStartTries(memory: KeyMemory, startTries: Tries): SyncMemory {
   const synced = syncedOf(memory);
   return synced ? { kind: 'starting-again', synced, startTries } : { kind: 'starting', startTries };
 }
@@ -93,10 +93,8 @@ export interface PauseMemory {
 
 /** Threads of the guest that could not be put where the VMI wants them. */
 export interface PlacementMemory {
-  /** Tries since the last one that succeeded, with what the VMI asked for: a changed one begins anew. */
-  readonly placementTries:
-    | { readonly fingerprint: string; readonly count: number; readonly lastMs: number }
-    | undefined;
+  /** Since the last one that succeeded. */
+  readonly placementTries: Tries | undefined;
   /** In words; undefined: it was not tried to its end. */
   readonly unplaced: string | undefined;
 }
