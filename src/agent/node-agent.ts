@@ -8,6 +8,7 @@ import type { NodeFacts } from './node/facts/index.ts';
 import { configurationOf, informersOf, makeParts, type Parts, portsOf } from './node-parts.ts';
 import { makeNodeServices, type NodeServices } from './node-services.ts';
 import type { AgentOptions } from './options.ts';
+import { makeDownwardMetrics } from './serve/downward-metrics/index.ts';
 import { ExplainServer, ExplainService, type LoopDelay, measureLoopDelay, readState } from './serve/explain/index.ts';
 import { Meters, makeMetrics } from './serve/metrics/index.ts';
 import type { AgentPage, AgentPageDeps } from './serve/page/index.ts';
@@ -106,6 +107,7 @@ export class NodeAgent {
       notReadyYet(this.#nodeServices.heartbeat),
       ...vmiComponents(parts, parts.consoles.components),
       this.dispatcher,
+      makeDownwardMetrics(options, { ...parts, clock, log }),
       forgotten,
       orphanedHostWork(options, parts, ports, { log, world: this.#world }),
       ...this.#nodeServices.components,

@@ -18,4 +18,5 @@ export * from './launcher.ts';
 export { memoryOverheadBytes, vfioDevices } from './memory-overhead.ts';
 export * from './pod.ts';
 export * from './quantity.ts';
+export * from './vhostmd.ts';
 export * from './vmi.ts';

@@ -17,6 +17,7 @@ import {
   statfsSync,
   unlinkSync,
   watch,
+  writeSync,
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { CodedError, errorCode } from '../base/index.ts';
@@ -187,6 +188,23 @@ export class SafePath {
     }
   }
 
+  /**
+   * Writes into a plain file as it is, one piece after the other; nothing is made longer or shorter. A file with a second name is
+   * refused, as one of another size: it is not the one that was meant. Throws SafePathError, or the system's error.
+   */
+  overwrite(sizeBytes: number, pieces: readonly { readonly at: number; readonly bytes: Uint8Array }[]): void {
+    const stats = this.stat();
+    if (!stats.isFile() || stats.size !== sizeBytes || stats.nlink !== 1) {
+      throw new SafePathError('NO_FILE', `${this.shown} is no plain file of ${sizeBytes} bytes with one name`);
+    }
+    const fd = openSync(this.#path, constants.O_WRONLY | constants.O_NONBLOCK);
+    try {
+      for (const { at, bytes } of pieces) writeWhole(fd, bytes, at);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
   /** Removes an entry; a link is removed, not what it points to. */
   unlink(name: string): void {
     unlinkSync(this.#entryPath(name));
@@ -274,6 +292,12 @@ export class SafePath {
   close(): void {
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
+  }
+}
+
+function writeWhole(fd: number, bytes: Uint8Array, at: number): void {
+  for (let written = 0; written < bytes.length; ) {
+    written += writeSync(fd, bytes, written, bytes.length - written, at + written);
   }
 }
 

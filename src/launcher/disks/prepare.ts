@@ -1,5 +1,14 @@
+import { open } from 'node:fs/promises';
 import path from 'node:path';
-import { type Disk, parseQuantity, type VirtualMachineInstance, type Volume } from '../../api/index.ts';
+import {
+  type Disk,
+  parseQuantity,
+  type VirtualMachineInstance,
+  type Volume,
+  vhostmdDisk,
+  vhostmdDiskBytes,
+  vhostmdWrites,
+} from '../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import {
   type DiskEntry,
@@ -15,7 +24,7 @@ import { prepareContainerDisk } from './container-disk.ts';
 import type { DiskEnv, PreparedDisks } from './env.ts';
 import { DiskError } from './errors.ts';
 import { canBeOpened, findHotplugged, prepareClaim, prepareEphemeral, prepareHostDisk } from './host-disk.ts';
-import { ensureEmptyImage } from './image.ts';
+import { ensureCreated, ensureEmptyImage, giveToQemu } from './image.ts';
 import { withBlockSize, withCacheMode } from './io-settings.ts';
 import { prepareKernelBoot } from './kernel-boot.ts';
 
@@ -94,6 +103,7 @@ async function prepareVolume(
   if (volume.containerDisk) return prepareContainerDisk(volume, index, env);
   if (volume.hostDisk) return prepareHostDisk(volume, env);
   if (volume.emptyDisk) return prepareEmptyDisk(volume, env);
+  if (volume.downwardMetrics) return prepareMetricsDisk(env);
   if (volume.persistentVolumeClaim || volume.dataVolume) return prepareClaim(volume, env);
   if (volume.ephemeral) return prepareEphemeral(volume, env);
   const config = await prepareConfigDisk(volume, env);
@@ -118,6 +128,22 @@ async function prepareEmptyDisk(volume: Volume, env: DiskEnv): Promise<ResolvedD
   const file = path.join(env.paths.emptyDiskDir, `${volume.name}.qcow2`);
   await ensureEmptyImage(file, sizeBytes, env);
   return { path: file, format: 'qcow2', isBlock: false };
+}
+
+/** Figures of the host and the VM: the node's agent writes them into the file once the guest runs. */
+async function prepareMetricsDisk(env: DiskEnv): Promise<ResolvedDisk> {
+  const file = path.join(env.paths.privateDir, path.basename(vhostmdDisk.directory), vhostmdDisk.name);
+  await ensureCreated(file, env, async (part) => {
+    const handle = await open(part, 'wx', 0o640);
+    try {
+      await handle.truncate(vhostmdDiskBytes);
+      for (const { at, bytes } of vhostmdWrites('<metrics></metrics>')) await handle.write(bytes, 0, bytes.length, at);
+      await giveToQemu(handle, env, 0o640);
+    } finally {
+      await handle.close();
+    }
+  });
+  return { path: file, format: 'raw', isBlock: false, readonly: true };
 }
 
 function cloudInitKind(volume: Volume): CloudInitKind | undefined {

@@ -1,4 +1,4 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { type VirtualMachineInstance, vhostmdChannel } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { type CpuShape, cpuShape } from './cpu.ts';
 import { type DiskPlan, diskElement, diskSettings, planDisks } from './disk-devices.ts';
@@ -35,7 +35,7 @@ export function deviceElements(
     controller: controllers,
     interface: interfaceElements(vmi, context),
     ...serialElements(vmi, context),
-    channel: [{ '@type': 'unix', target: { '@type': 'virtio', '@name': guestAgentChannel } }],
+    channel: channelElements(vmi, context),
     input: inputs,
     ...tpmElements(vmi),
     ...graphicsElements(vmi, context),
@@ -51,6 +51,18 @@ export function deviceElements(
   };
   const controller = [...controllers, ...rootPortElements(vmi, all)];
   return { ioThreads: ioThreads.count, devices: { ...all, controller } };
+}
+
+/** libvirt chooses the socket of the guest agent's; the agent of the node connects to that of the figures. */
+function channelElements(vmi: VirtualMachineInstance, { paths }: ConverterContext): XmlContent[] {
+  const channel = (name: string, source?: XmlContent): XmlContent => ({
+    '@type': 'unix',
+    ...(source && { source }),
+    target: { '@type': 'virtio', '@name': name },
+  });
+  const { directory, socket, port } = vhostmdChannel;
+  const bound = { '@mode': 'bind', '@path': socketPath(`${paths.privateDir}/${directory}/${socket}`) };
+  return [channel(guestAgentChannel), ...(vmi.spec.domain.devices?.downwardMetrics ? [channel(port, bound)] : [])];
 }
 
 /** A volume that is being plugged in may not have its file yet: the next sync attaches it. */

@@ -14,7 +14,6 @@ const refusals: readonly Refusal[] = [
     'remove the host devices',
   ],
   ['spec.domain.devices.filesystems', (vmi) => hasItems(vmi.spec.domain.devices?.filesystems), 'use a disk instead'],
-  ['spec.domain.devices.downwardMetrics', (vmi) => vmi.spec.domain.devices?.downwardMetrics, 'remove it'],
   [
     'spec.domain.launchSecurity',
     (vmi) => vmi.spec.domain.launchSecurity,

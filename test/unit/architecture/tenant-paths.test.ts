@@ -152,6 +152,7 @@ test('SafePath gives away no path but those', () => {
     'makeDirectory',
     'names',
     'newSocketAddress',
+    'overwrite',
     'readText',
     'removeDirectory',
     'rename',

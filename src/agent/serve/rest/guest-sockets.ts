@@ -29,9 +29,9 @@ export class GuestSocketError extends CodedError<GuestSocketErrorCode> {}
 export interface GuestSocketAddress {
   /** The launcher, and the user that it runs as. */
   readonly launcher: ProcessId & { readonly uid: number };
-  /** UID of the VMI. */
-  readonly uid: string;
-  /** `virt-serial0`, `virt-vnc`, `virt-usbredir-<slot>` */
+  /** In the launcher's private directory: named after the UID of the VMI, or after a channel. */
+  readonly directory: string;
+  /** `virt-serial0`, `virt-vnc`, `virt-usbredir-<slot>`, or the channel's socket */
   readonly name: string;
 }
 
@@ -67,12 +67,12 @@ interface OpenedSocket {
   readonly stats: Stats;
 }
 
-function openGuestSocket({ launcher, uid, name }: GuestSocketAddress, procDir: string): OpenedSocket {
+function openGuestSocket({ launcher, directory, name }: GuestSocketAddress, procDir: string): OpenedSocket {
   let path: SafePath;
   try {
     path = openNoFollow(
       `${procDir}/${launcher.pid}/root`,
-      ['run', 'kubevirt-private', oneElement(uid), name].join('/'),
+      ['run', 'kubevirt-private', oneElement(directory), name].join('/'),
     );
   } catch (cause) {
     if (!isProcessAlive(launcher)) throw ended(launcher, cause);
@@ -95,8 +95,8 @@ function openGuestSocket({ launcher, uid, name }: GuestSocketAddress, procDir: s
 }
 
 /** The UID comes from an object that anybody with rights on VMIs may have written. */
-function oneElement(uid: string): string {
-  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(uid)) return uid;
+function oneElement(directory: string): string {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(directory)) return directory;
   throw new GuestSocketError('NOT_FOUND', 'the UID of the VirtualMachineInstance is no UID');
 }
 

@@ -85,7 +85,7 @@ async function connectTo(
 ): Promise<Socket> {
   try {
     const { process: launcher } = await actions.connect(vmi, signal);
-    return await connectGuestSocket({ launcher, uid: vmi.metadata.uid ?? '', name }, signal, procDir);
+    return await connectGuestSocket({ launcher, directory: vmi.metadata.uid ?? '', name }, signal, procDir);
   } catch (cause) {
     const code = cause instanceof GuestSocketError && cause.code === 'NOT_TRUSTED' ? 'FAILED' : 'NO_STREAM';
     throw new StreamRefusal(code, 400, errorMessage(cause), { cause });

@@ -9,7 +9,6 @@ import { hostDiskImages } from './host-disk-images.ts';
 import { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
 import { guestLimits, type LimitOptions } from './limits/index.ts';
 import { type PodNetworkOptions, podNetwork } from './network/index.ts';
-import { unsupportedHostWork } from './unsupported-host-work.ts';
 import type { HostFactsOf } from './work/index.ts';
 
 export { containerDisks } from './container-disks/index.ts';
@@ -21,7 +20,6 @@ export { type HotPlugDeps, hotPlugVolumes } from './hot-plug/index.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
 export { guestLimits } from './limits/index.ts';
 export { podNetwork } from './network/index.ts';
-export { unsupportedHostWork } from './unsupported-host-work.ts';
 export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
@@ -30,7 +28,6 @@ export function hostHooks(
   deps: ContainerDiskDeps & HotPlugDeps,
 ) {
   return [
-    unsupportedHostWork(),
     containerDisks(options, deps),
     hostDiskImages(options, deps),
     hotPlugVolumes(options, deps),

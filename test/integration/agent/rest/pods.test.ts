@@ -48,7 +48,7 @@ function privateDir(): string {
 
 async function open(name = 'virt-serial0') {
   const { process: known } = await launcherActions(clients).connect(vmiOf('Running'), never);
-  return connectGuestSocket({ launcher: known, uid, name }, never, '/proc');
+  return connectGuestSocket({ launcher: known, directory: uid, name }, never, '/proc');
 }
 
 test('a socket that only the launcher’s mount namespace has is reached', async () => {
@@ -112,7 +112,7 @@ test('a launcher that was killed is said so, and its pod’s files are left alon
   assert.equal(known.pid, launcher.pid);
   assert.match(readFileSync(`/proc/${known.pid}/stat`, 'latin1'), new RegExp(` ${known.startTime} `));
   await launcher.kill();
-  const opening = connectGuestSocket({ launcher: known, uid, name: 'virt-serial0' }, never, '/proc');
+  const opening = connectGuestSocket({ launcher: known, directory: uid, name: 'virt-serial0' }, never, '/proc');
   await assert.rejects(opening, { code: 'ENDED' });
   await assert.rejects(actions.connect(vmiOf('Running'), never));
 });

@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import type { KernelBoot, Volume } from '../../../../src/api/index.ts';
@@ -186,9 +195,23 @@ test('a volume name that is a path is refused before anything is touched', async
 
 test('a volume that no disk can be made of is refused, never left out', async (t) => {
   const { env } = sandbox(t);
-  const error = await refusal(env, withVolumes({ name: 'metrics', downwardMetrics: {} }));
+  const error = await refusal(env, withVolumes({ name: 'odd', floppy: {} } as never));
   assert.equal(error.code, 'UNSUPPORTED_FIELD');
-  assert.match(error.message, /spec\.volumes\[metrics\]: a disk with downwardMetrics/);
+  assert.match(error.message, /spec\.volumes\[odd\]: a disk with floppy/);
+});
+
+test('the disk of downward metrics is made once, empty and read-only: the agent writes into it', async (t) => {
+  const { env, root } = sandbox(t);
+  const vmi = withVolumes({ name: 'metrics', downwardMetrics: {} });
+  const file = path.join(root, 'var/run/kubevirt-private/downwardapi-disks/vhostmd0');
+  const found = (await prepareDisks(vmi, env)).disks.get('metrics');
+  assert.deepEqual(found, { path: file, format: 'raw', isBlock: false, readonly: true, cache: found?.cache });
+  const bytes = readFileSync(file);
+  assert.equal(bytes.length, 262_144);
+  assert.equal(bytes.toString('latin1', 16, 36), '<metrics></metrics>\n');
+  writeFileSync(file, 'figures', { flag: 'r+' });
+  await prepareDisks(vmi, env);
+  assert.equal(readFileSync(file, 'latin1').slice(0, 7), 'figures');
 });
 
 for (const capacity of ['0', '1023Ki', 'large', -1]) {

@@ -58,7 +58,7 @@ async function listen(file = path.join(home, 'virt-serial0'), hello = 'hello'): 
 }
 
 const open = (of: Partial<Parameters<typeof connectGuestSocket>[0]> = {}, signal = never) =>
-  connectGuestSocket({ launcher, uid: 'uid-1', name: 'virt-serial0', ...of }, signal, procDir);
+  connectGuestSocket({ launcher, directory: 'uid-1', name: 'virt-serial0', ...of }, signal, procDir);
 
 async function refused(code: GuestSocketErrorCode, opening = open()): Promise<void> {
   await assert.rejects(opening, (error: unknown) => {
@@ -87,7 +87,7 @@ test('a guest that speaks before anybody listens to the socket loses nothing', a
 
 test('a device that the guest does not have is not found', async () => {
   await refused('NOT_FOUND');
-  await refused('NOT_FOUND', open({ uid: 'uid-2' }));
+  await refused('NOT_FOUND', open({ directory: 'uid-2' }));
 });
 
 test('a socket that nobody listens on any more does not answer', async () => {
@@ -106,7 +106,7 @@ test('links are not followed, wherever they stand on the way', async () => {
   await refused('NOT_FOUND');
   const privateDir = path.dirname(home);
   symlinkSync(path.join(outside, 'uid-1'), path.join(privateDir, 'uid-3'));
-  await refused('NOT_FOUND', open({ uid: 'uid-3' }));
+  await refused('NOT_FOUND', open({ directory: 'uid-3' }));
   rmSync(path.join(dir, 'root/run'), { recursive: true });
   mkdirSync(path.join(dir, 'root/elsewhere/kubevirt-private'), { recursive: true });
   symlinkSync('elsewhere', path.join(dir, 'root/run'));
@@ -116,7 +116,7 @@ test('links are not followed, wherever they stand on the way', async () => {
 for (const hostile of ['..', '.', '', 'a/../uid-1', 'uid-1/', 'uid-1\0', '/etc', 'a'.repeat(200)]) {
   test(`the UID ${JSON.stringify(hostile.slice(0, 20))} of a malformed object opens nothing`, async () => {
     await listen();
-    await refused('NOT_FOUND', open({ uid: hostile }));
+    await refused('NOT_FOUND', open({ directory: hostile }));
   });
 }
 
@@ -181,7 +181,7 @@ test('a thousand attempts leave no descriptor open', async () => {
     socket.resume();
     await end;
     await refused('NOT_FOUND', open({ name: 'virt-vnc' }));
-    await refused('NOT_FOUND', open({ uid: '..' }));
+    await refused('NOT_FOUND', open({ directory: '..' }));
     await refused('ENDED', open({ launcher: { ...launcher, startTime: '1' } }));
   }
   await eventually(() => assert.ok(count() <= before + 5, `${before} → ${count()}`));

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, wri
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { deviceOwnership, hostDiskImages, unsupportedHostWork } from '../../../../../src/agent/vmi/host/index.ts';
+import { deviceOwnership, hostDiskImages } from '../../../../../src/agent/vmi/host/index.ts';
 import type { VirtualMachineInstance } from '../../../../../src/api/index.ts';
 import type { ClusterConfig } from '../../../../../src/cluster-config/index.ts';
 import { vmiOf } from '../../../../fixtures/agent/builders.ts';
@@ -134,20 +134,4 @@ test('what devices and images there are is given as facts, the same on every try
     assert.deepEqual(disks.readFacts?.(foreign), { images: [] });
     assert.deepEqual(devices.readFacts?.(foreign), { devices: [] });
   }
-});
-
-test('a VMI that asks for downward metrics starts, and reads that it will have none', async () => {
-  const hook = unsupportedHostWork();
-  assert.deepEqual(eventsOf(await hook.prepare(contextOf(vmiOf()))), []);
-  const vmi = vmiOf('Scheduled', {
-    spec: {
-      domain: { devices: { downwardMetrics: {} } },
-      volumes: [{ name: 'metrics', downwardMetrics: {} }],
-    },
-  } as never);
-  const [event, ...others] = eventsOf(await hook.prepare(contextOf(vmi)));
-  assert.deepEqual(others, []);
-  assert.equal(event?.type, 'Warning');
-  assert.equal(event?.reason, 'DownwardMetricsNotServed');
-  assert.match(event?.message ?? '', /^the device downwardMetrics and the volume metrics will have no figures/);
 });
