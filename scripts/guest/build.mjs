@@ -40,6 +40,7 @@ const wantedModules = [
   'sd_mod',
   'sr_mod',
   'isofs',
+  'virtiofs',
 ];
 
 function run(command, args, options = {}) {

@@ -19,4 +19,5 @@ export { memoryOverheadBytes, vfioDevices } from './memory-overhead.ts';
 export * from './pod.ts';
 export * from './quantity.ts';
 export * from './vhostmd.ts';
+export * from './virtiofs.ts';
 export * from './vmi.ts';

@@ -97,7 +97,7 @@ function diskContainer(image: Image, vmi: VirtualMachineInstance, isGuaranteed: 
 }
 
 /** A pod with one container that is not Guaranteed is not Guaranteed as a whole. */
-function hasGuaranteedResources({ spec }: VirtualMachineInstance): boolean {
+export function hasGuaranteedResources({ spec }: VirtualMachineInstance): boolean {
   if (spec.domain.cpu?.dedicatedCpuPlacement) return true;
   const { requests = {}, limits = {} } = spec.domain.resources ?? {};
   const isSame = (name: string) => limits[name] !== undefined && String(requests[name]) === String(limits[name]);

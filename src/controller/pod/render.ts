@@ -11,6 +11,7 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { diskContainers } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
 import { type PodResources, renderResources } from './resources.ts';
+import { virtiofsContainers } from './virtiofs-containers.ts';
 import { renderStorage } from './volumes.ts';
 
 const defaultGraceSeconds = 30;
@@ -57,7 +58,11 @@ export function renderLauncherPod(given: VirtualMachineInstance, config: Control
         : { fsGroup: 107, runAsUser: 0 },
       ...pullSecrets(vmi),
       ...(disks.initContainers.length > 0 ? { initContainers: [...disks.initContainers] } : {}),
-      containers: [computeContainer(vmi, config, { nonRoot, resources, storage }), ...disks.containers],
+      containers: [
+        computeContainer(vmi, config, { nonRoot, resources, storage }),
+        ...disks.containers,
+        ...virtiofsContainers(vmi, config),
+      ],
       volumes: storage.volumes,
     },
   };
@@ -251,6 +256,9 @@ function launcherEnvironment(vmi: VirtualMachineInstance, config: ControllerConf
   const verbosity = logVerbosity(vmi, config);
   if (verbosity !== 2) env.push({ name: 'VIRT_LAUNCHER_LOG_VERBOSITY', value: String(verbosity) });
   if (vmi.metadata.labels?.debugLogs === 'true' || verbosity > 5) env.push({ name: 'LIBVIRT_DEBUG_LOGS', value: '1' });
+  if (vmi.metadata.labels?.virtiofsdDebugLogs?.toLowerCase() === 'true' || verbosity > 5) {
+    env.push({ name: 'VIRTIOFSD_DEBUG_LOGS', value: '1' });
+  }
   env.push({ name: 'POD_NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } });
   return env;
 }

@@ -1,5 +1,14 @@
 import path from 'node:path';
-import type { CloudInitSource, PodVolume, VirtualMachineInstance, Volume, VolumeMount } from '../../api/index.ts';
+import {
+  type CloudInitSource,
+  type PodVolume,
+  type VirtualMachineInstance,
+  type Volume,
+  type VolumeMount,
+  virtiofsDir,
+  virtiofsNames,
+  virtiofsVolume,
+} from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { binaryVolume } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
@@ -27,6 +36,7 @@ const reserved = new Set([
   hotplugVolume[0],
   kernelBootVolume,
   binaryVolume,
+  virtiofsVolume,
   'hugepages',
 ]);
 
@@ -46,6 +56,7 @@ export function renderStorage(
   }
   if (imageVolume) addKernelBoot(storage, vmi);
   else storage.volumes.push({ name: binaryVolume, emptyDir: {} });
+  if (virtiofsNames(vmi).length > 0) addEmptyDir(storage, virtiofsVolume, virtiofsDir);
   addHugePages(storage, vmi);
   return storage;
 }

@@ -3,6 +3,7 @@ import type { ConverterContext } from './context.ts';
 import { type CpuShape, cpuShape } from './cpu.ts';
 import { type DiskPlan, diskElement, diskSettings, planDisks } from './disk-devices.ts';
 import { invalid, unsupported } from './errors.ts';
+import { filesystemElements } from './filesystems.ts';
 import { isEfi } from './firmware.ts';
 import { interfaceElements } from './interfaces.ts';
 import { planIoThreads } from './io-threads.ts';
@@ -33,6 +34,7 @@ export function deviceElements(
   const all: XmlContent = {
     disk: plans.map((plan) => diskElement(plan, disks)),
     controller: controllers,
+    filesystem: filesystemElements(vmi, context),
     interface: interfaceElements(vmi, context),
     ...serialElements(vmi, context),
     channel: channelElements(vmi, context),

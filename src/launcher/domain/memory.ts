@@ -1,4 +1,4 @@
-import { parseQuantity, type Quantity, type VirtualMachineInstance } from '../../api/index.ts';
+import { parseQuantity, type Quantity, type VirtualMachineInstance, virtiofsNames } from '../../api/index.ts';
 import type { CpuShape } from './cpu.ts';
 import { invalid } from './errors.ts';
 import type { XmlContent } from './xml.ts';
@@ -31,7 +31,8 @@ export function memoryShape(vmi: VirtualMachineInstance): MemoryShape {
   if (max !== undefined && max < guest) throw invalid('spec.domain.memory.maxGuest', 'is less than the guest memory');
   const hugePages = memory?.hugepages;
   const pageBytes = hugePages && hugePageSize(hugePages.pageSize, guest);
-  const shared = Boolean(vmi.spec.domain.devices?.interfaces?.some(({ passtBinding }) => passtBinding));
+  const isPasst = vmi.spec.domain.devices?.interfaces?.some(({ passtBinding }) => passtBinding) ?? false;
+  const shared = isPasst || virtiofsNames(vmi).length > 0;
   return {
     guestBytes: guest,
     ...(max !== undefined && max !== guest && { maxBytes: max }),

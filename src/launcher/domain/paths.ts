@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { virtiofsDir } from '../../api/index.ts';
 import { ConvertError } from './errors.ts';
 
 /** Directories inside the launcher pod at upstream's paths. All absolute. */
@@ -15,6 +16,8 @@ export interface LauncherPaths {
   readonly emptyDiskDir: string;
   readonly nvramDir: string;
   readonly serviceAccountDir: string;
+  /** Sockets of side containers that serve file systems. */
+  readonly virtiofsDir: string;
   /** Block-mode PVCs are `<devDir>/<volume>`. */
   readonly devDir: string;
 }
@@ -33,6 +36,7 @@ export function launcherPaths(options: { readonly nonRoot: boolean; readonly roo
     emptyDiskDir: at('/var/run/libvirt/empty-disks'),
     nvramDir: options.nonRoot ? path.join(privateDir, 'libvirt/qemu/nvram') : at('/var/lib/libvirt/qemu/nvram'),
     serviceAccountDir: at('/var/run/secrets/kubernetes.io/serviceaccount'),
+    virtiofsDir: at(virtiofsDir),
     devDir: at('/dev'),
   };
 }

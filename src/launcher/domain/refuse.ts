@@ -13,7 +13,6 @@ const refusals: readonly Refusal[] = [
     (vmi) => hasItems(vmi.spec.domain.devices?.hostDevices),
     'remove the host devices',
   ],
-  ['spec.domain.devices.filesystems', (vmi) => hasItems(vmi.spec.domain.devices?.filesystems), 'use a disk instead'],
   [
     'spec.domain.launchSecurity',
     (vmi) => vmi.spec.domain.launchSecurity,

@@ -50,6 +50,7 @@ export async function buildPlan(
 
 /** A root directory of an image's own, with a program of another one in it, is what a container runtime makes. */
 function adviceFor(containers: readonly string[]): string {
+  if (containers.some((name) => name.startsWith('virtiofs-'))) return ': use a disk instead of the file system';
   if (!containers.includes('container-disk-binary')) return '';
   return ': remove ImageVolume from developerConfiguration.disabledFeatureGates of the KubeVirt object';
 }

@@ -28,6 +28,8 @@ export type HostErrorCode =
   | 'HOTPLUG_SOURCE'
   /** The launcher's pod takes no volumes while it runs. */
   | 'HOTPLUG_DISABLED'
+  /** A file system that side containers of the pod are to serve is not served. */
+  | 'NO_VIRTIOFS'
   /** The kernel does not grant memory, CPUs or priority. */
   | 'LIMITS_REFUSED'
   /** The guest's process is not there, or not yet. */

@@ -9,6 +9,7 @@ import { hostDiskImages } from './host-disk-images.ts';
 import { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
 import { guestLimits, type LimitOptions } from './limits/index.ts';
 import { type PodNetworkOptions, podNetwork } from './network/index.ts';
+import { virtiofsSockets } from './virtiofs/index.ts';
 import type { HostFactsOf } from './work/index.ts';
 
 export { containerDisks } from './container-disks/index.ts';
@@ -20,6 +21,7 @@ export { type HotPlugDeps, hotPlugVolumes } from './hot-plug/index.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
 export { guestLimits } from './limits/index.ts';
 export { podNetwork } from './network/index.ts';
+export { virtiofsSockets } from './virtiofs/index.ts';
 export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
@@ -33,6 +35,7 @@ export function hostHooks(
     hotPlugVolumes(options, deps),
     podNetwork(options),
     deviceOwnership(options),
+    virtiofsSockets(options),
     guestLimits(options),
   ] as const;
 }

@@ -39,7 +39,7 @@ function refusal(domain: DomainSpecInput, spec: Partial<VmiSpec> = {}, context =
 const unsupportedCases: readonly (readonly [string, DomainSpecInput, Partial<VmiSpec>?])[] = [
   ['spec.domain.devices.gpus', { devices: { gpus: [{ name: 'g' }] } }],
   ['spec.domain.devices.hostDevices', { devices: { hostDevices: [{ name: 'h' }] } }],
-  ['spec.domain.devices.filesystems', { devices: { filesystems: [{ name: 'f', virtiofs: {} }] } }],
+  ['spec.domain.devices.filesystems[f]', { devices: { filesystems: [{ name: 'f' }] } }],
   ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
   ['spec.domain.cpu.dedicatedCpuPlacement', { cpu: { dedicatedCpuPlacement: true } }],
   ['spec.domain.cpu.numa', { cpu: { numa: { guestMappingPassthrough: {} } } }],

@@ -68,6 +68,26 @@ export const goldenCases: readonly GoldenCase[] = [
   golden('minimal', vmiWith()),
   golden('lean', vmiWith({ devices: lean })),
   golden(
+    'file-systems-and-figures',
+    vmiWith(
+      {
+        devices: {
+          ...lean,
+          downwardMetrics: {},
+          disks: [{ name: 'figures', disk: { bus: 'virtio' } }],
+          filesystems: [{ name: 'share', virtiofs: {} }],
+        },
+      },
+      {
+        volumes: [
+          { name: 'share', persistentVolumeClaim: { claimName: 'claim' } },
+          { name: 'figures', downwardMetrics: {} },
+        ],
+      },
+    ),
+    { disks: new Map([['figures', { ...rawFile, readonly: true }]]) },
+  ),
+  golden(
     'container-disk-cloud-init',
     vmiWith(
       {
