@@ -1,6 +1,6 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
- * namespace with their addresses, UDP sockets on one of them, paths without following links, plain files read, replaced as a whole, kept as
+ * namespace with their addresses, CPUs that a process may use, UDP sockets on one of them, paths without following links, plain files read, replaced as a whole, kept as
  * records or watched, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
  * machine's namespace, threads for storage that may not answer, device rules of cgroups.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
@@ -16,6 +16,7 @@ export {
   type StandardRule,
   setBlockDevices,
 } from './cgroups/index.ts';
+export { cpuSetOf, parseCpuList } from './cpu-set.ts';
 export { type DeviceAddress, readDeviceAddresses } from './device-addresses.ts';
 export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
 export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';

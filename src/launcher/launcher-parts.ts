@@ -26,19 +26,21 @@ import {
   qemuEnded,
   qemuStarted,
   type SyncDeps,
-  setVcpus,
   VmiSync,
 } from './lifecycle/index.ts';
 import { NicSync, type PodNetwork } from './network/index.ts';
 import { DomainNotifier, NotifyClient, watchPipe } from './notify/index.ts';
 import type { LauncherOptions } from './options.ts';
 import { existingDomain, type Hypervisor, type HypervisorEvent } from './ports.ts';
+import { GuestSize } from './resize/index.ts';
 import { StatsCollector } from './stats/index.ts';
 
 export interface PartsOptions {
   readonly flags: LauncherOptions;
   readonly identity: VmiIdentity;
   readonly paths: PodPaths;
+  /** CPUs that the pod may use. */
+  readonly cpuSet: readonly number[];
 }
 
 export interface PartsDeps {
@@ -162,8 +164,9 @@ export class LauncherParts {
   }
 
   #commandService(domain: string, stats: StatsCollector): cmd.CmdServer {
-    const { identity, flags } = this.#options;
+    const { identity, flags, cpuSet } = this.#options;
     const { hypervisor, log } = this.#deps;
+    const size = new GuestSize({ domainName: domain, cpuSet }, { hypervisor, lock: this.#lock });
     return commandService({
       identity,
       log,
@@ -177,7 +180,8 @@ export class LauncherParts {
         shutdown: () => this.power.shutdown(),
         kill: () => this.power.kill(),
         delete: () => this.power.delete(),
-        setVcpus: (vmi) => setVcpus(vmi, domain, { hypervisor, lock: this.#lock }),
+        setVcpus: (vmi, options) => size.setVcpus(vmi, options),
+        setMemory: (vmi) => size.setMemory(vmi),
         signalTargetPodCleanup: (vmi) => this.#deps.onTargetPodCleanup(vmi.status?.migrationState?.targetPod ?? ''),
       },
       queries: {

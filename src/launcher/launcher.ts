@@ -1,5 +1,6 @@
 import type { VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
+import { cpuSetOf } from '../host/index.ts';
 import { CommandServer } from './cmd-server/index.ts';
 import {
   type CleanUp,
@@ -137,16 +138,18 @@ export class Launcher {
     const { signalProcess } = this.#deps;
     const network =
       environment.network === 'tap' ? podNetwork(paths.disks, { log: this.#log, clock: this.#clock }) : undefined;
+    // Before the agent puts this process beside the emulator's threads, which takes most CPUs from it.
+    const cpuSet = cpuSetOf(process.pid);
     const setUpNetwork = async (vmi: VirtualMachineInstance) => (await network?.prepare(vmi)) ?? new Map();
     return new LauncherParts(
-      { flags, identity, paths },
+      { flags, identity, paths, cpuSet },
       {
         hypervisor,
         prepare: (vmi, converter) =>
           prepareDomain(
             vmi,
             converter,
-            { flags, environment, paths: paths.disks, owner: qemuUser, setUpNetwork },
+            { flags, environment, paths: paths.disks, cpuSet, owner: qemuUser, setUpNetwork },
             choice,
           ),
         findMedia: (vmi, names) => findPluggedDisks(vmi, names, { paths: paths.disks }),

@@ -42,6 +42,9 @@ export interface Hypervisor {
   /** Keeps NVRAM. */
   undefine(domain: DomainRef): Promise<void>;
   setVcpus(domain: DomainRef, count: number): Promise<void>;
+  /** From now on and after the next start, these threads run only on these CPUs of the host. */
+  pinVcpu(domain: DomainRef, vcpu: number, cpus: readonly number[]): Promise<void>;
+  pinEmulator(domain: DomainRef, cpus: readonly number[]): Promise<void>;
   /** Device changes of the running domain; with `persistent` also of its definition. */
   attachDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
   updateDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;

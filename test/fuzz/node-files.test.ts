@@ -6,7 +6,6 @@ import fc from 'fast-check';
 import { groupsInUse } from '../../src/agent/node/devices/groups-in-use.ts';
 import { readHostDevices } from '../../src/agent/node/devices/host-devices.ts';
 import { uevent } from '../../src/agent/node/devices/sysfs.ts';
-import { parseCpuList } from '../../src/agent/node/facts/host-cpu-set.ts';
 import { readTopology } from '../../src/agent/node/facts/host-topology.ts';
 import { readHostModel } from '../../src/agent/node/facts/node-facts.ts';
 import {
@@ -28,6 +27,7 @@ import { binaryQuantity, parseDomainName, parseKey, parseQuantity } from '../../
 import { FlagError, parseGoDurationMs, parseGoFlags, whyUnsafe } from '../../src/base/index.ts';
 import { agentConfigReader, controllerConfigReader, type KubeVirt } from '../../src/cluster-config/index.ts';
 import { fromKeptText } from '../../src/cluster-config/kept-configuration.ts';
+import { parseCpuList } from '../../src/host/cpu-set.ts';
 import { isProcessAlive } from '../../src/host/peer.ts';
 import { parseCommand } from '../../src/standalone/cli/command.ts';
 import { NodeError } from '../../src/standalone/errors.ts';

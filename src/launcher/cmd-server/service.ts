@@ -16,7 +16,8 @@ export interface DomainCommands {
   shutdown(): Promise<void>;
   kill(): Promise<void>;
   delete(): Promise<void>;
-  setVcpus(vmi: VirtualMachineInstance): Promise<void>;
+  setVcpus(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void>;
+  setMemory(vmi: VirtualMachineInstance): Promise<void>;
   signalTargetPodCleanup(vmi: VirtualMachineInstance): void;
 }
 
@@ -45,7 +46,10 @@ function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
     shutdownVirtualMachine: onVmi('Shutdown', () => domain.shutdown()),
     killVirtualMachine: onVmi('Kill', () => domain.kill()),
     deleteVirtualMachine: onVmi('Delete', () => domain.delete()),
-    syncVirtualMachineCpUs: onVmi('SyncVirtualMachineCPUs', (vmi) => domain.setVcpus(vmi)),
+    syncVirtualMachineCpUs: onVmi('SyncVirtualMachineCPUs', (vmi, { options }) =>
+      domain.setVcpus(vmi, converterOptions(options)),
+    ),
+    syncVirtualMachineMemory: onVmi('SyncVirtualMachineMemory', (vmi) => domain.setMemory(vmi)),
     signalTargetPodCleanup: onVmi('SignalTargetPodCleanup', async (vmi) => domain.signalTargetPodCleanup(vmi)),
   };
 }
@@ -61,7 +65,6 @@ function laterHandlers({ log }: CommandServiceDeps) {
     finalizeVirtualMachineMigration: later<cmd.VMIRequest>('FinalizeVirtualMachineMigration', migration),
     hotplugHostDevices: later<cmd.VMIRequest>('HotplugHostDevices', 'hot-plug of host devices'),
     virtualMachineMemoryDump: later<cmd.MemoryDumpRequest>('Memorydump', 'a memory dump'),
-    syncVirtualMachineMemory: later<cmd.VMIRequest>('SyncVirtualMachineMemory', 'memory hot-plug'),
     injectLaunchSecret: later<cmd.InjectLaunchSecretRequest>('InjectLaunchSecret', 'SEV'),
     backupVirtualMachine: later<cmd.BackupRequest>('Backup', 'backup'),
   };
@@ -81,6 +84,12 @@ export function converterOptions(options: cmd.VirtualMachineOptions | undefined)
         bochsDisplayForEfiGuests: clusterConfig.BochsDisplayForEFIGuests,
         serialConsoleLogDisabled: clusterConfig.SerialConsoleLogDisabled,
       },
+    }),
+    ...(options.topology && {
+      topology: options.topology.numa_cells.map(({ id, cpus }) => ({
+        id,
+        cpus: cpus.map((cpu) => ({ id: cpu.id, siblings: cpu.siblings })),
+      })),
     }),
     interfaceDomainAttachment: options.interfaceDomainAttachment,
   };

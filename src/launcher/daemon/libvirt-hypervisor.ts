@@ -134,6 +134,14 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#main.setVcpus(domain, count, VcpuFlag.LIVE | VcpuFlag.CONFIG);
   }
 
+  pinVcpu(domain: DomainRef, vcpu: number, cpus: readonly number[]): Promise<void> {
+    return this.#main.pinVcpu(domain, vcpu, cpus, AffectFlag.LIVE | AffectFlag.CONFIG);
+  }
+
+  pinEmulator(domain: DomainRef, cpus: readonly number[]): Promise<void> {
+    return this.#main.pinEmulator(domain, cpus, AffectFlag.LIVE | AffectFlag.CONFIG);
+  }
+
   attachDevice(domain: DomainRef, xml: string, { persistent }: { readonly persistent: boolean }): Promise<void> {
     return this.#main.attachDevice(domain, xml, deviceFlags(persistent));
   }

@@ -7,6 +7,8 @@ import { clockElement, featuresElement } from './features.ts';
 import { domainUuid, osElement, sysinfoElement } from './firmware.ts';
 import { memoryElements, memoryShape, numaElement } from './memory.ts';
 import { fileNamePart } from './names.ts';
+import { numaPassthrough } from './numa-passthrough.ts';
+import { cpuTuneElement, placeCpus } from './placement.ts';
 import { refuseUnsupported } from './refuse.ts';
 import { renderXml, type XmlContent } from './xml.ts';
 
@@ -26,17 +28,22 @@ export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterCo
   const namespace = fileNamePart('metadata.namespace', vmi.metadata.namespace);
   const cpu = cpuShape(vmi);
   const memory = memoryShape(vmi);
-  const numa = numaElement(memory, cpu);
   const { devices, ioThreads } = deviceElements(vmi, context);
+  const placement = placeCpus(vmi, cpu, ioThreads, context);
+  const isNuma = placement && vmi.spec.domain.cpu?.numa?.guestMappingPassthrough;
+  const cells = isNuma ? numaPassthrough(placement.vcpus, memory, context.options?.topology) : undefined;
+  const numa = cells?.numa ?? numaElement(memory, cpu);
   const clock = clockElement(vmi);
   return renderXml('domain', {
     '@type': context.hypervisor,
     name: domainName(namespace, name),
     uuid: domainUuid(vmi),
     metadata: { kubevirt: { '@xmlns': metadataNamespace, uid: vmi.metadata.uid ?? '' } },
-    ...memoryElements(memory),
+    ...memoryElements(memory, cells?.pages),
     ...vcpuElements(cpu),
     ...(ioThreads > 0 && { iothreads: ioThreads }),
+    ...(placement && { cputune: cpuTuneElement(placement) }),
+    ...(cells && { numatune: cells.numatune }),
     sysinfo: sysinfoElement(vmi, context),
     os: osElement(vmi, context),
     features: featuresElement(vmi),

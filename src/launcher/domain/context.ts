@@ -1,4 +1,5 @@
 import type { EfiFirmware, NetworkLink } from '../../host/index.ts';
+import type { HostCell } from './cpu-pool.ts';
 import type { LauncherPaths } from './paths.ts';
 
 export type DiskFormat = 'raw' | 'qcow2';
@@ -43,6 +44,8 @@ export interface ConverterOptions {
     readonly bochsDisplayForEfiGuests?: boolean;
     readonly serialConsoleLogDisabled?: boolean;
   };
+  /** NUMA cells of the node; absent when the agent does not know them. */
+  readonly topology?: readonly HostCell[];
   /** VMI interface name → `tap` or another attachment. */
   readonly interfaceDomainAttachment?: Readonly<Record<string, string>>;
 }
@@ -55,6 +58,8 @@ export interface ConverterContext {
   readonly architecture: string;
   readonly paths: LauncherPaths;
   readonly options?: ConverterOptions;
+  /** CPUs that the pod may use. */
+  readonly cpuSet: readonly number[];
   /** Volume name → file; from `prepareDisks`. */
   readonly disks: ReadonlyMap<string, ResolvedDisk>;
   readonly kernelBoot?: KernelBootFiles;

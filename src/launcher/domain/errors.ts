@@ -3,7 +3,7 @@ import { CodedError } from '../../base/index.ts';
 /**
  * `UNSUPPORTED_FIELD`: this launcher cannot honour the field; `INVALID_FIELD`: its value makes no sense;
  * `MISSING_VOLUME`: a disk names no volume, or its file was not prepared; `MISSING_LINK`: the pod's network device is not
- * there; `MISSING_FIRMWARE`: EFI files are not installed; `PATH_TOO_LONG`: a Unix socket would not fit in 107 bytes;
+ * there; `NOT_ENOUGH_CPUS`: the pod's CPUs do not do for what is to be pinned; `NO_TOPOLOGY`: the node's NUMA cells are not known; `MISSING_FIRMWARE`: EFI files are not installed; `PATH_TOO_LONG`: a Unix socket would not fit in 107 bytes;
  * `NO_HYPERVISOR`: neither KVM nor emulation may be used; `BAD_XML`: libvirt's document cannot be read.
  */
 export type ConvertErrorCode =
@@ -11,6 +11,8 @@ export type ConvertErrorCode =
   | 'INVALID_FIELD'
   | 'MISSING_VOLUME'
   | 'MISSING_LINK'
+  | 'NOT_ENOUGH_CPUS'
+  | 'NO_TOPOLOGY'
   | 'MISSING_FIRMWARE'
   | 'PATH_TOO_LONG'
   | 'NO_HYPERVISOR'

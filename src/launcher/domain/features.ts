@@ -45,15 +45,29 @@ function onOff(on: boolean): 'on' | 'off' {
 export function featuresElement(vmi: VirtualMachineInstance): XmlContent {
   const features = vmi.spec.domain.features ?? {};
   const acpi = features.acpi === undefined || features.acpi === null || isOn(features.acpi);
-  const kvmHidden = (features.kvm as { hidden?: boolean } | undefined)?.hidden;
   return {
     ...(acpi && { acpi: {} }),
     ...(isOn(features.apic) && { apic: features.apic?.endOfInterrupt ? { '@eoi': 'on' } : {} }),
     ...hypervElement(features),
-    ...(kvmHidden !== undefined && { kvm: { hidden: { '@state': onOff(kvmHidden) } } }),
+    ...kvmElement(vmi),
     ...(features.pvspinlock !== undefined && { pvspinlock: { '@state': onOff(isOn(features.pvspinlock)) } }),
     ...smmElement(features.smm, isSecureBoot(vmi)),
+    // Its interrupts would come between a real-time guest and its work.
+    ...(vmi.spec.domain.cpu?.realtime && { pmu: { '@state': 'off' } }),
     ...(vmi.spec.domain.features && { vmport: { '@state': 'off' } }),
+  };
+}
+
+/** A guest with CPUs of its own may wait actively. */
+function kvmElement(vmi: VirtualMachineInstance): XmlContent {
+  const hidden = (vmi.spec.domain.features?.kvm as { hidden?: boolean } | undefined)?.hidden;
+  const isDedicated = vmi.spec.domain.cpu?.dedicatedCpuPlacement === true;
+  if (hidden === undefined && !isDedicated) return {};
+  return {
+    kvm: {
+      ...(hidden !== undefined && { hidden: { '@state': onOff(hidden) } }),
+      ...(isDedicated && { 'hint-dedicated': { '@state': 'on' } }),
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Network, VirtualMachineInstance } from '../../api/index.ts';
 import { digestTapName, userAliasPrefix } from './names.ts';
-import { child, childrenOf, parseXml, renderXml, type XmlContent, type XmlNode } from './xml.ts';
+import { child, childrenOf, contentOf, parseXml, renderXml, type XmlNode } from './xml.ts';
 
 /** What a running domain's network devices lack of the VMI (upstream's `virtwrap/network/nichotplug.go`). */
 export interface InterfaceChanges {
@@ -91,13 +91,7 @@ function changeOf(
   change: (device: XmlNode) => XmlNode,
 ): DeviceChange {
   const device = devices.get(name) ?? { name: 'interface', attributes: {}, text: '', children: [] };
-  return { name, xml: renderXml('interface', elementOf(change(device))) };
+  return { name, xml: renderXml('interface', contentOf(change(device))) };
 }
 
 /** What was read, to be written again. */
-function elementOf(node: XmlNode): XmlContent {
-  const attributes = Object.entries(node.attributes).map(([name, value]) => [`@${name}`, value] as const);
-  const names = [...new Set(node.children.map(({ name }) => name))];
-  const children = names.map((name) => [name, childrenOf(node, name).map(elementOf)] as const);
-  return Object.fromEntries([...attributes, ...children, ...(node.text === '' ? [] : [['#text', node.text] as const])]);
-}

@@ -24,7 +24,7 @@ export function planIoThreads(vmi: VirtualMachineInstance, plans: readonly DiskP
   }
   if (!policy && dedicated.length === 0) return { count: 0, byDisk: new Map() };
   const shared = plans.filter(({ bus, entry }) => bus === 'virtio' && !entry.disk.dedicatedIOThread);
-  const limit = threadLimit(policy || 'shared', cpuCount);
+  const limit = threadLimit(vmi, policy || 'shared', cpuCount);
   const pool = Math.min(limit, shared.length);
   const byDisk = new Map<string, number>();
   shared.forEach(({ entry }, index) => {
@@ -36,9 +36,11 @@ export function planIoThreads(vmi: VirtualMachineInstance, plans: readonly DiskP
   return { count: pool + dedicated.length, byDisk };
 }
 
-function threadLimit(policy: string, cpuCount: number): number {
+function threadLimit(vmi: VirtualMachineInstance, policy: string, cpuCount: number): number {
+  const { dedicatedCpuPlacement, isolateEmulatorThread } = vmi.spec.domain.cpu ?? {};
   if (policy === 'shared') return 1;
-  if (policy === 'auto') return 2 * cpuCount;
+  // They would all run on the one CPU of the emulator.
+  if (policy === 'auto') return dedicatedCpuPlacement && isolateEmulatorThread ? 1 : 2 * cpuCount;
   if (policy === 'supplementalPool') {
     throw unsupported('spec.domain.ioThreadsPolicy supplementalPool', 'use "auto" or "shared"');
   }

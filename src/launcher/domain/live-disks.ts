@@ -1,6 +1,6 @@
 import type { ResolvedDisk } from './context.ts';
 import { userAliasPrefix } from './names.ts';
-import { child, childrenOf, childText, parseXml, renderXml, type XmlContent, type XmlNode } from './xml.ts';
+import { child, childrenOf, childText, contentOf, parseXml, renderXml, type XmlNode } from './xml.ts';
 
 /** A disk as libvirt says that QEMU has it. */
 export interface LiveDisk {
@@ -55,29 +55,19 @@ function liveDisk(node: XmlNode): LiveDisk {
 
 /** The disk as it is, for libvirt to find it again. */
 export function liveDiskXml({ node }: LiveDisk): string {
-  return renderXml('disk', elementOf(node));
+  return renderXml('disk', contentOf(node));
 }
 
 /**
  * The drive with another medium, or with none. All else stays as libvirt says it: it refuses a change of more than the medium.
  */
 export function driveWithMedium({ node }: LiveDisk, medium: ResolvedDisk | undefined): string {
-  const { source, backingStore, mirror, ...drive } = elementOf(node);
+  const { source, backingStore, mirror, ...drive } = contentOf(node);
   const driver = child(node, 'driver');
   return renderXml('disk', {
     ...drive,
     '@type': medium && !medium.isBlock ? 'file' : 'block',
-    driver: { ...(driver ? elementOf(driver) : { '@name': 'qemu' }), '@type': medium?.format ?? 'raw' },
+    driver: { ...(driver ? contentOf(driver) : { '@name': 'qemu' }), '@type': medium?.format ?? 'raw' },
     ...(medium && { source: medium.isBlock ? { '@dev': medium.path } : { '@file': medium.path } }),
   });
-}
-
-function elementOf({ attributes, text, children }: XmlNode): XmlContent {
-  const element: Record<string, string | XmlContent[]> = {};
-  for (const [name, value] of Object.entries(attributes)) element[`@${name}`] = value;
-  if (text !== '') element['#text'] = text;
-  for (const name of new Set(children.map((one) => one.name))) {
-    element[name] = children.filter((one) => one.name === name).map(elementOf);
-  }
-  return element;
 }

@@ -15,6 +15,8 @@ export interface MemoryShape {
   readonly memfd: boolean;
   /** Other processes than QEMU read and write it: those of vhost-user devices. */
   readonly shared: boolean;
+  /** The host may not merge its pages with those of others: that would cost time when it writes them. */
+  readonly noSharing: boolean;
 }
 
 /** Sizes in bytes. */
@@ -39,6 +41,7 @@ export function memoryShape(vmi: VirtualMachineInstance): MemoryShape {
     ...(pageBytes !== undefined && { hugePageBytes: pageBytes }),
     memfd: shared || (pageBytes !== undefined && vmi.metadata.annotations?.[memfdAnnotation] !== 'false'),
     shared,
+    noSharing: Boolean(vmi.spec.domain.cpu?.realtime),
   };
 }
 
@@ -63,8 +66,8 @@ function hugePageSize(pageSize: string | undefined, guestBytes: number): number 
   return bytes;
 }
 
-/** `memory`, `currentMemory`, `maxMemory`, `memoryBacking`. */
-export function memoryElements(shape: MemoryShape): XmlContent {
+/** `memory`, `currentMemory`, `maxMemory`, `memoryBacking`; `cellPages` are the huge pages of each NUMA cell. */
+export function memoryElements(shape: MemoryShape, cellPages?: readonly XmlContent[]): XmlContent {
   const size = { '@unit': 'b', '#text': shape.guestBytes };
   return {
     ...(shape.maxBytes !== undefined && {
@@ -72,15 +75,19 @@ export function memoryElements(shape: MemoryShape): XmlContent {
     }),
     memory: size,
     currentMemory: size,
-    ...((shape.hugePageBytes !== undefined || shape.memfd) && { memoryBacking: backingElement(shape) }),
+    ...((shape.hugePageBytes !== undefined || shape.memfd) && {
+      memoryBacking: backingElement(shape, cellPages),
+    }),
   };
 }
 
-function backingElement(shape: MemoryShape): XmlContent {
+function backingElement(shape: MemoryShape, cellPages: readonly XmlContent[] | undefined): XmlContent {
   return {
     ...(shape.hugePageBytes !== undefined && {
-      hugepages: { page: { '@size': shape.hugePageBytes, '@unit': 'b' } },
+      hugepages: { page: cellPages ?? { '@size': shape.hugePageBytes, '@unit': 'b' } },
     }),
+    ...(cellPages && shape.noSharing && { nosharepages: {} }),
+    ...(cellPages && { allocation: { '@mode': 'immediate' } }),
     ...(shape.memfd && { source: { '@type': 'memfd' } }),
     ...(shape.shared && { access: { '@mode': 'shared' } }),
   };

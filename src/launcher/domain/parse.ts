@@ -1,6 +1,6 @@
 import type { DomainSpec } from '../../api/index.ts';
 import { parseDevices } from './parse-devices.ts';
-import { child, childText, parseXml, type XmlNode } from './xml.ts';
+import { child, childrenOf, childText, parseXml, type XmlNode } from './xml.ts';
 
 /**
  * The `Spec` of Domain JSON without the launcher's metadata: what libvirt's XML says, with every key of `DomainSpec` in
@@ -46,7 +46,7 @@ function specOf(domain: XmlNode): ParsedDomainSpec {
     CPU: cpuOf(child(domain, 'cpu')),
     VCPU: vcpuOf(child(domain, 'vcpu')),
     VCPUs: null,
-    CPUTune: null,
+    CPUTune: cpuTuneOf(child(domain, 'cputune')),
     NUMATune: null,
     IOThreads: null,
     LaunchSecurity: null,
@@ -117,4 +117,20 @@ function cpuOf(cpu: XmlNode | undefined): object {
 function vcpuOf(vcpu: XmlNode | undefined): object | null {
   if (!vcpu) return null;
   return { Placement: vcpu.attributes.placement ?? '', CPUs: wholeNumber(vcpu.text) };
+}
+
+/** The agent keeps the emulator's threads on the CPUs that are said here. */
+function cpuTuneOf(tune: XmlNode | undefined): object | null {
+  if (!tune) return null;
+  const pins = (name: string) => childrenOf(tune, name).map(({ attributes }) => attributes);
+  const [emulator] = pins('emulatorpin');
+  const ioThreads = pins('iothreadpin').map(({ iothread, cpuset = '' }) => ({
+    IOThread: wholeNumber(iothread),
+    CPUSet: cpuset,
+  }));
+  return {
+    VCPUPin: pins('vcpupin').map(({ vcpu, cpuset = '' }) => ({ VCPU: wholeNumber(vcpu), CPUSet: cpuset })),
+    IOThreadPin: ioThreads.length > 0 ? ioThreads : null,
+    EmulatorPin: emulator ? { CPUSet: emulator.cpuset ?? '' } : null,
+  };
 }

@@ -18,14 +18,6 @@ const refusals: readonly Refusal[] = [
     (vmi) => vmi.spec.domain.launchSecurity,
     'remove it, or use a node of upstream KubeVirt',
   ],
-  [
-    'spec.domain.cpu.dedicatedCpuPlacement',
-    (vmi) => vmi.spec.domain.cpu?.dedicatedCpuPlacement,
-    'remove it; the CPUs are then shared',
-  ],
-  ['spec.domain.cpu.isolateEmulatorThread', (vmi) => vmi.spec.domain.cpu?.isolateEmulatorThread, 'remove it'],
-  ['spec.domain.cpu.numa', (vmi) => vmi.spec.domain.cpu?.numa?.guestMappingPassthrough, 'remove it'],
-  ['spec.domain.cpu.realtime', (vmi) => vmi.spec.domain.cpu?.realtime, 'remove it'],
   ['spec.domain.firmware.acpi', (vmi) => vmi.spec.domain.firmware?.acpi, 'remove the ACPI tables'],
   [
     'spec.domain.firmware.bootloader.efi.persistent',

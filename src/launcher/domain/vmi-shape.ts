@@ -69,7 +69,7 @@ const cpu = object({
   model: text,
   features: named({ policy: text }),
   numa: object({ guestMappingPassthrough: 'object' }),
-  realtime: 'object',
+  realtime: object({ mask: text }),
 });
 
 const firmware = object({

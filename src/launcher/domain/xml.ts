@@ -121,3 +121,14 @@ export function childrenOf(node: XmlNode, name: string): XmlNode[] {
 export function childText(node: XmlNode, name: string): string {
   return child(node, name)?.text ?? '';
 }
+
+/** An element that was read, to be written again. */
+export function contentOf({ attributes, text, children }: XmlNode): XmlContent {
+  const element: Record<string, string | XmlContent[]> = {};
+  for (const [name, value] of Object.entries(attributes)) element[`@${name}`] = value;
+  if (text !== '') element['#text'] = text;
+  for (const name of new Set(children.map((one) => one.name))) {
+    element[name] = children.filter((one) => one.name === name).map(contentOf);
+  }
+  return element;
+}

@@ -20,7 +20,7 @@ export {
   serving,
   terminationRequested,
 } from './phase.ts';
-export { PowerControl, setVcpus } from './power.ts';
+export { PowerControl } from './power.ts';
 export { prepareDomain } from './prepare-domain.ts';
 export { QemuWatch } from './qemu-watch.ts';
 export { type SyncDeps, VmiSync } from './sync.ts';

@@ -142,22 +142,3 @@ export class PowerControl {
     return existingDomain(this.#deps.hypervisor, this.#domainName);
   }
 }
-
-/** SyncVirtualMachineCPUs: as many vCPUs as the VMI says, in the running guest and in its definition . */
-export function setVcpus(
-  vmi: VirtualMachineInstance,
-  domainName: string,
-  deps: { readonly hypervisor: Pick<Hypervisor, 'lookup' | 'setVcpus'>; readonly lock: DomainLock },
-): Promise<void> {
-  return deps.lock.run('UpdateVCPUs', async () => {
-    const { sockets = 1, cores = 1, threads = 1, dedicatedCpuPlacement } = vmi.spec.domain.cpu ?? {};
-    if (dedicatedCpuPlacement) {
-      throw new LauncherError(
-        'NOT_SUPPORTED',
-        'vCPU hot-plug with dedicated CPUs is not supported yet by this launcher',
-      );
-    }
-    const domain = await existingDomain(deps.hypervisor, domainName);
-    await deps.hypervisor.setVcpus(domain, sockets * cores * threads);
-  });
-}

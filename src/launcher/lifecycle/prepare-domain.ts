@@ -9,6 +9,8 @@ export interface PrepareDomainOptions {
   readonly flags: LauncherOptions;
   readonly environment: Pick<LauncherEnvironment, 'network'>;
   readonly paths: LauncherPaths;
+  /** CPUs that the pod may use. */
+  readonly cpuSet: readonly number[];
   /** Sets up what the guest's networks need; gives the pod's network devices. */
   readonly setUpNetwork: (vmi: VirtualMachineInstance) => Promise<ReadonlyMap<string, NetworkLink>>;
   /** Set when QEMU runs as another user than this process. */
@@ -25,7 +27,7 @@ export async function prepareDomain(
   options: PrepareDomainOptions,
   choice: HypervisorChoice,
 ): Promise<string> {
-  const { flags, environment, paths, owner, setUpNetwork } = options;
+  const { flags, environment, paths, cpuSet, owner, setUpNetwork } = options;
   const vmi = shapedVmi(given);
   const hypervisor = await choice.choose();
   const links = await setUpNetwork(vmi);
@@ -41,6 +43,7 @@ export async function prepareDomain(
     architecture: 'amd64',
     paths,
     options: converter,
+    cpuSet,
     disks,
     ...(kernelBoot && { kernelBoot }),
     network: environment.network,

@@ -29,7 +29,7 @@ async function start(): Promise<LauncherSubject> {
   const agent = await startNotifyAgent(paths.notifyPipe);
   const hypervisor = new MemoryHypervisor();
   const parts = new LauncherParts(
-    { flags, identity: { namespace: 'default', name: 'small', uid: launcherVmiUid }, paths },
+    { flags, identity: { namespace: 'default', name: 'small', uid: launcherVmiUid }, paths, cpuSet: [0, 1] },
     {
       hypervisor,
       network: undefined,

@@ -44,7 +44,7 @@ before(async () => {
   const paths = podPaths(flags, 'default_small', path.join(dir, 'pod'));
   const hypervisor = new MemoryHypervisor();
   parts = new LauncherParts(
-    { flags, identity: metadata, paths },
+    { flags, identity: metadata, paths, cpuSet: [0, 1] },
     {
       hypervisor,
       network: undefined,

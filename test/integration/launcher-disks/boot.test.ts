@@ -61,7 +61,7 @@ test('a VMI with containerDisk, emptyDisk and cloud-init boots from its disk and
   mkdirSync(path.join(paths.privateDir, uid), { recursive: true });
   chmodSync(path.join(paths.privateDir, uid), 0o777);
   const file = path.join(libvirt.dir, 'domain.xml');
-  const context = { hypervisor: 'qemu', architecture: 'amd64', paths, disks, network: 'user' } as const;
+  const context = { hypervisor: 'qemu', architecture: 'amd64', paths, cpuSet: [0], disks, network: 'user' } as const;
   writeFileSync(file, buildDomainXml(vmi, context));
 
   const virsh = libvirt.interactive();

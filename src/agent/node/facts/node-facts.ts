@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostFacts, NumaCell } from '../../../api/index.ts';
 import { type Clock, type Logger, systemClock } from '../../../base/index.ts';
-import { readPlainFileSync } from '../../../host/index.ts';
+import { cpuSetOf, readPlainFileSync } from '../../../host/index.ts';
 import {
   attribute,
   children,
@@ -12,7 +12,6 @@ import {
   parseDocument,
   textOf,
 } from '../libvirt-xml/index.ts';
-import { launcherCpuSet } from './host-cpu-set.ts';
 import { type SelinuxOptions, selinuxContexts } from './host-selinux.ts';
 import { readTopology } from './host-topology.ts';
 
@@ -48,7 +47,7 @@ export async function readNodeFacts(
     },
     ...(architecture && { architecture }),
     selinuxContext: await selinuxContexts(options, log),
-    cpuSet: (pid) => launcherCpuSet(pid, procDir),
+    cpuSet: (pid) => cpuSetOf(pid, procDir),
   };
 }
 

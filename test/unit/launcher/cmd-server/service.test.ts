@@ -31,7 +31,7 @@ before(async () => {
   const paths = podPaths(flags, 'default_small', dir);
   hypervisor = new MemoryHypervisor();
   parts = new LauncherParts(
-    { flags, identity, paths },
+    { flags, identity, paths, cpuSet: [0, 1] },
     {
       hypervisor,
       network: undefined,
@@ -105,7 +105,6 @@ const later: Readonly<Record<string, RegExp>> = {
   finalizeVirtualMachineMigration: /^live migration/,
   hotplugHostDevices: /^hot-plug of host devices/,
   virtualMachineMemoryDump: /^a memory dump/,
-  syncVirtualMachineMemory: /^memory hot-plug/,
   injectLaunchSecret: /^SEV/,
   getSevInfo: /^SEV/,
   getLaunchMeasurement: /^SEV/,

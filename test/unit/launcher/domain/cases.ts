@@ -1,4 +1,5 @@
 import type { Devices, DomainSpecInput, VirtualMachineInstance, VmiSpec } from '../../../../src/api/index.ts';
+import type { HostCell } from '../../../../src/launcher/domain/cpu-pool.ts';
 import { type ConverterContext, launcherPaths, type ResolvedDisk } from '../../../../src/launcher/domain/index.ts';
 
 /** A small VMI; the arguments are laid over it. */
@@ -27,6 +28,7 @@ export function contextWith(overrides: Partial<ConverterContext> = {}): Converte
     hypervisor: 'qemu',
     architecture: 'amd64',
     paths: launcherPaths({ nonRoot: false }),
+    cpuSet: [0, 1, 2, 3],
     disks: new Map(),
     network: 'user',
     ...overrides,
@@ -50,6 +52,15 @@ const efi = {
 };
 
 const smbios = { family: 'KubeVirt', manufacturer: 'KubeVirt', product: 'None' };
+
+/** A host of two cells with two cores each, of two threads: CPU 0 and 4 are siblings. */
+export const twoCells: readonly HostCell[] = [
+  [0, 1],
+  [2, 3],
+].map((cores, id) => ({
+  id,
+  cpus: cores.flatMap((cpu) => [cpu, cpu + 4].map((one) => ({ id: one, siblings: [cpu, cpu + 4] }))),
+}));
 
 export interface GoldenCase {
   readonly name: string;
@@ -117,6 +128,51 @@ export const goldenCases: readonly GoldenCase[] = [
       ]),
       options: { smbios },
     },
+  ),
+  golden(
+    'dedicated-cpus',
+    vmiWith(
+      {
+        cpu: {
+          ...{ sockets: 1, cores: 2, threads: 2, model: 'host-passthrough' },
+          ...{ dedicatedCpuPlacement: true, isolateEmulatorThread: true },
+        },
+        ioThreadsPolicy: 'auto',
+        devices: {
+          ...lean,
+          disks: [
+            { name: 'root', disk: { bus: 'virtio' } },
+            { name: 'data', disk: { bus: 'virtio' }, dedicatedIOThread: true },
+          ],
+        },
+      },
+      {
+        volumes: [
+          { name: 'root', containerDisk: { image: 'i' } },
+          { name: 'data', containerDisk: { image: 'i' } },
+        ],
+      },
+    ),
+    {
+      cpuSet: [1, 2, 3, 5, 6],
+      options: { topology: twoCells },
+      disks: new Map([
+        ['root', overlay],
+        ['data', rawFile],
+      ]),
+    },
+  ),
+  golden(
+    'realtime-numa',
+    vmiWith({
+      cpu: {
+        ...{ sockets: 3, cores: 1, threads: 1, model: 'host-passthrough', dedicatedCpuPlacement: true },
+        ...{ numa: { guestMappingPassthrough: {} }, realtime: { mask: '0-1' } },
+      },
+      memory: { guest: '70Mi', hugepages: { pageSize: '2Mi' } },
+      devices: lean,
+    }),
+    { cpuSet: [2, 3, 4], options: { topology: twoCells } },
   ),
   golden(
     'kernel-boot',

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { DomainLock } from '../../../../src/launcher/lifecycle/domain-lock.ts';
 import { MetadataCache } from '../../../../src/launcher/lifecycle/metadata.ts';
-import { PowerControl, setVcpus } from '../../../../src/launcher/lifecycle/power.ts';
+import { PowerControl } from '../../../../src/launcher/lifecycle/power.ts';
 import { type SyncDeps, VmiSync } from '../../../../src/launcher/lifecycle/sync.ts';
 import { LibvirtError } from '../../../../src/libvirt/index.ts';
 import { domainCases } from '../../../fixtures/domain-cases.ts';
@@ -97,17 +97,6 @@ test('a guest that ends between the question and the order to kill it is no fail
   await sync.sync(launcherVmi(), {});
   hypervisor.failures.set('destroy', new LibvirtError('OPERATION_INVALID', 'domain is not running'));
   await power.kill();
-});
-
-test('the number of vCPUs is sockets times cores times threads; dedicated CPUs are refused', async () => {
-  const hypervisor = new MemoryHypervisor();
-  const { sync, lock } = parts(hypervisor);
-  await sync.sync(launcherVmi(), {});
-  const vmi = launcherVmi({ spec: { domain: { devices: {}, cpu: { sockets: 3, cores: 2 } } } });
-  await setVcpus(vmi, 'default_small', { hypervisor, lock });
-  assert.ok(hypervisor.calls.includes('setVcpus 6'));
-  vmi.spec.domain.cpu = { dedicatedCpuPlacement: true };
-  await assert.rejects(setVcpus(vmi, 'default_small', { hypervisor, lock }), { code: 'NOT_SUPPORTED' });
 });
 
 test('a QEMU that does not react to SIGTERM is killed by force', async () => {

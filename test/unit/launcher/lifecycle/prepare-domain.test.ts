@@ -19,6 +19,7 @@ test('a VMI of another shape is refused with its field before anything is made f
     flags,
     environment: { network: 'user' },
     paths: launcherPaths({ nonRoot: true, root }),
+    cpuSet: [0],
     owner: undefined,
     setUpNetwork: async () => new Map(),
   } as const;

@@ -3,10 +3,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { launcherCpuSet, parseCpuList } from '../../../../../src/agent/node/facts/host-cpu-set.ts';
+import { cpuSetOf, parseCpuList } from '../../../src/host/cpu-set.ts';
 
 test('CPUs of a process are read as the kernel shows them', () => {
-  assert.ok(launcherCpuSet(process.pid).length > 0);
+  assert.ok(cpuSetOf(process.pid).length > 0);
 });
 
 test('ranges and single CPUs of a list are put one by one', () => {
@@ -24,5 +24,5 @@ test('a process that is gone, and a status without the line, are an error with a
   t.after(() => rmSync(procDir, { recursive: true }));
   mkdirSync(join(procDir, '7'));
   writeFileSync(join(procDir, '7', 'status'), 'Name:\tlauncher\n');
-  for (const pid of [7, 8]) assert.throws(() => launcherCpuSet(pid, procDir), { code: 'CPU_SET_UNREADABLE' });
+  for (const pid of [7, 8]) assert.throws(() => cpuSetOf(pid, procDir), { code: 'CPU_SET_UNREADABLE' });
 });

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { CodedError } from '../../../base/index.ts';
+import { CodedError } from '../base/index.ts';
 
 export class CpuSetError extends CodedError<'CPU_SET_UNREADABLE'> {}
 
@@ -7,10 +7,10 @@ export class CpuSetError extends CodedError<'CPU_SET_UNREADABLE'> {}
 const maxCpus = 50_000;
 
 /**
- * CPUs that the launcher's pod may use, as the kernel applies them to its process: the same as its cgroup's set, without having
+ * CPUs that a process may use, as the kernel applies them to it: for a launcher the same as its cgroup's set, without having
  * to know which cgroup version, driver and namespace the node has. Ascending. Throws CPU_SET_UNREADABLE.
  */
-export function launcherCpuSet(pid: number, procDir = '/proc'): readonly number[] {
+export function cpuSetOf(pid: number, procDir = '/proc'): readonly number[] {
   let status: string;
   try {
     status = readFileSync(`${procDir}/${pid}/status`, 'utf8');
