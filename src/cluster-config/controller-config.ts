@@ -24,6 +24,8 @@ export interface ControllerConfig {
   readonly overheadRatio: number;
   readonly defaultRuntimeClass: string;
   readonly liveUpdateRatio: number;
+  /** `Stage`: changes of a VM's template wait for its next start. */
+  readonly rolloutStrategy: 'LiveUpdate' | 'Stage';
   /** User the launcher runs as: 107, or 0 with the gate Root. */
   readonly runtimeUser: number;
   /** Gate ImageVolume, on by default since 1.9: images are volumes of the pod, and not side containers. */
@@ -95,6 +97,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     launcherVerbosity: number('developerConfiguration.logVerbosity.virtLauncher', 2),
     overheadRatio: number('additionalGuestMemoryOverheadRatio', 1),
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
+    rolloutStrategy: text('vmRolloutStrategy', 'LiveUpdate') as ControllerConfig['rolloutStrategy'],
     liveUpdateRatio: number('liveUpdateConfiguration.maxHotplugRatio', 4),
     runtimeUser: gates.Root ? 0 : base.runtimeUser,
     imageVolume: gates.ImageVolume,

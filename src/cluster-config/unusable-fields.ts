@@ -53,6 +53,7 @@ const checks: Readonly<Record<string, Check>> = {
   evictionStrategy: text,
   defaultRuntimeClass: text,
   additionalGuestMemoryOverheadRatio: quantity,
+  vmRolloutStrategy: oneOf('LiveUpdate', 'Stage'),
   'liveUpdateConfiguration.maxHotplugRatio': positive,
   'network.defaultNetworkInterface': oneOf('bridge', 'slirp', 'masquerade'),
   architectureConfiguration: object,

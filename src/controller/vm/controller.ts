@@ -1,6 +1,5 @@
 import type { ExplainFacts, VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
-import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
   factsParts,
@@ -14,7 +13,7 @@ import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling
 import { decideVm, type VmDecision } from './decide.ts';
 import { executors } from './execute.ts';
 import type { VmObservation } from './observation.ts';
-import { observeVm } from './observe.ts';
+import { observeVm, type VmConfig } from './observe.ts';
 import { strategyOrHalted } from './run-strategy.ts';
 import { writeStatus } from './write.ts';
 
@@ -31,7 +30,7 @@ export interface VmControllerDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
-  readonly config: () => Pick<ControllerConfig, 'declarativeHotplug'>;
+  readonly config: () => VmConfig;
 }
 
 /** Keeps a VirtualMachine's VMI as its run strategy says. Level-triggered: all it knows is in the API. */

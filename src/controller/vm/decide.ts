@@ -10,6 +10,7 @@ import { unclearPauses } from '../reconciling.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
+import type { JsonPatchOperation, Resize } from './resize.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
 
 /** What may be done about a VM. */
@@ -20,6 +21,8 @@ export interface VmStepArgs {
   startVmi: { readonly paused: boolean };
   stopVmi: { readonly vmi: VirtualMachineInstance };
   plugVolumes: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedVolumes };
+  /** Other CPUs, or other memory, for a VMI that runs. */
+  resizeVmi: { readonly vmi: VirtualMachineInstance; readonly operations: readonly JsonPatchOperation[] };
   /** From now on a halted VM shall run. */
   switchToAlways: object;
 }
@@ -28,8 +31,9 @@ export type VmStep = Step<VmStepArgs>;
 
 export interface VmPlan {
   readonly steps: readonly VmStep[];
-  /** Reported to the user as condition `Failure`. */
+  /** Reported to the user as condition `Failure`, with this reason or else FailedCreate. */
   readonly problem?: string;
+  readonly problemReason?: string;
   readonly requeueAfterMs?: number;
   /**
    * `keep`: the status is not touched, since the object that was observed is about to change. `requestStart`: a Start request is
@@ -56,7 +60,7 @@ const asksFor =
   ({ run }: Facts) =>
     kinds.includes(run.kind);
 
-/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without instance types and live updates. */
+/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without instance types, and of live updates only volumes, CPUs and memory. */
 const presentRules = ruleTable<Facts, VmPlan>(
   [
     {
@@ -142,6 +146,24 @@ const presentRules = ruleTable<Facts, VmPlan>(
       when: ({ plugged }) => plugged !== undefined,
       plan: ({ vmi, plugged }) => ({ steps: vmi && plugged ? [{ step: 'plugVolumes', vmi, plugged }] : [] }),
     },
+    {
+      name: 'size-waits',
+      why: 'The template has other CPUs or memory than the running VMI, which cannot change while another change is under way.',
+      when: ({ resizes }) => nextResize(resizes)?.kind === 'wait',
+      plan: ({ resizes }) => {
+        const next = nextResize(resizes);
+        return next?.kind === 'wait' ? { steps: [], problem: next.message, problemReason: next.reason } : { steps: [] };
+      },
+    },
+    {
+      name: 'size-differs',
+      why: 'The template has other CPUs or memory than the running VMI, which can take them without a restart.',
+      when: ({ resizes }) => nextResize(resizes)?.kind === 'live',
+      plan: ({ vmi, resizes }) => {
+        const operations = resizes.flatMap((one) => (one.kind === 'live' ? one.operations : []));
+        return { steps: vmi ? [{ step: 'resizeVmi', vmi, operations }] : [] };
+      },
+    },
   ],
   {
     name: 'as-wanted',
@@ -184,6 +206,11 @@ export function decideVm(observation: VmObservation): VmDecision {
         plugged: observation.plugsVolumes ? pluggedVolumes(observation.vm, observation.vmi) : undefined,
       });
   }
+}
+
+/** What needs a restart is only said. */
+function nextResize(resizes: readonly Resize[]): Resize | undefined {
+  return resizes.find(({ kind }) => kind !== 'restart');
 }
 
 function hasFinalizer(vm: VirtualMachine): boolean {

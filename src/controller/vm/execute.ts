@@ -24,6 +24,7 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   startVmi,
   stopVmi,
   plugVolumes,
+  resizeVmi,
   switchToAlways,
 };
 
@@ -70,17 +71,26 @@ async function stopVmi({ vmi }: Step<VmStepArgs, 'stopVmi'>, context: ExecuteCon
 }
 
 /** Guarded by what was observed: a volume that another program has added meanwhile is not lost. */
-async function plugVolumes(
-  { vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>,
-  { client, vmis, key, signal }: ExecuteContext,
-): Promise<Outcome> {
+function plugVolumes({ vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>, context: ExecuteContext): Promise<Outcome> {
   const devices = vmi.spec.domain.devices;
   const operations = [
-    { op: 'test', path: '/metadata/uid', value: vmi.metadata.uid },
     ...(devices ? [] : [{ op: 'add', path: '/spec/domain/devices', value: {} }]),
     ...replaced('/spec/volumes', vmi.spec.volumes, plugged.volumes),
     ...replaced('/spec/domain/devices/disks', devices?.disks, plugged.disks),
   ];
+  return patchVmi({ vmi, operations, what: 'the volumes' }, context);
+}
+
+function resizeVmi({ vmi, operations }: Step<VmStepArgs, 'resizeVmi'>, context: ExecuteContext): Promise<Outcome> {
+  return patchVmi({ vmi, operations, what: 'CPUs and memory' }, context);
+}
+
+async function patchVmi(
+  change: { readonly vmi: VirtualMachineInstance; readonly operations: readonly object[]; readonly what: string },
+  { client, vmis, key, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const { vmi, what } = change;
+  const operations = [{ op: 'test', path: '/metadata/uid', value: vmi.metadata.uid }, ...change.operations];
   try {
     const type = resources.virtualMachineInstances;
     vmis.saw(key, vmi, await client.patch<VirtualMachineInstance>(type, vmi.metadata, operations, 'json', { signal }));
@@ -88,7 +98,7 @@ async function plugVolumes(
   } catch (error) {
     if (signal.aborted) throw error;
     if (isKubeError(error, 'NOT_FOUND')) return done;
-    const message = `Error encountered while trying to patch the volumes of the VMI: ${errorMessage(error)}`;
+    const message = `Error encountered while trying to patch ${what} of the VMI: ${errorMessage(error)}`;
     return { kind: 'failed', error: { severity: 'retry', code: 'HOTPLUG_FAILED', message } };
   }
 }

@@ -1,5 +1,6 @@
 import type { VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
+import type { Resize } from './resize.ts';
 
 /** A VM and its VMI; plain data. What is stored about the VM follows from it, see status.ts. */
 export interface VmFacts {
@@ -10,6 +11,8 @@ export interface VmFacts {
   readonly creationExpected: boolean;
   /** A VMI was deleted that the cache still shows as before. */
   readonly deletionExpected: boolean;
+  /** What follows from CPUs and memory that the template wants changed. */
+  readonly resizes: readonly Resize[];
   readonly now: Date;
 }
 

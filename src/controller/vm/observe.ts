@@ -10,13 +10,17 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import type { VmObservation } from './observation.ts';
+import { resizes } from './resize.ts';
+
+/** What the cluster says that a VM's controller goes by. */
+export type VmConfig = Pick<ControllerConfig, 'declarativeHotplug' | 'rolloutStrategy' | 'cpuAllocationRatio'>;
 
 export interface ObserveDeps {
   readonly client: Pick<KubeClient, 'get'>;
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly clock: Clock;
-  readonly config: () => Pick<ControllerConfig, 'declarativeHotplug'>;
+  readonly config: () => VmConfig;
 }
 
 /** A VM and its VMI have the same key. */
@@ -32,8 +36,9 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
     // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does.
     const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
     const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
-    const plugsVolumes = deps.config().declarativeHotplug;
-    return { kind: 'present', ...base, vm, vmi, adoptable, plugsVolumes, ...expected };
+    const { declarativeHotplug: plugsVolumes, rolloutStrategy: strategy, cpuAllocationRatio } = deps.config();
+    const sizes = resizes(vm, vmi, { strategy, cpuAllocationRatio });
+    return { kind: 'present', ...base, vm, vmi, adoptable, plugsVolumes, resizes: sizes, ...expected };
   } catch (error) {
     if (signal.aborted || !isKubeError(error)) throw error;
     return { kind: 'unclear', ...base, reason: errorMessage(error) };

@@ -12,6 +12,7 @@ import {
 import { rfc3339 } from '../../base/index.ts';
 import type { VmFacts, VmFailure, VmStatus } from './observation.ts';
 import { printableStatus } from './printable-status.ts';
+import { stagedMessage } from './resize.ts';
 import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';
 
 /** Conditions a VM has of its own; all others are its VMI's. */
@@ -64,15 +65,26 @@ function setStartFailure(status: VmStatus, { vm, vmi, now }: VmFacts, random: ()
   };
 }
 
-function conditionsOf({ vm, vmi, now }: VmFacts, failure: VmFailure | undefined): Condition[] {
+function conditionsOf(seen: VmFacts, failure: VmFailure | undefined): Condition[] {
+  const { vm, vmi, now } = seen;
   const time = rfc3339(now);
-  const own = (vm.status?.conditions ?? []).filter(({ type }) => ownConditions.has(type));
+  const stored = (vm.status?.conditions ?? []).filter(({ type }) => ownConditions.has(type));
+  const own = withRestart(stored, seen, time);
   const copies = (vmi?.status?.conditions ?? []).filter(({ type }) => !ownConditions.has(type));
   const ready = withCondition(own, readyCondition(vmi), time);
   const all = failure
     ? withCondition(ready, { type: 'Failure', status: 'True', ...failure }, time)
     : withoutCondition(ready, 'Failure');
   return [...all, ...copies];
+}
+
+/** Only what is said of CPUs and memory can be taken back here; all else lasts until the next start. */
+function withRestart(conditions: Condition[], { vmi, resizes }: VmFacts, time: string): Condition[] {
+  const type = 'RestartRequired';
+  const asked = resizes.flatMap((one) => (one.kind === 'restart' ? [one.message] : [])).at(-1);
+  const isOther = findCondition(conditions, type)?.message === stagedMessage;
+  if (vmi && asked !== undefined) return withCondition(conditions, { type, status: 'True', message: asked }, time);
+  return vmi && isOther ? conditions : withoutCondition(conditions, type);
 }
 
 function readyCondition(vmi: VirtualMachineInstance | undefined): ConditionState {

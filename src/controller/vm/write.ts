@@ -47,8 +47,8 @@ function failureOf({ code, message }: { readonly code: string; readonly message:
   return code === 'DELETE_FAILED' ? { reason: 'FailedDelete', message } : undefined;
 }
 
-function refusal({ problem, status }: VmDecision): VmFailure | undefined {
-  return problem === undefined || status === 'keep' ? undefined : { reason: 'FailedCreate', message: problem };
+function refusal({ problem, problemReason: reason = 'FailedCreate', status }: VmDecision): VmFailure | undefined {
+  return problem === undefined || status === 'keep' ? undefined : { reason, message: problem };
 }
 
 async function store(

@@ -52,6 +52,22 @@ const rows: readonly Row[] = [
     seen: { vm: templateWithClaim, vmi: running, plugsVolumes: false },
   },
   {
+    rule: 'size-differs',
+    when: 'the template has more CPUs',
+    seen: { vmi: running, resizes: [{ kind: 'live', operations: [] }] },
+    steps: ['resizeVmi'],
+  },
+  {
+    rule: 'size-waits',
+    when: 'the last CPUs are still being plugged in',
+    seen: { vmi: running, resizes: [{ kind: 'wait', reason: 'HotPlugCPUError', message: 'another' }] },
+  },
+  {
+    rule: 'as-wanted',
+    when: 'the template has other CPUs, which need a restart',
+    seen: { vmi: running, resizes: [{ kind: 'restart', message: 'restart' }] },
+  },
+  {
     rule: 'vmi-without-owner',
     when: 'somebody has made the VMI by hand',
     seen: { adoptable: running },
@@ -128,7 +144,7 @@ const rows: readonly Row[] = [
 
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
-  const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true };
+  const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, resizes: [] };
   return { ...base, kind: 'present', ...unless, ...expected, ...seen };
 }
 

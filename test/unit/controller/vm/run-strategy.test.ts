@@ -128,6 +128,7 @@ function status({
       vmi: undefined,
       creationExpected: false,
       deletionExpected: false,
+      resizes: [],
       now,
       ...seen,
     },
@@ -217,6 +218,7 @@ test('the status is the same when nothing has changed', () => {
         {
           creationExpected: false,
           deletionExpected: false,
+          resizes: [],
           vmi: undefined,
           ...seen,
           vm,

@@ -1,0 +1,166 @@
+import {
+  binaryQuantity,
+  findCondition,
+  isBeingDeleted,
+  isFinal,
+  parseQuantity,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
+import { memoryProblem } from './memory-problem.ts';
+
+/** What the cluster says about changes of a VM that runs. */
+export interface Rollout {
+  /** `Stage`: every change waits for the next start. */
+  readonly strategy: 'LiveUpdate' | 'Stage';
+  /** vCPUs on one CPU of the host. */
+  readonly cpuAllocationRatio: number;
+}
+
+export interface JsonPatchOperation {
+  readonly op: 'test' | 'replace';
+  readonly path: string;
+  readonly value: unknown;
+}
+
+/** What follows from a template that wants more or less CPUs, or memory, than the running VMI has. */
+export type Resize =
+  | { readonly kind: 'live'; readonly operations: readonly JsonPatchOperation[] }
+  /** Condition RestartRequired. */
+  | { readonly kind: 'restart'; readonly message: string }
+  /** Not while something else is under way. */
+  | { readonly kind: 'wait'; readonly reason: string; readonly message: string };
+
+type Domain = VirtualMachineInstance['spec']['domain'];
+type Rule = (vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout) => Resize | undefined;
+
+/** Upstream's virt-controller says it of all other fields, too: nothing is changed live then, and the condition stays until the next start. */
+export const stagedMessage = 'a non-live-updatable field was changed in the template spec';
+
+/** In upstream's order and words (handleCPUChangeRequest, handleMemoryHotplugRequest of pkg/virt-controller/watch/vm/vm.go). */
+export function resizes(
+  vm: VirtualMachine,
+  vmi: VirtualMachineInstance | undefined,
+  rollout: Rollout,
+): readonly Resize[] {
+  if (!vmi || isFinal(vmi) || isBeingDeleted(vmi) || isBeingDeleted(vm)) return [];
+  const all = [cpuResize, memoryResize].flatMap((rule: Rule) => rule(vm, vmi, rollout) ?? []);
+  const isStaged = findCondition(vm.status?.conditions, 'RestartRequired')?.message === stagedMessage;
+  return isStaged ? all.filter(({ kind }) => kind === 'restart') : all;
+}
+
+function cpuResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout): Resize | undefined {
+  const wanted = vm.spec.template?.spec?.domain?.cpu;
+  const has = vmi.spec.domain?.cpu;
+  // A template that says nothing takes what the cluster's defaults give.
+  if (!wanted?.sockets || !has?.sockets || wanted.sockets === has.sockets) return undefined;
+  if (rollout.strategy === 'Stage') return restart(stagedMessage);
+  if (hasCondition(vmi, 'HotVCPUChange', 'True')) return wait('CPU', 'another CPU hotplug is in progress');
+  if (isMigrating(vmi)) return wait('CPU', 'CPU hotplug is not allowed while VMI is migrating');
+  if (wanted.sockets > (has.maxSockets ?? 0)) {
+    return restart("CPU sockets updated in template spec to a value higher than what's available");
+  }
+  if (wanted.sockets < has.sockets) return restart('Reduction of CPU socket count requires a restart');
+  if (vm.spec.template.spec.architecture === 'arm64') return restart("ARM doesn't support CPU hotplug");
+  const vcpus = (wanted.sockets - has.sockets) * (has.cores || 1) * (has.threads || 1);
+  const milli = vcpus * Math.floor(1000 / rollout.cpuAllocationRatio);
+  return {
+    kind: 'live',
+    operations: [
+      ...changed('/spec/domain/cpu/sockets', has.sockets, wanted.sockets),
+      ...moreCpu(vm.spec.template.spec.domain, vmi.spec.domain, milli),
+    ],
+  };
+}
+
+function moreCpu(template: Domain, { resources }: Domain, milli: number): JsonPatchOperation[] {
+  return (['requests', 'limits'] as const).flatMap((list) => {
+    const old = resources?.[list]?.cpu;
+    if (!parseQuantity(template.resources?.[list]?.cpu) || old === undefined) return [];
+    const sum = Math.round((parseQuantity(old) ?? 0) * 1000) + milli;
+    return changed(`/spec/domain/resources/${list}/cpu`, old, sum % 1000 === 0 ? String(sum / 1000) : `${sum}m`);
+  });
+}
+
+function memoryResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout): Resize | undefined {
+  const template = vm.spec.template?.spec?.domain;
+  const [wanted, has] = [template?.memory?.guest, vmi.spec.domain?.memory?.guest];
+  const { guestCurrent } = vmi.status?.memory ?? {};
+  if (wanted === undefined || has === undefined || guestCurrent === undefined) return undefined;
+  const isSame = parseQuantity(wanted) === parseQuantity(has);
+  if (rollout.strategy === 'Stage') return isSame ? undefined : restart(stagedMessage);
+  if (hasCondition(vmi, 'HotMemoryChange', 'False')) {
+    return restart(`${memoryUpdated}. Memory-hotplug failed and is not available for this VM configuration`);
+  }
+  if (isSame) return undefined;
+  return memoryObstacle(vm, vmi) ?? { kind: 'live', operations: moreMemory(vm, vmi) };
+}
+
+const memoryUpdated = 'memory updated in template spec';
+
+function memoryObstacle(vm: VirtualMachine, vmi: VirtualMachineInstance): Resize | undefined {
+  const maxGuest = vmi.spec.domain.memory?.maxGuest;
+  if (!hasCondition(vmi, 'LiveMigratable', 'True')) {
+    return restart(`${memoryUpdated}. Memory-hotplug is only available for migratable VMs`);
+  }
+  if (maxGuest === undefined) {
+    return restart(`${memoryUpdated}. Memory-hotplug is not available for this VM configuration`);
+  }
+  if (hasCondition(vmi, 'HotMemoryChange', 'True')) return wait('Memory', 'another memory hotplug is in progress');
+  if (isMigrating(vmi)) return wait('Memory', 'memory hotplug is not allowed while VMI is migrating');
+  const problem = memoryProblem(vm.spec.template.spec, maxGuest);
+  if (problem !== undefined) return restart(`memory hotplug not supported, ${problem}`);
+  const wanted = parseQuantity(vm.spec.template.spec.domain.memory?.guest) ?? 0;
+  if (wanted < (parseQuantity(vmi.status?.memory?.guestAtBoot) ?? 0)) {
+    return restart(`${memoryUpdated} to a value lower than what the VM started with`);
+  }
+  return undefined;
+}
+
+/** The request never falls below the guest: a guest that was asked to give memory back may have kept it. */
+function moreMemory(vm: VirtualMachine, vmi: VirtualMachineInstance): JsonPatchOperation[] {
+  const template = vm.spec.template.spec.domain;
+  const { memory, resources } = vmi.spec.domain;
+  const guest = parseQuantity(template.memory?.guest) ?? 0;
+  const delta = guest - (parseQuantity(vmi.status?.memory?.guestCurrent) ?? guest);
+  const operations = changed('/spec/domain/memory/guest', memory?.guest, template.memory?.guest);
+  const request = parseQuantity(resources?.requests?.memory);
+  const isKept = request !== undefined && request > 0 && request + delta < guest;
+  if (request) {
+    const path = '/spec/domain/resources/requests/memory';
+    operations.push(...changed(path, resources?.requests?.memory, binaryQuantity(Math.max(request + delta, guest))));
+  }
+  const limit = parseQuantity(resources?.limits?.memory);
+  if (parseQuantity(template.resources?.limits?.memory) && limit !== undefined) {
+    const path = '/spec/domain/resources/limits/memory';
+    operations.push(...changed(path, resources?.limits?.memory, binaryQuantity(limit + (isKept ? 0 : delta))));
+  }
+  return operations;
+}
+
+function changed(path: string, old: unknown, value: unknown): JsonPatchOperation[] {
+  return [
+    { op: 'test', path, value: old },
+    { op: 'replace', path, value },
+  ];
+}
+
+function restart(message: string): Resize {
+  return { kind: 'restart', message };
+}
+
+function wait(what: 'CPU' | 'Memory', cause: string): Resize {
+  const words = what === 'CPU' ? 'Error encountered while handling CPU change request' : handlingMemory;
+  return { kind: 'wait', reason: `HotPlug${what}Error`, message: `${words}: ${cause}` };
+}
+
+const handlingMemory = 'error encountered while handling memory hotplug requests';
+
+function hasCondition({ status }: VirtualMachineInstance, type: string, value: 'True' | 'False'): boolean {
+  return findCondition(status?.conditions, type)?.status === value;
+}
+
+function isMigrating({ status }: VirtualMachineInstance): boolean {
+  const state = status?.migrationState;
+  return Boolean(state?.startTimestamp) && !state?.endTimestamp;
+}
