@@ -65,6 +65,19 @@ export function buildFromGoModule(target, what, sources = []) {
   }
 }
 
+/** Builds a program of a module that has no staging folders, with that module's own versions of everything. */
+export function buildGoProgram(target, { module, version, folder }) {
+  const work = mkdtempSync(path.join(tmpdir(), 'go-program-'));
+  try {
+    const { GoMod } = JSON.parse(run('go', ['mod', 'download', '-json', `${module}@${version}`], work));
+    writeFileSync(path.join(work, 'go.mod'), readFileSync(GoMod, 'utf8').replace(/^module .*/m, 'module build'));
+    run('go', ['mod', 'edit', `-require=${module}@${version}`], work);
+    goBuild(target, work, `${module}/${folder}`);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
 /**
  * The kubelet's own device plugin code as a program that a test can lead, built once; undefined where there is no `go`.
  * A minute after a kube-apiserver was built, some more before that.

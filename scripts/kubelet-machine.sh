@@ -40,6 +40,9 @@ cp -a /dev/{null,zero,full,random,urandom,tty,kmsg} "$dir/dev"
 mknod -m 666 "$dir/dev/kvm" c 10 232
 mknod -m 666 "$dir/dev/net/tun" c 10 200
 mknod -m 600 "$dir/dev/vhost-net" c 10 238
+# Files as disks, for claims that are block devices: the kubelet makes some of its own, too.
+mknod -m 600 "$dir/dev/loop-control" c 10 237
+for minor in {0..63}; do mknod -m 660 "$dir/dev/loop$minor" b 7 "$minor"; done
 for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2 ptmx:pts/ptmx; do
   ln -s "${link#*:}" "$dir/dev/${link%%:*}"
 done
@@ -51,6 +54,9 @@ ip link set lo up
 ip address add 10.96.0.1/32 dev lo
 ip address add 192.168.126.1/32 dev lo
 echo 1 >/proc/sys/net/ipv4/ip_forward
+# Pods may have addresses of both families.
+ip address add fd00:126::1/128 dev lo
+echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
 
 # As on any node: what a pod mounts in a shared folder is seen by the host, and the other way round.
 mount --make-rshared /

@@ -14,7 +14,7 @@ import {
 import path from 'node:path';
 import { bundleProgram } from './bundle.mjs';
 import { buildGuest, guestDir } from './guest/build.mjs';
-import { buildFromGoModule, kubeApiserverAssets, version } from './kube-apiserver.mjs';
+import { buildFromGoModule, buildGoProgram, kubeApiserverAssets, version } from './kube-apiserver.mjs';
 import { containerDisk, makeLauncherRoot } from './kubelet-launcher.mjs';
 
 const programs = ['kubelet', 'kube-scheduler', 'kube-controller-manager'];
@@ -35,6 +35,9 @@ const tools = {
   '/usr/sbin/libvirtd': 'libvirt-daemon-system',
   'qemu-system-x86_64': 'qemu-system-x86',
 };
+/** The plugin that connects pods to further networks, as one program that containerd starts. */
+const multus = { module: 'gopkg.in/k8snetworkplumbingwg/multus-cni.v4', version: 'v4.2.3', folder: 'cmd/multus' };
+const multusProgram = path.resolve('.cache', `multus-${multus.version}`);
 const agentImage = path.resolve('.build/image/virt-handler.tar');
 
 function isThere(tool) {
@@ -49,7 +52,7 @@ export function whyNoKubelet() {
   if (missing.length > 0) {
     return `missing: apt-get install --no-install-recommends ${missing.map(([, name]) => name).join(' ')}`;
   }
-  const built = [...programs.map((name) => path.join(programsDir, name)), containerDisk];
+  const built = [...programs.map((name) => path.join(programsDir, name)), containerDisk, multusProgram];
   const unbuilt = built.filter((file) => !existsSync(file)).map((file) => path.basename(file));
   if (unbuilt.length > 0 && !isThere('go')) return `there is no \`go\` to build ${unbuilt.join(', ')} with`;
   return undefined;
@@ -64,6 +67,10 @@ function buildPrograms(log) {
     buildFromGoModule(`${target}.new`, `k8s.io/kubernetes/cmd/${name}`);
     renameSync(`${target}.new`, target);
   }
+  if (existsSync(multusProgram)) return;
+  log(`building Multus ${multus.version} from its Go module; some minutes, once`);
+  buildGoProgram(`${multusProgram}.new`, multus);
+  renameSync(`${multusProgram}.new`, multusProgram);
 }
 
 function newestMs(place) {
@@ -144,5 +151,13 @@ export async function kubeletParts(log = console.error) {
   const archives = [given ?? agentImage, await buildToolsImage(), buildGuestImage()];
   const controller = path.join(work, 'virt-controller.mjs');
   await bundleProgram('virt-controller', controller);
-  return { assets: kubeApiserverAssets(log), programs: programsDir, controller, archives, toolsImages, guestImage };
+  return {
+    assets: kubeApiserverAssets(log),
+    programs: programsDir,
+    multus: multusProgram,
+    controller,
+    archives,
+    toolsImages,
+    guestImage,
+  };
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { logsDir, Program } from './program.ts';
 
@@ -13,32 +13,46 @@ sandbox_image = "localhost/pause:1"
 # Root of a container may lack the right to lower scores.
 restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "/usr/lib/cni"
+bin_dir = "${dir}/cni-bin"
 conf_dir = "${dir}/cni"
 `;
 
-/** Pods have addresses of their own on a bridge; the node's addresses are reached through it. */
-const network = {
-  cniVersion: '1.0.0',
-  name: 'pods',
-  plugins: [
-    {
-      type: 'bridge',
-      bridge: 'cni0',
-      isGateway: true,
-      ipam: { type: 'host-local', ranges: [[{ subnet: '10.85.0.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] },
-    },
-  ],
+const plugins = '/usr/lib/cni';
+
+const families = {
+  ipv4: { ranges: [[{ subnet: '10.85.0.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] },
+  ipv6: { ranges: [[{ subnet: 'fd00:85::/64' }]], routes: [{ dst: '::/0' }] },
 };
+
+/**
+ * What pods are connected to: addresses of IPv4; or of both families, and by Multus what their annotations ask for.
+ * Multus is the real one, which reads pods and NetworkAttachmentDefinitions of the API server.
+ */
+export type PodNetworks = 'ipv4' | 'multus';
+
+/** Pods have addresses of their own on a bridge; the node's addresses are reached through it. */
+function bridged({ ranges, routes }: (typeof families)['ipv4']): object {
+  const ipam = { type: 'host-local', ranges, routes };
+  return {
+    cniVersion: '1.0.0',
+    name: 'pods',
+    plugins: [{ type: 'bridge', bridge: 'cni0', isGateway: true, ipam }],
+  };
+}
+
+const { ipv4, ipv6 } = families;
+const bothFamilies = { ranges: [...ipv4.ranges, ...ipv6.ranges], routes: [...ipv4.routes, ...ipv6.routes] };
 
 /** Debian's containerd with runc and CNI plugins, on a machine of its own (scripts/kubelet-machine.sh). */
 export class ContainerRuntime {
   static readonly endpoint = `unix://${socket}`;
   readonly #program: Program;
+  readonly #dir: string;
 
   constructor(dir: string) {
-    mkdirSync(path.join(dir, 'cni'), { recursive: true });
-    writeFileSync(path.join(dir, 'cni/10-pods.conflist'), JSON.stringify(network));
+    this.#dir = dir;
+    for (const name of ['cni', 'cni-bin']) mkdirSync(path.join(dir, name), { recursive: true });
+    for (const name of readdirSync(plugins)) symlinkSync(path.join(plugins, name), path.join(dir, 'cni-bin', name));
     const configFile = path.join(dir, 'containerd.toml');
     writeFileSync(configFile, config(dir));
     this.#program = new Program('containerd', ['--config', configFile], path.join(logsDir, 'containerd.log'));
@@ -50,6 +64,25 @@ export class ContainerRuntime {
     for (const archive of archives) this.#ctr('images', 'import', archive);
     const [first = '', ...more] = names;
     for (const name of more) this.#ctr('images', 'tag', '--force', first, name);
+  }
+
+  /** Before there is a pod. `program`: Multus, which asks the API server. */
+  connectPods(networks: PodNetworks, program: string, kubeconfig: string): void {
+    if (networks === 'ipv4') {
+      this.#configure('10-pods.conflist', bridged(ipv4));
+      return;
+    }
+    const binDir = path.join(this.#dir, 'cni-bin');
+    symlinkSync(program, path.join(binDir, 'multus'));
+    const multus = { cniVersion: '1.0.0', name: 'multus', type: 'multus', kubeconfig, binDir };
+    this.#configure('00-multus.conf', { ...multus, delegates: [bridged(bothFamilies)] });
+  }
+
+  /** Put in place whole: containerd reads it as soon as it is there. */
+  #configure(name: string, content: object): void {
+    const file = path.join(this.#dir, 'cni', name);
+    writeFileSync(`${file}.new`, JSON.stringify(content));
+    renameSync(`${file}.new`, file);
   }
 
   stop(): Promise<void> {

@@ -1,5 +1,6 @@
 import { TestAuthority } from '../fixtures/certificates.ts';
 import type { KubeApiserver } from '../fixtures/kube-apiserver.ts';
+import type { PodNetworks } from './container-runtime.ts';
 import { NodeMachine } from './node-machine.ts';
 
 export interface Installation {
@@ -7,6 +8,7 @@ export interface Installation {
   readonly overlay: string;
   readonly featureGates?: readonly string[];
   readonly disabledFeatureGates?: readonly string[];
+  readonly podNetworks?: PodNetworks;
 }
 
 /** A cluster of one node that KubeVirt was installed in, with our agent. */
@@ -19,12 +21,13 @@ export class InstalledCluster {
     this.#authority = authority;
   }
 
-  static async start(installation: Installation): Promise<InstalledCluster> {
+  static async start({ podNetworks = 'ipv4', ...installation }: Installation): Promise<InstalledCluster> {
     const authority = await TestAuthority.make();
     try {
       const server = await authority.issue({ commonName: 'kubevirt.io:system:node:virt-handler', usage: 'serverAuth' });
       const pair = { ...server, ca: authority.pair.cert };
-      return new InstalledCluster(await NodeMachine.start((api) => install(api, pair, installation)), authority);
+      const machine = await NodeMachine.start((api) => install(api, pair, installation), podNetworks);
+      return new InstalledCluster(machine, authority);
     } catch (error) {
       await authority.remove();
       throw error;
@@ -44,7 +47,11 @@ interface ServerPair {
 }
 
 /** As an operator does: what virt-operator would bring, then the agent. */
-function install(api: KubeApiserver, { cert, key, ca }: ServerPair, { overlay, ...gates }: Installation): void {
+function install(
+  api: KubeApiserver,
+  { cert, key, ca }: ServerPair,
+  { overlay, ...gates }: Omit<Installation, 'podNetworks'>,
+): void {
   api.kubectl('create', '-k', 'daemonset/prerequisites');
   api.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
   const inNamespace = (object: object, ...more: string[]) =>

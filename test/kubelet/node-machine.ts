@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, write
 import path from 'node:path';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
-import { ContainerRuntime } from './container-runtime.ts';
+import { ContainerRuntime, type PodNetworks } from './container-runtime.ts';
 import { logsDir, Program } from './program.ts';
 
 /** What scripts/kubelet-parts.mjs made. */
@@ -11,6 +11,7 @@ interface KubeletParts {
   readonly assets: string;
   readonly programs: string;
   readonly controller: string;
+  readonly multus: string;
   readonly archives: readonly string[];
   readonly toolsImages: readonly string[];
 }
@@ -69,7 +70,7 @@ export class NodeMachine {
   }
 
   /** The API server is empty; `prepare` fills it before there is a node. */
-  static async start(prepare: (api: KubeApiserver) => void): Promise<NodeMachine> {
+  static async start(prepare: (api: KubeApiserver) => void, networks: PodNetworks = 'ipv4'): Promise<NodeMachine> {
     const { KUBELET_MACHINE: dir, KUBELET_PARTS, CGROUP_ROOT } = process.env;
     assert.ok(dir && KUBELET_PARTS && CGROUP_ROOT, 'runs on a machine of its own: node scripts/test.mjs kubelet');
     const parts: KubeletParts = JSON.parse(KUBELET_PARTS);
@@ -83,6 +84,7 @@ export class NodeMachine {
       const api = await startKubeApiserver(parts.assets, { bare: true, flags: apiFlags, users });
       started.push(api);
       prepare(api);
+      runtime.connectPods(networks, parts.multus, api.adminKubeconfig);
       for (const program of controllers(parts, api)) {
         started.push(program);
         await program.start(() => undefined);
@@ -116,6 +118,10 @@ export class NodeMachine {
     return JSON.parse(this.api.kubectl('get', '-o', 'json', ...args));
   }
 
+  create(object: object): void {
+    this.api.kubectlStdin(JSON.stringify(object), 'create', '-f', '-');
+  }
+
   /** What the node offers of these resources, as numbers. */
   allocatable(): Record<string, number> {
     const { allocatable } = this.get('node', nodeName).status;
@@ -139,7 +145,7 @@ export class NodeMachine {
       terminationGracePeriodSeconds: 1,
     };
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec };
-    this.api.kubectlStdin(JSON.stringify(pod), 'create', '-f', '-');
+    this.create(pod);
   }
 
   /** Its output, when it has ended well. */
