@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, renameSync } from 'node:fs';
-import { after, before, type TestContext, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { eventually } from '../fixtures/eventually.ts';
+import { timed } from './guests.ts';
 import { InstalledCluster } from './installation.ts';
 import { isAgent, type NodeMachine, nodeName } from './node-machine.ts';
 
@@ -37,13 +38,6 @@ after(() => cluster?.stop());
 function hasDevices(): void {
   const offered = machine.allocatable();
   assert.deepEqual(Object.fromEntries(Object.keys(devices).map((name) => [name, offered[name]])), devices);
-}
-
-/** Seconds until `check` passes, for the report. */
-async function timed(t: TestContext, what: string, check: () => void | Promise<void>): Promise<void> {
-  const startMs = performance.now();
-  await eventually(check, 120_000);
-  t.diagnostic(`${what}: ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
 }
 
 const isGuest = (line: string) => /qemu-system-\w+\0.*guest=/.test(line);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chownSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
-import { after, before, type TestContext, test } from 'node:test';
-import { eventually } from '../fixtures/eventually.ts';
+import { after, before, test } from 'node:test';
+import { askedByPod, bindClaim, guestKernel, launcherPod, schedulable, startOf, timed, userData } from './guests.ts';
 import { InstalledCluster } from './installation.ts';
 import { isAgent, type NodeMachine, nodeName } from './node-machine.ts';
 
@@ -16,7 +16,6 @@ const overlay = 'daemonset/overlays/tight-rights';
 const privateDir = '/var/run/kubevirt-private';
 let cluster: InstalledCluster;
 let machine: NodeMachine;
-let pods = 0;
 
 before(async () => {
   // What this containerd cannot do: images as volumes.
@@ -25,14 +24,8 @@ before(async () => {
 });
 after(() => cluster?.stop());
 
-/** What the guest serves: where it is in the network, and when it started. */
-const userData = `#!/bin/sh
-mkdir -p /www/cgi-bin
-cat >/www/cgi-bin/guest <<'END'
-#!/bin/sh
-printf 'Content-Type: text/plain\\n\\n'
-echo started $(cat /run/started)
-ip -4 address show dev eth0
+/** Where the guest is in the network, and what its disks begin with. */
+const whenAsked = `ip -4 address show dev eth0
 ip route
 cat /etc/resolv.conf
 echo "image $(head -c 16 /dev/vdb)"
@@ -41,21 +34,16 @@ for disk in /dev/sd?; do
   echo "plugged $(cat /sys/class/block/\${disk#/dev/}/size) $(head -c 16 $disk)"
   printf 'written by guest' | dd of=$disk bs=512 seek=1 conv=fsync,notrunc 2>/dev/null
 done
-END
-chmod 755 /www/cgi-bin/guest
-cat /proc/sys/kernel/random/uuid >/run/started
-httpd -p 8080 -h /www
 `;
 
 function guestWithNetwork(name: string): object {
-  const container = { image: 'localhost/guest:1', kernelPath: '/boot/vmlinuz', initrdPath: '/boot/initramfs.gz' };
   const devices = {
     interfaces: [{ name: 'default', masquerade: {} }],
     disks: [seed.disk, image.disk],
   };
   const domain = {
     resources: { requests: { memory: '192Mi' } },
-    firmware: { kernelBoot: { container, kernelArgs: 'console=ttyS0' } },
+    firmware: { kernelBoot: guestKernel },
     devices,
   };
   const spec = {
@@ -67,27 +55,8 @@ function guestWithNetwork(name: string): object {
   return { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', metadata: { name }, spec };
 }
 
-/** Seconds until `check` passes, for the report. */
-async function timed(t: TestContext, what: string, check: () => void | Promise<void>, forMs = 120_000): Promise<void> {
-  const startMs = performance.now();
-  await eventually(check, forMs);
-  t.diagnostic(`${what}: ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
-}
-
 const mounts = () => execFileSync('findmnt', ['-rno', 'TARGET'], { encoding: 'utf8' }).split('\n');
-const launcherPod = () => machine.get('pods', '-l', 'kubevirt.io=virt-launcher').items[0];
-
-/** What the guest answers another pod that asks at this address. */
-async function askedByPod(address: string): Promise<string> {
-  pods++;
-  const request = String.raw`printf 'GET /cgi-bin/guest HTTP/1.0\r\n\r\n' | nc -w 5 ${address} 8080`;
-  // The guest may still boot.
-  const ask = `for i in 1 2 3 4 5 6; do got=$(${request}); case $got in *started*) echo "$got"; exit;; esac; sleep 2; done; exit 1`;
-  return machine.runPod(`asks-${pods}`, ask, {});
-}
-
-/** When the guest booted. */
-const startOf = (answer: string) => /^started (\S+)$/m.exec(answer)?.[1] ?? '';
+const asked = () => askedByPod(machine, address);
 
 /** Of this VM, in the folders of the agent. */
 function leftOf(uid: string): string[] {
@@ -101,18 +70,14 @@ let podUid = '';
 let started = '';
 
 test('a VM with masquerade runs, and its interface has the address of the pod', async (t) => {
-  await machine.agentPod();
-  await eventually(() => {
-    const { labels } = machine.get('node', nodeName).metadata;
-    assert.equal(labels['kubevirt.io/schedulable'], 'true');
-  }, 60_000);
-  machine.api.kubectlStdin(JSON.stringify(guestWithNetwork('vm1')), 'create', '-f', '-');
+  await schedulable(machine);
+  machine.create(guestWithNetwork('vm1'));
   await timed(t, 'runs', () => {
     const { status } = machine.get('vmi', 'vm1');
     assert.deepEqual([status?.phase, status?.nodeName], ['Running', nodeName], JSON.stringify(status));
   });
-  address = launcherPod().status.podIP;
-  podUid = launcherPod().metadata.uid;
+  address = launcherPod(machine, 'vm1').status.podIP;
+  podUid = launcherPod(machine, 'vm1').metadata.uid;
   assert.match(address, /^10\.85\.0\.\d+$/);
   await timed(t, 'its address is in the status', () => {
     const { status } = machine.get('vmi', 'vm1');
@@ -125,7 +90,7 @@ test('a VM with masquerade runs, and its interface has the address of the pod', 
 
 test('another pod reaches the guest at the address of the pod; the guest has its own by DHCP', async (t) => {
   await timed(t, 'reached', async () => {
-    const answer = await askedByPod(address);
+    const answer = await asked();
     assert.match(answer, /inet 10\.0\.2\.2\/24/);
     assert.match(answer, /default via 10\.0\.2\.1 dev eth0/);
     assert.match(answer, /nameserver 10\.96\.0\.10/);
@@ -148,11 +113,11 @@ test('the launcher serves DHCP without being root: it may bind low ports, and no
 test('an agent that is deleted is replaced: the guest is still reached, and it is the same', async (t) => {
   const { metadata } = await machine.agentPod();
   machine.api.kubectl('delete', 'pod', '-n', 'kubevirt', metadata.name);
-  assert.equal(startOf(await askedByPod(address)), started);
+  assert.equal(startOf(await asked()), started);
   await timed(t, 'the next is ready', async () => {
     assert.notEqual((await machine.agentPod()).metadata.uid, metadata.uid);
   });
-  assert.equal(startOf(await askedByPod(address)), started);
+  assert.equal(startOf(await asked()), started);
   const { status } = machine.get('vmi', 'vm1');
   assert.deepEqual([status.phase, status.interfaces[0].ipAddress], ['Running', address]);
 });
@@ -162,7 +127,7 @@ test('an agent that is killed comes back: the guest is still reached, and it is 
   const [pid = 0, ...others] = machine.processesOf(isAgent);
   assert.deepEqual(others, []);
   process.kill(pid, 'SIGKILL');
-  assert.equal(startOf(await askedByPod(address)), started);
+  assert.equal(startOf(await asked()), started);
   await timed(t, 'it runs again', () => {
     const [next, ...more] = machine.processesOf(isAgent);
     assert.ok(next !== undefined && next !== pid && more.length === 0);
@@ -179,22 +144,14 @@ function makeClaim(name: string): void {
   writeFileSync(`${folder}/disk.img`, 'content of claim');
   truncateSync(`${folder}/disk.img`, diskBytes);
   for (const file of [folder, `${folder}/disk.img`]) chownSync(file, 107, 107);
-  const resources = { requests: { storage: '32Mi' } };
-  const common = { accessModes: ['ReadWriteOnce'], storageClassName: '' };
-  const create = (kind: string, spec: object) =>
-    machine.api.kubectlStdin(
-      JSON.stringify({ apiVersion: 'v1', kind, metadata: { name }, spec: { ...common, ...spec } }),
-      ...['create', '-f', '-'],
-    );
-  create('PersistentVolume', { capacity: { storage: '64Mi' }, hostPath: { path: folder } });
-  create('PersistentVolumeClaim', { resources, volumeName: name });
+  bindClaim(machine, name, { hostPath: { path: folder } });
 }
 
 const diskBytes = 32 << 20;
 const pluggedLine = `plugged ${diskBytes / 512} content of claim`;
 const seed = {
   disk: { name: 'seed', disk: { bus: 'virtio' } },
-  volume: { name: 'seed', cloudInitNoCloud: { userData } },
+  volume: { name: 'seed', cloudInitNoCloud: { userData: userData({ whenAsked }) } },
 };
 const image = {
   disk: { name: 'image', disk: { bus: 'virtio' } },
@@ -219,7 +176,7 @@ test('a claim is plugged into the guest that runs, which reads it', async (t) =>
   giveDisks(seed, image, plugged);
   await timed(t, 'ready', () => assert.equal(statusOfExtra()?.phase, 'Ready', JSON.stringify(statusOfExtra())));
   await timed(t, 'read by the guest', async () => {
-    const answer = await askedByPod(address);
+    const answer = await asked();
     assert.equal(startOf(answer), started);
     assert.equal(mounts().filter((target) => target.includes('hotplug-disks/extra')).length, 1);
     assert.match(answer, new RegExp(`^${pluggedLine}$`, 'm'));
@@ -234,7 +191,7 @@ test('unplugged, it is gone from the guest, which goes on, and from the node', a
     assert.equal(statusOfExtra(), undefined);
     assert.deepEqual(machine.get('pods', '-l', 'kubevirt.io=hotplug-disk').items, []);
   });
-  const answer = await askedByPod(address);
+  const answer = await asked();
   assert.equal(startOf(answer), started);
   assert.doesNotMatch(answer, /^plugged/m);
   assert.equal(readFileSync('/var/claims/extra/disk.img').subarray(512, 528).toString(), 'written by guest');
