@@ -148,11 +148,18 @@ export class AgentUnderTest {
     return (this.#place.firstPort ?? defaultFirstPort) + portFlags.indexOf('console-server-port');
   }
 
-  /** Of the process and of children it has waited for. */
-  cpuMs(): number {
+  /** User and system time: of the process, and of all below it that has ended and was waited for. */
+  cpu(): { readonly ownMs: number; readonly helpersMs: number } {
     const fields = statFields(this.pid);
-    const ticks = [11, 12, 13, 14].reduce((sum, index) => sum + Number(fields[index]), 0);
-    return (ticks / clockTicksPerSecond) * 1000;
+    const msOf = (...places: readonly number[]) =>
+      (places.reduce((sum, place) => sum + Number(fields[place]), 0) / clockTicksPerSecond) * 1000;
+    return { ownMs: msOf(11, 12), helpersMs: msOf(13, 14) };
+  }
+
+  /** With helpers. */
+  cpuMs(): number {
+    const { ownMs, helpersMs } = this.cpu();
+    return ownMs + helpersMs;
   }
 
   residentMb(): number {

@@ -11,11 +11,13 @@ import { type BurstSample, figuresOf } from './burst-figures.ts';
 import type { Figure } from './figures.ts';
 import { installForOthers } from './foreign-crds.ts';
 import { measureRestart } from './restart.ts';
-import { createVmis, deleteVmis, newVmi } from './vmis.ts';
+import { createVmis, deleteVmis, newVmi, type VmiNetwork } from './vmis.ts';
 
 export interface BurstBenchOptions {
   readonly programs: readonly AgentProgram[];
   readonly vms: number;
+  /** Of the VMIs. */
+  readonly network: VmiNetwork;
   readonly runs: number;
   readonly api: ApiKind | undefined;
   readonly seed: number;
@@ -128,7 +130,9 @@ function burst(
   scene: Scene,
   prefix = 'vm',
 ): Promise<BurstResult> {
-  const options = { namespace, nodeName, prefix, vms, seed, pauseMs, orders: ['define-first'] as const, stallMs };
+  const { network } = bench.options;
+  const orders = ['define-first'] as const;
+  const options = { namespace, nodeName, prefix, vms, network, seed, pauseMs, orders, stallMs };
   return runBurst(options, bench.api, scene.agent, scene.fleet);
 }
 

@@ -3,8 +3,9 @@ import type { EventOrder } from '../test/fixtures/scripted-guest.ts';
 import { type FloodResult, type LauncherFleet, monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
 import type { AgentUnderTest } from './agent-under-test.ts';
 import type { ApiUnderLoad, RequestCounts } from './api-under-load.ts';
+import { podAddressOf, withoutNetwork } from './pod-networks.ts';
 import { randomOf, shuffled } from './random.ts';
-import { createVmis, deleteVmis, newVmi, PhaseTimes, podUidOf, schedule } from './vmis.ts';
+import { createVmis, deleteVmis, newVmi, PhaseTimes, podUidOf, schedule, type VmiNetwork } from './vmis.ts';
 
 export interface BurstOptions {
   readonly namespace: string;
@@ -12,6 +13,8 @@ export interface BurstOptions {
   /** VMIs are named `<prefix>-<number>`. */
   readonly prefix: string;
   readonly vms: number;
+  /** Of all VMIs; with one each launcher has a network namespace of its own. */
+  readonly network: VmiNetwork;
   readonly seed: number;
   /** Between two hand-overs; 0: all at once. */
   readonly pauseMs: number;
@@ -26,8 +29,11 @@ export interface BurstResult {
   /** Of those that got there. */
   readonly syncMs: readonly number[];
   readonly runningMs: readonly number[];
+  /** Do not run, or run without the network that they ask for. */
   readonly lost: readonly string[];
+  /** With that of the agent's helpers: programs that it started and that have ended. */
   readonly cpuMsPerStart: number;
+  readonly helperMsPerStart: number;
   readonly residentMb: number;
   readonly syncsPerStart: number;
   readonly requests: RequestCounts | undefined;
@@ -42,27 +48,28 @@ export async function runBurst(
   agent: AgentUnderTest,
   fleet: LauncherFleet,
 ): Promise<BurstResult> {
-  const { namespace, prefix, vms, nodeName, seed, pauseMs, orders } = options;
+  const { namespace, prefix, vms, network, nodeName, seed, pauseMs, orders } = options;
   const random = randomOf(seed);
   const names = shuffled(
     Array.from({ length: vms }, (_, index) => `${prefix}-${index}`),
     random,
   );
-  const specs = names.map((name) => ({
+  const specs = names.map((name, index) => ({
     podUid: podUidOf(name),
+    ...(network !== 'none' && { address: podAddressOf(index) }),
     order: orders[Math.floor(random() * orders.length)] ?? 'define-first',
     bootMs: 2 + Math.round(random() * 8),
   }));
   await fleet.add(specs);
   await createVmis(
     api.admin,
-    names.map((name) => newVmi(namespace, name)),
+    names.map((name) => newVmi(namespace, name, network)),
   );
   const phases = new PhaseTimes(api.admin, namespace);
   await phases.start();
   await sleep(500);
   api.requests();
-  const cpuBeforeMs = agent.cpuMs();
+  const before = agent.cpu();
   const handOvers: Promise<void>[] = [];
   for (const name of names) {
     handOvers.push(schedule(api.admin, namespace, name, nodeName));
@@ -71,17 +78,20 @@ export async function runBurst(
   await Promise.all(handOvers);
   await untilAllRun(phases, names, options.stallMs);
   await sleep(settleMs);
-  const cpuMs = agent.cpuMs() - cpuBeforeMs;
+  const after = agent.cpu();
   const reports = new Map((await fleet.report()).map((report) => [report.podUid, report]));
   await phases.stop();
   const reportOf = (name: string) => reports.get(podUidOf(name));
+  const pidOf = (name: string) => reportOf(name)?.pid ?? 0;
+  const bare = network === 'none' ? [] : await withoutNetwork(names, pidOf);
   const syncs = names.reduce((sum, name) => sum + (reportOf(name)?.calls.syncVirtualMachine?.count ?? 0), 0);
   return {
     names,
     syncMs: names.flatMap((name) => sinceScheduled(phases, name, reportOf(name)?.calls.syncVirtualMachine?.firstMs)),
     runningMs: names.flatMap((name) => sinceScheduled(phases, name, phases.at(name, 'Running'))),
-    lost: names.filter((name) => phases.at(name, 'Running') === undefined),
-    cpuMsPerStart: cpuMs / vms,
+    lost: names.filter((name) => phases.at(name, 'Running') === undefined || bare.includes(name)),
+    cpuMsPerStart: (after.ownMs + after.helpersMs - before.ownMs - before.helpersMs) / vms,
+    helperMsPerStart: (after.helpersMs - before.helpersMs) / vms,
     residentMb: agent.residentMb(),
     syncsPerStart: syncs / vms,
     requests: api.requests(),

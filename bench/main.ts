@@ -15,6 +15,7 @@ import { scrapeBench } from './scrape-bench.ts';
 import { type StageOptions, soakBench } from './soak-bench.ts';
 import { checkSoak } from './soak-check.ts';
 import { startsBench } from './starts-bench.ts';
+import type { VmiNetwork } from './vmis.ts';
 
 /** npm run bench -- [boot] [burst] [console] [idle] [scrape] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
 
@@ -29,6 +30,7 @@ const { values, positionals } = parseArgs({
     runs: { type: 'string', default: '3' },
     json: { type: 'string', default: '.build/bench.json' },
     vms: { type: 'string', default: '100' },
+    network: { type: 'string', default: 'none' },
     api: { type: 'string' },
     cycles: { type: 'string', default: '40' },
     starts: { type: 'string', default: '10000' },
@@ -72,6 +74,12 @@ function apiKind(): ApiKind | undefined {
   throw new Error(`--api ${api}: cluster or embedded`);
 }
 
+function network(): VmiNetwork {
+  const { network } = values;
+  if (network === 'none' || network === 'masquerade') return network;
+  throw new Error(`--network ${network}: none or masquerade`);
+}
+
 function programs(): AgentProgram[] {
   const ours = `${process.execPath} ${ownProgram}`;
   const first = values['agent-cmd'];
@@ -98,6 +106,7 @@ async function burst(): Promise<unknown> {
   const report = await burstBench({
     programs: programs(),
     vms: wholeNumber('vms', 1),
+    network: network(),
     runs: wholeNumber('runs', 1),
     api: apiKind(),
     seed: wholeNumber('seed', 0),

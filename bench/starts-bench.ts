@@ -29,7 +29,8 @@ export function startsBench(stage: StageOptions, options: StartsOptions): Promis
     let notEnded = 0;
     for (let batch = 1; starts < options.starts; batch++) {
       const vms = Math.min(options.batch, options.starts - starts);
-      const burst = { namespace: 'default', nodeName: 'bench', prefix: `b${batch}`, vms, seed: options.seed + batch };
+      const who = { namespace: 'default', nodeName: 'bench', prefix: `b${batch}`, network: 'none' } as const;
+      const burst = { ...who, vms, seed: options.seed + batch };
       const result = await runBurst({ ...burst, pauseMs: 0, orders: eventOrders, stallMs }, api, agent, fleet);
       starts += vms;
       syncs += result.syncsPerStart * vms;

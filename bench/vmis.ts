@@ -10,16 +10,17 @@ export interface VmiParts {
   readonly cpuModel: string;
   readonly runtimeUser: number;
   readonly volumes: readonly Volume[];
+  /** Without one nothing is done inside of the launcher's namespaces, and all is about the loop. */
+  readonly network?: VmiNetwork;
 }
 
-/**
- * A VMI as virt-controller hands it over, but for phase and label; a virtio disk for each of its volumes. Without a network:
- * agents differ in what they do for one inside the launcher's namespaces, and this is about the loop.
- */
+export type VmiNetwork = 'none' | 'masquerade';
+
+/** A VMI as virt-controller hands it over, but for phase and label; a virtio disk for each of its volumes. */
 export function vmiOf(
   namespace: string,
   name: string,
-  { metadata, cpuModel, runtimeUser, volumes }: VmiParts,
+  { metadata, cpuModel, runtimeUser, volumes, network = 'none' }: VmiParts,
 ): VirtualMachineInstance {
   const annotations = { 'kubevirt.io/latest-observed-api-version': 'v1' };
   return {
@@ -37,9 +38,12 @@ export function vmiOf(
         firmware: { uuid: '5d307ca9-b3ef-428c-8861-06e72d69f223' },
         devices: {
           disks: volumes.map((volume) => ({ name: volume.name, disk: { bus: 'virtio' } })),
-          autoattachPodInterface: false,
+          ...(network === 'none'
+            ? { autoattachPodInterface: false }
+            : { interfaces: [{ name: 'default', masquerade: {} }] }),
         },
       },
+      ...(network !== 'none' && { networks: [{ name: 'default', pod: {} }] }),
       volumes: [...volumes],
     },
     status: { phase: 'Scheduling', guestOSInfo: {}, runtimeUser, qosClass: 'Burstable' },
@@ -47,11 +51,12 @@ export function vmiOf(
 }
 
 /** Its pod is `pod-<name>`. */
-export function newVmi(namespace: string, name: string): VirtualMachineInstance {
+export function newVmi(namespace: string, name: string, network: VmiNetwork = 'none'): VirtualMachineInstance {
   return vmiOf(namespace, name, {
     metadata: {},
     cpuModel: 'host-model',
     runtimeUser: 0,
+    network,
     volumes: [
       { name: 'root', emptyDisk: { capacity: '1Gi' } },
       { name: 'cloudinit', cloudInitNoCloud: { userData: '#cloud-config\nhostname: bench\n' } },
