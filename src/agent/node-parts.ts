@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { resources } from '../api/index.ts';
+import { type ResourceType, resources } from '../api/index.ts';
 import { type Component, errorMessage, type Logger } from '../base/index.ts';
 import {
   type AgentConfig,
@@ -9,7 +9,7 @@ import {
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
 import { KernelMounts, recordDirectory, Storage } from '../host/index.ts';
-import { Informer, type KubeClient } from '../kube/index.ts';
+import { Informer, type KubeClient, orMissing } from '../kube/index.ts';
 import { noMigrationProxy } from './migration-proxy/index.ts';
 import type { NodeFacts } from './node/facts/index.ts';
 import { KubeOwnNode } from './node/own-node.ts';
@@ -65,7 +65,7 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
 }
 
 /** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */
-function makeHooks(options: AgentOptions, { world, hostDevDir, hostRoot, hostPid }: PartsDeps, log: Logger) {
+function makeHooks(options: AgentOptions, { world, client, hostDevDir, hostRoot, hostPid }: PartsDeps, log: Logger) {
   const { podsDir, kubeletRoot, nodeName, privateDir, podIp } = options;
   const machinePodsDir = podsDir === '/pods' ? `${kubeletRoot}/pods` : podsDir;
   return hostHooks(
@@ -76,9 +76,22 @@ function makeHooks(options: AgentOptions, { world, hostDevDir, hostRoot, hostPid
       records: recordDirectory(path.join(privateDir, 'container-disk-mount-state')),
       plugRecords: recordDirectory(path.join(privateDir, 'hotplug-volume-mount-state')),
       monotonicMs: () => world.clock.monotonicMs(),
+      plugins: () => listPlugins(client),
       log,
     },
   );
+}
+
+const plugins: ResourceType = {
+  ...{ group: 'plugin.kubevirt.io', version: 'v1alpha1' },
+  ...{ resource: 'plugins', kind: 'Plugin', namespaced: false },
+};
+const listTimeoutMs = 10_000;
+
+/** A cluster before KubeVirt 1.9 does not know them. */
+async function listPlugins(client: KubeClient): Promise<readonly unknown[]> {
+  const listed = await orMissing(client.list(plugins, { signal: AbortSignal.timeout(listTimeoutMs) }));
+  return listed?.items ?? [];
 }
 
 interface HostDeps {

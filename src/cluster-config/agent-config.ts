@@ -36,6 +36,8 @@ export interface ClusterConfig extends MigrationSection {
   readonly imageVolume: boolean;
   /** Gate PortRangesSpec. */
   readonly portRanges: boolean;
+  /** Gate Plugins. */
+  readonly plugins: boolean;
   readonly minimumReservePvcBytes: number;
   readonly tolerateLessPvcSpacePercent: number;
   /** Factor on what a guest costs beyond its memory. */
@@ -100,6 +102,7 @@ function toClusterConfig(given: unknown, annotations: Annotations): ClusterConfi
     useEmulation: developer.useEmulation === true,
     imageVolume: gates.ImageVolume,
     portRanges: gates.PortRangesSpec,
+    plugins: gates.Plugins,
     minimumReservePvcBytes: developer.minimumReservePVCBytes ?? 131_072,
     tolerateLessPvcSpacePercent: developer.pvcTolerateLessSpaceUpToPercent ?? 10,
     overheadRatio: parseQuantity(configuration.additionalGuestMemoryOverheadRatio) ?? 1,

@@ -10,8 +10,13 @@ export async function getIfThere<T extends KubeObject>(
   ref: ObjectRef,
   options: CallOptions = {},
 ): Promise<T | undefined> {
+  return orMissing(client.get<T>(type, ref, options));
+}
+
+/** What a list or another question gives; undefined: the API server does not know what is asked for. */
+export async function orMissing<T>(question: Promise<T>): Promise<T | undefined> {
   try {
-    return await client.get<T>(type, ref, options);
+    return await question;
   } catch (error) {
     if (isKubeError(error, 'NOT_FOUND')) return undefined;
     throw error;

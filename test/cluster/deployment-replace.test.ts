@@ -208,15 +208,6 @@ suite('replace.sh', () => {
       [],
       /another patch/,
     ],
-    [
-      'VMs use what the agent cannot do yet',
-      async () => {
-        await kubevirt({});
-        await vmi('sharing', { domain: { devices: { filesystems: [{ name: 'a', virtiofs: {} }] } } });
-      },
-      [],
-      /default\/sharing/,
-    ],
     ['the image has no such name', () => kubevirt({}), ['--image', 'a"},{"b'], /no name of an image/],
     ['an option is unknown', () => kubevirt({}), ['--force'], /unknown: --force/],
   ];

@@ -8,7 +8,7 @@
 #   --no-wait           does not wait for the rollout;  --wait-seconds N (900): how long
 #   --any-version       also where KubeVirt is not v1.9.0, which this agent was made for
 #   --all-architectures the image is for every architecture that the nodes have
-#   --accept-missing    also where VMs use what this agent cannot do yet
+#   --accept-missing    accepted; nothing that VMs use needs it at present
 #
 # VMs go on running while agents are replaced. restore.sh is the way back. Needs kubectl and rights to patch the KubeVirt object.
 
@@ -55,13 +55,9 @@ check_architectures() {
 }
 
 check_needs() {
-  local shared migrations unread="VMs and migrations cannot be read: may you list them in all namespaces?"
-  shared=$(kubectl get virtualmachineinstances.kubevirt.io -A -o go-template='{{range .items}}{{$m := .metadata}}{{with .spec.domain}}{{with .devices}}{{if .filesystems}}{{$m.namespace}}/{{$m.name}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}') || fail "$unread"
+  local migrations unread="migrations cannot be read: may you list them in all namespaces?"
   migrations=$(kubectl get virtualmachineinstancemigrations.kubevirt.io -A -o go-template='{{range .items}}{{$p := ""}}{{with .status}}{{$p = .phase}}{{end}}{{if and (ne $p "Succeeded") (ne $p "Failed")}}{{.metadata.namespace}}/{{.metadata.name}}{{"\n"}}{{end}}{{end}}') || fail "$unread"
   [ -z "$migrations" ] || fail "migrations are under way; wait for them: $(tr '\n' ' ' <<<"$migrations")"
-  [ -n "$shared" ] || return 0
-  say "VMs with file systems of their pods (virtiofs), whose sockets this agent does not give to their QEMU yet: $(tr '\n' ' ' <<<"$shared")"
-  [ -n "$accept_missing" ] || fail "those VMs go on running, and would not start again; --accept-missing goes on"
 }
 
 # As one JSON string, with what is made for it. The image stands in it once.

@@ -28,6 +28,8 @@ export type HostErrorCode =
   | 'HOTPLUG_SOURCE'
   /** The launcher's pod takes no volumes while it runs. */
   | 'HOTPLUG_DISABLED'
+  /** Whether plug-ins have hooks is not known. */
+  | 'PLUGIN_HOOKS'
   /** A file system that side containers of the pod are to serve is not served. */
   | 'NO_VIRTIOFS'
   /** The kernel does not grant memory, CPUs or priority. */

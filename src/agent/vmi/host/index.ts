@@ -9,6 +9,7 @@ import { hostDiskImages } from './host-disk-images.ts';
 import { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
 import { guestLimits, type LimitOptions } from './limits/index.ts';
 import { type PodNetworkOptions, podNetwork } from './network/index.ts';
+import { type PluginHookDeps, pluginHooks } from './plugin-hooks.ts';
 import { virtiofsSockets } from './virtiofs/index.ts';
 import type { HostFactsOf } from './work/index.ts';
 
@@ -21,15 +22,17 @@ export { type HotPlugDeps, hotPlugVolumes } from './hot-plug/index.ts';
 export { LauncherRoot, qemuId } from './launcher-root.ts';
 export { guestLimits } from './limits/index.ts';
 export { podNetwork } from './network/index.ts';
+export { pluginHooks } from './plugin-hooks.ts';
 export { virtiofsSockets } from './virtiofs/index.ts';
 export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
 export function hostHooks(
   options: DeviceOwnershipOptions & ContainerDiskOptions & HotPlugOptions & PodNetworkOptions & LimitOptions,
-  deps: ContainerDiskDeps & HotPlugDeps,
+  deps: ContainerDiskDeps & HotPlugDeps & PluginHookDeps,
 ) {
   return [
+    pluginHooks(deps),
     containerDisks(options, deps),
     hostDiskImages(options, deps),
     hotPlugVolumes(options, deps),
