@@ -16,6 +16,7 @@ export {
   type StandardRule,
   setBlockDevices,
 } from './cgroups/index.ts';
+export { containerLabeller, hasSelinux, type LabelForContainers } from './container-label.ts';
 export { cpuSetOf, parseCpuList } from './cpu-set.ts';
 export { type DeviceAddress, readDeviceAddresses } from './device-addresses.ts';
 export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';

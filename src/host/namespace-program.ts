@@ -18,8 +18,10 @@ class NamespaceProgramError extends CodedError<NamespaceProgramErrorCode> {}
 export interface NamespaceProgram {
   readonly program: string;
   readonly args: readonly string[];
-  /** Its standard input. */
-  readonly input: string;
+  /** Its standard input; without it there is none to read. */
+  readonly input?: string;
+  /** SELinux' label that it runs under. */
+  readonly execLabel?: string;
 }
 
 /** Where distributions have programs for root; the agent's own PATH may be without. */
@@ -30,7 +32,7 @@ const maxMessageLength = 600;
 /** Runs a program in a network namespace to its end, and gives what it printed. Rejects with NamespaceProgramError. */
 export function runInNamespace(
   namespace: NetNamespace,
-  { program, args, input }: NamespaceProgram,
+  { program, args, input, execLabel }: NamespaceProgram,
   signal: AbortSignal,
 ): Promise<string> {
   // Nothing of the agent's environment goes to it: no token, no proxy, no language.
@@ -41,7 +43,9 @@ export function runInNamespace(
     if (signal.aborted) return fail('ENDED', `not begun: ${errorMessage(signal.reason)}`);
     let child: ChildProcess;
     try {
-      child = namespace.spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'], cwd: '/' });
+      const stdin = input === undefined ? 'ignore' : 'pipe';
+      const label = execLabel === undefined ? {} : { execLabel };
+      child = namespace.spawn(program, args, { env, stdio: [stdin, 'pipe', 'pipe'], cwd: '/', ...label });
     } catch (cause) {
       return reject(cause);
     }

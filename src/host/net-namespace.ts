@@ -3,6 +3,7 @@ import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import util from 'node:util';
 import { CodedError, errorCode, errorMessage } from '../base/index.ts';
+import { underExecLabel } from './exec-label.ts';
 import { type ProcessId, processStartTime } from './peer.ts';
 
 type NetNamespaceErrorCode =
@@ -106,9 +107,18 @@ export class NetNamespace {
     }
   }
 
-  /** Starts a program in the namespace. Node.js forks on the calling thread, so the child begins there. */
-  spawn(program: string, args: readonly string[], options: SpawnOptions): ChildProcess {
-    return this.run(() => spawn(program, args, options));
+  /**
+   * Starts a program in the namespace. Node.js forks on the calling thread, so the child begins there. `execLabel`: SELinux' label that it runs
+   * under.
+   */
+  spawn(
+    program: string,
+    args: readonly string[],
+    options: SpawnOptions & { readonly execLabel?: string },
+  ): ChildProcess {
+    const { execLabel, ...rest } = options;
+    const start = () => spawn(program, args, rest);
+    return this.run(() => (execLabel === undefined ? start() : underExecLabel(execLabel, start)));
   }
 
   /** Safe to call twice. */

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../../../base/index.ts';
-import { containerLabeller } from './container-label.ts';
+import { containerLabeller } from '../../../host/index.ts';
 import type { DeviceSettings } from './device-settings.ts';
 import type { DeviceRoots, DeviceSource } from './device-source.ts';
 import { MediatedSource } from './mediated-source.ts';

@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { errorCode, errorMessage, type Logger } from '../../../base/index.ts';
 import { type Allocation, DevicePluginError, type PluginDevice } from '../../../device-plugin/index.ts';
-import { openInRoot, openTrusted, type SafePath } from '../../../host/index.ts';
-import type { LabelForContainers } from './container-label.ts';
+import { type LabelForContainers, openInRoot, openTrusted, type SafePath } from '../../../host/index.ts';
 import type { DeviceSource, WatchedPaths } from './device-source.ts';
 import type { DeviceOwner } from './usb-source.ts';
 

@@ -8,7 +8,7 @@ import { type DeviceOwnershipOptions, deviceOwnership } from './device-ownership
 import { hostDiskImages } from './host-disk-images.ts';
 import { type HotPlugDeps, type HotPlugOptions, hotPlugVolumes } from './hot-plug/index.ts';
 import { guestLimits, type LimitOptions } from './limits/index.ts';
-import { type PodNetworkOptions, podNetwork } from './network/index.ts';
+import { type PodNetworkOptions, podNamespaces, podNetwork, type TapLabelOptions, tapLabels } from './network/index.ts';
 import { type PluginHookDeps, pluginHooks } from './plugin-hooks.ts';
 import { virtiofsSockets } from './virtiofs/index.ts';
 import type { HostFactsOf } from './work/index.ts';
@@ -28,7 +28,12 @@ export * from './work/index.ts';
 
 /** All hooks of this build, in the order in which they prepare: what is refused is refused before anything is made. */
 export function hostHooks(
-  options: DeviceOwnershipOptions & ContainerDiskOptions & HotPlugOptions & PodNetworkOptions & LimitOptions,
+  options: DeviceOwnershipOptions &
+    ContainerDiskOptions &
+    HotPlugOptions &
+    PodNetworkOptions &
+    TapLabelOptions &
+    LimitOptions,
   deps: ContainerDiskDeps & HotPlugDeps & PluginHookDeps,
 ) {
   return [
@@ -36,7 +41,7 @@ export function hostHooks(
     containerDisks(options, deps),
     hostDiskImages(options, deps),
     hotPlugVolumes(options, deps),
-    podNetwork(options),
+    podNetwork(options, podNamespaces(options.procDir, tapLabels(options, deps.log))),
     deviceOwnership(options),
     virtiofsSockets(options),
     guestLimits(options),

@@ -3,4 +3,6 @@
  * the launcher's network namespace, and upstream's files of it.
  * Must not know: what libvirt and DHCP servers make of it; when it is done.
  */
+export { podNamespaces } from './pod-namespace.ts';
 export { type PodNetworkOptions, podNetwork } from './pod-network.ts';
+export { type TapLabelOptions, tapLabels } from './tap-labels.ts';

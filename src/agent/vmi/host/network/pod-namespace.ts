@@ -9,6 +9,7 @@ import {
 } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
 import { type PodNetwork, parsePodNetwork, readCommands } from './pod-links.ts';
+import { batchesOf, type TapLabelOf } from './tap-labels.ts';
 import type { Setting } from './wanted.ts';
 
 /** The network namespace of a launcher, for one pass. What it throws and rejects with is a HostError. */
@@ -19,7 +20,7 @@ export interface PodNamespace {
   setting(name: string): string;
   /** By one process. */
   read(signal: AbortSignal): Promise<PodNetwork>;
-  /** By one process; it ends at the first line that fails. */
+  /** By one process, and where there is SELinux one more for each tap device; it ends at the first line that fails. */
   change(commands: readonly string[], signal: AbortSignal): Promise<void>;
   set(settings: readonly Setting[]): void;
   /** By one process, as a whole or not at all. */
@@ -30,10 +31,11 @@ export interface PodNamespace {
 export type OpenPodNamespace = (owner: NamespaceOwner) => Promise<PodNamespace>;
 
 /** Rejects with HostError POD_NETWORK when it cannot be entered: the launcher has ended, or this agent may not. */
-export function podNamespaces(procDir?: string): OpenPodNamespace {
+export function podNamespaces(procDir?: string, labelOf: TapLabelOf = async () => undefined): OpenPodNamespace {
   return async (owner) => {
     try {
-      return new KernelNamespace(await NetNamespace.ofProcess(owner, procDir === undefined ? {} : { procDir }));
+      const namespace = await NetNamespace.ofProcess(owner, procDir === undefined ? {} : { procDir });
+      return new KernelNamespace(namespace, () => labelOf(owner.pid));
     } catch (cause) {
       throw notEntered(cause);
     }
@@ -42,9 +44,11 @@ export function podNamespaces(procDir?: string): OpenPodNamespace {
 
 class KernelNamespace implements PodNamespace {
   readonly #namespace: NetNamespace;
+  readonly #label: () => Promise<string | undefined>;
 
-  constructor(namespace: NetNamespace) {
+  constructor(namespace: NetNamespace, label: () => Promise<string | undefined>) {
     this.#namespace = namespace;
+    this.#label = label;
   }
 
   get isOfMachine(): boolean {
@@ -80,11 +84,16 @@ class KernelNamespace implements PodNamespace {
   }
 
   async change(commands: readonly string[], signal: AbortSignal): Promise<void> {
-    const input = commands.map((line) => `${line}\n`).join('');
-    const change = runInNamespace(this.#namespace, { program: 'ip', args: ['-batch', '-'], input }, signal);
-    await change.catch((cause: unknown) => {
-      throw refused('the links of the pod', linkProblem(errorMessage(cause), commands), cause);
-    });
+    const label = await this.#label();
+    for (const { lines, isLabelled } of batchesOf(commands, label !== undefined)) {
+      const input = lines.map((line) => `${line}\n`).join('');
+      const program = isLabelled
+        ? { program: 'ip', args: lines.flatMap((line) => line.split(' ')), execLabel: label ?? '' }
+        : { program: 'ip', args: ['-batch', '-'], input };
+      await runInNamespace(this.#namespace, program, signal).catch((cause: unknown) => {
+        throw refused('the links of the pod', linkProblem(errorMessage(cause), lines), cause);
+      });
+    }
   }
 
   async load(rules: string, signal: AbortSignal): Promise<void> {

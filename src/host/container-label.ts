@@ -1,6 +1,8 @@
 import path from 'node:path';
-import { errorCode, errorMessage, type Logger } from '../../../base/index.ts';
-import { readPlainFileSync, type SafePath, xattrReader, xattrWriter } from '../../../host/index.ts';
+import { errorCode, errorMessage, type Logger } from '../base/index.ts';
+import { readPlainFileSync } from './plain-file.ts';
+import type { SafePath } from './safe-path.ts';
+import { xattrReader, xattrWriter } from './xattr.ts';
 
 /** What containers may use; the same as in pkg/virt-handler/selinux/labels.go. */
 const containerLabel = 'system_u:object_r:container_file_t:s0';
@@ -25,6 +27,11 @@ export async function containerLabeller(hostRoot: string, log: Logger): Promise<
       log.warn({ reason }, 'a label of SELinux could not be set');
     }
   };
+}
+
+/** `hostRoot`: the machine's root directory as this process sees it. */
+export function hasSelinux(hostRoot: string): boolean {
+  return enforcing(path.join(hostRoot, enforceFile)) !== undefined;
 }
 
 /** Undefined: the kernel runs without SELinux. */
