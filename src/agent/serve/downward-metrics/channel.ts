@@ -20,6 +20,10 @@ export interface ChannelDeps {
 export async function serveChannel(socket: Socket, { report, clock }: ChannelDeps, signal: AbortSignal): Promise<void> {
   const end = () => socket.destroy();
   signal.addEventListener('abort', end, { once: true });
+  // Neither a pause nor an answer that is not taken outlives the connection.
+  const closing = new AbortController();
+  socket.once('close', () => closing.abort());
+  const gone = AbortSignal.any([signal, closing.signal]);
   const requests = new ChannelRequests();
   let earliestMs = 0;
   try {
@@ -27,10 +31,10 @@ export async function serveChannel(socket: Socket, { report, clock }: ChannelDep
       requests.push(chunk);
       for (let request = requests.next(); request !== undefined; request = requests.next()) {
         const waitMs = earliestMs - clock.monotonicMs();
-        if (waitMs > 0) await sleep(waitMs, signal, clock);
+        if (waitMs > 0) await sleep(waitMs, gone, clock);
         earliestMs = clock.monotonicMs() + minIntervalMs;
-        const answer = request === 'figures' ? `${await report(signal)}\n\n` : invalidRequest;
-        if (!socket.write(answer)) await once(socket, 'drain', { signal });
+        const answer = request === 'figures' ? `${await report(gone)}\n\n` : invalidRequest;
+        if (!socket.write(answer)) await once(socket, 'drain', { signal: gone });
       }
     }
   } catch (error) {

@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { serveChannel } from '../../../../../src/agent/serve/downward-metrics/channel.ts';
 import { ChannelRequests } from '../../../../../src/agent/serve/downward-metrics/requests.ts';
-import { eventually } from '../../../../fixtures/eventually.ts';
+import { eventually, stays } from '../../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../../fixtures/fake-clock.ts';
 
 const cases: readonly (readonly [title: string, text: string, answers: readonly (string | undefined)[]])[] = [
@@ -67,11 +67,27 @@ test('requests are answered in order, one in a second, until the guest has gone'
   assert.equal(clock.timers, 0);
 });
 
+test('a guest that goes while its answer waits is forgotten at once', async (t) => {
+  const [agent, guest] = await pair(t);
+  guest.pause();
+  let asked = 0;
+  const report = async () => {
+    asked++;
+    return 'x'.repeat(32 * 2 ** 20);
+  };
+  const served = serveChannel(agent, { report, clock: new FakeClock() }, new AbortController().signal);
+  guest.write('GET /metrics/XML\n\n');
+  await eventually(() => assert.equal(asked, 1));
+  guest.destroy();
+  await served;
+});
+
 test('a guest that does not read keeps one answer waiting, and the agent can leave', async (t) => {
   const [agent, guest] = await pair(t);
   guest.pause();
   const ending = new AbortController();
   let asked = 0;
+  const clock = new FakeClock();
   const large = 'x'.repeat(32 * 2 ** 20);
   const served = serveChannel(
     agent,
@@ -80,12 +96,16 @@ test('a guest that does not read keeps one answer waiting, and the agent can lea
         asked++;
         return large;
       },
-      clock: new FakeClock(),
+      clock,
     },
     ending.signal,
   );
   guest.write('GET /metrics/XML\n\n'.repeat(100));
   await eventually(() => assert.equal(asked, 1));
+  await stays(async () => {
+    await clock.pass(1_000);
+    assert.equal(asked, 1);
+  }, 200);
   ending.abort();
   await served;
   assert.equal(asked, 1);
