@@ -18,6 +18,7 @@ import { podFacts } from '../pod/index.ts';
 import { admit, isAdmitted } from './admit.ts';
 import { isUnprocessed } from './decide.ts';
 import type { SyncFailure, VmiFacts } from './observation.ts';
+import { setResizeConditions } from './resize-conditions.ts';
 import { volumeStatus } from './volume-status.ts';
 
 const outdatedImage = 'kubevirt.io/outdatedLauncherImage';
@@ -49,6 +50,7 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   copyPodFacts(vmi, status, seen, time);
   if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) handOver(vmi, status, seen.pod);
   if (phase === 'Scheduled' || phase === 'Running') status.volumeStatus = volumeStatus(seen);
+  if (phase === 'Running') setResizeConditions(vmi, status, time);
   if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
   const failsBeforeStart = phase === 'Failed' && seen.vmi.status?.phase === 'Scheduled' && seen.pod !== undefined;
   if (isControllersPhase(seen.vmi) || failsBeforeStart) setSynchronized(status, seen, options.failure, time);
