@@ -12,21 +12,27 @@ import { diskContainers } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
 import { type PodResources, renderResources } from './resources.ts';
 import { virtiofsContainers } from './virtiofs-containers.ts';
-import { renderStorage } from './volumes.ts';
+import { type ClaimsByName, renderStorage } from './volumes.ts';
 
 const defaultGraceSeconds = 30;
 const privateDir = '/var/run/kubevirt-private';
 
 /**
  * The launcher pod of a VMI (upstream: pkg/virt-controller/services/template.go; what one node needs). A pure function: the same VMI and salt
- * give the same pod, name included, so that creating it twice cannot make two. Throws PodRenderError.
+ * give the same pod, name included, so that creating it twice cannot make two. `claims`: those of its volumes that are there. Throws
+ * PodRenderError.
  */
-export function renderLauncherPod(given: VirtualMachineInstance, config: ControllerConfig, salt: string): Pod {
+export function renderLauncherPod(
+  given: VirtualMachineInstance,
+  config: ControllerConfig,
+  salt: string,
+  claims: ClaimsByName = new Map(),
+): Pod {
   const vmi = { ...given, spec: withoutNulls(given.spec) };
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
   const { generateName, podName } = podNames(name, uid, salt);
   const nonRoot = (vmi.status?.runtimeUser ?? 0) !== 0;
-  const storage = renderStorage(vmi, config);
+  const storage = renderStorage(vmi, config, claims);
   const disks = diskContainers(vmi, config);
   const resources = renderResources(vmi, config);
   const { subdomain, serviceAccountName } = vmi.spec;
@@ -95,6 +101,7 @@ function computeContainer(
     ...ports(vmi),
     terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: storage.mounts,
+    ...(storage.devices.length > 0 && { volumeDevices: storage.devices }),
   };
 }
 

@@ -1,6 +1,8 @@
 import path from 'node:path';
 import {
   type CloudInitSource,
+  type Container,
+  type PersistentVolumeClaim,
   type PodVolume,
   type VirtualMachineInstance,
   type Volume,
@@ -16,7 +18,12 @@ import { PodRenderError } from './errors.ts';
 export interface PodStorage {
   readonly volumes: PodVolume[];
   readonly mounts: VolumeMount[];
+  /** Claims that are block devices. */
+  readonly devices: NonNullable<Container['volumeDevices']>;
 }
+
+/** Those that are there, by name. */
+export type ClaimsByName = ReadonlyMap<string, PersistentVolumeClaim>;
 
 const privateDir = '/var/run/kubevirt-private';
 
@@ -44,15 +51,16 @@ const reserved = new Set([
 export function renderStorage(
   vmi: VirtualMachineInstance,
   { imageVolume }: Pick<ControllerConfig, 'imageVolume'>,
+  claims: ClaimsByName,
 ): PodStorage {
-  const storage: PodStorage = { volumes: [], mounts: [] };
+  const storage: PodStorage = { volumes: [], mounts: [], devices: [] };
   for (const [name, mountPath, propagation] of standardVolumes) addEmptyDir(storage, name, mountPath, propagation);
   if (!vmi.spec.domain.devices?.disableHotplug) addEmptyDir(storage, ...hotplugVolume);
   for (const [index, volume] of (vmi.spec.volumes ?? []).entries()) {
     if (reserved.has(volume.name)) {
       throw new PodRenderError('RESERVED_NAME', `volume ${volume.name}: the launcher pod uses this name itself`);
     }
-    if (imageVolume || !volume.containerDisk) addVolume(storage, volume, index);
+    if (imageVolume || !volume.containerDisk) addVolume(storage, volume, index, claims);
   }
   if (imageVolume) addKernelBoot(storage, vmi);
   else storage.volumes.push({ name: binaryVolume, emptyDir: {} });
@@ -71,7 +79,7 @@ function addEmptyDir(
   mounts.push({ name, mountPath, ...(mountPropagation ? { mountPropagation } : {}) });
 }
 
-function addVolume(storage: PodStorage, volume: Volume, index: number): void {
+function addVolume(storage: PodStorage, volume: Volume, index: number, claims: ClaimsByName): void {
   const { name } = volume;
   const add = (source: Partial<PodVolume>, mountPath: string, readOnly = false) => {
     storage.volumes.push({ name, ...source });
@@ -88,7 +96,10 @@ function addVolume(storage: PodStorage, volume: Volume, index: number): void {
     const hotplugged = volume.dataVolume?.hotpluggable || volume.persistentVolumeClaim?.hotpluggable;
     if (hotplugged) return;
     const claimName = volume.dataVolume?.name ?? claim?.claimName ?? '';
-    add({ persistentVolumeClaim: { claimName } }, `${privateDir}/vmi-disks/${name}`);
+    if (claims.get(claimName)?.spec.volumeMode === 'Block') {
+      storage.volumes.push({ name, persistentVolumeClaim: { claimName } });
+      storage.devices.push({ name, devicePath: `/dev/${name}` });
+    } else add({ persistentVolumeClaim: { claimName } }, `${privateDir}/vmi-disks/${name}`);
   } else if (volume.configMap) {
     const { name: mapName = '', optional } = volume.configMap;
     add({ configMap: { name: mapName, ...maybe({ optional }) } }, `${privateDir}/config-map/${name}`, true);

@@ -126,7 +126,7 @@ export class VmiController implements Component {
     const onChange = 'when the VMI, one of its pods or the configuration changes';
     const attachmentPods = this.#attachmentPods;
     const renderers: Renderers = {
-      render: ({ vmi, config }) => renderLauncherPod(vmi, config, launchers.salt),
+      render: ({ vmi, config, claims }) => renderLauncherPod(vmi, config, launchers.salt, claims),
       renderAttachment: ({ vmi, config, attachments }, launcher, claims) => {
         const others = attachments.map(({ pod }) => pod);
         const name = attachmentPodName(attachmentPods.salt, launcher, claims, others);

@@ -177,3 +177,31 @@ for (const [title, vmi, message] of refused) {
     });
   });
 }
+
+test('a claim that is a block device is a device of the launcher, any other one a folder', () => {
+  const volumes = ['disk', 'files', 'filled'].map((name) => ({
+    name,
+    persistentVolumeClaim: { claimName: `${name}-claim` },
+  }));
+  const [disk, files, { name }] = volumes as [object, object, { name: string }];
+  const vmi = buildVmi({ volumes: [disk, files, { name, dataVolume: { name: 'filled-claim' } }] as never });
+  const claimOf = (claim: string, volumeMode?: string) => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: claim },
+    spec: { ...(volumeMode && { volumeMode }) },
+  });
+  const all = [claimOf('disk-claim', 'Block'), claimOf('files-claim', 'Filesystem'), claimOf('filled-claim', 'Block')];
+  const claims = new Map(all.map((claim) => [claim.metadata.name, claim]));
+  const { containers, volumes: ofPod } = renderLauncherPod(vmi, buildConfig(), 'salt', claims as never).spec;
+  assert.deepEqual(containers[0]?.volumeDevices, [
+    { name: 'disk', devicePath: '/dev/disk' },
+    { name: 'filled', devicePath: '/dev/filled' },
+  ]);
+  const mounted = containers[0]?.volumeMounts?.map((mount) => mount.name).filter((each) => /^(disk|fil)/.test(each));
+  assert.deepEqual(mounted, ['files']);
+  assert.deepEqual(
+    ofPod?.filter(({ persistentVolumeClaim }) => persistentVolumeClaim).map((volume) => volume.name),
+    ['disk', 'files', 'filled'],
+  );
+});
