@@ -1,7 +1,9 @@
-import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import path from 'node:path';
 import { CodedError, errorMessage } from '../base/index.ts';
+import { underExecLabel } from './exec-label.ts';
+import { type LightChild, loadLightSpawn, type ProgramEnd } from './light-spawn.ts';
 import type { NetNamespace } from './net-namespace.ts';
 
 type NamespaceProgramErrorCode =
@@ -18,7 +20,7 @@ class NamespaceProgramError extends CodedError<NamespaceProgramErrorCode> {}
 export interface NamespaceProgram {
   readonly program: string;
   readonly args: readonly string[];
-  /** Its standard input; without it there is none to read. */
+  /** Its standard input; nothing to read without it. */
   readonly input?: string;
   /** SELinux' label that it runs under. */
   readonly execLabel?: string;
@@ -30,64 +32,67 @@ const maxOutputBytes = 4 * 1024 * 1024;
 const maxMessageLength = 600;
 
 /** Runs a program in a network namespace to its end, and gives what it printed. Rejects with NamespaceProgramError. */
-export function runInNamespace(
+export async function runInNamespace(
   namespace: NetNamespace,
-  { program, args, input, execLabel }: NamespaceProgram,
+  { program, args, input = '', execLabel }: NamespaceProgram,
   signal: AbortSignal,
 ): Promise<string> {
+  const fail = (code: NamespaceProgramErrorCode, text: string) =>
+    new NamespaceProgramError(code, `${program}: ${text}`);
   // Nothing of the agent's environment goes to it: no token, no proxy, no language.
   const env = { PATH: searchPath, LC_ALL: 'C' };
-  return new Promise((resolve, reject) => {
-    const fail = (code: NamespaceProgramErrorCode, text: string) =>
-      reject(new NamespaceProgramError(code, `${program}: ${text}`));
-    if (signal.aborted) return fail('ENDED', `not begun: ${errorMessage(signal.reason)}`);
-    let child: ChildProcess;
+  const spawn = await loadLightSpawn();
+  if (signal.aborted) throw fail('ENDED', `not begun: ${errorMessage(signal.reason)}`);
+  const child = namespace.run((): LightChild | NamespaceProgramError => {
     try {
-      const stdin = input === undefined ? 'ignore' : 'pipe';
-      const label = execLabel === undefined ? {} : { execLabel };
-      child = namespace.spawn(program, args, { env, stdio: [stdin, 'pipe', 'pipe'], cwd: '/', ...label });
+      const start = () => spawn({ program, args, env, input });
+      return execLabel === undefined ? start() : underExecLabel(execLabel, start);
     } catch (cause) {
-      return reject(cause);
+      return fail('NOT_STARTED', `it cannot be started (${errorMessage(cause)}): is it installed?`);
     }
-    const end = () => {
-      child.kill('SIGKILL');
-      // What it started itself may hold them open.
-      child.stdout?.destroy();
-      child.stderr?.destroy();
-    };
-    signal.addEventListener('abort', end, { once: true });
-    const output = new Output(end);
-    child.stdout?.setEncoding('utf8').on('data', (text: string) => output.add('printed', text));
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => output.add('complained', text));
-    // It may end before it has read all: what it says counts.
-    child.stdin?.on('error', () => undefined).end(input);
-    child.on('error', (error) => fail('NOT_STARTED', `it cannot be started (${error.message}): is it installed?`));
-    child.on('close', (code, by) => {
-      signal.removeEventListener('abort', end);
-      if (output.isTooLarge) fail('TOO_LARGE', `it printed more than ${maxOutputBytes} bytes`);
-      else if (signal.aborted) fail('ENDED', errorMessage(signal.reason));
-      else if (by) fail('ENDED', `it was ended by ${by}`);
-      else if (code !== 0) fail('FAILED', output.complained.trim().slice(0, maxMessageLength) || `code ${code}`);
-      else resolve(output.printed);
-    });
   });
+  if (child instanceof NamespaceProgramError) throw child;
+  const output = new Output();
+  const end = await endOf(child, output, signal);
+  if (output.isTooLarge) throw fail('TOO_LARGE', `it printed more than ${maxOutputBytes} bytes`);
+  if (signal.aborted) throw fail('ENDED', errorMessage(signal.reason));
+  if (end.kind === 'killed') throw fail('ENDED', `it was ended by ${end.signal}`);
+  if (end.code === 0) return output.printed;
+  throw fail('FAILED', output.complained.trim().slice(0, maxMessageLength) || `code ${end.code}`);
+}
+
+/** Ends it when it takes too long or prints too much. */
+async function endOf(child: LightChild, output: Output, signal: AbortSignal): Promise<ProgramEnd> {
+  const { stdout, stderr } = child;
+  const end = () => {
+    child.kill();
+    // What it started itself may hold them open.
+    stdout.destroy();
+    stderr.destroy();
+  };
+  signal.addEventListener('abort', end, { once: true });
+  const read = (stream: Socket, where: 'printed' | 'complained') => {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      if (!output.add(where, text)) end();
+    });
+    return new Promise((resolve) => stream.on('error', () => undefined).once('close', resolve));
+  };
+  await Promise.all([read(stdout, 'printed'), read(stderr, 'complained')]);
+  const seen = await child.ended();
+  signal.removeEventListener('abort', end);
+  return seen;
 }
 
 class Output {
   printed = '';
   complained = '';
   isTooLarge = false;
-  readonly #end: () => void;
 
-  constructor(end: () => void) {
-    this.#end = end;
-  }
-
-  add(where: 'printed' | 'complained', text: string): void {
-    if (this.printed.length + this.complained.length + text.length > maxOutputBytes) {
-      this.isTooLarge = true;
-      this.#end();
-    } else this[where] += text;
+  /** False: it is too much. */
+  add(where: 'printed' | 'complained', text: string): boolean {
+    if (this.printed.length + this.complained.length + text.length > maxOutputBytes) this.isTooLarge = true;
+    else this[where] += text;
+    return !this.isTooLarge;
   }
 }
 

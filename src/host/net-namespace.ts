@@ -1,9 +1,7 @@
-import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import util from 'node:util';
 import { CodedError, errorCode, errorMessage } from '../base/index.ts';
-import { underExecLabel } from './exec-label.ts';
 import { type ProcessId, processStartTime } from './peer.ts';
 
 type NetNamespaceErrorCode =
@@ -105,20 +103,6 @@ export class NetNamespace {
     } finally {
       closeSync(back);
     }
-  }
-
-  /**
-   * Starts a program in the namespace. Node.js forks on the calling thread, so the child begins there. `execLabel`: SELinux' label that it runs
-   * under.
-   */
-  spawn(
-    program: string,
-    args: readonly string[],
-    options: SpawnOptions & { readonly execLabel?: string },
-  ): ChildProcess {
-    const { execLabel, ...rest } = options;
-    const start = () => spawn(program, args, rest);
-    return this.run(() => (execLabel === undefined ? start() : underExecLabel(execLabel, start)));
   }
 
   /** Safe to call twice. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { suite, type TestContext, test } from 'node:test';
+import { errorCode } from '../../../src/base/index.ts';
 import {
   linkNamesIn,
   NetNamespace,
@@ -27,6 +28,12 @@ async function namespaceOf(t: TestContext): Promise<NetNamespace> {
 
 const sh = (script: string, input = '') => ({ program: 'sh', args: ['-c', script], input });
 
+/** Children of this process that have ended and were not waited for. */
+function zombies(): string[] {
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean);
+  return children.filter((pid) => /\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'latin1')));
+}
+
 function endsAs(code: string, words: RegExp) {
   return (error: Error & { code?: string }) => {
     assert.match(error.message, words);
@@ -48,6 +55,36 @@ suite('programs and settings in a network namespace', { skip: withoutPods }, () 
     t.after(() => delete process.env.NOT_FOR_OTHERS);
     const printed = await runInNamespace(namespace, sh('env; ls -l /proc/self/fd'), never);
     assert.doesNotMatch(printed, /NOT_FOR_OTHERS|net:\[/);
+  });
+
+  test('it has the signals, the directory and the descriptors of a fresh program', async (t) => {
+    const namespace = await namespaceOf(t);
+    const script = 'grep -E "^Sig(Blk|Ign)" /proc/self/status; pwd; ls /proc/$$/fd';
+    const asNodeStartsIt = execFileSync('sh', ['-c', script], { cwd: '/', encoding: 'utf8' });
+    assert.equal(await runInNamespace(namespace, sh(script), never), asNodeStartsIt);
+    assert.match(asNodeStartsIt, /SigIgn:\s+0+$/m);
+  });
+
+  test('of many at once each gets its own answer, and neither a descriptor nor a zombie is left', async (t) => {
+    const namespace = await namespaceOf(t);
+    await runInNamespace(namespace, sh('true'), never);
+    const before = readdirSync('/proc/self/fd').length;
+    const numbers = Array.from({ length: 40 }, (_, index) => index);
+    const results = await Promise.allSettled(
+      numbers.map((number) => runInNamespace(namespace, sh(`cat; exit ${number % 2}`, `${number}`), never)),
+    );
+    assert.deepEqual(
+      results.map((result) => (result.status === 'fulfilled' ? result.value : errorCode(result.reason))),
+      numbers.map((number) => (number % 2 === 0 ? `${number}` : 'FAILED')),
+    );
+    assert.equal(readdirSync('/proc/self/fd').length, before);
+    assert.deepEqual(zombies(), []);
+  });
+
+  test('one that closes its streams is waited for', async (t) => {
+    const namespace = await namespaceOf(t);
+    const later = sh('exec >&- 2>&-; sleep 0.2; exit 3');
+    await assert.rejects(runInNamespace(namespace, later, never), endsAs('FAILED', /code 3/));
   });
 
   test('what it refuses is an error with its words', async (t) => {

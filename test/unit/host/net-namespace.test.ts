@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
 import { suite, type TestContext, test } from 'node:test';
-import { NetNamespace } from '../../../src/host/index.ts';
+import { NetNamespace, runInNamespace } from '../../../src/host/index.ts';
 import { withoutPods } from '../../fixtures/pod-namespace.ts';
 
 let count = 0;
@@ -92,12 +92,8 @@ suite('network namespaces', { skip: withoutPods }, () => {
     const file = namedNamespace(t);
     const namespace = await opened(t, file);
     const home = here();
-    const child = namespace.spawn('readlink', ['/proc/self/ns/net'], { stdio: ['ignore', 'pipe', 'inherit'] });
-    let text = '';
-    child.stdout?.on('data', (chunk) => {
-      text += chunk;
-    });
-    await once(child, 'close');
+    const readlink = { program: 'readlink', args: ['/proc/self/ns/net'], input: '' };
+    const text = await runInNamespace(namespace, readlink, new AbortController().signal);
     assert.equal(text.trim(), `net:[${statSync(file).ino}]`);
     assert.equal(here(), home);
   });
