@@ -1,4 +1,4 @@
-import { accessSync, closeSync, constants as modes, writeSync } from 'node:fs';
+import { closeSync, existsSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { constants } from 'node:os';
 import path from 'node:path';
@@ -115,14 +115,7 @@ function start(calls: Calls, program: LightProgram): LightChild {
 
 function fileOf({ program, env }: LightProgram): string {
   const places = (env.PATH ?? '').split(':').map((directory) => path.join(directory, program));
-  const file = places.find((place) => {
-    try {
-      accessSync(place, modes.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  const file = places.find((place) => existsSync(place));
   if (file !== undefined) return file;
   throw new Error('ENOENT');
 }

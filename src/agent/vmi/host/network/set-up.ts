@@ -132,9 +132,7 @@ function keep(
   for (const { target, podIps } of plan.podInterfaces) {
     const { name } = target.network;
     try {
-      const before = cache.read(uid, name);
-      const found =
-        podIps.length > 0 ? { iface: target.iface, podIps } : { iface: before?.iface, podIps: before?.podIps ?? [] };
+      const found = podIps.length > 0 ? { iface: target.iface, podIps } : (cache.read(uid, name) ?? { podIps });
       cache.write(uid, name, { ...found, state });
     } catch (cause) {
       const problem = `what was found of network ${name} cannot be kept (${errorMessage(cause)})`;
