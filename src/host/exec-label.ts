@@ -6,7 +6,7 @@ const ownFile = '/proc/thread-self/attr/exec';
 const none = '\n';
 
 /**
- * Runs `start`, which starts a program under a label of SELinux. Node.js forks on the calling thread, so the program has it. The process is aborted should
+ * Runs `start`, which starts a program under a label of SELinux. It is started on the calling thread, so it has it. The process is aborted should
  * the way back fail: all it started later would run as a tenant's container. Throws what `start` throws, or the kernel's
  * error: SELinux does not let this process change to the label.
  */

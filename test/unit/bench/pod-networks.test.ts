@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { withoutNetwork } from '../../../bench/pod-networks.ts';
-import { canMakePods, fakePod } from '../../fixtures/pod-namespace.ts';
+import { fakePod, withoutPods } from '../../fixtures/pod-namespace.ts';
 import { disk, masqueraded, podNet, setUpBy, vmiWith } from '../../fixtures/pod-network.ts';
 
-const skip = canMakePods ? false : 'only root makes network namespaces';
-
-suite('VMIs of a burst that run without their network', { skip }, () => {
+suite('VMIs of a burst that run without their network', { skip: withoutPods }, () => {
   test('a pod that the agent has set up is told from one that it has not', async (t) => {
     const [ready, bare] = [await fakePod(t), await fakePod(t)];
     await setUpBy(disk(t), ready, vmiWith([masqueraded], [podNet]));
