@@ -11,8 +11,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { type HostHook, HostWork } from '../../../../src/agent/vmi/host/index.ts';
 import type { Domain } from '../../../../src/api/index.ts';
+import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { domainOf } from '../../../fixtures/agent/builders.ts';
+import { memoryFiles } from '../../../fixtures/agent/host-hooks.ts';
 import { DeviceCgroups } from '../../../fixtures/device-cgroups.ts';
 import { blockClaim, HotPlugPods, pluggedVmi, statusOf } from '../../../fixtures/hot-plug-pods.ts';
 
@@ -236,6 +239,26 @@ suite('volumes that are plugged into a launcher', { skip }, () => {
     await assert.rejects(pods.hook().prepare(pods.context(pluggedVmi(all), 'start')), { code: 'MOUNT_TARGET' });
     await release();
     assert.deepEqual(names(), ['image.img']);
+  });
+
+  test('what is said of a volume that cannot be plugged stays said when another one is taken away', async () => {
+    await attachAll();
+    symlinkSync('/etc/passwd', `${pods.plugged}/image.img`);
+    const hooks = [pods.hook() as unknown as HostHook];
+    const work = new HostWork({ hooks, files: memoryFiles(), clock: systemClock, log: silentLogger });
+    const run = (purpose: 'running' | 'settling', without: readonly string[] = []) => {
+      const { state: _, ...context } = pods.context(pluggedVmi([...all, statusOf('late', 'later')], without), purpose);
+      return work.run({ ...context, key: 'default/vm' });
+    };
+    const facts = () => work.facts('uid-1') as Record<string, { volumes: string[]; failed: object; awaited: object }>;
+    await run('running');
+    const before = facts()['hotplug-volumes'];
+    assert.deepEqual([Object.keys(before?.failed ?? {}), Object.keys(before?.awaited ?? {})], [['image'], ['late']]);
+    await run('settling', ['dump']);
+    assert.deepEqual(facts()['hotplug-volumes'], { ...before, volumes: ['block'] });
+    // What is not asked for any more is no failure, and nothing is waited for.
+    await run('settling', ['dump', 'image', 'late']);
+    assert.deepEqual(facts()['hotplug-volumes'], { volumes: ['block'], failed: {}, awaited: {} });
   });
 
   test('pipes, sockets and links in any place are refused, and never waited for', async () => {

@@ -135,21 +135,30 @@ class HotPlugVolumes {
    * Takes away what the VMI does not ask for any more and its domain has let go. Not every settling is asked for on behalf of
    * volumes, and one volume may be let go before another: what QEMU may have open stays.
    */
-  async settle(context: HookContext<HotPlugState>): Promise<HookResult<HotPlugFacts>> {
+  async settle(context: HookContext<HotPlugState, HotPlugFacts>): Promise<HookResult<HotPlugFacts>> {
     const { uid, vmi, launcherPid, domain } = context;
     const entries = (await this.#records.read(uid)) ?? [];
     const held = domain && diskTargetsOf(domain);
     const isKept = (entry: PluggedEntry) => isVolumeOf(vmi, volumeOf(entry)) || (held?.has(volumeOf(entry)) ?? true);
     const old = entries.filter((entry) => !isKept(entry));
-    const view = { vmi, launcherPid };
-    if (old.length === 0) return done({ ...none, volumes: this.mounted({ ...view, facts: undefined }) }, []);
+    if (old.length === 0) return done(this.#settledFacts(context), []);
     const kept = await this.#devicesOf(entries.filter(isKept));
     const failures = await this.#remove(uid, old, entries, async (deny) => {
       const change = { allow: kept, deny, standard: () => standardDevices(vmi, launcherPid, this.#options) };
       await setBlockDevices(this.#cgroupOf(launcherPid), change);
     });
     if (failures.length > 0) throw failures[0];
-    return done({ ...none, volumes: this.mounted({ ...view, facts: undefined }) }, []);
+    return done(this.#settledFacts(context), []);
+  }
+
+  /** Why others do not come is known from their last try: without it a guest that waits for one would be taken for a healthy one. */
+  #settledFacts({ vmi, launcherPid, given = none }: HookContext<HotPlugState, HotPlugFacts>): HotPlugFacts {
+    const volumes = this.mounted({ vmi, launcherPid, facts: undefined });
+    const stillWanted = (texts: HotPlugFacts['failed']) =>
+      Object.fromEntries(
+        Object.entries(texts).filter(([volume]) => isVolumeOf(vmi, volume) && !volumes.includes(volume)),
+      );
+    return { volumes, awaited: stillWanted(given.awaited), failed: stillWanted(given.failed) };
   }
 
   /** Everything that was plugged; the cgroup ends with the launcher, which may take its time. */

@@ -79,6 +79,7 @@ export class PlugRun {
 
   #fail({ volume }: Wanted, error: unknown): void {
     this.errors.push(error);
-    this.#failed[volume] = `volume ${volume} cannot be plugged: ${errorMessage(error)}`;
+    const [what, why] = [`volume ${volume} cannot be plugged: `, errorMessage(error)];
+    this.#failed[volume] = why.startsWith(what) ? why : `${what}${why}`;
   }
 }

@@ -30,7 +30,7 @@ export interface HookState<State> {
  */
 export type HookPurpose = 'start' | 'incoming' | 'running' | 'settling';
 
-export interface HookContext<State = Json> {
+export interface HookContext<State = Json, Facts = Json> {
   readonly uid: string;
   /** With filesystem claims as host disks, and with the claims of the destination when it comes from another node. */
   readonly vmi: VirtualMachineInstance;
@@ -42,6 +42,8 @@ export interface HookContext<State = Json> {
   readonly purpose: HookPurpose;
   readonly config: ClusterConfig;
   readonly state: HookState<State>;
+  /** What this hook gave last; absent: nothing yet, or nothing that this build can read. */
+  readonly given?: Facts;
   readonly signal: AbortSignal;
 }
 
@@ -101,9 +103,9 @@ export interface HostHook<Name extends string = string, Facts extends Json = Jso
   adjust?(context: HookContext<State>): Promise<HookResult<Facts>>;
   /**
    * After such a sync, when the domain has let go what it does not need any more: takes that away. Facts as those of `adjust`. All
-   * hooks are called, even if one fails.
+   * hooks are called, even if one fails. What it does not look at goes on as it was `given`.
    */
-  settle?(context: HookContext<State>): Promise<HookResult<Facts>>;
+  settle?(context: HookContext<State, Facts>): Promise<HookResult<Facts>>;
   /** What is there now, for the status. Called in every reconcile of a running domain: cheap. What it throws is no failure. */
   observe?(context: HookView<Facts>): Promise<HostSeen>;
   /** With `observe`: whether there may be anything to see. Without it always. Most VMs have nothing that is looked for. Pure. */

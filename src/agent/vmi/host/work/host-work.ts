@@ -199,7 +199,9 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     const { name } = hook;
     const { uid } = request;
     const state = new GivenState(name, session, this.#stateOf(uid, hook, session));
-    const work = (signal: AbortSignal) => call(hook, { ...request, state, signal });
+    const given = this.#memory.facts(uid)[name];
+    const context = { ...request, state, ...(given !== undefined && { given }) };
+    const work = (signal: AbortSignal) => call(hook, { ...context, signal });
     const end = await this.#calls.call(hook, uid, request.signal, work);
     state.isOver = true;
     report.called(name, end);
