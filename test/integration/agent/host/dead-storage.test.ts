@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { HostHook, HostOutcome } from '../../../../src/agent/vmi/host/index.ts';
-import { HostWork } from '../../../../src/agent/vmi/host/index.ts';
+import { HostWork, hostDiskImages } from '../../../../src/agent/vmi/host/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
 import { Storage } from '../../../../src/host/index.ts';
+import { vmiOf } from '../../../fixtures/agent/builders.ts';
 import { memoryFiles } from '../../../fixtures/agent/host-hooks.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { HotPlugPods, pluggedVmi, statusOf } from '../../../fixtures/hot-plug-pods.ts';
-import { type ServedFileSystem, whyNotServed } from '../../../fixtures/served-file-system.ts';
+import { ServedFileSystem, whyNotServed } from '../../../fixtures/served-file-system.ts';
 
 /** A claim whose server is gone, and comes back: a real file system, by FUSE, whose server is stopped. */
 
@@ -87,6 +88,37 @@ suite('storage that does not answer', { skip, timeout: 120_000 }, () => {
     });
     assert.equal(readFileSync(`${pods.inLauncher}/dead.img`, 'utf8'), 'served');
     assert.equal(statSync(`${pods.inLauncher}/dead.img`).uid, 107);
+  });
+
+  test('holds no start of another guest when an image is to be made on it, which is made when it answers', async () => {
+    const disks = '/run/kubevirt-private/vmi-disks';
+    await pods.launcher.run(`mkdir -p ${disks}/claim ${disks}/local`);
+    const claim = await ServedFileSystem.mount(pods.launcher, `${disks}/claim`, 'served');
+    const hooks = [hostDiskImages({}, { storage }) as unknown as HostHook];
+    const images = new HostWork({ hooks, files: memoryFiles(), clock: systemClock, log: silentLogger });
+    const start = (uid: string, name: string) => {
+      const hostDisk = { type: 'DiskOrCreate', path: `/var${disks}/${name}/disk.img`, capacity: '1Mi' };
+      const vmi = vmiOf('Scheduled', { spec: { domain: {}, volumes: [{ name, hostDisk }] } } as never);
+      const { state: _, ...context } = pods.context(vmi, 'start');
+      return images.run({ ...context, key: 'default/vm', uid });
+    };
+    claim.silence();
+    const holding = async () => {
+      const [dead, local] = await Promise.all([start('uid-1', 'claim'), start('uid-2', 'local')]);
+      assert.equal(local.kind, 'done');
+      assert.match(
+        String(dead.kind === 'failed' && dead.error),
+        /the storage of volume claim of VMI uid-1 does not answer/,
+      );
+    };
+    assert.ok((await longestPause(holding)) < 10_000, 'the thread of all VMs went on');
+    claim.answerAgain();
+    await eventually(() => assert.deepEqual(storage.held, []));
+    assert.equal((await start('uid-1', 'claim')).kind, 'done');
+    assert.deepEqual(images.facts('uid-1'), {
+      'host-disk-images': { images: [{ volume: 'claim', sizeBytes: 6, wantedBytes: 2 ** 20 }] },
+    });
+    await claim.stop();
   });
 
   test('refuses a start in words, and holds none when it is plugged already and taken away', async () => {

@@ -112,7 +112,8 @@ async function isSameImage(
   { user }: Wanted,
   { disks, storage }: PlugDeps,
 ): Promise<boolean> {
-  const target = disks.directory.child(name);
+  // No link is mounted on; what is mounted is not looked at here.
+  const target = disks.directory.entry(name);
   try {
     return isSameFile(await storage.stat(source, user), await storage.stat(target, user));
   } finally {
