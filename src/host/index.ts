@@ -17,7 +17,7 @@ export {
   setBlockDevices,
 } from './cgroups/index.ts';
 export { containerLabeller, hasSelinux, type LabelForContainers } from './container-label.ts';
-export { cpuSetOf, parseCpuList } from './cpu-set.ts';
+export { cpuSetOf } from './cpu-set.ts';
 export { type DeviceAddress, readDeviceAddresses } from './device-addresses.ts';
 export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
 export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
