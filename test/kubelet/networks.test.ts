@@ -1,0 +1,264 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { isRecord } from '../../src/base/index.ts';
+import { getAddressByDhcp6, serveDhcp6Client } from './dhcp6-client.ts';
+import { provideDummyLinks } from './dummy-links.ts';
+import { agentKilled, askedByPod, guestKernel, launcherPod, schedulable, startOf, timed, userData } from './guests.ts';
+import { InstalledCluster } from './installation.ts';
+import type { NodeMachine } from './node-machine.ts';
+import type { Program } from './program.ts';
+
+/**
+ * Networks beyond that of an ordinary VM: addresses of both families, a guest that takes over the pod's address, a second network by
+ * Multus, a third one while the guest runs. The tests are one story: each begins where the one before it ended.
+ */
+
+const overlay = 'daemonset/overlays/tight-rights';
+let cluster: InstalledCluster;
+let machine: NodeMachine;
+let clientServer: Program;
+
+/** A bridge of the node without addresses: those are the guests' own business. */
+const bridgeWithoutAddresses = (bridge: string) => ({ cniVersion: '1.0.0', name: bridge, type: 'bridge', bridge });
+
+/** Kubernetes' standard for further networks (k8snetworkplumbingwg/multi-net-spec). */
+function defineNetworks(): void {
+  const names = { plural: 'network-attachment-definitions', kind: 'NetworkAttachmentDefinition' };
+  const text = { type: 'string' };
+  const spec = { type: 'object', properties: { config: text } };
+  const schema = { openAPIV3Schema: { type: 'object', properties: { spec } } };
+  const group = 'k8s.cni.cncf.io';
+  machine.create({
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${names.plural}.${group}` },
+    spec: { group, names, scope: 'Namespaced', versions: [{ name: 'v1', served: true, storage: true, schema }] },
+  });
+  machine.api.kubectl('wait', '--for=condition=Established', 'crd', `${names.plural}.${group}`, '--timeout=30s');
+  machine.create({
+    apiVersion: `${group}/v1`,
+    kind: names.kind,
+    metadata: { name: 'blue' },
+    spec: { config: JSON.stringify(bridgeWithoutAddresses('blue0')) },
+  });
+}
+
+/** Of the pod's link, by upstream's pkg/network/namescheme. */
+const podLinkOf = (network: string) => `pod${createHash('sha256').update(network).digest('hex').slice(0, 11)}`;
+
+before(async () => {
+  cluster = await InstalledCluster.start({ overlay, disabledFeatureGates: ['ImageVolume'], podNetworks: 'multus' });
+  machine = cluster.machine;
+  provideDummyLinks(machine);
+  defineNetworks();
+  clientServer = await serveDhcp6Client(process.env.KUBELET_MACHINE ?? '');
+});
+after(async () => {
+  await clientServer?.stop();
+  await cluster?.stop();
+});
+
+const whenAsked = `ip address
+ip route
+ip -6 route
+case $QUERY_STRING in
+peer=*) echo "peer $(wget -q -O - -T 5 http://\${QUERY_STRING#peer=}:8080/cgi-bin/guest | head -n 1)" ;;
+green) ip link set eth2 up; ip address replace 10.98.0.1/24 dev eth2 ;;
+esac
+`;
+
+const blue = { network: { name: 'blue', multus: { networkName: 'blue' } }, iface: { name: 'blue', bridge: {} } };
+const green = { network: { name: 'green', multus: { networkName: 'green' } }, iface: { name: 'green', bridge: {} } };
+
+interface Guest {
+  readonly name: string;
+  readonly binding: 'masquerade' | 'bridge';
+  readonly atBoot: string;
+}
+
+function start({ name, binding, atBoot }: Guest): void {
+  const seed = { name: 'seed', cloudInitNoCloud: { userData: userData({ atBoot, whenAsked }) } };
+  const devices = {
+    interfaces: [{ name: 'default', [binding]: {} }, blue.iface],
+    disks: [{ name: 'seed', disk: { bus: 'virtio' } }],
+  };
+  const domain = { resources: { requests: { memory: '192Mi' } }, firmware: { kernelBoot: guestKernel }, devices };
+  const networks = [{ name: 'default', pod: {} }, blue.network];
+  // What upstream's virt-controller writes onto the pod; ours takes the annotations of the VMI over.
+  const asked = [{ name: 'blue', namespace: 'default', interface: podLinkOf('blue') }];
+  const annotations = { 'k8s.v1.cni.cncf.io/networks': JSON.stringify(asked) };
+  machine.create({
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstance',
+    metadata: { name, annotations },
+    spec: { domain, networks, volumes: [seed], terminationGracePeriodSeconds: 1 },
+  });
+}
+
+const ofMasquerade = `${getAddressByDhcp6}ip link set eth1 up
+ip address add 10.99.0.1/24 dev eth1
+`;
+const ofBridge = `ip link set eth1 up
+ip address add 10.99.0.2/24 dev eth1
+`;
+
+const interfaceOf = (vmi: string, name: string) =>
+  machine.get('vmi', vmi).status.interfaces?.find((each: { name: string }) => each.name === name);
+const podIps = (vmi: string): string[] => launcherPod(machine, vmi).status.podIPs.map(({ ip }: { ip: string }) => ip);
+const isIpv6 = (address: string) => address.includes(':');
+const runs = (name: string) => {
+  const { status } = machine.get('vmi', name);
+  assert.equal(status?.phase, 'Running', JSON.stringify(status));
+};
+
+let [v4 = '', v6 = '', bridged = ''] = [];
+let [startOfDual, startOfBridged] = ['', ''];
+
+test('a VM with masquerade has the addresses of both families of its pod', async (t) => {
+  await schedulable(machine);
+  start({ name: 'dual', binding: 'masquerade', atBoot: ofMasquerade });
+  await timed(t, 'runs', () => runs('dual'));
+  const addresses = podIps('dual');
+  [v4 = '', v6 = ''] = [addresses.find((each) => !isIpv6(each)), addresses.find(isIpv6)];
+  assert.match(v4, /^10\.85\.0\.\d+$/);
+  assert.match(v6, /^fd00:85::[\da-f]+$/);
+  await timed(t, 'its addresses are in the status', () => {
+    const { ipAddress, ipAddresses } = interfaceOf('dual', 'default');
+    assert.deepEqual([ipAddress, ipAddresses], [v4, [v4, v6]]);
+  });
+});
+
+test('another pod reaches it at both addresses; the guest has its own by DHCP and DHCPv6', async (t) => {
+  await timed(t, 'by IPv6', async () => {
+    const answer = await askedByPod(machine, v6);
+    assert.match(answer, /inet6 fd10:0:2::2\//);
+    startOfDual = startOf(answer);
+  });
+  const answer = await askedByPod(machine, v4);
+  assert.match(answer, /inet 10\.0\.2\.2\/24/);
+  assert.equal(startOf(answer), startOfDual);
+});
+
+test('a VM with the bridge binding takes over the address and the MAC of its pod', async (t) => {
+  start({ name: 'bridged', binding: 'bridge', atBoot: ofBridge });
+  await timed(t, 'runs', () => runs('bridged'));
+  bridged = podIps('bridged').find((each) => !isIpv6(each)) ?? '';
+  await timed(t, 'reached', async () => {
+    const answer = await askedByPod(machine, bridged);
+    assert.match(answer, new RegExp(`inet ${bridged}/24`));
+    startOfBridged = startOf(answer);
+  });
+  assert.notEqual(startOfBridged, startOfDual);
+  assert.deepEqual(interfaceOf('bridged', 'default').ipAddresses, [bridged]);
+});
+
+/** What a guest says of another one that it asks in the second network. */
+async function peerOf(address: string, peer: string): Promise<string> {
+  const answer = await askedByPod(machine, address, `peer=${peer}`);
+  return /^peer started (\S+)$/m.exec(answer)?.[1] ?? answer;
+}
+
+test('both reach each other in the network that Multus gave their pods', async () => {
+  const links = JSON.parse(launcherPod(machine, 'dual').metadata.annotations['k8s.v1.cni.cncf.io/network-status']);
+  assert.deepEqual(
+    links.map((link: { interface: string }) => link.interface),
+    ['eth0', podLinkOf('blue')],
+  );
+  assert.equal(await peerOf(v4, '10.99.0.2'), startOfBridged);
+  assert.equal(await peerOf(bridged, '10.99.0.1'), startOfDual);
+});
+
+test('an agent that is killed comes back: all is reached as before, and the guests are the same', async (t) => {
+  const before = machine.get('vmi', 'dual').status.interfaces;
+  await timed(t, 'the next runs', () => agentKilled(machine));
+  for (const [address, start] of [
+    [v4, startOfDual],
+    [v6, startOfDual],
+    [bridged, startOfBridged],
+  ] as const) {
+    assert.equal(startOf(await askedByPod(machine, address)), start);
+  }
+  assert.equal(await peerOf(bridged, '10.99.0.1'), startOfDual);
+  assert.deepEqual(machine.get('vmi', 'dual').status.interfaces, before);
+});
+
+const ip = (...args: string[]) => execFileSync('ip', args, { encoding: 'utf8' });
+
+/** In the launcher's network namespace. */
+function linksOf(vmi: string): string[] {
+  const [pid] = launcherOf(vmi);
+  const listed: unknown = JSON.parse(
+    execFileSync('nsenter', ['--net', `--target=${pid}`, 'ip', '-json', 'link'], { encoding: 'utf8' }),
+  );
+  return (Array.isArray(listed) ? listed : []).map((link) => (isRecord(link) ? String(link.ifname) : ''));
+}
+
+const launcherOf = (vmi: string) =>
+  machine.processesOf((line) => line.includes('/usr/lib/virt-launcher.mjs\0') && line.includes(`\0${vmi}\0`));
+
+/** What Multus's controller for dynamic networks does with a pod that runs. */
+function plugIntoPod(vmi: string, bridge: string, network: string): void {
+  const [pid] = launcherOf(vmi);
+  const env = {
+    ...{ CNI_COMMAND: 'ADD', CNI_CONTAINERID: `plugged-${vmi}`, CNI_NETNS: `/proc/${pid}/ns/net` },
+    ...{ CNI_IFNAME: podLinkOf(network), CNI_PATH: '/usr/lib/cni', PATH: process.env.PATH },
+  };
+  execFileSync('/usr/lib/cni/bridge', { env, input: JSON.stringify(bridgeWithoutAddresses(bridge)) });
+}
+
+/** As upstream's virt-controller does when the pod's annotation has it. */
+function reportFromMultus(vmi: string, name: string): void {
+  const interfaces = [...machine.get('vmi', vmi).status.interfaces, { name, infoSource: 'multus-status' }];
+  const patch = JSON.stringify({ status: { interfaces } });
+  machine.api.kubectl('patch', 'vmi', vmi, '--subresource=status', '--type=merge', '-p', patch);
+}
+
+function giveInterfaces(vmi: string, last: object): void {
+  const interfaces = [{ name: 'default', masquerade: {} }, blue.iface, last];
+  const networks = [{ name: 'default', pod: {} }, blue.network, green.network];
+  const patch = JSON.stringify({ spec: { domain: { devices: { interfaces } }, networks } });
+  machine.api.kubectl('patch', 'vmi', vmi, '--type=merge', '-p', patch);
+}
+
+test('a third network is plugged into the guest that runs, and it is reached there', async (t) => {
+  plugIntoPod('dual', 'green0', 'green');
+  ip('address', 'add', '10.98.0.254/24', 'dev', 'green0');
+  giveInterfaces('dual', green.iface);
+  reportFromMultus('dual', 'green');
+  await timed(t, 'in the domain', () =>
+    assert.match(interfaceOf('dual', 'green')?.infoSource ?? '', /\bdomain\b.*multus-status/),
+  );
+  await timed(t, 'in the guest', async () => {
+    const answer = await askedByPod(machine, v4, 'green');
+    assert.equal(startOf(answer), startOfDual);
+    assert.match(answer, /eth2/);
+  });
+  const page = await fetch('http://10.98.0.1:8080/cgi-bin/guest', { signal: AbortSignal.timeout(10_000) });
+  assert.equal(startOf(await page.text()), startOfDual);
+});
+
+test('unplugged, it is gone from the guest and from the pod, and the other networks go on', async (t) => {
+  giveInterfaces('dual', { ...green.iface, state: 'absent' });
+  await timed(t, 'gone from the pod', () => {
+    const digest = podLinkOf('green').slice('pod'.length);
+    // The link that Multus made is left to it, under the name that upstream's agent leaves it, too.
+    assert.deepEqual(
+      linksOf('dual').filter((name) => name.includes(digest)),
+      [`${digest}-nic`],
+    );
+  });
+  const answer = await askedByPod(machine, v6);
+  assert.equal(startOf(answer), startOfDual);
+  assert.doesNotMatch(answer, /eth2/);
+});
+
+test('the agent is killed once more, and nothing is left of VMs that are deleted', async (t) => {
+  await agentKilled(machine);
+  machine.api.kubectl('delete', 'vmi', '--all', '--wait=false');
+  await timed(t, 'gone', () => {
+    assert.deepEqual(machine.get('vmi').items, []);
+    assert.deepEqual(machine.get('pods', '-l', 'kubevirt.io=virt-launcher').items, []);
+  });
+});
