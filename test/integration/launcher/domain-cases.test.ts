@@ -1,17 +1,15 @@
 import { after, before } from 'node:test';
-import { silentLogger } from '../../../src/base/index.ts';
-import { LibvirtHypervisor } from '../../../src/launcher/daemon/libvirt-hypervisor.ts';
+import type { LibvirtHypervisor } from '../../../src/launcher/daemon/libvirt-hypervisor.ts';
 import { domainCases } from '../../fixtures/domain-cases.ts';
 import { PrivateLibvirtd } from '../../fixtures/libvirtd.ts';
+import { sessionHypervisor } from '../../fixtures/session-hypervisor.ts';
 
 let daemon: PrivateLibvirtd;
 let hypervisor: LibvirtHypervisor;
 
 before(async () => {
   daemon = await PrivateLibvirtd.start();
-  const options = { socketPath: daemon.socketPath, uri: 'qemu:///session', outageWaitMs: 0 };
-  hypervisor = new LibvirtHypervisor(options, { log: silentLogger });
-  await hypervisor.connect(AbortSignal.timeout(15_000));
+  hypervisor = await sessionHypervisor(daemon);
 });
 after(async () => {
   await hypervisor?.close();

@@ -2,14 +2,15 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import type { DomainSpecInput, VirtualMachineInstance } from '../../../src/api/index.ts';
-import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { systemClock } from '../../../src/base/index.ts';
 import { cpuSetOf } from '../../../src/host/index.ts';
-import { LibvirtHypervisor } from '../../../src/launcher/daemon/libvirt-hypervisor.ts';
+import type { LibvirtHypervisor } from '../../../src/launcher/daemon/libvirt-hypervisor.ts';
 import { buildDomainXml, launcherPaths, parseDomainXml } from '../../../src/launcher/domain/index.ts';
 import { DomainLock } from '../../../src/launcher/lifecycle/index.ts';
 import { GuestSize } from '../../../src/launcher/resize/index.ts';
 import type { DomainRef } from '../../../src/libvirt/index.ts';
 import { PrivateLibvirtd } from '../../fixtures/libvirtd.ts';
+import { sessionHypervisor } from '../../fixtures/session-hypervisor.ts';
 import { contextWith, lean, vmiWith } from '../../unit/launcher/domain/cases.ts';
 
 let daemon: PrivateLibvirtd;
@@ -20,9 +21,7 @@ const tooFewCpus = cpuSet.length >= 2 ? false : 'needs two CPUs';
 
 before(async () => {
   daemon = await PrivateLibvirtd.start();
-  const options = { socketPath: daemon.socketPath, uri: 'qemu:///session', outageWaitMs: 0 };
-  hypervisor = new LibvirtHypervisor(options, { log: silentLogger });
-  await hypervisor.connect(AbortSignal.timeout(15_000));
+  hypervisor = await sessionHypervisor(daemon);
 });
 after(async () => {
   await hypervisor?.close();
