@@ -37,7 +37,6 @@ const wantedModules = [
   'virtio_balloon',
   'virtio_console',
   'virtio_rng',
-  'virtio_mem',
   'sd_mod',
   'sr_mod',
   'isofs',
