@@ -37,6 +37,7 @@ const wantedModules = [
   'virtio_balloon',
   'virtio_console',
   'virtio_rng',
+  'virtio_mem',
   'sd_mod',
   'sr_mod',
   'isofs',
