@@ -85,6 +85,7 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
         'virt-handler': program('virt-handler'),
         'virt-launcher': program('virt-launcher'),
       },
+      podNetwork: flags.podNetwork,
       hostDiskDirs: flags.hostDiskDirs,
       podPrograms: podPrograms(),
       env: process.env,

@@ -19,6 +19,8 @@ export type NodeErrorCode =
   | 'UNSUPPORTED'
   | 'POD_INVALID'
   | 'SANDBOX'
+  /** The node's own network for pods cannot be had, or is full. */
+  | 'POD_NETWORK'
   | 'CHILD_FAILED'
   | 'TIMEOUT'
   | 'LEFTOVERS'

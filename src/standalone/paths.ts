@@ -22,6 +22,8 @@ export interface NodePaths {
   readonly hostDisksDir: string;
   /** Who owned a `hostDisk` before its VM, until that ends. */
   readonly hostDiskOwnersDir: string;
+  /** Addresses of pods. */
+  readonly podNetworkDir: string;
   readonly runDir: string;
   /** One log per program. */
   readonly logDir: string;
@@ -49,9 +51,9 @@ export const defaultStateDir = '/var/lib/virt-node';
 /** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
 export function nodeDirectories(paths: NodePaths): string[] {
   const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
-  const { hostDiskOwnersDir, logDir, podLogsDir } = paths;
+  const { hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir } = paths;
   const parts = [apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir];
-  return [...parts, path.dirname(libvirtCacheDir), hostDiskOwnersDir, logDir, podLogsDir];
+  return [...parts, path.dirname(libvirtCacheDir), hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir];
 }
 
 export function nodePaths(stateDir: string): NodePaths {
@@ -74,6 +76,7 @@ export function nodePaths(stateDir: string): NodePaths {
     imagesDir: path.join(root, 'images'),
     hostDisksDir: path.join(root, 'host-disks'),
     hostDiskOwnersDir: path.join(root, 'host-disk-owners'),
+    podNetworkDir: path.join(root, 'pod-network'),
     runDir: run,
     logDir: path.join(run, 'log'),
     shareDir: path.join(run, 'kubevirt'),

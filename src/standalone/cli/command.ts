@@ -58,6 +58,8 @@ export interface NodeFlags {
   readonly apiPort: number;
   /** First port to try for the page; 0: no page. */
   readonly webPort: number;
+  /** `auto`, `none` or an IPv4 range. */
+  readonly podNetwork: string;
   /** Absolute. */
   readonly hostDiskDirs: readonly string[];
   readonly verbosity: number;
@@ -259,6 +261,7 @@ interface NodeValues {
   readonly 'node-name': string | undefined;
   readonly 'api-port': number;
   readonly 'web-port': number;
+  readonly 'pod-network': string;
   readonly 'host-disk-dirs': readonly string[];
   readonly verbosity: number;
 }
@@ -269,6 +272,7 @@ function nodeFlagsOf(given: NodeValues): NodeFlags {
     nodeName: given['node-name'],
     apiPort: given['api-port'],
     webPort: given['web-port'],
+    podNetwork: given['pod-network'],
     hostDiskDirs: given['host-disk-dirs'],
     verbosity: given.verbosity,
   };

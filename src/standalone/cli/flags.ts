@@ -2,6 +2,7 @@ import path from 'node:path';
 import type { Options } from 'yargs';
 import { NodeError } from '../errors.ts';
 import { defaultStateDir } from '../paths.ts';
+import { isPodNetworkWish } from '../pod-network/index.ts';
 
 /** Flags that several commands have, as yargs takes them. */
 
@@ -38,6 +39,13 @@ export const nodeFlags = {
     18080,
     'port of the web page on the loopback address, or the next free one; 0: no page',
   ),
+  'pod-network': {
+    ...text(
+      'network of the VMs: auto (an own one where this machine allows it), none (user networking), or its IPv4 range',
+    ),
+    default: 'auto',
+    coerce: podNetwork,
+  },
   'host-disk-dirs': {
     ...text(
       'directories, with commas between them, whose files VMs may have as hostDisk (besides those of the state directory)',
@@ -99,6 +107,12 @@ export const toggles: ReadonlySet<string> = new Set(
 function named<T extends string | undefined>(flag: string, value: T, what: string): T {
   if (value !== '') return value;
   throw new NodeError('USAGE', `--${flag}: no ${what} is given`);
+}
+
+function podNetwork(wish: string): string {
+  if (isPodNetworkWish(wish)) return wish;
+  const range = 'a range such as 10.50.0.0/24, of /16 to /28 and not within 10.0.2.0/24';
+  throw new NodeError('USAGE', `--pod-network: ${JSON.stringify(wish)} is neither auto nor none nor ${range}`);
 }
 
 function directories(list: string): string[] {

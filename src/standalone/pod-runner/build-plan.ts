@@ -1,5 +1,6 @@
 import type { Container, Pod } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
+import type { PodNetworks } from './ports.ts';
 import type { SandboxPlan } from './sandbox-plan.ts';
 import { prepareVolumes, type VolumeDeps } from './volumes.ts';
 
@@ -22,7 +23,7 @@ export async function buildPlan(
   podDir: string,
   logFile: string,
   options: PlanOptions,
-  deps: VolumeDeps,
+  deps: VolumeDeps & { readonly networks: Pick<PodNetworks, 'join'> },
 ): Promise<SandboxPlan> {
   const [container, ...others] = pod.spec.containers;
   if (!container) throw new NodeError('POD_INVALID', 'the pod has no container');
@@ -36,17 +37,32 @@ export async function buildPlan(
   }
   const argv = programOf(container, options.programs);
   const mounts = await prepareVolumes(pod, container, podDir, deps);
+  const { uid = '', namespace = 'default', name } = pod.metadata;
+  const network = await deps.networks.join(uid, domainOf(pod) ?? name, namespace);
   return {
-    uid: pod.metadata.uid ?? '',
-    namespace: pod.metadata.namespace ?? 'default',
-    name: pod.metadata.name,
+    uid,
+    namespace,
+    name,
     argv,
-    env: { PATH: basePath, HOME: '/root', ...environmentOf(pod, container), ...options.env },
+    env: {
+      PATH: basePath,
+      HOME: '/root',
+      ...environmentOf(pod, container),
+      ...options.env,
+      ...(!network && userNetwork),
+    },
     mounts,
+    ...(network && { network }),
     kvm: options.kvm,
     logFile,
   };
 }
+
+/** Without a link of its own there is nothing that the agent could set up for the guest: it has QEMU's network stack. */
+const userNetwork = { VIRT_LAUNCHER_NETWORK: 'user' } as const;
+
+/** The VMI's name. */
+const domainOf = ({ metadata }: Pod) => metadata.annotations?.['kubevirt.io/domain'];
 
 /** A root directory of an image's own, with a program of another one in it, is what a container runtime makes. */
 function adviceFor(containers: readonly string[]): string {

@@ -9,7 +9,7 @@ import type { ImageStore } from './images.ts';
 import type { PodMemory } from './memory.ts';
 import type { PodObservation } from './observe.ts';
 import type { LogKeeper } from './pod-log.ts';
-import type { PodSource } from './ports.ts';
+import type { PodNetworks, PodSource } from './ports.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { type StatusDeps, writePodStatus } from './status.ts';
 
@@ -18,6 +18,7 @@ export interface ExecuteDeps extends StatusDeps {
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
+  readonly networks: PodNetworks;
   readonly logs: LogKeeper;
   readonly plan: PlanOptions;
   /** Time until a pod with an obstacle is tried again. */
@@ -50,6 +51,7 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
   reportEnd,
   removeFiles: async (_step, { observation: { uid }, deps }) => {
     await deps.sandboxes.remove(uid);
+    await deps.networks.release(uid);
     deps.logs.forget(deps.logFile(uid));
     await rm(path.dirname(deps.logFile(uid)), { recursive: true, force: true });
     return done;
@@ -64,9 +66,9 @@ async function startSandbox(
   { pod }: Step<PodStepArgs, 'startSandbox'>,
   { observation: { uid }, memory, deps }: ExecuteContext,
 ): Promise<Outcome> {
-  const { pods, sandboxes, images, hostDisks, plan, logFile, watch, retryMs } = deps;
+  const { pods, sandboxes, images, hostDisks, networks, plan, logFile, watch, retryMs } = deps;
   try {
-    const parts = { images, objects: pods, hostDisks };
+    const parts = { images, objects: pods, hostDisks, networks };
     await sandboxes.start(await buildPlan(pod, sandboxes.podDir(uid), logFile(uid), plan, parts));
   } catch (error) {
     if (!(error instanceof NodeError)) throw error;

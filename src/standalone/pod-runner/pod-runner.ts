@@ -12,7 +12,7 @@ import type { ImageStore } from './images.ts';
 import { PodMemories } from './memory.ts';
 import { observePod, type PodObservation } from './observe.ts';
 import { LogKeeper } from './pod-log.ts';
-import type { PodSource } from './ports.ts';
+import type { PodNetworks, PodSource } from './ports.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { writeStatus } from './status.ts';
 
@@ -27,6 +27,7 @@ export interface PodRunnerDeps {
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
+  readonly networks: PodNetworks;
   readonly log: Logger;
   readonly clock?: Clock;
   readonly random?: () => number;

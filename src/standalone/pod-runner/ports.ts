@@ -1,5 +1,6 @@
 import type { Pod, PodStatus } from '../../api/index.ts';
 import type { HostDisk } from './host-disks.ts';
+import type { SandboxNetwork } from './sandbox-plan.ts';
 
 /** What the pod runner needs from the API: the pods of this node and the objects their volumes name. */
 export interface PodSource {
@@ -18,4 +19,14 @@ export interface PodSource {
   /** By the names of their volumes, of the VMI that owns the pod; empty without one. */
   hostDisksOf(pod: Pod): Promise<ReadonlyMap<string, HostDisk>>;
   recordEvent(pod: Pod, type: 'Normal' | 'Warning', reason: string, message: string): void;
+}
+
+/** The node's own network for pods, where it has one. */
+export interface PodNetworks {
+  /** The same for a UID each time; undefined: the pod shares the machine's network. Rejects with NodeError. */
+  join(uid: string, name: string, namespace: string): Promise<SandboxNetwork | undefined>;
+  /** Empty for a pod without an address of its own. */
+  addressesOf(uid: string): readonly string[];
+  /** Of a pod whose processes have ended. */
+  release(uid: string): Promise<void>;
 }

@@ -23,6 +23,8 @@ export interface PodView {
   readonly sandbox: SandboxState;
   readonly obstacle: Obstacle | undefined;
   readonly hostIp: string;
+  /** Of a network of its own; empty for a pod in the machine's, or of which they are no longer known. */
+  readonly podIps: readonly string[];
   readonly now: Date;
   /** End of the log, for the message of a container that failed. */
   readonly logTail: string;
@@ -42,7 +44,7 @@ export function projectPodStatus(pod: Pod, view: PodView): PodStatus {
     ...(drained && { reason: 'Terminated', message: 'The node was stopped.' }),
     hostIP: view.hostIp,
     hostIPs: [{ ip: view.hostIp }],
-    ...((isUp || phase) && { podIP: view.hostIp, podIPs: [{ ip: view.hostIp }] }),
+    ...((isUp || phase) && addresses(pod, view)),
     startTime: pod.status?.startTime ?? rfc3339(new Date(startedAtMs)),
     conditions: conditions(pod, isUp, phase !== undefined, view.now),
     ...(pod.spec.initContainers?.length && {
@@ -51,6 +53,13 @@ export function projectPodStatus(pod: Pod, view: PodView): PodStatus {
     containerStatuses: pod.spec.containers.slice(0, 1).map((container) => status(pod, container, state)),
     qosClass: pod.status?.qosClass ?? 'Burstable',
   };
+}
+
+/** What was reported stays: addresses end with the pod, and those of one pod never change. */
+function addresses({ status }: Pod, { podIps, hostIp }: PodView): Pick<PodStatus, 'podIP' | 'podIPs'> {
+  const [podIP = status?.podIP ?? hostIp] = podIps;
+  const podIPs = podIps.length > 0 ? podIps.map((ip) => ({ ip })) : (status?.podIPs ?? [{ ip: podIP }]);
+  return { podIP, podIPs };
 }
 
 function containerState(pod: Pod, view: PodView): ContainerState {

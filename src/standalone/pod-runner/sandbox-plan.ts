@@ -9,6 +9,21 @@ export interface SandboxMount {
   readonly identity?: string;
 }
 
+/** A link of the pod's own into a bridge of the machine, in a network namespace that goes with the pod. */
+export interface SandboxNetwork {
+  readonly bridge: string;
+  /** Name of the link's end on the machine. */
+  readonly hostLink: string;
+  readonly mac: string;
+  readonly mtu: number;
+  /** With their prefixes, `10.201.0.5/24`; IPv4 first. */
+  readonly addresses: readonly string[];
+  /** One of each family. */
+  readonly gateways: readonly string[];
+  readonly nameservers: readonly string[];
+  readonly search: readonly string[];
+}
+
 export interface SandboxPlan {
   readonly uid: string;
   readonly namespace: string;
@@ -19,6 +34,8 @@ export interface SandboxPlan {
   readonly mounts: readonly SandboxMount[];
   /** `works` leaves /dev/kvm as it is; anything else hides it (docs/decisions/0005). */
   readonly kvm: 'works' | 'fails';
+  /** Absent: the pod shares the machine's network. */
+  readonly network?: SandboxNetwork;
   /** stdout and stderr, appended. */
   readonly logFile: string;
 }

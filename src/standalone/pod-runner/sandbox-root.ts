@@ -1,4 +1,5 @@
 import { qemuUser } from './accounts.ts';
+import { resolvConf } from './sandbox-network.ts';
 import type { SandboxMount, SandboxPlan } from './sandbox-plan.ts';
 import { shellQuote } from './shell-quote.ts';
 
@@ -29,7 +30,7 @@ const hiddenProc = ['kcore', 'keys', 'latency_stats', 'timer_list', 'sched_debug
  * libraries, read-only, a few files of /etc, and its volumes; nothing else has a name there: no other pod's directory, no state of
  * the node, no home, no /tmp of others, no disk. The working directory stays where it was, outside of all that.
  */
-export function rootLines(plan: Pick<SandboxPlan, 'mounts' | 'kvm'>, programs: readonly string[]): string {
+export function rootLines(plan: Pick<SandboxPlan, 'mounts' | 'kvm' | 'network'>, programs: readonly string[]): string {
   return `mkdir -p root && mount -n -t tmpfs -o mode=755,size=16m,nosuid tmpfs root || die 'cannot mount: this takes root'
 bind() { mount -n --bind "$1" "root$2" || die "cannot bind $1 at $2"; }
 mkdir -p ${emptyDirs.map((dir) => `root${dir}`).join(' ')} || die 'no directories'
@@ -37,7 +38,7 @@ mkdir -p ${emptyDirs.map((dir) => `root${dir}`).join(' ')} || die 'no directorie
 ${tableLines}
 mount -n -a -T mounts || die 'cannot mount what every pod has: the node needs the right to mount (root)'
 ${fileLines(plan.kvm === 'works')}
-${programs.map((program) => mountLines({ source: program, target: program, readOnly: true, type: 'any' })).join('\n')}
+${plan.network ? `${networkFileLines}\n` : ''}${programs.map((program) => mountLines({ source: program, target: program, readOnly: true, type: 'any' })).join('\n')}
 ${plan.mounts.map(mountLines).join('\n')}
 ${pivotLines}`;
 }
@@ -98,6 +99,14 @@ for device in ${forQemu}; do
   cp -a "$device" root/dev/ && chown ${qemuUser.uid}:${qemuUser.gid} "root$device" && chmod 660 "root$device" || die "no $device"
 done`;
 }
+
+/** For libvirt, which is root: taps of the pod's own network, and the kernel's half of them. */
+const networkFileLines = `cp ${resolvConf} root/etc/resolv.conf
+mkdir root/dev/net
+for device in net/tun vhost-net; do
+  [ -c "/dev/$device" ] || continue
+  cp -a "/dev/$device" "root/dev/$device" && chown 0:0 "root/dev/$device" && chmod 600 "root/dev/$device" || die "no $device"
+done`;
 
 /**
  * The host's tree goes, with the names of everything in it; what came with the system is then read-only at every depth. What the host

@@ -1,3 +1,4 @@
+import { networkLines } from './sandbox-network.ts';
 import type { SandboxPlan } from './sandbox-plan.ts';
 import { rootLines } from './sandbox-root.ts';
 import { shellQuote } from './shell-quote.ts';
@@ -20,9 +21,10 @@ const recordIdentity = `record() {
 /**
  * The outer script: holds the sandbox's lock, so that there is only ever one, joins the pod's own cgroup and leaves the
  * exit code on disk for later readers: the program's, or 137 when process 1 was killed (`unshare` of util-linux 2.38 does
- * not tell). The namespaces die with `unshare`. `$1` is the sandbox's directory.
+ * not tell). The namespaces die with `unshare`. `$1` is the sandbox's directory. With a network of its own the pod's process 1 finds the machine's network as
+ * descriptor 8.
  */
-export function shimScript(cgroupDir: string | undefined): string {
+export function shimScript(cgroupDir: string | undefined, hasNetwork: boolean): string {
   const joinCgroup = cgroupDir ? `echo $$ 2>/dev/null >${shellQuote(`${cgroupDir}/cgroup.procs`)}` : ':';
   return `#!/bin/sh
 cd "$1" || exit ${sandboxSetupFailed}
@@ -31,7 +33,7 @@ flock -n 9 || exit ${sandboxAlreadyStarted}
 ${recordIdentity}
 record shim
 (${joinCgroup}) 2>/dev/null
-unshare --mount --propagation slave --pid --ipc --fork --kill-child=KILL /bin/sh ./init.sh
+${hasNetwork ? 'exec 8</proc/self/ns/net\n' : ''}unshare --mount${hasNetwork ? ' --net' : ''} --propagation slave --pid --ipc --fork --kill-child=KILL /bin/sh ./init.sh
 code=${sandboxSetupFailed}
 [ ! -e pid1 ] || code=137
 [ ! -e program-exit ] || read -r code <program-exit
@@ -67,7 +69,7 @@ die() {
 }
 ${recordIdentity}
 record pid1
-${rootLines(plan, programs)}
+${plan.network ? `${networkLines(plan.network)}\n` : ''}${rootLines(plan, programs)}
 trap 'kill -TERM "$child" 2>/dev/null' TERM INT
 (cd / && exec ${programWords(plan)}) 9>&- &
 child=$!

@@ -187,7 +187,11 @@ export class Sandboxes {
       await writeFile(path.join(dir, name), text);
       await chmod(path.join(dir, name), 0o644);
     }
-    await writeFileAtomic(path.join(dir, 'shim.sh'), shimScript(await this.#makeCgroup(plan.uid)), 0o600);
+    await writeFileAtomic(
+      path.join(dir, 'shim.sh'),
+      shimScript(await this.#makeCgroup(plan.uid), plan.network !== undefined),
+      0o600,
+    );
     // Last: with this file the sandbox counts as started. It has the pod's environment in it.
     await writeFileAtomic(path.join(dir, 'init.sh'), initScript(plan, this.#options.programs), 0o600);
     return dir;

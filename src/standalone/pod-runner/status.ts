@@ -4,13 +4,14 @@ import type { PodDecision } from './decide.ts';
 import type { PodMemory } from './memory.ts';
 import type { PodObservation, PresentPod } from './observe.ts';
 import { logTail } from './pod-log.ts';
-import type { PodSource } from './ports.ts';
+import type { PodNetworks, PodSource } from './ports.ts';
 import { projectPodStatus, statusDiffers } from './project.ts';
 import type { Sandboxes, SandboxState } from './sandbox.ts';
 
 export interface StatusDeps {
   readonly pods: Pick<PodSource, 'patchStatus'>;
   readonly sandboxes: Pick<Sandboxes, 'inspect'>;
+  readonly networks: Pick<PodNetworks, 'addressesOf'>;
   readonly hostIp: string;
   readonly logFile: (uid: string) => string;
   /** Reconciles the pod when something of its sandbox changes. */
@@ -39,14 +40,22 @@ export async function writePodStatus(
   pod: Pod,
   { uid, now, isDraining }: Pick<PresentPod, 'uid' | 'now' | 'isDraining'>,
   { obstacle }: PodMemory,
-  { pods, sandboxes, hostIp, logFile, watch }: StatusDeps,
+  { pods, sandboxes, networks, hostIp, logFile, watch }: StatusDeps,
 ): Promise<'written' | 'unchanged'> {
   const sandbox = await sandboxes.inspect(uid);
   if (sandbox.kind === 'running') watch(uid);
   if (isReported(pod, sandbox)) return 'unchanged';
   const hasFailed = sandbox.kind === 'exited' && sandbox.exitCode !== 0;
   const tail = hasFailed ? await logTail(logFile(uid)) : '';
-  const wanted = projectPodStatus(pod, { sandbox, obstacle, hostIp, now, logTail: tail, isDraining });
+  const wanted = projectPodStatus(pod, {
+    sandbox,
+    obstacle,
+    hostIp,
+    podIps: networks.addressesOf(uid),
+    now,
+    logTail: tail,
+    isDraining,
+  });
   if (!statusDiffers(pod, wanted)) return 'unchanged';
   await pods.patchStatus(pod, wanted);
   return 'written';

@@ -120,6 +120,20 @@ export class Program implements Component {
     cancel();
   }
 
+  /** Lets it run on without a supervisor; the next one ends it and starts its own. */
+  leave(): void {
+    this.#wanted = false;
+    this.#cancelTimer();
+    this.#cancelLogCheck();
+    this.#health?.stop();
+    this.#child?.unref();
+  }
+
+  /** Tells it to read its files again, by SIGHUP. */
+  reload(): void {
+    this.#child?.kill('SIGHUP');
+  }
+
   /** Ends the program at once; for the second Ctrl-C. */
   kill(): void {
     this.#wanted = false;

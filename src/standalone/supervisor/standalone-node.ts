@@ -1,7 +1,7 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { cpus, release, totalmem } from 'node:os';
 import path from 'node:path';
-import { Lifecycle, type Logger } from '../../base/index.ts';
+import { Lifecycle, type Logger, sleep } from '../../base/index.ts';
 import type { KubevirtCertificates } from '../../certificates/index.ts';
 import { type KvmProbeResult, probeKvm } from '../../host/index.ts';
 import { loopbackHosts } from '../../http/index.ts';
@@ -11,6 +11,7 @@ import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { forgetPage, NodePage } from '../page/index.ts';
 import { type KubeconfigName, type NodePaths, nodeDirectories } from '../paths.ts';
+import { PodNetwork } from '../pod-network/index.ts';
 import { findCgroupRoot, HostDisks, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
 import { portOwner } from '../tcp-owner.ts';
@@ -40,6 +41,8 @@ export interface StandaloneNodeOptions {
   readonly pageDir: string;
   /** node and the script of each program, without arguments. */
   readonly programs: Readonly<Record<ProgramName | 'virt-launcher', readonly [string, ...string[]]>>;
+  /** `auto`, `none` or the IPv4 range of pods. */
+  readonly podNetwork: string;
   /** Directories whose files VMs may have as `hostDisk`, besides the node's own; absolute. */
   readonly hostDiskDirs: readonly string[];
   /** What pods may read of this installation besides `/usr`: the programs. */
@@ -70,6 +73,7 @@ export class StandaloneNode {
   #runner: PodRunner | undefined;
   #page: NodePage | undefined;
   #sandboxes: Sandboxes;
+  #network: PodNetwork | undefined;
 
   constructor(options: StandaloneNodeOptions, deps: StandaloneNodeDeps) {
     this.#options = options;
@@ -86,6 +90,11 @@ export class StandaloneNode {
   /** For a person: where the web page is, or why there is none. */
   get page(): string {
     return this.#page?.address ?? 'no web page (--web-port 0)';
+  }
+
+  /** For a person: what network VMs have, or why none of their own. */
+  get network(): string {
+    return this.#network?.summary ?? 'no pod network';
   }
 
   get sandboxes(): Sandboxes {
@@ -122,6 +131,7 @@ export class StandaloneNode {
     await attempt(this.#lifecycle?.stop());
     for (const client of this.#clients.values()) client.close();
     this.#clients.clear();
+    await attempt(this.#network?.stop());
     await attempt(this.#programs.get('apiserver')?.stop());
     await this.#release();
     if (errors.length > 0) throw new AggregateError(errors, 'the node did not stop cleanly');
@@ -132,7 +142,18 @@ export class StandaloneNode {
     this.#stopping.abort(new Error('the node is killed'));
     for (const uid of await this.#sandboxes.list()) await this.#sandboxes.kill(uid);
     for (const program of this.#programs.values()) program.kill();
+    await this.#untilPodsGone();
+    await this.#network?.stop().catch(() => undefined);
     await this.#release();
+  }
+
+  /** What was killed may take a moment; its network goes after it. */
+  async #untilPodsGone(): Promise<void> {
+    for (let tries = 0; tries < 100; tries++) {
+      const states = await Promise.all((await this.#sandboxes.list()).map((uid) => this.#isPodUp(uid)));
+      if (!states.includes(true)) return;
+      await sleep(20);
+    }
   }
 
   async #startAll(): Promise<void> {
@@ -144,6 +165,7 @@ export class StandaloneNode {
     this.#sandboxes = new Sandboxes({ ...paths, cgroupRoot, programs: this.#options.podPrograms });
     await this.#startApi();
     progress('Kubernetes API');
+    const networks = await this.#startNetwork();
     const { kvm, reason } = await kvmSupport;
     log.info({ kvm, reason }, 'KVM probe');
     progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
@@ -168,9 +190,9 @@ export class StandaloneNode {
         kvm,
         podLogsDir: paths.podLogsDir,
         programs: { '/usr/bin/virt-launcher-monitor': this.#options.programs['virt-launcher'] },
-        env: { VIRT_LAUNCHER_NETWORK: 'user', VIRT_LAUNCHER_KVM: kvm },
+        env: { VIRT_LAUNCHER_KVM: kvm },
       },
-      { pods, sandboxes: this.#sandboxes, images, hostDisks, log },
+      { pods, sandboxes: this.#sandboxes, images, hostDisks, networks, log },
     );
     this.#lifecycle = new Lifecycle([
       { name: 'events', start: async () => undefined, stop: () => events.stop(2_000) },
@@ -182,6 +204,30 @@ export class StandaloneNode {
     ]);
     await this.#lifecycle.start(this.#stopping.signal);
     progress('pod runner');
+  }
+
+  async #startNetwork(): Promise<PodNetwork> {
+    const { paths, podNetwork: wish, env } = this.#options;
+    const { log, progress = () => undefined } = this.#deps;
+    const [name, sharedDir] = ['dnsmasq', '/run/virt-node'];
+    const files = { logFile: path.join(paths.logDir, `${name}.log`), pidFile: path.join(paths.runDir, `${name}.pid`) };
+    const network = new PodNetwork(
+      { wish, stateDir: paths.stateDir, dir: paths.podNetworkDir, sharedDir },
+      {
+        dns: (argv) => new Program({ name, argv, env, ...files }, { log }),
+        isRunning: (uid) => this.#isPodUp(uid),
+        log,
+      },
+    );
+    this.#network = network;
+    await network.start();
+    for (const line of [network.summary, ...(await network.warnings())]) progress(line);
+    return network;
+  }
+
+  async #isPodUp(uid: string): Promise<boolean> {
+    const { kind } = await this.#sandboxes.inspect(uid);
+    return kind === 'running' || kind === 'starting';
   }
 
   /** Resolves when the API answers to everybody who has a kubeconfig. */

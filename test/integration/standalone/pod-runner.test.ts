@@ -146,7 +146,11 @@ describe('pod runner', { skip: needsRoot }, () => {
     const images = new ImageStore({ dir: path.join(dir, 'images') });
     const ownersDir = path.join(dir, 'owners');
     const hostDisks = new HostDisks({ dirs: [path.join(dir, 'disks')], ownersDir, nodeDirs: [] });
-    runner = new PodRunner({ ...options, retryMs: 20 }, { pods, sandboxes, images, hostDisks, log: silentLogger });
+    const networks = { join: async () => undefined, addressesOf: () => [], release: async () => undefined };
+    runner = new PodRunner(
+      { ...options, retryMs: 20 },
+      { pods, sandboxes, images, hostDisks, networks, log: silentLogger },
+    );
     await runner.start();
     return runner;
   }

@@ -66,7 +66,8 @@ const pods: readonly (readonly [name: string, pod: Pod | undefined])[] = [
 function outcomeOf(situation: PodSituation): string {
   const { rule, steps, requeueAfterMs } = decidePod(observationOf(situation));
   const { pod, sandbox, isDraining } = situation;
-  const view = { sandbox, obstacle: undefined, hostIp: '127.0.0.1', now: new Date(nowMs), logTail: '', isDraining };
+  const at = { hostIp: '127.0.0.1', podIps: [], now: new Date(nowMs) };
+  const view = { sandbox, obstacle: undefined, ...at, logTail: '', isDraining };
   const status = pod && projectPodStatus(pod, view);
   const reported = `${status?.phase ?? '-'}${status?.reason ? ` ${status.reason}` : ''}`;
   const next = requeueAfterMs === undefined ? '-' : `${requeueAfterMs} ms`;

@@ -22,6 +22,7 @@ const view = (changes: Partial<PodView>): PodView => ({
   sandbox: { kind: 'none' },
   obstacle: undefined,
   hostIp: '127.0.0.1',
+  podIps: [],
   now,
   logTail: '',
   isDraining: false,

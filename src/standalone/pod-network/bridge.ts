@@ -1,0 +1,111 @@
+import { errorMessage, type Logger, listOf, memberAt } from '../../base/index.ts';
+import type { Forwarding } from './forwarding.ts';
+import { macOf, type NetworkNames } from './names.ts';
+import { filterRules, withoutRules } from './rules.ts';
+import { addressAt, gatewayOffset, type Subnets } from './subnets.ts';
+import type { NetworkTools } from './tools.ts';
+
+export interface NodeNetwork {
+  readonly subnets: Subnets;
+  readonly mtu: number;
+}
+
+interface BridgeDeps {
+  readonly tools: NetworkTools;
+  readonly forwarding: Forwarding;
+  readonly log: Logger;
+}
+
+/** The bridge that pods are plugged into, with the rules around it. All of it can be done again. */
+export class Bridge {
+  readonly #names: NetworkNames;
+  readonly #deps: BridgeDeps;
+
+  constructor(names: NetworkNames, deps: BridgeDeps) {
+    this.#names = names;
+    this.#deps = deps;
+  }
+
+  get name(): string {
+    return this.#names.bridge;
+  }
+
+  /** One of a node that was killed is taken over with the pods in it, or made anew: it may have other addresses. */
+  async bringUp(network: NodeNetwork, hasPods: boolean): Promise<void> {
+    const { tools } = this.#deps;
+    if (!hasPods && this.#isThere()) await tools.ip([`link delete dev ${this.name}`]);
+    await tools.ip([...(this.#isThere() ? [] : [this.#made()]), ...this.#commands(network)]);
+    for (const [setting, value] of this.#settings(network)) tools.set(setting, value);
+    await this.#openUp(network);
+  }
+
+  /** Cheap where nothing has changed: no process is started. */
+  async ensure(network: NodeNetwork): Promise<void> {
+    if (!this.#isThere()) await this.bringUp(network, true);
+    else if (this.#deps.forwarding.links().isNew) await this.#openUp(network);
+  }
+
+  /** Everything, whatever there is of it; what fails is logged and keeps nothing else from going. */
+  async remove(): Promise<void> {
+    const { tools, forwarding, log } = this.#deps;
+    const attempt = async (what: string, work: () => unknown) => {
+      try {
+        await work();
+      } catch (error) {
+        log.warn({ what, err: errorMessage(error) }, 'a part of the pod network could not be removed');
+      }
+    };
+    if (this.#isThere()) await attempt('bridge', () => tools.ip([`link delete dev ${this.name}`]));
+    await attempt('forwarding', () => forwarding.close(this.name));
+    await attempt('rules', () => tools.nft(withoutRules(this.#names)));
+  }
+
+  /** A table cannot let pass what another one drops. */
+  async foreignDrops(): Promise<string[]> {
+    const items = listOf(memberAt(await this.#deps.tools.nftJson(['list', 'chains']), 'nftables'));
+    return items.flatMap((item) => {
+      const of = (name: string) => String(memberAt(item, 'chain', name) ?? '');
+      if (of('policy') !== 'drop' || !['forward', 'input'].includes(of('hook'))) return [];
+      const what = of('hook') === 'forward' ? 'guests may not reach outside' : 'guests may get no DNS';
+      const chain = `${of('family')} ${of('table')} ${of('name')}`;
+      return [`a firewall drops what it does not know (chain ${chain}): ${what} until it lets ${this.name} pass`];
+    });
+  }
+
+  #isThere(): boolean {
+    return this.#deps.tools.links().includes(this.name);
+  }
+
+  #made(): string {
+    return `link add name ${this.name} address ${macOf(this.name)} type bridge`;
+  }
+
+  #commands({ subnets: { ipv4, ipv6 }, mtu }: NodeNetwork): string[] {
+    const broadcast = addressAt(ipv4, 2 ** (32 - ipv4.prefix) - 1);
+    return [
+      `link set dev ${this.name} mtu ${mtu} up`,
+      `address replace ${addressAt(ipv4, gatewayOffset)}/${ipv4.prefix} broadcast ${broadcast} dev ${this.name}`,
+      ...(ipv6 ? [`address replace ${addressAt(ipv6, gatewayOffset)}/${ipv6.prefix} dev ${this.name} nodad`] : []),
+    ];
+  }
+
+  /** No guest tells the machine where to send its packets. */
+  #settings({ subnets }: NodeNetwork): [string, string][] {
+    const [ipv4, ipv6] = ['ipv4', 'ipv6'].map((family) => `net/${family}/conf/${this.name}`);
+    const all: [string, string][] = [
+      [`${ipv4}/forwarding`, '1'],
+      [`${ipv4}/accept_redirects`, '0'],
+      [`${ipv6}/accept_ra`, '0'],
+      [`${ipv6}/accept_redirects`, '0'],
+      ...(subnets.ipv6 ? [[`${ipv6}/force_forwarding`, '1'] as [string, string]] : []),
+    ];
+    return all.filter(([name]) => this.#deps.tools.setting(name) !== undefined);
+  }
+
+  /** Rules first: what forwards is guarded from its first packet on. */
+  async #openUp({ subnets }: NodeNetwork): Promise<void> {
+    const { tools, forwarding } = this.#deps;
+    await tools.nft(filterRules(this.#names, subnets, forwarding.links()));
+    await forwarding.open();
+  }
+}

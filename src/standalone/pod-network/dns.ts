@@ -1,0 +1,101 @@
+import { Resolver } from 'node:dns/promises';
+import { chmod, mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { errorMessage } from '../../base/index.ts';
+import { NodeError } from '../errors.ts';
+import { writeFileAtomic } from '../files.ts';
+
+/** Of the node's own names; no name server of the world will ever have it. */
+export const dnsDomain = 'vm.internal';
+const nodeName = `node.${dnsDomain}`;
+
+/** The DNS server as a process that is kept running. */
+export interface DnsProgram {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** Leaves it running without a supervisor. */
+  leave(): void;
+  /** Tells it to read its names again. */
+  reload(): void;
+}
+
+/** `<vmi>.<namespace>`; undefined for what is no name of DNS. */
+export function addressableName(name: string, namespace: string): string | undefined {
+  const full = `${name}.${namespace}`;
+  const isName = full.split('.').every((label) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(label));
+  return isName && full.length < 240 ? full : undefined;
+}
+
+export interface Name {
+  readonly name: string;
+  readonly addresses: readonly string[];
+}
+
+interface DnsOptions {
+  /** Readable for dnsmasq, which is no root. */
+  readonly dir: string;
+  /** Of the bridge. */
+  readonly addresses: readonly string[];
+}
+
+/** Answers pods on the bridge only: for their own names, and for others what the machine's name servers say. */
+export class PodDns {
+  readonly #options: DnsOptions;
+  readonly #program: DnsProgram;
+
+  constructor(options: DnsOptions, start: (argv: readonly [string, ...string[]]) => DnsProgram) {
+    this.#options = options;
+    this.#program = start([
+      'dnsmasq',
+      ...['--keep-in-foreground', '--conf-file=/dev/null', '--pid-file=', '--log-facility=-', '--user=nobody'],
+      ...['--bind-interfaces', ...options.addresses.map((address) => `--listen-address=${address}`)],
+      ...['--no-hosts', `--addn-hosts=${this.#file}`, `--local=/${dnsDomain}/`],
+      ...['--domain-needed', '--bogus-priv', '--cache-size=1000'],
+    ]);
+  }
+
+  /** Rejects with NodeError POD_NETWORK when it does not answer. */
+  async start(names: readonly Name[]): Promise<void> {
+    await this.#write(names);
+    await this.#program.start();
+    const [address = ''] = this.#options.addresses;
+    const resolver = new Resolver({ timeout: 300, tries: 6 });
+    resolver.setServers([address]);
+    await resolver.resolve4(nodeName).catch(async (cause: unknown) => {
+      await this.#program.stop();
+      const advice = 'does another program have port 53 of all addresses (ss -lnup sport = 53)?';
+      throw new NodeError('POD_NETWORK', `dnsmasq does not answer at ${address} (${errorMessage(cause)}): ${advice}`, {
+        cause,
+      });
+    });
+  }
+
+  async update(names: readonly Name[]): Promise<void> {
+    await this.#write(names);
+    this.#program.reload();
+  }
+
+  leave(): void {
+    this.#program.leave();
+  }
+
+  async stop(): Promise<void> {
+    await this.#program.stop();
+  }
+
+  get #file(): string {
+    return path.join(this.#options.dir, 'names');
+  }
+
+  async #write(names: readonly Name[]): Promise<void> {
+    const { dir, addresses } = this.#options;
+    await mkdir(dir, { recursive: true });
+    for (const each of [path.dirname(dir), dir]) await chmod(each, 0o755);
+    const all = [
+      { name: nodeName, addresses },
+      ...names.map((each) => ({ ...each, name: `${each.name}.${dnsDomain}` })),
+    ];
+    const lines = all.flatMap((each) => each.addresses.map((address) => `${address} ${each.name}\n`));
+    await writeFileAtomic(this.#file, lines.join(''), 0o644);
+  }
+}

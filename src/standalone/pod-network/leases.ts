@@ -1,0 +1,91 @@
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { memberAt } from '../../base/index.ts';
+import { NodeError } from '../errors.ts';
+import { readIfThere, writeFileAtomic } from '../files.ts';
+import { addressAt, capacityOf, gatewayOffset, type Subnets, seedOf, textOf } from './subnets.ts';
+
+/** Of the pod's pair of links, the end on the machine. */
+export function hostLinkOf(uid: string): string {
+  return `vp${seedOf(uid).toString('hex').slice(0, 12)}`;
+}
+
+interface Lease {
+  /** In the subnets of both families. */
+  readonly offset: number;
+  /** In DNS; empty for none. */
+  readonly name: string;
+}
+
+/**
+ * Which pod has which address: a file per pod, written before the pod has it. A UID begins to look for a free one at the same place each time, and an
+ * address that came free is seldom another pod's at once.
+ */
+export class Leases {
+  readonly #dir: string;
+  readonly #leases = new Map<string, Lease>();
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /** What an earlier process gave. What cannot be read was never given: files are written whole, and before the pod starts. */
+  async load(): Promise<void> {
+    await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    this.#leases.clear();
+    for (const uid of (await readdir(this.#dir)).sort()) {
+      const lease = parse((await readIfThere(path.join(this.#dir, uid))) ?? '');
+      if (lease) this.#leases.set(uid, lease);
+    }
+  }
+
+  uids(): string[] {
+    return [...this.#leases.keys()];
+  }
+
+  /** The same again for a UID that has one. Throws NodeError POD_NETWORK when all are taken. */
+  async take(uid: string, name: string, subnets: Subnets): Promise<void> {
+    if (this.#leases.has(uid)) return;
+    const lease = { offset: this.#freeOffset(uid, subnets), name };
+    // In memory first: two pods ask at the same time.
+    this.#leases.set(uid, lease);
+    await writeFileAtomic(path.join(this.#dir, uid), `${JSON.stringify(lease)}\n`);
+  }
+
+  /** IPv4 first, as in the status of a pod; empty for a pod without. */
+  addressesOf(uid: string, { ipv4, ipv6 }: Subnets): string[] {
+    const lease = this.#leases.get(uid);
+    return lease ? [ipv4, ...(ipv6 ? [ipv6] : [])].map((subnet) => addressAt(subnet, lease.offset)) : [];
+  }
+
+  /** Of two pods with one name the later has it: a VM that was started again. */
+  names(): ReadonlyMap<string, string> {
+    return new Map([...this.#leases].flatMap(([uid, { name }]) => (name === '' ? [] : [[name, uid]])));
+  }
+
+  async release(uid: string): Promise<boolean> {
+    await rm(path.join(this.#dir, uid), { force: true });
+    return this.#leases.delete(uid);
+  }
+
+  #freeOffset(uid: string, subnets: Subnets): number {
+    const taken = new Set([...this.#leases.values()].map(({ offset }) => offset));
+    const capacity = capacityOf(subnets);
+    const start = seedOf(uid).readUInt32BE(0) % capacity;
+    for (let at = 0; at < capacity; at++) {
+      const offset = gatewayOffset + 1 + ((start + at) % capacity);
+      if (!taken.has(offset)) return offset;
+    }
+    throw new NodeError('POD_NETWORK', `all ${capacity} addresses of ${textOf(subnets.ipv4)} are taken: end a VM`);
+  }
+}
+
+function parse(text: string): Lease | undefined {
+  try {
+    const kept: unknown = JSON.parse(text);
+    const [offset, name] = [memberAt(kept, 'offset'), memberAt(kept, 'name')];
+    return Number.isInteger(offset) && typeof name === 'string' ? { offset: Number(offset), name } : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,266 @@
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { type Clock, errorMessage, type Logger, memberAt, systemClock } from '../../base/index.ts';
+import { NodeError } from '../errors.ts';
+import { readIfThere, writeFileAtomic } from '../files.ts';
+import { Bridge, type NodeNetwork } from './bridge.ts';
+import { chooseSubnets, type PodNetworkWish, readSubnets, writeSubnets } from './choice.ts';
+import { addressableName, type DnsProgram, dnsDomain, type Name, PodDns } from './dns.ts';
+import { Forwarding } from './forwarding.ts';
+import { hostLinkOf, Leases } from './leases.ts';
+import { macOf, namesOf } from './names.ts';
+import { addressAt, gatewayOffset, type Subnets, textOf } from './subnets.ts';
+import { missingTools, NetworkTools } from './tools.ts';
+
+export interface PodNetworkOptions {
+  readonly wish: PodNetworkWish;
+  readonly stateDir: string;
+  /** The node's own; what it gave to pods is kept there. */
+  readonly dir: string;
+  /** For all users to read, and gone with the boot. */
+  readonly sharedDir: string;
+}
+
+export interface PodNetworkDeps {
+  /** The process with this command line. */
+  readonly dns: (argv: readonly [string, ...string[]]) => DnsProgram;
+  /** Whether processes of this pod run. */
+  readonly isRunning: (uid: string) => Promise<boolean>;
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+/** A pod's own link, as `SandboxNetwork` of the pod runner has it. */
+export interface PodLink {
+  readonly bridge: string;
+  readonly hostLink: string;
+  readonly mac: string;
+  readonly mtu: number;
+  /** With their prefixes. */
+  readonly addresses: readonly string[];
+  readonly gateways: readonly string[];
+  readonly nameservers: readonly string[];
+  readonly search: readonly string[];
+}
+
+interface Up extends NodeNetwork {
+  readonly kind: 'up';
+  readonly tools: NetworkTools;
+  readonly bridge: Bridge;
+  readonly dns: PodDns;
+}
+
+/** `off`: pods share the machine's network, and their guests have QEMU's own. */
+type State = { readonly kind: 'off'; readonly reason: string } | Up;
+
+/** A link of the machine may come while pods run: a laptop moves. */
+const lookAgainMs = 20_000;
+
+/** The node's network for pods, where this machine lets it have one. What pods have of it outlives this process. */
+export class PodNetwork {
+  readonly #options: PodNetworkOptions;
+  readonly #deps: Required<PodNetworkDeps>;
+  readonly #leases: Leases;
+  #state: State = { kind: 'off', reason: 'not started' };
+  #cancelLook: () => void = () => undefined;
+
+  constructor(options: PodNetworkOptions, deps: PodNetworkDeps) {
+    this.#options = options;
+    this.#deps = { clock: systemClock, ...deps };
+    this.#leases = new Leases(path.join(options.dir, 'leases'));
+  }
+
+  /** For a person: the network, or why there is none and what would help. */
+  get summary(): string {
+    if (this.#state.kind === 'off') return `no pod network, guests have user networking: ${this.#state.reason}`;
+    const { ipv4, ipv6 } = this.#state.subnets;
+    const ranges = [ipv4, ...(ipv6 ? [ipv6] : [])].map(textOf).join(' and ');
+    return `pod network ${ranges} at ${namesOf(this.#options.stateDir).bridge}`;
+  }
+
+  /** Takes up what an earlier process left. Rejects with NodeError only where a range was asked for by name. */
+  async start(): Promise<void> {
+    const { wish } = this.#options;
+    await this.#leases.load();
+    const living = await this.#living();
+    for (const uid of this.#leases.uids()) if (!living.includes(uid)) await this.#leases.release(uid);
+    // Pods keep the network they began with, whatever is wished for later ones.
+    if (wish === 'none' && living.length === 0) {
+      await this.#removeEarlier();
+      this.#state = { kind: 'off', reason: '--pod-network=none' };
+      return;
+    }
+    try {
+      this.#state = await this.#bringUp(living.length > 0);
+      this.#lookAgain();
+    } catch (cause) {
+      const reason = errorMessage(cause);
+      this.#deps.log.warn({ err: reason }, 'no pod network');
+      if (wish !== 'auto' && wish !== 'none') {
+        throw new NodeError('POD_NETWORK', `--pod-network=${wish}: ${reason}`, { cause });
+      }
+      this.#state = { kind: 'off', reason };
+    }
+  }
+
+  /** What keeps guests from reaching out or being reached, in words: rules of others that drop what this node lets pass. */
+  async warnings(): Promise<string[]> {
+    return this.#state.kind === 'up' ? this.#state.bridge.foreignDrops().catch(() => []) : [];
+  }
+
+  /** The link of a new pod; undefined: it has none of its own. Rejects with NodeError POD_NETWORK. */
+  async join(uid: string, name: string, namespace: string): Promise<PodLink | undefined> {
+    const state = this.#state;
+    if (state.kind === 'off' || this.#options.wish === 'none') return undefined;
+    const { subnets, mtu } = state;
+    await this.#ensure(state);
+    await this.#leases.take(uid, addressableName(name, namespace) ?? '', subnets);
+    await state.dns.update(this.#names(subnets));
+    const addresses = this.#leases.addressesOf(uid, subnets);
+    const prefixes = [subnets.ipv4, ...(subnets.ipv6 ? [subnets.ipv6] : [])];
+    const gateways = prefixes.map((subnet) => addressAt(subnet, gatewayOffset));
+    return {
+      bridge: state.bridge.name,
+      hostLink: hostLinkOf(uid),
+      mac: macOf(uid),
+      mtu,
+      addresses: addresses.map((address, at) => `${address}/${prefixes[at]?.prefix}`),
+      gateways,
+      nameservers: gateways,
+      search: [`${namespace}.${dnsDomain}`, dnsDomain],
+    };
+  }
+
+  /** Empty for a pod without an address of its own. */
+  addressesOf(uid: string): readonly string[] {
+    return this.#state.kind === 'up' ? this.#leases.addressesOf(uid, this.#state.subnets) : [];
+  }
+
+  /** Of a pod whose processes have ended; its links went with them. */
+  async release(uid: string): Promise<void> {
+    const wasThere = await this.#leases.release(uid);
+    if (wasThere && this.#state.kind === 'up') await this.#state.dns.update(this.#names(this.#state.subnets));
+  }
+
+  /** Removes all of it, unless pods run on: then all of it stays for them. */
+  async stop(): Promise<void> {
+    this.#cancelLook();
+    const state = this.#state;
+    if (state.kind === 'off') return;
+    this.#state = { kind: 'off', reason: 'stopped' };
+    if ((await this.#living()).length > 0) state.dns.leave();
+    else await this.#remove(state);
+    state.tools.close();
+  }
+
+  async #living(): Promise<string[]> {
+    const uids = this.#leases.uids();
+    const states = await Promise.all(uids.map((uid) => this.#deps.isRunning(uid)));
+    return uids.filter((_, at) => states[at]);
+  }
+
+  async #bringUp(hasPods: boolean): Promise<Up> {
+    const missing = await missingTools();
+    if (missing) throw new NodeError('POD_NETWORK', missing);
+    const tools = await NetworkTools.open();
+    const { bridge, forwarding } = this.#parts(tools);
+    try {
+      const network = await this.#choose(hasPods, forwarding, tools);
+      const { subnets } = network;
+      await bridge.bringUp(network, hasPods);
+      const addresses = [subnets.ipv4, ...(subnets.ipv6 ? [subnets.ipv6] : [])].map((each) =>
+        addressAt(each, gatewayOffset),
+      );
+      const dns = new PodDns({ dir: path.join(this.#options.sharedDir, bridge.name), addresses }, this.#deps.dns);
+      await dns.start(this.#names(subnets));
+      return { kind: 'up', ...network, tools, bridge, dns };
+    } catch (error) {
+      if (!hasPods) await bridge.remove();
+      tools.close();
+      throw error;
+    }
+  }
+
+  #parts(tools: NetworkTools): { readonly bridge: Bridge; readonly forwarding: Forwarding } {
+    const forwarding = new Forwarding(this.#options, { tools, log: this.#deps.log });
+    return {
+      forwarding,
+      bridge: new Bridge(namesOf(this.#options.stateDir), { tools, forwarding, log: this.#deps.log }),
+    };
+  }
+
+  /** Kept before anything has such an address. */
+  async #choose(hasPods: boolean, { hasIpv6 }: Forwarding, tools: NetworkTools): Promise<NodeNetwork> {
+    const { wish, stateDir, dir } = this.#options;
+    const file = path.join(dir, 'network.json');
+    const kept: unknown = JSON.parse((await readIfThere(file)) ?? 'null');
+    const before = readSubnets(kept);
+    const keptMtu = Number(memberAt(kept, 'mtu'));
+    if (hasPods && before) return { subnets: before, mtu: keptMtu || defaultMtu };
+    const { bridge } = namesOf(stateDir);
+    const subnets = await chooseSubnets({ wish, stateDir, before, bridge, hasIpv6 }, tools);
+    const mtu = await smallestMtu(tools);
+    await writeFileAtomic(file, writeSubnets(subnets, mtu));
+    return { subnets, mtu };
+  }
+
+  #names(subnets: Subnets): Name[] {
+    return [...this.#leases.names()].map(([name, uid]) => ({
+      name,
+      addresses: this.#leases.addressesOf(uid, subnets),
+    }));
+  }
+
+  async #ensure(state: Up): Promise<void> {
+    await state.bridge.ensure(state).catch((cause: unknown) => {
+      throw new NodeError('POD_NETWORK', `the pod network cannot be set up again: ${errorMessage(cause)}`, { cause });
+    });
+  }
+
+  #lookAgain(): void {
+    this.#cancelLook = this.#deps.clock.schedule(lookAgainMs, () => {
+      const state = this.#state;
+      if (state.kind === 'off') return;
+      this.#ensure(state)
+        .catch((error: unknown) =>
+          this.#deps.log.warn({ err: errorMessage(error) }, 'the pod network is not as it should be'),
+        )
+        .finally(() => {
+          if (this.#state === state) this.#lookAgain();
+        });
+    });
+  }
+
+  /** Of a node that was killed. */
+  async #removeEarlier(): Promise<void> {
+    if ((await readIfThere(path.join(this.#options.dir, 'network.json'))) === undefined || (await missingTools()))
+      return;
+    const tools = await NetworkTools.open();
+    await this.#parts(tools).bridge.remove();
+    tools.close();
+    await this.#forget();
+  }
+
+  async #remove({ dns, bridge }: Up): Promise<void> {
+    await dns.stop();
+    await bridge.remove();
+    await this.#forget();
+  }
+
+  async #forget(): Promise<void> {
+    const { dir, sharedDir, stateDir } = this.#options;
+    await rm(path.join(sharedDir, namesOf(stateDir).bridge), { recursive: true, force: true });
+    await rm(path.join(dir, 'leases'), { recursive: true, force: true });
+  }
+}
+
+const defaultMtu = 1500;
+
+/** Of the links that lead out: guests must not send more at once than those take. */
+async function smallestMtu(tools: NetworkTools): Promise<number> {
+  const routes = await tools.ipJson(['route', 'show', 'default']);
+  const ways = new Set(routes.map((route) => memberAt(route, 'dev')));
+  const links = await tools.ipJson(['link', 'show']);
+  const mtus = links.filter((link) => ways.has(memberAt(link, 'ifname'))).map((link) => Number(memberAt(link, 'mtu')));
+  return Math.min(defaultMtu, ...mtus.filter((mtu) => mtu >= 1280));
+}

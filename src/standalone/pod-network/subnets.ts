@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { BlockList, isIPv4, isIPv6 } from 'node:net';
+
+/** A range of addresses in the usual notation, taken apart. */
+export interface Subnet {
+  readonly address: string;
+  readonly prefix: number;
+}
+
+/** What pods have addresses of. */
+export interface Subnets {
+  readonly ipv4: Subnet;
+  /** Absent where the machine has no IPv6, or would not forward it. */
+  readonly ipv6?: Subnet;
+}
+
+/** The bridge has the first address. */
+export const gatewayOffset = 1;
+const maxPods = 4_000;
+
+/** Tried in this order; each /24 of them. Most machines' networks, and what guests have behind a masquerade (10.0.2.0/24), are elsewhere. */
+const pools = [
+  { first: [10, 201], count: 256 },
+  { first: [172, 29], count: 256 },
+  { first: [192, 168], count: 256 },
+] as const;
+
+/** Of the guests' own link in every pod; it never leaves the pod, but a guest would look for other pods there. */
+const behindPods = [
+  { address: '10.0.2.0', prefix: 24 },
+  { address: 'fd10:0:2::', prefix: 120 },
+];
+
+/** Shorter ones mean "everything else": a VPN's 0.0.0.0/1 is in nobody's way. */
+const shortestRange = 4;
+
+/** `10.1.2.0/24`; undefined for anything else, also with a bit set behind the prefix. */
+export function parseSubnet(text: string): Subnet | undefined {
+  const [address = '', length = '', ...rest] = text.split('/');
+  const family = isIPv4(address) ? 32 : isIPv6(address) && !address.includes('%') ? 128 : 0;
+  const prefix = Number(length);
+  if (rest.length > 0 || family === 0 || !/^\d{1,3}$/.test(length) || prefix > family) return undefined;
+  if (family === 32 && (numberOf(address) & (2 ** (32 - prefix) - 1)) !== 0) return undefined;
+  return { address, prefix };
+}
+
+export function textOf({ address, prefix }: Subnet): string {
+  return `${address}/${prefix}`;
+}
+
+/** A range that pods can have: some hundred addresses, none of them special. */
+export function isForPods(subnet: Subnet): boolean {
+  const { address, prefix } = subnet;
+  if (!isIPv4(address) || prefix < 16 || prefix > 28 || behindPods.some((other) => overlap(subnet, other)))
+    return false;
+  const first = numberOf(address) >>> 24;
+  return first !== 0 && first !== 127 && first < 224;
+}
+
+/** Ranges `taken` are the machine's. The same state directory begins at the same place, so that a node has the same addresses after a restart. */
+export function chooseIpv4(stateDir: string, taken: readonly Subnet[]): Subnet | undefined {
+  const start = seedOf(stateDir).readUInt8(0);
+  for (const { first, count } of pools) {
+    for (let at = 0; at < count; at++) {
+      const subnet = { address: [...first, (start + at) % count, 0].join('.'), prefix: 24 };
+      if (isFree(subnet, taken)) return subnet;
+    }
+  }
+  return undefined;
+}
+
+/** A unique local range (RFC 4193) of this machine and state directory. */
+export function chooseIpv6(stateDir: string, machineId: string): Subnet {
+  const hex = seedOf(`${machineId} ${stateDir}`).toString('hex');
+  return { address: `fd${hex.slice(0, 2)}:${hex.slice(2, 6)}:${hex.slice(6, 10)}:1::`, prefix: 64 };
+}
+
+export function isFree(subnet: Subnet, taken: readonly Subnet[]): boolean {
+  return ![...taken, ...behindPods].some((other) => other.prefix >= shortestRange && overlap(subnet, other));
+}
+
+function overlap(one: Subnet, other: Subnet): boolean {
+  return isIPv4(one.address) === isIPv4(other.address) && (isIn(one.address, other) || isIn(other.address, one));
+}
+
+function isIn(address: string, subnet: Subnet): boolean {
+  const family = isIPv4(address) ? 'ipv4' : 'ipv6';
+  const list = new BlockList();
+  list.addSubnet(subnet.address, subnet.prefix, family);
+  return list.check(address, family);
+}
+
+/** How many pods have room. */
+export function capacityOf({ ipv4 }: Subnets): number {
+  // Not the network's own address, the bridge's and the broadcast's.
+  return Math.min(2 ** (32 - ipv4.prefix) - 3, maxPods);
+}
+
+/** The address `offset` steps after the subnet's own, in both families the same offset. */
+export function addressAt({ address }: Subnet, offset: number): string {
+  if (!isIPv4(address)) return `${address}${offset.toString(16)}`;
+  const value = numberOf(address) + offset;
+  return [24, 16, 8, 0].map((shift) => (value >>> shift) & 0xff).join('.');
+}
+
+function numberOf(ipv4: string): number {
+  return ipv4.split('.').reduce((sum, byte) => sum * 256 + Number(byte), 0) >>> 0;
+}
+
+export function seedOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
