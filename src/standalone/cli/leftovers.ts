@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import path from 'node:path';
+import { sleep } from '../../base/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { mountsBelow } from '../pod-runner/index.ts';
 
@@ -11,12 +12,13 @@ export async function podNamespaceOf(pid: number): Promise<string | undefined> {
 
 /**
  * What a finished VM must not leave on the node, one line each; empty when all is clean. `namespaces` are the pid namespaces
- * of the pods that ran, `cgroups` their directories.
+ * of the pods that ran, `cgroups` their directories, `links` their links on the machine.
  */
 export async function findLeftovers(
   paths: NodePaths,
   namespaces: ReadonlySet<string>,
   cgroups: readonly string[] = [],
+  links: readonly string[] = [],
 ): Promise<string[]> {
   const pods = await readdir(paths.podsDir).catch(() => []);
   const ghosts = await readdir(path.join(paths.privateDir, 'ghost-records')).catch(() => []);
@@ -28,8 +30,19 @@ export async function findLeftovers(
     ...ghosts.map((name) => `ghost record ${name} in ${paths.privateDir}`),
     ...cgroups.filter((dir) => existsSync(dir)).map((dir) => `cgroup ${dir}`),
     ...mounts.map((point) => `mount ${point}`),
+    ...(await leftLinks(links)).map((name) => `network link ${name}`),
     ...(await leftProcesses(paths, namespaces)),
   ];
+}
+
+/** The kernel removes a network namespace some moments after its last process. */
+async function leftLinks(links: readonly string[]): Promise<string[]> {
+  for (let tries = 0; ; tries++) {
+    const there = await readFile('/proc/self/net/dev', 'utf8').catch(() => '');
+    const left = links.filter((name) => there.includes(`${name}:`));
+    if (left.length === 0 || tries > 40) return left;
+    await sleep(50);
+  }
 }
 
 async function leftProcesses(paths: NodePaths, namespaces: ReadonlySet<string>): Promise<string[]> {

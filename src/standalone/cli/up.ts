@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
+import { hostLinkOf } from '../pod-network/index.ts';
 import { ImageStore } from '../pod-runner/index.ts';
 import { isAlive, type ProcessIdentity } from '../process-identity.ts';
 import type { StandaloneNode } from '../supervisor/index.ts';
@@ -113,7 +114,8 @@ async function deleteExample(
 ) {
   const { paths, exampleFile, env } = options;
   const inits = await runningInits(node);
-  const cgroups = (await node.sandboxes.list()).flatMap((uid) => node.sandboxes.cgroupDir(uid) ?? []);
+  const uids = await node.sandboxes.list();
+  const cgroups = uids.flatMap((uid) => node.sandboxes.cgroupDir(uid) ?? []);
   const namespaces = new Set<string>();
   for (const { pid } of inits) {
     const namespace = await podNamespaceOf(pid);
@@ -123,10 +125,10 @@ async function deleteExample(
   const said = await kubectl(['delete', '-f', exampleFile], { kubeconfig: paths.kubeconfig, env, signal: leave });
   await untilVmiGone(node.client, { ...vm, onChange: say }, within(deleteTimeoutMs, leave, 'the VM was not deleted'));
   step(`${said} (gone in ${((performance.now() - beganMs) / 1000).toFixed(1)} s)`);
-  const left = await findLeftovers(paths, namespaces, cgroups);
+  const left = await findLeftovers(paths, namespaces, cgroups, uids.map(hostLinkOf));
   for (const init of inits) if (await isAlive(init)) left.push(`process 1 of a pod: ${init.pid}`);
   if (left.length > 0) throw new NodeError('LEFTOVERS', `the VM left something behind:\n  ${left.join('\n  ')}`);
-  step('nothing is left behind: no processes, files, mounts, ghost records');
+  step('nothing is left behind: no processes, files, mounts, links, ghost records');
 }
 
 async function runningInits(node: StandaloneNode): Promise<ProcessIdentity[]> {

@@ -10,6 +10,11 @@ export interface NodeNetwork {
   readonly mtu: number;
 }
 
+/** With the links that pods have on the machine, also those that are gone. */
+interface PluggedNetwork extends NodeNetwork {
+  readonly ports: readonly string[];
+}
+
 interface BridgeDeps {
   readonly tools: NetworkTools;
   readonly forwarding: Forwarding;
@@ -31,17 +36,17 @@ export class Bridge {
   }
 
   /** One of a node that was killed is taken over with the pods in it, or made anew: it may have other addresses. */
-  async bringUp(network: NodeNetwork, hasPods: boolean): Promise<void> {
+  async bringUp(network: PluggedNetwork): Promise<void> {
     const { tools } = this.#deps;
-    if (!hasPods && this.#isThere()) await tools.ip([`link delete dev ${this.name}`]);
+    if (network.ports.length === 0 && this.#isThere()) await tools.ip([`link delete dev ${this.name}`]);
     await tools.ip([...(this.#isThere() ? [] : [this.#made()]), ...this.#commands(network)]);
     for (const [setting, value] of this.#settings(network)) tools.set(setting, value);
     await this.#openUp(network);
   }
 
   /** Cheap where nothing has changed: no process is started. */
-  async ensure(network: NodeNetwork): Promise<void> {
-    if (!this.#isThere()) await this.bringUp(network, true);
+  async ensure(network: PluggedNetwork): Promise<void> {
+    if (!this.#isThere()) await this.bringUp(network);
     else if (this.#deps.forwarding.links().isNew) await this.#openUp(network);
   }
 
@@ -80,12 +85,14 @@ export class Bridge {
     return `link add name ${this.name} address ${macOf(this.name)} type bridge`;
   }
 
-  #commands({ subnets: { ipv4, ipv6 }, mtu }: NodeNetwork): string[] {
+  #commands({ subnets: { ipv4, ipv6 }, mtu, ports }: PluggedNetwork): string[] {
+    const links = this.#deps.tools.links();
     const broadcast = addressAt(ipv4, 2 ** (32 - ipv4.prefix) - 1);
     return [
       `link set dev ${this.name} mtu ${mtu} up`,
       `address replace ${addressAt(ipv4, gatewayOffset)}/${ipv4.prefix} broadcast ${broadcast} dev ${this.name}`,
       ...(ipv6 ? [`address replace ${addressAt(ipv6, gatewayOffset)}/${ipv6.prefix} dev ${this.name} nodad`] : []),
+      ...ports.filter((port) => links.includes(port)).map((port) => `link set dev ${port} master ${this.name} up`),
     ];
   }
 

@@ -1,12 +1,14 @@
 import { Resolver } from 'node:dns/promises';
 import { chmod, mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { errorMessage } from '../../base/index.ts';
+import { errorMessage, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { writeFileAtomic } from '../files.ts';
 
 /** Of the node's own names; no name server of the world will ever have it. */
 export const dnsDomain = 'vm.internal';
+/** It binds its port some milliseconds after it was started; seconds on a busy machine. */
+const startMs = 5_000;
 const nodeName = `node.${dnsDomain}`;
 
 /** The DNS server as a process that is kept running. */
@@ -58,16 +60,27 @@ export class PodDns {
   async start(names: readonly Name[]): Promise<void> {
     await this.#write(names);
     await this.#program.start();
-    const [address = ''] = this.#options.addresses;
-    const resolver = new Resolver({ timeout: 300, tries: 6 });
-    resolver.setServers([address]);
-    await resolver.resolve4(nodeName).catch(async (cause: unknown) => {
-      await this.#program.stop();
-      const advice = 'does another program have port 53 of all addresses (ss -lnup sport = 53)?';
-      throw new NodeError('POD_NETWORK', `dnsmasq does not answer at ${address} (${errorMessage(cause)}): ${advice}`, {
-        cause,
-      });
-    });
+    const cause = await this.#untilAnswered();
+    if (cause === undefined) return;
+    await this.#program.stop();
+    const problem = `dnsmasq does not answer at ${this.#options.addresses[0]} (${errorMessage(cause)})`;
+    const advice = 'does another program have port 53 of all addresses (ss -lnup sport = 53)?';
+    throw new NodeError('POD_NETWORK', `${problem}: ${advice}`, { cause });
+  }
+
+  /** The last error, if it never does. */
+  async #untilAnswered(): Promise<unknown> {
+    const resolver = new Resolver({ timeout: 500, tries: 1 });
+    resolver.setServers(this.#options.addresses.slice(0, 1));
+    const endMs = performance.now() + startMs;
+    for (;;) {
+      const error: unknown = await resolver.resolve4(nodeName).then(
+        () => undefined,
+        (cause: unknown) => cause,
+      );
+      if (error === undefined || performance.now() > endMs) return error;
+      await sleep(25);
+    }
   }
 
   async update(names: readonly Name[]): Promise<void> {

@@ -167,7 +167,7 @@ export class PodNetwork {
     try {
       const network = await this.#choose(hasPods, forwarding, tools);
       const { subnets } = network;
-      await bridge.bringUp(network, hasPods);
+      await bridge.bringUp({ ...network, ports: this.#ports() });
       const addresses = [subnets.ipv4, ...(subnets.ipv6 ? [subnets.ipv6] : [])].map((each) =>
         addressAt(each, gatewayOffset),
       );
@@ -211,8 +211,12 @@ export class PodNetwork {
     }));
   }
 
+  #ports(): string[] {
+    return this.#leases.uids().map(hostLinkOf);
+  }
+
   async #ensure(state: Up): Promise<void> {
-    await state.bridge.ensure(state).catch((cause: unknown) => {
+    await state.bridge.ensure({ ...state, ports: this.#ports() }).catch((cause: unknown) => {
       throw new NodeError('POD_NETWORK', `the pod network cannot be set up again: ${errorMessage(cause)}`, { cause });
     });
   }

@@ -71,8 +71,9 @@ export function chooseIpv4(stateDir: string, taken: readonly Subnet[]): Subnet |
 
 /** A unique local range (RFC 4193) of this machine and state directory. */
 export function chooseIpv6(stateDir: string, machineId: string): Subnet {
-  const hex = seedOf(`${machineId} ${stateDir}`).toString('hex');
-  return { address: `fd${hex.slice(0, 2)}:${hex.slice(2, 6)}:${hex.slice(6, 10)}:1::`, prefix: 64 };
+  const seed = seedOf(`${machineId} ${stateDir}`);
+  const groups = [0xfd00 | seed.readUInt8(0), seed.readUInt16BE(1), seed.readUInt16BE(3), 1];
+  return { address: `${groups.map((group) => group.toString(16)).join(':')}::`, prefix: 64 };
 }
 
 export function isFree(subnet: Subnet, taken: readonly Subnet[]): boolean {

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { after, before, describe, test } from 'node:test';
+import type { VirtualMachineInstance } from '../../../src/api/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+import { GuestShell } from '../../fixtures/guest-shell.ts';
+import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
+import { OwnNetwork } from '../../fixtures/own-network.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
+const outsideServer = `require('node:http').createServer((request, response) => response.end('outside')).listen(8080, '::')`;
+
+describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
+  const world = needsRoot ? undefined : new OwnNetwork();
+  const children: ChildProcess[] = [];
+  const shells = new Map<string, GuestShell>();
+  let node: NodeProcess;
+
+  before(async () => {
+    assert.ok(world);
+    world.enter();
+    const resolve = `--address=/outside.test/${world.outsideIp}`;
+    for (const argv of [
+      [process.execPath, '-e', outsideServer],
+      ['dnsmasq', '-k', '-C', '/dev/null', '--pid-file=', '--no-hosts', '--no-resolv', resolve],
+    ]) {
+      const [file, args] = world.outside.command(...argv);
+      children.push(spawn(file, args, { stdio: 'ignore' }));
+    }
+    node = await NodeProcess.create('/var/tmp');
+    await node.start();
+    for (const name of ['one', 'two']) await node.apply(demoVmi(name));
+    for (const name of ['one', 'two']) {
+      const { metadata } = await running(name);
+      const serial = `/proc/${await node.qemuPid(name)}/root/run/kubevirt-private/${metadata.uid}/virt-serial0`;
+      const shell = new GuestShell(serial);
+      shells.set(name, shell);
+      await shell.login();
+      await guestShows(name, 'ip -4 address show dev eth0', /inet 10\.0\.2\.2\/24/);
+      await shell.run(`mkdir -p /tmp/www; echo of-${name} >/tmp/www/name; httpd -p 8080 -h /tmp/www`);
+    }
+  });
+  after(async () => {
+    for (const shell of shells.values()) shell.close();
+    await node?.dispose();
+    for (const child of children) child.kill('SIGKILL');
+    world?.remove();
+  });
+
+  async function running(name: string): Promise<VirtualMachineInstance> {
+    const vmi = await node.vmiUntil(name, (found) => found?.status?.phase === 'Running', 60_000);
+    assert.ok(vmi);
+    return vmi;
+  }
+
+  async function ipsOf(name: string): Promise<readonly string[]> {
+    const hasAddress = (vmi: VirtualMachineInstance | undefined) =>
+      vmi?.status?.interfaces?.[0]?.ipAddress !== undefined;
+    return (await node.vmiUntil(name, hasAddress))?.status?.interfaces?.[0]?.ipAddresses ?? [];
+  }
+
+  async function guestShows(name: string, command: string, expected: RegExp): Promise<void> {
+    await eventually(async () => assert.match((await shells.get(name)?.run(command)) ?? '', expected), 30_000);
+  }
+
+  const nameAt = async (ip: string) => {
+    const host = ip.includes(':') ? `[${ip}]` : ip;
+    const answer = await fetch(`http://${host}:8080/name`, {
+      signal: AbortSignal.timeout(5_000),
+      headers: { connection: 'close' },
+    });
+    return (await answer.text()).trim();
+  };
+  const links = () => world?.machine.ip('-br link') ?? '';
+
+  test('a VMI has a real address of both families, the one of its pod', async () => {
+    assert.match(node.output, /pod network 10\.201\.\d+\.0\/24 and fd[0-9a-f:]+::\/64 at vn-/);
+    const ips = await ipsOf('one');
+    assert.equal(ips.length, 2);
+    assert.match(ips[0] ?? '', /^10\.201\./);
+    const pods = await node.kubectl(
+      'get',
+      'pods',
+      '-o',
+      'jsonpath={range .items[*]}{.status.podIPs[*].ip}{"\\n"}{end}',
+    );
+    assert.ok(pods.split('\n').includes(ips.join(' ')), pods);
+  });
+
+  test('the machine reaches the guest’s ports by the pod’s addresses', async () => {
+    for (const name of ['one', 'two']) {
+      const [ip = ''] = await ipsOf(name);
+      await eventually(async () => assert.equal(await nameAt(ip), `of-${name}`), 20_000);
+    }
+  });
+
+  test('guests reach each other by address and name, and outside', async () => {
+    const [ip = ''] = await ipsOf('one');
+    await guestShows('two', `wget -T 5 -qO- http://${ip}:8080/name`, /of-one/);
+    await guestShows('two', 'wget -T 5 -qO- http://one.default.vm.internal:8080/name', /of-one/);
+    await guestShows('two', `wget -T 5 -qO- http://${world?.outsideIp}:8080/`, /outside/);
+    await guestShows('two', 'wget -T 5 -qO- http://outside.test:8080/', /outside/);
+  });
+
+  test('kill -9 of the node and all its programs, then a start: the same guests at the same addresses', async () => {
+    const before = [await node.qemuPid('one'), await ipsOf('one')];
+    const pids = await Promise.all(
+      (['virt-handler', 'virt-controller', 'apiserver'] as const).map((name) => node.pidOf(name)),
+    );
+    await node.end('SIGKILL');
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    const [ip = ''] = before[1] as readonly string[];
+    assert.equal(await nameAt(ip), 'of-one', 'without the node, too');
+    await node.start();
+    await running('one');
+    assert.deepEqual([await node.qemuPid('one'), await ipsOf('one')], before);
+    assert.equal(await nameAt(ip), 'of-one');
+    await guestShows('one', 'wget -T 5 -qO- http://two.default.vm.internal:8080/name', /of-two/);
+  });
+
+  test('a VM that is deleted takes its links along', async () => {
+    const count = () => links().match(/vp[0-9a-f]{12}/g)?.length ?? 0;
+    assert.equal(count(), 2);
+    await node.kubectl('delete', 'vmi', 'two');
+    await eventually(async () => assert.equal(count(), 1), 20_000);
+  });
+
+  test('after stop nothing of it is left', async () => {
+    assert.equal((await node.cli(['stop'])).code, 0);
+    await node.ended();
+    await eventually(async () => assert.doesNotMatch(links(), /vn-|vp[0-9a-f]{12}/), 10_000);
+    assert.equal(execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' }), '');
+  });
+
+  test('without dnsmasq it says what to install, and the guest has user networking', async () => {
+    const without = 'mount --bind /dev/null "$(command -v dnsmasq)"; exec "$@"';
+    await node.start(['start'], 'the node is up', ['unshare', '--mount', 'sh', '-c', without, 'sh']);
+    assert.match(node.output, /no pod network.*dnsmasq is missing \(apt-get install dnsmasq-base\)/);
+    await node.apply(demoVmi('plain'));
+    await running('plain');
+    assert.doesNotMatch(links(), /vn-/);
+    await node.kubectl('delete', 'vmi', 'plain');
+  });
+});
