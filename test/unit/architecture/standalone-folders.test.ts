@@ -4,10 +4,11 @@ checkFolderRules({
   root: 'src/standalone',
   mayImport: {
     'agent-api': [],
+    'pod-network': [],
     'pod-runner': [],
     page: ['agent-api'],
-    supervisor: ['agent-api', 'page', 'pod-runner'],
-    cli: ['agent-api', 'page', 'pod-runner', 'supervisor'],
+    supervisor: ['agent-api', 'page', 'pod-network', 'pod-runner'],
+    cli: ['agent-api', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
   /** Errors, files and directories of the node, processes and their ports. */
   shared: ['errors.ts', 'files.ts', 'paths.ts', 'process-identity.ts', 'state-dir.ts', 'tcp-owner.ts'],
