@@ -110,5 +110,7 @@ export class PodDns {
     ];
     const lines = all.flatMap((each) => each.addresses.map((address) => `${address} ${each.name}\n`));
     await writeFileAtomic(this.#file, lines.join(''), 0o644);
+    // The node's own mask leaves it to root.
+    await chmod(this.#file, 0o644);
   }
 }

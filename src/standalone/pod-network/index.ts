@@ -3,7 +3,6 @@
  * goes again.
  * Must not know: what runs in pods, how they are started, VMIs.
  */
-export { isPodNetworkWish, type PodNetworkWish } from './choice.ts';
-export type { DnsProgram } from './dns.ts';
+export { isPodNetworkWish } from './choice.ts';
 export { hostLinkOf } from './leases.ts';
-export { PodNetwork, type PodNetworkDeps, type PodNetworkOptions } from './pod-network.ts';
+export { PodNetwork } from './pod-network.ts';

@@ -40,6 +40,8 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
   before(async () => {
     assert.ok(world);
     world.enter();
+    // As the node has it.
+    process.umask(0o077);
     dir = await mkdtemp(path.join(tmpdir(), 'pod-network-'));
     // The DNS server is no root.
     await chmod(dir, 0o755);
