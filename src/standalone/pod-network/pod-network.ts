@@ -175,7 +175,10 @@ export class PodNetwork {
       await dns.start(this.#names(subnets));
       return { kind: 'up', ...network, tools, bridge, dns };
     } catch (error) {
-      if (!hasPods) await bridge.remove();
+      if (!hasPods) {
+        await bridge.remove();
+        await this.#forget();
+      }
       tools.close();
       throw error;
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
@@ -234,6 +234,7 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
   });
 
   test('where port 53 is taken it says so, and there is none', () => {
+    assert.equal(readdirSync(path.join(dir, 'shared')).filter((name) => name.startsWith('vn-')).length, 1);
     assert.match(
       whilePortWasTaken,
       /^no pod network, guests have user networking: dnsmasq does not answer at .*port 53/,
