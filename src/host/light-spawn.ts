@@ -7,7 +7,7 @@ import { sleep } from '../base/index.ts';
 
 /**
  * Programs started by posix_spawn(3), which borrows this process' memory until the program is loaded. Node.js forks, which copies the tables of all its memory:
- * three to six milliseconds of the event loop for each program, a tenth of that here. The calling thread starts it, so it begins in that thread's namespaces.
+ * two to six milliseconds of the event loop for each program, about a third of that here. The calling thread starts it, so it begins in that thread's namespaces.
  */
 
 export interface LightProgram {
