@@ -5,7 +5,8 @@ import { HostWorkError } from './errors.ts';
 
 export type FoundCheckpoint =
   | { readonly kind: 'none' }
-  | { readonly kind: 'found'; readonly checkpoint: Checkpoint }
+  /** `text`: for the write that follows it. */
+  | { readonly kind: 'found'; readonly checkpoint: Checkpoint; readonly text: string }
   /** Written by a newer agent, which may run beside this one: it stays as it is. */
   | { readonly kind: 'newer'; readonly problem: HostWorkError }
   /** Torn, foreign or too large: set aside, so that the hooks run as if nothing was known. */
@@ -52,9 +53,10 @@ export class CheckpointFiles {
   async read(uid: string): Promise<FoundCheckpoint> {
     if (!isFileName(uid)) return { kind: 'unusable', problem: nameless(uid) };
     try {
-      const checkpoint = decodeCheckpoint(await this.#text(uid, readTries), uid);
+      const text = await this.#text(uid, readTries);
+      const checkpoint = decodeCheckpoint(text, uid);
       this.#newerSinceMs.delete(uid);
-      return { kind: 'found', checkpoint };
+      return { kind: 'found', checkpoint, text };
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return { kind: 'none' };
       if (!(error instanceof CodedError)) throw unreadable(`the checkpoint of VMI ${uid}`, error);
@@ -105,12 +107,20 @@ export class CheckpointFiles {
     }
   }
 
-  /** Whole or not at all. Rejects with CHECKPOINT_NOT_SAVED. */
-  async write(uid: string, text: string): Promise<void> {
+  /**
+   * Whole or not at all, in place of `before`; undefined: there was none. Rejects with CHECKPOINT_NOT_SAVED, and with
+   * CHECKPOINT_CHANGED when something else is there: what an agent that overlaps with this one keeps there would be lost.
+   */
+  async write(uid: string, text: string, before: string | undefined): Promise<void> {
     if (!isFileName(uid)) throw nameless(uid);
     try {
+      if ((await this.#textIfThere(uid)) !== before) {
+        const problem = `the checkpoint of VMI ${uid} was changed meanwhile, as by another agent of this node: it is read again`;
+        throw new HostWorkError('CHECKPOINT_CHANGED', problem);
+      }
       await this.#files.replace(uid, text);
     } catch (cause) {
+      if (cause instanceof HostWorkError) throw cause;
       const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '');
       const advice = isFull ? 'free some space in the private directory' : 'check the private directory';
       const problem = `the checkpoint of VMI ${uid} was not saved (${errorMessage(cause)}): ${advice} of this agent`;
@@ -128,6 +138,15 @@ export class CheckpointFiles {
     } catch (cause) {
       const problem = `the checkpoint of VMI ${uid} was not removed (${errorMessage(cause)}): it is tried again`;
       throw new HostWorkError('CHECKPOINT_NOT_REMOVED', problem, { cause });
+    }
+  }
+
+  async #textIfThere(uid: string): Promise<string | undefined> {
+    try {
+      return await this.#text(uid, readTries);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return undefined;
+      throw error;
     }
   }
 

@@ -9,6 +9,8 @@ export type HostWorkErrorCode =
   /** The disk did not give it: what is in it is not known. */
   | 'CHECKPOINT_UNREADABLE'
   | 'CHECKPOINT_NOT_SAVED'
+  /** By another agent of this node, since it was read. */
+  | 'CHECKPOINT_CHANGED'
   | 'CHECKPOINT_NOT_REMOVED'
   /** A state or facts that this build cannot read, or of a hook that it does not have. */
   | 'STATE_UNREADABLE'

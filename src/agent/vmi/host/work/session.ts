@@ -1,11 +1,13 @@
 import { errorMessage } from '../../../../base/index.ts';
-import { type Checkpoint, encodeCheckpoint, type HookRecord } from './checkpoint.ts';
-import type { CheckpointFiles } from './checkpoint-files.ts';
+import { encodeCheckpoint, type HookRecord } from './checkpoint.ts';
+import type { CheckpointFiles, FoundCheckpoint } from './checkpoint-files.ts';
 import type { HookStage, HookState, HostRequest, Json } from './contract.ts';
 import { HostWorkError } from './errors.ts';
 
 /** The key is not known where only the UID is left. */
 type Owner = Pick<HostRequest, 'uid' | 'process'> & Partial<Pick<HostRequest, 'key'>>;
+
+type OnDisk = Extract<FoundCheckpoint, { readonly kind: 'found' }>;
 
 /** One UID's checkpoint while hooks run: what was found, what is added, and what is on disk by now. */
 export class WorkSession {
@@ -17,24 +19,28 @@ export class WorkSession {
   isStored: boolean;
   /** What needs no write. */
   #saved: string;
+  /** The text on disk, as this process knows it. */
+  #onDisk: string | undefined;
   /** Writes go one after the other: a hook that was given up may still be at one. */
   #writing: Promise<void> = Promise.resolve();
 
-  private constructor(files: CheckpointFiles, owner: Owner, known: Checkpoint | undefined) {
+  private constructor(files: CheckpointFiles, owner: Owner, found?: OnDisk) {
     this.#files = files;
+    const known = found?.checkpoint;
     const { key, process } = { ...known, ...owner };
     this.#owner = { uid: owner.uid, ...(key !== undefined && { key }), ...(process && { process }) };
     this.#found = known?.hooks ?? new Map();
     this.#hooks = new Map(this.#found);
     this.isStored = known !== undefined;
     this.#saved = known ? encodeCheckpoint(known) : this.#encoded();
+    this.#onDisk = found?.text;
   }
 
   /** `problem`: what was found cannot be used. Rejects with CHECKPOINT_UNREADABLE and CHECKPOINT_NEWER. */
   static async open(files: CheckpointFiles, owner: Owner): Promise<{ session: WorkSession; problem?: HostWorkError }> {
     const found = await files.take(owner.uid);
-    if (found.kind === 'found') return { session: new WorkSession(files, owner, found.checkpoint) };
-    const session = new WorkSession(files, owner, undefined);
+    if (found.kind === 'found') return { session: new WorkSession(files, owner, found) };
+    const session = new WorkSession(files, owner);
     return found.kind === 'unusable' ? { session, problem: found.problem } : { session };
   }
 
@@ -83,7 +89,8 @@ export class WorkSession {
     const write = async () => {
       const text = this.#encoded();
       if (text === this.#saved) return;
-      await this.#files.write(this.#owner.uid, text);
+      await this.#files.write(this.#owner.uid, text, this.#onDisk);
+      this.#onDisk = text;
       this.isStored = true;
       this.#saved = text;
     };

@@ -237,6 +237,30 @@ test('a full disk keeps a hook from what it could not undo, and none that leaves
   assert.deepEqual([onlyPlain.kind, shownParts(onlyPlain)], ['done', ['plain done']]);
 });
 
+test('what an agent that overlaps has saved meanwhile is not written over, and counts the next time', async () => {
+  const files = memoryFiles();
+  const machine = new Machine();
+  const other = workOf([machine.mountHook('mount')], files);
+  let isBeside = true;
+  const beside: HostHook = {
+    name: 'beside',
+    prepare: async () => {
+      if (isBeside) await other.run(requestOf());
+      isBeside = false;
+      return prepared;
+    },
+  };
+  const work = workOf([beside, machine.mountHook('mount')], files);
+  const end = await work.run(requestOf());
+  assert.deepEqual(shownParts(end).slice(0, 2), ['beside done', 'mount failed']);
+  assert.match(end.parts[1]?.because ?? '', /^CHECKPOINT_CHANGED: .*another agent of this node/);
+  assert.deepEqual(JSON.parse(files.files.get(uid) ?? '').hooks.mount.state, { token: 1 });
+  assert.equal((await work.run(requestOf())).kind, 'done');
+  assert.deepEqual([...machine.mounts], ['mount 1']);
+  await release(work);
+  assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [[], []]);
+});
+
 test('a state beyond the bound is refused to its hook, and what was saved before still counts', async () => {
   const files = memoryFiles();
   const greedy: HostHook = {
