@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { bundleProgram } from './bundle.mjs';
 
-const kubevirtVersion = 'v1.9.0';
+export const kubevirtVersion = 'v1.9.0';
 const libraries = '/usr/lib/x86_64-linux-gnu';
 const programs = [
   '/usr/bin/cp',
@@ -49,7 +49,7 @@ function mayServeDhcp(root) {
 export const containerDisk = path.resolve('.cache', `container-disk-${kubevirtVersion}`);
 
 /** What the containers of disks run in images that have nothing else: upstream's program, from its Go module. Once. */
-function buildContainerDisk() {
+export function buildContainerDisk() {
   if (existsSync(containerDisk)) return;
   const work = mkdtempSync(path.join(tmpdir(), 'kubevirt-'));
   try {

@@ -40,7 +40,7 @@ const multus = { module: 'gopkg.in/k8snetworkplumbingwg/multus-cni.v4', version:
 const multusProgram = path.resolve('.cache', `multus-${multus.version}`);
 const agentImage = path.resolve('.build/image/virt-handler.tar');
 
-function isThere(tool) {
+export function isThere(tool) {
   if (tool.startsWith('/')) return existsSync(tool);
   return spawnSync('sh', ['-c', `command -v ${tool}`]).status === 0;
 }
@@ -126,9 +126,9 @@ function buildGuestImage() {
   return archiveOf('guest', guestImage);
 }
 
-/** An image of the files in `<name>/root`. */
-function archiveOf(name, image, more = '') {
-  const dir = path.join(work, name);
+/** An image of the files in `<name>/root`; a path stands for itself. */
+export function archiveOf(name, image, more = '') {
+  const dir = path.resolve(work, name);
   writeFileSync(path.join(dir, 'Containerfile'), `FROM scratch\nCOPY root/ /\n${more}`);
   const buildah = ['--root', `${work}/storage`, '--runroot', `${work}/run`, '--storage-driver', 'vfs'];
   const run = (command, ...args) => {
@@ -136,7 +136,7 @@ function archiveOf(name, image, more = '') {
     execFileSync('buildah', [...buildah, command, ...policy, ...args], { stdio: ['ignore', 'ignore', 'inherit'] });
   };
   run('build', '--isolation', 'chroot', '--tag', image, dir);
-  const archive = path.join(work, `${name}.tar`);
+  const archive = `${dir}.tar`;
   run('push', '--disable-compression', image, `oci-archive:${archive}:${image}`);
   return archive;
 }
@@ -151,6 +151,7 @@ export async function kubeletParts(log = console.error) {
   const archives = [given ?? agentImage, await buildToolsImage(), buildGuestImage()];
   const controller = path.join(work, 'virt-controller.mjs');
   await bundleProgram('virt-controller', controller);
+  const launchers = { ours: { image: toolsImages[1], program: '/usr/lib/virt-launcher.mjs' } };
   return {
     assets: kubeApiserverAssets(log),
     programs: programsDir,
@@ -159,5 +160,6 @@ export async function kubeletParts(log = console.error) {
     archives,
     toolsImages,
     guestImage,
+    launchers,
   };
 }

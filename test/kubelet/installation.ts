@@ -9,6 +9,8 @@ export interface Installation {
   readonly featureGates?: readonly string[];
   readonly disabledFeatureGates?: readonly string[];
   readonly podNetworks?: PodNetworks;
+  /** Of VMs; ours unless given. */
+  readonly launcher?: 'ours' | 'upstream';
 }
 
 /** A cluster of one node that KubeVirt was installed in, with our agent. */
@@ -21,12 +23,12 @@ export class InstalledCluster {
     this.#authority = authority;
   }
 
-  static async start({ podNetworks = 'ipv4', ...installation }: Installation): Promise<InstalledCluster> {
+  static async start({ podNetworks, launcher, ...installation }: Installation): Promise<InstalledCluster> {
     const authority = await TestAuthority.make();
     try {
       const server = await authority.issue({ commonName: 'kubevirt.io:system:node:virt-handler', usage: 'serverAuth' });
       const pair = { ...server, ca: authority.pair.cert };
-      const machine = await NodeMachine.start((api) => install(api, pair, installation), podNetworks);
+      const machine = await NodeMachine.start((api) => install(api, pair, installation), { podNetworks, launcher });
       return new InstalledCluster(machine, authority);
     } catch (error) {
       await authority.remove();
@@ -50,7 +52,7 @@ interface ServerPair {
 function install(
   api: KubeApiserver,
   { cert, key, ca }: ServerPair,
-  { overlay, ...gates }: Omit<Installation, 'podNetworks'>,
+  { overlay, ...gates }: Omit<Installation, 'podNetworks' | 'launcher'>,
 ): void {
   api.kubectl('create', '-k', 'daemonset/prerequisites');
   api.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');

@@ -14,6 +14,20 @@ interface KubeletParts {
   readonly multus: string;
   readonly archives: readonly string[];
   readonly toolsImages: readonly string[];
+  readonly launchers: { readonly ours: LauncherParts; readonly upstream?: LauncherParts };
+}
+
+/** What launcher pods run. */
+export interface LauncherParts {
+  readonly image: string;
+  /** By which its process is known. */
+  readonly program: string;
+}
+
+/** How pods are connected, and which launcher VMs run. */
+interface MachineOptions {
+  readonly podNetworks?: PodNetworks | undefined;
+  readonly launcher?: 'ours' | 'upstream' | undefined;
 }
 
 export const nodeName = 'node1';
@@ -61,19 +75,31 @@ function kubeletConfig(dir: string) {
 export class NodeMachine {
   readonly api: KubeApiserver;
   readonly kubelet: Program;
+  readonly launcher: LauncherParts;
   readonly #others: readonly { stop(): Promise<void> }[];
 
-  private constructor(api: KubeApiserver, kubelet: Program, others: readonly { stop(): Promise<void> }[]) {
+  private constructor(
+    api: KubeApiserver,
+    kubelet: Program,
+    launcher: LauncherParts,
+    others: readonly { stop(): Promise<void> }[],
+  ) {
     this.api = api;
+    this.launcher = launcher;
     this.kubelet = kubelet;
     this.#others = others;
   }
 
   /** The API server is empty; `prepare` fills it before there is a node. */
-  static async start(prepare: (api: KubeApiserver) => void, networks: PodNetworks = 'ipv4'): Promise<NodeMachine> {
+  static async start(
+    prepare: (api: KubeApiserver) => void,
+    { podNetworks = 'ipv4', launcher: launcherName = 'ours' }: MachineOptions = {},
+  ): Promise<NodeMachine> {
     const { KUBELET_MACHINE: dir, KUBELET_PARTS, CGROUP_ROOT } = process.env;
     assert.ok(dir && KUBELET_PARTS && CGROUP_ROOT, 'runs on a machine of its own: node scripts/test.mjs kubelet');
     const parts: KubeletParts = JSON.parse(KUBELET_PARTS);
+    const launcher = parts.launchers[launcherName];
+    assert.ok(launcher, 'upstream’s launcher is there in the suite `upstream` only');
     const started: { stop(): Promise<void> }[] = [];
     try {
       const runtime = new ContainerRuntime(dir);
@@ -84,13 +110,13 @@ export class NodeMachine {
       const api = await startKubeApiserver(parts.assets, { bare: true, flags: apiFlags, users });
       started.push(api);
       prepare(api);
-      runtime.connectPods(networks, parts.multus, api.adminKubeconfig);
-      for (const program of controllers(parts, api)) {
+      runtime.connectPods(podNetworks, parts.multus, api.adminKubeconfig);
+      for (const program of controllers(parts, launcher, api)) {
         started.push(program);
         await program.start(() => undefined);
       }
       const program = kubeletProgram(parts, api, dir);
-      const machine = new NodeMachine(api, program, started);
+      const machine = new NodeMachine(api, program, launcher, started);
       await machine.startKubelet();
       return machine;
     } catch (error) {
@@ -196,7 +222,7 @@ function commandLine(pid: string): string {
 
 export const isAgent = (line: string) => /virt-handler\0.*--hostname-override\0/.test(line);
 
-function controllers(parts: KubeletParts, api: KubeApiserver): Program[] {
+function controllers(parts: KubeletParts, launcher: LauncherParts, api: KubeApiserver): Program[] {
   const common = [`--kubeconfig=${api.adminKubeconfig}`, '--leader-elect=false', '--secure-port=0'];
   const ofManager = [
     `--service-account-private-key-file=${path.join(api.dir, 'service-account.key')}`,
@@ -204,7 +230,8 @@ function controllers(parts: KubeletParts, api: KubeApiserver): Program[] {
   ];
   const program = (name: string, args: string[]) =>
     new Program(path.join(parts.programs, name), args, path.join(logsDir, `${name}.log`));
-  const ofOurs = [`--kubeconfig=${api.adminKubeconfig}`, '--launcher-image=localhost/tools:1', '--leader-elect=false'];
+  const launcherImage = `--launcher-image=${launcher.image}`;
+  const ofOurs = [`--kubeconfig=${api.adminKubeconfig}`, launcherImage, '--leader-elect=false'];
   const log = path.join(logsDir, 'virt-controller.log');
   const virtController = new Program(process.execPath, [parts.controller, ...ofOurs], log);
   return [
