@@ -1,5 +1,5 @@
 // node scripts/test.mjs <suite>... [path filter...] [--fuzz-seconds=N]
-// suites: check unit fuzz simulator integration contract system security browser cluster kubelet all
+// suites: check unit fuzz simulator integration contract system security browser cluster kubelet upstream all
 // Bundles test files with esbuild and runs them with node:test; prints `N passed, N failed` last.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,6 +10,7 @@ import { bundleForRepository } from './bundle.mjs';
 import { kubeApiserverAssets, kubectlFolder, whyNoKubeApiserver } from './kube-apiserver.mjs';
 import { kubeletParts, whyNoKubelet } from './kubelet-parts.mjs';
 import { trySetUp } from './setup.mjs';
+import { upstreamParts, whyNoUpstream } from './upstream-parts.mjs';
 
 // Of this run alone: two runs side by side must not pull each other's bundles away.
 const outDir = `.build/test/${process.pid}`;
@@ -24,7 +25,10 @@ const suites = {
   browser: { dir: 'test/browser', concurrency: 1, timeoutMs: 600_000 },
   cluster: { dir: 'test/cluster', concurrency: 1, timeoutMs: 600_000 },
   kubelet: { dir: 'test/kubelet', concurrency: 1, timeoutMs: 600_000 },
+  upstream: { dir: 'test/upstream', concurrency: 1, timeoutMs: 600_000 },
 };
+/** A machine of its own for each file. */
+const onMachines = ['kubelet', 'upstream'];
 
 const fuzzFlag = /^--fuzz-seconds=(\d+)$/;
 const args = process.argv.slice(2).filter((arg) => {
@@ -138,20 +142,23 @@ function useKubectlOfTheseManifests() {
   if (folder) process.env.PATH = `${folder}:${process.env.PATH}`;
 }
 
-/** The DaemonSet under a real kubelet and containerd, a machine for each file; without its parts nothing is run, and that is said aloud. */
-async function runKubelet() {
-  const reason = whyNoKubelet();
+/**
+ * Under a real kubelet and containerd, a machine for each file; without its parts nothing is run, and that is said aloud. `kubelet` runs our programs,
+ * `upstream` KubeVirt's own beside ours.
+ */
+async function runOnMachines(name) {
+  const reason = name === 'kubelet' ? whyNoKubelet() : whyNoUpstream();
   if (reason) {
     notRun = true;
-    console.log(`\n# kubelet: NOT RUN: ${reason}`);
+    console.log(`\n# ${name}: NOT RUN: ${reason}`);
     return;
   }
-  process.env.KUBELET_PARTS = JSON.stringify(await kubeletParts());
+  process.env.KUBELET_PARTS = JSON.stringify(await (name === 'kubelet' ? kubeletParts() : upstreamParts()));
   useKubectlOfTheseManifests();
-  for (const file of testFiles(suites.kubelet.dir)) {
+  for (const file of testFiles(suites[name].dir)) {
     const machine = mkdtempSync(path.join(tmpdir(), 'kubelet-machine-'));
     process.env.KUBELET_MACHINE = machine;
-    await runSuite('kubelet', file, ['scripts/kubelet-machine.sh', machine]);
+    await runSuite(name, file, ['scripts/kubelet-machine.sh', machine]);
   }
 }
 
@@ -164,12 +171,12 @@ if (wanted.has('check')) {
   step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
 for (const name of Object.keys(suites)) {
-  if (name === 'cluster' || name === 'kubelet' || !wanted.has(name)) continue;
+  if (name === 'cluster' || onMachines.includes(name) || !wanted.has(name)) continue;
   await runSuite(name);
 }
 if (wanted.has('cluster')) await runCluster();
 else if (asked.includes('all')) await runClusterIfPossible();
-if (wanted.has('kubelet')) await runKubelet();
+for (const name of onMachines) if (wanted.has(name)) await runOnMachines(name);
 
 console.log(`\n${totals.passed} passed, ${totals.failed} failed`);
 process.exitCode = totals.failed > 0 || (totals.passed === 0 && !notRun) ? 1 : 0;
