@@ -1,5 +1,5 @@
 import { type KubeObject, labels, resources } from '../../api/index.ts';
-import { rfc3339 } from '../../base/index.ts';
+import { memberAt, rfc3339 } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
 
 export interface StandaloneMachine {
@@ -113,13 +113,12 @@ async function ensureKubeVirt(client: KubeClient, facts: StandaloneMachine): Pro
       },
     },
   } as KubeObject);
-  const useEmulation = facts.kvm === 'fails';
-  await client.patch(
-    resources.kubevirts,
-    ref,
-    { spec: { configuration: { developerConfiguration: { useEmulation } } } },
-    'merge',
-  );
+  const developerConfiguration = { useEmulation: facts.kvm === 'fails' };
+  const kept = memberAt(await client.get(resources.kubevirts, ref), 'spec', 'configuration', 'network');
+  // A bridge in place of the pod's own link takes a kernel with dummy links; and a guest behind it cannot move.
+  const network = kept ?? { defaultNetworkInterface: 'masquerade' };
+  const change = { spec: { configuration: { developerConfiguration, network } } };
+  await client.patch(resources.kubevirts, ref, change, 'merge');
   const status = { status: { phase: 'Deployed', defaultArchitecture: facts.architecture } };
   await client.patch(resources.kubevirts, ref, status, 'merge', { subresource: 'status' });
 }
