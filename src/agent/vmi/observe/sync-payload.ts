@@ -26,9 +26,21 @@ export class SyncPayloadCache {
   }
 }
 
-/** Labels and what this agent writes itself are left out: they would only repeat the call. */
+/** Labels and what this agent writes itself are left out, but for devices that are gone: they would only repeat the call. */
 function fingerprintOf(vmi: VirtualMachineInstance, options: SyncOptions): string {
   const volumes = vmi.status?.volumeStatus?.map(({ name, phase, hotplugVolume }) => [name, phase, hotplugVolume]);
-  const syncPayload = [vmi.spec, vmi.metadata.annotations, volumes, options];
+  const syncPayload = [vmi.spec, vmi.metadata.annotations, volumes, awaitedLinks(vmi), options];
   return createHash('sha256').update(JSON.stringify(syncPayload)).digest('base64url').slice(0, 22);
+}
+
+/**
+ * Of each interface, whether what it waits for has come: a wanted one is plugged once Multus has given the pod its link, which the controller
+ * reports after the specification asks for it; of an absent one the pod's links are taken away once the domain has let go of it.
+ */
+function awaitedLinks({ spec, status }: VirtualMachineInstance): boolean[] {
+  const interfaces = spec?.domain?.devices?.interfaces ?? [];
+  return interfaces.map(({ name, state }) => {
+    const sources = status?.interfaces?.find((entry) => entry.name === name)?.infoSource?.split(', ') ?? [];
+    return state === 'absent' ? !sources.includes('domain') : sources.includes('multus-status');
+  });
 }
