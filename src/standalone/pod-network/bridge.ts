@@ -44,10 +44,15 @@ export class Bridge {
     await this.#openUp(network);
   }
 
-  /** Cheap where nothing has changed: no process is started. */
+  /** Others may have taken something away: a firewall that is loaded anew removes the tables of everybody. */
   async ensure(network: PluggedNetwork): Promise<void> {
     if (!this.#isThere()) await this.bringUp(network);
-    else if (this.#deps.forwarding.links().isNew) await this.#openUp(network);
+    else if (this.#deps.forwarding.links().isNew || !(await this.#hasRules())) await this.#openUp(network);
+  }
+
+  async #hasRules(): Promise<boolean> {
+    const tables = listOf(memberAt(await this.#deps.tools.nftJson(['list', 'tables', 'inet']), 'nftables'));
+    return tables.some((item) => memberAt(item, 'table', 'name') === this.#names.table);
   }
 
   /** Everything, whatever there is of it; what fails is logged and keeps nothing else from going. */

@@ -58,8 +58,10 @@ export class Forwarding {
     if (this.#tools.links().some((name) => name.startsWith(bridgePrefix) && name !== ownBridge)) return;
     for (const name of this.#recorded()) {
       try {
+        // Somebody has made the machine a router meanwhile, as container engines do: its links are theirs now.
+        const isRouter = this.#tools.setting(name.replace(/\/conf\/.+\//, '/conf/all/')) === '1';
         // A link that is gone took it along.
-        if (this.#tools.setting(name) === '1') this.#tools.set(name, '0');
+        if (!isRouter && this.#tools.setting(name) === '1') this.#tools.set(name, '0');
       } catch (error) {
         this.#log.warn({ name, err: errorMessage(error) }, 'a setting of the network could not be taken back');
       }

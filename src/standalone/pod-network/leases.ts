@@ -49,7 +49,12 @@ export class Leases {
     const lease = { offset: this.#freeOffset(uid, subnets), name };
     // In memory first: two pods ask at the same time.
     this.#leases.set(uid, lease);
-    await writeFileAtomic(path.join(this.#dir, uid), `${JSON.stringify(lease)}\n`);
+    try {
+      await writeFileAtomic(path.join(this.#dir, uid), `${JSON.stringify(lease)}\n`);
+    } catch (error) {
+      this.#leases.delete(uid);
+      throw error;
+    }
   }
 
   /** IPv4 first, as in the status of a pod; empty for a pod without. */

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { type Clock, errorMessage, type Logger, memberAt, systemClock } from '../../base/index.ts';
+import { type Clock, errorMessage, jsonRecord, type Logger, memberAt, systemClock } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { Bridge, type NodeNetwork } from './bridge.ts';
@@ -196,7 +196,8 @@ export class PodNetwork {
   async #choose(hasPods: boolean, { hasIpv6 }: Forwarding, tools: NetworkTools): Promise<NodeNetwork> {
     const { wish, stateDir, dir } = this.#options;
     const file = path.join(dir, 'network.json');
-    const kept: unknown = JSON.parse((await readIfThere(file)) ?? 'null');
+    // One that is damaged tells nothing: the range is chosen anew.
+    const kept = jsonRecord((await readIfThere(file)) ?? '');
     const before = readSubnets(kept);
     const keptMtu = Number(memberAt(kept, 'mtu'));
     if (hasPods && before) return { subnets: before, mtu: keptMtu || defaultMtu };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -222,6 +222,16 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
     assert.match(await ask(network.addressesOf('a1')[0] ?? ''), /^from /, 'those that run are plugged in again');
   });
 
+  test('rules that went with a firewall that was loaded anew are there again for the next pod', async () => {
+    const before = await tables();
+    assert.match(before, /virt_node_/);
+    execFileSync('nft', ['flush', 'ruleset']);
+    await startPod('a6');
+    assert.equal(await tables(), before);
+    await end('a6');
+    await network.release('a6');
+  });
+
   test('a range that the machine has by now is asked for in vain, and nothing of it is left', async () => {
     const asked = create('three', '198.51.100.0/24');
     await assert.rejects(asked.start(), /198\.51\.100\.0\/24 is in use on this machine/);
@@ -261,6 +271,20 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
     assert.equal(readFileSync('/proc/sys/net/ipv6/conf/up0/force_forwarding', 'utf8').trim(), '0');
     assert.deepEqual(existsSync(path.join(dir, 'one/network/leases')), false);
     assert.equal(await tables(), '');
+  });
+
+  test('a machine that became a router meanwhile stays one; a damaged record of the range is chosen anew', async () => {
+    const of = (link: string) => `/proc/sys/net/ipv4/conf/${link}/forwarding`;
+    await mkdir(path.join(dir, 'five/network'), { recursive: true });
+    await writeFile(path.join(dir, 'five/network/network.json'), '{"ipv4":"10.2');
+    const five = await started('five');
+    assert.match(five.summary, /^pod network /);
+    assert.equal(readFileSync(of('up0'), 'utf8').trim(), '1');
+    writeFileSync(of('all'), '1');
+    await five.stop();
+    assert.equal(readFileSync(of('up0'), 'utf8').trim(), '1');
+    writeFileSync(of('all'), '0');
+    assert.deepEqual(bridges(), []);
   });
 
   async function tables(): Promise<string> {

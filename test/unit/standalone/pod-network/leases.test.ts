@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -20,6 +20,15 @@ describe('addresses of pods', () => {
     await leases.load();
   });
   after(() => rm(root, { recursive: true, force: true }));
+
+  test('are not given without a file: after a restart another pod could have them', async () => {
+    await mkdir(path.join(dir, 'a'));
+    await assert.rejects(leases.take('a', '', subnets), { code: 'EISDIR' });
+    assert.deepEqual(leases.addressesOf('a', subnets), []);
+    await rm(path.join(dir, 'a'), { recursive: true });
+    await leases.take('a', '', subnets);
+    assert.deepEqual(await readdir(dir), ['a']);
+  });
 
   test('stay with their pods over a restart, whatever comes and goes meanwhile', async () => {
     for (const uid of ['a', 'b', 'c']) await leases.take(uid, `${uid}.default`, subnets);
