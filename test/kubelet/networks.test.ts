@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import type { Server } from 'node:net';
 import { after, before, test } from 'node:test';
-import { isRecord } from '../../src/base/index.ts';
 import { getAddressByDhcp6, serveDhcp6Client } from './dhcp6-client.ts';
 import { provideDummyLinks } from './dummy-links.ts';
 import { agentKilled, askedByPod, guestKernel, launcherPod, schedulable, startOf, timed, userData } from './guests.ts';
 import { InstalledCluster } from './installation.ts';
 import type { NodeMachine } from './node-machine.ts';
-import type { Program } from './program.ts';
 
 /**
  * Networks beyond that of an ordinary VM: addresses of both families, a guest that takes over the pod's address, a second network by
@@ -18,7 +17,7 @@ import type { Program } from './program.ts';
 const overlay = 'daemonset/overlays/tight-rights';
 let cluster: InstalledCluster;
 let machine: NodeMachine;
-let clientServer: Program;
+let clientServer: Server;
 
 /** A bridge of the node without addresses: those are the guests' own business. */
 const bridgeWithoutAddresses = (bridge: string) => ({ cniVersion: '1.0.0', name: bridge, type: 'bridge', bridge });
@@ -56,7 +55,7 @@ before(async () => {
   clientServer = await serveDhcp6Client(process.env.KUBELET_MACHINE ?? '');
 });
 after(async () => {
-  await clientServer?.stop();
+  clientServer?.close();
   await cluster?.stop();
 });
 
@@ -64,7 +63,8 @@ const whenAsked = `ip address
 ip route
 ip -6 route
 case $QUERY_STRING in
-peer=*) echo "peer $(wget -q -O - -T 5 http://\${QUERY_STRING#peer=}:8080/cgi-bin/guest | head -n 1)" ;;
+peer=*) echo "peer $(printf 'GET /cgi-bin/guest HTTP/1.0\\r\\n\\r\\n' | nc -w 5 \${QUERY_STRING#peer=} 8080 | grep ^started)" ;;
+dhcp6) cat /tmp/dhclient.log ;;
 green) ip link set eth2 up; ip address replace 10.98.0.1/24 dev eth2 ;;
 esac
 `;
@@ -130,15 +130,14 @@ test('a VM with masquerade has the addresses of both families of its pod', async
   });
 });
 
-test('another pod reaches it at both addresses; the guest has its own by DHCP and DHCPv6', async (t) => {
-  await timed(t, 'by IPv6', async () => {
-    const answer = await askedByPod(machine, v6);
+test('its guest has addresses by DHCP and DHCPv6, and another pod reaches it at both of its pod', async (t) => {
+  await timed(t, 'has both', async () => {
+    const answer = await askedByPod(machine, v4, 'dhcp6');
+    assert.match(answer, /inet 10\.0\.2\.2\/24/);
     assert.match(answer, /inet6 fd10:0:2::2\//);
     startOfDual = startOf(answer);
   });
-  const answer = await askedByPod(machine, v4);
-  assert.match(answer, /inet 10\.0\.2\.2\/24/);
-  assert.equal(startOf(answer), startOfDual);
+  assert.equal(startOf(await askedByPod(machine, v6)), startOfDual);
 });
 
 test('a VM with the bridge binding takes over the address and the MAC of its pod', async (t) => {
@@ -186,15 +185,6 @@ test('an agent that is killed comes back: all is reached as before, and the gues
 
 const ip = (...args: string[]) => execFileSync('ip', args, { encoding: 'utf8' });
 
-/** In the launcher's network namespace. */
-function linksOf(vmi: string): string[] {
-  const [pid] = launcherOf(vmi);
-  const listed: unknown = JSON.parse(
-    execFileSync('nsenter', ['--net', `--target=${pid}`, 'ip', '-json', 'link'], { encoding: 'utf8' }),
-  );
-  return (Array.isArray(listed) ? listed : []).map((link) => (isRecord(link) ? String(link.ifname) : ''));
-}
-
 const launcherOf = (vmi: string) =>
   machine.processesOf((line) => line.includes('/usr/lib/virt-launcher.mjs\0') && line.includes(`\0${vmi}\0`));
 
@@ -212,7 +202,7 @@ function plugIntoPod(vmi: string, bridge: string, network: string): void {
 function reportFromMultus(vmi: string, name: string): void {
   const interfaces = [...machine.get('vmi', vmi).status.interfaces, { name, infoSource: 'multus-status' }];
   const patch = JSON.stringify({ status: { interfaces } });
-  machine.api.kubectl('patch', 'vmi', vmi, '--subresource=status', '--type=merge', '-p', patch);
+  machine.api.kubectl('patch', 'vmi', vmi, '--type=merge', '-p', patch);
 }
 
 function giveInterfaces(vmi: string, last: object): void {
@@ -221,6 +211,13 @@ function giveInterfaces(vmi: string, last: object): void {
   const patch = JSON.stringify({ spec: { domain: { devices: { interfaces } }, networks } });
   machine.api.kubectl('patch', 'vmi', vmi, '--type=merge', '-p', patch);
 }
+
+/** By `nc`, as pods do: the guest's server ends lines of its head in a way that `fetch` does not take. */
+const askedByNode = (address: string) =>
+  execFileSync('/bin/busybox', ['nc', '-w', '5', address, '8080'], {
+    encoding: 'utf8',
+    input: 'GET /cgi-bin/guest HTTP/1.0\r\n\r\n',
+  });
 
 test('a third network is plugged into the guest that runs, and it is reached there', async (t) => {
   plugIntoPod('dual', 'green0', 'green');
@@ -235,23 +232,7 @@ test('a third network is plugged into the guest that runs, and it is reached the
     assert.equal(startOf(answer), startOfDual);
     assert.match(answer, /eth2/);
   });
-  const page = await fetch('http://10.98.0.1:8080/cgi-bin/guest', { signal: AbortSignal.timeout(10_000) });
-  assert.equal(startOf(await page.text()), startOfDual);
-});
-
-test('unplugged, it is gone from the guest and from the pod, and the other networks go on', async (t) => {
-  giveInterfaces('dual', { ...green.iface, state: 'absent' });
-  await timed(t, 'gone from the pod', () => {
-    const digest = podLinkOf('green').slice('pod'.length);
-    // The link that Multus made is left to it, under the name that upstream's agent leaves it, too.
-    assert.deepEqual(
-      linksOf('dual').filter((name) => name.includes(digest)),
-      [`${digest}-nic`],
-    );
-  });
-  const answer = await askedByPod(machine, v6);
-  assert.equal(startOf(answer), startOfDual);
-  assert.doesNotMatch(answer, /eth2/);
+  assert.equal(startOf(askedByNode('10.98.0.1')), startOfDual);
 });
 
 test('the agent is killed once more, and nothing is left of VMs that are deleted', async (t) => {
