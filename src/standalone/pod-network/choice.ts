@@ -1,16 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { isRecord, memberAt } from '../../base/index.ts';
+import { type Cidr, isRecord, memberAt } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
-import {
-  chooseIpv4,
-  chooseIpv6,
-  isForPods,
-  isFree,
-  parseSubnet,
-  type Subnet,
-  type Subnets,
-  textOf,
-} from './subnets.ts';
+import { chooseIpv4, chooseIpv6, isForPods, isFree, parseSubnet, type Subnets, textOf } from './subnets.ts';
 import type { NetworkTools } from './tools.ts';
 
 /** `auto`, `none`, or an IPv4 range of which the node must have one. */
@@ -51,7 +42,7 @@ export async function chooseSubnets(options: ChoiceOptions, tools: NetworkTools)
 }
 
 /** Destinations of all routing tables and all addresses of links, but the node's own. */
-async function takenSubnets(bridge: string, tools: NetworkTools): Promise<Subnet[]> {
+async function takenSubnets(bridge: string, tools: NetworkTools): Promise<Cidr[]> {
   const families = await Promise.all(
     ['-4', '-6'].map((family) => tools.ipJson([family, 'route', 'show', 'table', 'all'])),
   );

@@ -1,17 +1,12 @@
 import { createHash } from 'node:crypto';
-import { BlockList, isIPv4, isIPv6 } from 'node:net';
-
-/** A range of addresses in the usual notation, taken apart. */
-export interface Subnet {
-  readonly address: string;
-  readonly prefix: number;
-}
+import { BlockList, isIPv4 } from 'node:net';
+import { type AddressFamily, addressInSubnet, type Cidr, ipv4Bytes, parseCidr } from '../../base/index.ts';
 
 /** What pods have addresses of. */
 export interface Subnets {
-  readonly ipv4: Subnet;
+  readonly ipv4: Cidr;
   /** Absent where the machine has no IPv6, or would not forward it. */
-  readonly ipv6?: Subnet;
+  readonly ipv6?: Cidr;
 }
 
 /** The bridge has the first address. */
@@ -35,30 +30,27 @@ const behindPods = [
 const shortestRange = 4;
 
 /** `10.1.2.0/24`; undefined for anything else, also with a bit set behind the prefix. */
-export function parseSubnet(text: string): Subnet | undefined {
-  const [address = '', length = '', ...rest] = text.split('/');
-  const family = isIPv4(address) ? 32 : isIPv6(address) && !address.includes('%') ? 128 : 0;
-  const prefix = Number(length);
-  if (rest.length > 0 || family === 0 || !/^\d{1,3}$/.test(length) || prefix > family) return undefined;
-  if (family === 32 && (numberOf(address) & (2 ** (32 - prefix) - 1)) !== 0) return undefined;
-  return { address, prefix };
+export function parseSubnet(text: string): Cidr | undefined {
+  const subnet = parseCidr(text, 'ipv4');
+  if (!subnet) return parseCidr(text, 'ipv6');
+  return addressAt(subnet, 0) === subnet.address ? subnet : undefined;
 }
 
-export function textOf({ address, prefix }: Subnet): string {
+export function textOf({ address, prefix }: Cidr): string {
   return `${address}/${prefix}`;
 }
 
 /** A range that pods can have: some hundred addresses, none of them special. */
-export function isForPods(subnet: Subnet): boolean {
+export function isForPods(subnet: Cidr): boolean {
   const { address, prefix } = subnet;
   if (!isIPv4(address) || prefix < 16 || prefix > 28 || behindPods.some((other) => overlap(subnet, other)))
     return false;
-  const first = numberOf(address) >>> 24;
+  const [first = 0] = ipv4Bytes(address) ?? [];
   return first !== 0 && first !== 127 && first < 224;
 }
 
 /** Ranges `taken` are the machine's. The same state directory begins at the same place, so that a node has the same addresses after a restart. */
-export function chooseIpv4(stateDir: string, taken: readonly Subnet[]): Subnet | undefined {
+export function chooseIpv4(stateDir: string, taken: readonly Cidr[]): Cidr | undefined {
   const start = seedOf(stateDir).readUInt8(0);
   for (const { first, count } of pools) {
     for (let at = 0; at < count; at++) {
@@ -70,22 +62,22 @@ export function chooseIpv4(stateDir: string, taken: readonly Subnet[]): Subnet |
 }
 
 /** A unique local range (RFC 4193) of this machine and state directory. */
-export function chooseIpv6(stateDir: string, machineId: string): Subnet {
+export function chooseIpv6(stateDir: string, machineId: string): Cidr {
   const seed = seedOf(`${machineId} ${stateDir}`);
   const groups = [0xfd00 | seed.readUInt8(0), seed.readUInt16BE(1), seed.readUInt16BE(3), 1];
   return { address: `${groups.map((group) => group.toString(16)).join(':')}::`, prefix: 64 };
 }
 
-export function isFree(subnet: Subnet, taken: readonly Subnet[]): boolean {
+export function isFree(subnet: Cidr, taken: readonly Cidr[]): boolean {
   return ![...taken, ...behindPods].some((other) => other.prefix >= shortestRange && overlap(subnet, other));
 }
 
-function overlap(one: Subnet, other: Subnet): boolean {
+function overlap(one: Cidr, other: Cidr): boolean {
   return isIPv4(one.address) === isIPv4(other.address) && (isIn(one.address, other) || isIn(other.address, one));
 }
 
-function isIn(address: string, subnet: Subnet): boolean {
-  const family = isIPv4(address) ? 'ipv4' : 'ipv6';
+function isIn(address: string, subnet: Cidr): boolean {
+  const family = familyOf(address);
   const list = new BlockList();
   list.addSubnet(subnet.address, subnet.prefix, family);
   return list.check(address, family);
@@ -98,14 +90,12 @@ export function capacityOf({ ipv4 }: Subnets): number {
 }
 
 /** The address `offset` steps after the subnet's own, in both families the same offset. */
-export function addressAt({ address }: Subnet, offset: number): string {
-  if (!isIPv4(address)) return `${address}${offset.toString(16)}`;
-  const value = numberOf(address) + offset;
-  return [24, 16, 8, 0].map((shift) => (value >>> shift) & 0xff).join('.');
+export function addressAt(subnet: Cidr, offset: number): string {
+  return addressInSubnet(subnet, familyOf(subnet.address), BigInt(offset));
 }
 
-function numberOf(ipv4: string): number {
-  return ipv4.split('.').reduce((sum, byte) => sum * 256 + Number(byte), 0) >>> 0;
+function familyOf(address: string): AddressFamily {
+  return isIPv4(address) ? 'ipv4' : 'ipv6';
 }
 
 export function seedOf(text: string): Buffer {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Cidr } from '../../../../src/base/index.ts';
 import { isPodNetworkWish } from '../../../../src/standalone/pod-network/index.ts';
 import {
   addressAt,
@@ -8,11 +9,10 @@ import {
   chooseIpv6,
   isFree,
   parseSubnet,
-  type Subnet,
   textOf,
 } from '../../../../src/standalone/pod-network/subnets.ts';
 
-function subnet(text: string): Subnet {
+function subnet(text: string): Cidr {
   const found = parseSubnet(text);
   assert.ok(found, text);
   return found;
