@@ -1,12 +1,27 @@
-// A node:test reporter that counts leaf tests, for the last line of scripts/test.mjs.
+import { inspect } from 'node:util';
+
+/**
+ * A node:test reporter that counts leaf tests and keeps what failed, for the last lines of scripts/test.mjs:
+ * `{ passed, failed, failures: [{ file, name, error }] }`. A log may be cut to its end, so that the end must tell what failed.
+ */
 export default async function* summary(source) {
   let passed = 0;
   let failed = 0;
+  const failures = [];
+  const path = [];
   for await (const { type, data } of source) {
+    if (type === 'test:start') {
+      path.length = data.nesting;
+      path.push(data.name);
+    }
+    if (type === 'test:fail' && data.todo === undefined && data.details.error?.failureType !== 'subtestsFailed') {
+      const name = [...path.slice(0, data.nesting), data.name].join(' › ');
+      failures.push({ file: data.file, name, error: inspect(data.details.error?.cause ?? data.details.error) });
+    }
     if (data?.details?.type === 'suite') continue;
     if (data?.skip !== undefined || data?.todo !== undefined) continue;
     if (type === 'test:pass') passed++;
     if (type === 'test:fail') failed++;
   }
-  yield JSON.stringify({ passed, failed });
+  yield JSON.stringify({ passed, failed, failures });
 }

@@ -48,6 +48,8 @@ const wanted = new Set(
 if (wanted.has('check')) wanted.add('unit');
 
 const totals = { passed: 0, failed: 0 };
+/** What the end of the run says of each: a log may be cut to its end. */
+const failures = [];
 let notRun = false;
 
 function step(title, command, commandArgs) {
@@ -56,7 +58,7 @@ function step(title, command, commandArgs) {
   if (status === 0) totals.passed++;
   else {
     totals.failed++;
-    console.log(`✖ ${title}: ${command} ${commandArgs.join(' ')} ended with ${status}`);
+    failures.push(`${title}: ${command} ${commandArgs.join(' ')} ended with ${status}`);
   }
 }
 
@@ -98,6 +100,11 @@ async function runSuite(name, within = '', machine = []) {
   const summary = JSON.parse(readFileSync(summaryFile, 'utf8'));
   totals.passed += summary.passed;
   totals.failed += summary.failed;
+  for (const { file, name: test, error } of summary.failures) {
+    failures.push(
+      `${path.relative('.', file ?? suiteDir).replace(suiteDir, dir)}: ${test}\n${error.split('\n', 40).join('\n')}`,
+    );
+  }
   if (code !== 0 && summary.failed === 0) totals.failed++;
   if (summary.passed + summary.failed === 0) totals.failed++;
 }
@@ -178,5 +185,6 @@ if (wanted.has('cluster')) await runCluster();
 else if (asked.includes('all')) await runClusterIfPossible();
 for (const name of onMachines) if (wanted.has(name)) await runOnMachines(name);
 
+for (const failure of failures) console.log(`\n✖ ${failure}`);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed`);
 process.exitCode = totals.failed > 0 || (totals.passed === 0 && !notRun) ? 1 : 0;
