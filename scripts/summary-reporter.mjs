@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 
 /**
  * A node:test reporter that counts leaf tests and keeps what failed, for the last lines of scripts/test.mjs:
- * `{ passed, failed, failures: [{ file, name, error }] }`. A log may be cut to its end, so that the end must tell what failed.
+ * `{ passed, failed, failures: [{ name, error }] }`. A log may be cut to its end, so that the end must tell what failed.
  */
 export default async function* summary(source) {
   let passed = 0;
@@ -16,7 +16,7 @@ export default async function* summary(source) {
     }
     if (type === 'test:fail' && data.todo === undefined && data.details.error?.failureType !== 'subtestsFailed') {
       const name = [...path.slice(0, data.nesting), data.name].join(' › ');
-      failures.push({ file: data.file, name, error: inspect(data.details.error?.cause ?? data.details.error) });
+      failures.push({ name, error: inspect(data.details.error?.cause ?? data.details.error) });
     }
     if (data?.details?.type === 'suite') continue;
     if (data?.skip !== undefined || data?.todo !== undefined) continue;
