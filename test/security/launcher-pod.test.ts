@@ -32,6 +32,16 @@ interface Seen {
   readonly mounts: readonly string[];
 }
 
+/** The pod has the programs and their packages to read, and lists the way to them, wherever this checkout is. */
+function ofPrograms({ act, path: file }: Taken['worked'][number]): boolean {
+  return ['dist/bin', 'node_modules', 'package.json']
+    .map((name) => path.resolve(name))
+    .some((program) => {
+      const onTheWay = act === 'list' && program.startsWith(`${file}/`);
+      return onTheWay || (['list', 'read'].includes(act) && `${file}/`.startsWith(`${program}/`));
+    });
+}
+
 /** What somebody who took over a VM's QEMU or launcher gets of the host and of another VM. */
 describe('a launcher pod of the standalone node that was taken over', { skip: needsRoot }, () => {
   let node: NodeProcess;
@@ -110,7 +120,9 @@ describe('a launcher pod of the standalone node that was taken over', { skip: ne
       const ofNode = await attack<Taken>('take-files', attacker(), { paths: state, abstractSockets });
       const others = await attack<Taken>('take-files', attacker(), { paths: [...ofHost, ...raw], changes: false });
       assert.deepEqual(
-        [...ofNode.worked, ...others.worked].map(({ act, path: file }) => `${act} ${file}`),
+        [...ofNode.worked, ...others.worked.filter((work) => !ofPrograms(work))].map(
+          ({ act, path: file }) => `${act} ${file}`,
+        ),
         [],
       );
     });
