@@ -7,7 +7,7 @@ export interface CpuShape {
   readonly sockets: number;
   readonly cores: number;
   readonly threads: number;
-  /** Sockets of the topology: `maxSockets` when more can be plugged in later. */
+  /** Sockets of the topology: `maxSockets` when more can be plugged in later, or as many of them as a machine has. */
   readonly topologySockets: number;
   /** CPUs at start and at most. */
   readonly count: number;
@@ -16,6 +16,8 @@ export interface CpuShape {
 
 /** QEMU's limit for q35. */
 const maxCpus = 288;
+/** More cost an IOMMU with extended interrupts, which is not bought for CPUs that may never come. */
+const maxCpusWithRoom = 255;
 
 /**
  * Sockets, cores and threads with their defaults (upstream's `converter/vcpu`); without any, the CPU request decides the
@@ -28,11 +30,13 @@ export function cpuShape(vmi: VirtualMachineInstance): CpuShape {
   const sockets = given || request === undefined ? countOf(cpu?.sockets, 'sockets') : requestedCpus(request);
   const cores = countOf(cpu?.cores, 'cores');
   const threads = countOf(cpu?.threads, 'threads');
-  const topologySockets = cpu?.maxSockets ? countOf(cpu.maxSockets, 'maxSockets') : sockets;
-  const maxCount = topologySockets * cores * threads;
-  if (topologySockets < sockets) {
-    throw invalid('spec.domain.cpu.maxSockets', `${topologySockets} is less than the ${sockets} sockets at start`);
+  const wanted = cpu?.maxSockets ? countOf(cpu.maxSockets, 'maxSockets') : sockets;
+  if (wanted < sockets) {
+    throw invalid('spec.domain.cpu.maxSockets', `${wanted} is less than the ${sockets} sockets at start`);
   }
+  // Most of them were reckoned by a controller, for up to 512 CPUs: a guest does not fail to start for that.
+  const topologySockets = Math.max(sockets, Math.min(wanted, Math.floor(maxCpusWithRoom / (cores * threads))));
+  const maxCount = topologySockets * cores * threads;
   if (maxCount > maxCpus) {
     throw invalid('spec.domain.cpu', `sockets * cores * threads gives ${maxCount} CPUs, ${maxCpus} are possible`);
   }

@@ -50,6 +50,16 @@ test('vCPUs that can be plugged in later have no CPU yet', () => {
   assert.deepEqual(tuneOf(xmlOf(cpu, { cpuSet: [0, 1] })).vcpus, ['0', '1']);
 });
 
+test('room for CPUs that no machine has is cut to what one has', () => {
+  const vcpu = (cpu: NonNullable<DomainSpecInput['cpu']>) => {
+    const found = child(parseXml(buildDomainXml(vmiWith({ devices: lean, cpu }), contextWith()), 'domain'), 'vcpu');
+    return [found?.attributes.current, found?.text];
+  };
+  assert.deepEqual(vcpu({ sockets: 32, cores: 4, maxSockets: 128 }), ['128', '252']);
+  assert.deepEqual(vcpu({ sockets: 100, maxSockets: 400 }), ['100', '255']);
+  assert.deepEqual(vcpu({ sockets: 270, maxSockets: 512 }), [undefined, '270']);
+});
+
 const threadCases: readonly (readonly [string, number, number, string[]])[] = [
   ['share the CPUs of a large guest in runs', 8, 3, ['0,1,2', '3,4,5', '6,7']],
   ['have one CPU each where there are as many', 2, 2, ['1', '0']],
