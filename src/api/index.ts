@@ -15,6 +15,7 @@ export * from './label-query.ts';
 export * from './label-selector.ts';
 export * from './labels.ts';
 export * from './launcher.ts';
+export { memoryProblem } from './live-memory.ts';
 export { memoryOverheadBytes, vfioDevices } from './memory-overhead.ts';
 export * from './pod.ts';
 export * from './quantity.ts';

@@ -3,11 +3,11 @@ import {
   findCondition,
   isBeingDeleted,
   isFinal,
+  memoryProblem,
   parseQuantity,
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { memoryProblem } from './memory-problem.ts';
 
 /** What the cluster says about changes of a VM that runs. */
 export interface Rollout {

@@ -1,4 +1,5 @@
-import { parseQuantity, type Quantity, type VmiSpec } from '../../api/index.ts';
+import { parseQuantity } from './quantity.ts';
+import type { Quantity, VmiSpec } from './vmi.ts';
 
 const mebibyte = 2 ** 20;
 /** Less is not enough for the guest's kernel beside its own tables. */
