@@ -1,4 +1,4 @@
-import { parseQuantity } from '../api/index.ts';
+import { parseQuantity, type Quantity } from '../api/index.ts';
 import { memberAt } from '../base/index.ts';
 import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
@@ -23,7 +23,11 @@ export interface ControllerConfig {
   readonly launcherVerbosity: number;
   readonly overheadRatio: number;
   readonly defaultRuntimeClass: string;
+  /** How much more CPUs and memory than at its start a guest can get. */
   readonly liveUpdateRatio: number;
+  /** In place of what the ratio gives; 0: none is said. */
+  readonly maxCpuSockets: number;
+  readonly maxGuest: Quantity | undefined;
   /** `Stage`: changes of a VM's template wait for its next start. */
   readonly rolloutStrategy: 'LiveUpdate' | 'Stage';
   /** User the launcher runs as: 107, or 0 with the gate Root. */
@@ -99,6 +103,8 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
     rolloutStrategy: text('vmRolloutStrategy', 'LiveUpdate') as ControllerConfig['rolloutStrategy'],
     liveUpdateRatio: number('liveUpdateConfiguration.maxHotplugRatio', 4),
+    maxCpuSockets: number('liveUpdateConfiguration.maxCpuSockets', 0),
+    maxGuest: (at('liveUpdateConfiguration.maxGuest') ?? undefined) as Quantity | undefined,
     runtimeUser: gates.Root ? 0 : base.runtimeUser,
     imageVolume: gates.ImageVolume,
     declarativeHotplug: gates.DeclarativeHotplugVolumes && !gates.HotplugVolumes,

@@ -20,7 +20,7 @@ const list: Check = { isUsable: Array.isArray, mustBe: 'a list' };
 const text: Check = { isUsable: isText, mustBe: 'a string' };
 const flag: Check = { isUsable: (value) => typeof value === 'boolean', mustBe: 'true or false' };
 const whole: Check = { isUsable: isWhole, mustBe: 'a whole number, 0 or more' };
-const positive: Check = { isUsable: isPositive, mustBe: 'above 0' };
+const positive: Check = { isUsable: (value) => isWhole(value) && isPositive(value), mustBe: 'above 0, and whole' };
 const quantity: Check = {
   isUsable: (value) => (parseQuantity(value as string | number) ?? 0) > 0,
   mustBe: 'a quantity above 0',
@@ -55,6 +55,8 @@ const checks: Readonly<Record<string, Check>> = {
   additionalGuestMemoryOverheadRatio: quantity,
   vmRolloutStrategy: oneOf('LiveUpdate', 'Stage'),
   'liveUpdateConfiguration.maxHotplugRatio': positive,
+  'liveUpdateConfiguration.maxCpuSockets': whole,
+  'liveUpdateConfiguration.maxGuest': quantity,
   'network.defaultNetworkInterface': oneOf('bridge', 'slirp', 'masquerade'),
   architectureConfiguration: object,
   ...Object.fromEntries(

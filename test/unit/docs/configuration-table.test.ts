@@ -46,7 +46,7 @@ const full = {
     mediatedDevices: [{ resourceName: 'example.com/b', mdevNameSelector: 'type' }],
     usb: [{ resourceName: 'example.com/c', selectors: [{ vendor: '046d', product: 'c52b' }] }],
   },
-  liveUpdateConfiguration: { maxHotplugRatio: 4 },
+  liveUpdateConfiguration: { maxHotplugRatio: 4, maxCpuSockets: 8, maxGuest: '8Gi' },
   architectureConfiguration: { amd64: { machineType: 'q35' } },
   migrations: { experimental: { stallDetector: {} } },
 };
