@@ -205,7 +205,7 @@ test('a new VMI gets its defaults, and a second pass adds nothing', () => {
     ],
   };
   const vmi = project(seen);
-  assert.deepEqual(vmi.spec.domain.cpu, { sockets: 2, cores: 1, threads: 1, model: 'host-model' });
+  assert.deepEqual(vmi.spec.domain.cpu, { sockets: 2, maxSockets: 8, cores: 1, threads: 1, model: 'host-model' });
   assert.equal(vmi.spec.domain.memory?.guest, '64Mi');
   assert.equal(vmi.spec.domain.machine?.type, 'q35');
   assert.equal(vmi.spec.domain.firmware?.uuid, randomUuid());
