@@ -27,7 +27,7 @@ export function recordDirectory(directory: string): RecordFiles {
     list: async () => {
       await make();
       const names = await readdir(directory);
-      for (const draft of names.filter(isDraft)) await rm(pathOf(draft), { force: true });
+      for (const draft of names.filter(isDraft)) await rm(pathOf(draft), { force: true, recursive: true });
       return names.filter((name) => !isDraft(name));
     },
     read: (name, maxBytes) => readPlainFile(pathOf(name), maxBytes),

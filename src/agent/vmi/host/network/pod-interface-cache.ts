@@ -79,17 +79,11 @@ export class PodInterfaceCache {
     }
   }
 
-  /** All of a VMI's. Safe when there is none. */
+  /** All of a VMI's, whatever it is. Safe when there is none. */
   removeAll(uid: string): void {
-    this.#within(uid, (directory) => {
-      for (const name of directory.names()) removeFile(directory, name);
-    });
     const all = opened(() => openTrusted(path.join(this.#privateDir, directoryName)));
     try {
-      all?.removeDirectory(uid);
-    } catch (error) {
-      if (errorCode(error) === 'ENOTDIR' && all) all.unlink(uid);
-      else if (errorCode(error) !== 'ENOENT') throw error;
+      if (all) removeTree(all, uid);
     } finally {
       all?.close();
     }
@@ -133,6 +127,22 @@ function opened(open: () => SafePath): SafePath | undefined {
   } catch (error) {
     if (error instanceof CodedError || ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
     throw error;
+  }
+}
+
+/** Of a directory that only this node's programs write to. */
+function removeTree(parent: SafePath, name: string): void {
+  try {
+    removeFile(parent, name);
+  } catch (error) {
+    if (errorCode(error) !== 'EISDIR') throw error;
+    const directory = parent.directory(name);
+    try {
+      for (const each of directory.names()) removeTree(directory, each);
+    } finally {
+      directory.close();
+    }
+    parent.removeDirectory(name);
   }
 }
 

@@ -150,7 +150,8 @@ test('a leftover whose VMI is back under a newer agent is not removed', async ()
 
 test('what takes the place of a checkpoint and is no file is set aside and removed', async (t) => {
   const directory = directoryOf(t);
-  for (const place of [uid, `${uid}.unusable`]) mkdirSync(path.join(directory, place, 'inner'), { recursive: true });
+  for (const place of [uid, `${uid}.unusable`, `.${uid}.0.tmp`])
+    mkdirSync(path.join(directory, place, 'inner'), { recursive: true });
   const work = workOf([new Machine().mountHook('mount')], recordDirectory(directory));
   const end = await work.run(requestOf());
   assert.match(end.parts[0]?.because ?? '', /was set aside \(it is no plain file\)/);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -111,7 +111,7 @@ function networkFiles(t: TestContext) {
   for (const each of [uid, 'another']) cache.write(each, 'default', { podIps: ['10.0.0.7'], state: 'finished' });
   const hook = podNetwork({ privateDir, podIp: '' }) as unknown as HostHook;
   const without: HostHook = { ...hook, prepare: async () => ({ kind: 'done', facts: null }), leaves: () => false };
-  return { hook: without, left: () => readdirSync(path.join(privateDir, 'network-info-cache')).sort() };
+  return { hook: without, privateDir, left: () => readdirSync(path.join(privateDir, 'network-info-cache')).sort() };
 }
 
 test('files of a network go that nobody names, after a second look: a torn ghost record left no other trace', async (t) => {
@@ -122,6 +122,21 @@ test('files of a network go that nobody names, after a second look: a torn ghost
   assert.deepEqual(left(), [uid]);
   await clock.pass(900_000);
   assert.deepEqual(left(), [uid]);
+});
+
+test('whatever lies below the directory of network files goes, and what its links lead to stays', async (t) => {
+  const { hook, left, privateDir } = networkFiles(t);
+  const at = (...names: string[]) => path.join(privateDir, ...names);
+  mkdirSync(at('elsewhere'));
+  writeFileSync(at('elsewhere', 'kept'), '');
+  mkdirSync(at('network-info-cache', 'deep', 'default', 'inner'), { recursive: true });
+  for (const name of ['link', 'deep/link', 'deep/default/inner/link'])
+    symlinkSync(at('elsewhere'), at('network-info-cache', name));
+  for (const name of ['file', 'x.unusable', 'a\nb', '-rf', '.hidden', '…'])
+    writeFileSync(at('network-info-cache', name), '');
+  const { clock } = await restarted(t, {}, requestOf(), [hook]);
+  await clock.pass(301_000);
+  assert.deepEqual([left(), existsSync(at('elsewhere', 'kept'))], [[], true]);
 });
 
 for (const [why, known] of [
