@@ -76,16 +76,25 @@ export class OrphanedHostWork implements Component {
   }
 
   async #look(): Promise<void> {
+    try {
+      await this.#lookOnce();
+    } catch (error) {
+      // As of a disk that fails: what is left is found by the next look.
+      this.#deps.log.warn({ reason: errorMessage(error) }, 'what VMIs that are no more have left is not known');
+    }
+    if (this.#stopping.signal.aborted) return;
+    this.#cancel = this.#deps.clock.schedule(this.#options.everyMs ?? defaultEveryMs, () => {
+      this.#looking = this.#look();
+    });
+  }
+
+  async #lookOnce(): Promise<void> {
     await this.#deps.work.removeLeftovers();
     for (const checkpoint of await this.#deps.work.recorded()) {
       if (this.#stopping.signal.aborted) return;
       await this.#consider(checkpoint);
     }
     await this.#releaseLeft();
-    if (this.#stopping.signal.aborted) return;
-    this.#cancel = this.#deps.clock.schedule(this.#options.everyMs ?? defaultEveryMs, () => {
-      this.#looking = this.#look();
-    });
   }
 
   async #releaseLeft(): Promise<void> {

@@ -139,6 +139,20 @@ test('whatever lies below the directory of network files goes, and what its link
   assert.deepEqual([left(), existsSync(at('elsewhere', 'kept'))], [[], true]);
 });
 
+test('a disk that fails ends one look, and not the looks after it', async (t) => {
+  const { hook, left } = networkFiles(t);
+  const { clock, files } = await restarted(t, {}, requestOf(), [hook]);
+  const { list } = files;
+  let lists = 0;
+  // After two for what is recorded, the one before files are removed.
+  files.list = async () => {
+    if (++lists === 3) throw Object.assign(new Error('EIO: disk'), { code: 'EIO' });
+    return list();
+  };
+  for (let look = 0; look < 3; look++) await clock.pass(301_000);
+  assert.deepEqual(left(), []);
+});
+
 for (const [why, known] of [
   ['a ghost record', { ghost: true }],
   ['a domain', { domain: true }],
