@@ -24,6 +24,7 @@ export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
+export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
 export { type HostMounts, KernelMounts } from './mounts/index.ts';
@@ -54,6 +55,7 @@ export {
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { PresenceSocket } from './presence-socket.ts';
+export { hasEnded, parseProcessStat, readProcessStat } from './process-stat.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
 export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';

@@ -2,6 +2,7 @@ import { closeSync, readFileSync, readlinkSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { uptime } from 'node:os';
 import { CodedError, errorCode } from '../base/index.ts';
+import { hasEnded, parseProcessStat } from './process-stat.ts';
 
 /** Who is at the other end of a Unix socket, from the kernel and not from what it says: unix(7), SO_PEERCRED and SO_PEERPIDFD. */
 
@@ -151,18 +152,16 @@ const readStat: ReadStat = (pid) => readFileSync(`/proc/${pid}/stat`, 'latin1');
 
 /** Start time of a process that runs; undefined for none, and for one that is dead but not yet reaped. */
 export function processStartTime(pid: number, read = readStat): string | undefined {
-  let stat: string;
+  let text: string;
   try {
-    stat = read(pid);
+    text = read(pid);
   } catch (error) {
     const code = errorCode(error);
     if (code === 'ENOENT' || code === 'ESRCH') return undefined;
     throw error;
   }
-  // The name in parentheses may hold anything, so fields count from the last one.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const state = fields[0];
-  return state === 'Z' || state === 'X' || state === 'x' ? undefined : fields[19];
+  const found = parseProcessStat(text);
+  return found && !hasEnded(found) ? found.startTicks : undefined;
 }
 
 /** False is a proof: this very process has ended. An agent that has no file left to open has not seen that. */

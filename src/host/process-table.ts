@@ -1,19 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
+import { type ProcessStat, parseProcessStat } from './process-stat.ts';
 
 /**
  * What /proc shows of other processes. A machine can have ten thousand of them: the whole table is read only where their kinship does
  * not lead there, and in slices that leave the JavaScript thread to others in between.
  */
-
-/** Fields of proc_pid_stat(5). */
-export interface ProcessFacts {
-  readonly parent: number;
-  readonly flags: number;
-  /** Clock ticks since the machine's start. */
-  readonly startTicks: number;
-}
 
 /** So long the thread is held at once, at most. */
 const sliceMs = 2;
@@ -57,12 +50,9 @@ export async function argumentsOf(pid: number, procDir: string): Promise<string[
   return (await readFile(`${procDir}/${pid}/cmdline`, 'latin1').catch(() => '')).split('\0');
 }
 
-export function processFacts(pid: number, procDir: string): ProcessFacts | undefined {
-  const stat = textOf(`${procDir}/${pid}/stat`);
-  if (stat === '') return undefined;
-  // The name in parentheses may hold anything, so fields count from the last one.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return { parent: Number(fields[1]), flags: Number(fields[6]), startTicks: Number(fields[19]) };
+/** Undefined for one that has ended. */
+export function processFacts(pid: number, procDir: string): ProcessStat | undefined {
+  return parseProcessStat(textOf(`${procDir}/${pid}/stat`));
 }
 
 /** The second number of NSpid; without a namespace of its own there is only one. */

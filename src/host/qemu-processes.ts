@@ -100,13 +100,13 @@ const kthreadd = 2;
  */
 export async function findPitThread(qemu: number, procDir: string): Promise<number | undefined> {
   const wanted = `kvm-pit/${innerPid(qemu, procDir)}`;
-  const qemuStart = processFacts(qemu, procDir)?.startTicks ?? Number.POSITIVE_INFINITY;
+  const qemuStart = Number(processFacts(qemu, procDir)?.startTicks ?? Number.POSITIVE_INFINITY);
   const kernelThreads = await childrenOf(kthreadd, procDir);
   const found: { readonly id: number; readonly startTicks: number }[] = [];
   for await (const { id, name } of namedIn(procDir, kernelThreads.length > 0 ? kernelThreads : undefined)) {
     const facts = name === wanted ? processFacts(id, procDir) : undefined;
-    const isIt = facts && (facts.flags & kernelThread) !== 0 && facts.startTicks >= qemuStart;
-    if (isIt) found.push({ id, startTicks: facts.startTicks });
+    const isIt = facts && (facts.flags & kernelThread) !== 0 && Number(facts.startTicks) >= qemuStart;
+    if (isIt) found.push({ id, startTicks: Number(facts.startTicks) });
   }
   return found.sort((one, other) => one.startTicks - other.startTicks)[0]?.id;
 }

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { hasEnded, readProcessStat } from '../host/index.ts';
 
 /** A process that cannot be mistaken for a later one with the same pid: start time in clock ticks since that boot. */
 export interface ProcessIdentity {
@@ -12,32 +13,16 @@ export async function currentBootId(): Promise<string> {
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
 }
 
-interface ProcStat {
-  readonly state: string;
-  readonly startTicks: string;
-}
-
-/** Fields of `/proc/<pid>/stat`; the command name may hold blanks and parentheses, so count from the last `)`. */
-export function parseProcStat(text: string): ProcStat | undefined {
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  const [state, startTicks] = [fields[0], fields[19]];
-  return state && startTicks ? { state, startTicks } : undefined;
-}
-
-async function readStat(pid: number): Promise<ProcStat | undefined> {
-  return readFile(`/proc/${pid}/stat`, 'utf8').then(parseProcStat, () => undefined);
-}
-
 /** Identity of a living process; undefined when there is none with that pid. */
 export async function identifyProcess(pid: number): Promise<ProcessIdentity | undefined> {
-  const [stat, bootId] = await Promise.all([readStat(pid), currentBootId()]);
+  const [stat, bootId] = await Promise.all([readProcessStat(pid), currentBootId()]);
   return stat ? { pid, startTicks: stat.startTicks, bootId } : undefined;
 }
 
 /** True while exactly this process lives. A zombie is dead. */
 export async function isAlive(identity: ProcessIdentity): Promise<boolean> {
-  const [stat, bootId] = await Promise.all([readStat(identity.pid), currentBootId()]);
-  if (!stat || stat.state === 'Z' || stat.state === 'X') return false;
+  const [stat, bootId] = await Promise.all([readProcessStat(identity.pid), currentBootId()]);
+  if (!stat || hasEnded(stat)) return false;
   return stat.startTicks === identity.startTicks && bootId === identity.bootId;
 }
 

@@ -29,12 +29,13 @@ import { agentConfigReader, controllerConfigReader, type KubeVirt } from '../../
 import { fromKeptText } from '../../src/cluster-config/kept-configuration.ts';
 import { parseCpuList } from '../../src/host/cpu-set.ts';
 import { isProcessAlive } from '../../src/host/peer.ts';
+import { parseProcessStat } from '../../src/host/process-stat.ts';
 import { parseCommand } from '../../src/standalone/cli/command.ts';
 import { NodeError } from '../../src/standalone/errors.ts';
 import { accountFiles } from '../../src/standalone/pod-runner/accounts.ts';
 import { ImageStore } from '../../src/standalone/pod-runner/images.ts';
 import { shellQuote } from '../../src/standalone/pod-runner/shell-quote.ts';
-import { formatIdentity, parseIdentity, parseProcStat } from '../../src/standalone/process-identity.ts';
+import { formatIdentity, parseIdentity } from '../../src/standalone/process-identity.ts';
 import { readTlsSettings } from '../../src/tls/index.ts';
 import { defaults, factsOf, hostsDir } from '../unit/agent/node/labels/facts.ts';
 import { base } from '../unit/controller/builders.ts';
@@ -398,12 +399,12 @@ fuzz('host: /proc of processes with odd names', {
   ),
   parse: (text) => {
     const stat = `12 (${text}) S ${Array.from({ length: 18 }, (_, at) => at).join(' ')} 4711 20`;
-    assert.deepEqual(parseProcStat(stat), { state: 'S', startTicks: '4711' });
+    assert.deepEqual(parseProcessStat(stat), { state: 'S', parent: 0, flags: 5, startTicks: '4711' });
     assert.equal(
       isProcessAlive({ pid: 12, startTime: '4711' }, () => stat),
       true,
     );
-    const seen = parseProcStat(text);
+    const seen = parseProcessStat(text);
     isProcessAlive({ pid: 12, startTime: '4711' }, () => text);
     const identity = parseIdentity(text);
     assert.ok(!identity || parseIdentity(formatIdentity(identity))?.pid === identity.pid);

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Clock, systemClock } from '../../base/index.ts';
+import { hasEnded, readProcessStat } from '../../host/index.ts';
 
 export interface QemuWatchOptions {
   /** Decimal pid, written by libvirt. */
@@ -110,21 +111,13 @@ export class QemuWatch {
   async #find(): Promise<QemuProcess | undefined> {
     const text = await readFile(this.#options.pidFile, 'utf8').catch(() => '');
     const pid = /^\d{1,10}\s*$/.test(text) ? Number(text) : 0;
-    const stat = pid > 1 ? await this.#stat(pid) : undefined;
-    return stat && { pid, startTime: stat.startTime };
+    const stat = pid > 1 ? await readProcessStat(pid, this.#procDir) : undefined;
+    return stat && { pid, startTime: stat.startTicks };
   }
 
   async #isAlive({ pid, startTime }: QemuProcess): Promise<boolean> {
-    const stat = await this.#stat(pid);
-    return stat?.startTime === startTime && stat.state !== 'Z' && stat.state !== 'X';
-  }
-
-  async #stat(pid: number): Promise<{ state: string; startTime: string } | undefined> {
-    const text = await readFile(`${this.#procDir}/${pid}/stat`, 'utf8').catch(() => undefined);
-    if (text === undefined) return undefined;
-    // The name in parentheses may hold anything; fields 3 and 22 come after its last one.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    return { state: fields[0] ?? '', startTime: fields[19] ?? '' };
+    const stat = await readProcessStat(pid, this.#procDir);
+    return stat?.startTicks === startTime && !hasEnded(stat);
   }
 }
 

@@ -16,7 +16,6 @@ import {
   nodePaths,
   parseCommand,
   parseIdentity,
-  parseProcStat,
   runningSupervisor,
   shellQuote,
 } from '../../../src/standalone/index.ts';
@@ -38,12 +37,6 @@ describe('process identity', () => {
     assert.equal(await isAlive({ ...self, startTicks: '1' }), false);
     assert.equal(await isAlive({ ...self, bootId: '00000000-0000-0000-0000-000000000000' }), false);
     assert.equal(await isAlive({ ...self, pid: 4_194_305 }), false);
-  });
-
-  test('a command name with blanks and parentheses does not shift the fields', () => {
-    const rest = Array.from({ length: 20 }, (_, at) => `f${at + 3}`).join(' ');
-    assert.deepEqual(parseProcStat(`12 (a) b (c) ${rest}`), { state: 'f3', startTicks: 'f22' });
-    assert.equal(parseProcStat('12 (a'), undefined);
   });
 });
 

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CodedError } from '../../../base/index.ts';
-import { readPlainFile } from '../../../host/index.ts';
+import { readKernelFigures, readPlainFile } from '../../../host/index.ts';
 import type { KsmPlan, KsmState } from './ksm-plan.ts';
 
 /** The kernel says something that is no figure. */
@@ -34,13 +34,13 @@ export class KsmFiles {
   /** Rejects with the system's error or KsmError. */
   async state(): Promise<KsmState> {
     const { meminfo } = this.#options;
-    const memory = await readPlainFile(meminfo, 64 * 1024);
+    const memory = await readKernelFigures(meminfo);
     const pages = (await this.#read('pages_to_scan')).trim();
     return {
       isRunning: (await this.#read('run')).trim() === '1',
-      pagesToScan: figure(pages, 'pages_to_scan'),
-      totalKib: figure(memory.match(/^MemTotal:\s+(\d+) kB$/m)?.[1], `MemTotal of ${meminfo}`),
-      availableKib: figure(memory.match(/^MemAvailable:\s+(\d+) kB$/m)?.[1], `MemAvailable of ${meminfo}`),
+      pagesToScan: known(/^\d+$/.test(pages) ? Number(pages) : undefined, 'pages_to_scan'),
+      totalKib: known(memory('MemTotal'), `MemTotal of ${meminfo}`),
+      availableKib: known(memory('MemAvailable'), `MemAvailable of ${meminfo}`),
     };
   }
 
@@ -62,7 +62,7 @@ export class KsmFiles {
   }
 }
 
-function figure(text: string | undefined, what: string): number {
-  if (text !== undefined && /^\d+$/.test(text)) return Number(text);
+function known(figure: number | undefined, what: string): number {
+  if (figure !== undefined) return figure;
   throw new KsmError('UNREADABLE', `${what} is no figure`);
 }

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { type Clock, errorMessage, type Logger } from '../../../base/index.ts';
-import { readPlainFile } from '../../../host/index.ts';
+import { type KernelFigures, readKernelFigures, readPlainFile } from '../../../host/index.ts';
 
 /** Of the machine; absent where it does not give them. Memory in KiB. */
 export interface HostFigures {
@@ -55,9 +55,9 @@ export class HostFiguresReader {
   async #look(): Promise<HostFigures> {
     const [cpus, stat, meminfo, vmstat] = await Promise.all([
       this.#orNothing(this.#packageCount()),
-      this.#orNothing(this.#text('stat')),
-      this.#orNothing(this.#text('meminfo')),
-      this.#orNothing(this.#text('vmstat')),
+      this.#orNothing(readPlainFile(`${this.#procDir}/stat`, maxBytes)),
+      this.#orNothing(readKernelFigures(`${this.#procDir}/meminfo`)),
+      this.#orNothing(readKernelFigures(`${this.#procDir}/vmstat`)),
     ]);
     const cpuSeconds = stat === undefined ? undefined : cpuSecondsOf(stat);
     return {
@@ -66,10 +66,6 @@ export class HostFiguresReader {
       ...(meminfo !== undefined && { memory: memoryOf(meminfo) }),
       ...(vmstat !== undefined && { swapped: swappedOf(vmstat) }),
     };
-  }
-
-  #text(file: string): Promise<string> {
-    return readPlainFile(`${this.#procDir}/${file}`, maxBytes);
   }
 
   /** A machine keeps its processors: they are counted until that has worked. */
@@ -108,15 +104,8 @@ function cpuSecondsOf(stat: string): number | undefined {
   return ((user ?? 0) + (nice ?? 0) + (system ?? 0)) / ticksPerSecond;
 }
 
-/** Lines of a name and a number, with or without a colon and a unit. */
-function numbersOf(text: string): (name: string) => number {
-  const rows = text.split('\n').map((line) => line.split(/[: ]+/));
-  const values = new Map(rows.map(([name = '', value]) => [name, Number(value)]));
-  return (name) => values.get(name) || 0;
-}
-
-function memoryOf(meminfo: string): NonNullable<HostFigures['memory']> {
-  const of = numbersOf(meminfo);
+function memoryOf(meminfo: KernelFigures): NonNullable<HostFigures['memory']> {
+  const of = (name: string) => meminfo(name) ?? 0;
   const [free, kept] = [of('MemFree'), of('Buffers') + of('Cached')];
   return {
     free,
@@ -126,7 +115,7 @@ function memoryOf(meminfo: string): NonNullable<HostFigures['memory']> {
   };
 }
 
-function swappedOf(vmstat: string): NonNullable<HostFigures['swapped']> {
-  const pages = numbersOf(vmstat);
-  return { inKib: pages('pswpin') * pageKib, outKib: pages('pswpout') * pageKib };
+function swappedOf(vmstat: KernelFigures): NonNullable<HostFigures['swapped']> {
+  const kib = (name: string) => (vmstat(name) ?? 0) * pageKib;
+  return { inKib: kib('pswpin'), outKib: kib('pswpout') };
 }
