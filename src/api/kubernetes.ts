@@ -114,4 +114,11 @@ export const resources = {
   configMaps: core('configmaps', 'ConfigMap'),
   serviceAccounts: core('serviceaccounts', 'ServiceAccount'),
   persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
+  controllerRevisions: {
+    group: 'apps',
+    version: 'v1',
+    resource: 'controllerrevisions',
+    kind: 'ControllerRevision',
+    namespaced: true,
+  },
 } as const satisfies Record<string, ResourceType>;

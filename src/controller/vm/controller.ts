@@ -15,6 +15,7 @@ import { executors } from './execute.ts';
 import type { VmObservation } from './observation.ts';
 import { observeVm, type VmConfig } from './observe.ts';
 import { strategyOrHalted } from './run-strategy.ts';
+import { StartSpecs } from './start-revision.ts';
 import { writeStatus } from './write.ts';
 
 export interface VmControllerOptions {
@@ -59,7 +60,7 @@ export class VmController implements Component {
   }
 
   #parts(): ReconcileParts<VmObservation, VmDecision, ExplainFacts> {
-    const deps = this.#deps;
+    const deps = { ...this.#deps, startSpecs: new StartSpecs(this.#deps.client) };
     const words = { field: 'vm', object: 'the VM', onChange: 'when the VM or its VMI changes' };
     return {
       ...factsParts(seenOf, words),

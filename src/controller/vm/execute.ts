@@ -5,6 +5,7 @@ import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext
 import type { VmStepArgs } from './decide.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
 import { liveVmi } from './observe.ts';
+import { dropStartSpec, keepStartSpec } from './start-revision.ts';
 
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'delete' | 'patch' | 'update'>;
@@ -43,7 +44,11 @@ async function startVmi({ paused }: Step<VmStepArgs, 'startVmi'>, context: Execu
   const { client, vmis, key, vm, signal } = context;
   const { name } = vm.metadata;
   try {
-    vmis.created(key, await client.create(resources.virtualMachineInstances, makeVmi(vm, paused), { signal }));
+    const [vmi] = await Promise.all([
+      client.create(resources.virtualMachineInstances, makeVmi(vm, paused), { signal }),
+      keepStartSpec(vm, client, signal),
+    ]);
+    vmis.created(key, vmi);
     const message = `Started the virtual machine by creating the new virtual machine instance ${name}`;
     return { kind: 'done', events: [normal('SuccessfulCreate', message)] };
   } catch (error) {
@@ -150,9 +155,10 @@ async function removeFinalizer(_step: object, { client, vm, signal }: ExecuteCon
 /** The VMI may go, as far as its VM is concerned. */
 export async function releaseVmi(
   vmi: VirtualMachineInstance,
-  client: Pick<KubeClient, 'patch'>,
+  client: Pick<KubeClient, 'patch' | 'delete'>,
   signal: AbortSignal,
 ): Promise<void> {
+  await dropStartSpec(vmi, client, signal);
   await setFinalizers(vmi, resources.virtualMachineInstances, withoutOurs(vmi), client, signal);
 }
 

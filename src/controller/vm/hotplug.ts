@@ -29,15 +29,15 @@ export function pluggedVolumes(
 }
 
 /** A bare API server takes anything for a list. */
-function listed<T extends { readonly name: string }>(list: readonly T[] | undefined): readonly T[] {
+export function listed<T extends { readonly name: string }>(list: readonly T[] | undefined): readonly T[] {
   return Array.isArray(list) ? list.filter((one) => typeof one?.name === 'string') : [];
 }
 
-function isHotpluggable({ persistentVolumeClaim, dataVolume }: Volume): boolean {
+export function isHotpluggable({ persistentVolumeClaim, dataVolume }: Volume): boolean {
   return Boolean(persistentVolumeClaim?.hotpluggable || dataVolume?.hotpluggable);
 }
 
-const named = <T extends { readonly name: string }>(list: readonly T[], name: string) =>
+export const named = <T extends { readonly name: string }>(list: readonly T[], name: string) =>
   list.find((one) => one.name === name);
 
 function keptVolumes(old: readonly Volume[], wanted: readonly Volume[]): Volume[] {

@@ -25,7 +25,15 @@ export function makeVmi(vm: VirtualMachine, paused: boolean): VirtualMachineInst
       domain: { ...spec.domain, firmware: { ...firmware, uuid: firmware?.uuid ?? uuidV5(name, firmwareNamespace) } },
       ...(paused ? { startStrategy: 'Paused' } : {}),
     },
+    status: { virtualMachineRevisionName: revisionName(vm) },
   };
+}
+
+export const revisionPrefix = (vmUid: string) => `revision-start-vm-${vmUid}-`;
+
+/** Where the spec is kept that a VMI was started from (createVMRevision in pkg/virt-controller/watch/vm/vm.go). */
+export function revisionName({ metadata }: VirtualMachine): string {
+  return `${revisionPrefix(metadata.uid ?? '')}${metadata.generation ?? 1}`;
 }
 
 export function ownerReference(name: string, uid: string) {

@@ -13,6 +13,8 @@ export interface VmFacts {
   readonly deletionExpected: boolean;
   /** What follows from CPUs and memory that the template wants changed. */
   readonly resizes: readonly Resize[];
+  /** Another field of the template is not as at the VMI's start, and needs a restart; undefined: that is not known. */
+  readonly isChanged: boolean | undefined;
   readonly now: Date;
 }
 

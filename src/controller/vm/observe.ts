@@ -11,6 +11,8 @@ import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import type { VmObservation } from './observation.ts';
 import { resizes } from './resize.ts';
+import { needsRestart } from './start-changes.ts';
+import type { StartSpecs } from './start-revision.ts';
 
 /** What the cluster says that a VM's controller goes by. */
 export type VmConfig = Pick<ControllerConfig, 'declarativeHotplug' | 'rolloutStrategy' | 'cpuAllocationRatio'>;
@@ -21,6 +23,7 @@ export interface ObserveDeps {
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly clock: Clock;
   readonly config: () => VmConfig;
+  readonly startSpecs: Pick<StartSpecs, 'of'>;
 }
 
 /** A VM and its VMI have the same key. */
@@ -37,8 +40,10 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
     const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
     const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
     const { declarativeHotplug: plugsVolumes, rolloutStrategy: strategy, cpuAllocationRatio } = deps.config();
-    const sizes = resizes(vm, vmi, { strategy, cpuAllocationRatio });
-    return { kind: 'present', ...base, vm, vmi, adoptable, plugsVolumes, resizes: sizes, ...expected };
+    const startSpec = await deps.startSpecs.of(vm, vmi, signal);
+    const isChanged = vmi && startSpec && needsRestart(startSpec, vm, vmi, strategy);
+    const sizes = resizes(vm, vmi, { strategy, cpuAllocationRatio }, isChanged);
+    return { kind: 'present', ...base, vm, vmi, adoptable, plugsVolumes, resizes: sizes, isChanged, ...expected };
   } catch (error) {
     if (signal.aborted || !isKubeError(error)) throw error;
     return { kind: 'unclear', ...base, reason: errorMessage(error) };

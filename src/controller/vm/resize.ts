@@ -37,15 +37,19 @@ type Rule = (vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout) 
 /** Upstream's virt-controller says it of all other fields, too: nothing is changed live then, and the condition stays until the next start. */
 export const stagedMessage = 'a non-live-updatable field was changed in the template spec';
 
-/** In upstream's order and words (handleCPUChangeRequest, handleMemoryHotplugRequest of pkg/virt-controller/watch/vm/vm.go). */
+/**
+ * In upstream's order and words (handleCPUChangeRequest, handleMemoryHotplugRequest of pkg/virt-controller/watch/vm/vm.go). `isChanged`: other
+ * fields of the template need a restart; undefined where it is not known, and only the condition says so.
+ */
 export function resizes(
   vm: VirtualMachine,
   vmi: VirtualMachineInstance | undefined,
   rollout: Rollout,
+  isChanged?: boolean,
 ): readonly Resize[] {
   if (!vmi || isFinal(vmi) || isBeingDeleted(vmi) || isBeingDeleted(vm)) return [];
   const all = [cpuResize, memoryResize].flatMap((rule: Rule) => rule(vm, vmi, rollout) ?? []);
-  const isStaged = findCondition(vm.status?.conditions, 'RestartRequired')?.message === stagedMessage;
+  const isStaged = isChanged ?? findCondition(vm.status?.conditions, 'RestartRequired')?.message === stagedMessage;
   return isStaged ? all.filter(({ kind }) => kind === 'restart') : all;
 }
 

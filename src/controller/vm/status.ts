@@ -78,13 +78,14 @@ function conditionsOf(seen: VmFacts, failure: VmFailure | undefined): Condition[
   return [...all, ...copies];
 }
 
-/** Only what is said of CPUs and memory can be taken back here; all else lasts until the next start. */
-function withRestart(conditions: Condition[], { vmi, resizes }: VmFacts, time: string): Condition[] {
+/** Where it is not known what the VMI was started from, what was said of other fields than CPUs and memory lasts until the next start. */
+function withRestart(conditions: Condition[], { vmi, resizes, isChanged }: VmFacts, time: string): Condition[] {
   const type = 'RestartRequired';
   const asked = resizes.flatMap((one) => (one.kind === 'restart' ? [one.message] : [])).at(-1);
+  const message = isChanged ? stagedMessage : asked;
   const isOther = findCondition(conditions, type)?.message === stagedMessage;
-  if (vmi && asked !== undefined) return withCondition(conditions, { type, status: 'True', message: asked }, time);
-  return vmi && isOther ? conditions : withoutCondition(conditions, type);
+  if (vmi && message !== undefined) return withCondition(conditions, { type, status: 'True', message }, time);
+  return vmi && isOther && isChanged === undefined ? conditions : withoutCondition(conditions, type);
 }
 
 function readyCondition(vmi: VirtualMachineInstance | undefined): ConditionState {

@@ -15,7 +15,7 @@ import type { PresentVm, VmFailure, VmObservation } from './observation.ts';
 import { projectVmStatus } from './status.ts';
 
 export interface StatusDeps {
-  readonly client: Pick<KubeClient, 'get' | 'updateStatus' | 'patch'>;
+  readonly client: Pick<KubeClient, 'get' | 'updateStatus' | 'patch' | 'delete'>;
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly random: () => number;

@@ -57,10 +57,12 @@ test('what was created or deleted is not created or deleted again before the cac
     for (const vmi of accepted) {
       for (const [name, request] of requests) {
         const { cluster } = stateOf(kind, { name: '', change: () => {} }, vmi, request);
-        const repeated = (await reconcileVm(cluster, { looks: 3 })).writes.filter(
-          ({ method }) => !['PUT', 'PATCH'].includes(method),
-        );
-        assert.ok(repeated.length < 2, `${kind.name}, VMI ${vmi.name}, ${name}: ${JSON.stringify(repeated)}`);
+        const { writes } = await reconcileVm(cluster, { looks: 3 });
+        const made = writes.filter(({ method }) => !['PUT', 'PATCH'].includes(method));
+        // What a VMI is started from is kept beside it, once as well.
+        const isRevision = ({ target }: { target: string }) => target.startsWith('controllerrevisions');
+        const counts = [made.filter(isRevision).length, made.filter((write) => !isRevision(write)).length];
+        assert.ok(Math.max(...counts) < 2, `${kind.name}, VMI ${vmi.name}, ${name}: ${JSON.stringify(made)}`);
       }
     }
   }

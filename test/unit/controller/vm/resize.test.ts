@@ -306,12 +306,25 @@ const staged: Condition = { type: 'RestartRequired', status: 'True', message: st
 
 test('a VM that needs a restart for something else changes nothing live', () => {
   const vm = { ...vmOf(cpu(2)), status: { conditions: [staged] } };
-  assert.deepEqual(resizes(vm, buildVmi({ domain: room }, { phase: 'Running' }), live), []);
+  const vmi = buildVmi({ domain: room }, { phase: 'Running' });
+  assert.deepEqual(resizes(vm, vmi, live), []);
+  assert.deepEqual(resizes(vmOf(cpu(2)), vmi, live, true), []);
+  assert.equal(resizes(vm, vmi, live, false).length, 1, 'and does when that was taken back');
 });
 
-function restartRequired(vm: VirtualMachine, found: readonly Resize[], hasVmi = true): string | undefined {
+interface Known {
+  readonly hasVmi?: boolean;
+  readonly isChanged?: boolean;
+}
+
+function restartRequired(
+  vm: VirtualMachine,
+  found: readonly Resize[],
+  { hasVmi = true, isChanged }: Known = {},
+): string | undefined {
   const vmi = hasVmi ? buildVmi({}, { phase: 'Running' }) : undefined;
-  const seen = { vm, vmi, creationExpected: false, deletionExpected: false, resizes: found, now: new Date(0) };
+  const expected = { creationExpected: false, deletionExpected: false };
+  const seen = { vm, vmi, ...expected, resizes: found, isChanged, now: new Date(0) };
   const { conditions } = projectVmStatus(seen, undefined, () => 0);
   return conditions?.find(({ type }) => type === 'RestartRequired')?.message;
 }
@@ -323,5 +336,15 @@ test('the user reads what needs a restart, until it is taken back or the VM has 
   assert.equal(restartRequired(vm, [restart]), 'more than there is');
   assert.equal(restartRequired(said, []), undefined);
   assert.equal(restartRequired({ ...vm, status: { conditions: [staged] } }, []), stagedMessage);
-  assert.equal(restartRequired({ ...vm, status: { conditions: [staged] } }, [], false), undefined);
+  assert.equal(restartRequired({ ...vm, status: { conditions: [staged] } }, [], { hasVmi: false }), undefined);
+});
+
+test('what the start says counts more than what was said before: a change that was taken back needs no restart', () => {
+  const vm = buildVm();
+  const said = { ...vm, status: { conditions: [staged] } };
+  const restart: Resize = { kind: 'restart', message: 'more than there is' };
+  assert.equal(restartRequired(said, [], { isChanged: false }), undefined);
+  assert.equal(restartRequired(said, [restart], { isChanged: false }), 'more than there is');
+  assert.equal(restartRequired(vm, [restart], { isChanged: true }), stagedMessage);
+  assert.equal(restartRequired(said, [], { isChanged: true, hasVmi: false }), undefined);
 });

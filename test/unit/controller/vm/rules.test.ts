@@ -145,7 +145,8 @@ const rows: readonly Row[] = [
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
   const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, resizes: [] };
-  return { ...base, kind: 'present', ...unless, ...expected, ...seen };
+  const unknown = { isChanged: undefined };
+  return { ...base, kind: 'present', ...unless, ...unknown, ...expected, ...seen };
 }
 
 for (const { rule, when, seen, steps = [], releases } of rows) {
