@@ -66,6 +66,10 @@ function cpuResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rol
   }
   if (wanted.sockets < has.sockets) return restart('Reduction of CPU socket count requires a restart');
   if (vm.spec.template.spec.architecture === 'arm64') return restart("ARM doesn't support CPU hotplug");
+  // Upstream asks for a migration all the same, which never comes, and nobody is told.
+  if (hasCondition(vmi, 'LiveMigratable', 'False')) {
+    return restart('CPU sockets updated in template spec. CPU-hotplug is only available for migratable VMs');
+  }
   const vcpus = (wanted.sockets - has.sockets) * (has.cores || 1) * (has.threads || 1);
   const milli = vcpus * Math.floor(1000 / rollout.cpuAllocationRatio);
   return {

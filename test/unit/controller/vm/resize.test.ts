@@ -76,6 +76,13 @@ const rows: readonly Row[] = [
     expected: "restart: ARM doesn't support CPU hotplug",
   },
   {
+    when: 'it has more sockets, and the guest cannot be migrated',
+    template: cpu(2),
+    vmi: room,
+    status: { conditions: [condition('LiveMigratable', 'False')] },
+    expected: 'restart: CPU sockets updated in template spec. CPU-hotplug is only available for migratable VMs',
+  },
+  {
     when: 'CPUs are being plugged in',
     template: cpu(2),
     vmi: room,
