@@ -114,10 +114,12 @@ async function ensureKubeVirt(client: KubeClient, facts: StandaloneMachine): Pro
     },
   } as KubeObject);
   const developerConfiguration = { useEmulation: facts.kvm === 'fails' };
-  const kept = memberAt(await client.get(resources.kubevirts, ref), 'spec', 'configuration', 'network');
+  const kept = memberAt(await client.get(resources.kubevirts, ref), 'spec', 'configuration');
   // A bridge in place of the pod's own link takes a kernel with dummy links; and a guest behind it cannot move.
-  const network = kept ?? { defaultNetworkInterface: 'masquerade' };
-  const change = { spec: { configuration: { developerConfiguration, network } } };
+  const network = memberAt(kept, 'network') ?? { defaultNetworkInterface: 'masquerade' };
+  // CPUs and memory come to a guest with a migration, and there is no other node: a change waits for the next start, and the VM says so.
+  const vmRolloutStrategy = memberAt(kept, 'vmRolloutStrategy') ?? 'Stage';
+  const change = { spec: { configuration: { developerConfiguration, network, vmRolloutStrategy } } };
   await client.patch(resources.kubevirts, ref, change, 'merge');
   const status = { status: { phase: 'Deployed', defaultArchitecture: facts.architecture } };
   await client.patch(resources.kubevirts, ref, status, 'merge', { subresource: 'status' });

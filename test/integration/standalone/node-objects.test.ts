@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type KubeObject, resources } from '../../../src/api/index.ts';
+import { memberAt } from '../../../src/base/index.ts';
+import { KubeClient, loadKubeAccess } from '../../../src/kube/index.ts';
+import { ensureNodeObjects, type StandaloneMachine } from '../../../src/standalone/supervisor/node-objects.ts';
+import { type EmbeddedApi, startEmbeddedApi } from '../../fixtures/embedded-api.ts';
+
+let api: EmbeddedApi;
+let client: KubeClient;
+before(async () => {
+  api = await startEmbeddedApi();
+  client = new KubeClient({ userAgent: 'test' }, { access: await loadKubeAccess({ kubeconfig: api.kubeconfig }) });
+});
+after(async () => {
+  client.close();
+  await api.stop();
+});
+
+const machine: StandaloneMachine = {
+  ...{ nodeName: 'n', hostIp: '10.0.0.1', cpus: 2, memoryBytes: 2 ** 31, architecture: 'amd64' },
+  ...{ kernelVersion: '6.1', osImage: 'Debian', bootId: 'b', kvm: 'fails' },
+};
+const ref = { name: 'kubevirt', namespace: 'kubevirt' };
+
+async function configuration(...names: string[]): Promise<unknown> {
+  const found = await client.get<KubeObject>(resources.kubevirts, ref);
+  return memberAt(found, 'spec', 'configuration', ...names);
+}
+
+test('one node has nowhere to migrate to, so changes of a VM wait for its next start; what a user set stays', async () => {
+  await ensureNodeObjects(client, machine, new Date());
+  assert.equal(await configuration('vmRolloutStrategy'), 'Stage');
+  assert.equal(await configuration('developerConfiguration', 'useEmulation'), true);
+  const network = { defaultNetworkInterface: 'bridge' };
+  const set = { spec: { configuration: { vmRolloutStrategy: 'LiveUpdate', network } } };
+  await client.patch(resources.kubevirts, ref, set, 'merge');
+  await ensureNodeObjects(client, { ...machine, kvm: 'works' }, new Date());
+  assert.equal(await configuration('vmRolloutStrategy'), 'LiveUpdate');
+  assert.deepEqual(await configuration('network'), network);
+  assert.equal(await configuration('developerConfiguration', 'useEmulation'), false);
+});
