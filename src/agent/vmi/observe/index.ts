@@ -26,5 +26,5 @@ export {
 export type { Observation, ProxiesView, StatusFacts } from './observation.ts';
 export { observeVmi, targetOf } from './observe.ts';
 export { withHostFacts } from './sync-options.ts';
-export { SyncPayloadCache } from './sync-payload.ts';
+export { changesAwaitedLinks, SyncPayloadCache } from './sync-payload.ts';
 export { describeProblems, readableVmi } from './vmi-shape.ts';

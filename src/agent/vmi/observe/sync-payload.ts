@@ -33,6 +33,12 @@ function fingerprintOf(vmi: VirtualMachineInstance, options: SyncOptions): strin
   return createHash('sha256').update(JSON.stringify(syncPayload)).digest('base64url').slice(0, 22);
 }
 
+/** Of two states of one VMI: for an interface what it waits for has come, or has not any more. */
+export function changesAwaitedLinks(before: VirtualMachineInstance, after: VirtualMachineInstance): boolean {
+  const links = awaitedLinks(after);
+  return awaitedLinks(before).some((hasCome, at) => hasCome !== links[at]);
+}
+
 /**
  * Of each interface, whether what it waits for has come: a wanted one is plugged once Multus has given the pod its link, which the controller
  * reports after the specification asks for it; of an absent one the pod's links are taken away once the domain has let go of it.

@@ -10,7 +10,7 @@ import {
 import { copyJson, rfc3339 } from '../../../base/index.ts';
 import type { Attempt } from '../../../reconcile/index.ts';
 import { type Decision, isOvertaken } from '../decide/index.ts';
-import { type Observation, readableVmi } from '../observe/index.ts';
+import { changesAwaitedLinks, type Observation, readableVmi } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
 import { bounds, clip } from './bounds.ts';
 import {
@@ -93,7 +93,7 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   return { vmi: isWorth ? vmi : undefined, events, problem, ...lookAgain(noticed, isWorth, phase) };
 }
 
-/** Own writes wake no key: what the launcher is to be told of them is decided by looking again at once. */
+/** Own writes wake no key: what the launcher or the host work waits for in them is decided by looking again at once. */
 function lookAgain({ isWaitedFor, unfinished }: Noticed, isWorth: boolean, phase: VmiPhase) {
   if (isWaitedFor && isWorth) return { requeueAfterMs: 0 };
   return unfinished && phase === 'Running' ? { requeueAfterMs: unfinishedMs } : {};
@@ -128,6 +128,7 @@ function projectPatch(stored: VirtualMachineInstance, reconciled: Reconciled, no
 interface Noticed {
   readonly events: readonly VmiEvent[];
   readonly unfinished: boolean;
+  /** What is written changes what the launcher is given, or what is done for it. */
   readonly isWaitedFor: boolean;
 }
 
@@ -142,16 +143,19 @@ function projectStatus(
   const domain = observation.domain.kind === 'present' ? observation.domain.domain : undefined;
   const events: VmiEvent[] = [];
   let volumes: ReturnType<typeof projectVolumes> | undefined;
+  let isWaitedFor = false;
   if (domain) {
     projectDomainFields(status, domain);
     const interfaces = projectInterfaces(readable, domain, statusFacts.podIps);
     if (interfaces.length > 0) status.interfaces = interfaces;
     else delete status.interfaces;
+    isWaitedFor = changesAwaitedLinks(readable, { ...readable, status });
   }
   if (status.volumeStatus?.length && (domain || isPluggedBefore(readable))) {
     volumes = projectVolumes(readable, domain, statusFacts, observation.now);
     status.volumeStatus = volumes.volumes;
     events.push(...volumes.events);
+    isWaitedFor ||= volumes.isWaitedFor;
   }
   // Into the entries as they are by now.
   if (domain) setImageChecksums(status, statusFacts, readable);
@@ -168,7 +172,7 @@ function projectStatus(
     setSoftwareEmulation(status, domain, readable.spec?.architecture, statusFacts);
   }
   if (domain) events.push(...setNothingToBoot(status, readable.spec));
-  return { events, unfinished: volumes?.unfinished ?? false, isWaitedFor: volumes?.isWaitedFor ?? false };
+  return { events, unfinished: volumes?.unfinished ?? false, isWaitedFor };
 }
 
 /** A start waits for volumes that were plugged before. */
