@@ -3,6 +3,7 @@ import { memberAt } from '../base/index.ts';
 import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
 import { readGates } from './feature-gates.ts';
+import { bindingsOf, type NetworkBinding } from './migration-config.ts';
 import { whyUnusable } from './unusable-fields.ts';
 
 /** What virt-controller takes from the KubeVirt object, with its defaults filled in. */
@@ -19,6 +20,8 @@ export interface ControllerConfig {
   readonly architecture: string;
   readonly evictionStrategy: string | undefined;
   readonly defaultInterfaceBinding: 'bridge' | 'masquerade';
+  /** Network plug-ins by name. */
+  readonly networkBindings: Readonly<Record<string, NetworkBinding>>;
   readonly diskMemoryLimitBytes: number;
   readonly launcherVerbosity: number;
   readonly overheadRatio: number;
@@ -97,6 +100,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     architecture,
     evictionStrategy: text('evictionStrategy', '') || undefined,
     defaultInterfaceBinding: text('network.defaultNetworkInterface', 'bridge') as 'bridge' | 'masquerade',
+    networkBindings: bindingsOf(at('network.binding')),
     diskMemoryLimitBytes: number('developerConfiguration.diskVerification.memoryLimit', 2_097_152_000),
     launcherVerbosity: number('developerConfiguration.logVerbosity.virtLauncher', 2),
     overheadRatio: number('additionalGuestMemoryOverheadRatio', 1),

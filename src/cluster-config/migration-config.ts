@@ -12,6 +12,8 @@ export interface NetworkBinding {
   readonly domainAttachmentType?: string;
   /** `link-refresh`; absent: its interfaces need nothing after a migration, or cannot migrate. */
   readonly migrationMethod?: string;
+  /** `[NAMESPACE/]NAME` of the network that its CNI plug-in is called for. */
+  readonly networkAttachmentDefinition?: string;
 }
 
 /** What of the configuration travels to other nodes and to launchers. */
@@ -54,16 +56,18 @@ export function unusableMigrationConfig(configuration: unknown): string[] {
   return fields.map((field) => `migrations.${field}`);
 }
 
-function bindingsOf(bindings: unknown): Record<string, NetworkBinding> {
+export function bindingsOf(bindings: unknown): Record<string, NetworkBinding> {
   if (!isRecord(bindings)) return {};
   const entries = Object.entries(bindings).map(([name, binding]): [string, NetworkBinding] => {
     const domainAttachmentType = memberAt(binding, 'domainAttachmentType');
     const migrationMethod = memberAt(binding, 'migration', 'method');
+    const networkAttachmentDefinition = memberAt(binding, 'networkAttachmentDefinition');
     return [
       name,
       {
         ...(isWord(domainAttachmentType) && { domainAttachmentType }),
         ...(isWord(migrationMethod) && { migrationMethod }),
+        ...(isWord(networkAttachmentDefinition) && { networkAttachmentDefinition }),
       },
     ];
   });

@@ -1,9 +1,11 @@
 /**
- * Owns: launcher pods and the attachment pods of their plugged volumes: how one is made, which pods are a VMI's own, what their state means.
+ * Owns: launcher pods and the attachment pods of their plugged volumes: how one is made, which pods are a VMI's own, what their state means; their networks.
  * Must not know: rules, requests to the API, the cache.
  */
 export { renderAttachmentPod } from './attachment.ts';
 export { type AttachedClaim, AttachmentPods, attachmentPodName } from './attachment-pods.ts';
 export { podFacts } from './facts.ts';
 export { LauncherPods } from './launcher-pods.ts';
+export { podNetworkStatus } from './network-status.ts';
+export { changedNetworks } from './networks.ts';
 export { renderLauncherPod } from './render.ts';

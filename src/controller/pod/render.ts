@@ -10,6 +10,7 @@ import {
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { diskContainers } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
+import { networkAnnotations } from './networks.ts';
 import { type PodResources, renderResources } from './resources.ts';
 import { virtiofsContainers } from './virtiofs-containers.ts';
 import { type ClaimsByName, renderStorage } from './volumes.ts';
@@ -44,7 +45,7 @@ export function renderLauncherPod(
       generateName,
       namespace,
       labels: podLabels(vmi),
-      annotations: podAnnotations(vmi, resources),
+      annotations: podAnnotations(vmi, config, resources),
       ownerReferences: [ownerReference(vmi)],
     },
     spec: {
@@ -158,7 +159,11 @@ function podLabels(vmi: VirtualMachineInstance): Record<string, string> {
   };
 }
 
-function podAnnotations(vmi: VirtualMachineInstance, { overheadBytes }: PodResources): Record<string, string> {
+function podAnnotations(
+  vmi: VirtualMachineInstance,
+  { networkBindings }: ControllerConfig,
+  { overheadBytes }: PodResources,
+): Record<string, string> {
   const notCopied = ['kubevirt.io/latest-observed-api-version', 'kubevirt.io/storage-observed-api-version'];
   const copies = Object.entries(vmi.metadata.annotations ?? {}).filter(
     ([key]) => !key.startsWith('kubectl.kubernetes.io') && !notCopied.includes(key),
@@ -171,6 +176,7 @@ function podAnnotations(vmi: VirtualMachineInstance, { overheadBytes }: PodResou
     'kubevirt.io/migrationTransportUnix': 'true',
     'descheduler.alpha.kubernetes.io/request-evict-only': '',
     'kubevirt.io/memory-overhead-bytes': String(overheadBytes),
+    ...networkAnnotations(vmi, networkBindings),
     ...(hasMasquerade
       ? { 'traffic.sidecar.istio.io/kubevirtInterfaces': 'k6t-eth0', 'istio.io/reroute-virtual-interfaces': 'k6t-eth0' }
       : {}),

@@ -8,7 +8,7 @@ import {
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
-import { podFacts } from '../pod/index.ts';
+import { changedNetworks, podFacts } from '../pod/index.ts';
 import { unclearPauses } from '../reconciling.ts';
 import { isAdmitted } from './admit.ts';
 import { type AttachmentPlan, planAttachments, type RenderAttachment } from './attachments.ts';
@@ -39,6 +39,8 @@ export interface VmiDecision extends Decided, VmiPlan {
 interface Facts extends PresentVmi {
   readonly newPod: () => { readonly pod: Pod } | { readonly problem: string };
   readonly attachmentPlan: () => AttachmentPlan;
+  /** Annotations by which Multus is asked for the pod's networks, as far as they are to be changed. */
+  readonly networks: () => { readonly changed: Readonly<Record<string, string>> } | { readonly problem: string };
 }
 
 /** The phase is not decided here but projected, see project.ts. Upstream's order: pkg/virt-controller/watch/vmi/lifecycle.go. */
@@ -105,6 +107,15 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       plan: () => ({ steps: [] }),
     },
     {
+      name: 'network-cannot-be-plugged',
+      why: 'The networks of the guest have changed to what Multus cannot be asked for: its pod keeps those that it has until that is corrected.',
+      when: (facts) => 'problem' in facts.networks(),
+      plan: (facts) => {
+        const networks = facts.networks();
+        return { ...withAttachments(facts), ...('problem' in networks && { problem: networks.problem }) };
+      },
+    },
+    {
       name: 'volumes-to-attach',
       why: 'Volumes are to be plugged into the guest: an attachment pod brings their claims to its node.',
       when: ({ attachmentPlan }) => attachmentPlan().wanted !== undefined,
@@ -126,7 +137,7 @@ const presentRules = ruleTable<Facts, VmiPlan>(
   {
     name: 'pod-there',
     why: 'The launcher pod is there and carries what others read of its VMI.',
-    plan: ({ vmi, pod }) => ({ steps: pod ? podSteps(vmi, pod) : [] }),
+    plan: (facts) => ({ steps: podSteps(facts) }),
   },
 );
 
@@ -164,6 +175,7 @@ export function decideVmi(observation: VmiObservation, { render, renderAttachmen
     ...observation,
     newPod: once(() => rendered(observation, render)),
     attachmentPlan: once(() => planAttachments(observation, renderAttachment)),
+    networks: once(() => networksOf(observation)),
   };
   const decision = decideBy(presentRules, facts);
   const events = [...foreignPodEvents(observation), ...(decision.events ?? [])];
@@ -197,6 +209,17 @@ function rendered(facts: VmiFacts, render: (facts: VmiFacts) => Pod): ReturnType
   }
 }
 
+/** Before its guest runs a pod is connected to the networks that it was made with. */
+function networksOf({ vmi, pod, config }: VmiFacts): ReturnType<Facts['networks']> {
+  const isPlugging = pod && vmi.status?.phase === 'Running' && !podFacts.isTemporary(pod) && podFacts.isReady(pod);
+  if (!isPlugging) return { changed: {} };
+  try {
+    return { changed: changedNetworks(vmi, pod, config.networkBindings) };
+  } catch (error) {
+    return { problem: errorMessage(error) };
+  }
+}
+
 function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {
@@ -212,10 +235,10 @@ function cannotStart(vmi: VirtualMachineInstance, problem: string): VmiPlan {
 }
 
 /** The newcomer comes first: it is what an older pod may be waiting for. */
-function withAttachments({ vmi, pod, attachmentPlan }: Facts): VmiPlan {
-  const { wanted, superseded } = attachmentPlan();
+function withAttachments(facts: Facts): VmiPlan {
+  const { wanted, superseded } = facts.attachmentPlan();
   const create: VmiStep[] = wanted ? [{ step: 'createAttachmentPod', pod: wanted }] : [];
-  return { steps: [...(pod ? podSteps(vmi, pod) : []), ...create, ...attachmentDeletion(superseded)] };
+  return { steps: [...podSteps(facts), ...create, ...attachmentDeletion(superseded)] };
 }
 
 const attachmentDeletion = (pods: readonly Pod[]): VmiStep[] =>
@@ -232,16 +255,20 @@ function foreignPodEvents({ newForeignPods }: PresentVmi): ObjectEvent[] {
   });
 }
 
-/** The readiness gate and the labels that the pod carries for its VMI. */
-function podSteps(vmi: VirtualMachineInstance, pod: Pod): VmiStep[] {
+/** The readiness gate, labels and annotations that the pod carries for its VMI. */
+function podSteps({ vmi, pod, networks }: Facts): VmiStep[] {
   const steps: VmiStep[] = [];
-  if (podFacts.isFinal(pod)) return steps;
+  if (!pod || podFacts.isFinal(pod)) return steps;
   const condition = unpaused(vmi);
   const current = findCondition(pod.status?.conditions, unpausedCondition);
   if (current?.status !== condition.status) steps.push({ step: 'setPodCondition', pod, condition });
   const node = vmi.metadata.labels?.['kubevirt.io/nodeName'];
   if (node && pod.metadata.labels?.['kubevirt.io/nodeName'] !== node) {
     steps.push({ step: 'labelPod', pod, labels: { 'kubevirt.io/nodeName': node } });
+  }
+  const asked = networks();
+  if ('changed' in asked && Object.keys(asked.changed).length > 0) {
+    steps.push({ step: 'annotatePod', pod, annotations: asked.changed });
   }
   return steps;
 }

@@ -49,6 +49,7 @@ export const executors: Executors<VmiStepArgs, ExecuteContext> = {
   setPodCondition,
   createAttachmentPod,
   deleteAttachmentPods,
+  annotatePod,
   labelPod,
 };
 
@@ -202,6 +203,13 @@ async function setPodCondition(
   const time = rfc3339(context.now);
   const conditions = [{ ...condition, lastProbeTime: time, lastTransitionTime: time }];
   return patchPod(pod, { metadata: { uid: pod.metadata.uid }, status: { conditions } }, context, 'status');
+}
+
+async function annotatePod(
+  { pod, annotations }: Step<VmiStepArgs, 'annotatePod'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  return patchPod(pod, { metadata: { uid: pod.metadata.uid, annotations } }, context);
 }
 
 async function labelPod({ pod, labels }: Step<VmiStepArgs, 'labelPod'>, context: ExecuteContext): Promise<Outcome> {

@@ -17,6 +17,7 @@ import { rfc3339 } from '../../base/index.ts';
 import { podFacts } from '../pod/index.ts';
 import { admit, isAdmitted } from './admit.ts';
 import { isUnprocessed } from './decide.ts';
+import { interfaceStatus } from './interface-status.ts';
 import type { SyncFailure, VmiFacts } from './observation.ts';
 import { setResizeConditions } from './resize-conditions.ts';
 import { volumeStatus } from './volume-status.ts';
@@ -49,7 +50,10 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   const phase = nextPhase(seen);
   copyPodFacts(vmi, status, seen, time);
   if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) handOver(vmi, status, seen.pod);
-  if (phase === 'Scheduled' || phase === 'Running') status.volumeStatus = volumeStatus(seen);
+  if (phase === 'Scheduled' || phase === 'Running') {
+    status.volumeStatus = volumeStatus(seen);
+    copyInterfaces(vmi, status, seen);
+  }
   if (phase === 'Running') setResizeConditions(vmi, status, time);
   if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
   const failsBeforeStart = phase === 'Failed' && seen.vmi.status?.phase === 'Scheduled' && seen.pod !== undefined;
@@ -119,6 +123,12 @@ function copyPodFacts(
   if (image && image !== config.launcherImage) all[outdatedImage] = '';
   else delete all[outdatedImage];
   if (Object.keys(all).length > 0 || vmi.metadata.labels) vmi.metadata.labels = all;
+}
+
+function copyInterfaces(vmi: VirtualMachineInstance, status: VmiStatus, { pod }: VmiFacts): void {
+  if (!pod || podFacts.isTemporary(pod)) return;
+  const interfaces = interfaceStatus(vmi, pod);
+  if (interfaces) status.interfaces = interfaces;
 }
 
 /** Upstream: syncReadyConditionFromPod in pkg/virt-controller/watch/vmi. */

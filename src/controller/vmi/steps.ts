@@ -11,6 +11,7 @@ export interface VmiStepArgs {
   setPodCondition: { readonly pod: Pod; readonly condition: ConditionState };
   createAttachmentPod: { readonly pod: Pod };
   deleteAttachmentPods: { readonly pods: readonly Pod[] };
+  annotatePod: { readonly pod: Pod; readonly annotations: Readonly<Record<string, string>> };
   labelPod: { readonly pod: Pod; readonly labels: Readonly<Record<string, string>> };
 }
 

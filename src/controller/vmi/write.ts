@@ -8,6 +8,7 @@ const shared = [
   '/status/phase',
   '/status/phaseTransitionTimestamps',
   '/status/volumeStatus',
+  '/status/interfaces',
   '/status/conditions',
   '/status/activePods',
   '/status/launcherContainerImageVersion',

@@ -44,7 +44,12 @@ const spec = fc.record(
           firmware: partly({ uuid: nearly('u'), kernelBoot: partly({ container: nearly({ image: 'i' }) }) }),
           devices: partly({
             disks: nearly([], [{ name: 'a' }], [{ name: 'cd', cdrom: {} }]),
-            interfaces: nearly([], [{ name: 'a', masquerade: {}, ports: [{ port: 1 }] }]),
+            interfaces: nearly(
+              [],
+              [{ name: 'a', masquerade: {}, ports: [{ port: 1 }] }],
+              [{ name: 'a', macAddress: 1, binding: { name: 'p' } }],
+              [{ name: 'a', binding: 'p' }],
+            ),
             filesystems: nearly([{ name: 'a' }]),
             gpus: nearly([{ name: 'a' }]),
             tpm: nearly({}),
@@ -56,7 +61,13 @@ const spec = fc.record(
       ),
     ),
     volumes: mostly(volumes),
-    networks: nearly([{ name: 'a', pod: {} }]),
+    networks: nearly(
+      [{ name: 'a', pod: {} }],
+      [{ name: 'a', multus: { networkName: 'n/x' } }],
+      [{ name: 'a', multus: { networkName: 1 } }],
+      [{ name: 'a', multus: 'x' }],
+      [{ name: 'a', multus: { networkName: 'x', default: true } }],
+    ),
     nodeSelector: nearly({ zone: 'a' }),
     hostname: nearly('h'),
     terminationGracePeriodSeconds: nearly(0, 30),

@@ -24,6 +24,13 @@ const unpaused = (status: 'True' | 'False'): NonNullable<Pod['status']> => ({
 const plugging: VirtualMachineInstance = { ...vmiIn('Running'), spec: pluggedSpec('data') };
 const unpausedPod = unpaused('True');
 
+function withNetwork(networkName: string): VirtualMachineInstance {
+  const vmi = vmiIn('Running');
+  const networks = [{ name: 'blue', multus: { networkName } }];
+  const domain = { ...vmi.spec.domain, devices: { interfaces: [{ name: 'blue', bridge: {} }] } };
+  return { ...vmi, spec: { ...vmi.spec, domain, networks } };
+}
+
 const base = { key: 'default/vm1', uid: 'uid-vmi', now };
 
 interface Row {
@@ -171,6 +178,21 @@ const rows: readonly Row[] = [
     plan: ['deleteAttachmentPods uid-old'],
   },
   {
+    rule: 'network-cannot-be-plugged',
+    when: 'the name of its network is none, and the rest goes on',
+    vmi: withNetwork('blue@eth0'),
+    pods: [buildRunningPod(unpausedPod)],
+    more: { attachments: [attached('old', 'Running', 'data')] },
+    plan: ['deleteAttachmentPods uid-old'],
+  },
+  {
+    rule: 'pod-there',
+    when: 'a network is to be plugged into the guest',
+    vmi: withNetwork('blue'),
+    pods: [buildRunningPod(unpausedPod)],
+    plan: ['annotatePod uid-pod k8s.v1.cni.cncf.io/networks'],
+  },
+  {
     rule: 'pod-there',
     when: 'the attachment pod holds what is plugged in',
     vmi: plugging,
@@ -246,6 +268,8 @@ function planOf(
         return `createAttachmentPod ${each.pod.metadata.name}`;
       case 'setPodCondition':
         return `setPodCondition ${each.pod.metadata.uid} ${each.condition.type}=${each.condition.status}/${each.condition.reason}`;
+      case 'annotatePod':
+        return `annotatePod ${each.pod.metadata.uid} ${Object.keys(each.annotations)}`;
       case 'labelPod':
         return `labelPod ${each.pod.metadata.uid} ${Object.entries(each.labels).map((label) => label.join('='))}`;
     }

@@ -1,0 +1,32 @@
+import type { Pod } from '../../api/index.ts';
+import { isRecord } from '../../base/index.ts';
+
+const statusKey = 'k8s.v1.cni.cncf.io/network-status';
+/** More than any pod has. */
+const maxLinks = 256;
+/** As the kernel takes it. */
+const linkName = /^[^\s/:]{1,15}$/;
+
+/** A link that the CNI plug-ins gave the pod. */
+export interface PodLinkStatus {
+  readonly link: string;
+  /** Of the pod's main network. */
+  readonly isMain: boolean;
+}
+
+/** What Multus reports of a pod. Empty: it reports nothing, or there is none. Undefined: what it reports cannot be read. */
+export function podNetworkStatus({ metadata }: Pod): readonly PodLinkStatus[] | undefined {
+  const text = metadata.annotations?.[statusKey];
+  if (!text) return [];
+  let reported: unknown;
+  try {
+    reported = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(reported)) return undefined;
+  return reported.slice(0, maxLinks).flatMap((each): PodLinkStatus[] => {
+    const link = isRecord(each) ? each.interface : undefined;
+    return typeof link === 'string' && linkName.test(link) ? [{ link, isMain: each.default === true }] : [];
+  });
+}
