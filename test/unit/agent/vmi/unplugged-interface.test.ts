@@ -9,17 +9,17 @@ import { startLoop } from './agent-loop.ts';
 
 /** The loop with a hook that looks at the interfaces as the real one does, and takes links away in memory. */
 
+const links = new Set<string>();
 const network: HostHook = {
   name: 'pod-network',
   prepare: async () => ({ kind: 'done', facts: null }),
-  adjust: async ({ vmi }) => {
-    const { wanted, unplugged } = targetsOf(vmi, 'running');
+  adjust: async ({ vmi, domain }) => {
+    const { wanted, unplugged } = targetsOf(vmi, 'running', domain);
     for (const { iface } of wanted) links.add(iface.name);
     for (const { iface } of unplugged) links.delete(iface.name);
     return { kind: 'done', facts: null };
   },
 };
-const links = new Set<string>();
 
 const blue = { name: 'blue', bridge: {} };
 const mac = '02:00:00:00:00:01';
@@ -35,7 +35,9 @@ function setBlue(vmi: VirtualMachineInstance, iface: object): void {
   vmi.spec.domain.devices = { interfaces: [{ ...blue, ...iface }] };
 }
 
-test('an interface that is plugged and unplugged leaves nothing in its pod, and the guest that is settled costs nothing more', async (t) => {
+/** A guest that runs with the interface, which is absent by now; its domain has it still. */
+async function absent(t: { after(fn: () => Promise<void>): void }) {
+  links.clear();
   const loop = await startLoop(t, ({ hooks }) => void hooks.push(network));
   const launcher = loop.launchers.run(key, uid);
   loop.api.apply(vmiOf('Scheduled'));
@@ -52,6 +54,11 @@ test('an interface that is plugged and unplugged leaves nothing in its pod, and 
   loop.api.change(key, (vmi) => setBlue(vmi, { state: 'absent' }));
   await settle();
   assert.deepEqual([...links], ['blue'], 'the domain has it still');
+  return { loop, launcher };
+}
+
+test('an interface that is plugged and unplugged leaves nothing in its pod, and the guest that is settled costs nothing more', async (t) => {
+  const { loop, launcher } = await absent(t);
   const before = launcher.calls.length;
   loop.launchers.become(launcher, domainOf('Running'));
   await settle();
@@ -63,4 +70,28 @@ test('an interface that is plugged and unplugged leaves nothing in its pod, and 
   await loop.clock.pass(120_000);
   assert.deepEqual(launcher.calls.slice(before), ['sync']);
   assert.deepEqual([loop.api.stored(key)?.metadata.resourceVersion, loop.rules().length], [writes, reconciles]);
+});
+
+test('neither does one whose link Multus took away before the domain let go of it', async (t) => {
+  const { loop, launcher } = await absent(t);
+  loop.api.change(key, (vmi) => {
+    vmi.status = { ...vmi.status, interfaces: [{ name: 'blue', mac, infoSource: 'domain' }] };
+  });
+  await settle();
+  assert.deepEqual([...links], ['blue']);
+  const before = launcher.calls.length;
+  loop.launchers.become(launcher, domainOf('Running'));
+  await settle();
+  assert.deepEqual([[...links], loop.api.stored(key)?.status?.interfaces], [[], undefined]);
+  await loop.clock.pass(120_000);
+  assert.deepEqual(launcher.calls.slice(before), ['sync']);
+});
+
+test('while the domain has an interface its links stay, whatever the status says', async (t) => {
+  const { loop } = await absent(t);
+  loop.api.change(key, (vmi) => {
+    vmi.status = { ...vmi.status, interfaces: [] };
+  });
+  await settle();
+  assert.deepEqual([...links], ['blue']);
 });

@@ -66,7 +66,7 @@ async function adjust(
   inPod: (context: Context, targets: Targets) => Promise<Result>,
 ): Promise<Result> {
   try {
-    return await inPod(context, targetsOf(context.vmi, 'running'));
+    return await inPod(context, targetsOf(context.vmi, 'running', context.domain));
   } catch (error) {
     if (context.signal.aborted) throw error;
     const event = { type: 'Warning', reason: 'NicHotplug', message: errorMessage(error) } as const;

@@ -1,4 +1,4 @@
-import type { Interface, Network, VirtualMachineInstance } from '../../../../api/index.ts';
+import type { Domain, Interface, Network, VirtualMachineInstance } from '../../../../api/index.ts';
 import { HostError } from '../errors.ts';
 import { hasSource } from './queues.ts';
 
@@ -18,21 +18,26 @@ export interface Targets {
 const isAbsent = ({ iface }: Target) => iface.state === 'absent';
 
 /** Which interfaces are looked at (pkg/network/setup/filters.go). Throws HostError CRITICAL_NETWORK for what cannot be told apart. */
-export function targetsOf(vmi: VirtualMachineInstance, purpose: 'start' | 'incoming' | 'running'): Targets {
+export function targetsOf(
+  vmi: VirtualMachineInstance,
+  purpose: 'start' | 'incoming' | 'running',
+  domain?: Domain,
+): Targets {
   const all = allTargets(vmi).filter(({ iface }) => !iface.sriov);
   if (purpose !== 'running') return { wanted: all.filter((target) => !isAbsent(target)), unplugged: [] };
   const sourceOf = ({ iface }: Target) => vmi.status?.interfaces?.find(({ name }) => name === iface.name)?.infoSource;
-  const isInDomain = (target: Target) => hasSource(sourceOf(target), 'domain');
+  const isReported = (target: Target) => hasSource(sourceOf(target), 'domain');
   return {
     wanted: all.filter(
-      (target) => !isAbsent(target) && hasSource(sourceOf(target), 'multus-status') && !isInDomain(target),
+      (target) => !isAbsent(target) && hasSource(sourceOf(target), 'multus-status') && !isReported(target),
     ),
-    unplugged: all.filter((target) => isAbsent(target) && isReported(vmi, target) && !isInDomain(target)),
+    // Its entry may be gone before its links are: what was set up is known from the files of the networks.
+    unplugged: all.filter((target) => isAbsent(target) && !isReported(target) && !isInDomain(target, domain)),
   };
 }
 
-function isReported({ status }: VirtualMachineInstance, { iface }: Target): boolean {
-  return status?.interfaces?.some(({ name }) => name === iface.name) ?? false;
+function isInDomain({ iface }: Target, domain: Domain | undefined): boolean {
+  return domain?.Spec?.Devices?.Interfaces?.some(({ Alias: alias }) => alias?.Name === iface.name) ?? false;
 }
 
 export function allTargets({ spec }: VirtualMachineInstance): Target[] {
