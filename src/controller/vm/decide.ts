@@ -8,6 +8,7 @@ import {
 import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
 import { unclearPauses } from '../reconciling.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
+import { type PluggedInterfaces, pluggedInterfaces } from './interfaces.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
 import type { JsonPatchOperation, Resize } from './resize.ts';
@@ -21,6 +22,7 @@ export interface VmStepArgs {
   startVmi: { readonly paused: boolean };
   stopVmi: { readonly vmi: VirtualMachineInstance };
   plugVolumes: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedVolumes };
+  plugInterfaces: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedInterfaces };
   /** Other CPUs, or other memory, for a VMI that runs. */
   resizeVmi: { readonly vmi: VirtualMachineInstance; readonly operations: readonly JsonPatchOperation[] };
   /** From now on a halted VM shall run. */
@@ -53,6 +55,7 @@ export interface VmDecision extends Decided, VmPlan {
 interface Facts extends PresentVm {
   readonly run: RunAction;
   readonly plugged: PluggedVolumes | undefined;
+  readonly interfaces: PluggedInterfaces | undefined;
 }
 
 const asksFor =
@@ -60,7 +63,7 @@ const asksFor =
   ({ run }: Facts) =>
     kinds.includes(run.kind);
 
-/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without instance types, and of live updates only volumes, CPUs and memory. */
+/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without instance types, and of live updates only interfaces, volumes, CPUs and memory. */
 const presentRules = ruleTable<Facts, VmPlan>(
   [
     {
@@ -141,6 +144,14 @@ const presentRules = ruleTable<Facts, VmPlan>(
       plan: ({ vmi }) => ({ steps: stopOf(vmi), ...releaseOf(vmi) }),
     },
     {
+      name: 'interfaces-differ',
+      why: 'The template has other network interfaces than the running VMI, so they are plugged in or out, or change their state.',
+      when: ({ interfaces }) => interfaces !== undefined,
+      plan: ({ vmi, interfaces }) => ({
+        steps: vmi && interfaces ? [{ step: 'plugInterfaces', vmi, plugged: interfaces }] : [],
+      }),
+    },
+    {
       name: 'volumes-differ',
       why: 'The template has other hot-plugged volumes than the running VMI, so they are plugged in or out.',
       when: ({ plugged }) => plugged !== undefined,
@@ -204,6 +215,7 @@ export function decideVm(observation: VmObservation): VmDecision {
         ...observation,
         run: decideRun(observation.vm, observation.vmi, observation.now),
         plugged: observation.plugsVolumes ? pluggedVolumes(observation.vm, observation.vmi) : undefined,
+        interfaces: pluggedInterfaces(observation.vm, observation.vmi),
       });
   }
 }

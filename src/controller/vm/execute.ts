@@ -25,6 +25,7 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   startVmi,
   stopVmi,
   plugVolumes,
+  plugInterfaces,
   resizeVmi,
   switchToAlways,
 };
@@ -84,6 +85,20 @@ function plugVolumes({ vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>, context:
     ...replaced('/spec/domain/devices/disks', devices?.disks, plugged.disks),
   ];
   return patchVmi({ vmi, operations, what: 'the volumes' }, context);
+}
+
+/** Guarded in the same way. */
+function plugInterfaces(
+  { vmi, plugged }: Step<VmStepArgs, 'plugInterfaces'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const devices = vmi.spec.domain.devices;
+  const operations = [
+    ...(devices ? [] : [{ op: 'add', path: '/spec/domain/devices', value: {} }]),
+    ...replaced('/spec/networks', vmi.spec.networks, plugged.networks),
+    ...replaced('/spec/domain/devices/interfaces', devices?.interfaces, plugged.interfaces),
+  ];
+  return patchVmi({ vmi, operations, what: 'the interfaces' }, context);
 }
 
 function resizeVmi({ vmi, operations }: Step<VmStepArgs, 'resizeVmi'>, context: ExecuteContext): Promise<Outcome> {

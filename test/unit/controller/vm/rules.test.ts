@@ -31,6 +31,12 @@ const templateWithClaim = vmWith({
   template: { spec: { domain: {}, volumes: [{ name: 'a', dataVolume: { name: 'a', hotpluggable: true } }] } },
 });
 
+const devices = { interfaces: [{ name: 'blue', bridge: {} }] };
+const templateWithBridge = vmWith({
+  runStrategy: 'Always',
+  template: { spec: { domain: { devices }, networks: [{ name: 'blue', multus: { networkName: 'blue' } }] } },
+});
+
 interface Row {
   readonly rule: string;
   readonly when: string;
@@ -40,6 +46,12 @@ interface Row {
 }
 
 const rows: readonly Row[] = [
+  {
+    rule: 'interfaces-differ',
+    when: 'the template has one more',
+    seen: { vm: templateWithBridge, vmi: running },
+    steps: ['plugInterfaces'],
+  },
   {
     rule: 'volumes-differ',
     when: 'the template has one more',
