@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { eventually } from '../fixtures/eventually.ts';
+import { kernelArgs } from '../fixtures/guest-kernel.ts';
 import { isAgent, type NodeMachine, nodeName } from './node-machine.ts';
 
 /** Seconds until `check` passes, for the report. */
@@ -38,7 +39,7 @@ ${atBoot}httpd -p 8080 -h /www
 /** A kernel with a file system in memory, from the guest's image. */
 export const guestKernel = {
   container: { image: 'localhost/guest:1', kernelPath: '/boot/vmlinuz', initrdPath: '/boot/initramfs.gz' },
-  kernelArgs: 'console=ttyS0',
+  kernelArgs,
 };
 
 let pods = 0;

@@ -9,6 +9,7 @@ import { virtiofsSockets } from '../../../src/agent/vmi/host/index.ts';
 import { hookContext } from '../../fixtures/agent/host-hooks.ts';
 import { type CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { kernelArgs } from '../../fixtures/guest-kernel.ts';
 import { GuestShell } from '../../fixtures/guest-shell.ts';
 import { hasStatus, LauncherBench } from '../../fixtures/launcher-bench.ts';
 import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
@@ -29,7 +30,7 @@ const vmi = launcherVmi({
         uuid: '0b0a2f6f-4b3a-4b0e-9a57-2c1d3e4f5a6d',
         kernelBoot: {
           container: { image: 'virt-node/guest', kernelPath: '/vmlinuz', initrdPath: '/initramfs.gz' },
-          kernelArgs: 'console=ttyS0',
+          kernelArgs,
         },
       },
       devices: { disks: [], filesystems: [{ name: 'share', virtiofs: {} }], rng: {} },

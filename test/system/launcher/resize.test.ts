@@ -7,6 +7,7 @@ import type { DomainSpecInput, VirtualMachineInstance, VmiStatus } from '../../.
 import { cpuSetOf } from '../../../src/host/index.ts';
 import { type CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { kernelArgs } from '../../fixtures/guest-kernel.ts';
 import { GuestShell } from '../../fixtures/guest-shell.ts';
 import { LauncherBench } from '../../fixtures/launcher-bench.ts';
 import type { LauncherSandbox } from '../../fixtures/launcher-sandbox.ts';
@@ -27,7 +28,7 @@ function vmiOf(
     spec: {
       domain: {
         features: { acpi: { enabled: true } },
-        firmware: { kernelBoot: { container, kernelArgs: 'console=ttyS0' } },
+        firmware: { kernelBoot: { container, kernelArgs } },
         devices: { autoattachPodInterface: false },
         memory,
         ...domain,
