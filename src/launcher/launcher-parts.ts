@@ -28,6 +28,7 @@ import {
   type SyncDeps,
   VmiSync,
 } from './lifecycle/index.ts';
+import { LiveMigration } from './migration/index.ts';
 import { NicSync, type PodNetwork } from './network/index.ts';
 import { DomainNotifier, NotifyClient, watchPipe } from './notify/index.ts';
 import type { LauncherOptions } from './options.ts';
@@ -41,6 +42,8 @@ export interface PartsOptions {
   readonly paths: PodPaths;
   /** CPUs that the pod may use. */
   readonly cpuSet: readonly number[];
+  /** Set when QEMU runs as another user than this process. */
+  readonly qemuUser?: { readonly uid: number; readonly gid: number };
 }
 
 export interface PartsDeps {
@@ -82,6 +85,7 @@ export class LauncherParts {
   readonly #events: DomainEvents;
   readonly #reader: DomainReader;
   readonly #lock: DomainLock;
+  readonly #migration: LiveMigration;
   #stopPipeWatch: (() => void) | undefined;
 
   constructor(options: PartsOptions, deps: PartsDeps) {
@@ -90,7 +94,8 @@ export class LauncherParts {
     const named = { domainName: domainName(identity.namespace, identity.name), identity };
     this.#options = options;
     this.#deps = deps;
-    this.#lock = new DomainLock({ maxWaitMs: lockWaitMs }, { clock });
+    const refuse = (name: string) => this.#migration.refuse(name);
+    this.#lock = new DomainLock({ maxWaitMs: lockWaitMs }, { clock, refuse });
     this.metadata = new MetadataCache({ file: paths.stateFile }, { log });
     const shared = { hypervisor, log, clock, lock: this.#lock, metadata: this.metadata, guest: this.#guest };
     this.#reader = new DomainReader(named, shared);
@@ -121,6 +126,15 @@ export class LauncherParts {
     this.#freezer = new GuestFreezer(shared);
     this.#access = new GuestAccess(named, { ...shared, freezer: this.#freezer, notifier: this.notifier });
     this.#guestTime = new GuestTimeSync(named, shared);
+    this.#migration = new LiveMigration(
+      {
+        ...named,
+        proxyDir: path.join(paths.shareDir, 'migrationproxy'),
+        isSession: flags.runAsNonroot,
+        owner: options.qemuUser,
+      },
+      { ...shared, notifier: this.notifier, prepare: deps.prepare, syncTime: () => this.#guestTime.start() },
+    );
     const qemuLogFile = path.join(paths.libvirt.qemuLogDir, `${named.domainName}.log`);
     this.#events = new DomainEvents(
       { ...named, qemuLogFile },
@@ -130,6 +144,7 @@ export class LauncherParts {
   }
 
   handleEvent(event: HypervisorEvent): void {
+    this.#migration.handle(event);
     this.#events.handle(event);
   }
 
@@ -146,11 +161,13 @@ export class LauncherParts {
     this.#guest.onChange(() => this.#events.factsChanged());
     this.#grace.start();
     this.notifier.start();
+    this.#migration.start();
     this.#stopPipeWatch = watchPipe(paths.notifyPipe, this.#deps.clock, () => this.notifier.agentAppeared());
   }
 
   async stop(): Promise<void> {
     this.#stopPipeWatch?.();
+    this.#migration.stop();
     this.#poller.stop();
     this.#freezer.stop();
     this.#guestTime.stop();
@@ -175,14 +192,26 @@ export class LauncherParts {
         sync: (vmi, options) => this.syncVmi(vmi, options),
         pause: () => this.power.pause(),
         unpause: () => this.#unpause(),
-        reset: () => this.power.reset(),
-        softReboot: (vmi) => this.power.softReboot(vmi),
-        shutdown: () => this.power.shutdown(),
+        reset: () => this.#unlessMigrating('ResetVMI', () => this.power.reset()),
+        softReboot: (vmi) => this.#unlessMigrating('SoftRebootVMI', () => this.power.softReboot(vmi)),
+        shutdown: async () => {
+          await this.#migration.giveWay('SignalShutdownVMI');
+          await this.power.shutdown();
+        },
         kill: () => this.power.kill(),
-        delete: () => this.power.delete(),
+        delete: async () => {
+          await this.#migration.awaitEnd('DeleteVMI');
+          await this.#unlessMigrating('DeleteVMI', () => this.power.delete());
+        },
         setVcpus: (vmi, options) => size.setVcpus(vmi, options),
         setMemory: (vmi) => size.setMemory(vmi),
         signalTargetPodCleanup: (vmi) => this.#deps.onTargetPodCleanup(vmi.status?.migrationState?.targetPod ?? ''),
+      },
+      migration: {
+        migrate: (vmi, options) => this.#migration.migrate(vmi, options),
+        cancel: (vmi) => this.#migration.cancel(vmi),
+        prepareTarget: (vmi, options) => this.#migration.prepareTarget(vmi, options),
+        finalize: (interfaces) => this.#migration.finalize(interfaces),
       },
       queries: {
         domain: () => this.#reader.readCurrent(),
@@ -198,6 +227,11 @@ export class LauncherParts {
         agentAnswer: (command) => this.#access.answer(command),
       },
     });
+  }
+
+  async #unlessMigrating(what: string, work: () => Promise<void>): Promise<void> {
+    this.#migration.refuse(what);
+    await work();
   }
 
   #killQemu(): void {

@@ -142,7 +142,7 @@ export class Launcher {
     const cpuSet = cpuSetOf(process.pid);
     const setUpNetwork = async (vmi: VirtualMachineInstance) => (await network?.prepare(vmi)) ?? new Map();
     return new LauncherParts(
-      { flags, identity, paths, cpuSet },
+      { flags, identity, paths, cpuSet, ...(qemuUser && { qemuUser }) },
       {
         hypervisor,
         prepare: (vmi, converter) =>

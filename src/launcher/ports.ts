@@ -1,4 +1,4 @@
-import type { BlockInfo, DomainRef, TypedParams } from '../libvirt/index.ts';
+import type { BlockInfo, DomainRef, JobStats, MigrationTarget, TypedParams } from '../libvirt/index.ts';
 import { LauncherError } from './errors.ts';
 
 /** What happened in libvirt, as far as this launcher cares. */
@@ -8,6 +8,8 @@ export type HypervisorEvent =
   | { readonly kind: 'agent'; readonly domain: DomainRef; readonly connected: boolean }
   /** Devices came or went, memory changed its size, a job ended: the Domain object is out of date. */
   | { readonly kind: 'changed'; readonly domain: DomainRef }
+  /** An outgoing migration begins another pass over the guest's memory. */
+  | { readonly kind: 'migration-pass'; readonly domain: DomainRef }
   /** The daemon answers (again); events may have been missed. */
   | { readonly kind: 'connected' };
 
@@ -72,6 +74,17 @@ export interface Hypervisor {
   vcpuPins(domain: DomainRef): Promise<readonly (readonly boolean[])[]>;
   /** Measures for `seconds`; the result is in the next `stats`. */
   measureDirtyRate(domain: DomainRef, seconds: number): Promise<void>;
+  /**
+   * Resolves when the domain runs on the target: a call without a limit, on a connection of its own. `flags`: `MigrateFlag`.
+   * After `CONNECTION_LOST` the migration may go on.
+   */
+  migrate(domain: DomainRef, target: MigrationTarget, flags: number): Promise<void>;
+  /** Of the job that is under way; its type is NONE when there is none. */
+  jobStats(domain: DomainRef): Promise<JobStats>;
+  abortJob(domain: DomainRef): Promise<void>;
+  startPostCopy(domain: DomainRef): Promise<void>;
+  /** The longest pause that a migration, also a later one, aims at for its switch to the target. */
+  setMaxDowntime(domain: DomainRef, milliseconds: number): Promise<void>;
   /** Lets libvirt find out what QEMU can do, which its first define otherwise waits for. */
   warmUp(virtType: string): Promise<void>;
 }
@@ -87,7 +100,7 @@ export type HypervisorListener = (event: HypervisorEvent) => void;
 
 /** A Kubernetes event that the agent records on the VMI (`HandleK8SEvent` of `pkg/virt-handler/notify-server/server.go`). */
 export interface LauncherEvent {
-  readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed';
+  readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed' | 'MigrationAdjusted';
   readonly type: 'Warning' | 'Normal';
   readonly message: string;
 }

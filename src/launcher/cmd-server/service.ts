@@ -21,9 +21,20 @@ export interface DomainCommands {
   signalTargetPodCleanup(vmi: VirtualMachineInstance): void;
 }
 
+/** What the Cmd service asks of a live migration. */
+export interface MigrationCommands {
+  /** `options`: JSON. Resolves when the order is taken. */
+  migrate(vmi: VirtualMachineInstance, options: Uint8Array): Promise<void>;
+  cancel(vmi: VirtualMachineInstance): void;
+  prepareTarget(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void>;
+  /** `interfaces`: name → method, of network bindings that have one. */
+  finalize(interfaces: Readonly<Record<string, string>>): Promise<void>;
+}
+
 export interface CommandServiceDeps {
   readonly identity: VmiIdentity;
   readonly domain: DomainCommands;
+  readonly migration: MigrationCommands;
   readonly guest: GuestCommands;
   readonly queries: Queries;
   readonly log: Logger;
@@ -31,7 +42,13 @@ export interface CommandServiceDeps {
 
 /** All 36 calls of `kubevirt.cmd.v1.Cmd` (`pkg/virt-launcher/virtwrap/cmd-server/server.go`). */
 export function commandService(deps: CommandServiceDeps): cmd.CmdServer {
-  return { ...domainHandlers(deps), ...laterHandlers(deps), ...guestHandlers(deps), ...queryHandlers(deps) };
+  return {
+    ...domainHandlers(deps),
+    ...migrationHandlers(deps),
+    ...laterHandlers(deps),
+    ...guestHandlers(deps),
+    ...queryHandlers(deps),
+  };
 }
 
 function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
@@ -54,15 +71,32 @@ function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
   };
 }
 
+function migrationHandlers({ identity, migration, log }: CommandServiceDeps) {
+  const onVmi = (name: string, work: (vmi: VirtualMachineInstance, request: cmd.VMIRequest) => unknown) =>
+    command<cmd.VMIRequest>(log, name, async (request) => work(decodeVmi(request.vmi?.vmiJson, identity), request));
+  return {
+    migrateVirtualMachine: command<cmd.MigrationRequest>(log, 'Migrate', async ({ vmi, options }) =>
+      migration.migrate(decodeVmi(vmi?.vmiJson, identity), options),
+    ),
+    syncMigrationTarget: onVmi('SyncMigrationTarget', (vmi, { options }) =>
+      migration.prepareTarget(vmi, converterOptions(options)),
+    ),
+    cancelVirtualMachineMigration: onVmi('CancelMigration', (vmi) => migration.cancel(vmi)),
+    finalizeVirtualMachineMigration: onVmi('FinalizeVirtualMachineMigration', (_vmi, { options }) =>
+      migration.finalize(migrationMethods(options)),
+    ),
+  };
+}
+
+function migrationMethods(options: cmd.VirtualMachineOptions | undefined): Record<string, string> {
+  const entries = Object.entries(options?.interfaceMigration ?? {});
+  return Object.fromEntries(entries.map(([name, { Method }]) => [name, Method]));
+}
+
 /** Calls that exist on the wire but not here yet. They say so, and change nothing. */
 function laterHandlers({ log }: CommandServiceDeps) {
   const later = <Request>(name: string, what: string) => command<Request>(log, name, notSupported(what));
-  const migration = 'live migration';
   return {
-    migrateVirtualMachine: later<cmd.MigrationRequest>('Migrate', migration),
-    syncMigrationTarget: later<cmd.VMIRequest>('SyncMigrationTarget', migration),
-    cancelVirtualMachineMigration: later<cmd.VMIRequest>('CancelMigration', migration),
-    finalizeVirtualMachineMigration: later<cmd.VMIRequest>('FinalizeVirtualMachineMigration', migration),
     hotplugHostDevices: later<cmd.VMIRequest>('HotplugHostDevices', 'hot-plug of host devices'),
     virtualMachineMemoryDump: later<cmd.MemoryDumpRequest>('Memorydump', 'a memory dump'),
     injectLaunchSecret: later<cmd.InjectLaunchSecretRequest>('InjectLaunchSecret', 'SEV'),

@@ -7,8 +7,11 @@ import {
   CreateFlag,
   DestroyFlag,
   type DomainRef,
+  type JobStats,
+  LibvirtClient,
   LibvirtConnector,
   ListFlag,
+  type MigrationTarget,
   ShutdownFlag,
   StatsGroup,
   type TypedParams,
@@ -30,6 +33,7 @@ const { CPU_TOTAL, BALLOON, VCPU, INTERFACE, BLOCK, DIRTYRATE } = StatsGroup;
 
 /** `Hypervisor` on a libvirt daemon, over two connections: what waits for the guest must not hold up the rest. */
 export class LibvirtHypervisor implements Hypervisor {
+  readonly #options: LibvirtHypervisorOptions;
   readonly #main: LibvirtConnector;
   readonly #slow: LibvirtConnector;
   readonly #log: Logger;
@@ -38,6 +42,7 @@ export class LibvirtHypervisor implements Hypervisor {
   constructor(options: LibvirtHypervisorOptions, deps: { readonly log: Logger }) {
     const { socketPath, uri, outageWaitMs } = options;
     const backoff = { baseMs: 20, maxMs: 500 };
+    this.#options = options;
     this.#log = deps.log;
     const connector = () =>
       new LibvirtConnector(
@@ -218,6 +223,33 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#slow.startDirtyRateCalc(domain, seconds);
   }
 
+  /** The call holds one of its connection's few slots for as long as it takes. */
+  async migrate(domain: DomainRef, target: MigrationTarget, flags: number): Promise<void> {
+    const { socketPath, uri } = this.#options;
+    const client = await LibvirtClient.connect({ socketPath, uri });
+    try {
+      await client.migrate(domain, target, flags);
+    } finally {
+      await client.close();
+    }
+  }
+
+  jobStats(domain: DomainRef): Promise<JobStats> {
+    return this.#main.getJobStats(domain);
+  }
+
+  abortJob(domain: DomainRef): Promise<void> {
+    return this.#main.abortJob(domain);
+  }
+
+  startPostCopy(domain: DomainRef): Promise<void> {
+    return this.#main.startPostCopy(domain);
+  }
+
+  setMaxDowntime(domain: DomainRef, milliseconds: number): Promise<void> {
+    return this.#main.setMaxDowntime(domain, milliseconds);
+  }
+
   async warmUp(virttype: string): Promise<void> {
     await this.#slow.getDomainCapabilities({ arch: 'x86_64', machine: 'q35', virttype });
   }
@@ -235,6 +267,7 @@ export class LibvirtHypervisor implements Hypervisor {
     await main.subscribe('deviceRemoved', changed);
     await main.subscribe('memoryDeviceSizeChange', changed);
     await main.subscribe('jobCompleted', changed);
+    await main.subscribe('migrationIteration', ({ domain }) => this.#emit({ kind: 'migration-pass', domain }));
   }
 
   #emit(event: HypervisorEvent): void {

@@ -19,7 +19,7 @@ export { ConvertError } from './errors.ts';
 export { domainUuid } from './firmware.ts';
 export { interfaceXml } from './interfaces.ts';
 export type { InterfaceContext } from './interfaces-binding.ts';
-export { type DeviceChange, interfaceChanges } from './interfaces-change.ts';
+export { type DeviceChange, interfaceChanges, relinkedInterfaces } from './interfaces-change.ts';
 export { wantedCpus } from './live-cpus.ts';
 export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';
 export { memoryChange } from './live-memory.ts';

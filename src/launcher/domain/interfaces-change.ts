@@ -31,6 +31,17 @@ export function interfaceChanges(vmi: VirtualMachineInstance, xml: string): Inte
   };
 }
 
+/** Of the interfaces with these names: the device as it is, and with its link down. */
+export function relinkedInterfaces(xml: string, names: readonly string[]): { up: string; down: string }[] {
+  const devices = devicesByName(xml);
+  return names
+    .filter((name) => devices.has(name))
+    .map((name) => ({
+      up: changeOf(devices, name, (device) => device).xml,
+      down: changeOf(devices, name, (device) => withLink(device, true)).xml,
+    }));
+}
+
 function devicesByName(xml: string): Map<string, XmlNode> {
   const devices = child(parseXml(xml, 'domain'), 'devices');
   const nodes = devices ? childrenOf(devices, 'interface') : [];

@@ -22,6 +22,8 @@ export interface LiveDomain {
   readonly disks: readonly LiveDisk[];
   /** I/O threads that QEMU was started with. */
   readonly ioThreadCount: number;
+  /** Devices of the machine that are passed through. */
+  readonly hostDeviceCount: number;
 }
 
 /** Throws `ConvertError` BAD_XML. */
@@ -32,6 +34,7 @@ export function readLiveDomain(xml: string): LiveDomain {
   return {
     disks: (devices ? childrenOf(devices, 'disk') : []).map(liveDisk),
     ioThreadCount: /^\d+$/.test(threads) ? Number(threads) : 0,
+    hostDeviceCount: devices ? childrenOf(devices, 'hostdev').length : 0,
   };
 }
 

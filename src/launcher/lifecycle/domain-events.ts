@@ -52,6 +52,8 @@ export class DomainEvents {
     }
     if (event.domain.name !== this.#domainName) return;
     this.#hasSeenDomain = true;
+    // A pass of a migration changes nothing that the agent reads.
+    if (event.kind === 'migration-pass') return;
     if (event.kind === 'agent') this.#deps.poller.agentChanged(event.connected);
     if (event.kind === 'lifecycle') this.#lifecycle(event);
     else this.#deps.notifier.trigger('MODIFIED');

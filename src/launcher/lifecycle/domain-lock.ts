@@ -8,12 +8,18 @@ import { LauncherError } from '../errors.ts';
 export class DomainLock {
   readonly #maxWaitMs: number;
   readonly #clock: Clock;
+  readonly #refuse: (name: string) => void;
   #tail: Promise<void> = Promise.resolve();
   #holder: string | undefined;
 
-  constructor(options: { readonly maxWaitMs: number }, deps: { readonly clock: Clock }) {
+  /** `refuse` throws when a change must not begin now; it is asked when the change has its turn. */
+  constructor(
+    options: { readonly maxWaitMs: number },
+    deps: { readonly clock: Clock; readonly refuse?: (name: string) => void },
+  ) {
     this.#maxWaitMs = options.maxWaitMs;
     this.#clock = deps.clock;
+    this.#refuse = deps.refuse ?? (() => undefined);
   }
 
   /** Runs `work` alone. Throws BUSY when it could not begin in time; `work` is then never run. */
@@ -23,6 +29,7 @@ export class DomainLock {
     this.#tail = before.then(() => done);
     try {
       await this.#turn(before, name);
+      this.#refuse(name);
       return await this.#hold(name, work);
     } finally {
       release();

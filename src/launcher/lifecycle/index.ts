@@ -23,4 +23,5 @@ export {
 export { PowerControl } from './power.ts';
 export { prepareDomain } from './prepare-domain.ts';
 export { QemuWatch } from './qemu-watch.ts';
+export { hasRun, pausedOnPurpose } from './run-record.ts';
 export { type SyncDeps, VmiSync } from './sync.ts';

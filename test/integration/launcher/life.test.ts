@@ -103,9 +103,12 @@ for (const nonRoot of [false, true]) {
     test('reset works, and what is not there yet says so', async () => {
       assert.equal((await cmd.call(cmd.client.resetVirtualMachine, vmiRequest(vmi))).success, true);
       const target = await cmd.call(cmd.client.syncMigrationTarget, vmiRequest(vmi));
-      assert.deepEqual(target, { success: false, message: 'live migration is not supported yet by this launcher' });
+      assert.deepEqual(target, { success: false, message: 'cannot migrate VMI until migrationState is ready' });
       const migrate = { ...vmiRequest(vmi), options: Buffer.alloc(0) };
-      assert.match((await cmd.call(cmd.client.migrateVirtualMachine, migrate)).message, /not supported yet/);
+      assert.match(
+        (await cmd.call(cmd.client.migrateVirtualMachine, migrate)).message,
+        /until migrationState is ready/,
+      );
       await assert.rejects(cmd.call(cmd.client.getVmStats, {} as never), {
         code: 2,
         details: 'VMStatsCollector feature gate is not enabled',

@@ -11,6 +11,7 @@ checkFolderRules({
     network: ['domain'],
     stats: ['domain', 'guest-agent'],
     'hot-plug': ['domain'],
+    migration: ['domain', 'lifecycle'],
     resize: ['domain'],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],

@@ -1,0 +1,205 @@
+import type { MigrationMetadata } from '../../api/index.ts';
+import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
+import { type DomainRef, DomainState, formatLibvirtError, isLibvirtError } from '../../libvirt/index.ts';
+import type { DomainStateNumbers, Hypervisor } from '../ports.ts';
+import { abortMigrationJob } from './abort.ts';
+import { outgoingJob } from './job.ts';
+import { MigrationMonitor } from './monitor.ts';
+import { isResume, type MigrationPlan, usesPostCopy, withoutPostCopy } from './plan.ts';
+import { hasLeft, isStranded, isUp, type MigrationOutcome } from './record.ts';
+import type { MigrationSettings } from './settings.ts';
+
+/** What an attempt asks of libvirt. */
+export type MigrationCalls = Pick<
+  Hypervisor,
+  'lookup' | 'state' | 'suspend' | 'resume' | 'migrate' | 'jobStats' | 'abortJob' | 'startPostCopy' | 'setMaxDowntime'
+>;
+
+export interface AttemptOptions {
+  readonly domain: DomainRef;
+  readonly plan: MigrationPlan;
+  readonly settings: MigrationSettings;
+  readonly acceptableMs: number | undefined;
+}
+
+export interface AttemptDeps {
+  readonly hypervisor: MigrationCalls;
+  readonly onMode: (mode: 'PostCopy' | 'Paused') => void;
+  readonly onAbortStatus: (status: MigrationMetadata['AbortStatus']) => void;
+  /** For the user of the VMI. */
+  readonly warn: (message: string) => void;
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+type Abort =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'asked'; readonly reason: string; readonly settled: Promise<void> }
+  | { readonly kind: 'taken'; readonly reason: string };
+
+const lookAgainMs = 500;
+/** For a daemon that ended, and is started again. */
+const daemonAwayMs = 60_000;
+
+/** One migration away from here, from libvirt's call to its outcome. */
+export class MigrationAttempt {
+  readonly #options: AttemptOptions;
+  readonly #deps: AttemptDeps;
+  readonly #clock: Clock;
+  readonly #over = new AbortController();
+  #plan: MigrationPlan;
+  #mode: 'PreCopy' | 'PostCopy' | 'Paused';
+  #abort: Abort = { kind: 'none' };
+
+  constructor(options: AttemptOptions, deps: AttemptDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+    this.#plan = options.plan;
+    this.#mode = isResume(options.plan) ? 'PostCopy' : 'PreCopy';
+  }
+
+  /** In post-copy the guest has its memory on both nodes: there is no way back. */
+  get canAbort(): boolean {
+    return this.#mode !== 'PostCopy';
+  }
+
+  /** Never rejects. */
+  async run(): Promise<MigrationOutcome> {
+    const monitoring = this.#monitor().run(this.#over.signal);
+    try {
+      return await this.#migrate();
+    } catch (error) {
+      return { kind: 'failed', reason: wordsOf(error) };
+    } finally {
+      this.#over.abort();
+      await monitoring;
+    }
+  }
+
+  /** Of a migration that an earlier process of this launcher began: its job is followed to the end. */
+  async follow(): Promise<MigrationOutcome> {
+    const monitoring = this.#monitor().run(this.#over.signal);
+    const reason = 'the launcher was started anew during the migration, and finds the guest here';
+    const outcome = await this.#afterLoss(reason).finally(() => this.#over.abort());
+    await monitoring;
+    return outcome;
+  }
+
+  /** Resolves when libvirt has taken the order, or the migration was over before; a second order changes nothing. */
+  async abort(reason: string): Promise<void> {
+    if (this.#abort.kind === 'asked') return this.#abort.settled;
+    if (this.#abort.kind === 'taken' || !this.canAbort) return;
+    const settled = this.#askForAbort(reason);
+    this.#abort = { kind: 'asked', reason, settled };
+    await settled;
+  }
+
+  async #askForAbort(reason: string): Promise<void> {
+    this.#deps.onAbortStatus('Aborting');
+    const isTaken = await abortMigrationJob(this.#options.domain, this.#over.signal, this.#deps);
+    this.#abort = isTaken ? { kind: 'taken', reason } : { kind: 'none' };
+    this.#deps.onAbortStatus(isTaken ? 'Succeeded' : 'Failed');
+  }
+
+  #monitor(): MigrationMonitor {
+    const { domain, settings, acceptableMs } = this.#options;
+    const { log } = this.#deps;
+    return new MigrationMonitor(
+      {
+        domain,
+        settings,
+        acceptableMs,
+        canPostCopy: () => usesPostCopy(this.#plan),
+        resumes: this.#mode === 'PostCopy',
+      },
+      {
+        ...this.#deps,
+        onMode: (mode) => {
+          this.#mode = mode;
+          this.#deps.onMode(mode);
+        },
+        abort: (reason) => {
+          this.abort(reason).catch((error: unknown) => log.warn({ err: errorMessage(error) }, 'abort failed'));
+        },
+      },
+    );
+  }
+
+  async #migrate(): Promise<MigrationOutcome> {
+    const { hypervisor, log } = this.#deps;
+    const { domain, settings } = this.#options;
+    // QEMU keeps it for the migration that comes. Without it the pause is 300 ms, whatever the policy says.
+    if (settings.maxDowntimeMs > 0 && !isResume(this.#plan)) {
+      await hypervisor.setMaxDowntime(domain, settings.maxDowntimeMs);
+    }
+    try {
+      await hypervisor.migrate(domain, this.#plan.target, this.#plan.flags);
+      return { kind: 'arrived' };
+    } catch (error) {
+      log.warn({ err: errorMessage(error) }, 'libvirt ended the migration');
+      if (!this.#isPostCopyRefused(error)) return this.#outcomeOf(error);
+      this.#deps.warn(`post-copy is not possible here, so the guest migrates without it: ${errorMessage(error)}`);
+      this.#plan = withoutPostCopy(this.#plan);
+      return this.#migrate();
+    }
+  }
+
+  /** By the target's QEMU, before anything moved: an unprivileged process may not wait for pages there. */
+  #isPostCopyRefused(error: unknown): boolean {
+    if (this.#abort.kind !== 'none' || !usesPostCopy(this.#plan) || isResume(this.#plan)) return false;
+    return isLibvirtError(error) && error.message.includes('Postcopy is not supported');
+  }
+
+  async #outcomeOf(error: unknown): Promise<MigrationOutcome> {
+    const isLost = isLibvirtError(error, 'CONNECTION_LOST', 'CONNECT_FAILED', 'CALL_TIMEOUT', 'CALL_ABORTED');
+    return this.#afterLoss(wordsOf(error), isLost);
+  }
+
+  /** What became of the guest is asked of the domain itself: the call's error does not say it. */
+  async #afterLoss(reason: string, mayGoOn = true): Promise<MigrationOutcome> {
+    const state = await this.#stateInTheEnd(mayGoOn);
+    this.#over.abort();
+    if (this.#abort.kind === 'asked') await this.#abort.settled;
+    if (state && hasLeft(state)) return { kind: 'arrived' };
+    if (state && isStranded(state)) {
+      return { kind: 'failed', reason: `post-copy broke, and the guest waits for it to be resumed: ${reason}` };
+    }
+    await this.#resumeIfPausedHere(state);
+    if (this.#abort.kind === 'taken') return { kind: 'aborted', reason: this.#abort.reason };
+    return { kind: 'failed', reason };
+  }
+
+  /** Undefined: there is no domain, or no daemon that could be asked. A job that goes on is awaited. */
+  async #stateInTheEnd(mayGoOn: boolean): Promise<DomainStateNumbers | undefined> {
+    const { hypervisor } = this.#deps;
+    let answeredMs = this.#clock.monotonicMs();
+    while (this.#clock.monotonicMs() - answeredMs < daemonAwayMs) {
+      try {
+        const domain = await hypervisor.lookup(this.#options.domain.name);
+        if (!domain) return undefined;
+        const state = await hypervisor.state(domain);
+        if (!mayGoOn || !isUp(state) || !outgoingJob(await hypervisor.jobStats(domain))) return state;
+        answeredMs = this.#clock.monotonicMs();
+      } catch {
+        // The daemon is away, or the domain is between two states.
+      }
+      await sleep(lookAgainMs, undefined, this.#clock);
+    }
+    return undefined;
+  }
+
+  /** The monitor paused it, so that its memory could follow. */
+  async #resumeIfPausedHere(state: DomainStateNumbers | undefined): Promise<void> {
+    if (this.#mode !== 'Paused' || state?.state !== DomainState.PAUSED) return;
+    try {
+      await this.#deps.hypervisor.resume(this.#options.domain);
+    } catch (error) {
+      this.#deps.log.error({ err: errorMessage(error) }, 'guest stays paused after a migration that failed');
+    }
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return isLibvirtError(error) ? formatLibvirtError(error) : errorMessage(error);
+}

@@ -1,0 +1,101 @@
+import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
+import type { DomainRef } from '../../libvirt/index.ts';
+import type { Hypervisor } from '../ports.ts';
+import { type JobSample, outgoingJob } from './job.ts';
+import { firstMonitorState, type MonitorAction, type MonitorState, watchMigration } from './monitor-rules.ts';
+import type { MigrationSettings } from './settings.ts';
+
+export interface MonitorDeps {
+  readonly hypervisor: Pick<Hypervisor, 'jobStats' | 'suspend' | 'startPostCopy'>;
+  /** Another mode than before has begun. */
+  readonly onMode: (mode: 'PostCopy' | 'Paused') => void;
+  readonly abort: (reason: string) => void;
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+export interface MonitorOptions {
+  readonly domain: DomainRef;
+  readonly settings: MigrationSettings;
+  /** libvirt may switch to post-copy; a retry may find out that it may not. */
+  readonly canPostCopy: () => boolean;
+  /** It is in post-copy already. */
+  readonly resumes: boolean;
+  readonly acceptableMs: number | undefined;
+}
+
+/** Upstream's period of looking, and of logging. */
+const lookMs = 400;
+const logMs = 4000;
+
+/** Looks at a migration until it is over, and acts when it takes too long. */
+export class MigrationMonitor {
+  readonly #options: MonitorOptions;
+  readonly #deps: MonitorDeps;
+  readonly #clock: Clock;
+  readonly #startedMs: number;
+  #state: MonitorState;
+  #loggedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: MonitorOptions, deps: MonitorDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+    this.#startedMs = this.#clock.monotonicMs();
+    const first = firstMonitorState(options.acceptableMs);
+    this.#state = options.resumes ? { ...first, mode: 'PostCopy' } : first;
+  }
+
+  /** Never rejects: the migration goes on, watched or not. */
+  async run(over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      try {
+        await this.#look();
+      } catch (error) {
+        // At the very end, and while the daemon is away, there is no answer.
+        this.#deps.log.debug({ err: errorMessage(error) }, 'migration cannot be looked at now');
+      }
+      await sleep(lookMs, over, this.#clock).catch(() => undefined);
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { domain, settings, canPostCopy } = this.#options;
+    const sample = outgoingJob(await this.#deps.hypervisor.jobStats(domain));
+    if (!sample) return;
+    const elapsedMs = this.#clock.monotonicMs() - this.#startedMs;
+    this.#logProgress(sample, elapsedMs);
+    const step = watchMigration(this.#state, sample, elapsedMs, { ...settings, canPostCopy: canPostCopy() });
+    await this.#act(step.action);
+    this.#state = step.state;
+  }
+
+  /** What fails here is decided again at the next look. */
+  async #act(action: MonitorAction): Promise<void> {
+    const { hypervisor, onMode, abort, log } = this.#deps;
+    const { domain } = this.#options;
+    if (action.kind === 'none') return;
+    log.info({ ...action }, 'migration takes too long');
+    switch (action.kind) {
+      case 'start-post-copy':
+        await hypervisor.startPostCopy(domain);
+        onMode('PostCopy');
+        return;
+      case 'suspend':
+        await hypervisor.suspend(domain);
+        onMode('Paused');
+        return;
+      case 'abort':
+        abort(action.reason);
+        return;
+      default:
+        action satisfies never;
+    }
+  }
+
+  #logProgress(sample: JobSample, elapsedMs: number): void {
+    if (elapsedMs - this.#loggedMs < logMs) return;
+    this.#loggedMs = elapsedMs;
+    this.#deps.log.info({ elapsedMs: Math.round(elapsedMs), ...sample }, 'migration under way');
+  }
+}

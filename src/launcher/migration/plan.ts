@@ -1,0 +1,150 @@
+import path from 'node:path';
+import { domainName, hasDedicatedCpus, isNonRoot, type VirtualMachineInstance, type Volume } from '../../api/index.ts';
+import { listOf, memberAt } from '../../base/index.ts';
+import { MigrateFlag, type MigrationTarget } from '../../libvirt/index.ts';
+import type { LiveDisk } from '../domain/index.ts';
+import { LauncherError } from '../errors.ts';
+import type { MigrationSettings } from './settings.ts';
+
+export interface MigrationFacts {
+  readonly vmi: VirtualMachineInstance;
+  readonly disks: readonly LiveDisk[];
+  readonly hasHostDevices: boolean;
+  /** 7 of QEMU 7.2. */
+  readonly qemuMajor: number;
+  readonly isPausedByUser: boolean;
+  /** Directory of the agent's sockets that lead to the target. */
+  readonly proxyDir: string;
+  /** This launcher's own libvirt is a session daemon. */
+  readonly isSession: boolean;
+}
+
+/** What libvirt is asked for. */
+export interface MigrationPlan {
+  readonly target: MigrationTarget;
+  /** `MigrateFlag`. */
+  readonly flags: number;
+  /** What is done otherwise than it was asked for, for the user. */
+  readonly warnings: readonly string[];
+  /** The same, where it is usual: for the log. */
+  readonly notes: readonly string[];
+}
+
+const always = MigrateFlag.LIVE | MigrateFlag.PEER2PEER | MigrateFlag.PERSIST_DEST;
+/** Before it QEMU takes the connection that arrives first for the main one, which relays cannot promise. */
+const firstOrderedParallel = 8;
+/** Ports of upstream's migration proxy, part of the sockets' names. */
+const [memoryPort, disksPort] = [49_152, 49_153];
+
+/** `<dir>/<uid>-source.sock`, or with a port `<dir>/<uid>-<port>-source.sock` (`pkg/virt-handler/migration-proxy`). */
+export function proxySocket(dir: string, uid: string, port?: number): string {
+  return path.join(dir, `${uid}${port === undefined ? '' : `-${port}`}-source.sock`);
+}
+
+/** Throws NOT_SUPPORTED, in words, for what this launcher cannot move. Pure. */
+export function planMigration(facts: MigrationFacts, settings: MigrationSettings): MigrationPlan {
+  refuseUnsupported(facts);
+  const { vmi } = facts;
+  const { uid = '', namespace = '', name } = vmi.metadata;
+  const copied = vmi.status?.migrationMethod === 'BlockMigration' ? disksToCopy(vmi, facts.disks) : [];
+  const isParallel = settings.parallelConnections !== undefined && facts.qemuMajor >= firstOrderedParallel;
+  const flags =
+    always |
+    flagIf(copied.length > 0, MigrateFlag.NON_SHARED_INC) |
+    flagIf(settings.allowsUnsafe, MigrateFlag.UNSAFE) |
+    flagIf(settings.allowsAutoConverge, MigrateFlag.AUTO_CONVERGE) |
+    flagIf(settings.allowsPostCopy, MigrateFlag.POSTCOPY) |
+    flagIf(facts.isPausedByUser, MigrateFlag.PAUSED) |
+    flagIf(isParallel, MigrateFlag.PARALLEL);
+  const target: MigrationTarget = {
+    connectUri: connectUri(facts),
+    migrateUri: `unix://${proxySocket(facts.proxyDir, uid, memoryPort)}`,
+    destinationName: domainName(namespace, name ?? ''),
+    ...(copied.length > 0 && { disks: copied, disksUri: `unix://${proxySocket(facts.proxyDir, uid, disksPort)}` }),
+    ...(settings.bandwidthMiBps !== undefined && { bandwidthMiBps: settings.bandwidthMiBps }),
+    ...(isParallel && { parallelConnections: settings.parallelConnections }),
+  };
+  return { target, flags, ...remarks(facts, settings, isParallel) };
+}
+
+/** The same call with other flags goes on where a post-copy broke. */
+export function planResume(facts: MigrationFacts): MigrationPlan {
+  const { uid = '' } = facts.vmi.metadata;
+  const migrateUri = `unix://${proxySocket(facts.proxyDir, uid, memoryPort)}`;
+  const flags = always | MigrateFlag.POSTCOPY | MigrateFlag.POSTCOPY_RESUME;
+  return { target: { connectUri: connectUri(facts), migrateUri }, flags, warnings: [], notes: [] };
+}
+
+export const usesPostCopy = ({ flags }: Pick<MigrationPlan, 'flags'>) => (flags & MigrateFlag.POSTCOPY) !== 0;
+export const isResume = ({ flags }: Pick<MigrationPlan, 'flags'>) => (flags & MigrateFlag.POSTCOPY_RESUME) !== 0;
+
+export function withoutPostCopy(plan: MigrationPlan): MigrationPlan {
+  return { ...plan, flags: plan.flags & ~MigrateFlag.POSTCOPY };
+}
+
+/**
+ * Target devices of the disks whose content only this node has. Never a read-only one: libvirt's target refuses the whole migration
+ * for it, and makes such disks itself, from the same sources.
+ */
+export function disksToCopy(vmi: VirtualMachineInstance, disks: readonly LiveDisk[]): string[] {
+  const volumes = new Map((vmi.spec.volumes ?? []).map((volume) => [volume.name, volume]));
+  const moving = new Set(migratedVolumes(vmi));
+  return disks
+    .filter(({ device, isReadOnly, source }) => (device === 'disk' || device === 'lun') && !isReadOnly && source !== '')
+    .filter(({ name }) => moving.has(name) || !isShared(volumes.get(name)))
+    .map(({ target }) => target);
+}
+
+function isShared(volume: Volume | undefined): boolean {
+  if (!volume) return false;
+  return Boolean(volume.persistentVolumeClaim || volume.dataVolume || memberAt(volume, 'hostDisk', 'shared') === true);
+}
+
+function migratedVolumes({ status }: VirtualMachineInstance): string[] {
+  return listOf(status?.migratedVolumes).flatMap((each) => {
+    const name = memberAt(each, 'volumeName');
+    return typeof name === 'string' ? [name] : [];
+  });
+}
+
+/** A root daemon takes both paths, a session daemon only its own. */
+function connectUri({ vmi, isSession, proxyDir }: MigrationFacts): string {
+  const daemon = isSession || isNonRoot(vmi) ? 'session' : 'system';
+  return `qemu+unix:///${daemon}?socket=${proxySocket(proxyDir, vmi.metadata.uid ?? '')}`;
+}
+
+function remarks({ qemuMajor }: MigrationFacts, settings: MigrationSettings, isParallel: boolean) {
+  const { compression, parallelConnections } = settings;
+  return {
+    warnings:
+      compression === undefined
+        ? []
+        : [`the migration is not compressed: ${compression} is not supported by this launcher`],
+    notes:
+      parallelConnections === undefined || isParallel
+        ? []
+        : [
+            `one connection instead of ${parallelConnections}: QEMU ${qemuMajor} cannot tell several apart behind a proxy`,
+          ],
+  };
+}
+
+function refuseUnsupported({ vmi, hasHostDevices }: MigrationFacts): void {
+  const targetUid = memberAt(vmi, 'status', 'migrationState', 'targetState', 'virtualMachineInstanceUID');
+  const isElsewhere = typeof targetUid === 'string' && targetUid !== '' && targetUid !== vmi.metadata.uid;
+  const what = [
+    hasDedicatedCpus(vmi) && 'dedicated CPUs',
+    hasHostDevices && 'devices of the host',
+    migratedVolumes(vmi).length > 0 && 'volumes that move to other claims',
+    isElsewhere && 'another VMI as its target',
+  ].find(Boolean);
+  if (!what) return;
+  throw new LauncherError(
+    'NOT_SUPPORTED',
+    `live migration of a guest with ${what} is not supported yet by this launcher`,
+  );
+}
+
+function flagIf(condition: boolean, flag: number): number {
+  return condition ? flag : 0;
+}

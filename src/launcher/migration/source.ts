@@ -1,0 +1,232 @@
+import type { MigrationMetadata, VirtualMachineInstance } from '../../api/index.ts';
+import { type Clock, errorMessage, type Logger, memberAt, sleep, systemClock } from '../../base/index.ts';
+import type { DomainRef } from '../../libvirt/index.ts';
+import { readLiveDomain } from '../domain/index.ts';
+import { LauncherError } from '../errors.ts';
+import type { DomainLock, MetadataCache } from '../lifecycle/index.ts';
+import { type DomainStateNumbers, existingDomain, type Hypervisor, type LauncherEvent } from '../ports.ts';
+import { MigrationAttempt, type MigrationCalls } from './attempt.ts';
+import { acceptableMs, memoryBytes } from './limits.ts';
+import { type MigrationFacts, type MigrationPlan, planMigration, planResume } from './plan.ts';
+import {
+  begunMigration,
+  decideOrder,
+  endedMigration,
+  isOpen,
+  isPausedByUser,
+  isUp,
+  type MigrationOutcome,
+  migrationUidOf,
+  resumedMigration,
+} from './record.ts';
+import { type MigrationSettings, migrationSettings } from './settings.ts';
+
+export interface SourceOptions {
+  readonly domainName: string;
+  readonly proxyDir: string;
+  /** libvirt here is a session daemon. */
+  readonly isSession: boolean;
+}
+
+export interface SourceDeps {
+  readonly hypervisor: MigrationCalls & Pick<Hypervisor, 'xml' | 'version' | 'blockInfo'>;
+  readonly lock: DomainLock;
+  readonly metadata: MetadataCache;
+  readonly notifier: { sendEvent(event: LauncherEvent): void };
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+interface Run {
+  readonly uid: string;
+  readonly attempt: MigrationAttempt;
+  readonly over: Promise<void>;
+}
+
+const endWaitMs = 15_000;
+const cancelled = 'Live migration has been aborted';
+/** Of a migration that another process of this launcher was given: what was asked for then is not known any more. */
+const followSettings: MigrationSettings = {
+  progressTimeoutMs: 150_000,
+  completionSecondsPerGiB: 0,
+  maxDowntimeMs: 0,
+  allowsUnsafe: false,
+  allowsAutoConverge: false,
+  allowsPostCopy: false,
+  allowsWorkloadDisruption: false,
+};
+const followPlan: MigrationPlan = { target: { connectUri: '' }, flags: 0, warnings: [], notes: [] };
+
+/** The guest leaves from here: orders, cancelling, and what the agent reads of it in the domain's metadata. */
+export class MigrationSource {
+  readonly #options: SourceOptions;
+  readonly #deps: SourceDeps;
+  readonly #clock: Clock;
+  #run: Run | undefined;
+
+  constructor(options: SourceOptions, deps: SourceDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+  }
+
+  /** UID of the migration that is under way. */
+  get underWay(): string | undefined {
+    return this.#run?.uid;
+  }
+
+  /** Takes the order; the migration goes on by itself, and reports in the metadata. The same order again changes nothing. */
+  async migrate(vmi: VirtualMachineInstance, options: Uint8Array): Promise<void> {
+    const uid = migrationUidOf(vmi);
+    const settings = migrationSettings(options);
+    // Only what changes the domain would wait for the whole migration.
+    await this.#deps.lock.run('MigrateVMI', () => this.#order(vmi, uid, settings));
+  }
+
+  /** Always a success; without effect when nothing is under way, as upstream's. */
+  cancel(vmi: VirtualMachineInstance): void {
+    const run = this.#run;
+    const asked = memberAt(vmi, 'status', 'migrationState', 'migrationUid');
+    if (!run || (typeof asked === 'string' && asked !== '' && asked !== run.uid)) {
+      this.#deps.log.info({ migration: asked }, 'nothing to cancel: no such migration is under way');
+      return;
+    }
+    this.#abort(run, cancelled);
+  }
+
+  /** Ends a migration for something that cannot wait for it. Throws MIGRATING when it cannot be ended any more. */
+  async giveWay(what: string): Promise<void> {
+    const run = this.#run;
+    if (!run) return;
+    if (!run.attempt.canAbort) {
+      throw new LauncherError(
+        'MIGRATING',
+        `${what} waits: the guest runs on the target already, and its memory follows`,
+      );
+    }
+    this.#abort(run, `${cancelled}: ${what}`);
+    await this.#overInTime(run, what);
+  }
+
+  /** A guest that has left is shown as shut off some milliseconds before libvirt's call has its answer. */
+  async awaitEnd(what: string): Promise<void> {
+    const run = this.#run;
+    const domain = run && (await this.#deps.hypervisor.lookup(this.#options.domainName));
+    if (run && domain && !isUp(await this.#deps.hypervisor.state(domain))) await this.#overInTime(run, what);
+  }
+
+  /** Of a launcher that was started anew: a migration that it still has open is followed, or has failed. */
+  async takeUp(): Promise<void> {
+    const { metadata, hypervisor } = this.#deps;
+    const open = metadata.metadata.Migration;
+    // A guest that has run here leaves; one that has not is still to arrive.
+    if (this.#run || !isOpen(open) || metadata.state.run.kind !== 'has-run') return;
+    const domain = await hypervisor.lookup(this.#options.domainName);
+    if (this.#run || !domain) return;
+    this.#begin(open.UID, this.#attempt(domain, followPlan, followSettings, undefined), (attempt) => attempt.follow());
+  }
+
+  async #order(vmi: VirtualMachineInstance, uid: string, settings: MigrationSettings): Promise<void> {
+    const { hypervisor, metadata } = this.#deps;
+    const recorded = metadata.metadata.Migration;
+    const domain = await existingDomain(hypervisor, this.#options.domainName);
+    const state = await hypervisor.state(domain);
+    const decision = decideOrder(uid, { recorded, runningUid: this.#run?.uid, state });
+    if (decision === 'is-under-way') return;
+    const facts = await this.#facts(vmi, domain, state);
+    const plan = decision === 'resume' ? planResume(facts) : planMigration(facts, settings);
+    const limitMs = acceptableMs(await this.#bytesToMove(vmi, domain, plan), settings);
+    this.#tell(plan);
+    const now = this.#clock.now();
+    const Migration = decision === 'resume' ? resumedMigration(recorded, uid, now) : begunMigration(uid, now);
+    metadata.updateMetadata({ Migration });
+    this.#begin(uid, this.#attempt(domain, plan, settings, limitMs), (attempt) => attempt.run());
+  }
+
+  async #facts(vmi: VirtualMachineInstance, domain: DomainRef, state: DomainStateNumbers): Promise<MigrationFacts> {
+    const { hypervisor } = this.#deps;
+    const { disks, hostDeviceCount } = readLiveDomain(await hypervisor.xml(domain));
+    return {
+      vmi,
+      disks,
+      hasHostDevices: hostDeviceCount > 0,
+      qemuMajor: Number.parseInt((await hypervisor.version()).slice('QEMU '.length), 10) || 0,
+      isPausedByUser: isPausedByUser(state),
+      proxyDir: this.#options.proxyDir,
+      isSession: this.#options.isSession,
+    };
+  }
+
+  async #bytesToMove(vmi: VirtualMachineInstance, domain: DomainRef, { target }: MigrationPlan): Promise<number> {
+    let bytes = memoryBytes(vmi);
+    for (const disk of target.disks ?? []) {
+      bytes += Number((await this.#deps.hypervisor.blockInfo(domain, disk)).capacityBytes);
+    }
+    return bytes;
+  }
+
+  #tell({ warnings, notes }: MigrationPlan): void {
+    for (const message of warnings) this.#warn(message);
+    for (const note of notes) this.#deps.log.info({ note }, 'migration is carried out otherwise than asked for');
+  }
+
+  #warn(message: string): void {
+    this.#deps.notifier.sendEvent({ reason: 'MigrationAdjusted', type: 'Warning', message });
+  }
+
+  #attempt(domain: DomainRef, plan: MigrationPlan, settings: MigrationSettings, limitMs: number | undefined) {
+    return new MigrationAttempt(
+      { domain, plan, settings, acceptableMs: limitMs },
+      {
+        ...this.#deps,
+        onMode: (Mode) => this.#update({ Mode }),
+        onAbortStatus: (AbortStatus) => this.#update({ AbortStatus }),
+        warn: (message) => this.#warn(message),
+      },
+    );
+  }
+
+  #begin(
+    uid: string,
+    attempt: MigrationAttempt,
+    carryOut: (attempt: MigrationAttempt) => Promise<MigrationOutcome>,
+  ): void {
+    this.#deps.log.info({ migration: uid }, 'migration begins');
+    const over = carryOut(attempt).then((outcome) => this.#end(outcome));
+    this.#run = { uid, attempt, over };
+  }
+
+  #end(outcome: MigrationOutcome): void {
+    const { metadata, log } = this.#deps;
+    log.info({ migration: this.#run?.uid, ...outcome }, 'migration is over');
+    this.#run = undefined;
+    const before = metadata.metadata.Migration;
+    if (isOpen(before)) metadata.updateMetadata({ Migration: endedMigration(before, outcome, this.#clock.now()) });
+  }
+
+  /** The agent itself waits 20 s for an answer. */
+  async #overInTime({ over, uid }: Run, what: string): Promise<void> {
+    const ended = new AbortController();
+    void over.then(() => ended.abort());
+    await sleep(endWaitMs, ended.signal, this.#clock).catch(() => undefined);
+    if (ended.signal.aborted) return;
+    throw new LauncherError('MIGRATING', `${what}: the migration ${uid} is not over yet: try again in a moment`);
+  }
+
+  #update(change: Partial<MigrationMetadata>): void {
+    const { metadata } = this.#deps;
+    const before = metadata.metadata.Migration;
+    if (before) metadata.updateMetadata({ Migration: { ...before, ...change } });
+  }
+
+  #abort({ attempt, uid }: Run, reason: string): void {
+    if (!attempt.canAbort) {
+      this.#deps.log.warn({ migration: uid }, 'not cancelled: the guest runs on the target already');
+      this.#update({ AbortStatus: 'Failed' });
+      return;
+    }
+    attempt.abort(reason).catch((error: unknown) => {
+      this.#deps.log.warn({ err: errorMessage(error) }, 'migration cannot be cancelled');
+    });
+  }
+}
