@@ -5,6 +5,7 @@ import type { DomainStateNumbers, Hypervisor } from '../ports.ts';
 import { abortMigrationJob } from './abort.ts';
 import { outgoingJob } from './job.ts';
 import { MigrationMonitor } from './monitor.ts';
+import { firstDowntimeMs } from './monitor-rules.ts';
 import { isResume, type MigrationPlan, usesPostCopy, withoutPostCopy } from './plan.ts';
 import { hasLeft, isStranded, isUp, type MigrationOutcome } from './record.ts';
 import type { MigrationSettings } from './settings.ts';
@@ -47,6 +48,7 @@ export class MigrationAttempt {
   readonly #deps: AttemptDeps;
   readonly #clock: Clock;
   readonly #over = new AbortController();
+  readonly #monitor: MigrationMonitor;
   #plan: MigrationPlan;
   #mode: 'PreCopy' | 'PostCopy' | 'Paused';
   #abort: Abort = { kind: 'none' };
@@ -57,6 +59,12 @@ export class MigrationAttempt {
     this.#clock = deps.clock ?? systemClock;
     this.#plan = options.plan;
     this.#mode = isResume(options.plan) ? 'PostCopy' : 'PreCopy';
+    this.#monitor = this.#makeMonitor();
+  }
+
+  /** libvirt says that another pass over the guest's memory begins. */
+  passBegins(): void {
+    this.#monitor.passBegins();
   }
 
   /** In post-copy the guest has its memory on both nodes: there is no way back. */
@@ -66,7 +74,7 @@ export class MigrationAttempt {
 
   /** Never rejects. */
   async run(): Promise<MigrationOutcome> {
-    const monitoring = this.#monitor().run(this.#over.signal);
+    const monitoring = this.#monitor.run(this.#over.signal);
     try {
       return await this.#migrate();
     } catch (error) {
@@ -79,7 +87,7 @@ export class MigrationAttempt {
 
   /** Of a migration that an earlier process of this launcher began: its job is followed to the end. */
   async follow(): Promise<MigrationOutcome> {
-    const monitoring = this.#monitor().run(this.#over.signal);
+    const monitoring = this.#monitor.run(this.#over.signal);
     const reason = 'the launcher was started anew during the migration, and finds the guest here';
     const outcome = await this.#afterLoss(reason).finally(() => this.#over.abort());
     await monitoring;
@@ -102,7 +110,7 @@ export class MigrationAttempt {
     this.#deps.onAbortStatus(isTaken ? 'Succeeded' : 'Failed');
   }
 
-  #monitor(): MigrationMonitor {
+  #makeMonitor(): MigrationMonitor {
     const { domain, settings, acceptableMs } = this.#options;
     const { log } = this.#deps;
     return new MigrationMonitor(
@@ -129,10 +137,9 @@ export class MigrationAttempt {
   async #migrate(): Promise<MigrationOutcome> {
     const { hypervisor, log } = this.#deps;
     const { domain, settings } = this.#options;
+    const downtimeMs = firstDowntimeMs(settings);
     // QEMU keeps it for the migration that comes. Without it the pause is 300 ms, whatever the policy says.
-    if (settings.maxDowntimeMs > 0 && !isResume(this.#plan)) {
-      await hypervisor.setMaxDowntime(domain, settings.maxDowntimeMs);
-    }
+    if (downtimeMs !== undefined && !isResume(this.#plan)) await hypervisor.setMaxDowntime(domain, downtimeMs);
     try {
       await hypervisor.migrate(domain, this.#plan.target, this.#plan.flags);
       return { kind: 'arrived' };

@@ -84,6 +84,7 @@ export class LiveMigration {
   }
 
   handle(event: HypervisorEvent): void {
+    this.#source.handle(event);
     this.#target.handle(event);
   }
 

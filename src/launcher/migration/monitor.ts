@@ -3,10 +3,11 @@ import type { DomainRef } from '../../libvirt/index.ts';
 import type { Hypervisor } from '../ports.ts';
 import { type JobSample, outgoingJob } from './job.ts';
 import { firstMonitorState, type MonitorAction, type MonitorState, watchMigration } from './monitor-rules.ts';
+import { isPausedForMigration } from './record.ts';
 import type { MigrationSettings } from './settings.ts';
 
 export interface MonitorDeps {
-  readonly hypervisor: Pick<Hypervisor, 'jobStats' | 'suspend' | 'startPostCopy'>;
+  readonly hypervisor: Pick<Hypervisor, 'jobStats' | 'state' | 'suspend' | 'startPostCopy' | 'setMaxDowntime'>;
   /** Another mode than before has begun. */
   readonly onMode: (mode: 'PostCopy' | 'Paused') => void;
   readonly abort: (reason: string) => void;
@@ -36,6 +37,8 @@ export class MigrationMonitor {
   readonly #startedMs: number;
   #state: MonitorState;
   #loggedMs = Number.NEGATIVE_INFINITY;
+  #wake: (() => void) | undefined;
+  #isPass = false;
 
   constructor(options: MonitorOptions, deps: MonitorDeps) {
     this.#options = options;
@@ -55,19 +58,37 @@ export class MigrationMonitor {
         // At the very end, and while the daemon is away, there is no answer.
         this.#deps.log.debug({ err: errorMessage(error) }, 'migration cannot be looked at now');
       }
-      await sleep(lookMs, over, this.#clock).catch(() => undefined);
+      await this.#pause(over);
     }
+  }
+
+  /** A pass over the guest's memory begins: what remains is known exactly now. */
+  passBegins(): void {
+    this.#isPass = true;
+    this.#wake?.();
+  }
+
+  async #pause(over: AbortSignal): Promise<void> {
+    if (this.#isPass) return;
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    await sleep(lookMs, AbortSignal.any([over, woken.signal]), this.#clock).catch(() => undefined);
+    this.#wake = undefined;
   }
 
   async #look(): Promise<void> {
     const { domain, settings, canPostCopy } = this.#options;
+    const isPass = this.#isPass;
+    this.#isPass = false;
     const sample = outgoingJob(await this.#deps.hypervisor.jobStats(domain));
     if (!sample) return;
     const elapsedMs = this.#clock.monotonicMs() - this.#startedMs;
     this.#logProgress(sample, elapsedMs);
-    const step = watchMigration(this.#state, sample, elapsedMs, { ...settings, canPostCopy: canPostCopy() });
+    const look = { sample, elapsedMs, isPass };
+    const step = watchMigration(this.#state, look, { ...settings, canPostCopy: canPostCopy() });
     await this.#act(step.action);
     this.#state = step.state;
+    if (step.state.switchDeadlineMs !== undefined) await this.#notePause();
   }
 
   /** What fails here is decided again at the next look. */
@@ -85,12 +106,23 @@ export class MigrationMonitor {
         await hypervisor.suspend(domain);
         onMode('Paused');
         return;
+      case 'allow-downtime':
+        await hypervisor.setMaxDowntime(domain, action.milliseconds);
+        return;
       case 'abort':
         abort(action.reason);
         return;
       default:
         action satisfies never;
     }
+  }
+
+  /** QEMU has stopped the guest for the switch, which may take a while when any pause is allowed. */
+  async #notePause(): Promise<void> {
+    if (this.#state.mode !== 'PreCopy') return;
+    if (!isPausedForMigration(await this.#deps.hypervisor.state(this.#options.domain))) return;
+    this.#state = { ...this.#state, mode: 'Paused' };
+    this.#deps.onMode('Paused');
   }
 
   #logProgress(sample: JobSample, elapsedMs: number): void {

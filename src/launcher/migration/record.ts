@@ -14,12 +14,15 @@ export type MigrationOutcome =
 /** `VIR_DOMAIN_PAUSED_POSTCOPY_FAILED`: the guest waits for memory that the other node has. */
 const postCopyFailed = 13;
 const userPause = 1;
+const migrationPause = 2;
 const migratedAway = 4;
 
 export const isStranded = ({ state, reason }: DomainStateNumbers) =>
   state === DomainState.PAUSED && reason === postCopyFailed;
 export const isPausedByUser = ({ state, reason }: DomainStateNumbers) =>
   state === DomainState.PAUSED && reason === userPause;
+export const isPausedForMigration = ({ state, reason }: DomainStateNumbers) =>
+  state === DomainState.PAUSED && reason === migrationPause;
 export const hasLeft = ({ state, reason }: DomainStateNumbers) =>
   state === DomainState.SHUTOFF && reason === migratedAway;
 export const isUp = ({ state }: DomainStateNumbers) => state === DomainState.RUNNING || state === DomainState.PAUSED;

@@ -4,7 +4,13 @@ import type { DomainRef } from '../../libvirt/index.ts';
 import { readLiveDomain } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { DomainLock, MetadataCache } from '../lifecycle/index.ts';
-import { type DomainStateNumbers, existingDomain, type Hypervisor, type LauncherEvent } from '../ports.ts';
+import {
+  type DomainStateNumbers,
+  existingDomain,
+  type Hypervisor,
+  type HypervisorEvent,
+  type LauncherEvent,
+} from '../ports.ts';
 import { MigrationAttempt, type MigrationCalls } from './attempt.ts';
 import { acceptableMs, memoryBytes } from './limits.ts';
 import { type MigrationFacts, type MigrationPlan, planMigration, planResume } from './plan.ts';
@@ -113,6 +119,11 @@ export class MigrationSource {
     const run = this.#run;
     const domain = run && (await this.#deps.hypervisor.lookup(this.#options.domainName));
     if (run && domain && !isUp(await this.#deps.hypervisor.state(domain))) await this.#overInTime(run, what);
+  }
+
+  handle(event: HypervisorEvent): void {
+    if (event.kind === 'migration-pass' && event.domain.name === this.#options.domainName)
+      this.#run?.attempt.passBegins();
   }
 
   /** Of a launcher that was started anew: a migration that it still has open is followed, or has failed. */

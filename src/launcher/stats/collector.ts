@@ -1,6 +1,6 @@
 import type { DomainSpec } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, memberAt, sleep, systemClock } from '../../base/index.ts';
-import type { TypedParams } from '../../libvirt/index.ts';
+import { type JobStats, JobType, type TypedParams } from '../../libvirt/index.ts';
 import { parseDomainXml } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { GuestStore } from '../guest-agent/index.ts';
@@ -8,7 +8,10 @@ import { existingDomain, type Hypervisor } from '../ports.ts';
 import { type DomainStats, domainStats, measuredDirtyRate } from './domain-stats.ts';
 
 export interface StatsCollectorDeps {
-  readonly hypervisor: Pick<Hypervisor, 'lookup' | 'stats' | 'memoryStats' | 'vcpuPins' | 'xml' | 'measureDirtyRate'>;
+  readonly hypervisor: Pick<
+    Hypervisor,
+    'lookup' | 'stats' | 'memoryStats' | 'vcpuPins' | 'xml' | 'measureDirtyRate' | 'jobStats'
+  >;
   readonly guest: GuestStore;
   readonly log: Logger;
   readonly clock?: Clock;
@@ -77,13 +80,22 @@ export class StatsCollector {
   async #take(): Promise<DomainStats> {
     const { hypervisor, guest } = this.#deps;
     const { domain, params } = await this.#own();
-    const [memory, cpuMap, aliases] = await Promise.all([
+    const [memory, cpuMap, aliases, job] = await Promise.all([
       this.#optional(hypervisor.memoryStats(domain)),
       this.#optional(hypervisor.vcpuPins(domain)),
       this.#optional(hypervisor.xml(domain).then(aliasesByTarget)),
+      this.#optional(hypervisor.jobStats(domain).then(paramsOfJob)),
     ]);
     const { load } = guest.facts;
-    return domainStats({ domain, params, memory: memory ?? new Map(), cpuMap, load, aliases: aliases ?? new Map() });
+    return domainStats({
+      domain,
+      params,
+      memory: memory ?? new Map(),
+      cpuMap,
+      load,
+      aliases: aliases ?? new Map(),
+      job,
+    });
   }
 
   /** One part that fails leaves its values unset. */
@@ -95,6 +107,10 @@ export class StatsCollector {
       return undefined;
     }
   }
+}
+
+function paramsOfJob({ type, params }: JobStats): TypedParams | undefined {
+  return type === JobType.BOUNDED || type === JobType.UNBOUNDED ? params : undefined;
 }
 
 function aliasesByTarget(xml: string): Map<string, string> {

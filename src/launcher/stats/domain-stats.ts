@@ -14,6 +14,8 @@ export interface StatsSources {
   readonly load: GuestFacts['load'];
   /** Target device of a disk or interface → user alias. */
   readonly aliases: ReadonlyMap<string, string>;
+  /** Of the job that moves the guest; absent when none does. */
+  readonly job?: TypedParams | undefined;
 }
 
 type Value = { readonly name: string; readonly value: TypedValue | undefined };
@@ -29,6 +31,13 @@ const tags: readonly (readonly [string, number])[] = [
   ['Usable', MemoryStatTag.USABLE],
   ['MajorFault', MemoryStatTag.MAJOR_FAULT],
   ['MinorFault', MemoryStatTag.MINOR_FAULT],
+];
+
+const jobFields: readonly (readonly [string, string])[] = [
+  ['DataTotal', 'data_total'],
+  ['DataProcessed', 'data_processed'],
+  ['DataRemaining', 'data_remaining'],
+  ['MemoryBps', 'memory_bps'],
 ];
 
 const netFields: readonly (readonly [string, string])[] = [
@@ -74,12 +83,7 @@ export function domainStats(sources: StatsSources): DomainStats {
       ...tags.map(([name, tag]) => ({ name, value: memory.get(tag) })),
       { name: 'Total', value: params.get('balloon.current') },
     ]),
-    MigrateDomainJobInfo: withFlags(
-      ['DataTotal', 'DataProcessed', 'DataRemaining', 'MemoryBps', 'MemDirtyRate'].map((name) => ({
-        name,
-        value: undefined,
-      })),
-    ),
+    MigrateDomainJobInfo: withFlags(migrationFigures(sources.job)),
     Vcpu: vcpus(params),
     Net: devices(params, 'net').map((prefix) => net(sources, prefix)),
     Block: devices(params, 'block').map((prefix) => block(sources, prefix)),
@@ -94,6 +98,16 @@ export function domainStats(sources: StatsSources): DomainStats {
         ])
       : null,
   };
+}
+
+/** Of a job that moves the guest; its dirty rate is counted in pages. */
+function migrationFigures(job: TypedParams = new Map()): Value[] {
+  const [pages, pageBytes] = [job.get('memory_dirty_rate'), job.get('memory_page_size')];
+  const isRated = typeof pages === 'bigint' && typeof pageBytes === 'bigint';
+  return [
+    ...jobFields.map(([name, key]) => ({ name, value: job.get(key) })),
+    { name: 'MemDirtyRate', value: isRated ? pages * pageBytes : undefined },
+  ];
 }
 
 /** Megabytes per second of the last finished measurement; undefined when there is none. */

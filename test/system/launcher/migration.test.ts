@@ -123,6 +123,8 @@ test('a migration that is cancelled leaves the guest where it runs, and says so'
     [true, 'Succeeded', 'Live migration has been aborted'],
   );
   assert.match(await shell.run('echo still here'), /still here/);
+  // The launcher that has waited for the guest reports that it is gone, and ends.
+  assert.equal(await to.pod.exited, 0);
   relay.close();
 });
 
@@ -159,6 +161,9 @@ test('a guest moves with its memory, its disks and its heartbeat, and its launch
     adjusted.map(({ message }) => isRefused.test(message)),
     canPostCopy ? [] : [true],
   );
+  assert.deepEqual(await home.cmd.call(home.cmd.client.deleteVirtualMachine, vmiRequest(guest)), ok);
+  assert.equal(await home.pod.exited, 0);
+  assert.deepEqual(await to.cmd.sync(migrating('moved')), ok);
   there.close();
   shell.close();
   relay.close();

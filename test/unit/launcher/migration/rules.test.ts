@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { outgoingJob } from '../../../../src/launcher/migration/job.ts';
+import { type JobSample, outgoingJob } from '../../../../src/launcher/migration/job.ts';
 import { acceptableMs, memoryBytes } from '../../../../src/launcher/migration/limits.ts';
 import {
+  type Allowed,
+  firstDowntimeMs,
   firstMonitorState,
+  type Look,
   type MonitorState,
   watchMigration,
 } from '../../../../src/launcher/migration/monitor-rules.ts';
@@ -72,7 +75,13 @@ describe('a migration that is watched', () => {
     remainingBytes,
     memoryBytesPerSecond: 0,
   });
-  const usually = { progressTimeoutMs: 10_000, allowsWorkloadDisruption: false, canPostCopy: false };
+  const look = (seen: JobSample, elapsedMs: number, isPass = false): Look => ({ sample: seen, elapsedMs, isPass });
+  const usually: Allowed = {
+    progressTimeoutMs: 10_000,
+    allowsWorkloadDisruption: false,
+    maxDowntimeMs: 100,
+    canPostCopy: false,
+  };
   const watched = (
     seen: readonly (readonly [atMs: number, processed: number])[],
     limitMs?: number,
@@ -81,7 +90,7 @@ describe('a migration that is watched', () => {
     let state: MonitorState = firstMonitorState(limitMs);
     const actions: string[] = [];
     for (const [atMs, processed] of seen) {
-      const step = watchMigration(state, sample(processed), atMs, allowed);
+      const step = watchMigration(state, look(sample(processed), atMs), allowed);
       state = step.state;
       actions.push(step.action.kind === 'abort' ? step.action.reason : step.action.kind);
     }
@@ -101,8 +110,8 @@ describe('a migration that is watched', () => {
   });
 
   test('moves also while only empty pages are found', () => {
-    const first = watchMigration(firstMonitorState(undefined), sample(0, 100), 0, usually);
-    const next = watchMigration(first.state, sample(0, 50), 20_000, usually);
+    const first = watchMigration(firstMonitorState(undefined), look(sample(0, 100), 0), usually);
+    const next = watchMigration(first.state, look(sample(0, 50), 20_000), usually);
     assert.equal(next.action.kind, 'none');
   });
 
@@ -147,5 +156,75 @@ describe('a migration that is watched', () => {
     );
     assert.deepEqual(actions.slice(0, 3), ['none', 'suspend', 'none']);
     assert.match(actions[3] ?? '', /not ended within 12 s/);
+  });
+
+  const stall = settings({
+    StallDetectorOptions: {
+      StallMargin: 0.1,
+      StallProgressTimeout: 10,
+      SwitchoverTimeout: 5,
+      EwmaAlpha: 0.5,
+      PrecopyPossibleFactor: 2,
+      PatienceWindowDecayFactor: 0.5,
+      SearchLocalMinima: true,
+      CompletionTimeoutFactor: 2,
+    },
+  }).stall;
+  const detecting: Allowed = { ...usually, progressTimeoutMs: 0, ...(stall && { stall }) };
+  /** Passes each 5 s, at 1 MB/s; what remains at each, in bytes. */
+  const passes = (remaining: readonly number[], allowed: Allowed, limitMs?: number) => {
+    let state: MonitorState = firstMonitorState(limitMs);
+    const actions: string[] = [];
+    for (const [index, remainingBytes] of remaining.entries()) {
+      const seen = { processedBytes: index, remainingBytes, memoryBytesPerSecond: 1e6 };
+      state = watchMigration(state, look(seen, index * 5_000), allowed).state;
+      const step = watchMigration(state, look(seen, index * 5_000, true), allowed);
+      state = step.state;
+      const { action } = step;
+      actions.push(action.kind === 'allow-downtime' ? `${action.kind} ${action.milliseconds}` : action.kind);
+    }
+    return { actions, state };
+  };
+
+  test('with a stall detector goes on while each pass has less to move than those before', () => {
+    const { actions } = passes([9e6, 8e6, 7e6, 6e6, 5e6, 4e6, 3e6], detecting);
+    assert.deepEqual([...new Set(actions)], ['none']);
+  });
+
+  test('that stalls with a small rest is switched within the pause that is allowed, or twice of it', () => {
+    assert.equal(passes([9e6, 90e3, 90e3, 90e3], detecting).actions.at(-1), 'allow-downtime 100');
+    assert.equal(passes([9e6, 190e3, 190e3, 190e3], detecting).actions.at(-1), 'allow-downtime 100');
+  });
+
+  test('that stalls with a large rest is aborted, or disrupted where that is allowed', () => {
+    const remaining = [9e6, 5e6, 5e6, 5e6];
+    assert.equal(passes(remaining, detecting).actions.at(-1), 'abort');
+    const allowed = { ...detecting, allowsWorkloadDisruption: true };
+    assert.equal(passes(remaining, allowed).actions.at(-1), 'allow-downtime 2000000');
+    assert.equal(passes(remaining, { ...allowed, canPostCopy: true }).actions.at(-1), 'start-post-copy');
+  });
+
+  test('that stalls waits for a pass as good as the best, and takes a lesser one after a while', () => {
+    const allowed = { ...detecting, allowsWorkloadDisruption: true };
+    const { actions } = passes([9e6, 5e6, 8e6, 8e6, 8e6, 5.2e6], allowed);
+    assert.deepEqual(actions, ['none', 'none', 'none', 'none', 'none', 'allow-downtime 2000000']);
+    const waited = passes([9e6, 5e6, 8e6, 8e6, 8e6, 8e6, 8e6], allowed);
+    assert.deepEqual(waited.actions.slice(3), ['none', 'none', 'allow-downtime 2000000', 'none']);
+  });
+
+  test('that was told to switch and does not is aborted after its time', () => {
+    const { actions } = passes([9e6, 90e3, 90e3, 90e3, 90e3, 90e3], detecting);
+    assert.deepEqual(actions.slice(3), ['allow-downtime 100', 'none', 'abort']);
+  });
+
+  test('whose rest could not be moved in time is not stopped for it', () => {
+    const allowed = { ...detecting, allowsWorkloadDisruption: true };
+    assert.equal(passes([90e6, 50e6, 50e6, 50e6], allowed, 20_000).actions.at(-1), 'none');
+  });
+
+  test('with a stall detector begins with the usual pause, however long a one is allowed', () => {
+    assert.equal(firstDowntimeMs(settings({ MaxDowntimeMs: 5_000 })), 5_000);
+    assert.equal(firstDowntimeMs(settings({ MaxDowntimeMs: 5_000, StallDetectorOptions: {} })), 300);
+    assert.equal(firstDowntimeMs(settings({ MaxDowntimeMs: 0 })), undefined);
   });
 });

@@ -198,6 +198,27 @@ test('a guest in post-copy is neither cancelled nor shut down', async (t) => {
   await assert.rejects(migration.giveWay('SignalShutdownVMI'), { code: 'MIGRATING' });
 });
 
+test('a migration with a stall detector is looked at when a pass begins, and switched by the pause that QEMU may take', async (t) => {
+  const { hypervisor, metadata, order, clock } = await migrationBench(t);
+  hypervisor.onMigrate = () => new Promise(() => undefined);
+  const StallDetectorOptions = { StallMargin: 0.1, StallProgressTimeout: 1, SwitchoverTimeout: 60 };
+  await order('m1', { ...usual, AllowWorkloadDisruption: true, StallDetectorOptions });
+  const domain = hypervisor.domains.get(domainName)?.ref ?? assert.fail();
+  for (const data_processed of [1n, 2n, 3n]) {
+    hypervisor.job = job({ data_processed, data_remaining: 5_000_000n, memory_bps: 1_000_000n });
+    await clock.pass(1_000);
+    hypervisor.emit({ kind: 'migration-pass', domain });
+    await settle();
+  }
+  assert.deepEqual(
+    hypervisor.calls.filter((call) => call.startsWith('setMaxDowntime')),
+    ['setMaxDowntime 250', 'setMaxDowntime 2000000'],
+  );
+  hypervisor.pretend(domainName, 3, 2);
+  await clock.pass(1_000);
+  assert.equal(metadata.metadata.Migration?.Mode, 'Paused');
+});
+
 test('a guest that was paused for its migration runs again when that has failed', async (t) => {
   const { hypervisor, metadata, order, clock } = await migrationBench(t);
   const call = new HeldCall();

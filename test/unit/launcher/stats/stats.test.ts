@@ -106,3 +106,18 @@ test('the dirty rate is the one of the measurement that was started for it', asy
   await clock.pass(200);
   assert.equal(await rate, 12n);
 });
+
+test('a job that moves the guest shows its figures, its dirty rate in bytes; without one none is set', async () => {
+  const figures = async () => JSON.parse(JSON.stringify(await stats.current())).MigrateDomainJobInfo;
+  assert.equal((await figures()).DataTotalSet, false);
+  const params = new Map([
+    ['data_total', 9n],
+    ['data_remaining', 4n],
+    ['memory_dirty_rate', 3n],
+    ['memory_page_size', 4096n],
+  ]);
+  hypervisor.job = { type: 2, params };
+  clock.advance(4_000);
+  const { DataTotal, DataRemaining, DataProcessedSet, MemDirtyRate } = await figures();
+  assert.deepEqual([DataTotal, DataRemaining, DataProcessedSet, MemDirtyRate], [9, 4, false, 12_288]);
+});
