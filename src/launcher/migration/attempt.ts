@@ -39,6 +39,8 @@ type Abort =
   | { readonly kind: 'taken'; readonly reason: string };
 
 const lookAgainMs = 500;
+const resumeAgainMs = 2000;
+const resumeTryMs = 60_000;
 /** For a daemon that ended, and is started again. */
 const daemonAwayMs = 60_000;
 
@@ -48,6 +50,7 @@ export class MigrationAttempt {
   readonly #deps: AttemptDeps;
   readonly #clock: Clock;
   readonly #over = new AbortController();
+  readonly #startedMs: number;
   readonly #monitor: MigrationMonitor;
   #plan: MigrationPlan;
   #mode: 'PreCopy' | 'PostCopy' | 'Paused';
@@ -57,6 +60,7 @@ export class MigrationAttempt {
     this.#options = options;
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
+    this.#startedMs = this.#clock.monotonicMs();
     this.#plan = options.plan;
     this.#mode = isResume(options.plan) ? 'PostCopy' : 'PreCopy';
     this.#monitor = this.#makeMonitor();
@@ -145,11 +149,21 @@ export class MigrationAttempt {
       return { kind: 'arrived' };
     } catch (error) {
       log.warn({ err: errorMessage(error) }, 'libvirt ended the migration');
+      if (await this.#mayResumeSoon(error)) return this.#migrate();
       if (!this.#isPostCopyRefused(error)) return this.#outcomeOf(error);
       this.#deps.warn(`post-copy is not possible here, so the guest migrates without it: ${errorMessage(error)}`);
       this.#plan = withoutPostCopy(this.#plan);
       return this.#migrate();
     }
+  }
+
+  /** Either daemon may still be busy with the end of the streams that broke. */
+  async #mayResumeSoon(error: unknown): Promise<boolean> {
+    const isBusy = isLibvirtError(error, 'OPERATION_INVALID', 'OPERATION_FAILED', 'OPERATION_TIMEOUT');
+    if (!isResume(this.#plan) || !isBusy) return false;
+    if (this.#clock.monotonicMs() - this.#startedMs > resumeTryMs) return false;
+    await sleep(resumeAgainMs, undefined, this.#clock);
+    return isStranded(await this.#deps.hypervisor.state(this.#options.domain));
   }
 
   /** By the target's QEMU, before anything moved: an unprivileged process may not wait for pages there. */

@@ -258,6 +258,29 @@ test('a post-copy that broke is noted as failed, and the next order resumes it',
   assert.deepEqual([Failed, Mode, kept], [false, 'PostCopy', StartTimestamp]);
 });
 
+test('a resume is tried again while the daemons are busy with the streams that broke, for a minute at the most', async (t) => {
+  const { hypervisor, metadata, order, clock } = await migrationBench(t);
+  hypervisor.pretend(domainName, 3, 13);
+  let tries = 0;
+  hypervisor.onMigrate = async () => {
+    tries++;
+    throw new LibvirtError(
+      'OPERATION_INVALID',
+      'migration of domain default_small is being actively monitored by another thread',
+    );
+  };
+  await order('m1');
+  await clock.pass(30_000);
+  assert.ok(tries > 10);
+  assert.equal(metadata.metadata.Migration?.EndTimestamp, null);
+  await clock.pass(40_000);
+  assert.match(metadata.metadata.Migration?.FailureReason ?? '', /^post-copy broke, .*actively monitored/);
+  hypervisor.onMigrate = async () => undefined;
+  await order('m2');
+  await clock.pass(0);
+  assert.equal(metadata.metadata.Migration?.Failed, false);
+});
+
 test('a launcher that is started anew follows a migration that goes on, and may still cancel it', async (t) => {
   const first = await migrationBench(t);
   first.hypervisor.onMigrate = new HeldCall().run;
