@@ -30,10 +30,18 @@ const clients = {
 const cluster = {
   'etcd-server': { for: 'a real Kubernetes API for tests', has: ['etcd'] },
 };
+const migration = {
+  haproxy: { for: 'streams of live migrations', has: ['haproxy'] },
+};
 const monitoring = {
   prometheus: { for: 'promtool, which judges metrics and alerts', has: ['promtool'] },
 };
-export const packagesFor = { up: node, test: { ...node, ...browser, ...clients, ...monitoring }, cluster, check: {} };
+export const packagesFor = {
+  up: node,
+  test: { ...node, ...browser, ...clients, ...monitoring, ...migration },
+  cluster,
+  check: {},
+};
 
 const searchPath = [...(process.env.PATH ?? '').split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin'].filter(Boolean);
 

@@ -11,12 +11,13 @@ interface Sources {
   readonly loopDelay: LoopDelay;
   readonly nodeHealth: () => NodeHealth;
   readonly phase: () => AgentState['phase'];
+  readonly migrationProxies: AgentFigures['migrationProxies'];
 }
 
 type Figures = Omit<AgentFigures, 'certificates' | 'certificateProblems' | 'notReady' | 'starts' | 'sampledVms'>;
 
 /** What metrics tell of the agent, from the parts that know it. */
-export function agentFigures({ parts, loop, loopDelay, nodeHealth, phase }: Sources): Figures {
+export function agentFigures({ parts, loop, loopDelay, nodeHealth, phase, migrationProxies }: Sources): Figures {
   const { consoles, domains } = parts;
   return {
     isReady: () => phase() !== 'leaving' && consoles.serving().listens !== undefined,
@@ -28,6 +29,7 @@ export function agentFigures({ parts, loop, loopDelay, nodeHealth, phase }: Sour
     lastSuccesses: () => lastSuccesses(parts, nodeHealth()),
     unknownDomains: () => [...domains.keys()].filter((key) => domains.view(key).kind === 'unknown').length,
     consoleSessions: () => consoles.openSessions(),
+    migrationProxies,
   };
 }
 

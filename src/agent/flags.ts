@@ -1,8 +1,9 @@
 import type { FlagTable } from '../base/index.ts';
 
 const later = 'accepted, not used yet: ';
+const ofMigrations = 'accepted, not used yet without --live-migration: ';
 
-/** Upstream's flags and defaults, exactly (cmd/virt-handler/virt-handler.go, AddFlags), and `--web-port`. */
+/** Upstream's flags and defaults, exactly (cmd/virt-handler/virt-handler.go, AddFlags), `--web-port` and `--live-migration`. */
 export const agentFlags = {
   v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
   kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },
@@ -26,14 +27,18 @@ export const agentFlags = {
   'migration-cn-types': {
     kind: 'list',
     fallback: ['virt-handler', 'migration'],
-    help: `${later}client names accepted for migrations`,
+    help: `${ofMigrations}client names accepted`,
   },
   'ca-configmap-name': { kind: 'string', fallback: 'kubevirt-ca', help: 'config map of the CA bundle' },
-  ...certificate('client', '/etc/virt-handler/clientcertificates', `${later}outgoing client identity`),
+  ...certificate(
+    'client',
+    '/etc/virt-handler/clientcertificates',
+    `${ofMigrations}client identity where there is no migration client identity`,
+  ),
   ...certificate(
     'migration-client',
     '/etc/virt-handler/migrationservercertificates',
-    `${later}migration client identity`,
+    `${ofMigrations}migration client identity`,
   ),
   ...certificate('tls', '/etc/virt-handler/servercertificates', 'server identity'),
   ...certificate(
@@ -45,6 +50,11 @@ export const agentFlags = {
     kind: 'bool',
     fallback: false,
     help: 'certificates have names of their own: accept any name and intermediates',
+  },
+  'live-migration': {
+    kind: 'bool',
+    fallback: false,
+    help: "not upstream's, and not finished: carry the streams of live migrations by HAProxy",
   },
   'web-port': {
     kind: 'int',

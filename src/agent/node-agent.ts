@@ -106,6 +106,7 @@ export class NodeAgent {
       this.#nodeServices.devices,
       notReadyYet(this.#nodeServices.heartbeat),
       ...vmiComponents(parts, parts.consoles.components),
+      ...parts.migration.components,
       this.dispatcher,
       makeDownwardMetrics(options, { ...parts, clock, log }),
       forgotten,
@@ -185,6 +186,7 @@ export class NodeAgent {
       ...sources,
       nodeHealth: () => this.#nodeServices.heartbeat.health,
       phase: () => this.#phase,
+      migrationProxies: () => this.#migrationProxies.figures(),
     });
     return makeMetrics(this.#options, {
       ...{ ...parts, meters, figures, log: this.#log },

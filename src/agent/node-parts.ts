@@ -10,7 +10,7 @@ import {
 } from '../cluster-config/index.ts';
 import { KernelMounts, recordDirectory, Storage } from '../host/index.ts';
 import { Informer, type KubeClient, orMissing } from '../kube/index.ts';
-import { noMigrationProxy } from './migration-proxy/index.ts';
+import { HaproxyProxies, type MigrationProxies, noMigrationProxy, ProxyCredentials } from './migration-proxy/index.ts';
 import type { NodeFacts } from './node/facts/index.ts';
 import { KubeOwnNode } from './node/own-node.ts';
 import type { AgentOptions } from './options.ts';
@@ -30,6 +30,13 @@ export interface Parts extends VmiParts {
   readonly settings: KubeVirtSettings<AgentConfig>;
   readonly ownNode: KubeOwnNode;
   readonly consoles: Consoles;
+  readonly migration: Migration;
+}
+
+/** The streams of live migrations, and what of them starts and stops with the agent. */
+interface Migration {
+  readonly proxies: MigrationProxies;
+  readonly components: readonly Component[];
 }
 
 interface PartsDeps {
@@ -61,7 +68,33 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const loop = makeVmiParts(options, { client, eventClient, whenQuiet, hooks, log }, world);
   const events = eventPort(loop.recorder);
   const consoles = makeConsoles(options, { ...loop, client, settings, events, onStreams, clock, log });
-  return { ...loop, world, client, eventClient, beatClient, kubevirts, settings, ownNode, consoles };
+  const migration = makeMigration(options, { settings, tls: consoles.tls, clock, log });
+  return { ...loop, world, client, eventClient, beatClient, kubevirts, settings, ownNode, consoles, migration };
+}
+
+interface MigrationDeps {
+  readonly settings: KubeVirtSettings<AgentConfig>;
+  readonly tls: Consoles['tls'];
+  readonly clock: AgentWorld['clock'];
+  readonly log: Logger;
+}
+
+/**
+ * The one place where it is decided whether this node takes part in live migrations. Not unless asked for: all other sides of
+ * a migration must be there, too, before VMIs are announced as `LiveMigratable`.
+ */
+function makeMigration({ migration, podIp, privateDir }: AgentOptions, deps: MigrationDeps): Migration {
+  if (!migration) return { proxies: noMigrationProxy(podIp), components: [] };
+  const { settings, tls, clock, log } = deps;
+  const objection = () =>
+    settings.current.migrations.disableTls
+      ? 'migrations.disableTLS of the KubeVirt object is set: this node agent carries no streams without TLS'
+      : undefined;
+  const proxies = new HaproxyProxies(
+    { directory: path.join(privateDir, 'migration-proxies'), address: podIp },
+    { credentials: new ProxyCredentials(migration, tls), objection, clock, log },
+  );
+  return { proxies, components: [proxies] };
 }
 
 /** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */
@@ -100,13 +133,13 @@ interface HostDeps {
 }
 
 /** The VMI loop on this machine. */
-export function portsOf(parts: Parts, { nodeName, podIp }: AgentOptions, deps: HostDeps): AgentPorts {
+export function portsOf(parts: Parts, { nodeName }: AgentOptions, deps: HostDeps): AgentPorts {
   const { client, settings, world } = parts;
   return vmiPorts(parts, {
     client,
     config: { current: () => settings.current },
     host: hostFacts(deps.host, nodeName),
-    migrationProxies: deps.migrationProxies ?? noMigrationProxy(podIp),
+    migrationProxies: deps.migrationProxies ?? parts.migration.proxies,
     clock: world.clock,
   });
 }

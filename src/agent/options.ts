@@ -42,6 +42,17 @@ export interface MetricsSettings {
   readonly pairs: Readonly<Record<'server', KeyPairPaths>>;
 }
 
+/** Certificates of the streams of live migrations. */
+export interface MigrationSettings {
+  readonly server: KeyPairPaths;
+  readonly migrationClient: KeyPairPaths;
+  /** Where there is no `migrationClient`. */
+  readonly client: KeyPairPaths;
+  /** `--migration-cn-types` */
+  readonly clientTypes: readonly string[];
+  readonly externallyManaged: boolean;
+}
+
 export interface AgentOptions {
   readonly verbosity: number;
   readonly kubeconfig: string;
@@ -65,6 +76,8 @@ export interface AgentOptions {
   readonly nodeLabels: boolean;
   /** Of the web page on the loopback address; 0: none. */
   readonly webPort: number;
+  /** Undefined: no streams of live migrations are carried. */
+  readonly migration: MigrationSettings | undefined;
 }
 
 /** The command line or the environment cannot be used; the message says what to change. */
@@ -109,6 +122,7 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
     maxDevices: positive('--max-devices', flags['max-devices']),
     nodeLabels: flags['enable-node-labeller'],
     webPort: port('--web-port', flags['web-port']),
+    migration: flags['live-migration'] ? migrationSettings(flags) : undefined,
   };
 }
 
@@ -134,6 +148,19 @@ function consoleSettings(flags: FlagValues<typeof agentFlags>, environment: Agen
     port: port('--console-server-port', flags['console-server-port']),
     keyPair: { certFile: flags['tls-cert-file'], keyFile: flags['tls-key-file'] },
     caConfigMap: { namespace: environment.installNamespace || 'kubevirt', name: flags['ca-configmap-name'] },
+    externallyManaged: flags['externally-managed'],
+  };
+}
+
+function migrationSettings(flags: FlagValues<typeof agentFlags>): MigrationSettings {
+  return {
+    server: { certFile: flags['tls-cert-file'], keyFile: flags['tls-key-file'] },
+    migrationClient: {
+      certFile: flags['migration-client-cert-file'],
+      keyFile: flags['migration-client-key-file'],
+    },
+    client: { certFile: flags['client-cert-file'], keyFile: flags['client-key-file'] },
+    clientTypes: flags['migration-cn-types'],
     externallyManaged: flags['externally-managed'],
   };
 }

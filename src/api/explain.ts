@@ -214,6 +214,18 @@ export interface ExplainConsoles {
   }[];
 }
 
+/** What one side of one VMI's migration carries. */
+export interface ExplainRelay {
+  readonly vmi: string;
+  readonly side: 'target' | 'source';
+  /** TCP port on the target node → role: 0 libvirt, 49152 memory, 49153 disks. */
+  readonly ports: Readonly<Record<string, number>>;
+  readonly streams: number;
+  readonly bytes: number;
+  readonly bytesPerSecond: number;
+  readonly refused: number;
+}
+
 /** `GET /state` */
 export interface AgentState extends ExplainDocument<'AgentState'> {
   readonly node: string;
@@ -259,7 +271,12 @@ export interface AgentState extends ExplainDocument<'AgentState'> {
   readonly quarantined: readonly ({ readonly vmi: string } & ExplainQuarantine)[];
   /** Domains about which no launcher gives an answer. */
   readonly unknownDomains: readonly { readonly vmi: string; readonly because: string; readonly forSeconds: number }[];
-  readonly relays: { readonly open: number; readonly unavailable?: string };
+  readonly relays: {
+    readonly open: number;
+    readonly unavailable?: string;
+    /** Streams of live migrations, by VMI and side. */
+    readonly sides?: readonly ExplainRelay[];
+  };
   readonly consoles: ExplainConsoles;
   readonly decisions: {
     readonly vmis: number;

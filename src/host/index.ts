@@ -1,7 +1,7 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
  * namespace with their addresses, CPUs that a process may use, UDP sockets on one of them, paths without following links, plain files read, replaced as a whole, kept as
- * records or watched, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
+ * records or watched, files in memory, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
  * machine's namespace, threads for storage that may not answer, device rules of cgroups.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
@@ -27,6 +27,7 @@ export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { type NetworkLink, readNetworkLinks } from './links.ts';
+export { loadMemoryFiles } from './memory-file.ts';
 export { type HostMounts, KernelMounts } from './mounts/index.ts';
 export {
   linkNamesIn,
@@ -50,12 +51,14 @@ export {
   peerOf,
   pidNamespace,
   preparePeers,
+  processIdOf,
   type ReportedPeer,
   startedMs,
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { PresenceSocket } from './presence-socket.ts';
 export { hasEnded, parseProcessStat, readProcessStat } from './process-stat.ts';
+export { userOf } from './process-table.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
 export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';

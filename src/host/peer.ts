@@ -164,6 +164,12 @@ export function processStartTime(pid: number, read = readStat): string | undefin
   return found && !hasEnded(found) ? found.startTicks : undefined;
 }
 
+/** Undefined: no such process runs. */
+export function processIdOf(pid: number): ProcessId | undefined {
+  const startTime = processStartTime(pid);
+  return startTime === undefined ? undefined : { pid, startTime };
+}
+
 /** False is a proof: this very process has ended. An agent that has no file left to open has not seen that. */
 export function isProcessAlive({ pid, startTime }: ProcessId, read = readStat): boolean {
   try {

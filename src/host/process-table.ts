@@ -64,6 +64,13 @@ export function innerPid(pid: number, procDir: string): string {
   return inner;
 }
 
+/** Effective ids of a process, also where it is not the owner of its files below /proc. Undefined: it has ended. */
+export function userOf(pid: number, procDir = '/proc'): { readonly uid: number; readonly gid: number } | undefined {
+  const lines = textOf(`${procDir}/${pid}/status`).split('\n');
+  const [uid, gid] = ['Uid:', 'Gid:'].map((name) => lines.find((line) => line.startsWith(name))?.split('\t')[2]);
+  return uid === undefined || gid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
+}
+
 async function idsIn(directory: string): Promise<number[]> {
   return numbers(await readdir(directory).catch(() => []));
 }

@@ -1,7 +1,9 @@
 /**
- * Owns: the streams of live migrations between two nodes, as the VMI loop asks for them. Not built yet: every migration is
- * refused in words.
+ * Owns: the streams of live migrations between two nodes, as the VMI loop asks for them: a process of HAProxy per VMI and side, its
+ * configuration, record and control socket; the sockets in launchers' pods; certificates for them.
  * Must not know: rules, status, the Kubernetes API.
  */
+export { ProxyCredentials } from './credentials.ts';
+export { HaproxyProxies } from './haproxy-proxies.ts';
 export { noMigrationProxy } from './no-migration-proxy.ts';
 export type * from './ports.ts';

@@ -20,6 +20,7 @@ export function noMigrationProxy(address: string): MigrationProxies {
     closeTarget: nothing,
     closeSource: nothing,
     open: 0,
+    figures: () => [],
     refuse: (reason) => {
       unavailable = reason;
     },

@@ -24,6 +24,21 @@ export interface SourceProxy {
   readonly ports: ProxyPorts;
 }
 
+/** What one side of one VMI's streams carries, for people and metrics. */
+export interface ProxyFigures {
+  readonly key: Key;
+  readonly side: 'target' | 'source';
+  /** Of this node's listeners, or of the other node's. */
+  readonly ports: ProxyPorts;
+  /** Open now. */
+  readonly streams: number;
+  /** Both ways, since the side was opened. */
+  readonly bytes: number;
+  readonly bytesPerSecond: number;
+  /** Connections that showed no certificate that is accepted. */
+  readonly refused: number;
+}
+
 /**
  * The streams of a live migration between two nodes (upstream: pkg/virt-handler/migration-proxy): on the target node TCP listeners that lead to sockets of the
  * launcher, on the source node sockets in the launcher's pod that lead to them. All of it belongs to one VMI UID.
@@ -47,6 +62,8 @@ export interface MigrationProxies {
   closeSource(uid: string): Promise<void>;
   /** VMIs with an open side: what a leaving agent waits for. */
   readonly open: number;
+  /** From memory, some seconds old. */
+  figures(): readonly ProxyFigures[];
   /** From now on `unavailable`; what is open goes on. */
   refuse(reason: string): void;
   /** Something about this key's migration proxies changed. */

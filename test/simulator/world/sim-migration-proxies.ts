@@ -1,4 +1,4 @@
-import type { MigrationProxies, ProxyPorts, SourceProxy, TargetProxy } from '../../../src/agent/index.ts';
+import type { MigrationProxies, ProxyFigures, ProxyPorts, SourceProxy, TargetProxy } from '../../../src/agent/index.ts';
 import { Listeners } from '../../fixtures/agent/listeners.ts';
 import type { Life } from '../engine/scheduler.ts';
 import type { Wire } from '../engine/wire.ts';
@@ -33,6 +33,10 @@ export class SimProxies implements MigrationProxies {
 
   get open(): number {
     return new Set([...this.#targets.keys(), ...this.#sources.keys()]).size;
+  }
+
+  figures(): readonly ProxyFigures[] {
+    return [];
   }
 
   targetPorts(uid: string): ProxyPorts | undefined {

@@ -50,9 +50,9 @@ const pairIn = (directory: string) => ({
   keyFile: `/etc/virt-handler/${directory}/tls.key`,
 });
 
-test('the usage names exactly the flags of upstream, and the one of the web page', () => {
+test('the usage names exactly the flags of upstream, the one of the web page, and the one of migrations', () => {
   const named = [...agentUsage().matchAll(/^ {2}(?:-\w, | {4})--([\w-]+)/gm)].map(([, name]) => name);
-  assert.deepEqual(named.sort(), [...upstream, 'web-port'].sort());
+  assert.deepEqual(named.sort(), [...upstream, 'live-migration', 'web-port'].sort());
 });
 
 test('the arguments of upstream’s DaemonSet are understood', () => {
@@ -99,6 +99,7 @@ test('defaults are those of upstream', () => {
     maxDevices: 1000,
     nodeLabels: true,
     webPort: 0,
+    migration: undefined,
   });
 });
 

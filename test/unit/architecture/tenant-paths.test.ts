@@ -46,6 +46,8 @@ const mayCall: Readonly<Record<string, string>> = {
 const mayNameDescriptors: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'the path stays inside',
   'src/host/storage.ts': 'the path stays in a thread of it',
+  'src/agent/migration-proxy/haproxy-config.ts': 'names what HAProxy is given, in files of memory',
+  'src/agent/migration-proxy/haproxy-process.ts': 'the same, of its configuration',
 };
 
 /** Where an address of a SafePath may be used, and for what. */
@@ -59,6 +61,8 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
   'src/agent/vmi/host/hot-plug/attachment.ts': 'connect() to a socket that was opened',
   'src/domain-cache/pipe.ts':
     'bind() in a directory that was opened; listenUnix removes what is there without following it',
+  'src/agent/migration-proxy/pod-sockets.ts': 'bind() in a directory that was opened',
+  'src/agent/migration-proxy/control-connection.ts': 'connect() in a directory of the agent’s own',
 };
 
 /** Where `/proc/<pid>/root` is made up. It goes on by SafePath from there. */
@@ -70,6 +74,10 @@ const mayEnterLaunchers: Readonly<Record<string, string>> = {
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
   'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
   'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',
+  'src/agent/migration-proxy/pod-sockets.ts':
+    'sockets of the source’s launcher, without following a link from `kubevirt` on',
+  'src/agent/migration-proxy/haproxy-proxies.ts':
+    'the root directory of a process: what it dials there, it dials inside of it',
   'src/host/mounts/host-mounts.ts': "the machine's own root, opened as trusted",
 };
 
@@ -86,7 +94,7 @@ test('the rules have read the sources, and each exception is still one', () => {
   assert.ok(found.length >= 18, `only ${found.length} files have to do with tenants' directories`);
   const rules: readonly (readonly [RegExp, Readonly<Record<string, string>>])[] = [
     [fileCalls, mayCall],
-    [/\/proc\/self\/fd\//, mayNameDescriptors],
+    [/\/proc\/self\/fd\/|\/dev\/fd/, mayNameDescriptors],
     [/ocketAddress\b/, mayTakeAddresses],
     [/\/root`/, mayEnterLaunchers],
   ];

@@ -26,6 +26,7 @@ for (const [why, { call, instead }] of Object.entries(traps)) {
 const renaming: Readonly<Record<string, string>> = {
   'src/host/replace-file.ts': 'the mechanism itself',
   'src/host/safe-path.ts': 'names in a directory that was opened',
+  'src/agent/migration-proxy/pod-sockets.ts': 'a socket, in a directory that was opened',
   'src/http/socket-file.ts': 'a socket',
   'src/agent/vmi/host/network/small-files.ts': 'the same in directories of a tenant; they end with the pod',
   'src/agent/vmi/host/work/checkpoint-files.ts': 'sets aside what is torn',

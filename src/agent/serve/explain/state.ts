@@ -3,6 +3,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type AgentState, type DomainView, type ExplainSeen, explainApiVersion, type Key } from '../../../api/index.ts';
 import type { Clock } from '../../../base/index.ts';
 import type { CrashLoopBackoff, ExplainSource, QueueCounts } from '../../../reconcile/index.ts';
+import type { MigrationProxies, ProxyFigures } from '../../migration-proxy/ports.ts';
 import type { ClusterSettings, NodeHealth } from '../../node/ports.ts';
 
 export interface InformerState {
@@ -27,7 +28,7 @@ export interface StateDeps {
   readonly memories: { readonly remembered: number };
   readonly informers: () => readonly InformerState[];
   readonly domains: { keys(): Iterable<Key>; view(key: Key): DomainView };
-  readonly migrationProxies: { readonly open: number; readonly unavailable: string | undefined };
+  readonly migrationProxies: Pick<MigrationProxies, 'open' | 'unavailable' | 'figures'>;
   readonly heartbeat: { readonly health: NodeHealth };
   readonly settings: Pick<ClusterSettings, 'origin' | 'problem'>;
   readonly consoles: () => AgentState['consoles'];
@@ -80,6 +81,7 @@ export async function readState(nodeName: string, deps: StateDeps): Promise<Agen
     relays: {
       open: migrationProxies.open,
       ...(migrationProxies.unavailable !== undefined && { unavailable: migrationProxies.unavailable }),
+      ...openRelays(migrationProxies.figures()),
     },
     consoles: deps.consoles(),
     decisions: keptDecisions(loop),
@@ -120,6 +122,12 @@ function keptDecisions({ decisions }: StateDeps['loop']): AgentState['decisions'
 function slowReconciles({ loop }: StateDeps): AgentState['slow'] {
   const keys = loop.runningFor(slowMs).slice(0, listLimit);
   return keys.map((vmi) => ({ vmi, forSeconds: Math.round((loop.tryOf(vmi).forMs ?? 0) / 1000) }));
+}
+
+/** Left out where there are none. */
+function openRelays(figures: readonly ProxyFigures[]): Pick<AgentState['relays'], 'sides'> {
+  if (figures.length === 0) return {};
+  return { sides: figures.slice(0, listLimit).map(({ key: vmi, ...rest }) => ({ vmi, ...rest })) };
 }
 
 function unknownDomains({ domains }: StateDeps, nowMs: number): AgentState['unknownDomains'] {

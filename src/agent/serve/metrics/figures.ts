@@ -1,5 +1,6 @@
 import type { ConfigOrigin } from '../../../cluster-config/index.ts';
 import type { QueueCounts } from '../../../reconcile/index.ts';
+import type { ProxyFigures } from '../../migration-proxy/ports.ts';
 import type { NodeHealth } from '../../node/ports.ts';
 import type { LoopDelay } from '../explain/index.ts';
 
@@ -30,6 +31,7 @@ export interface AgentFigures {
   /** Domains of which nothing is known now. */
   unknownDomains(): number;
   consoleSessions(): number;
+  migrationProxies(): readonly ProxyFigures[];
   /** Of each pair that could be read, and of the authorities. */
   certificates(): readonly { readonly pair: string; readonly expiresAt: Date }[];
   /** Of pairs of which something is on disk that cannot be used. */

@@ -1,5 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { type Clock, errorMessage, type Logger } from '../../../base/index.ts';
+import type { ProxyFigures } from '../../migration-proxy/ports.ts';
 import type { AgentFigures } from './figures.ts';
 import { addQueueGauges } from './loop-metrics.ts';
 import { addProcessMetrics } from './process-metrics.ts';
@@ -21,6 +22,8 @@ export interface OwnMetricsDeps {
 }
 
 type Labels = Readonly<Record<string, string>>;
+const sides = ['source', 'target'] as const;
+
 type Value = readonly [labels: Labels, value: number];
 
 /**
@@ -44,6 +47,7 @@ export class OwnMetrics {
     this.#addHealth();
     this.#addLoop();
     this.#addLateness();
+    this.#addMigrations();
   }
 
   /** The text; each family once. One that cannot be read is left out, and costs the others nothing. Never rejects. */
@@ -154,6 +158,42 @@ export class OwnMetrics {
     one('unknown_domains', 'Domains of which nothing is known: launchers that hang.', () => figures.unknownDomains());
     one('console_sessions', 'Open consoles.', () => figures.consoleSessions());
     one('sampled_vms', 'VMs whose figures are kept; 0 while no client scrapes.', () => figures.sampledVms());
+  }
+
+  /** Of all VMIs together: their number has no limit. */
+  #addMigrations(): void {
+    const { figures } = this.#deps;
+    const gauge = (name: string, help: string, of: (proxies: readonly ProxyFigures[]) => number) =>
+      this.#gauge(`kubevirt_virt_handler_migration_proxy_${name}`, help, ['side'], () =>
+        sides.map((side): Value => [{ side }, of(figures.migrationProxies().filter((proxy) => proxy.side === side))]),
+      );
+    const sum = (count: (proxy: ProxyFigures) => number) => (proxies: readonly ProxyFigures[]) =>
+      proxies.reduce((all, proxy) => all + count(proxy), 0);
+    gauge(
+      'vmis',
+      'VMIs whose streams of a live migration are open.',
+      sum(() => 1),
+    );
+    gauge(
+      'streams',
+      'Open streams of live migrations.',
+      sum(({ streams }) => streams),
+    );
+    gauge(
+      'bytes',
+      'What the migrations that are open now have carried.',
+      sum(({ bytes }) => bytes),
+    );
+    gauge(
+      'bytes_per_second',
+      'What live migrations carry now.',
+      sum(({ bytesPerSecond }) => bytesPerSecond),
+    );
+    gauge(
+      'refused',
+      'Connections without a certificate that is accepted, while the streams are open.',
+      sum(({ refused }) => refused),
+    );
   }
 
   /** How late timers are: the percentiles are of all the time since the start, the counters make an average of any time. */

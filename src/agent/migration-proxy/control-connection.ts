@@ -1,0 +1,158 @@
+import { connect, type Socket } from 'node:net';
+import { Listeners } from '../../base/index.ts';
+import { openTrusted, type ProcessId, peerOf } from '../../host/index.ts';
+import { MigrationProxyError } from './errors.ts';
+
+/** What a role of one proxy process has carried since its start. */
+export interface RoleFigures {
+  /** As the configuration calls it: the role's number. */
+  readonly role: string;
+  readonly streams: number;
+  readonly bytes: number;
+  /** Connections that showed no certificate that is accepted. */
+  readonly refused: number;
+}
+
+/** Ends each answer in the interactive mode of HAProxy's control socket. */
+const promptEnd = '\n> ';
+const maxAnswerBytes = 64 * 1024;
+const answerMs = 5_000;
+
+/**
+ * One connection to the control socket of a proxy process, kept open as long as both live: its end is the process' end, without
+ * asking for it. The kernel names the process.
+ */
+export class ControlConnection {
+  readonly process: ProcessId;
+  readonly #socket: Socket;
+  readonly #ended = new Listeners();
+  #text = '';
+  #waiting: ((text: string) => void) | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  private constructor(socket: Socket, process: ProcessId) {
+    this.#socket = socket;
+    this.process = process;
+    socket.setEncoding('latin1').unref();
+    socket.on('data', (text: string) => this.#take(text));
+    socket.on('error', () => undefined);
+    socket.once('close', () => this.#ended.notify());
+  }
+
+  /** Rejects with the system's error while the process does not listen yet, PeerError, or MigrationProxyError NO_ANSWER. */
+  static async open(directory: string, name: string): Promise<ControlConnection> {
+    const socket = await connected(directory, name);
+    try {
+      const connection = new ControlConnection(socket, await peerOf(socket));
+      await connection.#ask('prompt');
+      return connection;
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  }
+
+  /** Whom the kernel names behind the socket, also when the process does not answer. Rejects as `open`, but never NO_ANSWER. */
+  static async processBehind(directory: string, name: string): Promise<ProcessId> {
+    const socket = await connected(directory, name);
+    try {
+      const { pid, startTime } = await peerOf(socket);
+      return { pid, startTime };
+    } finally {
+      socket.destroy();
+    }
+  }
+
+  get isOpen(): boolean {
+    return !this.#socket.destroyed;
+  }
+
+  /** Rejects with MigrationProxyError NO_ANSWER. */
+  async figures(): Promise<RoleFigures[]> {
+    return readFigures(await this.#ask('show stat -1 1 -1'));
+  }
+
+  /** The process has ended, or this side closed. */
+  onEnd(listener: () => void): () => void {
+    return this.#ended.add(listener);
+  }
+
+  /** The process stays. No listener is called for it. */
+  close(): void {
+    this.#ended.clear();
+    this.#socket.destroy();
+  }
+
+  #take(text: string): void {
+    this.#text += text;
+    if (this.#text.length > maxAnswerBytes) this.#socket.destroy();
+    if (!this.#text.endsWith(promptEnd)) return;
+    const answer = this.#text.slice(0, -promptEnd.length);
+    this.#text = '';
+    this.#waiting?.(answer);
+  }
+
+  /** One after the other: answers carry no number. */
+  #ask(command: string): Promise<string> {
+    const asked = this.#turn.then(() => this.#askNow(command));
+    this.#turn = asked.catch(() => undefined);
+    return asked;
+  }
+
+  #askNow(command: string): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const fail = () => {
+        end();
+        reject(new MigrationProxyError('NO_ANSWER', `the proxy process ${this.process.pid} does not answer`));
+      };
+      const timer = setTimeout(fail, answerMs);
+      const end = () => {
+        clearTimeout(timer);
+        this.#socket.off('close', fail);
+        this.#waiting = undefined;
+      };
+      this.#socket.once('close', fail);
+      this.#waiting = (answer) => {
+        end();
+        resolve(answer);
+      };
+      if (this.#socket.destroyed) fail();
+      else this.#socket.write(`${command}\n`);
+    });
+  }
+}
+
+/** Through the opened directory: a socket address is too short for many paths. */
+function connected(directory: string, name: string): Promise<Socket> {
+  const opened = openTrusted(directory);
+  return new Promise<Socket>((resolve, reject) => {
+    const socket = connect(opened.newSocketAddress(name));
+    const fail = (error: Error) => reject(error);
+    socket.once('error', fail);
+    socket.once('connect', () => {
+      socket.off('error', fail);
+      resolve(socket);
+    });
+  }).finally(() => opened.close());
+}
+
+/** HAProxy's CSV of its frontends. Rejects what is none. */
+export function readFigures(csv: string): RoleFigures[] {
+  const [head = '', ...lines] = csv.split('\n').filter((line) => line !== '');
+  const names = head.replace(/^# /, '').split(',');
+  return lines.map((line) => {
+    const values = line.split(',');
+    const text = (name: string) => values[names.indexOf(name)];
+    const count = (name: string) => {
+      const value = text(name);
+      if (value !== undefined && /^\d{1,15}$/.test(value)) return Number(value);
+      throw new MigrationProxyError('NO_ANSWER', `no figures: ${line.slice(0, 100)}`);
+    };
+    return {
+      role: text('pxname') ?? '',
+      streams: count('scur'),
+      bytes: count('bin') + count('bout'),
+      refused: count('dreq') + count('ssl_failed_handshake'),
+    };
+  });
+}

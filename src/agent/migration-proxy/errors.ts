@@ -1,0 +1,16 @@
+import { CodedError } from '../../base/index.ts';
+
+export type MigrationProxyErrorCode =
+  /** This node cannot serve migrations now; the message says what is missing. */
+  | 'UNAVAILABLE'
+  /** An address, port, UID or name that may not be written into a configuration. */
+  | 'BAD_REQUEST'
+  | 'LAUNCHER_GONE'
+  /** Something in the pod is in the way of a socket. */
+  | 'SOCKET_BLOCKED'
+  /** The program ended, or did not begin to serve. */
+  | 'START_FAILED'
+  /** The program runs and does not answer. */
+  | 'NO_ANSWER';
+
+export class MigrationProxyError extends CodedError<MigrationProxyErrorCode> {}

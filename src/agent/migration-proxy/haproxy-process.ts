@@ -1,0 +1,142 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { accessSync, closeSync, constants, mkdirSync, readSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { errorMessage, plainText, sleep } from '../../base/index.ts';
+import { isProcessAlive, loadMemoryFiles, type ProcessId, processIdOf } from '../../host/index.ts';
+import { ControlConnection } from './control-connection.ts';
+import { MigrationProxyError } from './errors.ts';
+
+/** HAProxy needs no other place of its own; Debian's is `/usr/sbin`, which is in few services' PATH. */
+const places = ['/usr/local/sbin', '/usr/sbin', '/usr/local/bin', '/usr/bin'];
+
+/** Undefined: it is not installed. */
+export function findHaproxy(): string | undefined {
+  return places.map((place) => path.join(place, 'haproxy')).find(isExecutable);
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export interface ProgramStart {
+  readonly program: string;
+  /** Where the control socket is made. */
+  readonly directory: string;
+  readonly controlName: string;
+  readonly configuration: string;
+  /** PEM of the certificate and its key, and of the authorities. */
+  readonly keyPair: string;
+  readonly authorities: string;
+  /** Descriptors of sockets that listen. */
+  readonly listeners: readonly number[];
+  /** Called before anything is awaited, so that no process is ever forgotten. */
+  readonly onSpawned: (process: ProcessId) => void;
+}
+
+const startMs = 10_000;
+const endMs = 2_000;
+const maxWords = 500;
+
+/** An empty root directory for a process that needs no file. */
+export function makeEmptyRoot(directory: string): string {
+  const empty = path.join(directory, 'empty');
+  mkdirSync(empty, { recursive: true, mode: 0o755 });
+  return empty;
+}
+
+/**
+ * Starts the program in a session of its own: it outlives this one. Resolves when it serves. Rejects with MigrationProxyError
+ * START_FAILED and the program's own words, or with the signal's reason; nothing of it runs then.
+ */
+export async function startHaproxy(start: ProgramStart, signal: AbortSignal): Promise<ControlConnection> {
+  const memoryFile = await loadMemoryFiles();
+  signal.throwIfAborted();
+  const words = memoryFile('words', '');
+  const files: number[] = [words];
+  try {
+    for (const content of [start.configuration, start.keyPair, start.authorities]) {
+      files.push(memoryFile('haproxy', content));
+    }
+    rmSync(path.join(start.directory, start.controlName), { force: true });
+    const child = spawn(start.program, ['-db', '-f', '/dev/fd/3'], {
+      cwd: start.directory,
+      env: {},
+      detached: true,
+      stdio: ['ignore', 'ignore', ...files, ...start.listeners],
+    });
+    return await served(child, start, () => textOf(words), signal);
+  } finally {
+    for (const fd of files) closeSync(fd);
+  }
+}
+
+async function served(
+  child: ChildProcess,
+  start: ProgramStart,
+  words: () => string,
+  signal: AbortSignal,
+): Promise<ControlConnection> {
+  let failure: string | undefined;
+  child.once('error', (error) => {
+    failure = errorMessage(error);
+  });
+  child.once('exit', (code, name) => {
+    failure = `it ended with ${code ?? name}`;
+  });
+  child.unref();
+  const process = child.pid === undefined ? undefined : processIdOf(child.pid);
+  if (process) start.onSpawned(process);
+  const beganMs = performance.now();
+  try {
+    for (let problem = 'it does not listen'; ; ) {
+      signal.throwIfAborted();
+      if (failure !== undefined)
+        throw new MigrationProxyError('START_FAILED', `haproxy did not start: ${failure} ${words()}`.trim());
+      if (performance.now() - beganMs > startMs) {
+        throw new MigrationProxyError('START_FAILED', `haproxy does not serve: ${problem} ${words()}`.trim());
+      }
+      const connection = await ControlConnection.open(start.directory, start.controlName).catch((error: unknown) => {
+        problem = errorMessage(error);
+      });
+      if (connection) return connection;
+      await sleep(10);
+    }
+  } catch (error) {
+    if (process) await endProcess(process);
+    throw error;
+  }
+}
+
+function textOf(fd: number): string {
+  const buffer = Buffer.alloc(maxWords);
+  return plainText(buffer.toString('latin1', 0, readSync(fd, buffer, 0, maxWords, 0))).trim();
+}
+
+/** Resolves when it has ended; a process that does not end when asked is killed. */
+export async function endProcess(process: ProcessId): Promise<void> {
+  for (const [signal, waitMs] of [
+    ['SIGTERM', endMs],
+    ['SIGKILL', endMs],
+  ] as const) {
+    if (!send(process, signal)) return;
+    for (const beganMs = performance.now(); performance.now() - beganMs < waitMs; await sleep(10)) {
+      if (!isProcessAlive(process)) return;
+    }
+  }
+}
+
+/** False: it has ended. */
+function send({ pid, startTime }: ProcessId, signal: NodeJS.Signals): boolean {
+  if (!isProcessAlive({ pid, startTime })) return false;
+  try {
+    process.kill(pid, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readFigures } from '../../../../src/agent/migration-proxy/control-connection.ts';
+import {
+  configurationOf,
+  type SourcePlan,
+  type TargetPlan,
+} from '../../../../src/agent/migration-proxy/haproxy-config.ts';
+import { readTlsSettings } from '../../../../src/tls/index.ts';
+
+const confined = {
+  controlName: 'uid-target.sock',
+  chroot: '/proc/7/root',
+  user: { uid: 107, gid: 108 },
+  setUpSeconds: 10,
+  stallSeconds: 60,
+};
+const target: TargetPlan = {
+  ...confined,
+  side: 'target',
+  streams: [
+    { role: 0, socket: '/var/run/libvirt/virtqemud-sock' },
+    { role: 49_152, socket: '/var/run/kubevirt/migrationproxy/uid-49152-source.sock' },
+  ],
+  commonNames: ['a:b', 'c'],
+  settings: readTlsSettings({ minTLSVersion: 'VersionTLS13' }),
+};
+const source: SourcePlan = {
+  ...confined,
+  side: 'source',
+  address: 'fd00::1',
+  streams: [{ role: 0, port: 40_001 }],
+  commonName: 'the:server',
+};
+
+test('a target asks for a certificate and a name before it dials, and listens on what it was given', () => {
+  const lines = configurationOf(target).split('\n');
+  const bind = lines.filter((line) => line.startsWith('  bind '));
+  assert.deepEqual(
+    bind.map((line) => line.split(' ')[3]),
+    ['fd@6', 'fd@7'],
+  );
+  assert.ok(bind.every((line) => / ssl .* verify required ssl-min-ver TLSv1\.3 /.test(line)));
+  assert.equal(lines.filter((line) => line.endsWith('reject unless { ssl_c_s_dn(cn) -m str a:b c }')).length, 2);
+  assert.ok(lines.includes('  server peer unix@/var/run/libvirt/virtqemud-sock maxconn 64'));
+  assert.ok(lines.includes("  chroot '/proc/7/root'") && lines.includes('  uid 107') && lines.includes('  gid 108'));
+});
+
+test('a root launcher’s proxy has its rights, and names do not count when certificates are another’s', () => {
+  const text = configurationOf({ ...target, user: { uid: 0, gid: 0 }, commonNames: 'any' });
+  assert.doesNotMatch(text, /^ {2}[ug]id /m);
+  assert.doesNotMatch(text, /reject/);
+  assert.match(text, /verify required/);
+  assert.doesNotMatch(configurationOf({ ...source, commonName: 'any' }), /verifyhost/);
+});
+
+test('a source dials an address, by its family, and asks for the server’s name', () => {
+  assert.match(configurationOf(source), /^ {2}server peer ipv6@\[fd00::1\]:40001 ssl .* verifyhost the:server /m);
+  assert.match(configurationOf({ ...source, address: '10.0.0.7' }), /^ {2}server peer ipv4@10\.0\.0\.7:40001 /m);
+});
+
+test('nothing that comes from the cluster writes a line or a word', () => {
+  const wrong = { code: 'BAD_REQUEST' };
+  for (const address of ['', 'node', '10.0.0.1 check', 'fe80::1%eth0', '10.0.0.1\n', '$HOME']) {
+    assert.throws(() => configurationOf({ ...source, address }), wrong);
+  }
+  for (const port of [0, -1, 65_536, 1.5, Number.NaN]) {
+    assert.throws(() => configurationOf({ ...source, streams: [{ role: 0, port }] }), wrong);
+  }
+  for (const name of ['a b', 'a\n', '', '$x', '"', '#', 'a}']) {
+    assert.throws(() => configurationOf({ ...target, commonNames: [name] }), wrong);
+    assert.throws(() => configurationOf({ ...source, commonName: name }), wrong);
+    assert.throws(() => configurationOf({ ...target, streams: [{ role: 0, socket: name }] }), wrong);
+  }
+  for (const chroot of ["/a'b", '/a\nb']) assert.throws(() => configurationOf({ ...source, chroot }), wrong);
+});
+
+test('figures are read by the names of their columns; what is none is refused', () => {
+  const csv = '# pxname,scur,bin,bout,dreq,ssl_failed_handshake,\n49152,2,10,5,1,3,\n0,0,0,0,0,0,\n\n';
+  assert.deepEqual(readFigures(csv), [
+    { role: '49152', streams: 2, bytes: 15, refused: 4 },
+    { role: '0', streams: 0, bytes: 0, refused: 0 },
+  ]);
+  assert.deepEqual(readFigures(''), []);
+  assert.throws(() => readFigures('# pxname,scur\nf,many\n'), { code: 'NO_ANSWER' });
+  assert.throws(() => readFigures('Unknown command.\nf\n'), { code: 'NO_ANSWER' });
+});
