@@ -52,8 +52,9 @@ const maxStreams = 64;
 const maxConnections = 256;
 
 /**
- * The text of HAProxy's configuration. One thread: streams are dialled in the order in which they were accepted, as QEMU before 8.0
- * takes the first one for the main channel. No retries: a second try would come out of order.
+ * The text of HAProxy's configuration. One thread carries what a network of 10 Gb/s takes nearly. Streams that begin at once arrive in
+ * any order, as through upstream's: QEMU before 8.0 takes the first one for the main channel, so it must not be asked for several.
+ * No retries, as upstream: the one that dials knows what to do.
  * Throws MigrationProxyError BAD_REQUEST for what is no plain address or name: objects of the cluster must not write configuration.
  */
 export function configurationOf(plan: ProxyPlan): string {

@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { spawn } from 'node:child_process';
+import { randomBytes, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import tls from 'node:tls';
-import { isProcessAlive } from '../../../src/host/index.ts';
+import { bundleProgram } from '../../../scripts/bundle.mjs';
 import { clientCommonName, readAuthorities } from '../../../src/tls/index.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { ProxyNode, TestMove, withoutProxies } from '../../fixtures/migration-proxy-node.ts';
+import type { ProxyAgentStart } from '../../fixtures/migration-proxy-main.ts';
+import { closed, ProxyNode, TestMove, withoutProxies } from '../../fixtures/migration-proxy-node.ts';
 import { RootedLauncher } from '../../fixtures/rooted-launcher.ts';
 
 describe('the life of a migration’s proxies', { skip: withoutProxies }, () => {
@@ -20,9 +22,9 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
   });
   after(() => authority.remove());
 
-  async function world(t: { after: (work: () => unknown) => void }) {
+  async function world(t: { after: (work: () => unknown) => void }, options?: { stallSeconds: number }) {
     const [source, target] = [await RootedLauncher.start(t), await RootedLauncher.start(t)];
-    const [from, to] = [await ProxyNode.make(t, authority), await ProxyNode.make(t, authority)];
+    const [from, to] = [await ProxyNode.make(t, authority, options), await ProxyNode.make(t, authority)];
     const move = new TestMove(from, to, [source.pid, target.pid]);
     const name = `${move.uid}-49152-source.sock`;
     const arrived: Socket[] = [];
@@ -60,11 +62,55 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     assert.deepEqual([...from.pids, ...to.pids], pids);
     await send();
     await eventually(() => assert.equal(got, 5 + 6 * piece.length), 30_000);
-    const closed = once(socket.resume(), 'close');
+    const end = closed(socket);
     await to.proxies.closeTarget(move.uid);
-    await closed;
+    await end;
     await from.proxies.closeSource(move.uid);
     assert.deepEqual([from.records, to.records], [[], []]);
+  });
+
+  test('an agent that is killed in mid-stream is no end: the next one has its streams', async (t) => {
+    const { to, from, target, move, arrived, stream } = await world(t);
+    const { uid } = move;
+    const program = path.join(mkdtempSync(path.resolve('.build', 'killed-agent-')), 'agent.mjs');
+    t.after(() => rmSync(path.dirname(program), { recursive: true }));
+    await bundleProgram('../../test/fixtures/migration-proxy-main', program);
+    await to.proxies.stop();
+    const agent = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const start: ProxyAgentStart = {
+      ...{ directory: to.state, authorities: authority.pair.cert, certificates: to.certificates },
+      proxy: { key: move.key, uid, launcherPid: target.pid, roles: [0, 49_152] },
+    };
+    agent.stdin.end(JSON.stringify(start));
+    const [line] = await once(agent.stdout, 'data');
+    const ports = JSON.parse(String(line));
+    await move.openSource({ ports });
+    const socket = await stream();
+    agent.kill('SIGKILL');
+    await once(agent, 'exit');
+    const more = once(arrived[0] ?? socket, 'data');
+    socket.write('more');
+    await more;
+    await to.restart();
+    assert.deepEqual(to.proxies.targetPorts(uid), ports);
+    await move.openTarget([0, 49_152]);
+    assert.deepEqual([to.proxies.targetPorts(uid), from.proxies.hasSource(uid)], [ports, true]);
+    const end = closed(socket);
+    await to.proxies.closeTarget(uid);
+    await end;
+  });
+
+  test('a stream whose other end is frozen ends', async (t) => {
+    const { to, move, stream } = await world(t, { stallSeconds: 2 });
+    await move.open([0, 49_152]);
+    const socket = await stream();
+    const [pid = 0] = to.pids;
+    process.kill(pid, 'SIGSTOP');
+    const end = closed(socket);
+    const piece = randomBytes(1_000_000);
+    const write = () => socket.writable && socket.write(piece, (error) => error ?? write());
+    write();
+    await end;
   });
 
   test('other roles, or another launcher, replace what is there; a refused agent keeps what is open', async (t) => {
@@ -94,9 +140,9 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     const socket = await stream();
     const changed: string[] = [];
     from.proxies.onChange((key) => changed.push(key));
-    const closed = once(socket.resume(), 'close');
+    const end = closed(socket);
     for (const pid of from.pids) process.kill(pid, 'SIGKILL');
-    await closed;
+    await end;
     await eventually(() => assert.deepEqual(changed, [move.key]), 30_000);
     assert.equal(from.proxies.hasSource(move.uid), false);
     await move.openSource();
@@ -122,8 +168,8 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     await move.openTarget([0]);
     const [pid = 0] = to.pids;
     await to.proxies.stop();
-    writeFileSync(path.join(to.dir, 'state', 'torn.json'), '{"version":1,');
-    rmSync(path.join(to.dir, 'state', `${move.uid}-target.sock`));
+    writeFileSync(path.join(to.state, 'torn.json'), '{"version":1,');
+    rmSync(path.join(to.state, `${move.uid}-target.sock`));
     await to.restart();
     assert.deepEqual([to.proxies.open, to.records], [0, []]);
     await eventually(() => assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' }), 30_000);
@@ -176,13 +222,12 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     to.authorities.set(readAuthorities(`${authority.pair.cert}${next.pair.cert}`));
     const second = await shown();
     assert.notEqual(second, first);
-    assert.equal(second, new (await import('node:crypto')).X509Certificate(pair.cert).fingerprint256);
+    assert.equal(second, new X509Certificate(pair.cert).fingerprint256);
   });
 
   test('each process has given up its rights and sees no file but those of its pod', async (t) => {
     const { from, to, move, target } = await world(t);
     await move.open([0, 49_152]);
-    const { readFileSync, readlinkSync } = await import('node:fs');
     const facts = (pid: number) => [
       /^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1],
       /^CapEff:\t(\w+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1],
@@ -190,8 +235,7 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     ];
     const none = '0'.repeat(16);
     assert.deepEqual(to.pids.map(facts), [['107', none, target.dir]]);
-    assert.deepEqual(from.pids.map(facts), [['65534', none, path.join(from.dir, 'state', 'empty')]]);
+    assert.deepEqual(from.pids.map(facts), [['65534', none, path.join(from.state, 'empty')]]);
     assert.ok(to.pids.every((pid) => !readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('KEY')));
-    assert.ok(isProcessAlive({ pid: process.pid, startTime: '0' }) === false);
   });
 });

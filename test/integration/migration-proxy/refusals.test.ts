@@ -10,6 +10,7 @@ import { clientCommonName, type PemPair, serverCommonName } from '../../../src/t
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import {
+  closed,
   migrationCommonName,
   ProxyNode,
   setUpSeconds,
@@ -75,14 +76,14 @@ describe('what proxies of migrations refuse', { skip: withoutProxies }, () => {
     const silent = connect(port, '127.0.0.1').resume();
     const half = connect(port, '127.0.0.1').resume();
     half.write(Buffer.from([22, 3, 1, 0]));
-    const silence = Promise.all([once(silent, 'close'), once(half, 'close')]);
+    const silence = Promise.all([closed(silent), closed(half)]);
     const words = connect(port, '127.0.0.1').resume();
     words.on('error', () => undefined);
     words.write('GET / HTTP/1.0\r\n\r\n');
     const answers = await Promise.all([
       tried(port, {}),
       ...pairs.map((pair) => tried(port, pair)),
-      once(words, 'close').then(() => ''),
+      closed(words).then(() => ''),
     ]);
     assert.deepEqual(answers, ['', '', '', '', '', '']);
     await leaves;
@@ -116,7 +117,7 @@ describe('what proxies of migrations refuse', { skip: withoutProxies }, () => {
       const socket = connect(source.socket(name));
       socket.on('error', () => undefined);
       socket.write('memory of the guest');
-      await once(socket.resume(), 'close');
+      await closed(socket);
       server.close();
     }
     assert.deepEqual(got, []);
@@ -134,7 +135,7 @@ describe('what proxies of migrations refuse', { skip: withoutProxies }, () => {
       symlinkSync(to, target.socket(name));
       const socket = connect(source.socket(name));
       socket.on('error', () => undefined);
-      await once(socket.resume(), 'close');
+      await closed(socket);
     }
     assert.equal(reached, 0);
   });
