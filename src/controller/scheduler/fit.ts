@@ -1,4 +1,5 @@
 import { type KubeObject, type LabelRequirement, labelMatcher, type Pod, parseQuantity } from '../../api/index.ts';
+import { podAffinity } from './pod-affinity.ts';
 
 export interface Taint {
   readonly key: string;
@@ -24,13 +25,22 @@ interface Toleration {
   readonly effect?: string;
 }
 
-/** The node with the most free memory among those that fit; names decide a tie. `usedBytes`: memory asked for by a node's pods. */
-export function placePod(pod: Pod, nodes: readonly SchedulableNode[], usedBytes: (node: string) => number): Placement {
+/**
+ * The node with the most free memory among those that fit; names decide a tie. `usedBytes`: memory asked for by a node's pods.
+ * `neighbours`: pods that are on nodes and have not ended.
+ */
+export function placePod(
+  pod: Pod,
+  nodes: readonly SchedulableNode[],
+  usedBytes: (node: string) => number,
+  neighbours: readonly Pod[] = [],
+): Placement {
+  const refusedBeside = podAffinity(pod, nodes, neighbours);
   const counts = new Map<string, number>();
   const fitting: { name: string; freeBytes: number }[] = [];
   for (const node of nodes) {
     const freeBytes = memoryBytes(node) - usedBytes(node.metadata.name);
-    const reason = refusal(pod, node, freeBytes);
+    const reason = refusal(pod, node, freeBytes) ?? refusedBeside(node);
     if (reason === undefined) fitting.push({ name: node.metadata.name, freeBytes });
     else counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }

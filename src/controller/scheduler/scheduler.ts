@@ -16,7 +16,7 @@ export interface SchedulerDeps {
 }
 
 /**
- * Binds launcher pods to nodes where no kube-scheduler does: one-node use. It looks at node selector, node affinity, taints
+ * Binds launcher pods to nodes where no kube-scheduler does. It looks at node selector, node affinity, pods beside it, taints
  * and memory, one pod after the other. It stands for a program outside of KubeVirt, so it is no user of the reconciler: there is
  * nothing to explain and no status of its own.
  */
@@ -66,7 +66,7 @@ export class StandaloneScheduler implements Component {
     const { ownPods, nodes } = this.#deps;
     const pod = ownPods.get(key);
     if (!pod || !isWaiting(pod)) return { kind: 'done' };
-    const placement = placePod(pod, nodes.list(), (node) => this.#usedBytes(node));
+    const placement = placePod(pod, nodes.list(), (node) => this.#usedBytes(node), this.#placed());
     if (placement.kind === 'none') await this.#sayUnschedulable(pod, placement.message, signal);
     else await this.#bind(key, pod, placement.name, signal);
     return { kind: 'done' };
@@ -95,6 +95,10 @@ export class StandaloneScheduler implements Component {
     const body = { metadata: { uid: pod.metadata.uid }, status: { conditions: [condition] } };
     const options = { subresource: 'status', signal };
     await writeIfThere(client.patch(resources.pods, pod.metadata, body, 'strategic', options));
+  }
+
+  #placed(): Pod[] {
+    return this.#deps.ownPods.list().filter((pod) => pod.spec.nodeName && !podFacts.isFinal(pod));
   }
 
   #usedBytes(node: string): number {

@@ -94,3 +94,56 @@ test('reasons of several nodes are counted, and no node at all is said so', () =
     message: '0/0 nodes are available: there is no node.',
   });
 });
+
+const hosts = ['a', 'b'].map((name) => node(name, {}, { 'kubernetes.io/hostname': name }));
+const apart = (kind: string, more: object = {}): Partial<Pod['spec']> => ({
+  affinity: {
+    [kind]: {
+      requiredDuringSchedulingIgnoredDuringExecution: [
+        {
+          labelSelector: { matchLabels: { 'kubevirt.io/created-by': 'uid-vmi' } },
+          topologyKey: 'kubernetes.io/hostname',
+          ...more,
+        },
+      ],
+    },
+  },
+});
+
+function launcherOn(nodeName: string, spec: Partial<Pod['spec']> = {}): Pod {
+  const base = buildPod(undefined, { labels: { 'kubevirt.io/created-by': 'uid-vmi' } });
+  return { ...base, spec: { ...base.spec, nodeName, ...spec } };
+}
+
+const unlabelled = ['a', 'b'].map((name) => node(name));
+for (const [what, nodes] of Object.entries({ 'a label of the host name': hosts, 'no such label': unlabelled })) {
+  test(`a pod with anti-affinity stays away from the node of the other one, also with ${what}`, () => {
+    const target = pod(apart('podAntiAffinity'));
+    assert.deepEqual(placePod(target, nodes, unused, [launcherOn('a')]), { kind: 'node', name: 'b' });
+    const both = placePod(target, nodes, unused, [launcherOn('a'), launcherOn('b')]);
+    assert.match(both.kind === 'none' ? both.message : '', /^0\/2 .*2 node\(s\) didn't match pod anti-affinity rules/);
+  });
+}
+
+test('a pod is kept away by the anti-affinity of the one that is there', () => {
+  const newcomer = launcherOn('', { nodeSelector: {} });
+  const there = launcherOn('a', apart('podAntiAffinity'));
+  assert.deepEqual(placePod(newcomer, hosts, unused, [there]), { kind: 'node', name: 'b' });
+});
+
+test('a pod with affinity goes where its like is; the first of its kind goes anywhere, others nowhere', () => {
+  const target = launcherOn('', { nodeSelector: {}, ...apart('podAffinity') });
+  assert.deepEqual(placePod(target, hosts, unused, [launcherOn('b')]), { kind: 'node', name: 'b' });
+  assert.deepEqual(placePod(target, hosts, unused, []), { kind: 'node', name: 'a' });
+  const loner = pod(apart('podAffinity'));
+  const refusal = placePod(loner, hosts, unused, []);
+  assert.match(refusal.kind === 'none' ? refusal.message : '', /2 node\(s\) didn't match pod affinity rules/);
+});
+
+test('pods of other namespaces count only where the term names them', () => {
+  const elsewhere = launcherOn('a');
+  elsewhere.metadata.namespace = 'other';
+  const place = (more: object) => placePod(pod(apart('podAntiAffinity', more)), hosts, unused, [elsewhere]);
+  assert.deepEqual(place({}), { kind: 'node', name: 'a' });
+  assert.deepEqual(place({ namespaces: ['other'] }), { kind: 'node', name: 'b' });
+});
