@@ -316,7 +316,7 @@ export interface ExplainError extends ExplainDocument<'Error'> {
 export type ExplainFacts = Readonly<Record<string, string>>;
 
 /** Kinds of objects that virt-controller explains, as the command line and the addresses name them. */
-export const controllerKinds = ['vm', 'vmi'] as const;
+export const controllerKinds = ['vm', 'vmi', 'vmim'] as const;
 export type ControllerKind = (typeof controllerKinds)[number];
 
 export const controllerExplainApiVersion = 'explain.virt-controller/v1';
@@ -331,7 +331,7 @@ export interface ControllerDecision extends Omit<ExplainDecision, 'seen'> {
   readonly seen: ExplainFacts;
 }
 
-/** `GET /explain/vm/<namespace>/<name>` and the same for `vmi`, on virt-controller's socket (`--explain-socket`). */
+/** `GET /explain/vm/<namespace>/<name>` and the same for `vmi` and `vmim`, on virt-controller's socket (`--explain-socket`). */
 export interface ControllerReport extends ControllerDocument<'Explanation'> {
   readonly at: string;
   readonly resource: ControllerKind;
@@ -357,7 +357,7 @@ export interface ControllerItem {
   readonly nextTry: ExplainTry;
 }
 
-/** `GET /explain/vm`, `GET /explain/vmi` */
+/** `GET /explain/vm`, `GET /explain/vmi`, `GET /explain/vmim` */
 export interface ControllerList extends ControllerDocument<'ExplanationList'> {
   readonly at: string;
   readonly resource: ControllerKind;

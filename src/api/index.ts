@@ -17,6 +17,7 @@ export * from './labels.ts';
 export * from './launcher.ts';
 export { memoryProblem } from './live-memory.ts';
 export { memoryOverheadBytes, vfioDevices } from './memory-overhead.ts';
+export * from './migration.ts';
 export * from './pod.ts';
 export * from './pod-links.ts';
 export * from './quantity.ts';

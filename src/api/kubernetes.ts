@@ -105,6 +105,14 @@ function core(resource: string, kind: string, namespaced = true): ResourceType {
 export const resources = {
   virtualMachineInstances: kubevirt('virtualmachineinstances', 'VirtualMachineInstance'),
   virtualMachines: kubevirt('virtualmachines', 'VirtualMachine'),
+  migrations: kubevirt('virtualmachineinstancemigrations', 'VirtualMachineInstanceMigration'),
+  migrationPolicies: {
+    group: 'migrations.kubevirt.io',
+    version: 'v1alpha1',
+    resource: 'migrationpolicies',
+    kind: 'MigrationPolicy',
+    namespaced: false,
+  },
   kubevirts: kubevirt('kubevirts', 'KubeVirt'),
   pods: core('pods', 'Pod'),
   nodes: core('nodes', 'Node', false),

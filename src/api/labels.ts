@@ -4,6 +4,10 @@ export const labels = {
   createdBy: 'kubevirt.io/created-by',
   nodeName: 'kubevirt.io/nodeName',
   migrationTargetNodeName: 'kubevirt.io/migrationTargetNodeName',
+  /** On a migration: the VMI that it moves. */
+  migrationVmi: 'kubevirt.io/vmi-name',
+  /** On the target pod of a migration: the migration's UID. */
+  migrationJobUid: 'kubevirt.io/migrationJobUID',
   schedulable: 'kubevirt.io/schedulable',
   vmName: 'vm.kubevirt.io/name',
   outdatedLauncherImage: 'kubevirt.io/outdatedLauncherImage',
@@ -20,9 +24,15 @@ export const annotations = {
   createMigrationTarget: 'kubevirt.io/create-migration-target',
   allowPodBridgeMigration: 'kubevirt.io/allow-pod-bridge-network-live-migration',
   evictionSource: 'kubevirt.io/eviction-source',
+  /** On the target pod of a migration: the migration's name. */
+  migrationJobName: 'kubevirt.io/migrationJobName',
+  /** On a migration: the node that it helps to empty. */
+  evacuationMigration: 'kubevirt.io/evacuationMigration',
+  workloadUpdateMigration: 'kubevirt.io/workloadUpdateMigration',
 } as const;
 
 export const finalizers = {
   vmi: 'kubevirt.io/foregroundDeleteVirtualMachine',
   vm: 'kubevirt.io/virtualMachineControllerFinalize',
+  migration: 'kubevirt.io/migrationJobFinalize',
 } as const;

@@ -255,6 +255,7 @@ export interface MigrationState {
   startTimestamp?: string;
   endTimestamp?: string;
   sourceNode?: string;
+  sourcePod?: string;
   targetNode?: string;
   targetPod?: string;
   completed?: boolean;
@@ -283,6 +284,8 @@ export interface VmiStatus {
   interfaces?: VmiInterfaceStatus[];
   guestOSInfo?: Record<string, string>;
   migrationState?: MigrationState;
+  /** The node that the VMI is to leave, as an eviction of its pod asked. */
+  evacuationNodeName?: string;
   migrationMethod?: string;
   migrationTransport?: string;
   qosClass?: string;

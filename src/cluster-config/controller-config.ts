@@ -4,6 +4,7 @@ import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
 import { readGates } from './feature-gates.ts';
 import { bindingsOf, type NetworkBinding } from './migration-config.ts';
+import { type MigrationLimits, readMigrationLimits, unusableMigrationLimits } from './migration-limits.ts';
 import { whyUnusable } from './unusable-fields.ts';
 
 /** What virt-controller takes from the KubeVirt object, with its defaults filled in. */
@@ -39,6 +40,7 @@ export interface ControllerConfig {
   readonly imageVolume: boolean;
   /** Volumes of a VM's template are plugged into its running VMI. The gate that was there before this one turns it off. */
   readonly declarativeHotplug: boolean;
+  readonly migrations: MigrationLimits;
 }
 
 /** What the command line says. */
@@ -62,7 +64,7 @@ export function controllerConfigReader(base: ControllerConfigBase): ConfigReader
     defaults: toConfig({}, base, base.architecture),
     read: (kubevirt: KubeVirt): ConfigReading<ControllerConfig> => {
       const given = kubevirt.spec?.configuration ?? {};
-      const problem = whyUnusable(given) ?? whyNotForPods(given);
+      const problem = whyUnusable(given) ?? whyNotForPods(given) ?? whyNotForMigrations(given);
       if (problem !== undefined) return { kind: 'unusable', problem };
       return {
         kind: 'usable',
@@ -76,6 +78,12 @@ export function controllerConfigReader(base: ControllerConfigBase): ConfigReader
 function whyNotForPods(configuration: unknown): string | undefined {
   if (memberAt(configuration, 'network', 'defaultNetworkInterface') !== 'slirp') return undefined;
   return 'spec.configuration of the KubeVirt object cannot be used: network.defaultNetworkInterface slirp does not exist any more: use masquerade or bridge';
+}
+
+function whyNotForMigrations(configuration: unknown): string | undefined {
+  const fields = unusableMigrationLimits(configuration);
+  if (fields.length === 0) return undefined;
+  return `spec.configuration of the KubeVirt object cannot be used: ${fields.join(', ')} has a value that does not fit`;
 }
 
 /** `given` has no unusable fields. An empty text counts as not given. */
@@ -111,6 +119,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     maxGuest: (at('liveUpdateConfiguration.maxGuest') ?? undefined) as Quantity | undefined,
     runtimeUser: gates.Root ? 0 : base.runtimeUser,
     imageVolume: gates.ImageVolume,
+    migrations: readMigrationLimits(given),
     declarativeHotplug: gates.DeclarativeHotplugVolumes && !gates.HotplugVolumes,
   };
 }

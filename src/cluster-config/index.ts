@@ -15,6 +15,7 @@ export { type ControllerConfig, type ControllerConfigBase, controllerConfigReade
 export { gateNames, readGates } from './feature-gates.ts';
 export { KeptFile } from './kept-file.ts';
 export { type ConfigOrigin, KubeVirtSettings } from './kubevirt-settings.ts';
+export { type MigrationLimits, withPolicy } from './migration-limits.ts';
 export {
   defaultMigrationSettings,
   type MigrationConfig,

@@ -7,6 +7,7 @@ import {
   resources,
   type VirtualMachine,
   type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
 } from '../api/index.ts';
 import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import {
@@ -20,6 +21,7 @@ import { JsonSocket } from '../http/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
+import { MigrationController, migrationRules } from './migration/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
@@ -29,6 +31,7 @@ export interface ControllerOptions {
   readonly config: ControllerConfigBase;
   readonly vmWorkers: number;
   readonly vmiWorkers: number;
+  readonly migrationWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */
@@ -56,6 +59,7 @@ export class Controller implements Component {
   readonly #workers: Lifecycle;
   readonly #vmis: VmiController;
   readonly #vms: VmController;
+  readonly #migrations: MigrationController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
@@ -71,14 +75,28 @@ export class Controller implements Component {
     const vms = new ReadYourWrites(cachedObjects(this.#informers.vms, keyOf), overlay);
     const vmis = new ReadYourWrites(cachedObjects(this.#informers.vmis, keyOf), overlay);
     const ownPods = new ReadYourWrites(cachedObjects(pods, keyOf), overlay);
-    const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods };
+    const config = () => this.#settings.current;
+    const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods, config };
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },
-      { ...shared, ...claimsOf(this.#informers), config: () => this.#settings.current, randomUuid },
+      { ...shared, ...claimsOf(this.#informers), randomUuid },
     );
-    this.#vms = new VmController({ workers: options.vmWorkers }, { ...shared, config: () => this.#settings.current });
+    this.#vms = new VmController({ workers: options.vmWorkers }, shared);
+    const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
+    const { claims } = this.#informers;
+    const { launchers } = this.#vmis;
+    this.#migrations = new MigrationController(
+      { workers: options.migrationWorkers },
+      { ...shared, migrations, nodes, claims, launchers },
+    );
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
-    this.#workers = new Lifecycle([...this.#explainServer(options), this.#vmis, this.#vms, ...scheduler]);
+    this.#workers = new Lifecycle([
+      ...this.#explainServer(options),
+      this.#vmis,
+      this.#vms,
+      this.#migrations,
+      ...scheduler,
+    ]);
   }
 
   /** Resolves when the caches are read and the work has begun. */
@@ -99,7 +117,10 @@ export class Controller implements Component {
     this.#settings.begin();
     this.#settings.select(
       (config) => config,
-      () => this.#vmis.wakeAll(),
+      () => {
+        this.#vmis.wakeAll();
+        this.#migrations.wakeAll();
+      },
     );
     await this.#workers.start(signal);
     log.info({ vmis: this.#informers.vmis.size, vms: this.#informers.vms.size }, 'virt-controller is at work');
@@ -111,6 +132,7 @@ export class Controller implements Component {
     const controllers = {
       vm: { source: this.#vms.reconciler, rules: vmRules },
       vmi: { source: this.#vmis.reconciler, rules: vmiRules },
+      vmim: { source: this.#migrations.reconciler, rules: migrationRules },
     };
     const answer = (method: string, target: string) => explain(method, target, { controllers, clock });
     const options = { ...where, name: 'explain server', other: 'another virt-controller' };
@@ -144,6 +166,7 @@ function makeInformers(deps: Required<ControllerDeps>) {
       { type: resources.virtualMachineInstances, indexes: vmiIndexes },
       shared,
     ),
+    migrations: new Informer<VirtualMachineInstanceMigration>({ type: resources.migrations }, shared),
     claims: new Informer<PersistentVolumeClaim>({ type: resources.persistentVolumeClaims }, shared),
     pods: new Informer<Pod>(
       {

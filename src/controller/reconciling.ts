@@ -26,3 +26,12 @@ export function recordEventOn(
 
 /** Between two tries to ask an API server that does not answer. */
 export const unclearPauses = { firstMs: 1_000, longestMs: 60_000 };
+
+/** Made when it is asked for, and then kept. */
+export function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}

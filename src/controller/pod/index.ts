@@ -9,3 +9,4 @@ export { LauncherPods } from './launcher-pods.ts';
 export { podNetworkStatus } from './network-status.ts';
 export { changedNetworks } from './networks.ts';
 export { renderLauncherPod } from './render.ts';
+export { renderTargetPod } from './target.ts';

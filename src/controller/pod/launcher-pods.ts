@@ -1,16 +1,18 @@
-import { type Key, keyOf, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
+import { type Key, keyOf, labels, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
 import { podFacts } from './facts.ts';
 import { podNames } from './render.ts';
 
 /** Foreign pods with an event, per VMI: a user who makes a thousand of them makes no thousand events. */
 const maxReported = 5;
+/** A VMI moves once after the other: the last few targets are all that can be unrecorded. */
+const maxMade = 32;
 
 interface Known {
   readonly vmiUid: string | undefined;
   /** Pods that stand, or stood, in `status.activePods`. */
   readonly recorded: Set<string>;
-  /** UID of the pod that this process made. */
-  made: string | undefined;
+  /** UIDs of the pods that this process made, by name: the first launcher, and targets of migrations. */
+  readonly made: Map<string, string>;
   /** Foreign pods that an event was about. */
   readonly reported: Set<string>;
 }
@@ -25,9 +27,9 @@ export interface ClaimedPods {
  * Which pods are launchers of a VMI. An owner reference proves nothing, nor do labels and annotations: each user who may create pods in
  * the namespace chooses them, and what such a pod says would become the state of the VMI. Believed are
  *
- * - pods in `status.activePods`, which only KubeVirt's programs write; so did upstream's controller, whose pods are taken over, and the
- *   controller of migrations has to do so, too;
- * - the pod that this process made and did not record yet: its name has letters that no client could know before it was there.
+ * - pods in `status.activePods`, which only KubeVirt's programs write; so did upstream's controller, whose pods are taken over;
+ * - a pod that this process made and did not record yet, as first launcher or as target of a migration: its name has letters that no
+ *   client could know before it was there.
  *
  * A pod that an earlier process made and could not record any more is foreign: it is replaced before anything ran in it.
  */
@@ -48,13 +50,21 @@ export class LauncherPods {
   }
 
   /** Key of the pod that this process makes for the VMI. */
-  podKey({ metadata: { namespace, name, uid = '' } }: VirtualMachineInstance): Key {
-    return `${namespace}/${podNames(name, uid, this.salt).podName}`;
+  podKey(vmi: VirtualMachineInstance): Key {
+    return `${vmi.metadata.namespace}/${this.#nameFor(vmi, undefined)}`;
+  }
+
+  /** Name of the target pod that this process makes for a migration of the VMI: another one for each migration. */
+  targetName(vmi: VirtualMachineInstance, migrationUid: string): string {
+    return this.#nameFor(vmi, migrationUid);
   }
 
   /** The API server has answered that it made this pod for us. */
   made(vmi: VirtualMachineInstance, pod: Pod): void {
-    this.#of(vmi).made = pod.metadata.uid;
+    const { made } = this.#of(vmi);
+    made.set(pod.metadata.name, pod.metadata.uid ?? '');
+    const [oldest] = made.keys();
+    if (made.size > maxMade && oldest !== undefined) made.delete(oldest);
   }
 
   /** Foreign pods without an event so far. They count as reported from now on. */
@@ -76,11 +86,14 @@ export class LauncherPods {
     const { name, uid } = pod.metadata;
     if (podFacts.controllerUid(pod) !== vmi.metadata.uid || uid === undefined) return false;
     if (known.recorded.has(uid)) return true;
-    const { podName } = podNames(vmi.metadata.name, vmi.metadata.uid ?? '', this.salt);
-    if (name !== podName) return false;
+    if (name !== this.#nameFor(vmi, pod.metadata.labels?.[labels.migrationJobUid])) return false;
     // The answer to the creation may be lost; but another pod of the name was made after it by another client.
-    known.made ??= uid;
-    return known.made === uid;
+    if (!known.made.has(name)) this.made(vmi, pod);
+    return known.made.get(name) === uid;
+  }
+
+  #nameFor({ metadata: { name, uid = '' } }: VirtualMachineInstance, migrationUid: string | undefined): string {
+    return podNames(name, migrationUid === undefined ? uid : `${uid} ${migrationUid}`, this.salt).podName;
   }
 
   /** What was recorded once stays so, also when a list of pods that was old has let it slip out of the record. */
@@ -89,7 +102,7 @@ export class LauncherPods {
     const vmiUid = vmi.metadata.uid;
     let known = this.#known.get(key);
     if (known?.vmiUid !== vmiUid || !known) {
-      known = { vmiUid, recorded: new Set(), made: undefined, reported: new Set() };
+      known = { vmiUid, recorded: new Set(), made: new Map(), reported: new Set() };
       this.#known.set(key, known);
     }
     for (const uid of Object.keys(vmi.status?.activePods ?? {})) known.recorded.add(uid);

@@ -64,15 +64,16 @@ type Parts = ReconcileParts<VmiObservation, VmiDecision, ExplainFacts>;
 export class VmiController implements Component {
   readonly name = 'vmi-controller';
   readonly reconciler: Reconciler<VmiObservation, VmiDecision, ExplainFacts>;
+  /** Which pods are launchers of a VMI; the controller of migrations shares it. */
+  readonly launchers: LauncherPods;
   readonly #deps: VmiControllerDeps;
-  readonly #launchers: LauncherPods;
   readonly #attachmentPods: AttachmentPods;
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: VmiControllerOptions, deps: VmiControllerDeps) {
     this.#deps = deps;
-    this.#launchers = new LauncherPods(deps.randomUuid());
-    this.#attachmentPods = new AttachmentPods(this.#launchers.salt);
+    this.launchers = new LauncherPods(deps.randomUuid());
+    this.#attachmentPods = new AttachmentPods(this.launchers.salt);
     this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
   }
 
@@ -122,7 +123,7 @@ export class VmiController implements Component {
 
   #parts(): Parts {
     const deps = this.#deps;
-    const launchers = this.#launchers;
+    const launchers = this.launchers;
     const onChange = 'when the VMI, one of its pods or the configuration changes';
     const attachmentPods = this.#attachmentPods;
     const renderers: Renderers = {
@@ -163,7 +164,7 @@ export class VmiController implements Component {
     const { key, now } = observation;
     const vmi = observation.kind === 'present' ? observation.vmi : undefined;
     const saw = (newer: VirtualMachineInstance) => vmi && vmis.saw(key, vmi, newer);
-    const pods = { launchers: this.#launchers, attachmentPods: this.#attachmentPods, ownPods };
+    const pods = { launchers: this.launchers, attachmentPods: this.#attachmentPods, ownPods };
     const context = { client, ...pods, vmi, saw, now, signal };
     const limits = { deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, goesOnAfter, clock };
     return runPlan(steps, context, { executors, ...limits });
@@ -171,7 +172,7 @@ export class VmiController implements Component {
 
   #forgetIfGone({ kind, key }: VmiObservation): boolean {
     if (kind !== 'absent') return false;
-    this.#launchers.forget(key);
+    this.launchers.forget(key);
     this.#attachmentPods.forget(key);
     return true;
   }

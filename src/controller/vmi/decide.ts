@@ -9,7 +9,7 @@ import {
 import { errorMessage } from '../../base/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import { changedNetworks, podFacts } from '../pod/index.ts';
-import { unclearPauses } from '../reconciling.ts';
+import { once, unclearPauses } from '../reconciling.ts';
 import { isAdmitted } from './admit.ts';
 import { type AttachmentPlan, planAttachments, type RenderAttachment } from './attachments.ts';
 import type { AbsentVmi, PresentVmi, UnclearVmi, VmiFacts, VmiObservation } from './observation.ts';
@@ -218,14 +218,6 @@ function networksOf({ vmi, pod, config }: VmiFacts): ReturnType<Facts['networks'
   } catch (error) {
     return { problem: errorMessage(error) };
   }
-}
-
-function once<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
-  };
 }
 
 function cannotStart(vmi: VirtualMachineInstance, problem: string): VmiPlan {

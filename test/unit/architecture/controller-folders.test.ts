@@ -4,6 +4,7 @@ checkFolderRules({
   root: 'src/controller',
   mayImport: {
     explain: [],
+    migration: ['pod'],
     pod: [],
     scheduler: ['pod'],
     vm: [],

@@ -35,7 +35,10 @@ test('each document has the bytes that its readers know', () => {
   let text = '';
   for (const request of requests) {
     const [method = '', target = ''] = request.split(' ');
-    const { httpStatus, body } = explain(method, target, { controllers: { vm: known, vmi: known }, clock });
+    const { httpStatus, body } = explain(method, target, {
+      controllers: { vm: known, vmi: known, vmim: known },
+      clock,
+    });
     text += `${request.slice(0, 40)}\n${httpStatus} ${JSON.stringify(body)}\n\n`;
   }
   assertGolden('test/unit/controller/explain-documents.golden.txt', text.replaceAll(sentence, 'WHY'));

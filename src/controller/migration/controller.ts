@@ -1,0 +1,207 @@
+import {
+  annotations,
+  type ExplainFacts,
+  isFinalMigration,
+  type Key,
+  type PersistentVolumeClaim,
+  type Pod,
+  resources,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
+} from '../../api/index.ts';
+import type { Clock, Component, Logger } from '../../base/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
+import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
+import { factsParts, type ReconcileParts, Reconciler, runPlan, stepErrorOf } from '../../reconcile/index.ts';
+import { type LauncherPods, renderTargetPod } from '../pod/index.ts';
+import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
+import { decideMigration, type RenderTarget } from './decide.ts';
+import { executors, staleCode } from './execute.ts';
+import { ownState, phaseOf, targetPod } from './facts.ts';
+import type { MigrationObservation, PresentMigration } from './observation.ts';
+import { type ObserveDeps, observeMigration, vmiKeyOf } from './observe.ts';
+import type { MigrationDecision } from './plan.ts';
+import { isWaiting, runningBeside } from './siblings.ts';
+import { writeMigration } from './write.ts';
+
+export interface MigrationControllerOptions {
+  /** Migrations worked on side by side. */
+  readonly workers: number;
+}
+
+export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'claims'> {
+  readonly client: KubeClient;
+  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly pods: Informer<Pod>;
+  /** The one of the VMI controller: what one of them makes the other believes. */
+  readonly launchers: LauncherPods;
+  readonly events: EventRecorder;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+  readonly config: () => ControllerConfig;
+}
+
+type Parts = ReconcileParts<MigrationObservation, MigrationDecision, ExplainFacts>;
+type Migration = VirtualMachineInstanceMigration;
+
+const priorities = ['system-critical', 'user-triggered', 'system-maintenance'];
+
+/** Moves VMIs between nodes, as far as that is no agent's work. Level-triggered: all it knows is in the API. */
+export class MigrationController implements Component {
+  readonly name = 'migration-controller';
+  readonly reconciler: Reconciler<MigrationObservation, MigrationDecision, ExplainFacts>;
+  readonly #deps: MigrationControllerDeps;
+  /** Keys and source nodes of migrations whose target pod is being created. */
+  readonly #reserved = new Map<Key, string>();
+  readonly #subscriptions: (() => void)[] = [];
+
+  constructor({ workers }: MigrationControllerOptions, deps: MigrationControllerDeps) {
+    this.#deps = deps;
+    this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
+  }
+
+  /** The informers have to be synced. */
+  async start(): Promise<void> {
+    const { migrations, vmis, pods } = this.#deps;
+    const wakeOfPod = (pod: Pod) => this.#wakeOfPod(pod);
+    this.#subscriptions.push(
+      migrations.onChange((key) => this.#changed(key)),
+      vmis.onChange((key) => this.#wakeOfVmi(key)),
+      pods.addHandlers({ added: wakeOfPod, updated: (_, pod) => wakeOfPod(pod), deleted: wakeOfPod }),
+    );
+    this.wakeAll();
+  }
+
+  async stop(): Promise<void> {
+    for (const end of this.#subscriptions.splice(0)) end();
+    await this.reconciler.stop();
+  }
+
+  /** The configuration has changed. */
+  wakeAll(): void {
+    for (const key of this.#deps.migrations.keys()) this.reconciler.wake(key);
+  }
+
+  #changed(key: Key): void {
+    this.reconciler.wake(key);
+    const migration = this.#deps.migrations.get(key);
+    if (!migration || isFinalMigration(migration)) this.#wakeWaiting();
+  }
+
+  /** There may be room now: by priority, then the oldest first. */
+  #wakeWaiting(): void {
+    const waiting = [...this.#deps.migrations.keys()].flatMap((key) => {
+      const migration = this.#deps.migrations.get(key);
+      return migration && isWaiting(migration) ? [{ key, migration }] : [];
+    });
+    waiting.sort((a, b) => rankOf(a.migration) - rankOf(b.migration) || ageOf(a.migration) - ageOf(b.migration));
+    for (const { key } of waiting) this.reconciler.wake(key);
+  }
+
+  #wakeOfVmi(vmi: Key): void {
+    for (const key of this.#deps.migrations.keys()) {
+      const migration = this.#deps.migrations.get(key);
+      if (migration && vmiKeyOf(migration) === vmi) this.reconciler.wake(key);
+    }
+  }
+
+  #wakeOfPod({ metadata }: Pod): void {
+    const job = metadata.annotations?.[annotations.migrationJobName];
+    if (job !== undefined) this.reconciler.wake(`${metadata.namespace}/${job}`);
+    const owner = metadata.ownerReferences?.find(({ controller }) => controller);
+    if (owner?.kind === resources.virtualMachineInstances.kind) this.#wakeOfVmi(`${metadata.namespace}/${owner.name}`);
+  }
+
+  #parts(): Parts {
+    const deps = this.#deps;
+    const onChange = 'when the migration, its VMI, one of their pods or another migration changes';
+    const render: RenderTarget = ({ migration, uid, nodeLabels, config, claims }, vmi, sourcePod) => {
+      const { addedNodeSelector = {} } = migration.spec;
+      const podName = deps.launchers.targetName(vmi, uid);
+      const job = { name: migration.metadata.name, uid, addedNodeSelector };
+      return renderTargetPod(vmi, config, { podName, migration: job, sourcePod, nodeLabels, claims });
+    };
+    return {
+      ...factsParts(seenOf, { field: 'migration', object: 'the migration', onChange }),
+      isSynced: () => deps.migrations.synced && deps.vmis.synced,
+      observe: async (key, signal) => this.#withLastRule(await observeMigration(key, deps, signal)),
+      decide: (observation) => decideMigration(observation, render),
+      execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
+      write: (attempt, report, signal) => writeMigration(attempt, report, deps, signal),
+      versionOf: (seen) => (seen.kind === 'present' ? seen.migration.metadata.resourceVersion : undefined),
+      isGone: ({ kind }) => kind === 'absent',
+      recordEvent: (observation, event) =>
+        recordEventOn(deps.events, observation.kind === 'present' ? observation.migration : undefined, event),
+      crashLoop: {
+        wishOf: (observation) => JSON.stringify(seenOf(observation)),
+        stateOf: () => '',
+        isOvertaken: ({ code }) => code === staleCode,
+        event: () => undefined,
+      },
+    };
+  }
+
+  #withLastRule(observation: MigrationObservation): MigrationObservation {
+    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
+  }
+
+  async #execute(observation: MigrationObservation, { steps }: MigrationDecision, signal: AbortSignal) {
+    if (observation.kind !== 'present') return [];
+    const { client, launchers, ownPods, vmis, events, clock } = this.#deps;
+    const noteOnVmi = (vmi: VirtualMachineInstance, event: Parameters<typeof recordEventOn>[2]) =>
+      void recordEventOn(events, vmi, event);
+    const reserve = () => this.#reserve(observation);
+    const context = { client, launchers, ownPods, vmis, observation, reserve, noteOnVmi, signal };
+    return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
+  }
+
+  /** Between what was observed and the creation others may have begun: limits are counted again, and at once. */
+  #reserve({ key, migration, vmi, config: { migrations } }: PresentMigration): (() => void) | undefined {
+    const node = vmi?.status?.nodeName ?? '';
+    const { cluster, outbound } = runningBeside(migration, vmi, this.#deps);
+    const sameNode = [...this.#reserved.values()].filter((each) => each === node).length;
+    if (cluster + this.#reserved.size >= migrations.perCluster || outbound + sameNode >= migrations.perNode)
+      return undefined;
+    this.#reserved.set(key, node);
+    return () => this.#reserved.delete(key);
+  }
+}
+
+function rankOf({ spec }: Migration): number {
+  const rank = priorities.indexOf(spec.priority ?? '');
+  return rank < 0 ? priorities.length : rank;
+}
+
+function ageOf({ metadata }: Migration): number {
+  return Date.parse(metadata.creationTimestamp ?? '') || 0;
+}
+
+/** In few words for people; keys are names of log fields, too. */
+function seenOf(observation: MigrationObservation): ExplainFacts {
+  if (observation.kind !== 'present') return { state: observation.kind === 'absent' ? 'gone' : 'unclear' };
+  const { migration, vmi, target, rival, running, backoffMs } = observation;
+  const pod = targetPod(observation);
+  const state = ownState(observation);
+  return {
+    phase: phaseOf(observation) || 'none',
+    ...(migration.metadata.deletionTimestamp && { deletion: 'asked for' }),
+    vmi: vmi
+      ? `${vmi.metadata.name}: ${vmi.status?.phase ?? 'new'} on ${vmi.status?.nodeName ?? 'no node yet'}`
+      : 'none',
+    target: pod
+      ? `${pod.metadata.name}: ${pod.status?.phase ?? 'new'} on ${pod.spec.nodeName ?? 'no node yet'}`
+      : target.kind,
+    ...(state && { agents: agentsStage(state) }),
+    ...(rival && { other: rival.name }),
+    ...(running.cluster > 0 && { running: `${running.cluster}, ${running.outbound} of them from this node` }),
+    ...(backoffMs > 0 && { backOff: 'yes' }),
+  };
+}
+
+function agentsStage(state: NonNullable<ReturnType<typeof ownState>>): string {
+  if (state.failed) return 'failed';
+  if (state.completed) return 'done';
+  if (state.startTimestamp) return state.abortRequested ? 'to be aborted' : 'moving';
+  return state.targetNodeAddress ? 'target ready' : 'preparing';
+}

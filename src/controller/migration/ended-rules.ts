@@ -1,0 +1,66 @@
+import { isBeingDeleted, labels } from '../../api/index.ts';
+import { podFacts } from '../pod/index.ts';
+import { isDeleted, ownState, phaseOf, targetPod } from './facts.ts';
+import { deletionOf, mayHoldGuest } from './failure-rules.ts';
+import { does, type Facts, type MigrationRule, waits } from './plan.ts';
+
+/** The target's agent tidies up first: it lets go of mounts and network of the pod. By then it has, or is dead. */
+const tidyingMs = 60_000;
+
+/** What is left to do for a migration that is over. */
+export const endedRules: readonly MigrationRule[] = [
+  {
+    name: 'over-without-vmi',
+    why: 'The migration is over and its VMI does not exist any more: the migration is deleted.',
+    when: (facts) => facts.vmi === undefined && !isDeleted(facts),
+    plan: () => ({ steps: [{ step: 'deleteMigration' }], change: { kind: 'keep' } }),
+  },
+  {
+    name: 'failed-for-agents-too',
+    why: 'The migration has failed, and the agents do not know it yet: the VMI says so from now on.',
+    when: (facts) => {
+      const state = ownState(facts);
+      return phaseOf(facts) === 'Failed' && state !== undefined && !state.failed && !state.completed;
+    },
+    plan: () => does([{ step: 'failState', reason: 'Target pod is down' }]),
+  },
+  {
+    name: 'target-tidies-up',
+    why: "The migration has failed; the target's agent lets go of what it prepared before the pod is deleted.",
+    when: (facts) => isLeft(facts) && tidyingLeftMs(facts) > 0,
+    plan: (facts) => waits(tidyingLeftMs(facts)),
+  },
+  {
+    name: 'target-left',
+    why: 'The migration has failed and its target pod is still there: it is deleted, so that the VMI may migrate again.',
+    when: isLeft,
+    plan: (facts) => does(deletionOf(facts, 'the migration has failed')),
+  },
+  {
+    name: 'older-ones',
+    why: 'Of the migrations of a VMI that are over the newest five are kept.',
+    when: ({ superseded }) => superseded.length > 0,
+    plan: ({ superseded }) => ({ steps: [{ step: 'collect', superseded }], change: { kind: 'release' } }),
+  },
+];
+
+export const ended = {
+  name: 'over',
+  why: 'The migration is over; it keeps what the VMI says of it.',
+  plan: () => ({ steps: [], change: { kind: 'release' } as const }),
+};
+
+function isLeft(facts: Facts): boolean {
+  const pod = targetPod(facts);
+  if (phaseOf(facts) !== 'Failed' || !pod || isBeingDeleted(pod) || podFacts.isFinal(pod)) return false;
+  return !mayHoldGuest(facts, pod);
+}
+
+function tidyingLeftMs(facts: Facts): number {
+  const { vmi, now } = facts;
+  const target = vmi?.metadata.labels?.[labels.migrationTargetNodeName];
+  const node = targetPod(facts)?.spec.nodeName;
+  const end = Date.parse(ownState(facts)?.endTimestamp ?? '');
+  if (target === undefined || target !== node || Number.isNaN(end)) return 0;
+  return end + tidyingMs - now.getTime();
+}

@@ -1,0 +1,133 @@
+import { findCondition, isBeingDeleted, isFinal, type Pod } from '../../api/index.ts';
+import { podFacts } from '../pod/index.ts';
+import { hasAgentsPhase, hasTargetPhase, isDeleted, lastWordsOf, ownState, phaseOf, targetPod } from './facts.ts';
+import { abortRequested, type Facts, fails, type MigrationPlan, type MigrationRule } from './plan.ts';
+import type { MigrationStep } from './steps.ts';
+
+/** The target pod goes, too. */
+export function failsWithPod(facts: Facts, reason: string, message: string): MigrationPlan {
+  return fails(reason, message, deletionOf(facts, message));
+}
+
+export function deletionOf(facts: Facts, why: string): MigrationStep[] {
+  const pod = targetPod(facts);
+  const isKept = !pod || isBeingDeleted(pod) || podFacts.isFinal(pod) || mayHoldGuest(facts, pod);
+  return isKept ? [] : [{ step: 'deleteTargetPod', pod, why }];
+}
+
+/** It has arrived there, or moves in post-copy, when its memory is on both sides. */
+export function mayHoldGuest(facts: Facts, { metadata }: Pod): boolean {
+  const { vmi, sourcePod } = facts;
+  if (!vmi || isFinal(vmi)) return false;
+  return metadata.uid === sourcePod?.metadata.uid || ownState(facts)?.mode === 'PostCopy';
+}
+
+const isAbortNoted = ({ migration }: Facts) =>
+  findCondition(migration.status?.conditions, abortRequested.type) !== undefined;
+
+/**
+ * What ends a migration that is not over, in upstream's order (updateStatus in pkg/virt-controller/watch/migration/migration.go) and with its
+ * words at the beginning of each message.
+ */
+export const failureRules: readonly MigrationRule[] = [
+  {
+    name: 'vmi-missing',
+    why: 'The VMI that shall move does not exist any more: the migration has failed and is deleted.',
+    when: ({ vmi }) => vmi === undefined,
+    plan: (facts) =>
+      fails('VmiMissing', 'Migration failed because vmi does not exist.', [
+        ...(isDeleted(facts) ? [] : [{ step: 'deleteMigration' } as const]),
+      ]),
+  },
+  {
+    name: 'decentralised',
+    why: 'The VMI is to move to another cluster or namespace, which is not built: the migration has failed.',
+    when: (facts) => Boolean(facts.migration.spec.sendTo ?? facts.migration.spec.receive) && !ownState(facts),
+    plan: () =>
+      fails('NotSupported', 'migrations between clusters and namespaces are not supported by this controller'),
+  },
+  {
+    name: 'vmi-ended',
+    why: 'The guest has ended while it was to move: the migration has failed.',
+    when: ({ vmi }) => vmi !== undefined && isFinal(vmi),
+    plan: (facts) => failsWithPod(facts, 'VmiEnded', 'Migration failed vmi shutdown during migration.'),
+  },
+  {
+    name: 'cancelled-before-hand-over',
+    why: 'The migration was cancelled before any agent knew of it: it has failed, and its target pod is deleted.',
+    when: (facts) => isDeleted(facts) && ownState(facts) === undefined,
+    plan: (facts) => {
+      const message = 'Migration failed due to being canceled';
+      const change = { kind: 'failed', reason: 'Cancelled', message, isAbort: true } as const;
+      return { steps: deletionOf(facts, message), change };
+    },
+  },
+  {
+    name: 'target-pod-ended',
+    why: 'The pod that the guest was to move to has ended: the migration has failed, the guest stays where it is.',
+    when: (facts) => {
+      const pod = targetPod(facts);
+      return pod !== undefined && podFacts.isFinal(pod);
+    },
+    plan: (facts) => {
+      const pod = targetPod(facts);
+      const because = pod ? `: ${lastWordsOf(pod)}` : '';
+      return fails('TargetPodEnded', `Migration failed because target pod shutdown during migration${because}`);
+    },
+  },
+  {
+    name: 'target-pod-removed',
+    why: 'The pod that the guest was to move to is gone: the migration has failed, the guest stays where it is.',
+    when: (facts) => hasTargetPhase(facts) && facts.target.kind === 'none',
+    plan: () => fails('TargetPodRemoved', 'Migration target pod was removed during active migration.'),
+  },
+  {
+    name: 'state-cleared',
+    why: 'The VMI says nothing of this migration any more though agents were at work: the migration has failed.',
+    when: (facts) => hasAgentsPhase(facts) && !facts.vmi?.status?.migrationState?.migrationUid,
+    plan: () => fails('StateCleared', "VMI's migration state was cleared during the active migration."),
+  },
+  {
+    name: 'state-taken-over',
+    why: 'Another migration of this VMI has begun over this one: this one has failed.',
+    when: (facts) => hasAgentsPhase(facts) && ownState(facts) === undefined,
+    plan: ({ rival }) => {
+      const text = "VMI's migration state was taken over by another migration job during active migration.";
+      return fails('StateTakenOver', rival ? `${text} It is ${rival.name}.` : text);
+    },
+  },
+  {
+    name: 'reported-failed',
+    why: 'An agent says that the migration has failed; the guest stays where it is.',
+    when: (facts) => ownState(facts)?.failed === true,
+    plan: (facts) => {
+      const reason = ownState(facts)?.failureReason;
+      return fails('MigrationFailed', `source node reported migration failed${reason ? `: ${reason}` : ''}`);
+    },
+  },
+  {
+    name: 'cancelled-while-preparing',
+    why: 'The migration was cancelled while the target prepares itself: nothing has moved, so it ends at once.',
+    when: (facts) =>
+      isDeleted(facts) &&
+      ['Scheduled', 'PreparingTarget'].includes(phaseOf(facts)) &&
+      !ownState(facts)?.targetNodeAddress,
+    plan: () => ({
+      steps: [{ step: 'failState', reason: 'Migration failed due to being canceled' }],
+      change: { kind: 'condition', condition: abortRequested },
+    }),
+  },
+  {
+    name: 'abort-wanted',
+    why: 'The migration was cancelled while agents are at work: they are asked to end it.',
+    when: (facts) => {
+      const state = ownState(facts);
+      const isOver = state?.completed === true || state?.endTimestamp !== undefined;
+      return isDeleted(facts) && !isOver && (state?.abortRequested !== true || !isAbortNoted(facts));
+    },
+    plan: (facts) => ({
+      steps: ownState(facts)?.abortRequested === true ? [] : [{ step: 'requestAbort' }],
+      change: { kind: 'condition', condition: abortRequested },
+    }),
+  },
+];

@@ -1,0 +1,137 @@
+import {
+  isFinalMigration,
+  type Key,
+  labelQuery,
+  labels,
+  type PersistentVolumeClaim,
+  type Pod,
+  resources,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
+} from '../../api/index.ts';
+import { type Clock, errorMessage } from '../../base/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
+import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import type { ReadYourWrites } from '../../reconcile/index.ts';
+import { type LauncherPods, podFacts } from '../pod/index.ts';
+import { hasTargetPhase } from './facts.ts';
+import type { MigrationObservation, Target } from './observation.ts';
+import { backoffMs, olderOnes, rivalOf, runningBeside } from './siblings.ts';
+
+export interface ObserveDeps {
+  readonly client: Pick<KubeClient, 'get' | 'list'>;
+  readonly migrations: ReadYourWrites<VirtualMachineInstanceMigration>;
+  readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly ownPods: ReadYourWrites<Pod>;
+  readonly nodes: { get(key: Key): { readonly metadata: { readonly labels?: Record<string, string> } } | undefined };
+  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly launchers: LauncherPods;
+  readonly config: () => ControllerConfig;
+  readonly clock: Clock;
+}
+
+/** Reads the caches; the API itself only where a cache that lags behind would fail a migration for nothing. */
+export async function observeMigration(
+  key: Key,
+  deps: ObserveDeps,
+  signal: AbortSignal,
+): Promise<MigrationObservation> {
+  const now = deps.clock.now();
+  const migration = deps.migrations.get(key);
+  if (!migration) return { kind: 'absent', key, uid: '', now };
+  const uid = migration.metadata.uid ?? '';
+  try {
+    return await observe(migration, { kind: 'present', key, uid, now }, deps, signal);
+  } catch (error) {
+    if (signal.aborted || !isKubeError(error)) throw error;
+    return { kind: 'unclear', key, uid, now, reason: errorMessage(error) };
+  }
+}
+
+async function observe(
+  migration: VirtualMachineInstanceMigration,
+  base: { readonly kind: 'present'; readonly key: Key; readonly uid: string; readonly now: Date },
+  deps: ObserveDeps,
+  signal: AbortSignal,
+): Promise<MigrationObservation> {
+  const { migrations, nodes, launchers, config } = deps;
+  const vmi = await vmiOf(migration, deps, signal);
+  const claimed = vmi ? podsOf(vmi, deps) : [];
+  const { own, foreign } = vmi ? launchers.sort(vmi, claimed) : { own: [], foreign: [] };
+  const isTarget = ({ metadata }: Pod) => metadata.labels?.[labels.migrationJobUid] === base.uid;
+  const siblings = migrations.list().filter((each) => each.metadata.namespace === migration.metadata.namespace);
+  return {
+    ...base,
+    migration,
+    vmi,
+    sourcePod:
+      vmi &&
+      podFacts.currentPod(
+        vmi,
+        own.filter((pod) => !podFacts.isTemporary(pod)),
+      ),
+    nodeLabels: nodes.get(vmi?.status?.nodeName ?? '')?.metadata.labels ?? {},
+    claims: vmi ? claimsOf(vmi, deps) : new Map(),
+    target: await targetOf(migration, vmi, own.filter(isTarget), { ...deps, ...base }, signal),
+    leftovers: foreign.filter(isTarget),
+    rival: rivalOf(migration, vmi, siblings),
+    activePods: own.filter((pod) => podFacts.isActive(pod) && !isTarget(pod)).length,
+    running: runningBeside(migration, vmi, deps),
+    backoffMs: backoffMs(migration, siblings, base.now),
+    superseded: isFinalMigration(migration) ? olderOnes(migration, siblings, own) : [],
+    config: config(),
+  };
+}
+
+/** A VMI that was made a moment ago is not missing. */
+async function vmiOf(
+  { metadata: { namespace }, spec }: VirtualMachineInstanceMigration,
+  { vmis, client }: ObserveDeps,
+  signal: AbortSignal,
+): Promise<VirtualMachineInstance | undefined> {
+  const name = spec.vmiName;
+  if (!name) return undefined;
+  const type = resources.virtualMachineInstances;
+  return vmis.get(`${namespace}/${name}`) ?? (await getIfThere(client, type, { namespace, name }, { signal }));
+}
+
+/** With those that this process has made and the cache does not show yet. */
+function podsOf({ metadata: { namespace, uid } }: VirtualMachineInstance, { ownPods }: ObserveDeps): Pod[] {
+  return ownPods.list().filter((pod) => pod.metadata.namespace === namespace && podFacts.controllerUid(pod) === uid);
+}
+
+/** No migration fails on the word of a cache that does not show its pod yet. */
+async function targetOf(
+  migration: VirtualMachineInstanceMigration,
+  vmi: VirtualMachineInstance | undefined,
+  found: readonly Pod[],
+  deps: Pick<ObserveDeps, 'client' | 'launchers'> & { readonly uid: string },
+  signal: AbortSignal,
+): Promise<Target> {
+  const { client, launchers, uid } = deps;
+  const [pod] = found.toSorted((a, b) => Number(podFacts.isFinal(a)) - Number(podFacts.isFinal(b)));
+  if (pod) return { kind: 'pod', pod, isRecorded: vmi?.status?.activePods?.[pod.metadata.uid ?? ''] !== undefined };
+  if (!vmi || !hasTargetPhase({ migration })) return { kind: 'none' };
+  const { items } = await client.list<Pod>(resources.pods, {
+    namespace: migration.metadata.namespace,
+    labelSelector: labelQuery({ key: labels.migrationJobUid, operator: 'In', values: [uid] }),
+    signal,
+  });
+  return { kind: launchers.sort(vmi, items).own.length > 0 ? 'unseen' : 'none' };
+}
+
+function claimsOf(vmi: VirtualMachineInstance, { claims }: ObserveDeps): ReadonlyMap<string, PersistentVolumeClaim> {
+  const names = (vmi.spec.volumes ?? []).map(
+    ({ persistentVolumeClaim, dataVolume }) => persistentVolumeClaim?.claimName ?? dataVolume?.name ?? '',
+  );
+  const found = names.flatMap((name) => {
+    const claim = claims.get(`${vmi.metadata.namespace}/${name}`);
+    return claim ? [[name, claim] as const] : [];
+  });
+  return new Map(found);
+}
+
+/** Key of the VMI that a migration moves. */
+export function vmiKeyOf({ metadata: { namespace }, spec }: VirtualMachineInstanceMigration): Key {
+  return `${namespace}/${spec.vmiName ?? ''}`;
+}

@@ -1,0 +1,109 @@
+import {
+  annotations,
+  isBeingDeleted,
+  isFinalMigration,
+  type Key,
+  labels,
+  type Pod,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
+} from '../../api/index.ts';
+import { podFacts } from '../pod/index.ts';
+import type { MigrationFacts, Rival, Superseded } from './observation.ts';
+
+type Migration = VirtualMachineInstanceMigration;
+
+/** Final migrations of one VMI that are kept, the newest ones. */
+const keptMigrations = 5;
+const firstBackoffMs = 20_000;
+
+const createdMs = ({ metadata }: Migration) => Date.parse(metadata.creationTimestamp ?? '') || 0;
+const isSame = (one: Migration, other: Migration) => one.metadata.uid === other.metadata.uid;
+const isOfSameVmi = (one: Migration, other: Migration) => one.spec.vmiName === other.spec.vmiName;
+
+/** Newest first; of the same second the one with the later name. */
+function newestFirst(one: Migration, other: Migration): number {
+  return createdMs(other) - createdMs(one) || (one.metadata.name < other.metadata.name ? 1 : -1);
+}
+
+/** One that the VMI speaks of, or that was there first. */
+export function rivalOf(
+  migration: Migration,
+  vmi: VirtualMachineInstance | undefined,
+  siblings: readonly Migration[],
+): Rival | undefined {
+  const open = siblings.filter(
+    (each) => isOfSameVmi(each, migration) && !isSame(each, migration) && !isFinalMigration(each),
+  );
+  const owner = open.find(({ metadata }) => metadata.uid === vmi?.status?.migrationState?.migrationUid);
+  const first = owner ?? open.find((each) => newestFirst(each, migration) > 0);
+  return first && { name: first.metadata.name, hasState: first === owner };
+}
+
+interface Others {
+  readonly migrations: { list(): readonly Migration[] };
+  readonly vmis: { get(key: Key): VirtualMachineInstance | undefined };
+  readonly ownPods: { list(): readonly Pod[] };
+}
+
+/** Other migrations that have, or had, a target pod and are not over. */
+export function runningBeside(
+  migration: Migration,
+  vmi: VirtualMachineInstance | undefined,
+  { migrations, vmis, ownPods }: Others,
+): MigrationFacts['running'] {
+  const withPods = new Set(ownPods.list().map(({ metadata }) => metadata.labels?.[labels.migrationJobUid]));
+  const running = migrations.list().filter((each) => {
+    if (isFinalMigration(each) || isSame(each, migration)) return false;
+    return !isWaiting(each) || withPods.has(each.metadata.uid);
+  });
+  const node = vmi?.status?.nodeName;
+  const outbound = running.filter(({ metadata: { namespace }, spec }) => {
+    return vmis.get(`${namespace}/${spec.vmiName}`)?.status?.nodeName === node;
+  });
+  return { cluster: running.length, outbound: outbound.length };
+}
+
+export function isWaiting({ status }: Migration): boolean {
+  return !status?.phase || status.phase === 'Pending';
+}
+
+/**
+ * Time until an automatic migration may try again: doubled for each that failed directly before it, from the end of the last one (upstream:
+ * handleMigrationBackoff in pkg/virt-controller/watch/migration/migration.go). A person who asks waits for nothing.
+ */
+export function backoffMs(migration: Migration, siblings: readonly Migration[], now: Date): number {
+  if (!isAutomatic(migration)) return 0;
+  const older = siblings
+    .filter((each) => isOfSameVmi(each, migration) && isAutomatic(each) && newestFirst(each, migration) > 0)
+    .filter((each) => !isBeingDeleted(each))
+    .sort(newestFirst);
+  const succeeded = older.findIndex(({ status }) => status?.phase === 'Succeeded');
+  const failed = (succeeded < 0 ? older : older.slice(0, succeeded)).filter(({ status }) => status?.phase === 'Failed');
+  const [last] = failed;
+  if (!last) return 0;
+  const stamp = last.status?.phaseTransitionTimestamps?.find(({ phase }) => phase === 'Failed');
+  const failedMs = Date.parse(stamp?.phaseTransitionTimestamp ?? '') || createdMs(last);
+  return Math.max(0, failedMs + firstBackoffMs * 2 ** (failed.length - 1) - now.getTime());
+}
+
+function isAutomatic({ metadata }: Migration): boolean {
+  const { evacuationMigration, workloadUpdateMigration } = annotations;
+  return [evacuationMigration, workloadUpdateMigration].some((name) => metadata.annotations?.[name] !== undefined);
+}
+
+/** Those beyond the newest ones, each with the pod that it left and that has ended: its target, or where the guest came from. */
+export function olderOnes(migration: Migration, siblings: readonly Migration[], own: readonly Pod[]): Superseded[] {
+  const over = siblings.filter((each) => isOfSameVmi(each, migration) && isFinalMigration(each));
+  return over
+    .sort(newestFirst)
+    .slice(keptMigrations)
+    .filter((each) => !isBeingDeleted(each))
+    .map((each) => ({ migration: each, pod: own.find((pod) => isLeftBy(each, pod)) }));
+}
+
+function isLeftBy({ status, metadata }: Migration, pod: Pod): boolean {
+  if (!podFacts.isFinal(pod)) return false;
+  if (status?.phase === 'Failed') return pod.metadata.labels?.[labels.migrationJobUid] === metadata.uid;
+  return pod.metadata.name === status?.migrationState?.sourcePod;
+}

@@ -1,0 +1,195 @@
+import type {
+  MigrationState,
+  Pod,
+  VirtualMachineInstance,
+  VirtualMachineInstanceMigration,
+} from '../../../../src/api/index.ts';
+import type { PresentMigration, Target } from '../../../../src/controller/migration/observation.ts';
+import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
+
+type Migration = VirtualMachineInstanceMigration;
+type Phase = NonNullable<NonNullable<Migration['status']>['phase']>;
+
+export const now = new Date('2026-01-01T00:10:00Z');
+export const uid = 'uid-job';
+export const phases = [
+  '',
+  'Pending',
+  'Scheduling',
+  'Scheduled',
+  'PreparingTarget',
+  'TargetReady',
+  'Running',
+  'Succeeded',
+  'Failed',
+] as const;
+
+export function buildMigration(phase: Phase = 'Pending', more: Partial<Migration> = {}): Migration {
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachineInstanceMigration',
+    metadata: {
+      name: 'job',
+      namespace: 'default',
+      uid,
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:09:00Z',
+      labels: { 'kubevirt.io/vmi-name': 'vm1' },
+    },
+    spec: { vmiName: 'vm1' },
+    ...(phase !== '' && {
+      status: {
+        phase,
+        phaseTransitionTimestamps: [{ phase, phaseTransitionTimestamp: '2026-01-01T00:09:30Z' }],
+      },
+    }),
+    ...more,
+  };
+}
+
+const job = { labels: { 'kubevirt.io/migrationJobUID': uid }, name: 'target', uid: 'uid-target' };
+
+export function buildTarget(pod: Pod = buildRunningPod(), node: string | undefined = 'node2'): Pod {
+  const { nodeName: _node, ...spec } = pod.spec;
+  const creationTimestamp = '2026-01-01T00:09:10Z';
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, ...job, creationTimestamp },
+    spec: { ...spec, ...(node !== undefined && { nodeName: node }) },
+  };
+}
+
+export const unscheduled = buildTarget(
+  buildPod({
+    phase: 'Pending',
+    conditions: [
+      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/2 nodes are available' },
+    ],
+  }),
+  '',
+);
+
+export const there = (pod: Pod): Target => ({ kind: 'pod', pod, isRecorded: true });
+
+export function runningVmi(state?: MigrationState, more: Partial<VirtualMachineInstance['status']> = {}) {
+  const conditions = [{ type: 'LiveMigratable', status: 'True' } as const];
+  const migrationState = state && { migrationState: state };
+  return buildVmi({}, { phase: 'Running', nodeName: 'node1', runtimeUser: 0, conditions, ...migrationState, ...more });
+}
+
+/** What a decision is taken on; nothing stands in the way of the migration unless said. */
+export function observed(phase: Phase, more: Partial<PresentMigration> = {}): PresentMigration {
+  return {
+    kind: 'present',
+    key: 'default/job',
+    uid,
+    now,
+    migration: buildMigration(phase),
+    vmi: runningVmi(),
+    sourcePod: buildRunningPod(),
+    nodeLabels: { 'kubernetes.io/hostname': 'node1' },
+    claims: new Map(),
+    target: { kind: 'none' },
+    leftovers: [],
+    rival: undefined,
+    activePods: 1,
+    running: { cluster: 0, outbound: 0 },
+    backoffMs: 0,
+    superseded: [],
+    config: buildConfig(),
+    ...more,
+  };
+}
+
+const own = (more: MigrationState = {}): MigrationState => ({
+  migrationUid: uid,
+  sourceNode: 'node1',
+  targetNode: 'node2',
+  targetPod: 'target',
+  ...more,
+});
+const prepared = { targetNodeAddress: '10.0.0.2' };
+const begun = { ...prepared, startTimestamp: '2026-01-01T00:09:40Z' };
+const ended = { ...begun, completed: true, endTimestamp: '2026-01-01T00:09:50Z' };
+const ready = there(buildTarget());
+const labelled = (state: MigrationState): VirtualMachineInstance => {
+  const vmi = runningVmi(state);
+  return { ...vmi, metadata: { ...vmi.metadata, labels: { 'kubevirt.io/migrationTargetNodeName': 'node2' } } };
+};
+
+/** Where the pod and the agents are. */
+export const stages: readonly (readonly [name: string, facts: Partial<PresentMigration>])[] = [
+  ['no pod', {}],
+  ['pod not shown yet', { target: { kind: 'unseen' } }],
+  ['pod not recorded', { target: { kind: 'pod', pod: buildTarget(), isRecorded: false } }],
+  ['pod without a node', { target: there(unscheduled) }],
+  ['pod starts', { target: there(buildTarget(buildPod({ phase: 'Pending' }))) }],
+  ['pod on the node of the guest', { target: there(buildTarget(buildPod(), 'node1')) }],
+  ['pod ready', { target: ready }],
+  ['pod ended', { target: there(buildTarget(buildPod({ phase: 'Failed', message: 'evicted' }))) }],
+  ['handed over', { target: ready, vmi: runningVmi(own()) }],
+  ['target ready', { target: ready, vmi: runningVmi(own(prepared)) }],
+  ['on its way', { target: ready, vmi: runningVmi(own(begun)) }],
+  ['pod gone on its way', { vmi: runningVmi(own(begun)) }],
+  ['failed by an agent', { target: ready, vmi: runningVmi(own({ ...ended, failed: true, failureReason: 'cut' })) }],
+  ['failed, agent tidies up', { target: ready, vmi: labelled(own({ ...ended, failed: true })) }],
+  ['failed in post-copy', { target: ready, vmi: runningVmi(own({ ...ended, failed: true, mode: 'PostCopy' })) }],
+  ['arrived', { target: ready, sourcePod: buildTarget(), vmi: runningVmi(own(ended), { nodeName: 'node2' }) }],
+  ['taken over', { target: ready, vmi: runningVmi({ ...own(), migrationUid: 'uid-other' }) }],
+];
+
+const deleted = (phase: Phase) => {
+  const migration = buildMigration(phase);
+  return { ...migration, metadata: { ...migration.metadata, deletionTimestamp: '2026-01-01T00:09:59Z' } };
+};
+const spec = (phase: Phase, fields: object): Partial<PresentMigration> => ({
+  migration: buildMigration(phase, { spec: { vmiName: 'vm1', ...fields } }),
+});
+const vmiWith = (vmi: VirtualMachineInstance, facts: Partial<PresentMigration>): Partial<PresentMigration> => {
+  const state = facts.vmi?.status?.migrationState;
+  return { vmi: { ...vmi, status: { ...vmi.status, ...(state && { migrationState: state }) } } };
+};
+const refusal = {
+  type: 'LiveMigratable',
+  status: 'False',
+  reason: 'DisksNotLiveMigratable',
+  message: 'disk0',
+} as const;
+const bare = (phase: Phase) => {
+  const migration = buildMigration(phase);
+  return { ...migration, metadata: { ...migration.metadata, labels: {} } };
+};
+
+type Change = (phase: Phase, facts: Partial<PresentMigration>) => Partial<PresentMigration>;
+
+/** What else is the matter. */
+export const circumstances: readonly (readonly [name: string, change: Change])[] = [
+  ['nothing else', () => ({})],
+  ['deleted', (phase) => ({ migration: deleted(phase) })],
+  ['no VMI', () => ({ vmi: undefined, sourcePod: undefined })],
+  ['no VMI, deleted', (phase) => ({ vmi: undefined, sourcePod: undefined, migration: deleted(phase) })],
+  ['guest ended', (_, facts) => vmiWith(runningVmi(undefined, { phase: 'Succeeded' }), facts)],
+  ['guest not running', (_, facts) => vmiWith(runningVmi(undefined, { phase: 'Scheduled' }), facts)],
+  ['not migratable', (_, facts) => vmiWith(runningVmi(undefined, { conditions: [refusal] }), facts)],
+  ['older migration', () => ({ rival: { name: 'older', hasState: false } })],
+  ['other migration under way', () => ({ rival: { name: 'other', hasState: true } })],
+  [
+    'asks for the node of the guest',
+    (phase) => spec(phase, { addedNodeSelector: { 'kubernetes.io/hostname': 'node1' } }),
+  ],
+  ['between clusters', (phase) => spec(phase, { sendTo: { migrationID: 'x' } })],
+  ['without label', (phase) => ({ migration: bare(phase) })],
+  ['in back-off', () => ({ backoffMs: 20_000 })],
+  ['old pods left', () => ({ activePods: 2 })],
+  ['cluster full', () => ({ running: { cluster: 5, outbound: 0 } })],
+  ['node full', () => ({ running: { cluster: 2, outbound: 2 } })],
+  ['source pod unknown', () => ({ sourcePod: undefined })],
+  ['after ten minutes more', () => ({ now: new Date('2026-01-01T00:20:00Z') })],
+  ['after an hour more', () => ({ now: new Date('2026-01-01T01:10:00Z') })],
+  ['other user', (_, facts) => vmiWith(runningVmi(undefined, { runtimeUser: 107 }), facts)],
+  [
+    'hot-plugged volumes',
+    (_, facts) =>
+      vmiWith(runningVmi(undefined, { volumeStatus: [{ name: 'a', target: 'sda', hotplugVolume: {} }] }), facts),
+  ],
+];
