@@ -68,7 +68,7 @@ export function renderLauncherPod(
       containers: [
         computeContainer(vmi, config, { nonRoot, resources, storage }),
         ...disks.containers,
-        ...virtiofsContainers(vmi, config),
+        ...virtiofsContainers(vmi, config, claims),
       ],
       volumes: storage.volumes,
     },

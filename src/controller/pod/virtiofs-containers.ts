@@ -10,6 +10,7 @@ import {
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { hasGuaranteedResources } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
+import type { ClaimsByName } from './volumes.ts';
 
 const launcherUser = 107;
 const privateDir = '/var/run/kubevirt-private';
@@ -18,11 +19,16 @@ const privateDir = '/var/run/kubevirt-private';
  * A container for each volume that the guest mounts as a file system (upstream: pkg/virt-controller/services/virtiofs.go). It runs without
  * any right, also where the launcher is root's; what it shares it sees as the guest does. Throws PodRenderError.
  */
-export function virtiofsContainers(vmi: VirtualMachineInstance, config: ControllerConfig): Container[] {
+export function virtiofsContainers(
+  vmi: VirtualMachineInstance,
+  config: ControllerConfig,
+  claims: ClaimsByName,
+): Container[] {
   const volumes = vmi.spec.volumes ?? [];
   return virtiofsNames(vmi).map((name) => {
     const volume = volumes.find((each) => each.name === name);
     if (!volume) throw unsupported(name, 'there is no volume of this name');
+    refuseBlock(volume, claims);
     return virtiofsContainer(volume, vmi, config);
   });
 }
@@ -60,6 +66,13 @@ function virtiofsContainer(volume: Volume, vmi: VirtualMachineInstance, config: 
       capabilities: { drop: ['ALL'] },
     },
   };
+}
+
+/** It comes as a device node, and there is no directory to share. */
+function refuseBlock({ name, persistentVolumeClaim, dataVolume }: Volume, claims: ClaimsByName): void {
+  const claim = persistentVolumeClaim?.claimName ?? dataVolume?.name ?? '';
+  if (claims.get(claim)?.spec.volumeMode !== 'Block') return;
+  throw unsupported(name, `claim ${claim} is a block device. Use a claim with volumeMode Filesystem, or a disk`);
 }
 
 /** Where the side container has the volume. What is no directory of the pod has no such place. */

@@ -103,3 +103,20 @@ for (const [volume, message] of refusals) {
     assert.throws(() => rendered(sharing(volume)), { code: 'UNSUPPORTED', message });
   });
 }
+
+test('a claim that is a block device has no directory to share: no pod is rendered for it', () => {
+  const claim = {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'c' },
+    spec: { volumeMode: 'Block' },
+  };
+  const claims = new Map([['c', claim]]);
+  for (const volume of [{ persistentVolumeClaim: { claimName: 'c' } }, { dataVolume: { name: 'c' } }]) {
+    assert.throws(() => renderLauncherPod(sharing(volume), buildConfig(), 'salt', claims), {
+      name: 'PodRenderError',
+      code: 'UNSUPPORTED',
+      message: /file system share cannot .*claim c is a block device.*volumeMode Filesystem/,
+    });
+  }
+});
