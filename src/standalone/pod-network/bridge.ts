@@ -1,4 +1,5 @@
 import { errorMessage, type Logger, listOf, memberAt } from '../../base/index.ts';
+import { foreignDrops } from './foreign-drops.ts';
 import type { Forwarding } from './forwarding.ts';
 import { macOf, type NetworkNames } from './names.ts';
 import { filterRules, withoutRules } from './rules.ts';
@@ -25,6 +26,8 @@ interface BridgeDeps {
 export class Bridge {
   readonly #names: NetworkNames;
   readonly #deps: BridgeDeps;
+  /** As they were set last. */
+  #rules = '';
 
   constructor(names: NetworkNames, deps: BridgeDeps) {
     this.#names = names;
@@ -38,19 +41,24 @@ export class Bridge {
   /** One of a node that was killed is taken over with the pods in it, or made anew: it may have other addresses. */
   async bringUp(network: PluggedNetwork): Promise<void> {
     const { tools } = this.#deps;
-    if (network.ports.length === 0 && this.#isThere()) await tools.ip([`link delete dev ${this.name}`]);
-    await tools.ip([...(this.#isThere() ? [] : [this.#made()]), ...this.#commands(network)]);
+    if (network.ports.length === 0 && this.isThere) await tools.ip([`link delete dev ${this.name}`]);
+    await tools.ip([...(this.isThere ? [] : [this.#made()]), ...this.#commands(network)]);
     for (const [setting, value] of this.#settings(network)) tools.set(setting, value);
     await this.#openUp(network);
   }
 
   /** Others may have taken something away: a firewall that is loaded anew removes the tables of everybody. */
   async ensure(network: PluggedNetwork): Promise<void> {
-    if (!this.#isThere()) await this.bringUp(network);
-    else if (this.#deps.forwarding.links().isNew || !(await this.#hasRules())) await this.#openUp(network);
+    if (!this.isThere) await this.bringUp(network);
+    else if (this.#deps.forwarding.links().isNew || !(await this.#hasRules(network))) await this.#openUp(network);
   }
 
-  async #hasRules(): Promise<boolean> {
+  get isThere(): boolean {
+    return this.#deps.tools.links().includes(this.name);
+  }
+
+  async #hasRules({ subnets }: NodeNetwork): Promise<boolean> {
+    if (filterRules(this.#names, subnets, this.#deps.forwarding.links()) !== this.#rules) return false;
     const tables = listOf(memberAt(await this.#deps.tools.nftJson(['list', 'tables', 'inet']), 'nftables'));
     return tables.some((item) => memberAt(item, 'table', 'name') === this.#names.table);
   }
@@ -65,25 +73,14 @@ export class Bridge {
         log.warn({ what, err: errorMessage(error) }, 'a part of the pod network could not be removed');
       }
     };
-    if (this.#isThere()) await attempt('bridge', () => tools.ip([`link delete dev ${this.name}`]));
+    if (this.isThere) await attempt('bridge', () => tools.ip([`link delete dev ${this.name}`]));
     await attempt('forwarding', () => forwarding.close(this.name));
     await attempt('rules', () => tools.nft(withoutRules(this.#names)));
   }
 
   /** A table cannot let pass what another one drops. */
   async foreignDrops(): Promise<string[]> {
-    const items = listOf(memberAt(await this.#deps.tools.nftJson(['list', 'chains']), 'nftables'));
-    return items.flatMap((item) => {
-      const of = (name: string) => String(memberAt(item, 'chain', name) ?? '');
-      if (of('policy') !== 'drop' || !['forward', 'input'].includes(of('hook'))) return [];
-      const what = of('hook') === 'forward' ? 'guests may not reach outside' : 'guests may get no DNS';
-      const chain = `${of('family')} ${of('table')} ${of('name')}`;
-      return [`a firewall drops what it does not know (chain ${chain}): ${what} until it lets ${this.name} pass`];
-    });
-  }
-
-  #isThere(): boolean {
-    return this.#deps.tools.links().includes(this.name);
+    return foreignDrops(await this.#deps.tools.nftJson(['list', 'ruleset']), this.name);
   }
 
   #made(): string {
@@ -117,7 +114,9 @@ export class Bridge {
   /** Rules first: what forwards is guarded from its first packet on. */
   async #openUp({ subnets }: NodeNetwork): Promise<void> {
     const { tools, forwarding } = this.#deps;
-    await tools.nft(filterRules(this.#names, subnets, forwarding.links()));
+    const rules = filterRules(this.#names, subnets, forwarding.links());
+    await tools.nft(rules);
+    this.#rules = rules;
     await forwarding.open();
   }
 }

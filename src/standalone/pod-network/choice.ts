@@ -41,6 +41,17 @@ export async function chooseSubnets(options: ChoiceOptions, tools: NetworkTools)
   return { ipv4, ...(hasIpv6 && isFree(ipv6, taken) && { ipv6 }) };
 }
 
+/** What has come to the machine since the range was chosen, a VPN say, and is in its way: in words. */
+export async function conflicts({ ipv4, ipv6 }: Subnets, bridge: string, tools: NetworkTools): Promise<string[]> {
+  const taken = await takenSubnets(bridge, tools);
+  return [ipv4, ...(ipv6 ? [ipv6] : [])].flatMap((subnet) => {
+    const other = taken.find((each) => !isFree(subnet, [each]));
+    if (!other) return [];
+    const what = `the machine has a route to ${textOf(other)}, which pods have addresses of (${textOf(subnet)})`;
+    return [`${what}: one of the two is not reached until all VMs have ended and the node was started again`];
+  });
+}
+
 /** Destinations of all routing tables and all addresses of links, but the node's own. */
 async function takenSubnets(bridge: string, tools: NetworkTools): Promise<Cidr[]> {
   const families = await Promise.all(
@@ -61,4 +72,15 @@ export function readSubnets(kept: unknown): Subnets | undefined {
 
 export function writeSubnets({ ipv4, ipv6 }: Subnets, mtu: number): string {
   return `${JSON.stringify({ ipv4: textOf(ipv4), ...(ipv6 && { ipv6: textOf(ipv6) }), mtu })}\n`;
+}
+
+export const defaultMtu = 1500;
+
+/** Of the links that lead out: guests must not send more at once than those take. */
+export async function smallestMtu(tools: NetworkTools): Promise<number> {
+  const routes = await tools.ipJson(['route', 'show', 'default']);
+  const ways = new Set(routes.map((route) => memberAt(route, 'dev')));
+  const links = await tools.ipJson(['link', 'show']);
+  const mtus = links.filter((link) => ways.has(memberAt(link, 'ifname'))).map((link) => Number(memberAt(link, 'mtu')));
+  return Math.min(defaultMtu, ...mtus.filter((mtu) => mtu >= 1280));
 }

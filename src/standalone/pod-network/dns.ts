@@ -24,8 +24,12 @@ export interface DnsProgram {
 /** `<vmi>.<namespace>`; undefined for what is no name of DNS. */
 export function addressableName(name: string, namespace: string): string | undefined {
   const full = `${name}.${namespace}`;
-  const isName = full.split('.').every((label) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(label));
-  return isName && full.length < 240 ? full : undefined;
+  return isAddressableName(full) ? full : undefined;
+}
+
+export function isAddressableName(name: string): boolean {
+  const isName = name.split('.').every((label) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(label));
+  return isName && name.length < 240;
 }
 
 export interface Name {

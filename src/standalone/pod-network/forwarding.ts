@@ -33,11 +33,15 @@ export class Forwarding {
     return !isOff && (of('all/forwarding') === '1' || of('all/force_forwarding') !== undefined);
   }
 
-  /** Links that a node has opened, and those that are still to be. */
+  /**
+   * Links that forward, or are still to, only since a node asked for it. Of a machine that somebody has made a router since then there are none: what else it routes is
+   * its owner's.
+   */
   links(): OpenedLinks & { readonly isNew: boolean } {
     const known = this.#recorded();
     const opened = [...new Set([...known, ...this.#closed()])];
-    const of = (pattern: RegExp) => opened.flatMap((name) => pattern.exec(name)?.[1] ?? []);
+    const of = (pattern: RegExp) =>
+      opened.filter((name) => !this.#isRouter(name)).flatMap((name) => pattern.exec(name)?.[1] ?? []);
     return {
       ipv4: of(/^net\/ipv4\/conf\/(.+)\/forwarding$/),
       ipv6: of(/^net\/ipv6\/conf\/(.+)\/force_forwarding$/),
@@ -58,15 +62,19 @@ export class Forwarding {
     if (this.#tools.links().some((name) => name.startsWith(bridgePrefix) && name !== ownBridge)) return;
     for (const name of this.#recorded()) {
       try {
-        // Somebody has made the machine a router meanwhile, as container engines do: its links are theirs now.
-        const isRouter = this.#tools.setting(name.replace(/\/conf\/.+\//, '/conf/all/')) === '1';
         // A link that is gone took it along.
-        if (!isRouter && this.#tools.setting(name) === '1') this.#tools.set(name, '0');
+        if (!this.#isRouter(name) && this.#tools.setting(name) === '1') this.#tools.set(name, '0');
       } catch (error) {
         this.#log.warn({ name, err: errorMessage(error) }, 'a setting of the network could not be taken back');
       }
     }
     rmSync(this.#file, { force: true });
+  }
+
+  /** Somebody has made the machine a router meanwhile, as container engines do: its links are theirs now. */
+  #isRouter(name: string): boolean {
+    const all = name.replace(/\/conf\/.+\//, '/conf/all/');
+    return [all, all.replace('force_forwarding', 'forwarding')].some((each) => this.#tools.setting(each) === '1');
   }
 
   /** Settings of links with addresses that do not forward. */

@@ -3,7 +3,8 @@ import path from 'node:path';
 import { memberAt } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
-import { addressAt, capacityOf, gatewayOffset, type Subnets, seedOf, textOf } from './subnets.ts';
+import { isAddressableName } from './dns.ts';
+import { addressAt, capacityOf, gatewayOffset, maxPods, type Subnets, seedOf, textOf } from './subnets.ts';
 
 /** Of the pod's pair of links, the end on the machine. */
 export function hostLinkOf(uid: string): string {
@@ -15,7 +16,12 @@ interface Lease {
   readonly offset: number;
   /** In DNS; empty for none. */
   readonly name: string;
+  /** Later ones have greater numbers. */
+  readonly turn: number;
 }
+
+/** A pod's; drafts of files have other names. */
+const uidPattern = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
 
 /**
  * Which pod has which address: a file per pod, written before the pod has it. A UID begins to look for a free one at the same place each time, and an
@@ -29,13 +35,20 @@ export class Leases {
     this.#dir = dir;
   }
 
-  /** What an earlier process gave. What cannot be read was never given: files are written whole, and before the pod starts. */
+  /**
+   * What an earlier process gave, in the order in which it did. What cannot be read was never given, nor an address that no pod can have or another one
+   * has: files are written whole, and before the pod starts.
+   */
   async load(): Promise<void> {
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     this.#leases.clear();
-    for (const uid of (await readdir(this.#dir)).sort()) {
+    const found: [string, Lease][] = [];
+    for (const uid of (await readdir(this.#dir)).filter((name) => uidPattern.test(name)).sort()) {
       const lease = parse((await readIfThere(path.join(this.#dir, uid))) ?? '');
-      if (lease) this.#leases.set(uid, lease);
+      if (lease) found.push([uid, lease]);
+    }
+    for (const [uid, lease] of found.sort(([, one], [, other]) => one.turn - other.turn)) {
+      if (!this.#offsets().has(lease.offset)) this.#leases.set(uid, lease);
     }
   }
 
@@ -46,7 +59,8 @@ export class Leases {
   /** The same again for a UID that has one. Throws NodeError POD_NETWORK when all are taken. */
   async take(uid: string, name: string, subnets: Subnets): Promise<void> {
     if (this.#leases.has(uid)) return;
-    const lease = { offset: this.#freeOffset(uid, subnets), name };
+    const turn = Math.max(0, ...[...this.#leases.values()].map((each) => each.turn)) + 1;
+    const lease = { offset: this.#freeOffset(uid, subnets), name, turn };
     // In memory first: two pods ask at the same time.
     this.#leases.set(uid, lease);
     try {
@@ -58,9 +72,11 @@ export class Leases {
   }
 
   /** IPv4 first, as in the status of a pod; empty for a pod without. */
-  addressesOf(uid: string, { ipv4, ipv6 }: Subnets): string[] {
-    const lease = this.#leases.get(uid);
-    return lease ? [ipv4, ...(ipv6 ? [ipv6] : [])].map((subnet) => addressAt(subnet, lease.offset)) : [];
+  addressesOf(uid: string, subnets: Subnets): string[] {
+    const { ipv4, ipv6 } = subnets;
+    const { offset } = this.#leases.get(uid) ?? {};
+    if (offset === undefined || offset > gatewayOffset + capacityOf(subnets)) return [];
+    return [ipv4, ...(ipv6 ? [ipv6] : [])].map((subnet) => addressAt(subnet, offset));
   }
 
   /** Of two pods with one name the later has it: a VM that was started again. */
@@ -73,8 +89,12 @@ export class Leases {
     return this.#leases.delete(uid);
   }
 
+  #offsets(): Set<number> {
+    return new Set([...this.#leases.values()].map(({ offset }) => offset));
+  }
+
   #freeOffset(uid: string, subnets: Subnets): number {
-    const taken = new Set([...this.#leases.values()].map(({ offset }) => offset));
+    const taken = this.#offsets();
     const capacity = capacityOf(subnets);
     const start = seedOf(uid).readUInt32BE(0) % capacity;
     for (let at = 0; at < capacity; at++) {
@@ -89,7 +109,12 @@ function parse(text: string): Lease | undefined {
   try {
     const kept: unknown = JSON.parse(text);
     const [offset, name] = [memberAt(kept, 'offset'), memberAt(kept, 'name')];
-    return Number.isInteger(offset) && typeof name === 'string' ? { offset: Number(offset), name } : undefined;
+    const isOfPod = typeof offset === 'number' && Number.isInteger(offset) && offset > gatewayOffset;
+    if (!isOfPod || offset > gatewayOffset + maxPods || typeof name !== 'string') return undefined;
+    const turn = memberAt(kept, 'turn');
+    // Of an earlier version: before all others.
+    const known = typeof turn === 'number' && Number.isSafeInteger(turn) ? turn : 0;
+    return { offset, name: isAddressableName(name) ? name : '', turn: known };
   } catch {
     return undefined;
   }

@@ -4,7 +4,15 @@ import { type Clock, errorMessage, jsonRecord, type Logger, memberAt, systemCloc
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { Bridge, type NodeNetwork } from './bridge.ts';
-import { chooseSubnets, type PodNetworkWish, readSubnets, writeSubnets } from './choice.ts';
+import {
+  chooseSubnets,
+  conflicts,
+  defaultMtu,
+  type PodNetworkWish,
+  readSubnets,
+  smallestMtu,
+  writeSubnets,
+} from './choice.ts';
 import { addressableName, type DnsProgram, dnsDomain, type Name, PodDns } from './dns.ts';
 import { Forwarding } from './forwarding.ts';
 import { hostLinkOf, Leases } from './leases.ts';
@@ -50,8 +58,11 @@ interface Up extends NodeNetwork {
   readonly dns: PodDns;
 }
 
-/** `off`: pods share the machine's network, and their guests have QEMU's own. */
-type State = { readonly kind: 'off'; readonly reason: string } | Up;
+/**
+ * `off`: pods share the machine's network, and their guests have QEMU's own. `failing`: the same, while pods that run have lost what they began with: it is tried
+ * again.
+ */
+type State = { readonly kind: 'off' | 'failing' | 'stopped'; readonly reason: string } | Up;
 
 /** A link of the machine may come while pods run: a laptop moves. */
 const lookAgainMs = 20_000;
@@ -63,6 +74,9 @@ export class PodNetwork {
   readonly #leases: Leases;
   #state: State = { kind: 'off', reason: 'not started' };
   #cancelLook: () => void = () => undefined;
+  /** What is set up or removed, one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #conflicts: readonly string[] = [];
 
   constructor(options: PodNetworkOptions, deps: PodNetworkDeps) {
     this.#options = options;
@@ -72,46 +86,42 @@ export class PodNetwork {
 
   /** For a person: the network, or why there is none and what would help. */
   get summary(): string {
-    if (this.#state.kind === 'off') return `no pod network, guests have user networking: ${this.#state.reason}`;
+    if (this.#state.kind !== 'up') return `no pod network, guests have user networking: ${this.#state.reason}`;
     const { ipv4, ipv6 } = this.#state.subnets;
     const ranges = [ipv4, ...(ipv6 ? [ipv6] : [])].map(textOf).join(' and ');
     return `pod network ${ranges} at ${namesOf(this.#options.stateDir).bridge}`;
   }
 
   /** Takes up what an earlier process left. Rejects with NodeError only where a range was asked for by name. */
-  async start(): Promise<void> {
-    const { wish } = this.#options;
-    await this.#leases.load();
-    const living = await this.#living();
-    for (const uid of this.#leases.uids()) if (!living.includes(uid)) await this.#leases.release(uid);
-    // Pods keep the network they began with, whatever is wished for later ones.
-    if (wish === 'none' && living.length === 0) {
-      await this.#removeEarlier();
-      this.#state = { kind: 'off', reason: '--pod-network=none' };
-      return;
-    }
-    try {
-      this.#state = await this.#bringUp(living.length > 0);
-      this.#lookAgain();
-    } catch (cause) {
-      const reason = errorMessage(cause);
-      this.#deps.log.warn({ err: reason }, 'no pod network');
-      if (wish !== 'auto' && wish !== 'none') {
-        throw new NodeError('POD_NETWORK', `--pod-network=${wish}: ${reason}`, { cause });
+  start(): Promise<void> {
+    return this.#inTurn(async () => {
+      const { wish } = this.#options;
+      await this.#leases.load();
+      try {
+        this.#state = await this.#setUp();
+        this.#lookAgain();
+      } catch (cause) {
+        if (wish === 'auto' || wish === 'none') throw cause;
+        throw new NodeError('POD_NETWORK', `--pod-network=${wish}: ${errorMessage(cause)}`, { cause });
       }
-      this.#state = { kind: 'off', reason };
-    }
+    });
   }
 
   /** What keeps guests from reaching out or being reached, in words: rules of others that drop what this node lets pass. */
   async warnings(): Promise<string[]> {
-    return this.#state.kind === 'up' ? this.#state.bridge.foreignDrops().catch(() => []) : [];
+    if (this.#state.kind !== 'up') return [];
+    return [...this.#conflicts, ...(await this.#state.bridge.foreignDrops().catch(() => []))];
   }
 
   /** The link of a new pod; undefined: it has none of its own. Rejects with NodeError POD_NETWORK. */
-  async join(uid: string, name: string, namespace: string): Promise<PodLink | undefined> {
+  join(uid: string, name: string, namespace: string): Promise<PodLink | undefined> {
+    return this.#inTurn(() => this.#join(uid, name, namespace));
+  }
+
+  async #join(uid: string, name: string, namespace: string): Promise<PodLink | undefined> {
     const state = this.#state;
-    if (state.kind === 'off' || this.#options.wish === 'none') return undefined;
+    if (state.kind === 'stopped') throw new NodeError('POD_NETWORK', 'the node is being stopped: no pod is started');
+    if (state.kind !== 'up' || this.#options.wish === 'none') return undefined;
     const { subnets, mtu } = state;
     await this.#ensure(state);
     await this.#leases.take(uid, addressableName(name, namespace) ?? '', subnets);
@@ -137,20 +147,50 @@ export class PodNetwork {
   }
 
   /** Of a pod whose processes have ended; its links went with them. */
-  async release(uid: string): Promise<void> {
-    const wasThere = await this.#leases.release(uid);
-    if (wasThere && this.#state.kind === 'up') await this.#state.dns.update(this.#names(this.#state.subnets));
+  release(uid: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const wasThere = await this.#leases.release(uid);
+      if (wasThere && this.#state.kind === 'up') await this.#state.dns.update(this.#names(this.#state.subnets));
+    });
   }
 
   /** Removes all of it, unless pods run on: then all of it stays for them. */
-  async stop(): Promise<void> {
-    this.#cancelLook();
-    const state = this.#state;
-    if (state.kind === 'off') return;
-    this.#state = { kind: 'off', reason: 'stopped' };
-    if ((await this.#living()).length > 0) state.dns.leave();
-    else await this.#remove(state);
-    state.tools.close();
+  stop(): Promise<void> {
+    return this.#inTurn(async () => {
+      const state = this.#state;
+      this.#state = { kind: 'stopped', reason: 'stopped' };
+      this.#cancelLook();
+      const hasPods = (await this.#living()).length > 0;
+      if (state.kind === 'failing' && !hasPods) await this.#removeEarlier();
+      if (state.kind !== 'up') return;
+      if (hasPods) state.dns.leave();
+      else await this.#remove(state);
+      state.tools.close();
+    });
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Pods keep the network they began with, whatever is wished for later ones. Rejects where a range was asked for by name. */
+  async #setUp(): Promise<State> {
+    const { wish } = this.#options;
+    const living = await this.#living();
+    for (const uid of this.#leases.uids()) if (!living.includes(uid)) await this.#leases.release(uid);
+    const hasPods = living.length > 0;
+    if (wish === 'none' && !hasPods) return { kind: 'off', reason: `--pod-network=none${await this.#removeEarlier()}` };
+    try {
+      return await this.#bringUp(hasPods);
+    } catch (cause) {
+      const reason = errorMessage(cause);
+      this.#deps.log.warn({ err: reason }, 'no pod network');
+      if (wish !== 'auto' && wish !== 'none') throw cause;
+      if (!hasPods) return { kind: 'off', reason };
+      return { kind: 'failing', reason: `${reason} (tried again every ${lookAgainMs / 1000} s for pods that run)` };
+    }
   }
 
   async #living(): Promise<string[]> {
@@ -160,11 +200,11 @@ export class PodNetwork {
   }
 
   async #bringUp(hasPods: boolean): Promise<Up> {
-    const missing = await missingTools();
-    if (missing) throw new NodeError('POD_NETWORK', missing);
     const tools = await NetworkTools.open();
     const { bridge, forwarding } = this.#parts(tools);
     try {
+      const missing = await missingTools();
+      if (missing) throw new NodeError('POD_NETWORK', missing);
       const network = await this.#choose(hasPods, forwarding, tools);
       const { subnets } = network;
       await bridge.bringUp({ ...network, ports: this.#ports() });
@@ -175,13 +215,18 @@ export class PodNetwork {
       await dns.start(this.#names(subnets));
       return { kind: 'up', ...network, tools, bridge, dns };
     } catch (error) {
-      if (!hasPods) {
-        await bridge.remove();
-        await this.#forget();
-      }
+      const left = hasPods ? '' : await this.#clear(bridge);
       tools.close();
-      throw error;
+      if (left === '') throw error;
+      throw new NodeError('POD_NETWORK', `${errorMessage(error)}${left}`, { cause: error });
     }
+  }
+
+  /** Gives what could not be removed, in words. */
+  async #clear(bridge: Bridge): Promise<string> {
+    await bridge.remove();
+    await this.#forget();
+    return bridge.isThere ? `; the bridge of an earlier start is left: ip link delete dev ${bridge.name}` : '';
   }
 
   #parts(tools: NetworkTools): { readonly bridge: Bridge; readonly forwarding: Forwarding } {
@@ -194,17 +239,16 @@ export class PodNetwork {
 
   /** Kept before anything has such an address. */
   async #choose(hasPods: boolean, { hasIpv6 }: Forwarding, tools: NetworkTools): Promise<NodeNetwork> {
-    const { wish, stateDir, dir } = this.#options;
-    const file = path.join(dir, 'network.json');
+    const { wish, stateDir } = this.#options;
     // One that is damaged tells nothing: the range is chosen anew.
-    const kept = jsonRecord((await readIfThere(file)) ?? '');
+    const kept = jsonRecord((await readIfThere(this.#file)) ?? '');
     const before = readSubnets(kept);
     const keptMtu = Number(memberAt(kept, 'mtu'));
     if (hasPods && before) return { subnets: before, mtu: keptMtu || defaultMtu };
     const { bridge } = namesOf(stateDir);
     const subnets = await chooseSubnets({ wish, stateDir, before, bridge, hasIpv6 }, tools);
     const mtu = await smallestMtu(tools);
-    await writeFileAtomic(file, writeSubnets(subnets, mtu));
+    await this.#keep(subnets, mtu);
     return { subnets, mtu };
   }
 
@@ -226,33 +270,58 @@ export class PodNetwork {
   }
 
   #lookAgain(): void {
+    if (this.#state.kind !== 'up' && this.#state.kind !== 'failing') return;
     this.#cancelLook = this.#deps.clock.schedule(lookAgainMs, () => {
-      const state = this.#state;
-      if (state.kind === 'off') return;
-      this.#ensure(state)
+      void this.#inTurn(() => this.#look())
         .catch((error: unknown) =>
           this.#deps.log.warn({ err: errorMessage(error) }, 'the pod network is not as it should be'),
         )
-        .finally(() => {
-          if (this.#state === state) this.#lookAgain();
-        });
+        .then(() => this.#lookAgain());
     });
   }
 
-  /** Of a node that was killed. */
-  async #removeEarlier(): Promise<void> {
-    if ((await readIfThere(path.join(this.#options.dir, 'network.json'))) === undefined || (await missingTools()))
-      return;
+  async #look(): Promise<void> {
+    const state = this.#state;
+    if (state.kind === 'failing') this.#state = await this.#setUp();
+    if (state.kind !== 'up') return;
+    await this.#ensure(state);
+    await this.#compare(state);
+  }
+
+  /** Pods keep what they began with. Those that start now send no more at once than the machine's links take by now. */
+  async #compare(state: Up): Promise<void> {
+    const { subnets, tools, bridge } = state;
+    const found = await conflicts(subnets, bridge.name, tools);
+    for (const text of found.filter((each) => !this.#conflicts.includes(each))) this.#deps.log.warn({}, text);
+    this.#conflicts = found;
+    const mtu = Math.min(state.mtu, await smallestMtu(tools));
+    if (mtu === state.mtu) return;
+    this.#deps.log.info({ mtu }, 'pods that start now have a smaller MTU');
+    await this.#keep(subnets, mtu);
+    this.#state = { ...state, mtu };
+  }
+
+  /** Of a node that was killed. Gives what could not be removed, in words. */
+  async #removeEarlier(): Promise<string> {
     const tools = await NetworkTools.open();
-    await this.#parts(tools).bridge.remove();
+    const { bridge } = this.#parts(tools);
+    const wasUp = (await readIfThere(this.#file)) !== undefined && (await missingTools()) === undefined;
+    const left = wasUp || bridge.isThere ? await this.#clear(bridge) : '';
     tools.close();
-    await this.#forget();
+    return left;
   }
 
   async #remove({ dns, bridge }: Up): Promise<void> {
     await dns.stop();
-    await bridge.remove();
-    await this.#forget();
+    await this.#clear(bridge);
+  }
+
+  get #file(): string {
+    return path.join(this.#options.dir, 'network.json');
+  }
+
+  async #keep(subnets: Subnets, mtu: number): Promise<void> {
+    await writeFileAtomic(this.#file, writeSubnets(subnets, mtu));
   }
 
   async #forget(): Promise<void> {
@@ -260,15 +329,4 @@ export class PodNetwork {
     await rm(path.join(sharedDir, namesOf(stateDir).bridge), { recursive: true, force: true });
     await rm(path.join(dir, 'leases'), { recursive: true, force: true });
   }
-}
-
-const defaultMtu = 1500;
-
-/** Of the links that lead out: guests must not send more at once than those take. */
-async function smallestMtu(tools: NetworkTools): Promise<number> {
-  const routes = await tools.ipJson(['route', 'show', 'default']);
-  const ways = new Set(routes.map((route) => memberAt(route, 'dev')));
-  const links = await tools.ipJson(['link', 'show']);
-  const mtus = links.filter((link) => ways.has(memberAt(link, 'ifname'))).map((link) => Number(memberAt(link, 'mtu')));
-  return Math.min(defaultMtu, ...mtus.filter((mtu) => mtu >= 1280));
 }

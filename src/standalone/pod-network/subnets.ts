@@ -11,7 +11,7 @@ export interface Subnets {
 
 /** The bridge has the first address. */
 export const gatewayOffset = 1;
-const maxPods = 4_000;
+export const maxPods = 4_000;
 
 /** Tried in this order; each /24 of them. Most machines' networks, and what guests have behind a masquerade (10.0.2.0/24), are elsewhere. */
 const pools = [

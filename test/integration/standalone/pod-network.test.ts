@@ -2,16 +2,18 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { silentLogger } from '../../../src/base/index.ts';
+import { type Clock, silentLogger, systemClock } from '../../../src/base/index.ts';
 import { Sandboxes } from '../../../src/standalone/index.ts';
 import { PodNetwork } from '../../../src/standalone/pod-network/index.ts';
+import { namesOf } from '../../../src/standalone/pod-network/names.ts';
 import { Program } from '../../../src/standalone/supervisor/program.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 import { OwnNetwork } from '../../fixtures/own-network.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'networks and pods take root';
@@ -66,8 +68,7 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
       '--no-resolv',
       `--address=/outside.test/${world.outsideIp}`,
     );
-    const squatter = createSocket('udp4').bind(53, '0.0.0.0');
-    await new Promise((resolve) => squatter.once('listening', resolve));
+    const squatter = await squat();
     whilePortWasTaken = (await started('four')).summary;
     squatter.close();
     network = await started('one');
@@ -81,7 +82,7 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  function create(name: string, wish = 'auto'): PodNetwork {
+  function create(name: string, wish = 'auto', clock: Clock = systemClock): PodNetwork {
     const state = path.join(dir, name);
     const files = { logFile: path.join(state, 'dnsmasq.log'), pidFile: path.join(state, 'dnsmasq.pid') };
     const made = new PodNetwork(
@@ -90,14 +91,15 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
         dns: (argv) => new Program({ name: 'dnsmasq', argv, env: process.env, ...files }, { log: silentLogger }),
         isRunning: async (uid) => ['running', 'starting'].includes((await sandboxes.inspect(uid)).kind),
         log: silentLogger,
+        clock,
       },
     );
     networks.push(made);
     return made;
   }
 
-  async function started(name: string, wish?: string): Promise<PodNetwork> {
-    const made = create(name, wish);
+  async function started(name: string, wish?: string, clock?: Clock): Promise<PodNetwork> {
+    const made = create(name, wish, clock);
     await made.start();
     return made;
   }
@@ -140,6 +142,13 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
     });
   }
 
+  async function squat() {
+    const squatter = createSocket('udp4').bind(53, '0.0.0.0');
+    await new Promise((resolve) => squatter.once('listening', resolve));
+    return squatter;
+  }
+
+  const rules = () => execFileSync('nft', ['list', 'ruleset'], { encoding: 'utf8' });
   const bridges = () => world?.machine.ip('-br link').match(/vn-[0-9a-f]{8}/g) ?? [];
   const forwarding = () => readFileSync('/proc/sys/net/ipv4/conf/up0/forwarding', 'utf8').trim();
   const pidOfDns = async (name: string) =>
@@ -214,6 +223,41 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
     network = await started('one');
   });
 
+  test('what pods that run began with and cannot be had is tried again until it is', async () => {
+    const names = path.join(dir, 'shared', namesOf(path.join(dir, 'one')).bridge);
+    await rename(names, `${names}.aside`);
+    await writeFile(names, 'in the way');
+    const clock = new FakeClock();
+    network = await started('one', 'auto', clock);
+    assert.match(network.summary, /^no pod network.*EEXIST.*\(tried again every 20 s for pods that run\)/);
+    await clock.pass(20_000);
+    await rm(names);
+    await rm(`${names}.aside`, { recursive: true });
+    await eventually(() => {
+      clock.advance(20_000);
+      assert.match(network.summary, /^pod network /);
+    }, 30_000);
+    const [ip = ''] = network.addressesOf('a1');
+    assert.match(await ask(ip, 'http://a2.default.vm.internal:8080'), /^from /);
+    network = await started('one');
+  });
+
+  test('or until they have ended: then nothing of it is left', async () => {
+    const clock = new FakeClock();
+    const { bridge } = namesOf(path.join(dir, 'eleven'));
+    await startPod('e1', await started('eleven'));
+    await rm(path.join(dir, 'shared', bridge), { recursive: true });
+    await writeFile(path.join(dir, 'shared', bridge), 'in the way');
+    const later = await started('eleven', 'auto', clock);
+    assert.match(later.summary, /tried again/);
+    assert.match(bridges().join(), new RegExp(bridge), 'pods that run keep it');
+    await end('e1');
+    await eventually(() => {
+      clock.advance(20_000);
+      assert.doesNotMatch(bridges().join(), new RegExp(bridge));
+    }, 30_000);
+  });
+
   test('a bridge that somebody removed is made again for the next pod', async () => {
     await end('a4');
     await network.release('a4');
@@ -284,6 +328,82 @@ describe('network of pods on one machine', { skip: needsRoot }, () => {
     await five.stop();
     assert.equal(readFileSync(of('up0'), 'utf8').trim(), '1');
     writeFileSync(of('all'), '0');
+    assert.deepEqual(bridges(), []);
+  });
+
+  test('what the machine routes by its owner’s will from later on is not kept back', async () => {
+    const six = await started('six');
+    assert.match(rules(), /iifname "up0" meta nfproto ipv4 oifname != "vn-\*" drop/);
+    writeFileSync('/proc/sys/net/ipv4/conf/all/forwarding', '1');
+    await six.join('r1', 'r1', 'default');
+    assert.doesNotMatch(rules(), /nfproto ipv4 oifname != "vn-\*"/);
+    assert.match(rules(), /nfproto ipv6 oifname != "vn-\*"/);
+    writeFileSync('/proc/sys/net/ipv4/conf/all/forwarding', '0');
+    await six.join('r2', 'r2', 'default');
+    assert.match(rules(), /nfproto ipv4 oifname != "vn-\*" drop/);
+    assert.equal(forwarding(), '1');
+    await six.stop();
+  });
+
+  test('a VPN that comes later is named when it is in the way, and later pods send no more than it takes', async () => {
+    const clock = new FakeClock();
+    const seven = await started('seven', 'auto', clock);
+    assert.equal((await seven.join('m1', 'm1', 'default'))?.mtu, 1500);
+    world?.machine.ip('route add 10.201.0.0/16 dev up0');
+    world?.machine.ip('link set up0 mtu 1400');
+    await eventually(async () => {
+      clock.advance(20_000);
+      assert.match((await seven.warnings()).join(), /the machine has a route to 10\.201\.0\.0\/16, which pods/);
+      assert.equal((await seven.join('m2', 'm2', 'default'))?.mtu, 1400);
+    }, 30_000);
+    world?.machine.ip('route del 10.201.0.0/16 dev up0');
+    world?.machine.ip('link set up0 mtu 1500');
+    await eventually(async () => {
+      clock.advance(20_000);
+      assert.deepEqual(await seven.warnings(), []);
+    }, 30_000);
+    await seven.stop();
+  });
+
+  test('a firewall that rejects all at its end is named, until it lets the bridge pass', async () => {
+    const eight = await started('eight');
+    const nft = (...words: string[]) => execFileSync('nft', words);
+    nft('add table inet fw');
+    nft('add chain inet fw out { type filter hook forward priority 10; }');
+    nft('add rule inet fw out ct state established accept');
+    nft('add rule inet fw out tcp dport 25 reject');
+    assert.deepEqual(await eight.warnings(), []);
+    nft('add rule inet fw out counter reject with icmpx type admin-prohibited');
+    assert.match(
+      (await eight.warnings()).join(),
+      /^a firewall drops .*\(chain inet fw out\): guests may not reach outside/,
+    );
+    nft(`insert rule inet fw out iifname "${bridges()[0]}" accept`);
+    assert.deepEqual(await eight.warnings(), []);
+    nft('delete table inet fw');
+    await eight.stop();
+  });
+
+  test('a pod that comes while the node stops brings nothing back, and gets no network of the machine', async () => {
+    const nine = await started('nine');
+    world?.machine.ip(`link delete ${bridges()[0]}`);
+    const [joined, , late] = await Promise.allSettled([
+      nine.join('s1', 's1', 'default'),
+      nine.stop(),
+      nine.join('s2', 's2', 'default'),
+    ]);
+    assert.equal(joined.status, 'fulfilled');
+    assert.match(String(late.status === 'rejected' && late.reason), /POD_NETWORK|the node is being stopped/);
+    assert.deepEqual([bridges(), await tables()], [[], '']);
+  });
+
+  test('--pod-network=none takes away a bridge that a killed node left', async () => {
+    const { bridge } = namesOf(path.join(dir, 'ten'));
+    world?.machine.ip(`link add name ${bridge} type bridge`);
+    assert.equal(
+      (await started('ten', 'none')).summary,
+      'no pod network, guests have user networking: --pod-network=none',
+    );
     assert.deepEqual(bridges(), []);
   });
 

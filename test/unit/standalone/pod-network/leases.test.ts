@@ -78,4 +78,34 @@ describe('addresses of pods', () => {
     await leases.release('torn');
     assert.deepEqual(await readdir(dir), ['odd']);
   });
+
+  test('of a file that gives what no pod can have, or what another one has, are nobody’s', async () => {
+    const kept = { low: 1, network: 0, minus: -3, far: 5_000, half: 2.5, b: 5, c: 5, 'd.1234.tmp': 6 };
+    for (const [uid, offset] of Object.entries(kept)) {
+      await writeFile(path.join(dir, uid), JSON.stringify({ offset, name: '', turn: uid === 'c' ? 1 : 2 }));
+    }
+    await leases.load();
+    assert.deepEqual(leases.uids(), ['c']);
+    await writeFile(path.join(dir, 'big'), '{"offset":300,"name":"x.default"}');
+    await leases.load();
+    assert.deepEqual(leases.addressesOf('big', subnets), [], 'the range of a /28 ends before');
+  });
+
+  test('have no name of a file that is none of DNS', async () => {
+    await writeFile(path.join(dir, 'evil'), JSON.stringify({ offset: 3, name: 'a.b\n10.0.0.1 bank.test', turn: 1 }));
+    await leases.load();
+    assert.deepEqual([leases.uids(), [...leases.names()]], [['evil'], []]);
+  });
+
+  test('of two pods with one name the later one has it, also after a restart', async () => {
+    await leases.take('z-first', 'vm.default', subnets);
+    await leases.take('a-second', 'vm.default', subnets);
+    assert.equal(leases.names().get('vm.default'), 'a-second');
+    const later = new Leases(dir);
+    await later.load();
+    assert.equal(later.names().get('vm.default'), 'a-second');
+    await later.take('0-third', 'vm.default', subnets);
+    await later.load();
+    assert.equal(later.names().get('vm.default'), '0-third');
+  });
 });
