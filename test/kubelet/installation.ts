@@ -1,3 +1,4 @@
+import { AgentConsole } from '../fixtures/agent-console.ts';
 import { TestAuthority } from '../fixtures/certificates.ts';
 import type { KubeApiserver } from '../fixtures/kube-apiserver.ts';
 import type { PodNetworks } from './container-runtime.ts';
@@ -34,6 +35,14 @@ export class InstalledCluster {
       await authority.remove();
       throw error;
     }
+  }
+
+  /** Of the agent that is there at each call, as virt-api asks it. */
+  consoles(): AgentConsole {
+    return new AgentConsole(async () => {
+      const { status } = await this.machine.agentPod();
+      return { host: status.podIP, port: 8186, ca: this.#authority.pair.cert, ...(await this.#authority.issue()) };
+    });
   }
 
   async stop(): Promise<void> {
