@@ -1,0 +1,3 @@
+import { agentsStory } from './agents-story.ts';
+
+agentsStory('upstream');
