@@ -126,16 +126,22 @@ export class ThreadPool<Order, Answer> {
 
   #goOn(): void {
     for (;;) {
-      const slot = this.#waiting.length > 0 ? this.#slot() : undefined;
+      const next = this.#waiting.find((pending) => this.#mayRun(pending));
+      const slot = next && this.#slot();
       if (!slot) break;
-      const [next, ...others] = this.#waiting;
-      this.#waiting = others;
-      if (next) this.#run(slot, next);
+      this.#waiting = this.#waiting.filter((pending) => pending !== next);
+      this.#run(slot, next);
     }
     const isBusy =
       this.#waiting.length > 0 || [...this.#slots].some(({ running }) => running && running.state !== 'held');
     clearTimeout(this.#idle);
     if (!isBusy && this.#slots.size > 0) this.#endWhenIdle();
+  }
+
+  /** Calls of one owner that come at once are not held at once: those that may become so count as well. */
+  #mayRun({ call: { owner } }: Pending<Order, Answer>): boolean {
+    const own = [...this.#slots].filter(({ running }) => running && running.pending.call.owner === owner);
+    return own.filter(({ running }) => running?.state !== 'quick').length < this.#options.maxHeldPerOwner;
   }
 
   /** Undefined: one is free soon, or no more are allowed. */
