@@ -22,7 +22,7 @@ export function needsRestart(
   vmi: VirtualMachineInstance,
   strategy: Rollout['strategy'],
 ): boolean {
-  const [old, wanted] = [startSpec.template.spec, vm.spec.template.spec];
+  const [old, wanted] = [templateOf(startSpec), templateOf(vm.spec)];
   const isMigrated = vm.spec.updateVolumesStrategy === 'Migration';
   const ignored = [
     ...(volumesAreLive(old, wanted, isMigrated) ? ['volumes'] : []),
@@ -32,6 +32,11 @@ export function needsRestart(
     ...(hasSameFirmwareId(wanted, vmi.spec) ? ['domain.firmware.uuid'] : []),
   ];
   return !sameJson(comparable(old, ignored), comparable(wanted, ignored));
+}
+
+/** A bare API server takes anything for one. */
+function templateOf({ template }: Partial<VirtualMachine['spec']>): VmiSpec {
+  return isRecord(template?.spec) ? template.spec : { domain: {} };
 }
 
 /** A guest whose template says nothing of CPUs or memory gets none by a change of these. */

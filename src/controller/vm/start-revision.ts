@@ -47,8 +47,8 @@ export async function dropStartSpec(
   signal: AbortSignal,
 ): Promise<void> {
   const vmUid = metadata.ownerReferences?.find(({ controller }) => controller)?.uid;
-  const name = status?.virtualMachineRevisionName;
-  if (!vmUid || !name?.startsWith(revisionPrefix(vmUid))) return;
+  const name = ownRevision(status, vmUid);
+  if (!vmUid || name === undefined) return;
   try {
     const ref = { name, ...(metadata.namespace && { namespace: metadata.namespace }) };
     await client.delete(resources.controllerRevisions, ref, { signal });
@@ -56,6 +56,12 @@ export async function dropStartSpec(
     // It goes with the VM at the latest.
     if (signal.aborted || !isKubeError(error)) throw error;
   }
+}
+
+/** The status is anyone's who may write VMIs. */
+function ownRevision(status: VirtualMachineInstance['status'], vmUid = ''): string | undefined {
+  const name: unknown = status?.virtualMachineRevisionName;
+  return typeof name === 'string' && name.startsWith(revisionPrefix(vmUid)) ? name : undefined;
 }
 
 /** Specs that VMIs were started from. What a revision holds never changes. */
@@ -73,8 +79,8 @@ export class StartSpecs {
     vmi: VirtualMachineInstance | undefined,
     signal: AbortSignal,
   ): Promise<VmSpec | undefined> {
-    const name = vmi?.status?.virtualMachineRevisionName;
-    if (!vmi || !name?.startsWith(revisionPrefix(vm.metadata.uid ?? ''))) return undefined;
+    const name = ownRevision(vmi?.status, vm.metadata.uid);
+    if (!vmi || name === undefined) return undefined;
     if (isFinal(vmi) || isBeingDeleted(vmi) || isBeingDeleted(vm)) return undefined;
     if (name === revisionName(vm)) return vm.spec;
     return this.#kept.get(name) ?? this.#read(name, vm, signal);

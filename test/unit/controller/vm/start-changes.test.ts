@@ -246,6 +246,33 @@ for (const { what, restart, ...row } of rows) {
   });
 }
 
+const oddities: readonly unknown[] = [undefined, null, 7, 'x', true, [], [null], [7], ['x'], [{}], {}, { name: 7 }];
+
+test('whatever a bare API server took for a template is compared, and never thrown over', () => {
+  const places = [
+    ['template'],
+    ['template', 'spec'],
+    ...['domain', 'volumes', 'networks'].map((name) => ['template', 'spec', name]),
+    ...['devices', 'cpu', 'memory', 'firmware', 'resources'].map((name) => ['template', 'spec', 'domain', name]),
+    ...['disks', 'interfaces'].map((name) => ['template', 'spec', 'domain', 'devices', name]),
+  ];
+  const having = (place: readonly string[], value: unknown) => {
+    const vm = vmOf(() => undefined);
+    const parent = place.slice(0, -1).reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], vm.spec);
+    Object.assign(parent as object, { [place.at(-1) ?? '']: value });
+    return vm;
+  };
+  const sound = vmOf(() => undefined);
+  for (const place of places) {
+    for (const value of oddities) {
+      const odd = having(place, value);
+      const running = { ...makeVmi(sound, false), spec: structuredClone(odd.spec.template?.spec ?? {}) as VmiSpec };
+      assert.equal(typeof needsRestart(sound.spec, odd, makeVmi(sound, false), 'LiveUpdate'), 'boolean');
+      assert.equal(needsRestart(odd.spec, structuredClone(odd), running, 'Stage'), false, `${place} ${String(value)}`);
+    }
+  }
+});
+
 /** Objects by name, as an API server keeps them. */
 function revisions(refused?: 'FORBIDDEN' | 'TIMEOUT') {
   const kept = new Map<string, KubeObject>();
@@ -334,6 +361,11 @@ test('a revision of another VM, or that holds something else, tells nothing and 
   assert.equal(await new StartSpecs(client).of(later, foreign, signal), undefined);
   await dropStartSpec(foreign, client, signal);
   assert.equal(kept.size, 1);
+  for (const name of [7, null, {}, 'revision-start-vm-']) {
+    const odd = { ...vmi, status: { virtualMachineRevisionName: name as string } };
+    assert.equal(await new StartSpecs(client).of(later, odd, signal), undefined);
+    await dropStartSpec(odd, client, signal);
+  }
   for (const data of [undefined, null, 7, {}, { spec: [] }, { spec: { template: {} } }]) {
     kept.set(vmi.status?.virtualMachineRevisionName ?? '', { metadata: { name: 'x' }, data } as never);
     assert.equal(await new StartSpecs(client).of(later, vmi, signal), undefined);
