@@ -187,6 +187,72 @@ test('a volume of a VM goes into its template, and from there into the running V
   await eventually(async () => assert.deepEqual(await attachmentPods(), []), 10_000);
 });
 
+const networksKey = 'k8s.v1.cni.cncf.io/networks';
+const statusKey = 'k8s.v1.cni.cncf.io/network-status';
+const greenLink = 'podba4788b226a';
+
+/** As Multus does with the pod of a VMI. */
+async function reportLinks(vmiUid: string, ...links: readonly string[]): Promise<void> {
+  const status = JSON.stringify(
+    links.map((link) => ({ name: 'default/x', interface: link, default: link === 'eth0' })),
+  );
+  const pod = await cluster.untilPod(vmiUid, 'there', () => true);
+  await cluster.client.patch(
+    resources.pods,
+    pod.metadata,
+    { metadata: { annotations: { [statusKey]: status } } },
+    'merge',
+  );
+}
+
+test('an interface of a VM goes from its template into the running VMI, and its pod is asked for it; out of both, too', async () => {
+  const withGreen = (state?: string) => ({
+    domain: {
+      memory: { guest: '64Mi' },
+      devices: {
+        interfaces: [
+          { name: 'default', masquerade: {} },
+          { name: 'green', bridge: {}, ...(state && { state }) },
+        ],
+      },
+    },
+    networks: [
+      { name: 'default', pod: {} },
+      { name: 'green', multus: { networkName: 'green' } },
+    ],
+  });
+  const type = resources.virtualMachines;
+  const metadata = { name: 'connected', namespace: 'default' };
+  await cluster.client.create<VirtualMachine>(type, {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachine',
+    metadata,
+    spec: { runStrategy: 'Always', template: { spec: { domain: { memory: { guest: '64Mi' } } } } },
+  } as VirtualMachine);
+  const { metadata: vmi, status } = await untilRunning('connected');
+  const uid = vmi.uid ?? '';
+  assert.deepEqual(status?.interfaces, [{ name: 'default', podInterfaceName: 'eth0' }]);
+  await cluster.client.patch(type, metadata, { spec: { template: { spec: withGreen() } } }, 'merge');
+  const selection = JSON.stringify([{ name: 'green', namespace: 'default', interface: greenLink }]);
+  const asksFor = (networks: string) => (pod: Pod) => pod.metadata.annotations?.[networksKey] === networks;
+  await cluster.untilPod(uid, 'asked for', asksFor(selection));
+  await reportLinks(uid, 'eth0', greenLink);
+  const isReported = ({ status: now }: VirtualMachineInstance) =>
+    now?.interfaces?.some(({ name, infoSource }) => name === 'green' && infoSource === 'multus-status') === true;
+  await cluster.untilVmi('connected', 'reported', isReported);
+  await cluster.client.patch(type, metadata, { spec: { template: { spec: withGreen('absent') } } }, 'merge');
+  await cluster.untilPod(uid, 'not asked for', asksFor(''));
+  await reportLinks(uid, 'eth0');
+  await cluster.untilVmi('connected', 'not reported', (now) => !isReported(now));
+  // What the agent writes when the domain has let go of it.
+  await patchVmi('connected', { status: { interfaces: [{ name: 'default', podInterfaceName: 'eth0' }] } });
+  const after = await cluster.untilVmi('connected', 'without it', ({ spec }) => spec.networks?.length === 1);
+  assert.deepEqual(
+    after.spec.domain.devices?.interfaces?.map(({ name }) => name),
+    ['default'],
+  );
+});
+
 test('what cannot be plugged is refused in upstream’s words', async () => {
   await createRunning('refusing');
   const say = async (action: string, body: unknown, name = 'refusing') => {
