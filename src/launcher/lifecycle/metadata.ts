@@ -1,4 +1,4 @@
-import type { KubeVirtMetadata } from '../../api/index.ts';
+import type { KubeVirtMetadata, VirtualMachineInstance } from '../../api/index.ts';
 import { isRecord, Listeners, type Logger } from '../../base/index.ts';
 import { areRunMarks, marksOf, notRun, type RunMarks, type RunRecord, recordOf } from './run-record.ts';
 import { StateFile } from './state-file.ts';
@@ -15,6 +15,9 @@ interface StateDocument extends RunMarks {
   readonly version: 1;
   readonly metadata: KubeVirtMetadata;
 }
+
+/** Upstream's default of the field. */
+const defaultGraceSeconds = 30;
 
 const noMetadata: KubeVirtMetadata = {
   UID: '',
@@ -67,6 +70,15 @@ export class MetadataCache {
       ...change,
     };
     this.updateMetadata({ GracePeriod });
+  }
+
+  /** Whose domain it is, and how long its end may take. */
+  recordVmi({ metadata, spec }: VirtualMachineInstance): void {
+    this.updateMetadata({ UID: metadata.uid ?? '' });
+    const seconds: unknown = spec.terminationGracePeriodSeconds;
+    // A sync of a domain that runs is not refused for it, and a stock agent cannot read anything but a whole number.
+    const isUsable = typeof seconds === 'number' && Number.isSafeInteger(seconds);
+    this.updateGracePeriod({ DeletionGracePeriodSeconds: isUsable ? seconds : defaultGraceSeconds });
   }
 
   /** The launcher's own record; the agent does not see it. */

@@ -21,8 +21,6 @@ export interface SyncDeps {
 }
 
 const { NOSTATE, PAUSED, SHUTDOWN, SHUTOFF, CRASHED } = DomainState;
-/** Upstream's default of the field. */
-const defaultGraceSeconds = 30;
 const downStates: readonly number[] = [NOSTATE, SHUTDOWN, SHUTOFF, CRASHED];
 
 /** SyncVirtualMachine (upstream's `manager.go`): makes the domain be there and run. Repeating it changes nothing. */
@@ -44,7 +42,7 @@ export class VmiSync {
     const existing = await hypervisor.lookup(this.#domainName);
     if (!existing && !this.#mayStart(vmi)) return;
     const domain = existing ?? (await this.#define(vmi, options));
-    this.#recordIdentity(vmi);
+    this.#deps.metadata.recordVmi(vmi);
     const { state } = await hypervisor.state(domain);
     const isUp = !downStates.includes(state);
     if (isUp) this.#deps.metadata.record(hasRun);
@@ -71,15 +69,6 @@ export class VmiSync {
     const domain = await this.#deps.hypervisor.define(xml);
     this.#deps.log.info({ uuid: domain.uuid }, 'domain defined');
     return domain;
-  }
-
-  #recordIdentity(vmi: VirtualMachineInstance): void {
-    const { metadata } = this.#deps;
-    metadata.updateMetadata({ UID: vmi.metadata.uid ?? '' });
-    const seconds: unknown = vmi.spec.terminationGracePeriodSeconds;
-    // A sync of a domain that runs is not refused for it, and a stock agent cannot read anything but a whole number.
-    const isUsable = typeof seconds === 'number' && Number.isSafeInteger(seconds);
-    metadata.updateGracePeriod({ DeletionGracePeriodSeconds: isUsable ? seconds : defaultGraceSeconds });
   }
 
   /**

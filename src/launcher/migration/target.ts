@@ -39,7 +39,6 @@ type Lifecycle = Extract<HypervisorEvent, { kind: 'lifecycle' }>;
 const lookMs = 100;
 /** Upstream gives up looking sooner, and counts it as arrived; what runs here is never lost by that. */
 const arrivalLimitMs = 60_000;
-const defaultGraceSeconds = 30;
 const { MIGRATED: RESUMED_MIGRATED, POSTCOPY } = LifecycleDetail.RESUMED;
 
 /** The guest comes to here: what it needs is made, and its arrival is noticed. */
@@ -101,11 +100,11 @@ export class MigrationTarget {
     const xml = await this.#deps.prepare(vmi, options);
     await fitImages(vmi, xml);
     await this.#makeProxyDir();
-    if (isUserPaused(vmi)) metadata.record(pausedOnPurpose(true));
-    metadata.updateGracePeriod({ DeletionGracePeriodSeconds: graceOf(vmi) });
+    metadata.record(pausedOnPurpose(isUserPaused(vmi)));
+    metadata.recordVmi(vmi);
     const isRepeated = before?.UID === uid && isOpen(before);
     const Migration = isRepeated ? before : begunMigration(uid, this.#clock.now());
-    metadata.updateMetadata({ UID: vmi.metadata.uid ?? '', Migration });
+    metadata.updateMetadata({ Migration });
   }
 
   async #refuseWhenHere(): Promise<void> {
@@ -210,9 +209,4 @@ async function fitImages(vmi: VirtualMachineInstance, xml: string): Promise<void
 
 function isUserPaused(vmi: VirtualMachineInstance): boolean {
   return findCondition(vmi.status?.conditions, 'Paused')?.status === 'True';
-}
-
-function graceOf({ spec }: VirtualMachineInstance): number {
-  const seconds: unknown = spec.terminationGracePeriodSeconds;
-  return typeof seconds === 'number' && Number.isSafeInteger(seconds) ? seconds : defaultGraceSeconds;
 }
