@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
@@ -15,20 +15,22 @@ import type { NotifyAgent, SeenEvent } from '../../fixtures/notify-agent.ts';
 const ok = { success: true, message: '' };
 const patienceMs = 60_000;
 
-/** A guest with a layer above nothing, a generated CD and memory: all that a node has of its own. */
+const volumes = [
+  { name: 'root', containerDisk: { image: 'example/root' } },
+  { name: 'scratch', emptyDisk: { capacity: '16Mi' } },
+  { name: 'seed', cloudInitNoCloud: { userData: '#cloud-config' } },
+];
+
+/** All that only its node has: memory, a layer above an image, a disk of its own, a generated CD. */
 const guest = guestVmi({
   devices: {
     disks: [
+      { name: 'root', disk: { bus: 'virtio' } },
       { name: 'scratch', disk: { bus: 'virtio' } },
       { name: 'seed', cdrom: { bus: 'sata' } },
     ],
   } as never,
-  more: {
-    volumes: [
-      { name: 'scratch', emptyDisk: { capacity: '16Mi' } },
-      { name: 'seed', cloudInitNoCloud: { userData: '#cloud-config' } },
-    ] as never,
-  },
+  more: { volumes: volumes as never },
 });
 
 const setting = '/proc/sys/vm/unprivileged_userfaultfd';
@@ -51,7 +53,7 @@ const options = {
 };
 
 let bench: LauncherBench;
-let home: { pod: LauncherSandbox; agent: NotifyAgent; cmd: CmdCaller };
+let home: Target;
 let shell: GuestShell;
 
 interface Target {
@@ -67,8 +69,12 @@ function migrating(migrationUid: string): VirtualMachineInstance {
   };
 }
 
+/** With the guest's image mounted, as on every node. */
 async function podOf(): Promise<Target> {
   const pod = await bench.startPod({ kernelBootDir: guestDir });
+  const image = path.join(pod.imageVolumeDir, 'disk_0', 'disk');
+  mkdirSync(image, { recursive: true });
+  writeFileSync(path.join(image, 'root.img'), Buffer.alloc(2 ** 20, 'of the image '));
   return { pod, agent: await bench.startAgent(pod), cmd: await bench.callerOf(pod) };
 }
 
@@ -84,10 +90,11 @@ async function endOf(uid: string) {
 }
 
 async function migrate(uid: string, to: Target, how: Partial<typeof options> = {}): Promise<MigrationRelay> {
-  assert.deepEqual(await to.cmd.call(to.cmd.client.syncMigrationTarget, vmiRequest(migrating(uid))), ok, to.pod.log());
+  const prepared = await to.cmd.call(to.cmd.client.syncMigrationTarget, vmiRequest(migrating(uid)), patienceMs);
+  assert.deepEqual(prepared, ok, to.pod.log());
   const relay = await MigrationRelay.open(launcherVmiUid, home.pod, to.pod);
   const request = { ...vmiRequest(migrating(uid)), options: Buffer.from(JSON.stringify({ ...options, ...how })) };
-  assert.deepEqual(await home.cmd.call(home.cmd.client.migrateVirtualMachine, request), ok, home.pod.log());
+  assert.deepEqual(await home.cmd.call(home.cmd.client.migrateVirtualMachine, request, patienceMs), ok, home.pod.log());
   return relay;
 }
 
@@ -97,11 +104,9 @@ const untilDataMoves = (to: Target) => to.agent.waitFor(hasStatus('Paused', 'Mig
 
 before(async () => {
   bench = await LauncherBench.create();
-  const pod = await bench.startPod({ kernelBootDir: guestDir });
-  const agent = await bench.startAgent(pod);
-  const cmd = await bench.callerOf(pod);
-  home = { pod, agent, cmd };
-  assert.deepEqual(await cmd.sync(guest), ok, pod.log());
+  home = await podOf();
+  const { pod, cmd } = home;
+  assert.deepEqual(await cmd.call(cmd.client.syncVirtualMachine, vmiRequest(guest), patienceMs), ok, pod.log());
   shell = new GuestShell(path.join(pod.privateDir, launcherVmiUid, 'virt-serial0'));
   await shell.login();
 });
@@ -142,7 +147,7 @@ test('a target that dies ends the migration, and the guest runs on', async () =>
 test('a guest moves with its memory, its disks and its heartbeat, and its launcher says that it has left', async () => {
   const to = await podOf();
   await shell.run(
-    'echo "written here" > /dev/vda; sync; (i=0; while :; do i=$((i+1)); echo beat-$i; sleep 0.2; done) & true',
+    'for disk in vda vdb; do echo "written here" > /dev/$disk; done; sync; (i=0; while :; do i=$((i+1)); echo beat-$i; sleep 0.2; done) & true',
   );
   const relay = await migrate('moved', to);
   const end = await endOf('moved');
@@ -154,7 +159,10 @@ test('a guest moves with its memory, its disks and its heartbeat, and its launch
   const there = new GuestShell(path.join(to.pod.privateDir, launcherVmiUid, 'virt-serial0'));
   await eventually(() => assert.ok(beats(there).length > 3), patienceMs);
   assert.ok(lastHere > 0 && (beats(there)[0] ?? 0) > lastHere);
-  assert.match(await there.run('head -c 12 /dev/vda'), /written here/);
+  const disks = await there.run(
+    'for disk in vda vdb; do echo 3 > /proc/sys/vm/drop_caches; head -c 26 /dev/$disk | tr -d "\\0"; echo; done',
+  );
+  assert.match(disks, /written here\n?\s*of the image[\s\S]*written here/);
   const adjusted = home.agent.k8sEvents.filter(({ reason }) => reason === 'MigrationAdjusted');
   const isRefused = /Postcopy is not supported/;
   assert.deepEqual(
