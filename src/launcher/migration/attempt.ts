@@ -140,12 +140,9 @@ export class MigrationAttempt {
 
   async #migrate(): Promise<MigrationOutcome> {
     const { hypervisor, log } = this.#deps;
-    const { domain, settings } = this.#options;
-    const downtimeMs = firstDowntimeMs(settings);
-    // QEMU keeps it for the migration that comes. Without it the pause is 300 ms, whatever the policy says.
-    if (downtimeMs !== undefined && !isResume(this.#plan)) await hypervisor.setMaxDowntime(domain, downtimeMs);
+    await this.#setDowntime();
     try {
-      await hypervisor.migrate(domain, this.#plan.target, this.#plan.flags);
+      await hypervisor.migrate(this.#options.domain, this.#plan.target, this.#plan.flags);
       return { kind: 'arrived' };
     } catch (error) {
       log.warn({ err: errorMessage(error) }, 'libvirt ended the migration');
@@ -154,6 +151,18 @@ export class MigrationAttempt {
       this.#deps.warn(`post-copy is not possible here, so the guest migrates without it: ${errorMessage(error)}`);
       this.#plan = withoutPostCopy(this.#plan);
       return this.#migrate();
+    }
+  }
+
+  /** QEMU keeps it for the migration that comes. Without it the pause is 300 ms, whatever the policy says. */
+  async #setDowntime(): Promise<void> {
+    const { domain, settings } = this.#options;
+    const downtimeMs = firstDowntimeMs(settings);
+    if (downtimeMs === undefined || isResume(this.#plan)) return;
+    try {
+      await this.#deps.hypervisor.setMaxDowntime(domain, downtimeMs);
+    } catch (error) {
+      this.#deps.log.warn({ err: errorMessage(error) }, 'the longest pause of a migration is not set');
     }
   }
 

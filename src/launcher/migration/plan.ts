@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { domainName, hasDedicatedCpus, isNonRoot, type VirtualMachineInstance, type Volume } from '../../api/index.ts';
+import { domainName, hasDedicatedCpus, isNonRoot, type VirtualMachineInstance } from '../../api/index.ts';
 import { listOf, memberAt } from '../../base/index.ts';
 import { MigrateFlag, type MigrationTarget } from '../../libvirt/index.ts';
 import type { LiveDisk } from '../domain/index.ts';
@@ -87,7 +87,7 @@ export function withoutPostCopy(plan: MigrationPlan): MigrationPlan {
  * for it, and makes such disks itself, from the same sources.
  */
 export function disksToCopy(vmi: VirtualMachineInstance, disks: readonly LiveDisk[]): string[] {
-  const volumes = new Map((vmi.spec.volumes ?? []).map((volume) => [volume.name, volume]));
+  const volumes = new Map(listOf(vmi.spec.volumes).map((volume) => [memberAt(volume, 'name'), volume]));
   const moving = new Set(migratedVolumes(vmi));
   return disks
     .filter(({ device, isReadOnly, source }) => (device === 'disk' || device === 'lun') && !isReadOnly && source !== '')
@@ -95,9 +95,9 @@ export function disksToCopy(vmi: VirtualMachineInstance, disks: readonly LiveDis
     .map(({ target }) => target);
 }
 
-function isShared(volume: Volume | undefined): boolean {
-  if (!volume) return false;
-  return Boolean(volume.persistentVolumeClaim || volume.dataVolume || memberAt(volume, 'hostDisk', 'shared') === true);
+function isShared(volume: unknown): boolean {
+  const isClaim = ['persistentVolumeClaim', 'dataVolume'].some((kind) => Boolean(memberAt(volume, kind)));
+  return isClaim || memberAt(volume, 'hostDisk', 'shared') === true;
 }
 
 function migratedVolumes({ status }: VirtualMachineInstance): string[] {

@@ -1,6 +1,6 @@
 import { chmod, chown, mkdir, stat, truncate } from 'node:fs/promises';
 import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
-import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
+import { type Clock, errorMessage, type Logger, listOf, memberAt, sleep, systemClock } from '../../base/index.ts';
 import { type DomainRef, isLibvirtError, LifecycleDetail, LifecycleEvent } from '../../libvirt/index.ts';
 import { type ConverterOptions, readLiveDomain } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
@@ -179,8 +179,8 @@ export class MigrationTarget {
     this.#isIncoming = false;
     if (!this.#isForUs() || !isOpen(before)) return;
     log.info({ migration: before.UID }, 'guest has arrived');
-    metadata.record(hasRun);
     metadata.updateMetadata({ Migration: endedMigration(before, { kind: 'arrived' }, this.#clock.now()) });
+    metadata.record(hasRun);
   }
 
   #update(Mode: 'PostCopy'): void {
@@ -199,7 +199,9 @@ export class MigrationTarget {
 
 /** Images that are made on each node anew are as large here as the source says, which copying and QEMU ask for. */
 async function fitImages(vmi: VirtualMachineInstance, xml: string): Promise<void> {
-  const sizes = new Map((vmi.status?.volumeStatus ?? []).map(({ name, size }) => [name, size]));
+  const sizes = new Map(
+    listOf(vmi.status?.volumeStatus).map((each) => [memberAt(each, 'name'), memberAt(each, 'size')]),
+  );
   for (const { name, source, isBlock, hasBacking } of readLiveDomain(xml).disks) {
     const sizeBytes = sizes.get(name);
     if (typeof sizeBytes !== 'number' || isBlock || hasBacking || !source.endsWith('.iso')) continue;

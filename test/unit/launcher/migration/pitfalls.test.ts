@@ -227,6 +227,21 @@ test('the pause that the policy allows is set before the migration begins: QEMU 
   assert.ok(set !== undefined && begun !== undefined && set >= 0 && set < begun);
 });
 
+test('a pause that QEMU does not take costs no migration', async (t) => {
+  const { order, hypervisor, metadata } = await migrationBench(t);
+  hypervisor.failures.set('setMaxDowntime', new LibvirtError('OPERATION_FAILED', 'no'));
+  await order('m1');
+  await settle();
+  assert.equal(metadata.metadata.Migration?.Failed, false);
+});
+
+test('volumes and statuses of a wrong shape are none', async (t) => {
+  const vmi = { ...guestOf(block), spec: { ...guestOf().spec, volumes: 'x' } } as unknown as VirtualMachineInstance;
+  assert.deepEqual(plan({}, factsOf(vmi)).target.disks, ['vda', 'vdb', 'vdc']);
+  const { migration } = await migrationBench(t, { role: 'target' });
+  await migration.prepareTarget(guestOf({ volumeStatus: { name: 1 } }), {});
+});
+
 test('what this launcher cannot move is refused in words, before anything is noted', async (t) => {
   const refused = (vmi: VirtualMachineInstance, change: Partial<MigrationFacts> = {}) =>
     assert.throws(() => plan({}, factsOf(vmi, change)), { code: 'NOT_SUPPORTED' });
