@@ -1,3 +1,4 @@
+import type { MigrationMetadata } from '../../api/index.ts';
 import { type Clock, sleep, systemClock } from '../../base/index.ts';
 import { type DomainRef, isLibvirtError } from '../../libvirt/index.ts';
 import type { Hypervisor } from '../ports.ts';
@@ -5,30 +6,72 @@ import { outgoingJob } from './job.ts';
 
 export interface AbortDeps {
   readonly hypervisor: Pick<Hypervisor, 'jobStats' | 'abortJob'>;
+  readonly onAbortStatus: (status: MigrationMetadata['AbortStatus']) => void;
   readonly clock?: Clock;
 }
+
+type State =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'asked'; readonly settled: Promise<void> }
+  | { readonly kind: 'taken'; readonly reason: string };
 
 const limitMs = 30_000;
 const pauseMs = 100;
 
-/**
- * True: libvirt has taken the order. A migration that was only just begun has no job yet, so the order waits for it; `over` says that
- * the migration has ended meanwhile.
- */
-export async function abortMigrationJob(domain: DomainRef, over: AbortSignal, deps: AbortDeps): Promise<boolean> {
-  const { hypervisor, clock = systemClock } = deps;
-  const untilMs = clock.monotonicMs() + limitMs;
-  while (!over.aborted && clock.monotonicMs() < untilMs) {
-    try {
-      if (outgoingJob(await hypervisor.jobStats(domain))) {
-        await hypervisor.abortJob(domain);
-        return true;
-      }
-    } catch (error) {
-      // Between two stages there is no job to abort; it may be over, or about to begin.
-      if (!isLibvirtError(error, 'OPERATION_INVALID', 'CONNECTION_LOST')) return false;
-    }
-    await sleep(pauseMs, over, clock).catch(() => undefined);
+/** The order to abort one migration. What it did is known from here, never from the words of libvirt's error. */
+export class MigrationAbort {
+  readonly #domain: DomainRef;
+  readonly #over: AbortSignal;
+  readonly #deps: AbortDeps;
+  #state: State = { kind: 'none' };
+
+  /** `over`: the migration has ended. */
+  constructor(options: { readonly domain: DomainRef; readonly over: AbortSignal }, deps: AbortDeps) {
+    this.#domain = options.domain;
+    this.#over = options.over;
+    this.#deps = deps;
   }
-  return false;
+
+  get isOrdered(): boolean {
+    return this.#state.kind !== 'none';
+  }
+
+  /** Resolves when libvirt has taken the order, or could not; a second order changes nothing. */
+  async order(reason: string): Promise<void> {
+    if (this.#state.kind === 'taken') return;
+    if (this.#state.kind === 'none') this.#state = { kind: 'asked', settled: this.#ask(reason) };
+    await this.#state.settled;
+  }
+
+  /** Why libvirt was made to abort it; undefined: it was not. */
+  async reasonInTheEnd(): Promise<string | undefined> {
+    if (this.#state.kind === 'asked') await this.#state.settled;
+    return this.#state.kind === 'taken' ? this.#state.reason : undefined;
+  }
+
+  async #ask(reason: string): Promise<void> {
+    this.#deps.onAbortStatus('Aborting');
+    const isTaken = await this.#abortJob();
+    this.#state = isTaken ? { kind: 'taken', reason } : { kind: 'none' };
+    this.#deps.onAbortStatus(isTaken ? 'Succeeded' : 'Failed');
+  }
+
+  /** A migration that was only just begun has no job yet, so the order waits for it. */
+  async #abortJob(): Promise<boolean> {
+    const { hypervisor, clock = systemClock } = this.#deps;
+    const untilMs = clock.monotonicMs() + limitMs;
+    while (!this.#over.aborted && clock.monotonicMs() < untilMs) {
+      try {
+        if (outgoingJob(await hypervisor.jobStats(this.#domain))) {
+          await hypervisor.abortJob(this.#domain);
+          return true;
+        }
+      } catch (error) {
+        // Between two stages there is no job to abort; it may be over, or about to begin.
+        if (!isLibvirtError(error, 'OPERATION_INVALID', 'CONNECTION_LOST')) return false;
+      }
+      await sleep(pauseMs, this.#over, clock).catch(() => undefined);
+    }
+    return false;
+  }
 }

@@ -1,8 +1,7 @@
-import type { MigrationMetadata } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, formatLibvirtError, isLibvirtError } from '../../libvirt/index.ts';
 import type { DomainStateNumbers, Hypervisor } from '../ports.ts';
-import { abortMigrationJob } from './abort.ts';
+import { type AbortDeps, MigrationAbort } from './abort.ts';
 import { outgoingJob } from './job.ts';
 import { MigrationMonitor } from './monitor.ts';
 import { firstDowntimeMs } from './monitor-rules.ts';
@@ -23,20 +22,13 @@ export interface AttemptOptions {
   readonly acceptableMs: number | undefined;
 }
 
-export interface AttemptDeps {
+export interface AttemptDeps extends AbortDeps {
   readonly hypervisor: MigrationCalls;
   readonly onMode: (mode: 'PostCopy' | 'Paused') => void;
-  readonly onAbortStatus: (status: MigrationMetadata['AbortStatus']) => void;
   /** For the user of the VMI. */
   readonly warn: (message: string) => void;
   readonly log: Logger;
-  readonly clock?: Clock;
 }
-
-type Abort =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'asked'; readonly reason: string; readonly settled: Promise<void> }
-  | { readonly kind: 'taken'; readonly reason: string };
 
 const lookAgainMs = 500;
 const resumeAgainMs = 2000;
@@ -52,9 +44,9 @@ export class MigrationAttempt {
   readonly #over = new AbortController();
   readonly #startedMs: number;
   readonly #monitor: MigrationMonitor;
+  readonly #abort: MigrationAbort;
   #plan: MigrationPlan;
   #mode: 'PreCopy' | 'PostCopy' | 'Paused';
-  #abort: Abort = { kind: 'none' };
 
   constructor(options: AttemptOptions, deps: AttemptDeps) {
     this.#options = options;
@@ -63,6 +55,7 @@ export class MigrationAttempt {
     this.#startedMs = this.#clock.monotonicMs();
     this.#plan = options.plan;
     this.#mode = isResume(options.plan) ? 'PostCopy' : 'PreCopy';
+    this.#abort = new MigrationAbort({ domain: options.domain, over: this.#over.signal }, deps);
     this.#monitor = this.#makeMonitor();
   }
 
@@ -98,20 +91,9 @@ export class MigrationAttempt {
     return outcome;
   }
 
-  /** Resolves when libvirt has taken the order, or the migration was over before; a second order changes nothing. */
+  /** Resolves when libvirt has taken the order, or could not. */
   async abort(reason: string): Promise<void> {
-    if (this.#abort.kind === 'asked') return this.#abort.settled;
-    if (this.#abort.kind === 'taken' || !this.canAbort) return;
-    const settled = this.#askForAbort(reason);
-    this.#abort = { kind: 'asked', reason, settled };
-    await settled;
-  }
-
-  async #askForAbort(reason: string): Promise<void> {
-    this.#deps.onAbortStatus('Aborting');
-    const isTaken = await abortMigrationJob(this.#options.domain, this.#over.signal, this.#deps);
-    this.#abort = isTaken ? { kind: 'taken', reason } : { kind: 'none' };
-    this.#deps.onAbortStatus(isTaken ? 'Succeeded' : 'Failed');
+    if (this.canAbort) await this.#abort.order(reason);
   }
 
   #makeMonitor(): MigrationMonitor {
@@ -177,7 +159,7 @@ export class MigrationAttempt {
 
   /** By the target's QEMU, before anything moved: an unprivileged process may not wait for pages there. */
   #isPostCopyRefused(error: unknown): boolean {
-    if (this.#abort.kind !== 'none' || !usesPostCopy(this.#plan) || isResume(this.#plan)) return false;
+    if (this.#abort.isOrdered || !usesPostCopy(this.#plan) || isResume(this.#plan)) return false;
     return isLibvirtError(error) && error.message.includes('Postcopy is not supported');
   }
 
@@ -190,14 +172,13 @@ export class MigrationAttempt {
   async #afterLoss(reason: string, mayGoOn = true): Promise<MigrationOutcome> {
     const state = await this.#stateInTheEnd(mayGoOn);
     this.#over.abort();
-    if (this.#abort.kind === 'asked') await this.#abort.settled;
+    const abortReason = await this.#abort.reasonInTheEnd();
     if (state && hasLeft(state)) return { kind: 'arrived' };
     if (state && isStranded(state)) {
       return { kind: 'failed', reason: `post-copy broke, and the guest waits for it to be resumed: ${reason}` };
     }
     await this.#resumeIfPausedHere(state);
-    if (this.#abort.kind === 'taken') return { kind: 'aborted', reason: this.#abort.reason };
-    return { kind: 'failed', reason };
+    return abortReason === undefined ? { kind: 'failed', reason } : { kind: 'aborted', reason: abortReason };
   }
 
   /** Undefined: there is no domain, or no daemon that could be asked. A job that goes on is awaited. */

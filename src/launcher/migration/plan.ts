@@ -30,6 +30,9 @@ export interface MigrationPlan {
   readonly notes: readonly string[];
 }
 
+/** Of a migration that goes on already. */
+export const noPlan: MigrationPlan = { target: { connectUri: '' }, flags: 0, warnings: [], notes: [] };
+
 const always = MigrateFlag.LIVE | MigrateFlag.PEER2PEER | MigrateFlag.PERSIST_DEST;
 /** Before it QEMU takes the connection that arrives first for the main one, which relays cannot promise. */
 const firstOrderedParallel = 8;

@@ -1,5 +1,5 @@
-import { parseQuantity } from '../../api/index.ts';
-import { isRecord, jsonRecord } from '../../base/index.ts';
+import { parseQuantity, type VirtualMachineInstance } from '../../api/index.ts';
+import { isRecord, jsonRecord, memberAt } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
 
 /** How one migration is to be carried out: `MigrationRequest.options`, read and checked. */
@@ -38,6 +38,18 @@ export interface StallSettings {
 }
 
 const mebibyte = 2 ** 20;
+const gigabyte = 1e9;
+
+/** Of a migration that another process of this launcher was given: what was asked for then is not known any more. */
+export const forgottenSettings: MigrationSettings = {
+  progressTimeoutMs: 150_000,
+  completionSecondsPerGiB: 0,
+  maxDowntimeMs: 0,
+  allowsUnsafe: false,
+  allowsAutoConverge: false,
+  allowsPostCopy: false,
+  allowsWorkloadDisruption: false,
+};
 
 /** Throws INVALID_REQUEST: a migration without its options is refused, as upstream does. */
 export function migrationSettings(json: Uint8Array): MigrationSettings {
@@ -80,4 +92,17 @@ function stallSettings(stall: Record<string, unknown>): StallSettings {
 function numberOf(object: Record<string, unknown>, field: string): number {
   const value = object[field];
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
+}
+
+/** Bytes of the guest's memory, as its VMI asks for it. */
+export function memoryBytes({ spec }: VirtualMachineInstance): number {
+  const { memory, resources } = spec.domain;
+  const asked = memberAt(memory, 'guest') ?? memberAt(resources, 'requests', 'memory');
+  return parseQuantity(asked as string) ?? 0;
+}
+
+/** The time that a migration of this size may take (upstream's `acceptableCompletionTime`); undefined: any. */
+export function acceptableMs(bytes: number, { completionSecondsPerGiB }: MigrationSettings): number | undefined {
+  if (completionSecondsPerGiB <= 0) return undefined;
+  return completionSecondsPerGiB * Math.max(1, Math.ceil(bytes / gigabyte)) * 1000;
 }

@@ -12,8 +12,7 @@ import {
   type LauncherEvent,
 } from '../ports.ts';
 import { MigrationAttempt, type MigrationCalls } from './attempt.ts';
-import { acceptableMs, memoryBytes } from './limits.ts';
-import { type MigrationFacts, type MigrationPlan, planMigration, planResume } from './plan.ts';
+import { type MigrationFacts, type MigrationPlan, noPlan, planMigration, planResume } from './plan.ts';
 import {
   begunMigration,
   decideOrder,
@@ -25,7 +24,7 @@ import {
   migrationUidOf,
   resumedMigration,
 } from './record.ts';
-import { type MigrationSettings, migrationSettings } from './settings.ts';
+import { acceptableMs, forgottenSettings, type MigrationSettings, memoryBytes, migrationSettings } from './settings.ts';
 
 export interface SourceOptions {
   readonly domainName: string;
@@ -51,18 +50,6 @@ interface Run {
 
 const endWaitMs = 15_000;
 const cancelled = 'Live migration has been aborted';
-/** Of a migration that another process of this launcher was given: what was asked for then is not known any more. */
-const followSettings: MigrationSettings = {
-  progressTimeoutMs: 150_000,
-  completionSecondsPerGiB: 0,
-  maxDowntimeMs: 0,
-  allowsUnsafe: false,
-  allowsAutoConverge: false,
-  allowsPostCopy: false,
-  allowsWorkloadDisruption: false,
-};
-const followPlan: MigrationPlan = { target: { connectUri: '' }, flags: 0, warnings: [], notes: [] };
-
 /** The guest leaves from here: orders, cancelling, and what the agent reads of it in the domain's metadata. */
 export class MigrationSource {
   readonly #options: SourceOptions;
@@ -134,7 +121,7 @@ export class MigrationSource {
     if (this.#run || !isOpen(open) || metadata.state.run.kind !== 'has-run') return;
     const domain = await hypervisor.lookup(this.#options.domainName);
     if (this.#run || !domain) return;
-    this.#begin(open.UID, this.#attempt(domain, followPlan, followSettings, undefined), (attempt) => attempt.follow());
+    this.#begin(open.UID, this.#attempt(domain, noPlan, forgottenSettings, undefined), (attempt) => attempt.follow());
   }
 
   async #order(vmi: VirtualMachineInstance, uid: string, settings: MigrationSettings): Promise<void> {

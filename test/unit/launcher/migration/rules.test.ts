@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type JobSample, outgoingJob } from '../../../../src/launcher/migration/job.ts';
-import { acceptableMs, memoryBytes } from '../../../../src/launcher/migration/limits.ts';
 import {
   type Allowed,
   firstDowntimeMs,
@@ -11,7 +10,7 @@ import {
   watchMigration,
 } from '../../../../src/launcher/migration/monitor-rules.ts';
 import { decideOrder } from '../../../../src/launcher/migration/record.ts';
-import { migrationSettings } from '../../../../src/launcher/migration/settings.ts';
+import { acceptableMs, memoryBytes, migrationSettings } from '../../../../src/launcher/migration/settings.ts';
 import { launcherVmi } from '../../../fixtures/launcher-vmi.ts';
 import { job, json, usual } from './bench.ts';
 
