@@ -9,6 +9,7 @@ import { burstBench } from './burst-bench.ts';
 import { consoleBench } from './console-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { idleBench } from './idle-bench.ts';
+import { migrationBench } from './migration-bench.ts';
 import { needless, report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
 import { scrapeBench } from './scrape-bench.ts';
@@ -17,9 +18,9 @@ import { checkSoak } from './soak-check.ts';
 import { startsBench } from './starts-bench.ts';
 import type { VmiNetwork } from './vmis.ts';
 
-/** npm run bench -- [boot] [burst] [console] [idle] [scrape] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [boot] [burst] [console] [idle] [migration] [scrape] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
 
-const benches = ['boot', 'burst', 'console', 'idle', 'soak', 'starts', 'parity', 'scrape'] as const;
+const benches = ['boot', 'burst', 'console', 'idle', 'migration', 'soak', 'starts', 'parity', 'scrape'] as const;
 /** Without a name all but the long one, and the one that needs another agent. */
 const usual = ['boot', 'burst', 'console', 'soak'] as const;
 type BenchName = (typeof benches)[number];
@@ -49,6 +50,7 @@ const { values, positionals } = parseArgs({
     'scrape-vms': { type: 'string', default: '400' },
     hung: { type: 'string', default: '40' },
     'idle-seconds': { type: 'string', default: '120' },
+    megabytes: { type: 'string', default: '1000' },
     only: { type: 'string', multiple: true },
     parallel: { type: 'string', default: '8' },
   },
@@ -157,6 +159,12 @@ async function idle(): Promise<unknown> {
   };
 }
 
+async function migration(): Promise<unknown> {
+  const figures = await migrationBench({ runs: wholeNumber('runs', 1), megabytes: wholeNumber('megabytes', 1), say });
+  console.log(`\n${table(figures)}\n`);
+  return withSpread(figures);
+}
+
 async function soak(): Promise<unknown> {
   const cycles = {
     cycles: wholeNumber('cycles', 4),
@@ -200,6 +208,7 @@ const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
   burst,
   console: consoles,
   idle,
+  migration,
   scrape,
   soak,
   starts,

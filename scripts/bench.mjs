@@ -1,4 +1,4 @@
-// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [boot] [burst] [console] [soak] [starts] [options], see docs/bench.md
+// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [boot] [burst] [console] [migration] [soak] [starts] [options], see docs/bench.md
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
