@@ -51,3 +51,8 @@ export function migrationRefusal({ status }: VirtualMachineInstance): string | u
   if (found?.status !== 'False') return undefined;
   return `Cannot migrate VMI, Reason: ${found.reason ?? ''}, Message: ${found.message ?? ''}`;
 }
+
+/** Says that it can; without the condition nothing is known. */
+export function isMigratable({ status }: VirtualMachineInstance): boolean {
+  return findCondition(status?.conditions, 'LiveMigratable')?.status === 'True';
+}

@@ -50,6 +50,7 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
       vmWorkers: flags.vmWorkers,
       vmiWorkers: flags.vmiWorkers,
       migrationWorkers: flags.migrationWorkers,
+      evacuationWorkers: flags.evacuationWorkers,
       standaloneScheduler: flags.standaloneScheduler,
       ...(flags.explainSocket !== '' && { explain: { socketFile: flags.explainSocket, pid: process.pid } }),
     },

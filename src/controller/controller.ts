@@ -20,6 +20,7 @@ import {
 import { JsonSocket } from '../http/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
+import { EvacuationController } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
@@ -32,6 +33,7 @@ export interface ControllerOptions {
   readonly vmWorkers: number;
   readonly vmiWorkers: number;
   readonly migrationWorkers: number;
+  readonly evacuationWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */
@@ -60,6 +62,7 @@ export class Controller implements Component {
   readonly #vmis: VmiController;
   readonly #vms: VmController;
   readonly #migrations: MigrationController;
+  readonly #evacuation: EvacuationController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
@@ -89,12 +92,17 @@ export class Controller implements Component {
       { workers: options.migrationWorkers },
       { ...shared, migrations, nodes, claims, launchers },
     );
+    this.#evacuation = new EvacuationController(
+      { workers: options.evacuationWorkers },
+      { ...shared, migrations, nodes },
+    );
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
       this.#vmis,
       this.#vms,
       this.#migrations,
+      this.#evacuation,
       ...scheduler,
     ]);
   }
@@ -120,6 +128,7 @@ export class Controller implements Component {
       () => {
         this.#vmis.wakeAll();
         this.#migrations.wakeAll();
+        this.#evacuation.wakeAll();
       },
     );
     await this.#workers.start(signal);

@@ -12,6 +12,7 @@ const controllerFlags = {
   'vm-controller-threads': { kind: 'int', fallback: 3, help: 'VMs worked on side by side' },
   'vmi-controller-threads': { kind: 'int', fallback: 10, help: 'VMIs worked on side by side' },
   'migration-controller-threads': { kind: 'int', fallback: 3, help: 'migrations worked on side by side' },
+  'evacuation-controller-threads': { kind: 'int', fallback: 3, help: 'nodes emptied side by side' },
   listen: { kind: 'string', fallback: '0.0.0.0', help: `${later}address of the HTTPS server` },
   port: { kind: 'int', fallback: 8182, help: `${later}port of /healthz, /leader and /metrics` },
   'launcher-qemu-timeout': { kind: 'int', fallback: 240, help: `${later}seconds, 240 and up to 119 more` },
@@ -27,7 +28,6 @@ const controllerFlags = {
   ...threads('node', 3),
   ...threads('rs', 3),
   ...threads('pool', 3),
-  ...threads('evacuation', 3),
   ...threads('disruption-budget', 3),
   ...threads('snapshot', 6),
   ...threads('restore', 3),
@@ -60,6 +60,7 @@ export interface ControllerFlags {
   readonly vmWorkers: number;
   readonly vmiWorkers: number;
   readonly migrationWorkers: number;
+  readonly evacuationWorkers: number;
   readonly runtimeUser: number;
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
@@ -83,6 +84,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     vmWorkers: positive('--vm-controller-threads', flags['vm-controller-threads']),
     vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
     migrationWorkers: positive('--migration-controller-threads', flags['migration-controller-threads']),
+    evacuationWorkers: positive('--evacuation-controller-threads', flags['evacuation-controller-threads']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     explainSocket: absoluteOrNone('--explain-socket', flags['explain-socket']),

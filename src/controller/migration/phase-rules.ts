@@ -85,16 +85,6 @@ const beginRules: readonly MigrationRule[] = [
     plan: ({ vmi }) => fails('NotMigratable', (vmi && migrationRefusal(vmi)) ?? ''),
   },
   {
-    name: 'target-is-source',
-    why: 'The migration asks for the very node that the guest is on: it is refused.',
-    when: (facts) => isNew(facts) && insistsOnSource(facts),
-    plan: ({ vmi }) =>
-      fails(
-        'TargetIsSource',
-        `the VMI is on node ${vmi?.status?.nodeName} already, and the migration asks for that node`,
-      ),
-  },
-  {
     name: 'accepted',
     why: 'Nothing speaks against the migration; its target pod is made as soon as limits allow.',
     when: isNew,
@@ -112,6 +102,16 @@ const pendingRules: readonly MigrationRule[] = [
       const note = { step: 'noteOnVmi', type: 'Warning', reason: 'MigrationBackoff', message } as const;
       return { ...does([note]), requeueAfterMs: backoffMs };
     },
+  },
+  {
+    name: 'target-is-source',
+    why: 'The migration asks for the very node that the guest is on: it is refused.',
+    when: (facts) => isPendingWithout(facts) && insistsOnSource(facts),
+    plan: ({ vmi }) =>
+      fails(
+        'TargetIsSource',
+        `the VMI is on node ${vmi?.status?.nodeName} already, and the migration asks for that node`,
+      ),
   },
   {
     name: 'utility-volumes-too-long',

@@ -3,6 +3,7 @@ import { checkFolderRules } from '../../fixtures/folder-rules.ts';
 checkFolderRules({
   root: 'src/controller',
   mayImport: {
+    evacuation: ['pod'],
     explain: [],
     migration: ['pod'],
     pod: [],

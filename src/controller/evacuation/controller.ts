@@ -1,0 +1,124 @@
+import type { ExplainFacts, Key, VirtualMachineInstance } from '../../api/index.ts';
+import type { Component, Logger } from '../../base/index.ts';
+import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
+import {
+  factsParts,
+  type ObjectEvent,
+  type ReconcileParts,
+  Reconciler,
+  runPlan,
+  stepErrorOf,
+} from '../../reconcile/index.ts';
+import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
+import { decideEvacuation, type EvacuationDecision } from './decide.ts';
+import { executors } from './execute.ts';
+import { type DrainedNode, type NodeObservation, type ObserveDeps, observeNode } from './observe.ts';
+
+export interface EvacuationControllerOptions {
+  /** Nodes worked on side by side. */
+  readonly workers: number;
+}
+
+export interface EvacuationControllerDeps extends Omit<ObserveDeps, 'nodes'> {
+  readonly client: KubeClient;
+  readonly nodes: Pick<Informer<DrainedNode>, 'get' | 'keys' | 'hasSynced' | 'addHandlers'>;
+  readonly events: EventRecorder;
+  readonly log: Logger;
+  readonly random: () => number;
+}
+
+/** Makes migrations for the guests of nodes that are to be emptied. All it knows is in the API, but that a node was cordoned. */
+export class EvacuationController implements Component {
+  readonly name = 'evacuation-controller';
+  readonly #reconciler: Reconciler<NodeObservation, EvacuationDecision, ExplainFacts>;
+  readonly #deps: EvacuationControllerDeps;
+  /** The end of a cordon is an event: a mark on a node that never had one stands, since pods are evicted from such nodes, too. */
+  readonly #cordoned = new Set<Key>();
+  readonly #subscriptions: (() => void)[] = [];
+
+  constructor({ workers }: EvacuationControllerOptions, deps: EvacuationControllerDeps) {
+    this.#deps = deps;
+    this.#reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
+  }
+
+  /** The informers have to be synced. */
+  async start(): Promise<void> {
+    const { nodes, vmis, migrations } = this.#deps;
+    const changed = (node: DrainedNode) => {
+      const { name } = node.metadata;
+      if (node.spec?.unschedulable) this.#cordoned.add(name);
+      this.#reconciler.wake(name);
+    };
+    const gone = ({ metadata: { name } }: DrainedNode) => {
+      this.#cordoned.delete(name);
+      this.#reconciler.wake(name);
+    };
+    this.#subscriptions.push(
+      nodes.addHandlers({ added: changed, updated: (_, node) => changed(node), deleted: gone }),
+      vmis.onChange((key) => this.#wakeNodeOf(key)),
+      migrations.onChange((key) => this.#wakeByMigration(key)),
+    );
+    this.wakeAll();
+  }
+
+  async stop(): Promise<void> {
+    for (const end of this.#subscriptions.splice(0)) end();
+    await this.#reconciler.stop();
+  }
+
+  /** The configuration has changed. */
+  wakeAll(): void {
+    for (const key of this.#deps.nodes.keys()) this.#reconciler.wake(key);
+  }
+
+  #wakeNodeOf(vmi: Key): void {
+    const node = this.#deps.vmis.get(vmi)?.status?.nodeName;
+    if (node) this.#reconciler.wake(node);
+  }
+
+  #wakeByMigration(key: Key): void {
+    const migration = this.#deps.migrations.get(key);
+    if (migration) this.#wakeNodeOf(`${migration.metadata.namespace}/${migration.spec.vmiName}`);
+    else this.wakeAll();
+  }
+
+  #parts(): ReconcileParts<NodeObservation, EvacuationDecision, ExplainFacts> {
+    const deps = this.#deps;
+    const onChange = 'when the node, a VMI on it or a migration changes';
+    return {
+      ...factsParts(seenOf, { field: 'node', object: 'the node', onChange }),
+      isSynced: () => deps.nodes.hasSynced && deps.vmis.synced && deps.migrations.synced,
+      observe: async (key) => observeNode(key, deps, this.#cordoned.has(key)),
+      decide: decideEvacuation,
+      execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
+      write: async () => ({ kind: 'no-object' }),
+      versionOf: ({ node }) => node?.metadata.resourceVersion,
+      isGone: ({ node }) => node === undefined,
+      recordEvent: ({ node }, event) => recordEventOn(deps.events, node, event),
+      crashLoop: {
+        wishOf: (observation) => JSON.stringify(seenOf(observation)),
+        stateOf: () => '',
+        isOvertaken: () => false,
+        event: () => undefined,
+      },
+    };
+  }
+
+  #execute({ key }: NodeObservation, { steps }: EvacuationDecision, signal: AbortSignal) {
+    const { client, vmis, migrations, events, clock } = this.#deps;
+    const noteOnVmi = (vmi: VirtualMachineInstance, event: ObjectEvent) => void recordEventOn(events, vmi, event);
+    const forgetCordon = () => void this.#cordoned.delete(key);
+    const context = { client, vmis, migrations, node: key, forgetCordon, noteOnVmi, signal };
+    return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
+  }
+}
+
+/** In few words for people; keys are names of log fields, too. */
+function seenOf({ node, candidates, stuck, isUncordoned }: NodeObservation): ExplainFacts {
+  return {
+    state: node ? 'there' : 'gone',
+    ...(isUncordoned && { cordon: 'lifted' }),
+    ...(candidates.length > 0 && { toMove: String(candidates.length) }),
+    ...(stuck.length > 0 && { cannotMove: stuck.slice(0, 5).join(', ') }),
+  };
+}

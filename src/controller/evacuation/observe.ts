@@ -1,0 +1,103 @@
+import {
+  annotations,
+  isBeingDeleted,
+  isFinal,
+  isFinalMigration,
+  isMigratable,
+  type Key,
+  type KubeObject,
+  keyOf,
+  type Pod,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
+} from '../../api/index.ts';
+import type { Clock } from '../../base/index.ts';
+import type { ControllerConfig } from '../../cluster-config/index.ts';
+import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
+import { podFacts } from '../pod/index.ts';
+
+/** The parts of a Node that say whether it is to be emptied. */
+export interface DrainedNode extends KubeObject {
+  readonly spec?: {
+    readonly unschedulable?: boolean;
+    readonly taints?: readonly { readonly key: string; readonly effect: string }[];
+  };
+}
+
+/** A node and the VMIs on it; plain data. */
+export interface NodeObservation extends Observed {
+  readonly node: DrainedNode | undefined;
+  /** Shall leave, can, and no migration does it yet. */
+  readonly candidates: readonly VirtualMachineInstance[];
+  /** Shall leave and cannot: keys. */
+  readonly stuck: readonly Key[];
+  /** It was cordoned, and is not any more. */
+  readonly isUncordoned: boolean;
+  /** Marked to leave, and not on their way. */
+  readonly marked: readonly VirtualMachineInstance[];
+  /** Migrations that were to empty the node and have not begun. */
+  readonly waiting: readonly VirtualMachineInstanceMigration[];
+}
+
+export interface ObserveDeps {
+  readonly nodes: { get(key: Key): DrainedNode | undefined };
+  readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly migrations: ReadYourWrites<VirtualMachineInstanceMigration>;
+  readonly ownPods: ReadYourWrites<Pod>;
+  readonly config: () => ControllerConfig;
+  readonly clock: Clock;
+}
+
+/** From caches alone, with what this process wrote. `wasCordoned`: what was seen of the node before. */
+export function observeNode(key: Key, deps: ObserveDeps, wasCordoned: boolean): NodeObservation {
+  const { nodes, vmis, migrations, config, clock } = deps;
+  const node = nodes.get(key);
+  const here = node ? vmis.list().filter(({ status }) => status?.nodeName === key) : [];
+  const open = migrations.list().filter((each) => !isFinalMigration(each));
+  const openOf = (vmi: VirtualMachineInstance) =>
+    open.filter(({ metadata, spec }) => `${metadata.namespace}/${spec.vmiName}` === keyOf(vmi));
+  const isDraining = node !== undefined && hasTaint(node, config().migrations.drainTaintKey);
+  const leaving = here.filter((vmi) => (isDraining || isMarked(vmi)) && wantsToMove(vmi, config()));
+  const waiting = open.filter((each) => isWaitingFor(each, key));
+  return {
+    key,
+    uid: node?.metadata.uid ?? '',
+    now: clock.now(),
+    node,
+    candidates: leaving.filter(
+      (vmi) => isMigratable(vmi) && openOf(vmi).length === 0 && activePods(vmi, deps.ownPods) <= 1,
+    ),
+    stuck: leaving.filter((vmi) => !isMigratable(vmi)).map(keyOf),
+    isUncordoned: node !== undefined && wasCordoned && node.spec?.unschedulable !== true,
+    marked: here.filter((vmi) => isMarked(vmi) && openOf(vmi).every((each) => waiting.includes(each))),
+    waiting,
+  };
+}
+
+function hasTaint({ spec }: DrainedNode, key: string): boolean {
+  return (spec?.taints ?? []).some((taint) => taint.key === key && taint.effect === 'NoSchedule');
+}
+
+function isMarked({ status }: VirtualMachineInstance): boolean {
+  return status?.evacuationNodeName !== undefined && status.evacuationNodeName === status.nodeName;
+}
+
+/** Upstream: VMIMigratableOnEviction in pkg/util/migrations/migrations.go. */
+function wantsToMove(vmi: VirtualMachineInstance, { evictionStrategy }: ControllerConfig): boolean {
+  if (isFinal(vmi) || isBeingDeleted(vmi)) return false;
+  const strategy = vmi.spec.evictionStrategy ?? evictionStrategy;
+  return strategy === 'LiveMigrate' || (strategy === 'LiveMigrateIfPossible' && isMigratable(vmi));
+}
+
+function isWaitingFor({ metadata, status }: VirtualMachineInstanceMigration, node: Key): boolean {
+  const isNew = !status?.phase || status.phase === 'Pending';
+  return isNew && metadata.annotations?.[annotations.evacuationMigration] === node && !metadata.deletionTimestamp;
+}
+
+function activePods({ metadata, status }: VirtualMachineInstance, ownPods: ReadYourWrites<Pod>): number {
+  const recorded = status?.activePods ?? {};
+  return ownPods.list().filter((pod) => {
+    const isOwn = podFacts.controllerUid(pod) === metadata.uid && recorded[pod.metadata.uid ?? ''] !== undefined;
+    return isOwn && podFacts.isActive(pod);
+  }).length;
+}

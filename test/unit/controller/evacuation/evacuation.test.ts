@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type KubeObject,
+  keyOf,
+  type Pod,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
+} from '../../../../src/api/index.ts';
+import { decideEvacuation } from '../../../../src/controller/evacuation/decide.ts';
+import { type DrainedNode, observeNode } from '../../../../src/controller/evacuation/observe.ts';
+import { type CachedObjects, ReadYourWrites } from '../../../../src/reconcile/index.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
+import { buildConfig, buildPod, buildVmi } from '../builders.ts';
+import { buildMigration } from '../migration/situations.ts';
+
+function cacheOf<T extends KubeObject>(objects: readonly T[]): ReadYourWrites<T> {
+  const byKey = new Map(objects.map((object) => [keyOf(object), object]));
+  const cache: CachedObjects<T> = {
+    synced: true,
+    get: (key) => byKey.get(key),
+    keys: () => byKey.keys(),
+    onChange: () => () => undefined,
+  };
+  return new ReadYourWrites(cache);
+}
+
+interface State {
+  readonly spec?: DrainedNode['spec'];
+  readonly vmi?: VirtualMachineInstance;
+  readonly migrations?: readonly VirtualMachineInstanceMigration[];
+  readonly pods?: readonly Pod[];
+  readonly wasCordoned?: boolean;
+  readonly configuration?: Record<string, unknown>;
+}
+
+const drain = { taints: [{ key: 'kubevirt.io/drain', effect: 'NoSchedule' }] };
+const migratable = { type: 'LiveMigratable', status: 'True' } as const;
+
+function guest(status: VirtualMachineInstance['status'] = {}, evictionStrategy = 'LiveMigrate') {
+  return buildVmi({ evictionStrategy }, { phase: 'Running', nodeName: 'node1', conditions: [migratable], ...status });
+}
+
+const marked = guest({ evacuationNodeName: 'node1' });
+const evacuation = (phase: 'Pending' | 'Running' | 'Failed') => {
+  const migration = buildMigration(phase);
+  const annotations = { 'kubevirt.io/evacuationMigration': 'node1' };
+  return { ...migration, metadata: { ...migration.metadata, annotations } };
+};
+
+function decided({ spec = {}, vmi = guest(), migrations = [], pods = [], wasCordoned, configuration }: State) {
+  const node: DrainedNode = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1', uid: 'uid-node' }, spec };
+  const deps = {
+    nodes: { get: () => node },
+    vmis: cacheOf([vmi]),
+    migrations: cacheOf(migrations),
+    ownPods: cacheOf(pods),
+    config: () => buildConfig(configuration),
+    clock: new FakeClock(),
+  };
+  const { rule, steps } = decideEvacuation(observeNode('node1', deps, wasCordoned === true));
+  return [rule, ...steps.map(({ step }) => step)];
+}
+
+const migrate = ['to-empty', 'createMigrations'];
+const nothing = ['nothing-to-move'];
+const activePods = { 'uid-pod': 'node1', 'uid-old': 'node1' };
+
+const cases: Readonly<Record<string, readonly [state: State, expected: readonly string[]]>> = {
+  'the node is not to be emptied': [{}, nothing],
+  'the guest is marked': [{ vmi: marked }, migrate],
+  'the mark names another node': [{ vmi: guest({ evacuationNodeName: 'node2' }) }, nothing],
+  'the node has the taint of a drain': [{ spec: drain }, migrate],
+  'the taint has another effect': [{ spec: { taints: [{ key: 'kubevirt.io/drain', effect: 'NoExecute' }] } }, nothing],
+  'the cluster has another taint': [
+    { spec: drain, configuration: { migrations: { nodeDrainTaintKey: 'x' } } },
+    nothing,
+  ],
+  'the guest is to be shut down instead': [{ spec: drain, vmi: guest({}, 'None') }, nothing],
+  'another system moves it': [{ vmi: guest({ evacuationNodeName: 'node1' }, 'External') }, nothing],
+  'it cannot migrate': [{ spec: drain, vmi: guest({ conditions: [] }) }, ['stuck']],
+  'it cannot migrate and need not': [{ spec: drain, vmi: guest({ conditions: [] }, 'LiveMigrateIfPossible') }, nothing],
+  'it has ended': [{ spec: drain, vmi: guest({ phase: 'Succeeded' }) }, nothing],
+  'it is on its way': [{ vmi: marked, migrations: [evacuation('Running')] }, nothing],
+  'the last try has failed': [{ vmi: marked, migrations: [evacuation('Failed')] }, migrate],
+  'a pod of an earlier migration is left': [
+    {
+      vmi: guest({ evacuationNodeName: 'node1', activePods }),
+      pods: [buildPod(), buildPod({ phase: 'Running' }, { name: 'old', uid: 'uid-old' })],
+    },
+    nothing,
+  ],
+  'an earlier pod has ended': [
+    {
+      vmi: guest({ evacuationNodeName: 'node1', activePods }),
+      pods: [buildPod(), buildPod({ phase: 'Succeeded' }, { name: 'old', uid: 'uid-old' })],
+    },
+    migrate,
+  ],
+  'the cordon is lifted': [
+    { vmi: marked, migrations: [evacuation('Pending')], wasCordoned: true },
+    ['uncordoned', 'clearMarks', 'cancelWaiting', 'forgetCordon'],
+  ],
+  'it is still cordoned': [{ vmi: marked, spec: { unschedulable: true }, wasCordoned: true }, migrate],
+};
+
+for (const [what, [state, expected]] of Object.entries(cases)) {
+  test(`a node with a guest: ${what}`, () => assert.deepEqual(decided(state), expected));
+}
