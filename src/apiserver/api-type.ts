@@ -19,6 +19,14 @@ export interface Admission {
   /** Fills in defaults. `old` is the stored object of an update. */
   readonly fill?: (object: ApiObject, context: AdmissionContext) => void;
   readonly validate?: (object: ApiObject, context: AdmissionContext) => FieldError[];
+  /** Why the object is refused though its form is right, as a webhook of KubeVirt would answer. */
+  readonly deny?: (object: ApiObject, context: AdmissionContext, stored: StoredObjects) => Denial | undefined;
+}
+
+export interface Denial {
+  /** Name of the webhook, which clients see in the message. */
+  readonly webhook: string;
+  readonly message: string;
 }
 
 export interface AdmissionContext {
@@ -28,6 +36,13 @@ export interface AdmissionContext {
   readonly privileged: boolean;
   readonly randomUuid: () => string;
   readonly cluster: ClusterDefaults;
+}
+
+/** Objects that decide about others; shared, so never changed. */
+export interface StoredObjects {
+  vmi(namespace: string, name: string): ApiObject | undefined;
+  /** Live migrations of one VMI. */
+  migrations(namespace: string, vmiName: string): readonly ApiObject[];
 }
 
 /** What the KubeVirt object and the host say about new virtual machines (`pkg/virt-config`). */

@@ -123,6 +123,11 @@ export function badRequest(message: string, cause?: unknown): ApiError {
   return new ApiError('BAD_REQUEST', message, { cause });
 }
 
+/** As the API server says what a webhook of KubeVirt has refused. */
+export function deniedMessage({ webhook, message }: { readonly webhook: string; readonly message: string }): string {
+  return `admission webhook "${webhook}" denied the request: ${message}`;
+}
+
 /** One thing wrong with one field. */
 export interface FieldError {
   readonly field: string;

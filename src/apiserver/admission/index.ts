@@ -4,6 +4,7 @@
  */
 export { configMapAdmission, namespaceAdmission, secretAdmission, serviceAdmission } from './core-objects.ts';
 export { validateMetadata } from './metadata.ts';
+export { migrationAdmission } from './migration.ts';
 export { podAdmission, podGraceSeconds } from './pods.ts';
-export { migrationAdmission, vmAdmission } from './vm.ts';
+export { vmAdmission } from './vm.ts';
 export { vmiAdmission } from './vmi.ts';

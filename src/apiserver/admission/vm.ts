@@ -1,7 +1,6 @@
 import { isRecord } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { at } from '../object.ts';
 import { fillTemplate, validateSpec } from './vmi.ts';
 
 const runStrategies = ['Always', 'Halted', 'Manual', 'RerunOnFailure', 'Once', 'WaitAsReceiver'];
@@ -32,10 +31,3 @@ function validateRunning(spec: Record<string, unknown>): FieldError[] {
   }
   return [];
 }
-
-export const migrationAdmission: Admission = {
-  validate(migration) {
-    const name = at(migration, 'spec', 'vmiName');
-    return typeof name === 'string' && name !== '' ? [] : [requiredField('spec.vmiName')];
-  },
-};

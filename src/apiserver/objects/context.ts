@@ -2,7 +2,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/index.ts';
 import { readGates } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
-import type { ApiType, ClusterDefaults } from '../api-type.ts';
+import type { ApiType, ClusterDefaults, StoredObjects } from '../api-type.ts';
 import { at, textAt } from '../object.ts';
 import { collectionOf, type KeyLock, recordKey, type Store } from '../store/index.ts';
 
@@ -67,5 +67,21 @@ export function clusterDefaults({ store, architecture }: ObjectContext): Cluster
       undefined,
     evictionStrategy: textAt(configuration, 'evictionStrategy') || undefined,
     runtimeUser: found.length === 0 ? undefined : readGates(configuration).Root ? 0 : 107,
+  };
+}
+
+const kubevirtCollection = (resource: string) => `kubevirt.io/${resource}`;
+
+/** What admission reads besides the object itself. */
+export function storedObjects({ store }: Pick<ObjectContext, 'store'>): StoredObjects {
+  const migrations = kubevirtCollection('virtualmachineinstancemigrations');
+  return {
+    vmi: (namespace, name) =>
+      store.get({ collection: kubevirtCollection('virtualmachineinstances'), namespace, name })?.object,
+    migrations: (namespace, vmiName) =>
+      store
+        .list(migrations)
+        .map(({ object }) => object)
+        .filter((each) => each.metadata.namespace === namespace && textAt(each, 'spec', 'vmiName') === vmiName),
   };
 }

@@ -10,6 +10,7 @@ export {
   lockKey,
   type ObjectContext,
   randomUuid,
+  storedObjects,
   type Target,
 } from './context.ts';
 export {

@@ -5,7 +5,9 @@ import type { AdmissionContext, ApiType } from '../api-type.ts';
 import {
   ApiError,
   alreadyExists,
+  badRequest,
   conflict,
+  deniedMessage,
   forbidden,
   invalid,
   invalidField,
@@ -22,6 +24,7 @@ import {
   type ObjectContext,
   randomSuffix,
   randomUuid,
+  storedObjects,
   type Target,
 } from './context.ts';
 import { asObject, checkFinalizers, checkName, checkSize, keepSystemMetadata } from './identity.ts';
@@ -143,6 +146,8 @@ export class Writer {
     type.admission.fill?.(object, context);
     const errors = type.admission.validate?.(object, context) ?? [];
     if (errors.length > 0) throw invalid(type, name, errors);
+    const denied = type.admission.deny?.(object, context, storedObjects(this.#context));
+    if (denied) throw badRequest(deniedMessage(denied));
     checkSize(object);
   }
 }

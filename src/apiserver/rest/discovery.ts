@@ -2,6 +2,7 @@ import type { ApiType, Subresource } from '../api-type.ts';
 import {
   type GroupVersion,
   groupVersions,
+  migrationSubresources,
   reviewGroups,
   typesOf,
   verbsOf,
@@ -79,8 +80,11 @@ function isVmGroup({ group, version }: GroupVersion): boolean {
 
 function vmResources(): readonly VmResources[] {
   return [
-    { resource: 'virtualmachineinstances', below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources] },
-    { resource: 'virtualmachines', below: [...vmSubresources, ...volumeSubresources] },
+    {
+      resource: 'virtualmachineinstances',
+      below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources, 'evacuate-cancel'],
+    },
+    { resource: 'virtualmachines', below: [...vmSubresources, ...volumeSubresources, ...migrationSubresources] },
   ];
 }
 

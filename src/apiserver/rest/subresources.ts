@@ -7,6 +7,7 @@ import { bindPod } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { deleteOptions } from './delete.ts';
+import { reviewEviction } from './eviction.ts';
 import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
 import { sendValue } from './respond.ts';
 
@@ -103,12 +104,13 @@ async function serveBinding(...[context, path, call, , response]: Parameters<Ser
   sendValue(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 });
 }
 
-/** No disruption budgets here: an eviction is a deletion. */
+/** No disruption budgets here: an eviction is a deletion, but of pods whose guest moves instead. */
 async function serveEviction(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {
   const body = parseBody(call.body, call.contentType);
   if (!isRecord(body)) throw badRequest('the body must be an Eviction');
   const given = at(body, 'deleteOptions') ?? {};
   const options = deleteOptions({ ...call, body: Buffer.from(JSON.stringify(given)), contentType: 'application/json' });
+  await reviewEviction(context, path, targetOf(path), { eviction: body, query: call.query });
   await context.remover.remove(path.type, targetOf(path), options);
   sendValue(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 });
 }

@@ -11,6 +11,7 @@ import { at } from '../object.ts';
 import {
   findType,
   knownVmSubresources,
+  migrationSubresources,
   type VmSubresource,
   vmiSubresources,
   vmSubresourceGroup,
@@ -21,6 +22,7 @@ import type { VmSubresources, VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { versionInfo } from './discovery.ts';
+import { serveMigrationCall } from './migration-subresources.ts';
 import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
 import { serveVolumes } from './volume-subresources.ts';
@@ -62,6 +64,9 @@ export async function serveVmSubresource(
   if (volumeSubresources.includes(subresource) && volumeOwners.includes(resource)) {
     return serveVolumes(context, { resource, subresource, target }, call, request, response);
   }
+  if (isMigrationCall(resource, subresource)) {
+    return serveMigrationCall(context, { resource, subresource, target }, call, request, response);
+  }
   const { vmSubresources: agent } = context;
   if (!agent) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a node agent');
   if (resource === 'virtualmachines') return servePower(context, agent, target, subresource, call, request, response);
@@ -73,6 +78,11 @@ export async function serveVmSubresource(
   const at = `/v1/namespaces/${namespace}/virtualmachineinstances/${name}/${subresource}`;
   if (found.kind === 'stream') serveStream(agent, at, request, response);
   else await serveCall(agent, { ...found, path: at }, call, response);
+}
+
+function isMigrationCall(resource: string, subresource: string): boolean {
+  if (!migrationSubresources.includes(subresource)) return false;
+  return resource === 'virtualmachines' || (resource === 'virtualmachineinstances' && subresource !== 'migrate');
 }
 
 function serveStream(agent: VmSubresources, path: string, request: Request, response: Response): void {

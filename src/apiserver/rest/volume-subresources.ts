@@ -1,7 +1,6 @@
 import type { Request, Response } from 'express';
 import type { Disk, VmiSpec, Volume } from '../../api/index.ts';
 import { copyJson, isRecord } from '../../base/index.ts';
-import type { User } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { type ApiObject, at, textAt } from '../object.ts';
 import { hotplugGates } from '../objects/index.ts';
@@ -10,6 +9,7 @@ import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { isDryRun, noSuchPath } from './request.ts';
+import { virtApi } from './virt-api.ts';
 
 type Owner = 'virtualmachines' | 'virtualmachineinstances';
 
@@ -17,9 +17,6 @@ type Owner = 'virtualmachines' | 'virtualmachineinstances';
 type VolumeRequest =
   | { readonly kind: 'add'; readonly volume: Volume; readonly disk: Disk; readonly dryRun: boolean }
   | { readonly kind: 'remove'; readonly name: string; readonly dryRun: boolean };
-
-/** virt-api changes VMIs under its own name; who asked has been checked. */
-const virtApi: User = { name: 'system:serviceaccount:kubevirt:kubevirt-apiserver', groups: [] };
 
 /** Plugs a volume into a VM or a running VMI, or out of it (upstream: pkg/virt-api/rest/volumes.go). Throws ApiError. */
 export async function serveVolumes(

@@ -16,6 +16,7 @@ export {
 } from './registry.ts';
 export {
   knownVmSubresources,
+  migrationSubresources,
   type VmSubresource,
   vmiSubresources,
   vmSubresourceGroup,

@@ -58,5 +58,8 @@ export const vmSubresources = ['start', 'stop', 'restart'] as const;
 /** Of both; they change the object, and ask no agent. */
 export const volumeSubresources: readonly string[] = ['addvolume', 'removevolume'];
 
+/** Of VMs; the second one of VMIs, too. They change objects, and ask no agent. */
+export const migrationSubresources: readonly string[] = ['migrate', 'evacuate-cancel'];
+
 /** Streams that do not pass the agent in upstream, or need what is not here. */
 export const knownVmSubresources: readonly string[] = ['portforward', 'vsock', 'sev', 'backup'];
