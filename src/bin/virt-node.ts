@@ -84,6 +84,7 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
         'virt-controller': program('virt-controller'),
         'virt-handler': program('virt-handler'),
         'virt-launcher': program('virt-launcher'),
+        'container-disk': program('container-disk'),
       },
       podNetwork: flags.podNetwork,
       hostDiskDirs: flags.hostDiskDirs,

@@ -20,6 +20,8 @@ export interface NodePaths {
   readonly imagesDir: string;
   /** Files that VMs may have as `hostDisk` without further ado. */
   readonly hostDisksDir: string;
+  /** What PersistentVolumeClaims hold: `<namespace>_<name>_<UID>/`. It stays when they are deleted. */
+  readonly claimsDir: string;
   /** Who owned a `hostDisk` before its VM, until that ends. */
   readonly hostDiskOwnersDir: string;
   /** Addresses of pods. */
@@ -51,9 +53,9 @@ export const defaultStateDir = '/var/lib/virt-node';
 /** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
 export function nodeDirectories(paths: NodePaths): string[] {
   const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
-  const { hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir } = paths;
+  const { claimsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir } = paths;
   const parts = [apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir];
-  return [...parts, path.dirname(libvirtCacheDir), hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir];
+  return [...parts, path.dirname(libvirtCacheDir), claimsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir];
 }
 
 export function nodePaths(stateDir: string): NodePaths {
@@ -75,6 +77,7 @@ export function nodePaths(stateDir: string): NodePaths {
     podLogsDir: path.join(run, 'pod-logs'),
     imagesDir: path.join(root, 'images'),
     hostDisksDir: path.join(root, 'host-disks'),
+    claimsDir: path.join(root, 'claims'),
     hostDiskOwnersDir: path.join(root, 'host-disk-owners'),
     podNetworkDir: path.join(root, 'pod-network'),
     runDir: run,

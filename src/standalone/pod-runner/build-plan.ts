@@ -77,11 +77,17 @@ function isDigestOnly(container: Container): boolean {
 }
 
 function programOf(container: Container, programs: PlanOptions['programs']): string[] {
-  const [command = '', ...args] = [...(container.command ?? []), ...(container.args ?? [])];
+  const [command = '', ...args] = withoutShell([...(container.command ?? []), ...(container.args ?? [])], programs);
   const program = Object.hasOwn(programs, command) ? programs[command] : undefined;
   if (program) return [...program, ...args];
   const known = Object.keys(programs).join(', ');
   throw new NodeError('UNSUPPORTED', `${JSON.stringify(command)} is no program of this node; it runs ${known}`);
+}
+
+/** As upstream starts the program of attachment pods: nothing in it is for the shell. */
+function withoutShell(words: string[], programs: PlanOptions['programs']): string[] {
+  const [shell = '', option, line = ''] = words;
+  return shell === '/bin/sh' && option === '-c' && !Object.hasOwn(programs, shell) ? line.split(' ') : words;
 }
 
 function environmentOf(pod: Pod, container: Container): Record<string, string> {

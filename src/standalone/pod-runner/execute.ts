@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Executors, ObjectEvent, Outcome, Step, StepContext } from '../../reconcile/index.ts';
 import { NodeError } from '../errors.ts';
 import { buildPlan, type PlanOptions } from './build-plan.ts';
+import type { ClaimDirectories } from './claims.ts';
 import type { PodStepArgs } from './decide.ts';
 import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
@@ -18,6 +19,7 @@ export interface ExecuteDeps extends StatusDeps {
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
+  readonly claims: Pick<ClaimDirectories, 'take'>;
   readonly networks: PodNetworks;
   readonly logs: LogKeeper;
   readonly plan: PlanOptions;
@@ -66,9 +68,9 @@ async function startSandbox(
   { pod }: Step<PodStepArgs, 'startSandbox'>,
   { observation: { uid }, memory, deps }: ExecuteContext,
 ): Promise<Outcome> {
-  const { pods, sandboxes, images, hostDisks, networks, plan, logFile, watch, retryMs } = deps;
+  const { pods, sandboxes, images, hostDisks, claims, networks, plan, logFile, watch, retryMs } = deps;
   try {
-    const parts = { images, objects: pods, hostDisks, networks };
+    const parts = { images, objects: pods, hostDisks, claims, networks };
     await sandboxes.start(await buildPlan(pod, sandboxes.podDir(uid), logFile(uid), plan, parts));
   } catch (error) {
     if (!(error instanceof NodeError)) throw error;

@@ -4,6 +4,7 @@
  * Must not know: programs of the node, its supervisor and its commands, what a launcher does inside its sandbox.
  */
 export { accountFiles, qemuUser } from './accounts.ts';
+export { ClaimDirectories } from './claims.ts';
 export * from './decide.ts';
 export { HostDisks } from './host-disks.ts';
 export * from './images.ts';
@@ -11,6 +12,7 @@ export * from './kube-pods.ts';
 export type { PodObservation } from './observe.ts';
 export * from './pod-log.ts';
 export * from './pod-runner.ts';
+export { mountsBelow, shareMounts, unshareMounts } from './pods-mount.ts';
 export * from './project.ts';
 export * from './sandbox.ts';
 export type * from './sandbox-plan.ts';

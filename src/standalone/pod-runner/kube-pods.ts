@@ -1,4 +1,10 @@
-import { type Pod, type PodStatus, resources, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  type PersistentVolumeClaim,
+  type Pod,
+  type PodStatus,
+  resources,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import {
   type EventRecorder,
@@ -102,6 +108,17 @@ export class KubePods implements PodSource, Component {
       ...Object.entries(binary ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const),
       ...Object.entries(text ?? {}).map(([key, value]) => [key, Buffer.from(value)] as const),
     ]);
+  }
+
+  claim(namespace: string, name: string): Promise<PersistentVolumeClaim | undefined> {
+    return getIfThere<PersistentVolumeClaim>(this.#deps.client, resources.persistentVolumeClaims, { namespace, name });
+  }
+
+  async bindClaim({ metadata, spec }: PersistentVolumeClaim): Promise<void> {
+    const status = { phase: 'Bound', capacity: spec.resources?.requests ?? {}, accessModes: spec.accessModes ?? [] };
+    const body = { metadata: { uid: metadata.uid }, status };
+    const type = resources.persistentVolumeClaims;
+    await writeIfThere(this.#deps.client.patch(type, metadata, body, 'merge', { subresource: 'status' }));
   }
 
   async hostDisksOf(pod: Pod): Promise<ReadonlyMap<string, HostDisk>> {

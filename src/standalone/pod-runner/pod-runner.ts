@@ -5,6 +5,7 @@ import type { ExplainFacts, Pod } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, sleep, systemClock } from '../../base/index.ts';
 import { factsParts, type ReconcileParts, Reconciler, runPlan, stepErrorOf } from '../../reconcile/index.ts';
 import type { PlanOptions } from './build-plan.ts';
+import type { ClaimDirectories } from './claims.ts';
 import { decidePod, type PodDecision } from './decide.ts';
 import { type ExecuteDeps, executors } from './execute.ts';
 import type { HostDisks } from './host-disks.ts';
@@ -27,6 +28,7 @@ export interface PodRunnerDeps {
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
+  readonly claims: Pick<ClaimDirectories, 'take'>;
   readonly networks: PodNetworks;
   readonly log: Logger;
   readonly clock?: Clock;

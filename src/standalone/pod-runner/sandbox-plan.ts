@@ -5,6 +5,8 @@ export interface SandboxMount {
   readonly readOnly: boolean;
   /** What the source is: decides how the mount point is made. */
   readonly type: 'directory' | 'file';
+  /** What the machine mounts below the source later comes into the pod, too. */
+  readonly followsHost?: true;
   /** `<device>-<inode>`, decimal, of what was looked at: nothing else is mounted. Where others could exchange it, or change a link. */
   readonly identity?: string;
 }

@@ -40,7 +40,7 @@ mount -n -a -T mounts || die 'cannot mount what every pod has: the node needs th
 ${fileLines(plan.kvm === 'works')}
 ${plan.network ? `${networkFileLines}\n` : ''}${programs.map((program) => mountLines({ source: program, target: program, readOnly: true, type: 'any' })).join('\n')}
 ${plan.mounts.map(mountLines).join('\n')}
-${pivotLines}`;
+${pivotLines(plan.mounts.filter(({ followsHost }) => followsHost).map(({ target }) => target))}`;
 }
 
 const emptyDirs = [
@@ -110,20 +110,27 @@ done`;
 
 /**
  * The host's tree goes, with the names of everything in it; what came with the system is then read-only at every depth. What the host
- * mounts from now on does not come in: it would come as writable as it is there. Names in mountinfo have `\040` for a blank.
+ * mounts from now on does not come in: it would come as writable as it is there. All it comes into is `following`. Names in mountinfo have
+ * `\040` for a blank.
  */
-const pivotLines = `pivot_root root root/.host || die 'no root directory of its own'
+function pivotLines(following: readonly string[]): string {
+  const kept = following.map((target) => `${shellQuote(target)} | `).join('');
+  return `pivot_root root root/.host || die 'no root directory of its own'
 umount -n -l /.host && rmdir /.host || die "the host's directories stay"
-mount -n --make-rprivate / || die 'cannot part from mounts of the host'
-while read -r _ _ _ _ point _; do
+${following.length > 0 ? '' : `${partAll}\n`}while read -r _ _ _ _ point _ tags; do
   case $point in *\\\\*)
     point=$(printf %s. "$point" | sed 's/\\\\/\\\\0/g')
     point=$(printf %b "$point")
     point=\${point%.} ;;
   esac
+  case "$tags" in *master:*' - '*) case $point in ${kept}'') ;; *)
+    mount -n --make-private "$point" || die "cannot part from mounts of the host at $point" ;;
+  esac ;; esac
   case $point in /usr | /usr/* | /bin | /sbin | /lib*) mount -n -o remount,bind,ro "$point" || die "cannot make read-only $point" ;; esac
 done </proc/self/mountinfo
 mount -n -o remount,ro / || die 'cannot make / read-only'`;
+}
+const partAll = `mount -n --make-rprivate / || die 'cannot part from mounts of the host'`;
 
 type Mount = Omit<SandboxMount, 'type'> & { readonly type: SandboxMount['type'] | 'any' };
 

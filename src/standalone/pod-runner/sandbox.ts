@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process';
 import { type FSWatcher, watch } from 'node:fs';
 import { chmod, mkdir, open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { errorCode, errorMessage, required, sleep } from '../../base/index.ts';
+import { errorCode, errorMessage, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { isAlive, type ProcessIdentity, parseIdentity, signalProcess } from '../process-identity.ts';
 import { accountFiles } from './accounts.ts';
 import { copyLibvirtCache } from './libvirt-cache.ts';
+import { mountsBelow } from './pods-mount.ts';
 import type { SandboxPlan } from './sandbox-plan.ts';
 import { initScript, shimScript } from './sandbox-script.ts';
 
@@ -224,20 +225,6 @@ async function readExit(file: string): Promise<{ exitCode: number; finishedAtMs:
   if (text === undefined || !/^\d{1,3}\s*$/.test(text)) return undefined;
   const { mtimeMs } = await stat(file);
   return { exitCode: Number(text), finishedAtMs: mtimeMs };
-}
-
-/** Mount points of this process's mount namespace below `dir`. */
-export async function mountsBelow(dir: string): Promise<string[]> {
-  const table = await readFile('/proc/self/mountinfo', 'utf8');
-  return table
-    .split('\n')
-    .filter(Boolean)
-    .map((line) =>
-      required(line.split(' ')[4], 'mount point').replace(/\\([0-7]{3})/g, (_, code: string) =>
-        String.fromCharCode(Number.parseInt(code, 8)),
-      ),
-    )
-    .filter((point) => point === dir || point.startsWith(`${dir}/`));
 }
 
 /** Where pods' cgroups go: below the cgroup v2 mount of this machine, also a hybrid one; undefined without one. */

@@ -1,8 +1,9 @@
 import { chmod, chown, mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Container, Pod, PodVolume, VolumeMount } from '../../api/index.ts';
+import { type Container, labels, type Pod, type PodVolume, type VolumeMount } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
 import { qemuUser } from './accounts.ts';
+import type { ClaimDirectories } from './claims.ts';
 import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import { makeReadableDir, type ObjectVolume, type Readers, readersOf, writeObjectVolume } from './object-volume.ts';
@@ -14,6 +15,7 @@ export interface VolumeDeps {
   readonly images: Pick<ImageStore, 'resolve'>;
   readonly objects: Pick<PodSource, 'readObject' | 'hostDisksOf'>;
   readonly hostDisks: Pick<HostDisks, 'take'>;
+  readonly claims: Pick<ClaimDirectories, 'take'>;
 }
 
 interface Source {
@@ -70,7 +72,8 @@ async function toMount(mount: VolumeMount, source: Source): Promise<SandboxMount
   if (!found && source.make && mount.subPath) await source.make(from);
   else if (!found) throw new NodeError('NOT_FOUND', `volume ${mount.name} has no ${mount.subPath ?? 'directory'}`);
   const type = found && !found.isDirectory() ? 'file' : 'directory';
-  return { source: from, target, readOnly: source.readOnly || mount.readOnly === true, type };
+  const followsHost = mount.mountPropagation === 'HostToContainer' && ({ followsHost: true } as const);
+  return { source: from, target, readOnly: source.readOnly || mount.readOnly === true, type, ...followsHost };
 }
 
 async function prepareVolume(
@@ -98,10 +101,16 @@ async function prepareVolume(
     const wanted = { kind: 'configMap', name, source: volume.configMap, dir: place('configmap') } as const;
     return prepareObject(pod, wanted, readers, deps);
   }
+  if (volume.persistentVolumeClaim) {
+    const { claimName } = volume.persistentVolumeClaim;
+    const needsImage = pod.metadata.labels?.[labels.app] === 'hotplug-disk';
+    const { namespace = 'default' } = pod.metadata;
+    return { dir: await deps.claims.take({ namespace, name: claimName, needsImage }), readOnly: false };
+  }
   const kind = Object.keys(volume).find((key) => key !== 'name') ?? 'nothing';
   throw new NodeError(
     'UNSUPPORTED',
-    `volume ${volume.name}: the standalone node has no ${kind}; use a containerDisk, hostDisk, emptyDisk or cloud-init volume`,
+    `volume ${volume.name}: the standalone node has no ${kind}; use a claim, a containerDisk, hostDisk, emptyDisk or cloud-init volume`,
   );
 }
 
@@ -145,16 +154,38 @@ async function prepareObject(pod: Pod, wanted: ObjectVolume, readers: Readers, d
   return { dir: wanted.dir, readOnly: true, make: (dir) => makeReadableDir(dir, readers) };
 }
 
-/** Mount points are made in the pod's private /run; anywhere else they would have to be made on the host. */
+/** Of the pod's root directory, with what every pod has in it. */
+const ownDirs = [
+  'usr',
+  'bin',
+  'sbin',
+  'lib',
+  'lib32',
+  'lib64',
+  'libx32',
+  'etc',
+  'dev',
+  'proc',
+  'sys',
+  'tmp',
+  'var',
+  'root',
+  '.host',
+];
+
+/** Mount points are made in the pod's private /run, or in its root directory where an attachment pod has its volumes. */
 function podPath(mountPath: string): string {
   const normal = path.posix
     .normalize(mountPath)
     .replace(/\/$/, '')
     .replace(/^\/var\/run\//, '/run/');
-  if (normal.startsWith('/run/') && !mountPath.split('/').includes('..')) return normal;
+  const [, first = '', ...others] = normal.split('/');
+  const isFree =
+    normal.startsWith('/run/') || (others.length === 0 && first !== '' && ![...ownDirs, 'run'].includes(first));
+  if (isFree && !mountPath.split('/').includes('..')) return normal;
   throw new NodeError(
     'UNSUPPORTED',
-    `mount path ${mountPath}: the standalone node mounts below /run and /var/run only`,
+    `mount path ${mountPath}: the standalone node mounts below /run and /var/run, and new directories of /`,
   );
 }
 

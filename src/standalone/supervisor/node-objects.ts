@@ -108,7 +108,7 @@ async function ensureKubeVirt(client: KubeClient, facts: StandaloneMachine): Pro
     metadata: { ...ref },
     spec: {
       configuration: {
-        developerConfiguration: { featureGates: ['Root'] },
+        developerConfiguration: { featureGates: ['Root', 'HotplugVolumes'] },
         architectureConfiguration: { amd64: { ovmfPath: '/usr/share/OVMF' } },
       },
     },

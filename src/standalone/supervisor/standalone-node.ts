@@ -12,7 +12,17 @@ import { readIfThere, writeFileAtomic } from '../files.ts';
 import { forgetPage, NodePage } from '../page/index.ts';
 import { type KubeconfigName, type NodePaths, nodeDirectories } from '../paths.ts';
 import { PodNetwork } from '../pod-network/index.ts';
-import { findCgroupRoot, HostDisks, ImageStore, KubePods, PodRunner, Sandboxes } from '../pod-runner/index.ts';
+import {
+  ClaimDirectories,
+  findCgroupRoot,
+  HostDisks,
+  ImageStore,
+  KubePods,
+  PodRunner,
+  Sandboxes,
+  shareMounts,
+  unshareMounts,
+} from '../pod-runner/index.ts';
 import { currentBootId } from '../process-identity.ts';
 import { portOwner } from '../tcp-owner.ts';
 import { AgentCertificates } from './agent-certificates.ts';
@@ -25,6 +35,15 @@ import { lockNode } from './node-lock.ts';
 import { ensureNodeObjects } from './node-objects.ts';
 import { endLeftover, Program, type ProgramState } from './program.ts';
 
+/** In attachment pods: their program needs no right at all. */
+const asQemuUser = [
+  'setpriv',
+  '--reuid=107',
+  '--regid=107',
+  '--clear-groups',
+  '--bounding-set=-all',
+  '--inh-caps=-all',
+];
 const programNames = ['virt-controller', 'virt-handler', 'apiserver'] as const;
 export type ProgramName = (typeof programNames)[number];
 
@@ -40,7 +59,7 @@ export interface StandaloneNodeOptions {
   /** The built page. */
   readonly pageDir: string;
   /** node and the script of each program, without arguments. */
-  readonly programs: Readonly<Record<ProgramName | 'virt-launcher', readonly [string, ...string[]]>>;
+  readonly programs: Readonly<Record<ProgramName | 'virt-launcher' | 'container-disk', readonly [string, ...string[]]>>;
   /** `auto`, `none` or the IPv4 range of pods. */
   readonly podNetwork: string;
   /** Directories whose files VMs may have as `hostDisk`, besides the node's own; absolute. */
@@ -133,6 +152,7 @@ export class StandaloneNode {
     this.#clients.clear();
     await attempt(this.#network?.stop());
     await attempt(this.#programs.get('apiserver')?.stop());
+    await attempt(this.#unshareMounts());
     await this.#release();
     if (errors.length > 0) throw new AggregateError(errors, 'the node did not stop cleanly');
   }
@@ -144,7 +164,14 @@ export class StandaloneNode {
     for (const program of this.#programs.values()) program.kill();
     await this.#untilPodsGone();
     await this.#network?.stop().catch(() => undefined);
+    await this.#unshareMounts().catch(() => undefined);
     await this.#release();
+  }
+
+  /** Pods that run need it until they end. */
+  async #unshareMounts(): Promise<void> {
+    const states = await Promise.all((await this.#sandboxes.list()).map((uid) => this.#isPodUp(uid)));
+    if (!states.includes(true)) await unshareMounts(this.#options.paths.podsDir);
   }
 
   /** What was killed may take a moment; its network goes after it. */
@@ -163,6 +190,7 @@ export class StandaloneNode {
     const kvmSupport = findKvmSupport(paths, this.#deps.probe ?? probeKvm);
     const cgroupRoot = await findCgroupRoot('virt-node');
     this.#sandboxes = new Sandboxes({ ...paths, cgroupRoot, programs: this.#options.podPrograms });
+    await shareMounts(paths.podsDir);
     await this.#startApi();
     progress('Kubernetes API');
     const networks = await this.#startNetwork();
@@ -184,15 +212,19 @@ export class StandaloneNode {
     const dirs = [paths.hostDisksDir, ...this.#options.hostDiskDirs];
     const nodeDirs = [paths.stateDir, ...nodeDirectories(paths)];
     const hostDisks = new HostDisks({ dirs, ownersDir: paths.hostDiskOwnersDir, nodeDirs });
+    const claims = new ClaimDirectories({ dir: paths.claimsDir }, pods);
     this.#runner = new PodRunner(
       {
         hostIp,
         kvm,
         podLogsDir: paths.podLogsDir,
-        programs: { '/usr/bin/virt-launcher-monitor': this.#options.programs['virt-launcher'] },
+        programs: {
+          '/usr/bin/virt-launcher-monitor': this.#options.programs['virt-launcher'],
+          '/usr/bin/container-disk': [...asQemuUser, ...this.#options.programs['container-disk']],
+        },
         env: { VIRT_LAUNCHER_KVM: kvm },
       },
-      { pods, sandboxes: this.#sandboxes, images, hostDisks, networks, log },
+      { pods, sandboxes: this.#sandboxes, images, hostDisks, claims, networks, log },
     );
     this.#lifecycle = new Lifecycle([
       { name: 'events', start: async () => undefined, stop: () => events.stop(2_000) },

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { type Pod, type PodStatus, resources } from '../../../src/api/index.ts';
 import { silentLogger, sleep } from '../../../src/base/index.ts';
-import { HostDisks, ImageStore, PodRunner, Sandboxes } from '../../../src/standalone/index.ts';
+import { ClaimDirectories, HostDisks, ImageStore, PodRunner, Sandboxes } from '../../../src/standalone/index.ts';
 import { stays } from '../../fixtures/eventually.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
@@ -61,6 +61,12 @@ class FakePods {
   async readObject(): Promise<undefined> {
     return undefined;
   }
+
+  async claim(): Promise<undefined> {
+    return undefined;
+  }
+
+  async bindClaim(): Promise<void> {}
 
   async hostDisksOf(): Promise<ReadonlyMap<string, never>> {
     return new Map<string, never>();
@@ -149,7 +155,15 @@ describe('pod runner', { skip: needsRoot }, () => {
     const networks = { join: async () => undefined, addressesOf: () => [], release: async () => undefined };
     runner = new PodRunner(
       { ...options, retryMs: 20 },
-      { pods, sandboxes, images, hostDisks, networks, log: silentLogger },
+      {
+        pods,
+        sandboxes,
+        images,
+        hostDisks,
+        claims: new ClaimDirectories({ dir: path.join(dir, 'claims') }, pods),
+        networks,
+        log: silentLogger,
+      },
     );
     await runner.start();
     return runner;

@@ -14,7 +14,9 @@ import {
   Sandboxes,
   type SandboxPlan,
   type SandboxState,
+  shareMounts,
   signalProcess,
+  unshareMounts,
 } from '../../../src/standalone/index.ts';
 
 const execute = promisify(execFile);
@@ -115,6 +117,35 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     await sandboxes.remove('a1');
     assert.deepEqual(await sandboxes.inspect('a1'), { kind: 'none' });
     assert.ok(!(await sandboxes.list()).includes('a1'));
+  });
+
+  test('of what the machine mounts later the pod sees only what is below a mount that follows it', async () => {
+    const podsDir = path.join(dir, 'pods');
+    await shareMounts(podsDir);
+    await shareMounts(podsDir);
+    const plain = await plan('follows', 'echo up >/run/kubevirt/up; while :; do sleep 0.05; done');
+    const [shared] = plain.mounts;
+    assert.ok(shared);
+    const following = path.join(dir, 'pods/follows/volumes/kubernetes.io~empty-dir/following');
+    for (const below of [`${following}/late`, `${shared.source}/late`]) await mkdir(below, { recursive: true });
+    const mount = { ...shared, source: following, target: '/run/following', followsHost: true } as const;
+    await sandboxes.start({ ...plain, mounts: [shared, mount] });
+    await untilFile(fileOf('follows', 'up'));
+    const state = await until('follows', 'running');
+    const seen = () => readFile(`/proc/${state.init.pid}/mountinfo`, 'utf8');
+    const places = [`${following}/late`, `${shared.source}/late`];
+    try {
+      for (const place of places) await execute('mount', ['-n', '-t', 'tmpfs', 'late', place]);
+      assert.match(await seen(), / \/run\/following\/late .* - tmpfs late /);
+      assert.doesNotMatch(await seen(), / \/run\/kubevirt\/late /);
+    } finally {
+      for (const place of places) await execute('umount', ['-n', place]);
+    }
+    assert.doesNotMatch(await seen(), /late/);
+    await sandboxes.kill('follows');
+    await settled('follows');
+    await unshareMounts(podsDir);
+    assert.deepEqual(await mountsBelow(dir), [], 'nothing is left on the machine');
   });
 
   test('SIGTERM reaches the program, which may take its time and choose the exit code', async () => {

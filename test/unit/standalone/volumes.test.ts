@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import type { Pod, PodVolume, VolumeMount } from '../../../src/api/index.ts';
-import { HostDisks, ImageStore, prepareVolumes } from '../../../src/standalone/index.ts';
+import type { PersistentVolumeClaim, Pod, PodVolume, VolumeMount } from '../../../src/api/index.ts';
+import { ClaimDirectories, HostDisks, ImageStore, prepareVolumes } from '../../../src/standalone/index.ts';
+import type { PodSource } from '../../../src/standalone/pod-runner/ports.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'kubelet’s owner of volumes takes root';
 
@@ -12,7 +13,12 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
   let dir: string;
   const secrets = new Map([['default/creds', new Map([['userdata', Buffer.from('#!/bin/sh')]])]]);
 
+  const claims = new Map<string, PersistentVolumeClaim>();
+  let bound: string[];
+
   beforeEach(async () => {
+    claims.clear();
+    bound = [];
     dir = await mkdtemp(path.join(tmpdir(), 'virt-volumes-'));
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
@@ -21,20 +27,25 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     volumes: PodVolume[],
     volumeMounts: VolumeMount[],
     securityContext?: Pod['spec']['securityContext'],
+    labels: Record<string, string> = {},
   ) {
     const container = { name: 'compute', volumeMounts };
     const pod: Pod = {
       apiVersion: 'v1',
       kind: 'Pod',
-      metadata: { name: 'p', namespace: 'default', uid: 'u' },
+      metadata: { name: 'p', namespace: 'default', uid: 'u', labels },
       spec: { containers: [container], volumes, ...(securityContext && { securityContext }) },
+    };
+    const objects: Pick<PodSource, 'readObject' | 'hostDisksOf' | 'claim' | 'bindClaim'> = {
+      readObject: async (_, namespace, name) => secrets.get(`${namespace}/${name}`),
+      hostDisksOf: async () => new Map([['disk', { path: path.join(dir, 'open/a.img'), type: 'Disk' }]]),
+      claim: async (namespace, name) => claims.get(`${namespace}/${name}`),
+      bindClaim: async ({ metadata }) => void bound.push(metadata.name),
     };
     return prepareVolumes(pod, container, path.join(dir, 'pods/u'), {
       images: new ImageStore({ dir: path.join(dir, 'images') }),
-      objects: {
-        readObject: async (_, namespace, name) => secrets.get(`${namespace}/${name}`),
-        hostDisksOf: async () => new Map([['disk', { path: path.join(dir, 'open/a.img'), type: 'Disk' as const }]]),
-      },
+      objects,
+      claims: new ClaimDirectories({ dir: path.join(dir, 'claims') }, objects),
       hostDisks: new HostDisks({
         dirs: [path.join(dir, 'open')],
         ownersDir: path.join(dir, 'owners'),
@@ -146,6 +157,70 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
 
   const emptyDir = { name: 'v', emptyDir: {} };
   const run = { name: 'v', mountPath: '/run/v' };
+  const pvc = (spec: Partial<PersistentVolumeClaim['spec']> = {}): PersistentVolumeClaim => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'c', namespace: 'default', uid: 'claim-uid' },
+    spec: { resources: { requests: { storage: '1Mi' } }, ...spec },
+  });
+  const claimed = { name: 'v', persistentVolumeClaim: { claimName: 'c' } };
+  const claimDir = () => path.join(dir, 'claims/default_c_claim-uid');
+
+  test('a claim is a directory of its own, and bound once a pod has it', async () => {
+    claims.set('default/c', pvc());
+    const [mount] = await prepare([claimed], [run]);
+    assert.deepEqual([mount?.source, mount?.readOnly, bound], [claimDir(), false, ['c']]);
+    const { mode, uid, gid } = await stat(claimDir());
+    assert.deepEqual([mode & 0o777, uid, gid], [0o770, 107, 107]);
+    assert.deepEqual(await readdir(claimDir()), [], 'what is in it is the launcher’s');
+    claims.set('default/c', { ...pvc(), status: { phase: 'Bound' } });
+    await prepare([claimed], [run]);
+    assert.deepEqual(bound, ['c']);
+  });
+
+  test('a claim that is plugged in has a disk of the size that was asked for, where the guest has none yet', async () => {
+    claims.set('default/c', pvc());
+    const attachment = { 'kubevirt.io': 'hotplug-disk' };
+    const [mount] = await prepare([claimed], [{ name: 'v', mountPath: '/v' }], undefined, attachment);
+    assert.equal(mount?.target, '/v');
+    const image = path.join(claimDir(), 'disk.img');
+    const { size, uid, mode } = await stat(image);
+    assert.deepEqual([size, uid, mode & 0o777], [1024 * 1024, 107, 0o600]);
+    await writeFile(image, 'written');
+    await prepare([claimed], [{ name: 'v', mountPath: '/v' }], undefined, attachment);
+    assert.equal(await readFile(image, 'utf8'), 'written');
+  });
+
+  test('a link that a launcher left in the place of the disk is not followed', async () => {
+    claims.set('default/c', pvc());
+    const victim = path.join(dir, 'victim');
+    await writeFile(victim, 'of the machine');
+    await mkdir(claimDir(), { recursive: true });
+    await symlink(victim, path.join(claimDir(), 'disk.img'));
+    const attachment = { 'kubevirt.io': 'hotplug-disk' };
+    await assert.rejects(prepare([claimed], [run], undefined, attachment), { code: 'ELOOP' });
+    assert.equal((await stat(victim)).uid, 0);
+  });
+
+  for (const [title, spec, message] of [
+    ['a block device', { volumeMode: 'Block' }, /claim default\/c is a block device.*volumeMode Filesystem/],
+    ['of another storage class', { storageClassName: 'fast' }, /storage class "fast".*leave storageClassName out/],
+  ] as const) {
+    test(`a claim that is ${title} is refused in words, before anything is made`, async () => {
+      claims.set('default/c', pvc(spec));
+      await assert.rejects(prepare([claimed], [run]), { code: 'UNSUPPORTED', message });
+      await assert.rejects(stat(claimDir()), { code: 'ENOENT' });
+      assert.deepEqual(bound, []);
+    });
+  }
+
+  for (const mountPath of ['/usr', '/etc', '/run', '/', '/dev', '/v/w', '/v/../usr']) {
+    test(`nothing is mounted at ${mountPath}`, async () => {
+      claims.set('default/c', pvc());
+      await assert.rejects(prepare([claimed], [{ name: 'v', mountPath }]), { code: 'UNSUPPORTED' });
+    });
+  }
+
   const refused: readonly [string, PodVolume, VolumeMount, string][] = [
     ['a mount outside /run', emptyDir, { name: 'v', mountPath: '/etc' }, 'UNSUPPORTED'],
     ['a mount that climbs out of /run', emptyDir, { name: 'v', mountPath: '/run/../etc' }, 'UNSUPPORTED'],
@@ -155,7 +230,7 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     ['a mount of no volume', emptyDir, { name: 'other', mountPath: '/run/v' }, 'POD_INVALID'],
     ['an image reference that climbs', { name: 'v', image: { reference: '../x' } }, run, 'IMAGE_INVALID'],
     ['an empty image reference', { name: 'v', image: {} }, run, 'IMAGE_INVALID'],
-    ['a claim', { name: 'v', persistentVolumeClaim: { claimName: 'c' } }, run, 'UNSUPPORTED'],
+    ['a claim that is not there', { name: 'v', persistentVolumeClaim: { claimName: 'c' } }, run, 'NOT_FOUND'],
     ['huge pages', { name: 'v', emptyDir: { medium: 'HugePages' } }, run, 'UNSUPPORTED'],
     ['a secret that is not there', { name: 'v', secret: { secretName: 'nope' } }, run, 'NOT_FOUND'],
     ['a host path that is no hostDisk of the VMI', { name: 'v', hostPath: { path: '/etc' } }, run, 'UNSUPPORTED'],

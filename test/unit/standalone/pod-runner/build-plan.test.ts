@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { test } from 'node:test';
 import type { Pod } from '../../../../src/api/index.ts';
 import { buildPlan } from '../../../../src/standalone/pod-runner/build-plan.ts';
@@ -14,4 +17,25 @@ test('a pod with side containers is refused before anything of it is prepared, w
     message:
       'the standalone node runs the container compute only, not virtiofs-share: use a disk instead of the file system',
   });
+});
+
+test('the program of an attachment pod is run without the shell that upstream puts before it', async () => {
+  const programs = { '/usr/bin/container-disk': ['node', 'container-disk.js'] };
+  const command = ['/bin/sh', '-c', '/usr/bin/container-disk --copy-path /path/hp'];
+  const pod = podOf('hotplug-disk');
+  const [container] = pod.spec.containers;
+  Object.assign(container ?? {}, { command });
+  const deps = { networks: { join: async () => undefined } };
+  const podDir = await mkdtemp(path.join(tmpdir(), 'plan-'));
+  try {
+    const { argv } = await buildPlan(pod, podDir, '/log', { ...options, programs }, deps as never);
+    assert.deepEqual(argv, ['node', 'container-disk.js', '--copy-path', '/path/hp']);
+    Object.assign(container ?? {}, { command: ['/bin/sh', '-c', 'cat /etc/passwd'] });
+    await assert.rejects(buildPlan(pod, podDir, '/log', { ...options, programs }, deps as never), {
+      code: 'UNSUPPORTED',
+      message: '"cat" is no program of this node; it runs /usr/bin/container-disk',
+    });
+  } finally {
+    await rm(podDir, { recursive: true });
+  }
 });
