@@ -26,6 +26,11 @@ export interface HostMounts {
   protect(target: SafePath): Promise<void>;
   /** What is in use stays so until it is closed. NOT_MOUNTED when nothing is mounted there. */
   unmount(target: SafePath): Promise<void>;
+  /**
+   * An entry that the machine has nothing mounted on; a directory with files is left. Where a mount namespace, this process's own for
+   * example, still has a copy of what was mounted there, the copy goes, too: unlink(2) refuses that to a process in that namespace.
+   */
+  remove(directory: SafePath, name: string): Promise<void>;
   /** A later call works, too. */
   stop(): Promise<void>;
 }
@@ -71,6 +76,22 @@ export class KernelMounts implements HostMounts {
 
   async unmount(target: SafePath): Promise<void> {
     await this.#call(target, (open) => ({ kind: 'unmount', ...this.#opened(target, open) }));
+  }
+
+  async remove(directory: SafePath, name: string): Promise<void> {
+    const entry = directory.entry(name);
+    try {
+      const isDirectory = entry.stat().isDirectory();
+      await this.#call(entry, (open) => ({
+        kind: 'remove',
+        namespace: open(() => openNamespace(this.#pid)),
+        directory: open(() => duplicateOf(directory)),
+        name,
+        isDirectory,
+      }));
+    } finally {
+      entry.close();
+    }
   }
 
   stop(): Promise<void> {

@@ -12,9 +12,16 @@ export type MountOrder =
       readonly target: number;
       readonly readOnly: boolean;
     }
-  | { readonly kind: 'protect' | 'unmount'; readonly namespace: number; readonly target: number };
+  | { readonly kind: 'protect' | 'unmount'; readonly namespace: number; readonly target: number }
+  | {
+      readonly kind: 'remove';
+      readonly namespace: number;
+      readonly directory: number;
+      readonly name: string;
+      readonly isDirectory: boolean;
+    };
 
-export type MountStep = 'compare' | 'unshare' | 'enter' | 'clone' | 'restrict' | 'attach' | 'detach';
+export type MountStep = 'compare' | 'unshare' | 'enter' | 'clone' | 'restrict' | 'attach' | 'detach' | 'remove';
 
 export interface MountAnswer {
   /** What the kernel refused, and its error number; `compare`: a directory and a file. */
@@ -50,11 +57,13 @@ export function mountThread(
   const setns = library.func('int setns(int fd, int type)');
   const fchdir = library.func('int fchdir(int fd)');
   const umount2 = library.func('int umount2(const char *path, int flags)');
+  const unlinkat = library.func('int unlinkat(int fd, const char *name, int flags)');
   const close = library.func('int close(int fd)');
   const syscall = library.func('long syscall(long number, ...)');
   const [openTree, moveMount, mountSetattr] = [428, 429, 442];
   const [emptyPath, cloneTree, closeOnExec, fromAndToOpened, readOnly] = [0x1000, 1, 0o2000000, 0x44, 1n] as const;
-  const [cloneFs, cloneNewNs, detachLazily] = [0x200, 0x20000, 2];
+  const [cloneFs, cloneNewNs, detachLazily, removeDirectory] = [0x200, 0x20000, 2, 0x200];
+  const [isGone, isNotEmpty] = [2, 39];
   let isOnItsOwn = false;
 
   const refusal = (step: MountStep, errno: number) => Object.assign(new Error(step), { refused: { step, errno } });
@@ -102,9 +111,16 @@ export function mountThread(
     tried('detach', fchdir(ownDescriptors));
     tried('detach', umount2(String(order.target), detachLazily));
   };
+  const remove = ({ namespace, directory, name, isDirectory }: MountOrder & { kind: 'remove' }) => {
+    enter(namespace);
+    if (unlinkat(directory, name, isDirectory ? removeDirectory : 0) === 0) return;
+    const errno = koffi.errno();
+    if (errno !== isGone && errno !== isNotEmpty) throw refusal('remove', errno);
+  };
   const obey = (order: MountOrder) => {
     if (order.kind === 'bind') return bind(order);
     if (order.kind === 'unmount') return unmount(order);
+    if (order.kind === 'remove') return remove(order);
     enter(order.namespace);
     return protect(order.target);
   };

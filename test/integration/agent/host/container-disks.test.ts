@@ -375,6 +375,7 @@ suite('images of side containers', { skip }, () => {
         bind: (...args) => step(() => kernel.bind(...args)),
         protect: (...args) => step(() => kernel.protect(...args)),
         unmount: (...args) => step(() => kernel.unmount(...args)),
+        remove: (...args) => step(() => kernel.remove(...args)),
         stop: async () => undefined,
       };
       const files: RecordFiles = {

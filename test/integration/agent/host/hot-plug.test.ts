@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -10,7 +11,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import path from 'node:path';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { bundleProgram } from '../../../../scripts/bundle.mjs';
 import { type HostHook, HostWork } from '../../../../src/agent/vmi/host/index.ts';
 import type { Domain } from '../../../../src/api/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
@@ -18,6 +21,7 @@ import { domainOf } from '../../../fixtures/agent/builders.ts';
 import { memoryFiles } from '../../../fixtures/agent/host-hooks.ts';
 import { DeviceCgroups } from '../../../fixtures/device-cgroups.ts';
 import { blockClaim, HotPlugPods, pluggedVmi, statusOf } from '../../../fixtures/hot-plug-pods.ts';
+import { MountNamespace } from '../../../fixtures/mount-namespace.ts';
 
 /** With the kernel's own mounts and nodes, in namespaces of the test. */
 
@@ -208,6 +212,25 @@ suite('volumes that are plugged into a launcher', { skip }, () => {
       await release();
       assert.deepEqual([names(), pods.record], [[], undefined]);
     }
+  });
+
+  test('what was mounted before this agent’s pod was made is taken out, and the copy in its own namespace with it', async (t) => {
+    await attachAll();
+    await adjust();
+    const dir = mkdtempSync(path.resolve('.build', 'unplug-'));
+    t.after(() => rmSync(dir, { recursive: true, force: true }));
+    const program = path.join(dir, 'unplug-main.mjs');
+    await bundleProgram('../../test/fixtures/unplug-main', program);
+    // As upstream's DaemonSet has it: the pods' directory without propagation.
+    const agent = await MountNamespace.start(':', { of: pods.machine, propagation: 'private' });
+    t.after(() => agent.stop());
+    const plugged = `${pods.directory}/pods/launcher/volumes/kubernetes.io~empty-dir/hotplug-disks`;
+    for (const name of ['image.img', 'dump']) {
+      assert.equal(agent.mountsAt(`${plugged}/${name}`).length, 1);
+      await agent.run(`exec ${process.execPath} ${program} ${pods.machine.pid} ${plugged} ${name}`);
+      assert.deepEqual(agent.mountsAt(`${plugged}/${name}`), []);
+    }
+    assert.deepEqual(names(), ['block']);
   });
 
   test('a path in the record that is no pod’s is left alone', async () => {
@@ -409,6 +432,8 @@ class Mortal {
         bind: async (...given: Parameters<typeof mounts.bind>) => step('bind').then(() => mounts.bind(...given)),
         unmount: async (...given: Parameters<typeof mounts.unmount>) =>
           step('unmount').then(() => mounts.unmount(...given)),
+        remove: async (...given: Parameters<typeof mounts.remove>) =>
+          step('unlink').then(() => mounts.remove(...given)),
       },
       plugRecords: {
         ...records,

@@ -69,7 +69,11 @@ export class LauncherDisks {
     return node === 'block' || node === 'mounted' || this.at(`${volume}.img`).kind === 'mounted';
   }
 
-  /** Takes it away, mounts first; a tenant's own directory with files in it is left. Rejects with MountError, or the system's error. */
+  /**
+   * Takes it away, mounts first; a tenant's own directory with files in it is left. It is busy where this agent's own namespace has a
+   * copy of the mount: upstream's DaemonSet gives its agent the pods' directory without propagation, with all that is mounted there when
+   * the agent starts. Rejects with MountError, or the system's error.
+   */
   async remove(name: string): Promise<void> {
     for (let count = 0; this.#directory.isMountPoint(name); count++) {
       if (count === maxMountsOfOne) {
@@ -81,7 +85,9 @@ export class LauncherDisks {
       if (this.#isDirectory(name)) this.#directory.removeDirectory(name);
       else this.#directory.unlink(name);
     } catch (error) {
-      if (!['ENOENT', 'ENOTEMPTY'].includes(errorCode(error) ?? '')) throw error;
+      const code = errorCode(error) ?? '';
+      if (code === 'EBUSY') return this.#mounts.remove(this.#directory, name);
+      if (!['ENOENT', 'ENOTEMPTY'].includes(code)) throw error;
     }
   }
 
