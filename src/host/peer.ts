@@ -129,7 +129,9 @@ function ended(pid: number): PeerError {
 }
 
 /** Connects, asks who listens, and closes. Rejects with PeerError or the system's error (ECONNREFUSED, ENOENT). */
-export function listenerOf(socketPath: string, timeoutMs: number): Promise<ReportedPeer> {
+export async function listenerOf(socketPath: string, timeoutMs: number): Promise<ReportedPeer> {
+  // Before there is a connection: a listener that closes at once would have closed it by the time the library is loaded.
+  await preparePeers();
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath);
     const timer = setTimeout(() => end(new PeerError('TIMEOUT', `no connection within ${timeoutMs} ms`)), timeoutMs);
