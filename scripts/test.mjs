@@ -16,7 +16,7 @@ import { upstreamParts, whyNoUpstream } from './upstream-parts.mjs';
 // Of this run alone: two runs side by side must not pull each other's bundles away.
 const outDir = `.build/test/${process.pid}`;
 const suites = {
-  unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 60_000 },
+  unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 180_000 },
   fuzz: { dir: 'test/fuzz', concurrency: 2, timeoutMs: 7_200_000 },
   integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 240_000 },
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
