@@ -5,9 +5,9 @@ import { askedByPod, schedulable, startOf, timed } from '../kubelet/guests.ts';
 import { InstalledCluster } from '../kubelet/installation.ts';
 import type { NodeMachine } from '../kubelet/node-machine.ts';
 import { mountsOf, OrdinaryVm, pluggedLine } from '../kubelet/ordinary-vm.ts';
-import { prepareForUpstream, toOurs, toUpstream } from './upstream-agent.ts';
+import { installOurs, installUpstream, prepareForUpstream, replaceByOurs, restoreUpstream } from './upstream-agent.ts';
 
-/** Upstream's rights: both agents run with them. */
+/** With upstream's rights. */
 const overlay = 'daemonset/base';
 const recordsOfOurs = 'host-work/';
 const asPlugged = new RegExp(`^${pluggedLine}$`, 'm');
@@ -135,15 +135,15 @@ export function agentsStory(launcher: 'ours' | 'upstream'): void {
   }
 
   test('under upstream’s agent the VM runs, has its network and its image, and a console', async (t) => {
-    await toUpstream(machine);
+    await installUpstream(machine);
     first = await started(t, 'vm1');
     await answersOnConsole(first);
   });
 
   test('upstream’s agent plugs a claim', (t) => isPlugged(t, first, 'first'));
 
-  test('our agent takes the VM over: it is the same, is reached, and has a console', async () => {
-    await toOurs(machine, overlay);
+  test('our agent takes the VM over in the place that upstream’s has: it is the same, is reached, and has a console', async () => {
+    await replaceByOurs(machine);
     assert.match(await isTheSame(first), asPlugged);
     await answersOnConsole(first);
   });
@@ -156,7 +156,7 @@ export function agentsStory(launcher: 'ours' | 'upstream'): void {
   });
 
   test('upstream’s agent takes both VMs over: they are the same, are reached, and have consoles', async () => {
-    await toUpstream(machine);
+    await restoreUpstream(machine);
     assert.match(await isTheSame(first), asPlugged);
     await isTheSame(second);
     await answersOnConsole(first);
@@ -170,7 +170,7 @@ export function agentsStory(launcher: 'ours' | 'upstream'): void {
 
   test('our agent leaves nothing of a VM that upstream’s started, nor of those before', async (t) => {
     const third = await started(t, 'vm3');
-    await toOurs(machine, overlay);
+    await installOurs(machine, overlay);
     await isTheSame(third);
     await leavesNothing(t, [third]);
   });

@@ -32,7 +32,7 @@ const image = 'localhost/upstream:1';
 const labels = { 'kubevirt.io': 'virt-handler' };
 
 function daemonSet(): object {
-  const probe = { httpGet: { scheme: 'HTTPS', port: 8443, path: '/healthz' }, periodSeconds: 2, timeoutSeconds: 10 };
+  const probe = { httpGet: { scheme: 'HTTPS', port: 8443, path: '/healthz' }, timeoutSeconds: 10 };
   const container = {
     name: 'virt-handler',
     image,
@@ -40,7 +40,8 @@ function daemonSet(): object {
     args,
     env: [fromPod('NODE_NAME', 'spec.nodeName'), fromPod('MY_POD_IP', 'status.podIP')],
     securityContext: { privileged: true },
-    readinessProbe: probe,
+    livenessProbe: { ...probe, initialDelaySeconds: 15, periodSeconds: 45 },
+    readinessProbe: { ...probe, periodSeconds: 2 },
     volumeMounts: [
       ...folders.map(({ name, host, mountPath = host, mountPropagation = 'None' }) => ({
         name,
@@ -92,19 +93,41 @@ export function prepareForUpstream(machine: NodeMachine): void {
   for (const { host } of folders) mkdirSync(host, { recursive: true });
 }
 
-/** One agent in place of the other; resolves when the new one is ready. */
-async function replaceAgent(machine: NodeMachine, install: () => void): Promise<void> {
-  machine.api.kubectl('delete', 'daemonset', '-n', 'kubevirt', 'virt-handler', '--ignore-not-found');
+const own = ['-n', 'kubevirt'] as const;
+const replacement = 'daemonset/overlays/replace-upstream/kubevirt.yaml';
+const firstPatch = 'go-template={{(index .spec.customizeComponents.patches 0).patch}}';
+
+/** One installation in place of the other; resolves when its agent is ready. */
+async function reinstall(machine: NodeMachine, install: () => void): Promise<void> {
+  machine.api.kubectl('delete', 'daemonset', ...own, 'virt-handler', '--ignore-not-found');
   await eventually(() => {
-    const { items } = machine.get('pods', '-n', 'kubevirt', '-l', 'kubevirt.io=virt-handler');
+    const { items } = machine.get('pods', ...own, '-l', 'kubevirt.io=virt-handler');
     assert.equal(items.length, 0, 'the agent before is still there');
   }, 60_000);
   install();
   await machine.agentPod();
 }
 
-export const toUpstream = (machine: NodeMachine): Promise<void> =>
-  replaceAgent(machine, () => machine.api.kubectlStdin(JSON.stringify(daemonSet()), 'create', '-f', '-'));
+export const installUpstream = (machine: NodeMachine): Promise<void> =>
+  reinstall(machine, () => machine.api.kubectlStdin(JSON.stringify(daemonSet()), 'create', '-f', '-'));
 
-export const toOurs = (machine: NodeMachine, overlay: string): Promise<void> =>
-  replaceAgent(machine, () => machine.api.kubectl('apply', '-k', overlay));
+export const installOurs = (machine: NodeMachine, overlay: string): Promise<void> =>
+  reinstall(machine, () => machine.api.kubectl('apply', '-k', overlay));
+
+async function rollOut(machine: NodeMachine): Promise<void> {
+  machine.api.kubectl('rollout', 'status', ...own, 'daemonset/virt-handler', '--timeout=120s');
+  await machine.agentPod();
+}
+
+/** What virt-operator makes of its DaemonSet after `replace.sh`: volumes, flags and rights stay upstream's. */
+export async function replaceByOurs(machine: NodeMachine): Promise<void> {
+  const patch = machine.api.kubectl('create', '--dry-run=client', '-f', replacement, '-o', firstPatch);
+  machine.api.kubectl('patch', 'daemonset', ...own, 'virt-handler', '--type=strategic', '-p', patch);
+  await rollOut(machine);
+}
+
+/** And after `restore.sh`. */
+export async function restoreUpstream(machine: NodeMachine): Promise<void> {
+  machine.api.kubectlStdin(JSON.stringify(daemonSet()), 'replace', '-f', '-');
+  await rollOut(machine);
+}
