@@ -3,6 +3,7 @@ import { suite } from 'node:test';
 import { loadKubeAccess } from '../../src/kube/index.ts';
 import type { ClusterServer } from '../fixtures/controller/cluster.ts';
 import { foreignPodCases } from '../fixtures/controller/foreign-pod-cases.ts';
+import { migrationControllerCases } from '../fixtures/controller/migration-cases.ts';
 import { vmCases } from '../fixtures/controller/vm-cases.ts';
 import { vmiCases } from '../fixtures/controller/vmi-cases.ts';
 import { startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -19,3 +20,4 @@ async function realApi(): Promise<ClusterServer> {
 suite('VMIs', () => vmiCases(realApi));
 suite('VMs', () => vmCases(realApi));
 suite('foreign pods', () => foreignPodCases(realApi));
+suite('live migrations', () => migrationControllerCases(realApi));
