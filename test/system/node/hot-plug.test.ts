@@ -65,6 +65,34 @@ describe('claims that are plugged into a guest of the standalone node', { skip: 
     }, 30_000);
   });
 
+  test('it stays over kill -9 of the agent and of the node, and is plugged out afterwards', async () => {
+    process.kill(await node.pidOf('virt-handler'), 'SIGKILL');
+    await node.end('SIGKILL');
+    await node.start();
+    await eventually(async () => assert.match(await run('head -c 17 /dev/sda; echo'), /kept by the claim/), 30_000);
+    await ask('removevolume', { name: 'data' });
+    await eventually(async () => assert.match(await disks(), /disks: \./), 60_000);
+    await untilPhase('data', undefined);
+    await eventually(
+      async () => assert.equal(await node.kubectl('get', 'pods', '-l', 'kubevirt.io=hotplug-disk', '-o', 'name'), ''),
+      60_000,
+    );
+  });
+
+  test('a second guest finds in it what the first one wrote', async () => {
+    const devices = demoVmi('second').spec.domain.devices;
+    const second = demoVmi('second', { volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }] });
+    second.spec.domain.devices = { ...devices, disks: [{ name: 'data', disk: { bus: 'virtio' } }] };
+    await node.apply(second);
+    await node.vmiUntil('second', (found) => found?.status?.phase === 'Running', 60_000);
+    await untilLogin(await node.serial('second'), AbortSignal.timeout(60_000));
+    await node.cli(['console', 'second'], 'root\n');
+    await eventually(async () => {
+      const { stdout } = await node.cli(['console', 'second'], '\nhead -c 17 /dev/vda; echo\n');
+      assert.match(stdout, /kept by the claim/);
+    }, 30_000);
+  });
+
   test('a claim that is a block device is refused in words, and the guest runs on', async () => {
     await node.apply(claim('raw', { volumeMode: 'Block' }));
     await plug('raw');
