@@ -71,9 +71,14 @@ async function runFile({ source, bundle }, { live, timeoutMs, machine }) {
 
 /** A file that ends otherwise than its tests, or runs none, has failed. */
 function readSummary(summaryFile, source, end, code) {
-  const { passed, failed, failures } = readJson(summaryFile) ?? { passed: 0, failed: 0, failures: [] };
+  const { passed, failed, skipped, failures } = readJson(summaryFile) ?? {
+    passed: 0,
+    failed: 0,
+    skipped: 0,
+    failures: [],
+  };
   const texts = failures.map(({ name, error }) => `${source}: ${name}\n${error.split('\n', 40).join('\n')}`);
-  const whole = failed === 0 && (code !== 0 || passed === 0);
+  const whole = failed === 0 && (code !== 0 || passed + skipped === 0);
   if (whole) texts.push(`${source} ${end}, ${passed} tests had passed`);
   for (const text of texts.slice(failures.length)) console.log(`✖ ${text}`);
   return { passed, failed: failed + (whole ? 1 : 0), failures: texts };
