@@ -23,6 +23,7 @@ export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
 export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
+export { isExecutable } from './executable.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { accessSync, closeSync, constants, mkdirSync, readSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, readSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { errorMessage, plainText, sleep } from '../../base/index.ts';
-import { isProcessAlive, loadMemoryFiles, type ProcessId, processIdOf } from '../../host/index.ts';
+import { isExecutable, isProcessAlive, loadMemoryFiles, type ProcessId, processIdOf } from '../../host/index.ts';
 import { ControlConnection } from './control-connection.ts';
 import { MigrationProxyError } from './errors.ts';
 
@@ -12,15 +12,6 @@ const places = ['/usr/local/sbin', '/usr/sbin', '/usr/local/bin', '/usr/bin'];
 /** Undefined: it is not installed. */
 export function findHaproxy(): string | undefined {
   return places.map((place) => path.join(place, 'haproxy')).find(isExecutable);
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 export interface ProgramStart {

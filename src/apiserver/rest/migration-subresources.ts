@@ -7,7 +7,7 @@ import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
-import { isDryRun, noSuchPath } from './request.ts';
+import { isDryRun, noSuchPath, requirePut } from './request.ts';
 import { virtApi } from './virt-api.ts';
 
 /** What `virtctl migrate` and `virtctl evacuate-cancel` ask for (upstream: pkg/virt-api/rest). Throws ApiError. */
@@ -18,9 +18,7 @@ export async function serveMigrationCall(
   request: Request,
   response: Response,
 ): Promise<void> {
-  if (request.method !== 'PUT') {
-    throw new ApiError('METHOD_NOT_ALLOWED', `${request.method} is not supported on ${subresource}: use PUT`);
-  }
+  requirePut(request, subresource);
   if (resource === 'virtualmachines') context.reader.get(typeOf('virtualmachines'), target);
   const vmi = storedObjects(context).vmi(target.namespace, target.name);
   if (!vmi) throw notFound(typeOf('virtualmachineinstances'), target.name);

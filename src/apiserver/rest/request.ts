@@ -66,3 +66,9 @@ export function isDryRun(value: unknown): boolean {
   if (values.every((item) => item === 'All')) return true;
   throw invalidOptions('CreateOptions', unsupportedField('dryRun', value, ['All']));
 }
+
+/** Throws ApiError METHOD_NOT_ALLOWED: sub-resources of `subresources.kubevirt.io` that change something take PUT only. */
+export function requirePut({ method }: { readonly method: string }, subresource: string): void {
+  if (method !== 'PUT')
+    throw new ApiError('METHOD_NOT_ALLOWED', `${method} is not supported on ${subresource}: use PUT`);
+}

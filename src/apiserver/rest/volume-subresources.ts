@@ -8,7 +8,7 @@ import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
-import { isDryRun, noSuchPath } from './request.ts';
+import { isDryRun, noSuchPath, requirePut } from './request.ts';
 import { virtApi } from './virt-api.ts';
 
 type Owner = 'virtualmachines' | 'virtualmachineinstances';
@@ -26,9 +26,7 @@ export async function serveVolumes(
   request: Request,
   response: Response,
 ): Promise<void> {
-  if (request.method !== 'PUT') {
-    throw new ApiError('METHOD_NOT_ALLOWED', `${request.method} is not supported on ${subresource}: use PUT`);
-  }
+  requirePut(request, subresource);
   const gates = hotplugGates(context);
   if (!gates.declarative && !gates.ephemeral) {
     throw badRequest('Enable DeclarativeHotplugVolumes or HotplugVolumes feature gate to use this API.');

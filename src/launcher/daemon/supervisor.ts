@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
 import { rm, symlink } from 'node:fs/promises';
 import net from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Clock, type Logger, systemClock } from '../../base/index.ts';
+import { isExecutable } from '../../host/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { LibvirtPaths } from './pod-paths.ts';
 
@@ -196,13 +196,4 @@ function answers(socketPath: string): Promise<boolean> {
     });
     socket.on('error', () => resolve(false));
   });
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

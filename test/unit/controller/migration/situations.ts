@@ -1,8 +1,9 @@
-import type {
-  MigrationState,
-  Pod,
-  VirtualMachineInstance,
-  VirtualMachineInstanceMigration,
+import {
+  type MigrationState,
+  migrationPhases,
+  type Pod,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
 } from '../../../../src/api/index.ts';
 import type { PresentMigration, Target } from '../../../../src/controller/migration/observation.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
@@ -12,17 +13,7 @@ type Phase = NonNullable<NonNullable<Migration['status']>['phase']>;
 
 export const now = new Date('2026-01-01T00:10:00Z');
 export const uid = 'uid-job';
-export const phases = [
-  '',
-  'Pending',
-  'Scheduling',
-  'Scheduled',
-  'PreparingTarget',
-  'TargetReady',
-  'Running',
-  'Succeeded',
-  'Failed',
-] as const;
+export const phases = migrationPhases;
 
 export function buildMigration(phase: Phase = 'Pending', more: Partial<Migration> = {}): Migration {
   return {
