@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readdir, readFile, readlink } from 'node:fs/promises';
+import { readdir, readFile, readlink, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { sleep } from '../../base/index.ts';
 import type { NodePaths } from '../paths.ts';
@@ -23,7 +23,9 @@ export async function findLeftovers(
   const pods = await readdir(paths.podsDir).catch(() => []);
   const ghosts = await readdir(path.join(paths.privateDir, 'ghost-records')).catch(() => []);
   const logs = await readdir(paths.podLogsDir).catch(() => []);
-  const mounts = await mountsBelow(paths.podsDir);
+  const podsDir = await realpath(paths.podsDir).catch(() => paths.podsDir);
+  // The directory itself may be a mount while the node runs: see `shareMounts`.
+  const mounts = (await mountsBelow(podsDir)).filter((point) => point !== podsDir);
   return [
     ...pods.map((uid) => `files of pod ${uid} in ${paths.podsDir}`),
     ...logs.map((uid) => `logs of pod ${uid} in ${paths.podLogsDir}`),
