@@ -1,5 +1,6 @@
 // What `npm run test:upstream` runs beside ours: KubeVirt's own agent and launcher, built once from its Go module, in an image of their own.
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
@@ -134,6 +135,21 @@ function buildPrograms(target, root) {
   rmSync(buildRoot, { recursive: true });
 }
 
+/**
+ * Prints launcher pods as upstream's virt-controller renders them: a program of our own on its module.
+ * @returns {string}
+ */
+function launcherPodRenderer() {
+  const source = readFileSync('scripts/upstream/launcher-pods.go');
+  const name = `launcher-pods-${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
+  const made = makeOnce(name, (dir) => {
+    writeModule(dir);
+    writeFileSync(path.join(dir, 'main.go'), source);
+    go(['build', '-o', 'render', '.'], dir);
+  });
+  return path.join(made, 'render');
+}
+
 /** Sources of the module: the configuration of libvirt is among them. */
 const sources = () =>
   JSON.parse(go(['mod', 'download', '-json', `kubevirt.io/kubevirt@${kubevirtVersion}`], cache)).Dir;
@@ -180,11 +196,12 @@ export async function upstreamParts(log = console.error) {
     );
   const root = makeOnce('root', makeRoot);
   makeOnce('programs', (target) => buildPrograms(target, root));
+  const renderer = launcherPodRenderer();
   const parts = await kubeletParts(log);
   const archive = path.join(cache, 'image.tar');
   if (!existsSync(archive)) packImage(root);
   const launchers = { ...parts.launchers, upstream: { image: upstreamImage, program: '/usr/bin/virt-launcher' } };
-  return { ...parts, archives: [...parts.archives, archive], launchers };
+  return { ...parts, archives: [...parts.archives, archive], launchers, renderer };
 }
 
 function packImage(root) {

@@ -116,6 +116,28 @@ export interface ExplainTry {
   readonly failuresInARow: number;
 }
 
+/** A guest on its way, as one of its nodes knows it. */
+export interface ExplainMigration {
+  readonly direction: 'out' | 'in';
+  /** The other node. */
+  readonly peer: string;
+  /** UID */
+  readonly migration: string;
+  /** PreCopy, Paused or PostCopy. */
+  readonly mode: string;
+  /** TCP port on the target node → role: 0 libvirt, 49152 memory, 49153 disks. */
+  readonly ports: Readonly<Record<string, number>>;
+  readonly streams: number;
+  /** What the streams through this node have carried, both ways. */
+  readonly bytes: number;
+  readonly bytesPerSecond: number;
+  /** This and the next three of the source's launcher: what of the guest is sent, and is still to be sent. */
+  readonly processedBytes?: number;
+  readonly remainingBytes?: number;
+  readonly totalBytes?: number;
+  readonly leftSeconds?: number;
+}
+
 /** `GET /why/<namespace>/<name>` */
 export interface ExplainReport extends ExplainDocument<'Why'> {
   readonly node: string;
@@ -128,6 +150,8 @@ export interface ExplainReport extends ExplainDocument<'Why'> {
   readonly problem?: string;
   readonly nextTry: ExplainTry;
   readonly quarantine?: ExplainQuarantine;
+  /** Present while streams of a migration of it are open on this node. */
+  readonly migration?: ExplainMigration;
   /** Oldest first. */
   readonly decisions: readonly ExplainDecision[];
 }

@@ -18,6 +18,7 @@ export * from './launcher.ts';
 export { memoryProblem } from './live-memory.ts';
 export { memoryOverheadBytes, vfioDevices } from './memory-overhead.ts';
 export * from './migration.ts';
+export { type MigrationProgress, publishedProgress } from './migration-progress.ts';
 export * from './pod.ts';
 export * from './pod-links.ts';
 export * from './quantity.ts';

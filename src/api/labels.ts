@@ -1,4 +1,4 @@
-/** Labels, annotations and finalizers, exactly upstream's (`staging/src/kubevirt.io/api/core/v1/types.go`). */
+/** Labels, annotations and finalizers, but for those that say so exactly upstream's (`staging/src/kubevirt.io/api/core/v1/types.go`). */
 export const labels = {
   app: 'kubevirt.io',
   createdBy: 'kubevirt.io/created-by',
@@ -19,6 +19,8 @@ export const labels = {
 
 export const annotations = {
   domain: 'kubevirt.io/domain',
+  /** Ours: how far a guest on its way has come; see `MigrationProgress`. */
+  migrationProgress: 'virt-handler.kubevirt.io/migration-progress',
   nonroot: 'kubevirt.io/nonroot',
   heartbeat: 'kubevirt.io/heartbeat',
   createMigrationTarget: 'kubevirt.io/create-migration-target',
@@ -29,6 +31,8 @@ export const annotations = {
   /** On a migration: the node that it helps to empty. */
   evacuationMigration: 'kubevirt.io/evacuationMigration',
   workloadUpdateMigration: 'kubevirt.io/workloadUpdateMigration',
+  /** On a VMI: migrations that update it are cancelled, and no more are made. */
+  workloadUpdateAbort: 'kubevirt.io/testWorkloadUpdateMigrationAbortion',
 } as const;
 
 export const finalizers = {

@@ -45,6 +45,11 @@ export function isFinalMigration({ status }: Pick<VirtualMachineInstanceMigratio
   return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
 
+/** It has no target pod on record yet. */
+export function isWaitingMigration({ status }: Pick<VirtualMachineInstanceMigration, 'status'>): boolean {
+  return !status?.phase || status.phase === 'Pending';
+}
+
 /** Why the VMI cannot migrate, in the words of upstream's webhook for new migrations; undefined: nothing says that it cannot. */
 export function migrationRefusal({ status }: VirtualMachineInstance): string | undefined {
   const found = findCondition(status?.conditions, 'LiveMigratable');

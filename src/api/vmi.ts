@@ -111,6 +111,7 @@ export interface Network {
   name: string;
   pod?: { vmNetworkCIDR?: string; vmIPv6NetworkCIDR?: string };
   multus?: { networkName: string; default?: boolean };
+  resourceClaim?: { claimName?: string; requestName?: string };
 }
 
 export interface KernelBoot {
@@ -122,6 +123,14 @@ export interface KernelBoot {
     kernelPath?: string;
     initrdPath?: string;
   };
+}
+
+/** Given out by a device plug-in under a name, or by a claim. */
+export interface MachineDevice {
+  name: string;
+  deviceName?: string;
+  claimName?: string;
+  requestName?: string;
 }
 
 export interface Devices {
@@ -144,8 +153,8 @@ export interface Devices {
   tpm?: { enabled?: boolean; persistent?: boolean };
   video?: { type?: string };
   sound?: { name: string; model?: string };
-  gpus?: { name: string; deviceName?: string; claimName?: string }[];
-  hostDevices?: { name: string; deviceName?: string; claimName?: string }[];
+  gpus?: MachineDevice[];
+  hostDevices?: MachineDevice[];
   filesystems?: { name: string; virtiofs?: object }[];
   downwardMetrics?: object;
   clientPassthrough?: object;

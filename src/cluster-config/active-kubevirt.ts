@@ -2,7 +2,7 @@ import type { KubeObject } from '../api/index.ts';
 
 /** Nothing of its configuration is to be believed: CRDs of a cluster may be permissive. */
 export interface KubeVirt extends KubeObject {
-  readonly spec?: { readonly configuration?: unknown };
+  readonly spec?: { readonly configuration?: unknown; readonly workloadUpdateStrategy?: unknown };
   readonly status?: { readonly phase?: string; readonly defaultArchitecture?: string };
 }
 

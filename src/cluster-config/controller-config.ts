@@ -3,6 +3,7 @@ import { memberAt } from '../base/index.ts';
 import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
 import { readGates } from './feature-gates.ts';
+import { type LauncherPodSettings, readLauncherPodSettings } from './launcher-pod-settings.ts';
 import { bindingsOf, type NetworkBinding } from './migration-config.ts';
 import { type MigrationLimits, readMigrationLimits, unusableMigrationLimits } from './migration-limits.ts';
 import { whyUnusable } from './unusable-fields.ts';
@@ -16,7 +17,8 @@ export interface ControllerConfig {
   readonly cpuAllocationRatio: number;
   readonly nodeSelectors: Readonly<Record<string, string>>;
   readonly machineType: string;
-  readonly ovmfPath: string;
+  /** Where launchers find the firmware of guests, by their architecture. */
+  readonly ovmfPaths: Readonly<Record<string, string>>;
   readonly cpuModel: string;
   readonly architecture: string;
   readonly evictionStrategy: string | undefined;
@@ -27,6 +29,7 @@ export interface ControllerConfig {
   readonly launcherVerbosity: number;
   readonly overheadRatio: number;
   readonly defaultRuntimeClass: string;
+  readonly launcherPods: LauncherPodSettings;
   /** How much more CPUs and memory than at its start a guest can get. */
   readonly liveUpdateRatio: number;
   /** In place of what the ratio gives; 0: none is said. */
@@ -91,9 +94,13 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
   const at = (path: string) => memberAt(given, ...path.split('.'));
   const text = (path: string, fallback: string) => (at(path) as string | undefined) || fallback;
   const number = (path: string, fallback: number) => parseQuantity(at(path) as string | number) ?? fallback;
-  const known = perArchitecture[architecture] ?? { machineType: 'q35', ovmfPath: '' };
-  const forArchitecture = (field: 'machineType' | 'ovmfPath') =>
-    text(`architectureConfiguration.${architecture}.${field}`, text(field, known[field]));
+  const unknown = { machineType: 'q35', ovmfPath: '' };
+  const forArchitecture = (name: string, field: 'machineType' | 'ovmfPath') => {
+    const known = (perArchitecture[name] ?? unknown)[field];
+    // What is said without an architecture is about the cluster's own.
+    const usual = name === architecture ? text(field, known) : known;
+    return text(`architectureConfiguration.${name}.${field}`, usual);
+  };
   const gates = readGates(given);
   return {
     launcherImage: base.launcherImage,
@@ -102,8 +109,10 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     memoryOvercommitPercent: number('developerConfiguration.memoryOvercommit', 100),
     cpuAllocationRatio: number('developerConfiguration.cpuAllocationRatio', 10),
     nodeSelectors: (at('developerConfiguration.nodeSelectors') ?? {}) as Readonly<Record<string, string>>,
-    machineType: forArchitecture('machineType'),
-    ovmfPath: forArchitecture('ovmfPath'),
+    machineType: forArchitecture(architecture, 'machineType'),
+    ovmfPaths: Object.fromEntries(
+      [architecture, ...Object.keys(perArchitecture)].map((name) => [name, forArchitecture(name, 'ovmfPath')]),
+    ),
     cpuModel: text('cpuModel', architecture === 'arm64' ? 'host-passthrough' : 'host-model'),
     architecture,
     evictionStrategy: text('evictionStrategy', '') || undefined,
@@ -113,6 +122,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     launcherVerbosity: number('developerConfiguration.logVerbosity.virtLauncher', 2),
     overheadRatio: number('additionalGuestMemoryOverheadRatio', 1),
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
+    launcherPods: readLauncherPodSettings(given, gates),
     rolloutStrategy: text('vmRolloutStrategy', 'LiveUpdate') as ControllerConfig['rolloutStrategy'],
     liveUpdateRatio: number('liveUpdateConfiguration.maxHotplugRatio', 4),
     maxCpuSockets: number('liveUpdateConfiguration.maxCpuSockets', 0),

@@ -14,6 +14,12 @@ export interface NetworkBinding {
   readonly migrationMethod?: string;
   /** `[NAMESPACE/]NAME` of the network that its CNI plug-in is called for. */
   readonly networkAttachmentDefinition?: string;
+  /** Image of a container beside the launcher that is asked before the guest is defined. */
+  readonly sidecarImage?: string;
+  /** `device-info`: launcher and side container read `kubevirt.io/network-info`. */
+  readonly downwardAPI?: string;
+  /** What its part of the launcher pod needs. */
+  readonly memoryRequest?: string | number;
 }
 
 /** What of the configuration travels to other nodes and to launchers. */
@@ -62,12 +68,18 @@ export function bindingsOf(bindings: unknown): Record<string, NetworkBinding> {
     const domainAttachmentType = memberAt(binding, 'domainAttachmentType');
     const migrationMethod = memberAt(binding, 'migration', 'method');
     const networkAttachmentDefinition = memberAt(binding, 'networkAttachmentDefinition');
+    const sidecarImage = memberAt(binding, 'sidecarImage');
+    const downwardAPI = memberAt(binding, 'downwardAPI');
+    const memoryRequest = memberAt(binding, 'computeResourceOverhead', 'requests', 'memory');
     return [
       name,
       {
         ...(isWord(domainAttachmentType) && { domainAttachmentType }),
         ...(isWord(migrationMethod) && { migrationMethod }),
         ...(isWord(networkAttachmentDefinition) && { networkAttachmentDefinition }),
+        ...(isWord(sidecarImage) && { sidecarImage }),
+        ...(isWord(downwardAPI) && { downwardAPI }),
+        ...((isWord(memoryRequest) || typeof memoryRequest === 'number') && { memoryRequest }),
       },
     ];
   });

@@ -18,7 +18,7 @@ const maxKnown = 32;
 /**
  * Which pods hold a VMI's plugged volumes. The agent gives the guest whatever device it finds below such a pod, so an owner reference is not
  * enough: whoever may create pods in the namespace could write one. Believed are pods whose UID KubeVirt's programs have written
- * into `status.volumeStatus`, and those that this process made.
+ * into `status.volumeStatus` or `status.migrationState`, and those that this process made.
  */
 export class AttachmentPods {
   /** Nobody else knows it; another one in each process. */
@@ -30,8 +30,10 @@ export class AttachmentPods {
   }
 
   isOwn(vmi: VirtualMachineInstance, { metadata: { name, uid = '' } }: Pod): boolean {
-    const recorded = vmi.status?.volumeStatus?.some(({ hotplugVolume }) => hotplugVolume?.attachPodUID === uid);
-    return uid !== '' && (recorded === true || this.#of(keyOf(vmi)).get(name) === uid);
+    const { volumeStatus, migrationState } = vmi.status ?? {};
+    const isPlugged = volumeStatus?.some(({ hotplugVolume }) => hotplugVolume?.attachPodUID === uid) === true;
+    const isRecorded = isPlugged || migrationState?.targetAttachmentPodUID === uid;
+    return uid !== '' && (isRecorded || this.#of(keyOf(vmi)).get(name) === uid);
   }
 
   /** The API server has answered that it made this pod for us. */

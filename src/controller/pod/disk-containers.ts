@@ -1,5 +1,6 @@
-import type { Container, VirtualMachineInstance } from '../../api/index.ts';
+import type { Container, PodVolume, Quantity, VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
+import { ownDirectories } from './user.ts';
 
 /** Of the program that side containers run; the kubelet's directory of its container tells the agent how images come. */
 const binaryContainer = 'container-disk-binary';
@@ -16,6 +17,7 @@ const noPrivileges = {
 export interface DiskContainers {
   readonly initContainers: readonly Container[];
   readonly containers: readonly Container[];
+  readonly volumes: readonly PodVolume[];
 }
 
 interface Image {
@@ -34,20 +36,37 @@ interface Image {
  */
 export function diskContainers(vmi: VirtualMachineInstance, config: ControllerConfig): DiskContainers {
   const images = imagesOf(vmi);
-  if (config.imageVolume || images.length === 0) return { initContainers: [], containers: [] };
-  const isGuaranteed = hasGuaranteedResources(vmi);
-  return {
-    initContainers: [
-      copyBinary(vmi, config, isGuaranteed),
-      ...images.map((image) => ({
-        ...diskContainer(image, vmi, isGuaranteed),
-        name: `volume${image.name}-init`,
-        args: ['--no-op'],
-      })),
-    ],
-    containers: images.map((image) => diskContainer(image, vmi, isGuaranteed)),
-  };
+  if (images.length === 0) return { initContainers: [], containers: [], volumes: [] };
+  if (config.imageVolume) return digestContainers(images, vmi, config);
+  const initContainers = [
+    copyBinary(vmi, config),
+    ...images.map((image) => ({
+      ...diskContainer(image, vmi, config),
+      name: `volume${image.name}-init`,
+      args: ['--no-op'],
+    })),
+  ];
+  return { initContainers, containers: images.map((image) => diskContainer(image, vmi, config)), volumes: [] };
 }
+
+const launcherVolume = 'launcher-volume';
+const launcherMount = '/container-disk-binary';
+
+/** A kubelet reports the digest of an image that a container runs, and of a volume's image does not: a migration needs the very same image. */
+function digestContainers(images: readonly Image[], vmi: VirtualMachineInstance, config: ControllerConfig) {
+  const { launcherImage: reference, imagePullPolicy: pullPolicy } = config;
+  const initContainers = images.map((image) => ({
+    ...diskContainer(image, vmi, config),
+    command: [launcherMount + program],
+    args: ['--no-op'],
+    volumeMounts: [{ name: launcherVolume, mountPath: launcherMount, readOnly: true }],
+  }));
+  return { initContainers, containers: [], volumes: [{ name: launcherVolume, image: { reference, pullPolicy } }] };
+}
+
+/** Runs an image only for its digest, which is known when the image is named by it. */
+export const isDigestContainer = ({ command, args }: Container) =>
+  command?.[0] === launcherMount + program && args?.[0] === '--no-op';
 
 function imagesOf({ spec }: VirtualMachineInstance): Image[] {
   const disks = (spec.volumes ?? []).flatMap(({ name, containerDisk }, index) => {
@@ -61,26 +80,30 @@ function imagesOf({ spec }: VirtualMachineInstance): Image[] {
   return [...disks, { name: 'kernel-boot-volume', image, pullPolicy, socket: 'kernel-boot' }];
 }
 
-function copyBinary(vmi: VirtualMachineInstance, config: ControllerConfig, isGuaranteed: boolean): Container {
+function copyBinary(vmi: VirtualMachineInstance, config: ControllerConfig): Container {
   const isNonRoot = (vmi.status?.runtimeUser ?? 0) !== 0;
-  const limits = { cpu: isGuaranteed ? '10m' : '100m', memory: '40M' };
+  const defaults = hasGuaranteedResources(vmi)
+    ? { requests: {}, limits: { cpu: '10m', memory: '40M' } }
+    : { requests: { cpu: '10m', memory: '1M' }, limits: { cpu: '100m', memory: '40M' } };
   return {
     name: binaryContainer,
     image: config.launcherImage,
     imagePullPolicy: config.imagePullPolicy,
     command: ['/usr/bin/cp', '--preserve=all', program, `/init${program}`],
+    env: ownDirectories(isNonRoot),
     volumeMounts: [{ name: binaryVolume, mountPath: '/init/usr/bin' }],
-    resources: { requests: isGuaranteed ? limits : { cpu: '10m', memory: '1M' }, limits },
+    resources: sideResources(vmi, config, defaults),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
     securityContext: isNonRoot
       ? { ...noPrivileges, runAsGroup: 107 }
       : { runAsUser: 0, capabilities: noPrivileges.capabilities },
   };
 }
 
-function diskContainer(image: Image, vmi: VirtualMachineInstance, isGuaranteed: boolean): Container {
+function diskContainer(image: Image, vmi: VirtualMachineInstance, config: ControllerConfig): Container {
   const shared = `/var/run/kubevirt/container-disks/${vmi.metadata.uid ?? ''}`;
-  const limits = { cpu: '10m', memory: '40M' };
-  const requests = isGuaranteed ? limits : { cpu: '1m', memory: '1M' };
+  const defaults = { requests: { cpu: '1m', memory: '1M' }, limits: { cpu: '10m', memory: '40M' } };
+  const { requests, limits } = sideResources(vmi, config, defaults);
   return {
     name: `volume${image.name}`,
     image: image.image,
@@ -94,6 +117,18 @@ function diskContainer(image: Image, vmi: VirtualMachineInstance, isGuaranteed: 
     resources: { requests: { ...requests, 'ephemeral-storage': '50M' }, limits },
     securityContext: noPrivileges,
   };
+}
+
+interface Amounts {
+  readonly requests: Readonly<Record<string, Quantity>>;
+  readonly limits: Readonly<Record<string, Quantity>>;
+}
+
+/** As the KubeVirt object says, else as given; a pod that is Guaranteed stays it. */
+function sideResources(vmi: VirtualMachineInstance, { launcherPods }: ControllerConfig, defaults: Amounts): Amounts {
+  const said = launcherPods.sideContainers['container-disk'];
+  const limits = { ...defaults.limits, ...said?.limits };
+  return { requests: hasGuaranteedResources(vmi) ? limits : { ...defaults.requests, ...said?.requests }, limits };
 }
 
 /** A pod with one container that is not Guaranteed is not Guaranteed as a whole. */

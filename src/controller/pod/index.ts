@@ -5,6 +5,19 @@
 export { renderAttachmentPod } from './attachment.ts';
 export { type AttachedClaim, AttachmentPods, attachmentPodName } from './attachment-pods.ts';
 export { podFacts } from './facts.ts';
+export {
+  type AttachmentPod,
+  type Claims,
+  claimNameOf,
+  currentAttachment,
+  type HotplugFacts,
+  hasPendingAttachment,
+  holderOf,
+  hotplugVolumes,
+  readyClaims,
+  supersededAttachments,
+  volumesOf,
+} from './hotplug-volumes.ts';
 export { LauncherPods } from './launcher-pods.ts';
 export { podNetworkStatus } from './network-status.ts';
 export { changedNetworks } from './networks.ts';

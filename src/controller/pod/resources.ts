@@ -1,10 +1,13 @@
 import { memoryOverheadBytes, parseQuantity, type Quantity, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
+import { addDevices, deviceClaims } from './devices.ts';
 import { PodRenderError } from './errors.ts';
 
 export interface PodResources {
   readonly requests: Record<string, Quantity>;
   readonly limits: Record<string, Quantity>;
+  /** Of drivers that give out devices. */
+  readonly claims: readonly { readonly name: string; readonly request?: string }[];
   readonly overheadBytes: number;
 }
 
@@ -14,16 +17,25 @@ export function renderResources(vmi: VirtualMachineInstance, config: ControllerC
   const requests: Record<string, Quantity> = { ...domain.resources?.requests };
   const limits: Record<string, Quantity> = { ...domain.resources?.limits };
   const guestBytes = bytesOf(domain.memory?.guest, 'domain.memory.guest');
+  const pageBytes = bytesOf(domain.memory?.hugepages?.pageSize, 'domain.memory.hugepages.pageSize');
   const baseBytes =
     bytesOf(requests.memory, 'domain.resources.requests.memory') ??
     bytesOf(limits.memory, 'domain.resources.limits.memory') ??
-    ((guestBytes ?? 0) * 100) / config.memoryOvercommitPercent;
-  const overheadBytes = memoryOverheadBytes(vmi, { baseBytes, ratio: config.overheadRatio });
+    ((guestBytes ?? pageBytes ?? 0) * 100) / config.memoryOvercommitPercent;
+  const overheadBytes =
+    memoryOverheadBytes(vmi, { baseBytes, ratio: config.overheadRatio }) + bindingBytes(vmi, config);
   setMemory(vmi, { requests, limits, baseBytes, guestBytes: guestBytes ?? baseBytes, overheadBytes });
   setCpu(vmi, config, requests, limits);
   addEphemeralStorage(requests, limits);
-  addDevices(vmi, config, limits);
-  return { requests, limits, overheadBytes };
+  addDevices(vmi, config, { requests, limits });
+  return { requests, limits, claims: deviceClaims(vmi), overheadBytes };
+}
+
+/** What network plug-ins need in the launcher, once each. */
+function bindingBytes({ spec }: VirtualMachineInstance, { networkBindings }: ControllerConfig): number {
+  const names = new Set((spec.domain.devices?.interfaces ?? []).map(({ binding }) => binding?.name ?? ''));
+  const plugins = [...names].map((name) => (Object.hasOwn(networkBindings, name) ? networkBindings[name] : undefined));
+  return plugins.reduce((sum, plugin) => sum + (parseQuantity(plugin?.memoryRequest) ?? 0), 0);
 }
 
 /** Cores × sockets × threads, where 0 and absent count as 1. */
@@ -66,12 +78,19 @@ function setCpu(
   const { cpu, ioThreads } = vmi.spec.domain;
   const threads = vcpus(vmi) + (ioThreads?.supplementalPoolThreadCount ?? 0);
   if (cpu?.dedicatedCpuPlacement) {
-    requests.cpu = String(threads + (cpu.isolateEmulatorThread ? 1 : 0));
+    requests.cpu = String(threads + emulatorCpus(vmi, threads));
     limits.cpu = requests.cpu;
     limits.memory = requests.memory ?? 0;
     return;
   }
   requests.cpu ??= limits.cpu ?? `${Math.ceil((threads * 1000) / config.cpuAllocationRatio)}m`;
+}
+
+/** One of its own for QEMU's other threads, or two where siblings of one core must not be shared with another pod. */
+function emulatorCpus({ metadata, spec }: VirtualMachineInstance, threads: number): number {
+  if (!spec.domain.cpu?.isolateEmulatorThread) return 0;
+  const isEven = metadata.annotations?.['alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity'] !== undefined;
+  return isEven && threads % 2 === 0 ? 2 : 1;
 }
 
 function addEphemeralStorage(requests: Record<string, Quantity>, limits: Record<string, Quantity>): void {
@@ -80,16 +99,6 @@ function addEphemeralStorage(requests: Record<string, Quantity>, limits: Record<
   requests[name] = bytes((bytesOf(requests[name], name) ?? 0) + ownBytes);
   const limitBytes = bytesOf(limits[name], name);
   if (limitBytes !== undefined) limits[name] = bytes(limitBytes + ownBytes);
-}
-
-function addDevices(vmi: VirtualMachineInstance, config: ControllerConfig, limits: Record<string, Quantity>): void {
-  const { interfaces = [], autoattachPodInterface, autoattachVSOCK } = vmi.spec.domain.devices ?? {};
-  if (interfaces.length > 0 || autoattachPodInterface !== false) limits['devices.kubevirt.io/tun'] = '1';
-  if (config.useEmulation) return;
-  limits['devices.kubevirt.io/kvm'] = '1';
-  const isVirtio = ({ model }: { model?: string }) => model === undefined || model === '' || model === 'virtio';
-  if (interfaces.some(isVirtio)) limits['devices.kubevirt.io/vhost-net'] = '1';
-  if (autoattachVSOCK) limits['devices.kubevirt.io/vhost-vsock'] = '1';
 }
 
 function bytesOf(quantity: Quantity | undefined, what: string): number | undefined {

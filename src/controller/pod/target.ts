@@ -1,7 +1,9 @@
-import { annotations, labels, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
+import { annotations, type Container, labels, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
+import { isDigestContainer } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
+import { hotplugVolumes } from './hotplug-volumes.ts';
 import { renderLauncherPod } from './render.ts';
 import type { ClaimsByName } from './volumes.ts';
 
@@ -30,9 +32,10 @@ const vendor = 'cpu-vendor.node.kubevirt.io/';
  */
 export function renderTargetPod(vmi: VirtualMachineInstance, config: ControllerConfig, target: TargetOf): Pod {
   const { podName, migration, sourcePod, claims } = target;
-  const pod = renderLauncherPod(vmi, config, '', claims);
+  const pod = renderLauncherPod(withoutPlugged(vmi, sourcePod), config, '', claims);
   const { [labels.nodeName]: _source, [labels.migrationTargetNodeName]: _target, ...own } = pod.metadata.labels ?? {};
-  const selinux = selinuxOptions(vmi, config);
+  const level = selinuxLevel(vmi, config);
+  const ownOptions = pod.spec.securityContext?.seLinuxOptions;
   return {
     ...pod,
     metadata: {
@@ -45,9 +48,20 @@ export function renderTargetPod(vmi: VirtualMachineInstance, config: ControllerC
       ...withImagesOf(sourcePod, pod.spec),
       affinity: awayFrom(vmi, pod.spec.affinity),
       nodeSelector: targetSelector(vmi, pod.spec.nodeSelector ?? {}, target, config),
-      securityContext: { ...pod.spec.securityContext, ...selinux },
+      securityContext: {
+        ...pod.spec.securityContext,
+        ...(level && { seLinuxOptions: { ...(isRecord(ownOptions) && ownOptions), level } }),
+      },
     },
   };
+}
+
+/** Volumes that were plugged in come by an attachment pod here, too, whatever the spec says of them. */
+function withoutPlugged(vmi: VirtualMachineInstance, sourcePod: Pod): VirtualMachineInstance {
+  const plugged = hotplugVolumes(vmi, sourcePod);
+  if (plugged.length === 0) return vmi;
+  const volumes = vmi.spec.volumes?.filter((volume) => !plugged.includes(volume));
+  return { ...vmi, spec: { ...vmi.spec, ...(volumes && { volumes }) } };
 }
 
 function targetSelector(
@@ -108,15 +122,15 @@ function awayFrom({ metadata: { uid = '' } }: VirtualMachineInstance, affinity: 
 }
 
 /** QEMU on both sides opens the same files. */
-function selinuxOptions({ status }: VirtualMachineInstance, { migrations }: ControllerConfig) {
+function selinuxLevel({ status }: VirtualMachineInstance, { migrations }: ControllerConfig): string | undefined {
   const context = status?.selinuxContext;
-  if (!migrations.matchSelinuxLevel || context === 'none') return {};
+  if (!migrations.matchSelinuxLevel || context === 'none') return undefined;
   if (typeof context !== 'string' || context === '') {
     throw new PodRenderError('NO_SELINUX_CONTEXT', 'SELinux context not set on VMI status');
   }
   const level = context.split(':').slice(3).join(':');
   if (level === '') throw new PodRenderError('NO_SELINUX_CONTEXT', `VMI has invalid SELinux context: ${context}`);
-  return { seLinuxOptions: { level } };
+  return level;
 }
 
 /** A tag may have moved since: images of disks are those that the guest runs from, by their digests. */
@@ -126,10 +140,11 @@ function withImagesOf(source: Pod, spec: Pod['spec']): Pod['spec'] {
     const image = container.name === 'compute' ? undefined : pinned.get(container.image ?? '');
     return image === undefined ? container : { ...container, image };
   };
+  const isNeeded = (container: Container) => !(isDigestContainer(container) && container.image?.includes('@sha256:'));
   return {
     ...spec,
     containers: spec.containers.map(pin),
-    ...(spec.initContainers && { initContainers: spec.initContainers.map(pin) }),
+    ...(spec.initContainers && { initContainers: spec.initContainers.map(pin).filter(isNeeded) }),
     ...(spec.volumes && {
       volumes: spec.volumes.map((volume) => {
         const reference = pinned.get(volume.image?.reference ?? '');

@@ -1,139 +1,101 @@
 import path from 'node:path';
 import {
-  type CloudInitSource,
-  type Container,
   type PersistentVolumeClaim,
   type PodVolume,
   type VirtualMachineInstance,
   type Volume,
-  type VolumeMount,
   virtiofsDir,
   virtiofsNames,
   virtiofsVolume,
 } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
+import { addAccessCredentials, addConfigVolume } from './config-volumes.ts';
 import { binaryVolume } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
-
-export interface PodStorage {
-  readonly volumes: PodVolume[];
-  readonly mounts: VolumeMount[];
-  /** Claims that are block devices. */
-  readonly devices: NonNullable<Container['volumeDevices']>;
-}
+import { hasNetworkInfo, networkInfoMount, networkInfoVolume } from './network-info.ts';
+import { addStandardVolumes, kernelBootVolume, privateDir, refuseReservedName } from './standard-volumes.ts';
+import { addEmptyDir, addMounted, type PodStorage } from './storage.ts';
 
 /** Those that are there, by name. */
 export type ClaimsByName = ReadonlyMap<string, PersistentVolumeClaim>;
 
-const privateDir = '/var/run/kubevirt-private';
-
-/** Pod volumes that every launcher has, and where (upstream: pkg/virt-controller/services/rendervolumes.go). Other programs find them by these names. */
-const standardVolumes: readonly (readonly [string, string, VolumeMount['mountPropagation']?])[] = [
-  ['private', privateDir],
-  ['public', '/var/run/kubevirt'],
-  ['sockets', '/var/run/kubevirt/sockets'],
-  ['ephemeral-disks', '/var/run/kubevirt-ephemeral-disks'],
-  ['libvirt-runtime', '/var/run/libvirt'],
-  ['container-disks', '/var/run/kubevirt/container-disks', 'HostToContainer'],
-];
-const hotplugVolume = ['hotplug-disks', '/var/run/kubevirt/hotplug-disks', 'HostToContainer'] as const;
-const kernelBootVolume = 'kernel-boot-volume';
-const reserved = new Set([
-  ...standardVolumes.map(([name]) => name),
-  hotplugVolume[0],
-  kernelBootVolume,
-  binaryVolume,
-  virtiofsVolume,
-  'hugepages',
-]);
-
 /** Volumes of the pod and how `compute` sees them. Throws PodRenderError. */
-export function renderStorage(
-  vmi: VirtualMachineInstance,
-  { imageVolume }: Pick<ControllerConfig, 'imageVolume'>,
-  claims: ClaimsByName,
-): PodStorage {
-  const storage: PodStorage = { volumes: [], mounts: [], devices: [] };
-  for (const [name, mountPath, propagation] of standardVolumes) addEmptyDir(storage, name, mountPath, propagation);
-  if (!vmi.spec.domain.devices?.disableHotplug) addEmptyDir(storage, ...hotplugVolume);
+export function renderStorage(vmi: VirtualMachineInstance, config: ControllerConfig, claims: ClaimsByName): PodStorage {
+  const { imageVolume } = config;
+  const storage: PodStorage = { volumes: [], mounts: [], devices: [], sharedPaths: [] };
+  addStandardVolumes(storage, vmi);
   for (const [index, volume] of (vmi.spec.volumes ?? []).entries()) {
-    if (reserved.has(volume.name)) {
-      throw new PodRenderError('RESERVED_NAME', `volume ${volume.name}: the launcher pod uses this name itself`);
-    }
-    if (imageVolume || !volume.containerDisk) addVolume(storage, volume, index, claims);
+    refuseReservedName(volume.name);
+    if (imageVolume || !volume.containerDisk) addVolume(storage, volume, { index, vmi, claims });
   }
+  addAccessCredentials(storage, vmi);
   if (imageVolume) addKernelBoot(storage, vmi);
   else storage.volumes.push({ name: binaryVolume, emptyDir: {} });
   if (virtiofsNames(vmi).length > 0) addEmptyDir(storage, virtiofsVolume, virtiofsDir);
+  if (hasNetworkInfo(vmi, config)) {
+    storage.volumes.push(networkInfoVolume);
+    storage.mounts.push(networkInfoMount);
+  }
   addHugePages(storage, vmi);
   return storage;
 }
 
-function addEmptyDir(
-  { volumes, mounts }: PodStorage,
-  name: string,
-  mountPath: string,
-  mountPropagation?: VolumeMount['mountPropagation'],
-): void {
-  volumes.push({ name, emptyDir: {} });
-  mounts.push({ name, mountPath, ...(mountPropagation ? { mountPropagation } : {}) });
+interface Surroundings {
+  readonly index: number;
+  readonly vmi: VirtualMachineInstance;
+  readonly claims: ClaimsByName;
 }
 
-function addVolume(storage: PodStorage, volume: Volume, index: number, claims: ClaimsByName): void {
-  const { name } = volume;
-  const add = (source: Partial<PodVolume>, mountPath: string, readOnly = false) => {
-    storage.volumes.push({ name, ...source });
-    storage.mounts.push({ name, mountPath, ...(readOnly ? { readOnly } : {}) });
-  };
-  const claim = volume.persistentVolumeClaim ?? volume.ephemeral?.persistentVolumeClaim;
-  if (volume.containerDisk) {
-    const { image, imagePullPolicy } = volume.containerDisk;
-    add({ image: imageSource(image, imagePullPolicy) }, `/var/run/kubevirt-image-volume/disk_${index}`, true);
-  } else if (volume.hostDisk) {
-    const type = volume.hostDisk.type === 'DiskOrCreate' ? 'DirectoryOrCreate' : 'Directory';
-    add({ hostPath: { path: path.posix.dirname(volume.hostDisk.path), type } }, `${privateDir}/vmi-disks/${name}`);
-  } else if (volume.dataVolume || claim) {
-    const hotplugged = volume.dataVolume?.hotpluggable || volume.persistentVolumeClaim?.hotpluggable;
-    if (hotplugged) return;
-    const claimName = volume.dataVolume?.name ?? claim?.claimName ?? '';
-    if (claims.get(claimName)?.spec.volumeMode === 'Block') {
-      storage.volumes.push({ name, persistentVolumeClaim: { claimName } });
-      storage.devices.push({ name, devicePath: `/dev/${name}` });
-    } else add({ persistentVolumeClaim: { claimName } }, `${privateDir}/vmi-disks/${name}`);
-  } else if (volume.configMap) {
-    const { name: mapName = '', optional } = volume.configMap;
-    add({ configMap: { name: mapName, ...maybe({ optional }) } }, `${privateDir}/config-map/${name}`, true);
-  } else if (volume.secret) {
-    const { secretName = '', optional } = volume.secret;
-    add({ secret: { secretName, ...maybe({ optional }) } }, `${privateDir}/secret/${name}`, true);
-  } else if (volume.downwardAPI) {
-    add({ downwardAPI: volume.downwardAPI }, `${privateDir}/downwardapi/${name}`, true);
-  } else {
-    addCloudInitSecrets(storage, name, volume.cloudInitNoCloud ?? volume.cloudInitConfigDrive);
+function addVolume(storage: PodStorage, volume: Volume, { index, vmi, claims }: Surroundings): void {
+  const { name, containerDisk, hostDisk } = volume;
+  if (containerDisk) {
+    const image = imageSource(containerDisk.image, containerDisk.imagePullPolicy);
+    addMounted(storage, name, { image }, `/var/run/kubevirt-image-volume/disk_${index}`, true);
+  } else if (hostDisk) {
+    const type = hostDisk.type === 'DiskOrCreate' ? 'DirectoryOrCreate' : 'Directory';
+    addMounted(storage, name, { hostPath: { path: path.posix.dirname(hostDisk.path), type } }, diskDirectory(name));
+  } else if (volume.dataVolume || volume.persistentVolumeClaim || volume.ephemeral) {
+    addClaim(storage, volume, claims);
+  } else if (!addConfigVolume(storage, volume, vmi) && !needsNoPod(volume) && !isShared(name, vmi)) {
+    const kind = Object.keys(volume).find((key) => key !== 'name') ?? 'nothing';
+    throw new PodRenderError('UNSUPPORTED', `volume ${name}: launcher pods cannot have ${kind} yet: remove it`);
   }
 }
 
-function addCloudInitSecrets(storage: PodStorage, name: string, source: CloudInitSource | undefined): void {
-  const secrets = [
-    { ref: source?.secretRef, suffix: 'udata', files: ['userdata', 'userData'] },
-    { ref: source?.networkDataSecretRef, suffix: 'ndata', files: ['networkdata', 'networkData'] },
-  ];
-  for (const { ref, suffix, files } of secrets) {
-    if (!ref) continue;
-    const volume = `${name}-${suffix}`;
-    storage.volumes.push({ name: volume, secret: { secretName: ref.name } });
-    for (const file of files) {
-      const mountPath = `${privateDir}/secret/${name}/${file}`;
-      storage.mounts.push({ name: volume, mountPath, subPath: file, readOnly: true });
-    }
+/** The launcher makes it, the API server's credentials come with the pod, or it is plugged in while the guest runs. */
+const needsNoPod = ({ emptyDisk, serviceAccount, memoryDump }: Volume) =>
+  [emptyDisk, serviceAccount, memoryDump].some((source) => source !== undefined);
+
+/** What a guest cannot share of it, its side container says. */
+const isShared = (name: string, vmi: VirtualMachineInstance) => virtiofsNames(vmi).includes(name);
+
+const diskDirectory = (name: string) => `${privateDir}/vmi-disks/${name}`;
+
+function addClaim(storage: PodStorage, volume: Volume, claims: ClaimsByName): void {
+  const { name, dataVolume, persistentVolumeClaim, ephemeral } = volume;
+  if (dataVolume?.hotpluggable || persistentVolumeClaim?.hotpluggable) return;
+  const claimName = dataVolume?.name ?? (persistentVolumeClaim ?? ephemeral?.persistentVolumeClaim)?.claimName ?? '';
+  const claim = claims.get(claimName);
+  if (!claim) {
+    // Whether it is a block device is not known before, and a pod cannot be changed after.
+    const advice = 'create the PersistentVolumeClaim; one of a DataVolume comes by itself';
+    throw new PodRenderError('CLAIM_MISSING', `volume ${name}: claim ${claimName} does not exist: ${advice}`);
   }
+  const source = { claimName, ...(persistentVolumeClaim?.readOnly && { readOnly: true }) };
+  if (claim.spec.volumeMode === 'Block') {
+    storage.volumes.push({ name, persistentVolumeClaim: source });
+    storage.devices.push({ name, devicePath: `/dev/${name}` });
+    return;
+  }
+  addMounted(storage, name, { persistentVolumeClaim: source }, diskDirectory(name));
+  if (claim.spec.accessModes?.includes('ReadWriteMany')) storage.sharedPaths.push(diskDirectory(name));
 }
 
-function addKernelBoot({ volumes, mounts }: PodStorage, vmi: VirtualMachineInstance): void {
+function addKernelBoot(storage: PodStorage, vmi: VirtualMachineInstance): void {
   const container = vmi.spec.domain.firmware?.kernelBoot?.container;
   if (!container) return;
-  volumes.push({ name: kernelBootVolume, image: imageSource(container.image, container.imagePullPolicy) });
-  mounts.push({ name: kernelBootVolume, mountPath: '/var/run/kubevirt-kernel-boot', readOnly: true });
+  const image = imageSource(container.image, container.imagePullPolicy);
+  addMounted(storage, kernelBootVolume, { image }, '/var/run/kubevirt-kernel-boot', true);
 }
 
 function addHugePages({ volumes, mounts }: PodStorage, vmi: VirtualMachineInstance): void {
@@ -146,11 +108,5 @@ function addHugePages({ volumes, mounts }: PodStorage, vmi: VirtualMachineInstan
 }
 
 function imageSource(reference: string, pullPolicy: string | undefined): NonNullable<PodVolume['image']> {
-  return { reference, ...maybe({ pullPolicy }) };
-}
-
-function maybe<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
+  return { reference, ...(pullPolicy !== undefined && { pullPolicy }) };
 }

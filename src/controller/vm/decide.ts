@@ -13,6 +13,7 @@ import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observatio
 import { isOrphaning } from './observe.ts';
 import type { JsonPatchOperation, Resize } from './resize.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
+import { unhonouredField } from './unhonoured.ts';
 
 /** What may be done about a VM. */
 export interface VmStepArgs {
@@ -105,6 +106,12 @@ const presentRules = ruleTable<Facts, VmPlan>(
         ...(run.kind === 'refuse' && { problem: run.message }),
         ...releaseOf(vmi),
       }),
+    },
+    {
+      name: 'start-would-lose-a-field',
+      why: 'The VM asks for what this controller does not honour: a guest without it is not started.',
+      when: ({ vm, run }) => run.kind === 'start' && unhonouredField(vm) !== undefined,
+      plan: ({ vm, vmi }) => ({ steps: [], problem: unhonouredField(vm) ?? '', ...releaseOf(vmi) }),
     },
     {
       name: 'start',

@@ -1,7 +1,13 @@
 import { isBeingDeleted, type Pod } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { type AttachedClaim, podFacts } from '../pod/index.ts';
-import { currentAttachment, hasPendingAttachment, readyClaims, supersededAttachments } from './hotplug-volumes.ts';
+import {
+  type AttachedClaim,
+  currentAttachment,
+  hasPendingAttachment,
+  podFacts,
+  readyClaims,
+  supersededAttachments,
+} from '../pod/index.ts';
 import type { VmiFacts } from './observation.ts';
 
 export type RenderAttachment = (facts: VmiFacts, launcher: Pod, claims: readonly AttachedClaim[]) => Pod;

@@ -67,13 +67,14 @@ export class VmiController implements Component {
   /** Which pods are launchers of a VMI; the controller of migrations shares it. */
   readonly launchers: LauncherPods;
   readonly #deps: VmiControllerDeps;
-  readonly #attachmentPods: AttachmentPods;
+  /** The same for the pods that bring plugged volumes. */
+  readonly attachmentPods: AttachmentPods;
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: VmiControllerOptions, deps: VmiControllerDeps) {
     this.#deps = deps;
     this.launchers = new LauncherPods(deps.randomUuid());
-    this.#attachmentPods = new AttachmentPods(this.launchers.salt);
+    this.attachmentPods = new AttachmentPods(this.launchers.salt);
     this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
   }
 
@@ -125,7 +126,7 @@ export class VmiController implements Component {
     const deps = this.#deps;
     const launchers = this.launchers;
     const onChange = 'when the VMI, one of its pods or the configuration changes';
-    const attachmentPods = this.#attachmentPods;
+    const attachmentPods = this.attachmentPods;
     const renderers: Renderers = {
       render: ({ vmi, config, claims }) => renderLauncherPod(vmi, config, launchers.salt, claims),
       renderAttachment: ({ vmi, config, attachments }, launcher, claims) => {
@@ -164,7 +165,7 @@ export class VmiController implements Component {
     const { key, now } = observation;
     const vmi = observation.kind === 'present' ? observation.vmi : undefined;
     const saw = (newer: VirtualMachineInstance) => vmi && vmis.saw(key, vmi, newer);
-    const pods = { launchers: this.launchers, attachmentPods: this.#attachmentPods, ownPods };
+    const pods = { launchers: this.launchers, attachmentPods: this.attachmentPods, ownPods };
     const context = { client, ...pods, vmi, saw, now, signal };
     const limits = { deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, goesOnAfter, clock };
     return runPlan(steps, context, { executors, ...limits });
@@ -173,7 +174,7 @@ export class VmiController implements Component {
   #forgetIfGone({ kind, key }: VmiObservation): boolean {
     if (kind !== 'absent') return false;
     this.launchers.forget(key);
-    this.#attachmentPods.forget(key);
+    this.attachmentPods.forget(key);
     return true;
   }
 }

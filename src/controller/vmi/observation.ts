@@ -1,7 +1,7 @@
 import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
-import type { AttachmentPod, Claims } from './hotplug-volumes.ts';
+import type { AttachmentPod, Claims } from '../pod/index.ts';
 
 /** A VMI and its pods; plain data. What is stored about the VMI follows from it, see project.ts. */
 export interface VmiFacts {

@@ -14,10 +14,17 @@ import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
-import { type AttachmentPods, type LauncherPods, podFacts } from '../pod/index.ts';
+import {
+  type AttachmentPod,
+  type AttachmentPods,
+  type Claims,
+  claimNameOf,
+  type LauncherPods,
+  podFacts,
+  volumesOf,
+} from '../pod/index.ts';
 import { vmiProblem } from './check.ts';
 import { isUnprocessed } from './decide.ts';
-import { type AttachmentPod, type Claims, claimNameOf, volumesOf } from './hotplug-volumes.ts';
 import type { OtherPods, VmiObservation } from './observation.ts';
 
 /** Index of the pod informer: UID of the controlling VMI. */

@@ -8,7 +8,7 @@ import {
   hotplugVolumes,
   readyClaims,
   volumesOf,
-} from './hotplug-volumes.ts';
+} from '../pod/index.ts';
 
 /** Upstream's share of a claim for its file system where no CDI says another (pkg/storage/types). */
 const defaultOverhead = '0.055';

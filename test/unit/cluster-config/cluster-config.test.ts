@@ -50,7 +50,9 @@ test('without a KubeVirt object the defaults of upstream count', () => {
     'DeclarativeHotplugVolumes',
     'ImageVolume',
     'KubevirtSeccompProfile',
+    'LibvirtHooksServerAndClient',
     'PasstBinding',
+    'PodSecondaryInterfaceNamingUpgrade',
     'WorkloadEncryptionSEV',
   ]);
 });

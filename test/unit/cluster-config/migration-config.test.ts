@@ -31,7 +31,12 @@ test('network bindings say how they attach and what they want after a migration'
     kubevirt({
       network: {
         binding: {
-          passt: { domainAttachmentType: 'managedTap', migration: { method: 'link-refresh' }, sidecarImage: 'x' },
+          passt: {
+            domainAttachmentType: 'managedTap',
+            migration: { method: 'link-refresh' },
+            sidecarImage: 'x',
+            more: 'y',
+          },
           plain: {},
           odd: 'text',
           empty: { domainAttachmentType: '', migration: {} },
@@ -40,7 +45,7 @@ test('network bindings say how they attach and what they want after a migration'
     }),
   );
   assert.deepEqual(networkBindings, {
-    passt: { domainAttachmentType: 'managedTap', migrationMethod: 'link-refresh' },
+    passt: { domainAttachmentType: 'managedTap', migrationMethod: 'link-refresh', sidecarImage: 'x' },
     plain: {},
     odd: {},
     empty: {},

@@ -72,14 +72,14 @@ test('without image volumes each image runs in a side container, with a program 
     ['volumekernel-boot-volume', ['--copy-path', `${shared}/kernel-boot`]],
   );
   assert.deepEqual(
-    spec.initContainers?.map(({ name, args }) => [name, args]),
+    spec.initContainers?.slice(1).map(({ name, args }) => [name, args]),
     [
       ['container-disk-binary', undefined],
       ['volumeroot-init', ['--no-op']],
       ['volumekernel-boot-volume-init', ['--no-op']],
     ],
   );
-  assert.deepEqual(spec.initContainers?.[0]?.command, [
+  assert.deepEqual(spec.initContainers?.[1]?.command, [
     '/usr/bin/cp',
     '--preserve=all',
     '/usr/bin/container-disk',
@@ -95,7 +95,8 @@ test('without image volumes each image runs in a side container, with a program 
 
 test('a VMI without images has no side containers, whatever the gate says', () => {
   const config = buildConfig({ developerConfiguration: { disabledFeatureGates: ['ImageVolume'] } });
-  const { spec } = renderLauncherPod(buildVmi(), config, 'salt');
+  const vmi = buildVmi({ domain: { memory: { guest: '1Gi' }, devices: { logSerialConsole: false } } });
+  const { spec } = renderLauncherPod(vmi, config, 'salt');
   assert.deepEqual([spec.containers.length, spec.initContainers], [1, undefined]);
 });
 
@@ -167,6 +168,42 @@ const refused: readonly (readonly [string, Parameters<typeof buildVmi>, RegExp])
     /public/,
   ],
   ['memory that is no quantity', [{ domain: { memory: { guest: 'plenty' } } }], /domain.memory.guest: "plenty"/],
+  [
+    'a claim that is not there: a pod that takes it for a directory could not be changed',
+    [{ volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'c' } }] }],
+    /volume data: claim c does not exist: create/,
+  ],
+  ['a volume of an unknown kind', [{ volumes: [{ name: 'v', novel: {} } as never] }], /volume v: .*novel/],
+  ['sysprep without a source', [{ volumes: [{ name: 'v', sysprep: {} }] }], /volume v: sysprep needs/],
+  ['credentials of no secret', [{ accessCredentials: [{ sshPublicKey: {} }] }], /accessCredentials: each needs/],
+  ['a probe that asks for nothing', [{ readinessProbe: { periodSeconds: 1 } }], /readinessProbe.*one of httpGet/],
+  ['a probe that is no object', [{ livenessProbe: 'ping' }], /livenessProbe must be an object/],
+  ['a probe without a command', [{ livenessProbe: { exec: { command: [] } } }], /exec.command is empty/],
+  [
+    'hooks that are no JSON',
+    [{}, {}, { annotations: { 'hooks.kubevirt.io/hookSidecars': '[{' } }],
+    /hookSidecars is no list of containers in JSON/,
+  ],
+  [
+    'a hook without an image',
+    [{}, {}, { annotations: { 'hooks.kubevirt.io/hookSidecars': '[{"args":[]}]' } }],
+    /\[0\].image is missing/,
+  ],
+  [
+    'a hook whose config map has no key',
+    [{}, {}, { annotations: { 'hooks.kubevirt.io/hookSidecars': '[{"image":"i","configMap":{"name":"m"}}]' } }],
+    /configMap.key must be a string/,
+  ],
+  [
+    'state that is to be kept',
+    [{ domain: { memory: { guest: '1Gi' }, devices: { tpm: { persistent: true } } } }],
+    /tpm.persistent: .*no claim/,
+  ],
+  [
+    'a device without a name at its plug-in',
+    [{ domain: { memory: { guest: '1Gi' }, devices: { gpus: [{ name: 'g' }] } } }],
+    /device g needs a deviceName/,
+  ],
   ['a log verbosity that is no number', [{}, {}, { labels: { logVerbosity: 'loud' } }], /logVerbosity/],
 ];
 for (const [title, vmi, message] of refused) {
@@ -203,5 +240,36 @@ test('a claim that is a block device is a device of the launcher, any other one 
   assert.deepEqual(
     ofPod?.filter(({ persistentVolumeClaim }) => persistentVolumeClaim).map((volume) => volume.name),
     ['disk', 'files', 'filled'],
+  );
+});
+
+test('a device that the KubeVirt object does not permit is refused; without a list any may be asked for', () => {
+  const vmi = buildVmi({
+    domain: { memory: { guest: '1Gi' }, devices: { hostDevices: [{ name: 'd', deviceName: 'x.com/d' }] } },
+  });
+  const permitting = (resourceName: string) =>
+    buildConfig({ permittedHostDevices: { pciHostDevices: [{ resourceName }] } });
+  assert.throws(() => renderLauncherPod(vmi, permitting('x.com/e'), 'salt'), { code: 'NOT_PERMITTED' });
+  for (const config of [permitting('x.com/d'), buildConfig()]) {
+    const [compute] = renderLauncherPod(vmi, config, 'salt').spec.containers;
+    assert.match(JSON.stringify(compute?.resources), /"limits":\{.*"x.com\/d":"1"/);
+  }
+});
+
+test('what a downward API volume shows has the form that Kubernetes takes', () => {
+  const fields = [{ path: 'labels', fieldRef: { fieldPath: 'metadata.labels' } }];
+  const vmi = buildVmi({ volumes: [{ name: 'info', downwardAPI: { fields, volumeLabel: 'INFO' } }] });
+  const { volumes } = renderLauncherPod(vmi, buildConfig(), 'salt').spec;
+  assert.deepEqual(
+    volumes?.find(({ name }) => name === 'info'),
+    { name: 'info', downwardAPI: { items: fields } },
+  );
+});
+
+test('a container of each image tells its digest: a volume does not', () => {
+  const containers = renderLauncherPod(everyStorage, buildConfig(), 'salt').spec.initContainers ?? [];
+  assert.deepEqual(
+    containers.map(({ name }) => name),
+    ['guest-console-log', 'volumeroot', 'volumekernel-boot-volume'],
   );
 });

@@ -28,21 +28,21 @@ test('a target pod says of which migration it is, stays away from its source, an
   assert.equal(pod.metadata.annotations?.['kubevirt.io/migrationJobName'], 'job');
   for (const name of ['nodeName', 'migrationTargetNodeName'])
     assert.ok(!(`kubevirt.io/${name}` in (pod.metadata.labels ?? {})));
-  assert.deepEqual(pod.spec.affinity, {
-    podAntiAffinity: {
-      requiredDuringSchedulingIgnoredDuringExecution: [
-        {
-          labelSelector: { matchLabels: { 'kubevirt.io/created-by': 'uid-vmi' } },
-          topologyKey: 'kubernetes.io/hostname',
-        },
-      ],
-    },
+  assert.deepEqual((pod.spec.affinity as { podAntiAffinity?: object }).podAntiAffinity, {
+    requiredDuringSchedulingIgnoredDuringExecution: [
+      {
+        labelSelector: { matchLabels: { 'kubevirt.io/created-by': 'uid-vmi' } },
+        topologyKey: 'kubernetes.io/hostname',
+      },
+    ],
   });
 });
 
 test("the VMI's own affinity and node selector are kept, and win over what the migration adds", () => {
-  const nodeAffinity = { some: 'term' };
-  const own = { affinity: { nodeAffinity }, nodeSelector: { zone: 'a' } };
+  const nodeAffinity = { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: {} }] };
+  const cpu = { model: 'host-passthrough' };
+  const domain = { memory: { guest: '128Mi' }, cpu };
+  const own = { domain, affinity: { nodeAffinity }, nodeSelector: { zone: 'a' } };
   const added = { ...migration, addedNodeSelector: { zone: 'b', disk: 'fast' } };
   const { spec } = render(buildVmi(own, running), { migration: added });
   assert.deepEqual((spec.affinity as { nodeAffinity?: object }).nodeAffinity, nodeAffinity);

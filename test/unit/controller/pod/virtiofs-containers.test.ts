@@ -3,6 +3,12 @@ import { test } from 'node:test';
 import { renderLauncherPod } from '../../../../src/controller/index.ts';
 import { buildConfig, buildVmi } from '../builders.ts';
 
+const claims = new Map(
+  ['c', 'd'].map((name) => [
+    name,
+    { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name }, spec: { volumeMode: 'Filesystem' } },
+  ]),
+);
 const sharing = (volume: object, domain: object = {}) =>
   buildVmi({
     domain: {
@@ -13,7 +19,7 @@ const sharing = (volume: object, domain: object = {}) =>
     volumes: [{ name: 'share', ...volume }],
   } as never);
 const rendered = (vmi = sharing({ persistentVolumeClaim: { claimName: 'c' } })) =>
-  renderLauncherPod(vmi, buildConfig(), 'salt').spec;
+  renderLauncherPod(vmi, buildConfig(), 'salt', claims).spec;
 const dir = '/var/run/kubevirt/virtiofs-containers';
 
 test('a shared claim has a container of its own, without rights, that serves it on a socket of the pod', () => {

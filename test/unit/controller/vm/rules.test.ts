@@ -46,6 +46,19 @@ interface Row {
 }
 
 const rows: readonly Row[] = [
+  ...[{ instancetype: { name: 'u1.small' } }, { preference: { name: 'fedora' } }, { dataVolumeTemplates: [{}] }].map(
+    (field) => ({
+      rule: 'start-would-lose-a-field',
+      when: `it asks for ${Object.keys(field)}`,
+      seen: { vm: vmWith({ runStrategy: 'Always', ...field }) },
+    }),
+  ),
+  {
+    rule: 'start',
+    when: 'a list of templates is empty',
+    seen: { vm: vmWith({ runStrategy: 'Always', dataVolumeTemplates: [] }) },
+    steps: ['startVmi'],
+  },
   {
     rule: 'interfaces-differ',
     when: 'the template has one more',

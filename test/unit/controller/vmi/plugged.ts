@@ -1,5 +1,5 @@
 import type { PersistentVolumeClaim, Pod, PodPhase, VmiSpec } from '../../../../src/api/index.ts';
-import type { AttachmentPod, Claims } from '../../../../src/controller/vmi/hotplug-volumes.ts';
+import type { AttachmentPod, Claims } from '../../../../src/controller/pod/hotplug-volumes.ts';
 
 /** The spec of a VMI with volumes that its launcher pod does not bring along; each is on the claim of its name. */
 export function pluggedSpec(...names: readonly string[]): VmiSpec {

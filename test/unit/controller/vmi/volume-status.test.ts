@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Pod, VolumeStatus } from '../../../../src/api/index.ts';
-import type { AttachmentPod, Claims } from '../../../../src/controller/vmi/hotplug-volumes.ts';
+import type { AttachmentPod, Claims } from '../../../../src/controller/pod/hotplug-volumes.ts';
 import { volumeStatus } from '../../../../src/controller/vmi/volume-status.ts';
 import { buildRunningPod, buildVmi } from '../builders.ts';
 import { attached, claim, claims, pluggedSpec } from './plugged.ts';

@@ -7,7 +7,8 @@ import {
   type VolumeStatus,
 } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
-import { type AttachedClaim, podFacts } from '../pod/index.ts';
+import type { AttachedClaim } from './attachment-pods.ts';
+import { podFacts } from './facts.ts';
 
 /** A pod whose controller is the VMI's launcher pod. */
 export interface AttachmentPod {
