@@ -27,6 +27,7 @@ import { ownWriteEchoMs } from './reconciling.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
 import { podIndexes, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
+import { WorkloadUpdateController } from './workload-update/index.ts';
 
 export interface ControllerOptions {
   readonly config: ControllerConfigBase;
@@ -63,6 +64,7 @@ export class Controller implements Component {
   readonly #vms: VmController;
   readonly #migrations: MigrationController;
   readonly #evacuation: EvacuationController;
+  readonly #workloads: WorkloadUpdateController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
@@ -87,15 +89,16 @@ export class Controller implements Component {
     this.#vms = new VmController({ workers: options.vmWorkers }, shared);
     const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
     const { claims } = this.#informers;
-    const { launchers } = this.#vmis;
+    const { launchers, attachmentPods } = this.#vmis;
     this.#migrations = new MigrationController(
       { workers: options.migrationWorkers },
-      { ...shared, migrations, nodes, claims, launchers },
+      { ...shared, migrations, nodes, claims, launchers, attachmentPods },
     );
     this.#evacuation = new EvacuationController(
       { workers: options.evacuationWorkers },
       { ...shared, migrations, nodes },
     );
+    this.#workloads = new WorkloadUpdateController({ ...shared, migrations, kubevirts: this.#informers.kubevirts });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
@@ -103,6 +106,7 @@ export class Controller implements Component {
       this.#vms,
       this.#migrations,
       this.#evacuation,
+      this.#workloads,
       ...scheduler,
     ]);
   }

@@ -1,4 +1,4 @@
-import type { ExplainFacts, Key, VirtualMachineInstance } from '../../api/index.ts';
+import { annotations, type ExplainFacts, type Key, type VirtualMachineInstance } from '../../api/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
 import {
@@ -27,13 +27,11 @@ export interface EvacuationControllerDeps extends Omit<ObserveDeps, 'nodes'> {
   readonly random: () => number;
 }
 
-/** Makes migrations for the guests of nodes that are to be emptied. All it knows is in the API, but that a node was cordoned. */
+/** Makes migrations for the guests of nodes that are to be emptied. All it knows is in the API. */
 export class EvacuationController implements Component {
   readonly name = 'evacuation-controller';
   readonly #reconciler: Reconciler<NodeObservation, EvacuationDecision, ExplainFacts>;
   readonly #deps: EvacuationControllerDeps;
-  /** The end of a cordon is an event: a mark on a node that never had one stands, since pods are evicted from such nodes, too. */
-  readonly #cordoned = new Set<Key>();
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: EvacuationControllerOptions, deps: EvacuationControllerDeps) {
@@ -44,17 +42,9 @@ export class EvacuationController implements Component {
   /** The informers have to be synced. */
   async start(): Promise<void> {
     const { nodes, vmis, migrations } = this.#deps;
-    const changed = (node: DrainedNode) => {
-      const { name } = node.metadata;
-      if (node.spec?.unschedulable) this.#cordoned.add(name);
-      this.#reconciler.wake(name);
-    };
-    const gone = ({ metadata: { name } }: DrainedNode) => {
-      this.#cordoned.delete(name);
-      this.#reconciler.wake(name);
-    };
+    const wake = ({ metadata }: DrainedNode) => this.#reconciler.wake(metadata.name);
     this.#subscriptions.push(
-      nodes.addHandlers({ added: changed, updated: (_, node) => changed(node), deleted: gone }),
+      nodes.addHandlers({ added: wake, updated: (_, node) => wake(node), deleted: wake }),
       vmis.onChange((key) => this.#wakeNodeOf(key)),
       migrations.onChange((key) => this.#wakeByMigration(key)),
     );
@@ -78,8 +68,13 @@ export class EvacuationController implements Component {
 
   #wakeByMigration(key: Key): void {
     const migration = this.#deps.migrations.get(key);
-    if (migration) this.#wakeNodeOf(`${migration.metadata.namespace}/${migration.spec.vmiName}`);
-    else this.wakeAll();
+    if (!migration) {
+      this.wakeAll();
+      return;
+    }
+    this.#wakeNodeOf(`${migration.metadata.namespace}/${migration.spec.vmiName}`);
+    const emptied = migration.metadata.annotations?.[annotations.evacuationMigration];
+    if (emptied) this.#reconciler.wake(emptied);
   }
 
   #parts(): ReconcileParts<NodeObservation, EvacuationDecision, ExplainFacts> {
@@ -88,7 +83,7 @@ export class EvacuationController implements Component {
     return {
       ...factsParts(seenOf, { field: 'node', object: 'the node', onChange }),
       isSynced: () => deps.nodes.hasSynced && deps.vmis.synced && deps.migrations.synced,
-      observe: async (key) => observeNode(key, deps, this.#cordoned.has(key)),
+      observe: async (key) => observeNode(key, deps),
       decide: decideEvacuation,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: async () => ({ kind: 'no-object' }),
@@ -107,17 +102,16 @@ export class EvacuationController implements Component {
   #execute({ key }: NodeObservation, { steps }: EvacuationDecision, signal: AbortSignal) {
     const { client, vmis, migrations, events, clock } = this.#deps;
     const noteOnVmi = (vmi: VirtualMachineInstance, event: ObjectEvent) => void recordEventOn(events, vmi, event);
-    const forgetCordon = () => void this.#cordoned.delete(key);
-    const context = { client, vmis, migrations, node: key, forgetCordon, noteOnVmi, signal };
+    const context = { client, vmis, migrations, node: key, noteOnVmi, signal };
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 }
 
 /** In few words for people; keys are names of log fields, too. */
-function seenOf({ node, candidates, stuck, isUncordoned }: NodeObservation): ExplainFacts {
+function seenOf({ node, candidates, stuck, cordon }: NodeObservation): ExplainFacts {
   return {
     state: node ? 'there' : 'gone',
-    ...(isUncordoned && { cordon: 'lifted' }),
+    ...(cordon !== 'none' && { cordon }),
     ...(candidates.length > 0 && { toMove: String(candidates.length) }),
     ...(stuck.length > 0 && { cannotMove: stuck.slice(0, 5).join(', ') }),
   };

@@ -6,6 +6,7 @@ export interface EvacuationStepArgs {
   createMigrations: { readonly vmis: readonly VirtualMachineInstance[] };
   clearMarks: { readonly vmis: readonly VirtualMachineInstance[] };
   cancelWaiting: { readonly migrations: readonly VirtualMachineInstanceMigration[] };
+  noteCordon: object;
   forgetCordon: object;
 }
 
@@ -30,7 +31,7 @@ const table = ruleTable<NodeObservation, Plan>(
     {
       name: 'uncordoned',
       why: 'The node may be used again: what was to leave it and has not begun to stays.',
-      when: ({ isUncordoned }) => isUncordoned,
+      when: ({ cordon }) => cordon === 'lifted',
       plan: ({ marked, waiting }) => ({
         steps: [
           { step: 'clearMarks', vmis: marked },
@@ -40,10 +41,27 @@ const table = ruleTable<NodeObservation, Plan>(
       }),
     },
     {
+      name: 'needless',
+      why: 'Guests that wait for a migration are not to leave the node any more, or have left it: their migrations are cancelled.',
+      when: ({ needless }) => needless.length > 0,
+      plan: ({ needless }) => ({ steps: [{ step: 'cancelWaiting', migrations: needless }] }),
+    },
+    {
       name: 'to-empty',
       why: 'The node is to be emptied, or pods of guests on it were asked to go: each guest that can gets a migration.',
       when: ({ candidates }) => candidates.length > 0,
-      plan: ({ candidates }) => ({ steps: [{ step: 'createMigrations', vmis: candidates }] }),
+      plan: ({ candidates, cordon }) => ({
+        steps: [
+          ...(cordon === 'to-note' ? [{ step: 'noteCordon' } as const] : []),
+          { step: 'createMigrations', vmis: candidates },
+        ],
+      }),
+    },
+    {
+      name: 'cordoned',
+      why: 'Guests are to leave the node, and it is cordoned: it says so, for a controller that sees only the end of the cordon.',
+      when: ({ cordon }) => cordon === 'to-note',
+      plan: () => ({ steps: [{ step: 'noteCordon' }] }),
     },
     {
       name: 'stuck',

@@ -9,13 +9,13 @@ import { errorMessage } from '../../base/index.ts';
 import { isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { EvacuationStepArgs } from './decide.ts';
+import { cordonNote } from './observe.ts';
 
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'delete' | 'patch'>;
   readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'saw'>;
   readonly migrations: Pick<ReadYourWrites<VirtualMachineInstanceMigration>, 'created'>;
   readonly node: string;
-  readonly forgetCordon: () => void;
   readonly noteOnVmi: (vmi: VirtualMachineInstance, event: ObjectEvent) => void;
 }
 
@@ -25,11 +25,20 @@ export const executors: Executors<EvacuationStepArgs, ExecuteContext> = {
   createMigrations,
   clearMarks,
   cancelWaiting,
-  forgetCordon: async (_, { forgetCordon }) => {
-    forgetCordon();
-    return done;
-  },
+  noteCordon: (_, context) => setNote('true', context),
+  forgetCordon: (_, context) => setNote(null, context),
 };
+
+async function setNote(value: 'true' | null, { client, node, signal }: ExecuteContext): Promise<Outcome> {
+  const body = { metadata: { annotations: { [cordonNote]: value } } };
+  try {
+    await writeIfThere(client.patch(resources.nodes, { name: node }, body, 'merge', { signal }));
+  } catch (error) {
+    // Where the controller has no right to it, guests leave all the same.
+    if (!isKubeError(error, 'FORBIDDEN')) throw error;
+  }
+  return done;
+}
 
 /** All of them side by side; how many move at once is for the controller of migrations. */
 async function createMigrations(

@@ -4,6 +4,7 @@ import {
   isFinal,
   isFinalMigration,
   isMigratable,
+  isWaitingMigration,
   type Key,
   type KubeObject,
   keyOf,
@@ -24,6 +25,12 @@ export interface DrainedNode extends KubeObject {
   };
 }
 
+/**
+ * On a node that was cordoned while guests were to leave it. The end of a cordon shows in nothing else, and it may come while no controller
+ * runs; a mark on a node that never had a cordon stands, since pods are evicted from such nodes, too.
+ */
+export const cordonNote = 'virt-controller.kubevirt.io/cordoned-for-evacuation';
+
 /** A node and the VMIs on it; plain data. */
 export interface NodeObservation extends Observed {
   readonly node: DrainedNode | undefined;
@@ -31,12 +38,14 @@ export interface NodeObservation extends Observed {
   readonly candidates: readonly VirtualMachineInstance[];
   /** Shall leave and cannot: keys. */
   readonly stuck: readonly Key[];
-  /** It was cordoned, and is not any more. */
-  readonly isUncordoned: boolean;
+  /** `to-note`: guests are marked to leave it, and it does not say yet that it has a cordon. `lifted`: it says so and has none any more. */
+  readonly cordon: 'none' | 'to-note' | 'noted' | 'lifted';
   /** Marked to leave, and not on their way. */
   readonly marked: readonly VirtualMachineInstance[];
   /** Migrations that were to empty the node and have not begun. */
   readonly waiting: readonly VirtualMachineInstanceMigration[];
+  /** Of those the ones whose VMI is not to leave the node any more, or has left it. */
+  readonly needless: readonly VirtualMachineInstanceMigration[];
 }
 
 export interface ObserveDeps {
@@ -48,8 +57,8 @@ export interface ObserveDeps {
   readonly clock: Clock;
 }
 
-/** From caches alone, with what this process wrote. `wasCordoned`: what was seen of the node before. */
-export function observeNode(key: Key, deps: ObserveDeps, wasCordoned: boolean): NodeObservation {
+/** From caches alone, with what this process wrote. */
+export function observeNode(key: Key, deps: ObserveDeps): NodeObservation {
   const { nodes, vmis, migrations, config, clock } = deps;
   const node = nodes.get(key);
   const here = node ? vmis.list().filter(({ status }) => status?.nodeName === key) : [];
@@ -68,10 +77,23 @@ export function observeNode(key: Key, deps: ObserveDeps, wasCordoned: boolean): 
       (vmi) => isMigratable(vmi) && openOf(vmi).length === 0 && activePods(vmi, deps.ownPods) <= 1,
     ),
     stuck: leaving.filter((vmi) => !isMigratable(vmi)).map(keyOf),
-    isUncordoned: node !== undefined && wasCordoned && node.spec?.unschedulable !== true,
+    cordon: node ? cordonOf(node, here.some(isMarked)) : 'none',
     marked: here.filter((vmi) => isMarked(vmi) && openOf(vmi).every((each) => waiting.includes(each))),
     waiting,
+    needless: waiting.filter(({ metadata, spec }) => {
+      const vmi = vmis.get(`${metadata.namespace}/${spec.vmiName}`);
+      return (
+        vmi !== undefined &&
+        !(here.some((each) => each.metadata.uid === vmi.metadata.uid) && (isDraining || isMarked(vmi)))
+      );
+    }),
   };
+}
+
+function cordonOf({ metadata, spec }: DrainedNode, hasMarks: boolean): NodeObservation['cordon'] {
+  const isNoted = metadata.annotations?.[cordonNote] !== undefined;
+  if (isNoted) return spec?.unschedulable === true ? 'noted' : 'lifted';
+  return spec?.unschedulable === true && hasMarks ? 'to-note' : 'none';
 }
 
 function hasTaint({ spec }: DrainedNode, key: string): boolean {
@@ -89,9 +111,9 @@ function wantsToMove(vmi: VirtualMachineInstance, { evictionStrategy }: Controll
   return strategy === 'LiveMigrate' || (strategy === 'LiveMigrateIfPossible' && isMigratable(vmi));
 }
 
-function isWaitingFor({ metadata, status }: VirtualMachineInstanceMigration, node: Key): boolean {
-  const isNew = !status?.phase || status.phase === 'Pending';
-  return isNew && metadata.annotations?.[annotations.evacuationMigration] === node && !metadata.deletionTimestamp;
+function isWaitingFor(migration: VirtualMachineInstanceMigration, node: Key): boolean {
+  const { annotations: own, deletionTimestamp } = migration.metadata;
+  return isWaitingMigration(migration) && own?.[annotations.evacuationMigration] === node && !deletionTimestamp;
 }
 
 function activePods({ metadata, status }: VirtualMachineInstance, ownPods: ReadYourWrites<Pod>): number {

@@ -3,25 +3,33 @@ import {
   type ExplainFacts,
   isFinalMigration,
   type Key,
+  keyOf,
+  labels,
   type PersistentVolumeClaim,
   type Pod,
   resources,
   type VirtualMachineInstance,
-  type VirtualMachineInstanceMigration,
 } from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
 import { factsParts, type ReconcileParts, Reconciler, runPlan, stepErrorOf } from '../../reconcile/index.ts';
-import { type LauncherPods, renderTargetPod } from '../pod/index.ts';
+import {
+  type AttachmentPods,
+  attachmentPodName,
+  type LauncherPods,
+  renderAttachmentPod,
+  renderTargetPod,
+} from '../pod/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
-import { decideMigration, type RenderTarget } from './decide.ts';
+import { decideMigration, type Renderers } from './decide.ts';
 import { executors, staleCode } from './execute.ts';
 import { ownState, phaseOf, targetPod } from './facts.ts';
 import type { MigrationObservation, PresentMigration } from './observation.ts';
 import { type ObserveDeps, observeMigration, vmiKeyOf } from './observe.ts';
 import type { MigrationDecision } from './plan.ts';
-import { isWaiting, runningBeside } from './siblings.ts';
+import { nextInLine, type QueueDeps } from './queue.ts';
+import { runningBeside } from './siblings.ts';
 import { writeMigration } from './write.ts';
 
 export interface MigrationControllerOptions {
@@ -29,12 +37,13 @@ export interface MigrationControllerOptions {
   readonly workers: number;
 }
 
-export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'claims'> {
+export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'claims' | 'lastRuleOf'> {
   readonly client: KubeClient;
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
   readonly pods: Informer<Pod>;
   /** The one of the VMI controller: what one of them makes the other believes. */
   readonly launchers: LauncherPods;
+  readonly attachmentPods: AttachmentPods;
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;
@@ -43,10 +52,6 @@ export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'c
 }
 
 type Parts = ReconcileParts<MigrationObservation, MigrationDecision, ExplainFacts>;
-type Migration = VirtualMachineInstanceMigration;
-
-const priorities = ['system-critical', 'user-triggered', 'system-maintenance'];
-
 /** Moves VMIs between nodes, as far as that is no agent's work. Level-triggered: all it knows is in the API. */
 export class MigrationController implements Component {
   readonly name = 'migration-controller';
@@ -86,17 +91,17 @@ export class MigrationController implements Component {
   #changed(key: Key): void {
     this.reconciler.wake(key);
     const migration = this.#deps.migrations.get(key);
-    if (!migration || isFinalMigration(migration)) this.#wakeWaiting();
+    if (!migration || isFinalMigration(migration)) this.#wakeNext();
   }
 
-  /** There may be room now: by priority, then the oldest first. */
-  #wakeWaiting(): void {
-    const waiting = [...this.#deps.migrations.keys()].flatMap((key) => {
-      const migration = this.#deps.migrations.get(key);
-      return migration && isWaiting(migration) ? [{ key, migration }] : [];
-    });
-    waiting.sort((a, b) => rankOf(a.migration) - rankOf(b.migration) || ageOf(a.migration) - ageOf(b.migration));
-    for (const { key } of waiting) this.reconciler.wake(key);
+  /** There may be room now. */
+  #wakeNext(): void {
+    const { clock, config } = this.#deps;
+    for (const next of nextInLine(this.#inQueue(), config().migrations, clock.now())) this.reconciler.wake(keyOf(next));
+  }
+
+  #inQueue(): MigrationControllerDeps & Pick<QueueDeps, 'lastRuleOf'> {
+    return { ...this.#deps, lastRuleOf: (key, uid) => this.reconciler.decisions.runOf(key, uid) };
   }
 
   #wakeOfVmi(vmi: Key): void {
@@ -116,17 +121,12 @@ export class MigrationController implements Component {
   #parts(): Parts {
     const deps = this.#deps;
     const onChange = 'when the migration, its VMI, one of their pods or another migration changes';
-    const render: RenderTarget = ({ migration, uid, nodeLabels, config, claims }, vmi, sourcePod) => {
-      const { addedNodeSelector = {} } = migration.spec;
-      const podName = deps.launchers.targetName(vmi, uid);
-      const job = { name: migration.metadata.name, uid, addedNodeSelector };
-      return renderTargetPod(vmi, config, { podName, migration: job, sourcePod, nodeLabels, claims });
-    };
+    const renderers = renderersOf(deps);
     return {
       ...factsParts(seenOf, { field: 'migration', object: 'the migration', onChange }),
       isSynced: () => deps.migrations.synced && deps.vmis.synced,
-      observe: async (key, signal) => this.#withLastRule(await observeMigration(key, deps, signal)),
-      decide: (observation) => decideMigration(observation, render),
+      observe: async (key, signal) => this.#withLastRule(await observeMigration(key, this.#inQueue(), signal)),
+      decide: (observation) => decideMigration(observation, renderers),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeMigration(attempt, report, deps, signal),
       versionOf: (seen) => (seen.kind === 'present' ? seen.migration.metadata.resourceVersion : undefined),
@@ -148,11 +148,11 @@ export class MigrationController implements Component {
 
   async #execute(observation: MigrationObservation, { steps }: MigrationDecision, signal: AbortSignal) {
     if (observation.kind !== 'present') return [];
-    const { client, launchers, ownPods, vmis, events, clock } = this.#deps;
+    const { client, launchers, attachmentPods, ownPods, vmis, events, clock } = this.#deps;
     const noteOnVmi = (vmi: VirtualMachineInstance, event: Parameters<typeof recordEventOn>[2]) =>
       void recordEventOn(events, vmi, event);
     const reserve = () => this.#reserve(observation);
-    const context = { client, launchers, ownPods, vmis, observation, reserve, noteOnVmi, signal };
+    const context = { client, launchers, attachmentPods, ownPods, vmis, observation, reserve, noteOnVmi, signal };
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 
@@ -168,13 +168,27 @@ export class MigrationController implements Component {
   }
 }
 
-function rankOf({ spec }: Migration): number {
-  const rank = priorities.indexOf(spec.priority ?? '');
-  return rank < 0 ? priorities.length : rank;
-}
-
-function ageOf({ metadata }: Migration): number {
-  return Date.parse(metadata.creationTimestamp ?? '') || 0;
+function renderersOf({ launchers, attachmentPods: { salt } }: MigrationControllerDeps): Renderers {
+  return {
+    target: ({ migration, uid, nodeLabels, config, claims }, vmi, sourcePod) => {
+      const { addedNodeSelector = {} } = migration.spec;
+      const podName = launchers.targetName(vmi, uid);
+      const job = { name: migration.metadata.name, uid, addedNodeSelector };
+      return renderTargetPod(vmi, config, { podName, migration: job, sourcePod, nodeLabels, claims });
+    },
+    attachment: ({ migration, uid, plugged, config }, vmi, target) => {
+      const others = plugged.attachments.map(({ pod }) => pod);
+      const name = attachmentPodName(salt, target, plugged.claims, others);
+      const pod = renderAttachmentPod(name, vmi, target, plugged.claims, config);
+      const own = { ...pod.metadata.labels, [labels.migrationJobUid]: uid };
+      const metadata = {
+        ...pod.metadata,
+        labels: own,
+        annotations: { [annotations.migrationJobName]: migration.metadata.name },
+      };
+      return { ...pod, metadata };
+    },
+  };
 }
 
 /** In few words for people; keys are names of log fields, too. */

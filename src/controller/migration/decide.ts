@@ -2,17 +2,35 @@ import { isFinalMigration, type Pod, type VirtualMachineInstance } from '../../a
 import { errorMessage } from '../../base/index.ts';
 import { decideBy, longerPause, type Rule, ruleTable } from '../../reconcile/index.ts';
 import { once, unclearPauses } from '../reconciling.ts';
+import { agentRules, agentsTurn } from './agent-rules.ts';
+import { attachmentRules } from './attachment-rules.ts';
+import { beforeTargetRules } from './before-target-rules.ts';
+import { beginRules } from './begin-rules.ts';
 import { ended, endedRules } from './ended-rules.ts';
+import { targetPod } from './facts.ts';
 import { failureRules } from './failure-rules.ts';
 import type { AbsentMigration, MigrationFacts, MigrationObservation, UnclearMigration } from './observation.ts';
-import { agentsTurn, phaseRules } from './phase-rules.ts';
 import { type Facts, type MigrationDecision, type MigrationPlan, type NewPod, waits } from './plan.ts';
+import { targetRules } from './target-rules.ts';
 
-/** The pod to move to. Throws PodRenderError. */
-export type RenderTarget = (facts: MigrationFacts, vmi: VirtualMachineInstance, sourcePod: Pod) => Pod;
+/** Both throw PodRenderError. */
+export interface Renderers {
+  /** The pod to move to. */
+  readonly target: (facts: MigrationFacts, vmi: VirtualMachineInstance, sourcePod: Pod) => Pod;
+  /** The one that brings plugged volumes to it. */
+  readonly attachment: (facts: MigrationFacts, vmi: VirtualMachineInstance, target: Pod) => Pod;
+}
 
 const endedTable = ruleTable<Facts, MigrationPlan>(endedRules, ended);
-const openTable = ruleTable<Facts, MigrationPlan>([...failureRules, ...phaseRules], agentsTurn);
+const openRules = [
+  ...failureRules,
+  ...beginRules,
+  ...beforeTargetRules,
+  ...attachmentRules,
+  ...targetRules,
+  ...agentRules,
+];
+const openTable = ruleTable<Facts, MigrationPlan>(openRules, agentsTurn);
 
 const absentTable = ruleTable<AbsentMigration, MigrationPlan>([], {
   name: 'migration-gone',
@@ -37,14 +55,15 @@ export const migrationRules: readonly Pick<Rule<never, unknown>, 'name' | 'why'>
   ...unclearTable.rules,
 ];
 
-export function decideMigration(observation: MigrationObservation, render: RenderTarget): MigrationDecision {
+export function decideMigration(observation: MigrationObservation, renderers: Renderers): MigrationDecision {
   switch (observation.kind) {
     case 'absent':
       return decideBy(absentTable, observation);
     case 'unclear':
       return decideBy(unclearTable, observation);
     case 'present': {
-      const facts = { ...observation, newPod: once(() => rendered(observation, render)) };
+      const newPod = once(() => rendered(observation, renderers));
+      const facts = { ...observation, newPod, newAttachment: once(() => renderedAttachment(observation, renderers)) };
       return decideBy(isFinalMigration(observation.migration) ? endedTable : openTable, facts);
     }
     default:
@@ -53,12 +72,23 @@ export function decideMigration(observation: MigrationObservation, render: Rende
 }
 
 /** As it is made once the VMI has the user that new launchers have. */
-function rendered(facts: MigrationFacts, render: RenderTarget): NewPod {
+function rendered(facts: MigrationFacts, { target }: Renderers): NewPod {
   const { vmi, sourcePod, config } = facts;
   if (!vmi || !sourcePod) return { kind: 'problem', problem: 'the pod that the guest is in is not known' };
+  const status = { ...vmi.status, runtimeUser: config.runtimeUser };
+  return tried(() => target(facts, { ...vmi, status }, sourcePod));
+}
+
+function renderedAttachment(facts: MigrationFacts, { attachment }: Renderers): NewPod {
+  const { vmi } = facts;
+  const target = targetPod(facts);
+  if (!vmi || !target) return { kind: 'problem', problem: 'the target pod is not known' };
+  return tried(() => attachment(facts, vmi, target));
+}
+
+function tried(make: () => Pod): NewPod {
   try {
-    const status = { ...vmi.status, runtimeUser: config.runtimeUser };
-    return { kind: 'made', pod: render(facts, { ...vmi, status }, sourcePod) };
+    return { kind: 'made', pod: make() };
   } catch (error) {
     return { kind: 'problem', problem: errorMessage(error) };
   }

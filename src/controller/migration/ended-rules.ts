@@ -37,6 +37,21 @@ export const endedRules: readonly MigrationRule[] = [
     plan: (facts) => does(deletionOf(facts, 'the migration has failed')),
   },
   {
+    name: 'unrecorded-left',
+    why: 'A pod says that it is the target, and no record knows it: a controller made it and ended before it could record it. It is deleted.',
+    when: ({ leftovers }) => leftovers.some((pod) => !isBeingDeleted(pod)),
+    plan: ({ leftovers }) => {
+      const pods = leftovers.filter((pod) => !isBeingDeleted(pod));
+      return does(pods.map((pod) => ({ step: 'deleteTargetPod', pod, why: 'the migration is over' })));
+    },
+  },
+  {
+    name: 'attachments-left',
+    why: 'Pods still bring plugged volumes to launchers that the guest has left: they are deleted.',
+    when: ({ plugged }) => plugged.left.length > 0,
+    plan: ({ plugged }) => does([{ step: 'deleteAttachments', pods: plugged.left }]),
+  },
+  {
     name: 'older-ones',
     why: 'Of the migrations of a VMI that are over the newest five are kept.',
     when: ({ superseded }) => superseded.length > 0,

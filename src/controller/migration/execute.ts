@@ -10,31 +10,12 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { errorMessage, rfc3339, sameJson } from '../../base/index.ts';
-import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
-import {
-  type Executors,
-  guardedPatch,
-  type ObjectEvent,
-  type Outcome,
-  type ReadYourWrites,
-  type Step,
-  type StepContext,
-} from '../../reconcile/index.ts';
-import type { LauncherPods } from '../pod/index.ts';
-import type { PresentMigration } from './observation.ts';
+import { getIfThere, isKubeError, writeIfThere } from '../../kube/index.ts';
+import { type Executors, guardedPatch, type ObjectEvent, type Outcome, type Step } from '../../reconcile/index.ts';
+import { createAttachmentPod, deleteAttachments } from './attachment-steps.ts';
+import { targetAttachment } from './plugged.ts';
 import { effectiveOptions } from './policies.ts';
-import type { MigrationStepArgs } from './steps.ts';
-
-export interface ExecuteContext extends StepContext {
-  readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'delete' | 'patch'>;
-  readonly launchers: LauncherPods;
-  readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
-  readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'saw'>;
-  readonly observation: PresentMigration;
-  /** Takes the place of one more migration under way, before its pod can be seen; undefined: limits are reached. */
-  readonly reserve: () => (() => void) | undefined;
-  readonly noteOnVmi: (vmi: VirtualMachineInstance, event: ObjectEvent) => void;
-}
+import type { ExecuteContext, MigrationStepArgs } from './steps.ts';
 
 /** Of a step that found the VMI changed: nothing was done, and the decision is to be taken again. */
 export const staleCode = 'STALE';
@@ -52,6 +33,8 @@ const stale = failed(staleCode, 'the VMI has changed since it was observed');
 export const executors: Executors<MigrationStepArgs, ExecuteContext> = {
   setRuntimeUser,
   createTargetPod,
+  createAttachmentPod,
+  deleteAttachments,
   deleteTargetPod,
   handOver,
   failState,
@@ -139,6 +122,7 @@ async function handOver({ pod }: Step<MigrationStepArgs, 'handOver'>, context: E
   const { vmi, migration, sourcePod } = observation;
   if (!vmi) return stale;
   const options = await effectiveOptions(vmi, observation.config.migrations, context);
+  const attachment = targetAttachment(observation)?.metadata.uid;
   const overhead = pod.metadata.annotations?.['kubevirt.io/memory-overhead-bytes'];
   const state: MigrationState = {
     migrationUid: observation.uid,
@@ -146,6 +130,7 @@ async function handOver({ pod }: Step<MigrationStepArgs, 'handOver'>, context: E
     targetPod: pod.metadata.name,
     sourceNode: vmi.status?.nodeName ?? '',
     sourcePod: migration.status?.migrationState?.sourcePod ?? sourcePod?.metadata.name ?? '',
+    ...(attachment !== undefined && { targetAttachmentPodUID: attachment }),
     ...(overhead !== undefined && { targetMemoryOverhead: overhead }),
     ...(options.policyName !== undefined && { migrationPolicyName: options.policyName }),
     migrationConfiguration: options.options,

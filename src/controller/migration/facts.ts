@@ -1,6 +1,7 @@
 import {
   findCondition,
   isBeingDeleted,
+  type MigrationPhase,
   type MigrationState,
   type Pod,
   type VirtualMachineInstance,
@@ -19,6 +20,14 @@ export function phaseOf({ migration }: Pick<MigrationFacts, 'migration'>) {
   return migration.status?.phase ?? '';
 }
 
+export function isPending(facts: Pick<MigrationFacts, 'migration'>): boolean {
+  return isIn(facts, 'Pending');
+}
+
+export function isIn(facts: Pick<MigrationFacts, 'migration'>, ...phases: readonly MigrationPhase[]): boolean {
+  return phases.some((phase) => phase === phaseOf(facts));
+}
+
 const afterTarget: readonly string[] = ['Scheduling', 'Scheduled', 'PreparingTarget', 'TargetReady', 'Running'];
 
 /** Its target pod must be there. */
@@ -33,6 +42,11 @@ export function hasAgentsPhase(facts: MigrationFacts): boolean {
 
 export function targetPod({ target }: MigrationFacts): Pod | undefined {
   return target.kind === 'pod' ? target.pod : undefined;
+}
+
+export function isTargetReady(facts: MigrationFacts): boolean {
+  const pod = targetPod(facts);
+  return pod !== undefined && pod.spec.nodeName !== undefined && podFacts.isReady(pod);
 }
 
 export function isDeleted({ migration }: MigrationFacts): boolean {
@@ -52,6 +66,9 @@ export function pendingMs(pod: Pod, now: Date): number | undefined {
   if (pod.status?.phase !== 'Pending' || isBeingDeleted(pod) || Number.isNaN(created)) return undefined;
   return now.getTime() - created;
 }
+
+/** Where a migration says how long it may wait. */
+export const limitAnnotation = (name: string) => `kubevirt.io/migration${name}TimeoutSeconds`;
 
 /** A limit that upstream lets a user change by an annotation on the migration. */
 export function limitMs({ migration }: MigrationFacts, annotation: string, seconds: number): number {
@@ -74,8 +91,4 @@ export function whyUnschedulable(pod: Pod): string | undefined {
 /** Names of volumes that a backup or the like has plugged in. */
 export function utilityVolumesOf(vmi: VirtualMachineInstance | undefined): string[] {
   return listOf(memberAt(vmi?.spec, 'utilityVolumes')).map((volume) => String(memberAt(volume, 'name')));
-}
-
-export function hasHotplugVolumes({ vmi }: MigrationFacts): boolean {
-  return vmi?.status?.volumeStatus?.some(({ hotplugVolume }) => hotplugVolume !== undefined) === true;
 }

@@ -1,7 +1,7 @@
 import { findCondition, isBeingDeleted, isFinal, type Pod } from '../../api/index.ts';
-import { podFacts } from '../pod/index.ts';
+import { type AttachmentPod, podFacts } from '../pod/index.ts';
 import { hasAgentsPhase, hasTargetPhase, isDeleted, lastWordsOf, ownState, phaseOf, targetPod } from './facts.ts';
-import { abortRequested, type Facts, fails, type MigrationPlan, type MigrationRule } from './plan.ts';
+import { abortRequested, type Facts, fails, type MigrationPlan, type MigrationRule, waits } from './plan.ts';
 import type { MigrationStep } from './steps.ts';
 
 /** The target pod goes, too. */
@@ -21,6 +21,25 @@ export function mayHoldGuest(facts: Facts, { metadata }: Pod): boolean {
   if (!vmi || isFinal(vmi)) return false;
   return metadata.uid === sourcePod?.metadata.uid || ownState(facts)?.mode === 'PostCopy';
 }
+
+/** Time that the agents have to report why a migration under way has ended. */
+const accountMs = 5_000;
+
+function isTargetLost(facts: Facts): boolean {
+  const pod = targetPod(facts);
+  return pod ? podFacts.isFinal(pod) : hasTargetPhase(facts) && facts.target.kind === 'none';
+}
+
+function isMoving(facts: Facts): boolean {
+  const { startTimestamp, endTimestamp, failed } = ownState(facts) ?? {};
+  return Boolean(startTimestamp) && !endTimestamp && failed !== true;
+}
+
+function awaitedMs({ lastRule, now }: Facts): number {
+  return lastRule?.rule === 'target-end-awaited' ? now.getTime() - lastRule.since.getTime() : 0;
+}
+
+const hasEnded = ({ pod, isOwn }: AttachmentPod) => isOwn && podFacts.isFinal(pod);
 
 const isAbortNoted = ({ migration }: Facts) =>
   findCondition(migration.status?.conditions, abortRequested.type) !== undefined;
@@ -63,12 +82,15 @@ export const failureRules: readonly MigrationRule[] = [
     },
   },
   {
+    name: 'target-end-awaited',
+    why: 'The target pod is gone while the guest was on its way: the agents get a moment to say why, since the pod does not know.',
+    when: (facts) => isTargetLost(facts) && isMoving(facts) && awaitedMs(facts) < accountMs,
+    plan: (facts) => waits(accountMs - awaitedMs(facts)),
+  },
+  {
     name: 'target-pod-ended',
     why: 'The pod that the guest was to move to has ended: the migration has failed, the guest stays where it is.',
-    when: (facts) => {
-      const pod = targetPod(facts);
-      return pod !== undefined && podFacts.isFinal(pod);
-    },
+    when: (facts) => isTargetLost(facts) && targetPod(facts) !== undefined && ownState(facts)?.failed !== true,
     plan: (facts) => {
       const pod = targetPod(facts);
       const because = pod ? `: ${lastWordsOf(pod)}` : '';
@@ -76,9 +98,20 @@ export const failureRules: readonly MigrationRule[] = [
     },
   },
   {
+    name: 'attachment-ended',
+    why: 'The pod that is to bring plugged volumes to the target has ended before the guest began to move: the migration has failed.',
+    when: (facts) => !ownState(facts)?.startTimestamp && facts.plugged.attachments.some(hasEnded),
+    plan: (facts) => {
+      const { pod } = facts.plugged.attachments.find(hasEnded) ?? {};
+      const because = pod ? `: ${lastWordsOf(pod)}` : '';
+      const text = `Migration failed because target attachment pod shutdown during migration${because}`;
+      return ownState(facts) ? fails('AttachmentPodEnded', text) : failsWithPod(facts, 'AttachmentPodEnded', text);
+    },
+  },
+  {
     name: 'target-pod-removed',
     why: 'The pod that the guest was to move to is gone: the migration has failed, the guest stays where it is.',
-    when: (facts) => hasTargetPhase(facts) && facts.target.kind === 'none',
+    when: (facts) => isTargetLost(facts) && targetPod(facts) === undefined && ownState(facts)?.failed !== true,
     plan: () => fails('TargetPodRemoved', 'Migration target pod was removed during active migration.'),
   },
   {

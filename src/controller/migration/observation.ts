@@ -7,6 +7,7 @@ import type {
 } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
+import type { AttachedClaim, AttachmentPod } from '../pod/index.ts';
 
 /** The pod that the guest shall move to. `unseen`: the API server has it, the cache does not show it yet. */
 export type Target =
@@ -17,6 +18,18 @@ export type Target =
       /** It stands in the VMI's `status.activePods`: from then on any controller knows that it is no foreign pod. */
       readonly isRecorded: boolean;
     };
+
+/** Volumes that the guest got while it ran. */
+export interface PluggedVolumes {
+  /** What the target pod needs of them. */
+  readonly claims: readonly AttachedClaim[];
+  /** Names of those on their way into the guest or out of it, and of those whose claim is not there. */
+  readonly inMotion: readonly string[];
+  /** Pods that bring the claims to the target. */
+  readonly attachments: readonly AttachmentPod[];
+  /** Attachment pods of launchers that the guest has left. */
+  readonly left: readonly Pod[];
+}
 
 /** Another unfinished migration of the same VMI. */
 export interface Rival {
@@ -44,6 +57,7 @@ export interface MigrationFacts {
   /** The claims of its volumes that are there, by name. */
   readonly claims: ReadonlyMap<string, PersistentVolumeClaim>;
   readonly target: Target;
+  readonly plugged: PluggedVolumes;
   /** Pods that say they are the target, and are not. */
   readonly leftovers: readonly Pod[];
   readonly rival: Rival | undefined;
@@ -51,6 +65,8 @@ export interface MigrationFacts {
   readonly activePods: number;
   /** Other migrations under way: all of them, and those that leave the same node. */
   readonly running: { readonly cluster: number; readonly outbound: number };
+  /** No migration that is more urgent, or as urgent and older, needs the room that is left. */
+  readonly isTurn: boolean;
   /** Of an evacuation that failed before; 0: none. */
   readonly backoffMs: number;
   readonly superseded: readonly Superseded[];

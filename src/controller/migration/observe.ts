@@ -13,12 +13,17 @@ import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
-import { type LauncherPods, podFacts } from '../pod/index.ts';
+import { type AttachmentPods, claimNameOf, type LauncherPods, podFacts, volumesOf } from '../pod/index.ts';
 import { hasTargetPhase } from './facts.ts';
-import type { MigrationObservation, Target } from './observation.ts';
+import type { MigrationObservation, PluggedVolumes, Target } from './observation.ts';
+import { pluggedVolumes } from './plugged.ts';
+import { nextInLine, type QueueDeps } from './queue.ts';
 import { backoffMs, olderOnes, rivalOf, runningBeside } from './siblings.ts';
 
-export interface ObserveDeps {
+const noVolumes: PluggedVolumes = { claims: [], inMotion: [], attachments: [], left: [] };
+
+export interface ObserveDeps extends Pick<QueueDeps, 'lastRuleOf'> {
+  readonly attachmentPods: AttachmentPods;
   readonly client: Pick<KubeClient, 'get' | 'list'>;
   readonly migrations: ReadYourWrites<VirtualMachineInstanceMigration>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
@@ -58,25 +63,34 @@ async function observe(
   const vmi = await vmiOf(migration, deps, signal);
   const claimed = vmi ? podsOf(vmi, deps) : [];
   const { own, foreign } = vmi ? launchers.sort(vmi, claimed) : { own: [], foreign: [] };
+  const claims = vmi ? claimsOf(vmi, deps) : new Map<string, PersistentVolumeClaim>();
   const isTarget = ({ metadata }: Pod) => metadata.labels?.[labels.migrationJobUid] === base.uid;
   const siblings = migrations.list().filter((each) => each.metadata.namespace === migration.metadata.namespace);
+  const lasting = own.filter((pod) => !podFacts.isTemporary(pod));
+  const sourcePod = vmi && podFacts.currentPod(vmi, lasting);
+  const target = await targetOf(migration, vmi, own.filter(isTarget), { ...deps, ...base }, signal);
   return {
     ...base,
     migration,
     vmi,
-    sourcePod:
-      vmi &&
-      podFacts.currentPod(
-        vmi,
-        own.filter((pod) => !podFacts.isTemporary(pod)),
-      ),
+    sourcePod,
     nodeLabels: nodes.get(vmi?.status?.nodeName ?? '')?.metadata.labels ?? {},
-    claims: vmi ? claimsOf(vmi, deps) : new Map(),
-    target: await targetOf(migration, vmi, own.filter(isTarget), { ...deps, ...base }, signal),
+    claims,
+    target,
+    plugged: vmi
+      ? pluggedVolumes(
+          vmi,
+          { own, source: sourcePod, target: target.kind === 'pod' ? target.pod : undefined, claims },
+          deps,
+        )
+      : noVolumes,
     leftovers: foreign.filter(isTarget),
     rival: rivalOf(migration, vmi, siblings),
     activePods: own.filter((pod) => podFacts.isActive(pod) && !isTarget(pod)).length,
     running: runningBeside(migration, vmi, deps),
+    isTurn: nextInLine(deps, config().migrations, base.now, migration).some(
+      ({ metadata }) => metadata.uid === base.uid,
+    ),
     backoffMs: backoffMs(migration, siblings, base.now),
     superseded: isFinalMigration(migration) ? olderOnes(migration, siblings, own) : [],
     config: config(),
@@ -121,9 +135,7 @@ async function targetOf(
 }
 
 function claimsOf(vmi: VirtualMachineInstance, { claims }: ObserveDeps): ReadonlyMap<string, PersistentVolumeClaim> {
-  const names = (vmi.spec.volumes ?? []).map(
-    ({ persistentVolumeClaim, dataVolume }) => persistentVolumeClaim?.claimName ?? dataVolume?.name ?? '',
-  );
+  const names = volumesOf(vmi).map((volume) => claimNameOf(volume) ?? '');
   const found = names.flatMap((name) => {
     const claim = claims.get(`${vmi.metadata.namespace}/${name}`);
     return claim ? [[name, claim] as const] : [];

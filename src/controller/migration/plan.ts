@@ -32,6 +32,8 @@ export type MigrationRule = Rule<Facts, MigrationPlan>;
 /** A migration with the pod that it gets, made when a rule asks for it. */
 export interface Facts extends PresentMigration {
   readonly newPod: () => NewPod;
+  /** The pod that brings its plugged volumes to the target. */
+  readonly newAttachment: () => NewPod;
 }
 
 export type NewPod =

@@ -53,9 +53,10 @@ export function matchingPolicy(
   return scored[0]?.policy;
 }
 
-/** How many labels a selector asks for; undefined: one of them is not there. */
+/** How many labels a selector asks for; undefined: one of them is not there, or it is no map. */
 function score(selector: unknown, labels: Labels): number | undefined {
-  const wanted = isRecord(selector) ? Object.entries(selector) : [];
+  if (selector !== undefined && selector !== null && !isRecord(selector)) return undefined;
+  const wanted = Object.entries(selector ?? {});
   return wanted.every(([key, value]) => Object.hasOwn(labels, key) && labels[key] === value)
     ? wanted.length
     : undefined;

@@ -2,7 +2,6 @@ import {
   annotations,
   isBeingDeleted,
   isFinalMigration,
-  type Key,
   labels,
   type Pod,
   type VirtualMachineInstance,
@@ -10,6 +9,7 @@ import {
 } from '../../api/index.ts';
 import { podFacts } from '../pod/index.ts';
 import type { MigrationFacts, Rival, Superseded } from './observation.ts';
+import { type QueueDeps, underWay } from './queue.ts';
 
 type Migration = VirtualMachineInstanceMigration;
 
@@ -40,32 +40,18 @@ export function rivalOf(
   return first && { name: first.metadata.name, hasState: first === owner };
 }
 
-interface Others {
-  readonly migrations: { list(): readonly Migration[] };
-  readonly vmis: { get(key: Key): VirtualMachineInstance | undefined };
-  readonly ownPods: { list(): readonly Pod[] };
-}
-
 /** Other migrations that have, or had, a target pod and are not over. */
 export function runningBeside(
   migration: Migration,
   vmi: VirtualMachineInstance | undefined,
-  { migrations, vmis, ownPods }: Others,
+  deps: Pick<QueueDeps, 'migrations' | 'vmis' | 'ownPods'>,
 ): MigrationFacts['running'] {
-  const withPods = new Set(ownPods.list().map(({ metadata }) => metadata.labels?.[labels.migrationJobUid]));
-  const running = migrations.list().filter((each) => {
-    if (isFinalMigration(each) || isSame(each, migration)) return false;
-    return !isWaiting(each) || withPods.has(each.metadata.uid);
-  });
+  const running = underWay(deps).filter((each) => !isSame(each, migration));
   const node = vmi?.status?.nodeName;
   const outbound = running.filter(({ metadata: { namespace }, spec }) => {
-    return vmis.get(`${namespace}/${spec.vmiName}`)?.status?.nodeName === node;
+    return deps.vmis.get(`${namespace}/${spec.vmiName}`)?.status?.nodeName === node;
   });
   return { cluster: running.length, outbound: outbound.length };
-}
-
-export function isWaiting({ status }: Migration): boolean {
-  return !status?.phase || status.phase === 'Pending';
 }
 
 /**

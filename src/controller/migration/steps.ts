@@ -1,12 +1,16 @@
-import type { Pod } from '../../api/index.ts';
-import type { ObjectEvent, Step } from '../../reconcile/index.ts';
-import type { Superseded } from './observation.ts';
+import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
+import type { ObjectEvent, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
+import type { PresentMigration, Superseded } from './observation.ts';
 
 /** What may be done about a migration outside of the migration itself. */
 export interface MigrationStepArgs {
   /** The launcher on the target runs as this user from now on. */
   setRuntimeUser: { readonly user: number };
   createTargetPod: { readonly pod: Pod; readonly leftovers: readonly Pod[] };
+  createAttachmentPod: { readonly pod: Pod };
+  deleteAttachments: { readonly pods: readonly Pod[] };
   deleteTargetPod: { readonly pod: Pod; readonly why: string };
   /** From here on both agents see the migration. */
   handOver: { readonly pod: Pod };
@@ -20,3 +24,16 @@ export interface MigrationStepArgs {
 }
 
 export type MigrationStep = Step<MigrationStepArgs>;
+
+/** What steps work with. */
+export interface ExecuteContext extends StepContext {
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'delete' | 'patch'>;
+  readonly launchers: LauncherPods;
+  readonly attachmentPods: AttachmentPods;
+  readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
+  readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'saw'>;
+  readonly observation: PresentMigration;
+  /** Takes the place of one more migration under way, before its pod can be seen; undefined: limits are reached. */
+  readonly reserve: () => (() => void) | undefined;
+  readonly noteOnVmi: (vmi: VirtualMachineInstance, event: ObjectEvent) => void;
+}

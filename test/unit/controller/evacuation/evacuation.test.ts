@@ -8,7 +8,7 @@ import {
   type VirtualMachineInstanceMigration,
 } from '../../../../src/api/index.ts';
 import { decideEvacuation } from '../../../../src/controller/evacuation/decide.ts';
-import { type DrainedNode, observeNode } from '../../../../src/controller/evacuation/observe.ts';
+import { cordonNote, type DrainedNode, observeNode } from '../../../../src/controller/evacuation/observe.ts';
 import { type CachedObjects, ReadYourWrites } from '../../../../src/reconcile/index.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { buildConfig, buildPod, buildVmi } from '../builders.ts';
@@ -30,7 +30,7 @@ interface State {
   readonly vmi?: VirtualMachineInstance;
   readonly migrations?: readonly VirtualMachineInstanceMigration[];
   readonly pods?: readonly Pod[];
-  readonly wasCordoned?: boolean;
+  readonly isNoted?: boolean;
   readonly configuration?: Record<string, unknown>;
 }
 
@@ -48,8 +48,10 @@ const evacuation = (phase: 'Pending' | 'Running' | 'Failed') => {
   return { ...migration, metadata: { ...migration.metadata, annotations } };
 };
 
-function decided({ spec = {}, vmi = guest(), migrations = [], pods = [], wasCordoned, configuration }: State) {
-  const node: DrainedNode = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1', uid: 'uid-node' }, spec };
+function decided({ spec = {}, vmi = guest(), migrations = [], pods = [], isNoted, configuration }: State) {
+  const note = isNoted === true && { annotations: { [cordonNote]: 'true' } };
+  const metadata = { name: 'node1', uid: 'uid-node', ...note };
+  const node: DrainedNode = { apiVersion: 'v1', kind: 'Node', metadata, spec };
   const deps = {
     nodes: { get: () => node },
     vmis: cacheOf([vmi]),
@@ -58,7 +60,7 @@ function decided({ spec = {}, vmi = guest(), migrations = [], pods = [], wasCord
     config: () => buildConfig(configuration),
     clock: new FakeClock(),
   };
-  const { rule, steps } = decideEvacuation(observeNode('node1', deps, wasCordoned === true));
+  const { rule, steps } = decideEvacuation(observeNode('node1', deps));
   return [rule, ...steps.map(({ step }) => step)];
 }
 
@@ -98,10 +100,37 @@ const cases: Readonly<Record<string, readonly [state: State, expected: readonly 
     migrate,
   ],
   'the cordon is lifted': [
-    { vmi: marked, migrations: [evacuation('Pending')], wasCordoned: true },
+    { vmi: marked, migrations: [evacuation('Pending')], isNoted: true },
     ['uncordoned', 'clearMarks', 'cancelWaiting', 'forgetCordon'],
   ],
-  'it is still cordoned': [{ vmi: marked, spec: { unschedulable: true }, wasCordoned: true }, migrate],
+  'it is still cordoned': [{ vmi: marked, spec: { unschedulable: true }, isNoted: true }, migrate],
+  'the cordon was lifted and nothing is marked': [
+    { isNoted: true },
+    ['uncordoned', 'clearMarks', 'cancelWaiting', 'forgetCordon'],
+  ],
+  'a cordon is new': [
+    { vmi: marked, migrations: [evacuation('Pending')], spec: { unschedulable: true } },
+    ['cordoned', 'noteCordon'],
+  ],
+  'a cordon is new, and the guest has no migration yet': [
+    { vmi: marked, spec: { unschedulable: true } },
+    ['to-empty', 'noteCordon', 'createMigrations'],
+  ],
+  'a cordon with nothing marked': [{ spec: { unschedulable: true } }, nothing],
+  'the mark is gone before its migration began': [
+    { migrations: [evacuation('Pending')] },
+    ['needless', 'cancelWaiting'],
+  ],
+  'the mark is gone and it is on its way': [{ migrations: [evacuation('Running')] }, nothing],
+  'the taint of a drain is gone before its migration began': [
+    { migrations: [evacuation('Pending')], spec: { taints: [] } },
+    ['needless', 'cancelWaiting'],
+  ],
+  'it waits to leave, as the taint says': [{ spec: drain, migrations: [evacuation('Pending')] }, nothing],
+  'it has left by another migration': [
+    { vmi: guest({ nodeName: 'node2' }), migrations: [evacuation('Pending')] },
+    ['needless', 'cancelWaiting'],
+  ],
 };
 
 for (const [what, [state, expected]] of Object.entries(cases)) {

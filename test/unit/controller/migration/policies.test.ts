@@ -44,6 +44,13 @@ test('to a VMI without labels no selector applies, as upstream has it', () => {
   assert.equal(found?.metadata.name, 'ns');
 });
 
+test('a selector that is no map fits nothing', () => {
+  for (const selector of [7, 'x', ['a'], true]) {
+    const broken = policy('broken', { virtualMachineInstanceSelector: selector });
+    assert.equal(matchingPolicy([broken], { app: 'x' }, {}), undefined, JSON.stringify(selector));
+  }
+});
+
 test('a policy overrules the cluster, which overrules the defaults; post-copy means disruption, too', () => {
   const { options } = buildConfig({ migrations: { progressTimeout: 9, parallelMigrationsPerCluster: 7 } }).migrations;
   assert.deepEqual([options.progressTimeout, options.completionTimeoutPerGiB, options.allowPostCopy], [9, 150, false]);

@@ -5,7 +5,7 @@ import {
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
 } from '../../../../src/api/index.ts';
-import type { PresentMigration, Target } from '../../../../src/controller/migration/observation.ts';
+import type { PluggedVolumes, PresentMigration, Target } from '../../../../src/controller/migration/observation.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
 
 type Migration = VirtualMachineInstanceMigration;
@@ -68,6 +68,15 @@ export function runningVmi(state?: MigrationState, more: Partial<VirtualMachineI
   return buildVmi({}, { phase: 'Running', nodeName: 'node1', runtimeUser: 0, conditions, ...migrationState, ...more });
 }
 
+/** It brings the volume `a` to the target. */
+export function buildAttachment(status: Pod['status'] = { phase: 'Pending' }): Pod {
+  const metadata = { name: 'hp-volume-a', uid: 'uid-attachment', creationTimestamp: '2026-01-01T00:09:20Z' };
+  const pod = buildPod(status, metadata);
+  return { ...pod, spec: { ...pod.spec, volumes: [{ name: 'a', persistentVolumeClaim: { claimName: 'claim' } }] } };
+}
+
+const none: PluggedVolumes = { claims: [], inMotion: [], attachments: [], left: [] };
+
 /** What a decision is taken on; nothing stands in the way of the migration unless said. */
 export function observed(phase: Phase, more: Partial<PresentMigration> = {}): PresentMigration {
   return {
@@ -84,7 +93,9 @@ export function observed(phase: Phase, more: Partial<PresentMigration> = {}): Pr
     leftovers: [],
     rival: undefined,
     activePods: 1,
+    plugged: none,
     running: { cluster: 0, outbound: 0 },
+    isTurn: true,
     backoffMs: 0,
     superseded: [],
     config: buildConfig(),
@@ -151,6 +162,15 @@ const bare = (phase: Phase) => {
   return { ...migration, metadata: { ...migration.metadata, labels: {} } };
 };
 
+const plugged: PluggedVolumes = {
+  ...none,
+  claims: [{ volume: 'a', claim: 'claim', isBlock: true, isMounted: false, claimUid: 'uid-claim' }],
+};
+const shown = { name: 'hotplug-disk', ready: true, restartCount: 0, image: '', imageID: '' };
+const brought = (status: Pod['status']): Partial<PresentMigration> => ({
+  plugged: { ...plugged, attachments: [{ pod: buildAttachment(status), isOwn: true }] },
+});
+
 type Change = (phase: Phase, facts: Partial<PresentMigration>) => Partial<PresentMigration>;
 
 /** What else is the matter. */
@@ -174,13 +194,15 @@ export const circumstances: readonly (readonly [name: string, change: Change])[]
   ['old pods left', () => ({ activePods: 2 })],
   ['cluster full', () => ({ running: { cluster: 5, outbound: 0 } })],
   ['node full', () => ({ running: { cluster: 2, outbound: 2 } })],
+  ['others first', () => ({ isTurn: false })],
   ['source pod unknown', () => ({ sourcePod: undefined })],
   ['after ten minutes more', () => ({ now: new Date('2026-01-01T00:20:00Z') })],
   ['after an hour more', () => ({ now: new Date('2026-01-01T01:10:00Z') })],
   ['other user', (_, facts) => vmiWith(runningVmi(undefined, { runtimeUser: 107 }), facts)],
-  [
-    'hot-plugged volumes',
-    (_, facts) =>
-      vmiWith(runningVmi(undefined, { volumeStatus: [{ name: 'a', target: 'sda', hotplugVolume: {} }] }), facts),
-  ],
+  ['plugged volumes', () => ({ plugged })],
+  ['plugged volumes, their pod starts', () => brought({ phase: 'Pending' })],
+  ['plugged volumes, their pod is ready', () => brought({ phase: 'Running', containerStatuses: [shown] })],
+  ['plugged volumes, their pod has ended', () => brought({ phase: 'Failed' })],
+  ['volumes in motion', () => ({ plugged: { ...none, inMotion: ['a'] } })],
+  ['pods of plugged volumes left', () => ({ plugged: { ...none, left: [buildAttachment()] } })],
 ];
