@@ -1,7 +1,6 @@
 import type { FlagTable } from '../base/index.ts';
 
 const later = 'accepted, not used yet: ';
-const ofMigrations = 'accepted, not used yet without --live-migration: ';
 
 /** Upstream's flags and defaults, exactly (cmd/virt-handler/virt-handler.go, AddFlags), `--web-port` and `--live-migration`. */
 export const agentFlags = {
@@ -27,19 +26,15 @@ export const agentFlags = {
   'migration-cn-types': {
     kind: 'list',
     fallback: ['virt-handler', 'migration'],
-    help: `${ofMigrations}client names accepted`,
+    help: 'client names that may migrate to this node',
   },
   'ca-configmap-name': { kind: 'string', fallback: 'kubevirt-ca', help: 'config map of the CA bundle' },
   ...certificate(
     'client',
     '/etc/virt-handler/clientcertificates',
-    `${ofMigrations}client identity where there is no migration client identity`,
+    'client identity of migrations where there is no migration client identity',
   ),
-  ...certificate(
-    'migration-client',
-    '/etc/virt-handler/migrationservercertificates',
-    `${ofMigrations}migration client identity`,
-  ),
+  ...certificate('migration-client', '/etc/virt-handler/migrationservercertificates', 'migration client identity'),
   ...certificate('tls', '/etc/virt-handler/servercertificates', 'server identity'),
   ...certificate(
     'vsock-client',
@@ -53,8 +48,13 @@ export const agentFlags = {
   },
   'live-migration': {
     kind: 'bool',
-    fallback: false,
-    help: "not upstream's, and not finished: carry the streams of live migrations by HAProxy",
+    fallback: true,
+    help: "not upstream's: carry the streams of live migrations by HAProxy; =false refuses every migration in words",
+  },
+  'post-copy-resume-seconds': {
+    kind: 'int',
+    fallback: 300,
+    help: "not upstream's: streams that broke in post-copy are opened anew for so long, then the guest is given up",
   },
   'web-port': {
     kind: 'int',

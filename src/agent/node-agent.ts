@@ -1,4 +1,4 @@
-import type { AgentState } from '../api/index.ts';
+import type { AgentState, Key } from '../api/index.ts';
 import { type Component, Lifecycle, type Logger } from '../base/index.ts';
 import { type KubeAccess, KubeClient } from '../kube/index.ts';
 import { agentFigures, notReadyBecause } from './agent-figures.ts';
@@ -168,9 +168,10 @@ export class NodeAgent {
         loopDelay: this.#loopDelay,
       });
     const labels = () => this.#nodeServices.labels?.explain();
+    const migration = (key: Key) => parts.migration.follower?.explain(key);
     return new ExplainService(
       { nodeName },
-      { source: this.dispatcher.reconciler, state, labels, clock: this.#world.clock },
+      { source: this.dispatcher.reconciler, state, labels, migration, clock: this.#world.clock },
     );
   }
 

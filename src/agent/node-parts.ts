@@ -1,3 +1,4 @@
+import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { type ResourceType, resources } from '../api/index.ts';
 import { type Component, errorMessage, type Logger } from '../base/index.ts';
@@ -8,13 +9,23 @@ import {
   type KubeVirt,
   KubeVirtSettings,
 } from '../cluster-config/index.ts';
-import { KernelMounts, recordDirectory, Storage } from '../host/index.ts';
+import { hasNetworkLink, KernelMounts, recordDirectory, Storage } from '../host/index.ts';
 import { Informer, type KubeClient, orMissing } from '../kube/index.ts';
-import { HaproxyProxies, type MigrationProxies, noMigrationProxy, ProxyCredentials } from './migration-proxy/index.ts';
+import {
+  HaproxyProxies,
+  type MigrationProxies,
+  migrationAddress,
+  migrationInterface,
+  noMigrationAddress,
+  noMigrationProxy,
+  ProxyCredentials,
+} from './migration-proxy/index.ts';
 import type { NodeFacts } from './node/facts/index.ts';
 import { KubeOwnNode } from './node/own-node.ts';
 import type { AgentOptions } from './options.ts';
 import type { InformerState } from './serve/explain/index.ts';
+import { sampledLaunchers } from './serve/metrics/index.ts';
+import { MigrationFollower } from './serve/migration-progress/index.ts';
 import { type Consoles, makeConsoles } from './serve/server/index.ts';
 import { hostHooks, launcherFileSizes } from './vmi/host/index.ts';
 import type { AgentPorts } from './vmi/ports.ts';
@@ -36,6 +47,7 @@ export interface Parts extends VmiParts {
 /** The streams of live migrations, and what of them starts and stops with the agent. */
 interface Migration {
   readonly proxies: MigrationProxies;
+  readonly follower?: MigrationFollower;
   readonly components: readonly Component[];
 }
 
@@ -68,33 +80,36 @@ export function makeParts(options: AgentOptions, log: Logger, deps: PartsDeps): 
   const loop = makeVmiParts(options, { client, eventClient, whenQuiet, hooks, log }, world);
   const events = eventPort(loop.recorder);
   const consoles = makeConsoles(options, { ...loop, client, settings, events, onStreams, clock, log });
-  const migration = makeMigration(options, { settings, tls: consoles.tls, clock, log });
+  const migration = makeMigration(options, { ...loop, settings, tls: consoles.tls, clock, log });
   return { ...loop, world, client, eventClient, beatClient, kubevirts, settings, ownNode, consoles, migration };
 }
 
-interface MigrationDeps {
+interface MigrationDeps extends Pick<VmiParts, 'vmis' | 'domains' | 'clients'> {
   readonly settings: KubeVirtSettings<AgentConfig>;
   readonly tls: Consoles['tls'];
   readonly clock: AgentWorld['clock'];
   readonly log: Logger;
 }
 
-/**
- * The one place where it is decided whether this node takes part in live migrations. Not unless asked for: all other sides of
- * a migration must be there, too, before VMIs are announced as `LiveMigratable`.
- */
+/** The one place where it is decided whether this node takes part in live migrations. */
 function makeMigration({ migration, podIp, privateDir }: AgentOptions, deps: MigrationDeps): Migration {
   if (!migration) return { proxies: noMigrationProxy(podIp), components: [] };
-  const { settings, tls, clock, log } = deps;
-  const objection = () =>
-    settings.current.migrations.disableTls
+  const { settings, tls, vmis, domains, clients, clock, log } = deps;
+  const address = migrationAddress(networkInterfaces(), hasNetworkLink(migrationInterface), podIp);
+  const objection = () => {
+    if (address === undefined) return noMigrationAddress;
+    return settings.current.migrations.disableTls
       ? 'migrations.disableTLS of the KubeVirt object is set: this node agent carries no streams without TLS'
       : undefined;
+  };
   const proxies = new HaproxyProxies(
-    { directory: path.join(privateDir, 'migration-proxies'), address: podIp },
+    { directory: path.join(privateDir, 'migration-proxies'), address: address ?? podIp, resumeMs: migration.resumeMs },
     { credentials: new ProxyCredentials(migration, tls), objection, clock, log },
   );
-  return { proxies, components: [proxies] };
+  const launchers = sampledLaunchers(clients);
+  const follower = new MigrationFollower({ proxies, vmis, domains, launchers, clock, log });
+  // Before the proxies, which report those that they adopt.
+  return { proxies, follower, components: [follower, proxies] };
 }
 
 /** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */
@@ -140,6 +155,7 @@ export function portsOf(parts: Parts, { nodeName }: AgentOptions, deps: HostDeps
     config: { current: () => settings.current },
     host: hostFacts(deps.host, nodeName),
     migrationProxies: deps.migrationProxies ?? parts.migration.proxies,
+    ...(parts.migration.follower && { migrationNotes: parts.migration.follower }),
     clock: world.clock,
   });
 }

@@ -48,6 +48,8 @@ export interface MigrationSettings {
   readonly migrationClient: KeyPairPaths;
   /** Where there is no `migrationClient`. */
   readonly client: KeyPairPaths;
+  /** `--post-copy-resume-seconds`: how long a post-copy whose streams broke is resumed. */
+  readonly resumeMs: number;
   /** `--migration-cn-types` */
   readonly clientTypes: readonly string[];
   readonly externallyManaged: boolean;
@@ -161,6 +163,7 @@ function migrationSettings(flags: FlagValues<typeof agentFlags>): MigrationSetti
     },
     client: { certFile: flags['client-cert-file'], keyFile: flags['client-key-file'] },
     clientTypes: flags['migration-cn-types'],
+    resumeMs: notNegative('--post-copy-resume-seconds', flags['post-copy-resume-seconds']) * 1000,
     externallyManaged: flags['externally-managed'],
   };
 }

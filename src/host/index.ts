@@ -23,11 +23,11 @@ export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
 export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
-export { isExecutable } from './executable.ts';
+export { findSystemProgram, isExecutable } from './executable.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
-export { type NetworkLink, readNetworkLinks } from './links.ts';
+export { hasNetworkLink, type NetworkLink, readNetworkLinks } from './links.ts';
 export { loadMemoryFiles } from './memory-file.ts';
 export { type HostMounts, KernelMounts } from './mounts/index.ts';
 export {

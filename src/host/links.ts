@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
@@ -21,6 +22,11 @@ export async function readNetworkLinks(sysClassNet = '/sys/class/net'): Promise<
     links.set(name, { name, ...(index > 0 && { index }), ...(hasMac && { mac }), ...(mtu > 0 && { mtu }) });
   }
   return links;
+}
+
+/** In this process's network namespace, with an address or without. */
+export function hasNetworkLink(name: string): boolean {
+  return existsSync(path.join('/sys/class/net', name));
 }
 
 /** A device may vanish between listing and reading: then it simply has no attributes. */

@@ -2,16 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, readSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { errorMessage, plainText, sleep } from '../../base/index.ts';
-import { isExecutable, isProcessAlive, loadMemoryFiles, type ProcessId, processIdOf } from '../../host/index.ts';
+import { findSystemProgram, isProcessAlive, loadMemoryFiles, type ProcessId, processIdOf } from '../../host/index.ts';
 import { ControlConnection } from './control-connection.ts';
 import { MigrationProxyError } from './errors.ts';
 
-/** HAProxy needs no other place of its own; Debian's is `/usr/sbin`, which is in few services' PATH. */
-const places = ['/usr/local/sbin', '/usr/sbin', '/usr/local/bin', '/usr/bin'];
-
 /** Undefined: it is not installed. */
 export function findHaproxy(): string | undefined {
-  return places.map((place) => path.join(place, 'haproxy')).find(isExecutable);
+  return findSystemProgram('haproxy');
 }
 
 export interface ProgramStart {

@@ -1,31 +1,15 @@
 import { type Clock, type Component, errorMessage, Listeners, type Logger } from '../../base/index.ts';
-import {
-  isProcessAlive,
-  type ProcessId,
-  processIdOf,
-  type RecordFiles,
-  recordDirectory,
-  userOf,
-} from '../../host/index.ts';
-import { ControlConnection } from './control-connection.ts';
+import { isProcessAlive, type ProcessId, processIdOf, userOf } from '../../host/index.ts';
+import type { ControlConnection } from './control-connection.ts';
 import type { ProxyCredentials } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import { configurationOf, type ProxyPlan, type UserIds } from './haproxy-config.ts';
-import { endProcess, findHaproxy, makeEmptyRoot, startHaproxy } from './haproxy-process.ts';
+import { findHaproxy, makeEmptyRoot } from './haproxy-process.ts';
 import { HeldProxy } from './held-proxies.ts';
-import { listenAnywhere, PodSockets, removePodSockets, streamSocketName, targetSocket } from './pod-sockets.ts';
+import { listenAnywhere, PodSockets, targetSocket } from './pod-sockets.ts';
 import type { MigrationProxies, ProxyFigures, ProxyPorts, SourceProxy, TargetProxy } from './ports.ts';
-import {
-  isSameDuty,
-  isUid,
-  maxRecordBytes,
-  type ProxyDuty,
-  proxyId,
-  readRecord,
-  recordSuffix,
-  rolesOf,
-  type Side,
-} from './proxy-record.ts';
+import { controlName, gone, ProxyProcesses, socketNames } from './proxy-processes.ts';
+import { isSameDuty, isUid, type ProxyDuty, proxyId, type Side } from './proxy-record.ts';
 
 export interface HaproxyOptions {
   /** Records and control sockets; the agent's alone. */
@@ -38,6 +22,8 @@ export interface HaproxyOptions {
   readonly setUpSeconds?: number;
   /** A stream whose other end takes nothing for so long is ended. */
   readonly stallSeconds?: number;
+  /** Streams that broke in post-copy are opened anew for so long. */
+  readonly resumeMs?: number;
 }
 
 export interface HaproxyDeps {
@@ -66,9 +52,10 @@ const notInstalled =
 export class HaproxyProxies implements MigrationProxies, Component {
   readonly name = 'migration proxies';
   readonly address: string;
+  readonly resumeMs: number;
   readonly #options: Required<HaproxyOptions>;
   readonly #deps: HaproxyDeps;
-  readonly #records: RecordFiles;
+  readonly #processes: ProxyProcesses;
   readonly #held = new Map<string, HeldProxy>();
   /** One order after the other for each id. */
   readonly #turns = new Map<string, Promise<unknown>>();
@@ -81,10 +68,11 @@ export class HaproxyProxies implements MigrationProxies, Component {
   #isStopped = false;
 
   constructor(options: HaproxyOptions, deps: HaproxyDeps) {
-    this.#options = { lookMs: 5_000, setUpSeconds: 10, stallSeconds: 60, ...options };
+    this.#options = { lookMs: 5_000, setUpSeconds: 10, stallSeconds: 60, resumeMs: 300_000, ...options };
     this.#deps = deps;
     this.address = options.address;
-    this.#records = recordDirectory(options.directory);
+    this.resumeMs = this.#options.resumeMs;
+    this.#processes = new ProxyProcesses(options.directory, deps);
     this.#listeners = new Listeners({
       onError: (error) => deps.log.error({ reason: errorMessage(error) }, 'a listener of migration proxies failed'),
     });
@@ -115,6 +103,10 @@ export class HaproxyProxies implements MigrationProxies, Component {
     return this.#held.has(proxyId('source', uid));
   }
 
+  migrationOf(side: Side, uid: string): string | undefined {
+    return this.#held.get(proxyId(side, uid))?.duty.migrationUid;
+  }
+
   refuse(reason: string): void {
     this.#refusal = reason;
   }
@@ -125,10 +117,12 @@ export class HaproxyProxies implements MigrationProxies, Component {
 
   /** Adopts what a former agent left. A process whose launcher has ended, or that does not answer, is ended. Rejects never. */
   async start(): Promise<void> {
+    const { address } = this;
+    if (this.supported) this.#deps.log.info({ address }, 'live migrations are carried by HAProxy');
+    else this.#deps.log.warn({ reason: notInstalled }, 'live migrations are refused');
     try {
       makeEmptyRoot(this.#options.directory);
-      const files = await this.#records.list();
-      for (const file of files.filter((name) => name.endsWith(recordSuffix))) await this.#adopt(file);
+      for (const { duty, control } of await this.#processes.takeUp()) this.#keep(duty, control);
     } catch (error) {
       this.#deps.log.error({ reason: errorMessage(error) }, 'the records of migration proxies cannot be read');
     }
@@ -145,17 +139,17 @@ export class HaproxyProxies implements MigrationProxies, Component {
 
   openTarget(proxy: TargetProxy, signal: AbortSignal): Promise<void> {
     return this.#inTurn('target', proxy.uid, async () => {
-      const { key, uid, roles } = proxy;
+      const { key, uid, migrationUid, roles } = proxy;
       const [launcher, user] = launcherOf(proxy.launcherPid);
       const wanted = Object.fromEntries(roles.map((role, at) => [String(at), role]));
-      if (!(await this.#isNew({ side: 'target', key, uid, launcher, ports: wanted }))) return;
+      if (!(await this.#isNew({ side: 'target', key, uid, migrationUid, launcher, ports: wanted }))) return;
       const { credentials } = this.#deps;
       const secrets = await credentials.forServer();
       const listeners: Awaited<ReturnType<typeof listenAnywhere>>[] = [];
       try {
         for (const _ of roles) listeners.push(await listenAnywhere());
         const ports = Object.fromEntries(roles.map((role, at) => [String(listeners[at]?.port), role]));
-        const duty: ProxyDuty = { side: 'target', key, uid, launcher, ports };
+        const duty: ProxyDuty = { side: 'target', key, uid, migrationUid, launcher, ports };
         const plan: ProxyPlan = {
           ...{ side: 'target', user, chroot: `/proc/${launcher.pid}/root`, controlName: controlName(duty) },
           streams: roles.map((role) => ({ role, socket: targetSocket(uid, role) })),
@@ -163,7 +157,8 @@ export class HaproxyProxies implements MigrationProxies, Component {
           ...{ commonNames: credentials.clientNames, settings: credentials.settings },
         };
         const descriptors = listeners.map(({ descriptor }) => descriptor);
-        this.#keep(duty, await this.#start(duty, plan, { ...secrets, listeners: descriptors }, signal));
+        const start = { program: this.#program, plan, ...secrets, listeners: descriptors };
+        this.#keep(duty, await this.#processes.start(duty, start, signal));
       } finally {
         await Promise.all(listeners.map((listener) => listener.close()));
       }
@@ -172,9 +167,9 @@ export class HaproxyProxies implements MigrationProxies, Component {
 
   openSource(proxy: SourceProxy, signal: AbortSignal): Promise<void> {
     return this.#inTurn('source', proxy.uid, async () => {
-      const { key, uid, address, ports } = proxy;
+      const { key, uid, migrationUid, address, ports } = proxy;
       const [launcher, user] = launcherOf(proxy.launcherPid);
-      const duty: ProxyDuty = { side: 'source', key, uid, launcher, address, ports };
+      const duty: ProxyDuty = { side: 'source', key, uid, migrationUid, launcher, address, ports };
       if (!(await this.#isNew(duty))) return;
       const { credentials } = this.#deps;
       const secrets = await credentials.forClient();
@@ -193,9 +188,10 @@ export class HaproxyProxies implements MigrationProxies, Component {
       configurationOf(plan);
       const sockets = await PodSockets.make(launcher.pid, user, socketNames(duty));
       try {
-        const control = await this.#start(duty, plan, { ...secrets, listeners: sockets.descriptors }, signal);
+        const start = { program: this.#program, plan, ...secrets, listeners: sockets.descriptors };
+        const control = await this.#processes.start(duty, start, signal);
         await sockets.publish(launcher.pid).catch(async (error: unknown) => {
-          await this.#discard(duty, control.process);
+          await this.#processes.discard(duty, control.process);
           control.close();
           throw error;
         });
@@ -214,6 +210,10 @@ export class HaproxyProxies implements MigrationProxies, Component {
     return this.#close('source', uid);
   }
 
+  get #program(): string {
+    return this.#look().program ?? 'haproxy';
+  }
+
   get #limits(): { readonly setUpSeconds: number; readonly stallSeconds: number } {
     const { setUpSeconds, stallSeconds } = this.#options;
     return { setUpSeconds, stallSeconds };
@@ -227,35 +227,6 @@ export class HaproxyProxies implements MigrationProxies, Component {
     if (unavailable !== undefined) throw new MigrationProxyError('UNAVAILABLE', unavailable);
     if (held) await this.#end(held);
     return true;
-  }
-
-  async #start(
-    duty: ProxyDuty,
-    plan: ProxyPlan,
-    given: { readonly keyPair: string; readonly authorities: string; readonly listeners: readonly number[] },
-    signal: AbortSignal,
-  ): Promise<ControlConnection> {
-    const { program = 'haproxy' } = this.#look();
-    let recorded: Promise<void> | undefined;
-    let spawned: ProcessId | undefined;
-    const onSpawned = (process: ProcessId) => {
-      spawned = process;
-      // Written before this returns: an agent that is killed now leaves nothing that the next one does not know.
-      recorded = this.#records.replace(recordName(duty), JSON.stringify({ version: 1, duty, process }));
-      recorded.catch(() => undefined);
-    };
-    const { directory } = this.#options;
-    const start = { program, directory, controlName: plan.controlName, configuration: configurationOf(plan), ...given };
-    try {
-      const control = await startHaproxy({ ...start, onSpawned }, signal);
-      await recorded;
-      // The root directory that it took was the launcher's, and not that of a process with its number.
-      if (!isProcessAlive(duty.launcher)) throw gone(duty.launcher.pid);
-      return control;
-    } catch (error) {
-      await this.#discard(duty, spawned);
-      throw error;
-    }
   }
 
   #keep(duty: ProxyDuty, control: ControlConnection): void {
@@ -275,7 +246,7 @@ export class HaproxyProxies implements MigrationProxies, Component {
     this.#held.delete(held.id);
     this.#deps.log.warn({ vmi: key, uid, side, pid: held.control.process.pid }, 'a migration proxy has ended');
     void this.#inTurn(side, uid, async () => {
-      if (!this.#held.has(held.id)) await this.#discard(held.duty, held.control.process);
+      if (!this.#held.has(held.id)) await this.#processes.discard(held.duty, held.control.process);
     }).catch(() => undefined);
     this.#listeners.notify(key);
   }
@@ -290,44 +261,10 @@ export class HaproxyProxies implements MigrationProxies, Component {
   async #end(held: HeldProxy): Promise<void> {
     this.#held.delete(held.id);
     held.control.close();
-    await this.#discard(held.duty, held.control.process);
+    await this.#processes.discard(held.duty, held.control.process);
     const { key, side, uid } = held.duty;
     this.#deps.log.info({ vmi: key, uid, side }, 'a migration proxy was closed');
     this.#listeners.notify(key);
-  }
-
-  /** Nothing is left of it: neither process, nor record, nor sockets. */
-  async #discard(duty: ProxyDuty, process: ProcessId | undefined): Promise<void> {
-    if (process) await endProcess(process);
-    if (duty.side === 'source' && isProcessAlive(duty.launcher)) removePodSockets(duty.launcher.pid, socketNames(duty));
-    await this.#records.remove(controlName(duty)).catch(() => undefined);
-    await this.#records.remove(recordName(duty)).catch(() => undefined);
-  }
-
-  async #adopt(file: string): Promise<void> {
-    const { directory } = this.#options;
-    const text = await this.#records.read(file, maxRecordBytes).catch(() => '');
-    const record = readRecord(text);
-    if (!record || recordName(record.duty) !== file) {
-      this.#deps.log.warn({ file }, 'a record of a migration proxy cannot be read; it is removed');
-      await this.#records.remove(file).catch(() => undefined);
-      return;
-    }
-    const { duty, process } = record;
-    const isOurs = isProcessAlive(process) && isProcessAlive(duty.launcher);
-    const control = isOurs
-      ? await ControlConnection.open(directory, controlName(duty)).catch(() => undefined)
-      : undefined;
-    if (control && control.process.pid === process.pid && control.process.startTime === process.startTime) {
-      this.#keep(duty, control);
-      return;
-    }
-    control?.close();
-    this.#deps.log.info(
-      { vmi: duty.key, uid: duty.uid, side: duty.side },
-      'a migration proxy of a former agent is not there any more',
-    );
-    await this.#discard(duty, process);
   }
 
   #inTurn<T>(side: Side, uid: string, work: () => Promise<T>): Promise<T> {
@@ -376,16 +313,8 @@ export class HaproxyProxies implements MigrationProxies, Component {
   }
 }
 
-const controlName = ({ side, uid }: ProxyDuty) => `${proxyId(side, uid)}.sock`;
-const recordName = ({ side, uid }: ProxyDuty) => `${proxyId(side, uid)}${recordSuffix}`;
-const socketNames = (duty: ProxyDuty) => rolesOf(duty).map((role) => streamSocketName(duty.uid, role));
-
 function launcherOf(pid: number): [ProcessId, UserIds] {
   const [launcher, user] = [processIdOf(pid), userOf(pid)];
   if (!launcher || !user) throw gone(pid);
   return [launcher, user];
-}
-
-function gone(pid: number): MigrationProxyError {
-  return new MigrationProxyError('LAUNCHER_GONE', `the launcher (process ${pid}) has ended`);
 }

@@ -5,5 +5,6 @@
  */
 export { ProxyCredentials } from './credentials.ts';
 export { HaproxyProxies } from './haproxy-proxies.ts';
+export { migrationAddress, migrationInterface, noMigrationAddress } from './migration-address.ts';
 export { noMigrationProxy } from './no-migration-proxy.ts';
 export type * from './ports.ts';

@@ -1,8 +1,9 @@
 import type { MigrationProxies } from './ports.ts';
 
-/** Until the migration proxies are built: migrations are refused in words, and nothing is ever open. */
+/** With `--live-migration=false`: migrations are refused in words, and nothing is ever open. */
 export function noMigrationProxy(address: string): MigrationProxies {
-  let unavailable = 'this node agent cannot carry the streams of a live migration yet';
+  let unavailable =
+    'this node agent cannot carry the streams of a live migration: it was started with --live-migration=false';
   const refuse = async () => {
     throw new Error(unavailable);
   };
@@ -13,8 +14,10 @@ export function noMigrationProxy(address: string): MigrationProxies {
       return unavailable;
     },
     address,
+    resumeMs: 0,
     targetPorts: () => undefined,
     hasSource: () => false,
+    migrationOf: () => undefined,
     openTarget: refuse,
     openSource: refuse,
     closeTarget: nothing,

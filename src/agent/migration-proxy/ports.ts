@@ -11,6 +11,7 @@ export interface TargetProxy {
   readonly key: Key;
   /** VMI UID: part of the socket names in both pods. */
   readonly uid: string;
+  readonly migrationUid: string;
   readonly launcherPid: number;
   readonly roles: readonly ProxyRole[];
 }
@@ -18,6 +19,7 @@ export interface TargetProxy {
 export interface SourceProxy {
   readonly key: Key;
   readonly uid: string;
+  readonly migrationUid: string;
   readonly launcherPid: number;
   /** `migrationState.targetNodeAddress`. */
   readonly address: string;
@@ -48,12 +50,16 @@ export interface MigrationProxies {
   readonly supported: boolean;
   /** Why no migration can be served now, in words for the user: not built in, or this agent is leaving. */
   readonly unavailable: string | undefined;
+  /** A post-copy whose streams broke is resumed through new ones for so long, before its guest is given up. */
+  readonly resumeMs: number;
   /** Address under which other nodes reach this one's listeners. */
   readonly address: string;
   /** Ports that are open for this VMI as a target; undefined when none are. */
   targetPorts(uid: string): ProxyPorts | undefined;
   /** This VMI has its sockets as a source. */
   hasSource(uid: string): boolean;
+  /** The migration that an open side was opened for, by whatever agent; undefined: the side is not open, or it is not known. */
+  migrationOf(side: 'target' | 'source', uid: string): string | undefined;
   /** The same again is no change; other roles or another launcher replace what is there. Rejects: nothing is left open. */
   openTarget(proxy: TargetProxy, signal: AbortSignal): Promise<void>;
   openSource(proxy: SourceProxy, signal: AbortSignal): Promise<void>;

@@ -8,6 +8,8 @@ export type Side = 'target' | 'source';
 interface Common {
   readonly key: Key;
   readonly uid: string;
+  /** Absent in records of agents that did not write it. */
+  readonly migrationUid?: string;
   readonly launcher: ProcessId;
   /** Of this node's listeners, or of the other node's. */
   readonly ports: ProxyPorts;
@@ -43,7 +45,7 @@ export function rolesOf({ ports }: Pick<ProxyDuty, 'ports'>): ProxyRole[] {
 
 /** The same streams between the same ends. The ports of a target are its own choice. */
 export function isSameDuty(a: ProxyDuty, b: ProxyDuty): boolean {
-  if (!sameJson(a.launcher, b.launcher) || a.uid !== b.uid) return false;
+  if (!sameJson(a.launcher, b.launcher) || a.uid !== b.uid || a.migrationUid !== b.migrationUid) return false;
   if (a.side === 'source') return b.side === 'source' && a.address === b.address && sameJson(a.ports, b.ports);
   return b.side === 'target' && sameJson(rolesOf(a).sort(), rolesOf(b).sort());
 }
@@ -67,7 +69,8 @@ function dutyOf(read: unknown): ProxyDuty | undefined {
   const launcher = processOf(memberAt(read, 'launcher'));
   const ports = portsOf(memberAt(read, 'ports'));
   if (typeof key !== 'string' || typeof uid !== 'string' || !isUid(uid) || !launcher || !ports) return undefined;
-  const common = { key, uid, launcher, ports };
+  const migrationUid = memberAt(read, 'migrationUid');
+  const common = { key, uid, launcher, ports, ...(typeof migrationUid === 'string' && { migrationUid }) };
   if (side === 'target') return { side, ...common };
   const address = memberAt(read, 'address');
   return side === 'source' && typeof address === 'string' ? { side, address, ...common } : undefined;

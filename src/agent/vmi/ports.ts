@@ -159,6 +159,13 @@ export interface ClusterConfigSource {
   current(): ClusterConfig;
 }
 
+/** How far guests that leave this node have come, as text for their annotation. */
+export interface MigrationNotes {
+  /** Undefined: there is nothing new to publish. */
+  noteOf(key: Key, uid: string): string | undefined;
+  onChange(listener: (key: Key) => void): () => void;
+}
+
 /** Hooks that do work on the node for a VMI. */
 export type VmiHostWork = HostWorkPort<HostWorkFacts>;
 
@@ -174,5 +181,7 @@ export interface AgentPorts {
   readonly host: HostFacts;
   readonly hostWork: VmiHostWork;
   readonly migrationProxies: MigrationProxies;
+  /** Absent: no progress is published. */
+  readonly migrationNotes?: MigrationNotes;
   readonly clock: Clock;
 }

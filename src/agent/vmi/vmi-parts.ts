@@ -101,7 +101,8 @@ function launcherSide(options: VmiOptions, logger: Logger, onLauncherEvent: OnLa
 }
 
 /** What the loop needs that is not of its own parts. */
-export interface Surroundings extends Pick<AgentPorts, 'config' | 'host' | 'migrationProxies' | 'clock'> {
+export interface Surroundings
+  extends Pick<AgentPorts, 'config' | 'host' | 'migrationProxies' | 'migrationNotes' | 'clock'> {
   readonly client: Parameters<typeof kubeVmiLookup>[0] & Parameters<typeof kubeVmiWriter>[0];
 }
 

@@ -175,7 +175,7 @@ export class MigrationAttempt {
     const abortReason = await this.#abort.reasonInTheEnd();
     if (state && hasLeft(state)) return { kind: 'arrived' };
     if (state && isStranded(state)) {
-      return { kind: 'failed', reason: `post-copy broke, and the guest waits for it to be resumed: ${reason}` };
+      return { kind: 'broken', reason: `post-copy broke, and the guest waits for it to be resumed: ${reason}` };
     }
     await this.#resumeIfPausedHere(state);
     return abortReason === undefined ? { kind: 'failed', reason } : { kind: 'aborted', reason: abortReason };

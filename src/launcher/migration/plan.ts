@@ -64,7 +64,7 @@ export function planMigration(facts: MigrationFacts, settings: MigrationSettings
     migrateUri: `unix://${proxySocket(facts.proxyDir, uid, memoryPort)}`,
     destinationName: domainName(namespace, name ?? ''),
     ...(copied.length > 0 && { disks: copied, disksUri: `unix://${proxySocket(facts.proxyDir, uid, disksPort)}` }),
-    ...(settings.bandwidthMiBps !== undefined && { bandwidthMiBps: settings.bandwidthMiBps }),
+    ...bandwidths(settings),
     ...(isParallel && { parallelConnections: settings.parallelConnections }),
   };
   return { target, flags, ...remarks(facts, settings, isParallel) };
@@ -82,7 +82,14 @@ export const usesPostCopy = ({ flags }: Pick<MigrationPlan, 'flags'>) => (flags 
 export const isResume = ({ flags }: Pick<MigrationPlan, 'flags'>) => (flags & MigrateFlag.POSTCOPY_RESUME) !== 0;
 
 export function withoutPostCopy(plan: MigrationPlan): MigrationPlan {
-  return { ...plan, flags: plan.flags & ~MigrateFlag.POSTCOPY };
+  const { postCopyBandwidthMiBps: _, ...target } = plan.target;
+  return { ...plan, target, flags: plan.flags & ~MigrateFlag.POSTCOPY };
+}
+
+/** The limit holds after the switch, too: of what moves by itself there, not of pages that the guest waits for. */
+function bandwidths({ bandwidthMiBps, allowsPostCopy }: MigrationSettings): Partial<MigrationTarget> {
+  if (bandwidthMiBps === undefined) return {};
+  return { bandwidthMiBps, ...(allowsPostCopy && { postCopyBandwidthMiBps: bandwidthMiBps }) };
 }
 
 /**

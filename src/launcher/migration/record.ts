@@ -8,6 +8,8 @@ import type { DomainStateNumbers } from '../ports.ts';
 export type MigrationOutcome =
   | { readonly kind: 'arrived' }
   | { readonly kind: 'failed'; readonly reason: string }
+  /** Its streams broke in post-copy: it is open, and the same order resumes it. */
+  | { readonly kind: 'broken'; readonly reason: string }
   /** By our own order: the words of libvirt's error are different ones when the streams hang. */
   | { readonly kind: 'aborted'; readonly reason: string };
 
@@ -59,6 +61,8 @@ export function endedMigration(before: MigrationMetadata, outcome: MigrationOutc
     case 'arrived':
       // An abort that came too late had no effect.
       return { ...ended, AbortStatus: before.AbortStatus === '' ? '' : 'Failed' };
+    case 'broken':
+      return { ...before, Mode: 'PostCopy' };
     case 'failed':
       return { ...ended, Failed: true, FailureReason: outcome.reason };
     case 'aborted':

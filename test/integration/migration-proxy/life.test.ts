@@ -79,7 +79,7 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     const agent = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
     const start: ProxyAgentStart = {
       ...{ directory: to.state, authorities: authority.pair.cert, certificates: to.certificates },
-      proxy: { key: move.key, uid, launcherPid: target.pid, roles: [0, 49_152] },
+      proxy: { key: move.key, uid, migrationUid: move.migrationUid, launcherPid: target.pid, roles: [0, 49_152] },
     };
     agent.stdin.end(JSON.stringify(start));
     const [line] = await once(agent.stdout, 'data');
@@ -93,6 +93,7 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     await more;
     await to.restart();
     assert.deepEqual(to.proxies.targetPorts(uid), ports);
+    assert.equal(to.proxies.migrationOf('target', uid), move.migrationUid);
     await move.openTarget([0, 49_152]);
     assert.deepEqual([to.proxies.targetPorts(uid), from.proxies.hasSource(uid)], [ports, true]);
     const end = closed(socket);
@@ -123,7 +124,8 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     const [second] = to.pids;
     assert.notEqual(second, first);
     const other = await RootedLauncher.start(t);
-    const proxy = { key: move.key, uid: move.uid, launcherPid: other.pid, roles: [0, 49_152, 49_153] } as const;
+    const { key, uid, migrationUid } = move;
+    const proxy = { key, uid, migrationUid, launcherPid: other.pid, roles: [0, 49_152, 49_153] } as const;
     await to.proxies.openTarget(proxy, new AbortController().signal);
     assert.equal(to.pids.length, 1);
     assert.notEqual(to.pids[0], second);
@@ -173,6 +175,19 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     await to.restart();
     assert.deepEqual([to.proxies.open, to.records], [0, []]);
     await eventually(() => assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' }), 30_000);
+  });
+
+  test('a process whose record is torn, or was never written, is ended by the next agent', async (t) => {
+    for (const spoil of [(file: string) => writeFileSync(file, '{"version":1,'), (file: string) => rmSync(file)]) {
+      const { to, move } = await world(t);
+      await move.openTarget([0]);
+      const [pid = 0] = to.pids;
+      await to.proxies.stop();
+      spoil(path.join(to.state, `${move.uid}-target.json`));
+      await to.restart();
+      assert.deepEqual([to.proxies.open, to.records], [0, []]);
+      await eventually(() => assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' }), 30_000);
+    }
   });
 
   test('a start that is given up, or cannot succeed, leaves nothing', async (t) => {

@@ -201,6 +201,7 @@ describe('what proxies of migrations refuse', { skip: withoutProxies }, () => {
     const proxy = {
       key: 'a/b',
       uid: '../../etc',
+      migrationUid: 'm1',
       launcherPid: source.pid,
       address: '127.0.0.1',
       ports: { '1': 0 },

@@ -13,6 +13,7 @@ export interface SimProxiesDeps {
 /** The streams of one agent: they end with its process. */
 export class SimProxies implements MigrationProxies {
   readonly supported = true;
+  readonly resumeMs = 60_000;
   unavailable: string | undefined;
   readonly #deps: SimProxiesDeps;
   readonly #targets = new Map<string, TargetProxy & { readonly ports: ProxyPorts }>();
@@ -45,6 +46,10 @@ export class SimProxies implements MigrationProxies {
 
   hasSource(uid: string): boolean {
     return this.#sources.has(uid);
+  }
+
+  migrationOf(side: 'target' | 'source', uid: string): string | undefined {
+    return (side === 'target' ? this.#targets : this.#sources).get(uid)?.migrationUid;
   }
 
   /** Where this VMI's streams lead from here. */

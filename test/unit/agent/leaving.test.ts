@@ -6,7 +6,7 @@ import { key, uid } from '../../fixtures/agent/builders.ts';
 import { FakeProxies } from '../../fixtures/agent/fake-migration-proxies.ts';
 import { FakeClock, settle } from '../../fixtures/fake-clock.ts';
 
-const migration = { key, uid, launcherPid: 1, roles: [0] } as const;
+const migration = { key, uid, migrationUid: 'm1', launcherPid: 1, roles: [0] } as const;
 
 function bench(gracefulMs: number, leave: () => Promise<void> = async () => undefined) {
   const clock = new FakeClock();
@@ -50,7 +50,7 @@ test('a running migration is waited for, and the agent leaves when it has ended'
 
 test('a migration that does not end is waited for as long as asked, and no longer', async () => {
   const { clock, migrationProxies, begin, end } = bench(300_000);
-  await migrationProxies.openSource({ key, uid, launcherPid: 1, address: '10.0.0.2', ports: {} });
+  await migrationProxies.openSource({ key, uid, migrationUid: 'm1', launcherPid: 1, address: '10.0.0.2', ports: {} });
   begin();
   await clock.pass(299_000);
   assert.equal(end(), undefined);

@@ -50,9 +50,9 @@ const pairIn = (directory: string) => ({
   keyFile: `/etc/virt-handler/${directory}/tls.key`,
 });
 
-test('the usage names exactly the flags of upstream, the one of the web page, and the one of migrations', () => {
+test('the usage names exactly the flags of upstream, the one of the web page, and those of migrations', () => {
   const named = [...agentUsage().matchAll(/^ {2}(?:-\w, | {4})--([\w-]+)/gm)].map(([, name]) => name);
-  assert.deepEqual(named.sort(), [...upstream, 'live-migration', 'web-port'].sort());
+  assert.deepEqual(named.sort(), [...upstream, 'live-migration', 'post-copy-resume-seconds', 'web-port'].sort());
 });
 
 test('the arguments of upstream’s DaemonSet are understood', () => {
@@ -99,7 +99,14 @@ test('defaults are those of upstream', () => {
     maxDevices: 1000,
     nodeLabels: true,
     webPort: 0,
-    migration: undefined,
+    migration: {
+      server: pairIn('servercertificates'),
+      migrationClient: pairIn('migrationservercertificates'),
+      client: pairIn('clientcertificates'),
+      resumeMs: 300_000,
+      clientTypes: ['virt-handler', 'migration'],
+      externallyManaged: false,
+    },
   });
 });
 
@@ -107,6 +114,12 @@ test('a value follows its flag or an equals sign, a bare bool is true, a duratio
   const options = parse(['--watchdog-timeout=1m30s', '--externally-managed', '--enable-node-labeller=false', '-v=5']);
   assert.equal(options.watchdogTimeoutMs, 90_000);
   assert.equal(options.verbosity, 5);
+});
+
+test('live migrations are carried unless that is refused, in each form of a bool', () => {
+  assert.notEqual(parse(['--live-migration']).migration, undefined);
+  assert.notEqual(parse(['--live-migration=true']).migration, undefined);
+  assert.equal(parse(['--live-migration=false']).migration, undefined);
 });
 
 test('no limit of scrapes is 0, as upstream’s', () => {

@@ -3,6 +3,7 @@ import {
   type ExplainError,
   type ExplainLabels,
   type ExplainList,
+  type ExplainMigration,
   type ExplainReport,
   type ExplainSeen,
   explainApiVersion,
@@ -19,6 +20,8 @@ export interface ExplainServiceDeps {
   readonly state: () => Promise<AgentState>;
   /** Undefined: this agent does not look after labels. */
   readonly labels?: () => Pick<ExplainLabels, 'state' | 'problem' | 'here' | 'notHere'> | undefined;
+  /** Undefined: no streams of a migration of this VMI are open here. */
+  readonly migration?: (key: Key) => ExplainMigration | undefined;
   readonly clock: Clock;
 }
 
@@ -61,6 +64,7 @@ export class ExplainService {
     const found = explainObject(key, source, words);
     if (!found) return errorAnswer(404, 'NOT_FOUND', this.#unknown(key));
     const { state, crashLoop, decisions } = found;
+    const migration = this.#deps.migration?.(key);
     const body: ExplainReport = {
       apiVersion: explainApiVersion,
       kind: 'Why',
@@ -68,6 +72,7 @@ export class ExplainService {
       at: clock.now().toISOString(),
       ...state,
       ...(crashLoop && { quarantine: crashLoop }),
+      ...(migration && { migration }),
       decisions,
     };
     return { httpStatus: 200, body };

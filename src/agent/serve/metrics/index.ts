@@ -5,4 +5,5 @@
  */
 export type { AgentFigures, NotReady } from './figures.ts';
 export { Meters } from './meters.ts';
-export { makeMetrics } from './metrics-parts.ts';
+export { makeMetrics, sampledLaunchers } from './metrics-parts.ts';
+export type { SampledLaunchers } from './ports.ts';

@@ -171,7 +171,8 @@ function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: Metrics
 }
 
 /** The connections of the VMI loop: figures never open one, which would be remembered on disk. */
-function sampledLaunchers(clients: Pick<LauncherClients, 'peek'>): SampledLaunchers {
+/** Over the connections that the VMI loop has. */
+export function sampledLaunchers(clients: Pick<LauncherClients, 'peek'>): SampledLaunchers {
   return {
     find: ({ metadata }) => {
       const connection = clients.peek(metadata.uid ?? '');

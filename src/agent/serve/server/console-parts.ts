@@ -12,6 +12,7 @@ import type { VmiEventRecorder } from '../../vmi/ports.ts';
 import { RestApi } from '../rest/index.ts';
 import { AgentServer, type AgentServerState, type AgentTls } from './agent-server.ts';
 import { CaBundle } from './ca-bundle.ts';
+import { departureOf } from './departure.ts';
 import { EndedStreams } from './ended-streams.ts';
 import { launcherActions } from './launcher-actions.ts';
 import { TlsConfig } from './tls-config.ts';
@@ -51,7 +52,14 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   const { console } = options;
   const { vmis, events } = deps;
   const actions = launcherActions(deps.clients);
-  const streams = new StreamServer(defaultStreamOptions, { clock, log, newId: randomUUID, onUse: deps.onStreams });
+  const movedTo = ({ shown, uid }: { readonly shown: string; readonly uid: string }) => {
+    const vmi = vmis.get(shown);
+    return vmi?.metadata.uid === uid ? departureOf(vmi, options.nodeName) : undefined;
+  };
+  const streams = new StreamServer(defaultStreamOptions, {
+    ...{ clock, log, newId: randomUUID, onUse: deps.onStreams },
+    movedTo,
+  });
   const api = new RestApi({ nodeName: options.nodeName }, { vmis, actions, events, streams, clock, log });
   const bundle = new CaBundle(console.caConfigMap, { client: deps.client, log });
   const keyPair = new KeyPairFiles(console.keyPair, { clock, log });
@@ -83,7 +91,7 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
     api,
     bundle,
     tls: { keyPair, authorities, settings },
-    components: [bundle, keyPair, following, server, new EndedStreams({ vmis, streams })],
+    components: [bundle, keyPair, following, server, new EndedStreams(options.nodeName, { vmis, streams })],
     serving: () => server.state,
     openSessions: () => streams.openSessions,
     state: () => {

@@ -106,17 +106,18 @@ export const phaseRules: readonly Rule[] = [
     plan: () => fail('the guest migrated away and no other node took it over'),
   },
   {
+    name: 'post-copy-failed',
+    why: 'The post-copy migration failed and the guest cannot be recovered, so the VMI counts as failed.',
+    // While its migration is open, it may be resumed.
+    when: (facts) => hasFailedPostCopy(facts) && sourceView(facts) === undefined,
+    plan: () => fail('the post-copy migration failed and the guest cannot be recovered'),
+  },
+  {
     name: 'migration-in-progress',
     why: 'A live migration of the guest is under way; nothing else is done until it ends.',
     when: (facts) => !facts.deleting && isMigrationInProgress(facts) && !hasLostItsGuest(facts),
     // No event reports the end of a launcher that this agent is not connected to.
     plan: ({ domainState }) => (domainState.kind === 'alive' ? rest : wait(migrationLookMs)),
-  },
-  {
-    name: 'post-copy-failed',
-    why: 'The post-copy migration failed and the guest cannot be recovered, so the VMI counts as failed.',
-    when: hasFailedPostCopy,
-    plan: () => fail('the post-copy migration failed and the guest cannot be recovered'),
   },
   {
     name: 'shutoff-believed',

@@ -51,7 +51,9 @@ function migratingVmi({ uid, migrationUid }: Step<'migrateVirtualMachine'>, cont
   const vmi = currentVmi(uid, context);
   const newest = context.ports.vmis.get(context.observation.key) ?? vmi;
   const { migrationState: state } = newest.status ?? {};
-  const isWanted = state?.migrationUid === migrationUid && !state.endTimestamp && state.abortRequested !== true;
+  // In post-copy there is no way back: the order resumes it, also when it was to be aborted.
+  const isAborted = state?.abortRequested === true && state.mode !== 'PostCopy';
+  const isWanted = state?.migrationUid === migrationUid && !state.endTimestamp && !isAborted;
   if (isWanted && !newest.metadata.deletionTimestamp) return vmi;
   throw new ExecuteError('STALE', 'the migration was cancelled or replaced, or its VirtualMachineInstance is to end');
 }

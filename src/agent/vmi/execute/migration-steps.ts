@@ -7,11 +7,18 @@ function launcherPid(uid: string, context: ExecuteContext): Promise<number> {
   return context.ports.launchers.launcherPid(targetFor(uid, context), context.signal);
 }
 
+/** Of the VMI that the streams were decided for. */
+function migrationUidOf({ observation }: ExecuteContext): string {
+  const { vmi } = observation;
+  return vmi.kind === 'present' ? (vmi.vmi.status?.migrationState?.migrationUid ?? '') : '';
+}
+
 export async function openTargetProxies(step: Step<'openTargetProxies'>, context: ExecuteContext): Promise<Outcome> {
   const { observation, ports, signal } = context;
   const { uid, roles } = step;
   const pid = await launcherPid(uid, context);
-  await ports.migrationProxies.openTarget({ key: observation.key, uid, launcherPid: pid, roles }, signal);
+  const proxy = { key: observation.key, uid, migrationUid: migrationUidOf(context), launcherPid: pid, roles };
+  await ports.migrationProxies.openTarget(proxy, signal);
   return done;
 }
 
@@ -27,10 +34,8 @@ export async function openSourceProxies(step: Step<'openSourceProxies'>, context
   const { observation, ports, signal } = context;
   const { uid, address, ports: proxyPorts } = step;
   const pid = await launcherPid(uid, context);
-  await ports.migrationProxies.openSource(
-    { key: observation.key, uid, launcherPid: pid, address, ports: proxyPorts },
-    signal,
-  );
+  const end = { key: observation.key, uid, migrationUid: migrationUidOf(context), launcherPid: pid };
+  await ports.migrationProxies.openSource({ ...end, address, ports: proxyPorts }, signal);
   return done;
 }
 

@@ -74,13 +74,14 @@ export class VmiDispatcher implements Component {
 
   /** All caches must have been filled: what they do not have is taken for missing. */
   async start(): Promise<void> {
-    const { vmis, domains, launchers, ghosts, migrationProxies } = this.#ports;
+    const { vmis, domains, launchers, ghosts, migrationProxies, migrationNotes } = this.#ports;
     const wake = (key: Key) => this.reconciler.wake(key);
     this.#subscriptions.push(
       vmis.onChange(wake),
       domains.onChange((key) => this.#onDomain(key)),
       launchers.onChange(wake),
       migrationProxies.onChange(wake),
+      ...(migrationNotes ? [migrationNotes.onChange(wake)] : []),
       this.#guestAgents.onChange(wake),
     );
     for (const key of new Set([...vmis.keys(), ...domains.keys(), ...ghosts.keys()])) wake(key);

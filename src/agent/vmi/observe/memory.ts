@@ -168,6 +168,8 @@ export interface SourceMemory {
   /** Since when a migration that was begun is missing in what the launcher reports. */
   readonly unheardSinceMs?: number | undefined;
   readonly cancelledMs?: number | undefined;
+  /** Its streams broke in post-copy, and are opened anew. */
+  readonly broken?: { readonly sinceMs: number; readonly lastTryMs: number } | undefined;
   /** First sight of the source's own word that it is over. */
   readonly overSeenMs?: number | undefined;
 }

@@ -48,6 +48,11 @@ export interface ProxiesView {
   readonly address: string;
   readonly targetPorts?: ProxyPorts;
   readonly hasSource: boolean;
+  /** Streams that broke in post-copy are opened anew for so long; absent: not at all. */
+  readonly resumeMs?: number;
+  /** What the open sides were opened for, also by an earlier agent; absent: not open, or not known. */
+  readonly sourceMigration?: string;
+  readonly targetMigration?: string;
 }
 
 /** Plain read-only data of one moment; all that `decide` and `project` know. */
@@ -67,6 +72,8 @@ export interface Observation {
   readonly predecessor?: Predecessor;
   readonly memory: KeyMemory;
   readonly migrationProxies: ProxiesView;
+  /** To be published: how far this guest has come on its way to another node. */
+  readonly migrationNote?: string;
   /** The launcher could not be remembered on disk. */
   readonly recordProblem?: string;
   readonly syncOptions: SyncOptions;

@@ -21,7 +21,17 @@ import { isAddressable, readableVmi } from './vmi-shape.ts';
 
 export type ObservePorts = Pick<
   AgentPorts,
-  'vmis' | 'lookup' | 'domains' | 'ghosts' | 'launchers' | 'migrationProxies' | 'config' | 'host' | 'hostWork' | 'clock'
+  | 'vmis'
+  | 'lookup'
+  | 'domains'
+  | 'ghosts'
+  | 'launchers'
+  | 'migrationProxies'
+  | 'migrationNotes'
+  | 'config'
+  | 'host'
+  | 'hostWork'
+  | 'clock'
 > & { readonly guestAgents: GuestAgents; readonly syncPayload: SyncPayloadCache };
 
 /**
@@ -50,6 +60,7 @@ export async function observeVmi(
   const inside = hasBegun(domain) ? reachable : undefined;
   const facts = known.launcherFacts ?? (inside && (await readLauncherFacts(target, inside, ports, signal)));
   const looked = inside ?? (reachable && hotPlugVolumesOf(reachable).length > 0 ? reachable : undefined);
+  const migrationNote = ports.migrationNotes?.noteOf(key, uid);
   const seen = looked ? await readHostSeen(target, looked, ports, signal) : {};
   return {
     key,
@@ -64,6 +75,7 @@ export async function observeVmi(
     ...(predecessor && { predecessor }),
     memory: known,
     migrationProxies: proxyView(uid, ports.migrationProxies),
+    ...(migrationNote !== undefined && { migrationNote }),
     ...(recordProblem && { recordProblem }),
     syncOptions: syncPayload.options,
     syncFingerprint: syncPayload.fingerprint,
@@ -107,14 +119,19 @@ function statusFactsOf(
 }
 
 function proxyView(uid: string, migrationProxies: AgentPorts['migrationProxies']): ProxiesView {
-  const { supported, unavailable, address } = migrationProxies;
+  const { supported, unavailable, address, resumeMs } = migrationProxies;
   const targetPorts = migrationProxies.targetPorts(uid);
+  const sourceMigration = migrationProxies.migrationOf('source', uid);
+  const targetMigration = migrationProxies.migrationOf('target', uid);
   return {
     supported,
     unavailable,
     address,
+    ...(resumeMs > 0 && { resumeMs }),
     ...(targetPorts && { targetPorts }),
     hasSource: migrationProxies.hasSource(uid),
+    ...(sourceMigration !== undefined && { sourceMigration }),
+    ...(targetMigration !== undefined && { targetMigration }),
   };
 }
 

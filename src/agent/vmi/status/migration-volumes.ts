@@ -38,7 +38,8 @@ function classifyVolume(
     return isShared(info) || migrated.has(name) ? stays : notShared(claim ?? name);
   }
   if (volume.hostDisk) {
-    if (info && !isShared(info) && !migrated.has(name)) return notShared(String(info.claimName ?? name));
+    // With a claim it stands for one, and the claim alone decides.
+    if (info) return isShared(info) || migrated.has(name) ? stays : notShared(String(info.claimName ?? name));
     return volume.hostDisk.shared === true ? stays : 'cannot migrate VMI with non-shared HostDisk';
   }
   const { disks, filesystems } = vmi.spec.domain?.devices ?? {};

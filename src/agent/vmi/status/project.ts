@@ -1,4 +1,5 @@
 import {
+  annotations,
   type Domain,
   findCondition,
   hotPlugVolumesOf,
@@ -79,10 +80,13 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   else if (decision.healthy || hasSynced(reconciled)) removeCondition(status, 'Synchronized');
   if (refused) restoreParts(vmi, stored, refused);
   applyPatch(vmi, decision.patch, now);
+  noteMigration(vmi, observation);
+  const isNoted = observation.migrationNote !== undefined && !semanticEqual(stored.metadata, vmi.metadata);
   const isPatched = decision.patch !== undefined && !semanticEqual(stored, vmi);
   const isWorth =
     phase !== before ||
     isPatched ||
+    isNoted ||
     ((noticed.isWaitedFor || isNoticeable(phase, stored, vmi)) && !semanticEqual(stored.status, vmi.status));
   // What is not written yet is noticed again in the next reconcile: its event waits for the write.
   const written = isWorth
@@ -91,6 +95,12 @@ export function project(stored: VirtualMachineInstance, reconciled: Reconciled):
   const events = [...syncFailed(problem, failedBefore, observation), ...written];
   if (isWorth) fillIn(vmi.status);
   return { vmi: isWorth ? vmi : undefined, events, problem, ...lookAgain(noticed, isWorth, phase) };
+}
+
+/** The streams are the source's while they are open, and so is the VMI. The last note stays: readers compare its migration. */
+function noteMigration({ metadata }: VirtualMachineInstance, { migrationNote }: Observation): void {
+  if (migrationNote === undefined) return;
+  metadata.annotations = { ...metadata.annotations, [annotations.migrationProgress]: migrationNote };
 }
 
 /** Own writes wake no key: what the launcher or the host work waits for in them is decided by looking again at once. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { key, node, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
-import { markDeleted } from './agent-loop.ts';
+import { markDeleted, startLoop } from './agent-loop.ts';
 import {
   countOf,
   endAs,
@@ -102,6 +102,32 @@ test('a node that cannot carry streams fails the migration in words, and does no
   );
   assert.equal(countOf(launcher, 'sync-target'), 0);
   assert.equal(countOf(launcher, 'signal-cleanup'), 1, 'its pod may go');
+  assert.equal(labelsOf(loop)[targetLabel], undefined);
+});
+
+for (const lateMs of [2_000, 100_000]) {
+  test(`a migration refused before its launcher has a socket keeps the label until the pod is told to go: ${lateMs} ms later`, async (t) => {
+    const loop = await startLoop(t, ({ migrationProxies }) => migrationProxies.refuse('the agent is leaving'));
+    const launcher = loop.launchers.run(key, uid, 'not-ready');
+    loop.api.apply(incoming());
+    await settle();
+    assert.equal(stateOf(loop).failed, true, 'the source is not kept waiting');
+    await loop.clock.pass(lateMs);
+    assert.equal(labelsOf(loop)[targetLabel], node);
+    launcher.mode = 'works';
+    await loop.clock.pass(5_000);
+    assert.equal(countOf(launcher, 'signal-cleanup'), 1);
+    assert.equal(labelsOf(loop)[targetLabel], undefined);
+  });
+}
+
+test('a launcher that never has a socket does not hold up the label of its refused migration for ever', async (t) => {
+  const loop = await startLoop(t, ({ migrationProxies }) => migrationProxies.refuse('the agent is leaving'));
+  const launcher = loop.launchers.run(key, uid, 'not-ready');
+  loop.api.apply(incoming());
+  await settle();
+  loop.launchers.die(launcher);
+  await loop.clock.pass(10_000);
   assert.equal(labelsOf(loop)[targetLabel], undefined);
 });
 

@@ -3,6 +3,7 @@ import type { Facts } from '../facts.ts';
 import type { Rule } from '../rule.ts';
 import { isDecentralised, isUnreported, reportDecentralised } from './decentralised.ts';
 import { handOverRules } from './hand-over-rules.ts';
+import { postCopyRules } from './post-copy-rules.ts';
 import { sourceReportRules } from './source-report-rules.ts';
 import { sourceRunningRules } from './source-running-rules.ts';
 import { sourceStartRules } from './source-start-rules.ts';
@@ -13,7 +14,9 @@ function hasLeftProxies(facts: Facts): boolean {
   const { migrationProxies, memory } = facts.observation;
   if (!migrationProxies.hasSource) return false;
   const view = sourceView(facts);
-  if (!view || !isOfMigration(memory, view.migrationUid) || view.reported?.EndTimestamp) return true;
+  if (!view || view.reported?.EndTimestamp) return true;
+  // An earlier agent may have opened them: this one remembers nothing of it, and a running migration would break.
+  if (!isOfMigration(memory, view.migrationUid) && migrationProxies.sourceMigration !== view.migrationUid) return true;
   // In post-copy the guest's memory is on both nodes: it can only end where it arrives.
   const isEnding = facts.final || facts.ending !== undefined;
   return isEnding && facts.domainState.kind === 'alive' && view.reported?.Mode !== 'PostCopy';
@@ -39,5 +42,6 @@ export const sourceRules: readonly Rule[] = [
   ...sourceReportRules,
   ...handOverRules,
   ...sourceStartRules,
+  ...postCopyRules,
   ...sourceRunningRules,
 ];

@@ -102,7 +102,7 @@ type PublishedPorts =
 
 const roles: readonly number[] = Object.values(proxyRoles);
 
-function publishedPorts(state: MigrationState): PublishedPorts {
+export function publishedPorts(state: MigrationState): PublishedPorts {
   const { targetNodeAddress: address, targetDirectMigrationNodePorts: given } = state;
   if (!address || !isRecord(given) || Object.keys(given).length === 0) return { kind: 'none' };
   if (typeof address !== 'string' || isIP(address) === 0) {

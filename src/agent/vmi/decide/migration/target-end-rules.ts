@@ -13,6 +13,8 @@ import {
   stageOf,
 } from './target-view.ts';
 
+/** Nothing wakes the key when a socket appears. */
+const socketRetryMs = 1_000;
 /** Fallback: the launcher's own end wakes the key. */
 const goneRetryMs = 5_000;
 /**
@@ -46,11 +48,12 @@ function rememberEnd(facts: Facts, signalled = isSignalled(stageOf(facts))): Rem
  * The launcher that waits for a guest that will not come may go; it decides by its own name
  * (pkg/handler-launcher-com/cmd/v1/cmd.proto).
  */
-const wantsSignal = (facts: Facts) =>
+const isSignalDue = (facts: Facts) =>
   (facts.vmi?.status?.migrationState?.failed === true || facts.final) &&
   migrationUidOf(facts) !== '' &&
-  facts.observation.launcher.kind === 'ready' &&
   !isSignalled(stageOf(facts));
+
+const wantsSignal = (facts: Facts) => isSignalDue(facts) && facts.observation.launcher.kind === 'ready';
 
 const hasSomethingHere = ({ observation }: Facts) =>
   !observation.memory.ending.cleaned && (observation.ghost !== undefined || observation.domain.kind !== 'absent');
@@ -89,6 +92,18 @@ export const targetEndRules: readonly Rule[] = [
     'The guest was lost half-way between two nodes; the node that owns the VMI must see that before anything is cleaned up here.',
     (facts) => !facts.final && hasLostItsMemory(facts),
     () => wait(goneRetryMs),
+  ),
+  over(
+    'target-end-launcher-awaited',
+    'The migration to this node is over and its launcher here has no socket yet; it is awaited, for else its pod would stay and block the next migration.',
+    // Without an end of its own here: a launcher that opens no socket in its time counts as dead.
+    (facts) =>
+      isSignalDue(facts) && facts.domainState.kind === 'absent' && facts.observation.launcher.kind === 'not-ready',
+    (facts) => ({
+      ...wait(socketRetryMs),
+      // Its time to answer begins when it can be asked.
+      remember: rememberStage(facts, { kind: 'over', endedSeenMs: facts.observation.nowMs, signalled: false }),
+    }),
   ),
   over(
     'target-end-not-probed',

@@ -73,6 +73,19 @@ function prepare(facts: Facts): Plan {
   };
 }
 
+export function openStreams(facts: Facts): Plan {
+  return {
+    steps: [{ step: 'openTargetProxies', uid: facts.uid, roles: rolesOf(facts) }],
+    requeueAfterMs: 0,
+    latestMs: launcherRetryMs,
+  };
+}
+
+export function publish(facts: Facts): Plan {
+  const patch = publishPatch(facts);
+  return patch ? { steps: [], patch } : rest;
+}
+
 /** For a guest that is not on its way yet: make ready, open the streams, publish where they are. */
 export const prepareRules: readonly Rule[] = [
   {
@@ -153,20 +166,13 @@ export const prepareRules: readonly Rule[] = [
     name: 'target-streams-due',
     why: 'The launcher is ready for the guest; the streams that it comes through are opened.',
     when: isUnprepared,
-    plan: (facts) => ({
-      steps: [{ step: 'openTargetProxies', uid: facts.uid, roles: rolesOf(facts) }],
-      requeueAfterMs: 0,
-      latestMs: launcherRetryMs,
-    }),
+    plan: openStreams,
   },
   {
     name: 'target-publish',
     why: 'The streams are open; the source is told at which address and ports.',
     when: (facts) => publishPatch(facts) !== undefined,
-    plan: (facts) => {
-      const patch = publishPatch(facts);
-      return patch ? { steps: [], patch } : rest;
-    },
+    plan: publish,
   },
   {
     name: 'target-waits',

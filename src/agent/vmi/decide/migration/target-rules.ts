@@ -6,8 +6,8 @@ import { type Plan, type Rule, rest, wait } from '../rule.ts';
 import { isDecentralised, isUnreported, reportDecentralised } from './decentralised.ts';
 import { failedMigration } from './failed-migration.ts';
 import { targetEndRules } from './target-end-rules.ts';
-import { handOverPatch, progressPatch } from './target-patches.ts';
-import { prepareRules } from './target-prepare-rules.ts';
+import { handOverPatch, progressPatch, publishPatch } from './target-patches.ts';
+import { openStreams, prepareRules, publish } from './target-prepare-rules.ts';
 import {
   hasArrived,
   hasFailedHere,
@@ -48,9 +48,13 @@ const handOverRule: Rule = {
 /** Without a migration there is no source to take the guest over from. */
 const hasMigration = (facts: Facts) => migrationUidOf(facts) !== '';
 
+/** An earlier agent of this node has opened the streams of this very migration, and the source may be sending already. */
+const isTakenUp = (facts: Facts) => facts.observation.migrationProxies.targetMigration === migrationUidOf(facts);
+
 /** Something of an earlier stay or attempt: a launcher of a migration that failed, a domain that migrated away once. */
 const isLeftFromBefore = (facts: Facts) =>
   stageOf(facts) === undefined &&
+  !isTakenUp(facts) &&
   !facts.observation.memory.ending.cleaned &&
   !isStarted(facts) &&
   isProvenAway(facts) &&
@@ -98,7 +102,8 @@ const beginRules: readonly Rule[] = [
   {
     name: 'target-earlier-streams',
     why: 'Streams of an earlier migration of this VMI are still open; they are closed before this one is prepared.',
-    when: (facts) => facts.observation.migrationProxies.targetPorts !== undefined && stageOf(facts) === undefined,
+    when: (facts) =>
+      facts.observation.migrationProxies.targetPorts !== undefined && stageOf(facts) === undefined && !isTakenUp(facts),
     plan: ({ uid }) => ({ steps: [{ step: 'closeTargetProxies', uid }], requeueAfterMs: 0 }),
   },
   {
@@ -125,6 +130,12 @@ const beginRules: readonly Rule[] = [
   },
 ];
 
+/** The guest runs here already, and the source still has a part of its memory. */
+function isInPostCopy(facts: Facts): boolean {
+  const isSwitched = stateOf(facts)?.mode === 'PostCopy' || notesOf(facts)?.Mode === 'PostCopy';
+  return facts.domainState.kind === 'alive' && isStarted(facts) && isSwitched && !notesOf(facts)?.EndTimestamp;
+}
+
 const underWayRules: readonly Rule[] = [
   {
     name: 'target-domain-unknown',
@@ -133,6 +144,18 @@ const underWayRules: readonly Rule[] = [
     plan: ({ uid }) => ({ steps: [{ step: 'refreshDomain', uid }], requeueAfterMs: unknownRetryMs }),
   },
   ...beginRules,
+  {
+    name: 'target-streams-lost',
+    why: 'The guest runs here in post-copy and its streams are gone: they are opened anew, so that the rest of its memory can come.',
+    when: (facts) => isInPostCopy(facts) && facts.observation.migrationProxies.targetPorts === undefined,
+    plan: openStreams,
+  },
+  {
+    name: 'target-publish-again',
+    why: 'The streams of a guest in post-copy were opened anew; the source is told at which address and ports.',
+    when: (facts) => isInPostCopy(facts) && publishPatch(facts) !== undefined,
+    plan: publish,
+  },
   {
     name: 'target-under-way',
     why: 'The guest is on its way to this node; its arrival or the end of the migration is awaited.',

@@ -48,13 +48,13 @@ const live: readonly (readonly [string, Spec, string | undefined, RegExp, Partia
     'a bridge',
     iface({ bridge: {} }),
     'InterfaceNotLiveMigratable',
-    /^cannot migrate VMI which does not use masquerade or a migratable plugin/,
+    /^cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network$/,
   ],
   [
     'a binding without migration',
     iface({ binding: { name: 'b' } }),
     'InterfaceNotLiveMigratable',
-    /^cannot migrate VMI which does not use masquerade/,
+    /^cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network$/,
   ],
   [
     'a binding with migration',
@@ -88,11 +88,22 @@ const live: readonly (readonly [string, Spec, string | undefined, RegExp, Partia
     'a host device',
     devices({ hostDevices: [{ name: 'd', deviceName: 'x/y' }] }),
     'HostDeviceNotLiveMigratable',
-    /generic PCI host device/,
+    /^VMI specifies non-migratable generic PCI host device$/,
   ],
-  ['two GPUs', gpu('a', 'b'), 'HostDeviceNotLiveMigratable', /too many GPUs/, vgpuOn],
-  ['a GPU without the gate', gpu('a'), 'HostDeviceNotLiveMigratable', /VGPULiveMigration is not enabled/],
-  ['a GPU that is not mediated', gpu('a'), 'HostDeviceNotLiveMigratable', /non-migratable GPU device/, vgpuOn],
+  ['two GPUs', gpu('a', 'b'), 'HostDeviceNotLiveMigratable', /^VMI specifies too many GPUs$/, vgpuOn],
+  [
+    'a GPU without the gate',
+    gpu('a'),
+    'HostDeviceNotLiveMigratable',
+    /^VMI specifies a GPU but feature gate VGPULiveMigration is not enabled$/,
+  ],
+  [
+    'a GPU that is not mediated',
+    gpu('a'),
+    'HostDeviceNotLiveMigratable',
+    /^VMI specifies non-migratable GPU device$/,
+    vgpuOn,
+  ],
   [
     'a mediated GPU with the gate',
     gpu('a'),
@@ -113,7 +124,7 @@ const live: readonly (readonly [string, Spec, string | undefined, RegExp, Partia
     'reenlightenment without a TSC frequency',
     { domain: { features: { hyperv: { reenlightenment: {} } } } },
     'NoTSCFrequencyNotLiveMigratable',
-    /when TSC Frequency is not exposed on the cluster/,
+    /^HyperV Reenlightenment VMIs cannot migrate when TSC Frequency is not exposed on the cluster: guest timers might be inconsistent$/,
   ],
   [
     'reenlightenment that is off',
@@ -154,7 +165,7 @@ const live: readonly (readonly [string, Spec, string | undefined, RegExp, Partia
     'a claim of which nothing is known',
     { domain: {}, volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'c' } }] },
     'DisksNotLiveMigratable',
-    /^cannot migrate VMI: Unable to determine if PVC c is shared, live migration requires/,
+    /^cannot migrate VMI: Unable to determine if PVC c is shared, live migration requires that all PVCs must be shared \(using ReadWriteMany access mode\)$/,
   ],
   [
     'the first of several obstacles',
@@ -235,6 +246,15 @@ const volumes: readonly (readonly [string, Volume, object | undefined, object, s
     'BlockMigration',
     /PVC c is not shared/,
   ],
+  [
+    'host disk that stands for a shared claim',
+    { name: 'v', hostDisk: { path: '/d', type: 'Disk' } },
+    shared,
+    {},
+    'LiveMigration',
+    undefined,
+  ],
+  ['empty disk', { name: 'v', emptyDisk: { capacity: '1Gi' } }, undefined, {}, 'BlockMigration', undefined],
   ['container disk', { name: 'v', containerDisk: { image: 'i' } }, undefined, {}, 'BlockMigration', undefined],
   [
     'config map as virtiofs',
@@ -314,6 +334,18 @@ const noMigrationProxy = {
   address: '10.0.0.1',
   hasSource: false,
 } as const;
+
+test('a claim that is migrated to another one is no obstacle behind a host disk either, as pkg/virt-handler/vm.go has it', () => {
+  const vmi = vmiOf('Running', {
+    spec: { domain: {}, volumes: [{ name: 'v', hostDisk: { path: '/d', type: 'Disk' } }] },
+    status: {
+      migratedVolumes: [{ volumeName: 'v' }],
+      volumeStatus: [{ name: 'v', target: '', persistentVolumeClaimInfo: own }],
+    },
+  });
+  assert.deepEqual(conditionOf(vmi, 'LiveMigratable'), { status: 'True', reason: undefined, message: undefined });
+  assert.equal(statusOf(vmi).vmi?.status?.migrationMethod, 'BlockMigration');
+});
 
 test('a build without migrationProxies says so only where the guest could migrate', () => {
   const able = vmiOf('Running');

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { decide } from '../../../../../src/agent/vmi/decide/index.ts';
 import type { Observation } from '../../../../../src/agent/vmi/observe/index.ts';
 import { project, semanticEqual } from '../../../../../src/agent/vmi/status/index.ts';
-import type { Domain, VirtualMachineInstance } from '../../../../../src/api/index.ts';
+import { annotations, type Domain, type VirtualMachineInstance } from '../../../../../src/api/index.ts';
 import { domainNone, domainOf, observationOf, presentVmi, seen, vmiOf } from '../../../../fixtures/agent/builders.ts';
 
 function projected(vmi: VirtualMachineInstance, more: Partial<Observation> = {}) {
@@ -190,4 +190,12 @@ test('a guest without interfaces has no list of them, as upstream writes it', ()
   const { vmi } = projected(vmiOf('Scheduled'), { domain: seen(domainOf('Running')) });
   assert.ok(vmi?.status);
   assert.equal('interfaces' in vmi.status, false);
+});
+
+test('how far a guest on its way has come is an annotation: written when it is new, and not again', () => {
+  const written = projected(projected(vmiOf('Running')).vmi ?? vmiOf('Running'), { migrationNote: 'half' }).vmi;
+  assert.equal(written?.metadata.annotations?.[annotations.migrationProgress], 'half');
+  assert.ok(written);
+  assert.equal(projected(written, { migrationNote: 'half' }).vmi, undefined);
+  assert.equal(projected(written).vmi, undefined, 'the last one stays');
 });

@@ -4,6 +4,9 @@ import { noMigration } from '../../../../../fixtures/no-migration.ts';
 import { deleting, leaving, migration, migrationProxies, open, over, published, reported, started } from './leaving.ts';
 import { memory, type Row } from './row.ts';
 
+const broken = reported({ Mode: 'PostCopy' }, 'Paused', 'PostcopyFailed');
+const resumable = { ...open, sourceMigration: 'm1', resumeMs: 60_000 };
+
 /** Rules of a VMI that is to leave this node. */
 export const sourceRows: readonly Row[] = [
   {
@@ -24,6 +27,22 @@ export const sourceRows: readonly Row[] = [
       migrationProxies: open,
       memory: memory({ migration: asSource({ sentMs: nowMs }, 'm0') }),
     },
+    expect: { steps: ['closeSourceProxies'] },
+  },
+  {
+    rule: 'migration-running',
+    when: 'an earlier agent opened the streams of this very migration, of which this one remembers nothing',
+    given: {
+      vmi: leaving({ ...published, ...started }),
+      domain: reported(),
+      migrationProxies: { ...open, sourceMigration: 'm1' },
+    },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'source-proxies-left',
+    when: 'an earlier agent opened them for another migration',
+    given: { vmi: leaving(published), migrationProxies: { ...open, sourceMigration: 'm0' } },
     expect: { steps: ['closeSourceProxies'] },
   },
   {
@@ -165,6 +184,55 @@ export const sourceRows: readonly Row[] = [
     when: 'the launcher was asked for a minute and knows of none',
     given: { vmi: leaving(started), memory: migration({ unheardSinceMs: nowMs - 60_000 }) },
     expect: { steps: [] },
+  },
+  {
+    rule: 'post-copy-resume-due',
+    when: 'its streams have just broken in post-copy: the order goes on where they broke',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: broken,
+      migrationProxies: resumable,
+    },
+    expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'], requeueAfterMs: 3_000 },
+  },
+  {
+    rule: 'post-copy-resume-awaited',
+    when: 'they were opened anew a moment ago',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: broken,
+      migrationProxies: resumable,
+      memory: migration({ broken: { sinceMs: nowMs - 20_000, lastTryMs: nowMs - 1_000 } }),
+    },
+    expect: { steps: [], requeueAfterMs: 3_000 },
+  },
+  {
+    rule: 'post-copy-given-up',
+    when: 'the time for it is over',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: broken,
+      migrationProxies: resumable,
+      memory: migration({ broken: { sinceMs: nowMs - 60_000, lastTryMs: nowMs - 4_000 } }),
+    },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'post-copy-given-up',
+    when: 'there is no time for it',
+    given: { vmi: leaving({ ...published, ...started, mode: 'PostCopy' }), domain: broken, memory: migration() },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'post-copy-resumed',
+    when: 'the guest moves again',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      migrationProxies: resumable,
+      memory: migration({ broken: { sinceMs: nowMs - 20_000, lastTryMs: nowMs - 1_000 } }),
+    },
+    expect: { steps: [], requeueAfterMs: 0 },
   },
   {
     rule: 'migration-unheard',

@@ -70,6 +70,14 @@ const closed = observationOf().migrationProxies;
 const refusing = { ...closed, unavailable: 'virt-handler is leaving' };
 const done = { preparedMs: nowMs - 1_000, firstTryMs: nowMs - 1_000, lastTryMs: nowMs - 1_000 };
 
+const inPostCopy = {
+  vmi: coming({ ...published, ...begun, mode: 'PostCopy', targetNodeDomainDetected: true }, (vmi) => {
+    Object.assign(vmi.status?.migrationState ?? {}, { targetNodeDomainReadyTimestamp: begun.startTimestamp });
+  }),
+  domain: incomingDomain('Running', 'Unknown', notes({ Mode: 'PostCopy' })),
+  memory: own(done),
+};
+
 /** Something was prepared here for the VMI. */
 const kept = { ghost, domain: domainNone, memory: own(done) };
 
@@ -97,6 +105,17 @@ const takingBack: readonly Row[] = [
     when: 'the guest was lost half-way and its owner has not seen it yet',
     given: { vmi: coming(failed), domain: incomingDomain('Paused', 'PostcopyFailed', over), memory: own(done) },
     expect: { steps: [], requeueAfterMs: 5_000 },
+  },
+  {
+    rule: 'target-end-launcher-awaited',
+    when: 'the migration was refused before the launcher had a socket: its pod must be told to go',
+    given: {
+      vmi: coming(failed),
+      domain: absent,
+      launcher: { kind: 'not-ready', forMs: 60_000 },
+      memory: own({ endedSeenMs: nowMs - 60_000 }),
+    },
+    expect: { steps: [], requeueAfterMs: 1_000 },
   },
   {
     rule: 'target-end-not-probed',
@@ -227,6 +246,12 @@ const receiving: readonly Row[] = [
     expect: { steps: ['closeTargetProxies'], requeueAfterMs: 0 },
   },
   {
+    rule: 'target-begun',
+    when: 'an earlier agent opened the streams of this very migration: they stay, and what was prepared for it',
+    given: { ...kept, vmi: coming(), memory: memory(), migrationProxies: { ...open, targetMigration: 'm1' } },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
     rule: 'target-earlier-domain',
     when: 'the guest migrated away from here once and comes back',
     given: { vmi: coming(), domain: incomingDomain('Shutoff', 'Migrated', notes({ UID: 'm0' })), memory: remembered() },
@@ -312,6 +337,18 @@ const receiving: readonly Row[] = [
     rule: 'target-waits',
     when: 'all is told',
     given: { ...kept, vmi: coming(published), migrationProxies: open },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'target-streams-lost',
+    when: 'the guest runs here in post-copy, and what carried its memory has ended',
+    given: { ...inPostCopy, migrationProxies: closed },
+    expect: { steps: ['openTargetProxies'], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'target-publish-again',
+    when: 'the streams of a guest in post-copy have other ports than before',
+    given: { ...inPostCopy, migrationProxies: { ...open, targetPorts: { '40002': 0, '40003': 49_152 } } },
     expect: { steps: [] },
   },
   {
