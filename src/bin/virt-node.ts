@@ -10,10 +10,12 @@ import {
   askExplain,
   attachConsole,
   type Command,
+  cancelMigration,
   describeNode,
   endSupervisor,
   ensureStateDir,
   ImageStore,
+  migrateVm,
   NodeError,
   type NodeFlags,
   type NodePaths,
@@ -75,6 +77,7 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
   return new StandaloneNode(
     {
       ...nodeOf(flags),
+      nodes: flags.nodes,
       hostIp: '127.0.0.1',
       apiPort: flags.apiPort,
       webPort: flags.webPort,
@@ -203,6 +206,11 @@ async function status(stateDir: string): Promise<void> {
   process.exitCode = isRunning ? 0 : 3;
 }
 
+async function migrate(command: Extract<Command, { command: 'migrate' }>): Promise<void> {
+  const leave = onSignals(() => process.exit(130));
+  say(await migrateVm(nodePaths(command.stateDir), command, say, leave));
+}
+
 async function addImage({ stateDir, reference, source }: Extract<Command, { command: 'image-add' }>): Promise<void> {
   const paths = nodePaths(stateDir);
   const images = new ImageStore({ dir: paths.imagesDir });
@@ -240,6 +248,10 @@ async function run(command: Command): Promise<void> {
       return screenshot(command);
     case 'act':
       return say(await actOnVm(nodePaths(command.stateDir), command, command.action));
+    case 'migrate':
+      return migrate(command);
+    case 'migrate-cancel':
+      return say(await cancelMigration(nodePaths(command.stateDir), command));
     case 'explain':
       return say(await askExplain(command));
     case 'image-add':

@@ -18,6 +18,7 @@ const codes = {
   takenOver: 4001,
   tooSlow: 4002,
   gone: 4003,
+  moved: 4004,
 } as const;
 
 export function sessionEnd(why: keyof typeof codes, reason: string): SessionEnd {
@@ -29,4 +30,9 @@ function fitReason(reason: string): string {
   if (Buffer.byteLength(reason) <= maxReasonBytes) return reason;
   const { written } = new TextEncoder().encodeInto(reason, new Uint8Array(maxReasonBytes - 3));
   return `${Buffer.from(reason).subarray(0, written)}…`;
+}
+
+/** The guest's end of the stream is over: it may run on elsewhere. */
+export function isByGuest({ code }: SessionEnd): boolean {
+  return code === codes.guestClosed;
 }

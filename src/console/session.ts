@@ -25,6 +25,8 @@ export interface SessionOwner {
 export interface SessionOptions {
   readonly isAware: boolean;
   readonly pingIntervalMs: number;
+  /** What the client is told of an end on this side; the same unless something more is known. */
+  readonly explainEnd?: (end: SessionEnd) => SessionEnd;
 }
 
 /**
@@ -42,6 +44,7 @@ export class Session {
   readonly #keepAlive: KeepAlive;
   readonly #sent = () => this.#onSent();
   readonly #onEnd: (end: SessionEnd) => void;
+  readonly #explainEnd: (end: SessionEnd) => SessionEnd;
   #owner: SessionOwner | undefined;
   #isStarted = false;
   #isFull = false;
@@ -56,6 +59,7 @@ export class Session {
     this.#websocket = websocket;
     this.#socket = socket;
     this.#onEnd = onEnd;
+    this.#explainEnd = options.explainEnd ?? ((end) => end);
     websocket.binaryType = 'fragments';
     websocket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
     websocket.on('error', (error) => this.#finish(brokenRule(error)));
@@ -138,9 +142,10 @@ export class Session {
   /** Says why and closes; the connection ends within seconds even when the peer does nothing. */
   end(end: SessionEnd): void {
     if (this.#hasEnded) return;
-    this.#finish(end);
+    const explained = this.#explainEnd(end);
+    this.#finish(explained);
     this.#websocket.resume();
-    this.#websocket.close(end.code, end.reason);
+    this.#websocket.close(explained.code, explained.reason);
   }
 
   #onMessage(data: RawData, isBinary: boolean): void {

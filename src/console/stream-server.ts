@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import { type PlainAnswer, refuseUpgrade } from '../http/index.ts';
-import { type SessionEnd, sessionEnd } from './close.ts';
+import { isByGuest, type SessionEnd, sessionEnd } from './close.ts';
 import { answerOf, closedMeanwhile, GuestConnector } from './guest-connection.ts';
 import { awareProtocol, chooseProtocol, upgradeProblem } from './handshake.ts';
 import { Session } from './session.ts';
@@ -19,6 +19,8 @@ export interface StreamServerDeps {
   readonly newId: () => string;
   /** The first session is open, or the last one has ended. */
   readonly onUse?: (isUsed: boolean) => void;
+  /** Where a guest goes on that has left its place here; undefined: it has not moved. */
+  readonly movedTo?: (guest: GuestName) => string | undefined;
 }
 
 /** A VMI as requests name it. */
@@ -103,6 +105,13 @@ export class StreamServer {
   endAll(uid: string, reason: string): void {
     this.#connector.giveUp(new StreamRefusal('FAILED', 503, reason), uid);
     this.#registry.end(uid, sessionEnd('gone', reason));
+  }
+
+  /** The VMI goes on at another node: clients come again, and are led there. */
+  moveAll(uid: string, node: string): void {
+    const end = movedEnd(node);
+    this.#connector.giveUp(new StreamRefusal('FAILED', 503, end.reason), uid);
+    this.#registry.end(uid, end);
   }
 
   /** The agent leaves. Resolves when all connections are closed, within seconds. */
@@ -197,7 +206,11 @@ export class StreamServer {
       );
     };
     const { pingIntervalMs } = this.#options;
-    const session = new Session({ isAware, pingIntervalMs }, { websocket, socket, clock, onEnd });
+    const explainEnd = (end: SessionEnd) => {
+      const node = isByGuest(end) ? this.#deps.movedTo?.(stream) : undefined;
+      return node === undefined ? end : movedEnd(node);
+    };
+    const session = new Session({ isAware, pingIntervalMs, explainEnd }, { websocket, socket, clock, onEnd });
     const running = { session, stream, websocket, sinceMs };
     this.#running.add(running);
     if (this.#running.size === 1) this.#deps.onUse?.(true);
@@ -213,6 +226,10 @@ export class StreamServer {
     if (this.#connections.size > 0) return;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
+}
+
+function movedEnd(node: string): SessionEnd {
+  return sessionEnd('moved', `the virtual machine goes on at node ${node}`);
 }
 
 /** Of each log line. */

@@ -24,6 +24,10 @@ export type NodeErrorCode =
   | 'CHILD_FAILED'
   | 'TIMEOUT'
   | 'LEFTOVERS'
+  /** A program of the system is not installed. */
+  | 'PROGRAM_MISSING'
+  /** A node that is to go still has virtual machines. */
+  | 'NODE_IN_USE'
   /** virt-handler answered, and not with what was asked for; the message is its own. */
   | 'AGENT_REFUSED'
   /** virt-handler does not answer now. */

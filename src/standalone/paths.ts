@@ -12,6 +12,8 @@ export interface NodePaths {
   /** The user's, as in `kubeconfigs.admin`. */
   readonly kubeconfig: string;
   readonly kubeconfigs: Readonly<Record<KubeconfigName, string>>;
+  /** virt-handler's `--kubelet-root`. */
+  readonly kubeletDir: string;
   /** kubelet's layout below: `<uid>/volumes/kubernetes.io~empty-dir/<name>`. */
   readonly podsDir: string;
   /** `<uid>/<container>.log` */
@@ -38,7 +40,7 @@ export interface NodePaths {
   readonly controllerSocket: string;
   /** Authority and key pairs of the agent's servers and of their one client; for root only. */
   readonly certificatesDir: string;
-  /** Where the agent serves consoles since its last start. */
+  /** Where the agent serves consoles since its last start; those of further nodes are beside it. */
   readonly agentAddress: string;
   /** Address of the page with its token; for root only. */
   readonly webAddress: string;
@@ -50,11 +52,53 @@ export interface NodePaths {
 
 export const defaultStateDir = '/var/lib/virt-node';
 
+/** Of the node with this number: one that has a single node has no numbers in its names. */
+const numbered = (name: string, index: number) => (index === 1 ? name : `${name}-${index}`);
+
+/** The Node object of this number, from 1; `first` is the first one's name. */
+export function memberName(first: string, index: number): string {
+  return numbered(first, index);
+}
+
+/** The number that a name of `numbered` with this beginning and end has; undefined for any other name. */
+export function memberIndex(name: string, begin: string, end = ''): number | undefined {
+  if (name === `${begin}${end}`) return 1;
+  if (!name.startsWith(`${begin}-`) || !name.endsWith(end)) return undefined;
+  const digits = name.slice(begin.length + 1, name.length - end.length);
+  return /^[2-9]$|^[1-9]\d$/.test(digits) ? Number(digits) : undefined;
+}
+
+/**
+ * The same for the node with this number, of several on one machine. The first keeps the paths of a single one; of another only what
+ * its agent and its pod runner have for themselves differs: images, claims, disks of the host, the pod network and the API are shared.
+ */
+export function memberPaths(paths: NodePaths, index: number): NodePaths {
+  if (index === 1) return paths;
+  const root = path.join(membersDir(paths), String(index));
+  const privateDir = path.join(root, 'kubevirt-private');
+  const kubeconfigOf = (name: string) => path.join(paths.apiDir, 'kubeconfigs', numbered(name, index));
+  return {
+    ...paths,
+    kubeconfigs: { ...paths.kubeconfigs, 'virt-handler': kubeconfigOf('virt-handler'), node: kubeconfigOf('node') },
+    kubeletDir: root,
+    podsDir: path.join(root, 'pods'),
+    shareDir: path.join(paths.runDir, numbered('kubevirt', index)),
+    privateDir,
+    agentSocket: path.join(privateDir, explainSocketName),
+    agentAddress: path.join(paths.runDir, `${numbered('agent', index)}.json`),
+  };
+}
+
+/** Holds a directory per node but the first, by its number. */
+export function membersDir({ stateDir }: NodePaths): string {
+  return path.join(stateDir, 'nodes');
+}
+
 /** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
 export function nodeDirectories(paths: NodePaths): string[] {
   const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
   const { claimsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir } = paths;
-  const parts = [apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir];
+  const parts = [apiDir, podsDir, membersDir(paths), imagesDir, runDir, privateDir, certificatesDir, labellerDir];
   return [...parts, path.dirname(libvirtCacheDir), claimsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir];
 }
 
@@ -73,6 +117,7 @@ export function nodePaths(stateDir: string): NodePaths {
       'virt-handler': kubeconfigOf('virt-handler'),
       node: kubeconfigOf('node'),
     },
+    kubeletDir: root,
     podsDir: path.join(root, 'pods'),
     podLogsDir: path.join(run, 'pod-logs'),
     imagesDir: path.join(root, 'images'),

@@ -10,7 +10,7 @@ import type { PageAccess, Refusal } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
 import type { PageFiles } from './page-files.ts';
-import type { WebBackend } from './ports.ts';
+import type { WebBackend, WebNodes } from './ports.ts';
 import { refusalPage } from './refusal-page.ts';
 import type { VmList } from './rows.ts';
 import { isVmApiRequest, withoutSecrets } from './vm-api-routes.ts';
@@ -60,6 +60,7 @@ export function createApp(deps: WebAppDeps): Express {
   addPage(app, deps);
   app.use((request, response, next) => letIn(deps, request, response, next));
   addVms(app, deps);
+  addNodes(app, deps);
   addWhy(app, deps);
   app.use('/v1', (request, response) => {
     request.url = request.originalUrl;
@@ -126,23 +127,67 @@ function addVms(app: Express, { backend, events }: WebAppDeps): void {
   app.get('/api/vms/events', (_request, response) => {
     if (!events.serve(response)) throw new Rejection(503, 'the page is open too many times');
   });
-  app.post('/api/vms/:namespace/:name/:action', async (request, response) => {
-    const { namespace, name, action } = request.params;
-    if (action !== 'start' && action !== 'stop') throw new Rejection(404, 'a VM can be started and stopped');
-    if (!backend.actions) throw new Rejection(403, 'who serves this page may not start or stop VMs: use kubectl');
-    if (!backend.vms.rows().some((row) => row.namespace === namespace && row.name === name)) {
-      throw new Rejection(404, `there is no VM ${namespace}/${name} on this node`);
-    }
-    const { signal, done } = whileAsked(response);
-    try {
-      await backend.actions[action](namespace, name, signal);
-    } catch (cause) {
-      throw new Rejection(502, errorMessage(cause), { cause });
-    } finally {
-      done();
-    }
-    response.status(202).json({});
+  app.post(
+    ['/api/vms/:namespace/:name/:action', '/api/vms/:namespace/:name/:action/:node'],
+    async (request: Request<Record<string, string>>, response) => {
+      const { namespace, name } = request.params;
+      const act = vmAction(backend, request.params);
+      if (!backend.vms.rows().some((row) => row.namespace === namespace && row.name === name)) {
+        throw new Rejection(404, `there is no VM ${namespace}/${name} on this node`);
+      }
+      await answerAction(response, act);
+    },
+  );
+}
+
+type Action = (signal: AbortSignal) => Promise<unknown>;
+
+/** What is asked for. Throws Rejection. */
+function vmAction({ actions, nodes }: WebBackend, asked: Readonly<Record<string, string | undefined>>): Action {
+  const { namespace = '', name = '', action, node } = asked;
+  if (node !== undefined && action !== 'move') throw new Rejection(404, 'only a move has a node');
+  if (action === 'move' || action === 'cancel-move') {
+    const has = needNodes(nodes, node);
+    if (action === 'move') return (signal) => has.move(namespace, name, node, signal);
+    return (signal) => has.cancelMove(namespace, name, signal);
+  }
+  if (action !== 'start' && action !== 'stop') throw new Rejection(404, 'a VM can be started, stopped and moved');
+  if (!actions) throw new Rejection(403, 'who serves this page may not start or stop VMs: use kubectl');
+  return (signal) => actions[action](namespace, name, signal);
+}
+
+function addNodes(app: Express, { backend }: WebAppDeps): void {
+  app.post('/api/nodes/:node/:action', async (request, response) => {
+    const { node, action } = request.params;
+    const nodes = needNodes(backend.nodes, node);
+    const actions: Readonly<Record<string, Action>> = {
+      cordon: (signal) => nodes.cordon(node, true, signal),
+      uncordon: (signal) => nodes.cordon(node, false, signal),
+      empty: async (signal) => ({ moves: await nodes.empty(node, signal) }),
+    };
+    const act = Object.hasOwn(actions, action) ? actions[action] : undefined;
+    if (!act) throw new Rejection(404, 'a node can be cordoned, uncordoned and emptied');
+    await answerAction(response, act);
   });
+}
+
+/** `named`: must be one of them, where it is given. */
+function needNodes(nodes: WebNodes | undefined, named: string | undefined): WebNodes {
+  if (!nodes || nodes.rows().length < 2) throw new Rejection(403, 'there is only one node');
+  if (named === undefined || nodes.rows().some(({ name }) => name === named)) return nodes;
+  throw new Rejection(404, `there is no node ${named}`);
+}
+
+/** What it gives is the answer. */
+async function answerAction(response: Response, act: Action): Promise<void> {
+  const { signal, done } = whileAsked(response);
+  try {
+    response.status(202).json((await act(signal)) ?? {});
+  } catch (cause) {
+    throw new Rejection(502, errorMessage(cause), { cause });
+  } finally {
+    done();
+  }
 }
 
 function addWhy(app: Express, { backend }: WebAppDeps): void {

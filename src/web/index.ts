@@ -5,8 +5,11 @@
  */
 export { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
 export { durationText } from './duration.ts';
+export { fileSize } from './file-size.ts';
+export { migrationText } from './migration-text.ts';
 export { nextTryText } from './next-try.ts';
-export type { VmActions, VmApi, VmFeed, WebBackend } from './ports.ts';
-export type { VmRow } from './rows.ts';
+export { nodeRow } from './node-row.ts';
+export type { VmActions, VmApi, VmFeed, WebBackend, WebNodes } from './ports.ts';
+export type { NodeRow, VmRow } from './rows.ts';
 export { WebServer, type WebServerOptions } from './server.ts';
 export { vmRow } from './vm-row.ts';

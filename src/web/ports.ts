@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { VmRow } from './rows.ts';
+import type { NodeRow, VmRow } from './rows.ts';
 
 /** The node's VMs as they are now. */
 export interface VmFeed {
@@ -17,6 +17,18 @@ export interface VmActions {
   stop(namespace: string, name: string, signal: AbortSignal): Promise<void>;
 }
 
+/** Several nodes that VMs move between. The actions reject with an error whose message is for the user. */
+export interface WebNodes {
+  /** Changes are those of the VMs' feed. */
+  rows(): readonly NodeRow[];
+  /** `node`: undefined leaves the choice to the scheduler. */
+  move(namespace: string, name: string, node: string | undefined, signal: AbortSignal): Promise<void>;
+  cancelMove(namespace: string, name: string, signal: AbortSignal): Promise<void>;
+  cordon(node: string, isCordoned: boolean, signal: AbortSignal): Promise<void>;
+  /** Cordons it, and moves its VMs to other nodes; gives how many are on their way. Rejects when one of them cannot move. */
+  empty(node: string, signal: AbortSignal): Promise<number>;
+}
+
 /** The agent's interface below `/v1/namespaces/…` (in upstream: pkg/virt-handler/rest), in this process or passed on to another. */
 export interface VmApi {
   handle(request: IncomingMessage, response: ServerResponse): void;
@@ -28,6 +40,8 @@ export interface WebBackend {
   readonly vms: VmFeed;
   /** Absent: who serves the page may not start or stop VMs, and the page does not offer it. */
   readonly actions?: VmActions;
+  /** Absent: who serves the page has one node. */
+  readonly nodes?: WebNodes;
   readonly api: VmApi;
   /** Answers `/why`, `/why/<namespace>/<name>` and `/state` (src/api/explain.ts). Rejects when the agent cannot be asked. */
   why(target: string, signal: AbortSignal): Promise<{ readonly httpStatus: number; readonly body: unknown }>;

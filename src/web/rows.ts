@@ -1,4 +1,39 @@
 import type { Condition } from '../api/index.ts';
+import type { MigrationFigures } from './migration-text.ts';
+
+/** A move of a VM from one node to another. */
+export type MoveRow =
+  | {
+      readonly kind: 'under-way';
+      /** Of the VirtualMachineInstanceMigration. */
+      readonly phase: string;
+      readonly from?: string;
+      readonly to?: string;
+      readonly isCancelled: boolean;
+      /** Why it does not go on: no node takes it, it waits for others. */
+      readonly waitsFor?: string;
+      /** From the agent; absent before something has moved. */
+      readonly progress?: MigrationFigures;
+    }
+  | {
+      readonly kind: 'arrived';
+      readonly from?: string;
+      readonly to?: string;
+      readonly at: string;
+      readonly tookMs?: number;
+    }
+  /** The guest stays where it was. */
+  | { readonly kind: 'failed'; readonly to?: string; readonly at: string; readonly reason: string };
+
+/** A node that VMs can be on. */
+export interface NodeRow {
+  readonly name: string;
+  /** Takes no new VMs, as a person wanted. */
+  readonly isCordoned: boolean;
+  readonly agent: 'ready' | 'not-ready' | 'away';
+  /** Of the agent: why it is not ready. */
+  readonly reason?: string;
+}
 
 /** One line of the list: a VirtualMachine, its VirtualMachineInstance, or both. */
 export interface VmRow {
@@ -11,9 +46,13 @@ export interface VmRow {
     readonly uid: string;
     readonly phase: string;
     readonly paused: boolean;
+    /** Where the guest is. Absent: nowhere yet. */
+    readonly node?: string;
     readonly ip?: string;
     readonly guestOs?: string;
   };
+  /** The newest one of this instance. */
+  readonly move?: MoveRow;
   /** Of the VMI, else of the VM. */
   readonly conditions: readonly Condition[];
   /** Absent: a VMI without a VM, which cannot be started again. */
@@ -27,6 +66,8 @@ export interface VmList {
   readonly node: string;
   /** The page may start and stop VMs. */
   readonly actions: boolean;
+  /** Absent: there is only the one. */
+  readonly nodes?: readonly NodeRow[];
   /** Why the rows may be old, for people. */
   readonly problem?: string;
   readonly rows: readonly VmRow[];
@@ -34,6 +75,8 @@ export interface VmList {
 
 /** Event `change`: what is new since the event before. */
 export interface VmChange {
+  /** All of them, when one has changed. */
+  readonly nodes?: readonly NodeRow[];
   readonly problem?: string;
   readonly rows: readonly VmRow[];
   /** Keys (`namespace/name`) of rows that are no more. */

@@ -28,6 +28,8 @@ interface Stream {
   /** Key → row as JSON, as the reader knows it. Undefined: it knows nothing yet. */
   known: Map<string, string> | undefined;
   problem: string | undefined;
+  /** As JSON. */
+  nodes: string;
   /** Set while what was written is not read. */
   cancelStalled: (() => void) | undefined;
 }
@@ -56,7 +58,7 @@ export class VmEvents {
   /** False: there are too many already, and nothing was answered. */
   serve(response: ServerResponse): boolean {
     if (this.#streams.size >= this.#options.maxStreams) return false;
-    const stream: Stream = { response, known: undefined, problem: undefined, cancelStalled: undefined };
+    const stream: Stream = { response, known: undefined, problem: undefined, nodes: '', cancelStalled: undefined };
     this.#streams.add(stream);
     response.once('close', () => this.#remove(stream));
     response.on('drain', () => this.#drained(stream));
@@ -100,16 +102,23 @@ export class VmEvents {
   #eventFor(stream: Stream, rows: Map<string, string>): string | undefined {
     const { known } = stream;
     const { describe } = this.#deps;
-    const { problem } = describe();
+    const { problem, nodes = [] } = describe();
+    const nodesBefore = stream.nodes;
+    stream.nodes = JSON.stringify(nodes);
     if (!known) {
       stream.problem = problem;
       return `retry: 1000\nevent: vms\ndata: ${withRows(describe(), [...rows.values()])}\n\n`;
     }
     const changed = [...rows].filter(([key, row]) => known.get(key) !== row).map(([, row]) => row);
     const gone = [...known.keys()].filter((key) => !rows.has(key));
-    if (changed.length === 0 && gone.length === 0 && problem === stream.problem) return undefined;
+    const areNew = stream.nodes !== nodesBefore;
+    if (changed.length === 0 && gone.length === 0 && !areNew && problem === stream.problem) return undefined;
     stream.problem = problem;
-    const change: Omit<VmChange, 'rows'> = { ...(problem !== undefined && { problem }), gone };
+    const change: Omit<VmChange, 'rows'> = {
+      ...(problem !== undefined && { problem }),
+      ...(areNew && { nodes }),
+      gone,
+    };
     return `event: change\ndata: ${withRows(change, changed)}\n\n`;
   }
 

@@ -4,20 +4,27 @@ import {
   type KubeObject,
   type VirtualMachine,
   type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
 } from '../api/index.ts';
+import { moveRow } from './move-row.ts';
 import type { VmRow } from './rows.ts';
 
 /**
  * A VirtualMachine and its instance as one line of the list. Undefined when neither is there. Total: one bad object must not
  * take the lines of all others along.
  */
-export function vmRow(vm: VirtualMachine | undefined, vmi: VirtualMachineInstance | undefined): VmRow | undefined {
+export function vmRow(
+  vm: VirtualMachine | undefined,
+  vmi: VirtualMachineInstance | undefined,
+  migrations: readonly VirtualMachineInstanceMigration[] = [],
+): VmRow | undefined {
   const object: KubeObject | undefined = vm ?? vmi;
   if (!object) return undefined;
   const { namespace = '', name, creationTimestamp = '' } = object.metadata;
   const conditions: unknown[] = [vmi?.status?.conditions, vm?.status?.conditions].find(Array.isArray) ?? [];
   const phase = vmi?.status?.phase || 'Pending';
   const strategy = vm?.spec?.runStrategy ?? (vm?.spec?.running === true ? 'Always' : 'Halted');
+  const move = vmi && moveRow(migrations, vmi);
   return {
     namespace,
     name,
@@ -26,6 +33,7 @@ export function vmRow(vm: VirtualMachine | undefined, vmi: VirtualMachineInstanc
     createdAt: creationTimestamp,
     ...(vm && { runStrategy: strategy }),
     ...(vmi && { vmi: instanceOf(vmi, phase) }),
+    ...(move && { move }),
   };
 }
 
@@ -39,11 +47,13 @@ function isCondition(value: unknown): value is Condition {
 function instanceOf({ metadata, status }: VirtualMachineInstance, phase: string): NonNullable<VmRow['vmi']> {
   const interfaces = Array.isArray(status?.interfaces) ? status.interfaces : [];
   const ip: unknown = interfaces.find((each) => each?.ipAddress)?.ipAddress;
+  const node: unknown = status?.nodeName;
   const guestOs: unknown = status?.guestOSInfo?.prettyName ?? status?.guestOSInfo?.name;
   return {
     uid: metadata.uid ?? '',
     phase,
     paused: findCondition(status?.conditions, 'Paused')?.status === 'True',
+    ...(typeof node === 'string' && node && { node }),
     ...(typeof ip === 'string' && ip && { ip }),
     ...(typeof guestOs === 'string' && guestOs && { guestOs }),
   };

@@ -2,8 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { WebSocket } from 'ws';
 import { deadline } from '../../base/index.ts';
-import { readAnswer, refusalOf, unreachable } from './explain.ts';
+import { AgentRefusal, readAnswer, refusalOf, unreachable } from './explain.ts';
 import { type AgentTarget, type FindAgent, tlsOptionsOf } from './target.ts';
+import { whereItIs } from './where-it-is.ts';
 
 export interface AgentAnswer {
   readonly contentType: string;
@@ -36,7 +37,7 @@ export class AgentApi {
 
   /** One request. A status other than 2xx is an AgentRefusal with the agent's text. */
   async call(method: 'GET' | 'PUT', path: string, options: AgentCallOptions = {}): Promise<AgentAnswer> {
-    const target = await this.#find();
+    const target = await this.#find(path);
     const signal = deadline(options.timeoutMs ?? 60_000, options.signal);
     const response = await exchange(target, { method, path, body: options.body, signal });
     const status = response.statusCode ?? 0;
@@ -47,16 +48,26 @@ export class AgentApi {
 
   /** A websocket that is open and paused: listen, then `resume()`. An answer that is no upgrade is an AgentRefusal. */
   async stream(path: string, protocol: string, signal: AbortSignal): Promise<WebSocket> {
-    const target = await this.#find();
-    signal.throwIfAborted();
-    const socket = new WebSocket(`wss://${hostOf(target)}:${target.port}${path}`, [protocol], {
-      ...tlsOptionsOf(target),
-      perMessageDeflate: false,
-      maxPayload: maxMessageBytes,
-      handshakeTimeout: handshakeTimeoutMs,
+    return whereItIs(this.#find, path, signal, async (target) => {
+      try {
+        return { kind: 'done', value: await streamAt(target, path, protocol, signal) };
+      } catch (error) {
+        if (!(error instanceof AgentRefusal)) throw error;
+        const give = () => Promise.reject(error);
+        return { kind: 'refused', give };
+      }
     });
-    return opened(socket, target, signal);
   }
+}
+
+function streamAt(target: AgentTarget, path: string, protocol: string, signal: AbortSignal): Promise<WebSocket> {
+  const socket = new WebSocket(`wss://${hostOf(target)}:${target.port}${path}`, [protocol], {
+    ...tlsOptionsOf(target),
+    perMessageDeflate: false,
+    maxPayload: maxMessageBytes,
+    handshakeTimeout: handshakeTimeoutMs,
+  });
+  return opened(socket, target, signal);
 }
 
 function opened(socket: WebSocket, target: AgentTarget, signal: AbortSignal): Promise<WebSocket> {

@@ -3,7 +3,8 @@
  * Must not know: the web page, the pod runner, the supervisor and the commands.
  */
 export * from './agent-api.ts';
+export { arrivalByApi } from './arrival.ts';
 export * from './explain.ts';
 export * from './explain-socket.ts';
 export * from './proxy.ts';
-export { agentOf, rememberAgentAddress } from './target.ts';
+export { agentOf, forgetAgentAddress, knownAgents, rememberAgentAddress } from './target.ts';

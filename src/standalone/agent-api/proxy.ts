@@ -6,6 +6,7 @@ import { letGoSoon, refuseUpgrade } from '../../http/index.ts';
 import type { VmApi } from '../../web/index.ts';
 import { unreachable } from './explain.ts';
 import { type AgentTarget, type FindAgent, tlsOptionsOf } from './target.ts';
+import { type Attempt, whereItIs } from './where-it-is.ts';
 
 export interface AgentProxyDeps {
   readonly find: FindAgent;
@@ -49,7 +50,7 @@ export class AgentProxy implements VmApi {
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const target = await this.#deps.find();
+    const target = await this.#deps.find(request.url);
     await new Promise<void>((resolve, reject) => {
       const { method, url: path } = request;
       const call = connect({ ...where(target), method, path, headers: chosen(request.headers, passedOn) });
@@ -68,43 +69,72 @@ export class AgentProxy implements VmApi {
   }
 
   async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const target = await this.#deps.find();
-    if (socket.destroyed) return;
-    const headers = {
-      ...chosen(request.headers, passedOnUpgrade),
-      connection: 'Upgrade',
-      upgrade: request.headers.upgrade ?? 'websocket',
-    };
-    await new Promise<void>((resolve, reject) => {
-      const call = connect({ ...where(target), method: 'GET', path: request.url, headers, timeout: connectTimeoutMs });
-      const onClose = () => {
-        call.destroy();
-        resolve();
-      };
-      socket.once('close', onClose);
-      call.once('timeout', () => call.destroy(new Error(`no answer in ${connectTimeoutMs} ms`)));
-      call.once('error', (cause) => reject(unreachable(target, cause)));
-      call.once('response', (answer) => {
-        socket.write(headOf(answer, chosen(answer.headers, passedBack)));
-        answer.pipe(socket);
-        answer.once('error', reject);
-        answer.once('end', () => {
-          letGoSoon(socket, systemClock);
-          resolve();
-        });
-      });
-      call.once('upgrade', (answer, agent, first) => {
-        socket.removeListener('close', onClose);
-        const back = { ...chosen(answer.headers, passedBackOnUpgrade), connection: 'Upgrade', upgrade: 'websocket' };
-        socket.write(headOf(answer, back));
-        if (first.length > 0) socket.write(first);
-        if (head.length > 0) agent.write(head);
-        join(socket, agent);
-        resolve();
-      });
-      call.end();
-    });
+    const gone = new AbortController();
+    const onClose = () => gone.abort(new Error('the caller has gone'));
+    socket.once('close', onClose);
+    try {
+      await whereItIs(this.#deps.find, request.url ?? '', gone.signal, (target) =>
+        upgradeAt(target, { request, socket, head, signal: gone.signal }),
+      );
+    } catch (error) {
+      if (!gone.signal.aborted) throw error;
+    } finally {
+      socket.off('close', onClose);
+    }
   }
+}
+
+interface Upgrade {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  readonly signal: AbortSignal;
+}
+
+/** Joined, or the agent's answer, of which nothing is passed on yet. */
+function upgradeAt(target: AgentTarget, { request, socket, head, signal }: Upgrade): Promise<Attempt<void>> {
+  const headers = {
+    ...chosen(request.headers, passedOnUpgrade),
+    connection: 'Upgrade',
+    upgrade: request.headers.upgrade ?? 'websocket',
+  };
+  return new Promise((resolve, reject) => {
+    const call = connect({ ...where(target), method: 'GET', path: request.url, headers, timeout: connectTimeoutMs });
+    const onGone = () => {
+      call.destroy();
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', onGone, { once: true });
+    call.once('timeout', () => call.destroy(new Error(`no answer in ${connectTimeoutMs} ms`)));
+    call.once('error', (cause) => reject(unreachable(target, cause)));
+    call.once('response', (answer) => {
+      // Of an answer that waits for a VMI on its way nobody reads the end; the call goes when the caller does.
+      resolve({ kind: 'refused', give: () => passBack(answer, socket) });
+    });
+    call.once('upgrade', (answer, agent, first) => {
+      signal.removeEventListener('abort', onGone);
+      const back = { ...chosen(answer.headers, passedBackOnUpgrade), connection: 'Upgrade', upgrade: 'websocket' };
+      socket.write(headOf(answer, back));
+      if (first.length > 0) socket.write(first);
+      if (head.length > 0) agent.write(head);
+      join(socket, agent);
+      resolve({ kind: 'done', value: undefined });
+    });
+    call.end();
+  });
+}
+
+function passBack(answer: IncomingMessage, socket: Duplex): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.write(headOf(answer, chosen(answer.headers, passedBack)));
+    answer.pipe(socket);
+    answer.once('error', reject);
+    answer.once('close', resolve);
+    answer.once('end', () => {
+      letGoSoon(socket, systemClock);
+      resolve();
+    });
+  });
 }
 
 /** Raw bytes both ways; each side waits for the other, and the end of one is the end of both. */

@@ -8,6 +8,7 @@ import {
   accessFlags,
   apiserverFlags,
   explainFlags,
+  migrateFlags,
   nodeFlags,
   rebootFlags,
   screenshotFlags,
@@ -18,6 +19,7 @@ import {
   vmFlags,
   vncFlags,
 } from './flags.ts';
+import type { MigrateWish } from './migrate.ts';
 import type { CliVmAction, VmName } from './vm-agent.ts';
 
 /** What the command line asks for. */
@@ -30,6 +32,7 @@ export type Command =
       readonly host: string;
       readonly port: number;
       readonly nodeName: string | undefined;
+      readonly nodes: number;
       readonly verbosity: number;
     }
   | { readonly command: 'stop'; readonly stateDir: string; readonly keepVms: boolean }
@@ -39,6 +42,8 @@ export type Command =
   | ({ readonly command: 'vnc'; readonly access: Access; readonly port: number } & VmFlags)
   | ({ readonly command: 'screenshot'; readonly output: string | undefined } & VmFlags)
   | ({ readonly command: 'act'; readonly action: CliVmAction } & VmFlags)
+  | ({ readonly command: 'migrate' } & MigrateWish & VmFlags)
+  | ({ readonly command: 'migrate-cancel' } & VmFlags)
   | ({ readonly command: 'explain' } & ExplainQuestion)
   | { readonly command: 'image-add'; readonly stateDir: string; readonly reference: string; readonly source: string }
   | { readonly command: 'images'; readonly stateDir: string }
@@ -55,6 +60,7 @@ export interface VmFlags extends VmName {
 export interface NodeFlags {
   readonly stateDir: string;
   readonly nodeName: string | undefined;
+  readonly nodes: number;
   readonly apiPort: number;
   /** First port to try for the page; 0: no page. */
   readonly webPort: number;
@@ -168,9 +174,9 @@ function nodeCommands(parser: Argv, choose: Choose): void {
       'run the Kubernetes API alone (start does this)',
       (flags) => flags.options(apiserverFlags),
       (given) => {
-        const { host, port, verbosity } = given;
+        const { host, port, nodes, verbosity } = given;
         const node = { stateDir: given['state-dir'], nodeName: given['node-name'] };
-        choose({ command: 'apiserver', host, port, verbosity, ...node });
+        choose({ command: 'apiserver', host, port, nodes, verbosity, ...node });
       },
     )
     .command('completion', 'print a script for bash or zsh that completes commands and flags', {}, () => {
@@ -230,6 +236,18 @@ function vmCommands(parser: Argv, choose: Choose): void {
       (given) => choose({ command: 'act', ...vmOf(given), action: given.force ? 'reset' : 'softreboot' }),
     )
     .command(
+      'migrate <name>',
+      'move a running VM to another node (start --nodes), and wait until it is there',
+      (flags) => named(flags).options(migrateFlags),
+      (given) => choose({ command: 'migrate', ...vmOf(given), to: given.to, noWait: given['no-wait'] }),
+    )
+    .command(
+      'migrate-cancel <name>',
+      'end what moves a VM; it stays where it is',
+      (flags) => named(flags).options(vmFlags),
+      (given) => choose({ command: 'migrate-cancel', ...vmOf(given) }),
+    )
+    .command(
       ['explain [name]', 'why'],
       'show what was decided and why: NAME by the agent (all without NAME), vm/NAME, vmi/NAME or vmim/NAME by virt-controller (all: vm/)',
       (flags) =>
@@ -259,6 +277,7 @@ const named = (flags: Argv) => flags.positional('name', { type: 'string', demand
 interface NodeValues {
   readonly 'state-dir': string;
   readonly 'node-name': string | undefined;
+  readonly nodes: number;
   readonly 'api-port': number;
   readonly 'web-port': number;
   readonly 'pod-network': string;
@@ -270,6 +289,7 @@ function nodeFlagsOf(given: NodeValues): NodeFlags {
   return {
     stateDir: given['state-dir'],
     nodeName: given['node-name'],
+    nodes: given.nodes,
     apiPort: given['api-port'],
     webPort: given['web-port'],
     podNetwork: given['pod-network'],
@@ -301,9 +321,11 @@ function explainQuestion(given: ExplainValues): ExplainQuestion {
   const { output, namespace, labels } = given;
   // With --labels it is a part of keys of labels, which have slashes, too.
   const target: ReturnType<typeof explainTarget> = labels ? { name: given.name } : explainTarget(given.name);
-  const { agentSocket, controllerSocket } = nodePaths(given['state-dir']);
+  const stateDir = given['state-dir'];
+  const { agentSocket, controllerSocket } = nodePaths(stateDir);
   const socket = given.socket ?? (target.kind ? controllerSocket : agentSocket);
-  return { output, namespace, ...target, ...(labels && { labels }), socket };
+  const ofNodes = given.socket === undefined && !target.kind && { stateDir };
+  return { output, namespace, ...target, ...(labels && { labels }), socket, ...ofNodes };
 }
 
 /** The script of `completion` calls with it, followed by the words so far. */

@@ -31,6 +31,8 @@ const maxMessageBytes = 64 * 1024;
 const protocol = 'session.virt-handler.io';
 /** 1001: the agent leaves; 1006: it is gone without a word. */
 const away = new Set([1001, 1006]);
+/** The guest goes on at another node, where it is found by asking again. */
+const moved = 4004;
 
 /**
  * The serial console of a VM through the agent. Bytes both ways; outlives the agent: it connects again and goes on at the byte
@@ -45,7 +47,7 @@ export class ConsoleStream extends Duplex {
   #line = '';
   #offset = 0;
   #toSkip = 0;
-  #isBack = false;
+  #back: Back | undefined;
   #unsent: { readonly chunk: Buffer; readonly done: (error?: Error | null) => void } | undefined;
 
   /** Rejects with the agent's refusal, or NodeError when there is no agent. */
@@ -150,8 +152,8 @@ export class ConsoleStream extends Duplex {
     if (!notice) return;
     if (notice.kind === 'attached') {
       if (this.#line === '' && !this.#wish.replay) this.#toSkip = notice.replayed;
-      if (this.#line !== '') this.#deps.report(comeBackText(notice, this.#line, this.#isBack));
-      this.#isBack = false;
+      if (this.#line !== '') this.#deps.report(comeBackText(notice, this.#line, this.#back));
+      this.#back = undefined;
       this.#line = notice.line;
       this.#offset = notice.offset;
       this.#role = notice.role;
@@ -165,15 +167,20 @@ export class ConsoleStream extends Duplex {
     if (this.destroyed || this.#socket !== socket) return;
     this.#socket = undefined;
     if (code === 1000) this.push(null);
-    else if (away.has(code)) this.#comeBack().catch((error: unknown) => this.destroy(noConsole(error)));
+    else if (away.has(code)) this.#comeBack('virt-handler went away; connecting again (Ctrl-] leaves)');
+    else if (code === moved) this.#comeBack(`${reason}; the console follows`, 'on-another-node');
     else this.destroy(new NodeError('NO_CONSOLE', reason || `the console was closed (code ${code})`));
   }
 
-  async #comeBack(): Promise<void> {
+  #comeBack(text: string, back: Back = 'to-the-same-line'): void {
+    this.#deps.report(text);
+    this.#back = back;
+    this.#reconnect().catch((error: unknown) => this.destroy(noConsole(error)));
+  }
+
+  async #reconnect(): Promise<void> {
     const { signal } = this.#leaving;
-    this.#deps.report('virt-handler went away; connecting again (Ctrl-] leaves)');
     const sinceMs = performance.now();
-    this.#isBack = true;
     for (;;) {
       try {
         return await this.#connect(this.#role === 'writer' && this.#wish.access !== 'view' ? 'take' : 'view', signal);
@@ -187,9 +194,17 @@ export class ConsoleStream extends Duplex {
   }
 }
 
+/** What is expected when the connection is there again. Undefined: it was never lost. */
+type Back = 'to-the-same-line' | 'on-another-node';
+
 /** Reported again in the middle of a connection: this viewer was too slow. */
-function comeBackText({ line, lost }: ConsoleNotice & { kind: 'attached' }, before: string, isBack: boolean): string {
-  if (!isBack) return `too slow: ${lost} bytes of the guest were left out`;
+function comeBackText(
+  { line, lost }: ConsoleNotice & { kind: 'attached' },
+  before: string,
+  back: Back | undefined,
+): string {
+  if (back === undefined) return `too slow: ${lost} bytes of the guest were left out`;
+  if (line !== before && back === 'on-another-node') return 'connected at its new node';
   if (line !== before) return 'connected again; what the guest wrote in between is lost';
   return lost > 0 ? `connected again; ${lost} bytes in between are lost` : 'connected again';
 }

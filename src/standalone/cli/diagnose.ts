@@ -10,7 +10,7 @@ import { askExplain } from './explain.ts';
 /** What helps to see why a VM did not start: conditions, events, ends of logs. Never throws. */
 export async function diagnose(client: KubeClient | undefined, paths: NodePaths): Promise<string[]> {
   const lines = client ? await fromApi(client).catch(() => ['the Kubernetes API does not answer']) : [];
-  const question = { socket: paths.agentSocket, namespace: '', output: 'text' } as const;
+  const question = { stateDir: paths.stateDir, socket: paths.agentSocket, namespace: '', output: 'text' } as const;
   lines.push('--- what virt-handler decided', await askExplain(question).catch(errorMessage));
   const files = (await readdir(paths.logDir).catch(() => [])).filter((name) => name.endsWith('.log'));
   const pods = await readdir(paths.podLogsDir).catch(() => []);

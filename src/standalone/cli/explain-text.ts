@@ -10,13 +10,13 @@ import {
   stepsAndParts,
 } from '../../api/index.ts';
 import { shortened } from '../../base/index.ts';
-import { durationText, nextTryText } from '../../web/index.ts';
+import { durationText, migrationText, nextTryText } from '../../web/index.ts';
 
 const decisionsShown = 12;
 
 /** A VMI's story for a person: what is, why, what is awaited, and how it came about. Lines without their ends. */
 export function explainStory(report: ExplainReport): string[] {
-  const { namespace, name, node, at, goneAt, problem, decisions, quarantine } = report;
+  const { namespace, name, node, at, goneAt, problem, decisions, quarantine, migration } = report;
   const last = decisions.at(-1);
   const left = goneAt === undefined ? '' : `, gone ${ago(goneAt, at)}`;
   if (last === undefined) return [`${namespace}/${name} on node ${node}${left}: nothing was decided yet`];
@@ -27,6 +27,7 @@ export function explainStory(report: ExplainReport): string[] {
     `  because  ${last.why}`,
     `           rule ${last.rule}, ${since}last ${ago(last.lastAt, at)}`,
     `  next     ${nextTryText(report.nextTry)}`,
+    ...(migration ? [`  moves    ${migrationText(migration)}`] : []),
     ...(problem === undefined ? [] : [`  problem  ${problem}`]),
     ...(quarantine
       ? [

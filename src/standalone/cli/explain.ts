@@ -9,9 +9,10 @@ import {
   type ExplainList,
   type ExplainReport,
 } from '../../api/index.ts';
-import { escapedJson, plainText } from '../../base/index.ts';
-import { foreignSocket, getExplanation } from '../agent-api/index.ts';
+import { errorMessage, escapedJson, plainText } from '../../base/index.ts';
+import { foreignSocket, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
+import { nodePaths } from '../paths.ts';
 import { controllerStory, controllerTable, explainStory, explainTable, table } from './explain-text.ts';
 
 export interface ExplainQuestion {
@@ -25,6 +26,8 @@ export interface ExplainQuestion {
   readonly kind?: ControllerKind;
   /** Ask about the labels of the node, those whose keys contain `name`. */
   readonly labels?: boolean;
+  /** The agents of all nodes are asked that run on this state directory; `socket` is the first one's. */
+  readonly stateDir?: string;
 }
 
 type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | ControllerList;
@@ -45,8 +48,33 @@ export function explainTarget(text: string | undefined): Pick<ExplainQuestion, '
  * Asks the agent of this node, or virt-controller, why it does what it does. Throws NodeError, whose message says what to do.
  */
 export async function askExplain(question: ExplainQuestion): Promise<string> {
-  const { socket, name, output } = question;
-  const answer = await ask(question);
+  const agents = question.stateDir === undefined ? [] : await knownAgents(nodePaths(question.stateDir));
+  if (agents.length > 1) return askAll(question, agents);
+  return shown(question, await ask(question));
+}
+
+/** A VM that has moved is known to both nodes. Of several nodes the answers are a list in JSON. */
+async function askAll(question: ExplainQuestion, agents: readonly { readonly socket: string }[]): Promise<string> {
+  const asking = agents.map(async ({ socket }) => ({ socket, answer: await ask({ ...question, socket }) }));
+  const asked = await Promise.allSettled(asking);
+  const answers = asked.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+  const failed = asked.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
+  // That one node does not know a VM is no answer, where another one does.
+  const problems = failed.filter((error) => !(error instanceof NodeError && error.code === 'NOT_FOUND'));
+  if (answers.length === 0) throw problems[0] ?? failed[0];
+  if (question.output === 'json')
+    return escapedJson(
+      JSON.stringify(
+        answers.map(({ answer }) => answer),
+        undefined,
+        2,
+      ),
+    );
+  const texts = answers.map(({ socket, answer }) => shown({ ...question, socket }, answer));
+  return [...texts, ...problems.map((error) => plainText(errorMessage(error)))].join('\n\n');
+}
+
+function shown({ socket, name, output }: ExplainQuestion, answer: Answer): string {
   if (output === 'json') return escapedJson(JSON.stringify(answer, undefined, 2));
   // Whatever a message contains, it moves no cursor.
   return linesOf(answer, socket, name)

@@ -3,6 +3,7 @@ import type { Options } from 'yargs';
 import { NodeError } from '../errors.ts';
 import { defaultStateDir } from '../paths.ts';
 import { isPodNetworkWish } from '../pod-network/index.ts';
+import { maxNodes } from '../supervisor/index.ts';
 
 /** Flags that several commands have, as yargs takes them. */
 
@@ -30,9 +31,21 @@ export const stateDir = {
 const verbosity = { verbosity: { ...count('verbosity', 2, 'log verbosity'), alias: 'v' } } as const;
 const nodeName = { 'node-name': text('name of the Node object (default: the host name)') } as const;
 
+const nodes = {
+  nodes: {
+    ...text(`how many nodes this machine plays (up to ${maxNodes}); from two on VMs can move between them`),
+    default: '1',
+    coerce: (value: string) => {
+      if (/^\d$/.test(value) && Number(value) >= 1 && Number(value) <= maxNodes) return Number(value);
+      throw new NodeError('USAGE', `--nodes: ${JSON.stringify(value)} is no number from 1 to ${maxNodes}`);
+    },
+  },
+} as const;
+
 export const nodeFlags = {
   ...stateDir,
   ...nodeName,
+  ...nodes,
   'api-port': count('api-port', 16443, 'port of the Kubernetes API; the next free one is taken'),
   'web-port': count(
     'web-port',
@@ -71,6 +84,7 @@ export const apiserverFlags = {
   host: { ...text('loopback address to listen on'), default: '127.0.0.1' },
   port: count('port', 16443, 'port to listen on'),
   ...nodeName,
+  ...nodes,
   ...verbosity,
 } as const;
 
@@ -86,6 +100,11 @@ export const screenshotFlags = {
   output: { ...text('file; - is standard output (default: NAME.png)'), alias: 'o' },
 } as const;
 export const rebootFlags = { ...vmFlags, force: toggle('reset it, whatever it is doing') } as const;
+export const migrateFlags = {
+  ...vmFlags,
+  to: text('the node to move to (default: the scheduler chooses)'),
+  'no-wait': toggle('only begin; do not wait until it is there'),
+} as const;
 export const explainFlags = {
   ...vmFlags,
   labels: toggle('labels of the node instead, those whose keys contain NAME'),
@@ -98,7 +117,7 @@ export const explainFlags = {
 
 /** Names of all flags that are on or off: yargs takes `--keep-vms=maybe` for "off". */
 export const toggles: ReadonlySet<string> = new Set(
-  Object.entries({ ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...explainFlags })
+  Object.entries({ ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...migrateFlags, ...explainFlags })
     .filter(([, flag]) => flag.type === 'boolean')
     .map(([name]) => name),
 );

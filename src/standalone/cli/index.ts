@@ -9,6 +9,7 @@ export * from './demo-image.ts';
 export * from './explain.ts';
 export * from './find-vmi.ts';
 export * from './leftovers.ts';
+export * from './migrate.ts';
 export * from './screenshot.ts';
 export * from './serial-login.ts';
 export * from './status.ts';

@@ -113,9 +113,9 @@ async function deleteExample(
   leave: AbortSignal,
 ) {
   const { paths, exampleFile, env } = options;
-  const inits = await runningInits(node);
-  const uids = await node.sandboxes.list();
-  const cgroups = uids.flatMap((uid) => node.sandboxes.cgroupDir(uid) ?? []);
+  const pods = (await Promise.all(node.members.map(podsOf))).flat();
+  const inits = pods.flatMap(({ init }) => init ?? []);
+  const cgroups = pods.flatMap(({ cgroup }) => cgroup ?? []);
   const namespaces = new Set<string>();
   for (const { pid } of inits) {
     const namespace = await podNamespaceOf(pid);
@@ -125,15 +125,28 @@ async function deleteExample(
   const said = await kubectl(['delete', '-f', exampleFile], { kubeconfig: paths.kubeconfig, env, signal: leave });
   await untilVmiGone(node.client, { ...vm, onChange: say }, within(deleteTimeoutMs, leave, 'the VM was not deleted'));
   step(`${said} (gone in ${((performance.now() - beganMs) / 1000).toFixed(1)} s)`);
-  const left = await findLeftovers(paths, namespaces, cgroups, uids.map(hostLinkOf));
+  const links = pods.map(({ uid }) => hostLinkOf(uid));
+  const found = await Promise.all(
+    node.members.map((member) => findLeftovers(member.paths, namespaces, cgroups, links)),
+  );
+  const left = [...new Set(found.flat())];
   for (const init of inits) if (await isAlive(init)) left.push(`process 1 of a pod: ${init.pid}`);
   if (left.length > 0) throw new NodeError('LEFTOVERS', `the VM left something behind:\n  ${left.join('\n  ')}`);
   step('nothing is left behind: no processes, files, mounts, links, ghost records');
 }
 
-async function runningInits(node: StandaloneNode): Promise<ProcessIdentity[]> {
-  const states = await Promise.all((await node.sandboxes.list()).map((uid) => node.sandboxes.inspect(uid)));
-  return states.flatMap((state) => (state.kind === 'running' ? [state.init] : []));
+interface PodOnDisk {
+  readonly uid: string;
+  readonly cgroup: string | undefined;
+  readonly init: ProcessIdentity | undefined;
+}
+
+async function podsOf({ sandboxes }: StandaloneNode['members'][number]): Promise<PodOnDisk[]> {
+  const describe = async (uid: string) => {
+    const state = await sandboxes.inspect(uid);
+    return { uid, cgroup: sandboxes.cgroupDir(uid), init: state.kind === 'running' ? state.init : undefined };
+  };
+  return Promise.all((await sandboxes.list()).map(describe));
 }
 
 function howToReach({ paths, consoleCommand }: UpOptions, { node, say }: UpDeps): void {

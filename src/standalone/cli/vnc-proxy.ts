@@ -14,6 +14,8 @@ export interface VncProxyDeps {
 
 const host = '127.0.0.1';
 const closeMs = 1_000;
+/** The guest goes on at another node. */
+const moved = 4004;
 
 /**
  * A port on the loopback address for one VNC viewer at a time, of the users who may see the screen: RFB, which is passed on as it
@@ -89,7 +91,10 @@ export class VncProxy {
     report('a viewer is connected');
     let hasLeft = false;
     screen.once('close', (code, reason) => {
-      if (!hasLeft) report(reason.toString('utf8') || `the screen was closed (code ${code})`);
+      if (hasLeft) return;
+      // A viewer's state is of one connection to QEMU: it cannot be carried over.
+      const what = code === moved ? '; the viewer finds it there when it connects again' : '';
+      report(`${reason.toString('utf8') || `the screen was closed (code ${code})`}${what}`);
     });
     const stream = createWebSocketStream(screen);
     // Whichever side ends, or fails, first ends both: there is nothing more to show.

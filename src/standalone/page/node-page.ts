@@ -2,9 +2,11 @@ import { rm } from 'node:fs/promises';
 import { type Component, errorMessage, type Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import { type WebBackend, WebServer } from '../../web/index.ts';
-import { AgentProxy, agentOf, getExplanation } from '../agent-api/index.ts';
+import { AgentProxy, agentOf, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
+import { beginMove, cancelMove } from './moves.ts';
+import { cordonNode, emptyNode } from './node-actions.ts';
 import { KubeVmFeed } from './vm-feed.ts';
 import { startVm, stopVm } from './vm-power.ts';
 
@@ -74,12 +76,32 @@ export class NodePage implements Component {
         start: (namespace, name, signal) => startVm(client, { namespace, name }, signal),
         stop: (namespace, name, signal) => stopVm(client, { namespace, name }, signal),
       },
+      nodes: {
+        rows: () => this.#feed.nodes(),
+        move: async (namespace, name, node, signal) => {
+          await beginMove(client, { namespace, name }, node, signal);
+        },
+        cancelMove: (namespace, name, signal) => cancelMove(client, { namespace, name }, signal),
+        cordon: (node, isCordoned, signal) => cordonNode(client, node, isCordoned, signal),
+        empty: (node, signal) => emptyNode(client, node, signal),
+      },
       api: new AgentProxy({ find: agentOf(paths), log }),
       why: async (target, signal) => {
-        const { httpStatus, document } = await getExplanation(paths.agentSocket, target, { signal });
+        const socket = await this.#agentFor(target);
+        const { httpStatus, document } = await getExplanation(socket, target, { signal });
         return { httpStatus, body: document };
       },
     };
+  }
+
+  /** The socket of the agent that has the VMI; of anything else the first one's. */
+  async #agentFor(target: string): Promise<string> {
+    const { paths } = this.#options;
+    const [, namespace, name] = target.split('/').slice(1);
+    const row = this.#feed.rows().find((each) => each.namespace === namespace && each.name === name);
+    const node = row?.vmi?.node;
+    const agents = node === undefined ? [] : await knownAgents(paths);
+    return agents.find((agent) => agent.node === node)?.socket ?? paths.agentSocket;
   }
 }
 

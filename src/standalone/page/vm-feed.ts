@@ -1,47 +1,74 @@
-import { type Key, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  type Key,
+  type KubeObject,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
+} from '../../api/index.ts';
 import { type Component, Listeners, type Logger } from '../../base/index.ts';
 import { Informer, type KubeClient } from '../../kube/index.ts';
-import { type VmFeed, type VmRow, vmRow } from '../../web/index.ts';
+import { type NodeRow, nodeRow, type VmFeed, type VmRow, vmRow } from '../../web/index.ts';
 
 const backoff = { baseMs: 200, maxMs: 5_000 };
+const ofVmi = 'vmi';
 const problemCheckMs = 2_000;
 /** Failures in a row after which the page reports them. */
 const reportedAfter = 3;
 
-/** The list of the page: VirtualMachines and their instances, joined by name, as the API has them now. */
+/** The list of the page: VirtualMachines, their instances and moves, joined by name, and the nodes, as the API has them now. */
 export class KubeVmFeed implements VmFeed, Component {
   readonly name = 'vm feed';
   readonly #vms: Informer<VirtualMachine>;
   readonly #vmis: Informer<VirtualMachineInstance>;
+  readonly #migrations: Informer<VirtualMachineInstanceMigration>;
+  readonly #nodes: Informer<KubeObject>;
   readonly #listeners = new Listeners();
-  #reportedProblem: string | undefined;
+  #reported = '';
   #checking: NodeJS.Timeout | undefined;
 
   constructor(deps: { readonly client: KubeClient; readonly log: Logger }) {
     this.#vms = new Informer<VirtualMachine>({ type: resources.virtualMachines, backoff }, deps);
     this.#vmis = new Informer<VirtualMachineInstance>({ type: resources.virtualMachineInstances, backoff }, deps);
+    this.#migrations = new Informer<VirtualMachineInstanceMigration>(
+      {
+        ...{ type: resources.migrations, backoff },
+        indexes: { [ofVmi]: ({ metadata, spec }) => [`${metadata.namespace}/${spec?.vmiName}`] },
+      },
+      deps,
+    );
+    this.#nodes = new Informer<KubeObject>({ type: resources.nodes, backoff }, deps);
     const publish = () => this.#publish();
-    for (const informer of [this.#vms, this.#vmis] as const) {
-      informer.addHandlers({ added: publish, updated: publish, deleted: publish });
-    }
+    const each = { added: publish, updated: publish, deleted: publish };
+    for (const informer of [this.#vms, this.#vmis, this.#migrations] as const) informer.addHandlers(each);
+    // A beat changes nothing that is shown, as a rule.
+    const look = () => this.#publishIfNew();
+    this.#nodes.addHandlers({ added: look, updated: look, deleted: look });
   }
 
   /** Does not wait for the first list: the page is of use, and says why, while the API is away. */
   async start(): Promise<void> {
-    await Promise.all([this.#vms.start(), this.#vmis.start()]);
-    this.#checking = setInterval(() => {
-      if (this.problem() !== this.#reportedProblem) this.#publish();
-    }, problemCheckMs);
+    await Promise.all(this.#informers.map((informer) => informer.start()));
+    this.#checking = setInterval(() => this.#publishIfNew(), problemCheckMs);
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#checking);
-    await Promise.all([this.#vms.stop(), this.#vmis.stop()]);
+    await Promise.all(this.#informers.map((informer) => informer.stop()));
   }
 
   rows(): readonly VmRow[] {
     const keys = new Set<Key>([...this.#vms.keys(), ...this.#vmis.keys()]);
-    return [...keys].sort().flatMap((key) => vmRow(this.#vms.get(key), this.#vmis.get(key)) ?? []);
+    const movesOf = (key: Key) => this.#migrations.byIndex(ofVmi, key);
+    return [...keys].sort().flatMap((key) => vmRow(this.#vms.get(key), this.#vmis.get(key), movesOf(key)) ?? []);
+  }
+
+  nodes(): readonly NodeRow[] {
+    const now = new Date();
+    return this.#nodes
+      .list()
+      .map((node) => nodeRow(node, now))
+      .sort((one, other) => one.name.localeCompare(other.name, 'en', { numeric: true }));
   }
 
   onChange(listener: () => void): () => void {
@@ -49,13 +76,26 @@ export class KubeVmFeed implements VmFeed, Component {
   }
 
   problem(): string | undefined {
-    const failing = [this.#vms, this.#vmis].find(({ health }) => health.failures >= reportedAfter);
+    const failing = this.#informers.find(({ health }) => health.failures >= reportedAfter);
     if (failing) return `the Kubernetes API does not answer: ${failing.health.lastError ?? 'no reason'}`;
-    return this.#vms.hasSynced && this.#vmis.hasSynced ? undefined : 'the list is being read';
+    return this.#informers.every(({ hasSynced }) => hasSynced) ? undefined : 'the list is being read';
+  }
+
+  get #informers() {
+    return [this.#vms, this.#vmis, this.#migrations, this.#nodes] as const;
+  }
+
+  /** Of what is not a VM: the time alone makes an agent one that is away. */
+  #publishIfNew(): void {
+    if (this.#beside() !== this.#reported) this.#publish();
+  }
+
+  #beside(): string {
+    return JSON.stringify([this.problem(), this.nodes()]);
   }
 
   #publish(): void {
-    this.#reportedProblem = this.problem();
+    this.#reported = this.#beside();
     this.#listeners.notify();
   }
 }

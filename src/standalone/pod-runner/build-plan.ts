@@ -27,7 +27,7 @@ export async function buildPlan(
 ): Promise<SandboxPlan> {
   const [container, ...others] = pod.spec.containers;
   if (!container) throw new NodeError('POD_INVALID', 'the pod has no container');
-  const helpers = (pod.spec.initContainers ?? []).filter((init) => !isDigestOnly(init));
+  const helpers = (pod.spec.initContainers ?? []).filter((init) => !isForKubelet(init));
   const unknown = [...others, ...helpers].map(({ name }) => name);
   if (unknown.length > 0) {
     throw new NodeError(
@@ -71,8 +71,9 @@ function adviceFor(containers: readonly string[]): string {
   return ': remove ImageVolume from developerConfiguration.disabledFeatureGates of the KubeVirt object';
 }
 
-/** Runs a container disk image only so that a kubelet reports the image's digest. */
-function isDigestOnly(container: Container): boolean {
+/** Runs a container disk image only so that a kubelet reports the image's digest, or shows a file of the node's own as a log. */
+function isForKubelet(container: Container): boolean {
+  if (container.command?.[0] === '/usr/bin/virt-tail') return true;
   return [...(container.command ?? []), ...(container.args ?? [])].includes('--no-op');
 }
 

@@ -75,16 +75,14 @@ export class PodRunner implements Component {
 
   /** The pod source must have synced. Takes up what an earlier runner left. */
   async start(): Promise<void> {
-    const { pods, images, sandboxes, hostDisks } = this.#deps;
+    const { pods, images, sandboxes } = this.#deps;
     await mkdir(images.dir, { recursive: true });
     this.#imageWatch = watch(images.dir, () => {
       for (const uid of this.#memories.hindered()) this.#reconciler.wake(uid);
     });
     this.#imageWatch.on('error', () => undefined);
     this.#unsubscribe = pods.subscribe((uid) => this.#reconciler.wake(uid));
-    const known = await sandboxes.list();
-    await hostDisks.keepOnly(new Set(known));
-    for (const uid of known) this.#reconciler.wake(uid);
+    for (const uid of await sandboxes.list()) this.#reconciler.wake(uid);
   }
 
   /** No pod is touched by this. */

@@ -43,7 +43,10 @@ export async function prepareVolumes(
   const sources = new Map<string, Source>();
   const readers = readersOf(pod, container);
   await mkdir(podDir, { recursive: true, mode: 0o700 });
+  const mounted = new Set((container.volumeMounts ?? []).map(({ name }) => name));
   for (const volume of volumes.values()) {
+    // Of a container that only a kubelet has a use for.
+    if (volume.image && !mounted.has(volume.name)) continue;
     sources.set(volume.name, await prepareVolume(pod, volume, podDir, readers, deps));
   }
   const mounts = (container.volumeMounts ?? []).map((mount) => {

@@ -9,8 +9,9 @@ export interface ApiProgramOptions {
   readonly paths: NodePaths;
   readonly host: string;
   readonly port: number;
-  /** The pod runner is the user `system:node:<name>`. */
+  /** The pod runner is the user `system:node:<name>`; of further nodes by their names. */
   readonly nodeName: string;
+  readonly nodes: number;
 }
 
 /** `virt-node apiserver`: the embedded API with the node's certificates, and a kubeconfig for each of its users. */
@@ -26,9 +27,9 @@ export class ApiProgram implements Component {
   }
 
   async start(): Promise<void> {
-    const { paths, host, port, nodeName } = this.#options;
+    const { paths, host, port, nodeName, nodes } = this.#options;
     const certificates = await ensureCertificates(path.join(paths.apiDir, 'certificates'));
-    const identities = await loadIdentities(paths, nodeName);
+    const identities = await loadIdentities(paths, nodeName, nodes);
     this.#server = new ApiServer(
       {
         dataDir: path.join(paths.apiDir, 'data'),

@@ -3,7 +3,7 @@ import { chmod } from 'node:fs/promises';
 import path from 'node:path';
 import { type AccessRule, type ApiToken, writeKubeconfig } from '../../apiserver/index.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
-import type { KubeconfigName, NodePaths } from '../paths.ts';
+import { type KubeconfigName, memberName, memberPaths, type NodePaths } from '../paths.ts';
 import { kubevirtNamespace } from './node-objects.ts';
 
 /** One user of the node's API: its name there, its token, its kubeconfig. */
@@ -14,9 +14,11 @@ export interface Identity extends ApiToken {
 const account = (name: string) => `system:serviceaccount:${kubevirtNamespace}:${name}`;
 const accountGroups = ['system:serviceaccounts', `system:serviceaccounts:${kubevirtNamespace}`];
 
+const ofEachNode: ReadonlySet<KubeconfigName> = new Set(['virt-handler', 'node']);
+
 type Account = Pick<ApiToken, 'user' | 'groups' | 'rules'>;
 
-/** Who is who (docs/decisions/0011). No identity is in system:masters: what upstream keeps from users is kept from them here too. */
+/** Who is who (docs/decisions/0011); each node's agent and kubelet have tokens of their own. No identity is in system:masters: what upstream keeps from users is kept from them here too. */
 function accounts(nodeName: string): Readonly<Record<KubeconfigName, Account>> {
   return {
     'virt-controller': { user: account('kubevirt-controller'), groups: accountGroups },
@@ -30,17 +32,20 @@ function accounts(nodeName: string): Readonly<Record<KubeconfigName, Account>> {
  * The users of the API, with tokens that stay from start to start. A token that is torn, or that another user has too, is
  * replaced. Until 0.1 one token in `api/token` served everybody: it goes on as the administrator's.
  */
-export async function loadIdentities(paths: NodePaths, nodeName: string): Promise<readonly Identity[]> {
+export async function loadIdentities(paths: NodePaths, nodeName: string, nodes = 1): Promise<readonly Identity[]> {
   const identities: Identity[] = [];
-  const entries = Object.entries(accounts(nodeName)) as [KubeconfigName, Account][];
-  // The administrator's first: it is the one that users may have copied.
-  for (const [name, user] of entries.reverse()) {
-    const taken = identities.map(({ token }) => token);
-    identities.push({
-      ...user,
-      token: await ensureToken(tokenFile(paths, name), taken),
-      kubeconfig: paths.kubeconfigs[name],
-    });
+  for (let index = 1; index <= nodes; index++) {
+    const entries = Object.entries(accounts(memberName(nodeName, index))) as [KubeconfigName, Account][];
+    const own = index === 1 ? entries : entries.filter(([name]) => ofEachNode.has(name));
+    // The administrator's first: it is the one that users may have copied.
+    for (const [name, user] of own.reverse()) {
+      const taken = identities.map(({ token }) => token);
+      identities.push({
+        ...user,
+        token: await ensureToken(tokenFile(paths, name, index), taken),
+        kubeconfig: memberPaths(paths, index).kubeconfigs[name],
+      });
+    }
   }
   return identities;
 }
@@ -55,8 +60,8 @@ export async function writeKubeconfigs(
   );
 }
 
-function tokenFile({ apiDir }: NodePaths, name: KubeconfigName): string {
-  return name === 'admin' ? path.join(apiDir, 'token') : path.join(apiDir, 'tokens', name);
+function tokenFile({ apiDir }: NodePaths, name: KubeconfigName, index: number): string {
+  return name === 'admin' ? path.join(apiDir, 'token') : path.join(apiDir, 'tokens', memberName(name, index));
 }
 
 async function ensureToken(file: string, taken: readonly string[]): Promise<string> {

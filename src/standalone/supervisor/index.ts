@@ -7,5 +7,6 @@ export * from './api-program.ts';
 export { Capabilities } from './capabilities.ts';
 export { findKvmSupport } from './kvm.ts';
 export * from './node-lock.ts';
+export { maxNodes } from './node-options.ts';
 export * from './program.ts';
 export * from './standalone-node.ts';

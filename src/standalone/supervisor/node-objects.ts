@@ -1,10 +1,11 @@
 import { type KubeObject, labels, resources } from '../../api/index.ts';
 import { memberAt, rfc3339 } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { defaultsFor } from './cluster-defaults.ts';
 
 export interface StandaloneMachine {
-  readonly nodeName: string;
-  readonly hostIp: string;
+  /** Each has all CPUs of the machine, and its part of the memory. */
+  readonly nodes: readonly NodeIdentity[];
   readonly cpus: number;
   readonly memoryBytes: number;
   /** Kubernetes' name: `amd64`. */
@@ -16,15 +17,21 @@ export interface StandaloneMachine {
   readonly kvm: 'works' | 'fails';
 }
 
+export interface NodeIdentity {
+  readonly nodeName: string;
+  readonly hostIp: string;
+}
+
 /** Namespace of the KubeVirt object, as upstream's manifests have it. */
 export const kubevirtNamespace = 'kubevirt';
 
-/** What a cluster has before the first VMI: namespaces, the KubeVirt object, this node. Leaves alone what users changed. */
+/** What a cluster has before the first VMI: namespaces, the KubeVirt object, the nodes. Leaves alone what users changed. */
 export async function ensureNodeObjects(client: KubeClient, facts: StandaloneMachine, now: Date): Promise<void> {
   for (const name of ['default', kubevirtNamespace]) {
     await createIfMissing(client, resources.namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
   }
-  await Promise.all([ensureNode(client, facts, now), ensureKubeVirt(client, facts)]);
+  const nodes = facts.nodes.map((node) => ensureNode(client, facts, node, now));
+  await Promise.all([...nodes, ensureKubeVirt(client, facts)]);
 }
 
 type Type = (typeof resources)[keyof typeof resources];
@@ -37,8 +44,9 @@ async function createIfMissing(client: KubeClient, type: Type, object: KubeObjec
   }
 }
 
-async function ensureNode(client: KubeClient, facts: StandaloneMachine, now: Date): Promise<void> {
-  const { nodeName, architecture } = facts;
+async function ensureNode(client: KubeClient, facts: StandaloneMachine, node: NodeIdentity, now: Date): Promise<void> {
+  const { architecture } = facts;
+  const { nodeName } = node;
   const nodeLabels = {
     'kubernetes.io/hostname': nodeName,
     'kubernetes.io/arch': architecture,
@@ -52,12 +60,12 @@ async function ensureNode(client: KubeClient, facts: StandaloneMachine, now: Dat
     metadata: { name: nodeName, labels: initial },
   });
   await client.patch(resources.nodes, { name: nodeName }, { metadata: { labels: nodeLabels } }, 'merge');
-  await client.patch(resources.nodes, { name: nodeName }, { status: nodeStatus(facts, now) }, 'merge', {
+  await client.patch(resources.nodes, { name: nodeName }, { status: nodeStatus(facts, node, now) }, 'merge', {
     subresource: 'status',
   });
 }
 
-function nodeStatus(facts: StandaloneMachine, now: Date): object {
+function nodeStatus(facts: StandaloneMachine, { nodeName, hostIp }: NodeIdentity, now: Date): object {
   const devices = Object.fromEntries(
     ['kvm', 'tun', 'vhost-net'].map((name) => [
       `devices.kubevirt.io/${name}`,
@@ -66,7 +74,7 @@ function nodeStatus(facts: StandaloneMachine, now: Date): object {
   );
   const capacity = {
     cpu: String(facts.cpus),
-    memory: `${Math.floor(facts.memoryBytes / 1024)}Ki`,
+    memory: `${Math.floor(facts.memoryBytes / facts.nodes.length / 1024)}Ki`,
     pods: '110',
     ...devices,
   };
@@ -75,8 +83,8 @@ function nodeStatus(facts: StandaloneMachine, now: Date): object {
     capacity,
     allocatable: capacity,
     addresses: [
-      { type: 'InternalIP', address: facts.hostIp },
-      { type: 'Hostname', address: facts.nodeName },
+      { type: 'InternalIP', address: hostIp },
+      { type: 'Hostname', address: nodeName },
     ],
     conditions: [
       {
@@ -99,6 +107,12 @@ function nodeStatus(facts: StandaloneMachine, now: Date): object {
   };
 }
 
+/** Plugs of CPU and memory move a guest only where updates may. Harmless when there is one node again: nothing can move then. */
+function updatesOf(nodes: number, kubevirt: KubeObject): object {
+  const isSet = memberAt(kubevirt, 'spec', 'workloadUpdateStrategy') !== undefined;
+  return nodes > 1 && !isSet ? { workloadUpdateStrategy: { workloadUpdateMethods: ['LiveMigrate'] } } : {};
+}
+
 /** `Root`: launchers run as root here, in namespaces of their own; QEMU drops its rights. */
 async function ensureKubeVirt(client: KubeClient, facts: StandaloneMachine): Promise<void> {
   const ref = { name: 'kubevirt', namespace: kubevirtNamespace };
@@ -114,12 +128,18 @@ async function ensureKubeVirt(client: KubeClient, facts: StandaloneMachine): Pro
     },
   } as KubeObject);
   const developerConfiguration = { useEmulation: facts.kvm === 'fails' };
-  const kept = memberAt(await client.get(resources.kubevirts, ref), 'spec', 'configuration');
+  const kubevirt = await client.get<KubeObject>(resources.kubevirts, ref);
+  const kept = memberAt(kubevirt, 'spec', 'configuration');
   // A bridge in place of the pod's own link takes a kernel with dummy links; and a guest behind it cannot move.
   const network = memberAt(kept, 'network') ?? { defaultNetworkInterface: 'masquerade' };
-  // CPUs and memory come to a guest with a migration, and there is no other node: a change waits for the next start, and the VM says so.
-  const vmRolloutStrategy = memberAt(kept, 'vmRolloutStrategy') ?? 'Stage';
-  const change = { spec: { configuration: { developerConfiguration, network, vmRolloutStrategy } } };
+  const { configuration, annotations } = defaultsFor(facts.nodes.length, kubevirt);
+  const change = {
+    metadata: { annotations },
+    spec: {
+      ...updatesOf(facts.nodes.length, kubevirt),
+      configuration: { developerConfiguration, network, ...configuration },
+    },
+  };
   await client.patch(resources.kubevirts, ref, change, 'merge');
   const status = { status: { phase: 'Deployed', defaultArchitecture: facts.architecture } };
   await client.patch(resources.kubevirts, ref, status, 'merge', { subresource: 'status' });

@@ -1,7 +1,7 @@
 import { Component } from 'preact';
 import type { VmRow } from '../rows.ts';
 import { icon } from './elements.tsx';
-import { keyOfRow, type PageState } from './page-state.ts';
+import { type Answer, keyOfRow, type PageState } from './page-state.ts';
 import { type ActionOffer, offersOf, type VmAction } from './row-model.ts';
 import { act } from './server-calls.ts';
 import { messageOf } from './words.ts';
@@ -13,6 +13,8 @@ const doing: Readonly<Record<VmAction, string>> = {
   unpause: 'runs on',
   softreboot: 'is asked to restart',
   reset: 'was reset',
+  move: 'is on its way',
+  'cancel-move': 'stays where it is, as soon as the move has ended',
 };
 
 interface ActionButtonsProps {
@@ -38,7 +40,7 @@ export class ActionButtons extends Component<ActionButtonsProps> {
 
   render({ state, row, only = () => true, class: name }: ActionButtonsProps) {
     const isBlocked = state.busy.value.has(keyOfRow(row)) || !state.isCurrent.value;
-    const offers = offersOf(row, state.canStart.value).filter(only);
+    const offers = offersOf(row, state.canStart.value, state.nodes.value).filter(only);
     return (
       <div
         class={name}
@@ -70,17 +72,31 @@ export class ActionButtons extends Component<ActionButtonsProps> {
 }
 
 /** Does what a button says; one action per VM at a time. */
-async function run(state: PageState, row: VmRow, { action, label, question, isHarsh }: ActionOffer) {
+async function run(state: PageState, row: VmRow, offer: ActionOffer) {
   const key = keyOfRow(row);
+  const { action, label, yes = label } = offer;
   if (state.busy.value.has(key)) return;
-  if (question !== undefined && !(await state.ask({ text: question, yes: label, isHarsh: isHarsh === true }))) return;
+  const answer = await agreed(state, offer);
+  if (!answer.isYes) return;
   state.setBusy(key, true);
   try {
-    await act(row, action);
+    await act(row, action, answer.choice);
     state.say(`${row.name} ${doing[action]}.`);
   } catch (error) {
-    state.fail(`${label} ${row.name}: ${messageOf(error)}`);
+    state.fail(`${yes} ${row.name}: ${messageOf(error)}`);
   } finally {
     state.setBusy(key, false);
   }
+}
+
+async function agreed(
+  state: PageState,
+  { label, yes = label, question, isHarsh, targets = [] }: ActionOffer,
+): Promise<Answer> {
+  if (question === undefined) return { isYes: true, choice: '' };
+  const asked = { text: question, yes, isHarsh: isHarsh === true };
+  if (targets.length === 0) return state.ask(asked);
+  const names = targets.map((value) => ({ value, text: value }));
+  const options = targets.length === 1 ? names : [{ value: '', text: 'whichever has room' }, ...names];
+  return state.ask({ ...asked, choices: { label: 'Node', options } });
 }

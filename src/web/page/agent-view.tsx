@@ -1,13 +1,14 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { AgentState, ExplainItem, ExplainList } from '../../api/index.ts';
 import { durationText } from '../duration.ts';
+import { fileSize } from '../file-size.ts';
 import { nextTryText } from '../next-try.ts';
 import { Card, type Fact, Facts, Table } from './elements.tsx';
 import { useOwned } from './owned.ts';
 import { Poll, Polled } from './polled.tsx';
 import { vmHref } from './route.ts';
 import { agentState, explainAll } from './server-calls.ts';
-import { ago, fileSize, messageOf } from './words.ts';
+import { ago, messageOf } from './words.ts';
 
 interface AgentAnswer {
   readonly state: AgentState;

@@ -72,6 +72,7 @@ class Console extends Stream {
       events: {
         state: show,
         fresh: () => terminal.reset(),
+        moved: (reason) => terminal.remark(reason),
         output: (bytes, replayed) => terminal.write(bytes, replayed),
         lost: (bytes) => terminal.remark(`${count(bytes, 'byte')} of the console were lost`),
       },

@@ -5,6 +5,8 @@ import { retryAfterMs } from './backoff.ts';
 export type ConsoleState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'attached'; readonly role: ConsoleRole; readonly viewers: number; readonly reason?: string }
+  /** The machine goes on at another node, and the console follows it there. */
+  | { readonly kind: 'following'; readonly reason: string }
   /** Tried again by itself. */
   | { readonly kind: 'waiting'; readonly reason: string; readonly inMs: number }
   /** Not tried again until the user asks. */
@@ -14,6 +16,8 @@ export interface ConsoleEvents {
   state(state: ConsoleState): void;
   /** The line was opened anew, or this is the first one: what was shown before is of another. */
   fresh(): void;
+  /** The same guest, on another node: what was shown before stays. `reason`: where it is now. */
+  moved(reason: string): void;
   /** Guest bytes; `replayed`: of the past, nothing may be answered to them. */
   output(bytes: Uint8Array, replayed: boolean): void;
   lost(bytes: number): void;
@@ -50,6 +54,7 @@ const pieceBytes = 65_536;
 /** Closed by the server for good: the guest closed its end, or the VM is another one. */
 const ends: ReadonlySet<number> = new Set([1000, 4003]);
 const tooSlow = 4002;
+const moved = 4004;
 
 type Access = 'take' | 'take-if-free' | 'view';
 
@@ -70,6 +75,8 @@ export class ConsoleSession {
   #viewers = 0;
   /** Why the role is what it is. */
   #reason: string | undefined;
+  /** Set while the guest is followed to another node, where lines have other names. */
+  #follows: string | undefined;
   #failures = 0;
   #wantsToRead = false;
   #hasClosed = false;
@@ -84,6 +91,13 @@ export class ConsoleSession {
     this.#drop();
     this.#failures = 0;
     this.#connect(readOnly ? 'view' : 'take-if-free');
+  }
+
+  /** Its guest is known to be elsewhere by now. */
+  follow(reason: string): void {
+    this.#drop();
+    this.#failures = 0;
+    this.#follow(reason);
   }
 
   close(): void {
@@ -109,7 +123,8 @@ export class ConsoleSession {
 
   #connect(access: Access): void {
     if (this.#hasClosed) return;
-    this.#deps.events.state({ kind: 'connecting' });
+    const follows = this.#follows;
+    this.#deps.events.state(follows === undefined ? { kind: 'connecting' } : { kind: 'following', reason: follows });
     const query = new URLSearchParams({ access });
     if (this.#line !== '') {
       query.set('line', this.#line);
@@ -150,7 +165,10 @@ export class ConsoleSession {
   #attached({ role, line, offset, replayed, lost }: Extract<ConsoleNotice, { kind: 'attached' }>): void {
     this.#isAttached = true;
     this.#failures = 0;
-    if (line !== this.#line) this.#deps.events.fresh();
+    const follows = this.#follows;
+    this.#follows = undefined;
+    if (follows !== undefined) this.#deps.events.moved(follows);
+    else if (line !== this.#line) this.#deps.events.fresh();
     else if (lost > 0) this.#deps.events.lost(lost);
     this.#line = line;
     this.#offset = offset;
@@ -175,10 +193,17 @@ export class ConsoleSession {
 
   #lost(code: number, reason: string): void {
     if (this.#hasClosed) return;
-    if (ends.has(code))
+    if (code === moved) this.#follow(reason || 'the virtual machine goes on at another node');
+    else if (ends.has(code))
       this.#deps.events.state({ kind: 'ended', reason: reason || 'the virtual machine closed its console' });
     else if (code === tooSlow) this.#connect('view');
     else this.#retry(reason || 'the connection was lost');
+  }
+
+  /** As what it was: a viewer does not become the writer by being faster. */
+  #follow(reason: string): void {
+    this.#follows = reason;
+    this.#connect(this.#wantsToRead || this.#role === 'viewer' ? 'view' : 'take-if-free');
   }
 
   async #refused(): Promise<void> {

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import type { PageState, Question } from './page-state.ts';
+import type { Choices, PageState, Question } from './page-state.ts';
 
 /** Keys, and what they do. */
 const shortcuts: readonly (readonly [keys: readonly string[], does: string])[] = [
@@ -30,10 +30,19 @@ export function Dialogs({ state }: { readonly state: PageState }) {
   );
 }
 
-function QuestionDialog({ question: { text, yes, isHarsh, answer } }: { readonly question: Question }) {
+function QuestionDialog({ question: { text, yes, isHarsh, choices, answer } }: { readonly question: Question }) {
+  const chosen = useRef(choices?.options[0]?.value ?? '');
   return (
-    <Modal labelledBy="question" onClose={(value) => answer(value === 'yes')}>
+    <Modal labelledBy="question" onClose={(value) => answer(value === 'yes', chosen.current)}>
       <p id="question">{text}</p>
+      {choices && choices.options.length > 1 && (
+        <Choice
+          choices={choices}
+          onChange={(value) => {
+            chosen.current = value;
+          }}
+        />
+      )}
       <div class="buttons">
         <button type="submit" value="no" autofocus>
           Cancel
@@ -43,6 +52,26 @@ function QuestionDialog({ question: { text, yes, isHarsh, answer } }: { readonly
         </button>
       </div>
     </Modal>
+  );
+}
+
+interface ChoiceProps {
+  readonly choices: Choices;
+  readonly onChange: (value: string) => void;
+}
+
+function Choice({ choices: { label, options }, onChange }: ChoiceProps) {
+  return (
+    <label class="choice">
+      {label}
+      <select onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+        {options.map(({ value, text }) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 

@@ -9,6 +9,8 @@ const outlines = {
   stop: 'M4 4h8v8H4z',
   pause: 'M5 3.5v9 M11 3.5v9',
   unpause: 'M3.5 3.5v9 M7 3.5l6.5 4.5L7 12.5z',
+  move: 'M2 8h10.5 M9 4.5L12.5 8 9 11.5 M14.5 3v10',
+  'cancel-move': 'M4 4l8 8 M12 4l-8 8',
   softreboot: 'M13 8a5 5 0 1 1-1.6-3.7 M13.5 2v3h-3',
   reset: 'M9 1.5L4 9h4l-1 5.5L12 7H8z',
   why: 'M8 14.5a6.5 6.5 0 1 1 0-13 6.5 6.5 0 0 1 0 13z M6 6.2c.2-2.6 4.2-2.4 4 .1-.1 1.5-2 1.5-2 3 M8 11.4v.6',

@@ -1,5 +1,6 @@
 import { useLayoutEffect } from 'preact/hooks';
 import type { ExplainReport } from '../../api/index.ts';
+import { migrationText } from '../migration-text.ts';
 import { nextTryText } from '../next-try.ts';
 import type { VmRow } from '../rows.ts';
 import { Card, type Fact, Facts } from './elements.tsx';
@@ -65,11 +66,15 @@ export function Report({ report }: { readonly report: ExplainReport }) {
   );
 }
 
-function factsNow({ decisions, problem, quarantine, goneAt, nextTry }: ExplainReport, at: number): readonly Fact[] {
+function factsNow(
+  { decisions, problem, quarantine, goneAt, nextTry, migration }: ExplainReport,
+  at: number,
+): readonly Fact[] {
   const last = decisions.at(-1);
   const facts: Fact[] = [];
   if (goneAt !== undefined) facts.push({ term: 'Gone', text: ago(goneAt, at) });
   if (last) facts.push({ term: 'Is', text: isText(last) }, { term: 'Because', text: last.why });
+  if (migration) facts.push({ term: 'Moves', text: capitalised(migrationText(migration)) });
   if (problem !== undefined) facts.push({ term: 'Problem', text: problem, isBad: true });
   if (quarantine) {
     const since = `${quarantine.where} failed ${quarantine.failures} times in a row, since ${ago(quarantine.since, at)}`;

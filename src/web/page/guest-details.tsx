@@ -1,9 +1,9 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
+import { fileSize } from '../file-size.ts';
 import type { VmRow } from '../rows.ts';
 import { Card, type Fact, Facts, Table } from './elements.tsx';
 import { hasGuest } from './row-model.ts';
 import { type GuestFactsKind, guestFacts } from './server-calls.ts';
-import { fileSize } from './words.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,5 @@
 import { Nothing } from './elements.tsx';
+import { NodeStrip } from './node-strip.tsx';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { matches, summary } from './row-model.ts';
@@ -6,7 +7,7 @@ import { Thumbnails } from './thumbnails.tsx';
 import { VmListItem } from './vm-list-item.tsx';
 import { count } from './words.ts';
 
-/** All VMs of the node. */
+/** All VMs, and the nodes where there are several. */
 export function ListView({ state }: { readonly state: PageState }) {
   const thumbnails = useOwned(() => new Thumbnails());
   const all = state.sortedRows.value;
@@ -18,6 +19,7 @@ export function ListView({ state }: { readonly state: PageState }) {
         <p class="summary">{all.length > 0 && `${count(all.length, 'machine')}: ${summary(all)}`}</p>
         <Filter state={state} hidden={all.length < 2} />
       </div>
+      <NodeStrip state={state} />
       {shown.length === 0 && <NothingToList state={state} />}
       <ul
         class="vms"

@@ -1,6 +1,8 @@
 import type { VmRow } from '../rows.ts';
 import { Card, type Fact, Facts, Nothing, Table } from './elements.tsx';
 import { GuestDetails } from './guest-details.tsx';
+import { endedMoveText, moveObstacle } from './move-model.ts';
+import { MoveProgress } from './move-progress.tsx';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
 import type { Vm } from './server-calls.ts';
@@ -24,7 +26,8 @@ export function OverviewPanel({ state, vm, row }: OverviewPanelProps) {
       {row && (
         <>
           <Card title="Facts">
-            <Facts facts={factsOf(row, state.node.value)} />
+            <Facts facts={factsOf(row, state)} />
+            <MoveProgress row={row} />
           </Card>
           <Card title="Screen" class="shot-card">
             <Thumbnail of={row} thumbnails={thumbnails} width={640} height={400} label="Picture of the screen" />
@@ -37,15 +40,27 @@ export function OverviewPanel({ state, vm, row }: OverviewPanelProps) {
   );
 }
 
-function factsOf({ namespace, vmi, runStrategy, createdAt }: VmRow, node: string): readonly Fact[] {
+function factsOf(row: VmRow, state: PageState): readonly Fact[] {
+  const { namespace, vmi, runStrategy, createdAt } = row;
   return [
     { term: 'Namespace', text: namespace },
-    { term: 'Node', text: node },
+    ...(state.hasNodes.value ? nodeFacts(row) : [{ term: 'Node', text: state.node.value }]),
     { term: 'Address', text: vmi?.ip ?? '–' },
     { term: 'System', text: vmi?.guestOs ?? '–' },
     { term: 'Run strategy', text: runStrategy ?? 'none: an instance without a VirtualMachine' },
     { term: 'Created', text: new Date(createdAt).toLocaleString() },
     { term: 'Instance', text: vmi?.uid ?? 'none: it does not run' },
+  ];
+}
+
+/** Where there are several. */
+function nodeFacts(row: VmRow): readonly Fact[] {
+  const obstacle = moveObstacle(row);
+  const last = endedMoveText(row.move);
+  return [
+    { term: 'Node', text: row.vmi?.node ?? '–' },
+    ...(obstacle === undefined ? [] : [{ term: 'Moves', text: `not: ${obstacle}`, isBad: true }]),
+    ...(last === '' ? [] : [{ term: 'Last move', text: last, isBad: row.move?.kind === 'failed' }]),
   ];
 }
 

@@ -1,6 +1,7 @@
 import { batch, computed, signal } from '@preact/signals';
-import type { VmChange, VmList, VmRow } from '../rows.ts';
+import type { NodeRow, VmChange, VmList, VmRow } from '../rows.ts';
 import { schedule } from './backoff.ts';
+import { moveEnd } from './move-model.ts';
 import type { PageRoute } from './route.ts';
 import { compareRows } from './row-model.ts';
 
@@ -20,8 +21,18 @@ export interface Question {
   readonly yes: string;
   /** The guest does not get to save anything. */
   readonly isHarsh: boolean;
-  readonly answer: (isYes: boolean) => void;
+  /** To choose one of, the first one unless another is chosen. */
+  readonly choices?: Choices;
+  readonly answer: (isYes: boolean, choice: string) => void;
 }
+
+export interface Choices {
+  readonly label: string;
+  readonly options: readonly { readonly value: string; readonly text: string }[];
+}
+
+/** The value of the choice; empty where there was none. */
+export type Answer = { readonly isYes: false } | { readonly isYes: true; readonly choice: string };
 
 export interface Message {
   readonly id: number;
@@ -39,6 +50,9 @@ export class PageState {
   readonly node = signal('');
   /** The server offers start and stop. */
   readonly canStart = signal(false);
+  /** Empty: the page is about one alone. */
+  readonly nodes = signal<readonly NodeRow[]>([]);
+  readonly hasNodes = computed(() => this.nodes.value.length > 1);
   readonly rows = signal<ReadonlyMap<string, VmRow>>(new Map());
   /** The rows were there once. */
   readonly isLoaded = signal(false);
@@ -63,8 +77,10 @@ export class PageState {
     return this.rows.value.get(key);
   }
 
-  replace({ node, actions, problem, rows }: VmList): void {
+  replace({ node, actions, nodes = [], problem, rows }: VmList): void {
     batch(() => {
+      this.nodes.value = nodes;
+      this.#sayWhatMoved(rows);
       this.node.value = node;
       this.canStart.value = actions;
       this.rows.value = new Map(rows.map((row) => [keyOfRow(row), row]));
@@ -73,11 +89,13 @@ export class PageState {
     });
   }
 
-  change({ problem, rows, gone }: VmChange): void {
+  change({ nodes, problem, rows, gone }: VmChange): void {
     const changed = new Map(this.rows.value);
     for (const key of gone) changed.delete(key);
     for (const row of rows) changed.set(keyOfRow(row), row);
     batch(() => {
+      if (nodes) this.nodes.value = nodes;
+      this.#sayWhatMoved(rows);
       this.rows.value = changed;
       this.link.value = { kind: 'live', problem };
     });
@@ -106,15 +124,24 @@ export class PageState {
     this.failures.value = this.failures.value.filter((each) => each !== failure);
   }
 
-  /** False also when the question is put away. */
-  ask(question: Omit<Question, 'answer'>): Promise<boolean> {
+  /** No also when the question is put away. */
+  ask(question: Omit<Question, 'answer'>): Promise<Answer> {
     return new Promise((resolve) => {
-      const answer = (isYes: boolean) => {
+      const answer = (isYes: boolean, choice: string) => {
         this.question.value = undefined;
-        resolve(isYes);
+        resolve(isYes ? { isYes, choice } : { isYes });
       };
       this.question.value = { ...question, answer };
     });
+  }
+
+  /** Of moves that were seen under way: who waits for one need not look at the line. */
+  #sayWhatMoved(rows: readonly VmRow[]): void {
+    for (const row of rows) {
+      const end = moveEnd(this.rows.value.get(keyOfRow(row)), row);
+      if (end?.kind === 'arrived') this.say(end.text);
+      else if (end?.kind === 'failed') this.fail(end.text);
+    }
   }
 }
 

@@ -75,8 +75,8 @@ function Head({ state }: PageProps) {
   const view = state.route.value?.view;
   return (
     <header>
-      <span class="node" title={node === '' ? undefined : `Node ${node}`}>
-        {node}
+      <span class="node" title={node === '' ? undefined : nodeTitle(state)}>
+        {state.hasNodes.value ? `${state.nodes.value.length} nodes` : node}
       </span>
       <span class="link" role="status">
         {state.link.value.kind === 'live' && 'live'}
@@ -96,6 +96,10 @@ function Head({ state }: PageProps) {
       </button>
     </header>
   );
+}
+
+function nodeTitle({ node, nodes, hasNodes }: PageState): string {
+  return hasNodes.value ? nodes.value.map(({ name }) => name).join(', ') : `Node ${node.value}`;
 }
 
 function Banner({ link }: { readonly link: Link }) {

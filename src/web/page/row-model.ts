@@ -1,10 +1,11 @@
-import type { VmRow } from '../rows.ts';
+import type { NodeRow, VmRow } from '../rows.ts';
+import { moveObstacle, moveUnderWay, targetsOf } from './move-model.ts';
 import { capitalised, spaced } from './words.ts';
 
 /** What a status means at a glance; said by a sign and by colour, never by colour alone. */
 export type Tone = 'good' | 'busy' | 'paused' | 'off' | 'bad';
 
-export type VmAction = 'start' | 'stop' | 'pause' | 'unpause' | 'softreboot' | 'reset';
+export type VmAction = 'start' | 'stop' | 'pause' | 'unpause' | 'softreboot' | 'reset' | 'move' | 'cancel-move';
 
 export interface ActionOffer {
   readonly action: VmAction;
@@ -13,6 +14,10 @@ export interface ActionOffer {
   readonly question?: string;
   /** The guest does not get to save anything. */
   readonly isHarsh?: true;
+  /** On the button that agrees; the label unless given. */
+  readonly yes?: string;
+  /** Nodes to choose from. */
+  readonly targets?: readonly string[];
 }
 
 const tones: Readonly<Record<string, Tone>> = {
@@ -89,12 +94,13 @@ export function noteText({ title, text }: Note): string {
 }
 
 /** What can be done with it now. `canStart`: the server offers start and stop. */
-export function offersOf(row: VmRow, canStart: boolean): readonly ActionOffer[] {
+export function offersOf(row: VmRow, canStart: boolean, nodes: readonly NodeRow[] = []): readonly ActionOffer[] {
   const offers: ActionOffer[] = [];
   const { name, vmi, runStrategy } = row;
   if (canStart && isLive(row)) offers.push(stopOffer(name, runStrategy));
   else if (canStart && runStrategy !== undefined) offers.push({ action: 'start', label: 'Start' });
   if (!hasGuest(row)) return offers;
+  offers.push(...moveOffers(row, nodes));
   if (vmi?.paused) offers.push({ action: 'unpause', label: 'Unpause' });
   else offers.push({ action: 'pause', label: 'Pause' });
   offers.push({
@@ -109,6 +115,20 @@ export function offersOf(row: VmRow, canStart: boolean): readonly ActionOffer[] 
     isHarsh: true,
   });
   return offers;
+}
+
+/** Nothing where there is one node, or the VM cannot move: its overview says why. */
+function moveOffers(row: VmRow, nodes: readonly NodeRow[]): readonly ActionOffer[] {
+  const { name } = row;
+  if (nodes.length < 2) return [];
+  const move = moveUnderWay(row);
+  if (move) return move.isCancelled ? [] : [{ action: 'cancel-move', label: 'Cancel move' }];
+  const targets = targetsOf(row, nodes);
+  const [only, ...others] = targets;
+  if (only === undefined || moveObstacle(row) !== undefined) return [];
+  const where = others.length > 0 ? 'another node' : only;
+  const question = `Move ${name} to ${where}? It runs on meanwhile.`;
+  return [{ action: 'move', label: 'Move…', yes: 'Move', question, targets }];
 }
 
 function stopOffer(name: string, runStrategy: string | undefined): ActionOffer {
@@ -129,7 +149,9 @@ export function compareRows(one: VmRow, other: VmRow): number {
 
 /** All words are somewhere in what the row shows. */
 export function matches(row: VmRow, wantedText: string): boolean {
-  const shown = [row.namespace, row.name, statusOf(row), row.vmi?.ip, row.vmi?.guestOs].join(' ').toLowerCase();
+  const shown = [row.namespace, row.name, statusOf(row), row.vmi?.ip, row.vmi?.guestOs, row.vmi?.node]
+    .join(' ')
+    .toLowerCase();
   return wantedText
     .toLowerCase()
     .split(/\s+/)

@@ -3,6 +3,8 @@ import { retryAfterMs } from './backoff.ts';
 export type ScreenState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'connected'; readonly readOnly: boolean; readonly reason?: string }
+  /** The machine goes on at another node, and the screen follows it there. */
+  | { readonly kind: 'following'; readonly reason: string }
   | { readonly kind: 'waiting'; readonly reason: string; readonly inMs: number }
   | { readonly kind: 'ended'; readonly reason: string };
 
@@ -27,12 +29,15 @@ type Access = 'take' | 'take-if-free' | 'view';
 const ends: ReadonlySet<number> = new Set([1000, 4003]);
 const takenOver = 4001;
 const tooSlow = 4002;
+const moved = 4004;
 
 /** The screen over connections that come and go: asks politely for keyboard and mouse, else watches. */
 export class ScreenSession {
   readonly #deps: ScreenDeps;
   #disconnect: (() => void) | undefined;
+  #access: Access = 'take-if-free';
   #cancelRetry: (() => void) | undefined;
+  #follows: string | undefined;
   #failures = 0;
   #wantsToWatch = false;
   /** Why it only watches. */
@@ -46,6 +51,13 @@ export class ScreenSession {
   open(readOnly = this.#wantsToWatch): void {
     this.#wantsToWatch = readOnly;
     this.#begin(readOnly ? 'view' : 'take-if-free', undefined);
+  }
+
+  /** Its guest is known to be elsewhere by now. */
+  follow(reason: string): void {
+    this.#drop();
+    this.#failures = 0;
+    this.#follow(this.#access, reason);
   }
 
   /** Takes keyboard and mouse; the session that had them is notified. */
@@ -68,7 +80,9 @@ export class ScreenSession {
 
   #connect(access: Access): void {
     if (this.#hasClosed) return;
-    this.#deps.state({ kind: 'connecting' });
+    this.#access = access;
+    const follows = this.#follows;
+    this.#deps.state(follows === undefined ? { kind: 'connecting' } : { kind: 'following', reason: follows });
     this.#disconnect = this.#deps.connect(new URLSearchParams({ access }), {
       ready: () => this.#ready(access),
       over: (end) => {
@@ -80,6 +94,7 @@ export class ScreenSession {
 
   #ready(access: Access): void {
     this.#failures = 0;
+    this.#follows = undefined;
     const readOnly = access === 'view';
     const state = { kind: 'connected', readOnly } as const;
     this.#deps.state(readOnly && this.#reason !== undefined ? { ...state, reason: this.#reason } : state);
@@ -92,11 +107,18 @@ export class ScreenSession {
       this.#reason = 'somebody else has keyboard and mouse';
       this.#connect('view');
     } else if (!hasOpened) void this.#refused();
+    else if (code === moved) this.#follow(access, reason || 'the virtual machine goes on at another node');
     else if (code === takenOver) this.#begin('view', reason || 'another session has taken over the screen');
     else if (ends.has(code))
       this.#deps.state({ kind: 'ended', reason: reason || 'the virtual machine closed its screen' });
     else if (code === tooSlow) this.#retry(reason || 'this browser was too slow');
     else this.#retry(reason || 'the connection was lost');
+  }
+
+  /** As what it was: one that watches does not get keyboard and mouse by being faster. */
+  #follow(access: Access, reason: string): void {
+    this.#follows = reason;
+    this.#connect(access === 'view' ? 'view' : 'take-if-free');
   }
 
   async #refused(): Promise<void> {

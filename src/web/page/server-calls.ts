@@ -27,11 +27,23 @@ export function streamUrl(vm: Vm, stream: 'console' | 'vnc', query: URLSearchPar
   return `${scheme}//${location.host}${vmiPath(vm)}/${stream}?${query}`;
 }
 
-/** Rejects with CallError. */
-export async function act(vm: Vm, action: VmAction): Promise<void> {
-  const ofVm = action === 'start' || action === 'stop';
-  const path = ofVm ? `/api/vms/${vm.namespace}/${vm.name}/${action}` : `${vmiPath(vm)}/${action}`;
-  await call(path, { method: ofVm ? 'POST' : 'PUT' });
+const ofServer: ReadonlySet<VmAction> = new Set(['start', 'stop', 'move', 'cancel-move']);
+
+/** `node`: where to move to; empty: wherever there is room. Rejects with CallError. */
+export async function act(vm: Vm, action: VmAction, node = ''): Promise<void> {
+  const isOfServer = ofServer.has(action);
+  const target = node === '' ? '' : `/${encodeURIComponent(node)}`;
+  const path = isOfServer ? `/api/vms/${vm.namespace}/${vm.name}/${action}${target}` : `${vmiPath(vm)}/${action}`;
+  await call(path, { method: isOfServer ? 'POST' : 'PUT' });
+}
+
+export type NodeAction = 'cordon' | 'uncordon' | 'empty';
+
+/** Gives how many VMs move because of it. Rejects with CallError. */
+export async function actOnNode(node: string, action: NodeAction): Promise<number> {
+  const answer = await call(`/api/nodes/${encodeURIComponent(node)}/${action}`, { method: 'POST' });
+  const body: unknown = await answer.json();
+  return typeof body === 'object' && body !== null && 'moves' in body ? Number(body.moves) : 0;
 }
 
 export async function explanationOf({ namespace, name }: Vm, signal: AbortSignal): Promise<ExplainReport> {

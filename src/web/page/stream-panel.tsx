@@ -65,6 +65,8 @@ function badgeOf(state: StreamState, you: string): Parameters<typeof Badge>[0] {
       return { text: 'Connecting', tone: 'busy' };
     case 'attached':
       return state.role === 'writer' ? { text: you, tone: 'good' } : { text: 'Watching', tone: 'paused' };
+    case 'following':
+      return { text: 'Following', tone: 'busy' };
     case 'waiting':
       return { text: 'Reconnecting', tone: 'busy' };
     case 'ended':
@@ -85,6 +87,8 @@ function noticeText(state: StreamState, isReadOnly: boolean, another: string): s
       return '';
     case 'attached':
       return state.role === 'writer' || isReadOnly ? '' : `${capitalised(state.reason || another)}: you watch.`;
+    case 'following':
+      return `${capitalised(state.reason)}: followed there.`;
     case 'waiting':
       return `${capitalised(state.reason)}: tried again in ${durationText(state.inMs)}.`;
     case 'ended':

@@ -10,6 +10,7 @@ export type StreamState = ConsoleState;
 /** Connections that come and go. */
 interface Session {
   open(readOnly?: boolean): void;
+  follow(reason: string): void;
   take(): void;
   close(): void;
 }
@@ -37,7 +38,9 @@ export abstract class Stream {
   }
 
   follow(row: VmRow | undefined): void {
-    if (this.#followed.update(row, !this.isOver)) this.#session?.open();
+    const news = this.#followed.update(row, !this.isOver);
+    if (news.kind === 'another-guest') this.#session?.open();
+    else if (news.kind === 'another-node') this.#session?.follow(`the virtual machine goes on at node ${news.node}`);
   }
 
   connect(): void {
@@ -72,16 +75,31 @@ export abstract class Stream {
   }
 }
 
-/** The guest that a panel shows, of a machine that may be started again with another one. */
+/** What a row says that the panel does not know yet. */
+type News =
+  | { readonly kind: 'nothing' }
+  /** There is a guest to join anew. */
+  | { readonly kind: 'another-guest' }
+  /** The same one, which has moved. */
+  | { readonly kind: 'another-node'; readonly node: string };
+
+/** The guest that a panel shows, of a machine that may be started again with another one, or move. */
 export class FollowedGuest {
   #uid: string | undefined;
+  #node: string | undefined;
 
-  /** True: there is a guest to join anew. `isJoined`: the panel is with the one it had, or on its way to it. */
-  update(row: VmRow | undefined, isJoined: boolean): boolean {
-    const before = this.#uid;
-    const uid = row && hasGuest(row) ? row.vmi?.uid : undefined;
-    this.#uid = uid;
-    if (uid === undefined) return false;
-    return before === undefined ? !isJoined : uid !== before;
+  /** `isJoined`: the panel is with the one it had, or on its way to it. */
+  update(row: VmRow | undefined, isJoined: boolean): News {
+    const before = { uid: this.#uid, node: this.#node };
+    const guest = row && hasGuest(row) ? row.vmi : undefined;
+    this.#uid = guest?.uid;
+    this.#node = guest?.node;
+    if (guest === undefined) return { kind: 'nothing' };
+    if (before.uid === undefined) return { kind: isJoined ? 'nothing' : 'another-guest' };
+    if (before.uid !== guest.uid) return { kind: 'another-guest' };
+    const { node } = guest;
+    // The agent's word comes first as a rule, and the stream is on its way then.
+    const hasMoved = before.node !== undefined && node !== undefined && before.node !== node;
+    return hasMoved && !isJoined ? { kind: 'another-node', node } : { kind: 'nothing' };
   }
 }

@@ -2,6 +2,7 @@ import { Component } from 'preact';
 import type { VmRow } from '../rows.ts';
 import { ActionButtons } from './action-buttons.tsx';
 import { Badge, icon } from './elements.tsx';
+import { MoveProgress } from './move-progress.tsx';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { vmHref, vmTabLabels } from './route.ts';
 import { type ActionOffer, hasGuest, notesOf, noteText, statusOf, toneOf } from './row-model.ts';
@@ -44,10 +45,12 @@ export class VmListItem extends Component<VmListItemProps> {
           <p class="note" title={notes.length > 0 ? notes.join('\n') : undefined}>
             {notes[0]}
           </p>
+          <MoveProgress row={row} />
         </div>
         <div class="vm-guest">
           <span class="guest-os">{vmi?.guestOs}</span>
           <span class="ip">{vmi?.ip}</span>
+          <OnNode state={state} row={row} />
         </div>
         <div class="vm-age">
           <Age state={state} createdAt={createdAt} drawnAtMs={Date.now()} />
@@ -61,6 +64,12 @@ export class VmListItem extends Component<VmListItemProps> {
       </li>
     );
   }
+}
+
+/** A component of its own: the line is not drawn anew because there is another node. */
+function OnNode({ state, row: { vmi } }: Omit<VmListItemProps, 'thumbnails'>) {
+  if (!state.hasNodes.value || vmi?.node === undefined) return null;
+  return <span class="on-node">on {vmi.node}</span>;
 }
 
 interface AgeProps {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, request } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type IncomingMessage, request } from 'node:http';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { WebSocket } from 'ws';
@@ -12,6 +11,7 @@ import { AgentProxy, agentOf, vmPath } from '../../../src/standalone/index.ts';
 import { serverCommonName } from '../../../src/tls/index.ts';
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
 import { eventually, settled } from '../../fixtures/eventually.ts';
+import { serveProxy } from '../../fixtures/proxy-server.ts';
 
 const demo = vmPath('default', 'demo');
 
@@ -23,19 +23,7 @@ describe('the way from the page to the agent', () => {
   beforeEach(async () => {
     agent = await AgentStandIn.start();
     const proxy = new AgentProxy({ find: agentOf(agent.paths), log: silentLogger });
-    const server = createServer((call, response) => proxy.handle(call, response));
-    const sockets = new Set<Socket>();
-    server.on('connection', (socket) => sockets.add(socket));
-    server.on('upgrade', (call, socket, head) => proxy.upgrade(call, socket, head));
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    port = (server.address() as AddressInfo).port;
-    stop = async () => {
-      const closed = once(server, 'close');
-      server.close();
-      for (const socket of sockets) socket.destroy();
-      await closed;
-    };
+    ({ port, stop } = await serveProxy(proxy));
   });
   afterEach(async () => {
     await stop();

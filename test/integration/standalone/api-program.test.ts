@@ -36,7 +36,7 @@ describe('the API of the standalone node', () => {
     paths = nodePaths(await mkdtemp(path.join(tmpdir(), 'api-program-')));
     await mkdir(paths.apiDir, { recursive: true });
     await writeFile(path.join(paths.apiDir, 'token'), `${oldToken}\n`);
-    program = new ApiProgram({ paths, host: '127.0.0.1', port: 0, nodeName: 'one' }, { log: silentLogger });
+    program = new ApiProgram({ paths, host: '127.0.0.1', port: 0, nodeName: 'one', nodes: 1 }, { log: silentLogger });
     await program.start();
   });
   after(async () => {

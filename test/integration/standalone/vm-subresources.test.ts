@@ -27,7 +27,7 @@ describe('subresources.kubevirt.io of the standalone node', () => {
 
   before(async () => {
     agent = await AgentStandIn.start();
-    const options = { paths: agent.paths, host: '127.0.0.1', port: 0, nodeName: 'one' };
+    const options = { paths: agent.paths, host: '127.0.0.1', port: 0, nodeName: 'one', nodes: 1 };
     program = new ApiProgram(options, { log: silentLogger });
     await program.start();
     admin = ApiClient.fromKubeconfig(agent.paths.kubeconfig);
@@ -40,7 +40,7 @@ describe('subresources.kubevirt.io of the standalone node', () => {
     const noConsole = { ...spec, domain: { ...spec.domain, devices: { autoattachSerialConsole: false } } };
     await admin.post(vmis, { ...head, metadata: { name: 'mute' }, spec: noConsole });
     for (const name of ['demo', 'mute']) {
-      await controller.patch(`${vmis}/${name}`, 'merge', { status: { phase: 'Running', nodeName: 'one' } });
+      await controller.patch(`${vmis}/${name}`, 'merge', { status: { phase: 'Running', nodeName: 'one', nodes: 1 } });
     }
   });
   after(async () => {

@@ -17,6 +17,7 @@ class Viewer {
   text = '';
   replayed = '';
   freshLines = 0;
+  readonly moves: string[] = [];
   lostBytes = 0;
   explanation = '';
   /** Tries come when the test says so. */
@@ -34,6 +35,7 @@ class Viewer {
           this.freshLines++;
           this.text = '';
         },
+        moved: (reason) => this.moves.push(reason),
         output: (bytes, replayed) => {
           const text = decoder.decode(bytes, { stream: true });
           this.text += text;
@@ -186,6 +188,29 @@ test('a VM that is gone, and a guest that closes its console, end it until someb
   (await bench.guest.connection(2)).end();
   await eventually(() => assert.equal(viewer.state?.kind, 'ended'));
   assert.equal(viewer.queries.length, 2);
+});
+
+test('a guest that moves to another node is followed at once: what was shown stays, who typed types, who watched watches', async (t) => {
+  const bench = await startBench(t);
+  const [writer, watcher] = [new Viewer(t, bench), new Viewer(t, bench)];
+  writer.session.open();
+  await writer.is('writer');
+  watcher.session.open();
+  await watcher.is('viewer');
+  (await bench.guest.connection(1)).write('before ');
+  await eventually(() => assert.deepEqual([writer.text, watcher.text], ['before ', 'before ']));
+  for (const viewer of [writer, watcher]) viewer.holdsRetries = true;
+  bench.server.moveAll(uid, 'node-2');
+  await writer.is('writer');
+  const reason = 'the virtual machine goes on at node node-2';
+  await eventually(() => assert.deepEqual([writer.moves, watcher.moves], [[reason], [reason]]));
+  assert.ok(writer.states.some((state) => state.kind === 'following' && state.reason === reason));
+  assert.ok(!writer.states.some(({ kind }) => kind === 'waiting'), 'it was not waited for');
+  (await bench.guest.connection(2)).write('after');
+  await eventually(() => assert.deepEqual([writer.text, watcher.text], ['before after', 'before after']));
+  assert.deepEqual([writer.freshLines, watcher.freshLines], [1, 1]);
+  await watcher.is('viewer');
+  await writer.is('writer');
 });
 
 test('a console that cannot be opened is tried again, with the reason as far as it is told', async (t) => {

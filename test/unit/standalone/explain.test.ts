@@ -219,7 +219,8 @@ test('no agent on the socket is an error that says where to look', async () => {
 });
 
 test('the command asks the agent of the state directory, or the one on another socket', () => {
-  const command = { command: 'explain', namespace: 'default', output: 'text', socket: nodePaths('/s').agentSocket };
+  const where = { socket: nodePaths('/s').agentSocket, stateDir: '/s' };
+  const command = { command: 'explain', namespace: 'default', output: 'text', ...where };
   assert.deepEqual(parseCommand(['explain', '--state-dir', '/s']), command);
   assert.deepEqual(parseCommand(['why', '--state-dir', '/s']), command);
   assert.deepEqual(parseCommand(['why', 'vm', '-n', 'n', '-o', 'json', '--socket', '/x']), {
@@ -288,7 +289,14 @@ test('the command line asks for labels by --labels', () => {
 test('keys of labels have slashes: they name no object', () => {
   const command = parseCommand(['explain', 'node.kubevirt.io/q35', '--labels', '--state-dir', '/s']);
   const { agentSocket: socket } = nodePaths('/s');
-  const asked = { namespace: 'default', output: 'text', name: 'node.kubevirt.io/q35', labels: true, socket };
+  const asked = {
+    namespace: 'default',
+    output: 'text',
+    name: 'node.kubevirt.io/q35',
+    labels: true,
+    socket,
+    stateDir: '/s',
+  };
   assert.deepEqual(command, { command: 'explain', ...asked });
 });
 

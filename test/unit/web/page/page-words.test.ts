@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { fileSize } from '../../../../src/web/file-size.ts';
 import { retryAfterMs } from '../../../../src/web/page/backoff.ts';
 import { parseRoute, vmHref, vmTabs } from '../../../../src/web/page/route.ts';
-import { age, ago, count, fileSize, spaced } from '../../../../src/web/page/words.ts';
+import { age, ago, count, spaced } from '../../../../src/web/page/words.ts';
 
 test('every side of a VM has an address that leads back to it', () => {
   const vm = { namespace: 'default', name: 'web.1' };

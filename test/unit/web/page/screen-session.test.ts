@@ -122,3 +122,18 @@ test('a view that was left tries nothing more', async () => {
   assert.equal(screens.tries.length, 1);
   assert.equal(screens.clock.timers, 0);
 });
+
+test('a guest that moves to another node is followed at once, as what one was, and the page says where to', () => {
+  const screens = new Screens();
+  screens.session.open(false);
+  screens.ready();
+  screens.over(4004, 'it goes on at b');
+  assert.deepEqual(screens.state, { kind: 'following', reason: 'it goes on at b' });
+  screens.ready();
+  assert.deepEqual(screens.state, { kind: 'connected', readOnly: false });
+  screens.over(4001, 'another session has taken over the screen');
+  screens.ready();
+  screens.over(4004, 'it goes on at a');
+  screens.ready();
+  assert.deepEqual(screens.tries, ['take-if-free', 'take-if-free', 'view', 'view']);
+});

@@ -1,0 +1,121 @@
+import {
+  publishedProgress,
+  resources,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceMigration,
+} from '../../api/index.ts';
+import { plainText, sleep } from '../../base/index.ts';
+import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { durationText, fileSize } from '../../web/index.ts';
+import { NodeError } from '../errors.ts';
+import { beginMove, cancelMove } from '../page/index.ts';
+import type { NodePaths } from '../paths.ts';
+import { connectToNode, findVmi } from './find-vmi.ts';
+import type { VmName } from './vm-agent.ts';
+
+export interface MigrateWish extends VmName {
+  /** Undefined: the scheduler chooses. */
+  readonly to: string | undefined;
+  /** Only begin. */
+  readonly noWait: boolean;
+}
+
+/** Looked at this often: a small guest moves within a second. */
+const lookMs = 250;
+
+/**
+ * Moves a VM to another node, and reports each step until it is there. Gives a sentence for people. Rejects with NodeError, with the
+ * reason when it stays where it is. A signal ends the waiting alone.
+ */
+export async function migrateVm(
+  paths: NodePaths,
+  wish: MigrateWish,
+  report: (line: string) => void,
+  leave: AbortSignal,
+): Promise<string> {
+  const client = await connectToNode(paths);
+  try {
+    await findVmi(client, wish.namespace, wish.name);
+    const migration = await begin(client, wish);
+    const { name } = migration.metadata;
+    if (wish.noWait)
+      return `${wish.namespace}/${wish.name} begins to move: kubectl get vmim ${name} -n ${wish.namespace}`;
+    return await untilMoved(client, { vm: wish, migration: name, report }, leave);
+  } finally {
+    client.close();
+  }
+}
+
+/** Ends what moves the VM; it stays where it is. Gives a sentence for people. */
+export async function cancelMigration(paths: NodePaths, { namespace, name }: VmName): Promise<string> {
+  const client = await connectToNode(paths);
+  try {
+    await cancelMove(client, { namespace, name });
+    return `${namespace}/${name} is not moved any more`;
+  } finally {
+    client.close();
+  }
+}
+
+async function begin(
+  client: KubeClient,
+  { namespace, name, to }: MigrateWish,
+): Promise<VirtualMachineInstanceMigration> {
+  try {
+    return await beginMove(client, { namespace, name }, to);
+  } catch (cause) {
+    if (!isKubeError(cause)) throw cause;
+    throw new NodeError('UNSUPPORTED', `${namespace}/${name} cannot be moved: ${plainText(cause.message)}`, { cause });
+  }
+}
+
+interface Awaited {
+  readonly vm: VmName;
+  readonly migration: string;
+  readonly report: (line: string) => void;
+}
+
+async function untilMoved(client: KubeClient, { vm, migration, report }: Awaited, leave: AbortSignal): Promise<string> {
+  let reported = '';
+  for (;;) {
+    const ref = { namespace: vm.namespace, name: migration };
+    const seen = await getIfThere<VirtualMachineInstanceMigration>(client, resources.migrations, ref);
+    if (!seen)
+      throw new NodeError('NOT_FOUND', `${vm.namespace}/${vm.name} stays where it is: the migration was cancelled`);
+    const vmi = await getIfThere<VirtualMachineInstance>(client, resources.virtualMachineInstances, vm);
+    const line = progressOf(seen, vmi);
+    if (line !== reported) report(line);
+    reported = line;
+    if (seen.status?.phase === 'Succeeded')
+      return `${vm.namespace}/${vm.name} is on ${vmi?.status?.nodeName ?? 'no node'} now`;
+    if (seen.status?.phase === 'Failed') throw stayed(vm, seen);
+    if (leave.aborted)
+      return `${vm.namespace}/${vm.name} goes on moving; virt-node migrate-cancel ${vm.name} ends that`;
+    await sleep(lookMs, leave).catch(() => undefined);
+  }
+}
+
+function progressOf({ status }: VirtualMachineInstanceMigration, vmi: VirtualMachineInstance | undefined): string {
+  const phase = status?.phase || 'Pending';
+  const progress = phase === 'Running' && vmi ? publishedProgress(vmi) : undefined;
+  if (progress) {
+    const { processedBytes, remainingBytes, bytesPerSecond, leftSeconds } = progress;
+    const left = leftSeconds === undefined ? '' : `, about ${durationText(leftSeconds * 1000)} left`;
+    const amounts = `${fileSize(processedBytes)} sent, ${fileSize(remainingBytes)} to go, ${fileSize(bytesPerSecond)}/s`;
+    return `${phase}: ${amounts}${left}`;
+  }
+  const target = vmi?.status?.migrationState?.targetNode;
+  const known = phase === 'Pending' || phase === 'Scheduling' ? waitsFor(status?.conditions) : target && `to ${target}`;
+  return plainText(known ? `${phase}: ${known}` : phase);
+}
+
+/** What keeps it from beginning, where something does. */
+function waitsFor(conditions: readonly { readonly message?: string }[] = []): string | undefined {
+  return conditions.map(({ message }) => message).find(Boolean);
+}
+
+function stayed(vm: VmName, { metadata, status }: VirtualMachineInstanceMigration): NodeError {
+  const reason = status?.migrationState?.failureReason || waitsFor(status?.conditions);
+  const text = reason || `virt-node explain vmim/${metadata.name} says why`;
+  return new NodeError('CHILD_FAILED', plainText(`${vm.namespace}/${vm.name} was not moved: ${text}`));
+}
