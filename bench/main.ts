@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { type Loss, losses } from '../test/fixtures/migration-loss.ts';
 import type { AgentProgram } from './agent-under-test.ts';
 import type { ApiKind } from './api-under-load.ts';
 import { bootBench } from './boot-bench.ts';
@@ -10,17 +11,32 @@ import { consoleBench } from './console-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { idleBench } from './idle-bench.ts';
 import { migrationBench } from './migration-bench.ts';
+import { migrationKills } from './migration-kills.ts';
+import { migrationsAtOnceBench } from './migrations-at-once.ts';
 import { needless, report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
 import { scrapeBench } from './scrape-bench.ts';
 import { type StageOptions, soakBench } from './soak-bench.ts';
 import { checkSoak } from './soak-check.ts';
 import { startsBench } from './starts-bench.ts';
+import { thereAndBack } from './there-and-back.ts';
 import type { VmiNetwork } from './vmis.ts';
 
-/** npm run bench -- [boot] [burst] [console] [idle] [migration] [scrape] [soak] [starts] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [boot] [burst] [console] [idle] [migration] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
 
-const benches = ['boot', 'burst', 'console', 'idle', 'migration', 'soak', 'starts', 'parity', 'scrape'] as const;
+const benches = [
+  'boot',
+  'burst',
+  'console',
+  'idle',
+  'migration',
+  'migrations-at-once',
+  'soak',
+  'starts',
+  'parity',
+  'scrape',
+  'there-and-back',
+] as const;
 /** Without a name all but the long one, and the one that needs another agent. */
 const usual = ['boot', 'burst', 'console', 'soak'] as const;
 type BenchName = (typeof benches)[number];
@@ -51,6 +67,10 @@ const { values, positionals } = parseArgs({
     hung: { type: 'string', default: '40' },
     'idle-seconds': { type: 'string', default: '120' },
     megabytes: { type: 'string', default: '1000' },
+    kills: { type: 'string', default: '0' },
+    losses: { type: 'string' },
+    guests: { type: 'string', default: '200' },
+    moves: { type: 'string', default: '50' },
     only: { type: 'string', multiple: true },
     parallel: { type: 'string', default: '8' },
   },
@@ -160,7 +180,38 @@ async function idle(): Promise<unknown> {
 }
 
 async function migration(): Promise<unknown> {
+  const kills = wholeNumber('kills', 0);
+  if (kills > 0) return killsOf(kills);
   const figures = await migrationBench({ runs: wholeNumber('runs', 1), megabytes: wholeNumber('megabytes', 1), say });
+  console.log(`\n${table(figures)}\n`);
+  return withSpread(figures);
+}
+
+async function killsOf(kills: number): Promise<unknown> {
+  const result = await migrationKills({
+    ...{ kills, losses: wantedLosses(), seed: wholeNumber('seed', 0) },
+    say,
+  });
+  console.log(`\n${JSON.stringify(result, null, 2)}\n`);
+  if (result.faults.length > 0) process.exitCode = 1;
+  return result;
+}
+
+function wantedLosses(): Loss[] {
+  const given = (values.losses ?? 'source agent,target agent').split(',');
+  const unknown = given.filter((name) => !losses.some((loss) => loss === name));
+  if (unknown.length > 0) throw new Error(`--losses: ${unknown.join(', ')} is none of ${losses.join(', ')}`);
+  return losses.filter((loss) => given.includes(loss));
+}
+
+async function migrationsAtOnce(): Promise<unknown> {
+  const figures = await migrationsAtOnceBench({ vms: wholeNumber('guests', 20), migrations: 20, say });
+  console.log(`\n${table(figures)}\n`);
+  return withSpread(figures);
+}
+
+async function moves(): Promise<unknown> {
+  const figures = await thereAndBack({ moves: wholeNumber('moves', 1), say });
   console.log(`\n${table(figures)}\n`);
   return withSpread(figures);
 }
@@ -209,10 +260,12 @@ const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
   console: consoles,
   idle,
   migration,
+  'migrations-at-once': migrationsAtOnce,
   scrape,
   soak,
   starts,
   parity,
+  'there-and-back': moves,
 };
 const results: Record<string, unknown> = {};
 for (const bench of wantedBenches()) results[bench] = await run[bench]();

@@ -131,13 +131,13 @@ async function measure(way: Way, sink: { bytes: number; onBytes: () => void }, m
   return { megabytesPerSecond: (megabytes * 1e3) / (endedMs - beganMs), cpu: [source, target] };
 }
 
-function cpuSeconds(pid: number): number {
+export function cpuSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
-function residentMegabytes(pid: number): number {
+export function residentMegabytes(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) / 976.5625;
 }
 
