@@ -23,6 +23,19 @@ const debianLicenses = {
   libxtables12: 'GPL-2.0-only',
   nftables: 'GPL-2.0-only',
   zlib1g: 'Zlib',
+  haproxy: 'GPL-2.0-or-later AND LGPL-2.1-only',
+  libcrypt1: 'LGPL-2.1-or-later',
+  libgcrypt20: 'LGPL-2.1-or-later',
+  'libgpg-error0': 'LGPL-2.1-or-later',
+  'liblua5.3-0': 'MIT',
+  'liblz4-1': 'BSD-2-Clause',
+  liblzma5: 'LicenseRef-public-domain',
+  'libopentracing-c-wrapper0': 'Apache-2.0',
+  libopentracing1: 'Apache-2.0',
+  'libpcre2-8-0': 'BSD-3-Clause',
+  libssl3: 'Apache-2.0',
+  libsystemd0: 'LGPL-2.1-or-later',
+  libzstd1: 'BSD-3-Clause OR GPL-2.0-only',
 };
 
 const purlPart = (text) => text.split('/').map(encodeURIComponent).join('/');
@@ -36,7 +49,7 @@ const component = ({ type = 'library', name, version, license, purl, hash, ...mo
   name,
   version,
   ...(hash && { hashes: [hash] }),
-  licenses: [/[ (]/.test(license) ? { expression: license } : { license: { id: license } }],
+  licenses: [/[ (]|^LicenseRef-/.test(license) ? { expression: license } : { license: { id: license } }],
   ...more,
   purl,
 });

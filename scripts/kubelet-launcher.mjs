@@ -96,6 +96,14 @@ while :; do
 done
 `;
 
+/** The log container's program: the first process of its namespaces hears no signal that it does not ask for. */
+const tail = `#!${monitorShell} sh
+trap 'exit 0' TERM INT
+while [ "$1" != --logfile ]; do shift; done
+${monitorShell} tail -n +1 -F "$2" &
+wait
+`;
+
 /** Into an empty folder: one /usr, as Debian has it. */
 export async function makeLauncherRoot(root) {
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
@@ -112,6 +120,7 @@ export async function makeLauncherRoot(root) {
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
   mkdirSync(path.join(root, 'usr/libexec'), { recursive: true });
   copy(root, '/bin/busybox', monitorShell);
+  writeFileSync(path.join(root, 'usr/bin/virt-tail'), tail, { mode: 0o755 });
   buildContainerDisk();
   copy(root, containerDisk, '/usr/bin/container-disk');
   mkdirSync(path.join(root, 'etc'));

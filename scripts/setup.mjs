@@ -1,4 +1,4 @@
-// node scripts/setup.mjs <check|test|up|cluster>
+// node scripts/setup.mjs <check|test|up|up-nodes|cluster>
 // The first thing that runs in a fresh clone: npm packages, Debian packages, build, demo guest, as far as the mode needs them.
 // Plain Node.js without dependencies; says what it does and why; does nothing, in well under a second, when all is there.
 import { pathToFileURL } from 'node:url';
@@ -7,13 +7,13 @@ import { ensurePackages, ensureRootRights, packagesFor } from './setup/debian.mj
 import { ensureNodeModules } from './setup/npm.mjs';
 import { logFile, SetupError } from './setup/report.mjs';
 
-const withPrograms = ['test', 'up'];
+const withPrograms = ['test', 'up', 'up-nodes'];
 
 /** Throws SetupError, whose message says what to do. */
 export async function setUp(mode) {
   const table = packagesFor[mode];
   if (!table) throw new SetupError(`usage: node scripts/setup.mjs ${Object.keys(packagesFor).join('|')}`);
-  if (mode === 'up') await ensureRootRights(table);
+  if (mode.startsWith('up')) await ensureRootRights(table);
   await ensureNodeModules();
   await ensurePackages(table);
   if (!withPrograms.includes(mode)) return;

@@ -38,6 +38,8 @@ const monitoring = {
 };
 export const packagesFor = {
   up: node,
+  /** `npm run up -- --nodes 2` */
+  'up-nodes': { ...node, ...migration },
   test: { ...node, ...browser, ...clients, ...monitoring, ...migration },
   cluster,
   check: {},

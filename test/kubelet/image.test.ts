@@ -13,6 +13,7 @@ const programs: readonly (readonly [file: RegExp, reason: string])[] = [
   [/^usr\/lib\/virt-handler\/bin\/virt-handler\.js$/, 'the agent'],
   [/^usr\/bin\/ip$/, 'links of pods'],
   [/^usr\/sbin\/nft$/, 'address translation in pods'],
+  [/^usr\/sbin\/haproxy$/, 'streams of live migrations'],
   [/^usr\/lib\/[\w-]+-linux-gnu\/ld-linux-[\w-]+\.so\.\d$/, 'the kernel starts Node.js with it'],
   [/^usr\/lib\/[\w-]+-linux-gnu\/libc\.so\.6$/, 'a library; as a program it says its version'],
 ];
