@@ -10,6 +10,7 @@ checkFolderRules({
     scheduler: ['pod'],
     vm: [],
     vmi: ['pod'],
+    'workload-update': ['pod'],
   },
   /** Pauses and limits of all controllers. */
   shared: ['reconciling.ts'],

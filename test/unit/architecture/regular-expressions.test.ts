@@ -13,7 +13,7 @@ const exceptions: Readonly<Record<string, string>> = {
     'reads /proc/self/limits, which the kernel writes; the names are two constants',
   'src/agent/vmi/status/guest-agent-conditions.ts new RegExp(pattern)':
     "the cluster administrator's pattern, on 64 characters of the guest",
-  'src/controller/pod/render.ts /-+$/': 'the name is cut to 63 characters before',
+  'src/controller/pod/pod-metadata.ts /-+$/': 'the name is cut to 63 characters before',
   'src/kube/credentials.ts /\\/+$/': 'the URL of the API server is of the configuration of the program itself',
 };
 
