@@ -33,6 +33,9 @@ const cluster = {
 const migration = {
   haproxy: { for: 'streams of live migrations', has: ['haproxy'] },
 };
+const podNetwork = {
+  'dnsmasq-base': { for: 'addresses and names of pods', has: ['dnsmasq'] },
+};
 const monitoring = {
   prometheus: { for: 'promtool, which judges metrics and alerts', has: ['promtool'] },
 };
@@ -40,7 +43,7 @@ export const packagesFor = {
   up: node,
   /** `npm run up -- --nodes 2` */
   'up-nodes': { ...node, ...migration },
-  test: { ...node, ...browser, ...clients, ...monitoring, ...migration },
+  test: { ...node, ...podNetwork, ...browser, ...clients, ...monitoring, ...migration },
   cluster,
   check: {},
 };

@@ -78,6 +78,7 @@ export class ControllersWorld {
         name,
         labels: {
           ...own,
+          'machine-type.node.kubevirt.io/q35': 'true',
           'host-model-cpu.node.kubevirt.io/Penryn': 'true',
           'cpu-model-migration.node.kubevirt.io/Penryn': 'true',
         },
