@@ -11,6 +11,7 @@ import { consoleBench } from './console-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { idleBench } from './idle-bench.ts';
 import { migrationBench } from './migration-bench.ts';
+import { migrationGap } from './migration-gap.ts';
 import { migrationKills } from './migration-kills.ts';
 import { migrationsAtOnceBench } from './migrations-at-once.ts';
 import { needless, report } from './parity/compare.ts';
@@ -22,7 +23,7 @@ import { startsBench } from './starts-bench.ts';
 import { thereAndBack } from './there-and-back.ts';
 import type { VmiNetwork } from './vmis.ts';
 
-/** npm run bench -- [boot] [burst] [console] [idle] [migration] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [boot] [burst] [console] [idle] [migration] [migration-gap] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
 
 const benches = [
   'boot',
@@ -30,6 +31,7 @@ const benches = [
   'console',
   'idle',
   'migration',
+  'migration-gap',
   'migrations-at-once',
   'soak',
   'starts',
@@ -187,6 +189,12 @@ async function migration(): Promise<unknown> {
   return withSpread(figures);
 }
 
+async function gap(): Promise<unknown> {
+  const figures = await migrationGap({ runs: wholeNumber('runs', 1), say });
+  console.log(`\n${table(figures)}\n`);
+  return withSpread(figures);
+}
+
 async function killsOf(kills: number): Promise<unknown> {
   const result = await migrationKills({
     ...{ kills, losses: wantedLosses(), seed: wholeNumber('seed', 0) },
@@ -260,6 +268,7 @@ const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
   console: consoles,
   idle,
   migration,
+  'migration-gap': gap,
   'migrations-at-once': migrationsAtOnce,
   scrape,
   soak,
