@@ -4,6 +4,7 @@
  */
 export { claimImagePath } from './claim-image.ts';
 export * from './conditions.ts';
+export * from './data-volume.ts';
 export * from './domain.ts';
 export * from './domain-view.ts';
 export * from './explain.ts';

@@ -122,6 +122,13 @@ export const resources = {
   configMaps: core('configmaps', 'ConfigMap'),
   serviceAccounts: core('serviceaccounts', 'ServiceAccount'),
   persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
+  dataVolumes: {
+    group: 'cdi.kubevirt.io',
+    version: 'v1beta1',
+    resource: 'datavolumes',
+    kind: 'DataVolume',
+    namespaced: true,
+  },
   controllerRevisions: {
     group: 'apps',
     version: 'v1',

@@ -20,6 +20,7 @@ import {
 import { JsonSocket } from '../http/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
+import { DataVolumes } from './data-volumes/index.ts';
 import { EvacuationController } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
@@ -82,9 +83,10 @@ export class Controller implements Component {
     const ownPods = new ReadYourWrites(cachedObjects(pods, keyOf), overlay);
     const config = () => this.#settings.current;
     const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods, config };
+    const dataVolumes = new DataVolumes({ client, clock, log, random });
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },
-      { ...shared, ...claimsOf(this.#informers), randomUuid },
+      { ...shared, ...claimsOf(this.#informers), dataVolumes, randomUuid },
     );
     this.#vms = new VmController({ workers: options.vmWorkers }, shared);
     const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
@@ -102,6 +104,7 @@ export class Controller implements Component {
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
+      dataVolumes,
       this.#vmis,
       this.#vms,
       this.#migrations,

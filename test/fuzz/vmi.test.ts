@@ -174,6 +174,8 @@ fuzz('controller: the spec of a VMI with anything anywhere', {
       vmi,
       pods: [],
       foreignPods: [],
+      temporaryPod: undefined,
+      fillings: [],
       attachments: [],
       claims: new Map(),
       pod: undefined,

@@ -13,7 +13,7 @@ import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
-import { type AttachmentPods, claimNameOf, type LauncherPods, podFacts, volumesOf } from '../pod/index.ts';
+import { type AttachmentPods, type LauncherPods, podFacts, usedClaimOf, volumesOf } from '../pod/index.ts';
 import { hasTargetPhase } from './facts.ts';
 import type { MigrationObservation, PluggedVolumes, Target } from './observation.ts';
 import { pluggedVolumes } from './plugged.ts';
@@ -135,7 +135,7 @@ async function targetOf(
 }
 
 function claimsOf(vmi: VirtualMachineInstance, { claims }: ObserveDeps): ReadonlyMap<string, PersistentVolumeClaim> {
-  const names = volumesOf(vmi).map((volume) => claimNameOf(volume) ?? '');
+  const names = volumesOf(vmi).map((volume) => usedClaimOf(volume) ?? '');
   const found = names.flatMap((name) => {
     const claim = claims.get(`${vmi.metadata.namespace}/${name}`);
     return claim ? [[name, claim] as const] : [];

@@ -36,6 +36,18 @@ export function claimNameOf({ persistentVolumeClaim, dataVolume, memoryDump }: V
   return typeof name === 'string' && name !== '' ? name : undefined;
 }
 
+/** Also of those below an ephemeral layer, which no guest gets while it runs. */
+export function usedClaimOf(volume: Volume): string | undefined {
+  return claimNameOf(volume) ?? (volume.ephemeral && claimNameOf({ name: volume.name, ...volume.ephemeral }));
+}
+
+/** Of a volume that the launcher pod brings along. */
+export function claimAtStart(volume: Volume): string | undefined {
+  const { persistentVolumeClaim, dataVolume, memoryDump } = volume;
+  const isPlugged = persistentVolumeClaim?.hotpluggable || dataVolume?.hotpluggable || memoryDump !== undefined;
+  return isPlugged ? undefined : usedClaimOf(volume);
+}
+
 /** A bare API server takes anything for a list, also when the guest runs already. */
 export function volumesOf({ spec }: VirtualMachineInstance): readonly Volume[] {
   const volumes: readonly unknown[] = Array.isArray(spec?.volumes) ? spec.volumes : [];

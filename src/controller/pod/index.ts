@@ -8,6 +8,7 @@ export { podFacts } from './facts.ts';
 export {
   type AttachmentPod,
   type Claims,
+  claimAtStart,
   claimNameOf,
   currentAttachment,
   type HotplugFacts,
@@ -16,6 +17,7 @@ export {
   hotplugVolumes,
   readyClaims,
   supersededAttachments,
+  usedClaimOf,
   volumesOf,
 } from './hotplug-volumes.ts';
 export { LauncherPods } from './launcher-pods.ts';
@@ -23,3 +25,4 @@ export { podNetworkStatus } from './network-status.ts';
 export { changedNetworks } from './networks.ts';
 export { renderLauncherPod } from './render.ts';
 export { renderTargetPod } from './target.ts';
+export { renderTemporaryPod } from './temporary.ts';

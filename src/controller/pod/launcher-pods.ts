@@ -1,6 +1,7 @@
 import { type Key, keyOf, labels, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
 import { podFacts } from './facts.ts';
 import { podNames } from './render.ts';
+import { temporaryPurpose } from './temporary.ts';
 
 /** Foreign pods with an event, per VMI: a user who makes a thousand of them makes no thousand events. */
 const maxReported = 5;
@@ -54,6 +55,11 @@ export class LauncherPods {
     return `${vmi.metadata.namespace}/${this.#nameFor(vmi, undefined)}`;
   }
 
+  /** The same of the pod that only gives volumes their first consumer. */
+  temporaryPodKey(vmi: VirtualMachineInstance): Key {
+    return `${vmi.metadata.namespace}/${this.#nameFor(vmi, temporaryPurpose)}`;
+  }
+
   /** Name of the target pod that this process makes for a migration of the VMI: another one for each migration. */
   targetName(vmi: VirtualMachineInstance, migrationUid: string): string {
     return this.#nameFor(vmi, migrationUid);
@@ -86,14 +92,16 @@ export class LauncherPods {
     const { name, uid } = pod.metadata;
     if (podFacts.controllerUid(pod) !== vmi.metadata.uid || uid === undefined) return false;
     if (known.recorded.has(uid)) return true;
-    if (name !== this.#nameFor(vmi, pod.metadata.labels?.[labels.migrationJobUid])) return false;
+    const purpose = podFacts.isTemporary(pod) ? temporaryPurpose : pod.metadata.labels?.[labels.migrationJobUid];
+    if (name !== this.#nameFor(vmi, purpose)) return false;
     // The answer to the creation may be lost; but another pod of the name was made after it by another client.
     if (!known.made.has(name)) this.made(vmi, pod);
     return known.made.get(name) === uid;
   }
 
-  #nameFor({ metadata: { name, uid = '' } }: VirtualMachineInstance, migrationUid: string | undefined): string {
-    return podNames(name, migrationUid === undefined ? uid : `${uid} ${migrationUid}`, this.salt).podName;
+  /** `purpose`: undefined for the first launcher, the UID of a migration for its target. */
+  #nameFor({ metadata: { name, uid = '' } }: VirtualMachineInstance, purpose: string | undefined): string {
+    return podNames(name, purpose === undefined ? uid : `${uid} ${purpose}`, this.salt).podName;
   }
 
   /** What was recorded once stays so, also when a list of pods that was old has let it slip out of the record. */

@@ -20,6 +20,7 @@ import {
   runPlan,
   stepErrorOf,
 } from '../../reconcile/index.ts';
+import type { DataVolumes } from '../data-volumes/index.ts';
 import {
   AttachmentPods,
   attachmentPodName,
@@ -27,6 +28,7 @@ import {
   podFacts,
   renderAttachmentPod,
   renderLauncherPod,
+  renderTemporaryPod,
 } from '../pod/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type Renderers, type VmiDecision } from './decide.ts';
@@ -48,6 +50,7 @@ export interface VmiControllerDeps {
   readonly pods: Informer<Pod>;
   readonly ownPods: ReadYourWrites<Pod>;
   readonly claims: Informer<PersistentVolumeClaim>;
+  readonly dataVolumes: Pick<DataVolumes, 'fillingOf' | 'onChange'>;
   /** Keys of the VMIs with a volume on this claim. */
   readonly vmisOfClaim: (claim: Key) => readonly Key[];
   readonly config: () => ControllerConfig;
@@ -80,10 +83,11 @@ export class VmiController implements Component {
 
   /** The informers have to be synced. */
   async start(): Promise<void> {
-    const { vmis, pods, claims, vmisOfClaim } = this.#deps;
-    const wakeUsers = (claim: PersistentVolumeClaim) => {
-      for (const key of vmisOfClaim(keyOf(claim))) this.reconciler.wake(key);
+    const { vmis, pods, claims, dataVolumes, vmisOfClaim } = this.#deps;
+    const wakeUsersOf = (claim: Key) => {
+      for (const key of vmisOfClaim(claim)) this.reconciler.wake(key);
     };
+    const wakeUsers = (claim: PersistentVolumeClaim) => wakeUsersOf(keyOf(claim));
     const addOwner = (pod: Pod) => this.#wakeOwner(pod);
     this.#subscriptions.push(
       vmis.onChange((key) => this.reconciler.wake(key)),
@@ -95,6 +99,7 @@ export class VmiController implements Component {
         },
         deleted: addOwner,
       }),
+      dataVolumes.onChange(wakeUsersOf),
       claims.addHandlers({ added: wakeUsers, updated: (_, claim) => wakeUsers(claim), deleted: wakeUsers }),
     );
     this.wakeAll();
@@ -129,6 +134,7 @@ export class VmiController implements Component {
     const attachmentPods = this.attachmentPods;
     const renderers: Renderers = {
       render: ({ vmi, config, claims }) => renderLauncherPod(vmi, config, launchers.salt, claims),
+      renderTemporary: ({ vmi, config, claims }) => renderTemporaryPod(vmi, config, launchers.salt, claims),
       renderAttachment: ({ vmi, config, attachments }, launcher, claims) => {
         const others = attachments.map(({ pod }) => pod);
         const name = attachmentPodName(attachmentPods.salt, launcher, claims, others);

@@ -6,8 +6,9 @@ import {
   type Pod,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { errorMessage } from '../../base/index.ts';
+import { errorCode, errorMessage } from '../../base/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
+import type { FillingState } from '../data-volumes/index.ts';
 import { changedNetworks, podFacts } from '../pod/index.ts';
 import { once, unclearPauses } from '../reconciling.ts';
 import { isAdmitted } from './admit.ts';
@@ -25,6 +26,8 @@ export interface VmiPlan {
   readonly steps: readonly VmiStep[];
   readonly events?: readonly ObjectEvent[];
   readonly problem?: string;
+  /** Of the condition that tells of the problem; `FailedCreate` unless given. */
+  readonly problemReason?: string;
   readonly requeueAfterMs?: number;
   /** The VMI stays as it is: what is known of it is not enough to say how it shall be stored. */
   readonly leavesVmi?: true;
@@ -35,10 +38,14 @@ export interface VmiDecision extends Decided, VmiPlan {
   readonly problem?: string;
 }
 
+/** `reason`: of the condition that tells of the problem. */
+type Rendered = { readonly pod: Pod } | { readonly problem: string; readonly reason?: string };
+
 /** A VMI with the pod that it gets, made when a rule asks for it. */
 interface Facts extends PresentVmi {
-  readonly newPod: () => { readonly pod: Pod } | { readonly problem: string };
+  readonly newPod: () => Rendered;
   readonly attachmentPlan: () => AttachmentPlan;
+  readonly newTemporaryPod: () => Rendered;
   /** Annotations by which Multus is asked for the pod's networks, as far as they are to be changed. */
   readonly networks: () => { readonly changed: Readonly<Record<string, string>> } | { readonly problem: string };
 }
@@ -82,12 +89,44 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       plan: () => ({ steps: [] }),
     },
     {
+      name: 'data-volume-failed',
+      why: 'A DataVolume could not be filled: the VMI fails, so that who made it may try again.',
+      when: (facts) => wantsPod(facts) && hasFilling(facts, 'failed'),
+      plan: (facts) => cannotBeFilled(facts, 'failed'),
+    },
+    {
+      name: 'data-volume-gone',
+      why: 'A DataVolume is gone that was to fill a claim, and nobody knows whether it did: no guest starts with half of a disk.',
+      when: (facts) => wantsPod(facts) && hasFilling(facts, 'missing'),
+      plan: (facts) => cannotBeFilled(facts, 'missing'),
+    },
+    {
+      name: 'data-not-whole',
+      why: 'A DataVolume still fills a claim of the VMI: a guest that started now would find half of its disk.',
+      when: (facts) => wantsPod(facts) && hasFilling(facts, 'filling', 'unread'),
+      plan: (facts) => ({
+        steps: [],
+        ...(hasFilling(facts, 'unread') && { requeueAfterMs: longerPause(facts, 'data-not-whole', unclearPauses) }),
+      }),
+    },
+    {
+      name: 'consumer-awaited',
+      why: 'A claim is filled when a pod that uses it has a node: a temporary one with the wishes of the launcher pod asks for it.',
+      when: (facts) => wantsPod(facts) && hasFilling(facts, 'awaits-consumer'),
+      plan: (facts) => {
+        if (facts.temporaryPod) return { steps: [] };
+        const made = facts.newTemporaryPod();
+        if ('problem' in made) return cannotStart(facts.vmi, made.problem, made.reason);
+        return { steps: [{ step: 'createPod', pod: made.pod, leftovers: [] }] };
+      },
+    },
+    {
       name: 'pod-cannot-be-made',
       why: 'No launcher pod can be made from this VMI and the configuration; it is tried again when either changes.',
       when: (facts) => wantsPod(facts) && 'problem' in facts.newPod(),
       plan: (facts) => {
         const made = facts.newPod();
-        return 'problem' in made ? cannotStart(facts.vmi, made.problem) : { steps: [] };
+        return 'problem' in made ? cannotStart(facts.vmi, made.problem, made.reason) : { steps: [] };
       },
     },
     {
@@ -164,17 +203,19 @@ export const vmiRules = [...presentRules.rules, ...absentRules.rules, ...unclear
 /** Each makes a pod, or throws an error whose message says why there is none. */
 export interface Renderers {
   readonly render: (facts: VmiFacts) => Pod;
+  readonly renderTemporary: (facts: VmiFacts) => Pod;
   readonly renderAttachment: RenderAttachment;
 }
 
 /** Pure and total. */
-export function decideVmi(observation: VmiObservation, { render, renderAttachment }: Renderers): VmiDecision {
+export function decideVmi(observation: VmiObservation, renderers: Renderers): VmiDecision {
   if (observation.kind === 'absent') return decideBy(absentRules, observation);
   if (observation.kind === 'unclear') return decideBy(unclearRules, observation);
   const facts: Facts = {
     ...observation,
-    newPod: once(() => rendered(observation, render)),
-    attachmentPlan: once(() => planAttachments(observation, renderAttachment)),
+    newPod: once(() => rendered(observation, renderers.render)),
+    newTemporaryPod: once(() => rendered(observation, renderers.renderTemporary)),
+    attachmentPlan: once(() => planAttachments(observation, renderers.renderAttachment)),
     networks: once(() => networksOf(observation)),
   };
   const decision = decideBy(presentRules, facts);
@@ -201,11 +242,20 @@ function wantsPod({ vmi, pod }: VmiFacts): boolean {
   return !pod && isUnprocessed(vmi);
 }
 
-function rendered(facts: VmiFacts, render: (facts: VmiFacts) => Pod): ReturnType<Facts['newPod']> {
+const hasFilling = ({ fillings }: VmiFacts, ...states: FillingState[]) =>
+  fillings.some(({ state }) => states.includes(state));
+
+function cannotBeFilled({ vmi, fillings }: VmiFacts, state: FillingState): VmiPlan {
+  const details = fillings.filter((each) => each.state === state).map(({ detail }) => detail);
+  return cannotStart(vmi, details.join('; '), 'FailedDataVolumeImport');
+}
+
+function rendered(facts: VmiFacts, render: (facts: VmiFacts) => Pod): Rendered {
   try {
     return { pod: render(facts) };
   } catch (error) {
-    return { problem: `the launcher pod cannot be made from this object: ${errorMessage(error)}` };
+    const problem = `the launcher pod cannot be made from this object: ${errorMessage(error)}`;
+    return { problem, ...(errorCode(error) === 'CLAIM_MISSING' && { reason: 'FailedPvcNotFound' }) };
   }
 }
 
@@ -220,10 +270,10 @@ function networksOf({ vmi, pod, config }: VmiFacts): ReturnType<Facts['networks'
   }
 }
 
-function cannotStart(vmi: VirtualMachineInstance, problem: string): VmiPlan {
+function cannotStart(vmi: VirtualMachineInstance, problem: string, reason = 'FailedCreate'): VmiPlan {
   const isKnown = findCondition(vmi.status?.conditions, 'Synchronized')?.message === problem;
-  const event: ObjectEvent = { type: 'Warning', reason: 'FailedCreate', message: problem };
-  return { steps: [], problem, ...(!isKnown && { events: [event] }) };
+  const event: ObjectEvent = { type: 'Warning', reason, message: problem };
+  return { steps: [], problem, problemReason: reason, ...(!isKnown && { events: [event] }) };
 }
 
 /** The newcomer comes first: it is what an older pod may be waiting for. */
@@ -248,8 +298,9 @@ function foreignPodEvents({ newForeignPods }: PresentVmi): ObjectEvent[] {
 }
 
 /** The readiness gate, labels and annotations that the pod carries for its VMI. */
-function podSteps({ vmi, pod, networks }: Facts): VmiStep[] {
-  const steps: VmiStep[] = [];
+function podSteps({ vmi, pod, pods, networks }: Facts): VmiStep[] {
+  // Their work is done.
+  const steps = deletionOf(pods.filter((each) => podFacts.isTemporary(each) && !isBeingDeleted(each)));
   if (!pod || podFacts.isFinal(pod)) return steps;
   const condition = unpaused(vmi);
   const current = findCondition(pod.status?.conditions, unpausedCondition);

@@ -70,7 +70,7 @@ async function createPod(
   try {
     const created = await client.create(resources.pods, pod, { signal });
     launchers.made(vmi, created);
-    ownPods.created(launchers.podKey(vmi), created);
+    ownPods.created(keyOf(created), created);
   } catch (error) {
     if (signal.aborted) throw error;
     const end = isKubeError(error, 'ALREADY_EXISTS')
@@ -111,7 +111,7 @@ async function adoptExisting(
 ): Promise<Outcome> {
   const existing = await client.get<Pod>(resources.pods, pod.metadata, { signal });
   if (launchers.sort(vmi, [existing]).own.length > 0) {
-    ownPods.created(launchers.podKey(vmi), existing);
+    ownPods.created(keyOf(existing), existing);
     return done;
   }
   return failed('CREATE_FAILED', `Error creating pod: a pod ${pod.metadata.name} that is not ours exists`);

@@ -1,6 +1,7 @@
 import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
+import type { ClaimFilling } from '../data-volumes/index.ts';
 import type { AttachmentPod, Claims } from '../pod/index.ts';
 
 /** A VMI and its pods; plain data. What is stored about the VMI follows from it, see project.ts. */
@@ -10,12 +11,16 @@ export interface VmiFacts {
   readonly pods: readonly Pod[];
   /** Pods that say they are its launchers and are not: nothing of what they say is believed. */
   readonly foreignPods: readonly Pod[];
+  /** The newest of those by which volumes that wait for a first consumer get one; no guest runs in it. */
+  readonly temporaryPod: Pod | undefined;
   /** The one that runs or will run the guest. */
   readonly pod: Pod | undefined;
   /** Pods that bring volumes to that one while the guest runs. */
   readonly attachments: readonly AttachmentPod[];
   /** The claims of its volumes that are there, by name. */
   readonly claims: Claims;
+  /** Of the claims that the guest starts with, those that a DataVolume fills. */
+  readonly fillings: readonly ClaimFilling[];
   /** A VirtualMachine that owns it is in the cache. */
   readonly hasOwnerVm: boolean;
   readonly config: ControllerConfig;

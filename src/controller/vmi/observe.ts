@@ -14,13 +14,15 @@ import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
+import type { ClaimFilling, DataVolumes } from '../data-volumes/index.ts';
 import {
   type AttachmentPod,
   type AttachmentPods,
   type Claims,
-  claimNameOf,
+  claimAtStart,
   type LauncherPods,
   podFacts,
+  usedClaimOf,
   volumesOf,
 } from '../pod/index.ts';
 import { vmiProblem } from './check.ts';
@@ -49,7 +51,7 @@ export const vmisByClaim = 'claim';
 export const vmiIndexes = {
   [vmisByClaim]: (vmi: VirtualMachineInstance) =>
     volumesOf(vmi).flatMap((volume) => {
-      const claim = claimNameOf(volume);
+      const claim = usedClaimOf(volume);
       return claim === undefined ? [] : [`${vmi.metadata.namespace}/${claim}`];
     }),
 };
@@ -69,6 +71,7 @@ export interface ObserveDeps {
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'pending' | 'get'>;
   readonly launchers: LauncherPods;
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly dataVolumes: Pick<DataVolumes, 'fillingOf'>;
   readonly attachmentPods: AttachmentPods;
   readonly config: () => ControllerConfig;
   readonly clock: Clock;
@@ -97,6 +100,7 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
   const owner = vmi.metadata.ownerReferences?.find(({ controller }) => controller);
   const lasting = own.filter((each) => !podFacts.isTemporary(each));
   const pod = podFacts.currentPod(vmi, lasting);
+  const claims = claimsOf(vmi, deps);
   return {
     kind: 'present',
     key,
@@ -106,9 +110,11 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     pods: own,
     foreignPods: foreign,
     newForeignPods: launchers.newForeign(vmi, foreign),
+    temporaryPod: podFacts.currentPod(vmi, own.filter(podFacts.isTemporary)),
     pod,
     attachments: attachmentsOf(vmi, pod, deps),
-    claims: claimsOf(vmi, deps),
+    claims,
+    fillings: fillingsOf(vmi, claims, deps),
     orphans,
     otherPods: pod ? 'none' : await otherPodsOf(vmi, own, deps, signal),
     problem: isUnprocessed(vmi) && !vmi.metadata.deletionTimestamp ? vmiProblem(vmi) : undefined,
@@ -137,11 +143,20 @@ function attachmentsOf(vmi: VirtualMachineInstance, pod: Pod | undefined, deps: 
 function claimsOf(vmi: VirtualMachineInstance, { claims }: ObserveDeps): Claims {
   const found = new Map<string, PersistentVolumeClaim>();
   for (const volume of volumesOf(vmi)) {
-    const name = claimNameOf(volume);
+    const name = usedClaimOf(volume);
     const claim = name === undefined ? undefined : claims.get(`${vmi.metadata.namespace}/${name}`);
     if (name !== undefined && claim) found.set(name, claim);
   }
   return found;
+}
+
+/** Volumes that are plugged in later wait by themselves. */
+function fillingsOf(vmi: VirtualMachineInstance, claims: Claims, { dataVolumes }: ObserveDeps): ClaimFilling[] {
+  const names = new Set(volumesOf(vmi).flatMap((volume) => claimAtStart(volume) ?? []));
+  return [...names].flatMap((name) => {
+    const claim = claims.get(name);
+    return claim ? (dataVolumes.fillingOf(claim) ?? []) : [];
+  });
 }
 
 /** No VMI gets a second pod, and none is failed, on the word of a cache that does not show yet what was made. */
@@ -151,7 +166,8 @@ async function otherPodsOf(
   { client, launchers, ownPods }: ObserveDeps,
   signal: AbortSignal,
 ): Promise<OtherPods> {
-  if (ownPods.pending(launchers.podKey(vmi)) === 'create') return 'unseen';
+  const made = [launchers.podKey(vmi), launchers.temporaryPodKey(vmi)];
+  if (made.some((key) => ownPods.pending(key) === 'create')) return 'unseen';
   if (isUnprocessed(vmi) || isFinal(vmi)) return 'none';
   const { namespace, uid = '' } = vmi.metadata;
   const { items } = await client.list<Pod>(resources.pods, {

@@ -55,6 +55,7 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
     copyInterfaces(vmi, status, seen);
   }
   if (phase === 'Running') setResizeConditions(vmi, status, time);
+  setDataConditions(status, seen, phase, time);
   if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
   const failsBeforeStart = phase === 'Failed' && seen.vmi.status?.phase === 'Scheduled' && seen.pod !== undefined;
   if (isControllersPhase(seen.vmi) || failsBeforeStart) setSynchronized(status, seen, options.failure, time);
@@ -66,14 +67,15 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   return vmi;
 }
 
-function nextPhase({ vmi, pod }: VmiFacts): VmiPhase {
+function nextPhase(seen: VmiFacts): VmiPhase {
+  const { vmi, pod } = seen;
   const phase = vmi.status?.phase ?? '';
   const isDeleting = isBeingDeleted(vmi);
   switch (phase) {
     case '':
     case 'Pending':
       if (pod) return 'Scheduling';
-      return isDeleting ? 'Failed' : 'Pending';
+      return isDeleting || cannotBeFilled(seen) ? 'Failed' : 'Pending';
     case 'Scheduling':
       if (!pod || podFacts.isDownOrGoingDown(pod)) return 'Failed';
       return podFacts.isReady(pod) && pod.spec.nodeName && !isDeleting ? 'Scheduled' : 'Scheduling';
@@ -86,6 +88,39 @@ function nextPhase({ vmi, pod }: VmiFacts): VmiPhase {
     default:
       return phase;
   }
+}
+
+/** No guest ran, and none will; the owner of the VMI makes another one when it is time. */
+function cannotBeFilled({ fillings, temporaryPod }: VmiFacts): boolean {
+  const isAwaited = fillings.some(({ state }) => state === 'awaits-consumer');
+  const isLost = isAwaited && temporaryPod !== undefined && hasFailedOrEnds(temporaryPod);
+  return isLost || fillings.some(({ state }) => state === 'failed');
+}
+
+const hasFailedOrEnds = (pod: Pod) => pod.status?.phase === 'Failed' || isBeingDeleted(pod);
+
+/** How its DataVolumes are (upstream: areDataVolumesReady). What is not read yet changes nothing. */
+function setDataConditions(status: VmiStatus, { fillings, temporaryPod }: VmiFacts, phase: VmiPhase, time: string) {
+  if (fillings.length === 0 || fillings.some(({ state }) => state === 'unread')) return;
+  const open = fillings.filter(({ state }) => state !== 'filled');
+  const ready: ConditionState =
+    open.length === 0
+      ? {
+          type: 'DataVolumesReady',
+          status: 'True',
+          reason: 'AllDVsReady',
+          message: 'All of the VMI’s DVs are bound and not running',
+        }
+      : {
+          type: 'DataVolumesReady',
+          status: 'False',
+          reason: 'NotAllDVsReady',
+          message: open.map(({ detail }) => detail).join('; '),
+        };
+  status.conditions = withCondition(status.conditions ?? [], ready, time);
+  if (phase !== 'Pending' || !open.some(({ state }) => state === 'awaits-consumer')) return;
+  status.conditions = withCondition(status.conditions, { type: 'Provisioning', status: 'True' }, time);
+  copyPodScheduled(status, temporaryPod, time);
 }
 
 /** The agent writes `Synchronized` from Scheduled on. */
@@ -146,6 +181,11 @@ function readyCondition(vmi: VirtualMachineInstance, pod: Pod | undefined): Cond
 
 /** While the pod is on its way to a node: what keeps it. */
 function copyStartProblems(status: VmiStatus, pod: Pod | undefined, time: string): void {
+  copyPodScheduled(status, pod, time);
+  status.conditions = withoutCondition(status.conditions ?? [], 'Provisioning');
+}
+
+function copyPodScheduled(status: VmiStatus, pod: Pod | undefined, time: string): void {
   const scheduled = findCondition(pod?.status?.conditions, 'PodScheduled');
   let conditions: Condition[] = status.conditions ?? [];
   if (scheduled?.status === 'False') {
@@ -157,7 +197,7 @@ function copyStartProblems(status: VmiStatus, pod: Pod | undefined, time: string
   } else {
     conditions = withoutCondition(conditions, 'PodScheduled');
   }
-  status.conditions = withoutCondition(conditions, 'Provisioning');
+  status.conditions = conditions;
 }
 
 function setSynchronized(status: VmiStatus, { pod }: VmiFacts, failure: SyncFailure | undefined, time: string): void {

@@ -50,8 +50,8 @@ export async function writeStatus(
   }
 }
 
-function refusal({ problem }: VmiDecision): SyncFailure | undefined {
-  return problem === undefined ? undefined : { reason: 'FailedCreate', message: problem };
+function refusal({ problem, problemReason: reason = 'FailedCreate' }: VmiDecision): SyncFailure | undefined {
+  return problem === undefined ? undefined : { reason, message: problem };
 }
 
 async function store(

@@ -3,13 +3,14 @@ import { checkFolderRules } from '../../fixtures/folder-rules.ts';
 checkFolderRules({
   root: 'src/controller',
   mayImport: {
+    'data-volumes': [],
     evacuation: ['pod'],
     explain: [],
     migration: ['pod'],
     pod: [],
     scheduler: ['pod'],
     vm: [],
-    vmi: ['pod'],
+    vmi: ['data-volumes', 'pod'],
     'workload-update': ['pod'],
   },
   /** Pauses and limits of all controllers. */

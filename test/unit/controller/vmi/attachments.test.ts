@@ -181,6 +181,8 @@ function planOf(row: Row): string {
     vmi: buildVmi(spec, { phase, volumeStatus }),
     pods: [pod],
     foreignPods: [],
+    temporaryPod: undefined,
+    fillings: [],
     pod,
     attachments,
     claims: row.claims ?? claims('data'),
@@ -205,7 +207,16 @@ test('what is no list of volumes is none: a bare API server lets anything stand 
   for (const volumes of ['x', [null, 7, { name: 5 }, { name: 'a', persistentVolumeClaim: { claimName: {} } }]]) {
     const vmi = buildVmi({ ...pluggedSpec(), volumes: volumes as never }, { phase: 'Running' });
     const pod = buildRunningPod();
-    const facts = { vmi, pods: [pod], foreignPods: [], pod, attachments: [], claims: claims('a') };
+    const facts = {
+      vmi,
+      pods: [pod],
+      foreignPods: [],
+      temporaryPod: undefined,
+      fillings: [],
+      pod,
+      attachments: [],
+      claims: claims('a'),
+    };
     const rest = { hasOwnerVm: false, config: buildConfig(), now: new Date(0) };
     assert.deepEqual(
       planAttachments({ ...facts, ...rest }, () => buildPod()),

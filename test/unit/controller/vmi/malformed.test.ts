@@ -86,6 +86,8 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
       vmi,
       pods: [],
       foreignPods: [],
+      temporaryPod: undefined,
+      fillings: [],
       attachments: [],
       claims: new Map(),
       pod: undefined,

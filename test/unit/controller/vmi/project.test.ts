@@ -18,6 +18,8 @@ function observe(phase: VmiPhase, pod: Pod | undefined, extra: { deleting?: bool
     vmi,
     pods: pod ? [pod] : [],
     foreignPods: [],
+    temporaryPod: undefined,
+    fillings: [],
     attachments: [],
     claims: new Map(),
     pod,

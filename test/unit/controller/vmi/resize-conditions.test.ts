@@ -44,7 +44,15 @@ for (const { when, domain, status, phase = 'Running', expected } of rows) {
   test(`conditions of a VMI: ${when}`, () => {
     const vmi = buildVmi({ domain }, { phase, ...status });
     const pod = buildRunningPod();
-    const rest = { foreignPods: [], attachments: [], claims: new Map(), hasOwnerVm: true, config: buildConfig() };
+    const rest = {
+      foreignPods: [],
+      temporaryPod: undefined,
+      fillings: [],
+      attachments: [],
+      claims: new Map(),
+      hasOwnerVm: true,
+      config: buildConfig(),
+    };
     const seen = { ...rest, vmi, pods: [pod], pod, now: new Date('2026-01-01T00:00:00Z') };
     const projected = projectVmi(seen, { randomUuid: () => '' });
     const conditions = (projected.status?.conditions ?? []).filter(({ type }) => type.startsWith('Hot'));

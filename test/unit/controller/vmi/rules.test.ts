@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { finalizers, type Pod, type VirtualMachineInstance, type VmiPhase } from '../../../../src/api/index.ts';
-import { decideVmi, vmiRules } from '../../../../src/controller/vmi/decide.ts';
+import type { ClaimFilling, FillingState } from '../../../../src/controller/data-volumes/index.ts';
+import { decideVmi, type Renderers, vmiRules } from '../../../../src/controller/vmi/decide.ts';
 import type { PresentVmi, VmiObservation } from '../../../../src/controller/vmi/observation.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
 import { attached, claims, pluggedSpec } from './plugged.ts';
@@ -45,6 +46,10 @@ interface Row {
   /** Each step with what it is about. */
   readonly plan: readonly string[];
 }
+
+const temporaryPod = buildPod({ phase: 'Succeeded' }, { name: 'temporary', uid: 'uid-temporary' });
+temporaryPod.metadata.annotations = { 'kubevirt.io/ephemeral-provisioning': 'true' };
+const filling = (state: FillingState): ClaimFilling => ({ claim: `claim-${state}`, state, detail: `it is ${state}` });
 
 const rows: readonly Row[] = [
   {
@@ -201,6 +206,58 @@ const rows: readonly Row[] = [
     plan: [],
   },
   {
+    rule: 'data-volume-failed',
+    when: 'one of two DataVolumes has failed',
+    vmi: vmiIn('Pending'),
+    more: { fillings: [filling('filling'), filling('failed')] },
+    plan: [],
+  },
+  {
+    rule: 'data-volume-gone',
+    when: 'nobody knows whether the claim is whole',
+    vmi: vmiIn('Pending'),
+    more: { fillings: [filling('missing')] },
+    plan: [],
+  },
+  ...(['filling', 'unread'] as const).map(
+    (state): Row => ({
+      rule: 'data-not-whole',
+      when: `a DataVolume is ${state}, and another one waits for a consumer`,
+      vmi: vmiIn('Pending'),
+      more: { fillings: [filling('awaits-consumer'), filling(state)] },
+      plan: [],
+    }),
+  ),
+  {
+    rule: 'consumer-awaited',
+    when: 'there is no temporary pod',
+    vmi: vmiIn('Pending'),
+    more: { fillings: [filling('filled'), filling('awaits-consumer')] },
+    plan: ['createPod after '],
+  },
+  {
+    rule: 'consumer-awaited',
+    when: 'the temporary pod is there',
+    vmi: vmiIn('Pending'),
+    more: { fillings: [filling('awaits-consumer')], temporaryPod },
+    plan: [],
+  },
+  {
+    rule: 'no-pod-yet',
+    when: 'all is filled',
+    vmi: vmiIn('Pending'),
+    more: { fillings: [filling('filled')], temporaryPod },
+    plan: ['createPod after '],
+  },
+  {
+    rule: 'pod-there',
+    when: 'the pod of a first consumer has done its work, and a DataVolume is gone meanwhile',
+    vmi: vmiIn('Running'),
+    pods: [buildRunningPod(unpaused('True')), temporaryPod],
+    more: { fillings: [filling('missing')], temporaryPod },
+    plan: ['deletePods uid-temporary'],
+  },
+  {
     rule: 'pod-cannot-be-made',
     when: 'the pod of this VMI would have no image',
     vmi: vmiIn('Pending'),
@@ -211,7 +268,11 @@ const rows: readonly Row[] = [
   },
 ];
 
-const renderers = { render: () => buildPod(), renderAttachment: () => attachment() };
+const renderers: Renderers = {
+  render: () => buildPod(),
+  renderTemporary: () => buildPod(),
+  renderAttachment: () => attachment(),
+};
 
 const others: readonly (readonly [VmiObservation, { rule: string; plan: string[] }])[] = [
   [
@@ -242,6 +303,8 @@ function observationOf({ vmi, pods = [], foreign = [], more }: Row): PresentVmi 
     orphans: [],
     otherPods: 'none',
     problem: undefined,
+    temporaryPod: undefined,
+    fillings: [],
     hasOwnerVm: false,
     config: buildConfig(),
     ...more,
@@ -255,7 +318,7 @@ function planOf(
   render = () => buildPod(),
   renderAttachment = attachment,
 ): { rule: string; plan: string[] } {
-  const { rule, steps } = decideVmi(seen, { render, renderAttachment });
+  const { rule, steps } = decideVmi(seen, { ...renderers, render, renderAttachment });
   const plan = steps.map((each) => {
     switch (each.step) {
       case 'createPod':
