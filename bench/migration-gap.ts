@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { accessSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { VirtualMachineInstance } from '../src/api/index.ts';
@@ -144,12 +144,14 @@ async function move(bench: LauncherBench, here: Place, way: Way, uid: string): P
   const { pod, cmd, agent } = there;
   expectOk(await cmd.call(cmd.client.syncMigrationTarget, vmiRequest(vmi), patienceMs), pod);
   const close = await way.open(here.pod, pod);
-  const shell = new GuestShell(serialOf(pod));
   const loop = monitorEventLoopDelay({ resolution: 1 });
   loop.enable();
   const beganMs = performance.now();
   const request = { ...vmiRequest(vmi), options: Buffer.from(JSON.stringify(options)) };
   expectOk(await here.cmd.call(here.cmd.client.migrateVirtualMachine, request, patienceMs), here.pod);
+  // QEMU makes it when it begins to wait for the guest.
+  await eventually(() => accessSync(serialOf(pod)), patienceMs);
+  const shell = new GuestShell(serialOf(pod));
   const end = await here.agent.waitFor((seen) => Boolean(migrationOf(seen, uid)?.EndTimestamp), patienceMs);
   const tookMs = performance.now() - beganMs;
   const failure = migrationOf(end, uid)?.FailureReason;
