@@ -18,7 +18,7 @@ const writer = [
   "cat >/tmp/writer <<'END'",
   'i=0',
   ': >/tmp/log',
-  'while [ $i -lt 30000 ]; do',
+  'while [ $i -lt 45000 ]; do',
   '  { printf "%08d" $i; head -c 504 /dev/urandom; } >/tmp/record',
   '  cat /tmp/record >>/tmp/log',
   '  dd if=/tmp/record of=/dev/vda bs=512 seek=$i conv=notrunc,fsync 2>/dev/null || exit 1',

@@ -20,7 +20,9 @@ function isFalseWith(vmi: VirtualMachineInstance | undefined, type: string, reas
 
 const isDown = (vmi: VirtualMachineInstance | undefined) => vmi === undefined || isFinal(vmi);
 
-/** First match wins (upstream: pkg/virt-controller/watch/vm/vm.go, setPrintableStatus; the rows about volumes are not here yet). */
+/**
+ * First match wins (upstream: pkg/virt-controller/watch/vm/vm.go, setPrintableStatus; what it reads from DataVolumes and claims, this
+ * reads from the VMI's conditions, so of a VM that is halted nothing is said). */
 const printableRules: readonly PrintableRule[] = [
   { value: 'Terminating', when: ({ vm }) => isBeingDeleted(vm) },
   {
@@ -38,7 +40,16 @@ const printableRules: readonly PrintableRule[] = [
   { value: 'Paused', when: ({ vmi }) => phaseIn(vmi, 'Running') && isTrue(vmi, 'Paused') },
   { value: 'Running', when: ({ vmi }) => phaseIn(vmi, 'Running') },
   { value: 'ErrorPvcNotFound', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'FailedPvcNotFound') },
+  { value: 'DataVolumeError', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'FailedDataVolumeImport') },
   { value: 'ErrorUnschedulable', when: ({ vmi }) => isFalseWith(vmi, 'PodScheduled', 'Unschedulable') },
+  {
+    value: 'WaitingForVolumeBinding',
+    when: ({ vmi }) => phaseIn(vmi, 'Pending') && isTrue(vmi, 'Provisioning'),
+  },
+  {
+    value: 'Provisioning',
+    when: ({ vmi }) => phaseIn(vmi, 'Pending') && isFalseWith(vmi, 'DataVolumesReady', 'NotAllDVsReady'),
+  },
   { value: 'ErrImagePull', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'ErrImagePull') },
   { value: 'ImagePullBackOff', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'ImagePullBackOff') },
   {

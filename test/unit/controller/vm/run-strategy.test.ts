@@ -142,8 +142,12 @@ const deletingVmi: VirtualMachineInstance = {
   ...running,
   metadata: { ...running.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
 };
-const withCondition = (phase: 'Scheduling' | 'Running', type: string, value: 'True' | 'False', reason = '') =>
-  buildVmi({}, { phase, conditions: [{ type, status: value, reason }] });
+const withCondition = (
+  phase: 'Pending' | 'Scheduling' | 'Running',
+  type: string,
+  value: 'True' | 'False',
+  reason = '',
+) => buildVmi({}, { phase, conditions: [{ type, status: value, reason }] });
 const ended = buildVmi(
   {},
   {
@@ -165,6 +169,26 @@ const prints: readonly (readonly [string, string, Partial<VmFacts>])[] = [
     'ErrorUnschedulable',
     'no node fits',
     { vmi: withCondition('Scheduling', 'PodScheduled', 'False', 'Unschedulable') },
+  ],
+  [
+    'ErrorPvcNotFound',
+    'a claim is not there',
+    { vmi: withCondition('Pending', 'Synchronized', 'False', 'FailedPvcNotFound') },
+  ],
+  [
+    'DataVolumeError',
+    'a DataVolume has failed',
+    { vmi: withCondition('Pending', 'Synchronized', 'False', 'FailedDataVolumeImport') },
+  ],
+  [
+    'Provisioning',
+    'a DataVolume is being filled',
+    { vmi: withCondition('Pending', 'DataVolumesReady', 'False', 'NotAllDVsReady') },
+  ],
+  [
+    'WaitingForVolumeBinding',
+    'a DataVolume waits for its first consumer',
+    { vmi: withCondition('Pending', 'Provisioning', 'True') },
   ],
   [
     'ErrImagePull',
