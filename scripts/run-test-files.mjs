@@ -17,7 +17,11 @@ export async function runTestFiles(files, { concurrency, timeoutMs, tries, machi
   const worker = async () => {
     for (let file = waiting.shift(); file; file = waiting.shift()) {
       if (Date.now() > endMs) {
-        add(total, { passed: 0, failed: 1, failures: [`${file.source} was not run: the time of the whole run is over`] });
+        add(total, {
+          passed: 0,
+          failed: 1,
+          failures: [`${file.source} was not run: the time of the whole run is over`],
+        });
         continue;
       }
       const result = await runFile(file, { live: concurrency === 1, timeoutMs, machine });
