@@ -51,6 +51,11 @@ export const agentFlags = {
     fallback: true,
     help: "not upstream's: carry the streams of live migrations by HAProxy; =false refuses every migration in words",
   },
+  'migration-relay': {
+    kind: 'bool',
+    fallback: false,
+    help: "not upstream's: HAProxy is kept by virt-migration-relay, in a pod of its own, so that an update of this agent ends no migration",
+  },
   'post-copy-resume-seconds': {
     kind: 'int',
     fallback: 300,

@@ -8,7 +8,7 @@ export interface LeavingOptions {
 
 export interface LeavingDeps {
   readonly heartbeat: { leave(): Promise<void> };
-  readonly migrationProxies: Pick<MigrationProxies, 'open' | 'refuse' | 'onChange'>;
+  readonly migrationProxies: Pick<MigrationProxies, 'open' | 'outliveAgent' | 'refuse' | 'onChange'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -20,7 +20,7 @@ const progressMs = 10_000;
 
 /**
  * The agent is asked to leave, in one order: the node takes no VMIs any more, no migration is begun, and
- * those that run are waited for while the VM loop goes on serving them. Nothing is stopped here, and no VM is touched. Never
+ * those that run are waited for while the VM loop goes on serving them, unless their streams outlive this agent. Nothing is stopped here, and no VM is touched. Never
  * rejects: an API server that is away does not keep the agent.
  */
 export async function drain(options: LeavingOptions, deps: LeavingDeps): Promise<LeftBehind> {
@@ -29,6 +29,7 @@ export async function drain(options: LeavingOptions, deps: LeavingDeps): Promise
   await heartbeat.leave().catch((error: unknown) => {
     log.warn({ reason: errorMessage(error) }, 'the node is not marked unschedulable yet');
   });
+  if (migrationProxies.outliveAgent) return { openMigrations: migrationProxies.open };
   const beganMs = clock.monotonicMs();
   const leftMs = () => beganMs + options.gracefulMs - clock.monotonicMs();
   let reportedMs = Number.NEGATIVE_INFINITY;

@@ -12,6 +12,7 @@ import {
 import { hasNetworkLink, KernelMounts, recordDirectory, Storage } from '../host/index.ts';
 import { Informer, type KubeClient, orMissing } from '../kube/index.ts';
 import {
+  AgentProxies,
   HaproxyProxies,
   type MigrationProxies,
   migrationAddress,
@@ -19,6 +20,8 @@ import {
   noMigrationAddress,
   noMigrationProxy,
   ProxyCredentials,
+  RelayedProxies,
+  relayDirectory,
 } from './migration-proxy/index.ts';
 import type { NodeFacts } from './node/facts/index.ts';
 import { KubeOwnNode } from './node/own-node.ts';
@@ -48,6 +51,8 @@ export interface Parts extends VmiParts {
 interface Migration {
   readonly proxies: MigrationProxies;
   readonly follower?: MigrationFollower;
+  /** With `--migration-relay`: why it cannot be reached, in words. */
+  readonly relayProblem?: () => string | undefined;
   readonly components: readonly Component[];
 }
 
@@ -95,21 +100,32 @@ interface MigrationDeps extends Pick<VmiParts, 'vmis' | 'domains' | 'clients'> {
 function makeMigration({ migration, podIp, privateDir }: AgentOptions, deps: MigrationDeps): Migration {
   if (!migration) return { proxies: noMigrationProxy(podIp), components: [] };
   const { settings, tls, vmis, domains, clients, clock, log } = deps;
-  const address = migrationAddress(networkInterfaces(), hasNetworkLink(migrationInterface), podIp);
-  const objection = () => {
-    if (address === undefined) return noMigrationAddress;
-    return settings.current.migrations.disableTls
+  const relayed = migration.isRelayed
+    ? new RelayedProxies({ directory: relayDirectory(privateDir), address: podIp }, { clock, log })
+    : undefined;
+  const keeper = relayed ?? ownProxies({ podIp, privateDir }, { clock, log });
+  const objection = () =>
+    settings.current.migrations.disableTls
       ? 'migrations.disableTLS of the KubeVirt object is set: this node agent carries no streams without TLS'
       : undefined;
-  };
-  const proxies = new HaproxyProxies(
-    { directory: path.join(privateDir, 'migration-proxies'), address: address ?? podIp, resumeMs: migration.resumeMs },
-    { credentials: new ProxyCredentials(migration, tls), objection, clock, log },
-  );
+  const credentials = new ProxyCredentials(migration, tls);
+  const proxies = new AgentProxies({ resumeMs: migration.resumeMs }, { keeper, credentials, objection, clock });
   const launchers = sampledLaunchers(clients);
   const follower = new MigrationFollower({ proxies, vmis, domains, launchers, clock, log });
   // Before the proxies, which report those that they adopt.
-  return { proxies, follower, components: [follower, proxies] };
+  const components = [follower, proxies];
+  return { proxies, follower, components, ...(relayed && { relayProblem: () => relayed.unreachable }) };
+}
+
+/** Processes of the agent's own. */
+function ownProxies(
+  { podIp, privateDir }: Pick<AgentOptions, 'podIp' | 'privateDir'>,
+  deps: Pick<MigrationDeps, 'clock' | 'log'>,
+): HaproxyProxies {
+  const address = migrationAddress(networkInterfaces(), hasNetworkLink(migrationInterface), podIp);
+  const objection = () => (address === undefined ? noMigrationAddress : undefined);
+  const directory = path.join(privateDir, 'migration-proxies');
+  return new HaproxyProxies({ directory, address: address ?? podIp }, { objection, ...deps });
 }
 
 /** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */

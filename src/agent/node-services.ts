@@ -177,7 +177,7 @@ function watchFindings(parts: Parts): Finding[] {
   return [{ source: 'api', reason: 'ApiWatchBroken', message }];
 }
 
-function socketFindings({ domains, consoles }: Parts): Finding[] {
+function socketFindings({ domains, consoles, migration }: Parts): Finding[] {
   const findings: Finding[] = [];
   const source = 'sockets';
   const { notifyProblem } = domains;
@@ -189,6 +189,9 @@ function socketFindings({ domains, consoles }: Parts): Finding[] {
   if (listens === undefined) {
     findings.push({ source, reason: 'ConsolesNotServed', message: `consoles and lifecycle calls: ${problem}` });
   }
+  // Each migration to this node would fail: its targets belong on others.
+  const message = migration.relayProblem?.();
+  if (message !== undefined) findings.push({ source, reason: 'MigrationRelayNotServed', message });
   return findings;
 }
 

@@ -50,6 +50,8 @@ export interface MigrationSettings {
   readonly client: KeyPairPaths;
   /** `--post-copy-resume-seconds`: how long a post-copy whose streams broke is resumed. */
   readonly resumeMs: number;
+  /** `--migration-relay`: its processes are kept by the relay in the private directory. */
+  readonly isRelayed: boolean;
   /** `--migration-cn-types` */
   readonly clientTypes: readonly string[];
   readonly externallyManaged: boolean;
@@ -163,6 +165,7 @@ function migrationSettings(flags: FlagValues<typeof agentFlags>): MigrationSetti
     },
     client: { certFile: flags['client-cert-file'], keyFile: flags['client-key-file'] },
     clientTypes: flags['migration-cn-types'],
+    isRelayed: flags['migration-relay'],
     resumeMs: notNegative('--post-copy-resume-seconds', flags['post-copy-resume-seconds']) * 1000,
     externallyManaged: flags['externally-managed'],
   };

@@ -5,5 +5,5 @@
  */
 export { HttpServer, type HttpServerState } from './http-server.ts';
 export { JsonSocket } from './json-socket.ts';
-export { isAbsentHost, type ListenAddress, loopbackHosts } from './listen.ts';
+export { isAbsentHost, type ListenAddress, listenAt, loopbackHosts } from './listen.ts';
 export { answerUpgrade, letGoSoon, type PlainAnswer, refuseUpgrade } from './upgrade.ts';

@@ -12,16 +12,21 @@ import {
 } from '../../tls/index.ts';
 import type { MigrationSettings } from '../options.ts';
 import { MigrationProxyError } from './errors.ts';
+import type { Side } from './proxy-record.ts';
 
 export interface CredentialDeps {
   readonly authorities: ChangingValue<Authorities>;
   readonly settings: ChangingValue<TlsSettings>;
 }
 
-/** What a proxy process needs of TLS; PEM texts. */
-export interface Credentials {
+/** What a proxy process is given of TLS. */
+export interface ProxyTls {
+  /** PEM of the certificate and its key. */
   readonly keyPair: string;
   readonly authorities: string;
+  /** Common names of which the other end must have one; `any`: upstream's `--externally-managed`. */
+  readonly peers: readonly string[] | 'any';
+  readonly settings: TlsSettings;
 }
 
 /** Read anew for each process: certificates that were exchanged count from the next migration on. */
@@ -44,26 +49,12 @@ export class ProxyCredentials {
     return missing.length > 0 ? `certificates of migrations are not there: ${missing.join(', ')}` : undefined;
   }
 
-  get settings(): TlsSettings {
-    return this.#deps.settings.current ?? defaultTlsSettings;
-  }
-
-  /** Clients that may migrate to this node. */
-  get clientNames(): readonly string[] | 'any' {
-    const { externallyManaged, clientTypes } = this.#options;
-    return externallyManaged ? 'any' : clientTypes.map((type) => `kubevirt.io:system:client:${type}`);
-  }
-
-  get serverName(): string | 'any' {
-    return this.#options.externallyManaged ? 'any' : serverCommonName;
-  }
-
-  forServer(): Promise<Credentials> {
-    return this.#read(this.#options.server);
-  }
-
-  forClient(): Promise<Credentials> {
-    return this.#read(this.#clientPaths);
+  /** Rejects with MigrationProxyError UNAVAILABLE. */
+  forSide(side: Side): Promise<ProxyTls> {
+    const { externallyManaged, clientTypes, server } = this.#options;
+    if (side === 'source') return this.#read(this.#clientPaths, externallyManaged ? 'any' : [serverCommonName]);
+    const clients = clientTypes.map((type) => `kubevirt.io:system:client:${type}`);
+    return this.#read(server, externallyManaged ? 'any' : clients);
   }
 
   get #clientPaths(): KeyPairPaths {
@@ -71,14 +62,15 @@ export class ProxyCredentials {
     return existsSync(migrationClient.certFile) ? migrationClient : client;
   }
 
-  async #read({ certFile, keyFile }: KeyPairPaths): Promise<Credentials> {
+  async #read({ certFile, keyFile }: KeyPairPaths, peers: ProxyTls['peers']): Promise<ProxyTls> {
     const authorities = this.#deps.authorities.current;
     if (!authorities) throw new MigrationProxyError('UNAVAILABLE', this.problem ?? 'no authorities');
     try {
       const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
       // The words of this check name what is wrong; the program's would not.
       readKeyPair(cert, key);
-      return { keyPair: `${cert}\n${key}`, authorities: authorities.pems.join('\n') };
+      const settings = this.#deps.settings.current ?? defaultTlsSettings;
+      return { keyPair: `${cert}\n${key}`, authorities: authorities.pems.join('\n'), peers, settings };
     } catch (cause) {
       throw new MigrationProxyError('UNAVAILABLE', `${certFile} cannot be used: ${errorMessage(cause)}`, { cause });
     }

@@ -109,7 +109,7 @@ const ifStalled = ({ stallSeconds }: Confinement) => `tcp-ut ${stallSeconds}s`;
 /** The handshake and the name in the certificate come before anything in the pod is dialled. */
 function targetStreams(plan: TargetPlan): string[] {
   const { streams, commonNames, settings } = plan;
-  const versions = `ssl-min-ver ${settings.minVersion === 'TLSv1' ? 'TLSv1.0' : settings.minVersion}`;
+  const versions = `ssl-min-ver ${settings.minVersion === 'TLSv1' ? 'TLSv1.0' : plain(settings.minVersion)}`;
   const tls = `ssl ${keyPair} ${trust} ${versions} ciphers ${quoted(settings.ciphers)} no-tls-tickets ${ifStalled(plan)}`;
   const refusal =
     commonNames === 'any'

@@ -1,18 +1,18 @@
 import { type Clock, type Component, errorMessage, Listeners, type Logger } from '../../base/index.ts';
-import { isProcessAlive, type ProcessId, processIdOf, userOf } from '../../host/index.ts';
+import { isProcessAlive, userOf } from '../../host/index.ts';
 import type { ControlConnection } from './control-connection.ts';
-import type { ProxyCredentials } from './credentials.ts';
+import type { ProxyTls } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import { configurationOf, type ProxyPlan, type UserIds } from './haproxy-config.ts';
 import { findHaproxy, makeEmptyRoot } from './haproxy-process.ts';
 import { HeldProxy } from './held-proxies.ts';
 import { listenAnywhere, PodSockets, targetSocket } from './pod-sockets.ts';
-import type { MigrationProxies, ProxyFigures, ProxyPorts, SourceProxy, TargetProxy } from './ports.ts';
+import type { KeptProxy, ProxyKeeper } from './proxy-keeper.ts';
 import { controlName, gone, ProxyProcesses, socketNames } from './proxy-processes.ts';
-import { isSameDuty, isUid, type ProxyDuty, proxyId, type Side } from './proxy-record.ts';
+import { isSameDuty, isUid, type ProxyDuty, proxyId, rolesOf, type Side } from './proxy-record.ts';
 
 export interface HaproxyOptions {
-  /** Records and control sockets; the agent's alone. */
+  /** Records and control sockets; this program's alone. */
   readonly directory: string;
   /** Under which other nodes reach this one. */
   readonly address: string;
@@ -22,16 +22,10 @@ export interface HaproxyOptions {
   readonly setUpSeconds?: number;
   /** A stream whose other end takes nothing for so long is ended. */
   readonly stallSeconds?: number;
-  /** Streams that broke in post-copy are opened anew for so long. */
-  readonly resumeMs?: number;
 }
 
 export interface HaproxyDeps {
-  readonly credentials: Pick<
-    ProxyCredentials,
-    'problem' | 'settings' | 'clientNames' | 'serverName' | 'forServer' | 'forClient'
-  >;
-  /** The cluster wants what this adapter does not do, in words: migrations without TLS. */
+  /** Why this machine takes no migrations, in words. */
   readonly objection?: () => string | undefined;
   /** Where HAProxy is; undefined: not installed. */
   readonly find?: () => string | undefined;
@@ -45,14 +39,15 @@ const notInstalled =
   'HAProxy is not installed on this node, which carries the streams of migrations: install the package haproxy';
 
 /**
- * The streams of live migrations by HAProxy: one process per VMI and side, in a session of its own, which outlives this agent and is
+ * The streams of live migrations by HAProxy: one process per VMI and side, in a session of its own, which outlives this program and is
  * adopted by the next one. It reads its configuration, certificates and listeners from descriptors, and then is confined: on the
  * target to the file system of the launcher as the launcher's user, on the source to an empty directory as a user without rights.
  */
-export class HaproxyProxies implements MigrationProxies, Component {
+export class HaproxyProxies implements ProxyKeeper, Component {
   readonly name = 'migration proxies';
   readonly address: string;
-  readonly resumeMs: number;
+  /** A container's end ends all processes in it. */
+  readonly outliveAgent = false;
   readonly #options: Required<HaproxyOptions>;
   readonly #deps: HaproxyDeps;
   readonly #processes: ProxyProcesses;
@@ -60,18 +55,14 @@ export class HaproxyProxies implements MigrationProxies, Component {
   /** One order after the other for each id. */
   readonly #turns = new Map<string, Promise<unknown>>();
   readonly #listeners: Listeners<[string]>;
-  #refusal: string | undefined;
-  #machine:
-    | { readonly atMs: number; readonly program: string | undefined; readonly problem: string | undefined }
-    | undefined;
+  #found: { readonly atMs: number; readonly program: string | undefined } | undefined;
   #cancelLook: (() => void) | undefined;
   #isStopped = false;
 
   constructor(options: HaproxyOptions, deps: HaproxyDeps) {
-    this.#options = { lookMs: 5_000, setUpSeconds: 10, stallSeconds: 60, resumeMs: 300_000, ...options };
+    this.#options = { lookMs: 5_000, setUpSeconds: 10, stallSeconds: 60, ...options };
     this.#deps = deps;
     this.address = options.address;
-    this.resumeMs = this.#options.resumeMs;
     this.#processes = new ProxyProcesses(options.directory, deps);
     this.#listeners = new Listeners({
       onError: (error) => deps.log.error({ reason: errorMessage(error) }, 'a listener of migration proxies failed'),
@@ -79,43 +70,26 @@ export class HaproxyProxies implements MigrationProxies, Component {
   }
 
   get supported(): boolean {
-    return this.#look().program !== undefined;
+    return this.#program() !== undefined;
   }
 
-  get unavailable(): string | undefined {
-    const { program, problem } = this.#look();
-    return this.#refusal ?? (program === undefined ? notInstalled : (this.#deps.objection?.() ?? problem));
+  get problem(): string | undefined {
+    return this.supported ? this.#deps.objection?.() : notInstalled;
   }
 
-  get open(): number {
-    return new Set([...this.#held.values()].map(({ duty }) => duty.uid)).size;
+  kept(): readonly KeptProxy[] {
+    return [...this.#held.values()];
   }
 
-  figures(): readonly ProxyFigures[] {
-    return [...this.#held.values()].map(({ figures }) => figures);
-  }
-
-  targetPorts(uid: string): ProxyPorts | undefined {
-    return this.#held.get(proxyId('target', uid))?.duty.ports;
-  }
-
-  hasSource(uid: string): boolean {
-    return this.#held.has(proxyId('source', uid));
-  }
-
-  migrationOf(side: Side, uid: string): string | undefined {
-    return this.#held.get(proxyId(side, uid))?.duty.migrationUid;
-  }
-
-  refuse(reason: string): void {
-    this.#refusal = reason;
+  find(side: Side, uid: string): ProxyDuty | undefined {
+    return this.#held.get(proxyId(side, uid))?.duty;
   }
 
   onChange(listener: (key: string) => void): () => void {
     return this.#listeners.add(listener);
   }
 
-  /** Adopts what a former agent left. A process whose launcher has ended, or that does not answer, is ended. Rejects never. */
+  /** Adopts what a former program left. A process whose launcher has ended, or that does not answer, is ended. Rejects never. */
   async start(): Promise<void> {
     const { address } = this;
     if (this.supported) this.#deps.log.info({ address }, 'live migrations are carried by HAProxy');
@@ -128,7 +102,7 @@ export class HaproxyProxies implements MigrationProxies, Component {
     }
   }
 
-  /** The agent leaves; its processes go on. */
+  /** This program leaves; its processes go on. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancelLook?.();
@@ -137,96 +111,84 @@ export class HaproxyProxies implements MigrationProxies, Component {
     this.#held.clear();
   }
 
-  openTarget(proxy: TargetProxy, signal: AbortSignal): Promise<void> {
-    return this.#inTurn('target', proxy.uid, async () => {
-      const { key, uid, migrationUid, roles } = proxy;
-      const [launcher, user] = launcherOf(proxy.launcherPid);
-      const wanted = Object.fromEntries(roles.map((role, at) => [String(at), role]));
-      if (!(await this.#isNew({ side: 'target', key, uid, migrationUid, launcher, ports: wanted }))) return;
-      const { credentials } = this.#deps;
-      const secrets = await credentials.forServer();
-      const listeners: Awaited<ReturnType<typeof listenAnywhere>>[] = [];
-      try {
-        for (const _ of roles) listeners.push(await listenAnywhere());
-        const ports = Object.fromEntries(roles.map((role, at) => [String(listeners[at]?.port), role]));
-        const duty: ProxyDuty = { side: 'target', key, uid, migrationUid, launcher, ports };
-        const plan: ProxyPlan = {
-          ...{ side: 'target', user, chroot: `/proc/${launcher.pid}/root`, controlName: controlName(duty) },
-          streams: roles.map((role) => ({ role, socket: targetSocket(uid, role) })),
-          ...this.#limits,
-          ...{ commonNames: credentials.clientNames, settings: credentials.settings },
-        };
-        const descriptors = listeners.map(({ descriptor }) => descriptor);
-        const start = { program: this.#program, plan, ...secrets, listeners: descriptors };
-        this.#keep(duty, await this.#processes.start(duty, start, signal));
-      } finally {
-        await Promise.all(listeners.map((listener) => listener.close()));
+  open(duty: ProxyDuty, tls: ProxyTls, signal: AbortSignal): Promise<void> {
+    return this.#inTurn(duty.side, duty.uid, async () => {
+      const held = this.#held.get(proxyId(duty.side, duty.uid));
+      if (held && isSameDuty(held.duty, duty)) return;
+      const program = this.#program();
+      const { problem } = this;
+      if (program === undefined || problem !== undefined) {
+        throw new MigrationProxyError('UNAVAILABLE', problem ?? notInstalled);
       }
+      signal.throwIfAborted();
+      if (held) await this.#end(held);
+      if (duty.side === 'target') await this.#openTarget({ duty, tls, program, signal });
+      else await this.#openSource({ duty, tls, program, signal });
     });
   }
 
-  openSource(proxy: SourceProxy, signal: AbortSignal): Promise<void> {
-    return this.#inTurn('source', proxy.uid, async () => {
-      const { key, uid, migrationUid, address, ports } = proxy;
-      const [launcher, user] = launcherOf(proxy.launcherPid);
-      const duty: ProxyDuty = { side: 'source', key, uid, migrationUid, launcher, address, ports };
-      if (!(await this.#isNew(duty))) return;
-      const { credentials } = this.#deps;
-      const secrets = await credentials.forClient();
+  close(side: Side, uid: string): Promise<void> {
+    return this.#inTurn(side, uid, async () => {
+      const held = this.#held.get(proxyId(side, uid));
+      if (held) await this.#end(held);
+    });
+  }
+
+  async #openTarget({ duty: wanted, tls, program, signal }: Opening<'target'>): Promise<void> {
+    const { uid, launcher } = wanted;
+    const user = userOfLauncher(wanted);
+    const roles = rolesOf(wanted);
+    const listeners: Awaited<ReturnType<typeof listenAnywhere>>[] = [];
+    try {
+      for (const _ of roles) listeners.push(await listenAnywhere());
+      const ports = Object.fromEntries(roles.map((role, at) => [String(listeners[at]?.port), role]));
+      const duty: ProxyDuty = { ...wanted, ports };
       const plan: ProxyPlan = {
-        ...{
-          side: 'source',
-          user: unprivileged,
-          chroot: makeEmptyRoot(this.#options.directory),
-          controlName: controlName(duty),
-        },
-        ...{ address, commonName: credentials.serverName },
+        ...{ side: 'target', user, chroot: `/proc/${launcher.pid}/root`, controlName: controlName(duty) },
+        streams: roles.map((role) => ({ role, socket: targetSocket(uid, role) })),
         ...this.#limits,
-        streams: Object.entries(ports).map(([port, role]) => ({ port: Number(port), role })),
+        ...{ commonNames: tls.peers, settings: tls.settings },
       };
-      // What may not be written is refused before anything is made.
-      configurationOf(plan);
-      const sockets = await PodSockets.make(launcher.pid, user, socketNames(duty));
-      try {
-        const start = { program: this.#program, plan, ...secrets, listeners: sockets.descriptors };
-        const control = await this.#processes.start(duty, start, signal);
-        await sockets.publish(launcher.pid).catch(async (error: unknown) => {
-          await this.#processes.discard(duty, control.process);
-          control.close();
-          throw error;
-        });
-        this.#keep(duty, control);
-      } finally {
-        await sockets.close();
-      }
-    });
+      const descriptors = listeners.map(({ descriptor }) => descriptor);
+      const { keyPair, authorities } = tls;
+      const start = { program, plan, keyPair, authorities, listeners: descriptors };
+      this.#keep(duty, await this.#processes.start(duty, start, signal));
+    } finally {
+      await Promise.all(listeners.map((listener) => listener.close()));
+    }
   }
 
-  closeTarget(uid: string): Promise<void> {
-    return this.#close('target', uid);
-  }
-
-  closeSource(uid: string): Promise<void> {
-    return this.#close('source', uid);
-  }
-
-  get #program(): string {
-    return this.#look().program ?? 'haproxy';
+  async #openSource({ duty, tls, program, signal }: Opening<'source'>): Promise<void> {
+    const { address, launcher, ports } = duty;
+    const user = userOfLauncher(duty);
+    const { keyPair, authorities, peers } = tls;
+    const plan: ProxyPlan = {
+      ...{ side: 'source', user: unprivileged, controlName: controlName(duty) },
+      chroot: makeEmptyRoot(this.#options.directory),
+      ...{ address, commonName: peers === 'any' ? peers : (peers[0] ?? '') },
+      ...this.#limits,
+      streams: Object.entries(ports).map(([port, role]) => ({ port: Number(port), role })),
+    };
+    // What may not be written is refused before anything is made.
+    configurationOf(plan);
+    const sockets = await PodSockets.make(launcher.pid, user, socketNames(duty));
+    try {
+      const start = { program, plan, keyPair, authorities, listeners: sockets.descriptors };
+      const control = await this.#processes.start(duty, start, signal);
+      await sockets.publish(launcher.pid).catch(async (error: unknown) => {
+        await this.#processes.discard(duty, control.process);
+        control.close();
+        throw error;
+      });
+      this.#keep(duty, control);
+    } finally {
+      await sockets.close();
+    }
   }
 
   get #limits(): { readonly setUpSeconds: number; readonly stallSeconds: number } {
     const { setUpSeconds, stallSeconds } = this.#options;
     return { setUpSeconds, stallSeconds };
-  }
-
-  /** False: it is there already. What is there for another end is ended. */
-  async #isNew(duty: ProxyDuty): Promise<boolean> {
-    const held = this.#held.get(proxyId(duty.side, duty.uid));
-    if (held && isSameDuty(held.duty, duty)) return false;
-    const { unavailable } = this;
-    if (unavailable !== undefined) throw new MigrationProxyError('UNAVAILABLE', unavailable);
-    if (held) await this.#end(held);
-    return true;
   }
 
   #keep(duty: ProxyDuty, control: ControlConnection): void {
@@ -251,13 +213,6 @@ export class HaproxyProxies implements MigrationProxies, Component {
     this.#listeners.notify(key);
   }
 
-  #close(side: Side, uid: string): Promise<void> {
-    return this.#inTurn(side, uid, async () => {
-      const held = this.#held.get(proxyId(side, uid));
-      if (held) await this.#end(held);
-    });
-  }
-
   async #end(held: HeldProxy): Promise<void> {
     this.#held.delete(held.id);
     held.control.close();
@@ -272,7 +227,8 @@ export class HaproxyProxies implements MigrationProxies, Component {
     const id = proxyId(side, uid);
     const before = this.#turns.get(id) ?? Promise.resolve();
     const done = before.then(() => {
-      if (this.#isStopped) throw new MigrationProxyError('UNAVAILABLE', 'this node agent has left');
+      if (this.#isStopped)
+        throw new MigrationProxyError('UNAVAILABLE', 'the migration proxies of this node have been left');
       return work();
     });
     const turn = done
@@ -284,13 +240,14 @@ export class HaproxyProxies implements MigrationProxies, Component {
     return done;
   }
 
-  #look(): { readonly program: string | undefined; readonly problem: string | undefined } {
-    const { clock, credentials, find = findHaproxy } = this.#deps;
+  /** The machine is asked at most so often. */
+  #program(): string | undefined {
+    const { clock, find = findHaproxy } = this.#deps;
     const nowMs = clock.monotonicMs();
-    if (this.#machine === undefined || nowMs - this.#machine.atMs >= this.#options.lookMs) {
-      this.#machine = { atMs: nowMs, program: find(), problem: credentials.problem };
+    if (this.#found === undefined || nowMs - this.#found.atMs >= this.#options.lookMs) {
+      this.#found = { atMs: nowMs, program: find() };
     }
-    return this.#machine;
+    return this.#found.program;
   }
 
   #lookLater(): void {
@@ -306,15 +263,22 @@ export class HaproxyProxies implements MigrationProxies, Component {
     await Promise.allSettled(
       [...this.#held.values()].map(async (held) => {
         const { side, uid, launcher } = held.duty;
-        if (!isProcessAlive(launcher)) await this.#close(side, uid);
+        if (!isProcessAlive(launcher)) await this.close(side, uid);
         else await held.refresh(this.#deps.clock);
       }),
     );
   }
 }
 
-function launcherOf(pid: number): [ProcessId, UserIds] {
-  const [launcher, user] = [processIdOf(pid), userOf(pid)];
-  if (!launcher || !user) throw gone(pid);
-  return [launcher, user];
+interface Opening<S extends Side> {
+  readonly duty: Extract<ProxyDuty, { readonly side: S }>;
+  readonly tls: ProxyTls;
+  readonly program: string;
+  readonly signal: AbortSignal;
+}
+
+function userOfLauncher({ launcher }: ProxyDuty): UserIds {
+  const user = isProcessAlive(launcher) ? userOf(launcher.pid) : undefined;
+  if (!user) throw gone(launcher.pid);
+  return user;
 }

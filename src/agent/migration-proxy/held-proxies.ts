@@ -1,10 +1,12 @@
 import type { Clock } from '../../base/index.ts';
+import type { ProcessId } from '../../host/index.ts';
 import type { ControlConnection, RoleFigures } from './control-connection.ts';
 import type { ProxyFigures } from './ports.ts';
+import type { KeptProxy } from './proxy-keeper.ts';
 import { type ProxyDuty, proxyId } from './proxy-record.ts';
 
 /** A proxy process that serves, and what it has carried. */
-export class HeldProxy {
+export class HeldProxy implements KeptProxy {
   readonly duty: ProxyDuty;
   readonly control: ControlConnection;
   #read: { readonly atMs: number; readonly roles: readonly RoleFigures[] } | undefined;
@@ -17,6 +19,10 @@ export class HeldProxy {
 
   get id(): string {
     return proxyId(this.duty.side, this.duty.uid);
+  }
+
+  get process(): ProcessId {
+    return this.control.process;
   }
 
   get figures(): ProxyFigures {

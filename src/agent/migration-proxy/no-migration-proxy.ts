@@ -14,6 +14,7 @@ export function noMigrationProxy(address: string): MigrationProxies {
       return unavailable;
     },
     address,
+    outliveAgent: false,
     resumeMs: 0,
     targetPorts: () => undefined,
     hasSource: () => false,

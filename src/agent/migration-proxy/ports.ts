@@ -50,6 +50,8 @@ export interface MigrationProxies {
   readonly supported: boolean;
   /** Why no migration can be served now, in words for the user: not built in, or this agent is leaving. */
   readonly unavailable: string | undefined;
+  /** Streams go on when this agent's container has ended: a leaving agent need not wait for them. */
+  readonly outliveAgent: boolean;
   /** A post-copy whose streams broke is resumed through new ones for so long, before its guest is given up. */
   readonly resumeMs: number;
   /** Address under which other nodes reach this one's listeners. */

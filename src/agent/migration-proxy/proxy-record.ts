@@ -64,7 +64,8 @@ export function readRecord(text: string): ProxyRecord | undefined {
   return duty && process ? { version: 1, duty, process } : undefined;
 }
 
-function dutyOf(read: unknown): ProxyDuty | undefined {
+/** Undefined: it is none. Addresses and ports are looked at where a configuration is written. */
+export function dutyOf(read: unknown): ProxyDuty | undefined {
   const [side, key, uid] = [memberAt(read, 'side'), memberAt(read, 'key'), memberAt(read, 'uid')];
   const launcher = processOf(memberAt(read, 'launcher'));
   const ports = portsOf(memberAt(read, 'ports'));
@@ -76,7 +77,7 @@ function dutyOf(read: unknown): ProxyDuty | undefined {
   return side === 'source' && typeof address === 'string' ? { side, address, ...common } : undefined;
 }
 
-function processOf(read: unknown): ProcessId | undefined {
+export function processOf(read: unknown): ProcessId | undefined {
   const [pid, startTime] = [memberAt(read, 'pid'), memberAt(read, 'startTime')];
   if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid < 2) return undefined;
   return typeof startTime === 'string' ? { pid, startTime } : undefined;

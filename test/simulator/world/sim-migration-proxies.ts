@@ -13,6 +13,7 @@ export interface SimProxiesDeps {
 /** The streams of one agent: they end with its process. */
 export class SimProxies implements MigrationProxies {
   readonly supported = true;
+  readonly outliveAgent = false;
   readonly resumeMs = 60_000;
   unavailable: string | undefined;
   readonly #deps: SimProxiesDeps;
