@@ -3,7 +3,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 
-const agent = { entryPoints: ['src/bin/virt-handler.ts'], platform: 'node', external: ['koffi', 'classic-level'] };
+const agent = {
+  entryPoints: ['src/bin/virt-handler.ts', 'src/bin/virt-migration-relay.ts'],
+  platform: 'node',
+  external: ['koffi', 'classic-level'],
+};
 const page = {
   entryPoints: ['src/web/page/main.tsx'],
   platform: 'browser',

@@ -102,15 +102,24 @@ function withoutMap(file) {
   return readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\n?$/, '\n');
 }
 
-async function makeAgent(root, arch, packages) {
-  const bundle = 'dist/bin/virt-handler.js';
+/** The agent, and what keeps the streams of migrations for it. */
+const programs = ['virt-handler', 'virt-migration-relay'];
+
+/** With its parts beside it, and its name in the path of programs. */
+function placeProgram(root, program) {
+  const bundle = `dist/bin/${program}.js`;
   if (!existsSync(bundle)) throw new ImageError(`${bundle} is missing: npm run build`);
-  place(root, `${home}/bin/virt-handler.js`, `#!/usr/bin/node\n${withoutMap(bundle)}`, 0o755);
-  const parts = path.join(path.dirname(bundle), 'virt-handler');
-  for (const name of readdirSync(parts)
-    .filter((file) => file.endsWith('.js'))
-    .sort())
-    place(root, `${home}/bin/virt-handler/${name}`, withoutMap(path.join(parts, name)));
+  place(root, `${home}/bin/${program}.js`, `#!/usr/bin/node\n${withoutMap(bundle)}`, 0o755);
+  const parts = path.join(path.dirname(bundle), program);
+  const names = existsSync(parts) ? readdirSync(parts) : [];
+  for (const name of names.filter((file) => file.endsWith('.js')).sort())
+    place(root, `${home}/bin/${program}/${name}`, withoutMap(path.join(parts, name)));
+  mkdirSync(path.join(root, 'usr/bin'), { recursive: true });
+  symlinkSync(`../lib/virt-handler/bin/${program}.js`, path.join(root, 'usr/bin', program));
+}
+
+async function makeAgent(root, arch, packages) {
+  for (const program of programs) placeProgram(root, program);
   cpSync('dist/web', path.join(root, home, 'web'), { recursive: true });
   const { name, version, type } = JSON.parse(readFileSync('package.json', 'utf8'));
   place(root, `${home}/package.json`, `${JSON.stringify({ name, version, type })}\n`);
@@ -118,8 +127,6 @@ async function makeAgent(root, arch, packages) {
   place(root, 'usr/share/virt-handler/apparmor.profile', readFileSync('image/security/apparmor.profile'));
   place(root, `${home}/bin/${installer}`, readFileSync(`image/security/${installer}`));
   copyKoffi(path.join(root, home, 'node_modules'), arch, packages.koffi.folder);
-  mkdirSync(path.join(root, 'usr/bin'), { recursive: true });
-  symlinkSync('../lib/virt-handler/bin/virt-handler.js', path.join(root, 'usr/bin/virt-handler'));
   const dir = path.join(root, 'usr/share/doc/virt-handler');
   await writeContents({ dir, sbomFile: path.join(root, billFile), arch, timeSeconds }, packages);
 }
