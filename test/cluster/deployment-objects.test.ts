@@ -19,7 +19,8 @@ after(() => cluster?.stop());
 const render = (dir: string) => execFileSync('kubectl', ['kustomize', dir], { encoding: 'utf8' });
 
 suite('manifests', () => {
-  const folders = ['', '/base', '/prerequisites', '/policies', '/overlays/tight-rights', '/overlays/least-privilege'];
+  const overlays = ['tight-rights', 'least-privilege', 'migration-relay'].map((name) => `/overlays/${name}`);
+  const folders = ['', '/base', '/prerequisites', '/policies', ...overlays];
   const dirs = folders.map((dir) => `daemonset${dir}`);
   for (const dir of dirs) {
     test(`${dir} is taken, and knows no field that the API server does not`, () => {

@@ -54,19 +54,17 @@ export class LineChannel {
   #take(text: string): void {
     const [first = '', ...others] = text.split('\n');
     this.#begun += first;
-    if (others.length > 0) {
+    for (const next of others) {
+      if (this.#begun.length > maxLineLength) break;
       this.#cancelLate?.();
       this.#cancelLate = undefined;
-    }
-    for (const next of others) {
-      const line = this.#begun;
-      this.#begun = next;
-      if (line.length > maxLineLength) break;
-      this.#handlers.onLine(line);
+      this.#handlers.onLine(this.#begun);
       if (this.#socket.destroyed) return;
+      this.#begun = next;
     }
     if (this.#begun.length > maxLineLength) this.end('its message is too long');
-    else if (this.#begun !== '')
+    else if (this.#begun !== '') {
       this.#cancelLate ??= this.#clock.schedule(lineMs, () => this.end('its message is not whole'));
+    }
   }
 }

@@ -78,3 +78,14 @@ test('a node that cannot be marked keeps no agent, and its migrations are still 
   await clock.pass(1_000);
   assert.equal(end(), 'left with 0');
 });
+
+test('streams that outlive the agent are not waited for, and no new ones are begun', async () => {
+  const { clock, migrationProxies, begin, end } = bench(300_000);
+  migrationProxies.outliveAgent = true;
+  await migrationProxies.openTarget(migration);
+  begin();
+  await settle();
+  assert.equal(end(), 'left with 1');
+  assert.match(migrationProxies.unavailable ?? '', /leaving/);
+  assert.equal(clock.timers, 0);
+});

@@ -52,7 +52,10 @@ const pairIn = (directory: string) => ({
 
 test('the usage names exactly the flags of upstream, the one of the web page, and those of migrations', () => {
   const named = [...agentUsage().matchAll(/^ {2}(?:-\w, | {4})--([\w-]+)/gm)].map(([, name]) => name);
-  assert.deepEqual(named.sort(), [...upstream, 'live-migration', 'post-copy-resume-seconds', 'web-port'].sort());
+  assert.deepEqual(
+    named.sort(),
+    [...upstream, 'live-migration', 'migration-relay', 'post-copy-resume-seconds', 'web-port'].sort(),
+  );
 });
 
 test('the arguments of upstream’s DaemonSet are understood', () => {
@@ -120,6 +123,10 @@ test('live migrations are carried unless that is refused, in each form of a bool
   assert.notEqual(parse(['--live-migration']).migration, undefined);
   assert.notEqual(parse(['--live-migration=true']).migration, undefined);
   assert.equal(parse(['--live-migration=false']).migration, undefined);
+  assert.deepEqual(
+    [[], ['--migration-relay']].map((args) => parse(args).migration?.isRelayed),
+    [false, true],
+  );
 });
 
 test('no limit of scrapes is 0, as upstream’s', () => {

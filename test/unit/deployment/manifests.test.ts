@@ -202,8 +202,10 @@ test('every manifest of a folder is named by its kustomization', () => {
     'prerequisites',
     'policies',
     'components/apparmor',
+    'components/migration-relay',
     'components/service-monitor',
     'overlays/least-privilege',
+    'overlays/migration-relay',
     'overlays/tight-rights',
     'overlays/replace-upstream',
   ]) {
