@@ -1,6 +1,7 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Listeners } from '../../base/index.ts';
-import { openTrusted, type ProcessId, peerOf } from '../../host/index.ts';
+import { type ProcessId, peerOf } from '../../host/index.ts';
+import { connectIn } from './connect-in.ts';
 import { MigrationProxyError } from './errors.ts';
 
 /** What a role of one proxy process has carried since its start. */
@@ -41,7 +42,7 @@ export class ControlConnection {
 
   /** Rejects with the system's error while the process does not listen yet, PeerError, or MigrationProxyError NO_ANSWER. */
   static async open(directory: string, name: string): Promise<ControlConnection> {
-    const socket = await connected(directory, name);
+    const socket = await connectIn(directory, name);
     try {
       const connection = new ControlConnection(socket, await peerOf(socket));
       await connection.#ask('prompt');
@@ -54,7 +55,7 @@ export class ControlConnection {
 
   /** Whom the kernel names behind the socket, also when the process does not answer. Rejects as `open`, but never NO_ANSWER. */
   static async processBehind(directory: string, name: string): Promise<ProcessId> {
-    const socket = await connected(directory, name);
+    const socket = await connectIn(directory, name);
     try {
       const { pid, startTime } = await peerOf(socket);
       return { pid, startTime };
@@ -120,20 +121,6 @@ export class ControlConnection {
       else this.#socket.write(`${command}\n`);
     });
   }
-}
-
-/** Through the opened directory: a socket address is too short for many paths. */
-function connected(directory: string, name: string): Promise<Socket> {
-  const opened = openTrusted(directory);
-  return new Promise<Socket>((resolve, reject) => {
-    const socket = connect(opened.newSocketAddress(name));
-    const fail = (error: Error) => reject(error);
-    socket.once('error', fail);
-    socket.once('connect', () => {
-      socket.off('error', fail);
-      resolve(socket);
-    });
-  }).finally(() => opened.close());
 }
 
 /** HAProxy's CSV of its frontends. Rejects what is none. */

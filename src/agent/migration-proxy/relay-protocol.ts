@@ -112,7 +112,9 @@ function answerOf({ id, failure }: Record<string, unknown>): RelayAnswer | undef
 
 function stateOf(read: Record<string, unknown>): RelayState | undefined {
   const { version, address, supported, problem, kept } = read;
-  if (typeof version !== 'number' || typeof address !== 'string' || !Array.isArray(kept)) return undefined;
+  if (typeof version !== 'number') return undefined;
+  if (version !== relayVersion) return { version, address: '', supported: false, kept: [] };
+  if (typeof address !== 'string' || !Array.isArray(kept)) return undefined;
   return {
     ...{ version, address, supported: supported === true },
     ...(typeof problem === 'string' && { problem }),

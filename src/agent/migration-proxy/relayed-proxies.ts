@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import {
   backoffDelayMs,
   type Clock,
@@ -8,7 +8,8 @@ import {
   type Logger,
   sameJson,
 } from '../../base/index.ts';
-import { isProcessAlive, openTrusted, peerOf } from '../../host/index.ts';
+import { isProcessAlive, peerOf } from '../../host/index.ts';
+import { connectIn } from './connect-in.ts';
 import type { ProxyTls } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import { LineChannel } from './line-channel.ts';
@@ -181,7 +182,8 @@ export class RelayedProxies implements ProxyKeeper, Component {
     const { clock } = this.#deps;
     let socket: Socket | undefined;
     try {
-      socket = await connected(this.#options.directory);
+      socket = await connectIn(this.#options.directory, relaySocketName);
+      socket.on('error', () => undefined);
       const { uid, pid } = await peerOf(socket);
       // It is sent private keys.
       if (uid !== process.geteuid?.()) throw new Error(`process ${pid} at its socket is user ${uid}`);
@@ -259,19 +261,5 @@ export class RelayedProxies implements ProxyKeeper, Component {
       for (const each of [old, now]) if (each) changed.add(each.duty.key);
     }
     for (const key of changed) this.#listeners.notify(key);
-  }
-}
-
-/** Through the opened directory: a socket address is too short for many paths. */
-async function connected(directory: string): Promise<Socket> {
-  const opened = openTrusted(directory);
-  try {
-    return await new Promise<Socket>((resolve, reject) => {
-      const socket = connect(opened.newSocketAddress(relaySocketName));
-      socket.on('error', reject);
-      socket.once('connect', () => resolve(socket));
-    });
-  } finally {
-    opened.close();
   }
 }

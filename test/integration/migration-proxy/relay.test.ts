@@ -275,7 +275,7 @@ describe('the relay of migrations', { skip: withoutProxies }, () => {
   test('a relay of another version is refused in words', async (t) => {
     const relay = relayIn(t);
     mkdirSync(relay.directory);
-    const server = createServer((socket) => socket.end('{"version":2,"address":"","kept":[]}\n'));
+    const server = createServer((socket) => socket.end('{"version":2,"whatever":[]}\n'));
     t.after(() => server.close());
     await once(server.listen(relay.socket), 'listening');
     const node = await ProxyNode.make(t, authority, { relay: relay.directory });

@@ -107,6 +107,7 @@ test('defaults are those of upstream', () => {
       migrationClient: pairIn('migrationservercertificates'),
       client: pairIn('clientcertificates'),
       resumeMs: 300_000,
+      isRelayed: false,
       clientTypes: ['virt-handler', 'migration'],
       externallyManaged: false,
     },

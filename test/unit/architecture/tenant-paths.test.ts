@@ -62,7 +62,7 @@ const mayTakeAddresses: Readonly<Record<string, string>> = {
   'src/domain-cache/pipe.ts':
     'bind() in a directory that was opened; listenUnix removes what is there without following it',
   'src/agent/migration-proxy/pod-sockets.ts': 'bind() in a directory that was opened',
-  'src/agent/migration-proxy/control-connection.ts': 'connect() in a directory of the agent’s own',
+  'src/agent/migration-proxy/connect-in.ts': 'connect() in a directory of the agent’s own',
 };
 
 /** Where `/proc/<pid>/root` is made up. It goes on by SafePath from there. */
