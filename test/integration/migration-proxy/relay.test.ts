@@ -6,6 +6,9 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { RelayedProxies } from '../../../src/agent/migration-proxy/index.ts';
+import { errorMessage, silentLogger, systemClock } from '../../../src/base/index.ts';
+import { isProcessAlive, type ProcessId, processIdOf } from '../../../src/host/index.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { closed, ProxyNode, TestMove, withoutProxies } from '../../fixtures/migration-proxy-node.ts';
@@ -30,6 +33,19 @@ const impostor = `
   print "listens\\n";
   while (accept(my $c, $s)) { print "met\\n"; print while <$c>; }
 `;
+
+/** What is said without a capability. */
+const needs: Readonly<Record<string, RegExp>> = {
+  CHOWN: /EPERM: .*chown/,
+  DAC_OVERRIDE: /listen EACCES/,
+  FOWNER: /EPERM: .*chmod/,
+  // Both run on.
+  KILL: /\+ {3}true,\n\+ {3}true\n/,
+  SETGID: /Cannot set gid/,
+  SETUID: /Cannot set uid/,
+  SYS_CHROOT: /Cannot chroot/,
+  SYS_PTRACE: /Cannot chroot\(\/proc\/\d+\/root/,
+};
 
 describe('the relay of migrations', { skip: withoutProxies }, () => {
   let authority: TestAuthority;
@@ -190,18 +206,31 @@ describe('the relay of migrations', { skip: withoutProxies }, () => {
   });
 
   test('an order that is given up, or whose agent goes, leaves nothing', async (t) => {
-    const { node, relay, move } = await single(t);
+    const { node, relay, move, launcher } = await single(t);
     const ended = new AbortController();
     const opening = move.openTarget([0], ended.signal);
     ended.abort(new Error('given up'));
     await assert.rejects(opening, /given up/);
     assert.deepEqual([node.records, node.proxies.open], [[], 0]);
-    const lost = move.openTarget([0]);
-    await node.proxies.stop();
+    const other = new RelayedProxies(
+      { directory: relay.directory, address: '' },
+      { clock: systemClock, log: silentLogger },
+    );
+    await other.start();
+    const tls = await node.credentials.forSide('target');
+    const { key, uid } = move;
+    const processId = processIdOf(launcher.pid);
+    assert.ok(processId);
+    const duty = { side: 'target', key, uid, migrationUid: 'other', launcher: processId, ports: { '0': 0 } } as const;
+    // It has the order and the end of the one that gave it when it goes on.
+    relay.process.kill('SIGSTOP');
+    const lost = other.open(duty, tls, new AbortController().signal);
+    await other.stop();
     await assert.rejects(lost, { code: 'NO_ANSWER' });
-    await node.restart();
-    await node.proxies.closeTarget(move.uid);
-    assert.deepEqual([node.records, relay.pids], [[], []]);
+    relay.process.kill('SIGCONT');
+    await move.openTarget([0]);
+    assert.equal(relay.log().split('a migration proxy serves').length, 2, relay.log());
+    assert.equal(relay.pids.length, 1);
   });
 
   test('what is no request ends its own connection only, and is told nothing but the state', async (t) => {
@@ -315,13 +344,22 @@ describe('the relay of migrations', { skip: withoutProxies }, () => {
       );
       const node = await ProxyNode.make(t, authority, { relay: relay.directory });
       const move = new TestMove(node, node, [source.pid, target.pid]);
+      const started: ProcessId[] = [];
+      t.after(() => {
+        for (const each of started.filter((each) => isProcessAlive(each))) process.kill(each.pid, 'SIGKILL');
+      });
       const work = async () => {
         await move.open([0]);
+        started.push(...relay.processes);
         await node.proxies.closeSource(move.uid);
         await node.proxies.closeTarget(move.uid);
-        assert.deepEqual(relay.pids, []);
+        assert.deepEqual(
+          started.map((each) => isProcessAlive(each)),
+          [false, false],
+        );
       };
-      await assert.rejects(work());
+      const words = await work().then(() => 'it works', errorMessage);
+      assert.match(words, needs[name] ?? /a reason is missing/);
     });
   }
 });

@@ -1,22 +1,33 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { findCondition } from '../../../src/api/index.ts';
+import { findCondition, type KubeObject, resources } from '../../../src/api/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
+import { type Guest, MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
 
 /** Two agents whose streams are kept by relays, and so slow a migration that their containers can be replaced meanwhile. */
 
 let world: MigrationCluster;
+let guest: Guest;
 before(async () => {
   world = await MigrationCluster.start({ bandwidthPerMigration: '16Mi' }, { withRelays: true });
-});
-after(() => world?.dispose());
-
-test('both agents’ containers end with all that is in them while a guest moves: the relays’ streams go on, and the next agents bring it to its end', async () => {
-  const guest = await world.guest('demo');
+  guest = await world.guest('demo');
   await world.untilVmi('demo', 'migratable', ({ status }) => {
     return findCondition(status?.conditions, 'LiveMigratable')?.status === 'True';
   });
+});
+after(() => world?.dispose());
+
+const noProxies = () =>
+  eventually(
+    () =>
+      assert.deepEqual(
+        world.nodes.flatMap(({ proxies }) => proxies),
+        [],
+      ),
+    patienceMs,
+  );
+
+test('both agents’ containers end with all that is in them while a guest moves: the relays’ streams go on, and the next agents bring it to its end', async () => {
   const source = world.nodeOf(await world.vmi('demo'));
   const shell = await guest.shell(source);
   await shell.login();
@@ -45,12 +56,30 @@ test('both agents’ containers end with all that is in them while a guest moves
   const there = await guest.shell(world.other(source));
   await eventually(async () => assert.match(await there.run('cat /tmp/mark'), /moved with me/), patienceMs);
   there.close();
-  await eventually(
-    () =>
-      assert.deepEqual(
-        world.nodes.map(({ proxies }) => proxies.length),
-        [0, 0],
-      ),
-    patienceMs,
+  await noProxies();
+});
+
+test('a relay that has ended is said by its node, and a migration is refused before it begins; with its successor it succeeds', async () => {
+  await world.configure({});
+  const source = world.nodeOf(await world.vmi('demo'));
+  const reason = async () => {
+    const { metadata } = await world.cluster.client.get<KubeObject>(resources.nodes, { name: source.name });
+    return metadata.annotations?.['virt-handler.kubevirt.io/unschedulable-reason'] ?? 'none';
+  };
+  assert.equal(await reason(), 'none');
+  await source.relay?.endContainer();
+  await eventually(async () => assert.match(await reason(), /MigrationRelayNotServed: .*DaemonSet/), patienceMs);
+  await world.migrate('demo', 'refused');
+  const { status } = await world.untilMigration('refused', 'Succeeded', 'Failed');
+  assert.equal(status?.phase, 'Failed', JSON.stringify(status));
+  assert.match(
+    findCondition(status?.conditions, 'migrationFailed')?.message ?? '',
+    /relay of this node does not answer/,
   );
+  assert.equal((await world.vmi('demo')).status?.phase, 'Running');
+  await source.relay?.start();
+  await eventually(async () => assert.equal(await reason(), 'none'), patienceMs);
+  await world.migrate('demo', 'again');
+  await world.untilMigration('again', 'Succeeded');
+  await noProxies();
 });
