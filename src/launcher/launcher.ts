@@ -118,7 +118,7 @@ export class Launcher {
     if (hookSidecars > 0) {
       throw new LauncherError(
         'NOT_SUPPORTED',
-        'hook sidecars are not supported yet by this launcher: remove them from the VMI',
+        'hook sidecars are not supported by this launcher: remove them from the VMI',
       );
     }
     if (hypervisor !== 'kvm') {

@@ -46,9 +46,9 @@ export interface ProxyFigures {
  * launcher, on the source node sockets in the launcher's pod that lead to them. All of it belongs to one VMI UID.
  */
 export interface MigrationProxies {
-  /** False: there are none in this build, so no VMI of this node can migrate (condition LiveMigratable). */
+  /** False: switched off (`--live-migration=false`), so no VMI of this node can migrate (condition LiveMigratable). */
   readonly supported: boolean;
-  /** Why no migration can be served now, in words for the user: not built in, or this agent is leaving. */
+  /** Why no migration can be served now, in words for the user: switched off, HAProxy or certificates are missing, or this agent is leaving. */
   readonly unavailable: string | undefined;
   /** Streams go on when this agent's container has ended: a leaving agent need not wait for them. */
   readonly outliveAgent: boolean;

@@ -45,7 +45,7 @@ export function command<Request>(
 
 export function notSupported(name: string): () => Promise<never> {
   return async () => {
-    throw new LauncherError('NOT_SUPPORTED', `${name} is not supported yet by this launcher`);
+    throw new LauncherError('NOT_SUPPORTED', `${name} is not supported by this launcher`);
   };
 }
 

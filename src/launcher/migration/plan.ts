@@ -151,7 +151,7 @@ function refuseUnsupported({ vmi, hasHostDevices }: MigrationFacts): void {
   if (!what) return;
   throw new LauncherError(
     'NOT_SUPPORTED',
-    `live migration of a guest with ${what} is not supported yet by this launcher`,
+    `live migration of a guest with ${what} is not supported by this launcher`,
   );
 }
 

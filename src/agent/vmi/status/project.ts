@@ -190,7 +190,7 @@ function isPluggedBefore(vmi: VirtualMachineInstance): boolean {
   return vmi.status?.phase === 'Scheduled' && hotPlugVolumesOf(vmi).length > 0;
 }
 
-const noMigrations = 'this node agent does not support live migration yet';
+const noMigrations = 'this node agent carries no live migrations (--live-migration=false)';
 
 function migrationFactsOf({ nodeName, migrationProxies, statusFacts, syncOptions }: Observation) {
   return {

@@ -172,12 +172,12 @@ test('without migrationProxies the migration fails in words that say what to do,
 test('a launcher that refuses ends the migration with its words and is not asked again', async (t) => {
   const running = await startRunning(t);
   const { loop, launcher } = running;
-  launcher.refusals.migrate = ['live migration is not supported yet by this launcher', 'no'];
+  launcher.refusals.migrate = ['live migration is not supported by this launcher', 'no'];
   await handOff(running);
   await publish(running);
   await loop.clock.pass(60_000);
   assert.equal(countOf(running, 'migrate'), 1);
-  assert.match(String(stateOf(running).failureReason), /not supported yet by this launcher/);
+  assert.match(String(stateOf(running).failureReason), /not supported by this launcher/);
   assert.equal(loop.migrationProxies.sources.size, 0);
   assert.equal(loop.condition('Synchronized'), undefined);
   assert.equal(loop.rules().at(-1), 'steady');
