@@ -35,11 +35,6 @@ export interface MetricsSettings {
   readonly vmStatsPort: number;
   /** `/metrics` requests at a time; no limit: infinite. */
   readonly maxRequests: number;
-  /**
-   * What a key pair of the agent is called → its files, whose ends and faults are reported. Those that it serves with, and no others: a
-   * private key that nothing here uses is not read for the date on its certificate.
-   */
-  readonly pairs: Readonly<Record<'server', KeyPairPaths>>;
 }
 
 /** Certificates of the streams of live migrations. */
@@ -120,7 +115,6 @@ export function parseAgentOptions(argv: readonly string[], environment: AgentEnv
       vmStatsPort: port('--vmstats-server-port', flags['vmstats-server-port']),
       // As upstream: 0 is no limit.
       maxRequests: notNegative('--max-metric-requests', flags['max-metric-requests']) || Number.POSITIVE_INFINITY,
-      pairs: { server: { certFile: flags['tls-cert-file'], keyFile: flags['tls-key-file'] } },
     },
     kubeletRoot: flags['kubelet-root'],
     maxDevices: positive('--max-devices', flags['max-devices']),

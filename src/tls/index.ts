@@ -10,7 +10,7 @@ export { type ChangingValue, SettableValue } from './changing-value.ts';
 export { clientCommonName, expectCommonName, serverCommonName } from './common-name.ts';
 export { TlsInputError } from './errors.ts';
 export { type KeyPair, type PemPair, readKeyPair } from './key-pair.ts';
-export { KeyPairFiles, type KeyPairPaths } from './key-pair-files.ts';
+export { firstPairThere, KeyPairFiles, type KeyPairPaths } from './key-pair-files.ts';
 export { RefusalLog } from './refusal-log.ts';
 export { TlsContext, type TlsContextDeps, type TlsState } from './tls-context.ts';
 export { createTlsServer } from './tls-server.ts';

@@ -1,4 +1,4 @@
-import { type FSWatcher, watch } from 'node:fs';
+import { existsSync, type FSWatcher, watch } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { backoffDelayMs, type Clock, type Component, errorCode, errorMessage, type Logger } from '../base/index.ts';
@@ -9,6 +9,11 @@ import { type KeyPair, readKeyPair } from './key-pair.ts';
 export interface KeyPairPaths {
   readonly certFile: string;
   readonly keyFile: string;
+}
+
+/** The first, where its certificate is there, else the second. To be asked each time: a secret may come later. */
+export function firstPairThere(first: KeyPairPaths, second: KeyPairPaths): KeyPairPaths {
+  return existsSync(first.certFile) ? first : second;
 }
 
 export interface KeyPairFilesDeps {

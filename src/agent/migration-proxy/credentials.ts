@@ -5,6 +5,7 @@ import {
   type Authorities,
   type ChangingValue,
   defaultTlsSettings,
+  firstPairThere,
   type KeyPairPaths,
   readKeyPair,
   serverCommonName,
@@ -59,7 +60,7 @@ export class ProxyCredentials {
 
   get #clientPaths(): KeyPairPaths {
     const { migrationClient, client } = this.#options;
-    return existsSync(migrationClient.certFile) ? migrationClient : client;
+    return firstPairThere(migrationClient, client);
   }
 
   async #read({ certFile, keyFile }: KeyPairPaths, peers: ProxyTls['peers']): Promise<ProxyTls> {

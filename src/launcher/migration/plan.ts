@@ -149,10 +149,7 @@ function refuseUnsupported({ vmi, hasHostDevices }: MigrationFacts): void {
     isElsewhere && 'another VMI as its target',
   ].find(Boolean);
   if (!what) return;
-  throw new LauncherError(
-    'NOT_SUPPORTED',
-    `live migration of a guest with ${what} is not supported by this launcher`,
-  );
+  throw new LauncherError('NOT_SUPPORTED', `live migration of a guest with ${what} is not supported by this launcher`);
 }
 
 function flagIf(condition: boolean, flag: number): number {

@@ -95,8 +95,6 @@ test('defaults are those of upstream', () => {
       port: 8185,
       vmStatsPort: 8187,
       maxRequests: 3,
-      // Keys of identities that nothing here uses yet are not read, not even for the dates of their certificates.
-      pairs: { server: pairIn('servercertificates') },
     },
     kubeletRoot: '/var/lib/kubelet',
     maxDevices: 1000,

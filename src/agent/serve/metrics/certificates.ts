@@ -11,8 +11,8 @@ import {
 } from '../../../tls/index.ts';
 
 export interface CertificateExpiryOptions {
-  /** What the pair is called → its files. */
-  readonly pairs: Readonly<Record<string, KeyPairPaths>>;
+  /** What the pair is called → its files, asked for at each look. */
+  readonly pairs: Readonly<Record<string, () => KeyPairPaths>>;
 }
 
 export interface Expiry {
@@ -69,7 +69,7 @@ export class CertificateExpiry {
 
   async #read(): Promise<void> {
     const pairs = await Promise.all(
-      Object.entries(this.#options.pairs).map(async ([pair, paths]) => ({ pair, ...(await judge(paths)) })),
+      Object.entries(this.#options.pairs).map(async ([pair, paths]) => ({ pair, ...(await judge(paths())) })),
     );
     this.#found = {
       expiries: pairs.flatMap(({ pair, expiresAt }) => (expiresAt ? [{ pair, expiresAt }] : [])),

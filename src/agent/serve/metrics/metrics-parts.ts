@@ -1,6 +1,7 @@
 import type { Component, Logger } from '../../../base/index.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import type { LauncherClients } from '../../../launcher-client/index.ts';
+import { firstPairThere } from '../../../tls/index.ts';
 import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
 import type { DomainViews, VmiStore } from '../../vmi/ports.ts';
@@ -57,10 +58,10 @@ const monitoringClient = 'kubevirt.io:system:client:monitoring';
 export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const { meters, vmis, domains, consoles, log } = deps;
   const { clock } = deps.world;
-  const { address, port, pairs } = options.metrics;
+  const { address, port } = options.metrics;
   const profiler = makeProfiler(deps);
   const health = makeHealth(deps);
-  const certificates = new CertificateExpiry({ pairs }, { clock });
+  const certificates = new CertificateExpiry({ pairs: pairsInUse(options) }, { clock });
   const starts = new Starts(options, { log });
   const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
   const api = new MetricsApi({ scrapes, health, profiler: profiler.api, log });
@@ -82,6 +83,17 @@ export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
     },
   };
   return { components: [starts, background, server, makeVmStats(options, deps)] };
+}
+
+/**
+ * The pairs whose ends and faults are reported: those that the agent uses, and no others. A private key that nothing here uses is not
+ * read for the date on its certificate.
+ */
+export function pairsInUse({ console, migration }: Pick<AgentOptions, 'console' | 'migration'>) {
+  return {
+    server: () => console.keyPair,
+    ...(migration && { 'migration-client': () => firstPairThere(migration.migrationClient, migration.client) }),
+  };
 }
 
 /** A profile ends when it is no longer allowed. */

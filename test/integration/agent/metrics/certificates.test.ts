@@ -3,7 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
+import { parseAgentOptions } from '../../../../src/agent/index.ts';
 import { CertificateExpiry, endsOf } from '../../../../src/agent/serve/metrics/certificates.ts';
+import { pairsInUse } from '../../../../src/agent/serve/metrics/metrics-parts.ts';
 import {
   type Authorities,
   type PemPair,
@@ -48,7 +50,8 @@ before(async () => {
 beforeEach(() => {
   for (const pair of ['server', 'client']) put(pair, {});
   clock = new FakeClock();
-  expiry = new CertificateExpiry({ pairs: { server: pathsOf('server'), client: pathsOf('client') } }, { clock });
+  const pairs = { server: () => pathsOf('server'), client: () => pathsOf('client') };
+  expiry = new CertificateExpiry({ pairs }, { clock });
 });
 after(() => authority?.remove());
 
@@ -119,4 +122,28 @@ test('of the servers the pair in use counts, not the one on disk; of a bundle th
     { pair: 'server', expiresAt: inUse.expiresAt },
     { pair: 'ca', expiresAt: ca },
   ]);
+});
+
+test('of migrations the pair counts that they show: another where there is none of their own, none without migrations', async () => {
+  const flags = (['tls', 'migration-client', 'client'] as const).flatMap((name) => [
+    ...[`--${name}-cert-file`, fileOf(name, 'crt')],
+    ...[`--${name}-key-file`, fileOf(name, 'key')],
+  ]);
+  const look = async (...more: readonly string[]) => {
+    const options = parseAgentOptions([...flags, ...more, '--pod-ip-address=10.0.0.1'], { hostName: 'node1' });
+    assert.ok(options);
+    const found = new CertificateExpiry({ pairs: pairsInUse(options) }, { clock });
+    await found.refresh();
+    const { expiries, problems } = found.current;
+    return [...expiries, ...problems];
+  };
+  put('client', one);
+  const end = ({ cert, key }: PemPair) => [{ pair: 'migration-client', expiresAt: readKeyPair(cert, key).expiresAt }];
+  assert.deepEqual(await look(), end(one));
+  put('migration-client', expired);
+  assert.deepEqual(await look(), end(expired));
+  put('migration-client', { cert: expired.cert, key: one.key });
+  assert.deepEqual((await look()).slice(1), [{ pair: 'migration-client', why: 'KeyMismatch' }]);
+  assert.deepEqual(await look('--live-migration=false'), []);
+  put('migration-client', {});
 });
