@@ -12,6 +12,12 @@ interface ExplainDocument<Kind extends string> {
   readonly kind: Kind;
 }
 
+export interface ExplainMoved {
+  readonly node: string;
+  readonly at: string;
+  readonly migration?: string;
+}
+
 /** What one reconcile saw. Ages are those of the latest one that came to the same decision. */
 export interface ExplainSeen {
   readonly vmi: {
@@ -22,6 +28,8 @@ export interface ExplainSeen {
     /** Fields of a wrong type. */
     readonly unusable?: readonly string[];
     readonly because?: string;
+    /** `moved`: the node that it went to, when (RFC 3339), and the UID of its migration. */
+    readonly moved?: ExplainMoved;
   };
   readonly domain: {
     readonly kind: string;
@@ -161,6 +169,8 @@ export interface ExplainItem {
   readonly name: string;
   readonly uid: string;
   readonly goneAt?: string;
+  /** Present when the VMI is no more on this node because it is on another one. */
+  readonly moved?: ExplainMoved;
   readonly phase: string;
   readonly domain: string;
   readonly rule: string;

@@ -68,6 +68,7 @@ export class DecisionLog<Seen> {
     this.#count(ring.kept.at(-1));
     if (record.uid !== '') this.#setGone(key, ring, undefined);
     const last = ring.kept.at(-1)?.record;
+    if (last && ring.goneAt && isEmpty(record)) return { record: last, isNew: false };
     if (last && this.#isSame(last, record)) return { record: merge(last, record), isNew: false };
     const alternated = this.#foldPair(ring, record);
     if (alternated) return { record: alternated, isNew: false };
@@ -218,6 +219,11 @@ export class DecisionLog<Seen> {
 function merge<Seen>(earlier: DecisionRecord<Seen>, later: DecisionRecord<Seen>): DecisionRecord<Seen> {
   const { firstAt, times } = earlier;
   return Object.assign(earlier, later, { firstAt, times: times + later.times });
+}
+
+/** Nothing is known of the object, and nothing was done: of one that is no more this hides no word on where it went. */
+function isEmpty({ uid, steps, problem }: DecisionRecord<unknown>): boolean {
+  return uid === '' && steps.length === 0 && problem === undefined;
 }
 
 function isSameDecision(left: DecisionRecord<unknown>, right: DecisionRecord<unknown>): boolean {

@@ -6,7 +6,7 @@
 export { type ConsoleNotice, type ConsoleRole, parseNotice } from './console-notice.ts';
 export { durationText } from './duration.ts';
 export { fileSize } from './file-size.ts';
-export { migrationText } from './migration-text.ts';
+export { migrationText, movedText } from './migration-text.ts';
 export { nextTryText } from './next-try.ts';
 export { nodeRow } from './node-row.ts';
 export type { VmActions, VmApi, VmFeed, WebBackend, WebNodes } from './ports.ts';

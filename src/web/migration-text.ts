@@ -1,4 +1,4 @@
-import type { ExplainMigration } from '../api/index.ts';
+import type { ExplainMigration, ExplainMoved } from '../api/index.ts';
 import { durationText } from './duration.ts';
 import { fileSize } from './file-size.ts';
 
@@ -34,4 +34,9 @@ export function migrationText(migration: ExplainMigration): string {
   const way = `${direction === 'out' ? 'to' : 'from'} ${peer || 'a node that is not named'}`;
   const open = `${streams} ${streams === 1 ? 'stream' : 'streams'} on port ${Object.keys(ports).join(', ')}`;
   return `${way}: ${progressText(migration)}; ${open}, ${fileSize(bytes)} carried`;
+}
+
+/** "moved to node b at 2026-01-02T03:04:05Z by migration UID" */
+export function movedText({ node, at, migration }: ExplainMoved): string {
+  return `moved to node ${node} at ${at}${migration === undefined ? '' : ` by migration ${migration}`}`;
 }

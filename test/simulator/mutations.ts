@@ -51,7 +51,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a VMI that the list leaves out counts as deleted',
     file: 'src/agent/vmi/observe/observe.ts',
-    find: "if (!isKnownHere) return { kind: 'deleted' };",
+    find: "if (!isKnownHere) return { kind: 'deleted', ...(moved && { moved }) };",
     replace: "return { kind: 'deleted' };",
   },
   {

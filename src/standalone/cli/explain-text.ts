@@ -10,7 +10,7 @@ import {
   stepsAndParts,
 } from '../../api/index.ts';
 import { shortened } from '../../base/index.ts';
-import { durationText, migrationText, nextTryText } from '../../web/index.ts';
+import { durationText, migrationText, movedText, nextTryText } from '../../web/index.ts';
 
 const decisionsShown = 12;
 
@@ -18,7 +18,7 @@ const decisionsShown = 12;
 export function explainStory(report: ExplainReport): string[] {
   const { namespace, name, node, at, goneAt, problem, decisions, quarantine, migration } = report;
   const last = decisions.at(-1);
-  const left = goneAt === undefined ? '' : `, gone ${ago(goneAt, at)}`;
+  const left = goneAt === undefined ? '' : `, ${last?.seen.vmi.moved ? 'moved away' : 'gone'} ${ago(goneAt, at)}`;
   if (last === undefined) return [`${namespace}/${name} on node ${node}${left}: nothing was decided yet`];
   const since = last.times > 1 ? `decided ${last.times} times, first ${ago(last.firstAt, at)}, ` : '';
   return [
@@ -111,7 +111,9 @@ export function explainTable({ items, node, at }: ExplainList): string[] {
     items.map((item) => [
       item.namespace,
       item.name,
-      item.goneAt === undefined ? item.phase || '-' : `gone ${ago(item.goneAt, at)}`,
+      item.goneAt === undefined
+        ? item.phase || '-'
+        : `${item.moved ? `on ${item.moved.node}` : 'gone'} ${ago(item.goneAt, at)}`,
       item.domain,
       item.rule,
       ago(item.since, at),
@@ -179,7 +181,8 @@ function domainText({ seen: { domain } }: ExplainDecision): string {
 function picture(decision: ExplainDecision): string {
   const { vmi, domain, launcher } = decision.seen;
   const written = decision.write.outcome === 'written' ? decision.newPhase : undefined;
-  const phase = vmi.kind === 'present' ? written || vmi.phase || 'no phase' : `VMI ${vmi.kind}`;
+  const away = `VMI ${vmi.moved ? movedText(vmi.moved) : vmi.kind}`;
+  const phase = vmi.kind === 'present' ? written || vmi.phase || 'no phase' : away;
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const proof = domain.proof === undefined ? '' : ` (${domain.proof})`;
   const age = domain.ageMs === undefined ? '' : `, heard of ${durationText(domain.ageMs)} before`;

@@ -92,13 +92,15 @@ function Decisions({ list: { items, at } }: { readonly list: ExplainList }) {
 }
 
 function Decision({ item, now }: { readonly item: ExplainItem; readonly now: number }) {
-  const { name, namespace, goneAt, phase, domain, why, problem, since, nextTry, quarantined } = item;
+  const { name, namespace, goneAt, moved, phase, domain, why, problem, since, nextTry, quarantined } = item;
   return (
     <tr>
       <th scope="row">
         <a href={vmHref(item, 'why')}>{name}</a> <span class="namespace">{namespace}</span>
       </th>
-      <td>{goneAt === undefined ? phase || '–' : `gone ${ago(goneAt, now)}`}</td>
+      <td>
+        {goneAt === undefined ? phase || '–' : `${moved ? `moved to ${moved.node}` : 'gone'} ${ago(goneAt, now)}`}
+      </td>
       <td>{domain}</td>
       <td>
         {why}

@@ -1,5 +1,6 @@
 import type { ExplainDecision, ExplainReport, ExplainStep } from '../../api/index.ts';
 import { durationText } from '../duration.ts';
+import { movedText } from '../migration-text.ts';
 
 /** A decision as the timeline shows it. */
 export interface ExplainMoment {
@@ -66,7 +67,8 @@ export function isText(decision: ExplainDecision): string {
 
 /** What the agent saw: the VMI, the guest, its launcher. */
 function seenText({ seen: { vmi, domain, launcher } }: ExplainDecision): string {
-  const phase = vmi.kind === 'present' ? `VMI ${vmi.phase || 'without a phase'}` : `VMI ${vmi.kind}`;
+  const away = vmi.moved ? movedText(vmi.moved) : vmi.kind;
+  const phase = `VMI ${vmi.kind === 'present' ? vmi.phase || 'without a phase' : away}`;
   const ends = vmi.deletionTimestamp === undefined ? '' : ', being deleted';
   const state = domain.kind === 'present' ? `guest ${domain.status} (${domain.reason})` : `guest ${domain.kind}`;
   const proof = domain.proof ?? domain.because;

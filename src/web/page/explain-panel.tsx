@@ -72,7 +72,7 @@ function factsNow(
 ): readonly Fact[] {
   const last = decisions.at(-1);
   const facts: Fact[] = [];
-  if (goneAt !== undefined) facts.push({ term: 'Gone', text: ago(goneAt, at) });
+  if (goneAt !== undefined) facts.push({ term: last?.seen.vmi.moved ? 'Moved away' : 'Gone', text: ago(goneAt, at) });
   if (last) facts.push({ term: 'Is', text: isText(last) }, { term: 'Because', text: last.why });
   if (migration) facts.push({ term: 'Moves', text: capitalised(migrationText(migration)) });
   if (problem !== undefined) facts.push({ term: 'Problem', text: problem, isBad: true });

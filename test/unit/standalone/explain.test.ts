@@ -109,12 +109,27 @@ const list: ExplainList = {
       nextTry: { state: 'idle', because: 'b', failuresInARow: 0 },
       quarantined: false,
     },
+    {
+      namespace: 'default',
+      name: 'went',
+      uid: '',
+      goneAt: '2026-01-02T02:10:00.000Z',
+      moved: { node: 'tower', at: '2026-01-02T02:09:58Z', migration: 'm1' },
+      phase: '',
+      domain: 'absent',
+      rule: 'moved-nothing-left',
+      why: 'w',
+      since: '2026-01-02T02:10:00.000Z',
+      nextTry: { state: 'idle', because: 'b', failuresInARow: 0 },
+      quarantined: false,
+    },
   ],
 };
 
-const overview = `NAMESPACE  NAME  PHASE            GUEST   RULE                   SINCE       NEXT                  PROBLEM
-default    demo  Scheduled        gone    start-due              10 min ago  in 51 s (quarantine)  no such disk
-default    old   gone 60 min ago  absent  finished-nothing-left  60 min ago  on change             -`;
+const overview = `NAMESPACE  NAME  PHASE                GUEST   RULE                   SINCE       NEXT                  PROBLEM
+default    demo  Scheduled            gone    start-due              10 min ago  in 51 s (quarantine)  no such disk
+default    old   gone 60 min ago      absent  finished-nothing-left  60 min ago  on change             -
+default    went  on tower 60 min ago  absent  moved-nothing-left     60 min ago  on change             -`;
 
 interface Given {
   readonly httpStatus?: number;
@@ -143,6 +158,19 @@ test('a VM has a story: what is, why, what is awaited and how it came about; no 
   const text = await askExplain({ socket, namespace: 'default', name: 'demo', output: 'text' });
   assert.equal(text, story);
   assert.deepEqual(asked, ['/why/default/demo']);
+});
+
+test('a VM that moved away has the node that it went to, when, and by which migration', async (t) => {
+  const moved = { node: 'tower', at: '2026-01-02T03:09:58Z', migration: 'm1' };
+  const { seen } = decision('', '');
+  const gone = decision('moved-nothing-left', 'It has moved.', { seen: { ...seen, vmi: { kind: 'moved', moved } } });
+  const { problem: _problem, quarantine: _quarantine, ...calm } = report;
+  const body = JSON.stringify({ ...calm, goneAt: '2026-01-02T03:09:59.000Z', decisions: [gone] });
+  const { socket } = await answering(t, { body });
+  const text = await askExplain({ socket, namespace: 'default', name: 'demo', output: 'text' });
+  const [head, is] = text.split('\n');
+  assert.equal(head, 'default/demo on node laptop, moved away 1 s ago');
+  assert.match(is ?? '', /^ {2}is {7}VMI moved to node tower at 2026-01-02T03:09:58Z by migration m1; guest gone/);
 });
 
 test('each hook of a step has a line of its own below the decision: what it gave, how long it took, or why not', async (t) => {

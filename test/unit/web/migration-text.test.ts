@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migrationText, progressText } from '../../../src/web/migration-text.ts';
+import { migrationText, movedText, progressText } from '../../../src/web/migration-text.ts';
 
 const mebibyte = 2 ** 20;
 
@@ -22,4 +22,10 @@ test('the streams of a node: way, ports and what they carried', () => {
     }),
     'from a: its memory is copied while it runs; 1.0 MiB/s; 2 streams on port 40001, 40002, 3.0 MiB carried',
   );
+});
+
+test('where a VMI went: the node, when, and by which migration where that is known', () => {
+  const moved = { node: 'b', at: '2026-01-02T03:04:05Z' };
+  assert.equal(movedText(moved), 'moved to node b at 2026-01-02T03:04:05Z');
+  assert.equal(movedText({ ...moved, migration: 'm1' }), 'moved to node b at 2026-01-02T03:04:05Z by migration m1');
 });

@@ -82,6 +82,7 @@ export class ExplainService {
     const { source, clock } = this.#deps;
     const items = explainAll(source, words).map(({ key, last, object, decision }) => ({
       ...object,
+      ...(last.seen.vmi.moved && { moved: last.seen.vmi.moved }),
       phase: last.newPhase ?? last.seen.vmi.phase ?? '',
       domain: domainText(last.seen.domain),
       ...decision,

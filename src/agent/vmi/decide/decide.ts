@@ -2,7 +2,7 @@ import { isOwnedByNode, labels } from '../../../api/index.ts';
 import { type RuleTable, ruleTable, explainRule as sentenceOf } from '../../../reconcile/index.ts';
 import type { Observation } from '../observe/index.ts';
 import { type Facts, factsOf } from './facts.ts';
-import { finishRules, neverRanRules, nothingLeftRule } from './finish-rules.ts';
+import { finishRules, movedRule, neverRanRules, nothingLeftRule } from './finish-rules.ts';
 import { lookRules, probeRules } from './look-rules.ts';
 import { arrivedRules, waitingRules } from './migration/arrived-rules.ts';
 import { orphanedRules } from './migration/orphaned-rules.ts';
@@ -30,6 +30,7 @@ const nothingMatches = {
 
 const defaultRules: readonly Rule[] = [
   ...lookRules,
+  movedRule,
   nothingLeftRule,
   ...probeRules,
   ...shutdownRules,

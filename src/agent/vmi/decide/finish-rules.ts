@@ -29,6 +29,14 @@ export function cleanUp(facts: Facts): Plan {
 const isDeleteAwaited = (facts: Facts) =>
   hasStoppedDomain(facts) && facts.sinceDeleteMs !== undefined && facts.sinceDeleteMs < deleteConfirmMs;
 
+/** Before `nothingLeftRule`: its guest has not ended. */
+export const movedRule: Rule = {
+  name: 'moved-nothing-left',
+  why: 'The VMI has moved to another node and nothing of it is left on this one, so there is nothing more to do.',
+  when: ({ observation: { vmi } }) => vmi.kind === 'deleted' && vmi.moved !== undefined,
+  plan: () => rest,
+};
+
 export const nothingLeftRule: Rule = {
   name: 'finished-nothing-left',
   why: 'The guest has ended, nothing of it is left on this node, and there is nothing more to do.',

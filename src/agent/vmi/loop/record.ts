@@ -87,7 +87,7 @@ export function domainText({ kind, status, reason }: ExplainSeen['domain']): str
 }
 
 function vmiOf({ vmi }: Observation): ExplainSeen['vmi'] {
-  if (vmi.kind === 'deleted') return { kind: 'deleted' };
+  if (vmi.kind === 'deleted') return vmi.moved ? { kind: 'moved', moved: vmi.moved } : { kind: 'deleted' };
   if (vmi.kind === 'unclear') return { kind: 'unclear', because: clip(vmi.reason) };
   const { metadata, status } = vmi.vmi;
   const unusable = vmi.kind === 'present' ? vmi.problems.slice(0, 8).map(({ path }) => clip(path, 100)) : [];

@@ -15,6 +15,17 @@ export interface KeyMemory {
   readonly writes: WriteMemory;
   /** Read once inside the launcher. */
   readonly launcherFacts: LauncherFacts | undefined;
+  /** Seen at another node, while something of it was here. */
+  readonly moved: Moved | undefined;
+}
+
+/** Where a VMI went that was here. */
+export interface Moved {
+  readonly node: string;
+  /** RFC 3339: the end of its migration; where that is not known, when it was first seen there. */
+  readonly at: string;
+  /** UID; absent: not known. */
+  readonly migration?: string;
 }
 
 type Groups = Pick<KeyMemory, 'ending' | 'doubts' | 'pause' | 'placement' | 'reports' | 'writes'>;
@@ -22,7 +33,7 @@ type Groups = Pick<KeyMemory, 'ending' | 'doubts' | 'pause' | 'placement' | 'rep
 /** What a rule or a step adds to the memory. */
 export type Remember = {
   readonly [Group in keyof Groups]?: Partial<Groups[Group]>;
-} & Partial<Pick<KeyMemory, 'sync' | 'migration' | 'launcherFacts'>>;
+} & Partial<Pick<KeyMemory, 'sync' | 'migration' | 'launcherFacts' | 'moved'>>;
 
 /** A SyncVirtualMachine that succeeded: what it carried, when it was sent and when it was answered. */
 export interface SyncSent {
@@ -211,6 +222,7 @@ const nothing: Omit<KeyMemory, 'uid'> = {
   reports: { reportedProblem: '', reportedMigrationUid: undefined },
   writes: { writeFailedMs: undefined, refusal: undefined },
   launcherFacts: undefined,
+  moved: undefined,
 };
 
 /** Of a UID that is met for the first time. */
@@ -242,10 +254,20 @@ export function forgetStay(): Remember {
 }
 
 /** All of it by flat names, as people know them from "explain"; what is not so is left out. */
-export function memoryFields({ uid: _uid, sync, migration, launcherFacts, ...groups }: KeyMemory) {
+export function memoryFields({ uid: _uid, sync, migration, launcherFacts, moved, ...groups }: KeyMemory) {
   const { kind: _kind, ...synced } = sync;
   const { ending, doubts, pause, placement, reports, writes } = groups;
-  const fields = { ...synced, ...ending, ...doubts, ...pause, ...placement, ...reports, ...writes, launcherFacts };
+  const fields = {
+    ...synced,
+    ...ending,
+    ...doubts,
+    ...pause,
+    ...placement,
+    ...reports,
+    ...writes,
+    launcherFacts,
+    moved,
+  };
   return migration.role === 'none' ? fields : { ...fields, migration: migrationFields(migration) };
 }
 

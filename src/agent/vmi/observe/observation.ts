@@ -3,7 +3,7 @@ import type { StatusConfig } from '../../../cluster-config/index.ts';
 import type { ProxyPorts } from '../../migration-proxy/ports.ts';
 import type { HostWorkFacts } from '../host/index.ts';
 import type { GuestAgentAnswer, HostSeen, SyncOptions } from '../ports.ts';
-import type { KeyMemory, Remember } from './memory.ts';
+import type { KeyMemory, Moved, Remember } from './memory.ts';
 import type { VmiProblem } from './vmi-shape.ts';
 
 /** The VMI as this node may see it: a label that moved away and a deletion look the same in a node's own list. */
@@ -20,8 +20,8 @@ export type VmiView =
     }
   /** Found by name, labelled for another node. */
   | { readonly kind: 'elsewhere'; readonly vmi: VirtualMachineInstance }
-  /** The API server says that there is none. */
-  | { readonly kind: 'deleted' }
+  /** The API server says that there is none; `moved`: nothing of it is here any more since it went to another node. */
+  | { readonly kind: 'deleted'; readonly moved?: Moved }
   /** The API server could not be asked: neither here nor gone. */
   | { readonly kind: 'unclear'; readonly reason: string };
 

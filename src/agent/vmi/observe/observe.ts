@@ -11,10 +11,10 @@ import {
   labels,
   type VirtualMachineInstance,
 } from '../../../api/index.ts';
-import { errorMessage } from '../../../base/index.ts';
+import { errorMessage, rfc3339 } from '../../../base/index.ts';
 import type { AgentPorts, GuestAgents } from '../ports.ts';
 import { hasBegun, isGuestAgentConnected, readHostSeen, readLauncherFacts } from './launcher-facts.ts';
-import { type KeyMemory, type LauncherFacts, newMemory } from './memory.ts';
+import { type KeyMemory, type LauncherFacts, type Moved, newMemory } from './memory.ts';
 import type { Observation, Predecessor, ProxiesView, StatusFacts, VmiView } from './observation.ts';
 import type { SyncPayloadCache } from './sync-payload.ts';
 import { isAddressable, readableVmi } from './vmi-shape.ts';
@@ -45,7 +45,7 @@ export async function observeVmi(
   signal: AbortSignal,
 ): Promise<Observation> {
   const ghost = ports.ghosts.get(key);
-  const vmi = await viewVmi(key, ghost, ports, signal);
+  const vmi = await viewVmi(key, ghost, memory?.moved, ports, signal);
   const uid = uidOf(key, vmi, ghost, ports);
   const domain = uid === '' ? ({ kind: 'absent' } as const) : ports.domains.view(key, uid);
   const object = 'vmi' in vmi ? vmi.vmi : undefined;
@@ -82,23 +82,41 @@ export async function observeVmi(
     selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
     statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...seen },
     hostFacts: ports.hostWork.facts(uid),
-    ...learnedOf(known, vmi, facts),
+    ...learnedOf(known, vmi, facts, ports.clock.now()),
   };
 }
 
 /** What began because the VMI was missing counts no more once it is there: the next time it is missing is another story. */
-function learnedOf(known: KeyMemory, vmi: VmiView, facts: LauncherFacts | undefined): Pick<Observation, 'learned'> {
+function learnedOf(
+  known: KeyMemory,
+  vmi: VmiView,
+  facts: LauncherFacts | undefined,
+  now: Date,
+): Pick<Observation, 'learned'> {
+  const moved = movedOf(known, vmi, now);
   const isBack = known.doubts.missingSinceMs !== undefined && 'vmi' in vmi;
   const isNew = facts !== undefined && facts !== known.launcherFacts;
-  if (!isBack && !isNew) return {};
+  if (!isBack && !isNew && moved === known.moved) return {};
   const lives = isBack && !isBeingDeleted(vmi.vmi);
   return {
     learned: {
       ...(isNew && { launcherFacts: facts }),
+      ...(moved !== known.moved && { moved }),
       ...(isBack && { doubts: { missingSinceMs: undefined } }),
       ...(lives && { ending: { shutdown: undefined } }),
     },
   };
+}
+
+/** One that came back has not moved away. */
+function movedOf({ moved }: KeyMemory, view: VmiView, now: Date): Moved | undefined {
+  if (view.kind === 'present') return undefined;
+  if (view.kind !== 'elsewhere') return moved;
+  const { metadata, status } = view.vmi;
+  const node = metadata.labels?.[labels.nodeName] ?? status?.nodeName ?? '';
+  if (moved?.node === node) return moved;
+  const { migrationUid, endTimestamp } = status?.migrationState ?? {};
+  return { node, at: endTimestamp ?? rfc3339(now), ...(migrationUid && { migration: migrationUid }) };
 }
 
 function statusFactsOf(
@@ -138,13 +156,14 @@ function proxyView(uid: string, migrationProxies: AgentPorts['migrationProxies']
 async function viewVmi(
   key: Key,
   ghost: GhostRecord | undefined,
+  moved: Moved | undefined,
   ports: ObservePorts,
   signal: AbortSignal,
 ): Promise<VmiView> {
   const cached = ports.vmis.get(key);
   if (isAddressable(cached)) return present(cached);
   const isKnownHere = ghost !== undefined || ports.domains.view(key).kind !== 'absent';
-  if (!isKnownHere) return { kind: 'deleted' };
+  if (!isKnownHere) return { kind: 'deleted', ...(moved && { moved }) };
   try {
     const found = await ports.lookup.find(key, signal);
     if (!isAddressable(found)) return { kind: 'deleted' };

@@ -68,6 +68,26 @@ test('a guest moves to another node and back, and each node does its part only',
   assertMoved(back);
 });
 
+test('the source tells afterwards where the VMI went, when and by which migration, until it comes back', async (t) => {
+  const { source, ...nodes } = await startTwoNodes(t);
+  const { first, second } = nodes;
+  await play({ nodes, from: first, to: second, source, migrationUid: 'm1' });
+  const at = nodes.state().endTimestamp;
+  const told = await first.explained();
+  assert.ok(told.goneAt);
+  const last = told.decisions.at(-1);
+  assert.deepEqual(last?.seen.vmi, { kind: 'moved', moved: { node: 'node2', at, migration: 'm1' } });
+  assert.equal(last?.rule, 'moved-nothing-left');
+  assert.match(last?.why ?? '', /has moved to another node/);
+  assert.equal((await second.explained()).decisions.at(-1)?.seen.vmi.kind, 'present');
+  await play({ nodes, from: second, to: first, source: launcherOf(second), migrationUid: 'm2' });
+  const back = await first.explained();
+  assert.deepEqual([back.goneAt, back.decisions.at(-1)?.seen.vmi.kind], [undefined, 'present']);
+  nodes.api.remove(key);
+  await nodes.clock.pass(60_000);
+  assert.equal((await first.explained()).decisions.at(-1)?.seen.vmi.kind, 'deleted');
+});
+
 test('nothing of the source is deleted before the VMI says that the guest is on the other node', async (t) => {
   const { source, ...nodes } = await startTwoNodes(t);
   const owners: (string | undefined)[] = [];

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import {
   type AgentPorts,
   type HostHook,
@@ -5,8 +6,9 @@ import {
   type VmiEvent,
   type VmiStore,
 } from '../../../../src/agent/index.ts';
+import { ExplainService } from '../../../../src/agent/serve/explain/index.ts';
 import { HostWork, type HostWorkFacts } from '../../../../src/agent/vmi/host/index.ts';
-import type { MigrationState, VirtualMachineInstance } from '../../../../src/api/index.ts';
+import type { ExplainReport, MigrationState, VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { key, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
 import type { FakeApi } from '../../../fixtures/agent/fake-api.ts';
@@ -23,6 +25,8 @@ export interface TwoNodesNode {
   readonly migrationProxies: FakeProxies;
   readonly events: VmiEvent[];
   rules(): string[];
+  /** What its agent's "explain" tells of the VMI. */
+  explained(): Promise<ExplainReport>;
   /** The agent is killed and started again: its streams break, its launchers go on. */
   restart(): Promise<void>;
 }
@@ -104,6 +108,15 @@ async function startNode(
     migrationProxies,
     events,
     rules: () => dispatcher.reconciler.decisions.of(key).map(({ rule }) => rule),
+    explained: async () => {
+      const state = async () => assert.fail('not asked for');
+      const { body } = await new ExplainService(
+        { nodeName: name },
+        { source: dispatcher.reconciler, state, clock },
+      ).answer('GET', `/why/${key}`);
+      assert.equal(body.kind, 'Why');
+      return body as ExplainReport;
+    },
     restart: async () => {
       await dispatcher.stop();
       launchers.restartAgent();

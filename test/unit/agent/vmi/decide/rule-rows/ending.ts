@@ -67,6 +67,16 @@ export const endingRows: readonly Row[] = [
     expect: { steps: ['refreshDomain'] },
   },
   {
+    rule: 'moved-nothing-left',
+    when: 'a VMI that was seen at another node has left nothing here',
+    given: {
+      vmi: { kind: 'deleted', moved: { node: 'node2', at: '2026-01-02T03:04:05Z', migration: 'm1' } },
+      uid: '',
+      domain: { kind: 'absent' },
+    },
+    expect: { steps: [] },
+  },
+  {
     rule: 'finished-nothing-left',
     when: 'a final VMI is cleaned up',
     given: { vmi: presentVmi(vmiOf('Failed')), domain: { kind: 'absent' }, memory: memory({ cleaned: true }) },
