@@ -11,6 +11,7 @@ import {
   attachConsole,
   type Command,
   cancelMigration,
+  consoleGreeting,
   describeNode,
   endSupervisor,
   ensureStateDir,
@@ -174,9 +175,9 @@ async function serialConsole(command: Extract<Command, { command: 'console' }>):
   const { stdin: input, stdout: output } = process;
   const wish = { namespace, name, access, replay: input.isTTY === true || access === 'view' };
   const serial = await openConsole(nodePaths(stateDir), wish, leave, warn);
-  const how = access === 'view' ? 'looking on' : 'connected';
-  process.stderr.write(`${how}: ${namespace}/${name}, press Enter for a prompt; Ctrl-] leaves\r\n`);
-  const end = await attachConsole(serial, { input, output, report: warn }, { viewOnly: access === 'view' }, leave);
+  const viewOnly = access === 'view';
+  process.stderr.write(`${consoleGreeting({ namespace, name, viewOnly, isTerminal: input.isTTY === true })}\r\n`);
+  const end = await attachConsole(serial, { input, output, report: warn }, { viewOnly }, leave);
   process.stderr.write(end === 'closed' ? '\r\nthe virtual machine closed its console\r\n' : '\r\n');
 }
 

@@ -1,4 +1,5 @@
 import type { Duplex, Readable, Writable } from 'node:stream';
+import { errorCode } from '../../base/index.ts';
 import type { ConsoleRole } from '../../web/index.ts';
 import { NodeError } from '../errors.ts';
 
@@ -36,8 +37,9 @@ export type ConsoleEnd = 'left' | 'closed';
 const quietMs = 1_000;
 
 /**
- * Joins a terminal (or pipes) and a serial console until Ctrl-] is typed, the VM closes it, or piped input has ended and the
- * guest has fallen silent. `signal` leaves, too. Who is taken over at a terminal looks on; piped input has nobody who could
+ * Joins a terminal (or pipes) and a serial console until Ctrl-] is typed, the VM closes it, nobody reads the output any more, or
+ * piped input has ended and the guest has fallen silent. Who looks on needs no input, as `tail -f` needs none: a service or a
+ * job in the background has none and still logs the console. `signal` leaves, too. Who is taken over at a terminal looks on; piped input has nobody who could
  * decide, so it ends with NodeError NO_CONSOLE.
  */
 export async function attachConsole(
@@ -79,7 +81,8 @@ export async function attachConsole(
       });
       serial.once('close', () => resolve('closed'));
       serial.once('error', reject);
-      output.once('error', reject);
+      // Stays: what was on its way fails after the first one.
+      output.on('error', (error) => (errorCode(error) === 'EPIPE' ? leave() : reject(error)));
     });
   } finally {
     clearTimeout(quiet);
@@ -87,6 +90,19 @@ export async function attachConsole(
     input.pause();
     serial.destroy();
   }
+}
+
+/** What is said when it is joined. Without a terminal no key leaves. */
+export function consoleGreeting({
+  namespace,
+  name,
+  viewOnly,
+  isTerminal,
+}: AttachOptions & { readonly namespace: string; readonly name: string; readonly isTerminal: boolean }): string {
+  const of = `${namespace}/${name}`;
+  if (!viewOnly) return `connected: ${of}, press Enter for a prompt; Ctrl-] leaves`;
+  if (isTerminal) return `looking on: ${of}; Ctrl-] leaves`;
+  return `looking on: ${of}, until it ends, Ctrl-C, or nobody reads the output any more`;
 }
 
 /** An empty rest, before the key that leaves, is not sent. */

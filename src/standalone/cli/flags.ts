@@ -75,7 +75,7 @@ export const vmFlags = {
 } as const;
 
 export const accessFlags = {
-  view: toggle('look on beside its user; nothing is sent to the guest'),
+  view: toggle('look on beside its user; nothing is sent to the guest, and no input is needed'),
   take: toggle('take it over from its user'),
 } as const;
 

@@ -8,6 +8,7 @@ import { describe, test } from 'node:test';
 import {
   accountFiles,
   attachConsole,
+  consoleGreeting,
   findKvmSupport,
   formatIdentity,
   identifyProcess,
@@ -229,6 +230,34 @@ describe('console session', () => {
     assert.deepEqual(sent, []);
     leave.abort();
     assert.equal(await ended, 'left');
+  });
+
+  test('who looks on without a terminal is told what ends it', () => {
+    const look = (isTerminal: boolean) => consoleGreeting({ namespace: 'n', name: 'vm', viewOnly: true, isTerminal });
+    assert.equal(look(true), 'looking on: n/vm; Ctrl-] leaves');
+    assert.equal(look(false), 'looking on: n/vm, until it ends, Ctrl-C, or nobody reads the output any more');
+    const typing = consoleGreeting({ namespace: 'n', name: 'vm', viewOnly: false, isTerminal: true });
+    assert.equal(typing, 'connected: n/vm, press Enter for a prompt; Ctrl-] leaves');
+  });
+
+  for (const viewOnly of [true, false]) {
+    test(`an output that nobody reads any more ends it, as \`| head -1\` does${viewOnly ? ', for who looks on, too' : ''}`, async () => {
+      const { serial, input, ends } = session();
+      input.isTTY = false;
+      const broken = () => ends.output.emit('error', Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+      const ended = attachConsole(serial, ends, { viewOnly }, new AbortController().signal);
+      broken();
+      assert.equal(await ended, 'left');
+      // What was on its way fails after it.
+      broken();
+    });
+  }
+
+  test('an output that cannot be written is an error', async () => {
+    const { serial, ends } = session();
+    const ended = attachConsole(serial, ends, { viewOnly: true }, new AbortController().signal);
+    ends.output.emit('error', Object.assign(new Error('no space left'), { code: 'ENOSPC' }));
+    await assert.rejects(ended, { code: 'ENOSPC' });
   });
 });
 
