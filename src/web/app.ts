@@ -10,7 +10,7 @@ import type { PageAccess, Refusal } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
 import type { PageFiles } from './page-files.ts';
-import type { WebBackend, WebNodes } from './ports.ts';
+import type { ExplainAnswer, WebBackend, WebNodes } from './ports.ts';
 import { refusalPage } from './refusal-page.ts';
 import type { VmList } from './rows.ts';
 import { isVmApiRequest, withoutSecrets } from './vm-api-routes.ts';
@@ -191,17 +191,32 @@ async function answerAction(response: Response, act: Action): Promise<void> {
 }
 
 function addWhy(app: Express, { backend }: WebAppDeps): void {
-  app.get(['/api/why', '/api/why/:namespace/:name', '/api/state'], async (request, response) => {
-    const { signal, done } = whileAsked(response);
-    try {
-      const { httpStatus, body } = await backend.why(request.path.slice('/api'.length), signal);
-      response.status(httpStatus).json(body);
-    } catch (cause) {
-      throw new Rejection(502, `the agent cannot be asked: ${errorMessage(cause)}`, { cause });
-    } finally {
-      done();
-    }
+  app.get(['/api/why', '/api/why/:namespace/:name', '/api/state'], (request, response) =>
+    answerExplained(response, (signal) => backend.why(request.path.slice('/api'.length), signal)),
+  );
+  const ofNode = ['/api/nodes/:node/why', '/api/nodes/:node/state'];
+  app.get(ofNode, async (request: Request<Record<string, string>>, response) => {
+    const { node = '' } = request.params;
+    const { nodes } = backend;
+    if (!nodes?.rows().some(({ name }) => name === node)) throw new Rejection(404, `there is no node ${node}`);
+    const target = request.path.slice(request.path.lastIndexOf('/'));
+    await answerExplained(response, (signal) => nodes.explain(node, target, signal));
   });
+}
+
+async function answerExplained(
+  response: Response,
+  ask: (signal: AbortSignal) => Promise<ExplainAnswer>,
+): Promise<void> {
+  const { signal, done } = whileAsked(response);
+  try {
+    const { httpStatus, body } = await ask(signal);
+    response.status(httpStatus).json(body);
+  } catch (cause) {
+    throw new Rejection(502, `the agent cannot be asked: ${errorMessage(cause)}`, { cause });
+  } finally {
+    done();
+  }
 }
 
 /** Fires when the client has gone, or has waited for long enough. */

@@ -27,6 +27,13 @@ export interface WebNodes {
   cordon(node: string, isCordoned: boolean, signal: AbortSignal): Promise<void>;
   /** Cordons it, and moves its VMs to other nodes; gives how many are on their way. Rejects when one of them cannot move. */
   empty(node: string, signal: AbortSignal): Promise<number>;
+  /** `why` of the backend, of this node's agent. Rejects when it cannot be asked. */
+  explain(node: string, target: string, signal: AbortSignal): Promise<ExplainAnswer>;
+}
+
+export interface ExplainAnswer {
+  readonly httpStatus: number;
+  readonly body: unknown;
 }
 
 /** The agent's interface below `/v1/namespaces/…` (in upstream: pkg/virt-handler/rest), in this process or passed on to another. */
@@ -44,5 +51,5 @@ export interface WebBackend {
   readonly nodes?: WebNodes;
   readonly api: VmApi;
   /** Answers `/why`, `/why/<namespace>/<name>` and `/state` (src/api/explain.ts). Rejects when the agent cannot be asked. */
-  why(target: string, signal: AbortSignal): Promise<{ readonly httpStatus: number; readonly body: unknown }>;
+  why(target: string, signal: AbortSignal): Promise<ExplainAnswer>;
 }

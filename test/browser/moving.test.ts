@@ -66,4 +66,30 @@ describe('the page in a browser: a real guest moves to another node', { skip: ne
     await eventually(async () => assert.ok((await brightPixels(screen.page, '.screen canvas')) > 500), 60_000);
     await screen.picture('5-followed');
   });
+
+  test('each node’s agent is chosen by a link and tells its part: here the guest runs, there it has moved away', async () => {
+    const { page } = list;
+    await page.bringToFront();
+    const where = ((await rowOf(page, name).locator('.on-node').textContent()) ?? '').replace('on ', '');
+    await page.getByRole('link', { name: 'Agent' }).click();
+    const nodes = page.getByRole('navigation', { name: 'Nodes' }).getByRole('link');
+    const names = await nodes.allTextContents();
+    assert.equal(names.length, 2);
+    const before = names.find((node) => node !== where) ?? '';
+    const line = page.getByRole('row', { name: new RegExp(`^${name} `) });
+    const title = (node: string) => page.getByRole('heading', { name: `Agent of ${node}` });
+    await nodes.filter({ hasText: new RegExp(`^${where}$`) }).click();
+    await title(where).waitFor();
+    await line.getByText('Running', { exact: true }).waitFor();
+    assert.equal(await nodes.filter({ hasText: new RegExp(`^${where}$`) }).getAttribute('aria-current'), 'page');
+    await list.picture('6-agent-there');
+    await nodes.filter({ hasText: new RegExp(`^${before}$`) }).click();
+    await title(before).waitFor();
+    await line.getByText(`moved to ${where}`).waitFor();
+    await list.picture('7-agent-before');
+    await page.reload();
+    await title(before).waitFor();
+    await line.getByText(`moved to ${where}`).waitFor();
+    assert.deepEqual(list.complaints(), []);
+  });
 });

@@ -1,8 +1,9 @@
 import { rm } from 'node:fs/promises';
 import { type Component, errorMessage, type Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
-import { type WebBackend, WebServer } from '../../web/index.ts';
+import { type ExplainAnswer, type WebBackend, WebServer } from '../../web/index.ts';
 import { AgentProxy, agentOf, getExplanation, knownAgents } from '../agent-api/index.ts';
+import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
 import { beginMove, cancelMove } from './moves.ts';
@@ -84,13 +85,14 @@ export class NodePage implements Component {
         cancelMove: (namespace, name, signal) => cancelMove(client, { namespace, name }, signal),
         cordon: (node, isCordoned, signal) => cordonNode(client, node, isCordoned, signal),
         empty: (node, signal) => emptyNode(client, node, signal),
+        explain: async (node, target, signal) => {
+          const socket = await this.#socketOf(node);
+          if (socket === undefined) throw new NodeError('AGENT_AWAY', `the agent of ${node} does not run`);
+          return explained(socket, target, signal);
+        },
       },
       api: new AgentProxy({ find: agentOf(paths), log }),
-      why: async (target, signal) => {
-        const socket = await this.#agentFor(target);
-        const { httpStatus, document } = await getExplanation(socket, target, { signal });
-        return { httpStatus, body: document };
-      },
+      why: async (target, signal) => explained(await this.#agentFor(target), target, signal),
     };
   }
 
@@ -100,9 +102,18 @@ export class NodePage implements Component {
     const [, namespace, name] = target.split('/').slice(1);
     const row = this.#feed.rows().find((each) => each.namespace === namespace && each.name === name);
     const node = row?.vmi?.node;
-    const agents = node === undefined ? [] : await knownAgents(paths);
-    return agents.find((agent) => agent.node === node)?.socket ?? paths.agentSocket;
+    return (node === undefined ? undefined : await this.#socketOf(node)) ?? paths.agentSocket;
   }
+
+  async #socketOf(node: string): Promise<string | undefined> {
+    const agents = await knownAgents(this.#options.paths);
+    return agents.find((agent) => agent.node === node)?.socket;
+  }
+}
+
+async function explained(socket: string, target: string, signal: AbortSignal): Promise<ExplainAnswer> {
+  const { httpStatus, document } = await getExplanation(socket, target, { signal });
+  return { httpStatus, body: document };
 }
 
 /** The address that a running node wrote; undefined when it serves no page. */

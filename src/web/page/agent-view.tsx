@@ -5,8 +5,9 @@ import { fileSize } from '../file-size.ts';
 import { nextTryText } from '../next-try.ts';
 import { Card, type Fact, Facts, Table } from './elements.tsx';
 import { useOwned } from './owned.ts';
+import type { PageState } from './page-state.ts';
 import { Poll, Polled } from './polled.tsx';
-import { vmHref } from './route.ts';
+import { type AgentRoute, agentHref, vmHref } from './route.ts';
 import { agentState, explainAll } from './server-calls.ts';
 import { ago, messageOf } from './words.ts';
 
@@ -17,18 +18,24 @@ interface AgentAnswer {
 
 const columns = ['Virtual machine', 'Phase', 'Guest', 'Because', 'Since', 'Next'];
 
-/** What the agent of the node does, and its last decision about each VM. */
-export function AgentView() {
+interface AgentViewProps {
+  readonly state: PageState;
+  readonly route: AgentRoute;
+}
+
+/** What the agent of a node does, and its last decision about each VM. To be drawn anew for another node. */
+export function AgentView({ state, route: { node } }: AgentViewProps) {
   const body = useRef<HTMLDivElement>(null);
   // A link that is under the finger or in focus is not moved away.
   const mayAsk = () => !body.current?.querySelector(':focus, :active');
-  const poll = useOwned(() => new Poll(askAgent, mayAsk));
+  const poll = useOwned(() => new Poll((signal) => askAgent(node, signal), mayAsk));
   useLayoutEffect(() => void poll.now(), [poll]);
   return (
     <section>
       <div class="view-head">
-        <h1 tabindex={-1}>Agent</h1>
+        <h1 tabindex={-1}>{node === undefined ? 'Agent' : `Agent of ${node}`}</h1>
       </div>
+      <AgentChoice state={state} node={node} />
       <div class="overview" ref={body}>
         <Polled poll={poll} failureText={(error) => `Nothing can be told now: ${messageOf(error)}`}>
           {(answer) => <AgentCards {...answer} />}
@@ -38,8 +45,23 @@ export function AgentView() {
   );
 }
 
-async function askAgent(signal: AbortSignal): Promise<AgentAnswer> {
-  const [state, list] = await Promise.all([agentState(signal), explainAll(signal)]);
+/** Where there are several. */
+export function AgentChoice({ state, node }: { readonly state: PageState; readonly node: string | undefined }) {
+  if (!state.hasNodes.value) return null;
+  const shown = node ?? state.node.value;
+  return (
+    <nav class="tabs" aria-label="Nodes">
+      {state.nodes.value.map(({ name }) => (
+        <a key={name} href={agentHref(name)} aria-current={name === shown ? 'page' : undefined}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+async function askAgent(node: string | undefined, signal: AbortSignal): Promise<AgentAnswer> {
+  const [state, list] = await Promise.all([agentState(node, signal), explainAll(node, signal)]);
   return { state, list };
 }
 

@@ -64,7 +64,7 @@ function View({ state, route }: PageProps & { readonly route: PageRoute }) {
     case 'list':
       return <ListView state={state} />;
     case 'agent':
-      return <AgentView />;
+      return <AgentView key={route.node} state={state} route={route} />;
     case 'vm':
       return <VmView key={keyOfRow(route)} state={state} route={route} />;
   }

@@ -1,5 +1,11 @@
 /** What the page shows, as the part of its address after `#`. */
-export type PageRoute = { readonly view: 'list' } | { readonly view: 'agent' } | VmRoute;
+export type PageRoute = { readonly view: 'list' } | AgentRoute | VmRoute;
+
+export interface AgentRoute {
+  readonly view: 'agent';
+  /** Absent: the only one, or the first. */
+  readonly node?: string;
+}
 
 export interface VmRoute {
   readonly view: 'vm';
@@ -24,7 +30,7 @@ export function titleOf(route: PageRoute): string {
     case 'list':
       return 'Virtual machines';
     case 'agent':
-      return 'Agent';
+      return route.node === undefined ? 'Agent' : `Agent of ${route.node}`;
     case 'vm':
       return `${route.name}: ${vmTabLabels[route.tab]}`;
   }
@@ -33,10 +39,16 @@ export function titleOf(route: PageRoute): string {
 /** Total: what is no address of this page is the list. */
 export function parseRoute(hash: string): PageRoute {
   const [first, namespace, name, last, ...more] = partsOf(hash);
-  if (first === 'agent' && namespace === undefined) return { view: 'agent' };
+  if (first === 'agent' && name === undefined) {
+    return { view: 'agent', ...(namespace !== undefined && { node: namespace }) };
+  }
   const tab = last === undefined ? 'overview' : vmTabs.find((known) => known === last);
   const isVm = first === 'vm' && namespace !== undefined && name !== undefined && more.length === 0;
   return isVm && tab ? { view: 'vm', tab, namespace, name } : { view: 'list' };
+}
+
+export function agentHref(node: string): string {
+  return `#/agent/${encodeURIComponent(node)}`;
 }
 
 export function vmHref({ namespace, name }: { readonly namespace: string; readonly name: string }, tab: VmTab): string {

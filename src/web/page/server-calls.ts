@@ -50,12 +50,17 @@ export async function explanationOf({ namespace, name }: Vm, signal: AbortSignal
   return (await call(`/api/why/${namespace}/${name}`, { signal })).json();
 }
 
-export async function explainAll(signal: AbortSignal): Promise<ExplainList> {
-  return (await call('/api/why', { signal })).json();
+/** `node`: whose agent is asked; undefined: the only one, or the first. */
+export async function explainAll(node: string | undefined, signal: AbortSignal): Promise<ExplainList> {
+  return (await call(`${agentPath(node)}/why`, { signal })).json();
 }
 
-export async function agentState(signal: AbortSignal): Promise<AgentState> {
-  return (await call('/api/state', { signal })).json();
+export async function agentState(node: string | undefined, signal: AbortSignal): Promise<AgentState> {
+  return (await call(`${agentPath(node)}/state`, { signal })).json();
+}
+
+function agentPath(node: string | undefined): string {
+  return node === undefined ? '/api' : `/api/nodes/${encodeURIComponent(node)}`;
 }
 
 export async function screenshot(vm: Vm, signal: AbortSignal): Promise<Blob> {

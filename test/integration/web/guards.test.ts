@@ -25,7 +25,15 @@ const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
 const secrets = () => [`Host: 127.0.0.1:${site.port}`, `Authorization: Bearer ${key}`];
 
 test('without a token there is nothing but the page, which has no data', async () => {
-  for (const target of ['/api/vms', '/api/vms/events', '/api/why', '/api/state', `${vmi}/vnc/screenshot`, '/nothing']) {
+  for (const target of [
+    '/api/vms',
+    '/api/vms/events',
+    '/api/why',
+    '/api/state',
+    '/api/nodes/a/state',
+    `${vmi}/vnc/screenshot`,
+    '/nothing',
+  ]) {
     const answer = await get(target);
     assert.deepEqual(
       [target, answer.status, await answer.json()],

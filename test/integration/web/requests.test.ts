@@ -59,6 +59,27 @@ test('decisions and the state are what the agent answers; an agent that is away 
   );
 });
 
+test('each node’s agent tells for itself; a node that is none has none', async () => {
+  const { nodes } = site.backend;
+  nodes.set({ name: 'a', agent: 'ready', isCordoned: false }, { name: 'b', agent: 'away', isCordoned: false });
+  for (const node of ['a', 'b']) {
+    for (const target of ['/why', '/state']) {
+      assert.deepEqual(await (await ask('GET', `/api/nodes/${node}${target}`)).json(), { node, target });
+    }
+  }
+  for (const target of ['/api/nodes/c/why', '/api/nodes/a/why/default/demo', '/api/nodes/a/cordon']) {
+    assert.deepEqual([target, (await ask('GET', target)).status], [target, 404]);
+  }
+  nodes.failure = new Error('the agent of b does not run');
+  const answer = await ask('GET', '/api/nodes/b/state');
+  nodes.failure = undefined;
+  nodes.set();
+  assert.deepEqual(
+    [answer.status, await answer.json()],
+    [502, { message: 'the agent cannot be asked: the agent of b does not run' }],
+  );
+});
+
 test('requests to the agent go on as they are, without the secrets of the page', async () => {
   const lines = [`GET ${vmi}/vnc/screenshot?x=1`, `PUT ${vmi}/pause`, `PUT ${vmi}/unpause`, `PUT ${vmi}/reset`];
   for (const line of [...lines, `GET ${vmi}/console`]) {

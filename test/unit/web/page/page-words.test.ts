@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileSize } from '../../../../src/web/file-size.ts';
 import { retryAfterMs } from '../../../../src/web/page/backoff.ts';
-import { parseRoute, vmHref, vmTabs } from '../../../../src/web/page/route.ts';
+import { agentHref, parseRoute, vmHref, vmTabs } from '../../../../src/web/page/route.ts';
 import { age, ago, count, spaced } from '../../../../src/web/page/words.ts';
 
 test('every side of a VM has an address that leads back to it', () => {
   const vm = { namespace: 'default', name: 'web.1' };
   for (const tab of vmTabs) assert.deepEqual(parseRoute(vmHref(vm, tab)), { view: 'vm', tab, ...vm });
   assert.deepEqual(parseRoute('#/agent'), { view: 'agent' });
+  assert.deepEqual(parseRoute(agentHref('laptop-2.lan')), { view: 'agent', node: 'laptop-2.lan' });
 });
 
 test('what is no address of the page is the list', () => {
@@ -20,7 +21,7 @@ test('what is no address of the page is the list', () => {
     '#/vm/default',
     '#/vm/a/b/nothing',
     '#/vm/a/b/why/more',
-    '#/agent/x',
+    '#/agent/x/y',
     '#/%zz',
     '#main',
   ];

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { type ComponentChild, h } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import type { ExplainDecision, ExplainReport } from '../../../../src/api/index.ts';
+import { AgentChoice } from '../../../../src/web/page/agent-view.tsx';
 import { Notes, Report } from '../../../../src/web/page/explain-panel.tsx';
 import { GuestCards } from '../../../../src/web/page/guest-details.tsx';
 import { ListView } from '../../../../src/web/page/list-view.tsx';
@@ -133,4 +134,24 @@ test('what is JSON in place of a text is no element', () => {
   drawn(
     h(GuestCards, { answers: [{ hostname: forged, os: forged }, { items: [forged, forged] }, { items: [forged] }] }),
   );
+});
+
+test('of several nodes each has its agent, by a link; of one there is nothing to choose', () => {
+  const state = stateWith([]);
+  assert.equal(drawn(h(AgentChoice, { state, node: undefined })), '<div></div>');
+  const nodes = ['node1', hostile].map((name) => ({ name, agent: 'ready', isCordoned: false }) as const);
+  state.replace({ node: 'node1', actions: true, rows: [], nodes });
+  const current = (node: string | undefined) =>
+    [...drawn(h(AgentChoice, { state, node })).matchAll(/href="([^"]*)"( aria-current="page")?/g)].map(
+      ([, href, is]) => [href, is !== undefined],
+    );
+  const other = `#/agent/${encodeURIComponent(hostile)}`;
+  assert.deepEqual(current(undefined), [
+    ['#/agent/node1', true],
+    [other, false],
+  ]);
+  assert.deepEqual(current(hostile), [
+    ['#/agent/node1', false],
+    [other, true],
+  ]);
 });
