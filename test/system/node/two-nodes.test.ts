@@ -88,7 +88,7 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
     await assertLives();
     await assertGone(1);
     const told = await node.cli(['explain', name]);
-    assert.match(told.stdout, /^default\/walker on node box, gone/m);
+    assert.match(told.stdout, /^default\/walker on node box, moved away/m);
     assert.match(told.stdout, /^default\/walker on node box-2$/m);
     assert.match(told.stdout, /migration-start-due/);
   });
