@@ -32,6 +32,8 @@ mkdir -p /var/lib/{containerd,kubelet}
 mount --bind "$dir/containerd" /var/lib/containerd
 mount --bind "$dir/kubelet" /var/lib/kubelet
 mount -t tmpfs -o mode=755 tmpfs /run
+# As in images: an agent follows it from outside of a container.
+ln -sfn ../run /var/run
 
 mount -t tmpfs -o mode=755 tmpfs "$dir/dev"
 mkdir "$dir"/dev/{net,pts,shm,mqueue}

@@ -201,7 +201,8 @@ export async function upstreamParts(log = console.error) {
   const archive = path.join(cache, 'image.tar');
   if (!existsSync(archive)) packImage(root);
   const launchers = { ...parts.launchers, upstream: { image: upstreamImage, program: '/usr/bin/virt-launcher' } };
-  return { ...parts, archives: [...parts.archives, archive], launchers, renderer };
+  const upstream = { root, programs: path.join(cache, 'programs') };
+  return { ...parts, archives: [...parts.archives, archive], launchers, renderer, upstream };
 }
 
 function packImage(root) {

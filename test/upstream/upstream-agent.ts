@@ -73,6 +73,9 @@ const kinds = [
   ['migrations.kubevirt.io', 'v1alpha1', 'MigrationPolicy', 'Cluster'],
 ] as const;
 
+/** Upstream's agent waits for them. */
+export const shells: readonly object[] = kinds.map(shellOf);
+
 function shellOf([group, version, kind, scope]: (typeof kinds)[number]): object {
   const singular = kind.toLowerCase();
   const plural = kind === 'MigrationPolicy' ? 'migrationpolicies' : `${singular}s`;
@@ -89,7 +92,7 @@ function shellOf([group, version, kind, scope]: (typeof kinds)[number]): object 
 
 /** What upstream's agent needs of a cluster beside what ours does. */
 export function prepareForUpstream(machine: NodeMachine): void {
-  for (const kind of kinds) machine.api.kubectlStdin(JSON.stringify(shellOf(kind)), 'create', '-f', '-');
+  for (const shell of shells) machine.api.kubectlStdin(JSON.stringify(shell), 'create', '-f', '-');
   for (const { host } of folders) mkdirSync(host, { recursive: true });
 }
 
