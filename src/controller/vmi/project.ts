@@ -84,10 +84,20 @@ function nextPhase(seen: VmiFacts): VmiPhase {
       return pod ? phase : 'Failed';
     case 'Running':
       // With a pod the agent has the say.
-      return pod ? phase : 'Failed';
+      return pod || mayHaveArrived(seen) ? phase : 'Failed';
     default:
       return phase;
   }
+}
+
+/**
+ * Its launcher may end when it has sent the guest away, before the agent of the target node says that it runs there; that agent may be away for a while.
+ * Upstream's controller takes the missing pod for the end of the guest.
+ */
+function mayHaveArrived({ vmi, pods }: VmiFacts): boolean {
+  const { startTimestamp, completed, failed, targetPod } = vmi.status?.migrationState ?? {};
+  if (!startTimestamp || completed || failed) return false;
+  return pods.some((pod) => pod.metadata.name === targetPod && !podFacts.isDownOrGoingDown(pod));
 }
 
 /** No guest ran, and none will; the owner of the VMI makes another one when it is time. */

@@ -31,6 +31,8 @@ const checkMs = 500;
  * After QEMU's end the launcher stays until the agent has seen that, has deleted the domain and has acknowledged that
  * (upstream's `waitForFinalNotify`).
  * Upstream leaves after 45 s in any case, and an agent that was just being restarted then never learns how the domain ended.
+ * After a guest that moved away the launcher stays until it is told to end: to the cluster this is its VM until the target node's agent, which may
+ * just be away, takes it over.
  */
 export function awaitFinalNotice(limits: FinalNoticeLimits, deps: FinalNoticeDeps): Promise<FinalNoticeResult> {
   const { notifier, power, log, clock } = deps;
@@ -49,7 +51,8 @@ export function awaitFinalNotice(limits: FinalNoticeLimits, deps: FinalNoticeDep
     });
     const check = () => {
       const nowMs = clock.monotonicMs();
-      const mayWait = notifier.isBehind && !deps.isTerminating() && nowMs - startMs < limits.agentAwayMs;
+      const isAgentAway = notifier.isBehind && nowMs - startMs < limits.agentAwayMs;
+      const mayWait = !deps.isTerminating() && (isAgentAway || hasMoved(notifier.delivered));
       if (mayWait) countedFromMs = nowMs;
       const waitedMs = nowMs - countedFromMs;
       if (waitedMs >= limits.deleteMs && !killed) {
@@ -62,6 +65,10 @@ export function awaitFinalNotice(limits: FinalNoticeLimits, deps: FinalNoticeDep
     if (notifier.delivered && isGone(notifier.delivered)) finish('deleted');
     else check();
   });
+}
+
+function hasMoved(domain: Domain | undefined): boolean {
+  return domain?.Status.Status === 'Shutoff' && domain.Status.Reason === 'Migrated';
 }
 
 function isGone(domain: Domain): boolean {

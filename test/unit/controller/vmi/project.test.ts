@@ -76,6 +76,26 @@ for (const [phase, what, pod, deleting, next] of table) {
   });
 }
 
+const sentAway = { migrationUid: 'm', startTimestamp: '2026-01-01T00:00:00Z', targetPod: 'target' };
+const target = buildRunningPod();
+target.metadata.name = 'target';
+const targetEnded = structuredClone(target);
+targetEnded.status = { phase: 'Succeeded' };
+const sendings: readonly (readonly [string, object, Pod, VmiPhase])[] = [
+  ['is under way, and the target pod runs', sentAway, target, 'Running'],
+  ['is under way, and the target pod has ended', sentAway, targetEnded, 'Failed'],
+  ['has failed', { ...sentAway, failed: true }, target, 'Failed'],
+  ['has not begun', { ...sentAway, startTimestamp: undefined }, target, 'Failed'],
+  ['goes to another pod', { ...sentAway, targetPod: 'another' }, target, 'Failed'],
+];
+for (const [when, migrationState, pod, next] of sendings) {
+  test(`a running VMI without its pod, whose migration ${when}, becomes ${next}`, () => {
+    const seen = observe('Running', undefined);
+    Object.assign(seen.vmi.status ?? {}, { migrationState });
+    assert.equal(project({ ...seen, pods: [pod] }).status?.phase, next);
+  });
+}
+
 test('a launcher that fails after the hand-over and before the guest runs fails its VMI with its words', () => {
   const vmi = project(observe('Scheduled', endedPod(2, 'no libvirt here: install it')));
   assert.equal(vmi.status?.phase, 'Failed');

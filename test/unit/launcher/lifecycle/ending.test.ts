@@ -91,7 +91,7 @@ describe('the grace period', () => {
 
 describe('the final notice', () => {
   const gone = { ObjectMeta: { deletionTimestamp: 't' } } as Domain;
-  const present = { ObjectMeta: {} } as Domain;
+  const present = { ObjectMeta: {}, Status: { Status: 'Shutoff', Reason: 'Shutdown' } } as Domain;
 
   function scene() {
     const clock = new FakeClock();
@@ -134,6 +134,28 @@ describe('the final notice', () => {
     clock.advance(30_000);
     await result;
     assert.deepEqual([state.result, state.kills], ['timed-out', 1]);
+  });
+
+  test('waits as long as it takes for the order to end, when the guest has moved away', async () => {
+    const { clock, state, notifier, deliver, result } = scene();
+    const Status = { Status: 'Shutoff', Reason: 'Migrated' };
+    notifier.delivered = { ...present, Status } as Domain;
+    clock.advance(24 * 3_600_000);
+    assert.deepEqual([state.result, state.kills], ['', 0]);
+    deliver(gone);
+    await result;
+    assert.equal(state.result, 'deleted');
+  });
+
+  test('leaves in the usual time after a guest that has moved away, when the pod is deleted', async () => {
+    const { clock, state, notifier, result } = scene();
+    const Status = { Status: 'Shutoff', Reason: 'Migrated' };
+    notifier.delivered = { ...present, Status } as Domain;
+    clock.advance(3_600_000);
+    state.terminating = true;
+    clock.advance(46_000);
+    await result;
+    assert.equal(state.result, 'timed-out');
   });
 
   test('waits minutes for an agent that is away, and counts from its return', async () => {
