@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, stays } from '../../fixtures/eventually.ts';
 import { type Guest, MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
 import { lose } from '../../fixtures/migration-loss.ts';
 
@@ -65,5 +65,27 @@ test('the streams of a guest that is copied are lost: the migration says so, the
   await world.configure({});
   await world.migrate('demo', 'again');
   await world.untilMigration('again', 'Succeeded');
+  await answers();
+});
+
+test('the target’s agent is away when the guest arrives, and the source launcher ends before it is back: the guest goes on there', async () => {
+  await world.configure(slowly);
+  const source = world.nodeOf(await world.vmi('demo'));
+  const target = world.other(source);
+  const launcher = (await world.launchers(guest.uid)).get(source.name);
+  assert.ok(launcher);
+  await world.migrate('demo', 'unseen');
+  await world.untilMigration('unseen', 'Running', 'Failed');
+  await target.killAgent();
+  await eventually(() => assert.deepEqual(launcher.pids('qemu-system'), []), patienceMs);
+  await lose('source launcher', { world, guest, source });
+  await eventually(async () => {
+    assert.deepEqual([...(await world.launchers(guest.uid)).keys()], [target.name]);
+  }, patienceMs);
+  await stays(async () => assert.equal((await world.vmi('demo')).status?.phase, 'Running'), 2_000);
+  target.startAgent();
+  const { status } = await world.untilMigration('unseen', 'Succeeded', 'Failed');
+  assert.equal(status?.phase, 'Succeeded', JSON.stringify(status));
+  assert.equal(world.nodeOf(await world.vmi('demo')), target);
   await answers();
 });
