@@ -341,6 +341,12 @@ export interface VirtualMachine extends KubeObject {
   };
 }
 
+/** A migration of it has begun and is not over. */
+export function isMigrating({ status }: VirtualMachineInstance): boolean {
+  const { startTimestamp, endTimestamp } = status?.migrationState ?? {};
+  return Boolean(startTimestamp) && !endTimestamp;
+}
+
 export function isFinal(vmi: VirtualMachineInstance): boolean {
   const phase = vmi.status?.phase;
   return phase === 'Succeeded' || phase === 'Failed';

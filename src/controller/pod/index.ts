@@ -21,7 +21,7 @@ export {
   volumesOf,
 } from './hotplug-volumes.ts';
 export { LauncherPods } from './launcher-pods.ts';
-export { podNetworkStatus } from './network-status.ts';
+export { type PodLinkStatus, podNetworkStatus } from './network-status.ts';
 export { changedNetworks } from './networks.ts';
 export { renderLauncherPod } from './render.ts';
 export { renderTargetPod } from './target.ts';

@@ -12,6 +12,8 @@ export interface PodLinkStatus {
   readonly link: string;
   /** Of the pod's main network. */
   readonly isMain: boolean;
+  /** `namespace/name` of its NetworkAttachmentDefinition; undefined: not told. */
+  readonly network?: string;
 }
 
 /** What Multus reports of a pod. Empty: it reports nothing, or there is none. Undefined: what it reports cannot be read. */
@@ -26,7 +28,10 @@ export function podNetworkStatus({ metadata }: Pod): readonly PodLinkStatus[] | 
   }
   if (!Array.isArray(reported)) return undefined;
   return reported.slice(0, maxLinks).flatMap((each): PodLinkStatus[] => {
-    const link = isRecord(each) ? each.interface : undefined;
-    return typeof link === 'string' && linkName.test(link) ? [{ link, isMain: each.default === true }] : [];
+    if (!isRecord(each)) return [];
+    const link = each.interface;
+    if (typeof link !== 'string' || !linkName.test(link)) return [];
+    const { name } = each;
+    return [{ link, isMain: each.default === true, ...(typeof name === 'string' && { network: name }) }];
   });
 }

@@ -13,6 +13,7 @@ import { changedNetworks, podFacts } from '../pod/index.ts';
 import { once, unclearPauses } from '../reconciling.ts';
 import { isAdmitted } from './admit.ts';
 import { type AttachmentPlan, planAttachments, type RenderAttachment } from './attachments.ts';
+import { multusLeftMs } from './migration-required.ts';
 import type { AbsentVmi, PresentVmi, UnclearVmi, VmiFacts, VmiObservation } from './observation.ts';
 import type { VmiStep } from './steps.ts';
 
@@ -171,6 +172,12 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       why: 'Attachment pods hold claims that the guest no longer uses, or that another pod holds now: they are deleted.',
       when: ({ attachmentPlan }) => attachmentPlan().superseded.length > 0,
       plan: withAttachments,
+    },
+    {
+      name: 'multus-awaited',
+      why: 'The guest’s pod lacks a network; Multus gets a moment to change that, and then the guest is to migrate to a pod that has it.',
+      when: (facts) => multusLeftMs(facts) !== undefined,
+      plan: (facts) => ({ steps: podSteps(facts), requeueAfterMs: multusLeftMs(facts) ?? 0 }),
     },
   ],
   {

@@ -11,7 +11,7 @@ import {
 import { sameJson } from '../../base/index.ts';
 import { podNetworkStatus } from '../pod/index.ts';
 
-const multusSource = 'multus-status';
+export const multusSource = 'multus-status';
 const separator = ', ';
 
 /**
@@ -48,10 +48,15 @@ function ofSecondary(
   isThere: boolean,
 ): VmiInterfaceStatus[] {
   if (!entry) return isThere ? [{ name, infoSource: multusSource, podInterfaceName }] : [];
-  const { infoSource = '', ...rest } = entry;
-  const sources = infoSource.split(separator).filter((source) => source !== '' && (isThere || source !== multusSource));
+  const { infoSource: _, ...rest } = entry;
+  const sources = infoSourcesOf(entry).filter((source) => isThere || source !== multusSource);
   const all = isThere && !sources.includes(multusSource) ? [...sources, multusSource] : sources;
   return [{ ...rest, ...(all.length > 0 && { infoSource: all.join(separator) }), podInterfaceName }];
+}
+
+/** Who has reported it. */
+export function infoSourcesOf({ infoSource = '' }: VmiInterfaceStatus): string[] {
+  return infoSource.split(separator).filter((source) => source !== '');
 }
 
 function isSame(left: readonly VmiInterfaceStatus[], right: readonly VmiInterfaceStatus[]): boolean {

@@ -18,6 +18,7 @@ import { podFacts } from '../pod/index.ts';
 import { admit, isAdmitted } from './admit.ts';
 import { isUnprocessed } from './decide.ts';
 import { interfaceStatus } from './interface-status.ts';
+import { setMigrationRequired } from './migration-required.ts';
 import type { SyncFailure, VmiFacts } from './observation.ts';
 import { setResizeConditions } from './resize-conditions.ts';
 import { volumeStatus } from './volume-status.ts';
@@ -54,7 +55,10 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
     status.volumeStatus = volumeStatus(seen);
     copyInterfaces(vmi, status, seen);
   }
-  if (phase === 'Running') setResizeConditions(vmi, status, time);
+  if (phase === 'Running') {
+    setResizeConditions(vmi, status, time);
+    setMigrationRequired({ ...seen, vmi }, status, time);
+  }
   setDataConditions(status, seen, phase, time);
   if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
   const failsBeforeStart = phase === 'Failed' && seen.vmi.status?.phase === 'Scheduled' && seen.pod !== undefined;

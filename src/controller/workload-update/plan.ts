@@ -4,6 +4,7 @@ import {
   isBeingDeleted,
   isFinalMigration,
   isMigratable,
+  isMigrating,
   isWaitingMigration,
   keyOf,
   type VirtualMachineInstance,
@@ -86,11 +87,6 @@ export function isChangeAwaited({ status }: VirtualMachineInstance): boolean {
 
 function isAbortAsked({ metadata }: VirtualMachineInstance): boolean {
   return metadata.annotations?.[annotations.workloadUpdateAbort] !== undefined;
-}
-
-function isMigrating({ status }: VirtualMachineInstance): boolean {
-  const { startTimestamp, endTimestamp } = status?.migrationState ?? {};
-  return Boolean(startTimestamp) && !endTimestamp;
 }
 
 /** Its reason is gone, and the guest has not arrived yet. */

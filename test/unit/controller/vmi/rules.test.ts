@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { finalizers, type Pod, type VirtualMachineInstance, type VmiPhase } from '../../../../src/api/index.ts';
+import {
+  type Condition,
+  finalizers,
+  type Pod,
+  type VirtualMachineInstance,
+  type VmiPhase,
+} from '../../../../src/api/index.ts';
 import type { ClaimFilling, FillingState } from '../../../../src/controller/data-volumes/index.ts';
 import { decideVmi, type Renderers, vmiRules } from '../../../../src/controller/vmi/decide.ts';
 import type { PresentVmi, VmiObservation } from '../../../../src/controller/vmi/observation.ts';
@@ -25,8 +31,9 @@ const unpaused = (status: 'True' | 'False'): NonNullable<Pod['status']> => ({
 const plugging: VirtualMachineInstance = { ...vmiIn('Running'), spec: pluggedSpec('data') };
 const unpausedPod = unpaused('True');
 
-function withNetwork(networkName: string): VirtualMachineInstance {
+function withNetwork(networkName: string, ...conditions: Condition[]): VirtualMachineInstance {
   const vmi = vmiIn('Running');
+  vmi.status?.conditions?.push(...conditions);
   const networks = [{ name: 'blue', multus: { networkName } }];
   const domain = { ...vmi.spec.domain, devices: { interfaces: [{ name: 'blue', bridge: {} }] } };
   return { ...vmi, spec: { ...vmi.spec, domain, networks } };
@@ -194,6 +201,17 @@ const rows: readonly Row[] = [
     rule: 'pod-there',
     when: 'a network is to be plugged into the guest',
     vmi: withNetwork('blue'),
+    pods: [buildRunningPod(unpausedPod)],
+    plan: ['annotatePod uid-pod k8s.v1.cni.cncf.io/networks'],
+  },
+  {
+    rule: 'multus-awaited',
+    when: 'its pod has been asked for the network',
+    vmi: withNetwork('blue', {
+      type: 'MigrationRequired',
+      status: 'False',
+      lastTransitionTime: '2026-01-01T00:19:50Z',
+    }),
     pods: [buildRunningPod(unpausedPod)],
     plan: ['annotatePod uid-pod k8s.v1.cni.cncf.io/networks'],
   },
