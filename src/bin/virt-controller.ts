@@ -51,6 +51,7 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
       vmiWorkers: flags.vmiWorkers,
       migrationWorkers: flags.migrationWorkers,
       evacuationWorkers: flags.evacuationWorkers,
+      nodeWorkers: flags.nodeWorkers,
       standaloneScheduler: flags.standaloneScheduler,
       ...(flags.explainSocket !== '' && { explain: { socketFile: flags.explainSocket, pid: process.pid } }),
     },

@@ -24,6 +24,7 @@ import { DataVolumes } from './data-volumes/index.ts';
 import { EvacuationController } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
+import { NodeController } from './node/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
@@ -36,6 +37,7 @@ export interface ControllerOptions {
   readonly vmiWorkers: number;
   readonly migrationWorkers: number;
   readonly evacuationWorkers: number;
+  readonly nodeWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */
@@ -65,6 +67,7 @@ export class Controller implements Component {
   readonly #vms: VmController;
   readonly #migrations: MigrationController;
   readonly #evacuation: EvacuationController;
+  readonly #nodes: NodeController;
   readonly #workloads: WorkloadUpdateController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
 
@@ -100,6 +103,7 @@ export class Controller implements Component {
       { workers: options.evacuationWorkers },
       { ...shared, migrations, nodes },
     );
+    this.#nodes = new NodeController({ workers: options.nodeWorkers }, { ...shared, nodes });
     this.#workloads = new WorkloadUpdateController({ ...shared, migrations, kubevirts: this.#informers.kubevirts });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
@@ -109,6 +113,7 @@ export class Controller implements Component {
       this.#vms,
       this.#migrations,
       this.#evacuation,
+      this.#nodes,
       this.#workloads,
       ...scheduler,
     ]);

@@ -12,6 +12,7 @@ const controllerFlags = {
   'vm-controller-threads': { kind: 'int', fallback: 3, help: 'VMs worked on side by side' },
   'vmi-controller-threads': { kind: 'int', fallback: 10, help: 'VMIs worked on side by side' },
   'migration-controller-threads': { kind: 'int', fallback: 3, help: 'migrations worked on side by side' },
+  'node-controller-threads': { kind: 'int', fallback: 3, help: 'nodes whose agents are looked after side by side' },
   'evacuation-controller-threads': { kind: 'int', fallback: 3, help: 'nodes emptied side by side' },
   listen: { kind: 'string', fallback: '0.0.0.0', help: `${later}address of the HTTPS server` },
   port: { kind: 'int', fallback: 8182, help: `${later}port of /healthz, /leader and /metrics` },
@@ -25,7 +26,6 @@ const controllerFlags = {
   ...path('hotplug-disk-dir', '/var/run/kubevirt/hotplug-disks'),
   ...path('prom-cert-file', '/etc/virt-controller/certificates/tls.crt'),
   ...path('prom-key-file', '/etc/virt-controller/certificates/tls.key'),
-  ...threads('node', 3),
   ...threads('rs', 3),
   ...threads('pool', 3),
   ...threads('disruption-budget', 3),
@@ -61,6 +61,7 @@ export interface ControllerFlags {
   readonly vmiWorkers: number;
   readonly migrationWorkers: number;
   readonly evacuationWorkers: number;
+  readonly nodeWorkers: number;
   readonly runtimeUser: number;
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
@@ -85,6 +86,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
     migrationWorkers: positive('--migration-controller-threads', flags['migration-controller-threads']),
     evacuationWorkers: positive('--evacuation-controller-threads', flags['evacuation-controller-threads']),
+    nodeWorkers: positive('--node-controller-threads', flags['node-controller-threads']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     explainSocket: absoluteOrNone('--explain-socket', flags['explain-socket']),

@@ -130,7 +130,15 @@ export class ControllersWorld {
       trouble: this.#trouble,
     });
     const controller = new Controller(
-      { config, vmWorkers: 2, vmiWorkers: 2, migrationWorkers: 3, evacuationWorkers: 2, standaloneScheduler: true },
+      {
+        config,
+        vmWorkers: 2,
+        vmiWorkers: 2,
+        migrationWorkers: 3,
+        evacuationWorkers: 2,
+        nodeWorkers: 2,
+        standaloneScheduler: true,
+      },
       {
         client,
         log: silentLogger,

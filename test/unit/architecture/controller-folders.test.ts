@@ -5,6 +5,7 @@ checkFolderRules({
   mayImport: {
     'data-volumes': [],
     evacuation: ['pod'],
+    node: ['pod'],
     explain: [],
     migration: ['pod'],
     pod: [],
