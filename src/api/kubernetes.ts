@@ -98,6 +98,10 @@ function kubevirt(resource: string, kind: string): ResourceType {
   return { group: 'kubevirt.io', version: 'v1', resource, kind, namespaced: true };
 }
 
+function instancetype(resource: string, kind: string, namespaced: boolean): ResourceType {
+  return { group: 'instancetype.kubevirt.io', version: 'v1beta1', resource, kind, namespaced };
+}
+
 function core(resource: string, kind: string, namespaced = true): ResourceType {
   return { group: '', version: 'v1', resource, kind, namespaced };
 }
@@ -113,6 +117,18 @@ export const resources = {
     kind: 'MigrationPolicy',
     namespaced: false,
   },
+  virtualMachineInstancetypes: instancetype('virtualmachineinstancetypes', 'VirtualMachineInstancetype', true),
+  virtualMachineClusterInstancetypes: instancetype(
+    'virtualmachineclusterinstancetypes',
+    'VirtualMachineClusterInstancetype',
+    false,
+  ),
+  virtualMachinePreferences: instancetype('virtualmachinepreferences', 'VirtualMachinePreference', true),
+  virtualMachineClusterPreferences: instancetype(
+    'virtualmachineclusterpreferences',
+    'VirtualMachineClusterPreference',
+    false,
+  ),
   kubevirts: kubevirt('kubevirts', 'KubeVirt'),
   pods: core('pods', 'Pod'),
   nodes: core('nodes', 'Node', false),

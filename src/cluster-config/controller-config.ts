@@ -43,8 +43,16 @@ export interface ControllerConfig {
   readonly imageVolume: boolean;
   /** Volumes of a VM's template are plugged into its running VMI. The gate that was there before this one turns it off. */
   readonly declarativeHotplug: boolean;
+  /** What becomes of a VM that refers to an instance type or preference. */
+  readonly referencePolicy: ReferencePolicy;
   readonly migrations: MigrationLimits;
 }
+
+/**
+ * `reference`: it keeps revisions of them. `expand`: what they say is written into a VM that has no revision yet; `expandAll`: into
+ * every VM.
+ */
+export type ReferencePolicy = 'reference' | 'expand' | 'expandAll';
 
 /** What the command line says. */
 export interface ControllerConfigBase {
@@ -129,6 +137,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     maxGuest: (at('liveUpdateConfiguration.maxGuest') ?? undefined) as Quantity | undefined,
     runtimeUser: gates.Root ? 0 : base.runtimeUser,
     imageVolume: gates.ImageVolume,
+    referencePolicy: text('instancetype.referencePolicy', 'reference') as ReferencePolicy,
     migrations: readMigrationLimits(given),
     declarativeHotplug: gates.DeclarativeHotplugVolumes && !gates.HotplugVolumes,
   };

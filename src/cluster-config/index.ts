@@ -11,7 +11,12 @@ export {
   type ClusterFlags,
   type SmBios,
 } from './agent-config.ts';
-export { type ControllerConfig, type ControllerConfigBase, controllerConfigReader } from './controller-config.ts';
+export {
+  type ControllerConfig,
+  type ControllerConfigBase,
+  controllerConfigReader,
+  type ReferencePolicy,
+} from './controller-config.ts';
 export { gateNames, readGates } from './feature-gates.ts';
 export { KeptFile } from './kept-file.ts';
 export { type ConfigOrigin, KubeVirtSettings } from './kubevirt-settings.ts';

@@ -54,6 +54,7 @@ const checks: Readonly<Record<string, Check>> = {
   defaultRuntimeClass: text,
   additionalGuestMemoryOverheadRatio: quantity,
   vmRolloutStrategy: oneOf('LiveUpdate', 'Stage'),
+  'instancetype.referencePolicy': oneOf('reference', 'expand', 'expandAll'),
   'liveUpdateConfiguration.maxHotplugRatio': positive,
   'liveUpdateConfiguration.maxCpuSockets': whole,
   'liveUpdateConfiguration.maxGuest': quantity,

@@ -14,7 +14,8 @@ export const vmAdmission: Admission = {
     const spec = vm.spec;
     if (!isRecord(spec)) return [requiredField('spec')];
     if (!isRecord(spec.template)) return [requiredField('spec.template'), ...validateRunning(spec)];
-    return [...validateRunning(spec), ...validateSpec(spec.template.spec, 'spec.template.spec')];
+    const options = { isWhole: !isRecord(spec.instancetype) };
+    return [...validateRunning(spec), ...validateSpec(spec.template.spec, 'spec.template.spec', options)];
   },
 };
 

@@ -2,10 +2,10 @@ import { isRecord } from '../../base/index.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
 import { at, type JsonObject, objectsAt } from '../object.ts';
 
-/** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec. */
-export function checkVmiSpec(spec: JsonObject, field: string): FieldError[] {
+/** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec; `isWhole`: nothing is added to it. */
+export function checkVmiSpec(spec: JsonObject, field: string, isWhole: boolean): FieldError[] {
   return [
-    ...checkMemory(spec, field),
+    ...(isWhole ? checkMemory(spec, field) : []),
     ...checkVolumes(spec, field),
     ...checkDisks(spec, field),
     ...checkInterfaces(spec, field),

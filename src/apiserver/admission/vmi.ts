@@ -38,11 +38,11 @@ export const vmiAdmission: Admission = {
   },
 };
 
-/** Form and rules of a VMI's spec at a path; also for the template of a VM. */
-export function validateSpec(spec: unknown, field: string): FieldError[] {
+/** Form and rules of a VMI's spec at a path; also for the template of a VM, to which an instance type adds what is not there. */
+export function validateSpec(spec: unknown, field: string, { isWhole = true } = {}): FieldError[] {
   if (spec === undefined || spec === null) return [requiredField(field)];
   const errors = vmiSpecShape(spec, field);
-  return errors.length > 0 || !isRecord(spec) ? errors : checkVmiSpec(spec, field);
+  return errors.length > 0 || !isRecord(spec) ? errors : checkVmiSpec(spec, field, isWhole);
 }
 
 function restoreStatus(vmi: ApiObject, old: ApiObject | undefined): void {

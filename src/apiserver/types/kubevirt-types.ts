@@ -1,4 +1,10 @@
-import { migrationAdmission, vmAdmission, vmiAdmission } from '../admission/index.ts';
+import {
+  instancetypeAdmission,
+  migrationAdmission,
+  preferenceAdmission,
+  vmAdmission,
+  vmiAdmission,
+} from '../admission/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { kubevirtColumns, migrationColumns, plainCustomColumns, vmColumns, vmiColumns } from '../print/index.ts';
 
@@ -28,6 +34,11 @@ function custom(given: Given): ApiType {
   };
 }
 
+/** Both have no status. */
+function instancetype(given: Given): ApiType {
+  return custom({ group: 'instancetype.kubevirt.io', version: 'v1beta1', statusSubresource: false, ...given });
+}
+
 /** Custom resources of KubeVirt (`pkg/virt-operator/resource/generate/components/crds.go`) that something here acts on, or that the agent reads. */
 export const kubevirtTypes: readonly ApiType[] = [
   custom({
@@ -55,6 +66,34 @@ export const kubevirtTypes: readonly ApiType[] = [
     admission: migrationAdmission,
   }),
   custom({ resource: 'kubevirts', kind: 'KubeVirt', shortNames: ['kv', 'kvs'], columns: kubevirtColumns }),
+  instancetype({
+    resource: 'virtualmachineinstancetypes',
+    kind: 'VirtualMachineInstancetype',
+    shortNames: ['vminstancetype', 'vminstancetypes', 'vmf', 'vmfs'],
+    admission: instancetypeAdmission,
+  }),
+  instancetype({
+    resource: 'virtualmachineclusterinstancetypes',
+    kind: 'VirtualMachineClusterInstancetype',
+    namespaced: false,
+    shortNames: ['vmclusterinstancetype', 'vmclusterinstancetypes', 'vmcf', 'vmcfs'],
+    categories: [],
+    admission: instancetypeAdmission,
+  }),
+  instancetype({
+    resource: 'virtualmachinepreferences',
+    kind: 'VirtualMachinePreference',
+    shortNames: ['vmpref', 'vmprefs', 'vmp', 'vmps'],
+    admission: preferenceAdmission,
+  }),
+  instancetype({
+    resource: 'virtualmachineclusterpreferences',
+    kind: 'VirtualMachineClusterPreference',
+    namespaced: false,
+    shortNames: ['vmcp', 'vmcps'],
+    categories: [],
+    admission: preferenceAdmission,
+  }),
   custom({
     group: 'migrations.kubevirt.io',
     version: 'v1alpha1',

@@ -9,6 +9,7 @@ import {
   runPlan,
   stepErrorOf,
 } from '../../reconcile/index.ts';
+import { Lookup } from '../instancetypes/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVm, type VmDecision } from './decide.ts';
 import { executors } from './execute.ts';
@@ -60,7 +61,8 @@ export class VmController implements Component {
   }
 
   #parts(): ReconcileParts<VmObservation, VmDecision, ExplainFacts> {
-    const deps = { ...this.#deps, startSpecs: new StartSpecs(this.#deps.client) };
+    const { client } = this.#deps;
+    const deps = { ...this.#deps, startSpecs: new StartSpecs(client), instancetypes: new Lookup(client) };
     const words = { field: 'vm', object: 'the VM', onChange: 'when the VM or its VMI changes' };
     return {
       ...factsParts(seenOf, words),

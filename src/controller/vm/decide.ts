@@ -5,7 +5,9 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
+import { matcherFields } from '../../instancetype/index.ts';
 import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
+import { type Refusal, storedRevisionName, type UnkeptReference } from '../instancetypes/index.ts';
 import { unclearPauses } from '../reconciling.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import { type PluggedInterfaces, pluggedInterfaces } from './interfaces.ts';
@@ -20,12 +22,25 @@ export interface VmStepArgs {
   adoptVmi: { readonly vmi: VirtualMachineInstance };
   addFinalizer: object;
   removeFinalizer: object;
-  startVmi: { readonly paused: boolean };
+  /** `whole`: the VM with all that it refers to; `names`: annotations of its VMI that say what that was. */
+  startVmi: {
+    readonly paused: boolean;
+    readonly whole?: VirtualMachine;
+    readonly names?: Readonly<Record<string, string>>;
+  };
   stopVmi: { readonly vmi: VirtualMachineInstance };
   plugVolumes: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedVolumes };
   plugInterfaces: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedInterfaces };
   /** Other CPUs, or other memory, for a VMI that runs. */
   resizeVmi: { readonly vmi: VirtualMachineInstance; readonly operations: readonly JsonPatchOperation[] };
+  /** Instance type and preference are taken from volumes. */
+  inferReferences: object;
+  /** Revisions of instance type and preference are made. */
+  keepReferences: { readonly unkept: readonly UnkeptReference[] };
+  /** What instance type and preference say is written into the VM. */
+  expandVm: { readonly template: VirtualMachine['spec']['template'] };
+  /** Tells the user; tried again, because what it is about may change without this VM. */
+  refuseReferences: { readonly refusal: Refusal };
   /** From now on a halted VM shall run. */
   switchToAlways: object;
 }
@@ -64,7 +79,10 @@ const asksFor =
   ({ run }: Facts) =>
     kinds.includes(run.kind);
 
-/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; without instance types, and of live updates only interfaces, volumes, CPUs and memory. */
+/** What a VM refers to matters for none of these: a guest ends also without it. */
+const endsOnly = asksFor('stop', 'requestStart', 'switchToAlways');
+
+/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; of live updates only interfaces, volumes, CPUs and memory. */
 const presentRules = ruleTable<Facts, VmPlan>(
   [
     {
@@ -114,11 +132,47 @@ const presentRules = ruleTable<Facts, VmPlan>(
       plan: ({ vm, vmi }) => ({ steps: [], problem: unhonouredField(vm) ?? '', ...releaseOf(vmi) }),
     },
     {
+      name: 'references-inferred',
+      why: 'A volume of the VM says which instance type or preference it is for: that is written into the VM.',
+      when: (facts) => facts.referred.kind === 'inferred' && !endsOnly(facts),
+      plan: () => ({ steps: [{ step: 'inferReferences' }], status: 'keep' }),
+    },
+    {
+      name: 'references-refused',
+      why: 'No machine can be made of the VM with its instance type and preference; one of them has to be changed.',
+      when: (facts) => facts.referred.kind === 'refused' && !endsOnly(facts),
+      plan: ({ referred, vmi }) => ({
+        steps: referred.kind === 'refused' ? [{ step: 'refuseReferences', refusal: referred.refusal }] : [],
+        ...releaseOf(vmi),
+      }),
+    },
+    {
+      name: 'references-expanded',
+      why: 'The cluster wants no VM that refers to an instance type or preference: what they say is written into the VM.',
+      when: (facts) => isExpanded(facts) && !endsOnly(facts),
+      plan: ({ referred }) => ({
+        steps: referred.kind === 'found' ? [{ step: 'expandVm', template: referred.whole.spec.template }] : [],
+        status: 'keep',
+      }),
+    },
+    {
+      name: 'references-not-kept',
+      why: 'The VM refers to an instance type or preference of which it has no revision: it keeps what they say now.',
+      when: (facts) => unkeptOf(facts).length > 0 && !endsOnly(facts),
+      plan: (facts) => ({ steps: [{ step: 'keepReferences', unkept: unkeptOf(facts) }], status: 'keep' }),
+    },
+    {
       name: 'start',
       why: 'The VM shall run and has no VMI, so one is created.',
       when: asksFor('start'),
-      plan: ({ run, vmi }) => ({
-        steps: [{ step: 'startVmi', paused: run.kind === 'start' && run.paused }],
+      plan: ({ run, vmi, referred }) => ({
+        steps: [
+          {
+            step: 'startVmi',
+            paused: run.kind === 'start' && run.paused,
+            ...(referred.kind === 'found' && { whole: referred.whole, names: referred.names }),
+          },
+        ],
         ...releaseOf(vmi),
       }),
     },
@@ -225,6 +279,16 @@ export function decideVm(observation: VmObservation): VmDecision {
         interfaces: pluggedInterfaces(observation.vm, observation.vmi),
       });
   }
+}
+
+function unkeptOf({ referred }: Facts): readonly UnkeptReference[] {
+  return referred.kind === 'found' ? referred.unkept : [];
+}
+
+/** `expand` leaves VMs alone that have revisions. */
+function isExpanded({ referred, referencePolicy, vm }: Facts): boolean {
+  if (referred.kind !== 'found' || referencePolicy === 'reference') return false;
+  return referencePolicy === 'expandAll' || !matcherFields.some((field) => storedRevisionName(vm, field));
 }
 
 /** What needs a restart is only said. */

@@ -2,6 +2,7 @@ import { finalizers, resources, type VirtualMachine, type VirtualMachineInstance
 import { errorMessage } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import { expandVm, inferReferences, keepReferences } from '../instancetypes/index.ts';
 import type { VmStepArgs } from './decide.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
 import { liveVmi } from './observe.ts';
@@ -16,6 +17,14 @@ export interface ExecuteContext extends StepContext {
   readonly vm: VirtualMachine;
 }
 
+/** What the condition `Failure` says, by the code of a step's error. */
+export const failureReasons: Readonly<Record<string, string>> = {
+  CREATE_FAILED: 'FailedCreate',
+  DELETE_FAILED: 'FailedDelete',
+  INSTANCETYPE_MISSING: 'FailedFindInstancetype',
+  PREFERENCE_MISSING: 'FailedFindPreference',
+};
+
 const done: Outcome = { kind: 'done' };
 
 export const executors: Executors<VmStepArgs, ExecuteContext> = {
@@ -28,6 +37,17 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   plugInterfaces,
   resizeVmi,
   switchToAlways,
+  inferReferences: (_step, context) =>
+    changeVm(({ vm, client, signal }) => inferReferences(vm, client, signal), context),
+  keepReferences: ({ unkept }, context) =>
+    changeVm(({ vm, client, signal }) => keepReferences(vm, unkept, client, signal), context),
+  expandVm: ({ template }, context) =>
+    changeVm(({ vm, client, signal }) => expandVm(vm, template, client, signal), context),
+  refuseReferences: async ({ refusal: { code, message } }) => ({
+    kind: 'failed',
+    error: { severity: 'retry', code, message },
+    events: [{ type: 'Warning', reason: failureReasons[code] ?? 'FailedCreate', message }],
+  }),
 };
 
 function failed(reason: 'FailedCreate' | 'FailedDelete', message: string): Outcome {
@@ -41,12 +61,30 @@ function failed(reason: 'FailedCreate' | 'FailedDelete', message: string): Outco
 
 const normal = (reason: string, message: string): ObjectEvent => ({ type: 'Normal', reason, message });
 
-async function startVmi({ paused }: Step<VmStepArgs, 'startVmi'>, context: ExecuteContext): Promise<Outcome> {
+/** Whether it is the VM that is wrong or something else that it needs, its user is told. */
+async function changeVm(
+  change: (context: ExecuteContext) => Promise<VirtualMachine>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { vms, key, vm, signal } = context;
+  try {
+    vms.saw(key, vm, await change(context));
+    return done;
+  } catch (error) {
+    if (signal.aborted || isKubeError(error, 'CONFLICT')) throw error;
+    return failed('FailedCreate', errorMessage(error));
+  }
+}
+
+async function startVmi(
+  { paused, whole, names }: Step<VmStepArgs, 'startVmi'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
   const { client, vmis, key, vm, signal } = context;
   const { name } = vm.metadata;
   try {
     const [vmi] = await Promise.all([
-      client.create(resources.virtualMachineInstances, makeVmi(vm, paused), { signal }),
+      client.create(resources.virtualMachineInstances, makeVmi(whole ?? vm, paused, names), { signal }),
       keepStartSpec(vm, client, signal),
     ]);
     vmis.created(key, vmi);

@@ -5,7 +5,11 @@ import { finalizers, type VirtualMachine, type VirtualMachineInstance } from '..
 const firmwareNamespace = '6a1a24a1-4061-4607-8bf4-a3963d0c5895';
 
 /** The VMI a VM starts (upstream: SetupVMIFromVM in pkg/virt-controller/watch/vm/vm.go). */
-export function makeVmi(vm: VirtualMachine, paused: boolean): VirtualMachineInstance {
+export function makeVmi(
+  vm: VirtualMachine,
+  paused: boolean,
+  names: Readonly<Record<string, string>> = {},
+): VirtualMachineInstance {
   const { name, namespace, uid = '', generation = 1 } = vm.metadata;
   const { metadata = {}, spec } = structuredClone(vm.spec.template);
   const firmware = spec.domain?.firmware;
@@ -16,7 +20,7 @@ export function makeVmi(vm: VirtualMachine, paused: boolean): VirtualMachineInst
       name,
       ...(namespace ? { namespace } : {}),
       ...(metadata.labels ? { labels: metadata.labels } : {}),
-      annotations: { ...metadata.annotations, 'kubevirt.io/vm-generation': String(generation) },
+      annotations: { ...metadata.annotations, ...names, 'kubevirt.io/vm-generation': String(generation) },
       finalizers: [finalizers.vm],
       ownerReferences: [ownerReference(name, uid)],
     },

@@ -1,5 +1,7 @@
 import type { VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
+import type { ReferencePolicy } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
+import type { Referred } from '../instancetypes/index.ts';
 import type { Resize } from './resize.ts';
 
 /** A VM and its VMI; plain data. What is stored about the VM follows from it, see status.ts. */
@@ -22,6 +24,10 @@ export interface PresentVm extends VmFacts, Observed {
   readonly kind: 'present';
   /** A VMI of the VM's name that nothing owns. */
   readonly adoptable: VirtualMachineInstance | undefined;
+  /** Its instance type and preference. */
+  readonly referred: Referred;
+  /** How VMs go on that refer to some: with revisions of them, or with all of it in their own templates. */
+  readonly referencePolicy: ReferencePolicy;
   /** The cluster lets volumes of a template be plugged into a running VMI. */
   readonly plugsVolumes: boolean;
 }

@@ -9,13 +9,22 @@ import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
+import { type Lookup, type Referred, referredBy, startedFrom } from '../instancetypes/index.ts';
 import type { VmObservation } from './observation.ts';
 import { resizes } from './resize.ts';
 import { needsRestart } from './start-changes.ts';
 import type { StartSpecs } from './start-revision.ts';
 
 /** What the cluster says that a VM's controller goes by. */
-export type VmConfig = Pick<ControllerConfig, 'declarativeHotplug' | 'rolloutStrategy' | 'cpuAllocationRatio'>;
+export type VmConfig = Pick<
+  ControllerConfig,
+  | 'declarativeHotplug'
+  | 'rolloutStrategy'
+  | 'cpuAllocationRatio'
+  | 'architecture'
+  | 'defaultInterfaceBinding'
+  | 'referencePolicy'
+>;
 
 export interface ObserveDeps {
   readonly client: Pick<KubeClient, 'get'>;
@@ -24,6 +33,7 @@ export interface ObserveDeps {
   readonly clock: Clock;
   readonly config: () => VmConfig;
   readonly startSpecs: Pick<StartSpecs, 'of'>;
+  readonly instancetypes: Pick<Lookup, 'find'>;
 }
 
 /** A VM and its VMI have the same key. */
@@ -39,15 +49,48 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
     // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does.
     const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
     const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
-    const { declarativeHotplug: plugsVolumes, rolloutStrategy: strategy, cpuAllocationRatio } = deps.config();
-    const startSpec = await deps.startSpecs.of(vm, vmi, signal);
-    const isChanged = vmi && startSpec && needsRestart(startSpec, vm, vmi, strategy);
-    const sizes = resizes(vm, vmi, { strategy, cpuAllocationRatio }, isChanged);
-    return { kind: 'present', ...base, vm, vmi, adoptable, plugsVolumes, resizes: sizes, isChanged, ...expected };
+    const config = deps.config();
+    const { declarativeHotplug: plugsVolumes, rolloutStrategy: strategy, cpuAllocationRatio, referencePolicy } = config;
+    const none: Referred = { kind: 'none' };
+    const referred = isBeingDeleted(vm) ? none : await referredBy(vm, deps.instancetypes, config, signal);
+    const whole = wholeVm(vm, referred);
+    const startSpec = whole && (await wholeStartSpec(vm, vmi, deps, signal));
+    const isChanged = vmi && startSpec && needsRestart(startSpec, whole, vmi, strategy);
+    const sizes = whole ? resizes(whole, vmi, { strategy, cpuAllocationRatio }, isChanged) : [];
+    const changes = { resizes: sizes, isChanged };
+    return {
+      kind: 'present',
+      ...base,
+      vm,
+      vmi,
+      adoptable,
+      plugsVolumes,
+      referred,
+      referencePolicy,
+      ...changes,
+      ...expected,
+    };
   } catch (error) {
     if (signal.aborted || !isKubeError(error)) throw error;
     return { kind: 'unclear', ...base, reason: errorMessage(error) };
   }
+}
+
+/** Undefined: what its instance type and preference say is not known, or cannot be. */
+function wholeVm(vm: VirtualMachine, referred: Referred): VirtualMachine | undefined {
+  if (referred.kind === 'none') return vm;
+  return referred.kind === 'found' ? referred.whole : undefined;
+}
+
+/** With what the instance type and the preference said then. */
+async function wholeStartSpec(
+  vm: VirtualMachine,
+  vmi: VirtualMachineInstance | undefined,
+  { startSpecs, instancetypes, config }: ObserveDeps,
+  signal: AbortSignal,
+): Promise<VirtualMachine['spec'] | undefined> {
+  const spec = await startSpecs.of(vm, vmi, signal);
+  return spec && startedFrom(vm, spec, instancetypes, config(), signal);
 }
 
 interface Claim {

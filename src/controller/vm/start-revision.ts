@@ -7,7 +7,9 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { isRecord, memberAt } from '../../base/index.ts';
+import { matcherFields } from '../../instancetype/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { storedRevisionName } from '../instancetypes/index.ts';
 import { ownerReference, revisionName, revisionPrefix } from './make-vmi.ts';
 
 type VmSpec = VirtualMachine['spec'];
@@ -30,7 +32,7 @@ export async function keepStartSpec(
       ...(namespace && { namespace }),
       ownerReferences: [ownerReference(name, uid)],
     },
-    ...{ data: { spec: vm.spec }, revision: generation },
+    ...{ data: { spec: withRevisions(vm) }, revision: generation },
   };
   try {
     await client.create(resources.controllerRevisions, revision, { signal });
@@ -38,6 +40,15 @@ export async function keepStartSpec(
     // Without it nobody is told that a change needs a restart; no reason not to start.
     if (signal.aborted || !isKubeError(error)) throw error;
   }
+}
+
+/** What an instance type says later is another revision. */
+function withRevisions(vm: VirtualMachine): VmSpec {
+  const named = matcherFields.flatMap((field) => {
+    const [matcher, revisionName] = [vm.spec[field], storedRevisionName(vm, field)];
+    return isRecord(matcher) && revisionName ? [[field, { ...matcher, revisionName }] as const] : [];
+  });
+  return { ...vm.spec, ...Object.fromEntries(named) };
 }
 
 /** It is of no use to the next VMI but one of the same spec. */

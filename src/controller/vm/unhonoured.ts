@@ -2,8 +2,6 @@ import type { VirtualMachine } from '../../api/index.ts';
 
 /** A field that would be lost silently, and what to do. Its row goes with the code that honours it. */
 const fields: readonly (readonly [name: string, advice: string])[] = [
-  ['instancetype', 'this controller does not apply instance types yet: write CPUs and memory into spec.template'],
-  ['preference', 'this controller does not apply preferences yet: write devices and firmware into spec.template'],
   [
     'dataVolumeTemplates',
     'this controller makes no DataVolumes yet: create them, or PersistentVolumeClaims of these names, and remove the templates',

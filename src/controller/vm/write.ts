@@ -10,7 +10,7 @@ import {
   writeGuarded,
 } from '../../reconcile/index.ts';
 import type { VmDecision } from './decide.ts';
-import { releaseVmi } from './execute.ts';
+import { failureReasons, releaseVmi } from './execute.ts';
 import type { PresentVm, VmFailure, VmObservation } from './observation.ts';
 import { projectVmStatus } from './status.ts';
 
@@ -43,8 +43,8 @@ export async function writeStatus(
 }
 
 function failureOf({ code, message }: { readonly code: string; readonly message: string }): VmFailure | undefined {
-  if (code === 'CREATE_FAILED') return { reason: 'FailedCreate', message };
-  return code === 'DELETE_FAILED' ? { reason: 'FailedDelete', message } : undefined;
+  const reason = failureReasons[code];
+  return reason === undefined ? undefined : { reason, message };
 }
 
 function refusal({ problem, problemReason: reason = 'FailedCreate', status }: VmDecision): VmFailure | undefined {

@@ -9,6 +9,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   api: ['base'],
   host: ['base'],
   wire: ['base', 'api'],
+  instancetype: ['base', 'api'],
   reconcile: ['base', 'api'],
   'cluster-config': ['base', 'api', 'host', 'reconcile'],
   kube: ['base', 'api'],
@@ -18,7 +19,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   http: ['base', 'tls'],
   console: ['base', 'http'],
   web: ['base', 'api', 'http'],
-  apiserver: ['base', 'api', 'reconcile', 'cluster-config', 'host', 'tls', 'certificates', 'http'],
+  apiserver: ['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'host', 'tls', 'certificates', 'http'],
   'launcher-client': ['base', 'api', 'host', 'wire'],
   'domain-cache': ['base', 'api', 'host', 'wire', 'launcher-client'],
   'device-plugin': ['base', 'reconcile', 'host', 'wire'],
@@ -38,7 +39,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'device-plugin',
   ],
   launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
-  controller: ['base', 'api', 'reconcile', 'cluster-config', 'kube', 'http'],
+  controller: ['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'kube', 'http'],
   standalone: ['base', 'api', 'reconcile', 'host', 'kube', 'tls', 'certificates', 'http', 'web', 'apiserver'],
 };
 

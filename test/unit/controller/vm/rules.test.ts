@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { finalizers, type VirtualMachine, type VirtualMachineInstance } from '../../../../src/api/index.ts';
+import type { Referred } from '../../../../src/controller/instancetypes/index.ts';
 import { decideVm, vmRules } from '../../../../src/controller/vm/decide.ts';
 import type { PresentVm, VmObservation } from '../../../../src/controller/vm/observation.ts';
 import { buildVm, buildVmi } from '../builders.ts';
@@ -37,6 +38,14 @@ const templateWithBridge = vmWith({
   template: { spec: { domain: { devices }, networks: [{ name: 'blue', multus: { networkName: 'blue' } }] } },
 });
 
+const refused: Referred = { kind: 'refused', refusal: { code: 'INSTANCETYPE_MISSING', message: 'there is none' } };
+const keptVm = vmWith(
+  { runStrategy: 'Always', instancetype: { name: 'small' } },
+  { instancetypeRef: { name: 'small', controllerRevisionRef: { name: 'small-1' } } },
+);
+const kept: Referred = { kind: 'found', whole: always, names: {}, unkept: [] };
+const unkept: Referred = { ...kept, unkept: [{ field: 'instancetype', ref: { name: 'small' } }] };
+
 interface Row {
   readonly rule: string;
   readonly when: string;
@@ -46,13 +55,55 @@ interface Row {
 }
 
 const rows: readonly Row[] = [
-  ...[{ instancetype: { name: 'u1.small' } }, { preference: { name: 'fedora' } }, { dataVolumeTemplates: [{}] }].map(
-    (field) => ({
-      rule: 'start-would-lose-a-field',
-      when: `it asks for ${Object.keys(field)}`,
-      seen: { vm: vmWith({ runStrategy: 'Always', ...field }) },
-    }),
-  ),
+  {
+    rule: 'start-would-lose-a-field',
+    when: 'it asks for templates of DataVolumes',
+    seen: { vm: vmWith({ runStrategy: 'Always', dataVolumeTemplates: [{}] }) },
+  },
+  {
+    rule: 'references-inferred',
+    when: 'a volume says them',
+    seen: { referred: { kind: 'inferred' } },
+    steps: ['inferReferences'],
+  },
+  { rule: 'references-refused', when: 'it shall run', seen: { referred: refused }, steps: ['refuseReferences'] },
+  {
+    rule: 'references-refused',
+    when: 'it shall not run and has no VMI',
+    seen: { vm: vmWith({ runStrategy: 'Halted' }), referred: refused },
+    steps: ['refuseReferences'],
+  },
+  {
+    rule: 'stop',
+    when: 'a VM whose instance type is gone shall not run',
+    seen: { vm: vmWith({ runStrategy: 'Halted' }), vmi: running, referred: refused },
+    steps: ['stopVmi'],
+  },
+  {
+    rule: 'references-not-kept',
+    when: 'the status names no revision',
+    seen: { referred: unkept },
+    steps: ['keepReferences'],
+  },
+  {
+    rule: 'references-expanded',
+    when: 'the cluster wants VMs without new references',
+    seen: { referred: unkept, referencePolicy: 'expand' },
+    steps: ['expandVm'],
+  },
+  {
+    rule: 'start',
+    when: 'the cluster wants no new references, and the VM has a revision',
+    seen: { vm: keptVm, referred: kept, referencePolicy: 'expand' },
+    steps: ['startVmi'],
+  },
+  {
+    rule: 'references-expanded',
+    when: 'the cluster wants no references at all',
+    seen: { vm: keptVm, referred: kept, referencePolicy: 'expandAll' },
+    steps: ['expandVm'],
+  },
+  { rule: 'start', when: 'what it refers to is kept', seen: { vm: keptVm, referred: kept }, steps: ['startVmi'] },
   {
     rule: 'start',
     when: 'a list of templates is empty',
@@ -170,7 +221,11 @@ const rows: readonly Row[] = [
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
   const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, resizes: [] };
-  const unknown = { isChanged: undefined };
+  const unknown: Pick<PresentVm, 'isChanged' | 'referred' | 'referencePolicy'> = {
+    isChanged: undefined,
+    referred: { kind: 'none' },
+    referencePolicy: 'reference',
+  };
   return { ...base, kind: 'present', ...unless, ...unknown, ...expected, ...seen };
 }
 
