@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, suite, test } from 'node:test';
+import { upstreamSchema } from '../../scripts/upstream-crds.mjs';
+import {
+  findCondition,
+  type KubeObject,
+  type ResourceType,
+  resources,
+  type VirtualMachine,
+} from '../../src/api/index.ts';
+import { silentLogger } from '../../src/base/index.ts';
+import { Controller } from '../../src/controller/index.ts';
+import { KubeClient, loadKubeAccess } from '../../src/kube/index.ts';
+import { Cluster } from '../fixtures/controller/cluster.ts';
+import { instancetypeCases } from '../fixtures/controller/instancetype-cases.ts';
+import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
+import { upstreamControllerRules } from '../fixtures/upstream-controller-role.ts';
+
+/**
+ * Instance types on a real kube-apiserver, by a controller with the rights of upstream's. The cluster learns the kinds while it runs, with
+ * upstream's schemas where those can be had.
+ */
+
+const definitions: ResourceType = {
+  ...{ group: 'apiextensions.k8s.io', version: 'v1', resource: 'customresourcedefinitions' },
+  ...{ kind: 'CustomResourceDefinition', namespaced: false },
+};
+const open = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+const kinds = [
+  resources.virtualMachineInstancetypes,
+  resources.virtualMachineClusterInstancetypes,
+  resources.virtualMachinePreferences,
+  resources.virtualMachineClusterPreferences,
+];
+
+function definitionOf({ group, version, resource, kind, namespaced }: ResourceType): KubeObject {
+  const singular = kind.toLowerCase();
+  const schema = { openAPIV3Schema: upstreamSchema(singular) ?? open };
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: definitions.kind,
+    metadata: { name: `${resource}.${group}` },
+    ...{
+      spec: {
+        group,
+        scope: namespaced ? 'Namespaced' : 'Cluster',
+        names: { plural: resource, singular, kind },
+        versions: [{ name: version, served: true, storage: true, schema }],
+      },
+    },
+  };
+}
+
+const token = 'controller-token';
+const user = { name: 'virt-controller', groups: [] };
+const rbac = 'rbac.authorization.k8s.io';
+let server: KubeApiserver;
+let cluster: Cluster;
+let client: KubeClient;
+let controller: Controller;
+
+before(async () => {
+  const assets = process.env.KUBEBUILDER_ASSETS;
+  assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
+  server = await startKubeApiserver(assets, { users: { [token]: user } });
+  const ofAdmin = await loadKubeAccess({ kubeconfig: server.adminKubeconfig });
+  cluster = new Cluster({ access: ofAdmin, stop: () => server.stop() });
+  await cluster.addNode();
+  const metadata = { name: 'virt-controller-as-upstream' };
+  const roleRef = { apiGroup: rbac, kind: 'ClusterRole', name: metadata.name };
+  const subjects = [{ apiGroup: rbac, kind: 'User', name: user.name }];
+  const apiVersion = `${rbac}/v1`;
+  for (const object of [
+    { apiVersion, kind: 'ClusterRole', metadata, rules: upstreamControllerRules },
+    { apiVersion, kind: 'ClusterRoleBinding', metadata, roleRef, subjects },
+  ]) {
+    server.kubectlStdin(JSON.stringify(object), 'create', '-f', '-');
+  }
+  const access = await loadKubeAccess({ kubeconfig: server.kubeconfigFor(token) });
+  client = new KubeClient({ userAgent: 'virt-controller', rateLimit: { qps: 1000, burst: 1000 } }, { access });
+  const config = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
+  const workers = { vmWorkers: 2, vmiWorkers: 2, migrationWorkers: 2, evacuationWorkers: 2 };
+  const deps = { client, log: silentLogger, randomUuid: randomUUID };
+  controller = new Controller({ config, ...workers, standaloneScheduler: false }, deps);
+  await controller.start(AbortSignal.timeout(10_000));
+});
+after(async () => {
+  await controller?.stop();
+  client?.close();
+  await cluster?.stop();
+});
+
+test('a cluster without the kinds is told so in words, and the VM starts when it has them', async () => {
+  const vm = {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'first', namespace: 'default' },
+    spec: { runStrategy: 'Always', template: { spec: { domain: {} } }, instancetype: { name: 'first' } },
+  };
+  await cluster.client.create(resources.virtualMachines, vm);
+  await cluster.until<VirtualMachine>(resources.virtualMachines, 'first', 'told', ({ status }) => {
+    const failure = findCondition(status?.conditions, 'Failure');
+    const isTold = /has no virtualmachineclusterinstancetypes/.test(failure?.message ?? '');
+    return failure?.reason === 'FailedFindInstancetype' && isTold;
+  });
+  for (const kind of kinds) await cluster.client.create(definitions, definitionOf(kind));
+  server.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
+  const type = resources.virtualMachineClusterInstancetypes;
+  const spec = { cpu: { guest: 1 }, memory: { guest: '64Mi' } };
+  const object = {
+    apiVersion: `${type.group}/${type.version}`,
+    kind: type.kind,
+    metadata: { name: 'first' },
+    ...{ spec },
+  };
+  await cluster.client.create(type, object);
+  await cluster.untilVmi('first', 'there', ({ spec: { domain } }) => domain.memory?.guest === '64Mi');
+});
+
+suite('with the kinds', () => instancetypeCases(async () => cluster));
