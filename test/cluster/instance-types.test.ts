@@ -52,6 +52,8 @@ function definitionOf({ group, version, resource, kind, namespaced }: ResourceTy
   };
 }
 
+/** The scheduler of the standalone node is part of the controller here. */
+const schedulerRule = { apiGroups: [''], resources: ['pods/binding'], verbs: ['create'] };
 const token = 'controller-token';
 const user = { name: 'virt-controller', groups: [] };
 const rbac = 'rbac.authorization.k8s.io';
@@ -72,7 +74,7 @@ before(async () => {
   const subjects = [{ apiGroup: rbac, kind: 'User', name: user.name }];
   const apiVersion = `${rbac}/v1`;
   for (const object of [
-    { apiVersion, kind: 'ClusterRole', metadata, rules: upstreamControllerRules },
+    { apiVersion, kind: 'ClusterRole', metadata, rules: [...upstreamControllerRules, schedulerRule] },
     { apiVersion, kind: 'ClusterRoleBinding', metadata, roleRef, subjects },
   ]) {
     server.kubectlStdin(JSON.stringify(object), 'create', '-f', '-');
@@ -82,7 +84,7 @@ before(async () => {
   const config = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
   const workers = { vmWorkers: 2, vmiWorkers: 2, migrationWorkers: 2, evacuationWorkers: 2 };
   const deps = { client, log: silentLogger, randomUuid: randomUUID };
-  controller = new Controller({ config, ...workers, standaloneScheduler: false }, deps);
+  controller = new Controller({ config, ...workers, standaloneScheduler: true }, deps);
   await controller.start(AbortSignal.timeout(10_000));
 });
 after(async () => {

@@ -1,5 +1,6 @@
 import type { ApiType, Subresource } from '../api-type.ts';
 import {
+  expandSpec,
   type GroupVersion,
   groupVersions,
   migrationSubresources,
@@ -84,7 +85,10 @@ function vmResources(): readonly VmResources[] {
       resource: 'virtualmachineinstances',
       below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources, 'evacuate-cancel'],
     },
-    { resource: 'virtualmachines', below: [...vmSubresources, ...volumeSubresources, ...migrationSubresources] },
+    {
+      resource: 'virtualmachines',
+      below: [...vmSubresources, ...volumeSubresources, ...migrationSubresources, expandSpec],
+    },
   ];
 }
 
@@ -93,7 +97,8 @@ function vmResource(name: string) {
 }
 
 function vmVerbs(name: string): readonly string[] {
-  return vmiSubresources.some((item) => item.name === name && item.method === 'GET') ? ['get'] : ['update'];
+  const isRead = name === expandSpec || vmiSubresources.some((item) => item.name === name && item.method === 'GET');
+  return isRead ? ['get'] : ['update'];
 }
 
 /** Without a kind of its own: so kubectl takes it for nothing but the parent of its sub-resources. */

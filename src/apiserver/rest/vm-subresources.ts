@@ -9,6 +9,8 @@ import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { at } from '../object.ts';
 import {
+  expandSpec,
+  expandVmSpec,
   findType,
   knownVmSubresources,
   migrationSubresources,
@@ -22,6 +24,7 @@ import type { VmSubresources, VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { versionInfo } from './discovery.ts';
+import { serveExpandSpec, serveExpandVmSpec } from './expand-spec.ts';
 import { serveMigrationCall } from './migration-subresources.ts';
 import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
@@ -57,6 +60,10 @@ export async function serveVmSubresource(
   const [first, namespace, resource = '', name, ...below] = segments;
   if (segments.length === 1 && first === 'version') return sendValue(response, 200, kubevirtVersion);
   const subresource = below.join('/');
+  if (first === 'namespaces' && namespace && segments.length === 3 && resource === expandVmSpec) {
+    checkAccess(call.user, { verb: 'update', group, resource, subresource: undefined }, { namespace, name: undefined });
+    return serveExpandVmSpec(context, namespace, call, request, response);
+  }
   if (first !== 'namespaces' || !namespace || !name || !subresource) throw noSuchPath(group, version, resource);
   const target = { namespace, name };
   const verb = request.method === 'PUT' ? 'update' : 'get';
@@ -66,6 +73,9 @@ export async function serveVmSubresource(
   }
   if (isMigrationCall(resource, subresource)) {
     return serveMigrationCall(context, { resource, subresource, target }, call, request, response);
+  }
+  if (resource === 'virtualmachines' && subresource === expandSpec) {
+    return serveExpandSpec(context, target, request, response);
   }
   const { vmSubresources: agent } = context;
   if (!agent) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a node agent');

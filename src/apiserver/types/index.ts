@@ -15,6 +15,8 @@ export {
   verbsOf,
 } from './registry.ts';
 export {
+  expandSpec,
+  expandVmSpec,
   knownVmSubresources,
   migrationSubresources,
   type VmSubresource,

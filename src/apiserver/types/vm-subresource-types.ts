@@ -61,5 +61,9 @@ export const volumeSubresources: readonly string[] = ['addvolume', 'removevolume
 /** Of VMs; the second one of VMIs, too. They change objects, and ask no agent. */
 export const migrationSubresources: readonly string[] = ['migrate', 'evacuate-cancel'];
 
+/** Of VMs: the VM with what its instance type and preference say; the second one is of a VM that is not stored. They change nothing. */
+export const expandSpec = 'expand-spec';
+export const expandVmSpec = 'expand-vm-spec';
+
 /** Streams that do not pass the agent in upstream, or need what is not here. */
 export const knownVmSubresources: readonly string[] = ['portforward', 'vsock', 'sev', 'backup'];
