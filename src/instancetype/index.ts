@@ -7,9 +7,7 @@ export { InstancetypeError } from './errors.ts';
 export { followedRef, matcherFields, matcherOf, nameAnnotation, referredType } from './matchers.ts';
 export { makeRevision, readSpec, revisedName, revisedSpec } from './revisions.ts';
 export type {
-  InstancetypeAndPreference,
   InstancetypeSpec,
-  Matcher,
   MatcherField,
   PreferenceSpec,
   StatusRef,

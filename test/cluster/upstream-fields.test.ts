@@ -24,8 +24,6 @@ const whole = [
   // Values of the object `acpi` are names of volumes, whichever table they are for.
   'spec.domain.firmware.acpi',
   // No VMI is made of a VM that has them.
-  'spec.instancetype',
-  'spec.preference',
   'spec.dataVolumeTemplates',
   // A VMI's, see above.
   'spec.template.spec',

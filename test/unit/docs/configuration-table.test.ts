@@ -47,6 +47,7 @@ const full = {
     usb: [{ resourceName: 'example.com/c', selectors: [{ vendor: '046d', product: 'c52b' }] }],
   },
   liveUpdateConfiguration: { maxHotplugRatio: 4, maxCpuSockets: 8, maxGuest: '8Gi' },
+  instancetype: { referencePolicy: 'expand' },
   architectureConfiguration: { amd64: { machineType: 'q35' } },
   migrations: { experimental: { stallDetector: {} } },
 };
