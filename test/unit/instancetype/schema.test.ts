@@ -76,7 +76,8 @@ for (const kind of ['instancetype', 'preference'] as const) {
     const lost = fields.filter(({ path, sample }) => {
       const name = path.join('.');
       if (elsewhere.includes(name)) return false;
-      const without = { ...base, ...beside[name] };
+      // The fields around it are there in both.
+      const without = withValue({ ...base, ...beside[name] }, path.slice(0, -1), undefined) as object;
       return outcome(without) === outcome(withValue(without, path, values[name] ?? sample) as object);
     });
     assert.deepEqual(
@@ -119,7 +120,7 @@ function sampleOf({ type, ...schema }: Record<string, unknown>): unknown {
 }
 
 function withValue(holder: unknown, [name, ...below]: readonly string[], value: unknown): unknown {
-  if (name === undefined) return value;
+  if (name === undefined) return value ?? holder ?? {};
   if (name === '[]') return [withValue({ name: 'item' }, below, value)];
   const record = isRecord(holder) ? holder : {};
   return { ...record, [name]: withValue(record[name], below, value) };
