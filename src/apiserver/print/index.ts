@@ -16,6 +16,13 @@ export {
   serviceAccountColumns,
   serviceColumns,
 } from './core-columns.ts';
-export { kubevirtColumns, migrationColumns, plainCustomColumns, vmColumns, vmiColumns } from './kubevirt-columns.ts';
+export {
+  kubevirtColumns,
+  migrationColumns,
+  plainCustomColumns,
+  replicaColumns,
+  vmColumns,
+  vmiColumns,
+} from './kubevirt-columns.ts';
 export { podColumns } from './pod-columns.ts';
 export { type IncludeObject, partialMetadata, toTable } from './table.ts';

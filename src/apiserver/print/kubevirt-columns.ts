@@ -32,4 +32,12 @@ export const kubevirtColumns: readonly Column[] = [
   column('Phase', atPath('status', 'phase')),
 ];
 
+export const replicaColumns: readonly Column[] = [
+  nameColumn,
+  column('Desired', atPath('spec', 'replicas'), { type: 'integer' }),
+  column('Current', atPath('status', 'replicas'), { type: 'integer' }),
+  column('Ready', atPath('status', 'readyReplicas'), { type: 'integer' }),
+  ageDateColumn,
+];
+
 export const plainCustomColumns: readonly Column[] = [nameColumn, ageDateColumn];

@@ -10,6 +10,7 @@ import { deleteOptions } from './delete.ts';
 import { reviewEviction } from './eviction.ts';
 import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
 import { sendValue } from './respond.ts';
+import { scaleOf } from './scale.ts';
 
 type Serve = (
   context: ApiContext,
@@ -30,6 +31,10 @@ const known = ['exec', 'attach', 'portforward', 'proxy', 'ephemeralcontainers', 
 
 export const serveSubresource: Serve = async (context, path, call, request, response) => {
   const name = `${path.type.resource}/${path.subresource}`;
+  if (path.subresource === 'scale' && path.type.subresources.some((each) => each.name === 'scale')) {
+    sendValue(response, 200, await scaleOf(context, path, call, request.method));
+    return;
+  }
   const found = served[name];
   if (!found) {
     const isKnown = known.includes(path.subresource ?? '');

@@ -7,6 +7,18 @@ export function builtInDefinitions(): readonly ApiObject[] {
   return kubevirtTypes.map(definitionOf);
 }
 
+const scalePaths = {
+  specReplicasPath: '.spec.replicas',
+  statusReplicasPath: '.status.replicas',
+  labelSelectorPath: '.status.labelSelector',
+};
+
+function subresourcesOf({ statusSubresource, subresources }: ApiType): object {
+  const scales = subresources.some(({ name }) => name === 'scale');
+  if (!statusSubresource && !scales) return {};
+  return { subresources: { ...(statusSubresource && { status: {} }), ...(scales && { scale: scalePaths }) } };
+}
+
 function definitionOf(type: ApiType): ApiObject {
   const names = {
     plural: type.resource,
@@ -33,7 +45,7 @@ function definitionOf(type: ApiType): ApiObject {
           served: true,
           storage: true,
           schema,
-          ...(type.statusSubresource ? { subresources: { status: {} } } : {}),
+          ...subresourcesOf(type),
         },
       ],
     },

@@ -2,11 +2,19 @@ import {
   instancetypeAdmission,
   migrationAdmission,
   preferenceAdmission,
+  replicaSetAdmission,
   vmAdmission,
   vmiAdmission,
 } from '../admission/index.ts';
-import type { ApiType } from '../api-type.ts';
-import { kubevirtColumns, migrationColumns, plainCustomColumns, vmColumns, vmiColumns } from '../print/index.ts';
+import type { ApiType, Subresource } from '../api-type.ts';
+import {
+  kubevirtColumns,
+  migrationColumns,
+  plainCustomColumns,
+  replicaColumns,
+  vmColumns,
+  vmiColumns,
+} from '../print/index.ts';
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind'>;
 
@@ -39,6 +47,14 @@ function instancetype(given: Given): ApiType {
   return custom({ group: 'instancetype.kubevirt.io', version: 'v1beta1', statusSubresource: false, ...given });
 }
 
+const scale: Subresource = {
+  name: 'scale',
+  group: 'autoscaling',
+  version: 'v1',
+  kind: 'Scale',
+  verbs: ['get', 'patch', 'update'],
+};
+
 /** Custom resources of KubeVirt (`pkg/virt-operator/resource/generate/components/crds.go`) that something here acts on, or that the agent reads. */
 export const kubevirtTypes: readonly ApiType[] = [
   custom({
@@ -64,6 +80,14 @@ export const kubevirtTypes: readonly ApiType[] = [
     shortNames: ['vmim', 'vmims'],
     columns: migrationColumns,
     admission: migrationAdmission,
+  }),
+  custom({
+    resource: 'virtualmachineinstancereplicasets',
+    kind: 'VirtualMachineInstanceReplicaSet',
+    shortNames: ['vmirs', 'vmirss'],
+    subresources: [scale],
+    columns: replicaColumns,
+    admission: replicaSetAdmission,
   }),
   custom({ resource: 'kubevirts', kind: 'KubeVirt', shortNames: ['kv', 'kvs'], columns: kubevirtColumns }),
   instancetype({
