@@ -350,7 +350,7 @@ export interface ExplainError extends ExplainDocument<'Error'> {
 export type ExplainFacts = Readonly<Record<string, string>>;
 
 /** Kinds of objects that virt-controller explains, as the command line and the addresses name them. */
-export const controllerKinds = ['vm', 'vmi', 'vmim'] as const;
+export const controllerKinds = ['vm', 'vmi', 'vmim', 'vmirs'] as const;
 export type ControllerKind = (typeof controllerKinds)[number];
 
 export const controllerExplainApiVersion = 'explain.virt-controller/v1';
@@ -391,7 +391,7 @@ export interface ControllerItem {
   readonly nextTry: ExplainTry;
 }
 
-/** `GET /explain/vm`, `GET /explain/vmi`, `GET /explain/vmim` */
+/** `GET /explain/vm`, and so on for each kind. */
 export interface ControllerList extends ControllerDocument<'ExplanationList'> {
   readonly at: string;
   readonly resource: ControllerKind;

@@ -23,6 +23,7 @@ export { type MigrationProgress, publishedProgress } from './migration-progress.
 export * from './pod.ts';
 export * from './pod-links.ts';
 export * from './quantity.ts';
+export * from './replica-set.ts';
 export * from './vhostmd.ts';
 export * from './virtiofs.ts';
 export * from './vmi.ts';

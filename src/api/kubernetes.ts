@@ -25,6 +25,11 @@ export interface ObjectMeta {
   ownerReferences?: OwnerReference[];
 }
 
+/** The owner that controls it; there is one at most. */
+export function controllerOf({ metadata }: Pick<KubeObject, 'metadata'>): OwnerReference | undefined {
+  return metadata.ownerReferences?.find(({ controller }) => controller);
+}
+
 export interface KubeObject {
   apiVersion: string;
   kind: string;
@@ -110,6 +115,7 @@ export const resources = {
   virtualMachineInstances: kubevirt('virtualmachineinstances', 'VirtualMachineInstance'),
   virtualMachines: kubevirt('virtualmachines', 'VirtualMachine'),
   migrations: kubevirt('virtualmachineinstancemigrations', 'VirtualMachineInstanceMigration'),
+  replicaSets: kubevirt('virtualmachineinstancereplicasets', 'VirtualMachineInstanceReplicaSet'),
   migrationPolicies: {
     group: 'migrations.kubevirt.io',
     version: 'v1alpha1',
@@ -143,6 +149,13 @@ export const resources = {
     version: 'v1beta1',
     resource: 'datavolumes',
     kind: 'DataVolume',
+    namespaced: true,
+  },
+  podDisruptionBudgets: {
+    group: 'policy',
+    version: 'v1',
+    resource: 'poddisruptionbudgets',
+    kind: 'PodDisruptionBudget',
     namespaced: true,
   },
   controllerRevisions: {

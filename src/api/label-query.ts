@@ -1,5 +1,5 @@
 import { CodedError } from '../base/index.ts';
-import type { LabelRequirement } from './label-selector.ts';
+import type { LabelRequirement, LabelSelector } from './label-selector.ts';
 
 /** The text names no label selector; its message says which part of it. */
 export class LabelQueryError extends CodedError<'INVALID_LABEL_SELECTOR'> {}
@@ -21,6 +21,17 @@ export function isLabelValue(text: string): boolean {
 /** The query form of a label selector: `a in (b,c),d,!e,f>1`. */
 export function labelQuery(...requirements: readonly LabelRequirement[]): string {
   return requirements.map(requirementText).join(',');
+}
+
+/** A label selector as Kubernetes writes it into a text: `a=b,c in (d,e)`, by key. */
+export function labelSelectorText({ matchLabels = {}, matchExpressions = [] }: LabelSelector): string {
+  const exact = Object.entries(matchLabels).map(([key, value]) => ({ key, text: `${key}=${value}` }));
+  const sorted = matchExpressions.map((each) => ({ ...each, values: [...(each.values ?? [])].sort() }));
+  const all = [...exact, ...sorted.map((each) => ({ key: each.key, text: requirementText(each) }))];
+  return all
+    .sort((one, other) => (one.key < other.key ? -1 : Number(one.key > other.key)))
+    .map(({ text }) => text)
+    .join(',');
 }
 
 function requirementText({ key, operator, values = [] }: LabelRequirement): string {

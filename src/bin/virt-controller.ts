@@ -52,6 +52,7 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
       migrationWorkers: flags.migrationWorkers,
       evacuationWorkers: flags.evacuationWorkers,
       nodeWorkers: flags.nodeWorkers,
+      replicaSetWorkers: flags.replicaSetWorkers,
       standaloneScheduler: flags.standaloneScheduler,
       ...(flags.explainSocket !== '' && { explain: { socketFile: flags.explainSocket, pid: process.pid } }),
     },

@@ -8,6 +8,7 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
+  type VirtualMachineInstanceReplicaSet,
 } from '../api/index.ts';
 import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import {
@@ -26,6 +27,7 @@ import { errorAnswer, explain } from './explain/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
 import { NodeController } from './node/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
+import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
 import { podIndexes, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
@@ -38,6 +40,7 @@ export interface ControllerOptions {
   readonly migrationWorkers: number;
   readonly evacuationWorkers: number;
   readonly nodeWorkers: number;
+  readonly replicaSetWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */
@@ -61,6 +64,7 @@ export class Controller implements Component {
   readonly name = 'virt-controller';
   readonly #deps: Required<ControllerDeps>;
   readonly #informers: Informers;
+  readonly #unawaited: UnawaitedInformers;
   readonly #events: EventRecorder;
   readonly #workers: Lifecycle;
   readonly #vmis: VmiController;
@@ -69,11 +73,13 @@ export class Controller implements Component {
   readonly #evacuation: EvacuationController;
   readonly #nodes: NodeController;
   readonly #workloads: WorkloadUpdateController;
+  readonly #replicaSets: ReplicaSetController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
     this.#deps = { random: Math.random, clock: systemClock, ...deps };
     this.#informers = makeInformers(this.#deps);
+    this.#unawaited = makeUnawaitedInformers(this.#deps);
     const { client, log, clock, random, randomUuid } = this.#deps;
     const reader = controllerConfigReader(options.config);
     this.#settings = new KubeVirtSettings({ reader, kubevirts: this.#informers.kubevirts, clock, log });
@@ -105,6 +111,8 @@ export class Controller implements Component {
     );
     this.#nodes = new NodeController({ workers: options.nodeWorkers }, { ...shared, nodes });
     this.#workloads = new WorkloadUpdateController({ ...shared, migrations, kubevirts: this.#informers.kubevirts });
+    const sets = new ReadYourWrites(cachedObjects(this.#unawaited.replicaSets, keyOf), overlay);
+    this.#replicaSets = new ReplicaSetController({ workers: options.replicaSetWorkers }, { ...shared, sets });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
@@ -115,6 +123,7 @@ export class Controller implements Component {
       this.#evacuation,
       this.#nodes,
       this.#workloads,
+      this.#replicaSets,
       ...scheduler,
     ]);
   }
@@ -144,6 +153,7 @@ export class Controller implements Component {
       },
     );
     await this.#workers.start(signal);
+    for (const informer of Object.values(this.#unawaited)) await informer.start();
     log.info({ vmis: this.#informers.vmis.size, vms: this.#informers.vms.size }, 'virt-controller is at work');
   }
 
@@ -154,6 +164,7 @@ export class Controller implements Component {
       vm: { source: this.#vms.reconciler, rules: vmRules },
       vmi: { source: this.#vmis.reconciler, rules: vmiRules },
       vmim: { source: this.#migrations.reconciler, rules: migrationRules },
+      vmirs: { source: this.#replicaSets.reconciler, rules: replicaSetRules },
     };
     const answer = (method: string, target: string) => explain(method, target, { controllers, clock });
     const options = { ...where, name: 'explain server', other: 'another virt-controller' };
@@ -166,7 +177,8 @@ export class Controller implements Component {
       await this.#workers.stop();
     } finally {
       await this.#events.stop(2_000);
-      await Promise.all(Object.values(this.#informers).map((informer) => informer.stop()));
+      const informers = [...Object.values(this.#informers), ...Object.values(this.#unawaited)];
+      await Promise.all(informers.map((informer) => informer.stop()));
     }
   }
 }
@@ -198,5 +210,14 @@ function makeInformers(deps: Required<ControllerDeps>) {
       shared,
     ),
     nodes: new Informer<SchedulableNode>({ type: resources.nodes }, shared),
+  };
+}
+
+type UnawaitedInformers = ReturnType<typeof makeUnawaitedInformers>;
+
+/** Of kinds that a cluster may not have: nothing waits for their first list, and where there are none they cost a watch without events. */
+function makeUnawaitedInformers(deps: Required<ControllerDeps>) {
+  return {
+    replicaSets: new Informer<VirtualMachineInstanceReplicaSet>({ type: resources.replicaSets }, deps),
   };
 }

@@ -35,13 +35,16 @@ type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | C
 const agentAnswers = ['Why', 'WhyList', 'WhyLabels'];
 const controllerAnswers = ['Explanation', 'ExplanationList'];
 
-/** `vm/NAME`, `vmi/NAME`, `vmim/NAME`, `vm/` (all) and so on: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
+/** `vm/NAME`, `vmi/NAME`, `vmim/NAME`, `vmirs/NAME`, `vm/` (all) and so on: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
 export function explainTarget(text: string | undefined): Pick<ExplainQuestion, 'kind' | 'name'> {
   const [first = '', name, ...more] = (text ?? '').split('/');
   if (name === undefined) return first === '' ? {} : { name: first };
   const kind = controllerKinds.find((each) => each === first);
   if (kind && more.length === 0) return { kind, ...(name !== '' && { name }) };
-  throw new NodeError('USAGE', `${JSON.stringify(text)} is neither NAME nor vm/NAME nor vmi/NAME nor vmim/NAME`);
+  throw new NodeError(
+    'USAGE',
+    `${JSON.stringify(text)} is neither NAME nor ${controllerKinds.map((each) => `${each}/NAME`).join(' nor ')}`,
+  );
 }
 
 /**

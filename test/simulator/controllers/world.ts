@@ -137,6 +137,7 @@ export class ControllersWorld {
         migrationWorkers: 3,
         evacuationWorkers: 2,
         nodeWorkers: 2,
+        replicaSetWorkers: 2,
         standaloneScheduler: true,
       },
       {
