@@ -22,6 +22,7 @@ import { JsonSocket } from '../http/index.ts';
 import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
 import { DataVolumes } from './data-volumes/index.ts';
+import { DisruptionBudgets } from './disruption-budget/index.ts';
 import { EvacuationController } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
@@ -124,6 +125,7 @@ export class Controller implements Component {
       this.#nodes,
       this.#workloads,
       this.#replicaSets,
+      new DisruptionBudgets(shared),
       ...scheduler,
     ]);
   }

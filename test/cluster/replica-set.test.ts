@@ -1,34 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadKubeAccess } from '../../src/kube/index.ts';
 import { replicaSetCases } from '../fixtures/controller/replica-set-cases.ts';
 import { replicaSetDefinition } from '../fixtures/controller/set-definitions.ts';
-import { stockController, stockRole } from '../fixtures/controller/stock-role.ts';
+import { startStockCluster } from '../fixtures/controller/stock-cluster.ts';
 import { eventually } from '../fixtures/eventually.ts';
-import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
+import type { KubeApiserver } from '../fixtures/kube-apiserver.ts';
 
 /** Replica sets on a real kube-apiserver with the stock rights of KubeVirt's controller; the kind comes after the controller has begun. */
 
 let server: KubeApiserver;
 
 replicaSetCases(async () => {
-  const assets = process.env.KUBEBUILDER_ASSETS;
-  assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
-  server = await startKubeApiserver(assets, {
-    users: { 'controller-token': { name: stockController, groups: ['system:serviceaccounts'] } },
-  });
-  server.kubectlStdin(stockRole, 'create', '-f', '-');
-  const kubeconfig = server.kubeconfigFor('controller-token');
-  return {
-    access: await loadKubeAccess({ kubeconfig: server.adminKubeconfig }),
-    controllerAccess: await loadKubeAccess({ kubeconfig }),
-    lacksGarbageCollector: true,
-    define: async () => {
-      server.kubectlStdin(JSON.stringify(replicaSetDefinition), 'create', '-f', '-');
-      server.kubectl('wait', '--for=condition=Established', 'crd', replicaSetDefinition.metadata.name, '--timeout=30s');
-    },
-    stop: () => server.stop(),
-  };
+  const cluster = await startStockCluster();
+  server = cluster.server;
+  return { ...cluster, define: async () => cluster.define(replicaSetDefinition) };
 });
 
 test('kubectl scales a set up and down', async () => {

@@ -4,6 +4,7 @@ checkFolderRules({
   root: 'src/controller',
   mayImport: {
     'data-volumes': [],
+    'disruption-budget': [],
     evacuation: ['pod'],
     node: ['pod'],
     explain: [],
