@@ -350,7 +350,7 @@ export interface ExplainError extends ExplainDocument<'Error'> {
 export type ExplainFacts = Readonly<Record<string, string>>;
 
 /** Kinds of objects that virt-controller explains, as the command line and the addresses name them. */
-export const controllerKinds = ['vm', 'vmi', 'vmim', 'vmirs'] as const;
+export const controllerKinds = ['vm', 'vmi', 'vmim', 'vmirs', 'vmpool'] as const;
 export type ControllerKind = (typeof controllerKinds)[number];
 
 export const controllerExplainApiVersion = 'explain.virt-controller/v1';

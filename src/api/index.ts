@@ -22,6 +22,7 @@ export * from './migration.ts';
 export { type MigrationProgress, publishedProgress } from './migration-progress.ts';
 export * from './pod.ts';
 export * from './pod-links.ts';
+export type * from './pool.ts';
 export * from './quantity.ts';
 export * from './replica-set.ts';
 export * from './vhostmd.ts';

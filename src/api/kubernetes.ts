@@ -116,6 +116,13 @@ export const resources = {
   virtualMachines: kubevirt('virtualmachines', 'VirtualMachine'),
   migrations: kubevirt('virtualmachineinstancemigrations', 'VirtualMachineInstanceMigration'),
   replicaSets: kubevirt('virtualmachineinstancereplicasets', 'VirtualMachineInstanceReplicaSet'),
+  pools: {
+    group: 'pool.kubevirt.io',
+    version: 'v1beta1',
+    resource: 'virtualmachinepools',
+    kind: 'VirtualMachinePool',
+    namespaced: true,
+  },
   migrationPolicies: {
     group: 'migrations.kubevirt.io',
     version: 'v1alpha1',

@@ -10,6 +10,8 @@ export const labels = {
   migrationJobUid: 'kubevirt.io/migrationJobUID',
   schedulable: 'kubevirt.io/schedulable',
   vmName: 'vm.kubevirt.io/name',
+  /** On a VM of a pool and on its VMI: the ControllerRevision with the template that it was made from. */
+  poolRevision: 'kubevirt.io/vm-pool-revision-name',
   outdatedLauncherImage: 'kubevirt.io/outdatedLauncherImage',
   /** Figures of a migration target's pod, for CPUs and memory that are plugged in by the migration. */
   podCpuLimit: 'kubevirt.io/vmi-pod-cpu-resource-limits',
@@ -39,4 +41,5 @@ export const finalizers = {
   vmi: 'kubevirt.io/foregroundDeleteVirtualMachine',
   vm: 'kubevirt.io/virtualMachineControllerFinalize',
   migration: 'kubevirt.io/migrationJobFinalize',
+  pool: 'pool.kubevirt.io/finalizer',
 } as const;

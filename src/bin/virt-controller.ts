@@ -53,6 +53,7 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
       evacuationWorkers: flags.evacuationWorkers,
       nodeWorkers: flags.nodeWorkers,
       replicaSetWorkers: flags.replicaSetWorkers,
+      poolWorkers: flags.poolWorkers,
       standaloneScheduler: flags.standaloneScheduler,
       ...(flags.explainSocket !== '' && { explain: { socketFile: flags.explainSocket, pid: process.pid } }),
     },

@@ -9,6 +9,7 @@ import {
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
   type VirtualMachineInstanceReplicaSet,
+  type VirtualMachinePool,
 } from '../api/index.ts';
 import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import {
@@ -27,6 +28,7 @@ import { EvacuationController } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
 import { NodeController } from './node/index.ts';
+import { PoolController, poolRules } from './pool/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
@@ -42,6 +44,7 @@ export interface ControllerOptions {
   readonly evacuationWorkers: number;
   readonly nodeWorkers: number;
   readonly replicaSetWorkers: number;
+  readonly poolWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */
@@ -75,6 +78,7 @@ export class Controller implements Component {
   readonly #nodes: NodeController;
   readonly #workloads: WorkloadUpdateController;
   readonly #replicaSets: ReplicaSetController;
+  readonly #pools: PoolController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
@@ -114,6 +118,8 @@ export class Controller implements Component {
     this.#workloads = new WorkloadUpdateController({ ...shared, migrations, kubevirts: this.#informers.kubevirts });
     const sets = new ReadYourWrites(cachedObjects(this.#unawaited.replicaSets, keyOf), overlay);
     this.#replicaSets = new ReplicaSetController({ workers: options.replicaSetWorkers }, { ...shared, sets });
+    const pools = new ReadYourWrites(cachedObjects(this.#unawaited.pools, keyOf), overlay);
+    this.#pools = new PoolController({ workers: options.poolWorkers }, { ...shared, pools });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
@@ -125,6 +131,7 @@ export class Controller implements Component {
       this.#nodes,
       this.#workloads,
       this.#replicaSets,
+      this.#pools,
       new DisruptionBudgets(shared),
       ...scheduler,
     ]);
@@ -167,6 +174,7 @@ export class Controller implements Component {
       vmi: { source: this.#vmis.reconciler, rules: vmiRules },
       vmim: { source: this.#migrations.reconciler, rules: migrationRules },
       vmirs: { source: this.#replicaSets.reconciler, rules: replicaSetRules },
+      vmpool: { source: this.#pools.reconciler, rules: poolRules },
     };
     const answer = (method: string, target: string) => explain(method, target, { controllers, clock });
     const options = { ...where, name: 'explain server', other: 'another virt-controller' };
@@ -221,5 +229,6 @@ type UnawaitedInformers = ReturnType<typeof makeUnawaitedInformers>;
 function makeUnawaitedInformers(deps: Required<ControllerDeps>) {
   return {
     replicaSets: new Informer<VirtualMachineInstanceReplicaSet>({ type: resources.replicaSets }, deps),
+    pools: new Informer<VirtualMachinePool>({ type: resources.pools }, deps),
   };
 }

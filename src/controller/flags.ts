@@ -15,6 +15,7 @@ const controllerFlags = {
   'node-controller-threads': { kind: 'int', fallback: 3, help: 'nodes whose agents are looked after side by side' },
   'evacuation-controller-threads': { kind: 'int', fallback: 3, help: 'nodes emptied side by side' },
   'rs-controller-threads': { kind: 'int', fallback: 3, help: 'replica sets worked on side by side' },
+  'pool-controller-threads': { kind: 'int', fallback: 3, help: 'pools worked on side by side' },
   listen: { kind: 'string', fallback: '0.0.0.0', help: `${later}address of the HTTPS server` },
   port: { kind: 'int', fallback: 8182, help: `${later}port of /healthz, /leader and /metrics` },
   'launcher-qemu-timeout': { kind: 'int', fallback: 240, help: `${later}seconds, 240 and up to 119 more` },
@@ -27,7 +28,6 @@ const controllerFlags = {
   ...path('hotplug-disk-dir', '/var/run/kubevirt/hotplug-disks'),
   ...path('prom-cert-file', '/etc/virt-controller/certificates/tls.crt'),
   ...path('prom-key-file', '/etc/virt-controller/certificates/tls.key'),
-  ...threads('pool', 3),
   ...threads('disruption-budget', 3),
   ...threads('snapshot', 6),
   ...threads('restore', 3),
@@ -63,6 +63,7 @@ export interface ControllerFlags {
   readonly evacuationWorkers: number;
   readonly nodeWorkers: number;
   readonly replicaSetWorkers: number;
+  readonly poolWorkers: number;
   readonly runtimeUser: number;
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
@@ -89,6 +90,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     evacuationWorkers: positive('--evacuation-controller-threads', flags['evacuation-controller-threads']),
     nodeWorkers: positive('--node-controller-threads', flags['node-controller-threads']),
     replicaSetWorkers: positive('--rs-controller-threads', flags['rs-controller-threads']),
+    poolWorkers: positive('--pool-controller-threads', flags['pool-controller-threads']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     explainSocket: absoluteOrNone('--explain-socket', flags['explain-socket']),

@@ -7,6 +7,7 @@ export { instancetypeAdmission, preferenceAdmission } from './instancetype.ts';
 export { validateMetadata } from './metadata.ts';
 export { migrationAdmission } from './migration.ts';
 export { podAdmission, podGraceSeconds } from './pods.ts';
+export { poolAdmission } from './pool.ts';
 export { replicaSetAdmission } from './replica-set.ts';
 export { vmAdmission } from './vm.ts';
 export { vmiAdmission } from './vmi.ts';

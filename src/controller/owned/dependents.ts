@@ -47,6 +47,12 @@ export class Dependents<T extends KubeObject> {
     return all.filter((object) => controllerOf(object)?.uid === metadata.uid);
   }
 
+  /** Key of the owner of an object, if it has one of this kind. */
+  ownerOf(key: Key): Key | undefined {
+    const owner = this.#ownerOf.get(key);
+    return owner?.endsWith('/') ? undefined : owner;
+  }
+
   /** Those in a namespace that nothing controls. */
   orphans(namespace: string | undefined): T[] {
     return this.#at(orphansOf(namespace)).filter((object) => controllerOf(object) === undefined);

@@ -6,4 +6,4 @@ export { inBatches, together } from './batches.ts';
 export { Dependents } from './dependents.ts';
 export { NewNames } from './new-names.ts';
 export { controllerReference, releaseOperations } from './references.ts';
-export { failureReason, replicaConditions } from './replica-conditions.ts';
+export { failureReason, pauseChange, replicaConditions } from './replica-conditions.ts';

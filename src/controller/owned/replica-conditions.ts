@@ -31,3 +31,13 @@ function put(conditions: readonly Condition[], type: string, state: ScaleFailure
   if (old?.status === 'True' && old.reason === state.reason) return [...conditions];
   return withCondition(conditions, { type, status: 'True', ...state }, time);
 }
+
+/** Whether `ReplicaPaused` came or went. */
+export function pauseChange(
+  old: readonly Condition[] | undefined,
+  conditions: readonly Condition[] | undefined,
+): 'paused' | 'resumed' | undefined {
+  const [was, is] = [old, conditions].map((each) => findCondition(each, 'ReplicaPaused') !== undefined);
+  if (was === is) return undefined;
+  return is ? 'paused' : 'resumed';
+}

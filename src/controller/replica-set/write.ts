@@ -14,7 +14,7 @@ import {
   type WriteReport,
   type Written,
 } from '../../reconcile/index.ts';
-import { type Dependents, failureReason, replicaConditions } from '../owned/index.ts';
+import { type Dependents, failureReason, pauseChange, replicaConditions } from '../owned/index.ts';
 import type { SetDecision } from './decide.ts';
 import { isReady, membersOf, type PresentSet, type SetObservation, selectorOf } from './observe.ts';
 
@@ -75,10 +75,12 @@ export function statusOf(
 }
 
 function pauseEvents({ status: old }: VirtualMachineInstanceReplicaSet, status: Status): ObjectEvent[] {
-  const isPaused = (each: Status | undefined) =>
-    each?.conditions?.some(({ type }) => type === 'ReplicaPaused') === true;
-  if (isPaused(old) === isPaused(status)) return [];
-  return isPaused(status)
-    ? [{ type: 'Normal', reason: 'SuccessfulPaused', message: 'Paused' }]
-    : [{ type: 'Normal', reason: 'SuccessfulResumed', message: 'Resumed' }];
+  switch (pauseChange(old?.conditions, status.conditions)) {
+    case 'paused':
+      return [{ type: 'Normal', reason: 'SuccessfulPaused', message: 'Paused' }];
+    case 'resumed':
+      return [{ type: 'Normal', reason: 'SuccessfulResumed', message: 'Resumed' }];
+    default:
+      return [];
+  }
 }

@@ -35,7 +35,7 @@ type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | C
 const agentAnswers = ['Why', 'WhyList', 'WhyLabels'];
 const controllerAnswers = ['Explanation', 'ExplanationList'];
 
-/** `vm/NAME`, `vmi/NAME`, `vmim/NAME`, `vmirs/NAME`, `vm/` (all) and so on: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
+/** `vm/NAME`, `vmi/NAME`, `vmim/NAME`, `vmirs/NAME`, `vmpool/NAME`, `vm/` (all) and so on: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
 export function explainTarget(text: string | undefined): Pick<ExplainQuestion, 'kind' | 'name'> {
   const [first = '', name, ...more] = (text ?? '').split('/');
   if (name === undefined) return first === '' ? {} : { name: first };

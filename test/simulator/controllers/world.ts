@@ -138,6 +138,7 @@ export class ControllersWorld {
         evacuationWorkers: 2,
         nodeWorkers: 2,
         replicaSetWorkers: 2,
+        poolWorkers: 2,
         standaloneScheduler: true,
       },
       {

@@ -12,6 +12,7 @@ checkFolderRules({
     migration: ['pod'],
     owned: [],
     pod: [],
+    pool: ['owned'],
     'replica-set': ['owned'],
     scheduler: ['pod'],
     vm: ['instancetypes'],

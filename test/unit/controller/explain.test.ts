@@ -15,7 +15,13 @@ function controller() {
   return { source: { decisions, crashLoops, tryOf }, rules: vmRules };
 }
 
-const controllers = { vm: controller(), vmi: controller(), vmim: controller(), vmirs: controller() };
+const controllers = {
+  vm: controller(),
+  vmi: controller(),
+  vmim: controller(),
+  vmirs: controller(),
+  vmpool: controller(),
+};
 const seen = { strategy: 'Always', vmi: 'none' };
 const observed = { uid: 'u1', now: clock.now() };
 const decision = { rule: 'start', steps: [{ step: 'startVmi' }], problem: 'quota exceeded' };
