@@ -43,7 +43,7 @@ export class Dependents<T extends KubeObject> {
 
   /** Those that this very owner controls. */
   of({ metadata }: KubeObject): T[] {
-    const all = this.#at(`${metadata.namespace}/${metadata.name}`);
+    const all = this.ofName(`${metadata.namespace}/${metadata.name}`);
     return all.filter((object) => controllerOf(object)?.uid === metadata.uid);
   }
 
@@ -55,10 +55,11 @@ export class Dependents<T extends KubeObject> {
 
   /** Those in a namespace that nothing controls. */
   orphans(namespace: string | undefined): T[] {
-    return this.#at(orphansOf(namespace)).filter((object) => controllerOf(object) === undefined);
+    return this.ofName(orphansOf(namespace)).filter((object) => controllerOf(object) === undefined);
   }
 
-  #at(owner: Key): T[] {
+  /** Those whose owner has, or had, this key. */
+  ofName(owner: Key): T[] {
     return [...(this.#byOwner.get(owner) ?? [])].flatMap((key) => this.#objects.get(key) ?? []);
   }
 

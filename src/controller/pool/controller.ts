@@ -19,7 +19,7 @@ import {
 import { Dependents } from '../owned/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decidePool, type PoolDecision } from './decide.ts';
-import { executors } from './execute.ts';
+import { executors, releaseVms } from './execute.ts';
 import { hasFinalizer, observePool, type PoolObservation, signatureOf } from './observe.ts';
 import { Revisions } from './revisions.ts';
 import { writeStatus } from './write.ts';
@@ -103,9 +103,9 @@ export class PoolController implements Component {
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, deps, report, signal),
       versionOf: (seen) => (seen.kind === 'absent' ? undefined : seen.pool.metadata.resourceVersion),
-      isGone: ({ kind, key }) => {
-        if (kind === 'absent') this.#pruned.delete(key);
-        return kind === 'absent';
+      isGone: (seen) => {
+        if (seen.kind === 'absent') this.#pruned.delete(seen.key);
+        return seen.kind === 'absent' && seen.former.length === 0;
       },
       recordEvent: (seen, event) => recordEventOn(deps.events, seen.kind === 'absent' ? undefined : seen.pool, event),
       crashLoop: {
@@ -127,13 +127,17 @@ export class PoolController implements Component {
   }
 
   async #execute(observation: PoolObservation, { steps }: PoolDecision, signal: AbortSignal) {
-    if (observation.kind !== 'present') return [];
     const { client, pools, vms, vmis, clock } = this.#deps;
+    const runner = { deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock };
+    if (observation.kind !== 'present') {
+      const releases = steps.flatMap((each) => (each.step === 'releaseVms' ? [each] : []));
+      return runPlan(releases, { client, vms, signal }, { executors: { releaseVms }, ...runner });
+    }
     const { key, pool, inUse, revisions: templates } = observation;
     const pruned = () => void this.#pruned.set(key, { uid: pool.metadata.uid, inUse: signatureOf(inUse) });
     const own = { members: this.#members, revisions: this.#revisions, templates, inUse, pruned };
     const context = { client, pools, vms, vmis, ...own, key, pool, signal };
-    return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
+    return runPlan(steps, context, { executors, ...runner });
   }
 }
 

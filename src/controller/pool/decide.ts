@@ -10,8 +10,8 @@ type Vms = readonly VirtualMachine[];
 export interface PoolStepArgs {
   addPoolFinalizer: object;
   removePoolFinalizer: object;
-  /** Takes the pool's finalizer off; `disown`: the pool's reference, too. */
-  releaseVms: { readonly vms: Vms; readonly disown: boolean };
+  /** Takes the pool's finalizer off; `disownFrom`: the reference to the pool of this UID, too. */
+  releaseVms: { readonly vms: Vms; readonly disownFrom?: string | undefined };
   /** Claims and DataVolumes of the VMs stay without them. */
   keepStorage: { readonly vms: Vms };
   keepRevision: object;
@@ -72,7 +72,7 @@ const presentTable = ruleTable<PresentPool, Plan>(
     },
     {
       name: 'detached',
-      why: 'VMs were taken out of the pool by their owner reference: it holds them back no longer.',
+      why: 'VMs were taken out of the pool by their owner reference, or are of one before it: it holds them back no longer.',
       when: ({ detached }) => detached.length > 0,
       plan: ({ detached }) => ({ steps: releaseOf(detached), requeueAfterMs: 0 }),
     },
@@ -92,7 +92,10 @@ const presentTable = ruleTable<PresentPool, Plan>(
       name: 'strayed',
       why: 'VMs of the pool have other labels than it selects: it lets them go, and they live on.',
       when: ({ strayed }) => strayed.length > 0,
-      plan: ({ strayed }) => ({ steps: [{ step: 'releaseVms', vms: strayed, disown: true }], requeueAfterMs: 0 }),
+      plan: ({ strayed, uid }) => ({
+        steps: [{ step: 'releaseVms', vms: strayed, disownFrom: uid }],
+        requeueAfterMs: 0,
+      }),
     },
     {
       name: 'paused',
@@ -180,6 +183,12 @@ const presentTable = ruleTable<PresentPool, Plan>(
 const otherTable = ruleTable<Exclude<PoolObservation, PresentPool>, Plan>(
   [
     {
+      name: 'outlived',
+      why: 'VMs that are being deleted are held back by a pool that is no more: they may go.',
+      when: (seen) => seen.kind === 'absent' && seen.former.length > 0,
+      plan: (seen) => ({ steps: seen.kind === 'absent' ? releaseOf(seen.former) : [], requeueAfterMs: 0 }),
+    },
+    {
       name: 'gone',
       why: 'There is no pool of this name.',
       when: ({ kind }) => kind === 'absent',
@@ -204,5 +213,5 @@ export function decidePool(observation: PoolObservation): PoolDecision {
 }
 
 function releaseOf(vms: Vms): PoolStep[] {
-  return vms.length > 0 ? [{ step: 'releaseVms', vms, disown: false }] : [];
+  return vms.length > 0 ? [{ step: 'releaseVms', vms }] : [];
 }

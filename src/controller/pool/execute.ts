@@ -73,11 +73,11 @@ async function setPoolFinalizers(
 }
 
 /** Those that others changed meanwhile still have the finalizer: nothing that depends on it may be done yet. */
-async function releaseVms(
-  { vms, disown }: Step<PoolStepArgs, 'releaseVms'>,
-  context: ExecuteContext,
+export async function releaseVms(
+  { vms, disownFrom }: Step<PoolStepArgs, 'releaseVms'>,
+  context: Pick<ExecuteContext, 'client' | 'vms' | 'signal'>,
 ): Promise<Outcome> {
-  const { client, pool, signal } = context;
+  const { client, signal } = context;
   let overtaken = 0;
   const error = await together(vms, async (vm) => {
     const { finalizers: names = [] } = vm.metadata;
@@ -86,7 +86,7 @@ async function releaseVms(
       { op: 'test', path: '/metadata/uid', value: vm.metadata.uid },
       { op: 'test', path, value: names },
       { op: 'replace', path, value: withoutOurs(names) },
-      ...(disown ? releaseOperations(vm, pool.metadata.uid) : []),
+      ...(disownFrom === undefined ? [] : releaseOperations(vm, disownFrom)),
     ];
     try {
       context.vms.saw(keyOf(vm), vm, await client.patch<Vm>(vmType, vm.metadata, operations, 'json', { signal }));

@@ -35,7 +35,7 @@ export interface PresentPool extends Observed {
   readonly vms: readonly Vm[];
   /** Are not selected any more. */
   readonly strayed: readonly Vm[];
-  /** Others took them from the pool, whose finalizer they still have. */
+  /** Others took them from the pool, whose finalizer they still have; or they are of an earlier pool of this name, and being deleted. */
   readonly detached: readonly Vm[];
   /** Are being deleted, and have the pool's finalizer. */
   readonly leaving: readonly Vm[];
@@ -53,6 +53,8 @@ export interface PresentPool extends Observed {
 
 export interface AbsentPool extends Observed {
   readonly kind: 'absent';
+  /** Are being deleted, and have the finalizer of a pool of this name. */
+  readonly former: readonly Vm[];
 }
 
 /** The API server did not answer what a decision depends on. */
@@ -68,7 +70,7 @@ export interface ObserveDeps {
   readonly client: Pick<KubeClient, 'list'>;
   readonly pools: ReadYourWrites<VirtualMachinePool>;
   readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'get'>;
-  readonly members: Pick<Dependents<Vm>, 'of' | 'orphans'>;
+  readonly members: Pick<Dependents<Vm>, 'of' | 'ofName' | 'orphans'>;
   readonly revisions: Pick<Revisions, 'of'>;
   /** The revisions in use at the last look for others. */
   readonly prunedFor: (pool: VirtualMachinePool) => string | undefined;
@@ -79,7 +81,7 @@ export interface ObserveDeps {
 export async function observePool(key: Key, deps: ObserveDeps, signal: AbortSignal): Promise<PoolObservation> {
   const pool = deps.pools.get(key);
   const now = deps.clock.now();
-  if (!pool) return { kind: 'absent', key, uid: '', now };
+  if (!pool) return { kind: 'absent', key, uid: '', now, former: formerVms(key, '', deps) };
   const base = { key, uid: pool.metadata.uid ?? '', now, pool };
   try {
     return { kind: 'present', ...base, ...(await factsOf(pool, now, deps, signal)) };
@@ -109,9 +111,12 @@ async function factsOf(pool: VirtualMachinePool, now: Date, deps: ObserveDeps, s
     wanted,
     vms,
     strayed: vms.filter((vm) => !isSelected(vm)),
-    detached: members
-      .orphans(pool.metadata.namespace)
-      .filter((vm) => hasFinalizer(vm) && isSelected(vm) && vm.metadata.name.startsWith(`${pool.metadata.name}-`)),
+    detached: [
+      ...members
+        .orphans(pool.metadata.namespace)
+        .filter((vm) => hasFinalizer(vm) && isSelected(vm) && vm.metadata.name.startsWith(`${pool.metadata.name}-`)),
+      ...formerVms(keyOf(pool), pool.metadata.uid, deps),
+    ],
     leaving: vms.filter((vm) => isBeingDeleted(vm) && hasFinalizer(vm)),
     surplus: isAtWork ? await surplusOf(pool, vms, deps, signal) : [],
     failing: isAtWork ? failingVms(pool.spec, vms, now) : { due: [], nextMs: undefined },
@@ -120,6 +125,10 @@ async function factsOf(pool: VirtualMachinePool, now: Date, deps: ObserveDeps, s
     inUse,
     mayPrune: prunedFor(pool) !== signatureOf(inUse),
   };
+}
+
+function formerVms(key: Key, uid: string | undefined, { members }: Pick<ObserveDeps, 'members'>): Vm[] {
+  return members.ofName(key).filter((vm) => controllerOf(vm)?.uid !== uid && isBeingDeleted(vm) && hasFinalizer(vm));
 }
 
 const noUpdates: Updates = { outdated: [], restart: [], recreate: [], relabel: [], waiting: 0 };
