@@ -180,6 +180,10 @@ const cases: Readonly<Record<string, readonly [state: State, expected: readonly 
     },
     ['too-many', 'deleteVms web-1'],
   ],
+  'too-many: of those that are really there': [
+    { pool: buildPool(scaleIn(sorted('DescendingOrder'))), vms: [...vms, vmOf(2)], live: vms },
+    ['too-many', 'deleteVms web-1'],
+  ],
   'as-wanted: only the cache has one too many': [
     { pool: buildPool({ replicas: 1 }), vms, vmis, live: [vmOf(0)] },
     ['as-wanted'],
