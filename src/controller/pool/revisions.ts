@@ -1,5 +1,5 @@
 import { apiVersionOf, controllerOf, type KubeObject, resources, type VirtualMachinePool } from '../../api/index.ts';
-import { isRecord, memberAt, sameJson } from '../../base/index.ts';
+import { isRecord, memberAt } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import { controllerReference } from '../owned/index.ts';
 import { revisionName } from './make-vm.ts';
@@ -51,8 +51,8 @@ export class Revisions {
       this.#keep(pool, name, pool.spec.virtualMachineTemplate);
     } catch (error) {
       if (!isKubeError(error, 'ALREADY_EXISTS')) throw error;
-      const kept = await this.#read(pool, name, signal);
-      if (kept && sameJson(kept, pool.spec.virtualMachineTemplate)) return;
+      // One of this pool and generation holds this very spec, whoever made it.
+      if (await this.#read(pool, name, signal)) return;
       throw new Error(`ControllerRevision ${name} is there and is not of this pool: delete it`, { cause: error });
     }
   }

@@ -6,8 +6,9 @@ import {
   type VirtualMachineInstance,
   type VirtualMachinePool,
 } from '../../api/index.ts';
-import { sameJson } from '../../base/index.ts';
+import { revisionName } from './make-vm.ts';
 import type { Template } from './revisions.ts';
+import { sameTemplate } from './same-template.ts';
 import { chosenBy, maxUnavailableOf, strategyOf } from './strategies.ts';
 
 type Vm = VirtualMachine;
@@ -47,7 +48,8 @@ export function updatesOf({ pool, vms, vmiOf, revisions, random }: UpdateFacts):
   const staying = vms.filter((vm) => !isBeingDeleted(vm));
   const isOutdated = (vm: Vm) => {
     const template = revisions.get(revisionOf(vm) ?? '');
-    return !template || !sameJson(template, pool.spec.virtualMachineTemplate);
+    if (template && revisionOf(vm) === revisionName(pool)) return false;
+    return !template || !sameTemplate(template, pool.spec.virtualMachineTemplate);
   };
   const chosen = chosenBy(policy, staying, random);
   const outdated = chosen.filter(isOutdated);
@@ -87,8 +89,8 @@ function changeOf(
   const [after, before] = [revisions.get(wanted ?? ''), revisions.get(present ?? '')];
   if (!after) return 'none';
   if (!before) return 'restart';
-  if (!sameJson(before.spec.dataVolumeTemplates, after.spec.dataVolumeTemplates)) return 'recreate';
-  return sameJson(before.spec.template, after.spec.template) ? 'relabel' : 'restart';
+  if (!sameTemplate(before.spec.dataVolumeTemplates, after.spec.dataVolumeTemplates)) return 'recreate';
+  return sameTemplate(before.spec.template, after.spec.template) ? 'relabel' : 'restart';
 }
 
 function isAvailable(vmi: Vmi | undefined): boolean {

@@ -129,7 +129,7 @@ test('the template is kept once, and a revision of another pool is not taken for
   assert.deepEqual(calls, ['create ControllerRevision web-2']);
   const own = world([revision('web-2')]);
   assert.equal((await executors.keepRevision({ step: 'keepRevision' }, own.context)).kind, 'done');
-  for (const other of [revision('web-2', 'uid-other'), revision('web-2', 'uid-pool', template('1Gi'))]) {
+  for (const other of [revision('web-2', 'uid-other'), revision('web-2', 'uid-pool', {})]) {
     const outcome = await executors.keepRevision({ step: 'keepRevision' }, world([other]).context);
     assert.match(outcome.kind === 'failed' ? outcome.error.message : 'done', /web-2 is there and is not of this pool/);
   }
