@@ -1,8 +1,8 @@
 import {
   instancetypeAdmission,
   migrationAdmission,
-  preferenceAdmission,
   poolAdmission,
+  preferenceAdmission,
   replicaSetAdmission,
   vmAdmission,
   vmiAdmission,
