@@ -19,7 +19,7 @@ export interface EvacuationControllerOptions {
   readonly workers: number;
 }
 
-export interface EvacuationControllerDeps extends Omit<ObserveDeps, 'nodes'> {
+export interface EvacuationControllerDeps extends Omit<ObserveDeps, 'nodes' | 'lifted'> {
   readonly client: KubeClient;
   readonly nodes: Pick<Informer<DrainedNode>, 'get' | 'keys' | 'hasSynced' | 'addHandlers'>;
   readonly events: EventRecorder;
@@ -33,6 +33,7 @@ export class EvacuationController implements Component {
   readonly #reconciler: Reconciler<NodeObservation, EvacuationDecision, ExplainFacts>;
   readonly #deps: EvacuationControllerDeps;
   readonly #subscriptions: (() => void)[] = [];
+  readonly #lifted = new Set<Key>();
 
   constructor({ workers }: EvacuationControllerOptions, deps: EvacuationControllerDeps) {
     this.#deps = deps;
@@ -44,7 +45,7 @@ export class EvacuationController implements Component {
     const { nodes, vmis, migrations } = this.#deps;
     const wake = ({ metadata }: DrainedNode) => this.#reconciler.wake(metadata.name);
     this.#subscriptions.push(
-      nodes.addHandlers({ added: wake, updated: (_, node) => wake(node), deleted: wake }),
+      nodes.addHandlers({ added: wake, updated: (older, node) => this.#nodeChanged(older, node), deleted: wake }),
       vmis.onChange((key) => this.#wakeNodeOf(key)),
       migrations.onChange((key) => this.#wakeByMigration(key)),
     );
@@ -59,6 +60,11 @@ export class EvacuationController implements Component {
   /** The configuration has changed. */
   wakeAll(): void {
     for (const key of this.#deps.nodes.keys()) this.#reconciler.wake(key);
+  }
+
+  #nodeChanged(older: DrainedNode, { metadata, spec }: DrainedNode): void {
+    if (older.spec?.unschedulable === true && spec?.unschedulable !== true) this.#lifted.add(metadata.name);
+    this.#reconciler.wake(metadata.name);
   }
 
   #wakeNodeOf(vmi: Key): void {
@@ -78,7 +84,7 @@ export class EvacuationController implements Component {
   }
 
   #parts(): ReconcileParts<NodeObservation, EvacuationDecision, ExplainFacts> {
-    const deps = this.#deps;
+    const deps = { ...this.#deps, lifted: this.#lifted };
     const onChange = 'when the node, a VMI on it or a migration changes';
     return {
       ...factsParts(seenOf, { field: 'node', object: 'the node', onChange }),
@@ -99,11 +105,14 @@ export class EvacuationController implements Component {
     };
   }
 
-  #execute({ key }: NodeObservation, { steps }: EvacuationDecision, signal: AbortSignal) {
+  async #execute({ key }: NodeObservation, { steps }: EvacuationDecision, signal: AbortSignal) {
     const { client, vmis, migrations, events, clock } = this.#deps;
     const noteOnVmi = (vmi: VirtualMachineInstance, event: ObjectEvent) => void recordEventOn(events, vmi, event);
     const context = { client, vmis, migrations, node: key, noteOnVmi, signal };
-    return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
+    const how = { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock };
+    const outcomes = await runPlan(steps, context, how);
+    if (outcomes.every(({ outcome }) => outcome.kind === 'done')) this.#lifted.delete(key);
+    return outcomes;
   }
 }
 

@@ -50,6 +50,8 @@ export interface NodeObservation extends Observed {
 
 export interface ObserveDeps {
   readonly nodes: { get(key: Key): DrainedNode | undefined };
+  /** Nodes whose cordon this process saw end: one that was short has left no note. */
+  readonly lifted: Pick<ReadonlySet<Key>, 'has'>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly migrations: ReadYourWrites<VirtualMachineInstanceMigration>;
   readonly ownPods: ReadYourWrites<Pod>;
@@ -77,7 +79,7 @@ export function observeNode(key: Key, deps: ObserveDeps): NodeObservation {
       (vmi) => isMigratable(vmi) && openOf(vmi).length === 0 && activePods(vmi, deps.ownPods) <= 1,
     ),
     stuck: leaving.filter((vmi) => !isMigratable(vmi)).map(keyOf),
-    cordon: node ? cordonOf(node, here.some(isMarked)) : 'none',
+    cordon: node ? cordonOf(node, { hasMarks: here.some(isMarked), isLifted: deps.lifted.has(key) }) : 'none',
     marked: here.filter((vmi) => isMarked(vmi) && openOf(vmi).every((each) => waiting.includes(each))),
     waiting,
     needless: waiting.filter(({ metadata, spec }) => {
@@ -90,8 +92,11 @@ export function observeNode(key: Key, deps: ObserveDeps): NodeObservation {
   };
 }
 
-function cordonOf({ metadata, spec }: DrainedNode, hasMarks: boolean): NodeObservation['cordon'] {
-  const isNoted = metadata.annotations?.[cordonNote] !== undefined;
+function cordonOf(
+  { metadata, spec }: DrainedNode,
+  { hasMarks, isLifted }: { readonly hasMarks: boolean; readonly isLifted: boolean },
+): NodeObservation['cordon'] {
+  const isNoted = metadata.annotations?.[cordonNote] !== undefined || (isLifted && hasMarks);
   if (isNoted) return spec?.unschedulable === true ? 'noted' : 'lifted';
   return spec?.unschedulable === true && hasMarks ? 'to-note' : 'none';
 }
@@ -111,9 +116,11 @@ function wantsToMove(vmi: VirtualMachineInstance, { evictionStrategy }: Controll
   return strategy === 'LiveMigrate' || (strategy === 'LiveMigrateIfPossible' && isMigratable(vmi));
 }
 
+/** No agent knows of it: its target pod may be made, and has no node yet, or is not ready. */
 function isWaitingFor(migration: VirtualMachineInstanceMigration, node: Key): boolean {
   const { annotations: own, deletionTimestamp } = migration.metadata;
-  return isWaitingMigration(migration) && own?.[annotations.evacuationMigration] === node && !deletionTimestamp;
+  const isBefore = isWaitingMigration(migration) || migration.status?.phase === 'Scheduling';
+  return isBefore && own?.[annotations.evacuationMigration] === node && !deletionTimestamp;
 }
 
 function activePods({ metadata, status }: VirtualMachineInstance, ownPods: ReadYourWrites<Pod>): number {

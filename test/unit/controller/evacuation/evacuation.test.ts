@@ -31,6 +31,8 @@ interface State {
   readonly migrations?: readonly VirtualMachineInstanceMigration[];
   readonly pods?: readonly Pod[];
   readonly isNoted?: boolean;
+  /** The end of its cordon was seen. */
+  readonly isLifted?: boolean;
   readonly configuration?: Record<string, unknown>;
 }
 
@@ -42,18 +44,19 @@ function guest(status: VirtualMachineInstance['status'] = {}, evictionStrategy =
 }
 
 const marked = guest({ evacuationNodeName: 'node1' });
-const evacuation = (phase: 'Pending' | 'Running' | 'Failed') => {
+const evacuation = (phase: 'Pending' | 'Scheduling' | 'Running' | 'Failed') => {
   const migration = buildMigration(phase);
   const annotations = { 'kubevirt.io/evacuationMigration': 'node1' };
   return { ...migration, metadata: { ...migration.metadata, annotations } };
 };
 
-function decided({ spec = {}, vmi = guest(), migrations = [], pods = [], isNoted, configuration }: State) {
+function decided({ spec = {}, vmi = guest(), migrations = [], pods = [], isNoted, isLifted, configuration }: State) {
   const note = isNoted === true && { annotations: { [cordonNote]: 'true' } };
   const metadata = { name: 'node1', uid: 'uid-node', ...note };
   const node: DrainedNode = { apiVersion: 'v1', kind: 'Node', metadata, spec };
   const deps = {
     nodes: { get: () => node },
+    lifted: new Set(isLifted === true ? ['node1'] : []),
     vmis: cacheOf([vmi]),
     migrations: cacheOf(migrations),
     ownPods: cacheOf(pods),
@@ -103,6 +106,16 @@ const cases: Readonly<Record<string, readonly [state: State, expected: readonly 
     { vmi: marked, migrations: [evacuation('Pending')], isNoted: true },
     ['uncordoned', 'clearMarks', 'cancelWaiting', 'forgetCordon'],
   ],
+  'the cordon is lifted while the target pod waits for a node': [
+    { vmi: marked, migrations: [evacuation('Scheduling')], isNoted: true },
+    ['uncordoned', 'clearMarks', 'cancelWaiting', 'forgetCordon'],
+  ],
+  'a short cordon, which left no note, was lifted': [
+    { vmi: marked, migrations: [evacuation('Pending')], isLifted: true },
+    ['uncordoned', 'clearMarks', 'cancelWaiting', 'forgetCordon'],
+  ],
+  'a cordon was lifted, and nothing is marked': [{ isLifted: true }, nothing],
+  'it is cordoned again': [{ vmi: marked, spec: { unschedulable: true }, isNoted: true, isLifted: true }, migrate],
   'it is still cordoned': [{ vmi: marked, spec: { unschedulable: true }, isNoted: true }, migrate],
   'the cordon was lifted and nothing is marked': [
     { isNoted: true },

@@ -212,6 +212,10 @@ const cases: Readonly<Record<string, readonly [state: State, expected: readonly 
     { pool, vms, vmis, revisions: { 'web-2': template() } },
     ['as-wanted'],
   ],
+  'as-wanted: what the present revision holds is the template, however it is written': [
+    { pool, vms, vmis, revisions: { 'web-2': template('64Mi', { dataVolumeTemplates: [] }) } },
+    ['as-wanted'],
+  ],
   'as-wanted: updates are for others': [
     { pool: buildPool({ updateStrategy: { unmanaged: {} } }), vms: [vmOf(0, 1), vmOf(1, 1)], vmis: oldGuests },
     ['as-wanted'],
