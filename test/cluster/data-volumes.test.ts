@@ -11,7 +11,7 @@ import {
 } from '../../src/api/index.ts';
 import { loadKubeAccess } from '../../src/kube/index.ts';
 import { Cluster } from '../fixtures/controller/cluster.ts';
-import { stays } from '../fixtures/eventually.ts';
+import { eventually, stays } from '../fixtures/eventually.ts';
 import { startKubeApiserver } from '../fixtures/kube-apiserver.ts';
 
 /** DataVolumes on a real kube-apiserver, which learns the kind while the controller runs; the importer is played. */
@@ -148,7 +148,12 @@ test('a DataVolume that waits for its first consumer gets one on the node of the
   const launcher = await cluster.untilPod(uid, 'the launcher alone', ({ metadata }) => {
     return metadata.annotations?.['kubevirt.io/ephemeral-provisioning'] === undefined && !metadata.deletionTimestamp;
   });
-  assert.equal((await cluster.pods(uid)).length, 1);
+  await eventually(async () => {
+    assert.deepEqual(
+      (await cluster.pods(uid)).map(({ metadata }) => metadata.uid),
+      [launcher.metadata.uid],
+    );
+  });
   await cluster.runPod(launcher);
   await cluster.untilPhase('lazy', 'Scheduled');
 });
