@@ -48,6 +48,8 @@ export class NodeController implements Component {
   readonly #heartbeats = new Map<Key, SeenHeartbeat>();
   /** Nodes without an agent that have guests. */
   readonly #watched = new Set<Key>();
+  /** Nodes that are there and whose agent is gone: a guest may still be handed over to them. */
+  readonly #silent = new Set<Key>();
 
   constructor({ workers }: NodeControllerOptions, deps: NodeControllerDeps) {
     this.#deps = deps;
@@ -75,7 +77,7 @@ export class NodeController implements Component {
   /** What happens on a node whose agent is there is for that agent. */
   #wakeNodeOf(vmi: VirtualMachineInstance | undefined): void {
     const node = vmi?.status?.nodeName;
-    if (node && !this.#deps.nodes.get(node)) this.#reconciler.wake(node);
+    if (node && (this.#silent.has(node) || !this.#deps.nodes.get(node))) this.#reconciler.wake(node);
     this.#wakeWatched();
   }
 
@@ -113,10 +115,12 @@ export class NodeController implements Component {
     };
   }
 
-  #forgetIfGone({ key, node, lost, unproven }: NodeObservation): boolean {
+  #forgetIfGone({ key, node, leftMs, lost, unproven }: NodeObservation): boolean {
     const hasGuests = lost.length + unproven.length > 0;
     if (hasGuests) this.#watched.add(key);
     else this.#watched.delete(key);
+    if (node && leftMs !== undefined && leftMs <= 0) this.#silent.add(key);
+    else this.#silent.delete(key);
     if (node) return false;
     this.#heartbeats.delete(key);
     return !hasGuests;

@@ -1,5 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
+import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
 import type { NodeObservation } from './observe.ts';
 
 export interface NodeStepArgs {
@@ -12,7 +12,6 @@ export interface NodeStepArgs {
 interface Plan {
   readonly steps: readonly Step<NodeStepArgs>[];
   readonly requeueAfterMs?: number;
-  readonly events?: readonly ObjectEvent[];
 }
 
 export interface NodeDecision extends Decided, Plan {
@@ -22,13 +21,6 @@ export interface NodeDecision extends Decided, Plan {
 /** What no event announces is looked at again. */
 const lookMs = 60_000;
 
-const unresponsive: ObjectEvent = {
-  type: 'Normal',
-  reason: 'NodeUnresponsive',
-  message:
-    'virt-handler of this node has not been heard of for 5 minutes: the node takes no new VirtualMachineInstances',
-};
-
 const table = ruleTable<NodeObservation, Plan>(
   [
     {
@@ -36,7 +28,7 @@ const table = ruleTable<NodeObservation, Plan>(
       why: 'The agent of this node has sent no heartbeat for 5 minutes: no new guest is put there.',
       when: ({ node, leftMs, isSchedulable }) =>
         node !== undefined && leftMs !== undefined && leftMs <= 0 && isSchedulable,
-      plan: () => ({ steps: [{ step: 'markUnschedulable' }], events: [unresponsive], requeueAfterMs: 0 }),
+      plan: () => ({ steps: [{ step: 'markUnschedulable' }], requeueAfterMs: 0 }),
     },
     {
       name: 'guests-lost',

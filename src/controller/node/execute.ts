@@ -7,6 +7,7 @@ import {
   resources,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
+import { errorMessage } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { NodeStepArgs } from './decide.ts';
@@ -21,6 +22,13 @@ export interface ExecuteContext extends StepContext {
 
 const done: Outcome = { kind: 'done' };
 
+const unresponsive: ObjectEvent = {
+  type: 'Normal',
+  reason: 'NodeUnresponsive',
+  message:
+    'virt-handler of this node has not been heard of for 5 minutes: the node takes no new VirtualMachineInstances',
+};
+
 export const executors: Executors<NodeStepArgs, ExecuteContext> = { markUnschedulable, failVmis };
 
 /** Of the node as it was observed: an agent that is back has changed it. */
@@ -30,6 +38,7 @@ async function markUnschedulable(_: object, { client, observation, signal }: Exe
   const body = { metadata: { resourceVersion, labels: { [labels.schedulable]: 'false' } } };
   try {
     await client.patch(resources.nodes, { name: key }, body, 'merge', { signal });
+    return { kind: 'done', events: [unresponsive] };
   } catch (error) {
     if (!isKubeError(error, 'NOT_FOUND', 'CONFLICT')) throw error;
   }
@@ -42,13 +51,26 @@ async function failVmis({ vmis: lost }: Step<NodeStepArgs, 'failVmis'>, context:
   const { key, node } = observation;
   const newest = await getIfThere<KubeObject>(client, resources.nodes, { name: key }, { signal });
   if (newest?.metadata.uid !== node?.metadata.uid || heartbeatOf(newest) !== heartbeatOf(node)) return done;
+  const problems: string[] = [];
   for (const namespace of new Set(lost.map(({ metadata }) => metadata.namespace))) {
     const where = namespace === undefined ? {} : { namespace };
     const { items: pods } = await client.list<Pod>(resources.pods, { ...where, signal });
     const here = lost.filter(({ metadata }) => metadata.namespace === namespace);
-    for (const vmi of here.filter((one) => !pods.some((pod) => mayRun(pod, one)))) await fail(vmi, context);
+    for (const vmi of here.filter((one) => !pods.some((pod) => mayRun(pod, one)))) {
+      try {
+        await fail(vmi, context);
+      } catch (error) {
+        // One that is refused costs itself only.
+        if (signal.aborted || !isKubeError(error)) throw error;
+        problems.push(`${keyOf(vmi)}: ${errorMessage(error)}`);
+      }
+    }
   }
-  return done;
+  if (problems.length === 0) return done;
+  return {
+    kind: 'failed',
+    error: { severity: 'retry', code: 'NOT_WRITTEN', message: problems.slice(0, 5).join('; ') },
+  };
 }
 
 const heartbeatOf = (node: KubeObject | undefined) => node?.metadata.annotations?.[annotations.heartbeat];

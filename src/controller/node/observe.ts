@@ -80,9 +80,9 @@ function isOn({ metadata, status }: VirtualMachineInstance, node: string): boole
   return isThere && (status?.phase === 'Running' || status?.phase === 'Scheduled');
 }
 
-/** Wherever it is: a guest that was on its way may have arrived on another node. */
+/** Whatever its annotations say, which its owner may change; wherever it is: a guest that was on its way may have arrived on another node. */
 export function mayRun(pod: Pod, { metadata }: VirtualMachineInstance): boolean {
-  if (podFacts.controllerUid(pod) !== metadata.uid || !podFacts.isActive(pod)) return false;
+  if (podFacts.controllerUid(pod) !== metadata.uid || podFacts.isFinal(pod)) return false;
   const statuses = pod.status?.containerStatuses ?? [];
   return statuses.length === 0 || statuses.some(({ state }) => state?.terminated === undefined);
 }
