@@ -33,7 +33,9 @@ const data = ['/usr/share/qemu', '/usr/share/seabios', '/usr/share/libvirt', '/u
 const passwd = 'root:x:0:0::/root:/bin/sh\nqemu:x:107:107::/:/bin/sh\n';
 const group = 'root:x:0:\nqemu:x:107:\n';
 
-const monitorShell = '/usr/libexec/busybox';
+const monitorShell = '/usr/libexec/busybox-monitor';
+/** For what has no capability at all. */
+const plainShell = '/usr/libexec/busybox';
 
 /**
  * DHCP is served on port 67, and no container of a user has a capability of its own: as in upstream's image, the files have it. A process that may get
@@ -97,10 +99,10 @@ done
 `;
 
 /** The log container's program: the first process of its namespaces hears no signal that it does not ask for. */
-const tail = `#!${monitorShell} sh
+const tail = `#!${plainShell} sh
 trap 'exit 0' TERM INT
 while [ "$1" != --logfile ]; do shift; done
-${monitorShell} tail -n +1 -F "$2" &
+${plainShell} tail -n +1 -F "$2" &
 wait
 `;
 
@@ -119,7 +121,7 @@ export async function makeLauncherRoot(root) {
   const monitor = asFirstProcess(`${process.execPath} /usr/lib/virt-launcher.mjs "$@"`);
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
   mkdirSync(path.join(root, 'usr/libexec'), { recursive: true });
-  copy(root, '/bin/busybox', monitorShell);
+  for (const shell of [monitorShell, plainShell]) copy(root, '/bin/busybox', shell);
   writeFileSync(path.join(root, 'usr/bin/virt-tail'), tail, { mode: 0o755 });
   buildContainerDisk();
   copy(root, containerDisk, '/usr/bin/container-disk');

@@ -11,6 +11,10 @@ import { after, before, suite, test } from 'node:test';
 const programs: readonly (readonly [file: RegExp, reason: string])[] = [
   [/^usr\/bin\/node$/, 'the agent runs on it'],
   [/^usr\/lib\/virt-handler\/bin\/virt-handler\.js$/, 'the agent'],
+  [
+    /^usr\/lib\/virt-handler\/bin\/virt-migration-relay\.js$/,
+    'keeps streams of migrations for agents that come and go',
+  ],
   [/^usr\/bin\/ip$/, 'links of pods'],
   [/^usr\/sbin\/nft$/, 'address translation in pods'],
   [/^usr\/sbin\/haproxy$/, 'streams of live migrations'],
