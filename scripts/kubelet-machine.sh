@@ -4,20 +4,21 @@
 # Own: network (addresses of the node and of the Kubernetes service), processes, mounts, /run, /dev, what is written below /var, and a
 # branch of every cgroup hierarchy, named in CGROUP_ROOT. <folder>, on a disk that overlayfs can use, takes what is written.
 # When the command ends, or this script is told to, all processes end; nothing of it is left, <folder> neither.
+# Run on such a machine it makes another one within, for a further node: NODE_ADDRESS is its address there.
 set -euo pipefail
 
 if [ $$ != 1 ]; then
-  name=virt-handler-$$
+  name=${CGROUP_ROOT:-}/virt-handler-$$
   # With one hierarchy, /sys/fs/cgroup is it; with many, each folder in there is one.
   hierarchies=$(if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo /sys/fs/cgroup; else echo /sys/fs/cgroup/*/; fi)
-  for hierarchy in $hierarchies; do mkdir "${hierarchy%/}/$name"; done
+  for hierarchy in $hierarchies; do mkdir "${hierarchy%/}$name"; done
   # A signal for the group ends unshare, and with it all that it started; then there is something to clean up.
   trap : INT TERM HUP
   code=0
-  CGROUP_ROOT=/$name unshare --mount --net --pid --fork --kill-child --mount-proc --propagation private bash "$0" "$@" || code=$?
+  CGROUP_ROOT=$name unshare --mount --net --pid --fork --kill-child --mount-proc --propagation private bash "$0" "$@" || code=$?
   for hierarchy in $hierarchies; do
     # Processes leave their cgroup some moments after they ended.
-    for _ in {1..50}; do find "${hierarchy%/}/$name" -depth -type d -exec rmdir {} + 2>/dev/null && break || sleep 0.1; done
+    for _ in {1..50}; do find "${hierarchy%/}$name" -depth -type d -exec rmdir {} + 2>/dev/null && break || sleep 0.1; done
   done
   rm -rf "$1"
   exit "$code"
@@ -53,11 +54,11 @@ mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 
 ip link set lo up
-ip address add 10.96.0.1/32 dev lo
-ip address add 192.168.126.1/32 dev lo
+[ -n "${NODE_ADDRESS:-}" ] || ip address add 10.96.0.1/32 dev lo
+ip address add "${NODE_ADDRESS:-192.168.126.1}/32" dev lo
 echo 1 >/proc/sys/net/ipv4/ip_forward
 # Pods may have addresses of both families.
-ip address add fd00:126::1/128 dev lo
+[ -n "${NODE_ADDRESS:-}" ] || ip address add fd00:126::1/128 dev lo
 echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
 
 # As on any node: what a pod mounts in a shared folder is seen by the host, and the other way round.

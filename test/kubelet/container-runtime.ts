@@ -1,7 +1,7 @@
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { logsDir, Program } from './program.ts';
+import type { NodeNames, Place } from './place.ts';
+import { logOf, Program } from './program.ts';
 
 const socket = '/run/containerd/containerd.sock';
 
@@ -19,10 +19,10 @@ conf_dir = "${dir}/cni"
 
 const plugins = '/usr/lib/cni';
 
-const families = {
-  ipv4: { ranges: [[{ subnet: '10.85.0.0/24' }]], routes: [{ dst: '0.0.0.0/0' }] },
+const familiesOf = ({ podSubnet }: NodeNames) => ({
+  ipv4: { ranges: [[{ subnet: podSubnet }]], routes: [{ dst: '0.0.0.0/0' }] },
   ipv6: { ranges: [[{ subnet: 'fd00:85::/64' }]], routes: [{ dst: '::/0' }] },
-};
+});
 
 /**
  * What pods are connected to: addresses of IPv4; or of both families, and by Multus what their annotations ask for.
@@ -31,7 +31,7 @@ const families = {
 export type PodNetworks = 'ipv4' | 'multus';
 
 /** Pods have addresses of their own on a bridge; the node's addresses are reached through it. */
-function bridged({ ranges, routes }: (typeof families)['ipv4']): object {
+function bridged({ ranges, routes }: ReturnType<typeof familiesOf>['ipv4']): object {
   const ipam = { type: 'host-local', ranges, routes };
   return {
     cniVersion: '1.0.0',
@@ -40,22 +40,22 @@ function bridged({ ranges, routes }: (typeof families)['ipv4']): object {
   };
 }
 
-const { ipv4, ipv6 } = families;
-const bothFamilies = { ranges: [...ipv4.ranges, ...ipv6.ranges], routes: [...ipv4.routes, ...ipv6.routes] };
-
 /** Debian's containerd with runc and CNI plugins, on a machine of its own (scripts/kubelet-machine.sh). */
 export class ContainerRuntime {
   static readonly endpoint = `unix://${socket}`;
   readonly #program: Program;
   readonly #dir: string;
+  readonly #place: Place;
 
-  constructor(dir: string) {
+  constructor(place: Place) {
+    const { dir } = place;
     this.#dir = dir;
+    this.#place = place;
     for (const name of ['cni', 'cni-bin']) mkdirSync(path.join(dir, name), { recursive: true });
     for (const name of readdirSync(plugins)) symlinkSync(path.join(plugins, name), path.join(dir, 'cni-bin', name));
     const configFile = path.join(dir, 'containerd.toml');
     writeFileSync(configFile, config(dir));
-    this.#program = new Program('containerd', ['--config', configFile], path.join(logsDir, 'containerd.log'));
+    this.#program = new Program('containerd', ['--config', configFile], logOf(place, 'containerd'), place);
   }
 
   /** Started, with the images of these archives; `names` are names of one of them. */
@@ -67,15 +67,17 @@ export class ContainerRuntime {
   }
 
   /** Before there is a pod. `program`: Multus, which asks the API server. */
-  connectPods(networks: PodNetworks, program: string, kubeconfig: string): void {
+  connectPods(node: NodeNames, networks: PodNetworks, program: string, kubeconfig: string): void {
+    const { ipv4, ipv6 } = familiesOf(node);
     if (networks === 'ipv4') {
       this.#configure('10-pods.conflist', bridged(ipv4));
       return;
     }
+    const both = { ranges: [...ipv4.ranges, ...ipv6.ranges], routes: [...ipv4.routes, ...ipv6.routes] };
     const binDir = path.join(this.#dir, 'cni-bin');
     symlinkSync(program, path.join(binDir, 'multus'));
     const multus = { cniVersion: '1.0.0', name: 'multus', type: 'multus', kubeconfig, binDir };
-    this.#configure('00-multus.conf', { ...multus, delegates: [bridged(bothFamilies)] });
+    this.#configure('00-multus.conf', { ...multus, delegates: [bridged(both)] });
   }
 
   /** Put in place whole: containerd reads it as soon as it is there. */
@@ -90,9 +92,6 @@ export class ContainerRuntime {
   }
 
   #ctr(...args: string[]): string {
-    return execFileSync('ctr', ['--namespace', 'k8s.io', ...args], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    return this.#place.run('ctr', '--namespace', 'k8s.io', ...args);
   }
 }

@@ -60,10 +60,10 @@ export const launcherPod = (machine: NodeMachine, vmi: string) =>
   machine.get('pods', '-l', `kubevirt.io=virt-launcher,vm.kubevirt.io/name=${vmi}`).items[0];
 
 /** The node takes VMs. */
-export async function schedulable(machine: NodeMachine): Promise<void> {
-  await machine.agentPod();
+export async function schedulable(machine: NodeMachine, node = nodeName): Promise<void> {
+  await machine.agentPod(120_000, node);
   await eventually(() => {
-    const { labels } = machine.get('node', nodeName).metadata;
+    const { labels } = machine.get('node', node).metadata;
     assert.equal(labels['kubevirt.io/schedulable'], 'true');
   }, 60_000);
 }

@@ -1,19 +1,17 @@
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
-import { ContainerRuntime, type PodNetworks } from './container-runtime.ts';
+import { ClusterNode, type NodeParts } from './cluster-node.ts';
+import type { PodNetworks } from './container-runtime.ts';
+import { nodeNames } from './place.ts';
 import { logsDir, Program } from './program.ts';
 
 /** What scripts/kubelet-parts.mjs made. */
-interface KubeletParts {
+interface KubeletParts extends NodeParts {
   readonly assets: string;
-  readonly programs: string;
   readonly controller: string;
-  readonly multus: string;
-  readonly archives: readonly string[];
-  readonly toolsImages: readonly string[];
   readonly launchers: { readonly ours: LauncherParts; readonly upstream?: LauncherParts };
 }
 
@@ -28,11 +26,12 @@ export interface LauncherParts {
 interface MachineOptions {
   readonly podNetworks?: PodNetworks | undefined;
   readonly launcher?: 'ours' | 'upstream' | undefined;
+  readonly nodes?: 1 | 2 | undefined;
 }
 
-export const nodeName = 'node1';
-const nodeAddress = '192.168.126.1';
-const kubeletSocket = '/var/lib/kubelet/device-plugins/kubelet.sock';
+const [{ name: nodeName, address: nodeAddress }] = nodeNames;
+
+export { nodeName };
 
 const apiFlags = {
   'secure-port': '443',
@@ -45,79 +44,56 @@ const apiFlags = {
   'kubelet-preferred-address-types': 'InternalIP',
 };
 
-function kubeletConfig(dir: string) {
-  return {
-    apiVersion: 'kubelet.config.k8s.io/v1beta1',
-    kind: 'KubeletConfiguration',
-    authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
-    authorization: { mode: 'AlwaysAllow' },
-    cgroupDriver: 'cgroupfs',
-    cgroupRoot: process.env.CGROUP_ROOT,
-    containerRuntimeEndpoint: ContainerRuntime.endpoint,
-    // With a policy, the kubelet keeps the file that the agent reads for the label `cpumanager`.
-    cpuManagerPolicy: 'static',
-    systemReserved: { cpu: '500m' },
-    evictionHard: { 'memory.available': '0%', 'nodefs.available': '0%', 'imagefs.available': '0%' },
-    failSwapOn: false,
-    failCgroupV1: false,
-    makeIPTablesUtilChains: false,
-    resolvConf: '',
-    clusterDNS: ['10.96.0.10'],
-    // Secrets that change are seen within seconds rather than a minute.
-    syncFrequency: '5s',
-    nodeStatusUpdateFrequency: '5s',
-    volumePluginDir: path.join(dir, 'volume-plugins'),
-    registerNode: true,
-  };
-}
-
-/** A cluster of one node with everything real: API server, controllers, scheduler, kubelet, containerd, runc. */
+/** A cluster of one node, or two, with everything real: API server, controllers, scheduler, kubelet, containerd, runc. */
 export class NodeMachine {
   readonly api: KubeApiserver;
-  readonly kubelet: Program;
+  readonly nodes: readonly ClusterNode[];
   readonly launcher: LauncherParts;
   readonly #others: readonly { stop(): Promise<void> }[];
 
   private constructor(
     api: KubeApiserver,
-    kubelet: Program,
+    nodes: readonly ClusterNode[],
     launcher: LauncherParts,
     others: readonly { stop(): Promise<void> }[],
   ) {
     this.api = api;
     this.launcher = launcher;
-    this.kubelet = kubelet;
+    this.nodes = nodes;
     this.#others = others;
   }
 
   /** The API server is empty; `prepare` fills it before there is a node. */
   static async start(
     prepare: (api: KubeApiserver) => void,
-    { podNetworks = 'ipv4', launcher: launcherName = 'ours' }: MachineOptions = {},
+    { podNetworks = 'ipv4', launcher: launcherName = 'ours', nodes: count = 1 }: MachineOptions = {},
   ): Promise<NodeMachine> {
-    const { KUBELET_MACHINE: dir, KUBELET_PARTS, CGROUP_ROOT } = process.env;
-    assert.ok(dir && KUBELET_PARTS && CGROUP_ROOT, 'runs on a machine of its own: node scripts/test.mjs kubelet');
+    const { KUBELET_PARTS } = process.env;
+    assert.ok(KUBELET_PARTS, 'runs on a machine of its own: node scripts/test.mjs kubelet');
     const parts: KubeletParts = JSON.parse(KUBELET_PARTS);
     const launcher = parts.launchers[launcherName];
     assert.ok(launcher, 'upstream’s launcher is there in the suite `upstream` only');
     const started: { stop(): Promise<void> }[] = [];
     try {
-      const runtime = new ContainerRuntime(dir);
-      started.push(runtime);
-      await runtime.start(parts.archives, parts.toolsImages);
-      const kubelet = `system:node:${nodeName}`;
-      const users = { kubelet: { name: kubelet, groups: ['system:nodes'] } };
+      const nodes: ClusterNode[] = [];
+      for (const names of nodeNames.slice(0, count)) {
+        const node = await ClusterNode.make(names, parts);
+        nodes.push(node);
+        started.push(node);
+        await node.startRuntime();
+      }
+      const users = Object.fromEntries(
+        nodes.map(({ name }) => [name, { name: `system:node:${name}`, groups: ['system:nodes'] }]),
+      );
       const api = await startKubeApiserver(parts.assets, { bare: true, flags: apiFlags, users });
       started.push(api);
       prepare(api);
-      runtime.connectPods(podNetworks, parts.multus, api.adminKubeconfig);
       for (const program of controllers(parts, launcher, api)) {
         started.push(program);
         await program.start(() => undefined);
       }
-      const program = kubeletProgram(parts, api, dir);
-      const machine = new NodeMachine(api, program, launcher, started);
-      await machine.startKubelet();
+      const machine = new NodeMachine(api, nodes, launcher, started);
+      for (const node of nodes) await node.join(api, podNetworks);
       return machine;
     } catch (error) {
       for (const one of started.reverse()) await one.stop();
@@ -125,16 +101,26 @@ export class NodeMachine {
     }
   }
 
-  /** Resolves when it listens for plugins. */
-  async startKubelet(): Promise<void> {
-    // One that an earlier kubelet left says nothing; this one would remove it, too.
-    rmSync(kubeletSocket, { force: true });
-    await this.kubelet.start(() => assert.ok(existsSync(kubeletSocket), 'the kubelet does not listen yet'));
+  /** Of the first node. */
+  get kubelet(): Program {
+    return this.node(nodeName).kubelet;
+  }
+
+  /** Of the first node; resolves when it listens for plugins. */
+  startKubelet(): Promise<void> {
+    return this.node(nodeName).startKubelet();
+  }
+
+  node(name: string): ClusterNode {
+    const found = this.nodes.find((node) => node.name === name);
+    assert.ok(found, `no node ${name}`);
+    return found;
   }
 
   async stop(): Promise<void> {
-    await this.kubelet.stop();
-    cpSync('/var/log/pods', path.join(logsDir, 'pods'), { recursive: true });
+    for (const { kubelet } of this.nodes) await kubelet.stop();
+    for (const { place, name } of this.nodes)
+      cpSync(place.file('/var/log/pods'), path.join(logsDir, 'pods', place.isHere ? '' : name), { recursive: true });
     for (const one of [...this.#others].reverse()) await one.stop();
   }
 
@@ -196,19 +182,24 @@ export class NodeMachine {
     assert.deepEqual([status.phase, status.containerStatuses[0].restartCount], ['Running', 0], JSON.stringify(status));
   }
 
-  /** The pod of the agent that is not about to leave, when its containers are ready. */
+  /** The pod of the node's agent that is not about to leave, when its containers are ready. */
   // biome-ignore lint/suspicious/noExplicitAny: as above
-  async agentPod(timeoutMs = 120_000): Promise<any> {
+  async agentPod(timeoutMs = 120_000, node = nodeName): Promise<any> {
     // biome-ignore lint/suspicious/noExplicitAny: as above
     let pod: any;
     await eventually(() => {
       const { items } = this.get('pods', '-n', 'kubevirt', '-l', 'kubevirt.io=virt-handler');
-      pod = items.find(({ metadata }: { metadata: { deletionTimestamp?: string } }) => !metadata.deletionTimestamp);
+      pod = items.find(({ metadata, spec }: AgentPod) => !metadata.deletionTimestamp && spec.nodeName === node);
       const ready = pod?.status.conditions?.find(({ type }: { type: string }) => type === 'Ready');
       assert.equal(ready?.status, 'True', JSON.stringify(pod?.status));
     }, timeoutMs);
     return pod;
   }
+}
+
+interface AgentPod {
+  readonly metadata: { readonly deletionTimestamp?: string };
+  readonly spec: { readonly nodeName?: string };
 }
 
 /** Empty when the process has ended. */
@@ -239,17 +230,4 @@ function controllers(parts: KubeletParts, launcher: LauncherParts, api: KubeApis
     program('kube-scheduler', common),
     virtController,
   ];
-}
-
-function kubeletProgram(parts: KubeletParts, api: KubeApiserver, dir: string): Program {
-  mkdirSync(path.join(dir, 'volume-plugins'), { recursive: true });
-  const configFile = path.join(dir, 'kubelet.json');
-  writeFileSync(configFile, JSON.stringify(kubeletConfig(dir)));
-  const args = [
-    `--config=${configFile}`,
-    `--kubeconfig=${api.kubeconfigFor('kubelet')}`,
-    `--hostname-override=${nodeName}`,
-    `--node-ip=${nodeAddress}`,
-  ];
-  return new Program(path.join(parts.programs, 'kubelet'), args, path.join(logsDir, 'kubelet.log'));
 }

@@ -3,21 +3,27 @@ import { once } from 'node:events';
 import { openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { eventually } from '../fixtures/eventually.ts';
+import { childrenOf, type Place } from './place.ts';
 
 /** Of the last run: made empty by scripts/kubelet-parts.mjs. */
 export const logsDir = path.resolve('.build/kubelet/logs');
+
+export const logOf = (place: Place, name: string) =>
+  path.join(logsDir, `${name}${place.isHere ? '' : `-${path.basename(place.dir)}`}.log`);
 
 /** A daemon with a log file: started, killed, started again. */
 export class Program {
   readonly #command: string;
   readonly #args: readonly string[];
   readonly #logFile: string;
+  readonly #place: Place | undefined;
   #child: ChildProcess | undefined;
 
-  constructor(command: string, args: readonly string[], logFile: string) {
-    this.#command = command;
-    this.#args = args;
+  /** `place`: where it runs, when that is not here. */
+  constructor(command: string, args: readonly string[], logFile: string, place?: Place) {
+    [this.#command = command, ...this.#args] = place?.commandLine(command, args) ?? [command, ...args];
     this.#logFile = logFile;
+    this.#place = place;
   }
 
   /** Resolves when `ready` does not throw any more. */
@@ -41,10 +47,17 @@ export class Program {
     this.#child = undefined;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
-    child.kill(signal);
-    const force = setTimeout(() => child.kill('SIGKILL'), 10_000);
+    this.#signal(child, signal);
+    const force = setTimeout(() => this.#signal(child, 'SIGKILL'), 10_000);
     await ended;
     clearTimeout(force);
+  }
+
+  /** What brings a program to another place waits for its end, and hands no signal on. */
+  #signal(child: ChildProcess, signal: NodeJS.Signals): void {
+    const [inner] = this.#place?.isHere === false ? childrenOf(child.pid ?? 0) : [];
+    if (inner === undefined) child.kill(signal);
+    else process.kill(inner, signal);
   }
 
   log(lines = 20): string {
