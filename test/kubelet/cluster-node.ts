@@ -83,7 +83,7 @@ export class ClusterNode {
     writeFileSync(configFile, JSON.stringify(kubeletConfig(this.place)));
     const args = [
       `--config=${configFile}`,
-      `--kubeconfig=${api.kubeconfigFor(this.name)}`,
+      `--kubeconfig=${api.kubeconfigFor(this.name, nodeNames[0].address)}`,
       `--hostname-override=${this.name}`,
       `--node-ip=${this.#names.address}`,
     ];
