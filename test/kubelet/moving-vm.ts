@@ -27,7 +27,7 @@ interface Said {
   readonly count: number;
 }
 
-interface LeftPod {
+interface LauncherPod {
   readonly metadata: { readonly uid: string };
   readonly spec: { readonly nodeName?: string };
   readonly status: { readonly phase: string };
@@ -90,8 +90,11 @@ export class MovingVm {
   get pod(): any {
     const { nodeName } = this.vmi.status;
     const { items } = this.#machine.get('pods', '-l', `vm.kubevirt.io/name=${this.name}`);
-    const [pod] = items.filter(({ spec }: { spec: { nodeName?: string } }) => spec.nodeName === nodeName);
-    assert.ok(pod, `no pod on ${nodeName}`);
+    // Beside it may be one that the guest left before.
+    const [pod] = items.filter(
+      ({ spec, status }: LauncherPod) => spec.nodeName === nodeName && status.phase === 'Running',
+    );
+    assert.ok(pod, `no pod that runs on ${nodeName}`);
     return pod;
   }
 
@@ -177,7 +180,7 @@ export class MovingVm {
     const { uid } = this.vmi.metadata;
     // A launcher that has ended stays as an object, with its log, as long as the migration does.
     const { items } = this.#machine.get('pods', '-l', `vm.kubevirt.io/name=${this.name}`);
-    const left: LeftPod[] = items.filter(({ spec }: LeftPod) => spec.nodeName === node.name);
+    const left: LauncherPod[] = items.filter(({ spec }: LauncherPod) => spec.nodeName === node.name);
     assert.deepEqual(
       left.filter(({ status }) => status.phase !== 'Succeeded'),
       [],

@@ -50,14 +50,15 @@ export class Place {
   static async within(here: Place, node: NodeNames): Promise<Place> {
     const dir = path.join(here.dir, node.name);
     mkdirSync(dir);
-    const script = `${dir}.started`;
-    const command = ['-c', `echo "$CGROUP_ROOT" >${script}; exec sleep infinity`];
+    const started = `${dir}.started`;
+    // Ends with its input.
+    const command = ['-c', `echo "$CGROUP_ROOT" >${started}; read _`];
     const env = { ...process.env, NODE_ADDRESS: node.address };
-    const child = spawn('scripts/kubelet-machine.sh', [dir, 'sh', ...command], { stdio: ['ignore', 2, 2], env });
+    const child = spawn('scripts/kubelet-machine.sh', [dir, 'sh', ...command], { stdio: ['pipe', 2, 2], env });
     let cgroupRoot = '';
     await eventually(() => {
       assert.equal(child.exitCode, null, `no machine for ${node.name}`);
-      cgroupRoot = readFileSync(script, 'utf8').trim();
+      cgroupRoot = readFileSync(started, 'utf8').trim();
       assert.notEqual(cgroupRoot, '');
     });
     const [pid] = childrenOf(child.pid ?? 0).flatMap(childrenOf);
@@ -99,9 +100,9 @@ export class Place {
   /** With all that runs there; the machine this test was started on stays. */
   async stop(): Promise<void> {
     const child = this.#child;
-    if (!child || this.#pid === undefined || child.exitCode !== null) return;
+    if (!child || child.exitCode !== null) return;
     const ended = once(child, 'exit');
-    process.kill(this.#pid, 'SIGKILL');
+    child.stdin?.end();
     await ended;
   }
 
