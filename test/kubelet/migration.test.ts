@@ -46,9 +46,18 @@ test('a node that is drained is left by its VM; it takes VMs again when it is un
   await vm.hasMoved(otherNode, before, t);
   machine.api.kubectl('uncordon', node.name);
   assert.equal(vm.vmi.status.evacuationNodeName, undefined);
-  vm.migrate('back');
-  await vm.untilMigration('back', 'Succeeded');
-  await vm.hasMoved(node, before, t);
+  const note = 'virt-controller.kubevirt.io/cordoned-for-evacuation';
+  await eventually(() => assert.equal(machine.get('node', node.name).metadata.annotations[note], undefined));
+});
+
+test('a node with KubeVirt’s taint of drains is left by its VM without virt-api', async (t) => {
+  const { node, otherNode } = vm;
+  const before = await vm.asked();
+  const taint = 'kubevirt.io/drain:NoSchedule';
+  machine.api.kubectl('taint', 'node', node.name, taint);
+  await timed(t, 'left', () => assert.equal(vm.vmi.status.nodeName, otherNode.name));
+  machine.api.kubectl('taint', 'node', node.name, `${taint}-`);
+  await vm.hasMoved(otherNode, before, t);
 });
 
 test('an agent that is replaced while a guest leaves its node waits until the guest has arrived', async (t) => {

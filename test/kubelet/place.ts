@@ -54,7 +54,7 @@ export class Place {
     // Ends with its input.
     const command = ['-c', `echo "$CGROUP_ROOT" >${started}; read _`];
     const env = { ...process.env, NODE_ADDRESS: node.address };
-    const child = spawn('scripts/kubelet-machine.sh', [dir, 'sh', ...command], { stdio: ['pipe', 2, 2], env });
+    const child = spawn('bash', ['scripts/kubelet-machine.sh', dir, 'sh', ...command], { stdio: ['pipe', 2, 2], env });
     let cgroupRoot = '';
     await eventually(() => {
       assert.equal(child.exitCode, null, `no machine for ${node.name}`);
