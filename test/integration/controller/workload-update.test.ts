@@ -115,12 +115,13 @@ test('CPUs and memory of a changed template come with one migration to a larger 
 
 test('a migration whose reason is gone before the guest arrives is cancelled', async () => {
   await runningVm('shrinks');
-  const condition = { type: 'MigrationRequired', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' };
+  // Of the conditions that call for a migration this is the one that no controller here sets or takes away.
+  const condition = { type: 'VolumesChange', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' };
   const { status } = await cluster.untilVmi('shrinks', 'there', () => true);
   await play.report('shrinks', { conditions: [...(status?.conditions ?? []), condition] });
   const update = await updateOf('shrinks');
   const later = await cluster.untilVmi('shrinks', 'there', () => true);
-  const conditions = later.status?.conditions?.filter(({ type }) => type !== 'MigrationRequired');
+  const conditions = later.status?.conditions?.filter(({ type }) => type !== 'VolumesChange');
   await play.report('shrinks', { conditions });
   await cluster.untilGone(resources.migrations, update.metadata.name);
   await cluster.untilEvent('shrinks', 'SuccessfulChangeAbortion');
