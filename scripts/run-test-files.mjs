@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 
 const mostSecondTries = 5;
+const slowestShown = 8;
 
 /**
  * `files`: [{ source, bundle }]; `machine`: the command, with arguments, that runs each; `tries`: 1, or 2 for files that run real programs;
@@ -13,6 +14,7 @@ const mostSecondTries = 5;
 export async function runTestFiles(files, { concurrency, timeoutMs, tries, machine, endMs }) {
   const total = { passed: 0, failed: 0, failures: [], unsteady: [] };
   const again = [];
+  const tookSeconds = [];
   const waiting = [...files];
   const worker = async () => {
     for (let file = waiting.shift(); file; file = waiting.shift()) {
@@ -24,12 +26,16 @@ export async function runTestFiles(files, { concurrency, timeoutMs, tries, machi
         });
         continue;
       }
+      const start = Date.now();
       const result = await runFile(file, { live: concurrency === 1, timeoutMs, machine });
+      tookSeconds.push([Math.round((Date.now() - start) / 1000), file.source]);
       if (result.failures.length > 0 && tries > 1) again.push({ file, first: result });
       else add(total, result);
     }
   };
   await Promise.all(Array.from({ length: concurrency }, worker));
+  tookSeconds.sort(([a], [b]) => b - a);
+  for (const [seconds, source] of tookSeconds.slice(0, slowestShown)) console.log(`# ${seconds} s: ${source}`);
   for (const { file, first } of again) {
     if (again.length > mostSecondTries || Date.now() > endMs) {
       add(total, first);
