@@ -20,8 +20,12 @@ export class NewNames {
     this.#random = random;
   }
 
-  take(owner: Key, base: string, count: number): string[] {
-    const again = this.#unanswered.get(owner)?.splice(0, count) ?? [];
+  /** `seen`: objects of the owner that are there for certain. A creation of theirs was answered by that. */
+  take(owner: Key, base: string, count: number, seen: ReadonlySet<string>): string[] {
+    const open = (this.#unanswered.get(owner) ?? []).filter((name) => !seen.has(name));
+    const again = open.splice(0, count);
+    if (open.length > 0) this.#unanswered.set(owner, open);
+    else this.#unanswered.delete(owner);
     const fresh = Array.from({ length: count - again.length }, () => this.#fresh(base));
     return [...again, ...fresh];
   }

@@ -26,6 +26,8 @@ export interface ExecuteContext extends StepContext {
   readonly vmis: ReadYourWrites<Vmi>;
   readonly members: Pick<Dependents<Vmi>, 'created'>;
   readonly names: NewNames;
+  /** Names of the set's VMIs that were observed. */
+  readonly seen: ReadonlySet<string>;
   readonly key: string;
   readonly set: VirtualMachineInstanceReplicaSet;
 }
@@ -73,9 +75,9 @@ async function adoptVmis(
 }
 
 async function createVmis({ count }: Step<SetStepArgs, 'createVmis'>, context: ExecuteContext): Promise<Outcome> {
-  const { names, key, set, signal } = context;
+  const { names, seen, key, set, signal } = context;
   const events: ObjectEvent[] = [];
-  const error = await inBatches(names.take(key, baseName(set), count), async (name) => {
+  const error = await inBatches(names.take(key, baseName(set), count, seen), async (name) => {
     const vmi = await createVmi(name, context);
     const message = `Started the virtual machine by creating the new virtual machine instance ${vmi.metadata.name}`;
     events.push({ type: 'Normal', reason: 'SuccessfulCreate', message });

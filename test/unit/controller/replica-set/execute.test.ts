@@ -49,6 +49,7 @@ function world(answer: (attempt: number) => 'made' | 'refused' | 'lost' | 'lost 
     vmis: { saw: () => undefined, deleted: () => undefined },
     members: { created: ({ metadata }: Vmi) => created.push(metadata.name) },
     names: new NewNames(Math.random),
+    seen: new Set(),
     key: 'default/web',
     set: buildSet(),
     signal: new AbortController().signal,
@@ -93,6 +94,14 @@ test('a name whose creation had no answer is used again, and what is there alrea
   );
 });
 
+test('one that was seen to be there meanwhile does not count as made: a new one is', async () => {
+  const { stored, context } = world((attempt) => (attempt === 1 ? 'lost' : 'made'));
+  assert.equal((await create(1, context)).kind, 'failed');
+  const seen = new Set([...stored.values()].map(({ metadata }) => metadata.name));
+  assert.equal((await create(1, { ...context, seen })).kind, 'done');
+  assert.equal(stored.size, 2);
+});
+
 test('the same where the request never came', async () => {
   const { stored, context } = world((attempt) => (attempt === 1 ? 'lost before' : 'made'));
   assert.equal((await create(2, context)).kind, 'failed');
@@ -102,7 +111,7 @@ test('the same where the request never came', async () => {
 
 test('a name that belongs to another is not taken for an own one, and is not tried again', async () => {
   const { stored, created, context } = world();
-  const [name = ''] = context.names.take(context.key, 'web', 1);
+  const [name = ''] = context.names.take(context.key, 'web', 1, context.seen);
   context.names.unanswered(context.key, name);
   stored.set(`default/${name}`, { ...member(name), metadata: { name, namespace: 'default', uid: 'foreign' } });
   assert.equal((await create(1, context)).kind, 'failed');
