@@ -17,6 +17,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   tls: ['base'],
   certificates: ['base', 'host', 'tls'],
   http: ['base', 'tls'],
+  serving: ['base', 'reconcile', 'kube', 'tls', 'http'],
   console: ['base', 'http'],
   web: ['base', 'api', 'http'],
   apiserver: ['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'host', 'tls', 'certificates', 'http'],
@@ -32,6 +33,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'kube',
     'tls',
     'http',
+    'serving',
     'console',
     'web',
     'domain-cache',
@@ -39,7 +41,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'device-plugin',
   ],
   launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
-  controller: ['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'kube', 'http'],
+  controller: ['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'kube', 'tls', 'http', 'serving'],
   standalone: ['base', 'api', 'reconcile', 'host', 'kube', 'tls', 'certificates', 'http', 'web', 'apiserver'],
 };
 
@@ -55,7 +57,7 @@ const vendorFolders: Readonly<Record<string, readonly string[]>> = {
   '@peculiar/x509': ['certificates'],
   'reflect-metadata': ['certificates'],
   koffi: ['host'],
-  'prom-client': ['agent'],
+  'prom-client': ['agent', 'serving', 'controller'],
   'classic-level': ['apiserver'],
   rfc6902: ['apiserver'],
   'fast-xml-parser': ['launcher', 'agent'],

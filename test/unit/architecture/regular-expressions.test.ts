@@ -9,7 +9,7 @@ process.env.RECHECK_SYNC_BACKEND = 'pure';
 
 /** `<file> <expression>` → why it may stay although its time grows faster than the text, or is not known. */
 const exceptions: Readonly<Record<string, string>> = {
-  "src/agent/serve/metrics/process-metrics.ts new RegExp(`^${name}\\\\s+(\\\\d+)`, 'm')":
+  "src/serving/process-metrics.ts new RegExp(`^${name}\\\\s+(\\\\d+)`, 'm')":
     'reads /proc/self/limits, which the kernel writes; the names are two constants',
   'src/agent/vmi/status/guest-agent-conditions.ts new RegExp(pattern)':
     "the cluster administrator's pattern, on 64 characters of the guest",

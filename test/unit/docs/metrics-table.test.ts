@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { head } from '../../../src/agent/serve/metrics/exposition.ts';
 import { Meters } from '../../../src/agent/serve/metrics/index.ts';
 import { OwnMetrics } from '../../../src/agent/serve/metrics/own-metrics.ts';
-import { Scrapes } from '../../../src/agent/serve/metrics/scrapes.ts';
 import * as vmFamilies from '../../../src/agent/serve/metrics/vm-families.ts';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { head, Scrapes } from '../../../src/serving/index.ts';
 import { quietFigures } from '../../fixtures/agent-figures.ts';
 import { rows } from './guide-tables.ts';
 
@@ -18,6 +17,7 @@ const own = new OwnMetrics(
   { nodeName: 'node1', kubeVersion: 'v1.9.0' },
   {
     registry: meters.registry,
+    queues: meters.queues,
     figures: quietFigures(),
     deprecatedMachines: () => ['pc-old'],
     clock: systemClock,

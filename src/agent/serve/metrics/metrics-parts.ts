@@ -1,22 +1,21 @@
 import type { Component, Logger } from '../../../base/index.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import type { LauncherClients } from '../../../launcher-client/index.ts';
+import { Health, Scrapes, SecureServer } from '../../../serving/index.ts';
 import { firstPairThere } from '../../../tls/index.ts';
 import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
 import type { DomainViews, VmiStore } from '../../vmi/ports.ts';
 import type { AgentWorld } from '../../vmi/vmi-parts.ts';
-import { AgentServer, type Consoles } from '../server/index.ts';
+import type { Consoles } from '../server/index.ts';
 import { CertificateExpiry, endsOf } from './certificates.ts';
 import type { AgentFigures, NotReady } from './figures.ts';
-import { Health } from './health.ts';
 import type { Meters } from './meters.ts';
-import { MetricsApi } from './metrics-api.ts';
+import { metricsApi } from './metrics-api.ts';
 import { OwnMetrics } from './own-metrics.ts';
 import type { SampledLaunchers } from './ports.ts';
 import { inspectorSession, Profiler, profilerDefaults } from './profiler.ts';
 import { ProfilerApi } from './profiler-api.ts';
-import { Scrapes } from './scrapes.ts';
 import { Starts } from './starts.ts';
 import { vmExposition } from './vm-exposition.ts';
 import { samplerDefaults, VmSampler } from './vm-sampler.ts';
@@ -64,8 +63,8 @@ export function makeMetrics(options: AgentOptions, deps: MetricsDeps): Metrics {
   const certificates = new CertificateExpiry({ pairs: pairsInUse(options) }, { clock });
   const starts = new Starts(options, { log });
   const { sampler, scrapes } = makeScrapes(options, deps, { certificates, starts });
-  const api = new MetricsApi({ scrapes, health, profiler: profiler.api, log });
-  const server = new AgentServer(
+  const api = metricsApi({ scrapes, health, profiler: profiler.api, log });
+  const server = new SecureServer(
     { address, port, clients: 'anyone', server: 'metrics', maxConnections },
     { api, endStreams: () => undefined, ...consoles.tls, clock, log },
   );
@@ -136,6 +135,7 @@ function makeScrapes(
     { nodeName, kubeVersion },
     {
       registry: meters.registry,
+      queues: meters.queues,
       figures: {
         ...figures,
         notReady,
@@ -176,7 +176,7 @@ function makeVmStats({ nodeName, metrics, console }: AgentOptions, deps: Metrics
   const rule = console.externallyManaged
     ? { commonNames: 'any' as const, allowIntermediates: true }
     : { commonNames: [monitoringClient], allowIntermediates: false };
-  return new AgentServer(
+  return new SecureServer(
     { address: metrics.address, port: metrics.vmStatsPort, clients: rule, server: 'VM statistics', maxConnections },
     { api, endStreams: () => api.stop(), ...consoles.tls, clock, log },
   );

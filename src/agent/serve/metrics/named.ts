@@ -1,5 +1,5 @@
 import { type Key, parseKey } from '../../../api/index.ts';
-import type { Label } from './exposition.ts';
+import type { Label } from '../../../serving/index.ts';
 
 /** The labels of a VMI where nothing more is published of it. */
 export function named(key: Key): Label[] {

@@ -1,9 +1,9 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { type Clock, errorMessage, type Logger } from '../../../base/index.ts';
+import type { Clock, Logger } from '../../../base/index.ts';
+import { addProcessMetrics, type QueueMetrics, registryText } from '../../../serving/index.ts';
 import type { ProxyFigures } from '../../migration-proxy/ports.ts';
 import type { AgentFigures } from './figures.ts';
-import { addQueueGauges } from './loop-metrics.ts';
-import { addProcessMetrics } from './process-metrics.ts';
+import { queueName } from './meters.ts';
 
 export interface OwnMetricsOptions {
   readonly nodeName: string;
@@ -14,6 +14,7 @@ export interface OwnMetricsOptions {
 export interface OwnMetricsDeps {
   /** Where the counters are, too. */
   readonly registry: Registry;
+  readonly queues: Pick<QueueMetrics, 'read'>;
   readonly figures: AgentFigures;
   /** Machine types of this node's QEMU that are on their way out. */
   readonly deprecatedMachines: () => readonly string[];
@@ -34,39 +35,21 @@ export class OwnMetrics {
   readonly #registry: Registry;
   readonly #options: OwnMetricsOptions;
   readonly #deps: OwnMetricsDeps;
-  /** Families that could not be read when they were last asked for. */
-  readonly #broken = new Set<string>();
+  /** The text; each family once. One that cannot be read is left out, and costs the others nothing. Never rejects. */
+  readonly text: () => Promise<string>;
 
   constructor(options: OwnMetricsOptions, deps: OwnMetricsDeps) {
     this.#options = options;
     this.#deps = deps;
     this.#registry = deps.registry;
-    addProcessMetrics(this.#registry);
-    addQueueGauges(this.#registry, deps.figures.queue);
+    this.text = registryText(this.#registry, deps.log);
+    addProcessMetrics(this.#registry, 'virt_handler');
+    deps.queues.read(queueName, deps.figures.queue);
     this.#addUpstreams();
     this.#addHealth();
     this.#addLoop();
     this.#addLateness();
     this.#addMigrations();
-  }
-
-  /** The text; each family once. One that cannot be read is left out, and costs the others nothing. Never rejects. */
-  async text(): Promise<string> {
-    const texts = await Promise.all(this.#registry.getMetricsAsArray().map(({ name }) => this.#textOf(name)));
-    return texts.join('');
-  }
-
-  async #textOf(name: string): Promise<string> {
-    try {
-      const text = await this.#registry.getSingleMetricAsString(name);
-      this.#broken.delete(name);
-      return `${text}\n`;
-    } catch (error) {
-      const isNew = !this.#broken.has(name);
-      this.#broken.add(name);
-      this.#deps.log[isNew ? 'error' : 'debug']({ metric: name, reason: errorMessage(error) }, 'a metric is left out');
-      return '';
-    }
   }
 
   #gauge(name: string, help: string, labelNames: readonly string[], read: () => Iterable<Value>): void {

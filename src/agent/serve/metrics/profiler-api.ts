@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Clock, errorMessage } from '../../../base/index.ts';
+import { refuse } from '../../../serving/index.ts';
 import { type Profiler, ProfilerError } from './profiler.ts';
-import { refuse } from './scrapes.ts';
 
 export interface ProfilerApiDeps {
   readonly profiler: Pick<Profiler, 'start' | 'stop' | 'dump'>;

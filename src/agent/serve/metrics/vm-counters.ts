@@ -1,6 +1,6 @@
 import type { Domain, Key } from '../../../api/index.ts';
+import type { Label } from '../../../serving/index.ts';
 import type { DomainViews, VmiStore } from '../../vmi/ports.ts';
-import type { Label } from './exposition.ts';
 import { named } from './named.ts';
 import { outsideText } from './outside-text.ts';
 

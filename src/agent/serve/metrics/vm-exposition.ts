@@ -1,4 +1,4 @@
-import { type Family, head, type Label, labelText, sampleLine } from './exposition.ts';
+import { type Family, head, type Label, labelText, sampleLine } from '../../../serving/index.ts';
 import { named } from './named.ts';
 import { rangeOf } from './packed-lines.ts';
 import { Pieces } from './pieces.ts';

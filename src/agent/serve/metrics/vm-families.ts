@@ -1,4 +1,4 @@
-import type { Family } from './exposition.ts';
+import type { Family } from '../../../serving/index.ts';
 
 /** What is read of DomainStats: the kind of entry, its field (whose `…Set` counts), and how its unit becomes ours. */
 export interface StatsFamily extends Family {

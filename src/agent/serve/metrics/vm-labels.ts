@@ -1,6 +1,6 @@
 import { labels as kubevirtLabels, type VirtualMachineInstance } from '../../../api/index.ts';
 import { isRecord } from '../../../base/index.ts';
-import { type Label, labelText } from './exposition.ts';
+import { type Label, labelText } from '../../../serving/index.ts';
 import { outsideText, valueLength } from './outside-text.ts';
 
 /** Labels of a VMI beyond these limits cost memory in every Prometheus that scrapes the node; they are left out. */

@@ -1,5 +1,5 @@
 import { isRecord, listOf } from '../../../base/index.ts';
-import { joined, labelText, sampleLine } from './exposition.ts';
+import { joined, labelText, sampleLine } from '../../../serving/index.ts';
 import { outsideText } from './outside-text.ts';
 import {
   affinityFamily,

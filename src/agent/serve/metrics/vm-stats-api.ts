@@ -2,9 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Clock, errorMessage, type Logger, withDeadline } from '../../../base/index.ts';
+import { endUpgrade, refuse } from '../../../serving/index.ts';
 import type { VmiStore } from '../../vmi/ports.ts';
-import { endUpgrade } from './metrics-api.ts';
-import { refuse } from './scrapes.ts';
 import { isOfNode } from './vm-labels.ts';
 import { type VmStatsCollector, type VmStatsPart, type VmStatsResult, vmStatsParts, wantedParts } from './vm-stats.ts';
 

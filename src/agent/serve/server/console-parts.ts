@@ -4,18 +4,17 @@ import type { Clock, Component, Logger } from '../../../base/index.ts';
 import { defaultStreamOptions, StreamServer } from '../../../console/index.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import type { LauncherClients } from '../../../launcher-client/index.ts';
+import { type FollowedTls, SecureServer, type SecureServerState, TlsConfig } from '../../../serving/index.ts';
 import { clientCommonName, FollowedAuthorities, KeyPairFiles, type PeerRule } from '../../../tls/index.ts';
 import type { ClusterSettings } from '../../node/ports.ts';
 import type { AgentOptions } from '../../options.ts';
 import type { KubeVmis } from '../../vmi/adapters/index.ts';
 import type { VmiEventRecorder } from '../../vmi/ports.ts';
 import { RestApi } from '../rest/index.ts';
-import { AgentServer, type AgentServerState, type AgentTls } from './agent-server.ts';
 import { CaBundle } from './ca-bundle.ts';
 import { departureOf } from './departure.ts';
 import { EndedStreams } from './ended-streams.ts';
 import { launcherActions } from './launcher-actions.ts';
-import { TlsConfig } from './tls-config.ts';
 
 export interface ConsoleDeps {
   readonly client: KubeClient;
@@ -34,11 +33,11 @@ export interface Consoles {
   readonly api: RestApi;
   readonly bundle: CaBundle;
   /** What the agent's other servers follow, too. */
-  readonly tls: AgentTls;
+  readonly tls: FollowedTls;
   /** In the order in which they start: once the KubeVirt object was asked for, and before the VMIs are listed. */
   readonly components: readonly Component[];
   /** Cheap: of the server alone. */
-  serving(): AgentServerState;
+  serving(): SecureServerState;
   openSessions(): number;
   /** For people: with every session. */
   state(): AgentState['consoles'];
@@ -64,8 +63,8 @@ export function makeConsoles(options: AgentOptions, deps: ConsoleDeps): Consoles
   const bundle = new CaBundle(console.caConfigMap, { client: deps.client, log });
   const keyPair = new KeyPairFiles(console.keyPair, { clock, log });
   const authorities = new FollowedAuthorities(bundle, { log });
-  const settings = new TlsConfig(deps.settings);
-  const server = new AgentServer(
+  const settings = new TlsConfig((use) => deps.settings.select(({ node }) => node.tlsConfiguration, use));
+  const server = new SecureServer(
     { address: console.address, port: console.port, clients: clientRule(console.externallyManaged) },
     {
       api,

@@ -3,5 +3,4 @@
  * streams of VMIs that are gone.
  * Must not know: routes, websockets, the VMI loop.
  */
-export { AgentServer } from './agent-server.ts';
 export { type Consoles, makeConsoles } from './console-parts.ts';

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
-import { AgentServer } from '../../../../src/agent/serve/server/index.ts';
 import { silentLogger, systemClock } from '../../../../src/base/index.ts';
+import { SecureServer } from '../../../../src/serving/index.ts';
 import {
   type Authorities,
   type KeyPair,
@@ -18,8 +18,8 @@ import { tlsRequest } from '../../../fixtures/tls-request.ts';
 
 const maxConnections = 4;
 let authority: TestAuthority;
-let server: AgentServer;
-let crowded: AgentServer;
+let server: SecureServer;
+let crowded: SecureServer;
 const held: Socket[] = [];
 
 before(async () => {
@@ -28,9 +28,9 @@ before(async () => {
   crowded = await serve(256);
 });
 
-async function serve(maxConnections: number): Promise<AgentServer> {
+async function serve(maxConnections: number): Promise<SecureServer> {
   const pair = await authority.issue({ commonName: serverCommonName, usage: 'serverAuth' });
-  const made = new AgentServer(
+  const made = new SecureServer(
     { address: '127.0.0.1', port: 0, clients: 'anyone', server: 'metrics', maxConnections },
     {
       api: { handle: (_request, response) => response.end('alive'), upgrade: (_request, socket) => socket.destroy() },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { labelText } from '../../../../src/agent/serve/metrics/exposition.ts';
 import { outsideText } from '../../../../src/agent/serve/metrics/outside-text.ts';
+import { labelText } from '../../../../src/serving/index.ts';
 import { hostileWords } from '../../../fixtures/hostile-words.ts';
 import { promtool } from '../../../fixtures/promtool.ts';
 

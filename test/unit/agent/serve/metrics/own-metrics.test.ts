@@ -4,6 +4,7 @@ import { Registry } from 'prom-client';
 import type { AgentFigures } from '../../../../../src/agent/serve/metrics/figures.ts';
 import { OwnMetrics } from '../../../../../src/agent/serve/metrics/own-metrics.ts';
 import { silentLogger } from '../../../../../src/base/index.ts';
+import { QueueMetrics } from '../../../../../src/serving/index.ts';
 import { quietFigures } from '../../../../fixtures/agent-figures.ts';
 import { FakeClock } from '../../../../fixtures/fake-clock.ts';
 
@@ -15,9 +16,11 @@ function world(more: Partial<AgentFigures>) {
     queue: { counts: { running: 0, queued: 3, waiting: 0, failing: 0 }, unfinished: { totalMs: 0, longestMs: 0 } },
     ...more,
   });
+  const registry = new Registry();
+  const queues = new QueueMetrics(registry);
   const own = new OwnMetrics(
     { nodeName: 'node1', kubeVersion: 'v1.9.0' },
-    { registry: new Registry(), figures, deprecatedMachines: () => [], clock, log: log as typeof silentLogger },
+    { registry, queues, figures, deprecatedMachines: () => [], clock, log: log as typeof silentLogger },
   );
   return { own, clock, reported };
 }

@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import { Meters } from '../../../../../src/agent/serve/metrics/index.ts';
 import { OwnMetrics } from '../../../../../src/agent/serve/metrics/own-metrics.ts';
 import { packLines } from '../../../../../src/agent/serve/metrics/packed-lines.ts';
-import { Scrapes } from '../../../../../src/agent/serve/metrics/scrapes.ts';
 import { vmExposition } from '../../../../../src/agent/serve/metrics/vm-exposition.ts';
 import { bareVmLabels, vmLabels } from '../../../../../src/agent/serve/metrics/vm-labels.ts';
 import {
@@ -13,6 +12,7 @@ import {
   statsLines,
 } from '../../../../../src/agent/serve/metrics/vm-lines.ts';
 import { silentLogger, systemClock } from '../../../../../src/base/index.ts';
+import { Scrapes } from '../../../../../src/serving/index.ts';
 import { vmiOf } from '../../../../fixtures/agent/builders.ts';
 import { quietFigures } from '../../../../fixtures/agent-figures.ts';
 import { domainStatsJson, filesystemsJson } from '../../../../fixtures/domain-stats.ts';
@@ -112,7 +112,13 @@ async function served(): Promise<Map<string, { readonly type: string; readonly l
   const own = new OwnMetrics(
     { nodeName: 'node1', kubeVersion: 'v1.9.0' },
     {
-      ...{ registry: meters.registry, figures: quietFigures(), clock: systemClock, log: silentLogger },
+      ...{
+        registry: meters.registry,
+        queues: meters.queues,
+        figures: quietFigures(),
+        clock: systemClock,
+        log: silentLogger,
+      },
       deprecatedMachines: () => ['pc-old'],
     },
   );

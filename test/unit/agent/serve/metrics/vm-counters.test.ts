@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { labelText } from '../../../../../src/agent/serve/metrics/exposition.ts';
 import { VmCounters } from '../../../../../src/agent/serve/metrics/vm-counters.ts';
 import type { DomainView } from '../../../../../src/api/index.ts';
+import { labelText } from '../../../../../src/serving/index.ts';
 import { domainOf, vmiOf } from '../../../../fixtures/agent/builders.ts';
 
 function world() {

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TlsConfig } from '../../../../../src/agent/serve/server/tls-config.ts';
-import { FakeSettings } from '../../../../fixtures/agent/fake-settings.ts';
+import { TlsConfig } from '../../../src/serving/tls-config.ts';
+import { FakeSettings } from '../../fixtures/agent/fake-settings.ts';
+
+const configOf = (settings: FakeSettings) =>
+  new TlsConfig((use) => settings.select(({ node }) => node.tlsConfiguration, use));
 
 const strict = { minTLSVersion: 'VersionTLS13' };
 
 test('there are no settings before the objects were asked for: defaults could be weaker', () => {
-  const config = new TlsConfig(new FakeSettings());
+  const config = configOf(new FakeSettings());
   const oldest = () => config.current?.minVersion;
   assert.equal(oldest(), undefined);
   config.begin();
@@ -15,7 +18,7 @@ test('there are no settings before the objects were asked for: defaults could be
 
 test('settings follow the configuration in use, and tell of differences only', () => {
   const settings = new FakeSettings();
-  const config = new TlsConfig(settings);
+  const config = configOf(settings);
   const seen: (string | undefined)[] = [];
   config.onChange(() => seen.push(config.current?.minVersion));
   config.begin();
@@ -29,7 +32,7 @@ test('settings follow the configuration in use, and tell of differences only', (
 
 test('a configuration with absurd parts counts as one without them', () => {
   const settings = new FakeSettings();
-  const config = new TlsConfig(settings);
+  const config = configOf(settings);
   config.begin();
   for (const tlsConfiguration of [7, null, [], 'x', ['VersionTLS13'], { minTLSVersion: {} }]) {
     settings.setNode({ tlsConfiguration });

@@ -1,11 +1,7 @@
-import {
-  type ChangingValue,
-  isSameSettings,
-  readTlsSettings,
-  SettableValue,
-  type TlsSettings,
-} from '../../../tls/index.ts';
-import type { ClusterSettings } from '../../node/ports.ts';
+import { type ChangingValue, isSameSettings, readTlsSettings, SettableValue, type TlsSettings } from '../tls/index.ts';
+
+/** Calls back now and after each change with `tlsConfiguration` as given, of any shape; the returned function ends it. */
+type FollowConfiguration = (use: (given: unknown) => void) => () => void;
 
 /**
  * Versions and ciphers as the configuration asks for them (pkg/util/tls/tls.go). There is none before `begin`: defaults that
@@ -13,11 +9,11 @@ import type { ClusterSettings } from '../../node/ports.ts';
  */
 export class TlsConfig implements ChangingValue<TlsSettings> {
   readonly #settings = new SettableValue<TlsSettings>(undefined, isSameSettings);
-  readonly #cluster: Pick<ClusterSettings, 'select'>;
+  readonly #follow: FollowConfiguration;
   #end: (() => void) | undefined;
 
-  constructor(cluster: Pick<ClusterSettings, 'select'>) {
-    this.#cluster = cluster;
+  constructor(follow: FollowConfiguration) {
+    this.#follow = follow;
   }
 
   get current(): TlsSettings | undefined {
@@ -30,10 +26,7 @@ export class TlsConfig implements ChangingValue<TlsSettings> {
 
   /** The KubeVirt object was read, or it is not waited for any longer. */
   begin(): void {
-    this.#end ??= this.#cluster.select(
-      ({ node }) => node.tlsConfiguration,
-      (given) => this.#settings.set(readTlsSettings(given)),
-    );
+    this.#end ??= this.#follow((given) => this.#settings.set(readTlsSettings(given)));
   }
 
   stop(): void {

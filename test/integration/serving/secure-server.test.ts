@@ -5,8 +5,8 @@ import net, { type AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { after, afterEach, before, suite, test } from 'node:test';
 import tls from 'node:tls';
-import { AgentServer } from '../../../src/agent/serve/server/index.ts';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { SecureServer } from '../../../src/serving/index.ts';
 import {
   type Authorities,
   clientCommonName,
@@ -23,7 +23,7 @@ import { TestAuthority } from '../../fixtures/certificates.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { tlsRequest } from '../../fixtures/tls-request.ts';
 
-type AgentServerDeps = ConstructorParameters<typeof AgentServer>[1];
+type SecureServerDeps = ConstructorParameters<typeof SecureServer>[1];
 
 const clients = { commonNames: [clientCommonName], allowIntermediates: false };
 
@@ -65,10 +65,10 @@ suite('the console server of the agent', () => {
 
   const make = (
     where: { address?: string; port?: number; maxConnections?: number } = {},
-    more: Partial<AgentServerDeps> = {},
+    more: Partial<SecureServerDeps> = {},
   ) => {
     const api = new Api();
-    const server = new AgentServer(
+    const server = new SecureServer(
       { address: '127.0.0.1', port: 0, clients, ...where },
       {
         api,

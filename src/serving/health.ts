@@ -1,4 +1,4 @@
-import { type Clock, errorMessage, withDeadline } from '../../../base/index.ts';
+import { type Clock, errorMessage, withDeadline } from '../base/index.ts';
 
 export interface HealthDeps {
   /** `GET /version` of the API server; anything that it says. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Health } from '../../../../../src/agent/serve/metrics/health.ts';
-import { FakeClock } from '../../../../fixtures/fake-clock.ts';
+import { Health } from '../../../src/serving/health.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 const version = { gitVersion: 'v1.31.0' };
 

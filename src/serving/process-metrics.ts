@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { Counter, Gauge, type Registry } from 'prom-client';
 
 /** The usual `process_*`, and what `go_*` is for Go: heap and event loop. prom-client's own set costs a timer every 10 ms. */
-export function addProcessMetrics(registry: Registry): void {
+export function addProcessMetrics(registry: Registry, program: 'virt_handler' | 'virt_controller'): void {
   const registers = [registry];
   const gauge = (name: string, help: string, read: () => number | undefined) =>
     new Gauge({
@@ -46,15 +46,11 @@ export function addProcessMetrics(registry: Registry): void {
   gauge('nodejs_external_memory_bytes', 'Memory outside of the heap.', () => process.memoryUsage().external);
   const loop = () => performance.eventLoopUtilization();
   counter(
-    'kubevirt_virt_handler_event_loop_active_seconds_total',
+    `kubevirt_${program}_event_loop_active_seconds_total`,
     'Time the event loop worked.',
     () => loop().active / 1e3,
   );
-  counter(
-    'kubevirt_virt_handler_event_loop_idle_seconds_total',
-    'Time the event loop waited.',
-    () => loop().idle / 1e3,
-  );
+  counter(`kubevirt_${program}_event_loop_idle_seconds_total`, 'Time the event loop waited.', () => loop().idle / 1e3);
 }
 
 /** The call that lists them opens one more. */

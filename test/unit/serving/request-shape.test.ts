@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { requestShape } from '../../../../../src/agent/serve/metrics/request-metrics.ts';
+import { requestShape } from '../../../src/serving/request-metrics.ts';
 
 test('names of objects and namespaces are not in the URL of a series', () => {
   const cases: readonly (readonly [path: string, url: string, resource: string | undefined, isOne: boolean])[] = [

@@ -3,10 +3,10 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { Scrapes, type ScrapesDeps } from '../../../../../src/agent/serve/metrics/scrapes.ts';
-import { silentLogger, systemClock } from '../../../../../src/base/index.ts';
-import { eventually, settled } from '../../../../fixtures/eventually.ts';
-import { FakeClock } from '../../../../fixtures/fake-clock.ts';
+import { silentLogger, systemClock } from '../../../src/base/index.ts';
+import { Scrapes, type ScrapesDeps } from '../../../src/serving/scrapes.ts';
+import { eventually, settled } from '../../fixtures/eventually.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 const bytes = (text: string) => Buffer.from(text);
 const stops: (() => void)[] = [];

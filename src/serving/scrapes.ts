@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { constants, createGzip } from 'node:zlib';
-import { type Clock, errorCode, errorMessage, type Logger } from '../../../base/index.ts';
+import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
 import { expositionType, type Family, head, sampleLine } from './exposition.ts';
 
 export interface ScrapesOptions {

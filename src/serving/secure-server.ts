@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Clock, Component, Logger } from '../../../base/index.ts';
-import { HttpServer, type HttpServerState } from '../../../http/index.ts';
-import { type PeerRule, TlsContext, type TlsContextDeps, type TlsState } from '../../../tls/index.ts';
+import type { Clock, Component, Logger } from '../base/index.ts';
+import { HttpServer, type HttpServerState } from '../http/index.ts';
+import { type PeerRule, TlsContext, type TlsContextDeps, type TlsState } from '../tls/index.ts';
 
-export interface AgentServerOptions {
+export interface SecureServerOptions {
   /** `--listen`: an IPv4 or IPv6 address, or a host name. */
   readonly address: string;
   /** `--console-server-port`, `--port` or `--vmstats-server-port`; 0: any that is free. */
@@ -17,9 +17,9 @@ export interface AgentServerOptions {
 }
 
 /** What the agent's servers follow. */
-export type AgentTls = Pick<TlsContextDeps, 'keyPair' | 'authorities' | 'settings'>;
+export type FollowedTls = Pick<TlsContextDeps, 'keyPair' | 'authorities' | 'settings'>;
 
-export interface AgentServerDeps extends AgentTls {
+export interface SecureServerDeps extends FollowedTls {
   readonly api: {
     handle(request: IncomingMessage, response: ServerResponse): void;
     upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
@@ -30,7 +30,7 @@ export interface AgentServerDeps extends AgentTls {
   readonly clock: Clock;
 }
 
-export interface AgentServerState extends HttpServerState {
+export interface SecureServerState extends HttpServerState {
   readonly tls: TlsState;
 }
 
@@ -45,12 +45,12 @@ const drainMs = 2_000;
  * One of virt-handler's three servers over TLS: for streams and lifecycle calls, for metrics and health, for VM statistics. The VM
  * loop never depends on it: a port that is taken, or certificates that are not there yet, are logged and tried again.
  */
-export class AgentServer implements Component {
+export class SecureServer implements Component {
   readonly name: string;
   readonly #tls: TlsContext;
   readonly #http: HttpServer;
 
-  constructor(options: AgentServerOptions, deps: AgentServerDeps) {
+  constructor(options: SecureServerOptions, deps: SecureServerDeps) {
     const { server = 'console', address: host, port, clients, maxConnections = defaultMaxConnections } = options;
     const { api, endStreams, clock, keyPair, authorities, settings } = deps;
     const log = deps.log.child({ server });
@@ -72,7 +72,7 @@ export class AgentServer implements Component {
     );
   }
 
-  get state(): AgentServerState {
+  get state(): SecureServerState {
     return { ...this.#http.state, tls: this.#tls.state };
   }
 
