@@ -30,6 +30,8 @@ export interface KubeClientDeps {
   readonly random?: () => number;
   readonly log?: Logger;
   readonly observer?: RequestObserver;
+  /** Is called before each try of a request that may change something; what it throws is not tried again. */
+  readonly guard?: () => void;
 }
 
 /** One exchange with the API server; a watch is one when it begins. */
@@ -127,6 +129,7 @@ export class KubeClient {
   readonly #limiter: RateLimiter;
   readonly #retry: RetryOptions;
   readonly #observer: RequestObserver | undefined;
+  readonly #guard: KubeClientDeps['guard'];
 
   constructor(options: KubeClientOptions, deps: KubeClientDeps) {
     this.#options = options;
@@ -135,6 +138,7 @@ export class KubeClient {
     this.#random = deps.random ?? Math.random;
     this.#log = deps.log ?? silentLogger;
     this.#observer = deps.observer;
+    this.#guard = deps.guard;
     this.#transport = new Transport(deps.access, {
       maxSockets: options.maxSockets ?? 8,
       userAgent: options.userAgent,
@@ -270,6 +274,7 @@ export class KubeClient {
       const waitsSinceMs = this.#clock.monotonicMs();
       await this.#limiter.take(request.signal);
       this.#observer?.limited(request, this.#clock.monotonicMs() - waitsSinceMs);
+      if (request.method !== 'GET') this.#guard?.();
       try {
         return await this.#try<T>(request);
       } catch (error) {

@@ -1,9 +1,20 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KubeObject, ResourceType } from '../api/index.ts';
-import { type Clock, type Logger, silentLogger, sleep, systemClock } from '../base/index.ts';
+import {
+  type Clock,
+  CodedError,
+  type Logger,
+  silentLogger,
+  sleep,
+  systemClock,
+  withDeadline,
+  withOwnEnding,
+} from '../base/index.ts';
 import type { CallOptions, KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
 import { getIfThere } from './if-there.ts';
+import { Informer } from './informer.ts';
+import { fieldSelector } from './paths.ts';
 
 export interface LeaderElectorOptions {
   readonly namespace: string;
@@ -18,7 +29,7 @@ export interface LeaderElectorOptions {
 }
 
 export interface LeaderElectorDeps {
-  readonly client: Pick<KubeClient, 'get' | 'create' | 'update'>;
+  readonly client: Pick<KubeClient, 'get' | 'create' | 'update' | 'list' | 'watch'>;
   readonly clock?: Clock;
   readonly log?: Logger;
 }
@@ -33,6 +44,9 @@ interface Lease extends KubeObject {
   };
 }
 
+/** A lease is looked at so long after its time is over. */
+const expiryGraceMs = 50;
+
 const leases: ResourceType = {
   group: 'coordination.k8s.io',
   version: 'v1',
@@ -41,7 +55,16 @@ const leases: ResourceType = {
   namespaced: true,
 };
 
-/** One leader among processes by a Lease. Times of others are never compared with our clock, only watched for change. */
+/** Who does not hold the lease, or no longer for sure, writes nothing. */
+export class NotLeadingError extends CodedError<'NOT_LEADING'> {}
+
+/** What became of a lease that was held. `reason`: for people. */
+export type LeaseEnd = { readonly kind: 'released' } | { readonly kind: 'lost'; readonly reason: string };
+
+/**
+ * One leader among processes by a Lease. Times of others are never compared with our clock, only watched for change. Who waits watches
+ * the lease, so that one that is given back is taken at once, and one that is not renewed when its time is over.
+ */
 export class LeaderElector {
   readonly #options: LeaderElectorOptions;
   readonly #client: LeaderElectorDeps['client'];
@@ -49,6 +72,10 @@ export class LeaderElector {
   readonly #log: Logger;
   #seen: { readonly spec: Lease['spec']; readonly sinceMs: number } | undefined;
   #holder = '';
+  /** When the last renewal that succeeded was sent; undefined: the lease is not held. */
+  #renewedMs: number | undefined;
+  /** Named by the lease, while this process believed to hold it. */
+  #successor: string | undefined;
 
   constructor(options: LeaderElectorOptions, deps: LeaderElectorDeps) {
     this.#options = options;
@@ -57,27 +84,93 @@ export class LeaderElector {
     this.#log = deps.log ?? silentLogger;
   }
 
+  /** The lease is held, and was renewed within the deadline. */
+  get isLeading(): boolean {
+    return this.#leftMs() > 0;
+  }
+
+  /** For a client whose writes are the leader's: throws NotLeadingError as soon as another process may lead, also in one that had been stopped for a while. */
+  readonly guard = (): void => {
+    if (this.isLeading) return;
+    const { namespace, name } = this.#options;
+    throw new NotLeadingError('NOT_LEADING', `lease ${namespace}/${name} is not held: nothing is written`);
+  };
+
   /** Resolves when this process holds the lease; rejects with the signal's reason. */
   async acquire(signal: AbortSignal): Promise<void> {
-    for (;;) {
-      if (await this.#tryOnce(signal)) return;
-      await sleep(this.#options.retryPeriodMs, signal, this.#clock);
+    const watch = new Informer<Lease>(
+      {
+        type: leases,
+        namespace: this.#options.namespace,
+        fieldSelector: fieldSelector({ 'metadata.name': this.#options.name }),
+      },
+      { client: this.#client, clock: this.#clock, log: this.#log },
+    );
+    let wake: () => void = () => undefined;
+    const changed = () => wake();
+    watch.addHandlers({ added: changed, updated: changed, deleted: changed });
+    await watch.start();
+    try {
+      for (;;) {
+        const woken = new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        if (await this.#tryOnce(signal)) return;
+        await this.#pause(woken, signal);
+      }
+    } finally {
+      await watch.stop();
     }
   }
 
-  /** Renews until the signal ends it, then gives the lease back. Resolves `lost` when it could not be kept. */
-  async hold(signal: AbortSignal): Promise<'released' | 'lost'> {
-    let renewedMs = this.#clock.monotonicMs();
+  /** Renews until the signal ends it, then gives the lease back. It is lost when it could not be renewed in time, or names another process. */
+  async hold(signal: AbortSignal): Promise<LeaseEnd> {
     while (!signal.aborted) {
-      await sleep(this.#options.retryPeriodMs, signal, this.#clock).catch(() => undefined);
+      const pauseMs = Math.min(this.#options.retryPeriodMs, this.#leftMs());
+      await sleep(pauseMs, signal, this.#clock).catch(() => undefined);
       if (signal.aborted) break;
-      if (await this.#tryOnce(signal)) renewedMs = this.#clock.monotonicMs();
-      else if (this.#clock.monotonicMs() - renewedMs >= this.#options.renewDeadlineMs) return 'lost';
+      if (await this.#renewInTime(signal)) continue;
+      const reason = this.#whyLost();
+      if (reason === undefined || signal.aborted) continue;
+      this.#renewedMs = undefined;
+      return { kind: 'lost', reason };
     }
+    this.#renewedMs = undefined;
     await this.#release().catch((error: unknown) =>
       this.#log.debug({ err: error }, 'the lease could not be given back'),
     );
-    return 'released';
+    return { kind: 'released' };
+  }
+
+  /** Until the lease counts as lost; 0: it does. */
+  #leftMs(): number {
+    if (this.#renewedMs === undefined) return 0;
+    return Math.max(0, this.#renewedMs + this.#options.renewDeadlineMs - this.#clock.monotonicMs());
+  }
+
+  /** An API server that does not answer takes no longer than there is left. */
+  async #renewInTime(signal: AbortSignal): Promise<boolean> {
+    const timeoutMs = this.#leftMs();
+    if (timeoutMs === 0) return false;
+    const renew = (ending: AbortSignal) => this.#tryOnce(ending);
+    return withDeadline({ timeoutMs, signal, clock: this.#clock }, renew).catch(() => false);
+  }
+
+  #whyLost(): string | undefined {
+    if (this.#successor !== undefined) return `${this.#successor} holds it`;
+    return this.isLeading ? undefined : `it could not be renewed for ${this.#options.renewDeadlineMs} ms`;
+  }
+
+  /** Until the lease changes, its time is over, or it is time to look in any case: a watch may be silent. */
+  async #pause(woken: Promise<void>, signal: AbortSignal): Promise<void> {
+    const { durationMs, retryPeriodMs } = this.#options;
+    const endsMs = this.#seen ? this.#seen.sinceMs + durationMs : Number.POSITIVE_INFINITY;
+    const waitMs = Math.min(retryPeriodMs, Math.max(expiryGraceMs, endsMs - this.#clock.monotonicMs() + expiryGraceMs));
+    await withOwnEnding(signal, async (ending) => {
+      await Promise.race([woken, sleep(waitMs, ending.signal, this.#clock).catch(() => undefined)]);
+      ending.abort();
+    });
+    signal.throwIfAborted();
   }
 
   /** True when the lease is ours now. A server that does not answer counts as no. */
@@ -97,6 +190,7 @@ export class LeaderElector {
     const call = { signal, timeoutMs: Math.max(retryPeriodMs, 1_000) };
     const old = await this.#read(call);
     const nowMs = this.#clock.monotonicMs();
+    this.#successor = undefined;
     const time = microTime(this.#clock.now());
     const leaseDurationSeconds = Math.ceil(durationMs / 1000);
     if (!old) {
@@ -108,11 +202,16 @@ export class LeaderElector {
         leaseTransitions: 0,
       };
       await this.#client.create<Lease>(leases, this.#object(spec), call);
+      this.#renewedMs = nowMs;
       return true;
     }
     const { spec = {} } = old;
     if (!this.#seen || !isDeepStrictEqual(this.#seen.spec, spec)) this.#seen = { spec, sinceMs: nowMs };
     const isOurs = spec.holderIdentity === identity;
+    if (!isOurs && spec.holderIdentity && this.#renewedMs !== undefined) {
+      this.#successor = spec.holderIdentity;
+      return false;
+    }
     if (!isOurs && spec.holderIdentity && nowMs - this.#seen.sinceMs < durationMs) {
       if (this.#holder !== spec.holderIdentity) this.#log.info({ holder: spec.holderIdentity }, 'another one leads');
       this.#holder = spec.holderIdentity;
@@ -121,6 +220,7 @@ export class LeaderElector {
     const taken = isOurs ? {} : { acquireTime: time, leaseTransitions: (spec.leaseTransitions ?? 0) + 1 };
     const wanted = { ...spec, ...taken, holderIdentity: identity, leaseDurationSeconds, renewTime: time };
     await this.#client.update<Lease>(leases, { ...old, spec: wanted }, call);
+    this.#renewedMs = nowMs;
     return true;
   }
 

@@ -130,7 +130,7 @@ test('a second process leads only after the first has given the lease back', asy
   const held = first.hold(stop.signal);
   await assert.rejects(second.acquire(AbortSignal.timeout(2_000)), { name: 'TimeoutError' });
   stop.abort();
-  assert.equal(await held, 'released');
+  assert.deepEqual(await held, { kind: 'released' });
   const startedMs = performance.now();
   await second.acquire(AbortSignal.timeout(5_000));
   assert.ok(performance.now() - startedMs < 1_000, 'without waiting for the lease to run out');
@@ -149,5 +149,6 @@ test('a leader whose lease was taken says that it is lost', async () => {
   const leases = { group: 'coordination.k8s.io', version: 'v1', resource: 'leases', kind: 'Lease', namespaced: true };
   const ref = { namespace: 'default', name: 'leader' };
   await client.patch(leases, ref, { spec: { holderIdentity: 'thief' } }, 'merge');
-  assert.equal(await held, 'lost');
+  assert.deepEqual(await held, { kind: 'lost', reason: 'thief holds it' });
+  assert.throws(leader.guard, { code: 'NOT_LEADING' });
 });
