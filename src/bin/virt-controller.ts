@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { arch, hostname } from 'node:os';
-import { createLogger, errorMessage, type Logger } from '../base/index.ts';
-import { Controller, type ControllerFlags, controllerUsage, parseControllerFlags } from '../controller/index.ts';
-import { KubeClient, LeaderElector, loadKubeAccess, podNamespace } from '../kube/index.ts';
+import { createAdjustableLogger, errorMessage } from '../base/index.ts';
+import { type ControllerFlags, ControllerProgram, controllerUsage, parseControllerFlags } from '../controller/index.ts';
+import { loadKubeAccess, podNamespace } from '../kube/index.ts';
 
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', s390x: 's390x' };
 
@@ -18,17 +18,10 @@ function readFlags(): ControllerFlags | undefined {
   }
 }
 
-async function connect(flags: ControllerFlags, log: Logger): Promise<KubeClient> {
-  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
-  const access = await loadKubeAccess({
-    kubeconfig: flags.kubeconfig,
-    master: flags.master,
-    inCluster: { host, port },
-  });
-  return new KubeClient({ userAgent: 'virt-controller', rateLimit: { qps: 200, burst: 400 } }, { access, log });
-}
-
-async function run(flags: ControllerFlags, log: Logger): Promise<void> {
+/** True: it ended as it was asked to. */
+async function run(flags: ControllerFlags): Promise<boolean> {
+  const logging = createAdjustableLogger({ component: 'virt-controller', verbosity: flags.verbosity });
+  const { log } = logging;
   const stopping = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
     process.on(name, () => {
@@ -36,75 +29,42 @@ async function run(flags: ControllerFlags, log: Logger): Promise<void> {
       stopping.abort(new Error(name));
     });
   }
-  const client = await connect(flags, log);
-  const { signal } = stopping;
-  const elector = flags.lease && makeElector(flags.lease, (await podNamespace()) ?? 'kubevirt', client, log);
-  await elector?.acquire(signal);
-  const controller = new Controller(
-    {
-      config: {
-        launcherImage: flags.launcherImage,
-        runtimeUser: flags.runtimeUser,
-        architecture: architectures[arch()] ?? arch(),
-      },
-      vmWorkers: flags.vmWorkers,
-      vmiWorkers: flags.vmiWorkers,
-      migrationWorkers: flags.migrationWorkers,
-      evacuationWorkers: flags.evacuationWorkers,
-      nodeWorkers: flags.nodeWorkers,
-      replicaSetWorkers: flags.replicaSetWorkers,
-      poolWorkers: flags.poolWorkers,
-      standaloneScheduler: flags.standaloneScheduler,
-      ...(flags.explainSocket !== '' && { explain: { socketFile: flags.explainSocket, pid: process.pid } }),
-    },
-    { client, log, randomUuid: randomUUID },
-  );
-  // The lease is kept while the work goes on and given back after it.
-  const working = new AbortController();
-  const held = elector?.hold(working.signal).then((end) => {
-    if (end === 'lost') stopping.abort(new Error('the lease was lost'));
-  });
   try {
-    await controller.start(signal);
-    await untilAborted(signal);
-  } finally {
-    await controller.stop();
-    working.abort();
-    await held;
-    client.close();
+    const program = await makeProgram(flags, logging);
+    const end = await program.run(stopping.signal);
+    if (end.kind === 'released') log.info({}, 'virt-controller ends');
+    else log.fatal({ reason: end.reason }, 'the lease was lost: virt-controller ends, and another one leads');
+    return end.kind === 'released';
+  } catch (error) {
+    log.fatal({ err: error }, errorMessage(error));
+    return false;
   }
-  if (!/^SIG/.test(errorMessage(signal.reason))) throw signal.reason;
 }
 
-/** `namespace`: of the installation, where the lease is. */
-function makeElector(
-  lease: NonNullable<ControllerFlags['lease']>,
-  namespace: string,
-  client: KubeClient,
-  log: Logger,
-): LeaderElector {
+async function makeProgram(
+  flags: ControllerFlags,
+  logging: ReturnType<typeof createAdjustableLogger>,
+): Promise<ControllerProgram> {
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port, POD_NAME: podName } = process.env;
+  const { kubeconfig, master, server, verbosity } = flags;
+  const access = await loadKubeAccess({ kubeconfig, master, inCluster: { host, port } });
   // As upstream: the pod's name, so that a process that was killed goes on at once when it is back.
-  const identity = hostname();
-  return new LeaderElector({ namespace, name: 'virt-controller', identity, ...lease }, { client, log });
+  const identity = podName || hostname();
+  const namespace = (await podNamespace()) ?? 'kubevirt';
+  const lease = flags.lease && { namespace, name: 'virt-controller', identity, ...flags.lease };
+  return new ControllerProgram(
+    { controller: controllerOptions(flags), lease, server, verbosity },
+    { ...logging, access, randomUuid: randomUUID },
+  );
 }
 
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+function controllerOptions({ launcherImage, runtimeUser, explainSocket, ...flags }: ControllerFlags) {
+  return {
+    ...flags,
+    config: { launcherImage, runtimeUser, architecture: architectures[arch()] ?? arch() },
+    ...(explainSocket !== '' && { explain: { socketFile: explainSocket, pid: process.pid } }),
+  };
 }
 
 const flags = readFlags();
-if (flags) {
-  const log = createLogger({ component: 'virt-controller', verbosity: flags.verbosity });
-  try {
-    await run(flags, log);
-    log.info({}, 'virt-controller ends');
-  } catch (error) {
-    if (!(error instanceof Error && /^SIG/.test(error.message))) {
-      log.fatal({ err: error }, errorMessage(error));
-      process.exitCode = 1;
-    }
-  }
-}
+if (flags && !(await run(flags))) process.exitCode = 1;

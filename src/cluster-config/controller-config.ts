@@ -6,6 +6,7 @@ import { readGates } from './feature-gates.ts';
 import { type LauncherPodSettings, readLauncherPodSettings } from './launcher-pod-settings.ts';
 import { bindingsOf, type NetworkBinding } from './migration-config.ts';
 import { type MigrationLimits, readMigrationLimits, unusableMigrationLimits } from './migration-limits.ts';
+import { type RateLimitSettings, rateLimitOf } from './rate-limit.ts';
 import { whyUnusable } from './unusable-fields.ts';
 
 /** What virt-controller takes from the KubeVirt object, with its defaults filled in. */
@@ -46,6 +47,12 @@ export interface ControllerConfig {
   /** What becomes of a VM that refers to an instance type or preference. */
   readonly referencePolicy: ReferencePolicy;
   readonly migrations: MigrationLimits;
+  /** Of requests to the API server. */
+  readonly rateLimit: RateLimitSettings;
+  /** Undefined: it is not said, `-v` counts. */
+  readonly logVerbosity: number | undefined;
+  /** As given: of the server of health and metrics. */
+  readonly tlsConfiguration: unknown;
 }
 
 /**
@@ -62,6 +69,9 @@ export interface ControllerConfigBase {
   /** Kubernetes' name of this machine's architecture: `amd64`. */
   readonly architecture: string;
 }
+
+/** Upstream's (pkg/virt-config/virt-config.go). */
+const defaultRateLimit: RateLimitSettings = { qps: 200, burst: 400 };
 
 const perArchitecture: Readonly<Record<string, { machineType: string; ovmfPath: string }>> = {
   amd64: { machineType: 'q35', ovmfPath: '/usr/share/edk2/ovmf' },
@@ -139,6 +149,9 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     imageVolume: gates.ImageVolume,
     referencePolicy: text('instancetype.referencePolicy', 'reference') as ReferencePolicy,
     migrations: readMigrationLimits(given),
+    rateLimit: rateLimitOf(given, 'controllerConfiguration', defaultRateLimit),
+    logVerbosity: at('developerConfiguration.logVerbosity.virtController') as number | undefined,
+    tlsConfiguration: at('tlsConfiguration'),
     declarativeHotplug: gates.DeclarativeHotplugVolumes && !gates.HotplugVolumes,
   };
 }

@@ -1,11 +1,7 @@
 import { type LabelSelector, readLabelSelector } from '../api/index.ts';
 import { isRecord, memberAt } from '../base/index.ts';
 import { type Gates, readGates } from './feature-gates.ts';
-
-export interface RateLimitSettings {
-  readonly qps: number;
-  readonly burst: number;
-}
+import { type RateLimitSettings, rateLimitOf } from './rate-limit.ts';
 
 /** What the node's services read of the KubeVirt object, with its defaults. Plain data. */
 export interface NodeConfig {
@@ -44,7 +40,7 @@ export function readNodeConfig(configuration: unknown, nodeName: string): NodeCo
   return {
     gates,
     logVerbosity: logVerbosity(configuration, nodeName),
-    rateLimit: rateLimit(configuration),
+    rateLimit: rateLimitOf(configuration, 'handlerConfiguration', defaultRateLimit),
     obsoleteCpuModels: isRecord(obsolete) ? Object.keys(obsolete).sort() : undefined,
     permittedHostDevices: memberAt(configuration, 'permittedHostDevices'),
     mediatedDevicesConfiguration: memberAt(configuration, 'mediatedDevicesConfiguration'),
@@ -67,17 +63,6 @@ function logVerbosity(configuration: unknown, nodeName: string): number | undefi
   if (typeof own === 'number' && own > 0) return own;
   const all = memberAt(given, 'virtHandler');
   return typeof all === 'number' ? all : undefined;
-}
-
-/** Kubernetes' own clients take 0 as "not given". */
-function rateLimit(configuration: unknown): RateLimitSettings {
-  const path = ['handlerConfiguration', 'restClient', 'rateLimiter', 'tokenBucketRateLimiter'];
-  const bucket = memberAt(configuration, ...path);
-  const { qps, burst } = defaultRateLimit;
-  return {
-    qps: Number(memberAt(bucket, 'qps') ?? 0) || qps,
-    burst: Number(memberAt(bucket, 'burst') ?? 0) || burst,
-  };
 }
 
 function persistentReservation(configuration: unknown): boolean {

@@ -13,6 +13,7 @@ import {
 } from '../api/index.ts';
 import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
 import {
+  activeKubeVirt,
   type ControllerConfig,
   type ControllerConfigBase,
   controllerConfigReader,
@@ -26,6 +27,7 @@ import { DataVolumes } from './data-volumes/index.ts';
 import { DisruptionBudgets } from './disruption-budget/index.ts';
 import { EvacuationController } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
+import { addObjectMetrics, ControllerMeters, type QueueName } from './metrics/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
 import { NodeController } from './node/index.ts';
 import { PoolController, poolRules } from './pool/index.ts';
@@ -33,7 +35,7 @@ import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { VmController, vmRules } from './vm/index.ts';
-import { podIndexes, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
+import { podIndexes, podsByVmi, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
 import { WorkloadUpdateController } from './workload-update/index.ts';
 
 export interface ControllerOptions {
@@ -51,8 +53,27 @@ export interface ControllerOptions {
   readonly explain?: { readonly socketFile: string; readonly pid: number };
 }
 
+/** What virt-controller knows of itself. */
+export interface ControllerFigures {
+  /** All controllers have begun and not ended. */
+  readonly isWorking: boolean;
+  /** By the plural of their resource. */
+  readonly caches: readonly { readonly resource: string; readonly objects: number }[];
+  /** `resourceVersion` of the KubeVirt object; empty: none. */
+  readonly configVersion: string;
+  /** Failures in a row of watching it. */
+  readonly configFailures: number;
+  /** Objects that fail over and over. */
+  readonly quarantined: number;
+  readonly events: { readonly waiting: number; readonly dropped: number };
+}
+
 export interface ControllerDeps {
   readonly client: KubeClient;
+  /** Events come behind what they tell of and are no decisions: with a client of their own they delay nothing. `client` unless given. */
+  readonly eventClient?: KubeClient;
+  /** What is counted is counted there. */
+  readonly meters?: ControllerMeters;
   readonly log: Logger;
   readonly randomUuid: () => string;
   readonly random?: () => number;
@@ -63,7 +84,14 @@ export interface ControllerDeps {
 const component = 'virtualmachine-controller';
 const syncWarningMs = 15_000;
 
-/** All of virt-controller's parts on one set of caches. */
+/** What a burst of a thousand starts tells of. */
+const eventQueueSize = 10_000;
+const eventWriters = 8;
+
+/**
+ * All of virt-controller's parts on one set of caches. A replica that stands by follows its caches, and works when it leads:
+ * `follow`, `work`, `rest`, `stop`; `start` is the first two.
+ */
 export class Controller implements Component {
   readonly name = 'virt-controller';
   readonly #deps: Required<ControllerDeps>;
@@ -80,15 +108,23 @@ export class Controller implements Component {
   readonly #replicaSets: ReplicaSetController;
   readonly #pools: PoolController;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
+  #isWorking = false;
+  #endCounting: (() => void)[] = [];
 
   constructor(options: ControllerOptions, deps: ControllerDeps) {
-    this.#deps = { random: Math.random, clock: systemClock, ...deps };
+    const { client: eventClient } = deps;
+    const meters = new ControllerMeters();
+    this.#deps = { random: Math.random, clock: systemClock, eventClient, meters, ...deps };
     this.#informers = makeInformers(this.#deps);
     this.#unawaited = makeUnawaitedInformers(this.#deps);
     const { client, log, clock, random, randomUuid } = this.#deps;
+    const counted = (queue: QueueName) => ({ observer: this.#deps.meters.observer(queue) });
     const reader = controllerConfigReader(options.config);
     this.#settings = new KubeVirtSettings({ reader, kubevirts: this.#informers.kubevirts, clock, log });
-    const events = new EventRecorder({ component }, { client, log, clock });
+    const events = new EventRecorder(
+      { component, queueSize: eventQueueSize, writers: eventWriters },
+      { client: this.#deps.eventClient, log, clock },
+    );
     this.#events = events;
     const { pods, nodes } = this.#informers;
     const overlay = { giveUp: { afterMs: ownWriteEchoMs, clock }, wakeOnEcho: true };
@@ -100,26 +136,32 @@ export class Controller implements Component {
     const dataVolumes = new DataVolumes({ client, clock, log, random });
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },
-      { ...shared, ...claimsOf(this.#informers), dataVolumes, randomUuid },
+      { ...shared, ...claimsOf(this.#informers), dataVolumes, randomUuid, ...counted('vmi') },
     );
-    this.#vms = new VmController({ workers: options.vmWorkers }, shared);
+    this.#vms = new VmController({ workers: options.vmWorkers }, { ...shared, ...counted('vm') });
     const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
     const { claims } = this.#informers;
     const { launchers, attachmentPods } = this.#vmis;
     this.#migrations = new MigrationController(
       { workers: options.migrationWorkers },
-      { ...shared, migrations, nodes, claims, launchers, attachmentPods },
+      { ...shared, migrations, nodes, claims, launchers, attachmentPods, ...counted('migration') },
     );
     this.#evacuation = new EvacuationController(
       { workers: options.evacuationWorkers },
-      { ...shared, migrations, nodes },
+      { ...shared, migrations, nodes, ...counted('evacuation') },
     );
-    this.#nodes = new NodeController({ workers: options.nodeWorkers }, { ...shared, nodes });
-    this.#workloads = new WorkloadUpdateController({ ...shared, migrations, kubevirts: this.#informers.kubevirts });
+    this.#nodes = new NodeController({ workers: options.nodeWorkers }, { ...shared, nodes, ...counted('node') });
+    this.#workloads = new WorkloadUpdateController({
+      ...{ ...shared, migrations, kubevirts: this.#informers.kubevirts },
+      observer: this.#deps.meters.queueObserver('workload-update'),
+    });
     const sets = new ReadYourWrites(cachedObjects(this.#unawaited.replicaSets, keyOf), overlay);
-    this.#replicaSets = new ReplicaSetController({ workers: options.replicaSetWorkers }, { ...shared, sets });
+    this.#replicaSets = new ReplicaSetController(
+      { workers: options.replicaSetWorkers },
+      { ...shared, sets, ...counted('replicaset') },
+    );
     const pools = new ReadYourWrites(cachedObjects(this.#unawaited.pools, keyOf), overlay);
-    this.#pools = new PoolController({ workers: options.poolWorkers }, { ...shared, pools });
+    this.#pools = new PoolController({ workers: options.poolWorkers }, { ...shared, pools, ...counted('pool') });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
@@ -135,35 +177,104 @@ export class Controller implements Component {
       new DisruptionBudgets(shared),
       ...scheduler,
     ]);
+    this.#addMetrics();
+  }
+
+  #addMetrics(): void {
+    const { meters } = this.#deps;
+    meters.read('vm', this.#vms.reconciler);
+    meters.read('vmi', this.#vmis.reconciler);
+    meters.read('migration', this.#migrations.reconciler);
+    meters.read('evacuation', this.#evacuation.reconciler);
+    meters.read('node', this.#nodes.reconciler);
+    meters.read('workload-update', this.#workloads.reconciler);
+    meters.read('replicaset', this.#replicaSets.reconciler);
+    meters.read('pool', this.#pools.reconciler);
+    const { vms, vmis, migrations, pods } = this.#informers;
+    addObjectMetrics(meters.registry, {
+      isLeading: () => this.#isWorking,
+      ...{ vms: () => vms.list(), vmis: () => vmis.list(), migrations: () => migrations.list() },
+      podsOf: (uid) => pods.byIndex(podsByVmi, uid),
+      evictionStrategy: () => this.#settings.current.evictionStrategy,
+      launcherImage: () => this.#settings.current.launcherImage,
+    });
+  }
+
+  /** The configuration of now; followed from `follow` on. */
+  get settings(): Pick<KubeVirtSettings<ControllerConfig>, 'current' | 'select'> {
+    return this.#settings;
+  }
+
+  /** What it knows of itself, for health and metrics. */
+  get figures(): ControllerFigures {
+    const all = [...Object.values(this.#informers), ...Object.values(this.#unawaited)];
+    const caches = all.map(({ name, size }) => ({ resource: name.replace('informer ', ''), objects: size }));
+    const { kubevirts } = this.#informers;
+    const reconcilers = [this.#vms, this.#vmis, this.#migrations, this.#evacuation, this.#nodes, this.#replicaSets];
+    const crashLoops = [...reconcilers, this.#pools].map(({ reconciler }) => reconciler.crashLoops.keys().length);
+    return {
+      isWorking: this.#isWorking,
+      caches,
+      configVersion: activeKubeVirt(kubevirts.list())?.metadata.resourceVersion ?? '',
+      configFailures: kubevirts.health.failures,
+      quarantined: crashLoops.reduce((sum, count) => sum + count, 0),
+      events: { waiting: this.#events.waiting, dropped: this.#events.dropped },
+    };
   }
 
   /** Resolves when the caches are read and the work has begun. */
   async start(signal: AbortSignal): Promise<void> {
+    await this.follow(signal);
+    await this.work(signal);
+  }
+
+  /** Fills the caches and keeps them fresh, the configuration with them; writes nothing. Resolves when they are read. */
+  async follow(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps;
     const informers = Object.values(this.#informers);
-    for (const informer of informers) await informer.start();
+    for (const informer of [...informers, ...Object.values(this.#unawaited)]) await informer.start();
     const cancel = clock.schedule(syncWarningMs, () => {
       const waiting = informers.filter(({ hasSynced }) => !hasSynced);
       const errors = waiting.map(({ name, health }) => `${name}: ${health.lastError ?? 'no answer yet'}`);
       log.warn({ errors }, 'still waiting for the first list from the API server');
     });
     try {
+      await this.#informers.kubevirts.waitForSync(signal);
+      this.#settings.begin();
       await Promise.all(informers.map((informer) => informer.waitForSync(signal)));
     } finally {
       cancel();
     }
-    this.#settings.begin();
+  }
+
+  /** After `follow`, by one process at a time. Resolves when all controllers are at work. */
+  async work(signal: AbortSignal): Promise<void> {
+    this.#count();
+    await this.#workers.start(signal);
+    this.#isWorking = true;
     this.#settings.select(
       (config) => config,
       () => {
+        if (!this.#isWorking) return;
         this.#vmis.wakeAll();
         this.#migrations.wakeAll();
         this.#evacuation.wakeAll();
       },
     );
-    await this.#workers.start(signal);
-    for (const informer of Object.values(this.#unawaited)) await informer.start();
-    log.info({ vmis: this.#informers.vmis.size, vms: this.#informers.vms.size }, 'virt-controller is at work');
+    const { vmis, vms } = this.#informers;
+    this.#deps.log.info({ vmis: vmis.size, vms: vms.size }, 'virt-controller is at work');
+  }
+
+  #count(): void {
+    const { meters } = this.#deps;
+    const { vmis, migrations } = this.#informers;
+    this.#endCounting = [
+      vmis.addHandlers({
+        updated: (older, newer) => meters.phaseTimes.vmiChanged(older, newer),
+        deleted: (vmi) => meters.vmiGone(keyOf(vmi)),
+      }),
+      migrations.addHandlers({ updated: (older, newer) => meters.phaseTimes.migrationChanged(older, newer) }),
+    ];
   }
 
   #explainServer({ explain: where }: ControllerOptions): Component[] {
@@ -181,10 +292,17 @@ export class Controller implements Component {
     return [new JsonSocket(options, { answer, refuse: errorAnswer, log, clock })];
   }
 
+  /** No more decisions: what is under way is ended. Events of it, which are none, may still be written. */
+  async rest(): Promise<void> {
+    this.#isWorking = false;
+    for (const end of this.#endCounting.splice(0)) end();
+    await this.#workers.stop();
+  }
+
   async stop(): Promise<void> {
     try {
+      await this.rest();
       await this.#settings.stop();
-      await this.#workers.stop();
     } finally {
       await this.#events.stop(2_000);
       const informers = [...Object.values(this.#informers), ...Object.values(this.#unawaited)];

@@ -1,6 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
 
+const certificates = '/etc/virt-controller/certificates';
 const later = 'accepted, not used yet: ';
 
 /** Upstream's flags and defaults (pkg/virt-controller/watch/application.go, AddFlags), then ours. */
@@ -16,8 +17,8 @@ const controllerFlags = {
   'evacuation-controller-threads': { kind: 'int', fallback: 3, help: 'nodes emptied side by side' },
   'rs-controller-threads': { kind: 'int', fallback: 3, help: 'replica sets worked on side by side' },
   'pool-controller-threads': { kind: 'int', fallback: 3, help: 'pools worked on side by side' },
-  listen: { kind: 'string', fallback: '0.0.0.0', help: `${later}address of the HTTPS server` },
-  port: { kind: 'int', fallback: 8182, help: `${later}port of /healthz, /leader and /metrics` },
+  listen: { kind: 'string', fallback: '0.0.0.0', help: 'address of the HTTPS server' },
+  port: { kind: 'int', fallback: 8182, help: 'port of /healthz, /leader and /metrics; 0: nothing is served' },
   'launcher-qemu-timeout': { kind: 'int', fallback: 240, help: `${later}seconds, 240 and up to 119 more` },
   'launcher-subgid': { kind: 'int', fallback: 107, help: `${later}group of launchers` },
   'exporter-image': { kind: 'string', fallback: 'virt-exportserver', help: `${later}image of VM exports` },
@@ -26,8 +27,12 @@ const controllerFlags = {
   ...path('ephemeral-disk-dir', '/var/run/kubevirt-ephemeral-disks'),
   ...path('container-disk-dir', '/var/run/kubevirt/container-disks'),
   ...path('hotplug-disk-dir', '/var/run/kubevirt/hotplug-disks'),
-  ...path('prom-cert-file', '/etc/virt-controller/certificates/tls.crt'),
-  ...path('prom-key-file', '/etc/virt-controller/certificates/tls.key'),
+  'prom-cert-file': {
+    kind: 'string',
+    fallback: `${certificates}/tls.crt`,
+    help: 'certificate of the server; followed',
+  },
+  'prom-key-file': { kind: 'string', fallback: `${certificates}/tls.key`, help: 'its key' },
   ...threads('disruption-budget', 3),
   ...threads('snapshot', 6),
   ...threads('restore', 3),
@@ -68,6 +73,8 @@ export interface ControllerFlags {
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
   readonly explainSocket: string;
+  /** Undefined: nothing is served. */
+  readonly server: { address: string; port: number; keyPair: { certFile: string; keyFile: string } } | undefined;
   /** Undefined: no election, this is the only controller. */
   readonly lease: { durationMs: number; renewDeadlineMs: number; retryPeriodMs: number } | undefined;
 }
@@ -94,6 +101,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     explainSocket: absoluteOrNone('--explain-socket', flags['explain-socket']),
+    server: serverOf(flags),
     lease: flags['leader-elect'] ? leaseOf(flags) : undefined,
   };
 }
@@ -107,6 +115,12 @@ function runtimeUserOf(flags: FlagValues<typeof controllerFlags>): number {
   if (user === -1) return flags['standalone-scheduler'] ? 0 : 107;
   if (user === 0 || user === 107) return user;
   throw bad('--standalone-runtime-user must be 107, 0 or -1');
+}
+
+function serverOf(flags: FlagValues<typeof controllerFlags>): ControllerFlags['server'] {
+  const { port, listen: address, 'prom-cert-file': certFile, 'prom-key-file': keyFile } = flags;
+  if (!(port >= 0 && port < 65_536)) throw bad('--port must be 0 to 65535');
+  return port === 0 ? undefined : { address, port, keyPair: { certFile, keyFile } };
 }
 
 function leaseOf(flags: FlagValues<typeof controllerFlags>): NonNullable<ControllerFlags['lease']> {

@@ -4,5 +4,6 @@
  * Must not know: node paths, sockets, launchers, libvirt, the agent's decisions; argv and the environment.
  */
 export { Controller } from './controller.ts';
+export { ControllerProgram } from './controller-program.ts';
 export { type ControllerFlags, controllerUsage, parseControllerFlags } from './flags.ts';
 export { renderLauncherPod } from './pod/index.ts';

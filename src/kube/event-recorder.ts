@@ -21,6 +21,8 @@ export interface EventRecorderOptions {
   readonly host?: string | undefined;
   /** Events that wait to be written; more are dropped, the oldest first. 1000 unless given. */
   readonly queueSize?: number;
+  /** Written side by side, those about one object one after the other; 1 unless given. */
+  readonly writers?: number;
   /** Per object: this many at once, then one per `refillSeconds`. 25 and 300 as upstream. */
   readonly burst?: number;
   readonly refillSeconds?: number;
@@ -69,7 +71,7 @@ const awayCodes = ['UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR', 'BAD_RESPONSE', 'TO
 const patience = { tries: 12, baseMs: 250, maxMs: 10_000, jitter: 0.5 };
 
 /**
- * Writes events in the background, in order. Repeats of an event become a higher count on the first one. `record` never
+ * Writes events in the background, those about one object in order. Repeats of an event become a higher count on the first one. `record` never
  * waits and never throws; what cannot be written is logged and forgotten.
  */
 export class EventRecorder {
@@ -85,7 +87,9 @@ export class EventRecorder {
   readonly #stopping = new AbortController();
   /** A caller waits for all that is left. */
   #flushing = new AbortController();
-  #writing: Promise<void> | undefined;
+  readonly #writing = new Set<Promise<void>>();
+  /** Objects of which an event is being written. */
+  readonly #busy = new Set<string>();
   #dropped = 0;
 
   constructor(options: EventRecorderOptions, deps: EventRecorderDeps) {
@@ -95,6 +99,11 @@ export class EventRecorder {
     this.#clock = deps.clock ?? systemClock;
     this.#random = deps.random ?? Math.random;
     this.#whenQuiet = deps.whenQuiet;
+  }
+
+  /** Events that are to be written. */
+  get waiting(): number {
+    return this.#queue.length + this.#busy.size;
   }
 
   /** Events not written because of the rate limit or a full queue. */
@@ -117,20 +126,30 @@ export class EventRecorder {
       this.#queue.shift();
       this.#dropped++;
     }
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = undefined;
+    this.#beginWriting();
+  }
+
+  #beginWriting(): void {
+    if (this.#stopping.signal.aborted || this.#writing.size >= (this.#options.writers ?? 1)) return;
+    const first = this.#take();
+    if (!first) return;
+    const writing = this.#write(first).finally(() => {
+      this.#writing.delete(writing);
+      // What was recorded in the moment of its end.
+      this.#beginWriting();
     });
+    this.#writing.add(writing);
   }
 
   /** Resolves when nothing waits any more, or after `timeoutMs`. */
   async flush(timeoutMs = 5_000): Promise<void> {
-    if (!this.#writing) return;
+    if (this.#writing.size === 0) return;
     this.#flushing.abort();
     let cancel: () => void = () => undefined;
     const late = new Promise<void>((resolve) => {
       cancel = this.#clock.schedule(timeoutMs, resolve);
     });
-    await Promise.race([this.#writing, late]);
+    await Promise.race([Promise.all(this.#writing), late]);
     cancel();
     this.#flushing = new AbortController();
   }
@@ -139,19 +158,29 @@ export class EventRecorder {
   async stop(timeoutMs = 5_000): Promise<void> {
     await this.flush(timeoutMs);
     this.#stopping.abort(new Error('event recorder stopped'));
-    await this.#writing;
+    await Promise.all(this.#writing);
   }
 
-  async #write(): Promise<void> {
-    for (let event = this.#queue.shift(); event; event = this.#queue.shift()) {
-      await this.#giveWay(event);
-      if (this.#stopping.signal.aborted) return;
+  async #write(first: Pending): Promise<void> {
+    for (let event: Pending | undefined = first; event; event = this.#take()) {
+      const subject = subjectOf(event.subject);
+      this.#busy.add(subject);
       try {
+        await this.#giveWay(event);
+        if (this.#stopping.signal.aborted) return;
         await this.#writeOne(event);
       } catch (error) {
         this.#log.warn({ reason: event.reason, err: errorMessage(error) }, 'an event could not be written');
+      } finally {
+        this.#busy.delete(subject);
       }
     }
+  }
+
+  /** The next one about an object of which none is being written: whoever writes that one takes its successors, too. */
+  #take(): Pending | undefined {
+    const at = this.#queue.findIndex(({ subject }) => !this.#busy.has(subjectOf(subject)));
+    return at < 0 ? undefined : this.#queue.splice(at, 1)[0];
   }
 
   /** In a burst of starts two events each cost as much as the start's own write, here and at the API server. */
@@ -233,13 +262,16 @@ export class EventRecorder {
   }
 
   #limitOf(subject: EventSubject): RateLimiter {
-    const { kind, metadata } = subject;
-    const key = `${kind}/${metadata.namespace ?? ''}/${metadata.name}/${metadata.uid ?? ''}`;
+    const key = subjectOf(subject);
     const { burst = 25, refillSeconds = 300 } = this.#options;
     const limiter = this.#limits.get(key) ?? new RateLimiter({ qps: 1 / refillSeconds, burst }, this.#clock);
     remember(this.#limits, key, limiter);
     return limiter;
   }
+}
+
+function subjectOf({ kind, metadata }: EventSubject): string {
+  return `${kind}/${metadata.namespace ?? ''}/${metadata.name}/${metadata.uid ?? ''}`;
 }
 
 /** What makes two events the same one. */

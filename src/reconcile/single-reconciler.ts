@@ -1,5 +1,5 @@
 import { type BackoffOptions, type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
-import { KeyedQueue, type KeyResult } from './keyed-queue.ts';
+import { KeyedQueue, type KeyResult, type QueueCounts, type QueueObserver } from './keyed-queue.ts';
 
 export interface SingleReconcilerOptions {
   /** The one thing that is looked after: the name of a node, the path of a file. */
@@ -15,6 +15,7 @@ export interface SingleReconcilerDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random?: (() => number) | undefined;
+  readonly observer?: QueueObserver | undefined;
 }
 
 /**
@@ -32,7 +33,7 @@ export class SingleReconciler {
   #problem: string | undefined;
 
   constructor(options: SingleReconcilerOptions, deps: SingleReconcilerDeps) {
-    const { clock, random } = deps;
+    const { clock, random, observer } = deps;
     this.#options = options;
     this.#deps = deps;
     this.#queue = new KeyedQueue(
@@ -41,8 +42,18 @@ export class SingleReconciler {
         run: (_name, signal) => this.#run(signal),
         onError: (_name, error, retryInMs) => this.#failed(error, retryInMs),
         clock,
+        ...(observer && { observer }),
       },
     );
+  }
+
+  get counts(): QueueCounts {
+    return this.#queue.counts;
+  }
+
+  /** The reconcile under way. */
+  get unfinished(): { readonly totalMs: number; readonly longestMs: number } {
+    return this.#queue.unfinished;
   }
 
   /** What went wrong last; undefined: the last reconcile succeeded. */

@@ -3,8 +3,8 @@
  * metrics with those that every program has (requests to the API server, queues, process).
  * Must not know: VMIs, decisions, what else a program counts, who scrapes.
  */
-export { expositionType, type Family, head, joined, type Label, labelText, sampleLine } from './exposition.ts';
-export { Health, type HealthAnswer } from './health.ts';
+export { type Family, head, joined, type Label, labelText, sampleLine } from './exposition.ts';
+export { Health } from './health.ts';
 export { addProcessMetrics } from './process-metrics.ts';
 export { type QueueFigures, QueueMetrics } from './queue-metrics.ts';
 export { registryText } from './registry-text.ts';

@@ -4,6 +4,7 @@ import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
 import {
   factsParts,
   type ObjectEvent,
+  type ReconcileObserver,
   type ReconcileParts,
   Reconciler,
   runPlan,
@@ -25,25 +26,26 @@ export interface EvacuationControllerDeps extends Omit<ObserveDeps, 'nodes' | 'l
   readonly events: EventRecorder;
   readonly log: Logger;
   readonly random: () => number;
+  readonly observer?: ReconcileObserver | undefined;
 }
 
 /** Makes migrations for the guests of nodes that are to be emptied. All it knows is in the API. */
 export class EvacuationController implements Component {
   readonly name = 'evacuation-controller';
-  readonly #reconciler: Reconciler<NodeObservation, EvacuationDecision, ExplainFacts>;
+  readonly reconciler: Reconciler<NodeObservation, EvacuationDecision, ExplainFacts>;
   readonly #deps: EvacuationControllerDeps;
   readonly #subscriptions: (() => void)[] = [];
   readonly #lifted = new Set<Key>();
 
   constructor({ workers }: EvacuationControllerOptions, deps: EvacuationControllerDeps) {
     this.#deps = deps;
-    this.#reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
+    this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
   }
 
   /** The informers have to be synced. */
   async start(): Promise<void> {
     const { nodes, vmis, migrations } = this.#deps;
-    const wake = ({ metadata }: DrainedNode) => this.#reconciler.wake(metadata.name);
+    const wake = ({ metadata }: DrainedNode) => this.reconciler.wake(metadata.name);
     this.#subscriptions.push(
       nodes.addHandlers({ added: wake, updated: (older, node) => this.#nodeChanged(older, node), deleted: wake }),
       vmis.onChange((key) => this.#wakeNodeOf(key)),
@@ -54,22 +56,22 @@ export class EvacuationController implements Component {
 
   async stop(): Promise<void> {
     for (const end of this.#subscriptions.splice(0)) end();
-    await this.#reconciler.stop();
+    await this.reconciler.stop();
   }
 
   /** The configuration has changed. */
   wakeAll(): void {
-    for (const key of this.#deps.nodes.keys()) this.#reconciler.wake(key);
+    for (const key of this.#deps.nodes.keys()) this.reconciler.wake(key);
   }
 
   #nodeChanged(older: DrainedNode, { metadata, spec }: DrainedNode): void {
     if (older.spec?.unschedulable === true && spec?.unschedulable !== true) this.#lifted.add(metadata.name);
-    this.#reconciler.wake(metadata.name);
+    this.reconciler.wake(metadata.name);
   }
 
   #wakeNodeOf(vmi: Key): void {
     const node = this.#deps.vmis.get(vmi)?.status?.nodeName;
-    if (node) this.#reconciler.wake(node);
+    if (node) this.reconciler.wake(node);
   }
 
   #wakeByMigration(key: Key): void {
@@ -80,7 +82,7 @@ export class EvacuationController implements Component {
     }
     this.#wakeNodeOf(`${migration.metadata.namespace}/${migration.spec.vmiName}`);
     const emptied = migration.metadata.annotations?.[annotations.evacuationMigration];
-    if (emptied) this.#reconciler.wake(emptied);
+    if (emptied) this.reconciler.wake(emptied);
   }
 
   #parts(): ReconcileParts<NodeObservation, EvacuationDecision, ExplainFacts> {

@@ -13,7 +13,14 @@ import {
 import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
-import { factsParts, type ReconcileParts, Reconciler, runPlan, stepErrorOf } from '../../reconcile/index.ts';
+import {
+  factsParts,
+  type ReconcileObserver,
+  type ReconcileParts,
+  Reconciler,
+  runPlan,
+  stepErrorOf,
+} from '../../reconcile/index.ts';
 import {
   type AttachmentPods,
   attachmentPodName,
@@ -49,6 +56,7 @@ export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'c
   readonly log: Logger;
   readonly random: () => number;
   readonly config: () => ControllerConfig;
+  readonly observer?: ReconcileObserver | undefined;
 }
 
 type Parts = ReconcileParts<MigrationObservation, MigrationDecision, ExplainFacts>;

@@ -13,6 +13,7 @@ import {
   factsParts,
   type ObjectEvent,
   type ReadYourWrites,
+  type ReconcileObserver,
   type ReconcileParts,
   Reconciler,
   runPlan,
@@ -36,12 +37,13 @@ export interface NodeControllerDeps extends Omit<ObserveDeps, 'nodes' | 'vmis' |
   readonly events: EventRecorder;
   readonly log: Logger;
   readonly random: () => number;
+  readonly observer?: ReconcileObserver | undefined;
 }
 
 /** Watches over the agents' heartbeats (upstream: pkg/virt-controller/watch/node/node.go). */
 export class NodeController implements Component {
   readonly name = 'node-controller';
-  readonly #reconciler: Reconciler<NodeObservation, NodeDecision, ExplainFacts>;
+  readonly reconciler: Reconciler<NodeObservation, NodeDecision, ExplainFacts>;
   readonly #deps: NodeControllerDeps;
   readonly #subscriptions: (() => void)[] = [];
   /** By node. */
@@ -53,36 +55,36 @@ export class NodeController implements Component {
 
   constructor({ workers }: NodeControllerOptions, deps: NodeControllerDeps) {
     this.#deps = deps;
-    this.#reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
+    this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
   }
 
   /** The informers have to be synced. */
   async start(): Promise<void> {
     const { nodes, vmis, ownPods } = this.#deps;
-    const wake = ({ metadata }: KubeObject) => this.#reconciler.wake(metadata.name);
+    const wake = ({ metadata }: KubeObject) => this.reconciler.wake(metadata.name);
     this.#subscriptions.push(
       nodes.addHandlers({ added: wake, updated: (older, node) => isNews(older, node) && wake(node), deleted: wake }),
       vmis.onChange((key) => this.#wakeNodeOf(vmis.get(key))),
       ownPods.onChange(() => this.#wakeWatched()),
     );
-    for (const key of nodes.keys()) this.#reconciler.wake(key);
+    for (const key of nodes.keys()) this.reconciler.wake(key);
     for (const vmi of vmis.list()) this.#wakeNodeOf(vmi);
   }
 
   async stop(): Promise<void> {
     for (const end of this.#subscriptions.splice(0)) end();
-    await this.#reconciler.stop();
+    await this.reconciler.stop();
   }
 
   /** What happens on a node whose agent is there is for that agent. */
   #wakeNodeOf(vmi: VirtualMachineInstance | undefined): void {
     const node = vmi?.status?.nodeName;
-    if (node && (this.#silent.has(node) || !this.#deps.nodes.get(node))) this.#reconciler.wake(node);
+    if (node && (this.#silent.has(node) || !this.#deps.nodes.get(node))) this.reconciler.wake(node);
     this.#wakeWatched();
   }
 
   #wakeWatched(): void {
-    for (const node of this.#watched) this.#reconciler.wake(node);
+    for (const node of this.#watched) this.reconciler.wake(node);
   }
 
   #seen(node: Key, text: string): SeenHeartbeat {

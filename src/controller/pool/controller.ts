@@ -11,6 +11,7 @@ import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
   factsParts,
   type ReadYourWrites,
+  type ReconcileObserver,
   type ReconcileParts,
   Reconciler,
   runPlan,
@@ -38,6 +39,7 @@ export interface PoolControllerDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
+  readonly observer?: ReconcileObserver | undefined;
 }
 
 /** Keeps as many VMs of a pool as are wanted, made from its present template. */

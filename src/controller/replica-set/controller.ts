@@ -4,6 +4,7 @@ import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
   factsParts,
   type ReadYourWrites,
+  type ReconcileObserver,
   type ReconcileParts,
   Reconciler,
   runPlan,
@@ -27,6 +28,7 @@ export interface ReplicaSetControllerDeps extends Pick<ObserveDeps, 'clock' | 's
   readonly events: EventRecorder;
   readonly log: Logger;
   readonly random: () => number;
+  readonly observer?: ReconcileObserver | undefined;
 }
 
 /** Keeps as many VMIs of a set as are wanted. */

@@ -4,6 +4,7 @@ import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
   factsParts,
   type ReadYourWrites,
+  type ReconcileObserver,
   type ReconcileParts,
   Reconciler,
   runPlan,
@@ -33,6 +34,7 @@ export interface VmControllerDeps {
   readonly log: Logger;
   readonly random: () => number;
   readonly config: () => VmConfig;
+  readonly observer?: ReconcileObserver | undefined;
 }
 
 /** Keeps a VirtualMachine's VMI as its run strategy says. Level-triggered: all it knows is in the API. */

@@ -15,6 +15,7 @@ import type { EventRecorder, Informer, KubeClient } from '../../kube/index.ts';
 import {
   factsParts,
   type ReadYourWrites,
+  type ReconcileObserver,
   type ReconcileParts,
   Reconciler,
   runPlan,
@@ -59,6 +60,7 @@ export interface VmiControllerDeps {
   readonly log: Logger;
   readonly random: () => number;
   readonly randomUuid: () => string;
+  readonly observer?: ReconcileObserver | undefined;
 }
 
 type Parts = ReconcileParts<VmiObservation, VmiDecision, ExplainFacts>;

@@ -4,4 +4,4 @@
  */
 export { VmiController } from './controller.ts';
 export { vmiRules } from './decide.ts';
-export { podIndexes, vmiIndexes, vmisByClaim } from './observe.ts';
+export { podIndexes, podsByVmi, vmiIndexes, vmisByClaim } from './observe.ts';

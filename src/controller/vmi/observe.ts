@@ -30,7 +30,7 @@ import { isUnprocessed } from './decide.ts';
 import type { OtherPods, VmiObservation } from './observation.ts';
 
 /** Index of the pod informer: UID of the controlling VMI. */
-const podsByVmi = 'vmi';
+export const podsByVmi = 'vmi';
 /** Index of the pod informer: key of the VMI that the pod names as its controller. */
 const podsByVmiName = 'vmi-name';
 

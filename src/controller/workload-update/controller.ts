@@ -2,7 +2,13 @@ import type { VirtualMachineInstance, VirtualMachineInstanceMigration } from '..
 import type { Clock, Component, Logger } from '../../base/index.ts';
 import { activeKubeVirt, type ControllerConfig, type KubeVirt } from '../../cluster-config/index.ts';
 import type { EventRecorder, Informer } from '../../kube/index.ts';
-import { type KeyResult, type ObjectEvent, type ReadYourWrites, SingleReconciler } from '../../reconcile/index.ts';
+import {
+  type KeyResult,
+  type ObjectEvent,
+  type QueueObserver,
+  type ReadYourWrites,
+  SingleReconciler,
+} from '../../reconcile/index.ts';
 import { recordEventOn } from '../reconciling.ts';
 import { planUpdates } from './plan.ts';
 import { carryOut, type RequestDeps } from './requests.ts';
@@ -17,6 +23,7 @@ export interface WorkloadUpdateDeps extends Pick<RequestDeps, 'client' | 'ownPod
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
+  readonly observer?: QueueObserver | undefined;
 }
 
 /** Changes come in crowds: VMIs are looked through once for many of them. */
@@ -28,26 +35,27 @@ const backoff = { baseMs: 5_000, maxMs: 300_000 };
 export class WorkloadUpdateController implements Component {
   readonly name = 'workload-update-controller';
   readonly #deps: WorkloadUpdateDeps;
-  readonly #reconciler: SingleReconciler;
+  readonly reconciler: SingleReconciler;
   #lastBatchMs: number | undefined;
 
   constructor(deps: WorkloadUpdateDeps) {
     this.#deps = deps;
     const options = { name: 'workloads', backoff, failedMessage: 'workloads could not be updated' };
-    const { clock, log, random } = deps;
-    this.#reconciler = new SingleReconciler(options, {
+    const { clock, log, random, observer } = deps;
+    this.reconciler = new SingleReconciler(options, {
       reconcile: (signal) => this.#reconcile(signal),
       clock,
       log,
       random,
+      observer,
     });
   }
 
   /** The informers have to be synced. */
   async start(): Promise<void> {
     const { kubevirts, vmis, migrations } = this.#deps;
-    const soon = () => this.#reconciler.wakeAfter(settleMs);
-    this.#reconciler.follow(
+    const soon = () => this.reconciler.wakeAfter(settleMs);
+    this.reconciler.follow(
       kubevirts.addHandlers({ added: soon, updated: soon, deleted: soon }),
       vmis.onChange(soon),
       migrations.onChange(soon),
@@ -56,7 +64,7 @@ export class WorkloadUpdateController implements Component {
   }
 
   async stop(): Promise<void> {
-    await this.#reconciler.stop();
+    await this.reconciler.stop();
   }
 
   async #reconcile(signal: AbortSignal): Promise<KeyResult> {

@@ -144,7 +144,7 @@ export class StandaloneNode {
     this.#progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
     await removeMembers(this.client, this.#options);
     await ensureNodeObjects(this.client, { ...(await machineFacts()), kvm, nodes: this.#members }, new Date());
-    const controllerFlags = ['--standalone-scheduler', '--explain-socket', paths.controllerSocket];
+    const controllerFlags = ['--standalone-scheduler', '--port', '0', '--explain-socket', paths.controllerSocket];
     await this.#startControl('virt-controller', controllerFlags);
     const certificates = new AgentCertificates(paths.certificatesDir, { client: this.client, log });
     const keyPairs = await certificates.ensure();

@@ -225,3 +225,31 @@ test('a flush makes no event wait for other work, and later ones give way again'
   await recorder.stop();
   assert.deepEqual([created.length, clock.timers], [2, 0]);
 });
+
+test('several writers: events about one object come in order, and one that hangs delays no other object', async () => {
+  const written: string[] = [];
+  const hanging: (() => void)[] = [];
+  const client = {
+    create: async (_type: unknown, { involvedObject, reason }: EventObject) => {
+      if (involvedObject.name === 'slow') await new Promise<void>((resolve) => void hanging.push(resolve));
+      written.push(`${involvedObject.name} ${reason}`);
+    },
+  } as unknown as Client;
+  const recorder = makeRecorder(client, { writers: 3 });
+  for (const name of ['slow', 'a', 'b', 'c', 'd']) {
+    for (const reason of ['First', 'Second', 'Third']) recorder.record(subject(name), 'Normal', reason, '');
+  }
+  await settle();
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd'].map((name) => written.filter((each) => each.startsWith(name))),
+    ['a', 'b', 'c', 'd'].map((name) => [`${name} First`, `${name} Second`, `${name} Third`]),
+  );
+  assert.equal(recorder.waiting, 3);
+  for (let left = 3; left > 0; left--) {
+    await settle();
+    assert.equal(hanging.length, 1, 'one at a time');
+    hanging.pop()?.();
+  }
+  await recorder.stop();
+  assert.deepEqual(written.slice(-3), ['slow First', 'slow Second', 'slow Third']);
+});
