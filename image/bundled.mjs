@@ -4,7 +4,7 @@ import path from 'node:path';
 import { build } from 'esbuild';
 
 const agent = {
-  entryPoints: ['src/bin/virt-handler.ts', 'src/bin/virt-migration-relay.ts'],
+  entryPoints: ['src/bin/virt-handler.ts', 'src/bin/virt-migration-relay.ts', 'src/bin/virt-controller.ts'],
   platform: 'node',
   external: ['koffi', 'classic-level'],
 };

@@ -21,7 +21,7 @@ import { debianFiles, forgetOthers, ImageError, koffiBinary, nodeFile, updateLoc
 /** The agent gives devices and disks to `qemu` by its number; the name is for people who look at files. */
 const passwd = 'root:x:0:0:root:/root:/usr/sbin/nologin\nqemu:x:107:107:qemu:/:/usr/sbin/nologin\n';
 const group = 'root:x:0:\nqemu:x:107:\n';
-const mountPoints = ['dev', 'etc/virt-handler', 'pods', 'proc', 'run', 'sys', 'tmp', 'var/lib'];
+const mountPoints = ['dev', 'etc/virt-controller', 'etc/virt-handler', 'pods', 'proc', 'run', 'sys', 'tmp', 'var/lib'];
 /** Of the Debian packages: what programs are linked with, those libraries' own needs, `ip`, `nft`, `haproxy`, and the words of the licences. */
 const kept = [
   /\/ld-linux-[\w-]+\.so\.\d$/,
@@ -103,7 +103,7 @@ function withoutMap(file) {
 }
 
 /** The agent, and what keeps the streams of migrations for it. */
-const programs = ['virt-handler', 'virt-migration-relay'];
+const programs = ['virt-handler', 'virt-migration-relay', 'virt-controller'];
 
 /** With its parts beside it, and its name in the path of programs. */
 function placeProgram(root, program) {
