@@ -5,7 +5,7 @@ const certificates = '/etc/virt-controller/certificates';
 const later = 'accepted, not used yet: ';
 
 /** Upstream's flags and defaults (pkg/virt-controller/watch/application.go, AddFlags), then ours. */
-const controllerFlags = {
+export const controllerFlags = {
   v: { kind: 'int', short: 'v', fallback: 2, help: 'log verbosity' },
   kubeconfig: { kind: 'string', fallback: '', help: 'kubeconfig file; empty: service account of the pod' },
   master: { kind: 'string', fallback: '', help: 'URL of the API server, wins over the kubeconfig' },

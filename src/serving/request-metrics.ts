@@ -25,7 +25,7 @@ export class RequestMetrics {
     });
     this.#limiter = new Histogram({
       name: 'kubevirt_rest_client_rate_limiter_duration_seconds',
-      help: 'Time that the rate limit of this agent kept a request waiting.',
+      help: 'Time that the rate limit of this program kept a request waiting.',
       ...{ labelNames, buckets: limiterBuckets, registers },
     });
     this.#requests = new Counter({

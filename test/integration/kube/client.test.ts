@@ -50,6 +50,26 @@ test('a signal that lives on is left as it was, whatever became of the requests'
   await assert.rejects(client.get(type, ref, { signal }), /enough/);
 });
 
+test('a guard is asked before each try to change something, and what it refuses is not sent', async () => {
+  let mayWrite = true;
+  const guard = () => {
+    if (!mayWrite) throw new Error('not now');
+  };
+  const guarded = new KubeClient(
+    { userAgent: 'test/1', retry: { attempts: 4, baseMs: 5, maxMs: 20 } },
+    { access: { server: api.url, credentials: noCredentials }, guard },
+  );
+  await guarded.update(type, object);
+  const sent = api.requests.length;
+  mayWrite = false;
+  await assert.rejects(guarded.update(type, object), /not now/);
+  await assert.rejects(guarded.delete(type, ref), /not now/);
+  await assert.rejects(guarded.patch(type, ref, {}, 'merge'), /not now/);
+  assert.equal(api.requests.length, sent);
+  await guarded.get(type, ref);
+  guarded.close();
+});
+
 test('a connection that the server closed while it was idle is no error', async () => {
   await client.get(type, ref);
   for (const socket of api.sockets) socket.destroy();

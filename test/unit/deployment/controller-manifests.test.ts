@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
+import { parseControllerFlags } from '../../../src/controller/index.ts';
+
+/** The manifests of virt-controller fit the program, those of the agent, and the image. */
+
+const read = (file: string) =>
+  parseAllDocuments(readFileSync(path.join('daemonset', file), 'utf8')).map((item) => item.toJS());
+const [deployment] = read('controller/base/deployment.yaml');
+const pod = deployment.spec.template.spec;
+const [container] = pod.containers;
+
+test('the arguments parse, and the certificate is where the program looks for it', () => {
+  const flags = parseControllerFlags(container.args);
+  assert.equal(flags?.server?.port, 8443);
+  const folders = container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath);
+  for (const file of Object.values(flags?.server?.keyPair ?? {})) assert.deepEqual(folders, [path.dirname(file)]);
+  assert.equal(container.args[1], 'quay.io/kubevirt/virt-launcher:v1.9.0');
+});
+
+test('two replicas, as an ordinary user without rights on the node; probes ask what is served', () => {
+  assert.equal(deployment.spec.replicas, 2);
+  assert.deepEqual([pod.securityContext.runAsNonRoot, container.securityContext.capabilities.drop], [true, ['ALL']]);
+  const paths = ['startupProbe', 'livenessProbe', 'readinessProbe'].map((probe) => container[probe].httpGet.path);
+  assert.deepEqual(paths, ['/leader', '/healthz', '/leader']);
+});
+
+test('the budget, the selector and the Deployment mean the same pods, which upstream’s never are', () => {
+  const [budget] = read('controller/base/disruption-budget.yaml');
+  assert.deepEqual(budget.spec.selector, deployment.spec.selector);
+  assert.equal(deployment.spec.selector.matchLabels['virt-controller.kubevirt.io/controller'], 'typescript');
+});
+
+test('image and service for metrics are those of the agent', () => {
+  const [{ images: agents }] = read('base/kustomization.yaml');
+  const [{ images }] = read('controller/base/kustomization.yaml');
+  assert.deepEqual(images, [{ ...agents[0], name: 'virt-controller' }]);
+  assert.deepEqual(read('controller/base/metrics-service.yaml'), read('base/metrics-service.yaml'));
+});
