@@ -350,8 +350,11 @@ export interface ExplainError extends ExplainDocument<'Error'> {
 export type ExplainFacts = Readonly<Record<string, string>>;
 
 /** Kinds of objects that virt-controller explains, as the command line and the addresses name them. */
-export const controllerKinds = ['vm', 'vmi', 'vmim', 'vmirs', 'vmpool'] as const;
+export const controllerKinds = ['vm', 'vmi', 'vmim', 'vmirs', 'vmpool', 'node', 'evacuation'] as const;
 export type ControllerKind = (typeof controllerKinds)[number];
+
+/** Without a namespace: the heartbeats of a node's agent, and what is to leave a node. */
+export const controllerNodeKinds: readonly ControllerKind[] = ['node', 'evacuation'];
 
 export const controllerExplainApiVersion = 'explain.virt-controller/v1';
 
@@ -365,10 +368,14 @@ export interface ControllerDecision extends Omit<ExplainDecision, 'seen'> {
   readonly seen: ExplainFacts;
 }
 
-/** `GET /explain/vm/<namespace>/<name>` and the same for `vmi` and `vmim`, on virt-controller's socket (`--explain-socket`). */
+/**
+ * `GET /explain/vm/<namespace>/<name>` and the same for the other kinds, `GET /explain/node/<name>` for those without a namespace, on
+ * virt-controller's socket (`--explain-socket`).
+ */
 export interface ControllerReport extends ControllerDocument<'Explanation'> {
   readonly at: string;
   readonly resource: ControllerKind;
+  /** Empty: its kind has none. */
   readonly namespace: string;
   readonly name: string;
   readonly goneAt?: string;

@@ -25,11 +25,11 @@ import { EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites } from '../reconcile/index.ts';
 import { DataVolumes } from './data-volumes/index.ts';
 import { DisruptionBudgets } from './disruption-budget/index.ts';
-import { EvacuationController } from './evacuation/index.ts';
+import { EvacuationController, evacuationRules } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { addObjectMetrics, ControllerMeters, type QueueName } from './metrics/index.ts';
 import { MigrationController, migrationRules } from './migration/index.ts';
-import { NodeController } from './node/index.ts';
+import { NodeController, nodeRules } from './node/index.ts';
 import { PoolController, poolRules } from './pool/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
@@ -286,6 +286,8 @@ export class Controller implements Component {
       vmim: { source: this.#migrations.reconciler, rules: migrationRules },
       vmirs: { source: this.#replicaSets.reconciler, rules: replicaSetRules },
       vmpool: { source: this.#pools.reconciler, rules: poolRules },
+      node: { source: this.#nodes.reconciler, rules: nodeRules },
+      evacuation: { source: this.#evacuation.reconciler, rules: evacuationRules },
     };
     const answer = (method: string, target: string) => explain(method, target, { controllers, clock });
     const options = { ...where, name: 'explain server', other: 'another virt-controller' };

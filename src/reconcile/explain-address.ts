@@ -45,6 +45,12 @@ export function explainKey(
   return refusal(400, 'BAD_REQUEST', 'a namespace and a name are lower case letters, digits, "-" and "."');
 }
 
+/** The same of an object without a namespace. */
+export function explainClusterKey(name: string): { readonly kind: 'key'; readonly key: Key } | ExplainRefusal {
+  if (validName.test(name)) return { kind: 'key', key: name };
+  return refusal(400, 'BAD_REQUEST', 'a name is lower case letters, digits, "-" and "."');
+}
+
 function refusal(httpStatus: 400 | 404, code: ExplainError['code'], message: string): ExplainRefusal {
   return { kind: 'refused', httpStatus, code, message };
 }

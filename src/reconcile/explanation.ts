@@ -79,8 +79,8 @@ export function explainAll<Seen>(source: ExplainSource<Seen>, words: ExplainWord
 }
 
 function identityOf(key: Key): Identity {
-  const [namespace = '', name = ''] = key.split('/');
-  return { namespace, name };
+  const [first = '', second] = key.split('/');
+  return second === undefined ? { namespace: '', name: first } : { namespace: first, name: second };
 }
 
 function goneAt<Seen>({ decisions }: ExplainSource<Seen>, key: Key): Gone {

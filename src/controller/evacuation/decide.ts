@@ -77,6 +77,8 @@ const table = ruleTable<NodeObservation, Plan>(
   },
 );
 
+export const evacuationRules = table.rules;
+
 export function decideEvacuation(observation: NodeObservation): EvacuationDecision {
   return decideBy(table, observation);
 }

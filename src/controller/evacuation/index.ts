@@ -3,3 +3,4 @@
  * Must not know: how migrations are carried out, who drains.
  */
 export { EvacuationController } from './controller.ts';
+export { evacuationRules } from './decide.ts';

@@ -5,6 +5,7 @@ import {
   type ControllerReport,
   controllerExplainApiVersion,
   controllerKinds,
+  controllerNodeKinds,
   type ExplainFacts,
   type Key,
 } from '../../api/index.ts';
@@ -14,6 +15,7 @@ import {
   type ExplainSource,
   type ExplainWords,
   explainAll,
+  explainClusterKey,
   explainKey,
   explainObject,
   explainPath,
@@ -38,8 +40,12 @@ export interface ExplainAnswer {
   readonly body: ControllerReport | ControllerList | ControllerExplainError;
 }
 
+function isOfNode(kind: ControllerKind): boolean {
+  return controllerNodeKinds.includes(kind);
+}
+
 const whatThereIs = controllerKinds
-  .map((kind) => `GET /explain/${kind} and /explain/${kind}/<namespace>/<name>`)
+  .map((kind) => `GET /explain/${kind} and /explain/${kind}/${isOfNode(kind) ? '' : '<namespace>/'}<name>`)
   .join(', ');
 
 /** What virt-controller decided, from memory only. Total: each request has an answer. `target`: path of the request. */
@@ -47,12 +53,13 @@ export function explain(method: string, target: string, deps: ExplainDeps): Expl
   if (method !== 'GET' && method !== 'HEAD') return errorAnswer(405, 'METHOD_NOT_ALLOWED', `there is ${whatThereIs}`);
   const path = explainPath(target);
   if (path.kind === 'refused') return refused(path);
-  const [first, kind, namespace, name, ...more] = path.parts;
+  const [first, kind, ...names] = path.parts;
   const resource = controllerKinds.find((each) => each === kind);
-  if (first !== 'explain' || !resource || more.length > 0 || (namespace !== undefined && name === undefined))
-    return refused(unknownAddress(whatThereIs));
-  if (namespace === undefined || name === undefined) return { httpStatus: 200, body: list(resource, deps) };
-  const named = explainKey(namespace, name);
+  if (first !== 'explain' || !resource) return refused(unknownAddress(whatThereIs));
+  if (names.length === 0) return { httpStatus: 200, body: list(resource, deps) };
+  if (names.length !== (isOfNode(resource) ? 1 : 2)) return refused(unknownAddress(whatThereIs));
+  const [one = '', other = ''] = names;
+  const named = isOfNode(resource) ? explainClusterKey(one) : explainKey(one, other);
   return named.kind === 'key' ? report(resource, named.key, deps) : refused(named);
 }
 

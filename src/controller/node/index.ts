@@ -3,3 +3,4 @@
  * Must not know: how agents send heartbeats, who starts a VM again.
  */
 export { NodeController } from './controller.ts';
+export { nodeRules } from './decide.ts';

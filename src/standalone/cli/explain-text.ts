@@ -46,10 +46,11 @@ export function controllerStory(report: ControllerReport): string[] {
   const { resource, namespace, name, at, goneAt, problem, decisions, crashLoopBackoff } = report;
   const last = decisions.at(-1);
   const left = goneAt === undefined ? '' : `, gone ${ago(goneAt, at)}`;
-  if (last === undefined) return [`${resource} ${namespace}/${name}${left}: nothing was decided yet`];
+  const shown = `${resource} ${namespace === '' ? name : `${namespace}/${name}`}${left}`;
+  if (last === undefined) return [`${shown}: nothing was decided yet`];
   const since = last.times > 1 ? `decided ${last.times} times, first ${ago(last.firstAt, at)}, ` : '';
   return [
-    `${resource} ${namespace}/${name}${left}`,
+    shown,
     `  is       ${factsText(last)}`,
     `  because  ${last.why}`,
     `           rule ${last.rule}, ${since}last ${ago(last.lastAt, at)}`,
@@ -78,7 +79,7 @@ export function controllerTable({ items, resource, at }: ControllerList): string
   return table(
     ['NAMESPACE', 'NAME', 'RULE', 'SINCE', 'NEXT', 'PROBLEM'],
     items.map((item) => [
-      item.namespace,
+      item.namespace || '-',
       item.name,
       item.goneAt === undefined ? item.rule : `gone ${ago(item.goneAt, at)}`,
       ago(item.since, at),

@@ -4,6 +4,7 @@ import {
   type ControllerReport,
   controllerExplainApiVersion,
   controllerKinds,
+  controllerNodeKinds,
   type ExplainLabel,
   type ExplainLabels,
   type ExplainList,
@@ -35,7 +36,7 @@ type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | C
 const agentAnswers = ['Why', 'WhyList', 'WhyLabels'];
 const controllerAnswers = ['Explanation', 'ExplanationList'];
 
-/** `vm/NAME`, `vmi/NAME`, `vmim/NAME`, `vmirs/NAME`, `vmpool/NAME`, `vm/` (all) and so on: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
+/** `vm/NAME` and the same for each other kind, `node/NODE`, `vm/` (all) and so on: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
 export function explainTarget(text: string | undefined): Pick<ExplainQuestion, 'kind' | 'name'> {
   const [first = '', name, ...more] = (text ?? '').split('/');
   if (name === undefined) return first === '' ? {} : { name: first };
@@ -108,7 +109,9 @@ function linesOf(answer: Answer, socket: string, name = ''): string[] {
 function pathOf({ namespace, name, labels, kind }: ExplainQuestion): string {
   if (labels) return '/labels';
   const base = kind ? `/explain/${kind}` : '/why';
-  return name === undefined ? base : `${base}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  if (name === undefined) return base;
+  const names = kind && controllerNodeKinds.includes(kind) ? [name] : [namespace, name];
+  return [base, ...names.map((each) => encodeURIComponent(each))].join('/');
 }
 
 async function ask(question: ExplainQuestion): Promise<Answer> {

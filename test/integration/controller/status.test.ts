@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { resources, type VirtualMachineInstance } from '../../../src/api/index.ts';
+import { askExplain } from '../../../src/standalone/cli/explain.ts';
 import { type PemPair, serverCommonName } from '../../../src/tls/index.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { Cluster, embeddedApi, token } from '../../fixtures/controller/cluster.ts';
@@ -69,7 +70,7 @@ before(async () => {
   cluster = new Cluster(await embeddedApi());
   await cluster.addNode();
   port = await freePort();
-  leader = program.start('one', argsOf(port));
+  leader = program.start('one', [...argsOf(port), '--explain-socket', cert('explain.sock')]);
 });
 after(async () => {
   program.dispose();
@@ -130,6 +131,21 @@ test('metrics: the leader counts queues, phases and objects; who stands by has w
     assert.equal(sampleOf(body, 'kubevirt_virt_controller_cached_objects{resource="virtualmachineinstances"}'), 1);
     assert.doesNotMatch(body, /name="vm1"/);
   });
+});
+
+test('explain: what was decided about nodes, with the sentence of the rule', async () => {
+  const explained = (kind: string) =>
+    askExplain({
+      socket: cert('explain.sock'),
+      kind: kind as 'node',
+      name: 'node1',
+      namespace: 'default',
+      output: 'text',
+    });
+  await eventually(async () =>
+    assert.match(await explained('node'), /^node node1\n.*\n.*No agent has ever been heard of/),
+  );
+  assert.match(await explained('evacuation'), /^evacuation node1\n.*\n.*No guest is to leave the node/);
 });
 
 test('a certificate of another authority is used without a restart, and half of one changes nothing', async () => {

@@ -36,7 +36,10 @@ test('each document has the bytes that its readers know', () => {
   for (const request of requests) {
     const [method = '', target = ''] = request.split(' ');
     const { httpStatus, body } = explain(method, target, {
-      controllers: { vm: known, vmi: known, vmim: known, vmirs: known, vmpool: known },
+      controllers: {
+        ...{ vm: known, vmi: known, vmim: known, vmirs: known, vmpool: known },
+        ...{ node: known, evacuation: known },
+      },
       clock,
     });
     text += `${request.slice(0, 40)}\n${httpStatus} ${JSON.stringify(body)}\n\n`;

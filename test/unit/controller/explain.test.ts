@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExplainFacts } from '../../../src/api/index.ts';
 import { explain } from '../../../src/controller/explain/index.ts';
+import { nodeRules } from '../../../src/controller/node/index.ts';
 import { vmRules } from '../../../src/controller/vm/index.ts';
 import { CrashLoopBackoff, DecisionLog, decisionRecord } from '../../../src/reconcile/index.ts';
 import { FakeClock } from '../../fixtures/fake-clock.ts';
@@ -21,6 +22,8 @@ const controllers = {
   vmim: controller(),
   vmirs: controller(),
   vmpool: controller(),
+  node: { ...controller(), rules: nodeRules },
+  evacuation: controller(),
 };
 const seen = { strategy: 'Always', vmi: 'none' };
 const observed = { uid: 'u1', now: clock.now() };
@@ -39,6 +42,20 @@ test('a VM has a report with the sentence of each rule', () => {
     report.decisions.map(({ rule, why, seen: facts }) => [rule, why, facts]),
     [['start', 'The VM shall run and has no VMI, so one is created.', seen]],
   );
+});
+
+test('a node has a report without a namespace, with the sentence of each rule', () => {
+  const facts = { state: 'there', agent: 'unheard of for 5 minutes' };
+  const lost = { rule: 'agent-gone', steps: [] };
+  controllers.node.source.decisions.add('node1', decisionRecord(observed, lost, [], { seen: facts }));
+  const { httpStatus, body } = ask('/explain/node/node1');
+  assert.equal(httpStatus, 200);
+  const report = body.kind === 'Explanation' ? body : assert.fail(body.kind);
+  assert.deepEqual([report.resource, report.namespace, report.name], ['node', '', 'node1']);
+  assert.match(report.decisions[0]?.why ?? '', /^The agent of this node is gone; no guest is there/);
+  assert.equal(ask('/explain/node/default/node1').httpStatus, 404);
+  assert.equal(ask('/explain/evacuation/node1').httpStatus, 404);
+  assert.equal(ask('/explain/node/NODE').httpStatus, 400);
 });
 
 test('the list has a line per object of its kind', () => {
