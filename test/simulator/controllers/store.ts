@@ -69,6 +69,7 @@ export class ClusterStore {
     if (this.find(type, keyOf(object))) throw new KubeError('ALREADY_EXISTS', `${keyOf(object)} exists`);
     metadata.uid = `uid-${this.#version}`;
     metadata.creationTimestamp = this.#now().toISOString();
+    if (type === resources.pods) object.status = { phase: 'Pending' };
     return this.#store(type, undefined, object, writer);
   }
 
