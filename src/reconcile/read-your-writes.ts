@@ -29,8 +29,8 @@ interface Writing {
 export interface ReadYourWritesOptions {
   /**
    * An own write that the watch has not shown after this time is given up, and listeners are called: an object that was created
-   * and deleted while no watch was open is never shown. Without it only updates may be noted; one of those ends with whatever
-   * newer state the watch shows, and a wrong one with the next conflict.
+   * and deleted while no watch was open is never shown. Without it only updates may be noted. An update is never given up, however long
+   * no watch is open: it ends with whatever newer state the watch shows, and a wrong one with the next conflict.
    */
   readonly giveUp?: { readonly afterMs: number; readonly clock: Clock };
   /** The echo of an own update wakes, too: for reconciles that go on from it. Otherwise it is no news. */
@@ -162,6 +162,8 @@ export class ReadYourWrites<T extends KubeObject> implements CachedObjects<T> {
     const version = newer.metadata.resourceVersion;
     // A write that changed nothing has no echo.
     if (baseVersion === undefined || version === baseVersion || version === last) return;
+    // Answers of two writers of one object come in any order.
+    if (before?.object && isOlder(newer, before.object)) return;
     const lastKnown = before?.object?.metadata.resourceVersion;
     const wasShown = last === observed.metadata.resourceVersion || (lastKnown !== undefined && last === lastKnown);
     // Else the watch was faster than the answer: maybe only by what others wrote before it.
@@ -251,11 +253,15 @@ export class ReadYourWrites<T extends KubeObject> implements CachedObjects<T> {
       throw new TypeError(`a ${own.kind} of ${key} needs a time after which it is given up`);
     const before = this.#writes.get(key);
     if (before) this.#drop(key, before);
-    const cancel = giveUp?.clock.schedule(giveUp.afterMs, () => {
-      this.#writes.delete(key);
-      this.#wake(key);
-    });
+    const isLasting = own.kind === 'update';
+    const cancel = isLasting ? undefined : giveUp?.clock.schedule(giveUp.afterMs, () => this.#giveUp(key, own));
     this.#writes.set(key, { ...own, cancel });
+  }
+
+  #giveUp(key: Key, { under }: OwnWrite<T>): void {
+    if (under?.kind === 'update') this.#writes.set(key, { ...under, cancel: undefined });
+    else this.#writes.delete(key);
+    this.#wake(key);
   }
 
   #drop(key: Key, own: Kept<T>): void {

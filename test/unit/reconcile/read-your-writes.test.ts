@@ -172,6 +172,25 @@ test('a creation that no watch ever shows is given up, and its key is woken', ()
   assert.deepEqual([version(), woken, [...writes.keys()]], [undefined, [key], []]);
 });
 
+test('an own update is kept for as long as the watch shows the time before it, also below a deletion that is given up', () => {
+  const { clock, writes, publish, version } = watchedWithTime(at('101'));
+  writes.saw(key, at('101'), at('102'));
+  clock.advance(3_600_000);
+  assert.equal(version(), '102');
+  writes.deleted(key, at('102'));
+  clock.advance(3_600_000);
+  assert.deepEqual([version(), writes.pending(key)], ['102', 'update']);
+  publish(at('103'));
+  assert.deepEqual([version(), writes.pending(key)], ['103', undefined]);
+});
+
+test('the late answer to an older write of another reconcile does not take back what is known since', () => {
+  const { writes, version } = watched(at('101'));
+  writes.saw(key, at('101'), at('105'));
+  writes.saw(key, at('101'), at('103'));
+  assert.equal(version(), '105');
+});
+
 for (const [what, shown] of [
   ['its deletion', leaving('102')],
   ['nothing in its place', undefined],
