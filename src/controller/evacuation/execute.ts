@@ -8,6 +8,7 @@ import {
 import { errorMessage } from '../../base/index.ts';
 import { isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import { together } from '../owned/index.ts';
 import type { EvacuationStepArgs } from './decide.ts';
 import { cordonNote } from './observe.ts';
 
@@ -40,33 +41,32 @@ async function setNote(value: 'true' | null, { client, node, signal }: ExecuteCo
   return done;
 }
 
-/** All of them side by side; how many move at once is for the controller of migrations. */
+/** A few side by side, so that a full node does not take all connections; how many move at once is for the controller of migrations. */
 async function createMigrations(
   { vmis }: Step<EvacuationStepArgs, 'createMigrations'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
-  const ends = await Promise.all(vmis.map((vmi) => createMigration(vmi, context)));
-  const problem = ends.find((end) => end !== undefined);
-  if (problem === undefined) return done;
-  return { kind: 'failed', error: { severity: 'retry', code: 'CREATE_FAILED', message: problem } };
+  const error = await together(vmis, (vmi) => createMigration(vmi, context));
+  if (error === undefined) return done;
+  context.signal.throwIfAborted();
+  const message = `Error creating a Migration: ${errorMessage(error)}`;
+  return { kind: 'failed', error: { severity: 'retry', code: 'CREATE_FAILED', message } };
 }
 
-/** What went wrong. */
 async function createMigration(
   vmi: VirtualMachineInstance,
   { client, migrations, node, noteOnVmi, signal }: ExecuteContext,
-): Promise<string | undefined> {
+): Promise<void> {
+  signal.throwIfAborted();
   try {
     const created = await client.create(resources.migrations, migrationOf(vmi, node), { signal });
     migrations.created(keyOf(created), created);
     const message = `Created Migration ${created.metadata.name}`;
     noteOnVmi(vmi, { type: 'Normal', reason: 'SuccessfulCreate', message });
-    return undefined;
   } catch (error) {
-    if (signal.aborted) throw error;
     const message = `Error creating a Migration: ${errorMessage(error)}`;
-    noteOnVmi(vmi, { type: 'Warning', reason: 'FailedCreate', message });
-    return message;
+    if (!signal.aborted) noteOnVmi(vmi, { type: 'Warning', reason: 'FailedCreate', message });
+    throw error;
   }
 }
 
