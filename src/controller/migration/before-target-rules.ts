@@ -89,6 +89,12 @@ const waitingRules: readonly MigrationRule[] = [
     plan: () => waits(otherPodsMs),
   },
   {
+    name: 'older-one-first',
+    why: 'An older migration of this VMI was seen only after this one was accepted: this one waits for its end.',
+    when: (facts) => isPendingWithout(facts) && facts.rival !== undefined,
+    plan: () => waits(otherPodsMs),
+  },
+  {
     name: 'other-pods-left',
     why: 'A pod of an earlier migration of this VMI has not ended: it is waited for.',
     when: (facts) => isPendingWithout(facts) && facts.activePods > 1,

@@ -65,8 +65,8 @@ export class MigrationController implements Component {
   readonly name = 'migration-controller';
   readonly reconciler: Reconciler<MigrationObservation, MigrationDecision, ExplainFacts>;
   readonly #deps: MigrationControllerDeps;
-  /** Keys and source nodes of migrations whose target pod is being created. */
-  readonly #reserved = new Map<Key, string>();
+  /** Of migrations whose target pod is being created, by key. */
+  readonly #reserved = new Map<Key, { readonly node: string; readonly vmi: Key }>();
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: MigrationControllerOptions, deps: MigrationControllerDeps) {
@@ -164,14 +164,18 @@ export class MigrationController implements Component {
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 
-  /** Between what was observed and the creation others may have begun: limits are counted again, and at once. */
+  /**
+   * Between what was observed and the creation others may have begun: limits are counted again, and at once. A VMI has one target at a time.
+   */
   #reserve({ key, migration, vmi, config: { migrations } }: PresentMigration): (() => void) | undefined {
     const node = vmi?.status?.nodeName ?? '';
-    const { cluster, outbound } = runningBeside(migration, vmi, this.#deps);
-    const sameNode = [...this.#reserved.values()].filter((each) => each === node).length;
-    if (cluster + this.#reserved.size >= migrations.perCluster || outbound + sameNode >= migrations.perNode)
-      return undefined;
-    this.#reserved.set(key, node);
+    const { cluster, outbound, ofVmi } = runningBeside(migration, vmi, this.#deps);
+    const others = [...this.#reserved].filter(([each]) => each !== key).map(([, each]) => each);
+    const own = vmiKeyOf(migration);
+    const sameNode = others.filter((each) => each.node === node).length;
+    if (ofVmi > 0 || others.some((each) => each.vmi === own)) return undefined;
+    if (cluster + others.length >= migrations.perCluster || outbound + sameNode >= migrations.perNode) return undefined;
+    this.#reserved.set(key, { node, vmi: own });
     return () => this.#reserved.delete(key);
   }
 }

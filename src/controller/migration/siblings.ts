@@ -40,18 +40,20 @@ export function rivalOf(
   return first && { name: first.metadata.name, hasState: first === owner };
 }
 
-/** Other migrations that have, or had, a target pod and are not over. */
+/** Other migrations that have, or had, a target pod and are not over; `ofVmi`: of the same VMI. */
 export function runningBeside(
   migration: Migration,
   vmi: VirtualMachineInstance | undefined,
   deps: Pick<QueueDeps, 'migrations' | 'vmis' | 'ownPods'>,
-): MigrationFacts['running'] {
+): MigrationFacts['running'] & { readonly ofVmi: number } {
   const running = underWay(deps).filter((each) => !isSame(each, migration));
+  const isOfVmi = (each: Migration) =>
+    each.metadata.namespace === migration.metadata.namespace && isOfSameVmi(each, migration);
   const node = vmi?.status?.nodeName;
   const outbound = running.filter(({ metadata: { namespace }, spec }) => {
     return deps.vmis.get(`${namespace}/${spec.vmiName}`)?.status?.nodeName === node;
   });
-  return { cluster: running.length, outbound: outbound.length };
+  return { cluster: running.length, outbound: outbound.length, ofVmi: running.filter(isOfVmi).length };
 }
 
 /**

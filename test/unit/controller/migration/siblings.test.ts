@@ -66,7 +66,11 @@ test('under way are migrations with a phase or a pod beyond waiting, of all VMIs
     ['default/vm2', buildVmi({}, { phase: 'Running', nodeName: 'node2' })],
   ]);
   const seen = { migrations: { list: () => others }, vmis, ownPods: { list: () => [pod] } };
-  assert.deepEqual(runningBeside(buildMigration(), runningVmi(), seen), { cluster: 3, outbound: 2 });
+  assert.deepEqual(runningBeside(buildMigration(), runningVmi(), seen), {
+    cluster: 3,
+    outbound: 2,
+    ofVmi: 2,
+  });
 });
 
 test('of migrations that are over all but the newest five go, each with the pod that it left and that has ended', () => {
