@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { accessSync, constants, readFileSync, writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
-import { sleep } from '../../../src/base/index.ts';
 import { LifecycleDetail, LifecycleEvent } from '../../../src/libvirt/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { type Guest, MigrationCluster, type MigrationNode, patienceMs } from '../../fixtures/migration-cluster.ts';
@@ -54,8 +53,10 @@ describe('a guest that runs at its target while its memory is still at the sourc
       const target = (await world.launchers(guest.uid)).get(world.other(source).name);
       assert.ok(target?.log().includes(`"event":${event},"detail":${detail}`), `not there yet\n${world.logs()}`);
     }, patienceMs);
-    // In the first moments QEMU's own thread may wait for a page: it hears no order to resume then, and the guest is lost.
-    await sleep(1500);
+    // In the first moments QEMU's own thread may wait for a page, and hears no order to resume: the guest would be lost.
+    const arrived = await guest.shell(world.other(source));
+    await eventually(async () => assert.match(await arrived.run('echo $((6 * 7))'), /42/), patienceMs);
+    arrived.close();
     return { guest, source };
   }
 

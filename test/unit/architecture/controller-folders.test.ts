@@ -5,7 +5,7 @@ checkFolderRules({
   mayImport: {
     'data-volumes': [],
     'disruption-budget': [],
-    evacuation: ['pod'],
+    evacuation: ['owned', 'pod'],
     node: ['pod'],
     explain: [],
     instancetypes: [],
