@@ -1,5 +1,5 @@
 import type { Mutation } from '../../scripts/simulator.mjs';
-import { firstCalmSeed, firstHostWorkSeed, firstMigrationSeed, firstOutageSeed } from './plan.ts';
+import { firstCalmSeed, firstHostWorkSeed, firstLossSeed, firstMigrationSeed, firstOutageSeed } from './plan.ts';
 
 /**
  * Ways to break the production code that the simulator has to notice: what is protected by no invariant would rot unseen. A
@@ -105,7 +105,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     file: 'src/agent/vmi/decide/migration/source-rules.ts',
     find: 'if (!migrationProxies.hasSource) return false;',
     replace: 'if (migrationProxies.hasSource) return false;',
-    first: firstMigrationSeed,
+    first: firstLossSeed,
   },
   {
     name: 'the streams of a target stay open',
