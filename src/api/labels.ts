@@ -19,6 +19,12 @@ export const labels = {
   memoryOverheadRatio: 'kubevirt.io/memory-hotplug-overhead-ratio',
 } as const;
 
+/** Upstream's controllers note on each of their objects with which version of the API they know it. */
+export const observedApiVersion: Readonly<Record<string, string>> = {
+  'kubevirt.io/latest-observed-api-version': 'v1',
+  'kubevirt.io/storage-observed-api-version': 'v1',
+};
+
 export const annotations = {
   domain: 'kubevirt.io/domain',
   /** Ours: how far a guest on its way has come; see `MigrationProgress`. */

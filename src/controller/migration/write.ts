@@ -1,6 +1,7 @@
 import {
   finalizers,
   labels,
+  observedApiVersion,
   resources,
   type VirtualMachineInstanceMigration,
   withCondition,
@@ -101,7 +102,8 @@ async function store(
 
 /** The parts of the metadata that this controller writes. */
 function metaOf({ metadata }: VirtualMachineInstanceMigration) {
-  return { labels: metadata.labels ?? {}, finalizers: metadata.finalizers ?? [] };
+  const { labels = {}, annotations = {}, finalizers = [] } = metadata;
+  return { labels, annotations, finalizers };
 }
 
 /** The migration as it shall be stored now; the observation is not changed. */
@@ -114,6 +116,7 @@ export function projectMigration(observation: PresentMigration, change: StatusCh
       break;
     case 'admit':
       wanted.metadata.labels = { ...wanted.metadata.labels, [labels.migrationVmi]: wanted.spec.vmiName ?? '' };
+      wanted.metadata.annotations = { ...wanted.metadata.annotations, ...observedApiVersion };
       wanted.metadata.finalizers = [...new Set([...(wanted.metadata.finalizers ?? []), finalizers.migration])];
       break;
     case 'phase':

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { annotations, labels, type VirtualMachineInstance } from '../../api/index.ts';
+import { annotations, labels, observedApiVersion, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { networkAnnotations } from './networks.ts';
 import type { PodResources } from './resources.ts';
@@ -29,7 +29,7 @@ export function podAnnotations(
   { networkBindings }: ControllerConfig,
   { overheadBytes }: PodResources,
 ): Record<string, string> {
-  const notCopied = ['kubevirt.io/latest-observed-api-version', 'kubevirt.io/storage-observed-api-version'];
+  const notCopied = Object.keys(observedApiVersion);
   const copies = Object.entries(vmi.metadata.annotations ?? {}).filter(
     ([key]) => !key.startsWith('kubectl.kubernetes.io') && !notCopied.includes(key),
   );

@@ -1,4 +1,10 @@
-import { finalizers, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  finalizers,
+  observedApiVersion,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
@@ -193,9 +199,13 @@ async function adoptVmi({ vmi }: Step<VmStepArgs, 'adoptVmi'>, context: ExecuteC
   return done;
 }
 
+/** The first write of a VM: what upstream's first write says is in it. */
 async function addFinalizer(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {
   const names = [...(vm.metadata.finalizers ?? []), finalizers.vm];
-  const newer = await setFinalizers(vm, resources.virtualMachines, names, client, signal);
+  const { annotations } = vm.metadata;
+  const noted = replaced('/metadata/annotations', annotations, { ...annotations, ...observedApiVersion });
+  const operations = [...replaced('/metadata/finalizers', vm.metadata.finalizers, names), ...noted];
+  const newer = await change(vm, resources.virtualMachines, operations, client, signal);
   if (newer) vms.saw(key, vm, newer);
   return done;
 }
@@ -219,22 +229,25 @@ function withoutOurs({ metadata }: VirtualMachine | VirtualMachineInstance): str
   return (metadata.finalizers ?? []).filter((name) => name !== finalizers.vm);
 }
 
-async function setFinalizers<T extends VirtualMachine | VirtualMachineInstance>(
+function setFinalizers<T extends VirtualMachine | VirtualMachineInstance>(
   object: T,
   type: typeof resources.virtualMachines | typeof resources.virtualMachineInstances,
   names: string[],
   client: Pick<KubeClient, 'patch'>,
   signal: AbortSignal,
 ): Promise<T | undefined> {
-  const path = '/metadata/finalizers';
-  const old = object.metadata.finalizers;
-  const change = old
-    ? [
-        { op: 'test', path, value: old },
-        { op: 'replace', path, value: names },
-      ]
-    : [{ op: 'add', path, value: names }];
-  const operations = [{ op: 'test', path: '/metadata/uid', value: object.metadata.uid }, ...change];
+  return change(object, type, replaced('/metadata/finalizers', object.metadata.finalizers, names), client, signal);
+}
+
+/** Undefined: the object is gone. */
+async function change<T extends VirtualMachine | VirtualMachineInstance>(
+  object: T,
+  type: typeof resources.virtualMachines | typeof resources.virtualMachineInstances,
+  changes: readonly object[],
+  client: Pick<KubeClient, 'patch'>,
+  signal: AbortSignal,
+): Promise<T | undefined> {
+  const operations = [{ op: 'test', path: '/metadata/uid', value: object.metadata.uid }, ...changes];
   try {
     return await client.patch<T>(type, object.metadata, operations, 'json', { signal });
   } catch (error) {

@@ -1,10 +1,8 @@
-import { finalizers, type VirtualMachineInstance } from '../../api/index.ts';
+import { finalizers, observedApiVersion, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { fillDefaults } from './defaults.ts';
 
 const oldFinalizer = 'foregroundDeleteVirtualMachine';
-const seenVersion = 'kubevirt.io/latest-observed-api-version';
-const storedVersion = 'kubevirt.io/storage-observed-api-version';
 
 /** The first write has been made: the VMI cannot vanish without us, and has what the rest builds on. */
 export function isAdmitted(vmi: VirtualMachineInstance): boolean {
@@ -19,7 +17,7 @@ export function admit(vmi: VirtualMachineInstance, config: ControllerConfig, ran
   const { metadata } = vmi;
   const kept = (metadata.finalizers ?? []).filter((name) => name !== oldFinalizer);
   metadata.finalizers = kept.includes(finalizers.vmi) ? kept : [...kept, finalizers.vmi];
-  metadata.annotations = { ...metadata.annotations, [seenVersion]: 'v1', [storedVersion]: 'v1' };
+  metadata.annotations = { ...metadata.annotations, ...observedApiVersion };
   fillDefaults(vmi, config, randomUuid);
   const status = vmi.status ?? {};
   vmi.status = status;
