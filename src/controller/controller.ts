@@ -294,7 +294,7 @@ export class Controller implements Component {
     return [new JsonSocket(options, { answer, refuse: errorAnswer, log, clock })];
   }
 
-  /** No more decisions: what is under way is ended. Events of it, which are none, may still be written. */
+  /** No more decisions: what is under way is ended. Events that wait are written until `stop`. */
   async rest(): Promise<void> {
     this.#isWorking = false;
     for (const end of this.#endCounting.splice(0)) end();
