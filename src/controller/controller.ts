@@ -123,7 +123,7 @@ export class Controller implements Component {
     this.#settings = new KubeVirtSettings({ reader, kubevirts: this.#informers.kubevirts, clock, log });
     const events = new EventRecorder(
       { component, queueSize: eventQueueSize, writers: eventWriters },
-      { client: this.#deps.eventClient, log, clock },
+      { client: this.#deps.eventClient, log, clock, random },
     );
     this.#events = events;
     const { pods, nodes } = this.#informers;

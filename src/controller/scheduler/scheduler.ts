@@ -3,6 +3,7 @@ import { type Clock, type Component, type Logger, rfc3339 } from '../../base/ind
 import { type EventRecorder, type Informer, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import { KeyedQueue, type KeyResult, type ReadYourWrites } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/index.ts';
+import { controllerBackoff } from '../reconciling.ts';
 import { placePod, podMemoryBytes, type SchedulableNode } from './fit.ts';
 
 export interface SchedulerDeps {
@@ -13,6 +14,7 @@ export interface SchedulerDeps {
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly random: () => number;
 }
 
 /**
@@ -29,7 +31,7 @@ export class StandaloneScheduler implements Component {
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
     this.#queue = new KeyedQueue(
-      { concurrency: 1 },
+      { concurrency: 1, backoff: { ...controllerBackoff.backoff, jitter: 0.1, random: deps.random } },
       {
         run: (key, signal) => this.#run(key, signal),
         clock: deps.clock,

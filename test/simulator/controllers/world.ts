@@ -26,6 +26,8 @@ export interface WorldResult {
   readonly problems: readonly string[];
   readonly lines: readonly string[];
   readonly steps: number;
+  /** Equal hashes: equal runs. */
+  readonly hash: string;
   readonly succeeded: number;
   readonly failed: number;
 }
@@ -93,8 +95,8 @@ export class ControllersWorld {
     await this.#until(this.#scheduler.nowMs + 120_000);
     await this.#calm();
     this.#problems.push(...this.#left());
-    const { steps, lines } = this.#trace;
-    return { problems: this.#problems, lines, steps, ...this.#ends };
+    const { steps, lines, hash } = this.#trace;
+    return { problems: this.#problems, lines, steps, hash, ...this.#ends };
   }
 
   /** Nothing goes wrong any more; what was begun gets all the time that it may take. */
