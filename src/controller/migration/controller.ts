@@ -28,20 +28,28 @@ import {
   renderAttachmentPod,
   renderTargetPod,
 } from '../pod/index.ts';
-import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
+import { controllerBackoff, ownWriteEchoMs, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideMigration, type Renderers } from './decide.ts';
 import { executors, staleCode } from './execute.ts';
 import { ownState, phaseOf, targetPod } from './facts.ts';
 import type { MigrationObservation, PresentMigration } from './observation.ts';
 import { type ObserveDeps, observeMigration, vmiKeyOf } from './observe.ts';
 import type { MigrationDecision } from './plan.ts';
-import { nextInLine, type QueueDeps } from './queue.ts';
+import { nextInLine, type QueueDeps, underWay } from './queue.ts';
 import { runningBeside } from './siblings.ts';
+import type { ExecuteContext } from './steps.ts';
 import { writeMigration } from './write.ts';
 
 export interface MigrationControllerOptions {
   /** Migrations worked on side by side. */
   readonly workers: number;
+}
+
+interface Reservation {
+  readonly node: string;
+  readonly vmi: Key;
+  /** Monotonic: when a pod of which no answer came would have been seen. */
+  readonly untilMs: number;
 }
 
 export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'claims' | 'lastRuleOf'> {
@@ -65,8 +73,8 @@ export class MigrationController implements Component {
   readonly name = 'migration-controller';
   readonly reconciler: Reconciler<MigrationObservation, MigrationDecision, ExplainFacts>;
   readonly #deps: MigrationControllerDeps;
-  /** Of migrations whose target pod is being created, by key. */
-  readonly #reserved = new Map<Key, { readonly node: string; readonly vmi: Key }>();
+  /** Of migrations whose target pod is being created, or was asked for without an answer, by key. */
+  readonly #reserved = new Map<Key, Reservation>();
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: MigrationControllerOptions, deps: MigrationControllerDeps) {
@@ -167,16 +175,32 @@ export class MigrationController implements Component {
   /**
    * Between what was observed and the creation others may have begun: limits are counted again, and at once. A VMI has one target at a time.
    */
-  #reserve({ key, migration, vmi, config: { migrations } }: PresentMigration): (() => void) | undefined {
+  #reserve({ key, migration, vmi, config: { migrations } }: PresentMigration): ReturnType<ExecuteContext['reserve']> {
     const node = vmi?.status?.nodeName ?? '';
     const { cluster, outbound, ofVmi } = runningBeside(migration, vmi, this.#deps);
-    const others = [...this.#reserved].filter(([each]) => each !== key).map(([, each]) => each);
+    const others = this.#reservedBeside(key);
     const own = vmiKeyOf(migration);
     const sameNode = others.filter((each) => each.node === node).length;
     if (ofVmi > 0 || others.some((each) => each.vmi === own)) return undefined;
     if (cluster + others.length >= migrations.perCluster || outbound + sameNode >= migrations.perNode) return undefined;
-    this.#reserved.set(key, { node, vmi: own });
-    return () => this.#reserved.delete(key);
+    const place = { node, vmi: own, untilMs: Number.POSITIVE_INFINITY };
+    this.#reserved.set(key, place);
+    return (isUnclear) => {
+      if (isUnclear) this.#reserved.set(key, { ...place, untilMs: this.#deps.clock.monotonicMs() + ownWriteEchoMs });
+      else this.#reserved.delete(key);
+    };
+  }
+
+  /** Without migrations that are over, and those whose pod is known by now or was never made. */
+  #reservedBeside(key: Key) {
+    const { migrations, clock } = this.#deps;
+    const known = new Set(underWay(this.#deps).map(keyOf));
+    for (const [each, { untilMs }] of this.#reserved) {
+      const migration = migrations.get(each);
+      const isOver = !migration || isFinalMigration(migration);
+      if (isOver || known.has(each) || clock.monotonicMs() >= untilMs) this.#reserved.delete(each);
+    }
+    return [...this.#reserved].filter(([each]) => each !== key).map(([, each]) => each);
   }
 }
 

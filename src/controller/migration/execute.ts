@@ -65,6 +65,7 @@ async function createTargetPod(
   if (!vmi) return stale;
   const release = context.reserve();
   if (!release) return { kind: 'wait', afterMs: roomPauseMs, reason: 'another migration has taken the room' };
+  let isUnclear = false;
   try {
     for (const left of leftovers) await deletePod(left, context);
     const created = await client.create(resources.pods, pod, { signal });
@@ -73,13 +74,14 @@ async function createTargetPod(
     const message = `Created migration target pod ${created.metadata.name}`;
     return { kind: 'done', events: [event('Normal', 'SuccessfulCreate', message)] };
   } catch (error) {
+    isUnclear = signal.aborted || isKubeError(error, 'UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR');
     if (signal.aborted) throw error;
     if (isKubeError(error, 'ALREADY_EXISTS')) return await adoptExisting(vmi, pod, context);
     const message = `Error creating pod: ${errorMessage(error)}`;
     context.noteOnVmi(vmi, event('Warning', 'FailedCreate', message));
     return failed('CREATE_FAILED', message);
   } finally {
-    release();
+    release(isUnclear);
   }
 }
 

@@ -33,7 +33,10 @@ export interface ExecuteContext extends StepContext {
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
   readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'saw'>;
   readonly observation: PresentMigration;
-  /** Takes the place of one more migration under way, before its pod can be seen; undefined: limits are reached. */
-  readonly reserve: () => (() => void) | undefined;
+  /**
+   * Takes the place of one more migration under way, before its pod can be seen; undefined: limits are reached. The place is given back when
+   * the creation has ended; `isUnclear`: the pod may be there though no answer says so.
+   */
+  readonly reserve: () => ((isUnclear: boolean) => void) | undefined;
   readonly noteOnVmi: (vmi: VirtualMachineInstance, event: ObjectEvent) => void;
 }

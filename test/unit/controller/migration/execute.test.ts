@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { executors } from '../../../../src/controller/migration/execute.ts';
+import type { ExecuteContext } from '../../../../src/controller/migration/steps.ts';
+import { KubeError, type KubeErrorCode } from '../../../../src/kube/index.ts';
+import { buildPod, buildVmi } from '../builders.ts';
+
+/** How the place among migrations under way is given back when the creation of a target pod ends with this error. */
+async function givenBack(code: KubeErrorCode): Promise<boolean[]> {
+  const released: boolean[] = [];
+  const context = {
+    client: {
+      create: async () => {
+        throw new KubeError(code, 'no pod');
+      },
+    },
+    observation: { vmi: buildVmi() },
+    reserve: () => (isUnclear: boolean) => released.push(isUnclear),
+    noteOnVmi: () => undefined,
+    signal: new AbortController().signal,
+  };
+  const step = { step: 'createTargetPod', pod: buildPod(), leftovers: [] } as const;
+  const { kind } = await executors.createTargetPod(step, context as unknown as ExecuteContext);
+  assert.equal(kind, 'failed');
+  return released;
+}
+
+for (const code of ['UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR'] as const) {
+  test(`a target pod that may have been made keeps its place among migrations: ${code}`, async () => {
+    assert.deepEqual(await givenBack(code), [true]);
+  });
+}
+
+test('a target pod that was refused takes no place among migrations', async () => {
+  assert.deepEqual(await givenBack('FORBIDDEN'), [false]);
+});
