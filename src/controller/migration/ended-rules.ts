@@ -6,6 +6,8 @@ import { does, type Facts, type MigrationRule, waits } from './plan.ts';
 
 /** The target's agent tidies up first: it lets go of mounts and network of the pod. By then it has, or is dead. */
 const tidyingMs = 60_000;
+/** A pod that was made and deleted while no watch was open is forgotten without an event: whether it is gone is looked up. */
+const goneMs = 5_000;
 
 /** What is left to do for a migration that is over. */
 export const endedRules: readonly MigrationRule[] = [
@@ -34,7 +36,7 @@ export const endedRules: readonly MigrationRule[] = [
     name: 'target-left',
     why: 'The migration has failed and its target pod is still there: it is deleted, so that the VMI may migrate again.',
     when: isLeft,
-    plan: (facts) => does(deletionOf(facts, 'the migration has failed')),
+    plan: (facts) => ({ ...does(deletionOf(facts, 'the migration has failed')), requeueAfterMs: goneMs }),
   },
   {
     name: 'unrecorded-left',
@@ -42,14 +44,18 @@ export const endedRules: readonly MigrationRule[] = [
     when: ({ leftovers }) => leftovers.some((pod) => !isBeingDeleted(pod)),
     plan: ({ leftovers }) => {
       const pods = leftovers.filter((pod) => !isBeingDeleted(pod));
-      return does(pods.map((pod) => ({ step: 'deleteTargetPod', pod, why: 'the migration is over' })));
+      const steps = pods.map((pod) => ({ step: 'deleteTargetPod', pod, why: 'the migration is over' }) as const);
+      return { ...does(steps), requeueAfterMs: goneMs };
     },
   },
   {
     name: 'attachments-left',
     why: 'Pods still bring plugged volumes to launchers that the guest has left: they are deleted.',
     when: ({ plugged }) => plugged.left.length > 0,
-    plan: ({ plugged }) => does([{ step: 'deleteAttachments', pods: plugged.left }]),
+    plan: ({ plugged }) => ({
+      ...does([{ step: 'deleteAttachments', pods: plugged.left }]),
+      requeueAfterMs: goneMs,
+    }),
   },
   {
     name: 'older-ones',
