@@ -1,4 +1,4 @@
-import { keyOf, labels, resources } from '../../../src/api/index.ts';
+import { annotations, keyOf, labels, resources } from '../../../src/api/index.ts';
 import type { Chance } from '../engine/chance.ts';
 import type { ClusterStore, Loose } from './store.ts';
 
@@ -6,8 +6,14 @@ export interface ActorsDeps {
   readonly store: ClusterStore;
   readonly chance: Chance;
   readonly now: () => string;
-  /** Kubelet and agent of this node are silent. */
+  /** Kubelet and agent of this node are silent: they do not reach the API server. What runs there runs on. */
   readonly isAway: (node: string) => boolean;
+  /** Only the agent is silent. */
+  readonly isAgentAway: (node: string) => boolean;
+  /** Agents send heartbeats, and machines die. */
+  readonly losesNodes: boolean;
+  /** Two guests of one name write to the same disks. */
+  readonly onTwin: (name: string) => void;
   /** 0: whatever begins ends well. */
   readonly failRate: () => number;
 }
@@ -29,6 +35,9 @@ const running = (at: string) => [
 export class Actors {
   /** UID of the pod that has the guest, by UID of its VMI. */
   readonly guests = new Map<string, string>();
+  /** Node of each pod that ever had a guest, and name of each VMI that had one; both by UID. */
+  readonly #places = new Map<string, string>();
+  readonly #names = new Map<string, string>();
   readonly #deps: ActorsDeps;
 
   constructor(deps: ActorsDeps) {
@@ -41,6 +50,34 @@ export class Actors {
       if (pod.spec?.nodeName && !isAway(pod.spec.nodeName)) this.#kubelet(pod);
     }
     for (const vmi of store.list(vmis)) this.#agents(vmi);
+    if (this.#deps.losesNodes) for (const node of store.list(resources.nodes)) this.#heartbeat(node);
+  }
+
+  /** The machine ends, and with it its processes; the API server does not know. */
+  loseNode(node: string): void {
+    for (const [vmi, pod] of this.guests) if (this.#places.get(pod) === node) this.guests.delete(vmi);
+  }
+
+  /** The kubelet of a machine that began anew finds no container of the pods that it had. */
+  rebootNode(node: string): void {
+    const { store } = this.#deps;
+    const started = (pod: Loose) => pod.spec?.nodeName === node && pod.status?.phase === 'Running';
+    for (const pod of store.list(resources.pods, started)) {
+      store.change(resources.pods, keyOf(pod), (each) => {
+        each.status = { phase: 'Failed', reason: 'NodeLost', message: 'the machine began anew' };
+      });
+    }
+  }
+
+  /** With the word that the node may be used, as agents send it. */
+  #heartbeat({ metadata }: Loose): void {
+    const { store, chance, now, isAgentAway } = this.#deps;
+    const last = Date.parse(metadata.annotations?.[annotations.heartbeat] ?? '') || 0;
+    if (isAgentAway(metadata.name) || Date.parse(now()) - last < chance.between(60_000, 132_000)) return;
+    store.change(resources.nodes, metadata.name, (each) => {
+      each.metadata.annotations = { ...each.metadata.annotations, [annotations.heartbeat]: now() };
+      each.metadata.labels = { ...each.metadata.labels, [labels.schedulable]: 'true' };
+    });
   }
 
   #kubelet(pod: Loose): void {
@@ -80,7 +117,7 @@ export class Actors {
   }
 
   #agents(vmi: Loose): void {
-    const { store, chance, isAway } = this.#deps;
+    const { store, chance, isAgentAway: isAway } = this.#deps;
     const { status = {}, metadata } = vmi;
     const write = (change: (each: Loose) => void) => store.change(vmis, keyOf(vmi), change);
     const state = status.migrationState ?? {};
@@ -88,6 +125,11 @@ export class Actors {
     const target = metadata.labels?.[labels.migrationTargetNodeName];
     if (status.phase === 'Scheduled' && !isAway(source) && chance.happens(0.5)) this.#start(vmi);
     if (status.phase !== 'Running' || !chance.happens(0.5)) return;
+    if (!this.guests.has(metadata.uid ?? '')) {
+      // The agent finds neither guest nor launcher.
+      if (!isAway(source)) write((each) => Object.assign(each.status, { phase: 'Failed' }));
+      return;
+    }
     if (target !== undefined && !isAway(target) && state.targetNode === target) this.#target(state, target, write);
     if (!isAway(source) && state.sourceNode === source && !state.endTimestamp && state.targetNodeAddress) {
       this.#source(vmi, state, write);
@@ -101,11 +143,18 @@ export class Actors {
       return status.activePods?.[metadata.uid ?? ''] !== undefined && spec.nodeName === status.nodeName;
     });
     if (!pod || isOver(pod)) return;
-    this.guests.set(vmi.metadata.uid ?? '', pod.metadata.uid ?? '');
+    this.#place(vmi, pod);
     store.change(vmis, keyOf(vmi), (each) => {
       const conditions = [{ type: 'LiveMigratable', status: 'True' }];
       Object.assign(each.status, { phase: 'Running', conditions, selinuxContext: 'none' });
     });
+  }
+
+  #place({ metadata: { name, uid = '' } }: Loose, pod: Loose): void {
+    if ([...this.guests.keys()].some((each) => each !== uid && this.#names.get(each) === name)) this.#deps.onTwin(name);
+    this.guests.set(uid, pod.metadata.uid ?? '');
+    this.#names.set(uid, name);
+    this.#places.set(pod.metadata.uid ?? '', pod.spec.nodeName);
   }
 
   #target(state: Loose['status'], target: string, write: (change: (each: Loose) => void) => void): void {
@@ -126,7 +175,7 @@ export class Actors {
   }
 
   #source(vmi: Loose, state: Loose['status'], write: (change: (each: Loose) => void) => void): void {
-    const { store, chance, now, failRate, isAway } = this.#deps;
+    const { store, chance, now, failRate, isAgentAway: isAway } = this.#deps;
     const pod = store.find(resources.pods, `${vmi.metadata.namespace}/${state.targetPod}`);
     const isReady = pod !== undefined && !isOver(pod) && !pod.metadata.deletionTimestamp;
     if (!state.startTimestamp && isReady && !state.abortRequested) {
@@ -142,7 +191,7 @@ export class Actors {
       write((each) => Object.assign(each.status.migrationState, failure));
     } else if (!isAway(state.targetNode) && chance.happens(0.5)) {
       const old = this.guests.get(vmi.metadata.uid ?? '');
-      this.guests.set(vmi.metadata.uid ?? '', pod.metadata.uid ?? '');
+      this.#place(vmi, pod);
       write((each) => {
         Object.assign(each.status.migrationState, { completed: true, endTimestamp: now() });
         each.status.nodeName = state.targetNode;

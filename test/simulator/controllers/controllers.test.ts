@@ -1,24 +1,46 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ControllersWorld } from './world.ts';
+import { ControllersWorld, firstLossSeed } from './world.ts';
 
 /** `CONTROLLER_SEEDS=first-count` runs others. 18 and 22: pods that a controller made and ended before it could record them. */
-const [first = 15, count = 10] = (process.env.CONTROLLER_SEEDS ?? '').split('-').filter(Boolean).map(Number);
+const [first = 15, count = 14] = (process.env.CONTROLLER_SEEDS ?? '').split('-').filter(Boolean).map(Number);
+/**
+ * Seeds that once failed. 101: a target pod that no node took was waited for without an end. 142: an own write was given up while no watch
+ * was open. 147, 235: two migrations of one VMI at once. 196: a pod of which no answer came did not count. 289: a late answer hid a newer state,
+ * and the pod of a guest was deleted. 384: nobody looked whether a target pod that no watch ever showed is gone.
+ */
+const knownSeeds = [101, 142, 147, 196, 235, 289, 384];
+const lossSeeds = 4;
+
+async function ended(seed: number) {
+  const { problems, lines, ...ends } = await new ControllersWorld(seed).run();
+  const story = lines.filter((line) => !line.endsWith('world: world'));
+  assert.deepEqual(problems, [], `seed ${seed}: ${problems.join('; ')}\n${story.slice(-40).join('\n')}`);
+  return ends;
+}
 
 test('a seed of a cluster replays exactly, and another seed is another cluster', async () => {
-  const hashOf = async (seed: number) => (await new ControllersWorld(seed).run()).hash;
-  assert.deepEqual([await hashOf(53), await hashOf(196)], [await hashOf(53), await hashOf(196)]);
-  assert.notEqual(await hashOf(53), await hashOf(54));
+  const [one, again, other] = [await ended(147), await ended(147), await ended(148)];
+  assert.deepEqual(again, one);
+  assert.notEqual(other.hash, one.hash);
+});
+
+test('seeds of clusters that once failed hold', async () => {
+  for (const seed of knownSeeds) await ended(seed);
 });
 
 test('in seeded clusters migrations and evacuations keep their limits, end with a cause, and leave nothing', async () => {
   const ends = { succeeded: 0, failed: 0 };
   for (let seed = first; seed < first + count; seed++) {
-    const { problems, lines, succeeded, failed } = await new ControllersWorld(seed).run();
-    const story = lines.filter((line) => !line.endsWith('world: world'));
-    assert.deepEqual(problems, [], `seed ${seed}: ${problems.join('; ')}\n${story.slice(-40).join('\n')}`);
+    const { succeeded, failed } = await ended(seed);
     ends.succeeded += succeeded;
     ends.failed += failed;
   }
   assert.ok(ends.succeeded > count / 2 && ends.failed > count / 2, JSON.stringify(ends));
+});
+
+test('where nodes die, are cut off and come back, no guest runs twice, no living one is given up, and each VM runs in the end', async () => {
+  let lost = 0;
+  for (let seed = firstLossSeed; seed < firstLossSeed + lossSeeds; seed++) lost += (await ended(seed)).lost;
+  assert.ok(lost > lossSeeds / 2, `only ${lost} VMIs were given up with their nodes`);
 });

@@ -18,9 +18,14 @@ const nodes = ['node1', 'node2', 'node3', 'node4'];
 const guests = 8;
 const perCluster = 5;
 const perNode = 2;
-const { migrations, pods, virtualMachineInstances: vmis } = resources;
+const { migrations, pods, virtualMachineInstances: vmis, virtualMachines: vms } = resources;
 const config = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
 const begun = ['Scheduling', 'Scheduled', 'PreparingTarget', 'TargetReady', 'Running'];
+
+/** Seeds from here on are clusters of VMs whose nodes die, or are cut off, for longer than a heartbeat is waited for. */
+export const firstLossSeed = 1_000_000;
+/** A node counts as living when its agent was there for so long. */
+const livingMs = 60_000;
 
 export interface WorldResult {
   readonly problems: readonly string[];
@@ -30,6 +35,8 @@ export interface WorldResult {
   readonly hash: string;
   readonly succeeded: number;
   readonly failed: number;
+  /** VMIs that were given up with their node. */
+  readonly lost: number;
 }
 
 /** One seeded cluster: the whole virt-controller with its scheduler, scripted kubelets and agents, people who ask for too much. */
@@ -42,9 +49,16 @@ export class ControllersWorld {
   readonly #actors: Actors;
   readonly #life = newLife('world');
   readonly #trouble: Trouble;
+  readonly #losesNodes: boolean;
   readonly #away = new Set<string>();
+  /** Of these nodes only the agent is silent. */
+  readonly #silent = new Set<string>();
+  /** Machines that are off. */
+  readonly #dead = new Set<string>();
+  /** When an agent that was silent came back. */
+  readonly #backMs = new Map<string, number>();
   readonly #problems: string[] = [];
-  readonly #ends = { succeeded: 0, failed: 0 };
+  readonly #ends = { succeeded: 0, failed: 0, lost: 0 };
   #controller: Life | undefined;
   #failRate: number;
   #mayMisbehave = true;
@@ -52,6 +66,7 @@ export class ControllersWorld {
 
   constructor(seed: number) {
     this.#chance = new Chance(seed);
+    this.#losesNodes = seed >= firstLossSeed;
     this.#scheduler = new Scheduler(this.#chance, this.#trace);
     const clock = new SimClock(this.#scheduler, this.#chance, this.#wall, this.#life);
     this.#store = new ClusterStore(() => clock.now());
@@ -68,35 +83,44 @@ export class ControllersWorld {
       chance,
       now: () => clock.now().toISOString(),
       isAway: (node) => this.#away.has(node),
+      isAgentAway: (node) => this.#isAgentAway(node),
+      losesNodes: this.#losesNodes,
+      onTwin: (name) => this.#problems.push(`two guests of ${name} run at once`),
       failRate: () => this.#failRate,
     });
     this.#store.onChange = (change) => this.#judge(change);
   }
 
   async run(): Promise<WorldResult> {
-    for (const name of nodes) {
-      const own = { 'kubevirt.io/schedulable': 'true', 'kubernetes.io/hostname': name, 'kubernetes.io/arch': 'amd64' };
-      const metadata = {
-        name,
-        labels: {
-          ...own,
-          'machine-type.node.kubevirt.io/q35': 'true',
-          'host-model-cpu.node.kubevirt.io/Penryn': 'true',
-          'cpu-model-migration.node.kubevirt.io/Penryn': 'true',
-        },
-      };
-      this.#store.create(resources.nodes, { apiVersion: 'v1', kind: 'Node', metadata, spec: {} }, 'world');
-    }
+    for (const name of nodes) this.#node(name);
     for (let number = 0; number < guests; number++) this.#guest(`vm${number}`);
     this.#every(300, () => this.#actors.tick());
     this.#startController();
     await this.#until(20_000);
-    this.#every(3_000, () => this.#mischief());
-    await this.#until(this.#scheduler.nowMs + 120_000);
+    this.#every(this.#losesNodes ? 15_000 : 3_000, () => this.#mischief());
+    await this.#until(this.#scheduler.nowMs + (this.#losesNodes ? 1_200_000 : 120_000));
     await this.#calm();
     this.#problems.push(...this.#left());
     const { steps, lines, hash } = this.#trace;
     return { problems: this.#problems, lines, steps, hash, ...this.#ends };
+  }
+
+  #node(name: string): void {
+    const own = { 'kubevirt.io/schedulable': 'true', 'kubernetes.io/hostname': name, 'kubernetes.io/arch': 'amd64' };
+    const metadata = {
+      name,
+      labels: {
+        ...own,
+        'machine-type.node.kubevirt.io/q35': 'true',
+        'host-model-cpu.node.kubevirt.io/Penryn': 'true',
+        'cpu-model-migration.node.kubevirt.io/Penryn': 'true',
+      },
+    };
+    this.#store.create(resources.nodes, { apiVersion: 'v1', kind: 'Node', metadata, spec: {} }, 'world');
+  }
+
+  #isAgentAway(node: string): boolean {
+    return this.#away.has(node) || this.#silent.has(node);
   }
 
   /** Nothing goes wrong any more; what was begun gets all the time that it may take. */
@@ -104,7 +128,7 @@ export class ControllersWorld {
     this.#failRate = 0;
     this.#mayMisbehave = false;
     Object.assign(this.#trouble, { errorRate: 0, lostRate: 0, watchDelayMs: 0, cutRate: 0 });
-    this.#away.clear();
+    for (const node of [...this.#away, ...this.#silent]) this.#nodeIsBack(node);
     for (const node of nodes) this.#store.change(resources.nodes, node, (each) => delete each.spec.unschedulable);
     if (!this.#controller || this.#controller.dead) this.#startController();
     const endMs = this.#scheduler.nowMs + 3_600_000;
@@ -117,6 +141,11 @@ export class ControllersWorld {
   #guest(name: string): void {
     const spec = { domain: { memory: { guest: '64Mi' } }, evictionStrategy: 'LiveMigrate' };
     const metadata = { name, namespace: 'default' };
+    if (this.#losesNodes) {
+      const vm = { apiVersion: 'kubevirt.io/v1', kind: vms.kind, metadata };
+      this.#store.create(vms, { ...vm, spec: { runStrategy: 'Always', template: { spec } } }, 'world');
+      return;
+    }
     this.#store.create(vmis, { apiVersion: 'kubevirt.io/v1', kind: vmis.kind, metadata, spec }, 'world');
   }
 
@@ -176,6 +205,10 @@ export class ControllersWorld {
       this.#store.list(vmis).concat([{ metadata: { name: 'none', namespace: 'default' } } as Loose]),
     );
     const node = chance.pick(nodes);
+    if (this.#losesNodes && chance.happens(0.5)) {
+      this.#lose(node);
+      return;
+    }
     switch (chance.int(10)) {
       case 0:
       case 1:
@@ -197,8 +230,9 @@ export class ControllersWorld {
         this.#store.change(resources.nodes, node, (each) => delete each.spec.unschedulable);
         break;
       case 7:
+        if (this.#isAgentAway(node)) break;
         this.#away.add(node);
-        this.#scheduler.after(chance.between(1_000, 60_000), 'node is back', this.#life, () => this.#away.delete(node));
+        this.#backLater(node, chance.between(1_000, 60_000));
         break;
       case 8:
         this.#kill();
@@ -206,6 +240,43 @@ export class ControllersWorld {
       default:
         if (chance.happens(0.15) && vmi.metadata.uid) this.#store.delete(vmis, keyOf(vmi), {}, 'world');
     }
+  }
+
+  /** For so long that its agent may count as gone, or a little less. */
+  #lose(node: string): void {
+    const chance = this.#chance;
+    if (this.#isAgentAway(node)) return;
+    const kind = chance.pick(['agent', 'agent', 'cut off', 'machine', 'machine'] as const);
+    (kind === 'agent' ? this.#silent : this.#away).add(node);
+    this.#trace.note(this.#scheduler.nowMs, `${node} is lost: ${kind}`);
+    const forMs = chance.between(30_000, 900_000);
+    this.#backLater(node, forMs);
+    if (kind !== 'machine') return;
+    this.#actors.loseNode(node);
+    this.#dead.add(node);
+    this.#scheduler.after(chance.between(20_000, 600_000), 'an admin gives a node up', this.#life, () => {
+      if (this.#dead.has(node)) this.#giveUp(node);
+    });
+  }
+
+  /** Who knows that the machine is off says so: its pods, and sometimes the node itself, are removed. */
+  #giveUp(node: string): void {
+    const there = this.#store.list(pods, ({ spec }) => spec?.nodeName === node);
+    for (const pod of there) this.#store.delete(pods, keyOf(pod), { graceSeconds: 0 }, 'world');
+    if (this.#chance.happens(0.3)) this.#store.delete(resources.nodes, node, {}, 'world');
+  }
+
+  #backLater(node: string, ms: number): void {
+    this.#scheduler.after(ms, 'node is back', this.#life, () => this.#nodeIsBack(node));
+  }
+
+  #nodeIsBack(node: string): void {
+    if (!this.#isAgentAway(node)) return;
+    if (this.#dead.delete(node)) this.#actors.rebootNode(node);
+    if (!this.#store.find(resources.nodes, node)) this.#node(node);
+    this.#away.delete(node);
+    this.#silent.delete(node);
+    this.#backMs.set(node, this.#scheduler.nowMs);
   }
 
   #migrate({ metadata, status }: Loose): void {
@@ -244,6 +315,7 @@ export class ControllersWorld {
     const fail = (text: string) => this.#problems.push(`${writer}: ${text}`);
     if (type === pods.resource && !before && after && isTargetPod(after)) this.#judgeTarget(after, fail);
     if (type === pods.resource && writer !== 'world' && before) this.#judgeEndOfPod(before, after, fail);
+    if (type === vmis.resource && before && after) this.#judgeFailure(before, after, fail);
     if (type !== migrations.resource || !after) return;
     if (isFinal(after) && !isFinal(before)) {
       const cause = after.status.conditions?.find((each: { type: string }) => each.type === 'migrationFailed');
@@ -257,6 +329,18 @@ export class ControllersWorld {
     );
     if (active.length > 1)
       fail(`two migrations of ${vmi} at once: ${active.map(({ metadata }) => metadata.name).join(', ')}`);
+  }
+
+  /** Nothing is given up that runs, or whose agent looks after it. */
+  #judgeFailure(before: Loose, after: Loose, fail: (text: string) => void): void {
+    const isByNode = after.status?.reason === 'NodeUnresponsive' && before.status?.reason !== 'NodeUnresponsive';
+    if (!isByNode) return;
+    this.#ends.lost++;
+    const { nodeName: node = '' } = before.status ?? {};
+    const { name, uid = '' } = after.metadata;
+    if (this.#actors.guests.has(uid)) fail(`${name} has failed, and its guest runs on ${node}`);
+    const isLiving = !this.#isAgentAway(node) && this.#scheduler.nowMs - (this.#backMs.get(node) ?? 0) > livingMs;
+    if (isLiving && this.#store.find(resources.nodes, node)) fail(`${name} has failed, and ${node} lives`);
   }
 
   /** Limits hold when a target pod comes to be. */
@@ -294,6 +378,11 @@ export class ControllersWorld {
     const guests = [...this.#actors.guests.values()];
     for (const { metadata } of alive.filter((pod) => isTargetPod(pod) && !guests.includes(pod.metadata.uid ?? ''))) {
       left.push(`target pod ${metadata.name} is left`);
+    }
+    for (const { metadata } of this.#store.list(vms)) {
+      const vmi = this.#store.find(vmis, keyOf({ metadata } as Loose));
+      const runs = vmi?.status?.phase === 'Running' && this.#actors.guests.has(vmi.metadata.uid ?? '');
+      if (!runs) left.push(`${metadata.name} does not run`);
     }
     for (const { metadata, status } of this.#store.list(vmis)) {
       if (status?.evacuationNodeName === status?.nodeName && status?.nodeName)
