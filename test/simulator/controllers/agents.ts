@@ -142,7 +142,15 @@ export class Actors {
     const [pod] = store.list(resources.pods, ({ metadata, spec }) => {
       return status.activePods?.[metadata.uid ?? ''] !== undefined && spec.nodeName === status.nodeName;
     });
-    if (!pod || isOver(pod)) return;
+    if (!pod || isOver(pod)) {
+      // The launcher has ended before its guest began.
+      const uids = Object.keys(status.activePods ?? {});
+      const isLeft =
+        store.list(resources.pods, (each) => uids.includes(each.metadata.uid ?? '') && !isOver(each)).length > 0;
+      if (uids.length > 0 && !isLeft)
+        store.change(vmis, keyOf(vmi), (each) => Object.assign(each.status, { phase: 'Failed' }));
+      return;
+    }
     this.#place(vmi, pod);
     store.change(vmis, keyOf(vmi), (each) => {
       const conditions = [{ type: 'LiveMigratable', status: 'True' }];
