@@ -119,6 +119,24 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
   'disk-errors': (act) => during(act, aNode(act).disk.trouble, 'errorRate', 0.1 + 0.5 * act.fault.size),
   'record-torn': ({ world }) => world.tearRecord(),
   'migration-proxies-fail': (act) => during(act, aNode(act), 'proxyFail', true),
+  'source-agent-killed': ({ world, fault }) => killAgent(world, fault, 'source'),
+  'target-agent-killed': ({ world, fault }) => killAgent(world, fault, 'target'),
+  'agents-killed': ({ world, fault }) => {
+    killAgent(world, fault, 'source');
+    killAgent(world, fault, 'target');
+  },
+  'agents-in-turn': ({ world, fault }) => {
+    killAgent(world, fault, 'source');
+    world.after(fault.forMs, 'the other agent is killed', () => killAgent(world, fault, 'target'));
+  },
+  'source-launcher-killed': ({ world, fault }) => world.migrationOf(fault.name)?.source.exit(),
+  'target-launcher-killed': ({ world, fault }) => world.migrationOf(fault.name)?.target.exit(),
+  'streams-cut': ({ world, fault }) => {
+    for (const { migrationProxies } of world.agents) migrationProxies.areCut = true;
+    world.after(fault.forMs, 'streams can be made again', () => {
+      for (const { migrationProxies } of world.agents) migrationProxies.areCut = false;
+    });
+  },
   'hook-fails': (act) => during(act, aNode(act).hookTrouble, 'failRate', 0.3 + 0.7 * act.fault.size),
   'hook-hangs': (act) => {
     aNode(act).hookTrouble.hangsUntilMs = act.world.scheduler.nowMs + act.fault.forMs;
@@ -129,6 +147,14 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
     world.wall.epochMs += (fault.size - 0.5) * 7_200_000;
   },
 };
+
+/** At once; without a migration that of the first node. */
+function killAgent(world: SimWorld, { name, forMs }: Fault, side: 'source' | 'target'): void {
+  const migration = world.migrationOf(name);
+  const node = migration ? world.nodeOf(migration[side]) : world.nodes[0];
+  for (const agent of world.agentsOf(node.name)) world.killAgent(agent);
+  world.after(Math.min(forMs, 30_000), 'a new agent starts', () => world.ensureAgent());
+}
 
 function aNode({ world, fault }: Act): SimNode {
   return world.nodes[Math.floor(fault.size * 100) % world.nodes.length] ?? world.nodes[0];

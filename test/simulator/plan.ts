@@ -8,6 +8,8 @@ export interface Plan {
   readonly faults: readonly Fault[];
   /** With any there are two nodes. */
   readonly migrations: readonly MigrationPlan[];
+  /** The last migration begins when all is well: it has to succeed, if there is a guest. */
+  readonly hasGoodEnd?: boolean;
   /** Agents have a hook that makes something on the node for each VMI. */
   readonly hasHostWork: boolean;
   /** No deed and no fault is under way after this. */
@@ -83,6 +85,14 @@ export type FaultKind =
   | 'clock-jumps'
   /** Not on one node: there are no migrations. */
   | 'migration-proxies-fail'
+  /** As `agent-killed`, on a node with this part in the migration; `agents-killed`: of both nodes at once, `agents-in-turn`: one after the other. */
+  | 'source-agent-killed'
+  | 'target-agent-killed'
+  | 'agents-killed'
+  | 'agents-in-turn'
+  | 'source-launcher-killed'
+  | 'target-launcher-killed'
+  | 'streams-cut'
   /** Only where hooks do something. */
   | 'hook-fails'
   | 'hook-hangs'
@@ -147,6 +157,9 @@ const deedKinds: readonly DeedKind[] = [
 /** Seeds from here on are worlds of two nodes with live migrations. */
 export const firstMigrationSeed = 1_000_000;
 
+/** Seeds from here on are worlds of two nodes in which something that a migration needs is lost while it is under way. */
+export const firstMigrationLossSeed = 5_000_000;
+
 /** Seeds from here on are worlds of one node in which nothing is wrong: what comes must come in time (timely.ts). */
 export const firstCalmSeed = 10_000_000;
 
@@ -164,6 +177,7 @@ export function planOf(seed: number): Plan {
   if (seed >= firstHostWorkSeed) return withHostWork(seed - firstHostWorkSeed, new Chance(seed));
   if (seed >= firstOutageSeed) return withOutage(planOf(seed - firstOutageSeed), new Chance(seed));
   if (seed >= firstCalmSeed) return { ...planOf(seed - firstCalmSeed), faults: [] };
+  if (seed >= firstMigrationLossSeed) return planLossWorld(new Chance(seed * 2 + 1));
   if (seed >= firstMigrationSeed) return planMigrationWorld(new Chance(seed * 2 + 1));
   const chance = new Chance(seed * 2 + 1);
   const vmis = Array.from({ length: chance.pick([1, 1, 1, 2, 2, 3]) }, (_, at) => planVmi(chance, `vm${at + 1}`));
@@ -282,6 +296,40 @@ function planMigrationWorld(chance: Chance): Plan {
     hasHostWork: false,
     calmAtMs: Math.max(25_000, ...ends.map((ms) => ms + 8_000)) + 1_000,
   };
+}
+
+const lossKinds = [
+  'source-agent-killed',
+  'target-agent-killed',
+  'agents-killed',
+  'agents-in-turn',
+  'source-launcher-killed',
+  'target-launcher-killed',
+  'streams-cut',
+  'streams-cut',
+  'api-down',
+] as const;
+
+/** Agents and watches are back by then, and a launcher that ignores its end was killed by the kubelet. */
+const launcherEndMs = 120_000;
+
+/** One loss, in any stage of the first migration of a VM; then another migration, which nothing may hold up. */
+function planLossWorld(chance: Chance): Plan {
+  const vmi: VmiPlan = { ...planVmi(chance, 'vm1'), atMs: 0, socketDelayMs: 0 };
+  const copyMs = round(chance.between(10, 6_000));
+  const first: MigrationPlan = { atMs: 3_000, name: vmi.name, fate: 'succeeds', fateMs: 0, copyMs };
+  const loss: Fault = {
+    atMs: round(first.atMs + chance.between(0, copyMs + 5_000)),
+    forMs: round(chance.happens(0.7) ? chance.between(50, 4_000) : chance.between(4_000, 45_000)),
+    kind: chance.pick(lossKinds),
+    name: vmi.name,
+    size: Math.round(chance.next() * 100) / 100,
+  };
+  const freeMs = Math.max(first.atMs + copyMs, loss.atMs + loss.forMs) + launcherEndMs;
+  const next: MigrationPlan = { ...first, atMs: freeMs, copyMs: round(chance.between(10, 1_000)) };
+  const calmAtMs = freeMs + 25_000;
+  const migrations = [first, next];
+  return { vmis: [vmi], deeds: [], faults: [loss], migrations, hasGoodEnd: true, hasHostWork: false, calmAtMs };
 }
 
 function planVmi(chance: Chance, name: string): VmiPlan {

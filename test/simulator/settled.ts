@@ -99,6 +99,14 @@ function unsettledMigration(world: SimWorld, { key, uid, launchers, home }: Worl
   if (nodeName !== home.options.nodeName)
     problems.push(`${uid} is on ${home.options.nodeName}, its VMI says ${nodeName}`);
   if (stored.metadata.labels?.[labels.migrationTargetNodeName]) problems.push(`${uid} still asks for a target node`);
+  const last = world.migrations.findLast((each) => each.vmi.uid === uid && each.state !== undefined);
+  if (state?.failed && state.abortRequested !== true && !state.failureReason)
+    problems.push(`${uid} failed to migrate and does not say why`);
+  const alive = launchers.filter((each) => each.alive && isAlive(each.domain));
+  if (alive.length > 1) problems.push(`${uid} lives in ${alive.map(({ options }) => options.podUid).join(' and ')}`);
+  const isMoved = last?.uid === `migration-${world.plan.migrations.length}` && home === last.target;
+  if (world.plan.hasGoodEnd && !isMoved) problems.push(`${uid} does not migrate after the loss`);
+  if (last && !last.over) problems.push(`${last.uid} is not over`);
   if (state && !state.completed && !state.failed) problems.push(`${uid} is still migrating`);
   if (state?.failed && state.completed !== true) problems.push(`${uid} failed to migrate and is not completed`);
   return problems;

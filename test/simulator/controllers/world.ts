@@ -262,7 +262,9 @@ export class ControllersWorld {
   /** Who knows that the machine is off says so: its pods, and sometimes the node itself, are removed. */
   #giveUp(node: string): void {
     const there = this.#store.list(pods, ({ spec }) => spec?.nodeName === node);
-    for (const pod of there) this.#store.delete(pods, keyOf(pod), { graceSeconds: 0 }, 'world');
+    // One may go with its owner meanwhile.
+    for (const pod of there)
+      if (this.#store.find(pods, keyOf(pod))) this.#store.delete(pods, keyOf(pod), { graceSeconds: 0 }, 'world');
     if (this.#chance.happens(0.3)) this.#store.delete(resources.nodes, node, {}, 'world');
   }
 

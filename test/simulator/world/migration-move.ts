@@ -140,11 +140,14 @@ export class Move {
       .agentsOf(source.options.nodeName)
       .find(({ migrationProxies }) => migrationProxies.hasSource(vmi.uid));
     const proxy = from?.migrationProxies.sourceOf(vmi.uid);
-    if (!proxy) return false;
+    if (!proxy || from?.migrationProxies.areCut) return false;
     const listens = world.agentsOf(target.options.nodeName).some(({ migrationProxies }) => {
       const open = migrationProxies.targetPorts(vmi.uid);
       return (
-        open && migrationProxies.address === proxy.address && Object.keys(proxy.ports).every((port) => port in open)
+        !migrationProxies.areCut &&
+        open &&
+        migrationProxies.address === proxy.address &&
+        Object.keys(proxy.ports).every((port) => port in open)
       );
     });
     return listens;

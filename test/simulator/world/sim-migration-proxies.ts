@@ -16,6 +16,8 @@ export class SimProxies implements MigrationProxies {
   readonly outliveAgent = false;
   readonly resumeMs = 60_000;
   unavailable: string | undefined;
+  /** The network between the nodes is away: proxies stand, and nothing goes through. */
+  areCut = false;
   readonly #deps: SimProxiesDeps;
   readonly #targets = new Map<string, TargetProxy & { readonly ports: ProxyPorts }>();
   readonly #sources = new Map<string, SourceProxy>();

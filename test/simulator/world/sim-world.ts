@@ -202,6 +202,12 @@ export class SimWorld {
       });
   }
 
+  /** The newest migration of the present VMI of a name. */
+  migrationOf(name: string): Migration | undefined {
+    const vmi = this.latest(name);
+    return this.migrations.findLast((migration) => migration.vmi === vmi);
+  }
+
   /** On each node. */
   ensureAgent(): void {
     for (const node of this.nodes) if (!this.agents.some((agent) => agent.node === node)) this.spawnAgent(node);
