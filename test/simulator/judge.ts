@@ -110,6 +110,7 @@ export class Judge {
     }
     const vmi = this.#world.byUid(before.metadata.uid ?? '');
     if (from !== to) this.timely.onPhase(before.metadata.uid ?? '', to, this.#world.scheduler.nowMs);
+    if (vmi) this.#checkMigrationEnd(vmi, before, after);
     if (vmi && from !== to && isFinal(after)) this.#checkFinal(writer, vmi, to);
     if (vmi && ownerOf(before) !== ownerOf(after)) this.#checkHandOver(writer, vmi, before, after);
   }
@@ -283,6 +284,16 @@ export class Judge {
     if (isLost && isOwner && stored && !isFinal(stored)) {
       this.violate('the-source-is-kept-until-the-hand-over', `${rpc} to ${uid}`);
     }
+  }
+
+  /** Succeeded where the guest arrived, else failed with a reason. */
+  #checkMigrationEnd({ uid, home }: WorldVmi, before: Vmi, after: Vmi): void {
+    const state = after.status?.migrationState;
+    if (!state?.completed || before.status?.migrationState?.completed) return;
+    const isThere = home.options.nodeName === state.targetNode;
+    const isTold = state.failed ? Boolean(state.failureReason) : isThere;
+    if (!isTold)
+      this.violate('a-migration-ends-as-it-did', `${uid} is on ${home.options.nodeName}: ${JSON.stringify(state)}`);
   }
 
   /** By the node that the guest lives on, once per migration, in all places of one write. */

@@ -1,5 +1,12 @@
 import type { Mutation } from '../../scripts/simulator.mjs';
-import { firstCalmSeed, firstHostWorkSeed, firstLossSeed, firstMigrationSeed, firstOutageSeed } from './plan.ts';
+
+import {
+  firstCalmSeed,
+  firstHostWorkSeed,
+  firstMigrationLossSeed,
+  firstMigrationSeed,
+  firstOutageSeed,
+} from './plan.ts';
 
 /**
  * Ways to break the production code that the simulator has to notice: what is protected by no invariant would rot unseen. A
@@ -105,7 +112,7 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     file: 'src/agent/vmi/decide/migration/source-rules.ts',
     find: 'if (!migrationProxies.hasSource) return false;',
     replace: 'if (migrationProxies.hasSource) return false;',
-    first: firstLossSeed,
+    first: firstMigrationSeed,
   },
   {
     name: 'the streams of a target stay open',
@@ -212,5 +219,19 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     find: 'if (!this.#deps.work.isEmpty) this.#looking = this.#look();',
     replace: 'void this.#look;',
     first: firstHostWorkSeed,
+  },
+  {
+    name: 'a migration that failed does not say why',
+    file: 'src/agent/vmi/decide/migration/failed-migration.ts',
+    find: 'failureReason: reason,',
+    replace: '',
+    first: firstMigrationLossSeed,
+  },
+  {
+    name: 'a migration that its source launcher has failed is still waited for',
+    file: 'src/agent/vmi/decide/migration/failed-migration.ts',
+    find: 'failed: true,',
+    replace: 'failed: false,',
+    first: firstMigrationLossSeed,
   },
 ];

@@ -169,11 +169,7 @@ export const firstOutageSeed = 20_000_000;
 /** Seeds from here on are worlds whose agents have a hook that does something on the node; every third has migrations. */
 export const firstHostWorkSeed = 30_000_000;
 
-/** Seeds from here on are worlds of two nodes in which migrations lose both agents, one about when the other, and half of them something else as well. */
-export const firstLossSeed = 40_000_000;
-
 export function planOf(seed: number): Plan {
-  if (seed >= firstLossSeed) return withLosses(planOf(firstMigrationSeed + seed - firstLossSeed), new Chance(seed));
   if (seed >= firstHostWorkSeed) return withHostWork(seed - firstHostWorkSeed, new Chance(seed));
   if (seed >= firstOutageSeed) return withOutage(planOf(seed - firstOutageSeed), new Chance(seed));
   if (seed >= firstCalmSeed) return { ...planOf(seed - firstCalmSeed), faults: [] };
@@ -215,34 +211,6 @@ function withHostWork(seed: number, chance: Chance): Plan {
   const faults = [...plan.faults, ...more].sort(byTime);
   const calmAtMs = Math.max(plan.calmAtMs, ...more.map(({ atMs, forMs }) => atMs + forMs + 1_000));
   return { ...plan, hasHostWork: true, faults, calmAtMs };
-}
-
-const otherLosses = [
-  'agent-killed',
-  'agent-restarted',
-  'api-down',
-  'connection-breaks',
-  'migration-proxies-fail',
-] as const;
-
-function withLosses(plan: Plan, chance: Chance): Plan {
-  const losses = plan.migrations.flatMap(({ atMs, name }): Fault[] => {
-    const begins = atMs + chance.between(0, 10_000);
-    const loss = (kind: FaultKind, size: number): Fault => ({
-      atMs: round(begins + chance.between(0, 3_000)),
-      forMs: round(chance.happens(0.7) ? chance.between(50, 4_000) : chance.between(4_000, 30_000)),
-      kind,
-      name,
-      size,
-    });
-    // Of the agents' nodes one has the even sizes (`disturbAgents`), and the size is how many steps it still takes.
-    const both = [0, 1].map((node) => loss('agent-killed', (2 * chance.int(12) + node + 0.5) / 25));
-    const other = chance.happens(0.5) ? [loss(chance.pick(otherLosses), Math.round(chance.next() * 100) / 100)] : [];
-    return [...both, ...other];
-  });
-  const faults = [...plan.faults, ...losses].sort(byTime);
-  const calmAtMs = Math.max(plan.calmAtMs, ...losses.map(({ atMs, forMs }) => atMs + forMs + 9_000));
-  return { ...plan, faults, calmAtMs };
 }
 
 /** As this plan, and all that happens comes up to 0.3 s earlier or later: what a seed found is not lost with one latency. */
