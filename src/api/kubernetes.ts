@@ -158,6 +158,20 @@ export const resources = {
     kind: 'DataVolume',
     namespaced: true,
   },
+  dataSources: {
+    group: 'cdi.kubevirt.io',
+    version: 'v1beta1',
+    resource: 'datasources',
+    kind: 'DataSource',
+    namespaced: true,
+  },
+  subjectAccessReviews: {
+    group: 'authorization.k8s.io',
+    version: 'v1',
+    resource: 'subjectaccessreviews',
+    kind: 'SubjectAccessReview',
+    namespaced: false,
+  },
   podDisruptionBudgets: {
     group: 'policy',
     version: 'v1',

@@ -34,7 +34,7 @@ import { PoolController, poolRules } from './pool/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
-import { VmController, vmRules } from './vm/index.ts';
+import { VmController, vmIndexes, vmRules, vmsByDataVolume } from './vm/index.ts';
 import { podIndexes, podsByVmi, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
 import { WorkloadUpdateController } from './workload-update/index.ts';
 
@@ -138,7 +138,10 @@ export class Controller implements Component {
       { workers: options.vmiWorkers },
       { ...shared, ...claimsOf(this.#informers), dataVolumes, randomUuid, ...counted('vmi') },
     );
-    this.#vms = new VmController({ workers: options.vmWorkers }, { ...shared, ...counted('vm') });
+    this.#vms = new VmController(
+      { workers: options.vmWorkers },
+      { ...shared, ...vmsOf(this.#informers), dataVolumes, ...counted('vm') },
+    );
     const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
     const { claims } = this.#informers;
     const { launchers, attachmentPods } = this.#vmis;
@@ -317,6 +320,10 @@ function claimsOf({ claims, vmis }: Informers) {
   return { claims, vmisOfClaim: (claim: Key) => vmis.byIndex(vmisByClaim, claim).map(keyOf) };
 }
 
+function vmsOf({ claims, vms }: Informers) {
+  return { claims, vmsOfDataVolume: (key: Key) => vms.byIndex(vmsByDataVolume, key).map(keyOf) };
+}
+
 type Informers = ReturnType<typeof makeInformers>;
 
 function makeInformers(deps: Required<ControllerDeps>) {
@@ -324,7 +331,7 @@ function makeInformers(deps: Required<ControllerDeps>) {
   const shared = { client, log, clock, random };
   return {
     kubevirts: new Informer<KubeVirt>({ type: resources.kubevirts }, shared),
-    vms: new Informer<VirtualMachine>({ type: resources.virtualMachines }, shared),
+    vms: new Informer<VirtualMachine>({ type: resources.virtualMachines, indexes: vmIndexes }, shared),
     vmis: new Informer<VirtualMachineInstance>(
       { type: resources.virtualMachineInstances, indexes: vmiIndexes },
       shared,

@@ -3,6 +3,7 @@
  * Must not know: I/O of any kind, controllers, API servers.
  */
 export { appliedTemplate, type MachineDefaults } from './apply.ts';
+export { appliedDataVolumes } from './data-volumes.ts';
 export { InstancetypeError } from './errors.ts';
 export { followedRef, matcherFields, matcherOf, nameAnnotation, referredType } from './matchers.ts';
 export { makeRevision, readSpec, revisedName, revisedSpec } from './revisions.ts';

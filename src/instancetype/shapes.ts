@@ -78,7 +78,6 @@ const preferenceShape = object({
     preferredEfi: 'object',
   }),
   machine: object({ preferredMachineType: 'string' }),
-  // Acts on DataVolumes that are made of a VM's templates; no VM that has some is started.
   volumes: object({ preferredStorageClassName: 'string' }),
   preferredSubdomain: 'string',
   preferredTerminationGracePeriodSeconds: 'number',

@@ -5,38 +5,18 @@ import {
   findCondition,
   type KubeObject,
   type PersistentVolumeClaim,
-  type ResourceType,
   resources,
   type VirtualMachineInstance,
 } from '../../src/api/index.ts';
 import { loadKubeAccess } from '../../src/kube/index.ts';
+import { definitionOf, definitions } from '../fixtures/controller/cdi.ts';
 import { Cluster } from '../fixtures/controller/cluster.ts';
 import { eventually, stays } from '../fixtures/eventually.ts';
 import { startKubeApiserver } from '../fixtures/kube-apiserver.ts';
 
 /** DataVolumes on a real kube-apiserver, which learns the kind while the controller runs; the importer is played. */
 
-const definitions: ResourceType = {
-  ...{ group: 'apiextensions.k8s.io', version: 'v1', resource: 'customresourcedefinitions' },
-  ...{ kind: 'CustomResourceDefinition', namespaced: false },
-};
-const { group, version, resource, kind } = resources.dataVolumes;
-const definition: KubeObject & Record<string, unknown> = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: definitions.kind,
-  metadata: { name: `${resource}.${group}` },
-  spec: {
-    group,
-    scope: 'Namespaced',
-    names: { plural: resource, singular: 'datavolume', kind },
-    versions: [
-      {
-        ...{ name: version, served: true, storage: true, subresources: { status: {} } },
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-};
+const { group, version, kind } = resources.dataVolumes;
 
 let cluster: Cluster;
 before(async () => {
@@ -102,7 +82,7 @@ test('a claim with a filler of a kind that this cluster does not know yet keeps 
   const uid = await vmiOn('early');
   await cluster.untilPhase('early', 'Pending');
   await withoutPod(uid);
-  await cluster.client.create(definitions, definition);
+  await cluster.client.create(definitions, definitionOf(resources.dataVolumes));
   await cluster.untilVmi('early', 'told that its DataVolume is gone', ({ status }) => {
     const found = findCondition(status?.conditions, 'Synchronized');
     return found?.reason === 'FailedDataVolumeImport' && /is gone/.test(found.message ?? '');

@@ -23,7 +23,7 @@ const whole = [
   'spec.volumes[].downwardAPI.fields',
   // Values of the object `acpi` are names of volumes, whichever table they are for.
   'spec.domain.firmware.acpi',
-  // No VMI is made of a VM that has them.
+  // DataVolumes are made of them as they are.
   'spec.dataVolumeTemplates',
   // A VMI's, see above.
   'spec.template.spec',

@@ -12,6 +12,12 @@ import { Informer, type KubeClient } from '../../kube/index.ts';
 /** `unread`: the API server has not answered yet. */
 export type FillingState = 'filled' | 'filling' | 'awaits-consumer' | 'failed' | 'missing' | 'unread';
 
+/** `unread`: the API server has not answered yet, with what it said instead. */
+export type KnownDataVolume =
+  | { readonly kind: 'found'; readonly object: DataVolume }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'unread'; readonly error: string | undefined };
+
 /** How far a claim is filled that a DataVolume fills. */
 export interface ClaimFilling {
   readonly claim: string;
@@ -29,7 +35,7 @@ export interface DataVolumesDeps {
 
 /**
  * What is known of DataVolumes (containerized-data-importer). Most clusters of a laptop have no such kind, so they are listed and watched
- * from the first claim on that one fills, and not before.
+ * from the first claim on that one fills, or the first VM that has templates of them, and not before.
  */
 export class DataVolumes implements Component {
   readonly name = 'data volumes';
@@ -91,6 +97,19 @@ export class DataVolumes implements Component {
     return { claim: name, state: stateOf(found), detail: detailOf(found) };
   }
 
+  /** Who asks is told by `onChange` when the first list is there. */
+  lookUp(key: Key): KnownDataVolume {
+    this.#follow(key);
+    if (!this.#informer.hasSynced) return { kind: 'unread', error: this.#informer.health.lastError };
+    const object = this.#informer.get(key);
+    return object ? { kind: 'found', object } : { kind: 'absent' };
+  }
+
+  /** What is known already; nothing is followed for it. */
+  peek(key: Key): DataVolume | undefined {
+    return this.#isFollowing ? this.#informer.get(key) : undefined;
+  }
+
   #follow(claim: Key): void {
     if (!this.#informer.hasSynced) this.#waiting.add(claim);
     if (this.#isFollowing || this.#stopping.signal.aborted) return;
@@ -122,11 +141,11 @@ const states: Readonly<Record<string, FillingState>> = {
   Failed: 'failed',
 };
 
-function stateOf({ status }: DataVolume): FillingState {
+export function stateOf({ status }: DataVolume): FillingState {
   return states[status?.phase ?? ''] ?? 'filling';
 }
 
-function detailOf({ metadata, status }: DataVolume): string {
+export function detailOf({ metadata, status }: DataVolume): string {
   const { phase = 'no phase yet', progress } = status ?? {};
   const running = findCondition(status?.conditions, 'Running');
   const why = running?.status === 'False' && running.message ? `: ${running.message}` : '';

@@ -4,17 +4,19 @@ import { isKubeError, type KubeClient } from '../../kube/index.ts';
 import { storedRevisionName } from './lookup.ts';
 
 /**
- * Writes into the VM's template what it referred to; after that it refers to nothing (upstream: handleExpand in
+ * Writes into the VM's templates what it referred to; after that it refers to nothing (upstream: handleExpand in
  * pkg/instancetype/controller/vm). Gives the VM as it is then. Rejects with KubeError.
  */
 export async function expandVm(
   vm: VirtualMachine,
-  template: VirtualMachine['spec']['template'],
+  whole: VirtualMachine,
   client: Pick<KubeClient, 'update' | 'patch' | 'delete'>,
   signal: AbortSignal,
 ): Promise<VirtualMachine> {
   const { instancetype: _instancetype, preference: _preference, ...spec } = vm.spec;
-  const wanted: VirtualMachine = { ...vm, spec: { ...spec, template } };
+  const { template, dataVolumeTemplates } = whole.spec;
+  const disks = dataVolumeTemplates === undefined ? {} : { dataVolumeTemplates };
+  const wanted: VirtualMachine = { ...vm, spec: { ...spec, template, ...disks } };
   const updated = await client.update(resources.virtualMachines, wanted, { signal });
   if (!updated.status?.instancetypeRef && !updated.status?.preferenceRef) return updated;
   const status = { instancetypeRef: null, preferenceRef: null };

@@ -3,7 +3,7 @@ import { isRecord, memberAt } from '../../base/index.ts';
 import { InstancetypeError, type MatcherField, matcherFields, matcherOf } from '../../instancetype/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
 
-const dataSources: ResourceType = { ...resources.dataVolumes, resource: 'datasources', kind: 'DataSource' };
+const { dataSources } = resources;
 const snapshots: ResourceType = {
   ...{ group: 'snapshot.storage.k8s.io', version: 'v1', resource: 'volumesnapshots' },
   ...{ kind: 'VolumeSnapshot', namespaced: true },

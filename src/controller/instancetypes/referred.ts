@@ -1,5 +1,6 @@
 import type { KubeObject, ResourceType, VirtualMachine } from '../../api/index.ts';
 import {
+  appliedDataVolumes,
   appliedTemplate,
   InstancetypeError,
   type MachineDefaults,
@@ -34,7 +35,7 @@ export type Referred =
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   | {
       readonly kind: 'found';
-      /** With a template that says all itself. */
+      /** With templates that say all themselves. */
       readonly whole: VirtualMachine;
       /** What its VMI says of where that is from. */
       readonly names: Readonly<Record<string, string>>;
@@ -60,9 +61,13 @@ export async function referredBy(
     }
     const all = Object.values(found);
     const specs = Object.fromEntries(all.map(({ field, spec }) => [field, spec] as const));
+    const template = appliedTemplate(vm, specs, defaults);
+    const { dataVolumeTemplates: given } = vm.spec;
+    const preference = found.preference?.spec;
+    const disks = given ? { dataVolumeTemplates: appliedDataVolumes(given, preference) } : {};
     return {
       kind: 'found',
-      whole: { ...vm, spec: { ...vm.spec, template: appliedTemplate(vm, specs, defaults) } },
+      whole: { ...vm, spec: { ...vm.spec, template, ...disks } },
       names: Object.fromEntries(all.map(({ type, name }) => [nameAnnotation(type), name] as const)),
       unkept: all.flatMap(unkeptOf),
     };

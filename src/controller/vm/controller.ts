@@ -1,4 +1,4 @@
-import type { ExplainFacts, VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
+import type { ExplainFacts, Key, VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
@@ -10,8 +10,10 @@ import {
   runPlan,
   stepErrorOf,
 } from '../../reconcile/index.ts';
+import type { DataVolumes } from '../data-volumes/index.ts';
 import { Lookup } from '../instancetypes/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
+import type { DataVolumeDeps } from './data-volume-facts.ts';
 import { decideVm, type VmDecision } from './decide.ts';
 import { executors } from './execute.ts';
 import type { VmObservation } from './observation.ts';
@@ -29,6 +31,10 @@ export interface VmControllerDeps {
   readonly client: KubeClient;
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly dataVolumes: Pick<DataVolumes, 'lookUp' | 'peek' | 'onChange'>;
+  /** Keys of the VMs with a template of this DataVolume, or a volume on it. */
+  readonly vmsOfDataVolume: (dataVolume: Key) => readonly Key[];
+  readonly claims: DataVolumeDeps['claims'];
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;
@@ -51,9 +57,10 @@ export class VmController implements Component {
 
   /** The informers have to be synced. A VM and its VMI have the same key. */
   async start(): Promise<void> {
-    const { vms, vmis } = this.#deps;
+    const { vms, vmis, dataVolumes, vmsOfDataVolume } = this.#deps;
     const wake = (key: string) => this.reconciler.wake(key);
-    this.#subscriptions.push(vms.onChange(wake), vmis.onChange(wake));
+    const wakeUsers = (dataVolume: Key) => vmsOfDataVolume(dataVolume).forEach(wake);
+    this.#subscriptions.push(vms.onChange(wake), vmis.onChange(wake), dataVolumes.onChange(wakeUsers));
     for (const key of vms.keys()) wake(key);
   }
 

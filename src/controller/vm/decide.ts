@@ -1,4 +1,5 @@
 import {
+  type DataVolume,
   finalizers,
   isBeingDeleted,
   isFinal,
@@ -9,13 +10,13 @@ import { matcherFields } from '../../instancetype/index.ts';
 import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
 import { type Refusal, storedRevisionName, type UnkeptReference } from '../instancetypes/index.ts';
 import { unclearPauses } from '../reconciling.ts';
+import type { TemplateFact } from './data-volume-facts.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import { type PluggedInterfaces, pluggedInterfaces } from './interfaces.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
 import type { JsonPatchOperation, Resize } from './resize.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
-import { unhonouredField } from './unhonoured.ts';
 
 /** What may be done about a VM. */
 export interface VmStepArgs {
@@ -38,9 +39,15 @@ export interface VmStepArgs {
   /** Revisions of instance type and preference are made. */
   keepReferences: { readonly unkept: readonly UnkeptReference[] };
   /** What instance type and preference say is written into the VM. */
-  expandVm: { readonly template: VirtualMachine['spec']['template'] };
+  expandVm: { readonly whole: VirtualMachine };
   /** Tells the user; tried again, because what it is about may change without this VM. */
   refuseReferences: { readonly refusal: Refusal };
+  /** DataVolumes are made of those of the VM's templates; `whole`: the VM with all that it refers to. */
+  makeDataVolumes: { readonly names: readonly string[]; readonly whole?: VirtualMachine };
+  /** DataVolumes that nothing controls become the VM's. */
+  adoptDataVolumes: { readonly adopted: readonly DataVolume[] };
+  /** Tells the user; tried again, because what it is about may change without this VM. */
+  reportDataVolume: { readonly reason: string; readonly message: string };
   /** From now on a halted VM shall run. */
   switchToAlways: object;
 }
@@ -126,12 +133,6 @@ const presentRules = ruleTable<Facts, VmPlan>(
       }),
     },
     {
-      name: 'start-would-lose-a-field',
-      why: 'The VM asks for what this controller does not honour: a guest without it is not started.',
-      when: ({ vm, run }) => run.kind === 'start' && unhonouredField(vm) !== undefined,
-      plan: ({ vm, vmi }) => ({ steps: [], problem: unhonouredField(vm) ?? '', ...releaseOf(vmi) }),
-    },
-    {
       name: 'references-inferred',
       why: 'A volume of the VM says which instance type or preference it is for: that is written into the VM.',
       when: (facts) => facts.referred.kind === 'inferred' && !endsOnly(facts),
@@ -151,7 +152,7 @@ const presentRules = ruleTable<Facts, VmPlan>(
       why: 'The cluster wants no VM that refers to an instance type or preference: what they say is written into the VM.',
       when: (facts) => isExpanded(facts) && !endsOnly(facts),
       plan: ({ referred }) => ({
-        steps: referred.kind === 'found' ? [{ step: 'expandVm', template: referred.whole.spec.template }] : [],
+        steps: referred.kind === 'found' ? [{ step: 'expandVm', whole: referred.whole }] : [],
         status: 'keep',
       }),
     },
@@ -160,6 +161,50 @@ const presentRules = ruleTable<Facts, VmPlan>(
       why: 'The VM refers to an instance type or preference of which it has no revision: it keeps what they say now.',
       when: (facts) => unkeptOf(facts).length > 0 && !endsOnly(facts),
       plan: (facts) => ({ steps: [{ step: 'keepReferences', unkept: unkeptOf(facts) }], status: 'keep' }),
+    },
+    {
+      name: 'data-volume-refused',
+      why: 'A template of the VM cannot become its DataVolume; the message says what has to be changed.',
+      when: (facts) => wantedOf(facts, 'refused').length > 0,
+      plan: (facts) => reported(facts, 'refused', 'FailedDataVolumeCreate'),
+    },
+    {
+      name: 'data-volumes-unread',
+      why: 'It is not known yet which DataVolumes there are, so none is made.',
+      when: (facts) => wantedOf(facts, 'unread').length > 0,
+      plan: ({ vmi }) => ({ steps: [], requeueAfterMs: unclearPauses.firstMs, ...releaseOf(vmi) }),
+    },
+    {
+      name: 'data-volumes-without-owner',
+      why: 'DataVolumes of the names in the templates belong to nothing, so the VM takes them over.',
+      when: (facts) => wantedOf(facts, 'unowned').length > 0,
+      plan: (facts) => {
+        const adopted = wantedOf(facts, 'unowned').flatMap(({ object }) => object ?? []);
+        return { steps: [{ step: 'adoptDataVolumes', adopted }], status: 'keep' };
+      },
+    },
+    {
+      name: 'data-volumes-missing',
+      why: 'The VM has templates of DataVolumes that are not there, so they are made.',
+      when: (facts) => wantedOf(facts, 'missing').length > 0,
+      plan: (facts) => {
+        const names = wantedOf(facts, 'missing').map(({ name }) => name);
+        const { referred, vmi } = facts;
+        const whole = referred.kind === 'found' ? { whole: referred.whole } : {};
+        return { steps: [{ step: 'makeDataVolumes', names, ...whole }], ...releaseOf(vmi) };
+      },
+    },
+    {
+      name: 'data-volume-failed',
+      why: 'A DataVolume of the VM could not be filled: no guest starts on it.',
+      when: (facts) => asksFor('start')(facts) && wantedOf(facts, 'failed').length > 0,
+      plan: (facts) => reported(facts, 'failed', 'FailedDataVolumeImport'),
+    },
+    {
+      name: 'data-volumes-not-filled',
+      why: 'The VM shall run when its DataVolumes are filled.',
+      when: (facts) => asksFor('start')(facts) && wantedOf(facts, 'filling').length > 0,
+      plan: ({ vmi }) => ({ steps: [], ...releaseOf(vmi) }),
     },
     {
       name: 'start',
@@ -283,6 +328,21 @@ export function decideVm(observation: VmObservation): VmDecision {
 
 function unkeptOf({ referred }: Facts): readonly UnkeptReference[] {
   return referred.kind === 'found' ? referred.unkept : [];
+}
+
+/** Only a start needs them, or a VM that is not at work, unless it says that it wants them at its start (as upstream). */
+function wantedOf(facts: Facts, state: TemplateFact['state']): readonly TemplateFact[] {
+  const { vm, vmi, run, dataVolumes } = facts;
+  const isEarly = vm.metadata.annotations?.['kubevirt.io/immediate-data-volume-creation'] !== 'false';
+  const isWanted = run.kind === 'start' || (isEarly && vmi === undefined && !endsOnly(facts));
+  return isWanted ? dataVolumes.filter((each) => each.state === state) : [];
+}
+
+function reported(facts: Facts, state: TemplateFact['state'], reason: string): VmPlan {
+  const message = wantedOf(facts, state)
+    .map(({ detail }) => detail)
+    .join('; ');
+  return { steps: [{ step: 'reportDataVolume', reason, message }], ...releaseOf(facts.vmi) };
 }
 
 /** `expand` leaves VMs alone that have revisions. */

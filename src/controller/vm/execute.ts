@@ -6,10 +6,11 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { expandVm, inferReferences, keepReferences } from '../instancetypes/index.ts';
 import type { VmStepArgs } from './decide.ts';
+import { makeDataVolumes } from './make-data-volume.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
 import { liveVmi } from './observe.ts';
 import { dropStartSpec, keepStartSpec } from './start-revision.ts';
@@ -47,8 +48,18 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
     changeVm(({ vm, client, signal }) => inferReferences(vm, client, signal), context),
   keepReferences: ({ unkept }, context) =>
     changeVm(({ vm, client, signal }) => keepReferences(vm, unkept, client, signal), context),
-  expandVm: ({ template }, context) =>
-    changeVm(({ vm, client, signal }) => expandVm(vm, template, client, signal), context),
+  expandVm: ({ whole }, context) => changeVm(({ vm, client, signal }) => expandVm(vm, whole, client, signal), context),
+  makeDataVolumes: async ({ names, whole }, { vm, client, signal }) => {
+    const { events, problem } = await makeDataVolumes(whole ?? vm, names, client, signal);
+    if (problem === undefined) return { kind: 'done', events };
+    return { kind: 'failed', error: { severity: 'retry', code: 'CREATE_FAILED', message: problem }, events };
+  },
+  adoptDataVolumes,
+  reportDataVolume: async ({ reason, message }) => ({
+    kind: 'failed',
+    error: { severity: 'retry', code: 'CREATE_FAILED', message },
+    events: [{ type: 'Warning', reason, message }],
+  }),
   refuseReferences: async ({ refusal: { code, message } }) => ({
     kind: 'failed',
     error: { severity: 'retry', code, message },
@@ -196,6 +207,20 @@ async function adoptVmi({ vmi }: Step<VmStepArgs, 'adoptVmi'>, context: ExecuteC
   const body = { metadata: { resourceVersion, ownerReferences: [...ownerReferences, ownerReference(name, uid)] } };
   const type = resources.virtualMachineInstances;
   vmis.saw(key, vmi, await client.patch<VirtualMachineInstance>(type, vmi.metadata, body, 'merge', { signal }));
+  return done;
+}
+
+/** Guarded by what was observed: another program may have taken them meanwhile. */
+async function adoptDataVolumes(
+  { adopted }: Step<VmStepArgs, 'adoptDataVolumes'>,
+  { client, vm, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const { uid = '', name } = vm.metadata;
+  for (const { metadata } of adopted) {
+    const { resourceVersion, ownerReferences = [] } = metadata;
+    const body = { metadata: { resourceVersion, ownerReferences: [...ownerReferences, ownerReference(name, uid)] } };
+    await writeIfThere(client.patch(resources.dataVolumes, metadata, body, 'merge', { signal }));
+  }
   return done;
 }
 

@@ -2,6 +2,7 @@ import type { VirtualMachine, VirtualMachineInstance } from '../../api/index.ts'
 import type { ReferencePolicy } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { Referred } from '../instancetypes/index.ts';
+import type { DisksState, TemplateFact } from './data-volume-facts.ts';
 import type { Resize } from './resize.ts';
 
 /** A VM and its VMI; plain data. What is stored about the VM follows from it, see status.ts. */
@@ -17,6 +18,8 @@ export interface VmFacts {
   readonly resizes: readonly Resize[];
   /** Another field of the template is not as at the VMI's start, and needs a restart; undefined: that is not known. */
   readonly isChanged: boolean | undefined;
+  /** How far the DataVolumes are that its volumes are on. */
+  readonly disks: DisksState;
   readonly now: Date;
 }
 
@@ -28,6 +31,8 @@ export interface PresentVm extends VmFacts, Observed {
   readonly referred: Referred;
   /** How VMs go on that refer to some: with revisions of them, or with all of it in their own templates. */
   readonly referencePolicy: ReferencePolicy;
+  /** Its templates of DataVolumes. */
+  readonly dataVolumes: readonly TemplateFact[];
   /** The cluster lets volumes of a template be plugged into a running VMI. */
   readonly plugsVolumes: boolean;
 }

@@ -10,6 +10,7 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type Lookup, type Referred, referredBy, startedFrom } from '../instancetypes/index.ts';
+import { type DataVolumeDeps, disksState, templateFacts } from './data-volume-facts.ts';
 import type { VmObservation } from './observation.ts';
 import { resizes } from './resize.ts';
 import { needsRestart } from './start-changes.ts';
@@ -26,8 +27,7 @@ export type VmConfig = Pick<
   | 'referencePolicy'
 >;
 
-export interface ObserveDeps {
-  readonly client: Pick<KubeClient, 'get'>;
+export interface ObserveDeps extends DataVolumeDeps {
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly clock: Clock;
@@ -53,6 +53,8 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
     const { declarativeHotplug: plugsVolumes, rolloutStrategy: strategy, cpuAllocationRatio, referencePolicy } = config;
     const none: Referred = { kind: 'none' };
     const referred = isBeingDeleted(vm) ? none : await referredBy(vm, deps.instancetypes, config, signal);
+    const dataVolumes = isBeingDeleted(vm) ? [] : await templateFacts(vm, deps, signal);
+    const disks = disksState(vm, deps.dataVolumes);
     const whole = wholeVm(vm, referred);
     const startSpec = whole && (await wholeStartSpec(vm, vmi, deps, signal));
     const isChanged = vmi && startSpec && needsRestart(startSpec, whole, vmi, strategy);
@@ -67,6 +69,8 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
       plugsVolumes,
       referred,
       referencePolicy,
+      dataVolumes,
+      disks,
       ...changes,
       ...expected,
     };

@@ -21,8 +21,8 @@ function isFalseWith(vmi: VirtualMachineInstance | undefined, type: string, reas
 const isDown = (vmi: VirtualMachineInstance | undefined) => vmi === undefined || isFinal(vmi);
 
 /**
- * First match wins (upstream: pkg/virt-controller/watch/vm/vm.go, setPrintableStatus; what it reads from DataVolumes and claims, this
- * reads from the VMI's conditions, so of a VM that is halted nothing is said). */
+ * First match wins (upstream: pkg/virt-controller/watch/vm/vm.go, setPrintableStatus; what it reads from claims, this reads from the
+ * VMI's conditions). */
 const printableRules: readonly PrintableRule[] = [
   { value: 'Terminating', when: ({ vm }) => isBeingDeleted(vm) },
   {
@@ -40,7 +40,10 @@ const printableRules: readonly PrintableRule[] = [
   { value: 'Paused', when: ({ vmi }) => phaseIn(vmi, 'Running') && isTrue(vmi, 'Paused') },
   { value: 'Running', when: ({ vmi }) => phaseIn(vmi, 'Running') },
   { value: 'ErrorPvcNotFound', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'FailedPvcNotFound') },
-  { value: 'DataVolumeError', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'FailedDataVolumeImport') },
+  {
+    value: 'DataVolumeError',
+    when: ({ vmi, disks }) => disks === 'failed' || isFalseWith(vmi, 'Synchronized', 'FailedDataVolumeImport'),
+  },
   { value: 'ErrorUnschedulable', when: ({ vmi }) => isFalseWith(vmi, 'PodScheduled', 'Unschedulable') },
   {
     value: 'WaitingForVolumeBinding',
@@ -48,7 +51,8 @@ const printableRules: readonly PrintableRule[] = [
   },
   {
     value: 'Provisioning',
-    when: ({ vmi }) => phaseIn(vmi, 'Pending') && isFalseWith(vmi, 'DataVolumesReady', 'NotAllDVsReady'),
+    when: ({ vmi, disks }) =>
+      disks === 'filling' || (phaseIn(vmi, 'Pending') && isFalseWith(vmi, 'DataVolumesReady', 'NotAllDVsReady')),
   },
   { value: 'ErrImagePull', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'ErrImagePull') },
   { value: 'ImagePullBackOff', when: ({ vmi }) => isFalseWith(vmi, 'Synchronized', 'ImagePullBackOff') },

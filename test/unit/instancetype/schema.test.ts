@@ -30,7 +30,7 @@ const values: Readonly<Record<string, unknown>> = {
   'requirements.memory.guest': '64Gi',
 };
 
-/** Acts on DataVolumes that are made of a VM's templates; no VM that has some is started. */
+/** Acts on a VM's templates of DataVolumes, see `data-volumes.test.ts`. */
 const elsewhere = ['volumes.preferredStorageClassName'];
 
 const machine: Partial<VmiSpec> = {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { finalizers, type VirtualMachine, type VirtualMachineInstance } from '../../../../src/api/index.ts';
 import type { Referred } from '../../../../src/controller/instancetypes/index.ts';
+import type { TemplateFact } from '../../../../src/controller/vm/data-volume-facts.ts';
 import { decideVm, vmRules } from '../../../../src/controller/vm/decide.ts';
 import type { PresentVm, VmObservation } from '../../../../src/controller/vm/observation.ts';
 import { buildVm, buildVmi } from '../builders.ts';
@@ -38,6 +39,12 @@ const templateWithBridge = vmWith({
   template: { spec: { domain: { devices }, networks: [{ name: 'blue', multus: { networkName: 'blue' } }] } },
 });
 
+const template = (state: TemplateFact['state']): TemplateFact => ({ name: 'disk', state, detail: `disk is ${state}` });
+const late = (vm: VirtualMachine): VirtualMachine => {
+  const annotations = { 'kubevirt.io/immediate-data-volume-creation': 'false' };
+  return { ...vm, metadata: { ...vm.metadata, annotations } };
+};
+
 const refused: Referred = { kind: 'refused', refusal: { code: 'INSTANCETYPE_MISSING', message: 'there is none' } };
 const keptVm = vmWith(
   { runStrategy: 'Always', instancetype: { name: 'small' } },
@@ -56,10 +63,61 @@ interface Row {
 
 const rows: readonly Row[] = [
   {
-    rule: 'start-would-lose-a-field',
-    when: 'it asks for templates of DataVolumes',
-    seen: { vm: vmWith({ runStrategy: 'Always', dataVolumeTemplates: [{}] }) },
+    rule: 'data-volume-refused',
+    when: 'a template has no name',
+    seen: { dataVolumes: [template('refused'), template('missing')] },
+    steps: ['reportDataVolume'],
   },
+  { rule: 'data-volumes-unread', when: 'the first list is not there', seen: { dataVolumes: [template('unread')] } },
+  {
+    rule: 'data-volumes-without-owner',
+    when: 'there is one of this name',
+    seen: { dataVolumes: [template('unowned')] },
+    steps: ['adoptDataVolumes'],
+  },
+  {
+    rule: 'data-volumes-missing',
+    when: 'the VM shall run',
+    seen: { dataVolumes: [template('ready'), template('missing')] },
+    steps: ['makeDataVolumes'],
+  },
+  {
+    rule: 'data-volumes-missing',
+    when: 'the VM is halted',
+    seen: { vm: vmWith({ runStrategy: 'Halted' }), dataVolumes: [template('missing')] },
+    steps: ['makeDataVolumes'],
+  },
+  {
+    rule: 'as-wanted',
+    when: 'the VM is halted and wants its DataVolumes at its start',
+    seen: { vm: late(vmWith({ runStrategy: 'Halted' })), dataVolumes: [template('missing')] },
+  },
+  {
+    rule: 'data-volumes-missing',
+    when: 'the VM starts and wants its DataVolumes then',
+    seen: { vm: late(always), dataVolumes: [template('missing')] },
+    steps: ['makeDataVolumes'],
+  },
+  {
+    rule: 'stop',
+    when: 'it shall not run, and one of its DataVolumes is refused',
+    seen: { vm: vmWith({ runStrategy: 'Halted' }), vmi: running, dataVolumes: [template('refused')] },
+    steps: ['stopVmi'],
+  },
+  { rule: 'as-wanted', when: 'it runs, and one is gone', seen: { vmi: running, dataVolumes: [template('missing')] } },
+  {
+    rule: 'data-volume-failed',
+    when: 'the VM shall run',
+    seen: { dataVolumes: [template('failed')] },
+    steps: ['reportDataVolume'],
+  },
+  {
+    rule: 'as-wanted',
+    when: 'it is halted and one has failed',
+    seen: { vm: vmWith({ runStrategy: 'Halted' }), dataVolumes: [template('failed')] },
+  },
+  { rule: 'data-volumes-not-filled', when: 'one is at it', seen: { dataVolumes: [template('filling')] } },
+  { rule: 'start', when: 'all are filled', seen: { dataVolumes: [template('ready')] }, steps: ['startVmi'] },
   {
     rule: 'references-inferred',
     when: 'a volume says them',
@@ -104,12 +162,6 @@ const rows: readonly Row[] = [
     steps: ['expandVm'],
   },
   { rule: 'start', when: 'what it refers to is kept', seen: { vm: keptVm, referred: kept }, steps: ['startVmi'] },
-  {
-    rule: 'start',
-    when: 'a list of templates is empty',
-    seen: { vm: vmWith({ runStrategy: 'Always', dataVolumeTemplates: [] }) },
-    steps: ['startVmi'],
-  },
   {
     rule: 'interfaces-differ',
     when: 'the template has one more',
@@ -221,7 +273,9 @@ const rows: readonly Row[] = [
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
   const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, resizes: [] };
-  const unknown: Pick<PresentVm, 'isChanged' | 'referred' | 'referencePolicy'> = {
+  const unknown: Pick<PresentVm, 'isChanged' | 'referred' | 'referencePolicy' | 'dataVolumes' | 'disks'> = {
+    dataVolumes: [],
+    disks: 'ready',
     isChanged: undefined,
     referred: { kind: 'none' },
     referencePolicy: 'reference',
