@@ -13,16 +13,31 @@ import { loadKubeAccess } from '../../src/kube/index.ts';
 import { definitionOf, definitions, importerTypes } from '../fixtures/controller/cdi.ts';
 import { Cluster } from '../fixtures/controller/cluster.ts';
 import { startKubeApiserver } from '../fixtures/kube-apiserver.ts';
+import { upstreamControllerRules } from '../fixtures/upstream-controller-role.ts';
 
-/** Templates of DataVolumes on a real kube-apiserver with its RBAC; it learns the kinds while the controller runs; the importer is played. */
+/** Templates of DataVolumes on a real kube-apiserver, by a controller with the rights of upstream's. It learns the kinds while that runs; the importer is played. */
 
+/** The scheduler of the standalone node is part of the controller here. */
+const schedulerRule = { apiGroups: [''], resources: ['pods/binding'], verbs: ['create'] };
+const rbac = 'rbac.authorization.k8s.io';
+const token = 'controller-token';
 let cluster: Cluster;
 before(async () => {
   const assets = process.env.KUBEBUILDER_ASSETS;
   assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
-  const server = await startKubeApiserver(assets);
+  const server = await startKubeApiserver(assets, { users: { [token]: { name: 'virt-controller', groups: [] } } });
+  const metadata = { name: 'virt-controller-as-upstream' };
+  const roleRef = { apiGroup: rbac, kind: 'ClusterRole', name: metadata.name };
+  const subjects = [{ apiGroup: rbac, kind: 'User', name: 'virt-controller' }];
+  for (const object of [
+    { apiVersion: `${rbac}/v1`, kind: 'ClusterRole', metadata, rules: [...upstreamControllerRules, schedulerRule] },
+    { apiVersion: `${rbac}/v1`, kind: 'ClusterRoleBinding', metadata, roleRef, subjects },
+  ]) {
+    server.kubectlStdin(JSON.stringify(object), 'create', '-f', '-');
+  }
   cluster = new Cluster({
     access: await loadKubeAccess({ kubeconfig: server.adminKubeconfig }),
+    controllerAccess: await loadKubeAccess({ kubeconfig: server.kubeconfigFor(token) }),
     stop: () => server.stop(),
   });
   await cluster.addNode();
@@ -160,16 +175,16 @@ test('a clone from another namespace needs the right of the service account ther
   await untilFailure('clone', /serviceaccount:default:default has insufficient permissions .* images/);
   await cluster.untilEvent('clone', 'UnauthorizedDataVolumeCreate');
   assert.equal(await cluster.find(resources.dataVolumes, 'clone'), undefined);
-  const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: true };
-  const roles: ResourceType = { ...rbac, resource: 'roles', kind: 'Role' };
-  const bindings: ResourceType = { ...rbac, resource: 'rolebindings', kind: 'RoleBinding' };
-  const apiVersion = 'rbac.authorization.k8s.io/v1';
+  const ofRights = { group: rbac, version: 'v1', namespaced: true };
+  const roles: ResourceType = { ...ofRights, resource: 'roles', kind: 'Role' };
+  const bindings: ResourceType = { ...ofRights, resource: 'rolebindings', kind: 'RoleBinding' };
+  const apiVersion = `${rbac}/v1`;
   const metadata = { name: 'cloners', namespace: 'images' };
   const rules = [{ apiGroups: ['cdi.kubevirt.io'], resources: ['datavolumes/source'], verbs: ['create'] }];
   await cluster.client.create(roles, { apiVersion, kind: 'Role', metadata, rules } as KubeObject);
   await cluster.client.create(bindings, {
     ...{ apiVersion, kind: 'RoleBinding', metadata },
-    roleRef: { apiGroup: rbac.group, kind: 'Role', name: 'cloners' },
+    roleRef: { apiGroup: rbac, kind: 'Role', name: 'cloners' },
     subjects: [{ kind: 'ServiceAccount', name: 'default', namespace: 'default' }],
   } as KubeObject);
   const made = await untilMade('clone', isOwnedBy(vm));
