@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
+import { parse } from 'yaml';
 import { upstreamSchema } from '../../scripts/upstream-crds.mjs';
 import {
   findCondition,
@@ -18,7 +20,7 @@ import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserv
 import { upstreamControllerRules } from '../fixtures/upstream-controller-role.ts';
 
 /**
- * Instance types on a real kube-apiserver, by a controller with the rights of upstream's. The cluster learns the kinds while it runs, with
+ * Instance types on a real kube-apiserver, by a controller with the rights of upstream's. The cluster loses the kinds, and learns them again while that runs, with
  * upstream's schemas where those can be had.
  */
 
@@ -26,7 +28,6 @@ const definitions: ResourceType = {
   ...{ group: 'apiextensions.k8s.io', version: 'v1', resource: 'customresourcedefinitions' },
   ...{ kind: 'CustomResourceDefinition', namespaced: false },
 };
-const open = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
 const kinds = [
   resources.virtualMachineInstancetypes,
   resources.virtualMachineClusterInstancetypes,
@@ -34,22 +35,16 @@ const kinds = [
   resources.virtualMachineClusterPreferences,
 ];
 
-function definitionOf({ group, version, resource, kind, namespaced }: ResourceType): KubeObject {
-  const singular = kind.toLowerCase();
-  const schema = { openAPIV3Schema: upstreamSchema(singular) ?? open };
-  return {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: definitions.kind,
-    metadata: { name: `${resource}.${group}` },
-    ...{
-      spec: {
-        group,
-        scope: namespaced ? 'Namespaced' : 'Cluster',
-        names: { plural: resource, singular, kind },
-        versions: [{ name: version, served: true, storage: true, schema }],
-      },
-    },
-  };
+interface Definition extends KubeObject {
+  spec: { versions: { schema: { openAPIV3Schema: unknown } }[] };
+}
+
+/** As it is installed, but for the schema. */
+function definitionOf({ resource, kind }: ResourceType): Definition {
+  const definition: Definition = parse(readFileSync(`daemonset/prerequisites/crds/${resource}.yaml`, 'utf8'));
+  const openAPIV3Schema = upstreamSchema(kind.toLowerCase());
+  if (openAPIV3Schema) for (const { schema } of definition.spec.versions) schema.openAPIV3Schema = openAPIV3Schema;
+  return definition;
 }
 
 /** The scheduler of the standalone node is part of the controller here. */
@@ -66,6 +61,7 @@ before(async () => {
   const assets = process.env.KUBEBUILDER_ASSETS;
   assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
   server = await startKubeApiserver(assets, { users: { [token]: user } });
+  server.kubectl('delete', 'crd', ...kinds.map(({ group, resource }) => `${resource}.${group}`));
   const ofAdmin = await loadKubeAccess({ kubeconfig: server.adminKubeconfig });
   cluster = new Cluster({ access: ofAdmin, stop: () => server.stop() });
   await cluster.addNode();
