@@ -145,6 +145,7 @@ export const resources = {
   kubevirts: kubevirt('kubevirts', 'KubeVirt'),
   pods: core('pods', 'Pod'),
   nodes: core('nodes', 'Node', false),
+  resourceQuotas: core('resourcequotas', 'ResourceQuota'),
   namespaces: core('namespaces', 'Namespace', false),
   events: core('events', 'Event'),
   secrets: core('secrets', 'Secret'),

@@ -12,6 +12,8 @@ export interface VolumeMount {
   mountPropagation?: 'None' | 'HostToContainer' | 'Bidirectional';
 }
 
+type Amounts = Readonly<Record<string, string | number>>;
+
 export interface Container {
   name: string;
   image?: string;
@@ -23,6 +25,7 @@ export interface Container {
   restartPolicy?: 'Always';
   securityContext?: { runAsUser?: number; runAsGroup?: number; runAsNonRoot?: boolean; [field: string]: unknown };
   volumeDevices?: { name: string; devicePath: string }[];
+  resources?: { requests?: Amounts; limits?: Amounts; [field: string]: unknown };
   [field: string]: unknown;
 }
 

@@ -1,4 +1,4 @@
-import { parseQuantity, type Quantity } from '../api/index.ts';
+import { type LabelSelector, parseQuantity, type Quantity, readLabelSelector } from '../api/index.ts';
 import { memberAt } from '../base/index.ts';
 import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
@@ -29,6 +29,8 @@ export interface ControllerConfig {
   readonly diskMemoryLimitBytes: number;
   readonly launcherVerbosity: number;
   readonly overheadRatio: number;
+  /** Namespaces in which each guest gets a limit of its CPUs. */
+  readonly cpuLimitedNamespaces: LabelSelector | undefined;
   readonly defaultRuntimeClass: string;
   readonly launcherPods: LauncherPodSettings;
   /** How much more CPUs and memory than at its start a guest can get. */
@@ -139,6 +141,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     diskMemoryLimitBytes: number('developerConfiguration.diskVerification.memoryLimit', 2_097_152_000),
     launcherVerbosity: number('developerConfiguration.logVerbosity.virtLauncher', 2),
     overheadRatio: number('additionalGuestMemoryOverheadRatio', 1),
+    cpuLimitedNamespaces: readLabelSelector(at('autoCPULimitNamespaceLabelSelector') ?? undefined),
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
     launcherPods: readLauncherPodSettings(given, gates),
     rolloutStrategy: text('vmRolloutStrategy', 'LiveUpdate') as ControllerConfig['rolloutStrategy'],

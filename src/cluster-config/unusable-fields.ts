@@ -89,6 +89,7 @@ const checks: Readonly<Record<string, Check>> = {
   obsoleteCPUModels: object,
   ksmConfiguration: object,
   'ksmConfiguration.nodeLabelSelector': selector,
+  autoCPULimitNamespaceLabelSelector: selector,
 };
 
 /**

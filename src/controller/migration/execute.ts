@@ -12,6 +12,7 @@ import {
 import { errorMessage, rfc3339, sameJson } from '../../base/index.ts';
 import { getIfThere, isKubeError, writeIfThere } from '../../kube/index.ts';
 import { type Executors, guardedPatch, type ObjectEvent, type Outcome, type Step } from '../../reconcile/index.ts';
+import { withNeededLimits } from '../quota/index.ts';
 import { createAttachmentPod, deleteAttachments } from './attachment-steps.ts';
 import { targetAttachment } from './plugged.ts';
 import { effectiveOptions } from './policies.ts';
@@ -68,7 +69,9 @@ async function createTargetPod(
   let isUnclear = false;
   try {
     for (const left of leftovers) await deletePod(left, context);
-    const created = await client.create(resources.pods, pod, { signal });
+    const { cpuLimitedNamespaces: limitedNamespaces } = observation.config;
+    const limited = await withNeededLimits(pod, vmi, { client, limitedNamespaces, signal });
+    const created = await client.create(resources.pods, limited, { signal });
     launchers.made(vmi, created);
     ownPods.created(keyOf(created), created);
     const message = `Created migration target pod ${created.metadata.name}`;

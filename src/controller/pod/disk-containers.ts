@@ -119,10 +119,10 @@ function diskContainer(image: Image, vmi: VirtualMachineInstance, config: Contro
   };
 }
 
-interface Amounts {
+type Amounts = {
   readonly requests: Readonly<Record<string, Quantity>>;
   readonly limits: Readonly<Record<string, Quantity>>;
-}
+};
 
 /** As the KubeVirt object says, else as given; a pod that is Guaranteed stays it. */
 function sideResources(vmi: VirtualMachineInstance, { launcherPods }: ControllerConfig, defaults: Amounts): Amounts {

@@ -37,7 +37,7 @@ export function decideRun(vm: VirtualMachine, vmi: VirtualMachineInstance | unde
     return { kind: 'refuse', message: String((error as Error).message) };
   }
   const decide = strategies[strategy];
-  if (!decide) return { kind: 'refuse', message: `unknown runstrategy: ${strategy}` };
+  if (!decide) return { kind: 'refuse', message: refusedStrategies[strategy] ?? `unknown runstrategy: ${strategy}` };
   return decide({ vm, vmi, start: startRequest(vm), stop: hasStopRequest(vm, vmi), waitMs: waitMs(vm, now) });
 }
 
@@ -48,6 +48,12 @@ interface RunInput {
   readonly stop: boolean;
   readonly waitMs: number;
 }
+
+/** Known, and not done. */
+const refusedStrategies: Readonly<Partial<Record<string, string>>> = {
+  WaitAsReceiver:
+    'runStrategy WaitAsReceiver: this controller receives no guests of other clusters or namespaces; use Manual to start here',
+};
 
 const nothing: RunAction = { kind: 'nothing' };
 const stopNow: RunAction = { kind: 'stop' };

@@ -174,7 +174,8 @@ export class VmiController implements Component {
     const vmi = observation.kind === 'present' ? observation.vmi : undefined;
     const saw = (newer: VirtualMachineInstance) => vmi && vmis.saw(key, vmi, newer);
     const pods = { launchers: this.launchers, attachmentPods: this.attachmentPods, ownPods };
-    const context = { client, ...pods, vmi, saw, now, signal };
+    const { cpuLimitedNamespaces: limitedNamespaces } = this.#deps.config();
+    const context = { client, ...pods, vmi, saw, now, limitedNamespaces, signal };
     const limits = { deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, goesOnAfter, clock };
     return runPlan(steps, context, { executors, ...limits });
   }

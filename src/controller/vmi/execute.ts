@@ -1,4 +1,4 @@
-import { keyOf, type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
+import { keyOf, type LabelSelector, type Pod, resources, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, rfc3339 } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type {
@@ -11,10 +11,11 @@ import type {
   StepPart,
 } from '../../reconcile/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
+import { withNeededLimits } from '../quota/index.ts';
 import type { VmiStepArgs } from './steps.ts';
 
 export interface ExecuteContext extends StepContext {
-  readonly client: Pick<KubeClient, 'create' | 'get' | 'delete' | 'patch'>;
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'delete' | 'patch'>;
   readonly launchers: LauncherPods;
   readonly attachmentPods: AttachmentPods;
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
@@ -23,6 +24,8 @@ export interface ExecuteContext extends StepContext {
   /** The API server has a newer state of the VMI than the one that was observed. */
   readonly saw: (newer: VirtualMachineInstance) => void;
   readonly now: Date;
+  /** Namespaces in which each guest gets a limit of its CPUs. */
+  readonly limitedNamespaces: LabelSelector | undefined;
 }
 
 /** Of a step that found the VMI changed: nothing was done, and the decision is to be taken again. */
@@ -68,7 +71,9 @@ async function createPod(
   if (!vmi || !(await isNewest(vmi, context))) return stale;
   const before = await deleteLeftovers(leftovers, context);
   try {
-    const created = await client.create(resources.pods, pod, { signal });
+    const { limitedNamespaces } = context;
+    const limited = await withNeededLimits(pod, vmi, { client, limitedNamespaces, signal });
+    const created = await client.create(resources.pods, limited, { signal });
     launchers.made(vmi, created);
     ownPods.created(keyOf(created), created);
   } catch (error) {

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { KubeObject, LabelSelector, Pod, ResourceType, VmiSpec } from '../../../../src/api/index.ts';
+import { withNeededLimits } from '../../../../src/controller/quota/index.ts';
+import { KubeError } from '../../../../src/kube/index.ts';
+import { buildPod, buildVmi } from '../builders.ts';
+
+interface Around {
+  /** Amounts of the namespace's quotas. */
+  readonly quotas?: readonly object[];
+  readonly labels?: Record<string, string>;
+  readonly limitedNamespaces?: LabelSelector;
+  readonly refusal?: KubeError;
+  readonly domain?: Partial<VmiSpec['domain']>;
+  readonly limits?: Record<string, string>;
+}
+
+const signal = new AbortController().signal;
+const asked: string[] = [];
+
+async function limitsOf({ quotas = [], labels = {}, limitedNamespaces, refusal, domain, limits }: Around) {
+  asked.length = 0;
+  const client = {
+    list: async <T extends KubeObject>(type: ResourceType) => {
+      asked.push(type.resource);
+      if (refusal) throw refusal;
+      return { items: quotas.map((hard) => ({ spec: { hard } })) as unknown as T[], resourceVersion: '1' };
+    },
+    get: async <T extends KubeObject>(type: ResourceType) => {
+      asked.push(type.resource);
+      return { metadata: { name: 'default', labels } } as T;
+    },
+  };
+  const pod = buildPod();
+  const requests = { memory: '100Mi', cpu: '100m' };
+  const containers = [
+    { name: 'compute', image: 'x', resources: { requests, ...(limits && { limits }) } },
+    { name: 'volumerootdisk', image: 'y' },
+  ];
+  const given: Pod = { ...pod, spec: { ...pod.spec, containers } };
+  const vmi = buildVmi({ domain: { ...domain } });
+  const { spec } = await withNeededLimits(given, vmi, { client, limitedNamespaces, signal });
+  assert.deepEqual(spec.containers[1], containers[1]);
+  return spec.containers[0]?.resources?.limits;
+}
+
+const memory = { 'limits.memory': '1Gi' };
+const cpu = { 'limits.cpu': '4' };
+const limited: LabelSelector = { matchLabels: { limited: 'yes' } };
+const ratio = (value: string) => ({ 'alpha.kubevirt.io/auto-memory-limits-ratio': value });
+const twice = String(200 * 2 ** 20);
+
+const rows: readonly (readonly [situation: string, around: Around, limits: object | undefined])[] = [
+  ['no quota', {}, undefined],
+  ['a quota of requests', { quotas: [{ 'requests.memory': '1Gi', pods: '9' }] }, undefined],
+  ['a quota of memory limits', { quotas: [{ pods: '9' }, memory] }, { memory: twice }],
+  ['a ratio of the namespace', { quotas: [memory], labels: ratio('1.5') }, { memory: String(150 * 2 ** 20) }],
+  ['a ratio below 1', { quotas: [memory], labels: ratio('0.5') }, { memory: twice }],
+  ['a ratio that is no number', { quotas: [memory], labels: ratio('much') }, { memory: twice }],
+  ['an empty ratio', { quotas: [memory], labels: ratio('') }, { memory: twice }],
+  [
+    'limits that the VMI gives',
+    { quotas: [memory, cpu], limits: { memory: '1Gi', cpu: '7' } },
+    { memory: '1Gi', cpu: '7' },
+  ],
+  ['a limit of devices', { quotas: [memory], limits: { kvm: '1' } }, { kvm: '1', memory: twice }],
+  ['a quota of CPU limits', { quotas: [cpu] }, { cpu: '1' }],
+  [
+    'a quota of CPU limits and a guest with threads',
+    { quotas: [cpu], domain: { cpu: { cores: 2, sockets: 2 }, ioThreads: { supplementalPoolThreadCount: 3 } } },
+    { cpu: '7' },
+  ],
+  ['a namespace of those with CPU limits', { limitedNamespaces: limited, labels: { limited: 'yes' } }, { cpu: '1' }],
+  ['a namespace of the others', { limitedNamespaces: limited, labels: { limited: 'no' } }, undefined],
+  ['no right to read quotas', { refusal: new KubeError('FORBIDDEN', 'no') }, undefined],
+  ['an API server without quotas', { refusal: new KubeError('NOT_FOUND', 'no') }, undefined],
+];
+for (const [situation, around, limits] of rows) {
+  test(`limits of a launcher with ${situation}`, async () => assert.deepEqual(await limitsOf(around), limits));
+}
+
+test('an API server that does not answer is no reason to make a pod without limits', async () => {
+  await assert.rejects(limitsOf({ refusal: new KubeError('TIMEOUT', 'late') }), { code: 'TIMEOUT' });
+});
+
+test('where no quota counts limits nothing but the quotas is asked for', async () => {
+  await limitsOf({});
+  assert.deepEqual(asked, ['resourcequotas']);
+});
