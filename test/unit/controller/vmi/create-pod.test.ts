@@ -32,6 +32,11 @@ class Api {
     return found;
   }
 
+  /** There are no quotas. */
+  async list(): Promise<{ items: KubeObject[] }> {
+    return { items: [] };
+  }
+
   async delete(_type: unknown, { name }: { name: string }): Promise<void> {
     this.calls.push(`delete ${name}`);
     if (this.refusesDeletion) throw new KubeError('FORBIDDEN', 'admission webhook "keep" denied the request');
