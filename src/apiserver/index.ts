@@ -10,4 +10,4 @@ export { lostWritesReason } from './lost-writes.ts';
 export type { ApiServerDeps, ApiServerOptions } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';
 export { ApiServer } from './server.ts';
-export type { AgentReply, PowerAction, PowerOutcome, VmSubresources, VmTarget } from './vm-subresources.ts';
+export type { AgentReply, GuestPort, PowerAction, PowerOutcome, VmSubresources, VmTarget } from './vm-subresources.ts';

@@ -20,11 +20,22 @@ export type PowerOutcome =
   | { readonly kind: 'done' }
   | { readonly kind: 'refused'; readonly why: 'not-found' | 'conflict'; readonly message: string };
 
+/** A port of a guest. */
+export interface GuestPort {
+  /** IPv4 or IPv6; of the launcher's pod, never what the guest says of itself. */
+  readonly address: string;
+  /** 1 to 65535. */
+  readonly port: number;
+  readonly protocol: 'tcp' | 'udp';
+}
+
 /** What group `subresources.kubevirt.io` needs besides objects: virt-api's other side. */
 export interface VmSubresources {
   /** One request to the agent's interface (`pkg/virt-handler/rest`). Rejects with an error for people when it cannot be asked. */
   call(method: 'GET' | 'PUT', path: string, body: string, signal: AbortSignal): Promise<AgentReply>;
   /** A websocket to the agent; `request.url` is the path there. Answers by itself, whatever comes of it. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** A websocket whose bytes (of UDP: whose messages) are those of a port. Answers by itself, whatever comes of it. */
+  forward(to: GuestPort, request: IncomingMessage, socket: Duplex, head: Buffer): void;
   power(action: PowerAction, target: VmTarget, isPaused: boolean, signal: AbortSignal): Promise<PowerOutcome>;
 }

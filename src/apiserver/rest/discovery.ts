@@ -4,6 +4,7 @@ import {
   type GroupVersion,
   groupVersions,
   migrationSubresources,
+  portForward,
   reviewGroups,
   typesOf,
   verbsOf,
@@ -83,11 +84,11 @@ function vmResources(): readonly VmResources[] {
   return [
     {
       resource: 'virtualmachineinstances',
-      below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources, 'evacuate-cancel'],
+      below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources, 'evacuate-cancel', portForward],
     },
     {
       resource: 'virtualmachines',
-      below: [...vmSubresources, ...volumeSubresources, ...migrationSubresources, expandSpec],
+      below: [...vmSubresources, ...volumeSubresources, ...migrationSubresources, expandSpec, portForward],
     },
   ];
 }
@@ -97,7 +98,9 @@ function vmResource(name: string) {
 }
 
 function vmVerbs(name: string): readonly string[] {
-  const isRead = name === expandSpec || vmiSubresources.some((item) => item.name === name && item.method === 'GET');
+  const isRead =
+    [expandSpec, portForward].includes(name) ||
+    vmiSubresources.some((item) => item.name === name && item.method === 'GET');
   return isRead ? ['get'] : ['update'];
 }
 

@@ -6,6 +6,7 @@ import type { VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, systemClock } from '../../base/index.ts';
 import { answerUpgrade } from '../../http/index.ts';
 import { checkAccess } from '../access.ts';
+import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { at } from '../object.ts';
 import {
@@ -14,6 +15,8 @@ import {
   findType,
   knownVmSubresources,
   migrationSubresources,
+  portForward,
+  portForwardChecks,
   type VmSubresource,
   vmiSubresources,
   vmSubresourceGroup,
@@ -25,6 +28,7 @@ import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { versionInfo } from './discovery.ts';
 import { serveExpandSpec, serveExpandVmSpec } from './expand-spec.ts';
+import { guestPortOf } from './guest-port.ts';
 import { serveMigrationCall } from './migration-subresources.ts';
 import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
@@ -67,7 +71,9 @@ export async function serveVmSubresource(
   if (first !== 'namespaces' || !namespace || !name || !subresource) throw noSuchPath(group, version, resource);
   const target = { namespace, name };
   const verb = request.method === 'PUT' ? 'update' : 'get';
-  checkAccess(call.user, { verb, group, resource, subresource }, target);
+  // Port and protocol are below the sub-resource that rights are given for.
+  const isPort = below[0] === portForward;
+  checkAccess(call.user, { verb, group, resource, subresource: isPort ? portForward : subresource }, target);
   if (volumeSubresources.includes(subresource) && volumeOwners.includes(resource)) {
     return serveVolumes(context, { resource, subresource, target }, call, request, response);
   }
@@ -79,12 +85,20 @@ export async function serveVmSubresource(
   }
   const { vmSubresources: agent } = context;
   if (!agent) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a node agent');
+  if (isPort && volumeOwners.includes(resource)) {
+    checkMethod(portForward, 'GET', request);
+    if (resource === 'virtualmachines') context.reader.get(storedType(resource), target);
+    const vmi = checkVmi(context, target, portForwardChecks);
+    const port = guestPortOf(context, vmi, below.slice(1));
+    const { socket, head } = upgradeOf(request, response);
+    return agent.forward(port, request, socket, head);
+  }
   if (resource === 'virtualmachines') return servePower(context, agent, target, subresource, call, request, response);
   const found = vmiSubresources.find((item) => item.name === subresource);
   if (resource !== 'virtualmachineinstances' || !found) throw unknown(resource, subresource);
   checkMethod(found.name, found.method, request);
   if (found.method === 'PUT') bodyOf(call);
-  checkVmi(context, target, found);
+  checkVmi(context, target, found.checks);
   const at = `/v1/namespaces/${namespace}/virtualmachineinstances/${name}/${subresource}`;
   if (found.kind === 'stream') serveStream(agent, at, request, response);
   else await serveCall(agent, { ...found, path: at }, call, response);
@@ -95,15 +109,21 @@ function isMigrationCall(resource: string, subresource: string): boolean {
   return resource === 'virtualmachines' || (resource === 'virtualmachineinstances' && subresource !== 'migrate');
 }
 
-function serveStream(agent: VmSubresources, path: string, request: Request, response: Response): void {
+/** The connection, which is no longer the HTTP server's. Throws ApiError. */
+function upgradeOf(request: Request, response: Response): Upgrade {
   const upgrade = upgrades.get(request);
   if (!upgrade) throw badRequest('this is a websocket: ask with an upgrade, as virtctl does');
+  response.detachSocket(upgrade.socket as Socket);
+  return upgrade;
+}
+
+function serveStream(agent: VmSubresources, path: string, request: Request, response: Response): void {
+  const { socket, head } = upgradeOf(request, response);
   const query = request.url.indexOf('?');
   request.url = query < 0 ? path : `${path}${request.url.slice(query)}`;
   // Who asked has been checked; the agent need not know its token.
   delete request.headers.authorization;
-  response.detachSocket(upgrade.socket as Socket);
-  agent.upgrade(request, upgrade.socket, upgrade.head);
+  agent.upgrade(request, socket, head);
 }
 
 async function serveCall(
@@ -154,10 +174,9 @@ async function servePower(
 }
 
 /** Throws ApiError NOT_FOUND, or CONFLICT with what is not as it must be. */
-function checkVmi(context: ApiContext, target: VmTarget, { checks }: VmSubresource): void {
-  const type = findType('kubevirt.io', 'v1', 'virtualmachineinstances');
-  if (!type) throw noSuchPath(group, version, 'virtualmachineinstances');
-  const vmi = context.reader.get(type, target).object as unknown as VirtualMachineInstance;
+function checkVmi(context: ApiContext, target: VmTarget, checks: VmSubresource['checks']): VirtualMachineInstance {
+  const vmi = context.reader.get(storedType('virtualmachineinstances'), target)
+    .object as unknown as VirtualMachineInstance;
   for (const check of checks) {
     const problem = check(vmi);
     if (!problem) continue;
@@ -166,6 +185,13 @@ function checkVmi(context: ApiContext, target: VmTarget, { checks }: VmSubresour
       details: { name: target.name, group: 'kubevirt.io', kind: 'virtualmachineinstance' },
     });
   }
+  return vmi;
+}
+
+function storedType(resource: string): ApiType {
+  const type = findType('kubevirt.io', 'v1', resource);
+  if (!type) throw noSuchPath(group, version, resource);
+  return type;
 }
 
 /** Options that would change what happens are refused, not passed over. */

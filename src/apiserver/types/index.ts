@@ -19,6 +19,8 @@ export {
   expandVmSpec,
   knownVmSubresources,
   migrationSubresources,
+  portForward,
+  portForwardChecks,
   type VmSubresource,
   vmiSubresources,
   vmSubresourceGroup,

@@ -65,5 +65,11 @@ export const migrationSubresources: readonly string[] = ['migrate', 'evacuate-ca
 export const expandSpec = 'expand-spec';
 export const expandVmSpec = 'expand-vm-spec';
 
-/** Streams that do not pass the agent in upstream, or need what is not here. */
-export const knownVmSubresources: readonly string[] = ['portforward', 'vsock', 'sev', 'backup'];
+/** Of both: a stream that does not pass the agent. Below it: `/PORT` and, unless it is TCP, `/PROTOCOL`. */
+export const portForward = 'portforward';
+
+/** What must be true of a VMI whose ports are asked for. */
+export const portForwardChecks: readonly Check[] = [runs];
+
+/** Streams that need what is not here. */
+export const knownVmSubresources: readonly string[] = ['vsock', 'sev', 'backup'];

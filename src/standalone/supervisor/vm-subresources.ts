@@ -5,6 +5,7 @@ import { AgentApi, AgentProxy, AgentRefusal, agentOf } from '../agent-api/index.
 import { NodeError } from '../errors.ts';
 import { restartVm, startVm, stopVm } from '../page/index.ts';
 import type { NodePaths } from '../paths.ts';
+import { PortForward } from './port-forward.ts';
 
 /** As virt-api has it; a freeze that takes longer goes on in the guest. */
 const callTimeoutMs = 60_000;
@@ -14,9 +15,11 @@ export function vmSubresourcesOf(paths: NodePaths, log: Logger): VmSubresources 
   const find = agentOf(paths);
   const agent = new AgentApi(find);
   const proxy = new AgentProxy({ find, log });
+  const ports = new PortForward({ log });
   return {
     call: (method, path, body, signal) => callAgent(agent, method, path, { body, signal }),
     upgrade: (request, socket, head) => proxy.upgrade(request, socket, head),
+    forward: (to, request, socket, head) => ports.serve(to, request, socket, head),
     power: async (action, target, isPaused, signal) => {
       // The API's own: its kubeconfig is written after it listens, and names its port.
       const access = await loadKubeAccess({ kubeconfig: paths.kubeconfig });

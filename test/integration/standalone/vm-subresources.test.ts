@@ -131,7 +131,6 @@ describe('subresources.kubevirt.io of the standalone node', () => {
       ['nobody', 'console', 404, /virtualmachineinstances.kubevirt.io \\?"nobody\\?" not found/],
       ['other', 'vnc', 409, /VMI is not running/],
       ['mute', 'console', 409, /No serial consoles are present/],
-      ['demo', 'portforward/22', 501, /portforward\/22 is not implemented/],
     ];
     for (const [name, sub, status, message] of cases) {
       const answer = await refused(connect(at(name, sub)));

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
+import { createWebSocketStream, WebSocket } from 'ws';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
+import { loadKubeAccess } from '../../../src/kube/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { GuestShell } from '../../fixtures/guest-shell.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
@@ -92,6 +95,20 @@ describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
       const [ip = ''] = await ipsOf(name);
       await eventually(async () => assert.equal(await nameAt(ip), `of-${name}`), 20_000);
     }
+  });
+
+  test('the node’s API forwards ports of a guest, of its VMI', async () => {
+    const { server, credentials } = await loadKubeAccess({ kubeconfig: node.paths.kubeconfig });
+    const { headers } = await credentials.current();
+    const at = '/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/one/portforward/8080/tcp';
+    const socket = new WebSocket(`${server.replace('https', 'wss')}${at}`, ['plain.kubevirt.io'], {
+      headers: { authorization: String(headers.authorization) },
+      rejectUnauthorized: false,
+    });
+    await once(socket, 'open');
+    const stream = createWebSocketStream(socket);
+    stream.write('GET /name HTTP/1.0\r\n\r\n');
+    assert.match(String(Buffer.concat(await stream.toArray())), /of-one/);
   });
 
   test('guests reach each other by address and name, and outside', async () => {

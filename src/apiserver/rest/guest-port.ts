@@ -1,0 +1,49 @@
+import { labels, type VirtualMachineInstance } from '../../api/index.ts';
+import { ApiError, badRequest } from '../errors.ts';
+import { textAt } from '../object.ts';
+import { findType } from '../types/index.ts';
+import type { GuestPort } from '../vm-subresources.ts';
+import type { ApiContext } from './api-context.ts';
+
+/**
+ * Where a port of a running VMI is reached: at the address of its launcher's pod, which the node gave. The addresses in the VMI's
+ * status may be the guest's own word, and a guest could send its users to any machine. `below`: PORT and perhaps PROTOCOL.
+ * Throws ApiError.
+ */
+export function guestPortOf(context: ApiContext, vmi: VirtualMachineInstance, below: readonly string[]): GuestPort {
+  const [portText = '', protocol = 'tcp', ...more] = below;
+  const port = /^[1-9]\d{0,4}$/.test(portText) ? Number(portText) : 0;
+  if (port < 1 || port > 65_535)
+    throw badRequest(`"${portText}" is no port: ask for portforward/1 to portforward/65535`);
+  if ((protocol !== 'tcp' && protocol !== 'udp') || more.length > 0) {
+    throw badRequest(`"${[protocol, ...more].join('/')}" is no protocol: ask for tcp or udp`);
+  }
+  return { address: addressOf(context, vmi), port, protocol };
+}
+
+function addressOf(context: ApiContext, { metadata, status }: VirtualMachineInstance): string {
+  const type = findType('', 'v1', 'pods');
+  const { name, namespace, uid } = metadata;
+  const pods = type
+    ? context.reader.list(type, namespace, { labelSelector: `${labels.createdBy}=${uid}` }).entries
+    : [];
+  // While a guest moves it has two pods; the one on its node has it.
+  const pod = pods.find(
+    ({ object }) =>
+      textAt(object, 'spec', 'nodeName') === status?.nodeName &&
+      textAt(object, 'status', 'phase') === 'Running' &&
+      status?.activePods?.[object.metadata.uid ?? ''] !== undefined,
+  );
+  const address = pod && textAt(pod.object, 'status', 'podIP');
+  if (!pod || !address) throw unreachable(name, 'its launcher has no address (yet)');
+  // Without a network of its own a pod has the address of its node.
+  if (address === textAt(pod.object, 'status', 'hostIP')) {
+    const why = 'it has user networking, into which nothing can be connected';
+    throw unreachable(name, `${why}: the first lines of the node say why there is no pod network, and what to install`);
+  }
+  return address;
+}
+
+function unreachable(name: string | undefined, why: string): ApiError {
+  return new ApiError('CONFLICT', `the ports of virtualmachineinstance "${name}" cannot be reached: ${why}`);
+}

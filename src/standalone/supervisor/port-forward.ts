@@ -1,0 +1,130 @@
+import { createSocket } from 'node:dgram';
+import type { IncomingMessage } from 'node:http';
+import { connect, isIPv6, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createWebSocketStream, type RawData, type WebSocket, WebSocketServer } from 'ws';
+import type { GuestPort } from '../../apiserver/index.ts';
+import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
+import { refuseUpgrade } from '../../http/index.ts';
+
+/** As virt-api and its clients call it. */
+const plainProtocol = 'plain.kubevirt.io';
+const connectTimeoutMs = 10_000;
+const maxMessageBytes = 1024 * 1024;
+/** Datagrams for a client that does not read are dropped, as a network does. */
+const maxWaitingBytes = 1024 * 1024;
+const internalError = 1011;
+
+/**
+ * Joins websockets to ports of guests, as virt-api does (pkg/virt-api/rest/portforward.go). The guest is connected to first, so that
+ * a port on which nothing listens is an answer in words. The caller has been let in before.
+ */
+export class PortForward {
+  readonly #log: Logger;
+  readonly #websockets: WebSocketServer;
+
+  constructor(deps: { readonly log: Logger }) {
+    this.#log = deps.log;
+    this.#websockets = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: maxMessageBytes,
+      handleProtocols: (offered) => offered.has(plainProtocol) && plainProtocol,
+    });
+    this.#websockets.on('wsClientError', ({ message }, socket) => {
+      refuseUpgrade(socket, { httpStatus: 400, message }, systemClock);
+    });
+  }
+
+  serve(to: GuestPort, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // A caller that goes away in the middle of it is no failure of this program.
+    socket.on('error', () => undefined);
+    const open = (joined: (websocket: WebSocket) => void) =>
+      this.#websockets.handleUpgrade(request, socket, head, joined);
+    if (to.protocol === 'udp') {
+      open((websocket) => this.#joinDatagrams(websocket, to));
+      return;
+    }
+    this.#serveBytes(to, socket, open).catch((error: unknown) => {
+      this.#log.debug({ ...to, reason: errorMessage(error) }, 'a port could not be forwarded');
+      if (!socket.destroyed) refuseUpgrade(socket, { httpStatus: 502, message: errorMessage(error) }, systemClock);
+    });
+  }
+
+  async #serveBytes(
+    to: GuestPort,
+    caller: Duplex,
+    open: (joined: (websocket: WebSocket) => void) => void,
+  ): Promise<void> {
+    const guest = await dial(to, caller);
+    // An upgrade that is refused, and a caller that goes, let the guest's side go.
+    caller.once('close', () => guest.destroySoon());
+    open((websocket) => {
+      const stream = createWebSocketStream(websocket);
+      pipeline(stream, guest, stream).catch((error: unknown) => {
+        this.#log.debug({ ...to, reason: errorMessage(error) }, 'a forwarded port ended');
+        guest.destroy();
+        websocket.terminate();
+      });
+    });
+  }
+
+  /** A message each way is a datagram. */
+  #joinDatagrams(websocket: WebSocket, { address, port }: GuestPort): void {
+    const guest = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
+    let isConnected = false;
+    const waiting: Buffer[] = [];
+    const fail = (error: Error) => websocket.close(internalError, errorMessage(error).slice(0, 100));
+    const send = (datagram: Buffer) => guest.send(datagram, (error) => error && fail(error));
+    guest.on('error', fail);
+    guest.on('message', (datagram) => {
+      if (websocket.bufferedAmount < maxWaitingBytes) websocket.send(datagram);
+    });
+    // The types do not know the error.
+    guest.connect(port, address, (error?: Error) => {
+      if (error) {
+        fail(error);
+        return;
+      }
+      isConnected = true;
+      for (const datagram of waiting.splice(0)) send(datagram);
+    });
+    websocket.on('error', () => undefined);
+    websocket.on('message', (data: RawData) => {
+      const datagram = data as Buffer;
+      if (isConnected) send(datagram);
+      else waiting.push(datagram);
+    });
+    websocket.once('close', () => guest.close());
+  }
+}
+
+/** Rejects when nothing answers in time, with words for the user, or when the caller has gone. */
+function dial({ address, port }: GuestPort, caller: Duplex): Promise<Socket> {
+  const guest = connect({ host: address, port, noDelay: true, keepAlive: true });
+  return new Promise((resolve, reject) => {
+    const end = (why: string) => {
+      guest.destroy();
+      reject(new Error(`port ${port} of the guest (${address}) does not answer: ${why}`));
+    };
+    const onGone = () => end('the caller has gone');
+    const timer = setTimeout(() => end(`no answer in ${connectTimeoutMs / 1000} s`), connectTimeoutMs);
+    const settle = () => {
+      clearTimeout(timer);
+      caller.off('close', onGone);
+    };
+    caller.once('close', onGone);
+    // Stays: what follows its end has no other reader.
+    guest.on('error', (error) => {
+      settle();
+      end(errorMessage(error));
+    });
+    guest.once('close', settle);
+    guest.once('connect', () => {
+      settle();
+      resolve(guest);
+    });
+  });
+}

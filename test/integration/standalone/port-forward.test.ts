@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { createWebSocketStream, WebSocket } from 'ws';
+import { silentLogger } from '../../../src/base/index.ts';
+import { loadKubeAccess } from '../../../src/kube/index.ts';
+import { ApiProgram } from '../../../src/standalone/index.ts';
+import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
+import { ApiClient } from '../../fixtures/api-client.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+
+const group = '/apis/subresources.kubevirt.io/v1/namespaces/default';
+const vmis = '/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances';
+const vms = '/apis/kubevirt.io/v1/namespaces/default/virtualmachines';
+const pods = '/api/v1/namespaces/default/pods';
+const spec = { domain: { devices: {}, memory: { guest: '64Mi' } } };
+/** Of the pod that stands for the launcher's; the node is at 127.0.0.1. */
+const podIP = '127.0.0.2';
+
+describe('ports of guests by the standalone node’s API', () => {
+  let agent: AgentStandIn;
+  let program: ApiProgram;
+  let admin: ApiClient;
+  let server: string;
+  let token: string;
+  let tcpPort: number;
+  let udpPort: number;
+  const connections = new Set<unknown>();
+  const tcp = createServer({ allowHalfOpen: true }, (guest) => {
+    connections.add(guest);
+    guest.once('close', () => connections.delete(guest));
+    guest.on('error', () => undefined);
+    guest.pipe(guest);
+  });
+  const udp = createSocket('udp4', (datagram, { port, address }) => udp.send(`got ${datagram}`, port, address));
+
+  before(async () => {
+    agent = await AgentStandIn.start();
+    const options = { paths: agent.paths, host: '127.0.0.1', port: 0, nodeName: 'one', nodes: 1 };
+    program = new ApiProgram(options, { log: silentLogger });
+    await program.start();
+    admin = ApiClient.fromKubeconfig(agent.paths.kubeconfig);
+    const access = await loadKubeAccess({ kubeconfig: agent.paths.kubeconfig });
+    server = access.server;
+    token = String((await access.credentials.current()).headers.authorization);
+    await once(tcp.listen(0, podIP), 'listening');
+    tcpPort = (tcp.address() as AddressInfo).port;
+    udp.bind(0, podIP);
+    await once(udp, 'listening');
+    udpPort = udp.address().port;
+    await running('demo', podIP);
+    await running('user', '127.0.0.1');
+  });
+  after(async () => {
+    await program.stop();
+    await agent.stop();
+    tcp.close();
+    udp.close();
+  });
+
+  /** A VM with a VMI that runs, and the launcher's pod at an address. The guest says that it is somewhere else. */
+  async function running(name: string, address: string): Promise<void> {
+    const controller = ApiClient.fromKubeconfig(agent.paths.kubeconfigs['virt-controller']);
+    const kubelet = ApiClient.fromKubeconfig(agent.paths.kubeconfigs.node);
+    const head = { apiVersion: 'kubevirt.io/v1', metadata: { name } };
+    await admin.post(vms, {
+      ...head,
+      kind: 'VirtualMachine',
+      spec: { runStrategy: 'Always', template: { spec } },
+    });
+    const { body: vmi } = await admin.post(vmis, { ...head, kind: 'VirtualMachineInstance', spec });
+    const { body: pod } = await controller.post(pods, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: `virt-launcher-${name}`, labels: { 'kubevirt.io/created-by': vmi.metadata.uid } },
+      spec: { nodeName: 'one', containers: [{ name: 'compute', image: 'i' }] },
+    });
+    const podStatus = { phase: 'Running', podIP: address, hostIP: '127.0.0.1' };
+    const patched = await kubelet.patch(`${pods}/virt-launcher-${name}/status`, 'merge', { status: podStatus });
+    assert.equal(patched.status, 200, patched.text);
+    const status = {
+      phase: 'Running',
+      nodeName: 'one',
+      activePods: { [pod.metadata.uid]: 'one' },
+      interfaces: [{ name: 'default', ipAddress: '127.0.0.3' }],
+    };
+    await controller.patch(`${vmis}/${name}`, 'merge', { status });
+  }
+
+  function connect(path: string, headers: Record<string, string> = { authorization: token }): WebSocket {
+    const url = `${server.replace('https', 'wss')}${group}/${path}`;
+    const socket = new WebSocket(url, ['plain.kubevirt.io'], { headers, rejectUnauthorized: false });
+    socket.on('error', () => undefined);
+    return socket;
+  }
+
+  async function refused(path: string, headers?: Record<string, string>) {
+    const [, answer] = (await once(connect(path, headers), 'unexpected-response')) as [unknown, IncomingMessage];
+    return { status: answer.statusCode, text: String(await answer.toArray()) };
+  }
+
+  test('bytes of TCP pass both ways, by the VMI and by the VM, at the pod’s address', async () => {
+    for (const path of [
+      `virtualmachineinstances/demo/portforward/${tcpPort}`,
+      `virtualmachines/demo/portforward/${tcpPort}/tcp`,
+    ]) {
+      const socket = connect(path);
+      await once(socket, 'open');
+      assert.equal(socket.protocol, 'plain.kubevirt.io');
+      const stream = createWebSocketStream(socket);
+      const sent = Buffer.alloc(3 * 1024 * 1024, 'abcdefg');
+      const heard: Buffer[] = [];
+      stream.on('data', (piece: Buffer) => heard.push(piece));
+      for (let from = 0; from < sent.length; from += 65_536) stream.write(sent.subarray(from, from + 65_536));
+      await eventually(() => assert.equal(Buffer.concat(heard).length, sent.length));
+      assert.ok(Buffer.concat(heard).equals(sent));
+      stream.end();
+      await once(socket, 'close');
+      await eventually(() => assert.equal(connections.size, 0));
+    }
+  });
+
+  test('a message of UDP is a datagram', async () => {
+    const socket = connect(`virtualmachineinstances/demo/portforward/${udpPort}/udp`);
+    await once(socket, 'open');
+    for (const text of ['one', 'two']) {
+      const heard = once(socket, 'message');
+      socket.send(Buffer.from(text));
+      assert.equal(String((await heard)[0]), `got ${text}`);
+    }
+    socket.close();
+    await once(socket, 'close');
+  });
+
+  test('what cannot be reached is refused in words', async () => {
+    const at = (name: string, below: string) => `virtualmachineinstances/${name}/portforward/${below}`;
+    for (const [path, status, message] of [
+      [at('demo', '1'), 502, /port 1 of the guest \(127\.0\.0\.2\) does not answer: .*ECONNREFUSED/],
+      [at('user', '22'), 409, /has user networking, into which nothing can be connected/],
+      [at('nobody', '22'), 404, /"nobody\\?" not found/],
+      ['virtualmachines/nobody/portforward/22', 404, /virtualmachines.kubevirt.io \\?"nobody\\?" not found/],
+      [at('demo', '0'), 400, /is no port/],
+      [at('demo', '65536'), 400, /is no port/],
+      [at('demo', '22/sctp'), 400, /is no protocol/],
+    ] as const) {
+      const answer = await refused(path);
+      assert.equal(answer.status, status, answer.text);
+      assert.match(answer.text, message);
+    }
+    assert.match((await admin.get(`${group}/${at('demo', '22')}`)).text, /this is a websocket/);
+  });
+
+  test('the right is that of upstream’s roles, without the port', async () => {
+    const handler = await loadKubeAccess({ kubeconfig: agent.paths.kubeconfigs['virt-handler'] });
+    const { headers } = await handler.credentials.current();
+    const path = `virtualmachineinstances/demo/portforward/${tcpPort}`;
+    const answer = await refused(path, { authorization: String(headers.authorization) });
+    assert.equal(answer.status, 403);
+    assert.match(answer.text, /resource \\?"virtualmachineinstances\/portforward\\?"/);
+    assert.equal((await refused(path, {})).status, 401);
+    assert.equal(connections.size, 0);
+  });
+
+  test('the API ends while a port is forwarded, and the guest’s side ends with it', async () => {
+    const socket = connect(`virtualmachineinstances/demo/portforward/${tcpPort}`);
+    await once(socket, 'open');
+    await eventually(() => assert.equal(connections.size, 1));
+    const closed = once(socket, 'close');
+    await program.stop();
+    await closed;
+    await eventually(() => assert.equal(connections.size, 0));
+  });
+});
