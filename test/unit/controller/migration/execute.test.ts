@@ -10,11 +10,12 @@ async function givenBack(code: KubeErrorCode): Promise<boolean[]> {
   const released: boolean[] = [];
   const context = {
     client: {
+      list: async () => ({ items: [] }),
       create: async () => {
         throw new KubeError(code, 'no pod');
       },
     },
-    observation: { vmi: buildVmi() },
+    observation: { vmi: buildVmi(), config: {} },
     reserve: () => (isUnclear: boolean) => released.push(isUnclear),
     noteOnVmi: () => undefined,
     signal: new AbortController().signal,
