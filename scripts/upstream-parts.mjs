@@ -18,8 +18,10 @@ import { buildContainerDisk, containerDisk, kubevirtVersion } from './kubelet-la
 import { archiveOf, isThere, kubeletParts, whyNoKubelet } from './kubelet-parts.mjs';
 
 const cache = path.resolve('.cache', `upstream-${kubevirtVersion}`);
-const programs = [
+/** Packages of its module. */
+const packages = [
   'virt-launcher',
+  'virt-launcher/libvirt-hook-client',
   'virt-launcher-monitor',
   'virt-handler',
   'virt-chroot',
@@ -27,6 +29,7 @@ const programs = [
   'virt-probe',
   'virt-freezer',
 ];
+const programs = packages.map((name) => path.basename(name));
 /** Its libvirt (11) takes the domains that this launcher defines. */
 const suite = 'trixie';
 /** What upstream's images hold, of Debian. */
@@ -53,7 +56,10 @@ const standIns = {
   'kubevirt.io/virt-template-client-go': 'virt-template-client-go',
 };
 
-const built = (name) => path.join(cache, 'programs', name);
+const hashOf = (...parts) => createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 12);
+/** Another list of programs is another folder: what was built before does not stand in for it. */
+const programsFolder = `programs-${hashOf(...packages)}`;
+const built = (name) => path.join(cache, programsFolder, name);
 
 /** What keeps upstream's programs from running here, in words; undefined when nothing does. */
 export function whyNoUpstream() {
@@ -124,9 +130,9 @@ function buildPrograms(target, root) {
   rmSync(work, { recursive: true, force: true });
   writeModule(work);
   const [GO_ROOT, GO_MODULES, GO_BUILDS] = go(['env', 'GOROOT', 'GOMODCACHE', 'GOCACHE'], work).trim().split('\n');
-  const packages = programs.map((name) => `kubevirt.io/kubevirt/cmd/${name}`);
+  const commands = packages.map((name) => `kubevirt.io/kubevirt/cmd/${name}`);
   mkdirSync(GO_BUILDS, { recursive: true });
-  inRoot(buildRoot, ['sh', '-c', `cd /build && go build -o out/ ${packages.join(' ')}`], {
+  inRoot(buildRoot, ['sh', '-c', `cd /build && go build -o out/ ${commands.join(' ')}`], {
     GO_ROOT,
     GO_MODULES,
     GO_BUILDS,
@@ -140,8 +146,8 @@ function buildPrograms(target, root) {
  * @returns {string}
  */
 function launcherPodRenderer() {
-  const source = readFileSync('scripts/upstream/launcher-pods.go');
-  const name = `launcher-pods-${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
+  const source = readFileSync('scripts/upstream/launcher-pods.go', 'utf8');
+  const name = `launcher-pods-${hashOf(source)}`;
   const made = makeOnce(name, (dir) => {
     writeModule(dir);
     writeFileSync(path.join(dir, 'main.go'), source);
@@ -177,31 +183,33 @@ exec /usr/sbin/libvirtd "$@"
 
 const asUpstream = `
 chmod 644 /etc/libvirt/*.conf
-chmod 755 /usr/bin/virt-* /usr/bin/container-disk
+chmod 755 /usr/bin/virt-* /usr/bin/container-disk /usr/bin/libvirt-hook-client
 groupadd -g 107 -o qemu
 useradd -u 107 -g 107 -o -d /home/qemu -s /bin/bash qemu
+chown qemu:qemu /etc/libvirt/hooks
 setcap cap_net_bind_service=+ep /usr/bin/virt-launcher-monitor
 rm -rf /var/lib/apt/lists/* /var/cache/apt/* /usr/share/doc /usr/share/locale
 `;
 
 /** One image for both: launcher and agent bring the same libraries. */
 const upstreamImage = 'localhost/upstream:1';
+const imageName = `image-${hashOf(programsFolder, virtqemud, asUpstream)}`;
 
 /** What `kubeletParts` gives, and upstream's image beside. */
 export async function upstreamParts(log = console.error) {
-  const done = ['root', 'programs', 'image.tar'].every((name) => existsSync(path.join(cache, name)));
+  const done = ['root', programsFolder, `${imageName}.tar`].every((name) => existsSync(path.join(cache, name)));
   if (!done)
     log(
       `building virt-handler and virt-launcher ${kubevirtVersion} with a Debian ${suite} around them; some minutes, once`,
     );
   const root = makeOnce('root', makeRoot);
-  makeOnce('programs', (target) => buildPrograms(target, root));
+  makeOnce(programsFolder, (target) => buildPrograms(target, root));
   const renderer = launcherPodRenderer();
   const parts = await kubeletParts(log);
-  const archive = path.join(cache, 'image.tar');
+  const archive = path.join(cache, `${imageName}.tar`);
   if (!existsSync(archive)) packImage(root);
   const launchers = { ...parts.launchers, upstream: { image: upstreamImage, program: '/usr/bin/virt-launcher' } };
-  const upstream = { root, programs: path.join(cache, 'programs') };
+  const upstream = { root, programs: path.join(cache, programsFolder) };
   return { ...parts, archives: [...parts.archives, archive], launchers, renderer, upstream };
 }
 
@@ -213,5 +221,5 @@ function packImage(root) {
   completeRoot(path.join(dir, 'root'));
   archiveOf(dir, upstreamImage);
   rmSync(dir, { recursive: true });
-  renameSync(`${dir}.tar`, path.join(cache, 'image.tar'));
+  renameSync(`${dir}.tar`, path.join(cache, `${imageName}.tar`));
 }
