@@ -142,12 +142,13 @@ function buildPrograms(target, root) {
 }
 
 /**
- * Prints launcher pods as upstream's virt-controller renders them: a program of our own on its module.
- * @returns {string}
+ * A program of our own on upstream's module, which says what upstream makes of something: `launcher-pods`, `domains`.
+ * @param {string} kind
+ * @returns {string} its path
  */
-function launcherPodRenderer() {
-  const source = readFileSync('scripts/upstream/launcher-pods.go', 'utf8');
-  const name = `launcher-pods-${hashOf(source)}`;
+function programOnModule(kind) {
+  const source = readFileSync(`scripts/upstream/${kind}.go`, 'utf8');
+  const name = `${kind}-${hashOf(source)}`;
   const made = makeOnce(name, (dir) => {
     writeModule(dir);
     writeFileSync(path.join(dir, 'main.go'), source);
@@ -204,13 +205,14 @@ export async function upstreamParts(log = console.error) {
     );
   const root = makeOnce('root', makeRoot);
   makeOnce(programsFolder, (target) => buildPrograms(target, root));
-  const renderer = launcherPodRenderer();
+  const renderer = programOnModule('launcher-pods');
+  const converter = programOnModule('domains');
   const parts = await kubeletParts(log);
   const archive = path.join(cache, `${imageName}.tar`);
   if (!existsSync(archive)) packImage(root);
   const launchers = { ...parts.launchers, upstream: { image: upstreamImage, program: '/usr/bin/virt-launcher' } };
   const upstream = { root, programs: path.join(cache, programsFolder) };
-  return { ...parts, archives: [...parts.archives, archive], launchers, renderer, upstream };
+  return { ...parts, archives: [...parts.archives, archive], launchers, renderer, converter, upstream };
 }
 
 function packImage(root) {

@@ -6,7 +6,7 @@ import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
 import type { HypervisorChoice } from './hypervisor-choice.ts';
 
 export interface PrepareDomainOptions {
-  readonly flags: LauncherOptions;
+  readonly flags: Pick<LauncherOptions, 'imageVolume' | 'diskMemoryLimitBytes' | 'ovmfPath'>;
   readonly environment: Pick<LauncherEnvironment, 'network'>;
   readonly paths: LauncherPaths;
   /** CPUs that the pod may use. */
@@ -25,7 +25,7 @@ export async function prepareDomain(
   given: VirtualMachineInstance,
   converter: ConverterOptions,
   options: PrepareDomainOptions,
-  choice: HypervisorChoice,
+  choice: Pick<HypervisorChoice, 'choose'>,
 ): Promise<string> {
   const { flags, environment, paths, cpuSet, owner, setUpNetwork } = options;
   const vmi = shapedVmi(given);
