@@ -52,6 +52,21 @@ export async function readLauncherFacts(
   return { selinuxContext: host.selinuxContext(pid), isoSizes: Object.fromEntries(found) };
 }
 
+/** Of a launcher whose guest waits for volumes: the pods that bring them need it. Undefined: not now. */
+export async function readLabel(
+  target: LauncherTarget,
+  { host, launchers }: LauncherFactsPorts,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const label = host.selinuxContext(undefined);
+  if (label !== '') return label;
+  try {
+    return host.selinuxContext(await launchers.launcherPid(target, signal));
+  } catch {
+    return undefined;
+  }
+}
+
 /** What hooks see inside a launcher; nothing where its process cannot be determined. */
 export async function readHostSeen(
   target: LauncherTarget,

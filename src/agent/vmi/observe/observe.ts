@@ -13,7 +13,7 @@ import {
 } from '../../../api/index.ts';
 import { errorMessage, rfc3339 } from '../../../base/index.ts';
 import type { AgentPorts, GuestAgents } from '../ports.ts';
-import { hasBegun, isGuestAgentConnected, readHostSeen, readLauncherFacts } from './launcher-facts.ts';
+import { hasBegun, isGuestAgentConnected, readHostSeen, readLabel, readLauncherFacts } from './launcher-facts.ts';
 import { type KeyMemory, type LauncherFacts, type Moved, newMemory } from './memory.ts';
 import type { Observation, Predecessor, ProxiesView, StatusFacts, VmiView } from './observation.ts';
 import type { SyncPayloadCache } from './sync-payload.ts';
@@ -62,6 +62,7 @@ export async function observeVmi(
   const looked = inside ?? (reachable && hotPlugVolumesOf(reachable).length > 0 ? reachable : undefined);
   const migrationNote = ports.migrationNotes?.noteOf(key, uid);
   const seen = looked ? await readHostSeen(target, looked, ports, signal) : {};
+  const label = facts?.selinuxContext ?? (looked && (await readLabel(target, ports, signal)));
   return {
     key,
     nodeName: ports.host.nodeName,
@@ -79,7 +80,7 @@ export async function observeVmi(
     ...(recordProblem && { recordProblem }),
     syncOptions: syncPayload.options,
     syncFingerprint: syncPayload.fingerprint,
-    selinuxContext: facts?.selinuxContext ?? ports.host.selinuxContext(undefined),
+    selinuxContext: label ?? ports.host.selinuxContext(undefined),
     statusFacts: { ...statusFactsOf(target, domain, facts, ports), ...seen },
     hostFacts: ports.hostWork.facts(uid),
     ...learnedOf(known, vmi, facts, ports.clock.now()),

@@ -228,14 +228,18 @@ function setPhase(status: VmiStatus, phase: VmiPhase, now: string): void {
 }
 
 /**
- * Before a guest runs only a new problem is worth a write of its own; the rest travels with the phase Running. So a start costs
- * one PUT where upstream needs two.
+ * Before a guest runs only a new problem is worth a write of its own, and the label that pods wait for which bring volumes; the rest travels
+ * with the phase Running. So a start costs one PUT where upstream needs two.
  */
 function isNoticeable(phase: VmiPhase, stored: VirtualMachineInstance, vmi: VirtualMachineInstance): boolean {
   if (phase === 'Running') return true;
+  if (awaitsPod(vmi) && stored.status?.selinuxContext !== vmi.status?.selinuxContext) return true;
   const [before, after] = [stored, vmi].map((each) => findCondition(each.status?.conditions, 'Synchronized'));
   return after !== undefined && (before?.message !== after.message || before?.status !== after.status);
 }
+
+const awaitsPod = ({ status }: VirtualMachineInstance) =>
+  status?.volumeStatus?.some(({ hotplugVolume }) => hotplugVolume && !hotplugVolume.attachPodUID) === true;
 
 function phaseEvents(phase: VmiPhase): VmiEvent[] {
   switch (phase) {

@@ -151,6 +151,22 @@ test('a start waits for volumes that were plugged before, and for the status tha
   assert.deepEqual(loop.reasons(), ['VolumeMountedToPod', 'Created', 'Started']);
 });
 
+test('a start that waits for its volumes writes the label of its launcher, without which no pod brings them', async (t) => {
+  const on = machine();
+  const label = 'system_u:object_r:container_file_t:s0:c1,c2';
+  const loop = await startLoop(t, ({ hooks, ports }) => {
+    hooks.push(hook(on));
+    Object.assign(ports.host, { selinuxContext: (pid: number | undefined) => (pid === undefined ? '' : label) });
+  });
+  loop.launchers.run(key, uid);
+  const vmi = vmiOf('Scheduled', { spec: { domain: {}, volumes: [claim] } });
+  const pending = { ...structuredClone(status), phase: 'Pending', hotplugVolume: { attachPodUID: '' } };
+  loop.api.apply({ ...vmi, status: { ...vmi.status, volumeStatus: [pending] } });
+  await loop.clock.pass(5_000);
+  assert.equal(loop.rules().at(-1), 'start-volumes-awaited');
+  assert.equal(loop.api.stored(key)?.status?.selinuxContext, label);
+});
+
 test('a restart of the agent in the middle ends in the same', async (t) => {
   const on = machine();
   const { loop, launcher } = await running(t, on);
