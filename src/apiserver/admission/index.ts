@@ -6,6 +6,7 @@ export { configMapAdmission, namespaceAdmission, secretAdmission, serviceAdmissi
 export { instancetypeAdmission, preferenceAdmission } from './instancetype.ts';
 export { validateMetadata } from './metadata.ts';
 export { migrationAdmission } from './migration.ts';
+export { migrationPolicyAdmission } from './migration-policy.ts';
 export { podAdmission, podGraceSeconds } from './pods.ts';
 export { poolAdmission } from './pool.ts';
 export { replicaSetAdmission } from './replica-set.ts';

@@ -1,6 +1,7 @@
 import {
   instancetypeAdmission,
   migrationAdmission,
+  migrationPolicyAdmission,
   poolAdmission,
   preferenceAdmission,
   replicaSetAdmission,
@@ -135,5 +136,6 @@ export const kubevirtTypes: readonly ApiType[] = [
     resource: 'migrationpolicies',
     kind: 'MigrationPolicy',
     namespaced: false,
+    admission: migrationPolicyAdmission,
   }),
 ];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migrationAdmission } from '../../../src/apiserver/admission/index.ts';
+import { migrationAdmission, migrationPolicyAdmission } from '../../../src/apiserver/admission/index.ts';
 import type { AdmissionContext, StoredObjects } from '../../../src/apiserver/api-type.ts';
 import type { ApiObject } from '../../../src/apiserver/object.ts';
 
@@ -80,4 +80,23 @@ test('only programs of KubeVirt set a priority, and no one changes the spec', ()
   assert.deepEqual(fields(urgent, { ...asSystem, old: migration() }), ['spec']);
   assert.deepEqual(fields(migration({}), context), ['spec.vmiName']);
   assert.deepEqual(fields(migration(null), context), ['spec.vmiName']);
+});
+
+test('a migration policy that controller and agents could not use is refused by the path of each field', () => {
+  const fieldsOf = (spec: unknown) =>
+    migrationPolicyAdmission
+      .validate?.({ ...migration(spec), kind: 'MigrationPolicy' }, context)
+      .map(({ field }) => field);
+  const selectors = { virtualMachineInstanceSelector: { app: 'db' } };
+  const good = { selectors, bandwidthPerMigration: '64Mi', completionTimeoutPerGiB: 0, maxDowntimeMs: 100 };
+  assert.deepEqual(fieldsOf({ ...good, allowPostCopy: true, experimental: { compression: 'zstd' } }), []);
+  assert.deepEqual(fieldsOf(null), ['spec']);
+  assert.deepEqual(fieldsOf({}), ['spec.selectors']);
+  const bad = { bandwidthPerMigration: 'much', completionTimeoutPerGiB: -5, allowPostCopy: 'yes', maxDowntimeMs: 1.5 };
+  assert.deepEqual(
+    new Set(fieldsOf({ selectors: { namespaceSelector: { a: 1 } }, ...bad, experimental: { compression: 'rar' } })),
+    new Set(
+      [...Object.keys(bad), 'selectors.namespaceSelector.a', 'experimental.compression'].map((at) => `spec.${at}`),
+    ),
+  );
 });
