@@ -35,12 +35,12 @@ export async function migrateVm(
 ): Promise<string> {
   const client = await connectToNode(paths);
   try {
-    await findVmi(client, wish.namespace, wish.name);
+    const { metadata } = await findVmi(client, wish.namespace, wish.name);
     const migration = await begin(client, wish);
     const { name } = migration.metadata;
     if (wish.noWait)
       return `${wish.namespace}/${wish.name} begins to move: kubectl get vmim ${name} -n ${wish.namespace}`;
-    return await untilMoved(client, { vm: wish, migration: name, report }, leave);
+    return await untilMoved(client, { vm: wish, vmiUid: metadata.uid, migration: name, report }, leave);
   } finally {
     client.close();
   }
@@ -71,18 +71,19 @@ async function begin(
 
 interface Awaited {
   readonly vm: VmName;
+  readonly vmiUid: string | undefined;
   readonly migration: string;
   readonly report: (line: string) => void;
 }
 
-async function untilMoved(client: KubeClient, { vm, migration, report }: Awaited, leave: AbortSignal): Promise<string> {
+async function untilMoved(client: KubeClient, awaited: Awaited, leave: AbortSignal): Promise<string> {
+  const { vm, migration, report } = awaited;
   let reported = '';
   for (;;) {
     const ref = { namespace: vm.namespace, name: migration };
     const seen = await getIfThere<VirtualMachineInstanceMigration>(client, resources.migrations, ref);
-    if (!seen)
-      throw new NodeError('NOT_FOUND', `${vm.namespace}/${vm.name} stays where it is: the migration was cancelled`);
     const vmi = await getIfThere<VirtualMachineInstance>(client, resources.virtualMachineInstances, vm);
+    if (!seen) throw withoutMigration(awaited, vmi);
     const line = progressOf(seen, vmi);
     if (line !== reported) report(line);
     reported = line;
@@ -95,8 +96,23 @@ async function untilMoved(client: KubeClient, { vm, migration, report }: Awaited
   }
 }
 
-function progressOf({ status }: VirtualMachineInstanceMigration, vmi: VirtualMachineInstance | undefined): string {
+function withoutMigration({ vm, vmiUid }: Awaited, vmi: VirtualMachineInstance | undefined): NodeError {
+  const name = `${vm.namespace}/${vm.name}`;
+  const isThere = vmi?.metadata.uid === vmiUid;
+  const text = isThere
+    ? `${name} stays where it is: the migration was cancelled`
+    : `${name} was not moved: it has ended`;
+  return new NodeError('NOT_FOUND', text);
+}
+
+/** One line for people. What the VMI says of an earlier migration is no word about this one. */
+export function progressOf(
+  { metadata, status }: VirtualMachineInstanceMigration,
+  vmi: VirtualMachineInstance | undefined,
+): string {
   const phase = status?.phase || 'Pending';
+  const state = vmi?.status?.migrationState;
+  const isOwn = state?.migrationUid === metadata.uid;
   const progress = phase === 'Running' && vmi ? publishedProgress(vmi) : undefined;
   if (progress) {
     const { processedBytes, remainingBytes, bytesPerSecond, leftSeconds } = progress;
@@ -104,7 +120,7 @@ function progressOf({ status }: VirtualMachineInstanceMigration, vmi: VirtualMac
     const amounts = `${fileSize(processedBytes)} sent, ${fileSize(remainingBytes)} to go, ${fileSize(bytesPerSecond)}/s`;
     return `${phase}: ${amounts}${left}`;
   }
-  const target = vmi?.status?.migrationState?.targetNode;
+  const target = isOwn ? state?.targetNode : undefined;
   const known = phase === 'Pending' || phase === 'Scheduling' ? waitsFor(status?.conditions) : target && `to ${target}`;
   return plainText(known ? `${phase}: ${known}` : phase);
 }
