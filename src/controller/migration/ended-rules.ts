@@ -1,8 +1,8 @@
-import { isBeingDeleted, labels } from '../../api/index.ts';
+import { findCondition, isBeingDeleted, labels } from '../../api/index.ts';
 import { podFacts } from '../pod/index.ts';
 import { isDeleted, ownState, phaseOf, targetPod } from './facts.ts';
 import { deletionOf, mayHoldGuest } from './failure-rules.ts';
-import { does, type Facts, type MigrationRule, waits } from './plan.ts';
+import { does, type Facts, failedCondition, type MigrationRule, waits } from './plan.ts';
 
 /** The target's agent tidies up first: it lets go of mounts and network of the pod. By then it has, or is dead. */
 const tidyingMs = 60_000;
@@ -24,7 +24,7 @@ export const endedRules: readonly MigrationRule[] = [
       const state = ownState(facts);
       return phaseOf(facts) === 'Failed' && state !== undefined && !state.failed && !state.completed;
     },
-    plan: () => does([{ step: 'failState', reason: 'Target pod is down' }]),
+    plan: (facts) => does([{ step: 'failState', reason: failureOf(facts) }]),
   },
   {
     name: 'target-tidies-up',
@@ -70,6 +70,12 @@ export const ended = {
   why: 'The migration is over; it keeps what the VMI says of it.',
   plan: () => ({ steps: [], change: { kind: 'release' } as const }),
 };
+
+/** Upstream says the first of whatever ended it. */
+function failureOf({ migration }: Facts): string {
+  const { reason = '', message } = findCondition(migration.status?.conditions, failedCondition) ?? {};
+  return message === undefined || reason.startsWith('TargetPod') ? 'Target pod is down' : message;
+}
 
 function isLeft(facts: Facts): boolean {
   const pod = targetPod(facts);

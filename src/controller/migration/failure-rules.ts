@@ -69,7 +69,12 @@ export const failureRules: readonly MigrationRule[] = [
     name: 'vmi-ended',
     why: 'The guest has ended while it was to move: the migration has failed.',
     when: ({ vmi }) => vmi !== undefined && isFinal(vmi),
-    plan: (facts) => failsWithPod(facts, 'VmiEnded', 'Migration failed vmi shutdown during migration.'),
+    plan: (facts) => {
+      // Upstream's words; an agent knows more of a guest that was lost on its way.
+      const { failureReason } = ownState(facts) ?? {};
+      const told = 'Migration failed vmi shutdown during migration.';
+      return failsWithPod(facts, 'VmiEnded', failureReason ? `${told} ${failureReason}` : told);
+    },
   },
   {
     name: 'cancelled-before-hand-over',

@@ -1,3 +1,4 @@
+import type { MigrationMetadata } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, formatLibvirtError, isLibvirtError } from '../../libvirt/index.ts';
 import type { DomainStateNumbers, Hypervisor } from '../ports.ts';
@@ -20,11 +21,15 @@ export interface AttemptOptions {
   readonly plan: MigrationPlan;
   readonly settings: MigrationSettings;
   readonly acceptableMs: number | undefined;
+  /** Of one that an earlier process began. */
+  readonly mode?: MigrationMetadata['Mode'];
 }
 
 export interface AttemptDeps extends AbortDeps {
   readonly hypervisor: MigrationCalls;
   readonly onMode: (mode: 'PostCopy' | 'Paused') => void;
+  /** Its user wants the guest to stand still. */
+  readonly isPausedOnPurpose: () => boolean;
   /** For the user of the VMI. */
   readonly warn: (message: string) => void;
   readonly log: Logger;
@@ -54,7 +59,7 @@ export class MigrationAttempt {
     this.#clock = deps.clock ?? systemClock;
     this.#startedMs = this.#clock.monotonicMs();
     this.#plan = options.plan;
-    this.#mode = isResume(options.plan) ? 'PostCopy' : 'PreCopy';
+    this.#mode = isResume(options.plan) ? 'PostCopy' : options.mode || 'PreCopy';
     this.#abort = new MigrationAbort({ domain: options.domain, over: this.#over.signal }, deps);
     this.#monitor = this.#makeMonitor();
   }
@@ -202,7 +207,7 @@ export class MigrationAttempt {
 
   /** The monitor paused it, so that its memory could follow. */
   async #resumeIfPausedHere(state: DomainStateNumbers | undefined): Promise<void> {
-    if (this.#mode !== 'Paused' || state?.state !== DomainState.PAUSED) return;
+    if (this.#mode !== 'Paused' || state?.state !== DomainState.PAUSED || this.#deps.isPausedOnPurpose()) return;
     try {
       await this.#deps.hypervisor.resume(this.#options.domain);
     } catch (error) {

@@ -60,7 +60,7 @@ export function endedMigration(before: MigrationMetadata, outcome: MigrationOutc
   switch (outcome.kind) {
     case 'arrived':
       // An abort that came too late had no effect.
-      return { ...ended, AbortStatus: before.AbortStatus === '' ? '' : 'Failed' };
+      return { ...ended, FailureReason: '', AbortStatus: before.AbortStatus === '' ? '' : 'Failed' };
     case 'broken':
       return { ...before, Mode: 'PostCopy' };
     case 'failed':

@@ -11,7 +11,7 @@ import {
   type HypervisorEvent,
   type LauncherEvent,
 } from '../ports.ts';
-import { MigrationAttempt, type MigrationCalls } from './attempt.ts';
+import { type AttemptOptions, MigrationAttempt, type MigrationCalls } from './attempt.ts';
 import { type MigrationFacts, type MigrationPlan, noPlan, planMigration, planResume } from './plan.ts';
 import {
   begunMigration,
@@ -121,7 +121,8 @@ export class MigrationSource {
     if (this.#run || !isOpen(open) || metadata.state.run.kind !== 'has-run') return;
     const domain = await hypervisor.lookup(this.#options.domainName);
     if (this.#run || !domain) return;
-    this.#begin(open.UID, this.#attempt(domain, noPlan, forgottenSettings, undefined), (attempt) => attempt.follow());
+    const begun = { domain, plan: noPlan, settings: forgottenSettings, acceptableMs: undefined, mode: open.Mode };
+    this.#begin(open.UID, this.#attempt(begun), (attempt) => attempt.follow());
   }
 
   async #order(vmi: VirtualMachineInstance, uid: string, settings: MigrationSettings): Promise<void> {
@@ -134,11 +135,12 @@ export class MigrationSource {
     const facts = await this.#facts(vmi, domain, state);
     const plan = decision === 'resume' ? planResume(facts) : planMigration(facts, settings);
     const limitMs = acceptableMs(await this.#bytesToMove(vmi, domain, plan), settings);
+    const attempt = { domain, plan, settings, acceptableMs: limitMs };
     this.#tell(plan);
     const now = this.#clock.now();
     const Migration = decision === 'resume' ? resumedMigration(recorded, uid, now) : begunMigration(uid, now);
     metadata.updateMetadata({ Migration });
-    this.#begin(uid, this.#attempt(domain, plan, settings, limitMs), (attempt) => attempt.run());
+    this.#begin(uid, this.#attempt(attempt), (begun) => begun.run());
   }
 
   async #facts(vmi: VirtualMachineInstance, domain: DomainRef, state: DomainStateNumbers): Promise<MigrationFacts> {
@@ -172,16 +174,14 @@ export class MigrationSource {
     this.#deps.notifier.sendEvent({ reason: 'MigrationAdjusted', type: 'Warning', message });
   }
 
-  #attempt(domain: DomainRef, plan: MigrationPlan, settings: MigrationSettings, limitMs: number | undefined) {
-    return new MigrationAttempt(
-      { domain, plan, settings, acceptableMs: limitMs },
-      {
-        ...this.#deps,
-        onMode: (Mode) => this.#update({ Mode }),
-        onAbortStatus: (AbortStatus) => this.#update({ AbortStatus }),
-        warn: (message) => this.#warn(message),
-      },
-    );
+  #attempt(options: AttemptOptions): MigrationAttempt {
+    return new MigrationAttempt(options, {
+      ...this.#deps,
+      isPausedOnPurpose: () => this.#deps.metadata.state.run.paused,
+      onMode: (Mode) => this.#update({ Mode }),
+      onAbortStatus: (AbortStatus) => this.#update({ AbortStatus }),
+      warn: (message) => this.#warn(message),
+    });
   }
 
   #begin(

@@ -39,7 +39,8 @@ type Lifecycle = Extract<HypervisorEvent, { kind: 'lifecycle' }>;
 const lookMs = 100;
 /** Upstream gives up looking sooner, and counts it as arrived; what runs here is never lost by that. */
 const arrivalLimitMs = 60_000;
-const { MIGRATED: RESUMED_MIGRATED, POSTCOPY } = LifecycleDetail.RESUMED;
+const { MIGRATED: RESUMED_MIGRATED, POSTCOPY, POSTCOPY_FAILED } = LifecycleDetail.RESUMED;
+const brokenPostCopy = 'post-copy broke: the guest waits for memory that is still on the source';
 
 /** The guest comes to here: what it needs is made, and its arrival is noticed. */
 export class MigrationTarget {
@@ -135,7 +136,9 @@ export class MigrationTarget {
         return;
       case LifecycleEvent.RESUMED:
         if (detail === RESUMED_MIGRATED) this.#run(() => this.#awaitEnd(domain));
-        else if (detail === POSTCOPY) this.#update('PostCopy');
+        else if (detail === POSTCOPY) this.#isInPostCopy('');
+        // libvirt before 8.5 shows it as paused instead.
+        else if (detail === POSTCOPY_FAILED) this.#isInPostCopy(brokenPostCopy);
         return;
       case LifecycleEvent.SUSPENDED:
         // So arrives a guest that its user had paused.
@@ -183,10 +186,10 @@ export class MigrationTarget {
     metadata.record(hasRun);
   }
 
-  #update(Mode: 'PostCopy'): void {
+  #isInPostCopy(FailureReason: string): void {
     const { metadata } = this.#deps;
     const { Migration } = metadata.metadata;
-    if (Migration) metadata.updateMetadata({ Migration: { ...Migration, Mode } });
+    if (Migration) metadata.updateMetadata({ Migration: { ...Migration, Mode: 'PostCopy', FailureReason } });
   }
 
   #run(work: () => Promise<void>): void {

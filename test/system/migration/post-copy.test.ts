@@ -60,6 +60,12 @@ describe('a guest that runs at its target while its memory is still at the sourc
     return { guest, source };
   }
 
+  async function nothingIsLeft({ uid }: Guest): Promise<void> {
+    const proxies = () => world.nodes.flatMap((node) => node.proxies);
+    await eventually(() => assert.deepEqual(proxies(), []), patienceMs);
+    await eventually(async () => assert.deepEqual([...(await world.launchers(uid)).keys()], []), patienceMs);
+  }
+
   test('its streams are lost: the guest waits, gets its memory through new ones, and nothing of it is lost', async () => {
     const { guest, source } = await inPostCopy('waits');
     await lose('target proxy', { world, guest, source });
@@ -72,14 +78,40 @@ describe('a guest that runs at its target while its memory is still at the sourc
     shell.close();
   });
 
+  test('the source launcher is lost, and half of the memory with it: that is known as soon as both nodes have said so', async () => {
+    const { guest, source } = await inPostCopy('bereft');
+    const lostMs = Date.now();
+    await lose('source launcher', { world, guest, source });
+    const { reason, message } = await world.untilFailed('of-bereft');
+    assert.match(`${reason}: ${message}`, /VmiEnded: .*launcher on the source node ended in post-copy/);
+    await world.untilVmi('bereft', 'given up', ({ status }) => status?.phase === 'Failed');
+    // Not the ten minutes that a guest which may have arrived is waited for.
+    assert.ok(Date.now() - lostMs < 120_000, `${Date.now() - lostMs} ms`);
+    await nothingIsLeft(guest);
+  });
+
+  for (const side of ['source', 'target'] as const) {
+    test(`libvirt of the ${side} is lost: the guest gets its memory, or VMI and migration fail in words`, async (t) => {
+      const name = `without-${side}`;
+      const { guest, source } = await inPostCopy(name);
+      await lose(`${side} libvirt`, { world, guest, source });
+      const { status } = await world.untilMigration(`of-${name}`, 'Succeeded', 'Failed');
+      t.diagnostic(`${status?.phase}: ${status?.migrationState?.failureReason ?? ''}`);
+      const isThere = status?.phase === 'Succeeded';
+      const at = isThere ? world.other(source) : source;
+      const check = isThere ? 'sha256sum -c /tmp/sum' : 'true';
+      const shell = await guest.shell(at);
+      await eventually(async () => assert.match(await shell.run(check), /mark: OK/), patienceMs);
+      shell.close();
+    });
+  }
+
   test('the target launcher is lost, and half of the memory with it: VMI and migration fail in words, nothing stays', async () => {
     const { guest, source } = await inPostCopy('halved');
     await lose('target launcher', { world, guest, source });
     await world.untilVmi('halved', 'given up', ({ status }) => status?.phase === 'Failed');
     const { reason, message } = await world.untilFailed('of-halved');
     assert.ok(reason && message, `${reason}: ${message}`);
-    const proxies = () => world.nodes.flatMap((node) => node.proxies);
-    await eventually(() => assert.deepEqual(proxies(), []), patienceMs);
-    await eventually(async () => assert.deepEqual([...(await world.launchers(guest.uid)).keys()], []), patienceMs);
+    await nothingIsLeft(guest);
   });
 });

@@ -136,7 +136,8 @@ function isAliveStatus(domain: Domain): boolean {
   return domain.Status.Status !== 'Shutoff' && domain.Status.Status !== 'Crashed';
 }
 
+/** It failed, or is under way: what ends the source then takes a part of the guest's memory with it. */
 function hasPostCopyFailed(observation: Observation): boolean {
   const state = observation.vmi.kind === 'present' ? observation.vmi.vmi.status?.migrationState : undefined;
-  return state?.failed === true && state.mode === 'PostCopy';
+  return state?.mode === 'PostCopy' && (state.failed === true || !state.endTimestamp);
 }

@@ -148,7 +148,9 @@ export class VmiDispatcher implements Component {
 
   async #execute(observation: Observation, decision: Decision, signal: AbortSignal): Promise<readonly StepOutcome[]> {
     this.#memories.add(observation, decision.remember);
-    const outcomes = await runPlan(decision, { observation, ports: this.#ports, signal });
+    // What a step remembers stands beside what the decision did, and not in its place.
+    const present = this.#memories.refresh(observation);
+    const outcomes = await runPlan(decision, { observation: present, ports: this.#ports, signal });
     for (const { outcome } of outcomes) {
       if (outcome.kind === 'done') this.#memories.add(observation, outcome.remember);
     }

@@ -61,6 +61,22 @@ test('a target pod that ends on the way counts when the agents have had a moment
   assert.equal(ruleOf({ ...failed, target: { kind: 'none' } }), 'reported-failed');
 });
 
+test('agents are told why a migration has failed, and of a target pod that is gone in the words of upstream', () => {
+  const [, moving] = stages.find(([stage]) => stage === 'on its way') ?? [];
+  const reasonOf = (condition: object | undefined) => {
+    const seen = observed('Failed', moving);
+    const conditions = condition ? [{ type: 'migrationFailed', status: 'True', ...condition }] : [];
+    const migration = { ...seen.migration, status: { ...seen.migration.status, conditions } };
+    return decideMigration({ ...seen, migration } as typeof seen, renderers).steps;
+  };
+  const told = (reason: string) => [{ step: 'failState', reason }];
+  const message = 'Migration failed vmi shutdown during migration.';
+  assert.deepEqual(reasonOf({ reason: 'VmiEnded', message }), told(message));
+  assert.deepEqual(reasonOf({ reason: 'TargetPodEnded', message: 'x' }), told('Target pod is down'));
+  assert.deepEqual(reasonOf({ reason: 'TargetPodRemoved', message: 'x' }), told('Target pod is down'));
+  assert.deepEqual(reasonOf(undefined), told('Target pod is down'));
+});
+
 test('no two rules have one name, and each says why in a sentence', () => {
   const names = migrationRules.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);

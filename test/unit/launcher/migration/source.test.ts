@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pausedOnPurpose } from '../../../../src/launcher/lifecycle/index.ts';
 import { LibvirtError, MigrateFlag } from '../../../../src/libvirt/index.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 import { domainName, HeldCall, job, json, migratingVmi, migrationBench, noJob, usual } from './bench.ts';
@@ -230,6 +231,50 @@ test('a guest that was paused for its migration runs again when that has failed'
   call.fail(new LibvirtError('OPERATION_FAILED', 'no'));
   await settle();
   assert.equal((await hypervisor.state(hypervisor.domains.get(domainName)?.ref ?? assert.fail())).state, 1);
+});
+
+test('a guest that its user has paused stays paused when its migration has taken too long and failed', async (t) => {
+  const { hypervisor, metadata, order, clock } = await migrationBench(t);
+  const ref = hypervisor.domains.get(domainName)?.ref ?? assert.fail();
+  await hypervisor.suspend(ref);
+  metadata.record(pausedOnPurpose(true));
+  const call = new HeldCall();
+  hypervisor.onMigrate = call.run;
+  hypervisor.job = job();
+  await order('m1', { ...usual, AllowWorkloadDisruption: true, CompletionTimeoutPerGiB: 1 });
+  await clock.pass(1_400);
+  assert.equal(metadata.metadata.Migration?.Mode, 'Paused');
+  call.fail(new LibvirtError('OPERATION_FAILED', 'no'));
+  await settle();
+  assert.equal(metadata.metadata.Migration?.Failed, true);
+  assert.equal((await hypervisor.state(ref)).state, 3);
+});
+
+test('a launcher that is started anew after it paused its guest for a migration lets it run when that has failed', async (t) => {
+  const first = await migrationBench(t);
+  first.hypervisor.onMigrate = new HeldCall().run;
+  first.hypervisor.job = job();
+  await first.order('m1', { ...usual, AllowWorkloadDisruption: true, CompletionTimeoutPerGiB: 1 });
+  await first.clock.pass(1_400);
+  assert.equal(first.metadata.metadata.Migration?.Mode, 'Paused');
+  const { metadata, hypervisor, clock } = await first.restarted();
+  hypervisor.job = noJob;
+  await clock.pass(2_000);
+  assert.equal(metadata.metadata.Migration?.Failed, true);
+  assert.equal((await hypervisor.state(hypervisor.domains.get(domainName)?.ref ?? assert.fail())).state, 1);
+});
+
+test('a launcher that is started anew in post-copy does not cancel what cannot be undone', async (t) => {
+  const first = await migrationBench(t);
+  first.hypervisor.onMigrate = new HeldCall().run;
+  first.hypervisor.job = job();
+  await first.order('m1', { ...usual, AllowPostCopy: true, AllowWorkloadDisruption: true, CompletionTimeoutPerGiB: 1 });
+  await first.clock.pass(1_400);
+  assert.equal(first.metadata.metadata.Migration?.Mode, 'PostCopy');
+  const { migration, hypervisor, clock } = await first.restarted();
+  migration.cancel(migratingVmi('m1'));
+  await clock.pass(1_000);
+  assert.ok(!hypervisor.calls.some((call) => call.startsWith('abortJob')), hypervisor.calls.join());
 });
 
 test('a post-copy that broke stays open, and the next order resumes it', async (t) => {

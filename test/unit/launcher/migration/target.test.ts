@@ -185,3 +185,24 @@ test('of a guest that leaves again, what happens to it here is no arrival', asyn
   assert.equal(metadata.metadata.Migration?.EndTimestamp, null);
   assert.ok(!existsSync(path.join(dir, 'migrationproxy')));
 });
+
+test('a guest that waits for the rest of its memory is noted as waiting, until it comes', async (t) => {
+  const bench = await migrationBench(t, { role: 'target' });
+  const { metadata, hypervisor, clock } = bench;
+  await bench.migration.prepareTarget(migratingVmi('m1'), {});
+  const domain = await incomingDomain(bench);
+  const happens = (detail: number) => hypervisor.emit({ kind: 'lifecycle', domain, event: 4, detail });
+  const noted = () => [metadata.metadata.Migration?.Mode, metadata.metadata.Migration?.FailureReason];
+  happens(3);
+  assert.deepEqual(noted(), ['PostCopy', '']);
+  happens(4);
+  assert.match(noted().join(' '), /^PostCopy post-copy broke: the guest waits for memory/);
+  happens(3);
+  assert.deepEqual(noted(), ['PostCopy', '']);
+  happens(4);
+  hypervisor.job = noJob;
+  resumed(bench, domain);
+  await clock.pass(200);
+  assert.ok(metadata.metadata.Migration?.EndTimestamp);
+  assert.deepEqual(noted(), ['PostCopy', '']);
+});

@@ -15,6 +15,8 @@ const deletedLimitMs = 180_000;
 const reportAfterMs = 90_000;
 /** A guest that ended unseen, and of which only little says that it may have left: the target reports one within seconds. */
 const doubtLimitMs = 30_000;
+/** What the source showed last of a guest that ran at the target while its memory was still here. */
+const halfWay = new Set(['Postcopy', 'PostcopyFailed']);
 /** A domain that has lost its reason may find it again. */
 const askAgainMs = 10_000;
 
@@ -44,6 +46,15 @@ function isLostOnTheWay({ domainState }: Facts, view: SourceView): boolean {
   return isLost && (view.begun || firstTryMs(view) !== undefined || isSeenOnTarget(view));
 }
 
+/**
+ * Its launcher ended in post-copy, and the target says that memory is missing there, which nobody can bring any more. The target's
+ * word may be older than a resume: it has its time to say that the guest has arrived.
+ */
+function isHalved({ observation: { domain } }: Facts, { state }: SourceView): boolean {
+  const lastReason = domain.kind === 'gone' && domain.proof === 'launcher-dead' && domain.lastDomain?.Status.Reason;
+  return Boolean(lastReason && halfWay.has(lastReason) && state.mode === 'PostCopy' && state.failureReason);
+}
+
 const isSeenOnTarget = ({ state }: SourceView) =>
   state.targetNodeDomainDetected === true || Boolean(state.targetNodeDomainReadyTimestamp);
 
@@ -63,13 +74,22 @@ function waitOf(facts: Facts, view: SourceView) {
 }
 
 function limitOf(facts: Facts, view: SourceView): number {
-  if (isDoubtful(facts, view)) return doubtLimitMs;
+  if (isDoubtful(facts, view) || isHalved(facts, view)) return doubtLimitMs;
   return facts.deleting && !isSeenOnTarget(view) ? deletedLimitMs : silentLimitMs;
 }
+
+const halvedReason =
+  'the launcher on the source node ended in post-copy, and with it the memory that the guest on the target waits for';
 
 const whereToLook = 'Look at virt-handler and the launcher pod on the target node';
 
 function giveUp(facts: Facts): Plan {
+  const view = handedOver(facts);
+  if (view && isHalved(facts, view)) {
+    const patch = failedMigration(facts, { reason: halvedReason });
+    const problem = `${halvedReason}. Look at the launcher pod on the source node, then start the VM again.`;
+    return { steps: [], phase: 'Failed', patch, problem, requeueAfterMs: 0 };
+  }
   const reason =
     "The VirtualMachineInstance's domain was never observed on the target after the migration completed within the " +
     'timeout period.';
@@ -99,7 +119,7 @@ function awaitHandOver(facts: Facts, view: SourceView): Plan {
 export const handOverRules: readonly Rule[] = [
   {
     name: 'hand-over-never-came',
-    why: 'The guest was sent away and the target node never reported it, so the VMI has failed.',
+    why: 'The guest was sent away and the target node never reported it, or waits for memory that is lost, so the VMI has failed.',
     when: (facts) => {
       const view = handedOver(facts);
       return view !== undefined && waitOf(facts, view).leftMs <= 0;

@@ -3,7 +3,7 @@ import { type Plan, type Rule, rest } from '../rule.ts';
 import { hasFailedPostCopy } from '../shutdown-rules.ts';
 import { giveUp, planLeaving, whenLeaving } from './source-rule.ts';
 import { publishedPorts } from './source-start-rules.ts';
-import { rememberMigration, type SourceView } from './source-view.ts';
+import { hasSwitched, rememberMigration, type SourceView, sourceView } from './source-view.ts';
 
 /** An attempt that the target does not answer yet is repeated: its agent may be opening its streams. */
 const tryPeriodMs = 3_000;
@@ -49,6 +49,16 @@ function hasJustTried({ observation }: Facts, { memory }: SourceView): boolean {
  * they broke (libvirt's VIR_MIGRATE_POSTCOPY_RESUME). Upstream gives the VMI up at once.
  */
 export const postCopyRules: readonly Rule[] = [
+  {
+    name: 'ending-arrival-awaited',
+    why: 'The VMI is to end and its guest runs on the target already, with memory that is still here: it arrives first, and is shut down there in peace.',
+    when: (facts) => {
+      const view = sourceView(facts);
+      const isHere = facts.domainState.kind === 'alive' && !hasFailedPostCopy(facts);
+      return view !== undefined && hasSwitched(view) && facts.ending !== undefined && isHere;
+    },
+    plan: () => rest,
+  },
   {
     name: 'post-copy-given-up',
     why: 'The streams of the migration broke in post-copy and could not be resumed in the time that is set, so the guest is lost.',

@@ -7,7 +7,7 @@ import { postCopyRules } from './post-copy-rules.ts';
 import { sourceReportRules } from './source-report-rules.ts';
 import { sourceRunningRules } from './source-running-rules.ts';
 import { sourceStartRules } from './source-start-rules.ts';
-import { sourceView } from './source-view.ts';
+import { hasSwitched, sourceView } from './source-view.ts';
 
 /** Streams without a user: of another migration, of one that is over, or of a guest that is to end here. */
 function hasLeftProxies(facts: Facts): boolean {
@@ -19,7 +19,7 @@ function hasLeftProxies(facts: Facts): boolean {
   if (!isOfMigration(memory, view.migrationUid) && migrationProxies.sourceMigration !== view.migrationUid) return true;
   // In post-copy the guest's memory is on both nodes: it can only end where it arrives.
   const isEnding = facts.final || facts.ending !== undefined;
-  return isEnding && facts.domainState.kind === 'alive' && view.reported?.Mode !== 'PostCopy';
+  return isEnding && facts.domainState.kind === 'alive' && !hasSwitched(view);
 }
 
 /**

@@ -12,6 +12,9 @@ const unheardRetryMs = 10_000;
 /** A launcher that was asked several times and knows of nothing has lost it, with its memory. */
 const unheardLimitMs = 60_000;
 
+/** A guest that runs here so long after its launcher called it sent has not left; one that stands still may be about to. */
+const deniedLimitMs = { runs: 60_000, stands: 300_000 };
+
 const isUnheard: SourceTest = (_facts, { begun, reported }) => begun && reported === undefined;
 
 const sentMs = ({ order }: SourceView['memory']) => (order.kind === 'sent' ? order.sentMs : undefined);
@@ -65,6 +68,17 @@ function sinceCancelMs({ observation }: Facts, { memory }: SourceView): number {
   return memory.cancelledMs === undefined ? Number.POSITIVE_INFINITY : observation.nowMs - memory.cancelledMs;
 }
 
+const isOver: SourceTest = (_facts, { reported }) => Boolean(reported?.EndTimestamp);
+
+/** By an answer of that time, and not by an old one. */
+const isDenied: SourceTest = ({ domainState, observation }, { memory }) => {
+  const { domain } = observation;
+  if (domainState.kind !== 'alive' || domain.kind !== 'present' || memory.overSeenMs === undefined) return false;
+  const { Status, Reason } = domainState.domain.Status;
+  const stands = Status === 'Paused' && Reason !== 'User';
+  return domain.seenMs - memory.overSeenMs >= (stands ? deniedLimitMs.stands : deniedLimitMs.runs);
+};
+
 /** A migration that the launcher has an order for. */
 export const sourceRunningRules: readonly Rule[] = [
   {
@@ -110,12 +124,19 @@ export const sourceRunningRules: readonly Rule[] = [
     }),
   },
   {
+    name: 'migration-over-denied',
+    why: 'The launcher says that the guest has left, and still shows it here after a while: the migration has failed, and the guest goes on here.',
+    when: whenLeaving((facts, view) => isOver(facts, view) && isDenied(facts, view)),
+    plan: giveUp(() => 'the launcher on the source node says that the guest has left, and its domain is still there'),
+  },
+  {
     name: 'migration-over-unexplained',
     why: 'The launcher says that the migration is done, and yet shows the guest running here; it is asked again.',
-    when: whenLeaving((_facts, { reported }) => Boolean(reported?.EndTimestamp)),
-    plan: (facts) => {
+    when: whenLeaving(isOver),
+    plan: planLeaving((facts, view) => {
       const pauseMs = unheardRetryMs - answerAgeMs(facts);
-      return pauseMs > 0 ? wait(pauseMs) : askAgain(facts);
-    },
+      const remember = rememberMigration(view, { overSeenMs: view.memory.overSeenMs ?? facts.observation.nowMs });
+      return { ...(pauseMs > 0 ? wait(pauseMs) : askAgain(facts)), remember };
+    }),
   },
 ];

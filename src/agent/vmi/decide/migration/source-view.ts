@@ -36,6 +36,11 @@ export function sourceView(facts: Facts): SourceView | undefined {
   };
 }
 
+/** The guest runs at the target, in post-copy or in the last moment: by the source launcher's word, or by the target's, which may be first. */
+export function hasSwitched({ state, reported, running }: SourceView): boolean {
+  return running && (reported?.Mode === 'PostCopy' || Boolean(state.targetNodeDomainReadyTimestamp));
+}
+
 /** First try of this process to begin it. */
 export function firstTryMs({ memory: { order } }: SourceView): number | undefined {
   return order.kind === 'none' ? undefined : order.firstTryMs;

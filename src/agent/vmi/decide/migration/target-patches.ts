@@ -53,6 +53,8 @@ export function handOverPatch(facts: Facts): VmiPatch {
   const times = {
     ...(!state?.startTimestamp && { startTimestamp: timeOr(notes?.StartTimestamp ?? endTimestamp, now) }),
     endTimestamp,
+    // It had waited for its memory on the way.
+    ...(state?.failureReason && { failureReason: null }),
   };
   return {
     labels: { [labels.nodeName]: nodeName, [labels.outdatedLauncherImage]: null },

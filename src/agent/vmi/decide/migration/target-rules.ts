@@ -11,9 +11,11 @@ import { openStreams, prepareRules, publish } from './target-prepare-rules.ts';
 import {
   hasArrived,
   hasFailedHere,
+  isInPostCopy,
   isProvenAway,
   isSettled,
   isStarted,
+  isWaitingForMemory,
   migrationUidOf,
   notesOf,
   rememberStage,
@@ -130,11 +132,9 @@ const beginRules: readonly Rule[] = [
   },
 ];
 
-/** The guest runs here already, and the source still has a part of its memory. */
-function isInPostCopy(facts: Facts): boolean {
-  const isSwitched = stateOf(facts)?.mode === 'PostCopy' || notesOf(facts)?.Mode === 'PostCopy';
-  return facts.domainState.kind === 'alive' && isStarted(facts) && isSwitched && !notesOf(facts)?.EndTimestamp;
-}
+/** Written by this rule and taken back by its neighbour: the source's agent knows by it what the end of its launcher means. */
+export const memoryMissing =
+  'post-copy broke: the guest on the target node waits for memory that is still on the source node. Its streams are opened anew';
 
 const underWayRules: readonly Rule[] = [
   {
@@ -155,6 +155,27 @@ const underWayRules: readonly Rule[] = [
     why: 'The streams of a guest in post-copy were opened anew; the source is told at which address and ports.',
     when: (facts) => isInPostCopy(facts) && publishPatch(facts) !== undefined,
     plan: publish,
+  },
+  {
+    name: 'target-memory-missing',
+    why: 'The streams of a guest in post-copy broke, which is written: should the source launcher end now, the guest is lost.',
+    when: (facts) => isWaitingForMemory(facts) && stateOf(facts)?.failureReason !== memoryMissing,
+    plan: () => ({
+      steps: [],
+      patch: { status: { migrationState: { mode: 'PostCopy', failureReason: memoryMissing } } },
+      requeueAfterMs: 0,
+    }),
+  },
+  {
+    name: 'target-memory-comes',
+    why: 'A post-copy that broke goes on, so the VMI does not say any more that memory is missing.',
+    when: (facts) =>
+      isInPostCopy(facts) && !isWaitingForMemory(facts) && stateOf(facts)?.failureReason === memoryMissing,
+    plan: () => ({
+      steps: [],
+      patch: { status: { migrationState: { failureReason: null } } },
+      requeueAfterMs: 0,
+    }),
   },
   {
     name: 'target-under-way',

@@ -64,12 +64,14 @@ const onTheWay = new Set(['StartingUp', 'Migration', 'Postcopy', 'PostcopyFailed
 const ownEnds = new Set(['Shutdown', 'Crashed', 'Panicked']);
 
 /**
- * The launcher says that the migration is over, and the guest is here. Upstream knows only Running and Paused/User, and takes a
+ * The launcher says that the migration is over, and the guest is here; one that is seen running here has arrived, also when the launcher calls
+ * it failed. Upstream knows only Running and Paused/User, and takes a
  * guest for failed that arrives with an I/O error, or that is shut down between its arrival and the next reconcile.
  */
 export function hasArrived(facts: Facts): boolean {
   const notes = notesOf(facts);
-  if (!notes?.EndTimestamp || notes.Failed) return false;
+  if (!notes?.EndTimestamp) return false;
+  if (notes.Failed) return notes.UID === migrationUidOf(facts) && isStarted(facts) && isActive(facts);
   const { domainState } = facts;
   if (domainState.kind === 'alive') {
     const { Status, Reason } = domainState.domain.Status;
@@ -97,6 +99,17 @@ export function hasLostItsMemory({ domainState }: Facts): boolean {
   if (domainState.kind !== 'alive') return false;
   const { Status, Reason } = domainState.domain.Status;
   return Status === 'Paused' && Reason === 'PostcopyFailed';
+}
+
+/** The guest runs here already, and the source still has a part of its memory. */
+export function isInPostCopy(facts: Facts): boolean {
+  const isSwitched = stateOf(facts)?.mode === 'PostCopy' || notesOf(facts)?.Mode === 'PostCopy';
+  return facts.domainState.kind === 'alive' && isStarted(facts) && isSwitched && !notesOf(facts)?.EndTimestamp;
+}
+
+/** Its streams broke: libvirt from 8.5 on shows such a guest as running, and its launcher notes it. */
+export function isWaitingForMemory(facts: Facts): boolean {
+  return isInPostCopy(facts) && (hasLostItsMemory(facts) || Boolean(notesOf(facts)?.FailureReason));
 }
 
 /** A launcher's time as the API server takes it; now when it is none. */

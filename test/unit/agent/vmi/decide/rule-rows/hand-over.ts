@@ -3,6 +3,9 @@ import { asSource } from '../../../../../fixtures/agent/remembered.ts';
 import { deleting, launcherEnded, leaving, migration, over, published, reported, started } from './leaving.ts';
 import { memory, type Row } from './row.ts';
 
+const missing = { mode: 'PostCopy', failureReason: 'the guest waits for its memory' };
+const halfWay = { ...launcherDead, lastDomain: domainOf('Paused', 'PostcopyFailed') };
+
 /** The guest has left, or may have. */
 export const handOverRows: readonly Row[] = [
   {
@@ -42,6 +45,45 @@ export const handOverRows: readonly Row[] = [
       memory: memory({ migration: asSource({ overSeenMs: nowMs - 600_000 }), writeFailedMs: nowMs - 1_000 }),
     },
     expect: { steps: [], requeueAfterMs: 89_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the launcher ended in post-copy, and the target says that memory is missing there: it may have arrived this moment',
+    given: { vmi: leaving({ ...started, ...missing }), ...launcherEnded, domain: halfWay },
+    expect: { steps: [], requeueAfterMs: 15_000 },
+  },
+  {
+    rule: 'hand-over-never-came',
+    when: 'the launcher ended in post-copy, and memory is missing at the target still',
+    given: {
+      vmi: leaving({ ...started, ...missing }),
+      ...launcherEnded,
+      domain: halfWay,
+      memory: migration({ overSeenMs: nowMs - 30_000 }),
+    },
+    expect: { phase: 'Failed' },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the launcher ended in post-copy, and the target does not say that memory is missing',
+    given: {
+      vmi: leaving({ ...started, mode: 'PostCopy' }),
+      ...launcherEnded,
+      domain: halfWay,
+      memory: migration({ overSeenMs: nowMs - 30_000 }),
+    },
+    expect: { steps: [], requeueAfterMs: 60_000 },
+  },
+  {
+    rule: 'hand-over-awaited',
+    when: 'the launcher ended after its guest had left, and the target’s word that memory is missing is old',
+    given: {
+      vmi: leaving({ ...started, ...missing }),
+      ...launcherEnded,
+      domain: { ...launcherDead, lastDomain: domainOf('Shutoff', 'Migrated') },
+      memory: migration({ overSeenMs: nowMs - 30_000 }),
+    },
+    expect: { steps: [], requeueAfterMs: 60_000 },
   },
   {
     rule: 'domain-lost',

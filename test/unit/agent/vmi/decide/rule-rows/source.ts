@@ -57,7 +57,7 @@ export const sourceRows: readonly Row[] = [
     expect: { steps: ['closeSourceProxies'] },
   },
   {
-    rule: 'shutdown-signal-due',
+    rule: 'ending-arrival-awaited',
     when: 'the VMI is deleted in post-copy: its streams stay, half of the guest is on the other side',
     given: {
       vmi: deleting({ ...published, ...started }),
@@ -65,7 +65,18 @@ export const sourceRows: readonly Row[] = [
       migrationProxies: open,
       memory: migration(),
     },
-    expect: { route: 'migration-source' },
+    expect: { steps: [], route: 'migration-source' },
+  },
+  {
+    rule: 'ending-arrival-awaited',
+    when: 'the VMI is deleted, and the target has said already that the guest runs there',
+    given: {
+      vmi: deleting({ ...published, ...started, targetNodeDomainReadyTimestamp: '2026-01-02T03:04:05Z' }),
+      domain: reported(),
+      migrationProxies: open,
+      memory: migration(),
+    },
+    expect: { steps: [], route: 'migration-source' },
   },
   {
     rule: 'source-proxies-left',
@@ -365,6 +376,32 @@ export const sourceRows: readonly Row[] = [
     when: 'it was asked again this moment',
     given: { vmi: leaving(started), domain: reported(over) },
     expect: { steps: [], requeueAfterMs: 10_000 },
+  },
+  {
+    rule: 'migration-over-denied',
+    when: 'the launcher says it is done and shows the guest running a minute later',
+    given: { vmi: leaving(started), domain: reported(over), memory: migration({ overSeenMs: nowMs - 61_000 }) },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'migration-over-unexplained',
+    when: 'the same, and no answer is younger than that',
+    given: {
+      vmi: leaving(started),
+      domain: reported(over, 'Running', 'Unknown', nowMs - 60_000),
+      memory: migration({ overSeenMs: nowMs - 61_000 }),
+    },
+    expect: { steps: ['refreshDomain'] },
+  },
+  {
+    rule: 'migration-over-unexplained',
+    when: 'the guest stands still: it may be about to leave',
+    given: {
+      vmi: leaving(started),
+      domain: reported(over, 'Paused', 'Migration'),
+      memory: migration({ overSeenMs: nowMs - 290_000 }),
+    },
+    expect: { steps: [] },
   },
   {
     rule: 'migration-in-progress',

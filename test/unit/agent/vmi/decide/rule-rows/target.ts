@@ -1,3 +1,4 @@
+import { memoryMissing } from '../../../../../../src/agent/vmi/decide/migration/target-rules.ts';
 import type { Observation } from '../../../../../../src/agent/vmi/observe/index.ts';
 import type {
   DomainReason,
@@ -70,10 +71,15 @@ const closed = observationOf().migrationProxies;
 const refusing = { ...closed, unavailable: 'virt-handler is leaving' };
 const done = { preparedMs: nowMs - 1_000, firstTryMs: nowMs - 1_000, lastTryMs: nowMs - 1_000 };
 
+const switched = {
+  ...published,
+  ...begun,
+  mode: 'PostCopy',
+  targetNodeDomainDetected: true,
+  targetNodeDomainReadyTimestamp: begun.startTimestamp,
+};
 const inPostCopy = {
-  vmi: coming({ ...published, ...begun, mode: 'PostCopy', targetNodeDomainDetected: true }, (vmi) => {
-    Object.assign(vmi.status?.migrationState ?? {}, { targetNodeDomainReadyTimestamp: begun.startTimestamp });
-  }),
+  vmi: coming(switched),
   domain: incomingDomain('Running', 'Unknown', notes({ Mode: 'PostCopy' })),
   memory: own(done),
 };
@@ -350,6 +356,47 @@ const receiving: readonly Row[] = [
     when: 'the streams of a guest in post-copy have other ports than before',
     given: { ...inPostCopy, migrationProxies: { ...open, targetPorts: { '40002': 0, '40003': 49_152 } } },
     expect: { steps: [] },
+  },
+  {
+    rule: 'target-memory-missing',
+    when: 'its streams broke: the source node learns what the end of its launcher would mean',
+    given: {
+      ...inPostCopy,
+      domain: incomingDomain('Running', 'Unknown', notes({ Mode: 'PostCopy', FailureReason: 'post-copy broke' })),
+      migrationProxies: open,
+    },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'target-memory-missing',
+    when: 'its streams broke, as libvirt before 8.5 shows it',
+    given: {
+      ...inPostCopy,
+      domain: incomingDomain('Paused', 'PostcopyFailed', notes({ Mode: 'PostCopy' })),
+      migrationProxies: open,
+    },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'target-under-way',
+    when: 'its streams broke, which is written',
+    given: {
+      ...inPostCopy,
+      vmi: coming({ ...switched, failureReason: memoryMissing }),
+      domain: incomingDomain('Running', 'Unknown', notes({ Mode: 'PostCopy', FailureReason: 'post-copy broke' })),
+      migrationProxies: open,
+    },
+    expect: { steps: [] },
+  },
+  {
+    rule: 'target-memory-comes',
+    when: 'its memory comes again',
+    given: {
+      ...inPostCopy,
+      vmi: coming({ ...switched, failureReason: memoryMissing }),
+      migrationProxies: open,
+    },
+    expect: { steps: [], requeueAfterMs: 0 },
   },
   {
     rule: 'target-under-way',
