@@ -131,6 +131,8 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
   },
   'source-launcher-killed': ({ world, fault }) => world.migrationOf(fault.name)?.source.exit(),
   'target-launcher-killed': ({ world, fault }) => world.migrationOf(fault.name)?.target.exit(),
+  'source-libvirt-lost': ({ world, fault }) => world.migrationOf(fault.name)?.source.loseLibvirt(fault.forMs),
+  'target-libvirt-lost': ({ world, fault }) => world.migrationOf(fault.name)?.target.loseLibvirt(fault.forMs),
   'streams-cut': ({ world, fault }) => {
     for (const { migrationProxies } of world.agents) migrationProxies.areCut = true;
     world.after(fault.forMs, 'streams can be made again', () => {

@@ -59,6 +59,8 @@ export class Judge {
   readonly #sawLeave = new Map<string, number>();
   /** `uid by agent` → what it synced last, and when. */
   readonly #synced = new Map<string, { readonly content: string; readonly atMs: number; readonly pauses: number }>();
+  /** `agent uid` → when it first heard that the guest runs at the target, with a part of its memory. */
+  readonly #sawPostCopy = new Map<string, number>();
   readonly #movedBy = new Set<string>();
   /** `agent uid` → version that its last PUT was answered with. */
   readonly #written = new Map<string, number>();
@@ -164,6 +166,7 @@ export class Judge {
     const id = `${agent} ${launcher.options.uid}`;
     const { nowMs } = this.#world.scheduler;
     if (reason && !this.#evidence.has(id)) this.#evidence.set(id, { reason, atMs: nowMs });
+    if (json.includes('"Mode":"PostCopy"') && !this.#sawPostCopy.has(id)) this.#sawPostCopy.set(id, nowMs);
     if (json.includes('"Reason":"Migrated"') && !this.#sawLeave.has(id)) this.#sawLeave.set(id, nowMs);
   }
 
@@ -259,7 +262,7 @@ export class Judge {
     const { nowMs } = this.#world.scheduler;
     const stored = this.#stored(vmi);
     if (launcher !== vmi.home) {
-      this.#checkElsewhere(vmi, launcher, rpc, stored);
+      this.#checkElsewhere(agent, vmi, launcher, rpc, stored);
       return;
     }
     if (launcher.alive && isWanted(stored, launcher)) {
@@ -276,9 +279,22 @@ export class Judge {
   }
 
   /** A launcher that the guest left, or has not come to yet. */
-  #checkElsewhere({ uid }: WorldVmi, launcher: SimLauncher, rpc: string, stored: Vmi | undefined): void {
+  #checkElsewhere(
+    { life }: SimAgent,
+    { uid }: WorldVmi,
+    launcher: SimLauncher,
+    rpc: string,
+    stored: Vmi | undefined,
+  ): void {
+    // What is left here of a guest that lost its memory half-way is of use to nobody once its VMI ends.
+    const isRest = launcher.domain?.reason === 'PostcopyFailed' && !isWanted(stored, launcher);
+    const toldMs = this.#sawPostCopy.get(`${life.name} ${uid}`);
+    const isUnheard =
+      launcher.domain?.reason === 'Postcopy' &&
+      (toldMs === undefined || this.#world.scheduler.nowMs - toldMs < underWayMs);
     // Of a VMI that was removed by force nobody needs the guest that is on its way.
-    if (stored && isAlive(launcher.domain)) this.violate('an-incoming-guest-is-left-alone', `${rpc} to ${uid}`);
+    if (stored && isAlive(launcher.domain) && !isRest && !isUnheard)
+      this.violate('an-incoming-guest-is-left-alone', `${rpc} to ${uid}`);
     const isOwner = stored?.status?.nodeName === launcher.options.nodeName;
     const isLost = rpc === 'deleteVirtualMachine' && launcher.ended === 'migrated';
     if (isLost && isOwner && stored && !isFinal(stored)) {
@@ -326,6 +342,10 @@ export class Judge {
   #checkFinal(writer: string, vmi: WorldVmi, phase: string): void {
     const { launcher, uid } = vmi;
     const { nowMs } = this.#world.scheduler;
+    if (this.#world.migrations.some((each) => each.vmi === vmi && each.move.isLost)) {
+      if (phase !== 'Failed') this.violate('the-final-phase-is-true', `${uid} became ${phase}, its memory was lost`);
+      return;
+    }
     if (isAlive(launcher.domain)) {
       this.violate('no-vm-is-lost', `${uid} became ${phase} and its guest is ${launcher.domain.status}`);
     }

@@ -6,6 +6,7 @@ import {
   firstMigrationLossSeed,
   firstMigrationSeed,
   firstOutageSeed,
+  firstPostCopyLossSeed,
 } from './plan.ts';
 
 /**
@@ -95,9 +96,9 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a VMI is handed over before its guest has arrived',
     file: 'src/agent/vmi/decide/migration/target-view.ts',
-    find: 'if (!notes?.EndTimestamp || notes.Failed) return false;',
-    replace: `if (!notes || notes.Failed) return false;
-  if (facts.domainState.kind === 'alive') return true;`,
+    find: 'if (!notes?.EndTimestamp) return false;\n  if (notes.Failed) return notes.UID',
+    replace:
+      "if (!notes) return false;\n  if (facts.domainState.kind === 'alive') return true;\n  if (notes.Failed) return notes.UID",
     first: firstMigrationSeed,
   },
   {
@@ -233,5 +234,26 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     find: 'failed: true,',
     replace: 'failed: false,',
     first: firstMigrationLossSeed,
+  },
+  {
+    name: 'what a step remembers takes the place of what the decision did',
+    file: 'src/agent/vmi/loop/dispatcher.ts',
+    find: 'const outcomes = await runPlan(decision, { observation: present, ports',
+    replace: 'const outcomes = await runPlan(decision, { observation: present.uid ? observation : present, ports',
+    first: firstPostCopyLossSeed,
+  },
+  {
+    name: 'a guest that waits for the rest of its memory is given up at once',
+    file: 'src/agent/vmi/decide/migration/post-copy-rules.ts',
+    find: 'hasFailedPostCopy(facts) && leftMs(facts, view) <= 0',
+    replace: 'hasFailedPostCopy(facts) && leftMs(facts, view) < Number.POSITIVE_INFINITY',
+    first: firstPostCopyLossSeed,
+  },
+  {
+    name: 'a post-copy that broke is not resumed',
+    file: 'src/agent/vmi/decide/migration/post-copy-rules.ts',
+    find: "if (published.kind !== 'ready') return",
+    replace: "if (published.kind !== 'unusable') return",
+    first: firstPostCopyLossSeed,
   },
 ];

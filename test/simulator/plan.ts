@@ -35,6 +35,8 @@ export interface MigrationPlan {
   readonly fateMs: number;
   /** The guest's memory is copied for this long. */
   readonly copyMs: number;
+  /** Then the guest runs at the target, and the rest of its memory follows for this long; absent: it moves as a whole. */
+  readonly postCopyMs?: number;
 }
 
 export type DeedKind =
@@ -93,6 +95,9 @@ export type FaultKind =
   | 'source-launcher-killed'
   | 'target-launcher-killed'
   | 'streams-cut'
+  /** The daemon that the launcher drives QEMU by ends, and is back after a time. */
+  | 'source-libvirt-lost'
+  | 'target-libvirt-lost'
   /** Only where hooks do something. */
   | 'hook-fails'
   | 'hook-hangs'
@@ -160,6 +165,9 @@ export const firstMigrationSeed = 1_000_000;
 /** Seeds from here on are worlds of two nodes in which something that a migration needs is lost while it is under way. */
 export const firstMigrationLossSeed = 5_000_000;
 
+/** As the losses above, with more to lose: also libvirt's daemons, and two of three guests move in post-copy. */
+export const firstPostCopyLossSeed = 7_000_000;
+
 /** Seeds from here on are worlds of one node in which nothing is wrong: what comes must come in time (timely.ts). */
 export const firstCalmSeed = 10_000_000;
 
@@ -173,6 +181,7 @@ export function planOf(seed: number): Plan {
   if (seed >= firstHostWorkSeed) return withHostWork(seed - firstHostWorkSeed, new Chance(seed));
   if (seed >= firstOutageSeed) return withOutage(planOf(seed - firstOutageSeed), new Chance(seed));
   if (seed >= firstCalmSeed) return { ...planOf(seed - firstCalmSeed), faults: [] };
+  if (seed >= firstPostCopyLossSeed) return planPostCopyLossWorld(new Chance(seed * 2 + 1));
   if (seed >= firstMigrationLossSeed) return planLossWorld(new Chance(seed * 2 + 1));
   if (seed >= firstMigrationSeed) return planMigrationWorld(new Chance(seed * 2 + 1));
   const chance = new Chance(seed * 2 + 1);
@@ -278,6 +287,9 @@ const lossKinds = [
   'api-down',
 ] as const;
 
+/** Streams that broke in post-copy are made anew for this long. */
+export const resumeMs = 60_000;
+
 /** Agents and watches are back by then, and a launcher that ignores its end was killed by the kubelet. */
 const launcherEndMs = 120_000;
 
@@ -298,6 +310,39 @@ function planLossWorld(chance: Chance): Plan {
   const calmAtMs = freeMs + 25_000;
   const migrations = [first, next];
   return { vmis: [vmi], deeds: [], faults: [loss], migrations, hasGoodEnd: true, hasHostWork: false, calmAtMs };
+}
+
+/** The same, in any stage of a migration with or without post-copy. */
+function planPostCopyLossWorld(chance: Chance): Plan {
+  const plan = planLossWorld(chance);
+  const postCopyMs = chance.happens(0.67) ? round(chance.between(500, 8_000)) : 0;
+  const kind = chance.pick([
+    ...lossKinds,
+    'source-libvirt-lost',
+    'source-libvirt-lost',
+    'target-libvirt-lost',
+  ] as const);
+  const [first, next] = plan.migrations;
+  const [loss] = plan.faults;
+  if (!first || !next || !loss) return plan;
+  const atMs = round(first.atMs + chance.between(0, first.copyMs + postCopyMs + 5_000));
+  const deed = {
+    atMs: round(first.atMs + chance.between(0, first.copyMs + postCopyMs + 2_000)),
+    name: first.name,
+    kind: chance.pick(migrationDeeds),
+  };
+  // Nobody knows sooner that a guest with half of its memory is lost.
+  const lateMs = Math.max(0, atMs - loss.atMs) + postCopyMs + resumeMs;
+  return {
+    ...plan,
+    faults: [{ ...loss, kind, atMs }],
+    deeds: chance.happens(0.3) ? [deed] : [],
+    migrations: [
+      { ...first, ...(postCopyMs > 0 && { postCopyMs }) },
+      { ...next, atMs: next.atMs + lateMs },
+    ],
+    calmAtMs: plan.calmAtMs + lateMs,
+  };
 }
 
 function planVmi(chance: Chance, name: string): VmiPlan {

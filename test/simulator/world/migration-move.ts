@@ -1,7 +1,7 @@
 import type { MigrationMetadata } from '../../../src/api/index.ts';
 import { isAlive } from '../../fixtures/domain-rules.ts';
 import { noMigration } from '../../fixtures/no-migration.ts';
-import type { MigrationPlan } from '../plan.ts';
+import { type MigrationPlan, resumeMs } from '../plan.ts';
 import { Refusal, type SimLauncher } from './sim-launcher.ts';
 import type { SimWorld, WorldVmi } from './sim-world.ts';
 
@@ -23,32 +23,53 @@ export class Move {
   /** Before the last moment. */
   #was: 'Paused' | 'Running' = 'Running';
   #leftMs: number;
-  #phase: 'not begun' | 'copies' | 'switches' | 'over' = 'not begun';
+  /** Memory that follows a guest which runs at the target already. */
+  #behindMs: number;
+  #phase: 'not begun' | 'copies' | 'switches' | 'post-copy' | 'broken' | 'resumes' | 'over' = 'not begun';
+  #brokenMs = 0;
 
   constructor(of: MigrationMove) {
     this.#of = of;
     this.#leftMs = of.plan.copyMs;
+    this.#behindMs = of.plan.postCopyMs ?? 0;
+  }
+
+  /** Half of its memory is here and half of it there, and nobody brings it together any more. */
+  get isLost(): boolean {
+    const { world, source, target } = this.#of;
+    const isBroken = this.#phase === 'broken' || this.#phase === 'resumes';
+    if (!isBroken && this.#phase !== 'post-copy') return false;
+    const isHalfGone = !isAlive(source.domain) || !isAlive(target.domain);
+    // What is back in half of the time leaves the other half to resume it.
+    const isLongLoss = world.plan.faults.some(({ forMs }) => forMs > resumeMs / 2);
+    return isHalfGone || (isBroken && isLongLoss && world.scheduler.nowMs - this.#brokenMs >= resumeMs);
   }
 
   /** MigrateVirtualMachine. Throws Refusal. */
   begin(): void {
-    const { source, uid } = this.#of;
+    const { source, uid, world } = this.#of;
     const { domain } = source;
     if (!isAlive(domain)) throw new Refusal('the domain does not run');
+    if (this.#phase === 'broken' && domain.reason === 'PostcopyFailed') {
+      this.#phase = 'resumes';
+      this.#later(world.chance.between(5, 300), () => this.#resume());
+      return;
+    }
     if (domain.migration?.UID === uid) {
       if (domain.migration.EndTimestamp) throw new Refusal(`migration job ${uid} already executed`);
       return;
     }
     this.#note(source, { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' });
     this.#phase = 'copies';
-    this.#later(this.#of.world.chance.between(5, 300), () => this.#connect());
+    this.#later(world.chance.between(5, 300), () => this.#connect());
   }
 
-  /** CancelVirtualMachineMigration: always a success. */
+  /** CancelVirtualMachineMigration: always a success, and nothing where there is no way back. */
   cancel(): void {
     const { source } = this.#of;
     const notes = source.domain?.migration;
     if (!notes?.StartTimestamp || notes.EndTimestamp || notes.AbortStatus === 'Aborting') return;
+    if (this.#behindMs > 0 && this.#phase !== 'copies') return;
     this.#note(source, { AbortStatus: 'Aborting' });
     this.#later(this.#of.world.chance.between(1, 500), () => {
       if (this.#phase === 'copies') this.#fail('Live migration has been aborted', { AbortStatus: 'Succeeded' });
@@ -93,12 +114,12 @@ export class Move {
     this.#phase = 'switches';
     this.#was = source.domain.status === 'Paused' ? 'Paused' : 'Running';
     source.become('Paused', 'Migration');
-    this.#later(world.chance.between(1, 300), () => this.#switch());
+    this.#later(world.chance.between(1, 300), () => (this.#behindMs > 0 ? this.#switchEarly() : this.#switch()));
   }
 
   /** The one moment: before it the guest is here, after it there. */
   #switch(): void {
-    const { source, target, vmi, world } = this.#of;
+    const { source } = this.#of;
     const broken = this.#brokenBy();
     if (broken !== undefined) {
       this.#fail(broken);
@@ -106,10 +127,83 @@ export class Move {
     }
     this.#phase = 'over';
     source.leave();
+    this.#goOnThere();
+    this.#end();
+  }
+
+  /** The guest goes on there with a part of its memory. */
+  #switchEarly(): void {
+    const { source, target } = this.#of;
+    const broken = this.#brokenBy();
+    // A guest that its user has paused does not run there either: it is moved as a whole.
+    if (broken !== undefined || this.#was === 'Paused') {
+      this.#behindMs = 0;
+      this.#switch();
+      return;
+    }
+    this.#phase = 'post-copy';
+    this.#note(source, { Mode: 'PostCopy' });
+    source.become('Paused', 'Postcopy');
+    this.#note(target, { Mode: 'PostCopy' });
+    this.#goOnThere();
+    this.#follow();
+  }
+
+  #goOnThere(): void {
+    const { target, vmi, world } = this.#of;
     vmi.home = target;
     target.become(this.#was, this.#was === 'Paused' ? 'User' : 'Unknown');
     target.everStarted = true;
     world.note(`${vmi.uid} lives on ${target.options.nodeName} now`);
+  }
+
+  /** The rest of the memory comes. */
+  #follow(): void {
+    const { source } = this.#of;
+    if (this.#phase !== 'post-copy') return;
+    if (this.#brokenBy() !== undefined) {
+      this.#break();
+      return;
+    }
+    if (this.#behindMs > 0) {
+      const passedMs = Math.min(sliceMs, this.#behindMs);
+      this.#behindMs -= passedMs;
+      this.#later(passedMs, () => this.#follow());
+      return;
+    }
+    this.#phase = 'over';
+    source.leave();
+    this.#end();
+  }
+
+  /** QEMU waits on both nodes. A launcher tells it when it has its daemon. */
+  #break(): void {
+    const { source, target, world } = this.#of;
+    if (this.#phase !== 'resumes') this.#brokenMs = world.scheduler.nowMs;
+    this.#phase = 'broken';
+    this.#whenAsked(source, () => {
+      if (this.#phase === 'broken' && isAlive(source.domain)) source.become('Paused', 'PostcopyFailed');
+    });
+    this.#whenAsked(target, () => {
+      if (this.#phase === 'broken') this.#note(target, { FailureReason: 'post-copy broke' });
+    });
+  }
+
+  #resume(): void {
+    const { source, target } = this.#of;
+    if (this.#phase !== 'resumes') return;
+    if (this.#brokenBy() !== undefined) {
+      this.#break();
+      return;
+    }
+    this.#phase = 'post-copy';
+    source.become('Paused', 'Postcopy');
+    this.#note(target, { FailureReason: '' });
+    this.#follow();
+  }
+
+  #end(): void {
+    const { source, target, world } = this.#of;
     this.#later(world.chance.between(0, 200), () => this.#note(source, { EndTimestamp: this.#now() }));
     this.#later(world.chance.between(50, 4_000), () => this.#note(target, { EndTimestamp: this.#now() }));
   }
@@ -117,6 +211,7 @@ export class Move {
   #brokenBy(): string | undefined {
     const { source, target } = this.#of;
     if (!isAlive(source.domain)) return 'the guest ended on its way';
+    if (!source.hasLibvirt || !target.hasLibvirt) return 'libvirt does not answer';
     return this.#isConnected() && isAlive(target.domain) ? undefined : 'the connection was reset';
   }
 
@@ -124,13 +219,22 @@ export class Move {
   #fail(reason: string, more: Partial<MigrationMetadata> = {}): void {
     const { source, target } = this.#of;
     this.#phase = 'over';
-    if (target.domain) {
+    this.#whenAsked(target, () => {
+      if (!target.domain) return;
       target.domain = undefined;
       target.publish('MODIFIED');
-    }
-    this.#note(source, { Failed: true, FailureReason: reason, EndTimestamp: this.#now(), ...more });
-    const isPausedByThis = source.domain?.status === 'Paused' && source.domain.reason === 'Migration';
-    if (isPausedByThis) source.become(this.#was, this.#was === 'Paused' ? 'User' : 'Unknown');
+    });
+    this.#whenAsked(source, () => {
+      this.#note(source, { Failed: true, FailureReason: reason, EndTimestamp: this.#now(), ...more });
+      const isPausedByThis = source.domain?.status === 'Paused' && source.domain.reason === 'Migration';
+      if (isPausedByThis) source.become(this.#was, this.#was === 'Paused' ? 'User' : 'Unknown');
+    });
+  }
+
+  /** At once, or when its daemon is back. */
+  #whenAsked(launcher: SimLauncher, tell: () => void): void {
+    if (launcher.hasLibvirt) tell();
+    else this.#later(launcher.libvirtBackInMs + 1, () => this.#whenAsked(launcher, tell));
   }
 
   #isConnected(): boolean {

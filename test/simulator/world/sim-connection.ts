@@ -103,6 +103,7 @@ export class SimConnection implements OpenConnection {
     const { chance, onDomainSeen } = this.#deps;
     const { launcher } = this;
     const json = await this.#carry('GetDomain', commands.getDomain.timeoutMs, signal, () => {
+      if (!launcher.hasLibvirt) throw new Refusal('libvirt does not answer');
       if (chance.happens(launcher.garbageRate)) return '{"ObjectMeta":[]}';
       return launcher.domain ? launcher.json() : '';
     });
@@ -164,6 +165,7 @@ export class SimConnection implements OpenConnection {
 
   async #handle(rpc: CommandRpc, body: string): Promise<unknown> {
     const { launcher } = this;
+    if (!launcher.hasLibvirt && needsLibvirt.has(rpc)) throw new Refusal('libvirt does not answer');
     switch (rpc) {
       case 'syncVirtualMachine':
         await launcher.sync(JSON.parse(body) as VirtualMachineInstance);
@@ -199,6 +201,15 @@ export class SimConnection implements OpenConnection {
     return { response: { success: true, message: '' } };
   }
 }
+
+const needsLibvirt: ReadonlySet<CommandRpc> = new Set([
+  'syncVirtualMachine',
+  'shutdownVirtualMachine',
+  'killVirtualMachine',
+  'deleteVirtualMachine',
+  'syncMigrationTarget',
+  'migrateVirtualMachine',
+] as const);
 
 function migrationUidOf(body: string): string {
   return (JSON.parse(body) as VirtualMachineInstance).status?.migrationState?.migrationUid ?? '';

@@ -56,6 +56,8 @@ export class SimLauncher {
   /** Answers nothing, takes connections. */
   hungUntilMs = 0;
   slowMs = 0;
+  /** Its daemon is away until then: QEMU runs on, and nobody can ask it for anything. */
+  #libvirtAwayUntilMs = 0;
   /** Syncs fail this often. */
   refuseRate = 0;
   /** GetDomain answers nonsense this often. */
@@ -100,6 +102,19 @@ export class SimLauncher {
 
   get isHung(): boolean {
     return this.#world.scheduler.nowMs < this.hungUntilMs;
+  }
+
+  get hasLibvirt(): boolean {
+    return this.#world.scheduler.nowMs >= this.#libvirtAwayUntilMs;
+  }
+
+  /** How long until its daemon is back. */
+  get libvirtBackInMs(): number {
+    return Math.max(0, this.#libvirtAwayUntilMs - this.#world.scheduler.nowMs);
+  }
+
+  loseLibvirt(forMs: number): void {
+    this.#libvirtAwayUntilMs = this.#world.scheduler.nowMs + forMs;
   }
 
   /** Handles a call when the process has time for it. */

@@ -2,6 +2,7 @@ import type { MigrationProxies, ProxyFigures, ProxyPorts, SourceProxy, TargetPro
 import { Listeners } from '../../fixtures/agent/listeners.ts';
 import type { Life } from '../engine/scheduler.ts';
 import type { Wire } from '../engine/wire.ts';
+import { resumeMs } from '../plan.ts';
 import type { SimNode } from './sim-host.ts';
 
 export interface SimProxiesDeps {
@@ -14,7 +15,7 @@ export interface SimProxiesDeps {
 export class SimProxies implements MigrationProxies {
   readonly supported = true;
   readonly outliveAgent = false;
-  readonly resumeMs = 60_000;
+  readonly resumeMs = resumeMs;
   unavailable: string | undefined;
   /** The network between the nodes is away: proxies stand, and nothing goes through. */
   areCut = false;
