@@ -38,7 +38,9 @@ export function sourceView(facts: Facts): SourceView | undefined {
 
 /** The guest runs at the target, in post-copy or in the last moment: by the source launcher's word, or by the target's, which may be first. */
 export function hasSwitched({ state, reported, running }: SourceView): boolean {
-  return running && (reported?.Mode === 'PostCopy' || Boolean(state.targetNodeDomainReadyTimestamp));
+  // A launcher that does not say when it began is believed about its mode all the same: to cut its streams would end the guest.
+  if (reported && !reported.EndTimestamp && reported.Mode === 'PostCopy') return true;
+  return running && Boolean(state.targetNodeDomainReadyTimestamp);
 }
 
 /** First try of this process to begin it. */
