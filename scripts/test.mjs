@@ -24,7 +24,7 @@ const suites = {
   system: { dir: 'test/system', concurrency: 1, timeoutMs: 600_000 },
   security: { dir: 'test/security', concurrency: 1, timeoutMs: 600_000 },
   browser: { dir: 'test/browser', concurrency: 1, timeoutMs: 600_000 },
-  cluster: { dir: 'test/cluster', concurrency: 1, timeoutMs: 600_000 },
+  cluster: { dir: 'test/cluster', concurrency: 2, timeoutMs: 600_000 },
   kubelet: { dir: 'test/kubelet', concurrency: 1, timeoutMs: 600_000 },
   upstream: { dir: 'test/upstream', concurrency: 1, timeoutMs: 600_000 },
 };
