@@ -13,9 +13,9 @@ import { unclearPauses } from '../reconciling.ts';
 import type { TemplateFact } from './data-volume-facts.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import { type PluggedInterfaces, pluggedInterfaces } from './interfaces.ts';
+import type { JsonPatchOperation, LiveChange } from './live-change.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
-import type { JsonPatchOperation, Resize } from './resize.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
 
 /** What may be done about a VM. */
@@ -32,8 +32,8 @@ export interface VmStepArgs {
   stopVmi: { readonly vmi: VirtualMachineInstance };
   plugVolumes: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedVolumes };
   plugInterfaces: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedInterfaces };
-  /** Other CPUs, or other memory, for a VMI that runs. */
-  resizeVmi: { readonly vmi: VirtualMachineInstance; readonly operations: readonly JsonPatchOperation[] };
+  /** Other CPUs, other memory or other nodes for a VMI that runs. */
+  changeVmi: { readonly vmi: VirtualMachineInstance; readonly operations: readonly JsonPatchOperation[] };
   /** Instance type and preference are taken from volumes. */
   inferReferences: object;
   /** Revisions of instance type and preference are made. */
@@ -89,7 +89,7 @@ const asksFor =
 /** What a VM refers to matters for none of these: a guest ends also without it. */
 const endsOnly = asksFor('stop', 'requestStart', 'switchToAlways');
 
-/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; of live updates only interfaces, volumes, CPUs and memory. */
+/** Upstream's order: pkg/virt-controller/watch/vm/vm.go; of live updates all but volumes that move to other claims. */
 const presentRules = ruleTable<Facts, VmPlan>(
   [
     {
@@ -264,21 +264,21 @@ const presentRules = ruleTable<Facts, VmPlan>(
       plan: ({ vmi, plugged }) => ({ steps: vmi && plugged ? [{ step: 'plugVolumes', vmi, plugged }] : [] }),
     },
     {
-      name: 'size-waits',
-      why: 'The template has other CPUs or memory than the running VMI, which cannot change while another change is under way.',
-      when: ({ resizes }) => nextResize(resizes)?.kind === 'wait',
-      plan: ({ resizes }) => {
-        const next = nextResize(resizes);
+      name: 'change-waits',
+      why: 'The template has other CPUs, memory or nodes than the running VMI, which cannot change while something else is under way.',
+      when: ({ changes }) => nextChange(changes)?.kind === 'wait',
+      plan: ({ changes }) => {
+        const next = nextChange(changes);
         return next?.kind === 'wait' ? { steps: [], problem: next.message, problemReason: next.reason } : { steps: [] };
       },
     },
     {
-      name: 'size-differs',
-      why: 'The template has other CPUs or memory than the running VMI, which can take them without a restart.',
-      when: ({ resizes }) => nextResize(resizes)?.kind === 'live',
-      plan: ({ vmi, resizes }) => {
-        const operations = resizes.flatMap((one) => (one.kind === 'live' ? one.operations : []));
-        return { steps: vmi ? [{ step: 'resizeVmi', vmi, operations }] : [] };
+      name: 'change-is-live',
+      why: 'The template has other CPUs, memory or nodes than the running VMI, which can take them without a restart.',
+      when: ({ changes }) => nextChange(changes)?.kind === 'live',
+      plan: ({ vmi, changes }) => {
+        const operations = changes.flatMap((one) => (one.kind === 'live' ? one.operations : []));
+        return { steps: vmi ? [{ step: 'changeVmi', vmi, operations }] : [] };
       },
     },
   ],
@@ -352,8 +352,8 @@ function isExpanded({ referred, referencePolicy, vm }: Facts): boolean {
 }
 
 /** What needs a restart is only said. */
-function nextResize(resizes: readonly Resize[]): Resize | undefined {
-  return resizes.find(({ kind }) => kind !== 'restart');
+function nextChange(changes: readonly LiveChange[]): LiveChange | undefined {
+  return changes.find(({ kind }) => kind !== 'restart');
 }
 
 function hasFinalizer(vm: VirtualMachine): boolean {

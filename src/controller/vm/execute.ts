@@ -42,7 +42,7 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   stopVmi,
   plugVolumes,
   plugInterfaces,
-  resizeVmi,
+  changeVmi,
   switchToAlways,
   inferReferences: (_step, context) =>
     changeVm(({ vm, client, signal }) => inferReferences(vm, client, signal), context),
@@ -156,8 +156,8 @@ function plugInterfaces(
   return patchVmi({ vmi, operations, what: 'the interfaces' }, context);
 }
 
-function resizeVmi({ vmi, operations }: Step<VmStepArgs, 'resizeVmi'>, context: ExecuteContext): Promise<Outcome> {
-  return patchVmi({ vmi, operations, what: 'CPUs and memory' }, context);
+function changeVmi({ vmi, operations }: Step<VmStepArgs, 'changeVmi'>, context: ExecuteContext): Promise<Outcome> {
+  return patchVmi({ vmi, operations, what: 'what the template changes' }, context);
 }
 
 async function patchVmi(

@@ -1,6 +1,8 @@
 import type { Disk, VirtualMachine, VirtualMachineInstance, Volume } from '../../api/index.ts';
 import { isBeingDeleted } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
+import { listed, named } from './by-name.ts';
+import { isMoved } from './volume-migration.ts';
 
 /** Volumes and disks that a VMI shall have. */
 export interface PluggedVolumes {
@@ -11,40 +13,32 @@ export interface PluggedVolumes {
 /**
  * What a VM's template says of hot-plugged volumes, applied to its running VMI (upstream: pkg/storage/hotplug). Undefined: the VMI is as
  * it shall be. Volumes that were there at the start stay, whatever the template says. A volume that is changed is taken out
- * first; it comes back when the VMI reports nothing of the old one any more.
+ * first; it comes back when the VMI reports nothing of the old one any more. One that was to be moved to another claim stays: its content
+ * is not copied. Upstream plugs nothing into a VM whose volumes are moved.
  */
 export function pluggedVolumes(
   vm: VirtualMachine,
   vmi: VirtualMachineInstance | undefined,
 ): PluggedVolumes | undefined {
   const template = vm.spec.template?.spec;
-  const isMigrated = vm.spec.updateVolumesStrategy === 'Migration';
-  if (vmi?.status?.phase !== 'Running' || isBeingDeleted(vmi) || isMigrated) return undefined;
+  if (vmi?.status?.phase !== 'Running' || isBeingDeleted(vmi)) return undefined;
   const old = { volumes: listed(vmi.spec.volumes), disks: listed(vmi.spec.domain?.devices?.disks) };
   const wanted = { volumes: listed(template?.volumes), disks: listed(template?.domain?.devices?.disks) };
-  const kept = keptVolumes(old.volumes, wanted.volumes);
+  const kept = keptVolumes(old.volumes, wanted.volumes, vm);
   const volumes = [...kept, ...newVolumes(vmi, wanted.volumes)];
   const disks = [...keptDisks(old.disks, wanted, volumes), ...newDisks(old.disks, wanted.disks, volumes)];
   return sameJson(volumes, old.volumes) && sameJson(disks, old.disks) ? undefined : { volumes, disks };
-}
-
-/** A bare API server takes anything for a list. */
-export function listed<T extends { readonly name: string }>(list: readonly T[] | undefined): readonly T[] {
-  return Array.isArray(list) ? list.filter((one) => typeof one?.name === 'string') : [];
 }
 
 export function isHotpluggable({ persistentVolumeClaim, dataVolume }: Volume): boolean {
   return Boolean(persistentVolumeClaim?.hotpluggable || dataVolume?.hotpluggable);
 }
 
-export const named = <T extends { readonly name: string }>(list: readonly T[], name: string) =>
-  list.find((one) => one.name === name);
-
-function keptVolumes(old: readonly Volume[], wanted: readonly Volume[]): Volume[] {
+function keptVolumes(old: readonly Volume[], wanted: readonly Volume[], vm: VirtualMachine): Volume[] {
   return old.filter((volume) => {
     const want = named(wanted, volume.name);
     if (!isHotpluggable(volume)) return true;
-    return want !== undefined && (!isHotpluggable(want) || sameJson(want, volume));
+    return want !== undefined && (!isHotpluggable(want) || sameJson(want, volume) || isMoved(volume, want, vm));
   });
 }
 

@@ -7,6 +7,7 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
+import { listed, named } from './by-name.ts';
 
 /** Interfaces and networks that a VMI shall have. */
 export interface PluggedInterfaces {
@@ -39,14 +40,6 @@ export function pluggedInterfaces(
   };
   return sameJson(after, old) ? undefined : after;
 }
-
-/** A bare API server takes anything for a list. */
-function listed<T extends { readonly name: string }>(list: readonly T[] | undefined): readonly T[] {
-  return Array.isArray(list) ? list.filter((one) => typeof one?.name === 'string') : [];
-}
-
-const named = <T extends { readonly name: string }>(list: readonly T[], name: string) =>
-  list.find((one) => one.name === name);
 
 /** With the state that the template gives it. One that is on its way out does not come back. */
 function kept(iface: Interface, wanted: readonly Interface[], vmi: VirtualMachineInstance): Interface[] {

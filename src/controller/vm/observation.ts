@@ -3,7 +3,7 @@ import type { ReferencePolicy } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { Referred } from '../instancetypes/index.ts';
 import type { DisksState, TemplateFact } from './data-volume-facts.ts';
-import type { Resize } from './resize.ts';
+import type { LiveChange } from './live-change.ts';
 
 /** A VM and its VMI; plain data. What is stored about the VM follows from it, see status.ts. */
 export interface VmFacts {
@@ -14,8 +14,8 @@ export interface VmFacts {
   readonly creationExpected: boolean;
   /** A VMI was deleted that the cache still shows as before. */
   readonly deletionExpected: boolean;
-  /** What follows from CPUs and memory that the template wants changed. */
-  readonly resizes: readonly Resize[];
+  /** What follows from what the template wants changed of the guest that runs. */
+  readonly changes: readonly LiveChange[];
   /** Another field of the template is not as at the VMI's start, and needs a restart; undefined: that is not known. */
   readonly isChanged: boolean | undefined;
   /** How far the DataVolumes are that its volumes are on. */

@@ -11,8 +11,8 @@ import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type Lookup, type Referred, referredBy, startedFrom } from '../instancetypes/index.ts';
 import { type DataVolumeDeps, disksState, templateFacts } from './data-volume-facts.ts';
+import { liveChanges } from './live-changes.ts';
 import type { VmObservation } from './observation.ts';
-import { resizes } from './resize.ts';
 import { needsRestart } from './start-changes.ts';
 import type { StartSpecs } from './start-revision.ts';
 
@@ -58,8 +58,7 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
     const whole = wholeVm(vm, referred);
     const startSpec = whole && (await wholeStartSpec(vm, vmi, deps, signal));
     const isChanged = vmi && startSpec && needsRestart(startSpec, whole, vmi, strategy);
-    const sizes = whole ? resizes(whole, vmi, { strategy, cpuAllocationRatio }, isChanged) : [];
-    const changes = { resizes: sizes, isChanged };
+    const changes = whole ? liveChanges(whole, vmi, { strategy, cpuAllocationRatio }, isChanged) : [];
     return {
       kind: 'present',
       ...base,
@@ -71,7 +70,8 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
       referencePolicy,
       dataVolumes,
       disks,
-      ...changes,
+      changes,
+      isChanged,
       ...expected,
     };
   } catch (error) {

@@ -1,59 +1,25 @@
 import {
   binaryQuantity,
-  findCondition,
-  isBeingDeleted,
-  isFinal,
+  isMigrating,
   memoryProblem,
   parseQuantity,
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-
-/** What the cluster says about changes of a VM that runs. */
-export interface Rollout {
-  /** `Stage`: every change waits for the next start. */
-  readonly strategy: 'LiveUpdate' | 'Stage';
-  /** vCPUs on one CPU of the host. */
-  readonly cpuAllocationRatio: number;
-}
-
-export interface JsonPatchOperation {
-  readonly op: 'test' | 'replace';
-  readonly path: string;
-  readonly value: unknown;
-}
-
-/** What follows from a template that wants more or less CPUs, or memory, than the running VMI has. */
-export type Resize =
-  | { readonly kind: 'live'; readonly operations: readonly JsonPatchOperation[] }
-  /** Condition RestartRequired. */
-  | { readonly kind: 'restart'; readonly message: string }
-  /** Not while something else is under way. */
-  | { readonly kind: 'wait'; readonly reason: string; readonly message: string };
+import {
+  changed,
+  hasCondition,
+  type JsonPatchOperation,
+  type LiveChange,
+  type Rollout,
+  restart,
+  stagedMessage,
+} from './live-change.ts';
 
 type Domain = VirtualMachineInstance['spec']['domain'];
-type Rule = (vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout) => Resize | undefined;
 
-/** Upstream's virt-controller says it of all other fields, too: nothing is changed live then, and the condition stays until the next start. */
-export const stagedMessage = 'a non-live-updatable field was changed in the template spec';
-
-/**
- * In upstream's order and words (handleCPUChangeRequest, handleMemoryHotplugRequest of pkg/virt-controller/watch/vm/vm.go). `isChanged`: other
- * fields of the template need a restart; undefined where it is not known, and only the condition says so.
- */
-export function resizes(
-  vm: VirtualMachine,
-  vmi: VirtualMachineInstance | undefined,
-  rollout: Rollout,
-  isChanged?: boolean,
-): readonly Resize[] {
-  if (!vmi || isFinal(vmi) || isBeingDeleted(vmi) || isBeingDeleted(vm)) return [];
-  const all = [cpuResize, memoryResize].flatMap((rule: Rule) => rule(vm, vmi, rollout) ?? []);
-  const isStaged = isChanged ?? findCondition(vm.status?.conditions, 'RestartRequired')?.message === stagedMessage;
-  return isStaged ? all.filter(({ kind }) => kind === 'restart') : all;
-}
-
-function cpuResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout): Resize | undefined {
+/** In upstream's words (handleCPUChangeRequest of pkg/virt-controller/watch/vm/vm.go). */
+export function cpuResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout): LiveChange | undefined {
   const wanted = vm.spec.template?.spec?.domain?.cpu;
   const has = vmi.spec.domain?.cpu;
   // A template that says nothing takes what the cluster's defaults give.
@@ -90,7 +56,12 @@ function moreCpu(template: Domain, { resources }: Domain, milli: number): JsonPa
   });
 }
 
-function memoryResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout): Resize | undefined {
+/** In upstream's words (handleMemoryHotplugRequest, there). */
+export function memoryResize(
+  vm: VirtualMachine,
+  vmi: VirtualMachineInstance,
+  rollout: Rollout,
+): LiveChange | undefined {
   const template = vm.spec.template?.spec?.domain;
   const [wanted, has] = [template?.memory?.guest, vmi.spec.domain?.memory?.guest];
   const { guestCurrent } = vmi.status?.memory ?? {};
@@ -106,7 +77,7 @@ function memoryResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: 
 
 const memoryUpdated = 'memory updated in template spec';
 
-function memoryObstacle(vm: VirtualMachine, vmi: VirtualMachineInstance): Resize | undefined {
+function memoryObstacle(vm: VirtualMachine, vmi: VirtualMachineInstance): LiveChange | undefined {
   const maxGuest = vmi.spec.domain.memory?.maxGuest;
   if (!hasCondition(vmi, 'LiveMigratable', 'True')) {
     return restart(`${memoryUpdated}. Memory-hotplug is only available for migratable VMs`);
@@ -146,29 +117,9 @@ function moreMemory(vm: VirtualMachine, vmi: VirtualMachineInstance): JsonPatchO
   return operations;
 }
 
-function changed(path: string, old: unknown, value: unknown): JsonPatchOperation[] {
-  return [
-    { op: 'test', path, value: old },
-    { op: 'replace', path, value },
-  ];
-}
-
-function restart(message: string): Resize {
-  return { kind: 'restart', message };
-}
-
-function wait(what: 'CPU' | 'Memory', cause: string): Resize {
+function wait(what: 'CPU' | 'Memory', cause: string): LiveChange {
   const words = what === 'CPU' ? 'Error encountered while handling CPU change request' : handlingMemory;
   return { kind: 'wait', reason: `HotPlug${what}Error`, message: `${words}: ${cause}` };
 }
 
 const handlingMemory = 'error encountered while handling memory hotplug requests';
-
-function hasCondition({ status }: VirtualMachineInstance, type: string, value: 'True' | 'False'): boolean {
-  return findCondition(status?.conditions, type)?.status === value;
-}
-
-function isMigrating({ status }: VirtualMachineInstance): boolean {
-  const state = status?.migrationState;
-  return Boolean(state?.startTimestamp) && !state?.endTimestamp;
-}

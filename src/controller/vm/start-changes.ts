@@ -9,8 +9,9 @@ import {
   type Volume,
 } from '../../api/index.ts';
 import { isRecord, sameJson } from '../../base/index.ts';
-import { isHotpluggable, listed, named } from './hotplug.ts';
-import type { Rollout } from './resize.ts';
+import { listed, named } from './by-name.ts';
+import { isHotpluggable } from './hotplug.ts';
+import type { Rollout } from './live-change.ts';
 
 /**
  * A field of the template is another one than at the start of the VMI, and cannot be changed while it runs
@@ -48,6 +49,7 @@ function liveFields(old: VmiSpec, wanted: VmiSpec): string[] {
   ];
 }
 
+/** What was to be moved to another claim is told elsewhere (volume-migration.ts). */
 function volumesAreLive(old: VmiSpec, wanted: VmiSpec, isMigrated: boolean): boolean {
   const [before, after] = [listed(old.volumes), listed(wanted.volumes)];
   const isLive = (volume: Volume) => {

@@ -10,9 +10,9 @@ import {
   withoutCondition,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
+import { stagedMessage } from './live-change.ts';
 import type { VmFacts, VmFailure, VmStatus } from './observation.ts';
 import { printableStatus } from './printable-status.ts';
-import { stagedMessage } from './resize.ts';
 import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';
 
 /** Conditions a VM has of its own; all others are its VMI's. */
@@ -79,9 +79,9 @@ function conditionsOf(seen: VmFacts, failure: VmFailure | undefined): Condition[
 }
 
 /** Where it is not known what the VMI was started from, what was said of other fields than CPUs and memory lasts until the next start. */
-function withRestart(conditions: Condition[], { vmi, resizes, isChanged }: VmFacts, time: string): Condition[] {
+function withRestart(conditions: Condition[], { vmi, changes, isChanged }: VmFacts, time: string): Condition[] {
   const type = 'RestartRequired';
-  const asked = resizes.flatMap((one) => (one.kind === 'restart' ? [one.message] : [])).at(-1);
+  const asked = changes.flatMap((one) => (one.kind === 'restart' ? [one.message] : [])).at(-1);
   const message = isChanged ? stagedMessage : asked;
   const isOther = findCondition(conditions, type)?.message === stagedMessage;
   if (vmi && message !== undefined) return withCondition(conditions, { type, status: 'True', message }, time);

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Condition, DomainSpecInput, VirtualMachine, VmiStatus } from '../../../../src/api/index.ts';
-import { type Resize, type Rollout, resizes, stagedMessage } from '../../../../src/controller/vm/resize.ts';
+import {
+  type JsonPatchOperation,
+  type LiveChange,
+  type Rollout,
+  stagedMessage,
+} from '../../../../src/controller/vm/live-change.ts';
+import { liveChanges } from '../../../../src/controller/vm/live-changes.ts';
 import { projectVmStatus } from '../../../../src/controller/vm/status.ts';
 import { buildVm, buildVmi } from '../builders.ts';
 
@@ -271,11 +277,14 @@ function vmOf(domain: DomainSpecInput, architecture = 'amd64'): VirtualMachine {
   return vm;
 }
 
-function wordsOf(resize: Resize): string {
+const wordOf = (operation: JsonPatchOperation) =>
+  operation.op === 'remove' ? '' : `${operation.path.replace('/spec/domain/', '')}=${operation.value}`;
+
+function wordsOf(resize: LiveChange): string {
   switch (resize.kind) {
     case 'live': {
       const replaced = resize.operations.filter(({ op }) => op === 'replace');
-      return `live: ${replaced.map(({ path, value }) => `${path.replace('/spec/domain/', '')}=${value}`).join(' ')}`;
+      return `live: ${replaced.map(wordOf).join(' ')}`;
     }
     case 'restart':
       return `restart: ${resize.message}`;
@@ -288,13 +297,13 @@ for (const { when, template, vmi, status, architecture, rollout, expected } of r
   test(`a template of a running VM: ${when}`, () => {
     const running = buildVmi({ domain: vmi }, { phase: 'Running', ...status });
     const strategy = rollout ?? live.strategy;
-    const found = resizes(vmOf(template, architecture), running, { ...live, strategy });
+    const found = liveChanges(vmOf(template, architecture), running, { ...live, strategy });
     assert.equal(found.map(wordsOf).join('; '), expected);
   });
 }
 
 test('what is replaced is tested first', () => {
-  const [resize] = resizes(vmOf(cpu(2)), buildVmi({ domain: room }, { phase: 'Running' }), live);
+  const [resize] = liveChanges(vmOf(cpu(2)), buildVmi({ domain: room }, { phase: 'Running' }), live);
   assert.deepEqual(resize?.kind === 'live' && resize.operations, [
     { op: 'test', path: '/spec/domain/cpu/sockets', value: 1 },
     { op: 'replace', path: '/spec/domain/cpu/sockets', value: 2 },
@@ -304,9 +313,9 @@ test('what is replaced is tested first', () => {
 test('nothing is resized that has ended, is being deleted or is not there', () => {
   const vm = vmOf(cpu(2));
   const deletionTimestamp = '2026-01-01T00:00:00Z';
-  assert.deepEqual(resizes(vm, undefined, live), []);
-  assert.deepEqual(resizes(vm, buildVmi({ domain: room }, { phase: 'Failed' }), live), []);
-  assert.deepEqual(resizes(vm, buildVmi({ domain: room }, { phase: 'Running' }, { deletionTimestamp }), live), []);
+  assert.deepEqual(liveChanges(vm, undefined, live), []);
+  assert.deepEqual(liveChanges(vm, buildVmi({ domain: room }, { phase: 'Failed' }), live), []);
+  assert.deepEqual(liveChanges(vm, buildVmi({ domain: room }, { phase: 'Running' }, { deletionTimestamp }), live), []);
 });
 
 const staged: Condition = { type: 'RestartRequired', status: 'True', message: stagedMessage };
@@ -314,9 +323,9 @@ const staged: Condition = { type: 'RestartRequired', status: 'True', message: st
 test('a VM that needs a restart for something else changes nothing live', () => {
   const vm = { ...vmOf(cpu(2)), status: { conditions: [staged] } };
   const vmi = buildVmi({ domain: room }, { phase: 'Running' });
-  assert.deepEqual(resizes(vm, vmi, live), []);
-  assert.deepEqual(resizes(vmOf(cpu(2)), vmi, live, true), []);
-  assert.equal(resizes(vm, vmi, live, false).length, 1, 'and does when that was taken back');
+  assert.deepEqual(liveChanges(vm, vmi, live), []);
+  assert.deepEqual(liveChanges(vmOf(cpu(2)), vmi, live, true), []);
+  assert.equal(liveChanges(vm, vmi, live, false).length, 1, 'and does when that was taken back');
 });
 
 interface Known {
@@ -326,18 +335,18 @@ interface Known {
 
 function restartRequired(
   vm: VirtualMachine,
-  found: readonly Resize[],
+  found: readonly LiveChange[],
   { hasVmi = true, isChanged }: Known = {},
 ): string | undefined {
   const vmi = hasVmi ? buildVmi({}, { phase: 'Running' }) : undefined;
   const expected = { creationExpected: false, deletionExpected: false };
-  const seen = { vm, vmi, ...expected, resizes: found, isChanged, disks: 'ready' as const, now: new Date(0) };
+  const seen = { vm, vmi, ...expected, changes: found, isChanged, disks: 'ready' as const, now: new Date(0) };
   const { conditions } = projectVmStatus(seen, undefined, () => 0);
   return conditions?.find(({ type }) => type === 'RestartRequired')?.message;
 }
 
 test('the user reads what needs a restart, until it is taken back or the VM has stopped', () => {
-  const restart: Resize = { kind: 'restart', message: 'more than there is' };
+  const restart: LiveChange = { kind: 'restart', message: 'more than there is' };
   const vm = buildVm();
   const said = { ...vm, status: { conditions: [{ ...staged, message: 'more than there is' }] } };
   assert.equal(restartRequired(vm, [restart]), 'more than there is');
@@ -349,7 +358,7 @@ test('the user reads what needs a restart, until it is taken back or the VM has 
 test('what the start says counts more than what was said before: a change that was taken back needs no restart', () => {
   const vm = buildVm();
   const said = { ...vm, status: { conditions: [staged] } };
-  const restart: Resize = { kind: 'restart', message: 'more than there is' };
+  const restart: LiveChange = { kind: 'restart', message: 'more than there is' };
   assert.equal(restartRequired(said, [], { isChanged: false }), undefined);
   assert.equal(restartRequired(said, [restart], { isChanged: false }), 'more than there is');
   assert.equal(restartRequired(vm, [restart], { isChanged: true }), stagedMessage);

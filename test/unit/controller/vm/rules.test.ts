@@ -180,20 +180,20 @@ const rows: readonly Row[] = [
     seen: { vm: templateWithClaim, vmi: running, plugsVolumes: false },
   },
   {
-    rule: 'size-differs',
+    rule: 'change-is-live',
     when: 'the template has more CPUs',
-    seen: { vmi: running, resizes: [{ kind: 'live', operations: [] }] },
-    steps: ['resizeVmi'],
+    seen: { vmi: running, changes: [{ kind: 'live', operations: [] }] },
+    steps: ['changeVmi'],
   },
   {
-    rule: 'size-waits',
+    rule: 'change-waits',
     when: 'the last CPUs are still being plugged in',
-    seen: { vmi: running, resizes: [{ kind: 'wait', reason: 'HotPlugCPUError', message: 'another' }] },
+    seen: { vmi: running, changes: [{ kind: 'wait', reason: 'HotPlugCPUError', message: 'another' }] },
   },
   {
     rule: 'as-wanted',
     when: 'the template has other CPUs, which need a restart',
-    seen: { vmi: running, resizes: [{ kind: 'restart', message: 'restart' }] },
+    seen: { vmi: running, changes: [{ kind: 'restart', message: 'restart' }] },
   },
   {
     rule: 'vmi-without-owner',
@@ -272,7 +272,7 @@ const rows: readonly Row[] = [
 
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
-  const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, resizes: [] };
+  const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, changes: [] };
   const unknown: Pick<PresentVm, 'isChanged' | 'referred' | 'referencePolicy' | 'dataVolumes' | 'disks'> = {
     dataVolumes: [],
     disks: 'ready',

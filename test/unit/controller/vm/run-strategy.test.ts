@@ -128,7 +128,7 @@ function status({
       vmi: undefined,
       creationExpected: false,
       deletionExpected: false,
-      resizes: [],
+      changes: [],
       isChanged: undefined,
       disks: 'ready',
       now,
@@ -247,7 +247,7 @@ test('the status is the same when nothing has changed', () => {
         {
           creationExpected: false,
           deletionExpected: false,
-          resizes: [],
+          changes: [],
           isChanged: undefined,
           disks: 'ready',
           vmi: undefined,

@@ -7,8 +7,8 @@ import {
   type VirtualMachineInstance,
   type VmiSpec,
 } from '../../../../src/api/index.ts';
+import type { Rollout } from '../../../../src/controller/vm/live-change.ts';
 import { makeVmi } from '../../../../src/controller/vm/make-vmi.ts';
-import type { Rollout } from '../../../../src/controller/vm/resize.ts';
 import { needsRestart } from '../../../../src/controller/vm/start-changes.ts';
 import { dropStartSpec, keepStartSpec, StartSpecs } from '../../../../src/controller/vm/start-revision.ts';
 import { KubeError } from '../../../../src/kube/index.ts';
