@@ -30,6 +30,7 @@ async function run(flags: ControllerFlags): Promise<boolean> {
     });
   }
   try {
+    if (flags.unused.length > 0) log.warn({ flags: flags.unused }, 'flags were given that nothing here uses yet');
     const program = await makeProgram(flags, logging);
     const end = await program.run(stopping.signal);
     if (end.kind === 'released') log.info({}, 'virt-controller ends');
@@ -58,10 +59,13 @@ async function makeProgram(
   );
 }
 
-function controllerOptions({ launcherImage, runtimeUser, explainSocket, ...flags }: ControllerFlags) {
+function controllerOptions(flags: ControllerFlags) {
+  const { launcherImage, imagePullSecret, qemuTimeoutSeconds, launcherGroup, synced, runtimeUser, explainSocket } =
+    flags;
+  const ofPods = { launcherImage, imagePullSecret, qemuTimeoutSeconds, launcherGroup, synced, runtimeUser };
   return {
     ...flags,
-    config: { launcherImage, runtimeUser, architecture: architectures[arch()] ?? arch() },
+    config: { ...ofPods, architecture: architectures[arch()] ?? arch() },
     ...(explainSocket !== '' && { explain: { socketFile: explainSocket, pid: process.pid } }),
   };
 }

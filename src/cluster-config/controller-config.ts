@@ -12,6 +12,14 @@ import { whyUnusable } from './unusable-fields.ts';
 /** What virt-controller takes from the KubeVirt object, with its defaults filled in. */
 export interface ControllerConfig {
   readonly launcherImage: string;
+  /** Empty: none. */
+  readonly imagePullSecret: string;
+  /** A launcher gives up when its guest has not started by then; up to 119 s more. */
+  readonly qemuTimeoutSeconds: number;
+  /** Group of the files of launcher pods. */
+  readonly launcherGroup: number;
+  /** Keys that VMIs get from the templates of their VMs, and pods from VMIs, also later; `a.io/*`: all that begins so. */
+  readonly synced: { readonly annotations: readonly string[]; readonly labels: readonly string[] };
   readonly imagePullPolicy: 'Always' | 'IfNotPresent' | 'Never';
   readonly useEmulation: boolean;
   readonly memoryOvercommitPercent: number;
@@ -66,6 +74,10 @@ export type ReferencePolicy = 'reference' | 'expand' | 'expandAll';
 /** What the command line says. */
 export interface ControllerConfigBase {
   readonly launcherImage: string;
+  readonly imagePullSecret?: string;
+  readonly qemuTimeoutSeconds?: number;
+  readonly launcherGroup?: number;
+  readonly synced?: ControllerConfig['synced'];
   /** For VMIs that say nothing, without the gate Root. */
   readonly runtimeUser: number;
   /** Kubernetes' name of this machine's architecture: `amd64`. */
@@ -124,6 +136,10 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
   const gates = readGates(given);
   return {
     launcherImage: base.launcherImage,
+    imagePullSecret: base.imagePullSecret ?? '',
+    qemuTimeoutSeconds: base.qemuTimeoutSeconds ?? 240,
+    launcherGroup: base.launcherGroup ?? 107,
+    synced: base.synced ?? { annotations: [], labels: [] },
     imagePullPolicy: text('imagePullPolicy', 'IfNotPresent') as ControllerConfig['imagePullPolicy'],
     useEmulation: at('developerConfiguration.useEmulation') === true,
     memoryOvercommitPercent: number('developerConfiguration.memoryOvercommit', 100),

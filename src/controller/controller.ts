@@ -259,6 +259,7 @@ export class Controller implements Component {
       (config) => config,
       () => {
         if (!this.#isWorking) return;
+        this.#vms.wakeAll();
         this.#vmis.wakeAll();
         this.#migrations.wakeAll();
         this.#evacuation.wakeAll();

@@ -1,5 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
+import { isKubeVirtKey } from './synced-metadata.ts';
 
 const certificates = '/etc/virt-controller/certificates';
 const later = 'accepted, not used yet: ';
@@ -19,10 +20,14 @@ export const controllerFlags = {
   'pool-controller-threads': { kind: 'int', fallback: 3, help: 'pools worked on side by side' },
   listen: { kind: 'string', fallback: '0.0.0.0', help: 'address of the HTTPS server' },
   port: { kind: 'int', fallback: 8182, help: 'port of /healthz, /leader and /metrics; 0: nothing is served' },
-  'launcher-qemu-timeout': { kind: 'int', fallback: 240, help: `${later}seconds, 240 and up to 119 more` },
-  'launcher-subgid': { kind: 'int', fallback: 107, help: `${later}group of launchers` },
+  'launcher-qemu-timeout': {
+    kind: 'int',
+    fallback: 240,
+    help: 'seconds until a launcher without a guest gives up, and up to 119 more',
+  },
+  'launcher-subgid': { kind: 'int', fallback: 107, help: 'group of the files of launcher pods' },
   'exporter-image': { kind: 'string', fallback: 'virt-exportserver', help: `${later}image of VM exports` },
-  'image-pull-secret': { kind: 'string', fallback: '', help: `${later}pull secret of the launcher image` },
+  'image-pull-secret': { kind: 'string', fallback: '', help: 'pull secret of the launcher image' },
   ...path('kubevirt-share-dir', '/var/run/kubevirt'),
   ...path('ephemeral-disk-dir', '/var/run/kubevirt-ephemeral-disks'),
   ...path('container-disk-dir', '/var/run/kubevirt/container-disks'),
@@ -41,8 +46,8 @@ export const controllerFlags = {
   ...threads('backup', 6),
   'snapshot-controller-resync-period': { kind: 'duration', fallback: 300_000, help: `${later}snapshots` },
   'node-topology-update-period': { kind: 'duration', fallback: 30_000, help: `${later}node topology` },
-  'additional-launcher-annotations-sync': { kind: 'string', fallback: '', help: `${later}annotations synced to pods` },
-  'additional-launcher-labels-sync': { kind: 'string', fallback: '', help: `${later}labels synced to pods` },
+  ...syncedKeys('annotations'),
+  ...syncedKeys('labels'),
   'leader-elect-resource-lock': { kind: 'string', fallback: 'leases', help: 'kind of the lock' },
   'leader-elect-lease-duration': { kind: 'duration', fallback: 15_000, help: 'how long a silent leader stays one' },
   'leader-elect-renew-deadline': { kind: 'duration', fallback: 10_000, help: 'a leader that cannot renew gives up' },
@@ -62,6 +67,11 @@ export interface ControllerFlags {
   readonly kubeconfig: string;
   readonly master: string;
   readonly launcherImage: string;
+  readonly imagePullSecret: string;
+  readonly qemuTimeoutSeconds: number;
+  readonly launcherGroup: number;
+  /** Keys, or how they begin (`a.io/*`). */
+  readonly synced: { readonly annotations: readonly string[]; readonly labels: readonly string[] };
   readonly vmWorkers: number;
   readonly vmiWorkers: number;
   readonly migrationWorkers: number;
@@ -73,6 +83,8 @@ export interface ControllerFlags {
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
   readonly explainSocket: string;
+  /** Flags that were given and that nothing here uses. */
+  readonly unused: readonly string[];
   /** Undefined: nothing is served. */
   readonly server: { address: string; port: number; keyPair: { certFile: string; keyFile: string } } | undefined;
   /** Undefined: no election, this is the only controller. */
@@ -91,6 +103,10 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     kubeconfig: flags.kubeconfig,
     master: flags.master,
     launcherImage: flags['launcher-image'],
+    imagePullSecret: flags['image-pull-secret'],
+    qemuTimeoutSeconds: positive('--launcher-qemu-timeout', flags['launcher-qemu-timeout']),
+    launcherGroup: positive('--launcher-subgid', flags['launcher-subgid']),
+    synced: { annotations: keysOf('annotations', flags), labels: keysOf('labels', flags) },
     vmWorkers: positive('--vm-controller-threads', flags['vm-controller-threads']),
     vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
     migrationWorkers: positive('--migration-controller-threads', flags['migration-controller-threads']),
@@ -100,6 +116,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     poolWorkers: positive('--pool-controller-threads', flags['pool-controller-threads']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
+    unused: unusedOf(flags),
     explainSocket: absoluteOrNone('--explain-socket', flags['explain-socket']),
     server: serverOf(flags),
     lease: flags['leader-elect'] ? leaseOf(flags) : undefined,
@@ -115,6 +132,27 @@ function runtimeUserOf(flags: FlagValues<typeof controllerFlags>): number {
   if (user === -1) return flags['standalone-scheduler'] ? 0 : 107;
   if (user === 0 || user === 107) return user;
   throw bad('--standalone-runtime-user must be 107, 0 or -1');
+}
+
+/** They have another value than the one that counts. */
+function unusedOf(flags: FlagValues<typeof controllerFlags>): string[] {
+  const given: Readonly<Record<string, unknown>> = flags;
+  const unused = Object.entries(controllerFlags).filter(([, { help }]) => help.startsWith(later));
+  return unused.flatMap(([name, { fallback }]) => (given[name] === fallback ? [] : [`--${name}`]));
+}
+
+/** KubeVirt's own keys are not the user's to take away: its programs know pods and VMIs by them. */
+function keysOf(kind: 'annotations' | 'labels', flags: FlagValues<typeof controllerFlags>): string[] {
+  const name = `additional-launcher-${kind}-sync` as const;
+  const keys = flags[name]
+    .split(',')
+    .map((key) => key.trim())
+    .filter((key) => key !== '');
+  const wrong = keys.find((key) => isKubeVirtKey(key.replace(/\*$/, '')) || !/^[^*]+\*?$/.test(key));
+  if (wrong === undefined) return keys;
+  throw bad(
+    `--${name}: ${wrong} cannot be taken over: name keys, or how they begin (vendor.io/*), and none of kubevirt.io`,
+  );
 }
 
 function serverOf(flags: FlagValues<typeof controllerFlags>): ControllerFlags['server'] {
@@ -153,6 +191,14 @@ function bad(message: string): ControllerFlagsError {
 function path<Name extends string>(name: Name, fallback: string) {
   return { [name]: { kind: 'string', fallback, help: `${later}path` } } as Record<
     Name,
+    { kind: 'string'; fallback: string; help: string }
+  >;
+}
+
+function syncedKeys<Kind extends 'annotations' | 'labels'>(kind: Kind) {
+  const help = `${kind} of VM templates that VMIs and their pods get, also later: keys, with commas; vendor.io/* for all that begin so`;
+  return { [`additional-launcher-${kind}-sync`]: { kind: 'string', fallback: '', help } } as Record<
+    `additional-launcher-${Kind}-sync`,
     { kind: 'string'; fallback: string; help: string }
   >;
 }

@@ -50,6 +50,7 @@ export function renderAttachmentPod(
       affinity: onNode(launcher.spec.nodeName ?? ''),
       tolerations: tolerations(launcher),
       terminationGracePeriodSeconds: 0,
+      ...(config.imagePullSecret && { imagePullSecrets: [{ name: config.imagePullSecret }] }),
       volumes: [
         { name: disksVolume, emptyDir: {} },
         ...claims.map(({ volume, claim }) => ({ name: volume, persistentVolumeClaim: { claimName: claim } })),

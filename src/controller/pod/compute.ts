@@ -87,7 +87,7 @@ function launcherCommand(
   const logFilters = own['kubevirt.io/libvirt-log-filters'];
   return [
     '/usr/bin/virt-launcher-monitor',
-    ...['--qemu-timeout', `${qemuTimeoutSeconds(uid)}s`],
+    ...['--qemu-timeout', `${qemuTimeoutSeconds(uid, config)}s`],
     ...['--name', name, '--uid', uid, '--namespace', namespace],
     ...['--kubevirt-share-dir', '/var/run/kubevirt'],
     ...['--ephemeral-disk-dir', '/var/run/kubevirt-ephemeral-disks'],
@@ -107,9 +107,9 @@ function launcherCommand(
   ];
 }
 
-/** 240 s and up to 119 more: spread over the VMIs so that they do not give up all at once, the same for each VMI. */
-function qemuTimeoutSeconds(uid: string): number {
-  return 240 + (createHash('sha256').update(uid).digest().readUInt16BE(5) % 120);
+/** Up to 119 s more: spread over the VMIs so that they do not give up all at once, the same for each VMI. */
+function qemuTimeoutSeconds(uid: string, config: ControllerConfig): number {
+  return config.qemuTimeoutSeconds + (createHash('sha256').update(uid).digest().readUInt16BE(5) % 120);
 }
 
 interface LauncherSurroundings {

@@ -63,7 +63,7 @@ export function renderLauncherPod(
       readinessGates: [{ conditionType: 'kubevirt.io/virtual-machine-unpaused' }],
       nodeSelector: nodeSelector(vmi, config),
       securityContext: securityContext(nonRoot, config),
-      ...pullSecrets(vmi),
+      ...pullSecrets(vmi, config),
       ...(initContainers.length > 0 && { initContainers }),
       containers: [
         computeContainer(vmi, config, { nonRoot, resources, storage, hooks }),
@@ -87,10 +87,10 @@ function refuseUnkeptState({ spec }: VirtualMachineInstance): void {
   throw new PodRenderError('UNSUPPORTED', problem);
 }
 
-function securityContext(nonRoot: boolean, { launcherPods }: ControllerConfig) {
+function securityContext(nonRoot: boolean, { launcherPods, launcherGroup }: ControllerConfig) {
   const { seccompProfile, selinuxType } = launcherPods;
   return {
-    fsGroup: 107,
+    fsGroup: launcherGroup,
     ...(nonRoot ? { runAsUser: 107, runAsGroup: 107, runAsNonRoot: true } : { runAsUser: 0 }),
     ...(seccompProfile && { seccompProfile }),
     ...(selinuxType && { seLinuxOptions: { type: selinuxType } }),
@@ -154,10 +154,14 @@ function copied(vmi: VirtualMachineInstance): Record<string, unknown> {
   );
 }
 
-function pullSecrets(vmi: VirtualMachineInstance): { imagePullSecrets?: { name: string }[] } {
+function pullSecrets(
+  vmi: VirtualMachineInstance,
+  { imagePullSecret }: ControllerConfig,
+): { imagePullSecrets?: { name: string }[] } {
   const names = [
     ...(vmi.spec.volumes ?? []).map(({ containerDisk }) => containerDisk?.imagePullSecret),
     vmi.spec.domain.firmware?.kernelBoot?.container?.imagePullSecret,
+    imagePullSecret,
   ].filter((name) => typeof name === 'string' && name !== '');
   const unique = [...new Set(names)].map((name) => ({ name: String(name) }));
   return unique.length > 0 ? { imagePullSecrets: unique } : {};

@@ -61,7 +61,12 @@ export class VmController implements Component {
     const wake = (key: string) => this.reconciler.wake(key);
     const wakeUsers = (dataVolume: Key) => vmsOfDataVolume(dataVolume).forEach(wake);
     this.#subscriptions.push(vms.onChange(wake), vmis.onChange(wake), dataVolumes.onChange(wakeUsers));
-    for (const key of vms.keys()) wake(key);
+    this.wakeAll();
+  }
+
+  /** The configuration has changed. */
+  wakeAll(): void {
+    for (const key of this.#deps.vms.keys()) this.reconciler.wake(key);
   }
 
   async stop(): Promise<void> {

@@ -14,6 +14,7 @@ import type { TemplateFact } from './data-volume-facts.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import { type PluggedInterfaces, pluggedInterfaces } from './interfaces.ts';
 import type { JsonPatchOperation, LiveChange } from './live-change.ts';
+import { metadataOperations } from './metadata.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
@@ -79,6 +80,7 @@ interface Facts extends PresentVm {
   readonly run: RunAction;
   readonly plugged: PluggedVolumes | undefined;
   readonly interfaces: PluggedInterfaces | undefined;
+  readonly metadata: readonly JsonPatchOperation[];
 }
 
 const asksFor =
@@ -250,6 +252,12 @@ const presentRules = ruleTable<Facts, VmPlan>(
       plan: ({ vmi }) => ({ steps: stopOf(vmi), ...releaseOf(vmi) }),
     },
     {
+      name: 'metadata-differs',
+      why: 'The template has other annotations or labels of those that the VMI is to have at any time, so it gets them.',
+      when: ({ metadata }) => metadata.length > 0,
+      plan: ({ vmi, metadata }) => ({ steps: vmi ? [{ step: 'changeVmi', vmi, operations: metadata }] : [] }),
+    },
+    {
       name: 'interfaces-differ',
       why: 'The template has other network interfaces than the running VMI, so they are plugged in or out, or change their state.',
       when: ({ interfaces }) => interfaces !== undefined,
@@ -322,6 +330,7 @@ export function decideVm(observation: VmObservation): VmDecision {
         run: decideRun(observation.vm, observation.vmi, observation.now),
         plugged: observation.plugsVolumes ? pluggedVolumes(observation.vm, observation.vmi) : undefined,
         interfaces: pluggedInterfaces(observation.vm, observation.vmi),
+        metadata: metadataOperations(observation),
       });
   }
 }

@@ -2,6 +2,7 @@ import type { VirtualMachine, VirtualMachineInstance } from '../../api/index.ts'
 import type { ReferencePolicy } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { Referred } from '../instancetypes/index.ts';
+import type { SyncedKeys } from '../synced-metadata.ts';
 import type { DisksState, TemplateFact } from './data-volume-facts.ts';
 import type { LiveChange } from './live-change.ts';
 
@@ -31,6 +32,8 @@ export interface PresentVm extends VmFacts, Observed {
   readonly referred: Referred;
   /** How VMs go on that refer to some: with revisions of them, or with all of it in their own templates. */
   readonly referencePolicy: ReferencePolicy;
+  /** Annotations and labels of its template that its VMI gets also later. */
+  readonly synced: SyncedKeys;
   /** Its templates of DataVolumes. */
   readonly dataVolumes: readonly TemplateFact[];
   /** The cluster lets volumes of a template be plugged into a running VMI. */

@@ -25,6 +25,7 @@ export type VmConfig = Pick<
   | 'architecture'
   | 'defaultInterfaceBinding'
   | 'referencePolicy'
+  | 'synced'
 >;
 
 export interface ObserveDeps extends DataVolumeDeps {
@@ -68,6 +69,7 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
       plugsVolumes,
       referred,
       referencePolicy,
+      synced: config.synced,
       dataVolumes,
       disks,
       changes,

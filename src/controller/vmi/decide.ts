@@ -11,6 +11,7 @@ import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable } from
 import type { FillingState } from '../data-volumes/index.ts';
 import { changedNetworks, podFacts } from '../pod/index.ts';
 import { once, unclearPauses } from '../reconciling.ts';
+import { metadataChanges } from '../synced-metadata.ts';
 import { isAdmitted } from './admit.ts';
 import { type AttachmentPlan, planAttachments, type RenderAttachment } from './attachments.ts';
 import { multusLeftMs } from './migration-required.ts';
@@ -305,21 +306,21 @@ function foreignPodEvents({ newForeignPods }: PresentVmi): ObjectEvent[] {
 }
 
 /** The readiness gate, labels and annotations that the pod carries for its VMI. */
-function podSteps({ vmi, pod, pods, networks }: Facts): VmiStep[] {
+function podSteps({ vmi, pod, pods, networks, config }: Facts): VmiStep[] {
   // Their work is done.
   const steps = deletionOf(pods.filter((each) => podFacts.isTemporary(each) && !isBeingDeleted(each)));
   if (!pod || podFacts.isFinal(pod)) return steps;
   const condition = unpaused(vmi);
   const current = findCondition(pod.status?.conditions, unpausedCondition);
   if (current?.status !== condition.status) steps.push({ step: 'setPodCondition', pod, condition });
+  const synced = metadataChanges(config.synced, vmi.metadata, pod.metadata);
   const node = vmi.metadata.labels?.['kubevirt.io/nodeName'];
-  if (node && pod.metadata.labels?.['kubevirt.io/nodeName'] !== node) {
-    steps.push({ step: 'labelPod', pod, labels: { 'kubevirt.io/nodeName': node } });
-  }
+  const isUnnamed = node && pod.metadata.labels?.['kubevirt.io/nodeName'] !== node;
+  const labels = { ...synced.labels, ...(isUnnamed && { 'kubevirt.io/nodeName': node }) };
+  if (Object.keys(labels).length > 0) steps.push({ step: 'labelPod', pod, labels });
   const asked = networks();
-  if ('changed' in asked && Object.keys(asked.changed).length > 0) {
-    steps.push({ step: 'annotatePod', pod, annotations: asked.changed });
-  }
+  const annotations = { ...synced.annotations, ...('changed' in asked && asked.changed) };
+  if (Object.keys(annotations).length > 0) steps.push({ step: 'annotatePod', pod, annotations });
   return steps;
 }
 

@@ -1,5 +1,6 @@
 import type { ConditionState, Pod } from '../../api/index.ts';
 import type { Step } from '../../reconcile/index.ts';
+import type { EntryChanges } from '../synced-metadata.ts';
 
 /** What may be done about a VMI outside of the VMI itself. */
 export interface VmiStepArgs {
@@ -11,8 +12,9 @@ export interface VmiStepArgs {
   setPodCondition: { readonly pod: Pod; readonly condition: ConditionState };
   createAttachmentPod: { readonly pod: Pod };
   deleteAttachmentPods: { readonly pods: readonly Pod[] };
-  annotatePod: { readonly pod: Pod; readonly annotations: Readonly<Record<string, string>> };
-  labelPod: { readonly pod: Pod; readonly labels: Readonly<Record<string, string>> };
+  /** Null takes one away. */
+  annotatePod: { readonly pod: Pod; readonly annotations: EntryChanges };
+  labelPod: { readonly pod: Pod; readonly labels: EntryChanges };
 }
 
 export type VmiStep = Step<VmiStepArgs>;

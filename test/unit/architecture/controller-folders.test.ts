@@ -22,6 +22,6 @@ checkFolderRules({
     vmi: ['data-volumes', 'pod', 'quota'],
     'workload-update': ['pod'],
   },
-  /** Pauses and limits of all controllers. */
-  shared: ['reconciling.ts'],
+  /** Pauses and limits of all controllers; what is taken over from VM to VMI to pod. */
+  shared: ['reconciling.ts', 'synced-metadata.ts'],
 });

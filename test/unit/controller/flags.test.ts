@@ -13,10 +13,33 @@ test('flags have the defaults of upstream, a standalone scheduler makes root lau
   assert.equal(parseControllerFlags(['--help']), undefined);
 });
 
+test('flags of launcher pods are carried on', () => {
+  const argv = ['--image-pull-secret=pull', '--launcher-qemu-timeout=600', '--launcher-subgid=108'];
+  const keys = ['--additional-launcher-annotations-sync=a.io/x, vendor.io/*', '--additional-launcher-labels-sync=team'];
+  const flags = parseControllerFlags([...argv, ...keys]);
+  assert.deepEqual(
+    [flags?.imagePullSecret, flags?.qemuTimeoutSeconds, flags?.launcherGroup, flags?.synced],
+    ['pull', 600, 108, { annotations: ['a.io/x', 'vendor.io/*'], labels: ['team'] }],
+  );
+});
+
+test('a flag that nothing uses yet is named when it asks for something', () => {
+  assert.deepEqual(parseControllerFlags([])?.unused, []);
+  const argv = ['--snapshot-controller-threads=7', '--kubevirt-share-dir=/var/run/kubevirt', '--exporter-image=other'];
+  assert.deepEqual(parseControllerFlags(argv)?.unused, ['--exporter-image', '--snapshot-controller-threads']);
+});
+
 for (const argv of [
   ['--no-such-flag'],
   ['--standalone-runtime-user', '5'],
   ['--vmi-controller-threads', '0'],
+  ['--launcher-qemu-timeout', '0'],
+  ['--launcher-subgid', '0'],
+  ['--additional-launcher-labels-sync', '*'],
+  ['--additional-launcher-labels-sync', 'a*b'],
+  ['--additional-launcher-labels-sync', 'team,kubevirt.io*'],
+  ['--additional-launcher-labels-sync', 'kubevirt.io'],
+  ['--additional-launcher-labels-sync', 'vmi.kubevirt.io/id'],
   ['--leader-elect-resource-lock', 'configmaps'],
   ['--leader-elect-renew-deadline', '20s'],
   ['--explain-socket', 'run/virt-controller.sock'],

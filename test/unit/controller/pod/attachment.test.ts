@@ -32,6 +32,14 @@ function levelOf({ spec }: Pod): unknown {
   return (options as { level?: string } | undefined)?.level;
 }
 
+test('an attachment pod is pulled with the secret of the launcher image', () => {
+  const vmi = buildVmi({}, { phase: 'Running', selinuxContext: 'none' });
+  const config = { ...buildConfig(), imagePullSecret: 'pull' };
+  const { spec } = renderAttachmentPod('hp-volume-abcde', vmi, buildRunningPod(), [file], config);
+  assert.deepEqual(spec.imagePullSecrets, [{ name: 'pull' }]);
+  assert.equal(rendered('none').spec.imagePullSecrets, undefined);
+});
+
 test('an attachment pod is what upstream’s agent looks for: owner, label, node, program, claims', () => {
   const { metadata, spec } = rendered('none', [file, block, mounted]);
   assert.deepEqual(metadata.labels, { 'kubevirt.io': 'hotplug-disk' });

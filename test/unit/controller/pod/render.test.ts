@@ -39,6 +39,22 @@ test('the launcher pod is the committed one, for a VMI with each kind of storage
   assert.deepEqual(pod, JSON.parse(readFileSync(goldenFile, 'utf8')));
 });
 
+test('what the command line says of launcher pods is in each of them', () => {
+  const vmi = buildVmi({
+    volumes: [{ name: 'root', containerDisk: { image: 'i', imagePullSecret: 'of-the-disk' } }],
+  });
+  const secretsOf = (imagePullSecret: string) =>
+    renderLauncherPod(vmi, { ...buildConfig(), imagePullSecret }, 'salt').spec.imagePullSecrets;
+  assert.deepEqual(secretsOf('pull'), [{ name: 'of-the-disk' }, { name: 'pull' }]);
+  assert.deepEqual(secretsOf('of-the-disk'), [{ name: 'of-the-disk' }]);
+  const said = { ...buildConfig(), qemuTimeoutSeconds: 1000, launcherGroup: 108 };
+  const { spec } = renderLauncherPod(vmi, said, 'salt');
+  const [compute] = spec.containers;
+  const timeout = compute?.command?.at((compute.command.indexOf('--qemu-timeout') ?? 0) + 1) ?? '';
+  assert.match(timeout, /^1[01]\d\ds$/);
+  assert.equal((spec.securityContext as { fsGroup?: number }).fsGroup, 108);
+});
+
 test('without image volumes each image runs in a side container, with a program from the launcher image', () => {
   const config = buildConfig({ developerConfiguration: { disabledFeatureGates: ['ImageVolume'] } });
   const { spec } = renderLauncherPod(everyStorage, config, 'salt');

@@ -180,6 +180,20 @@ const rows: readonly Row[] = [
     seen: { vm: templateWithClaim, vmi: running, plugsVolumes: false },
   },
   {
+    rule: 'metadata-differs',
+    when: 'the template has a label that VMIs get also later',
+    seen: {
+      vm: vmWith({ template: { metadata: { labels: { 'vendor.io/a': '1' } }, spec: { domain: {} } } }),
+      vmi: running,
+    },
+    steps: ['changeVmi'],
+  },
+  {
+    rule: 'as-wanted',
+    when: 'the template has a label that VMIs get at their start only',
+    seen: { vm: vmWith({ template: { metadata: { labels: { other: '1' } }, spec: { domain: {} } } }), vmi: running },
+  },
+  {
     rule: 'change-is-live',
     when: 'the template has more CPUs',
     seen: { vmi: running, changes: [{ kind: 'live', operations: [] }] },
@@ -273,12 +287,13 @@ const rows: readonly Row[] = [
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
   const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, changes: [] };
-  const unknown: Pick<PresentVm, 'isChanged' | 'referred' | 'referencePolicy' | 'dataVolumes' | 'disks'> = {
+  const unknown: Pick<PresentVm, 'isChanged' | 'referred' | 'referencePolicy' | 'dataVolumes' | 'disks' | 'synced'> = {
     dataVolumes: [],
     disks: 'ready',
     isChanged: undefined,
     referred: { kind: 'none' },
     referencePolicy: 'reference',
+    synced: { annotations: [], labels: ['vendor.io/*'] },
   };
   return { ...base, kind: 'present', ...unless, ...unknown, ...expected, ...seen };
 }

@@ -199,6 +199,22 @@ const rows: readonly Row[] = [
   },
   {
     rule: 'pod-there',
+    when: 'the VMI has got and lost what its pod gets also later',
+    vmi: vmiIn('Running', { labels: { 'vendor.io/a': '1', other: '1' }, annotations: { 'vendor.io/b': '1' } }),
+    pods: [
+      buildPod(
+        { ...buildRunningPod(unpausedPod).status },
+        { labels: { 'vendor.io/old': '1' }, annotations: { 'descheduler.alpha.kubernetes.io/evict': 'true' } },
+      ),
+    ],
+    more: { config: { ...buildConfig(), synced: { annotations: ['vendor.io/b'], labels: ['vendor.io/*'] } } },
+    plan: [
+      'labelPod uid-pod vendor.io/a=1,vendor.io/old=',
+      'annotatePod uid-pod vendor.io/b,descheduler.alpha.kubernetes.io/evict',
+    ],
+  },
+  {
+    rule: 'pod-there',
     when: 'a network is to be plugged into the guest',
     vmi: withNetwork('blue'),
     pods: [buildRunningPod(unpausedPod)],
