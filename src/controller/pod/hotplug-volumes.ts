@@ -1,12 +1,13 @@
 import {
   isBeingDeleted,
+  isUtilityVolume,
   type PersistentVolumeClaim,
   type Pod,
   type VirtualMachineInstance,
   type Volume,
   type VolumeStatus,
 } from '../../api/index.ts';
-import { isRecord } from '../../base/index.ts';
+import { isRecord, listOf } from '../../base/index.ts';
 import type { AttachedClaim } from './attachment-pods.ts';
 import { podFacts } from './facts.ts';
 
@@ -48,10 +49,34 @@ export function claimAtStart(volume: Volume): string | undefined {
   return isPlugged ? undefined : usedClaimOf(volume);
 }
 
-/** A bare API server takes anything for a list, also when the guest runs already. */
+/**
+ * With those that the launcher itself writes to (`spec.utilityVolumes`), which come as plugged ones do. A bare API server takes anything for
+ * a list, also when the guest runs already.
+ */
 export function volumesOf({ spec }: VirtualMachineInstance): readonly Volume[] {
-  const volumes: readonly unknown[] = Array.isArray(spec?.volumes) ? spec.volumes : [];
-  return volumes.filter((volume): volume is Volume => isRecord(volume) && typeof volume.name === 'string');
+  const volumes = listOf(spec?.volumes).filter((volume): volume is Volume => isNamed(volume));
+  const names = new Set(volumes.map(({ name }) => name));
+  return [...volumes, ...utilityVolumesOf(spec).filter(({ name }) => !names.has(name))];
+}
+
+const isNamed = (volume: unknown): volume is Readonly<Record<string, unknown>> & { readonly name: string } =>
+  isRecord(volume) && typeof volume.name === 'string';
+
+function utilityVolumesOf(spec: VirtualMachineInstance['spec']): Volume[] {
+  return listOf(spec?.utilityVolumes).flatMap((volume) => {
+    if (!isNamed(volume) || typeof volume.claimName !== 'string') return [];
+    const { name, claimName } = volume;
+    return [{ name, persistentVolumeClaim: { claimName, hotpluggable: true } }];
+  });
+}
+
+/** The launcher writes files to it: a block device has no directory for them. */
+export function isBlockUtility(
+  vmi: VirtualMachineInstance,
+  name: string,
+  claim: PersistentVolumeClaim | undefined,
+): boolean {
+  return claim?.spec.volumeMode === 'Block' && isUtilityVolume(vmi, name);
 }
 
 /** Volumes that the launcher pod does not bring along. */
@@ -71,7 +96,7 @@ export function readyClaims({ vmi, pod, claims }: HotplugFacts): AttachedClaim[]
     const object = claims.get(claim);
     const status = volumeStatusOf(vmi, volume.name);
     const isMounted = attachedPhases.includes(status?.phase);
-    if (!isMounted && !isUsable(object)) return [];
+    if (!isMounted && (!isUsable(object) || isBlockUtility(vmi, volume.name, object))) return [];
     const mode = object?.spec.volumeMode ?? status?.persistentVolumeClaimInfo?.volumeMode;
     const claimUid = object?.metadata.uid ?? '';
     return [{ volume: volume.name, claim, isBlock: mode === 'Block', isMounted, claimUid }];

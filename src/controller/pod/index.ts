@@ -15,6 +15,7 @@ export {
   hasPendingAttachment,
   holderOf,
   hotplugVolumes,
+  isBlockUtility,
   readyClaims,
   supersededAttachments,
   usedClaimOf,

@@ -65,6 +65,8 @@ const forms: readonly (readonly [path: string, form: Form])[] = [
         [`volumes[].${name}.networkDataSecretRef`, 'object'],
       ] as const,
   ),
+  ['utilityVolumes', 'named'],
+  ['utilityVolumes[].claimName!', 'text'],
   ['nodeSelector', 'object'],
   ['hostname', 'text'],
   ['subdomain', 'text'],

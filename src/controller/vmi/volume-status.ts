@@ -6,6 +6,7 @@ import {
   type HotplugFacts,
   holderOf,
   hotplugVolumes,
+  isBlockUtility,
   readyClaims,
   volumesOf,
 } from '../pod/index.ts';
@@ -108,11 +109,15 @@ function isShown({ status }: Pod): boolean {
   return containers.length === 1 && containers[0]?.ready === true;
 }
 
-function claimState(status: VolumeStatus, volume: Volume, { claims }: HotplugFacts): VolumeStatus {
+function claimState(status: VolumeStatus, volume: Volume, { vmi, claims }: HotplugFacts): VolumeStatus {
   const name = claimNameOf(volume) ?? '';
   const claim = claims.get(name);
   if (!claim) return { ...status, phase: 'Pending', reason: 'FailedPvcNotFound', message: `PVC ${name} not found` };
   const reason = 'PVCNotReady';
+  if (isBlockUtility(vmi, volume.name, claim)) {
+    const message = `Utility volume PVC ${name} must be filesystem mode, not block mode`;
+    return { ...status, phase: 'Pending', reason, message };
+  }
   switch (claim.status?.phase ?? 'Pending') {
     case 'Pending':
       return { ...status, phase: 'Pending', reason, message: 'PVC is in phase ClaimPending' };
