@@ -12,6 +12,7 @@ import {
 import { errorMessage, rfc3339, sameJson } from '../../base/index.ts';
 import { getIfThere, isKubeError, writeIfThere } from '../../kube/index.ts';
 import { type Executors, guardedPatch, type ObjectEvent, type Outcome, type Step } from '../../reconcile/index.ts';
+import { networkInfoAnnotation } from '../pod/index.ts';
 import { withNeededLimits } from '../quota/index.ts';
 import { createAttachmentPod, deleteAttachments } from './attachment-steps.ts';
 import { targetAttachment } from './plugged.ts';
@@ -140,6 +141,7 @@ async function handOver({ pod }: Step<MigrationStepArgs, 'handOver'>, context: E
     ...(options.policyName !== undefined && { migrationPolicyName: options.policyName }),
     migrationConfiguration: options.options,
   };
+  await tellNetworks(pod, vmi, context);
   const outcome = await changeVmi(context, (wanted) => {
     wanted.status = { ...wanted.status, migrationState: state };
     wanted.metadata.labels = { ...wanted.metadata.labels, ...handOverLabels(vmi, pod) };
@@ -147,6 +149,18 @@ async function handOver({ pod }: Step<MigrationStepArgs, 'handOver'>, context: E
   if (outcome.kind !== 'done') return outcome;
   const message = 'Migration target pod is ready for preparation by virt-handler.';
   return { kind: 'done', events: [event('Normal', 'SuccessfulHandOver', message)] };
+}
+
+/** Which devices of its machine the networks of the target pod are: its launcher reads it when the agent prepares it. */
+async function tellNetworks(
+  pod: Pod,
+  vmi: VirtualMachineInstance,
+  { client, observation: { config }, signal }: ExecuteContext,
+): Promise<void> {
+  const told = networkInfoAnnotation(vmi, pod, config);
+  if (Object.keys(told).length === 0) return;
+  const body = { metadata: { uid: pod.metadata.uid, annotations: told } };
+  await writeIfThere(client.patch(resources.pods, pod.metadata, body, 'strategic', { signal }));
 }
 
 /** Figures of the target pod, for CPUs and memory that come with the migration. */

@@ -22,6 +22,7 @@ export {
   volumesOf,
 } from './hotplug-volumes.ts';
 export { LauncherPods } from './launcher-pods.ts';
+export { networkInfoAnnotation } from './network-info.ts';
 export { type PodLinkStatus, podNetworkStatus } from './network-status.ts';
 export { changedNetworks } from './networks.ts';
 export { renderLauncherPod } from './render.ts';

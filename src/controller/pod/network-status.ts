@@ -14,6 +14,10 @@ export interface PodLinkStatus {
   readonly isMain: boolean;
   /** `namespace/name` of its NetworkAttachmentDefinition; undefined: not told. */
   readonly network?: string;
+  readonly mac?: string;
+  readonly mtu?: number;
+  /** Which device of the machine it is, as the device plug-in says (k8snetworkplumbingwg/device-info-spec). */
+  readonly deviceInfo?: Readonly<Record<string, unknown>>;
 }
 
 /** What Multus reports of a pod. Empty: it reports nothing, or there is none. Undefined: what it reports cannot be read. */
@@ -31,7 +35,15 @@ export function podNetworkStatus({ metadata }: Pod): readonly PodLinkStatus[] | 
     if (!isRecord(each)) return [];
     const link = each.interface;
     if (typeof link !== 'string' || !linkName.test(link)) return [];
-    const { name } = each;
-    return [{ link, isMain: each.default === true, ...(typeof name === 'string' && { network: name }) }];
+    const { name, mac, mtu, 'device-info': deviceInfo } = each;
+    return [
+      {
+        ...{ link, isMain: each.default === true },
+        ...(typeof name === 'string' && { network: name }),
+        ...(typeof mac === 'string' && mac !== '' && { mac }),
+        ...(Number.isInteger(mtu) && Number(mtu) > 0 && { mtu: Number(mtu) }),
+        ...(isRecord(deviceInfo) && { deviceInfo }),
+      },
+    ];
   });
 }

@@ -9,7 +9,7 @@ import {
 import { errorCode, errorMessage } from '../../base/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import type { FillingState } from '../data-volumes/index.ts';
-import { changedNetworks, podFacts } from '../pod/index.ts';
+import { changedNetworks, networkInfoAnnotation, podFacts } from '../pod/index.ts';
 import { once, unclearPauses } from '../reconciling.ts';
 import { metadataChanges } from '../synced-metadata.ts';
 import { isAdmitted } from './admit.ts';
@@ -319,7 +319,8 @@ function podSteps({ vmi, pod, pods, networks, config }: Facts): VmiStep[] {
   const labels = { ...synced.labels, ...(isUnnamed && { 'kubevirt.io/nodeName': node }) };
   if (Object.keys(labels).length > 0) steps.push({ step: 'labelPod', pod, labels });
   const asked = networks();
-  const annotations = { ...synced.annotations, ...('changed' in asked && asked.changed) };
+  const ofNetworks = { ...networkInfoAnnotation(vmi, pod, config), ...('changed' in asked && asked.changed) };
+  const annotations = { ...synced.annotations, ...ofNetworks };
   if (Object.keys(annotations).length > 0) steps.push({ step: 'annotatePod', pod, annotations });
   return steps;
 }

@@ -215,6 +215,24 @@ const rows: readonly Row[] = [
   },
   {
     rule: 'pod-there',
+    when: 'Multus has told which device of the machine a network is',
+    vmi: {
+      ...vmiIn('Scheduled'),
+      spec: {
+        domain: { memory: { guest: '128Mi' }, devices: { interfaces: [{ name: 'blue', sriov: {} }] } },
+        networks: [{ name: 'blue', multus: { networkName: 'blue' } }],
+      },
+    },
+    pods: [
+      buildPod(
+        { ...buildRunningPod(unpausedPod).status },
+        { annotations: { 'k8s.v1.cni.cncf.io/network-status': '[{"interface":"pod16477688c0e"}]' } },
+      ),
+    ],
+    plan: ['annotatePod uid-pod kubevirt.io/network-info'],
+  },
+  {
+    rule: 'pod-there',
     when: 'a network is to be plugged into the guest',
     vmi: withNetwork('blue'),
     pods: [buildRunningPod(unpausedPod)],
