@@ -305,6 +305,7 @@ export interface VmiStatus {
   runtimeUser?: number;
   selinuxContext?: string;
   machine?: { type?: string };
+  VSOCKCID?: number;
   currentCPUTopology?: { cores?: number; sockets?: number; threads?: number };
   memory?: { guestAtBoot?: Quantity; guestCurrent?: Quantity; guestRequested?: Quantity; memoryOverhead?: Quantity };
   [field: string]: unknown;

@@ -183,7 +183,7 @@ fuzz('controller: the spec of a VMI with anything anywhere', {
       config,
       now: new Date(0),
     };
-    const wanted = projectVmi(observed, { randomUuid: () => 'uuid' });
+    const wanted = projectVmi(observed, { randomUuid: () => 'uuid', vsockCid: () => 3 });
     try {
       renderLauncherPod(wanted, config, 'salt');
     } catch (error) {

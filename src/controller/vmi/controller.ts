@@ -37,6 +37,7 @@ import { executors, goesOnAfter, staleCode } from './execute.ts';
 import type { VmiObservation } from './observation.ts';
 import { observeVmi } from './observe.ts';
 import { writeStatus } from './status.ts';
+import { VsockCids } from './vsock-cids.ts';
 
 export interface VmiControllerOptions {
   /** VMIs worked on side by side. */
@@ -74,12 +75,14 @@ export class VmiController implements Component {
   readonly #deps: VmiControllerDeps;
   /** The same for the pods that bring plugged volumes. */
   readonly attachmentPods: AttachmentPods;
+  readonly #cids: VsockCids;
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: VmiControllerOptions, deps: VmiControllerDeps) {
     this.#deps = deps;
     this.launchers = new LauncherPods(deps.randomUuid());
     this.attachmentPods = new AttachmentPods(this.launchers.salt);
+    this.#cids = new VsockCids(deps);
     this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
   }
 
@@ -134,6 +137,7 @@ export class VmiController implements Component {
     const launchers = this.launchers;
     const onChange = 'when the VMI, one of its pods or the configuration changes';
     const attachmentPods = this.attachmentPods;
+    const cids = this.#cids;
     const renderers: Renderers = {
       render: ({ vmi, config, claims }) => renderLauncherPod(vmi, config, launchers.salt, claims),
       renderTemporary: ({ vmi, config, claims }) => renderTemporaryPod(vmi, config, launchers.salt, claims),
@@ -150,7 +154,7 @@ export class VmiController implements Component {
         this.#withLastRule(await observeVmi(key, { ...deps, launchers, attachmentPods }, signal)),
       decide: (observation) => decideVmi(observation, renderers),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
-      write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
+      write: (attempt, report, signal) => writeStatus(attempt, report, { ...deps, cids }, signal),
       versionOf: (seen) => (seen.kind === 'present' ? seen.vmi.metadata.resourceVersion : undefined),
       isGone: (observation) => this.#forgetIfGone(observation),
       recordEvent: (observation, event) =>
@@ -184,6 +188,7 @@ export class VmiController implements Component {
     if (kind !== 'absent') return false;
     this.launchers.forget(key);
     this.attachmentPods.forget(key);
+    this.#cids.forget(key);
     return true;
   }
 }

@@ -37,6 +37,8 @@ const startProblems = new Set([
 export interface ProjectOptions {
   readonly failure?: SyncFailure | undefined;
   readonly randomUuid: () => string;
+  /** Of a guest on VSOCK that has none yet. */
+  readonly vsockCid: () => number;
 }
 
 /** The VMI as it shall be stored now (upstream: pkg/virt-controller/watch/vmi/lifecycle.go, updateStatus). The observation is not changed. */
@@ -50,7 +52,10 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   const time = rfc3339(seen.now);
   const phase = nextPhase(seen);
   copyPodFacts(vmi, status, seen, time);
-  if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) handOver(vmi, status, seen.pod);
+  if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) {
+    handOver(vmi, status, seen.pod);
+    if (vmi.spec.domain.devices?.autoattachVSOCK) status.VSOCKCID ??= options.vsockCid();
+  }
   if (phase === 'Scheduled' || phase === 'Running') {
     status.volumeStatus = volumeStatus(seen);
     copyInterfaces(vmi, status, seen);

@@ -13,6 +13,7 @@ import type { VmiDecision } from './decide.ts';
 import { failureReasons, staleCode } from './execute.ts';
 import type { PresentVmi, SyncFailure, VmiFacts, VmiObservation } from './observation.ts';
 import { projectVmi, startProblem } from './project.ts';
+import type { VsockCids } from './vsock-cids.ts';
 import { writeVmi } from './write.ts';
 
 export interface StatusDeps {
@@ -20,6 +21,7 @@ export interface StatusDeps {
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly log: Logger;
   readonly randomUuid: () => string;
+  readonly cids: Pick<VsockCids, 'give'>;
 }
 
 /** Projects the VMI and writes what differs, also after a failed step. Never rejects but with the signal's reason. */
@@ -39,7 +41,11 @@ export async function writeStatus(
   try {
     return await store(
       observation,
-      projectVmi(observation, { failure, randomUuid: deps.randomUuid }),
+      projectVmi(observation, {
+        failure,
+        randomUuid: deps.randomUuid,
+        vsockCid: () => deps.cids.give(observation.vmi),
+      }),
       report,
       deps,
       signal,

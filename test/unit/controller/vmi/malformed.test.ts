@@ -95,7 +95,7 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
       config,
       now: new Date(),
     };
-    const wanted = projectVmi(seen, { randomUuid: () => 'uuid' });
+    const wanted = projectVmi(seen, { randomUuid: () => 'uuid', vsockCid: () => 3 });
     try {
       renderLauncherPod(wanted, config, 'salt');
     } catch (error) {

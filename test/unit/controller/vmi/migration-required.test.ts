@@ -93,7 +93,7 @@ for (const { when, iface, entry, attached, status, seconds = 0, expected } of ro
     const now = new Date(Date.parse(since) + seconds * 1000);
     const rest = { foreignPods: [], temporaryPod: undefined, fillings: [], attachments: [], claims: new Map() };
     const seen = { ...rest, vmi, pods: [pod], pod, now, hasOwnerVm: true, config: buildConfig() };
-    const projected = projectVmi(seen, { randomUuid: () => '' });
+    const projected = projectVmi(seen, { randomUuid: () => '', vsockCid: () => 3 });
     const found = findCondition(projected.status?.conditions, 'MigrationRequired');
     assert.equal(found ? `${found.status}/${found.reason ?? '-'}` : '', expected);
   });

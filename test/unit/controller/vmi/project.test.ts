@@ -30,7 +30,7 @@ function observe(phase: VmiPhase, pod: Pod | undefined, extra: { deleting?: bool
 }
 
 const project = (seen: VmiFacts, failure?: { reason: string; message: string }) =>
-  projectVmi(seen, { failure, randomUuid });
+  projectVmi(seen, { failure, randomUuid, vsockCid: () => 4711 });
 
 const terminating = buildPod({ phase: 'Running' }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
 const failed = buildPod({ phase: 'Failed' });

@@ -54,12 +54,12 @@ for (const { when, domain, status, phase = 'Running', expected } of rows) {
       config: buildConfig(),
     };
     const seen = { ...rest, vmi, pods: [pod], pod, now: new Date('2026-01-01T00:00:00Z') };
-    const projected = projectVmi(seen, { randomUuid: () => '' });
+    const projected = projectVmi(seen, { randomUuid: () => '', vsockCid: () => 3 });
     const conditions = (projected.status?.conditions ?? []).filter(({ type }) => type.startsWith('Hot'));
     assert.equal(conditions.map((one) => `${one.type}=${one.status}`).join(' '), expected);
     const again = projectVmi(
       { ...seen, vmi: projected, now: new Date('2026-01-01T00:01:00Z') },
-      { randomUuid: () => '' },
+      { randomUuid: () => '', vsockCid: () => 3 },
     );
     assert.deepEqual(again, projected);
   });
