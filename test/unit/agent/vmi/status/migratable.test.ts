@@ -140,8 +140,8 @@ const live: readonly (readonly [string, Spec, string | undefined, RegExp, Partia
         features: { hyperv: { reenlightenment: {} } },
       },
     },
-    undefined,
-    /^$/,
+    'NoTSCFrequencyNotLiveMigratable',
+    /^VMIs with the CPU feature invtsc cannot migrate when TSC Frequency is not exposed on the cluster$/,
   ],
   [
     'Hyper-V passthrough',
@@ -191,8 +191,9 @@ test('a bridge with the annotation may migrate', () => {
   assert.equal(conditionOf(vmi, 'LiveMigratable').status, 'True');
 });
 
-test('a TSC frequency that the cluster tells is enough for reenlightenment', () => {
-  const spec = { domain: { features: { hyperv: { reenlightenment: {} } } }, volumes: [] };
+test('a TSC frequency that the cluster tells is enough for reenlightenment and invtsc', () => {
+  const cpu = { features: [{ name: 'invtsc', policy: 'require' }] };
+  const spec = { domain: { cpu, features: { hyperv: { reenlightenment: {} } } }, volumes: [] };
   const vmi = vmiOf('Running', { spec, status: { topologyHints: { tscFrequency: 2_000_000_000 } } });
   assert.equal(conditionOf(vmi, 'LiveMigratable').status, 'True');
 });
