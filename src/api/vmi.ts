@@ -316,6 +316,16 @@ export interface VirtualMachineInstance extends KubeObject {
   status?: VmiStatus;
 }
 
+export interface VolumeRequest {
+  addVolumeOptions?: {
+    name: string;
+    disk?: Omit<Disk, 'name'>;
+    volumeSource?: Pick<Volume, 'persistentVolumeClaim' | 'dataVolume'>;
+    [field: string]: unknown;
+  };
+  removeVolumeOptions?: { name: string; [field: string]: unknown };
+}
+
 export type RunStrategy = 'Always' | 'Halted' | 'Manual' | 'RerunOnFailure' | 'Once' | 'WaitAsReceiver';
 
 export interface VirtualMachine extends KubeObject {
@@ -338,6 +348,16 @@ export interface VirtualMachine extends KubeObject {
     startFailure?: { consecutiveFailCount?: number; lastFailedVMIUID?: string; retryAfterTimestamp?: string };
     observedGeneration?: number;
     desiredGeneration?: number;
+    /** What `addvolume` and `removevolume` asked for; gone when the template has it. */
+    volumeRequests?: VolumeRequest[];
+    memoryDumpRequest?: {
+      claimName: string;
+      phase?: string;
+      remove?: boolean;
+      message?: string;
+      endTimestamp?: string;
+      [field: string]: unknown;
+    };
     [field: string]: unknown;
   };
 }

@@ -84,7 +84,7 @@ export class VmController implements Component {
       observe: async (key, signal) => this.#withLastRule(await observeVm(key, deps, signal)),
       decide: decideVm,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
-      write: (attempt, _report, signal) => writeStatus(attempt, deps, signal),
+      write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
       versionOf: (seen) => (seen.kind === 'present' ? seen.vm.metadata.resourceVersion : undefined),
       isGone: ({ kind }) => kind === 'absent',
       recordEvent: (observation, event) =>

@@ -18,6 +18,7 @@ import { metadataOperations } from './metadata.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
 import { decideRun, type RunAction } from './run-strategy.ts';
+import { type RequestedVolumes, requestedVolumes } from './volume-requests.ts';
 
 /** What may be done about a VM. */
 export interface VmStepArgs {
@@ -32,6 +33,8 @@ export interface VmStepArgs {
   };
   stopVmi: { readonly vmi: VirtualMachineInstance };
   plugVolumes: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedVolumes };
+  /** The VM's template gets volumes that virt-api was asked to plug in, or loses them. */
+  changeVolumes: { readonly template: PluggedVolumes };
   plugInterfaces: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedInterfaces };
   /** Other CPUs, other memory or other nodes for a VMI that runs. */
   changeVmi: { readonly vmi: VirtualMachineInstance; readonly operations: readonly JsonPatchOperation[] };
@@ -81,6 +84,7 @@ interface Facts extends PresentVm {
   readonly plugged: PluggedVolumes | undefined;
   readonly interfaces: PluggedInterfaces | undefined;
   readonly metadata: readonly JsonPatchOperation[];
+  readonly requested: RequestedVolumes | undefined;
 }
 
 const asksFor =
@@ -252,6 +256,18 @@ const presentRules = ruleTable<Facts, VmPlan>(
       plan: ({ vmi }) => ({ steps: stopOf(vmi), ...releaseOf(vmi) }),
     },
     {
+      name: 'volumes-requested',
+      why: 'Volumes were asked to be plugged in or out: the template gets or loses them, and the guest that runs.',
+      when: ({ requested }) => requested !== undefined,
+      plan: ({ vmi, requested }) => ({
+        steps: [
+          ...(vmi && requested?.vmi ? [{ step: 'plugVolumes', vmi, plugged: requested.vmi } as const] : []),
+          ...(requested ? [{ step: 'changeVolumes', template: requested.template } as const] : []),
+        ],
+        status: 'keep',
+      }),
+    },
+    {
       name: 'metadata-differs',
       why: 'The template has other annotations or labels of those that the VMI is to have at any time, so it gets them.',
       when: ({ metadata }) => metadata.length > 0,
@@ -331,6 +347,7 @@ export function decideVm(observation: VmObservation): VmDecision {
         plugged: observation.plugsVolumes ? pluggedVolumes(observation.vm, observation.vmi) : undefined,
         interfaces: pluggedInterfaces(observation.vm, observation.vmi),
         metadata: metadataOperations(observation),
+        requested: requestedVolumes(observation),
       });
   }
 }

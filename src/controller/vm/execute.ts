@@ -41,6 +41,7 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   startVmi,
   stopVmi,
   plugVolumes,
+  changeVolumes,
   plugInterfaces,
   changeVmi,
   switchToAlways,
@@ -140,6 +141,29 @@ function plugVolumes({ vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>, context:
     ...replaced('/spec/domain/devices/disks', devices?.disks, plugged.disks),
   ];
   return patchVmi({ vmi, operations, what: 'the volumes' }, context);
+}
+
+/** Guarded in the same way. What the VMI has of it was plugged in before: the request is forgotten with this. */
+async function changeVolumes(
+  { template }: Step<VmStepArgs, 'changeVolumes'>,
+  { client, vms, key, vm, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const devices = vm.spec.template.spec.domain?.devices;
+  const at = '/spec/template/spec';
+  const operations = [
+    ...(devices ? [] : [{ op: 'add', path: `${at}/domain/devices`, value: {} }]),
+    ...replaced(`${at}/volumes`, vm.spec.template.spec.volumes, template.volumes),
+    ...replaced(`${at}/domain/devices/disks`, devices?.disks, template.disks),
+  ];
+  try {
+    const newer = await change(vm, resources.virtualMachines, operations, client, signal);
+    if (newer) vms.saw(key, vm, newer);
+    return done;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const message = `Error encountered while handling volume hotplug requests: ${errorMessage(error)}`;
+    return { kind: 'failed', error: { severity: 'retry', code: 'HOTPLUG_FAILED', message } };
+  }
 }
 
 /** Guarded in the same way. */

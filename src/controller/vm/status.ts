@@ -9,11 +9,12 @@ import {
   withCondition,
   withoutCondition,
 } from '../../api/index.ts';
-import { rfc3339 } from '../../base/index.ts';
+import { isRecord, rfc3339 } from '../../base/index.ts';
 import { stagedMessage } from './live-change.ts';
 import type { VmFacts, VmFailure, VmStatus } from './observation.ts';
 import { printableStatus } from './printable-status.ts';
 import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';
+import { openVolumeRequests } from './volume-requests.ts';
 
 /** Conditions a VM has of its own; all others are its VMI's. */
 const ownConditions = new Set(['Ready', 'Failure', 'RestartRequired', 'ManualRecoveryRequired']);
@@ -32,6 +33,8 @@ export function projectVmStatus(seen: VmFacts, failure: VmFailure | undefined, r
   }
   popDoneRequest(status, vm, vmi);
   setStartFailure(status, seen, random);
+  trimVolumeRequests(status, vm);
+  refuseMemoryDump(status, rfc3339(seen.now));
   status.conditions = conditionsOf(seen, failure);
   status.printableStatus = printableStatus(seen, status);
   return status;
@@ -45,6 +48,26 @@ function popDoneRequest(status: VmStatus, vm: VirtualMachine, vmi: VirtualMachin
   if (!isStopped && !isStarted) return;
   if (rest.length > 0) status.stateChangeRequests = rest;
   else delete status.stateChangeRequests;
+}
+
+function trimVolumeRequests(status: VmStatus, vm: VirtualMachine): void {
+  if (!Array.isArray(status.volumeRequests)) return;
+  const open = openVolumeRequests(vm);
+  if (open.length > 0) status.volumeRequests = open;
+  else delete status.volumeRequests;
+}
+
+const endedDumps = ['Completed', 'Failed'];
+
+/** Nobody here dumps memory: who asked reads it where he looks for the dump. One that is taken back is forgotten. */
+function refuseMemoryDump(status: VmStatus, endTimestamp: string): void {
+  const { memoryDumpRequest: request } = status;
+  if (!isRecord(request)) return;
+  if (request.remove) delete status.memoryDumpRequest;
+  else if (!endedDumps.includes(request.phase ?? '')) {
+    const message = 'memory dumps are not supported by this virt-controller; the guest goes on';
+    status.memoryDumpRequest = { ...request, phase: 'Failed', message, endTimestamp };
+  }
 }
 
 function setStartFailure(status: VmStatus, { vm, vmi, now }: VmFacts, random: () => number): void {

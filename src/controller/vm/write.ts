@@ -6,6 +6,7 @@ import {
   type ReadYourWrites,
   stepFailureOf,
   type WriteAttempt,
+  type WriteReport,
   type Written,
   writeGuarded,
 } from '../../reconcile/index.ts';
@@ -24,6 +25,7 @@ export interface StatusDeps {
 /** Stores the status if it differs, also after a failed step, and lets a VMI go whose end is recorded now. */
 export async function writeStatus(
   { observation, decision, outcomes }: Attempt<VmObservation, VmDecision>,
+  report: WriteReport,
   deps: StatusDeps,
   signal: AbortSignal,
 ): Promise<Written> {
@@ -32,7 +34,9 @@ export async function writeStatus(
   try {
     const failure = error ? failureOf(error) : refusal(decision);
     const isKept = decision.status === 'keep' && !failure;
-    const written: Written = isKept ? { kind: 'unchanged' } : await store(observation, decision, failure, deps, signal);
+    const written: Written = isKept
+      ? { kind: 'unchanged' }
+      : await store(observation, { decision, failure, report }, deps, signal);
     const isRecorded = written.kind === 'written' || written.kind === 'unchanged';
     if (isRecorded && decision.releasesVmi) await releaseVmi(decision.releasesVmi, deps.client, signal);
     return written;
@@ -51,10 +55,15 @@ function refusal({ problem, problemReason: reason = 'FailedCreate', status }: Vm
   return problem === undefined || status === 'keep' ? undefined : { reason, message: problem };
 }
 
+interface Told {
+  readonly decision: VmDecision;
+  readonly failure: VmFailure | undefined;
+  readonly report: WriteReport;
+}
+
 async function store(
   observation: PresentVm,
-  decision: VmDecision,
-  failure: VmFailure | undefined,
+  { decision, failure, report }: Told,
   { client, vms, vmis, random }: StatusDeps,
   signal: AbortSignal,
 ): Promise<Written> {
@@ -73,6 +82,10 @@ async function store(
       tries: 1,
     }),
   );
+  const message = status.memoryDumpRequest?.message ?? '';
+  const isNews = status.memoryDumpRequest?.phase !== vm.status?.memoryDumpRequest?.phase;
+  if (written.kind === 'written' && isNews && message)
+    report([{ type: 'Warning', reason: 'MemoryDumpError', message }]);
   return written.kind === 'refused' ? { kind: 'refused', error: written.refusal } : { kind: written.kind };
 }
 

@@ -180,6 +180,19 @@ const rows: readonly Row[] = [
     seen: { vm: templateWithClaim, vmi: running, plugsVolumes: false },
   },
   {
+    rule: 'volumes-requested',
+    when: 'virt-api was asked for one, and the cluster plugs nothing of templates',
+    seen: {
+      vm: vmWith(
+        { runStrategy: 'Always' },
+        { volumeRequests: [{ addVolumeOptions: { name: 'a', volumeSource: { dataVolume: { name: 'a' } } } }] },
+      ),
+      vmi: running,
+      plugsVolumes: false,
+    },
+    steps: ['plugVolumes', 'changeVolumes'],
+  },
+  {
     rule: 'metadata-differs',
     when: 'the template has a label that VMIs get also later',
     seen: {
