@@ -176,6 +176,8 @@ fuzz('controller: the spec of a VMI with anything anywhere', {
       foreignPods: [],
       temporaryPod: undefined,
       fillings: [],
+      triggers: [],
+      pluggedFillings: [],
       attachments: [],
       claims: new Map(),
       pod: undefined,

@@ -50,7 +50,7 @@ export function renderAttachmentPod(
       affinity: onNode(launcher.spec.nodeName ?? ''),
       tolerations: tolerations(launcher),
       terminationGracePeriodSeconds: 0,
-      ...(config.imagePullSecret && { imagePullSecrets: [{ name: config.imagePullSecret }] }),
+      ...pullSecrets(config),
       volumes: [
         { name: disksVolume, emptyDir: {} },
         ...claims.map(({ volume, claim }) => ({ name: volume, persistentVolumeClaim: { claimName: claim } })),
@@ -58,6 +58,53 @@ export function renderAttachmentPod(
     },
   };
 }
+
+/**
+ * A pod that asks for the launcher's node and for a claim, and does nothing there: a DataVolume that waits for a first consumer is filled then
+ * (upstream: RenderHotplugAttachmentTriggerPodTemplate). Pure.
+ */
+export function renderTriggerPod(name: string, launcher: Pod, claim: string, config: ControllerConfig): Pod {
+  const { namespace = 'default', name: ownerName, uid = '' } = launcher.metadata;
+  const owner = { apiVersion: 'v1', kind: 'Pod', name: ownerName, uid, controller: true, blockOwnerDeletion: true };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name,
+      generateName: 'hp-volume-',
+      namespace,
+      labels: { [labels.app]: container },
+      annotations: { 'kubevirt.io/ephemeral-provisioning': 'true' },
+      ownerReferences: [owner],
+    },
+    spec: {
+      restartPolicy: 'Never',
+      containers: [
+        {
+          ...{ name: container, image: config.launcherImage, imagePullPolicy: config.imagePullPolicy },
+          command: ['/bin/sh', '-c', 'exit 0'],
+          ...{ resources, securityContext: confined },
+        },
+      ],
+      affinity: onNode(launcher.spec.nodeName ?? ''),
+      tolerations: tolerations(launcher),
+      terminationGracePeriodSeconds: 0,
+      ...pullSecrets(config),
+      volumes: [{ name: 'claim', persistentVolumeClaim: { claimName: claim } }],
+    },
+  };
+}
+
+const resources = { requests: { cpu: '10m', memory: '2M' }, limits: { cpu: '100m', memory: '80M' } };
+const confined = {
+  allowPrivilegeEscalation: false,
+  runAsNonRoot: true,
+  runAsUser: user,
+  seccompProfile: { type: 'RuntimeDefault' },
+  capabilities: { drop: ['ALL'] },
+};
+
+const pullSecrets = ({ imagePullSecret: name }: ControllerConfig) => (name ? { imagePullSecrets: [{ name }] } : {});
 
 function programContainer(vmi: VirtualMachineInstance, claims: readonly AttachedClaim[], config: ControllerConfig) {
   const devices = claims.filter(({ isBlock, claimUid }) => isBlock && claimUid !== '');
@@ -67,15 +114,8 @@ function programContainer(vmi: VirtualMachineInstance, claims: readonly Attached
     image: config.launcherImage,
     imagePullPolicy: config.imagePullPolicy,
     command: ['/bin/sh', '-c', '/usr/bin/container-disk --copy-path /path/hp'],
-    resources: { requests: { cpu: '10m', memory: '2M' }, limits: { cpu: '100m', memory: '80M' } },
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      runAsNonRoot: true,
-      runAsUser: user,
-      seccompProfile: { type: 'RuntimeDefault' },
-      capabilities: { drop: ['ALL'] },
-      seLinuxOptions: { level: selinuxLevel(vmi) },
-    },
+    resources,
+    securityContext: { ...confined, seLinuxOptions: { level: selinuxLevel(vmi) } },
     volumeMounts: [
       { name: disksVolume, mountPath: '/path', mountPropagation: 'HostToContainer' as const },
       ...mounts.map(({ volume }) => ({ name: volume, mountPath: `/${volume}` })),

@@ -20,12 +20,21 @@ export interface AttachmentPod {
 
 export type Claims = ReadonlyMap<string, PersistentVolumeClaim>;
 
+/** How far a DataVolume has filled a claim, in words for its user, too. */
+export interface PluggedFilling {
+  readonly claim: string;
+  readonly state: string;
+  readonly detail: string;
+}
+
 export interface HotplugFacts {
   readonly vmi: VirtualMachineInstance;
   readonly pod: Pod | undefined;
   readonly attachments: readonly AttachmentPod[];
   /** Those of the VMI that are there, by name. */
   readonly claims: Claims;
+  /** Of the claims that DataVolumes fill; absent: only what the claims say of it counts. */
+  readonly pluggedFillings?: readonly PluggedFilling[];
 }
 
 /** The agent has them in the launcher: their attachment must not end. */
@@ -89,25 +98,45 @@ export function hotplugVolumes(vmi: VirtualMachineInstance, launcher: Pod): Volu
  * The claims that one attachment pod shall hold. A claim that waits for its first consumer is one of them, since the pod is what it waits
  * for. A volume that the guest has stays, also when its claim is not in the cache: its disk must not be pulled.
  */
-export function readyClaims({ vmi, pod, claims }: HotplugFacts): AttachedClaim[] {
+export function readyClaims(facts: HotplugFacts): AttachedClaim[] {
+  const { vmi, pod, claims } = facts;
   if (!pod) return [];
   return hotplugVolumes(vmi, pod).flatMap((volume) => {
     const claim = claimNameOf(volume) ?? '';
     const object = claims.get(claim);
     const status = volumeStatusOf(vmi, volume.name);
     const isMounted = attachedPhases.includes(status?.phase);
-    if (!isMounted && (!isUsable(object) || isBlockUtility(vmi, volume.name, object))) return [];
+    if (!isMounted && (!isUsable(object, fillingOf(claim, facts)) || isBlockUtility(vmi, volume.name, object)))
+      return [];
     const mode = object?.spec.volumeMode ?? status?.persistentVolumeClaimInfo?.volumeMode;
     const claimUid = object?.metadata.uid ?? '';
     return [{ volume: volume.name, claim, isBlock: mode === 'Block', isMounted, claimUid }];
   });
 }
 
+export function fillingOf(claim: string, { pluggedFillings = [] }: HotplugFacts): PluggedFilling | undefined {
+  return pluggedFillings.find((filling) => filling.claim === claim);
+}
+
+/** Claims that are filled when a pod that uses them has a node; the guest gets them after that. */
+export function claimsAwaitingConsumer(facts: HotplugFacts): string[] {
+  if (!facts.pod) return [];
+  const claims = hotplugVolumes(facts.vmi, facts.pod).map((volume) => claimNameOf(volume) ?? '');
+  return [...new Set(claims)].filter((claim) => fillingOf(claim, facts)?.state === 'awaits-consumer');
+}
+
+/** A pod that is there for its claims' sake alone. */
+export function claimsHeldBy(pod: Pod): string[] {
+  return [...heldClaims(pod).values()];
+}
+
 const populationPhase = 'cdi.kubevirt.io/storage.pod.phase';
 
 /** A DataVolume fills its claim first (containerized-data-importer). */
-function isUsable(claim: PersistentVolumeClaim | undefined): boolean {
+function isUsable(claim: PersistentVolumeClaim | undefined, filling: PluggedFilling | undefined): boolean {
   if (!claim || isBeingDeleted(claim) || claim.status?.phase === 'Lost') return false;
+  // One that waits for its population is bound with the pod that uses it.
+  if (filling) return filling.state === 'filled';
   const isFilled = claim.metadata.ownerReferences?.some(({ kind, controller }) => controller && kind === 'DataVolume');
   const population = claim.metadata.annotations?.[populationPhase];
   if (!isFilled) return true;

@@ -2,7 +2,7 @@
  * Owns: launcher pods and the attachment pods of their plugged volumes: how one is made, which pods are a VMI's own, what their state means; their networks.
  * Must not know: rules, requests to the API, the cache.
  */
-export { renderAttachmentPod } from './attachment.ts';
+export { renderAttachmentPod, renderTriggerPod } from './attachment.ts';
 export { type AttachedClaim, AttachmentPods, attachmentPodName } from './attachment-pods.ts';
 export { podFacts } from './facts.ts';
 export {
@@ -10,7 +10,10 @@ export {
   type Claims,
   claimAtStart,
   claimNameOf,
+  claimsAwaitingConsumer,
+  claimsHeldBy,
   currentAttachment,
+  fillingOf,
   type HotplugFacts,
   hasPendingAttachment,
   holderOf,

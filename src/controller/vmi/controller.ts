@@ -30,6 +30,7 @@ import {
   renderAttachmentPod,
   renderLauncherPod,
   renderTemporaryPod,
+  renderTriggerPod,
 } from '../pod/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type Renderers, type VmiDecision } from './decide.ts';
@@ -145,6 +146,12 @@ export class VmiController implements Component {
         const others = attachments.map(({ pod }) => pod);
         const name = attachmentPodName(attachmentPods.salt, launcher, claims, others);
         return renderAttachmentPod(name, vmi, launcher, claims, config);
+      },
+      renderTrigger: ({ config, attachments, triggers }, launcher, claim) => {
+        const others = [...attachments, ...triggers].map(({ pod }) => pod);
+        const held = { volume: 'claim', claim, isBlock: false, isMounted: false, claimUid: '' };
+        const name = attachmentPodName(`${attachmentPods.salt} trigger`, launcher, [held], others);
+        return renderTriggerPod(name, launcher, claim, config);
       },
     };
     return {

@@ -48,6 +48,7 @@ interface Facts extends PresentVmi {
   readonly newPod: () => Rendered;
   readonly attachmentPlan: () => AttachmentPlan;
   readonly newTemporaryPod: () => Rendered;
+  readonly newTriggers: (claims: readonly string[]) => readonly Pod[];
   /** Annotations by which Multus is asked for the pod's networks, as far as they are to be changed. */
   readonly networks: () => { readonly changed: Readonly<Record<string, string>> } | { readonly problem: string };
 }
@@ -80,8 +81,10 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       name: 'final',
       why: 'The VMI has ended; it is kept until it is deleted.',
       when: ({ vmi }) => isFinal(vmi),
-      plan: ({ attachments }) => ({
-        steps: attachmentDeletion(attachments.map(({ pod }) => pod).filter((pod) => !isBeingDeleted(pod))),
+      plan: ({ attachments, triggers }) => ({
+        steps: attachmentDeletion(
+          [...attachments, ...triggers].map(({ pod }) => pod).filter((pod) => !isBeingDeleted(pod)),
+        ),
       }),
     },
     {
@@ -163,6 +166,12 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       plan: withAttachments,
     },
     {
+      name: 'plugged-consumer-awaited',
+      why: 'A claim that is to be plugged in is filled when a pod that uses it has a node: a pod that does nothing else asks for it.',
+      when: ({ attachmentPlan }) => attachmentPlan().awaiting.length > 0,
+      plan: withAttachments,
+    },
+    {
       name: 'attachment-cannot-be-made',
       why: 'Volumes are to be plugged into the guest, but no attachment pod can be made yet; it is tried again when the VMI changes.',
       when: ({ attachmentPlan }) => attachmentPlan().problem !== undefined,
@@ -213,6 +222,7 @@ export interface Renderers {
   readonly render: (facts: VmiFacts) => Pod;
   readonly renderTemporary: (facts: VmiFacts) => Pod;
   readonly renderAttachment: RenderAttachment;
+  readonly renderTrigger: (facts: VmiFacts, launcher: Pod, claim: string) => Pod;
 }
 
 /** Pure and total. */
@@ -224,6 +234,10 @@ export function decideVmi(observation: VmiObservation, renderers: Renderers): Vm
     newPod: once(() => rendered(observation, renderers.render)),
     newTemporaryPod: once(() => rendered(observation, renderers.renderTemporary)),
     attachmentPlan: once(() => planAttachments(observation, renderers.renderAttachment)),
+    newTriggers: (claims) => {
+      const { pod } = observation;
+      return pod ? claims.map((claim) => renderers.renderTrigger(observation, pod, claim)) : [];
+    },
     networks: once(() => networksOf(observation)),
   };
   const decision = decideBy(presentRules, facts);
@@ -286,8 +300,10 @@ function cannotStart(vmi: VirtualMachineInstance, problem: string, reason = 'Fai
 
 /** The newcomer comes first: it is what an older pod may be waiting for. */
 function withAttachments(facts: Facts): VmiPlan {
-  const { wanted, superseded } = facts.attachmentPlan();
-  const create: VmiStep[] = wanted ? [{ step: 'createAttachmentPod', pod: wanted }] : [];
+  const { wanted, superseded, awaiting } = facts.attachmentPlan();
+  const create = [...(wanted ? [wanted] : []), ...facts.newTriggers(awaiting)].map((pod): VmiStep => {
+    return { step: 'createAttachmentPod', pod };
+  });
   return { steps: [...podSteps(facts), ...create, ...attachmentDeletion(superseded)] };
 }
 

@@ -17,10 +17,14 @@ export interface VmiFacts {
   readonly pod: Pod | undefined;
   /** Pods that bring volumes to that one while the guest runs. */
   readonly attachments: readonly AttachmentPod[];
+  /** Those by which claims that are to be plugged in get a first consumer. */
+  readonly triggers: readonly AttachmentPod[];
   /** The claims of its volumes that are there, by name. */
   readonly claims: Claims;
   /** Of the claims that the guest starts with, those that a DataVolume fills. */
   readonly fillings: readonly ClaimFilling[];
+  /** The same of claims that are plugged in. */
+  readonly pluggedFillings: readonly ClaimFilling[];
   /** A VirtualMachine that owns it is in the cache. */
   readonly hasOwnerVm: boolean;
   readonly config: ControllerConfig;

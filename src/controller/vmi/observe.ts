@@ -101,6 +101,8 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
   const lasting = own.filter((each) => !podFacts.isTemporary(each));
   const pod = podFacts.currentPod(vmi, lasting);
   const claims = claimsOf(vmi, deps);
+  const plugged = attachmentsOf(vmi, pod, deps);
+  const atStart = new Set(volumesOf(vmi).flatMap((volume) => claimAtStart(volume) ?? []));
   return {
     kind: 'present',
     key,
@@ -112,9 +114,11 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     newForeignPods: launchers.newForeign(vmi, foreign),
     temporaryPod: podFacts.currentPod(vmi, own.filter(podFacts.isTemporary)),
     pod,
-    attachments: attachmentsOf(vmi, pod, deps),
+    attachments: plugged.filter(({ pod: each }) => !podFacts.isTemporary(each)),
+    triggers: plugged.filter(({ pod: each }) => podFacts.isTemporary(each)),
     claims,
-    fillings: fillingsOf(vmi, claims, deps),
+    fillings: fillingsOf(atStart, claims, deps),
+    pluggedFillings: fillingsOf(new Set([...claims.keys()].filter((name) => !atStart.has(name))), claims, deps),
     orphans,
     otherPods: pod ? 'none' : await otherPodsOf(vmi, own, deps, signal),
     problem: isUnprocessed(vmi) && !vmi.metadata.deletionTimestamp ? vmiProblem(vmi) : undefined,
@@ -150,9 +154,7 @@ function claimsOf(vmi: VirtualMachineInstance, { claims }: ObserveDeps): Claims 
   return found;
 }
 
-/** Volumes that are plugged in later wait by themselves. */
-function fillingsOf(vmi: VirtualMachineInstance, claims: Claims, { dataVolumes }: ObserveDeps): ClaimFilling[] {
-  const names = new Set(volumesOf(vmi).flatMap((volume) => claimAtStart(volume) ?? []));
+function fillingsOf(names: ReadonlySet<string>, claims: Claims, { dataVolumes }: ObserveDeps): ClaimFilling[] {
   return [...names].flatMap((name) => {
     const claim = claims.get(name);
     return claim ? (dataVolumes.fillingOf(claim) ?? []) : [];

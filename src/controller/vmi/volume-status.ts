@@ -3,6 +3,7 @@ import { isBeingDeleted } from '../../api/index.ts';
 import {
   claimNameOf,
   currentAttachment,
+  fillingOf,
   type HotplugFacts,
   holderOf,
   hotplugVolumes,
@@ -109,7 +110,8 @@ function isShown({ status }: Pod): boolean {
   return containers.length === 1 && containers[0]?.ready === true;
 }
 
-function claimState(status: VolumeStatus, volume: Volume, { vmi, claims }: HotplugFacts): VolumeStatus {
+function claimState(status: VolumeStatus, volume: Volume, facts: HotplugFacts): VolumeStatus {
+  const { vmi, claims } = facts;
   const name = claimNameOf(volume) ?? '';
   const claim = claims.get(name);
   if (!claim) return { ...status, phase: 'Pending', reason: 'FailedPvcNotFound', message: `PVC ${name} not found` };
@@ -118,11 +120,13 @@ function claimState(status: VolumeStatus, volume: Volume, { vmi, claims }: Hotpl
     const message = `Utility volume PVC ${name} must be filesystem mode, not block mode`;
     return { ...status, phase: 'Pending', reason, message };
   }
+  const filling = fillingOf(name, facts);
+  const more = filling && filling.state !== 'filled' ? `; ${filling.detail}` : '';
   switch (claim.status?.phase ?? 'Pending') {
     case 'Pending':
-      return { ...status, phase: 'Pending', reason, message: 'PVC is in phase ClaimPending' };
+      return { ...status, phase: 'Pending', reason, message: `PVC is in phase ClaimPending${more}` };
     case 'Bound':
-      return { ...status, phase: 'Bound', reason, message: 'PVC is in phase Bound' };
+      return { ...status, phase: 'Bound', reason, message: `PVC is in phase Bound${more}` };
     default:
       return { ...status, phase: 'Pending', reason, message: 'PVC is in phase Lost' };
   }

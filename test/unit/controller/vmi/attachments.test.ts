@@ -183,6 +183,8 @@ function planOf(row: Row): string {
     foreignPods: [],
     temporaryPod: undefined,
     fillings: [],
+    triggers: [],
+    pluggedFillings: [],
     pod,
     attachments,
     claims: row.claims ?? claims('data'),
@@ -213,6 +215,8 @@ test('what is no list of volumes is none: a bare API server lets anything stand 
       foreignPods: [],
       temporaryPod: undefined,
       fillings: [],
+      triggers: [],
+      pluggedFillings: [],
       pod,
       attachments: [],
       claims: claims('a'),
@@ -220,7 +224,7 @@ test('what is no list of volumes is none: a bare API server lets anything stand 
     const rest = { hasOwnerVm: false, config: buildConfig(), now: new Date(0) };
     assert.deepEqual(
       planAttachments({ ...facts, ...rest }, () => buildPod()),
-      { superseded: [] },
+      { superseded: [], awaiting: [] },
     );
     assert.ok(volumeStatus({ vmi, pod, attachments: [], claims: claims('a') }).every(({ name }) => name === 'a'));
   }

@@ -88,6 +88,8 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
       foreignPods: [],
       temporaryPod: undefined,
       fillings: [],
+      triggers: [],
+      pluggedFillings: [],
       attachments: [],
       claims: new Map(),
       pod: undefined,

@@ -91,7 +91,15 @@ for (const { when, iface, entry, attached, status, seconds = 0, expected } of ro
     const reported = attached === undefined ? [] : [{ name: attached, interface: link }];
     pod.metadata.annotations = { 'k8s.v1.cni.cncf.io/network-status': JSON.stringify(reported) };
     const now = new Date(Date.parse(since) + seconds * 1000);
-    const rest = { foreignPods: [], temporaryPod: undefined, fillings: [], attachments: [], claims: new Map() };
+    const rest = {
+      foreignPods: [],
+      temporaryPod: undefined,
+      fillings: [],
+      triggers: [],
+      pluggedFillings: [],
+      attachments: [],
+      claims: new Map(),
+    };
     const seen = { ...rest, vmi, pods: [pod], pod, now, hasOwnerVm: true, config: buildConfig() };
     const projected = projectVmi(seen, { randomUuid: () => '', vsockCid: () => 3 });
     const found = findCondition(projected.status?.conditions, 'MigrationRequired');

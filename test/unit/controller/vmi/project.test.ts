@@ -20,6 +20,8 @@ function observe(phase: VmiPhase, pod: Pod | undefined, extra: { deleting?: bool
     foreignPods: [],
     temporaryPod: undefined,
     fillings: [],
+    triggers: [],
+    pluggedFillings: [],
     attachments: [],
     claims: new Map(),
     pod,

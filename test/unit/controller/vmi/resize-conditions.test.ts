@@ -48,6 +48,8 @@ for (const { when, domain, status, phase = 'Running', expected } of rows) {
       foreignPods: [],
       temporaryPod: undefined,
       fillings: [],
+      triggers: [],
+      pluggedFillings: [],
       attachments: [],
       claims: new Map(),
       hasOwnerVm: true,

@@ -232,6 +232,22 @@ const rows: readonly Row[] = [
     plan: ['annotatePod uid-pod kubevirt.io/network-info'],
   },
   {
+    rule: 'plugged-consumer-awaited',
+    when: 'a DataVolume that is to be plugged in waits for its first consumer',
+    vmi: plugging,
+    pods: [buildRunningPod(unpausedPod)],
+    more: { claims: claims('data'), pluggedFillings: [{ ...filling('awaits-consumer'), claim: 'data' }] },
+    plan: ['createAttachmentPod trigger-data'],
+  },
+  {
+    rule: 'final',
+    when: 'a claim has been asked for that was to be plugged in',
+    vmi: vmiIn('Failed'),
+    pods: [buildPod({ phase: 'Failed' })],
+    more: { triggers: [attached('trigger', 'Succeeded', 'data')] },
+    plan: ['deleteAttachmentPods uid-trigger'],
+  },
+  {
     rule: 'pod-there',
     when: 'a network is to be plugged into the guest',
     vmi: withNetwork('blue'),
@@ -324,6 +340,7 @@ const renderers: Renderers = {
   render: () => buildPod(),
   renderTemporary: () => buildPod(),
   renderAttachment: () => attachment(),
+  renderTrigger: (_, __, claim) => buildPod({}, { name: `trigger-${claim}` }),
 };
 
 const others: readonly (readonly [VmiObservation, { rule: string; plan: string[] }])[] = [
@@ -357,6 +374,8 @@ function observationOf({ vmi, pods = [], foreign = [], more }: Row): PresentVmi 
     problem: undefined,
     temporaryPod: undefined,
     fillings: [],
+    triggers: [],
+    pluggedFillings: [],
     hasOwnerVm: false,
     config: buildConfig(),
     ...more,

@@ -36,7 +36,15 @@ function handedOver(autoattachVSOCK: boolean | undefined, VSOCKCID?: number): nu
   const status = { phase: 'Scheduling' as const, ...(VSOCKCID !== undefined && { VSOCKCID }) };
   const vmi = buildVmi(spec, status, { finalizers: ['kubevirt.io/foregroundDeleteVirtualMachine'] });
   const pod = buildRunningPod();
-  const facts = { foreignPods: [], temporaryPod: undefined, fillings: [], attachments: [], claims: new Map() };
+  const facts = {
+    foreignPods: [],
+    temporaryPod: undefined,
+    fillings: [],
+    triggers: [],
+    pluggedFillings: [],
+    attachments: [],
+    claims: new Map(),
+  };
   const seen = { ...facts, vmi, pod, pods: [pod], hasOwnerVm: false, config: buildConfig(), now: new Date(0) };
   return projectVmi(seen, { randomUuid: () => '', vsockCid: () => 4711 }).status?.VSOCKCID;
 }
