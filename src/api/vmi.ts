@@ -44,6 +44,7 @@ export interface Disk {
   io?: 'native' | 'threads' | 'default';
   dedicatedIOThread?: boolean;
   shareable?: boolean;
+  changedBlockTracking?: boolean;
   blockSize?: {
     custom?: { logical?: number; physical?: number; discardGranularity?: number };
     matchVolume?: FeatureState;

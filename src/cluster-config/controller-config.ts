@@ -61,6 +61,8 @@ export interface ControllerConfig {
   readonly rateLimit: RateLimitSettings;
   /** Undefined: it is not said, `-v` counts. */
   readonly logVerbosity: number | undefined;
+  /** Fields that say something about VMs which nothing here does yet. */
+  readonly unused: readonly string[];
   /** As given: of the server of health and metrics. */
   readonly tlsConfiguration: unknown;
 }
@@ -83,6 +85,12 @@ export interface ControllerConfigBase {
   /** Kubernetes' name of this machine's architecture: `amd64`. */
   readonly architecture: string;
 }
+
+const notBuilt = [
+  'changedBlockTrackingLabelSelectors',
+  'developerConfiguration.minimumClusterTSCFrequency',
+  'vmStateStorageClass',
+] as const;
 
 /** Upstream's (pkg/virt-config/virt-config.go). */
 const defaultRateLimit: RateLimitSettings = { qps: 200, burst: 400 };
@@ -171,6 +179,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     rateLimit: rateLimitOf(given, 'controllerConfiguration', defaultRateLimit),
     logVerbosity: at('developerConfiguration.logVerbosity.virtController') as number | undefined,
     tlsConfiguration: at('tlsConfiguration'),
+    unused: notBuilt.filter((path) => (at(path) ?? undefined) !== undefined),
     declarativeHotplug: gates.DeclarativeHotplugVolumes && !gates.HotplugVolumes,
   };
 }

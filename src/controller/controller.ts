@@ -265,6 +265,13 @@ export class Controller implements Component {
         this.#evacuation.wakeAll();
       },
     );
+    this.#settings.select(
+      ({ unused }) => unused,
+      (fields) => {
+        if (fields.length === 0) return;
+        this.#deps.log.warn({ fields }, 'fields of the KubeVirt object that nothing here uses yet');
+      },
+    );
     const { vmis, vms } = this.#informers;
     this.#deps.log.info({ vmis: vmis.size, vms: vms.size }, 'virt-controller is at work');
   }

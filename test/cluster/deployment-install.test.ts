@@ -37,7 +37,7 @@ test('install.sh goes on where a run before it was ended half way', () => {
   cluster.kubectl('create', '-f', 'daemonset/prerequisites/crds/kubevirts.yaml');
   const { status, text } = install('--no-wait');
   assert.equal(status, 0, text);
-  assert.equal(crds().length, 8);
+  assert.equal(crds().length, 11);
   cluster.kubectl('get', 'daemonset', '-n', 'kubevirt', 'virt-handler');
 });
 

@@ -13,6 +13,7 @@ let server: KubeApiserver;
 poolCases(async () => {
   const cluster = await startStockCluster();
   server = cluster.server;
+  server.kubectl('delete', 'crd', poolDefinition.metadata.name);
   return { ...cluster, define: async () => cluster.define(poolDefinition) };
 });
 

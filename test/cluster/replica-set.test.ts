@@ -13,6 +13,7 @@ let server: KubeApiserver;
 replicaSetCases(async () => {
   const cluster = await startStockCluster();
   server = cluster.server;
+  server.kubectl('delete', 'crd', replicaSetDefinition.metadata.name);
   return { ...cluster, define: async () => cluster.define(replicaSetDefinition) };
 });
 

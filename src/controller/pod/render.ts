@@ -24,7 +24,7 @@ export function renderLauncherPod(
   claims: ClaimsByName = new Map(),
 ): Pod {
   const vmi = { ...given, spec: withoutNulls(given.spec) };
-  refuseUnkeptState(vmi);
+  refuseUnkept(vmi);
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
   const { generateName, podName } = podNames(name, uid, salt);
   const nonRoot = (vmi.status?.runtimeUser ?? 0) !== 0;
@@ -76,12 +76,15 @@ export function renderLauncherPod(
   };
 }
 
-/** Without a claim for it the state would be gone with the pod. */
-function refuseUnkeptState({ spec }: VirtualMachineInstance): void {
+/** Without a claim for it what is to be kept would be gone with the pod. */
+function refuseUnkept({ spec }: VirtualMachineInstance): void {
   const { devices, firmware } = spec.domain;
+  const tracked = devices?.disks?.find(({ changedBlockTracking }) => changedBlockTracking);
   const field = devices?.tpm?.persistent
     ? 'devices.tpm.persistent'
-    : firmware?.bootloader?.efi?.persistent && 'firmware.bootloader.efi.persistent';
+    : firmware?.bootloader?.efi?.persistent
+      ? 'firmware.bootloader.efi.persistent'
+      : tracked && `devices.disks[${tracked.name}].changedBlockTracking`;
   if (!field) return;
   const problem = `spec.domain.${field}: this controller makes no claim for what is to be kept yet: remove it`;
   throw new PodRenderError('UNSUPPORTED', problem);

@@ -26,6 +26,13 @@ test('the CR overrides defaults, per architecture first', () => {
   assert.equal(config.defaultInterfaceBinding, 'masquerade');
 });
 
+test('fields that ask for something about VMs which nothing does yet are known by name', () => {
+  const tsc = { minimumClusterTSCFrequency: 2_000_000_000 };
+  const { unused } = buildConfig({ developerConfiguration: tsc, vmStateStorageClass: 'fast', machineType: 'q35' });
+  assert.deepEqual(unused, ['developerConfiguration.minimumClusterTSCFrequency', 'vmStateStorageClass']);
+  assert.deepEqual(buildConfig({ vmStateStorageClass: null }).unused, []);
+});
+
 const wrong: readonly (readonly [Record<string, unknown>, RegExp])[] = [
   [{ imagePullPolicy: 'Sometimes' }, /imagePullPolicy must be one of/],
   [{ developerConfiguration: { memoryOvercommit: 0 } }, /memoryOvercommit must be above 0/],

@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 import { agentFlags } from '../../../src/agent/flags.ts';
 import { parseAgentOptions } from '../../../src/agent/index.ts';
+import { type ResourceType, resources } from '../../../src/api/index.ts';
 
 /** The manifests fit the program: its arguments parse, what it opens is mounted, what it may use is in its role. */
 
@@ -194,6 +195,28 @@ suite('beside an installation of virt-operator', () => {
     const roles = read('base/rbac.yaml').filter(({ kind }) => kind !== 'ServiceAccount');
     assert.deepEqual([...new Set(roles.map(({ metadata }) => metadata.name))], ['kubevirt-handler-typescript']);
   });
+});
+
+test('there is a definition of each kind of KubeVirt that the programs work with, as they ask for it', () => {
+  const files = readdirSync(path.join('daemonset', 'prerequisites', 'crds')).map(
+    (file) => `prerequisites/crds/${file}`,
+  );
+  const defined = files.flatMap(read).map(({ spec }) => {
+    const [{ name, subresources = {} }] = spec.versions;
+    return `${spec.names.plural}.${spec.group}/${name} ${spec.names.kind} ${spec.scope} ${Object.keys(subresources)}`;
+  });
+  const ofOthers = ['cdi.kubevirt.io'];
+  const kinds: readonly ResourceType[] = Object.values(resources).filter(
+    ({ group }) => group.endsWith('kubevirt.io') && !ofOthers.includes(group),
+  );
+  const scaled = ['VirtualMachineInstanceReplicaSet', 'VirtualMachinePool'];
+  const needed = kinds.map(({ group, version, resource, kind, namespaced }) => {
+    const parts = group.startsWith('instancetype.') || kind === 'VirtualMachineInstance' ? '' : 'status';
+    const scale = scaled.includes(kind) ? ',scale' : '';
+    return `${resource}.${group}/${version} ${kind} ${namespaced ? 'Namespaced' : 'Cluster'} ${parts}${scale}`;
+  });
+  assert.ok(needed.length > 10, `${needed.length}`);
+  assert.deepEqual(defined.sort(), needed.sort());
 });
 
 test('every manifest of a folder is named by its kustomization', () => {

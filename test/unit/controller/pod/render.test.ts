@@ -39,6 +39,17 @@ test('the launcher pod is the committed one, for a VMI with each kind of storage
   assert.deepEqual(pod, JSON.parse(readFileSync(goldenFile, 'utf8')));
 });
 
+test('a disk whose changes are to be tracked is refused: nobody would track them', () => {
+  const volumes = [{ name: 'root', containerDisk: { image: 'i' } }];
+  const of = (changedBlockTracking: boolean) =>
+    buildVmi({ domain: { devices: { disks: [{ name: 'root', changedBlockTracking }] } }, volumes });
+  assert.throws(() => renderLauncherPod(of(true), buildConfig(), 'salt'), {
+    code: 'UNSUPPORTED',
+    message: /^spec\.domain\.devices\.disks\[root\]\.changedBlockTracking: .*: remove it$/,
+  });
+  assert.doesNotThrow(() => renderLauncherPod(of(false), buildConfig(), 'salt'));
+});
+
 test('what the command line says of launcher pods is in each of them', () => {
   const vmi = buildVmi({
     volumes: [{ name: 'root', containerDisk: { image: 'i', imagePullSecret: 'of-the-disk' } }],
