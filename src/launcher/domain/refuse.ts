@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { listOf, memberAt } from '../../base/index.ts';
 import { unsupported } from './errors.ts';
 
 type Refusal = readonly [field: string, isUsed: (vmi: VirtualMachineInstance) => unknown, advice: string];
@@ -42,6 +43,28 @@ const refusals: readonly Refusal[] = [
   ],
 ];
 
+/** Nobody here hands keys or passwords to a guest's agent. */
+function refuseAgentCredentials({ spec }: VirtualMachineInstance): void {
+  for (const kind of ['sshPublicKey', 'userPassword'] as const) {
+    const isByAgent = listOf(spec.accessCredentials).some(
+      (credential) => (memberAt(credential, kind, 'propagationMethod', 'qemuGuestAgent') ?? undefined) !== undefined,
+    );
+    const advice = kind === 'sshPublicKey' ? 'use noCloud or configDrive' : 'set the password by cloud-init';
+    if (isByAgent) throw unsupported(`spec.accessCredentials[].${kind}.propagationMethod.qemuGuestAgent`, advice);
+  }
+}
+
+/** Guests are told of tags by a config drive, and by nothing else. */
+function refuseTags({ spec }: VirtualMachineInstance): void {
+  if (!spec.volumes?.some(({ cloudInitConfigDrive }) => cloudInitConfigDrive)) return;
+  for (const list of ['disks', 'interfaces'] as const) {
+    const tagged = spec.domain.devices?.[list]?.find(({ tag }) => tag);
+    if (!tagged) continue;
+    const advice = 'the config drive does not tell the guest of it: remove the tag';
+    throw unsupported(`spec.domain.devices.${list}[${tagged.name}].tag`, advice);
+  }
+}
+
 /** Throws `UNSUPPORTED_FIELD` for the first field that cannot be honoured. */
 export function refuseUnsupported(vmi: VirtualMachineInstance): void {
   const architecture = vmi.spec.architecture || 'amd64';
@@ -49,4 +72,6 @@ export function refuseUnsupported(vmi: VirtualMachineInstance): void {
     throw unsupported(`spec.architecture ${architecture}`, 'only amd64 guests run here');
   }
   for (const [field, isUsed, advice] of refusals) if (isUsed(vmi)) throw unsupported(field, advice);
+  refuseTags(vmi);
+  refuseAgentCredentials(vmi);
 }

@@ -36,13 +36,30 @@ function refusal(domain: DomainSpecInput, spec: Partial<VmiSpec> = {}, context =
   return assert.fail('was accepted');
 }
 
-const unsupportedCases: readonly (readonly [string, DomainSpecInput, Partial<VmiSpec>?])[] = [
+type UnsupportedCase = readonly [string, DomainSpecInput, Partial<VmiSpec>?];
+
+const unsupportedCases: readonly UnsupportedCase[] = [
   ['spec.domain.devices.gpus', { devices: { gpus: [{ name: 'g' }] } }],
   ['spec.domain.devices.hostDevices', { devices: { hostDevices: [{ name: 'h' }] } }],
   ['spec.domain.devices.filesystems[f]', { devices: { filesystems: [{ name: 'f' }] } }],
   ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
   ['spec.domain.devices.tpm.persistent', { devices: { tpm: { persistent: true } } }],
   ['spec.domain.firmware.acpi', { firmware: { acpi: {} } }],
+  ...(['sshPublicKey', 'userPassword'] as const).map((kind): (typeof unsupportedCases)[number] => [
+    `spec.accessCredentials[].${kind}.propagationMethod.qemuGuestAgent`,
+    {},
+    { accessCredentials: [{ [kind]: { propagationMethod: { qemuGuestAgent: {} } } }] },
+  ]),
+  [
+    'spec.domain.devices.disks[seed].tag',
+    { devices: { disks: [{ name: 'seed', tag: 'a' }] } },
+    { volumes: [{ name: 'seed', cloudInitConfigDrive: {} }] },
+  ],
+  [
+    'spec.domain.devices.interfaces[n].tag',
+    { devices: { interfaces: [{ name: 'n', tag: 'a' }] } },
+    { networks: [{ name: 'n', pod: {} }], volumes: [{ name: 'seed', cloudInitConfigDrive: {} }] },
+  ],
   ['spec.architecture arm64', {}, { architecture: 'arm64' }],
   ['spec.domain.ioThreadsPolicy supplementalPool', { ioThreadsPolicy: 'supplementalPool' }],
   ['.sriov', { devices: { interfaces: [{ name: 'n', sriov: {} }] } }, { networks: [{ name: 'n', pod: {} }] }],
