@@ -14,8 +14,8 @@ export interface RequestedVolumes {
 
 /** Undefined: nothing was asked for that the template does not have, or the VMI does not run yet. */
 export function requestedVolumes({ vm, vmi, plugsVolumes }: PresentVm): RequestedVolumes | undefined {
-  const open = volumeRequestsOf(vm).filter((request) => !isDone(request, templateOf(vm)));
-  if (open.length === 0) return undefined;
+  const open = openVolumeRequests(vm);
+  if (open.length === 0 || !isRecord(vm.spec.template?.spec?.domain)) return undefined;
   const template = open.reduce(applied, templateOf(vm));
   if (!vmi || isBeingDeleted(vmi) || plugsVolumes) return { template, vmi: undefined };
   if (vmi.status?.phase !== 'Running') return undefined;

@@ -105,6 +105,10 @@ test('what a bare API server took for requests is passed over', () => {
     assert.deepEqual(openVolumeRequests(vm), []);
     assert.equal(requestedVolumes({ vm, vmi: undefined, plugsVolumes: true } as PresentVm), undefined);
   }
+  for (const template of [undefined, 7, {}, { spec: 7 }, { spec: {} }]) {
+    const vm = buildVm({ template: template as never }, { volumeRequests: [add('a')] });
+    assert.equal(requestedVolumes({ vm, vmi: undefined, plugsVolumes: true } as PresentVm), undefined);
+  }
 });
 
 function statusOf(vm: VirtualMachine) {
