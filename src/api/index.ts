@@ -17,6 +17,7 @@ export * from './label-selector.ts';
 export * from './labels.ts';
 export * from './launcher.ts';
 export { memoryProblem } from './live-memory.ts';
+export { fillRoom, type LiveUpdateSettings } from './live-room.ts';
 export { memoryOverheadBytes, vfioDevices } from './memory-overhead.ts';
 export * from './migration.ts';
 export { type MigrationProgress, publishedProgress } from './migration-progress.ts';

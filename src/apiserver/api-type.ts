@@ -1,4 +1,4 @@
-import type { ResourceType } from '../api/index.ts';
+import type { LiveUpdateSettings, ResourceType } from '../api/index.ts';
 import type { FieldError } from './errors.ts';
 import type { ApiObject } from './object.ts';
 import type { StrategicSchema } from './patch/index.ts';
@@ -54,6 +54,8 @@ export interface ClusterDefaults {
   readonly evictionStrategy: string | undefined;
   /** User of new launchers: 0 with the gate Root, else 107. undefined while no KubeVirt is deployed: VMIs have to wait for it. */
   readonly runtimeUser: 0 | 107 | undefined;
+  /** undefined while no KubeVirt is deployed. */
+  readonly liveUpdate: LiveUpdateSettings | undefined;
 }
 
 /** One resource that the server has. */

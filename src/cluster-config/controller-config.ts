@@ -1,16 +1,17 @@
-import { type LabelSelector, parseQuantity, type Quantity, readLabelSelector } from '../api/index.ts';
+import { type LabelSelector, type LiveUpdateSettings, parseQuantity, readLabelSelector } from '../api/index.ts';
 import { memberAt } from '../base/index.ts';
 import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
 import { readGates } from './feature-gates.ts';
 import { type LauncherPodSettings, readLauncherPodSettings } from './launcher-pod-settings.ts';
+import { readLiveUpdate } from './live-update.ts';
 import { bindingsOf, type NetworkBinding } from './migration-config.ts';
 import { type MigrationLimits, readMigrationLimits, unusableMigrationLimits } from './migration-limits.ts';
 import { type RateLimitSettings, rateLimitOf } from './rate-limit.ts';
 import { whyUnusable } from './unusable-fields.ts';
 
 /** What virt-controller takes from the KubeVirt object, with its defaults filled in. */
-export interface ControllerConfig {
+export interface ControllerConfig extends LiveUpdateSettings {
   readonly launcherImage: string;
   /** Empty: none. */
   readonly imagePullSecret: string;
@@ -41,13 +42,6 @@ export interface ControllerConfig {
   readonly cpuLimitedNamespaces: LabelSelector | undefined;
   readonly defaultRuntimeClass: string;
   readonly launcherPods: LauncherPodSettings;
-  /** How much more CPUs and memory than at its start a guest can get. */
-  readonly liveUpdateRatio: number;
-  /** In place of what the ratio gives; 0: none is said. */
-  readonly maxCpuSockets: number;
-  readonly maxGuest: Quantity | undefined;
-  /** `Stage`: changes of a VM's template wait for its next start. */
-  readonly rolloutStrategy: 'LiveUpdate' | 'Stage';
   /** User the launcher runs as: 107, or 0 with the gate Root. */
   readonly runtimeUser: number;
   /** Gate ImageVolume, on by default since 1.9: images are volumes of the pod, and not side containers. */
@@ -168,10 +162,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     cpuLimitedNamespaces: readLabelSelector(at('autoCPULimitNamespaceLabelSelector') ?? undefined),
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
     launcherPods: readLauncherPodSettings(given, gates),
-    rolloutStrategy: text('vmRolloutStrategy', 'LiveUpdate') as ControllerConfig['rolloutStrategy'],
-    liveUpdateRatio: number('liveUpdateConfiguration.maxHotplugRatio', 4),
-    maxCpuSockets: number('liveUpdateConfiguration.maxCpuSockets', 0),
-    maxGuest: (at('liveUpdateConfiguration.maxGuest') ?? undefined) as Quantity | undefined,
+    ...readLiveUpdate(given),
     runtimeUser: gates.Root ? 0 : base.runtimeUser,
     imageVolume: gates.ImageVolume,
     referencePolicy: text('instancetype.referencePolicy', 'reference') as ReferencePolicy,

@@ -20,6 +20,7 @@ export {
 export { gateNames, readGates } from './feature-gates.ts';
 export { KeptFile } from './kept-file.ts';
 export { type ConfigOrigin, KubeVirtSettings } from './kubevirt-settings.ts';
+export { readLiveUpdate } from './live-update.ts';
 export { type MigrationLimits, withPolicy } from './migration-limits.ts';
 export {
   defaultMigrationSettings,

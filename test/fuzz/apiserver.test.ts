@@ -449,6 +449,7 @@ const admissionContext = {
     machineType: undefined,
     evictionStrategy: undefined,
     runtimeUser: 107,
+    liveUpdate: { rolloutStrategy: 'LiveUpdate', liveUpdateRatio: 4, maxCpuSockets: 0, maxGuest: undefined },
   },
 } as const;
 

@@ -1,4 +1,4 @@
-import { parseQuantity } from '../../api/index.ts';
+import { fillRoom, parseQuantity, type VmiSpec } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import type { AdmissionContext } from '../api-type.ts';
 import { at, ensureObject, type JsonObject, objectsAt, textAt } from '../object.ts';
@@ -25,6 +25,9 @@ export function fillVmiSpec(spec: JsonObject, oldSpec: unknown, context: Admissi
   if (architecture === 'arm64') firmware.bootloader ??= { efi: { secureBoot: false } };
   fillNetwork(spec, domain, context);
   fillDisks(spec, domain, architecture);
+  if (oldSpec !== undefined) keepRoom(domain, oldSpec);
+  // The shape of the spec has been checked.
+  else if (cluster.liveUpdate) fillRoom(spec as unknown as VmiSpec, cluster.liveUpdate);
   fillPullPolicies(spec, firmware);
 }
 
@@ -47,6 +50,17 @@ function fillMemory(domain: JsonObject): void {
     at(domain, 'resources', 'limits', 'memory') ??
     at(domain, 'memory', 'hugepages', 'pageSize');
   if (found !== undefined) ensureObject(domain, 'memory').guest = found;
+}
+
+/** Room for more CPUs and memory is part of the machine that the guest was started with: a manifest that is applied again takes none away. */
+function keepRoom(domain: JsonObject, oldSpec: unknown): void {
+  for (const [part, field] of [
+    ['cpu', 'maxSockets'],
+    ['memory', 'maxGuest'],
+  ] as const) {
+    const had = at(oldSpec, 'domain', part, field);
+    if (had !== undefined) ensureObject(domain, part)[field] ??= had;
+  }
 }
 
 function fillNetwork(spec: JsonObject, domain: JsonObject, { cluster }: AdmissionContext): void {

@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/index.ts';
-import { readGates } from '../../cluster-config/index.ts';
+import { readGates, readLiveUpdate } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
 import type { ApiType, ClusterDefaults, StoredObjects } from '../api-type.ts';
 import { at, textAt } from '../object.ts';
@@ -67,6 +67,7 @@ export function clusterDefaults({ store, architecture }: ObjectContext): Cluster
       undefined,
     evictionStrategy: textAt(configuration, 'evictionStrategy') || undefined,
     runtimeUser: found.length === 0 ? undefined : readGates(configuration).Root ? 0 : 107,
+    liveUpdate: found.length === 0 ? undefined : readLiveUpdate(configuration),
   };
 }
 

@@ -1,8 +1,7 @@
 import {
-  binaryQuantity,
   type Disk,
   type DomainSpecInput,
-  memoryProblem,
+  fillRoom,
   parseQuantity,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
@@ -22,8 +21,7 @@ export function fillDefaults(vmi: VirtualMachineInstance, config: ControllerConf
   fillNetwork(vmi, config);
   fillDisks(vmi);
   fillPullPolicies(vmi);
-  // Guests of ARM take no more CPUs or memory while they run.
-  if (config.rolloutStrategy === 'LiveUpdate' && spec.architecture !== 'arm64') fillRoom(vmi, config);
+  fillRoom(spec, config);
 }
 
 function fillCpu(domain: DomainSpecInput, config: ControllerConfig): void {
@@ -43,24 +41,6 @@ function fillMemory(domain: DomainSpecInput): void {
   const guest =
     domain.memory?.guest ?? requests?.memory ?? limits?.memory ?? domain.memory?.hugepages?.pageSize ?? undefined;
   if (guest !== undefined) domain.memory = { ...domain.memory, guest };
-}
-
-/** Upstream's: what a machine can have at most differs by its type. */
-const maxVcpus = 512;
-
-/** Up to what a guest that runs can get more CPUs and memory; that much is part of the machine that it starts with. */
-function fillRoom({ spec }: VirtualMachineInstance, config: ControllerConfig): void {
-  const { cpu, memory } = spec.domain;
-  const sockets = cpu?.sockets ?? 0;
-  if (cpu && sockets > 0 && !cpu.maxSockets) {
-    const perSocket = (cpu.cores || 1) * (cpu.threads || 1);
-    const most = Math.min(sockets * config.liveUpdateRatio, Math.floor(maxVcpus / perSocket));
-    cpu.maxSockets = Math.max(config.maxCpuSockets || most, sockets);
-  }
-  const guest = parseQuantity(memory?.guest);
-  if (!memory || guest === undefined || (memory.maxGuest ?? undefined) !== undefined) return;
-  const maxGuest = config.maxGuest ?? binaryQuantity(guest * config.liveUpdateRatio);
-  if (memoryProblem(spec, maxGuest) === undefined) memory.maxGuest = maxGuest;
 }
 
 function fillNetwork({ spec }: VirtualMachineInstance, config: ControllerConfig): void {

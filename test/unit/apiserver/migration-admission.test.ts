@@ -11,6 +11,7 @@ const cluster = {
   machineType: undefined,
   evictionStrategy: undefined,
   runtimeUser: 107,
+  liveUpdate: undefined,
 } as const;
 const context = { old: undefined, now: new Date(), privileged: false, randomUuid: () => 'u', cluster } as const;
 const asSystem: AdmissionContext = { ...context, privileged: true };

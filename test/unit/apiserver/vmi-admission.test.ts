@@ -19,6 +19,7 @@ function context(more: Partial<AdmissionContext> = {}): AdmissionContext {
       machineType: undefined,
       evictionStrategy: undefined,
       runtimeUser: undefined,
+      liveUpdate: undefined,
     },
     ...more,
   };
@@ -68,6 +69,32 @@ describe('defaults of a VMI', () => {
     const again = structuredClone(object);
     vmiAdmission.fill?.(again, context());
     assert.deepEqual(again, object);
+  });
+
+  test('room for more CPUs and memory is part of a new guest where changes come live, and stays what it was', () => {
+    const settings = { liveUpdateRatio: 4, maxCpuSockets: 0, maxGuest: undefined };
+    const cluster = (rolloutStrategy: 'LiveUpdate' | 'Stage') => {
+      const given = context();
+      return context({ cluster: { ...given.cluster, liveUpdate: { rolloutStrategy, ...settings } } });
+    };
+    const domain = { cpu: { sockets: 2 }, memory: { guest: '1Gi' } };
+    const room = ({ spec }: ReturnType<typeof vmi>) => [spec.domain.cpu.maxSockets, spec.domain.memory.maxGuest];
+    const old = vmi({ domain });
+    vmiAdmission.fill?.(old, cluster('LiveUpdate'));
+    assert.deepEqual(room(old), [8, '4Gi']);
+    const again = vmi({ domain });
+    vmiAdmission.fill?.(again, { ...cluster('Stage'), old });
+    assert.deepEqual(room(again), [8, '4Gi']);
+    const staged = vmi({ domain });
+    vmiAdmission.fill?.(staged, cluster('Stage'));
+    assert.deepEqual(room(staged), [undefined, undefined]);
+    // It was started without.
+    const later = vmi({ domain });
+    vmiAdmission.fill?.(later, { ...cluster('LiveUpdate'), old: staged });
+    assert.deepEqual(room(later), [undefined, undefined]);
+    const undeployed = vmi({ domain });
+    vmiAdmission.fill?.(undeployed, context());
+    assert.deepEqual(room(undeployed), [undefined, undefined]);
   });
 
   test('a given topology, model, network or autoattachPodInterface: false stays', () => {
