@@ -31,7 +31,7 @@ export function cpuResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollo
     return restart("CPU sockets updated in template spec to a value higher than what's available");
   }
   if (wanted.sockets < has.sockets) return restart('Reduction of CPU socket count requires a restart');
-  if (vm.spec.template.spec.architecture === 'arm64') return restart("ARM doesn't support CPU hotplug");
+  if (architectureOf(vm, vmi) === 'arm64') return restart("ARM doesn't support CPU hotplug");
   // Upstream asks for a migration all the same, which never comes, and nobody is told.
   if (hasCondition(vmi, 'LiveMigratable', 'False')) {
     return restart('CPU sockets updated in template spec. CPU-hotplug is only available for migratable VMs');
@@ -87,13 +87,18 @@ function memoryObstacle(vm: VirtualMachine, vmi: VirtualMachineInstance): LiveCh
   }
   if (hasCondition(vmi, 'HotMemoryChange', 'True')) return wait('Memory', 'another memory hotplug is in progress');
   if (isMigrating(vmi)) return wait('Memory', 'memory hotplug is not allowed while VMI is migrating');
-  const problem = memoryProblem(vm.spec.template.spec, maxGuest);
+  const problem = memoryProblem({ ...vm.spec.template.spec, architecture: architectureOf(vm, vmi) }, maxGuest);
   if (problem !== undefined) return restart(`memory hotplug not supported, ${problem}`);
   const wanted = parseQuantity(vm.spec.template.spec.domain.memory?.guest) ?? 0;
   if (wanted < (parseQuantity(vmi.status?.memory?.guestAtBoot) ?? 0)) {
     return restart(`${memoryUpdated} to a value lower than what the VM started with`);
   }
   return undefined;
+}
+
+/** Upstream's webhook writes it into each template; without one the guest says what it runs on. */
+function architectureOf(vm: VirtualMachine, vmi: VirtualMachineInstance): string {
+  return vm.spec.template.spec.architecture || vmi.spec.architecture || '';
 }
 
 /** The request never falls below the guest: a guest that was asked to give memory back may have kept it. */

@@ -18,7 +18,10 @@ interface Row {
   readonly template: DomainSpecInput;
   readonly vmi: DomainSpecInput;
   readonly status?: VmiStatus;
+  /** Of the template; empty: it names none. */
   readonly architecture?: string;
+  /** Of the VMI. */
+  readonly runsOn?: string;
   readonly rollout?: Rollout['strategy'];
   readonly expected: string;
 }
@@ -233,11 +236,20 @@ const rows: readonly Row[] = [
     expected: `${unsupported} MaxGuest must be 2Mi aligned`,
   },
   {
-    when: 'the template names no architecture',
+    when: 'the template names no architecture, as the VMI does',
     template: memory('2Gi'),
     vmi: oneGi,
     status: plugs,
     architecture: '',
+    expected: 'live: memory/guest=2Gi',
+  },
+  {
+    when: 'the VMI is of another architecture, and the template names none',
+    template: memory('2Gi'),
+    vmi: oneGi,
+    status: plugs,
+    architecture: '',
+    runsOn: 's390x',
     expected: `${unsupported} Memory hotplug is only available for x86_64 VMs`,
   },
   {
@@ -293,9 +305,9 @@ function wordsOf(resize: LiveChange): string {
   }
 }
 
-for (const { when, template, vmi, status, architecture, rollout, expected } of rows) {
+for (const { when, template, vmi, status, architecture, runsOn = 'amd64', rollout, expected } of rows) {
   test(`a template of a running VM: ${when}`, () => {
-    const running = buildVmi({ domain: vmi }, { phase: 'Running', ...status });
+    const running = buildVmi({ domain: vmi, architecture: runsOn }, { phase: 'Running', ...status });
     const strategy = rollout ?? live.strategy;
     const found = liveChanges(vmOf(template, architecture), running, { ...live, strategy });
     assert.equal(found.map(wordsOf).join('; '), expected);
