@@ -7,7 +7,6 @@ import {
   findQemuUser,
   type LibvirtHypervisor,
   makePodDirectories,
-  makeSerialLog,
   type PodPaths,
   podPaths,
   type QemuUser,
@@ -96,7 +95,6 @@ export class Launcher {
     this.#refuseWhatIsMissing();
     if (!flags.runAsNonroot) await requireOwnPod();
     await makePodDirectories(paths, qemuUser);
-    await makeSerialLog(paths, qemuUser);
     if (flags.simulateCrash) throw new LauncherError('SETUP_FAILED', 'crash simulated on request');
 
     const choice = new HypervisorChoice({ flags, kvm: environment.kvm }, { log: this.#log });
@@ -145,13 +143,16 @@ export class Launcher {
       { flags, identity, paths, cpuSet, ...(qemuUser && { qemuUser }) },
       {
         hypervisor,
-        prepare: (vmi, converter) =>
-          prepareDomain(
+        prepare: async (vmi, converter) => {
+          // Of a guest that arrives libvirt makes none of them, and fails when the one of its serial log is missing.
+          await makePodDirectories(paths, qemuUser);
+          return prepareDomain(
             vmi,
             converter,
             { flags, environment, paths: paths.disks, cpuSet, owner: qemuUser, setUpNetwork },
             choice,
-          ),
+          );
+        },
         findMedia: (vmi, names) => findPluggedDisks(vmi, names, { paths: paths.disks }),
         network,
         signalProcess,

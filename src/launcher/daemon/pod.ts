@@ -49,7 +49,8 @@ async function readTable(file: string): Promise<Map<string, string[]>> {
 
 /**
  * Makes the directories of upstream's `initializeDirs`. `owner` is given by a root launcher: QEMU, which is another user then,
- * must enter them and bind its VNC socket. Throws SETUP_FAILED, naming the directory.
+ * must enter them and bind its VNC socket; it could not make the log of its serial console. Safe to repeat. Throws SETUP_FAILED, naming the
+ * directory.
  */
 export async function makePodDirectories(paths: PodPaths, owner: QemuUser | undefined): Promise<void> {
   const { disks } = paths;
@@ -66,11 +67,11 @@ export async function makePodDirectories(paths: PodPaths, owner: QemuUser | unde
   await makeDirectory(disks.emptyDiskDir, 0o755, owner);
   await makeDirectory(path.dirname(paths.libvirt.qemuConfFile), 0o755);
   await makeDirectory(paths.libvirt.runDir, 0o755);
+  if (owner) await makeSerialLog(paths, owner);
 }
 
-/** The serial log that the guest-console-log container reads: QEMU as another user could not make it. */
-export async function makeSerialLog(paths: PodPaths, owner: QemuUser | undefined): Promise<void> {
-  if (!owner) return;
+/** The guest-console-log container reads it. */
+async function makeSerialLog(paths: PodPaths, owner: QemuUser): Promise<void> {
   const file = path.join(paths.vmiDir, 'virt-serial0-log');
   const handle = await open(file, 'a', 0o640);
   try {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
@@ -146,6 +146,8 @@ test('a target that dies ends the migration, and the guest runs on', async () =>
 
 test('a guest moves with its memory, its disks and its heartbeat, and its launcher says that it has left', async () => {
   const to = await podOf();
+  // With the sockets and the log of its serial console; libvirt makes no directory for a guest that arrives.
+  rmSync(path.join(to.pod.privateDir, launcherVmiUid), { recursive: true });
   await shell.run(
     'for disk in vda vdb; do echo "written here" > /dev/$disk; done; sync; (i=0; while :; do i=$((i+1)); echo beat-$i; sleep 0.2; done) & true',
   );

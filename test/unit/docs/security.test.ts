@@ -1,24 +1,16 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { isTitle } from './test-titles.ts';
+import { citedIn, isTestThere, shownByRows } from './shown-by.ts';
 
 const document = readFileSync('docs/security.md', 'utf8');
 
-/** Cells of each row of the tables whose last column names tests. */
-const rows = document.split('\n\n').flatMap((block) => {
-  const lines = block.split('\n').filter((line) => line.startsWith('|'));
-  if (!lines[0]?.endsWith('| Shown by |')) return [];
-  return lines.slice(2).map((line) => line.slice(2, -2).split(' | '));
-});
-const citedIn = (cells: readonly string[]) =>
-  [...(cells.at(-1) ?? '').matchAll(/`([^`]+)`/g)].map(([, cited = '']) => cited);
-const isThere = (cited: string) => (cited.startsWith('test/') ? existsSync(cited) : isTitle(cited));
+const rows = shownByRows(document);
 
 test('every test that the page on security names exists', () => {
   assert.ok(rows.length > 50, `${rows.length} rows`);
   assert.deepEqual(
-    rows.flatMap(citedIn).filter((cited) => !isThere(cited)),
+    rows.flatMap(citedIn).filter((cited) => !isTestThere(cited)),
     [],
   );
 });

@@ -1,16 +1,30 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { daemonConf, qemuConf } from '../../../../src/launcher/daemon/config.ts';
-import { findQemuUser, requireOwnPod } from '../../../../src/launcher/daemon/pod.ts';
+import { findQemuUser, makePodDirectories, requireOwnPod } from '../../../../src/launcher/daemon/pod.ts';
+import { podPaths } from '../../../../src/launcher/daemon/pod-paths.ts';
 import { watchForHang } from '../../../../src/launcher/daemon/start-libvirt.ts';
 import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from '../../../../src/launcher/daemon/supervisor.ts';
+import { parseLauncherFlags } from '../../../../src/launcher/flags.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
+import { launcherArgs } from '../../../fixtures/launcher-vmi.ts';
 
 let dir: string;
 let supervisor: DaemonSupervisor | undefined;
@@ -159,6 +173,24 @@ test('a daemon without an answer for long is reported once per period, one that 
   assert.equal(hung, 2);
   stop();
   assert.equal(clock.timers, 0);
+});
+
+test('pitfall 11: directories of the pod that are gone are made again, with the log of the serial console, and what is there stays', async () => {
+  const parsed = parseLauncherFlags([...launcherArgs]);
+  const flags = parsed.kind === 'options' ? parsed.options : assert.fail();
+  const pod = podPaths(flags, 'default_small', dir);
+  // Nobody but root can give files away.
+  const owner = { name: 'qemu', uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+  await makePodDirectories(pod, owner);
+  const log = path.join(pod.vmiDir, 'virt-serial0-log');
+  writeFileSync(log, 'booted\n');
+  await makePodDirectories(pod, owner);
+  assert.equal(readFileSync(log, 'utf8'), 'booted\n');
+  rmSync(pod.vmiDir, { recursive: true });
+  rmSync(pod.disks.emptyDiskDir, { recursive: true });
+  await makePodDirectories(pod, owner);
+  assert.deepEqual([statSync(pod.vmiDir).mode & 0o777, statSync(log).mode & 0o777], [0o750, 0o640]);
+  assert.ok(existsSync(pod.disks.emptyDiskDir));
 });
 
 test('as root outside of a pod the launcher refuses to touch the machine', async () => {

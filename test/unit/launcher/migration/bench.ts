@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
+import type { ConverterOptions } from '../../../../src/launcher/domain/index.ts';
 import { DomainLock } from '../../../../src/launcher/lifecycle/domain-lock.ts';
 import { hasRun, MetadataCache } from '../../../../src/launcher/lifecycle/index.ts';
 import { LiveMigration } from '../../../../src/launcher/migration/index.ts';
@@ -78,7 +79,7 @@ export interface MigrationBench {
 
 interface Given {
   readonly devices?: string;
-  readonly prepare?: () => Promise<string>;
+  readonly prepare?: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
   /** Absent: the guest runs here. */
   readonly role?: 'target';
 }
