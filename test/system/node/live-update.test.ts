@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { findCondition, parseQuantity } from '../../../src/api/index.ts';
+import { findCondition, parseQuantity, type VirtualMachineInstance } from '../../../src/api/index.ts';
 import { untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
@@ -82,6 +84,16 @@ describe('a VM of two nodes that is changed while it runs', { skip: needsRoot },
     return { requests: requests.map((each) => parseQuantity(each) ?? 0), migrations: migrations.split(' ') };
   }
 
+  /** As virtctl does. */
+  async function plug(volume: string): Promise<void> {
+    const group = '/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances';
+    const file = path.join(node.paths.stateDir, 'asked.json');
+    const disk = { name: volume, serial: volume, disk: { bus: 'scsi' } };
+    const body = { name: volume, disk, volumeSource: { persistentVolumeClaim: { claimName: volume } } };
+    await writeFile(file, JSON.stringify(body));
+    await node.kubectl('replace', '--raw', `${group}/${name}/addvolume`, '-f', file);
+  }
+
   test('more sockets and memory in its template come with one migration to a larger pod, and its guest has them', async () => {
     const [before = 0] = (await seen()).requests;
     const size = { sockets: 2, memoryMi: 1280 };
@@ -102,5 +114,49 @@ describe('a VM of two nodes that is changed while it runs', { skip: needsRoot },
     await grow(size);
     await untilSettled('box', size);
     await assertGrown(size);
+  });
+
+  test('a volume that is plugged in while the guest moves is told to wait, and comes when it has arrived', async () => {
+    // So slow that something can happen meanwhile.
+    const change = { spec: { configuration: { migrations: { bandwidthPerMigration: '16Mi' } } } };
+    await node.kubectl('patch', 'kubevirt', 'kubevirt', '-n', 'kubevirt', '--type=merge', '-p', JSON.stringify(change));
+    await node.apply({
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { name: 'data' },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '16Mi' } } },
+    });
+    const move = node.cli(['migrate', name]);
+    await eventually(async () => assert.ok((await seen()).migrations.includes('Running')), 30_000);
+    await plug('data');
+    const held = /while the guest migrates, volumes are not plugged into the guest: data/;
+    const isHeld = (vmi: VirtualMachineInstance | undefined) =>
+      held.test(findCondition(vmi?.status?.conditions, 'Synchronized')?.message ?? '');
+    await node.vmiUntil(name, isHeld);
+    const { code, stderr } = await move;
+    assert.equal(code, 0, stderr);
+    const phaseOf = ({ status }: VirtualMachineInstance) =>
+      status?.volumeStatus?.find((volume) => volume.name === 'data')?.phase;
+    const vmi = await node.vmiUntil(name, (found) => found !== undefined && phaseOf(found) === 'Ready', 60_000);
+    assert.deepEqual([vmi?.status?.nodeName, isHeld(vmi)], ['box-2', false]);
+    await eventually(
+      async () => assert.match(await run('echo "sectors" $(cat /sys/block/sda/size)'), /sectors 32768/),
+      30_000,
+    );
+    assert.equal((await look()).bootId, atStart.bootId);
+    await eventually(async () => {
+      const columns = 'custom-columns=KIND:.metadata.labels.kubevirt\\.io,NODE:.spec.nodeName,PHASE:.status.phase';
+      const pods = await node.kubectl(
+        'get',
+        'pods',
+        '--no-headers',
+        '--field-selector',
+        'status.phase=Running',
+        '-o',
+        columns,
+      );
+      const left = pods.split('\n').map((line) => line.split(/\s+/).join(' '));
+      assert.deepEqual(left.sort(), ['hotplug-disk box-2 Running', 'virt-launcher box-2 Running']);
+    }, 30_000);
   });
 });
