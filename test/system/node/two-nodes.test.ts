@@ -44,6 +44,11 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
   }
   const isOn = (wanted: string) => (vmi: VirtualMachineInstance | undefined) => vmi?.status?.nodeName === wanted;
 
+  async function limitMigrations(bandwidthPerMigration: string | null): Promise<void> {
+    const change = { spec: { configuration: { migrations: { bandwidthPerMigration } } } };
+    await node.kubectl('patch', 'kubevirt', 'kubevirt', '-n', 'kubevirt', '--type=merge', '-p', JSON.stringify(change));
+  }
+
   /** The guest is the one from before, and its program goes on. */
   async function assertLives(): Promise<void> {
     const seen = await look();
@@ -79,6 +84,27 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
     assert.match(stdout, /^virt-handler-2 +running/m);
     assert.match(stdout, /^node +box-2 127\.0\.0\.2 takes VMs$/m);
     assert.match(stdout, /^VMI +default\/walker Running on box$/m);
+  });
+
+  test('virt-node migrate-cancel ends what moves a guest, which stays where it is, and says so when nothing does', async () => {
+    await limitMigrations('4Mi');
+    const move = node.spawnCli(['migrate', name]);
+    const ended = new Promise<number | null>((resolve) => move.once('close', resolve));
+    let said = '';
+    for (const stream of [move.stdout, move.stderr]) stream.on('data', (chunk) => (said += chunk));
+    await eventually(() => assert.match(said, /^Running: .* sent, /m), 60_000);
+    const cancelled = await node.cli(['migrate-cancel', name]);
+    assert.equal(cancelled.code, 0, cancelled.stderr);
+    assert.match(cancelled.stdout, /^default\/walker is not moved any more$/m);
+    assert.equal(await ended, 1);
+    assert.match(said, /default\/walker stays where it is: the migration was cancelled/);
+    assert.equal(isOn('box')(await node.vmi(name)), true);
+    await assertLives();
+    await assertGone(2);
+    const again = await node.cli(['migrate-cancel', name]);
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, /default\/walker is not being moved/);
+    await limitMigrations(null);
   });
 
   test('virt-node migrate moves a guest while it runs, and says what it does', async () => {
