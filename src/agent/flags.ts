@@ -1,4 +1,5 @@
 import type { FlagTable } from '../base/index.ts';
+import { stallFlag } from './migration-proxy/index.ts';
 
 const later = 'accepted, not used yet: ';
 
@@ -56,6 +57,7 @@ export const agentFlags = {
     fallback: false,
     help: "not upstream's: HAProxy is kept by virt-migration-relay, in a pod of its own, so that an update of this agent ends no migration",
   },
+  'migration-stall-seconds': { ...stallFlag, help: `not upstream's: ${stallFlag.help}` },
   'post-copy-resume-seconds': {
     kind: 'int',
     fallback: 300,

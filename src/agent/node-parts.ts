@@ -103,7 +103,8 @@ function makeMigration({ migration, podIp, privateDir }: AgentOptions, deps: Mig
   const relayed = migration.isRelayed
     ? new RelayedProxies({ directory: relayDirectory(privateDir), address: podIp }, { clock, log })
     : undefined;
-  const keeper = relayed ?? ownProxies({ podIp, privateDir }, { clock, log });
+  const { stallSeconds } = migration;
+  const keeper = relayed ?? ownProxies({ podIp, privateDir, stallSeconds }, { clock, log });
   const objection = () =>
     settings.current.migrations.disableTls
       ? 'migrations.disableTLS of the KubeVirt object is set: this node agent carries no streams without TLS'
@@ -119,13 +120,13 @@ function makeMigration({ migration, podIp, privateDir }: AgentOptions, deps: Mig
 
 /** Processes of the agent's own. */
 function ownProxies(
-  { podIp, privateDir }: Pick<AgentOptions, 'podIp' | 'privateDir'>,
+  { podIp, privateDir, stallSeconds }: Pick<AgentOptions, 'podIp' | 'privateDir'> & { readonly stallSeconds: number },
   deps: Pick<MigrationDeps, 'clock' | 'log'>,
 ): HaproxyProxies {
   const address = migrationAddress(networkInterfaces(), hasNetworkLink(migrationInterface), podIp);
   const objection = () => (address === undefined ? noMigrationAddress : undefined);
   const directory = path.join(privateDir, 'migration-proxies');
-  return new HaproxyProxies({ directory, address: address ?? podIp }, { objection, ...deps });
+  return new HaproxyProxies({ directory, address: address ?? podIp, stallSeconds }, { objection, ...deps });
 }
 
 /** `/pods` of the usual DaemonSet is the kubelet's directory under a shorter name; any other one is the machine's own. */

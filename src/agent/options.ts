@@ -1,6 +1,7 @@
 import { CodedError, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
 import type { KeyPairPaths } from '../tls/index.ts';
 import { agentFlags } from './flags.ts';
+import { stallProblem } from './migration-proxy/index.ts';
 
 /** What of the environment counts. Read by src/bin. */
 export interface AgentEnvironment {
@@ -45,6 +46,8 @@ export interface MigrationSettings {
   readonly client: KeyPairPaths;
   /** `--post-copy-resume-seconds`: how long a post-copy whose streams broke is resumed. */
   readonly resumeMs: number;
+  /** `--migration-stall-seconds`: frozen streams are ended after so long; with a relay its own flag counts. */
+  readonly stallSeconds: number;
   /** `--migration-relay`: its processes are kept by the relay in the private directory. */
   readonly isRelayed: boolean;
   /** `--migration-cn-types` */
@@ -160,6 +163,7 @@ function migrationSettings(flags: FlagValues<typeof agentFlags>): MigrationSetti
     client: { certFile: flags['client-cert-file'], keyFile: flags['client-key-file'] },
     clientTypes: flags['migration-cn-types'],
     isRelayed: flags['migration-relay'],
+    stallSeconds: stallSeconds(flags['migration-stall-seconds']),
     resumeMs: notNegative('--post-copy-resume-seconds', flags['post-copy-resume-seconds']) * 1000,
     externallyManaged: flags['externally-managed'],
   };
@@ -173,6 +177,12 @@ function port(flag: string, value: number): number {
 function positive(flag: string, value: number): number {
   if (value > 0) return value;
   throw new AgentOptionsError('BAD_PERIOD', `${flag} must be more than 0`);
+}
+
+function stallSeconds(value: number): number {
+  const problem = stallProblem(value);
+  if (problem === undefined) return value;
+  throw new AgentOptionsError('BAD_PERIOD', problem);
 }
 
 function notNegative(flag: string, value: number): number {

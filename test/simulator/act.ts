@@ -1,4 +1,4 @@
-import type { Deed, Fault, FaultKind } from './plan.ts';
+import { type Deed, type Fault, type FaultKind, stallMs } from './plan.ts';
 import type { SimNode } from './world/sim-host.ts';
 import type { SimLauncher } from './world/sim-launcher.ts';
 import type { SimWorld } from './world/sim-world.ts';
@@ -53,6 +53,9 @@ function createAgain(world: SimWorld, plan: Parameters<SimWorld['createVmi']>[0]
   if (!world.api.get(`default/${plan.name}`)) world.createVmi(plan);
   else if (tries > 0) world.after(2_000, `${plan.name} is wanted again`, () => createAgain(world, plan, tries - 1));
 }
+
+/** What an agent decides takes no longer. */
+const noticedMs = 10_000;
 
 /** Begins a fault; its end is planned here, too. */
 export function beginFault(world: SimWorld, fault: Fault): void {
@@ -139,6 +142,9 @@ const faults: Readonly<Record<FaultKind, (act: Act) => void>> = {
       for (const { migrationProxies } of world.agents) migrationProxies.areCut = false;
     });
   },
+  'source-proxy-frozen': (act) => freeze(act, 'source', true),
+  'target-proxy-frozen': (act) => freeze(act, 'target', true),
+  'streams-silent': (act) => freeze(act, 'source', false),
   'hook-fails': (act) => during(act, aNode(act).hookTrouble, 'failRate', 0.3 + 0.7 * act.fault.size),
   'hook-hangs': (act) => {
     aNode(act).hookTrouble.hangsUntilMs = act.world.scheduler.nowMs + act.fault.forMs;
@@ -156,6 +162,22 @@ function killAgent(world: SimWorld, { name, forMs }: Fault, side: 'source' | 'ta
   const node = migration ? world.nodeOf(migration[side]) : world.nodes[0];
   for (const agent of world.agentsOf(node.name)) world.killAgent(agent);
   world.after(Math.min(forMs, 30_000), 'a new agent starts', () => world.ensureAgent());
+}
+
+/** What its node's agent does about it then has to end it, in post-copy, where nobody else would. */
+function freeze({ world, fault }: Act, side: 'source' | 'target', isProcess: boolean): void {
+  const migration = world.migrationOf(fault.name);
+  if (!migration) return;
+  const { uid } = migration.vmi;
+  for (const { migrationProxies } of world.agentsOf(migration[side].options.nodeName)) {
+    const notice = migrationProxies.freeze(side, uid, isProcess);
+    if (!notice) continue;
+    world.after(stallMs, `${uid} is frozen at its ${side}`, notice);
+    world.after(stallMs + noticedMs, `${uid} is not frozen any more`, () => {
+      if (migration.move.standsInPostCopy && migrationProxies.isFrozen(side, uid))
+        world.judge.violate('frozen-streams-are-noticed', `${uid} stands since ${stallMs + noticedMs} ms`);
+    });
+  }
 }
 
 function aNode({ world, fault }: Act): SimNode {

@@ -2,6 +2,7 @@ import type { Mutation } from '../../scripts/simulator.mjs';
 
 import {
   firstCalmSeed,
+  firstFrozenSeed,
   firstHostWorkSeed,
   firstMigrationLossSeed,
   firstMigrationSeed,
@@ -255,5 +256,12 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     find: "if (published.kind !== 'ready') return",
     replace: "if (published.kind !== 'unusable') return",
     first: firstPostCopyLossSeed,
+  },
+  {
+    name: 'streams that stand in post-copy are left as they are',
+    file: 'src/agent/vmi/decide/migration/post-copy-rules.ts',
+    find: 'stalledSeconds(facts) > 0 && isInPostCopy(facts)',
+    replace: 'stalledSeconds(facts) > Number.MAX_VALUE && isInPostCopy(facts)',
+    first: firstFrozenSeed,
   },
 ];

@@ -98,6 +98,11 @@ export type FaultKind =
   /** The daemon that the launcher drives QEMU by ends, and is back after a time. */
   | 'source-libvirt-lost'
   | 'target-libvirt-lost'
+  /** A process that carries streams stands still: nothing moves, nothing breaks, until its node's agent replaces it. */
+  | 'source-proxy-frozen'
+  | 'target-proxy-frozen'
+  /** Both processes answer, and nothing moves through this pair of them any more. */
+  | 'streams-silent'
   /** Only where hooks do something. */
   | 'hook-fails'
   | 'hook-hangs'
@@ -168,6 +173,9 @@ export const firstMigrationLossSeed = 5_000_000;
 /** As the losses above, with more to lose: also libvirt's daemons, and two of three guests move in post-copy. */
 export const firstPostCopyLossSeed = 7_000_000;
 
+/** Seeds from here on are worlds of two nodes in which streams are frozen, in any stage of a migration with or without post-copy. */
+export const firstFrozenSeed = 8_000_000;
+
 /** Seeds from here on are worlds of one node in which nothing is wrong: what comes must come in time (timely.ts). */
 export const firstCalmSeed = 10_000_000;
 
@@ -181,6 +189,7 @@ export function planOf(seed: number): Plan {
   if (seed >= firstHostWorkSeed) return withHostWork(seed - firstHostWorkSeed, new Chance(seed));
   if (seed >= firstOutageSeed) return withOutage(planOf(seed - firstOutageSeed), new Chance(seed));
   if (seed >= firstCalmSeed) return { ...planOf(seed - firstCalmSeed), faults: [] };
+  if (seed >= firstFrozenSeed) return planFrozenWorld(new Chance(seed * 2 + 1));
   if (seed >= firstPostCopyLossSeed) return planPostCopyLossWorld(new Chance(seed * 2 + 1));
   if (seed >= firstMigrationLossSeed) return planLossWorld(new Chance(seed * 2 + 1));
   if (seed >= firstMigrationSeed) return planMigrationWorld(new Chance(seed * 2 + 1));
@@ -289,6 +298,10 @@ const lossKinds = [
 
 /** Streams that broke in post-copy are made anew for this long. */
 export const resumeMs = 60_000;
+/** Streams that are frozen are noticed by then. */
+export const stallMs = 20_000;
+/** A launcher gives a migration up in which no byte moves for so long. */
+export const progressMs = 60_000;
 
 /** Agents and watches are back by then, and a launcher that ignores its end was killed by the kubelet. */
 const launcherEndMs = 120_000;
@@ -343,6 +356,19 @@ function planPostCopyLossWorld(chance: Chance): Plan {
     ],
     calmAtMs: plan.calmAtMs + lateMs,
   };
+}
+
+/** As half-way losses, and what is frozen is frozen for good: only who notices it ends it. */
+function planFrozenWorld(chance: Chance): Plan {
+  const plan = planPostCopyLossWorld(chance);
+  const kind = chance.pick(['source-proxy-frozen', 'target-proxy-frozen', 'streams-silent', 'streams-silent'] as const);
+  const lateMs = stallMs + progressMs;
+  const [first, next] = plan.migrations;
+  const [fault] = plan.faults;
+  if (!first || !next || !fault) return plan;
+  const faults = [{ ...fault, kind, forMs: 0, atMs: Math.max(first.atMs, fault.atMs - 3_000) }];
+  const migrations = [first, { ...next, atMs: next.atMs + lateMs }];
+  return { ...plan, faults, migrations, calmAtMs: plan.calmAtMs + lateMs };
 }
 
 function planVmi(chance: Chance, name: string): VmiPlan {

@@ -5,6 +5,7 @@ import { describe, it } from 'node:test';
 import { bundleSimulator, runSeeds } from '../../scripts/simulator.mjs';
 import { Chance } from './engine/chance.ts';
 import {
+  firstFrozenSeed,
   firstHostWorkSeed,
   firstMigrationLossSeed,
   firstMigrationSeed,
@@ -22,9 +23,10 @@ const ranges = [
   { what: 'worlds of one node', first: 100_000, count: 6_500 },
   { what: 'worlds whose agents have host work to do', first: firstHostWorkSeed, count: 1_000 },
   { what: 'worlds of one node whose API server is away when guests end', first: firstOutageSeed, count: 500 },
-  { what: 'worlds of two nodes with live migrations', first: firstMigrationSeed, count: freshSeeds - 8_800 },
+  { what: 'worlds of two nodes with live migrations', first: firstMigrationSeed, count: freshSeeds - 9_000 },
   { what: 'worlds in which a migration loses what it needs', first: firstMigrationLossSeed, count: 300 },
   { what: 'worlds in which a migration is lost half-way', first: firstPostCopyLossSeed, count: 500 },
+  { what: 'worlds in which streams are frozen', first: firstFrozenSeed, count: 200 },
 ];
 const progressSeeds = 1_000;
 /** Seed 617: a VMI deleted while its start was answered was cleaned up by a snapshot from before, and its guest ran on. */

@@ -3,9 +3,10 @@ import { processIdOf } from '../../host/index.ts';
 import type { ProxyCredentials } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import type { MigrationProxies, ProxyFigures, ProxyPorts, SourceProxy, TargetProxy } from './ports.ts';
-import type { ProxyKeeper } from './proxy-keeper.ts';
+import type { KeptProxy, ProxyKeeper } from './proxy-keeper.ts';
 import { gone } from './proxy-processes.ts';
 import { isSameDuty, type ProxyDuty, type Side } from './proxy-record.ts';
+import type { EndedStreams } from './stall.ts';
 
 export interface AgentProxiesOptions {
   /** Streams that broke in post-copy are opened anew for so long. */
@@ -72,6 +73,15 @@ export class AgentProxies implements MigrationProxies, Component {
 
   migrationOf(side: Side, uid: string): string | undefined {
     return this.#deps.keeper.find(side, uid)?.migrationUid;
+  }
+
+  sourceEnded(uid: string): EndedStreams | undefined {
+    return this.#deps.keeper.ended().find((each) => each.side === 'source' && each.uid === uid);
+  }
+
+  sourceStalledSeconds(uid: string): number {
+    const isIt = ({ duty }: KeptProxy) => duty.side === 'source' && duty.uid === uid;
+    return this.#deps.keeper.kept().find(isIt)?.figures.stalledSeconds ?? 0;
   }
 
   refuse(reason: string): void {

@@ -17,7 +17,8 @@ export interface RoleFigures {
 /** Ends each answer in the interactive mode of HAProxy's control socket. */
 const promptEnd = '\n> ';
 const maxAnswerBytes = 64 * 1024;
-const answerMs = 5_000;
+/** Of a process that was just found. */
+const promptMs = 5_000;
 
 /**
  * One connection to the control socket of a proxy process, kept open as long as both live: its end is the process' end, without
@@ -45,7 +46,7 @@ export class ControlConnection {
     const socket = await connectIn(directory, name);
     try {
       const connection = new ControlConnection(socket, await peerOf(socket));
-      await connection.#ask('prompt');
+      await connection.#ask('prompt', promptMs);
       return connection;
     } catch (error) {
       socket.destroy();
@@ -68,9 +69,9 @@ export class ControlConnection {
     return !this.#socket.destroyed;
   }
 
-  /** Rejects with MigrationProxyError NO_ANSWER. */
-  async figures(): Promise<RoleFigures[]> {
-    return readFigures(await this.#ask('show stat -1 1 -1'));
+  /** Rejects with MigrationProxyError NO_ANSWER: not within this time; UNREADABLE: not with figures. */
+  async figures(withinMs: number): Promise<RoleFigures[]> {
+    return readFigures(await this.#ask('show stat -1 1 -1', withinMs));
   }
 
   /** The process has ended, or this side closed. */
@@ -94,29 +95,31 @@ export class ControlConnection {
   }
 
   /** One after the other: answers carry no number. */
-  #ask(command: string): Promise<string> {
-    const asked = this.#turn.then(() => this.#askNow(command));
+  #ask(command: string, withinMs: number): Promise<string> {
+    const asked = this.#turn.then(() => this.#askNow(command, withinMs));
     this.#turn = asked.catch(() => undefined);
     return asked;
   }
 
-  #askNow(command: string): Promise<string> {
+  #askNow(command: string, withinMs: number): Promise<string> {
     return new Promise((resolve, reject) => {
       const fail = () => {
         end();
         reject(new MigrationProxyError('NO_ANSWER', `the proxy process ${this.process.pid} does not answer`));
       };
-      const timer = setTimeout(fail, answerMs);
+      // What came while this very process stood still is read first: its own sleep is nobody's silence.
+      const timer = setTimeout(() => setImmediate(() => this.#waiting === take && fail()), withinMs);
       const end = () => {
         clearTimeout(timer);
         this.#socket.off('close', fail);
         this.#waiting = undefined;
       };
       this.#socket.once('close', fail);
-      this.#waiting = (answer) => {
+      const take = (answer: string) => {
         end();
         resolve(answer);
       };
+      this.#waiting = take;
       if (this.#socket.destroyed) fail();
       else this.#socket.write(`${command}\n`);
     });
@@ -133,7 +136,7 @@ export function readFigures(csv: string): RoleFigures[] {
     const count = (name: string) => {
       const value = text(name);
       if (value !== undefined && /^\d{1,15}$/.test(value)) return Number(value);
-      throw new MigrationProxyError('NO_ANSWER', `no figures: ${line.slice(0, 100)}`);
+      throw new MigrationProxyError('UNREADABLE', `no figures: ${line.slice(0, 100)}`);
     };
     return {
       role: text('pxname') ?? '',

@@ -12,6 +12,8 @@ export const migrationProxyErrorCodes = [
   'START_FAILED',
   /** The program runs and does not answer, or the relay does not. */
   'NO_ANSWER',
+  /** The program answers something else than was asked. */
+  'UNREADABLE',
 ] as const;
 export type MigrationProxyErrorCode = (typeof migrationProxyErrorCodes)[number];
 

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import type { TlsSettings } from '../../tls/index.ts';
 import { MigrationProxyError } from './errors.ts';
 import type { ProxyRole } from './ports.ts';
+import { keepalive } from './stall.ts';
 
 /** Descriptors that the program is given: it reads what it needs from them at its start, and none of it is on a disk. */
 export const descriptors = { configuration: 3, keyPair: 4, authorities: 5, firstListener: 6 } as const;
@@ -79,7 +80,7 @@ function globalLines({ controlName, chroot, user }: Confinement): string[] {
   ];
 }
 
-const defaultLines = ({ setUpSeconds }: Confinement) => [
+const defaultLines = ({ setUpSeconds, stallSeconds }: Confinement) => [
   'defaults',
   '  mode tcp',
   `  timeout connect ${setUpSeconds}s`,
@@ -92,15 +93,16 @@ const defaultLines = ({ setUpSeconds }: Confinement) => [
   '  retries 0',
   // Bytes are counted while they flow.
   '  option contstats',
-  '  option clitcpka',
-  '  clitcpka-idle 10s',
-  '  clitcpka-intvl 5s',
-  '  clitcpka-cnt 4',
-  '  option srvtcpka',
-  '  srvtcpka-idle 10s',
-  '  srvtcpka-intvl 5s',
-  '  srvtcpka-cnt 4',
+  ...keepaliveLines('cli', stallSeconds),
+  ...keepaliveLines('srv', stallSeconds),
 ];
+
+/** A machine that is gone is noticed of a silent stream, too. */
+function keepaliveLines(end: 'cli' | 'srv', stallSeconds: number): string[] {
+  const { idle, interval, count } = keepalive(stallSeconds);
+  const settings = [`${end}tcpka-idle ${idle}s`, `${end}tcpka-intvl ${interval}s`, `${end}tcpka-cnt ${count}`];
+  return [`option ${end}tcpka`, ...settings].map((line) => `  ${line}`);
+}
 
 const trust = `ca-file /dev/fd/${descriptors.authorities} verify required`;
 const keyPair = `crt /dev/fd/${descriptors.keyPair}`;

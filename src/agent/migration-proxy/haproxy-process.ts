@@ -107,15 +107,20 @@ function textOf(fd: number): string {
 
 /** Resolves when it has ended; a process that does not end when asked is killed. */
 export async function endProcess(process: ProcessId): Promise<void> {
-  for (const [signal, waitMs] of [
-    ['SIGTERM', endMs],
-    ['SIGKILL', endMs],
-  ] as const) {
-    if (!send(process, signal)) return;
-    for (const beganMs = performance.now(); performance.now() - beganMs < waitMs; await sleep(10)) {
-      if (!isProcessAlive(process)) return;
-    }
+  if (!(await hasEndedBy(process, 'SIGTERM'))) await killProcess(process);
+}
+
+/** At once: one that is frozen would not hear anything else. Resolves when it has ended, or the kernel does not let go of it. */
+export async function killProcess(process: ProcessId): Promise<void> {
+  await hasEndedBy(process, 'SIGKILL');
+}
+
+async function hasEndedBy(process: ProcessId, signal: NodeJS.Signals): Promise<boolean> {
+  if (!send(process, signal)) return true;
+  for (const beganMs = performance.now(); performance.now() - beganMs < endMs; await sleep(10)) {
+    if (!isProcessAlive(process)) return true;
   }
+  return false;
 }
 
 /** False: it has ended. */

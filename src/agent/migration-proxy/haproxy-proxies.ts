@@ -4,12 +4,13 @@ import type { ControlConnection } from './control-connection.ts';
 import type { ProxyTls } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import { configurationOf, type ProxyPlan, type UserIds } from './haproxy-config.ts';
-import { findHaproxy, makeEmptyRoot } from './haproxy-process.ts';
+import { findHaproxy, killProcess, makeEmptyRoot } from './haproxy-process.ts';
 import { HeldProxy } from './held-proxies.ts';
 import { listenAnywhere, PodSockets, targetSocket } from './pod-sockets.ts';
 import type { KeptProxy, ProxyKeeper } from './proxy-keeper.ts';
 import { controlName, gone, ProxyProcesses, socketNames } from './proxy-processes.ts';
 import { isSameDuty, isUid, type ProxyDuty, proxyId, rolesOf, type Side } from './proxy-record.ts';
+import { type EndedStreams, type StallTimes, stallTimes } from './stall.ts';
 
 export interface HaproxyOptions {
   /** Records and control sockets; this program's alone. */
@@ -17,11 +18,11 @@ export interface HaproxyOptions {
   /** Under which other nodes reach this one. */
   readonly address: string;
   /** Figures are read, and launchers that have ended are noticed, this often; and the machine is asked at most so often what it has. */
-  readonly lookMs?: number;
+  readonly lookMs?: number | undefined;
   /** Longest time of dialling, and of a handshake. */
   readonly setUpSeconds?: number;
-  /** A stream whose other end takes nothing for so long is ended. */
-  readonly stallSeconds?: number;
+  /** A stream whose other end takes nothing for so long is ended, and so is a process that does not answer for so long. */
+  readonly stallSeconds: number;
 }
 
 export interface HaproxyDeps {
@@ -33,6 +34,8 @@ export interface HaproxyDeps {
   readonly log: Logger;
 }
 
+/** Why streams were ended is remembered of so many. */
+const maxEnded = 100;
 /** Has no rights, and no files. */
 const unprivileged: UserIds = { uid: 65_534, gid: 65_534 };
 const notInstalled =
@@ -48,10 +51,12 @@ export class HaproxyProxies implements ProxyKeeper, Component {
   readonly address: string;
   /** A container's end ends all processes in it. */
   readonly outliveAgent = false;
-  readonly #options: Required<HaproxyOptions>;
+  readonly #options: HaproxyOptions & { readonly setUpSeconds: number };
+  readonly #times: StallTimes;
   readonly #deps: HaproxyDeps;
   readonly #processes: ProxyProcesses;
   readonly #held = new Map<string, HeldProxy>();
+  readonly #ended = new Map<string, EndedStreams>();
   /** One order after the other for each id. */
   readonly #turns = new Map<string, Promise<unknown>>();
   readonly #listeners: Listeners<[string]>;
@@ -60,7 +65,8 @@ export class HaproxyProxies implements ProxyKeeper, Component {
   #isStopped = false;
 
   constructor(options: HaproxyOptions, deps: HaproxyDeps) {
-    this.#options = { lookMs: 5_000, setUpSeconds: 10, stallSeconds: 60, ...options };
+    this.#options = { setUpSeconds: 10, ...options };
+    this.#times = stallTimes(options.stallSeconds, options.lookMs);
     this.#deps = deps;
     this.address = options.address;
     this.#processes = new ProxyProcesses(options.directory, deps);
@@ -83,6 +89,10 @@ export class HaproxyProxies implements ProxyKeeper, Component {
 
   find(side: Side, uid: string): ProxyDuty | undefined {
     return this.#held.get(proxyId(side, uid))?.duty;
+  }
+
+  ended(): readonly EndedStreams[] {
+    return [...this.#ended.values()];
   }
 
   onChange(listener: (key: string) => void): () => void {
@@ -192,8 +202,9 @@ export class HaproxyProxies implements ProxyKeeper, Component {
   }
 
   #keep(duty: ProxyDuty, control: ControlConnection): void {
-    const held = new HeldProxy(duty, control);
+    const held = new HeldProxy(duty, control, this.#times);
     this.#held.set(held.id, held);
+    if (this.#ended.get(held.id)?.migrationUid !== duty.migrationUid) this.#ended.delete(held.id);
     control.onEnd(() => this.#lost(held));
     this.#lookLater();
     const { key, side, uid, ports } = duty;
@@ -244,7 +255,7 @@ export class HaproxyProxies implements ProxyKeeper, Component {
   #program(): string | undefined {
     const { clock, find = findHaproxy } = this.#deps;
     const nowMs = clock.monotonicMs();
-    if (this.#found === undefined || nowMs - this.#found.atMs >= this.#options.lookMs) {
+    if (this.#found === undefined || nowMs - this.#found.atMs >= this.#times.lookMs) {
       this.#found = { atMs: nowMs, program: find() };
     }
     return this.#found.program;
@@ -252,21 +263,47 @@ export class HaproxyProxies implements ProxyKeeper, Component {
 
   #lookLater(): void {
     if (this.#isStopped || this.#held.size === 0) return;
-    this.#cancelLook ??= this.#deps.clock.schedule(this.#options.lookMs, () => {
+    this.#cancelLook ??= this.#deps.clock.schedule(this.#times.lookMs, () => {
       this.#cancelLook = undefined;
-      void this.#lookAtAll().finally(() => this.#lookLater());
+      for (const held of this.#held.values()) void this.#look(held);
+      this.#lookLater();
     });
   }
 
-  /** Streams of a launcher that has ended lead nowhere, and its VMI may be gone from the API: no rule would close them. */
-  async #lookAtAll(): Promise<void> {
-    await Promise.allSettled(
-      [...this.#held.values()].map(async (held) => {
-        const { side, uid, launcher } = held.duty;
-        if (!isProcessAlive(launcher)) await this.close(side, uid);
-        else await held.refresh(this.#deps.clock);
-      }),
-    );
+  /** Never rejects. A process that keeps its answer holds up none of the others. */
+  async #look(held: HeldProxy): Promise<void> {
+    const { key, side, uid, launcher } = held.duty;
+    if (this.#isStopped) return;
+    try {
+      // Its streams lead nowhere, and its VMI may be gone from the API: no rule would close them.
+      if (!isProcessAlive(launcher)) return await this.close(side, uid);
+      const wasStalled = held.figures.stalledSeconds > 0;
+      await held.refresh(this.#deps.clock);
+      if (wasStalled !== held.figures.stalledSeconds > 0) this.#listeners.notify(key);
+    } catch (error) {
+      if (error instanceof MigrationProxyError && error.code === 'NO_ANSWER') await this.#endFrozen(held);
+      else
+        this.#deps.log.warn({ vmi: key, uid, side, reason: errorMessage(error) }, 'a migration proxy has no figures');
+    }
+  }
+
+  /** Its streams hang at both ends, and neither libvirt nor QEMU would notice it of memory: with the process they break. */
+  async #endFrozen(held: HeldProxy): Promise<void> {
+    const { key, side, uid, migrationUid } = held.duty;
+    if (this.#isStopped || this.#held.get(held.id) !== held || !held.control.isOpen) return;
+    const reason = `stream frozen: the ${side}'s migration proxy did not answer for ${this.#options.stallSeconds} s`;
+    this.#remember(held.id, { side, uid, ...(migrationUid !== undefined && { migrationUid }), reason });
+    this.#deps.log.error({ vmi: key, uid, side, pid: held.process.pid, reason }, 'a migration proxy is killed');
+    await killProcess(held.process);
+    this.#lost(held);
+    held.control.close();
+  }
+
+  #remember(id: string, ended: EndedStreams): void {
+    this.#ended.delete(id);
+    this.#ended.set(id, ended);
+    const [oldest] = this.#ended.keys();
+    if (this.#ended.size > maxEnded && oldest !== undefined) this.#ended.delete(oldest);
   }
 }
 

@@ -143,7 +143,8 @@ export class MigrationRelay implements Component {
       const { pid, startTime } = process;
       return { duty, process: { pid, startTime }, figures };
     });
-    return { version: relayVersion, address, supported, ...(problem !== undefined && { problem }), kept };
+    const ended = proxies.ended();
+    return { version: relayVersion, address, supported, ...(problem !== undefined && { problem }), kept, ended };
   }
 
   #tellAll(): void {

@@ -19,6 +19,8 @@ export function noMigrationProxy(address: string): MigrationProxies {
     targetPorts: () => undefined,
     hasSource: () => false,
     migrationOf: () => undefined,
+    sourceEnded: () => undefined,
+    sourceStalledSeconds: () => 0,
     openTarget: refuse,
     openSource: refuse,
     closeTarget: nothing,

@@ -1,4 +1,5 @@
 import type { Key } from '../../api/index.ts';
+import type { EndedStreams } from './stall.ts';
 
 /** What a stream between two nodes carries; the numbers are those of `status.migrationState` (upstream: pkg/virt-handler/migration-proxy). */
 export const proxyRoles = { libvirt: 0, direct: 49_152, block: 49_153 } as const;
@@ -39,6 +40,8 @@ export interface ProxyFigures {
   readonly bytesPerSecond: number;
   /** Connections that showed no certificate that is accepted. */
   readonly refused: number;
+  /** How long the streams of memory have carried nothing, once that is longer than `--migration-stall-seconds`; else 0. */
+  readonly stalledSeconds: number;
 }
 
 /**
@@ -62,6 +65,10 @@ export interface MigrationProxies {
   hasSource(uid: string): boolean;
   /** The migration that an open side was opened for, by whatever agent; undefined: the side is not open, or it is not known. */
   migrationOf(side: 'target' | 'source', uid: string): string | undefined;
+  /** Why a source's streams were ended here before anybody asked for it, in words and for which migration; undefined: they were not. */
+  sourceEnded(uid: string): EndedStreams | undefined;
+  /** `ProxyFigures.stalledSeconds` of a source; 0 when it is not open. */
+  sourceStalledSeconds(uid: string): number;
   /** The same again is no change; other roles or another launcher replace what is there. Rejects: nothing is left open. */
   openTarget(proxy: TargetProxy, signal: AbortSignal): Promise<void>;
   openSource(proxy: SourceProxy, signal: AbortSignal): Promise<void>;

@@ -3,6 +3,7 @@ import type { ProcessId } from '../../host/index.ts';
 import type { ProxyTls } from './credentials.ts';
 import type { ProxyFigures } from './ports.ts';
 import type { ProxyDuty, Side } from './proxy-record.ts';
+import type { EndedStreams } from './stall.ts';
 
 /** A proxy process that serves. */
 export interface KeptProxy {
@@ -23,6 +24,8 @@ export interface ProxyKeeper extends Component {
   readonly outliveAgent: boolean;
   kept(): readonly KeptProxy[];
   find(side: Side, uid: string): ProxyDuty | undefined;
+  /** Of the last sides that were ended without an order; a side that is opened for another migration is none of them any more. */
+  ended(): readonly EndedStreams[];
   /**
    * The same duty again is no change, another one replaces what is there. Ports of a target's duty count only by their roles: it gets others.
    * Rejects with MigrationProxyError, or with the signal's reason: nothing is left open then.
@@ -30,6 +33,6 @@ export interface ProxyKeeper extends Component {
   open(duty: ProxyDuty, tls: ProxyTls, signal: AbortSignal): Promise<void>;
   /** Safe when there is nothing. */
   close(side: Side, uid: string): Promise<void>;
-  /** Something about this key's processes changed. */
+  /** Something about this key's processes changed, or its memory stopped or began again to move. */
   onChange(listener: (key: string) => void): () => void;
 }

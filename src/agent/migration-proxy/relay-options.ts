@@ -6,6 +6,7 @@ import { hasNetworkLink } from '../../host/index.ts';
 import { HaproxyProxies } from './haproxy-proxies.ts';
 import { migrationAddress, migrationInterface, noMigrationAddress } from './migration-address.ts';
 import { MigrationRelay } from './migration-relay.ts';
+import { stallFlag, stallProblem } from './stall.ts';
 
 /** Below the agent's `--kubevirt-private-dir`. */
 const relayDirectoryName = 'migration-relay';
@@ -18,6 +19,7 @@ export const relayFlags = {
     fallback: `/var/run/kubevirt-private/${relayDirectoryName}`,
     help: `socket and records: the folder ${relayDirectoryName} of the agent's --kubevirt-private-dir`,
   },
+  'migration-stall-seconds': stallFlag,
   'graceful-shutdown-seconds': { kind: 'int', fallback: 300, help: 'wait this long for migrations at shutdown' },
 } as const satisfies FlagTable;
 
@@ -26,6 +28,7 @@ export interface RelayOptions {
   readonly podIp: string;
   readonly directory: string;
   readonly gracefulShutdownMs: number;
+  readonly stallSeconds: number;
 }
 
 /** Undefined: the user asked for `--help`. Throws FlagError. */
@@ -37,7 +40,10 @@ export function parseRelayOptions(argv: readonly string[]): RelayOptions | undef
     throw new FlagError('NO_VALUE', '--pod-ip-address is missing: give the address of this pod ($(MY_POD_IP))');
   if (!path.isAbsolute(directory)) throw new FlagError('BAD_VALUE', '--directory takes an absolute path');
   if (seconds < 0) throw new FlagError('BAD_VALUE', '--graceful-shutdown-seconds must not be less than 0');
-  return { verbosity, podIp, directory, gracefulShutdownMs: seconds * 1000 };
+  const stallSeconds = flags['migration-stall-seconds'];
+  const problem = stallProblem(stallSeconds);
+  if (problem !== undefined) throw new FlagError('BAD_VALUE', problem);
+  return { verbosity, podIp, directory, gracefulShutdownMs: seconds * 1000, stallSeconds };
 }
 
 export function relayUsage(): string {
@@ -51,7 +57,7 @@ export function relayDirectory(privateDir: string): string {
 
 /** The whole program. The directory is made, or taken from all others. */
 export function makeRelay(
-  { podIp, directory }: RelayOptions,
+  { podIp, directory, stallSeconds }: RelayOptions,
   deps: { readonly pid: number; readonly log: Logger },
 ): MigrationRelay {
   const { pid, log } = deps;
@@ -59,7 +65,7 @@ export function makeRelay(
   chmodSync(directory, 0o700);
   const address = migrationAddress(networkInterfaces(), hasNetworkLink(migrationInterface), podIp);
   const proxies = new HaproxyProxies(
-    { directory: path.join(directory, 'proxies'), address: address ?? podIp },
+    { directory: path.join(directory, 'proxies'), address: address ?? podIp, stallSeconds },
     { objection: () => (address === undefined ? noMigrationAddress : undefined), clock: systemClock, log },
   );
   return new MigrationRelay({ directory, pid }, { proxies, clock: systemClock, log });

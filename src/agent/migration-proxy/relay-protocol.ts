@@ -4,6 +4,7 @@ import { type MigrationProxyErrorCode, migrationProxyErrorCodes } from './errors
 import type { ProxyFigures } from './ports.ts';
 import type { KeptProxy } from './proxy-keeper.ts';
 import { dutyOf, type ProxyDuty, processOf, rolesOf, type Side } from './proxy-record.ts';
+import type { EndedStreams } from './stall.ts';
 
 /**
  * What agent and relay say to each other, a JSON document per line. The relay says its state when an agent has connected and whenever
@@ -39,6 +40,8 @@ export interface RelayState {
   readonly supported: boolean;
   readonly problem?: string;
   readonly kept: readonly KeptProxy[];
+  /** Absent: a relay that does not say it. */
+  readonly ended?: readonly EndedStreams[];
 }
 
 const maxWordLength = 400;
@@ -111,7 +114,7 @@ function answerOf({ id, failure }: Record<string, unknown>): RelayAnswer | undef
 }
 
 function stateOf(read: Record<string, unknown>): RelayState | undefined {
-  const { version, address, supported, problem, kept } = read;
+  const { version, address, supported, problem, kept, ended } = read;
   if (typeof version !== 'number') return undefined;
   if (version !== relayVersion) return { version, address: '', supported: false, kept: [] };
   if (typeof address !== 'string' || !Array.isArray(kept)) return undefined;
@@ -119,7 +122,15 @@ function stateOf(read: Record<string, unknown>): RelayState | undefined {
     ...{ version, address, supported: supported === true },
     ...(typeof problem === 'string' && { problem }),
     kept: kept.flatMap((each) => keptOf(each) ?? []),
+    ended: listOf(ended).flatMap((each) => endedOf(each) ?? []),
   };
+}
+
+function endedOf(read: unknown): EndedStreams | undefined {
+  const [side, uid] = [memberAt(read, 'side'), memberAt(read, 'uid')];
+  const [migrationUid, reason] = [memberAt(read, 'migrationUid'), memberAt(read, 'reason')];
+  if ((side !== 'source' && side !== 'target') || !isWord(uid) || !isWord(reason)) return undefined;
+  return { side, uid, ...(isWord(migrationUid) && { migrationUid }), reason };
 }
 
 function keptOf(read: unknown): KeptProxy | undefined {
@@ -134,5 +145,6 @@ function figuresOf(read: unknown, { key, side, ports }: ProxyDuty): ProxyFigures
     return typeof value === 'number' && Number.isFinite(value) ? value : 0;
   };
   const [streams, bytes] = [count('streams'), count('bytes')];
-  return { key, side, ports, streams, bytes, bytesPerSecond: count('bytesPerSecond'), refused: count('refused') };
+  const [bytesPerSecond, stalledSeconds] = [count('bytesPerSecond'), count('stalledSeconds')];
+  return { key, side, ports, streams, bytes, bytesPerSecond, refused: count('refused'), stalledSeconds };
 }

@@ -24,6 +24,7 @@ import {
   relaySocketName,
   relayVersion,
 } from './relay-protocol.ts';
+import type { EndedStreams } from './stall.ts';
 
 export interface RelayedOptions {
   /** Where the relay's socket is. */
@@ -103,6 +104,10 @@ export class RelayedProxies implements ProxyKeeper, Component {
 
   find(side: Side, uid: string): ProxyDuty | undefined {
     return this.#kept.get(proxyId(side, uid))?.duty;
+  }
+
+  ended(): readonly EndedStreams[] {
+    return this.#state?.ended ?? [];
   }
 
   onChange(listener: (key: string) => void): () => void {
@@ -257,9 +262,15 @@ export class RelayedProxies implements ProxyKeeper, Component {
     const changed = new Set<string>();
     for (const id of new Set([...before.keys(), ...kept.keys()])) {
       const [old, now] = [before.get(id), kept.get(id)];
-      if (old && now && sameJson(old.duty, now.duty) && sameJson(old.process, now.process)) continue;
+      if (old && now && isUnchanged(old, now)) continue;
       for (const each of [old, now]) if (each) changed.add(each.duty.key);
     }
     for (const key of changed) this.#listeners.notify(key);
   }
+}
+
+/** As `ProxyKeeper.onChange` has it: figures change all the time. */
+function isUnchanged(old: KeptProxy, now: KeptProxy): boolean {
+  const isStalled = ({ figures }: KeptProxy) => figures.stalledSeconds > 0;
+  return sameJson(old.duty, now.duty) && sameJson(old.process, now.process) && isStalled(old) === isStalled(now);
 }

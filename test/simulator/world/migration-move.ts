@@ -1,7 +1,7 @@
 import type { MigrationMetadata } from '../../../src/api/index.ts';
 import { isAlive } from '../../fixtures/domain-rules.ts';
 import { noMigration } from '../../fixtures/no-migration.ts';
-import { type MigrationPlan, resumeMs } from '../plan.ts';
+import { type MigrationPlan, progressMs, resumeMs } from '../plan.ts';
 import { Refusal, type SimLauncher } from './sim-launcher.ts';
 import type { SimWorld, WorldVmi } from './sim-world.ts';
 
@@ -27,6 +27,7 @@ export class Move {
   #behindMs: number;
   #phase: 'not begun' | 'copies' | 'switches' | 'post-copy' | 'broken' | 'resumes' | 'over' = 'not begun';
   #brokenMs = 0;
+  #standsMs = 0;
 
   constructor(of: MigrationMove) {
     this.#of = of;
@@ -43,6 +44,11 @@ export class Move {
     // What is back in half of the time leaves the other half to resume it.
     const isLongLoss = world.plan.faults.some(({ forMs }) => forMs > resumeMs / 2);
     return isHalfGone || (isBroken && isLongLoss && world.scheduler.nowMs - this.#brokenMs >= resumeMs);
+  }
+
+  /** Its streams are frozen, and the guest runs at the target with a part of its memory. */
+  get standsInPostCopy(): boolean {
+    return (this.#phase === 'post-copy' || this.#phase === 'resumes') && this.#isFrozen();
   }
 
   /** MigrateVirtualMachine. Throws Refusal. */
@@ -84,6 +90,7 @@ export class Move {
       this.#fail('unable to connect to server');
       return;
     }
+    if (this.#stands(() => this.#connect())) return;
     target.domain = {
       status: 'Paused',
       reason: 'Migration',
@@ -105,6 +112,7 @@ export class Move {
       this.#fail(broken ?? 'QEMU gave up');
       return;
     }
+    if (this.#stands(() => this.#copy())) return;
     if (this.#leftMs > 0) {
       const passedMs = Math.min(sliceMs, this.#leftMs);
       this.#leftMs -= passedMs;
@@ -120,11 +128,13 @@ export class Move {
   /** The one moment: before it the guest is here, after it there. */
   #switch(): void {
     const { source } = this.#of;
+    if (this.#phase !== 'switches') return;
     const broken = this.#brokenBy();
     if (broken !== undefined) {
       this.#fail(broken);
       return;
     }
+    if (this.#stands(() => this.#switch())) return;
     this.#phase = 'over';
     source.leave();
     this.#goOnThere();
@@ -134,7 +144,9 @@ export class Move {
   /** The guest goes on there with a part of its memory. */
   #switchEarly(): void {
     const { source, target } = this.#of;
+    if (this.#phase !== 'switches') return;
     const broken = this.#brokenBy();
+    if (broken === undefined && this.#stands(() => this.#switchEarly())) return;
     // A guest that its user has paused does not run there either: it is moved as a whole.
     if (broken !== undefined || this.#was === 'Paused') {
       this.#behindMs = 0;
@@ -165,6 +177,7 @@ export class Move {
       this.#break();
       return;
     }
+    if (this.#stands(() => this.#follow())) return;
     if (this.#behindMs > 0) {
       const passedMs = Math.min(sliceMs, this.#behindMs);
       this.#behindMs -= passedMs;
@@ -196,6 +209,7 @@ export class Move {
       this.#break();
       return;
     }
+    if (this.#stands(() => this.#resume())) return;
     this.#phase = 'post-copy';
     source.become('Paused', 'Postcopy');
     this.#note(target, { FailureReason: '' });
@@ -213,6 +227,28 @@ export class Move {
     if (!isAlive(source.domain)) return 'the guest ended on its way';
     if (!source.hasLibvirt || !target.hasLibvirt) return 'libvirt does not answer';
     return this.#isConnected() && isAlive(target.domain) ? undefined : 'the connection was reset';
+  }
+
+  /** Nothing moves, and neither end is told. Before the switch the launcher looks at the clock; after it nobody here does. */
+  #stands(goOn: () => void): boolean {
+    if (!this.#isFrozen()) {
+      this.#standsMs = 0;
+      return false;
+    }
+    this.#standsMs += sliceMs;
+    const isBefore = this.#phase === 'copies' || this.#phase === 'switches';
+    if (isBefore && this.#standsMs > progressMs) this.#fail(`no data has moved for ${progressMs / 1_000} s`);
+    else this.#later(sliceMs, goOn);
+    return true;
+  }
+
+  #isFrozen(): boolean {
+    const { world, vmi, source, target } = this.#of;
+    const isFrozen = (launcher: SimLauncher, side: 'source' | 'target') =>
+      world
+        .agentsOf(launcher.options.nodeName)
+        .some(({ migrationProxies }) => migrationProxies.isFrozen(side, vmi.uid));
+    return isFrozen(source, 'source') || isFrozen(target, 'target');
   }
 
   /** The source goes on, if its guest lives; what came to the target goes. */

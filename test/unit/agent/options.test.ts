@@ -54,7 +54,10 @@ test('the usage names exactly the flags of upstream, the one of the web page, an
   const named = [...agentUsage().matchAll(/^ {2}(?:-\w, | {4})--([\w-]+)/gm)].map(([, name]) => name);
   assert.deepEqual(
     named.sort(),
-    [...upstream, 'live-migration', 'migration-relay', 'post-copy-resume-seconds', 'web-port'].sort(),
+    [
+      ...upstream,
+      ...['live-migration', 'migration-relay', 'migration-stall-seconds', 'post-copy-resume-seconds', 'web-port'],
+    ].sort(),
   );
 });
 
@@ -106,6 +109,7 @@ test('defaults are those of upstream', () => {
       client: pairIn('clientcertificates'),
       resumeMs: 300_000,
       isRelayed: false,
+      stallSeconds: 20,
       clientTypes: ['virt-handler', 'migration'],
       externallyManaged: false,
     },
@@ -161,6 +165,18 @@ test('a missing address, two names for this node, and a period of nothing are st
   refused([], 'NO_POD_IP');
   refused(required, 'NODE_NAME_DIFFERS', { nodeName: 'node1' });
   refused([...required, '--watchdog-timeout', '0'], 'BAD_PERIOD');
+});
+
+test('frozen streams are ended after seconds that can be set, within bounds', () => {
+  const seconds = (value: string) => parse(['--migration-stall-seconds', value]).migration?.stallSeconds;
+  assert.deepEqual(['5', '600'].map(seconds), [5, 600]);
+  for (const value of ['4', '0', '-1', '601']) {
+    assert.throws(
+      () => seconds(value),
+      (error) =>
+        error instanceof AgentOptionsError && error.code === 'BAD_PERIOD' && /between 5 and 600/.test(error.message),
+    );
+  }
 });
 
 test('--help is no error', () => {

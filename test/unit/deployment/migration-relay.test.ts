@@ -100,5 +100,7 @@ test('the relay’s arguments are refused in words where they cannot be used', (
   assert.throws(() => parseRelayOptions([]), /--pod-ip-address is missing/);
   assert.throws(() => parseRelayOptions([...given, '--directory', 'here']), /absolute path/);
   assert.throws(() => parseRelayOptions([...given, '--graceful-shutdown-seconds', '-1']), /less than 0/);
+  assert.throws(() => parseRelayOptions([...given, '--migration-stall-seconds', '4']), /between 5 and 600/);
+  assert.equal(parseRelayOptions([...given, '--migration-stall-seconds', '7'])?.stallSeconds, 7);
   assert.equal(parseRelayOptions(['--help']), undefined);
 });

@@ -53,6 +53,10 @@ export interface ProxiesView {
   /** What the open sides were opened for, also by an earlier agent; absent: not open, or not known. */
   readonly sourceMigration?: string;
   readonly targetMigration?: string;
+  /** The source's streams were ended here without an order; absent: they were not. */
+  readonly sourceEnded?: { readonly migrationUid?: string; readonly reason: string };
+  /** The source's streams of memory have carried nothing for so long; absent: they carry some. */
+  readonly sourceStalledSeconds?: number;
 }
 
 /** Plain read-only data of one moment; all that `decide` and `project` know. */

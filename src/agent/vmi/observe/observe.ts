@@ -142,6 +142,8 @@ function proxyView(uid: string, migrationProxies: AgentPorts['migrationProxies']
   const targetPorts = migrationProxies.targetPorts(uid);
   const sourceMigration = migrationProxies.migrationOf('source', uid);
   const targetMigration = migrationProxies.migrationOf('target', uid);
+  const sourceEnded = migrationProxies.sourceEnded(uid);
+  const sourceStalledSeconds = migrationProxies.sourceStalledSeconds(uid);
   return {
     supported,
     unavailable,
@@ -151,6 +153,8 @@ function proxyView(uid: string, migrationProxies: AgentPorts['migrationProxies']
     hasSource: migrationProxies.hasSource(uid),
     ...(sourceMigration !== undefined && { sourceMigration }),
     ...(targetMigration !== undefined && { targetMigration }),
+    ...(sourceEnded && { sourceEnded }),
+    ...(sourceStalledSeconds > 0 && { sourceStalledSeconds }),
   };
 }
 

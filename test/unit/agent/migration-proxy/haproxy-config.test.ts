@@ -82,6 +82,22 @@ test('figures are read by the names of their columns; what is none is refused', 
     { role: '0', streams: 0, bytes: 0, refused: 0 },
   ]);
   assert.deepEqual(readFigures(''), []);
-  assert.throws(() => readFigures('# pxname,scur\nf,many\n'), { code: 'NO_ANSWER' });
-  assert.throws(() => readFigures('Unknown command.\nf\n'), { code: 'NO_ANSWER' });
+  assert.throws(() => readFigures('# pxname,scur\nf,many\n'), { code: 'UNREADABLE' });
+  assert.throws(() => readFigures('Unknown command.\nf\n'), { code: 'UNREADABLE' });
+});
+
+test('frozen peers are noticed after the seconds that are set, whether data waits for them or not', () => {
+  for (const plan of [source, target]) {
+    const lines = configurationOf({ ...plan, stallSeconds: 30 }).split('\n');
+    const tls = lines.filter((line) => line.includes(' ssl '));
+    assert.ok(tls.length > 0 && tls.every((line) => line.includes(' tcp-ut 30s')), tls.join('\n'));
+    for (const end of ['cli', 'srv']) {
+      assert.deepEqual(
+        lines.filter((line) => line.includes(`${end}tcpka`)),
+        [`option ${end}tcpka`, `${end}tcpka-idle 15s`, `${end}tcpka-intvl 5s`, `${end}tcpka-cnt 3`].map(
+          (line) => `  ${line}`,
+        ),
+      );
+    }
+  }
 });

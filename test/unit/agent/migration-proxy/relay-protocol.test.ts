@@ -74,12 +74,22 @@ test('states and answers are read as they were written, without what is no proce
     bytes: 2,
     bytesPerSecond: 3,
     refused: 4,
+    stalledSeconds: 5,
   } as const;
   const kept: KeptProxy = { duty, process: launcher, figures };
-  const state: RelayState = { version: 1, address: '10.0.0.1', supported: true, problem: 'words', kept: [kept] };
+  const ended = { side: 'source', uid: 'u', migrationUid: 'm', reason: 'stream frozen' } as const;
+  const { migrationUid: _, ...unnamed } = ended;
+  const said = { version: 1, address: '10.0.0.1', supported: true, problem: 'words' };
+  const state: RelayState = { ...said, kept: [kept], ended: [ended, unnamed] };
   assert.deepEqual(readRelayMessage(JSON.stringify(state)), state);
-  const more = { ...state, kept: [kept, { ...kept, process: null }, 1, { ...kept, duty: { ...duty, uid: '..' } }] };
+  const more = {
+    ...state,
+    kept: [kept, { ...kept, process: null }, 1, { ...kept, duty: { ...duty, uid: '..' } }],
+    ended: [ended, unnamed, 1, { ...ended, side: 'both' }, { ...ended, uid: 1 }, { ...ended, reason: 'x'.repeat(999) }],
+  };
   assert.deepEqual(readRelayMessage(JSON.stringify(more)), state);
+  const older = { version: 1, address: '10.0.0.1', supported: true, kept: [] };
+  assert.deepEqual(readRelayMessage(JSON.stringify(older)), { ...older, ended: [] });
   assert.deepEqual(readRelayMessage('{"id":1}'), { id: 1 });
   const failure = { code: 'LAUNCHER_GONE', message: 'words' } as const;
   assert.deepEqual(readRelayMessage(JSON.stringify({ id: 1, failure })), { id: 1, failure });

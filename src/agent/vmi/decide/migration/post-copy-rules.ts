@@ -15,6 +15,8 @@ const resumeMs = ({ observation }: Facts) => observation.migrationProxies.resume
 
 const leftMs = (facts: Facts, view: SourceView) => resumeMs(facts) - brokenMs(facts, view);
 
+const stalledSeconds = ({ observation }: Facts) => observation.migrationProxies.sourceStalledSeconds ?? 0;
+
 function problemOf(facts: Facts, view: SourceView): string {
   const seconds = Math.ceil(leftMs(facts, view) / 1000);
   return `the streams of the migration broke after the switch to post-copy: the guest has its memory on two nodes and waits. They are opened anew for ${seconds} s more`;
@@ -44,19 +46,34 @@ function hasJustTried({ observation }: Facts, { memory }: SourceView): boolean {
   return lastTryMs !== undefined && observation.nowMs - lastTryMs < tryPeriodMs;
 }
 
+const isInPostCopy = (facts: Facts) => sourceView(facts)?.reported?.Mode === 'PostCopy';
+
+/** The guest runs at the target and its memory is on its way, also of a VMI that is to end. */
+function isMoving(facts: Facts): boolean {
+  const view = sourceView(facts);
+  return view !== undefined && hasSwitched(view) && facts.domainState.kind === 'alive' && !hasFailedPostCopy(facts);
+}
+
 /**
  * A guest whose streams broke in post-copy is not lost: QEMU waits on both nodes, and the same order to the launcher goes on where
  * they broke (libvirt's VIR_MIGRATE_POSTCOPY_RESUME). Upstream gives the VMI up at once.
  */
 export const postCopyRules: readonly Rule[] = [
   {
+    name: 'post-copy-stalled',
+    why: 'The streams of a guest in post-copy stand and carry no memory, which QEMU does not notice: they are closed, so that the migration breaks and is resumed through new ones.',
+    // By the launcher's own word: in the last moment of a pre-copy its streams are libvirt's to end.
+    when: (facts) => stalledSeconds(facts) > 0 && isInPostCopy(facts) && isMoving(facts),
+    plan: (facts) => ({
+      steps: [{ step: 'closeSourceProxies', uid: facts.uid }],
+      requeueAfterMs: tryPeriodMs,
+      problem: `the streams of the migration have carried no memory for ${stalledSeconds(facts)} s after the switch to post-copy: they are closed and opened anew`,
+    }),
+  },
+  {
     name: 'ending-arrival-awaited',
     why: 'The VMI is to end and its guest runs on the target already, with memory that is still here: it arrives first, and is shut down there in peace.',
-    when: (facts) => {
-      const view = sourceView(facts);
-      const isHere = facts.domainState.kind === 'alive' && !hasFailedPostCopy(facts);
-      return view !== undefined && hasSwitched(view) && facts.ending !== undefined && isHere;
-    },
+    when: (facts) => facts.ending !== undefined && isMoving(facts),
     plan: () => rest,
   },
   {

@@ -52,7 +52,7 @@ function progressPatch({ state, reported }: SourceView): VmiPatch | undefined {
 function reportedFailurePatch(facts: Facts, reported: MigrationMetadata): VmiPatch {
   const [startTimestamp, endTimestamp] = [instantOf(reported.StartTimestamp), instantOf(reported.EndTimestamp)];
   return failedMigration(facts, {
-    reason: reported.FailureReason || 'the launcher gave no reason; see the log of the launcher pod on the source node',
+    reason: reasonOf(facts, reported),
     ...(startTimestamp && { startTimestamp }),
     ...(endTimestamp && { endTimestamp }),
     more: {
@@ -60,6 +60,13 @@ function reportedFailurePatch(facts: Facts, reported: MigrationMetadata): VmiPat
       ...(abortStates.includes(reported.AbortStatus) && { abortStatus: reported.AbortStatus }),
     },
   });
+}
+
+/** The launcher sees only that its streams broke; what this agent knows of why goes before its words. */
+function reasonOf({ observation }: Facts, { UID, FailureReason }: MigrationMetadata): string {
+  const words = FailureReason || 'the launcher gave no reason; see the log of the launcher pod on the source node';
+  const { sourceEnded } = observation.migrationProxies;
+  return sourceEnded?.migrationUid === UID ? `${sourceEnded.reason}: ${words}` : words;
 }
 
 /** The same moment in the one form that is compared and written. */

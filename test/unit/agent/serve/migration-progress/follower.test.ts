@@ -10,7 +10,7 @@ const key = 'default/vm';
 const mebibyte = 2 ** 20;
 const source: ProxyFigures = {
   ...{ key, side: 'source', ports: { '40001': 0, '40002': 49_152 } },
-  ...{ streams: 2, bytes: 7, bytesPerSecond: 3, refused: 0 },
+  ...{ streams: 2, bytes: 7, bytesPerSecond: 3, refused: 0, stalledSeconds: 0 },
 };
 const vmi = {
   metadata: { namespace: 'default', name: 'vm', uid: 'u1' },

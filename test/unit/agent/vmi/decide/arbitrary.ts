@@ -170,6 +170,8 @@ const migrationProxies: fc.Arbitrary<ProxiesView> = fc.record(
     address: fc.constant('10.0.0.1'),
     targetPorts: ports,
     hasSource: fc.boolean(),
+    sourceEnded: fc.record({ migrationUid, reason: fc.constant('stream frozen') }),
+    sourceStalledSeconds: fc.nat(60),
   },
   { requiredKeys: ['supported', 'unavailable', 'address', 'hasSource'] },
 );

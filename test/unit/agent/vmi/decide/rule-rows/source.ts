@@ -235,6 +235,46 @@ export const sourceRows: readonly Row[] = [
     expect: { steps: [], requeueAfterMs: 0 },
   },
   {
+    rule: 'post-copy-stalled',
+    when: 'nothing of its memory has come for longer than is allowed',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      migrationProxies: { ...resumable, sourceStalledSeconds: 21 },
+    },
+    expect: { steps: ['closeSourceProxies'], requeueAfterMs: 3_000 },
+  },
+  {
+    rule: 'post-copy-stalled',
+    when: 'nothing comes any more of a VMI that is deleted: its guest would never arrive to be shut down',
+    given: {
+      vmi: deleting({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      migrationProxies: { ...resumable, sourceStalledSeconds: 21 },
+    },
+    expect: { steps: ['closeSourceProxies'], requeueAfterMs: 3_000 },
+  },
+  {
+    rule: 'migration-running',
+    when: 'nothing moves any more, and only the target has said that the guest runs there: libvirt is at its last words',
+    given: {
+      vmi: leaving({ ...published, ...started, targetNodeDomainReadyTimestamp: '2026-01-02T03:04:05Z' }),
+      domain: reported(),
+      migrationProxies: { ...resumable, sourceStalledSeconds: 21 },
+    },
+    expect: { steps: [], healthy: true },
+  },
+  {
+    rule: 'migration-running',
+    when: 'nothing moves before the switch: that is the launcher’s to judge',
+    given: {
+      vmi: leaving({ ...published, ...started }),
+      domain: reported(),
+      migrationProxies: { ...resumable, sourceStalledSeconds: 21 },
+    },
+    expect: { steps: [], healthy: true },
+  },
+  {
     rule: 'post-copy-resumed',
     when: 'the guest moves again',
     given: {

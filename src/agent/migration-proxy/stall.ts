@@ -1,0 +1,62 @@
+import type { Side } from './proxy-record.ts';
+
+/** `--migration-stall-seconds` of agent and relay. */
+export const stallFlag = {
+  kind: 'int',
+  fallback: 20,
+  help: 'streams of a live migration that are frozen are ended after so long: a peer that takes nothing, a proxy process that does not answer',
+} as const;
+
+/** Less than that a busy machine takes now and then; more helps nobody who waits for it. */
+const [leastSeconds, mostSeconds] = [5, 600];
+
+/** What to say of a value that cannot be taken; undefined: it can. */
+export function stallProblem(seconds: number): string | undefined {
+  if (seconds >= leastSeconds && seconds <= mostSeconds) return undefined;
+  return `--migration-stall-seconds must be between ${leastSeconds} and ${mostSeconds}`;
+}
+
+/** One side's streams that were ended without an order, before the launcher knew of it. */
+export interface EndedStreams {
+  readonly side: Side;
+  readonly uid: string;
+  readonly migrationUid?: string;
+  /** For people. */
+  readonly reason: string;
+}
+
+/** HAProxy counts what runs this often (option contstats). */
+const countSeconds = 5;
+const longestLookMs = 5_000;
+
+/** When a frozen stream is looked for, all from the seconds that are set. */
+export interface StallTimes {
+  readonly stallMs: number;
+  /** Between two questions to a process. */
+  readonly lookMs: number;
+  /** An answer that has not come by then does not come: since the last one `stallMs` have passed then. */
+  readonly answerMs: number;
+  /** Streams without a byte for so long carry none: what flows is counted, and looked at, several times meanwhile. */
+  readonly silentMs: number;
+}
+
+export function stallTimes(stallSeconds: number, lookMs?: number): StallTimes {
+  const stallMs = stallSeconds * 1000;
+  const everyMs = lookMs ?? Math.min(longestLookMs, stallMs / 4);
+  const silentMs = Math.max(stallMs, 2 * countSeconds * 1000 + everyMs);
+  return { stallMs, lookMs: everyMs, answerMs: Math.max(stallMs - everyMs, stallMs / 2), silentMs };
+}
+
+/** Of TCP, in seconds: silence, then questions that nobody answers; together no longer than `stallSeconds`. */
+export function keepalive(stallSeconds: number): {
+  readonly idle: number;
+  readonly interval: number;
+  readonly count: number;
+} {
+  const count = 3;
+  return {
+    idle: Math.max(1, Math.floor(stallSeconds / 2)),
+    interval: Math.max(1, Math.floor(stallSeconds / 6)),
+    count,
+  };
+}
