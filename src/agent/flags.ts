@@ -1,7 +1,22 @@
 import type { FlagTable } from '../base/index.ts';
-import { stallFlag } from './migration-proxy/index.ts';
 
 const later = 'accepted, not used yet: ';
+
+/** `--migration-stall-seconds` of agent and relay. */
+export const stallFlag = {
+  kind: 'int',
+  fallback: 20,
+  help: 'streams of a live migration that are frozen are ended after so long: a peer that takes nothing, a proxy process that does not answer',
+} as const;
+
+/** Less than that a busy machine takes now and then; more helps nobody who waits for it. */
+const [leastSeconds, mostSeconds] = [5, 600];
+
+/** What to say of a value that cannot be taken; undefined: it can. */
+export function stallProblem(seconds: number): string | undefined {
+  if (seconds >= leastSeconds && seconds <= mostSeconds) return undefined;
+  return `--migration-stall-seconds must be between ${leastSeconds} and ${mostSeconds}`;
+}
 
 /** Upstream's flags and defaults, exactly (cmd/virt-handler/virt-handler.go, AddFlags), `--web-port` and `--live-migration`. */
 export const agentFlags = {

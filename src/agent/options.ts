@@ -1,7 +1,6 @@
 import { CodedError, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
 import type { KeyPairPaths } from '../tls/index.ts';
-import { agentFlags } from './flags.ts';
-import { stallProblem } from './migration-proxy/index.ts';
+import { agentFlags, stallProblem } from './flags.ts';
 
 /** What of the environment counts. Read by src/bin. */
 export interface AgentEnvironment {

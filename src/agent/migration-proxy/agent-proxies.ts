@@ -2,11 +2,10 @@ import type { Clock, Component } from '../../base/index.ts';
 import { processIdOf } from '../../host/index.ts';
 import type { ProxyCredentials } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
-import type { MigrationProxies, ProxyFigures, ProxyPorts, SourceProxy, TargetProxy } from './ports.ts';
+import type { EndedStreams, MigrationProxies, ProxyFigures, ProxyPorts, SourceProxy, TargetProxy } from './ports.ts';
 import type { KeptProxy, ProxyKeeper } from './proxy-keeper.ts';
 import { gone } from './proxy-processes.ts';
 import { isSameDuty, type ProxyDuty, type Side } from './proxy-record.ts';
-import type { EndedStreams } from './stall.ts';
 
 export interface AgentProxiesOptions {
   /** Streams that broke in post-copy are opened anew for so long. */

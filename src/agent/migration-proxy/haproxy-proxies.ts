@@ -7,10 +7,11 @@ import { configurationOf, type ProxyPlan, type UserIds } from './haproxy-config.
 import { findHaproxy, killProcess, makeEmptyRoot } from './haproxy-process.ts';
 import { HeldProxy } from './held-proxies.ts';
 import { listenAnywhere, PodSockets, targetSocket } from './pod-sockets.ts';
+import type { EndedStreams } from './ports.ts';
 import type { KeptProxy, ProxyKeeper } from './proxy-keeper.ts';
 import { controlName, gone, ProxyProcesses, socketNames } from './proxy-processes.ts';
 import { isSameDuty, isUid, type ProxyDuty, proxyId, rolesOf, type Side } from './proxy-record.ts';
-import { type EndedStreams, type StallTimes, stallTimes } from './stall.ts';
+import { type StallTimes, stallTimes } from './stall.ts';
 
 export interface HaproxyOptions {
   /** Records and control sockets; this program's alone. */

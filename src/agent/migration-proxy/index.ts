@@ -14,4 +14,3 @@ export type * from './ports.ts';
 export type { ProxyKeeper } from './proxy-keeper.ts';
 export { makeRelay, parseRelayOptions, type RelayOptions, relayDirectory, relayUsage } from './relay-options.ts';
 export { RelayedProxies } from './relayed-proxies.ts';
-export { stallFlag, stallProblem } from './stall.ts';

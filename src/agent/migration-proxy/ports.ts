@@ -1,5 +1,4 @@
 import type { Key } from '../../api/index.ts';
-import type { EndedStreams } from './stall.ts';
 
 /** What a stream between two nodes carries; the numbers are those of `status.migrationState` (upstream: pkg/virt-handler/migration-proxy). */
 export const proxyRoles = { libvirt: 0, direct: 49_152, block: 49_153 } as const;
@@ -42,6 +41,15 @@ export interface ProxyFigures {
   readonly refused: number;
   /** How long the streams of memory have carried nothing, once that is longer than `--migration-stall-seconds`; else 0. */
   readonly stalledSeconds: number;
+}
+
+/** One side's streams that were ended without an order, before the launcher knew of it. */
+export interface EndedStreams {
+  readonly side: 'target' | 'source';
+  readonly uid: string;
+  readonly migrationUid?: string;
+  /** For people. */
+  readonly reason: string;
 }
 
 /**

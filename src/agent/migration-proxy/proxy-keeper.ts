@@ -1,9 +1,8 @@
 import type { Component } from '../../base/index.ts';
 import type { ProcessId } from '../../host/index.ts';
 import type { ProxyTls } from './credentials.ts';
-import type { ProxyFigures } from './ports.ts';
+import type { EndedStreams, ProxyFigures } from './ports.ts';
 import type { ProxyDuty, Side } from './proxy-record.ts';
-import type { EndedStreams } from './stall.ts';
 
 /** A proxy process that serves. */
 export interface KeptProxy {

@@ -3,10 +3,10 @@ import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { FlagError, type FlagTable, flagUsage, type Logger, parseGoFlags, systemClock } from '../../base/index.ts';
 import { hasNetworkLink } from '../../host/index.ts';
+import { stallFlag, stallProblem } from '../flags.ts';
 import { HaproxyProxies } from './haproxy-proxies.ts';
 import { migrationAddress, migrationInterface, noMigrationAddress } from './migration-address.ts';
 import { MigrationRelay } from './migration-relay.ts';
-import { stallFlag, stallProblem } from './stall.ts';
 
 /** Below the agent's `--kubevirt-private-dir`. */
 const relayDirectoryName = 'migration-relay';

@@ -1,10 +1,9 @@
 import { isRecord, jsonRecord, listOf, memberAt } from '../../base/index.ts';
 import type { ProxyTls } from './credentials.ts';
 import { type MigrationProxyErrorCode, migrationProxyErrorCodes } from './errors.ts';
-import type { ProxyFigures } from './ports.ts';
+import type { EndedStreams, ProxyFigures } from './ports.ts';
 import type { KeptProxy } from './proxy-keeper.ts';
 import { dutyOf, type ProxyDuty, processOf, rolesOf, type Side } from './proxy-record.ts';
-import type { EndedStreams } from './stall.ts';
 
 /**
  * What agent and relay say to each other, a JSON document per line. The relay says its state when an agent has connected and whenever

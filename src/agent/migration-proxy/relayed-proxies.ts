@@ -13,6 +13,7 @@ import { connectIn } from './connect-in.ts';
 import type { ProxyTls } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import { LineChannel } from './line-channel.ts';
+import type { EndedStreams } from './ports.ts';
 import type { KeptProxy, ProxyKeeper } from './proxy-keeper.ts';
 import { type ProxyDuty, proxyId, type Side } from './proxy-record.ts';
 import {
@@ -24,7 +25,6 @@ import {
   relaySocketName,
   relayVersion,
 } from './relay-protocol.ts';
-import type { EndedStreams } from './stall.ts';
 
 export interface RelayedOptions {
   /** Where the relay's socket is. */

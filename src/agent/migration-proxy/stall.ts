@@ -1,30 +1,3 @@
-import type { Side } from './proxy-record.ts';
-
-/** `--migration-stall-seconds` of agent and relay. */
-export const stallFlag = {
-  kind: 'int',
-  fallback: 20,
-  help: 'streams of a live migration that are frozen are ended after so long: a peer that takes nothing, a proxy process that does not answer',
-} as const;
-
-/** Less than that a busy machine takes now and then; more helps nobody who waits for it. */
-const [leastSeconds, mostSeconds] = [5, 600];
-
-/** What to say of a value that cannot be taken; undefined: it can. */
-export function stallProblem(seconds: number): string | undefined {
-  if (seconds >= leastSeconds && seconds <= mostSeconds) return undefined;
-  return `--migration-stall-seconds must be between ${leastSeconds} and ${mostSeconds}`;
-}
-
-/** One side's streams that were ended without an order, before the launcher knew of it. */
-export interface EndedStreams {
-  readonly side: Side;
-  readonly uid: string;
-  readonly migrationUid?: string;
-  /** For people. */
-  readonly reason: string;
-}
-
 /** HAProxy counts what runs this often (option contstats). */
 const countSeconds = 5;
 const longestLookMs = 5_000;

@@ -154,10 +154,10 @@ describe('streams that are frozen', { skip: withoutProxies }, () => {
   });
 
   for (const [what, write] of [
-    ['with memory on its way', (socket: Socket) => sendWithoutEnd(socket)],
-    ['that is silent', () => undefined],
+    ['memory is on its way', (socket: Socket) => sendWithoutEnd(socket)],
+    ['all is silent', () => undefined],
   ] as const) {
-    test(`the network swallows everything: a stream ${what} ends in time at both ends`, async (t) => {
+    test(`the network swallows everything: streams end in time at both ends, while ${what}`, async (t) => {
       const { memory } = await world(t, { source: stallSeconds, target: stallSeconds });
       const { near, far } = await memory();
       far.once('end', () => far.destroy());

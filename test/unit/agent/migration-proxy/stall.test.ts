@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { keepalive, stallProblem, stallTimes } from '../../../../src/agent/migration-proxy/stall.ts';
+import { stallProblem } from '../../../../src/agent/flags.ts';
+import { keepalive, stallTimes } from '../../../../src/agent/migration-proxy/stall.ts';
 
 const seconds = fc.integer({ min: 5, max: 600 });
 
