@@ -81,7 +81,7 @@ describe('a proxy process that freezes for good while a guest moves', { skip: wh
       const { guest, source, target } = await marked(name);
       await world.migrate(name, `of-${name}`);
       await world.untilMigration(`of-${name}`, 'Running', 'Failed');
-      const { log } = await movingFrom(source, guest);
+      await isUnderWay(source, guest);
       const node = side === 'source' ? source : target;
       const frozen = freeze(guest, node);
       const frozenMs = performance.now();
@@ -89,7 +89,7 @@ describe('a proxy process that freezes for good while a guest moves', { skip: wh
       assert.ok(performance.now() - frozenMs < noticedMs, `after ${performance.now() - frozenMs} ms`);
       await isReplaced(frozen, node, side);
       const says = { source: /stream frozen: the source's migration proxy did not answer for 5 s/, target: /\w/ }[side];
-      assert.match(message, says, log());
+      assert.match(message, says, source.program.log());
       assert.equal(world.nodeOf(await world.vmi(name)), source);
       await remembers(guest, source);
       await world.configure({});
@@ -101,35 +101,56 @@ describe('a proxy process that freezes for good while a guest moves', { skip: wh
 
   for (const side of ['source', 'target'] as const) {
     test(`the ${side}’s, in post-copy: the guest waits some seconds, gets the rest of its memory through new streams, and has lost nothing`, async () => {
-      await world.configure(postCopy);
-      const name = `post-${side}`;
-      const { guest, source, target } = await marked(name);
-      await world.migrate(name, `of-${name}`);
-      const [event, detail] = [LifecycleEvent.RESUMED, LifecycleDetail.RESUMED.POSTCOPY];
-      await eventually(async () => {
-        const launcher = (await world.launchers(guest.uid)).get(target.name);
-        assert.ok(launcher?.log().includes(`"event":${event},"detail":${detail}`), `not there yet\n${world.logs()}`);
-      }, patienceMs);
-      // In the first moments QEMU's own thread may wait for a page, and hears no order to resume: the guest would be lost.
-      const arrived = await guest.shell(target);
-      await eventually(async () => assert.match(await arrived.run('echo $((6 * 7))'), /42/), patienceMs);
-      arrived.close();
+      const { guest, source, target } = await inPostCopy(`post-${side}`);
       const node = side === 'source' ? source : target;
       const frozen = freeze(guest, node);
       await isReplaced(frozen, node, side);
-      const { status } = await world.untilMigration(`of-${name}`, 'Succeeded', 'Failed');
-      assert.equal(status?.phase, 'Succeeded', JSON.stringify(status));
-      assert.equal(world.nodeOf(await world.vmi(name)), target);
-      await remembers(guest, target);
+      await arrives(guest, target);
     });
   }
 
+  test('the source’s QEMU stands still in post-copy: its streams carry nothing and are closed, and when it goes on it is resumed', async () => {
+    const { guest, source, target } = await inPostCopy('post-qemu');
+    const [pid = 0] = (await world.launchers(guest.uid)).get(source.name)?.pids('qemu-system-x86') ?? [];
+    const [carrier] = source.proxiesOf(guest.uid);
+    assert.ok(carrier);
+    process.kill(pid, 'SIGSTOP');
+    // For HAProxy counts every five seconds.
+    await eventually(() => assert.ok(!source.proxiesOf(guest.uid).includes(carrier)), noticedMs);
+    process.kill(pid, 'SIGCONT');
+    await arrives(guest, target);
+  });
+
+  /** It runs at the target, and most of its memory is still at the source. */
+  async function inPostCopy(name: string): Promise<Awaited<ReturnType<typeof marked>>> {
+    await world.configure(postCopy);
+    const moved = await marked(name);
+    const { guest, target } = moved;
+    await world.migrate(name, `of-${name}`);
+    const [event, detail] = [LifecycleEvent.RESUMED, LifecycleDetail.RESUMED.POSTCOPY];
+    await eventually(async () => {
+      const launcher = (await world.launchers(guest.uid)).get(target.name);
+      assert.ok(launcher?.log().includes(`"event":${event},"detail":${detail}`), `not there yet\n${world.logs()}`);
+    }, patienceMs);
+    // In the first moments QEMU's own thread may wait for a page, and hears no order to resume: the guest would be lost.
+    const arrived = await guest.shell(target);
+    await eventually(async () => assert.match(await arrived.run('echo $((6 * 7))'), /42/), patienceMs);
+    arrived.close();
+    return moved;
+  }
+
+  async function arrives(guest: Guest, target: MigrationNode): Promise<void> {
+    const { status } = await world.untilMigration(`of-${guest.name}`, 'Succeeded', 'Failed');
+    assert.equal(status?.phase, 'Succeeded', JSON.stringify(status));
+    assert.equal(world.nodeOf(await world.vmi(guest.name)), target);
+    await remembers(guest, target);
+  }
+
   /** Its memory is on its way: the launcher has told of the migration. */
-  async function movingFrom(source: MigrationNode, guest: Guest): Promise<{ log: () => string }> {
+  async function isUnderWay(source: MigrationNode, guest: Guest): Promise<void> {
     await eventually(async () => {
       const launcher = (await world.launchers(guest.uid)).get(source.name);
       assert.match(launcher?.log() ?? '', /migration under way/);
     }, patienceMs);
-    return { log: () => source.program.log() };
   }
 });
