@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { findCondition, resources } from '../../src/api/index.ts';
+import { findCondition, labels, resources } from '../../src/api/index.ts';
 import { loadKubeAccess } from '../../src/kube/index.ts';
 import { token } from '../fixtures/controller/cluster.ts';
 import { eventually } from '../fixtures/eventually.ts';
@@ -29,6 +30,8 @@ let world: MigrationCluster;
 let guest: Guest;
 let booted = '';
 let migrations = 0;
+/** It lacks the guest's kernel. */
+const emptyImage = mkdtempSync(path.join(tmpdir(), 'image-'));
 
 before(async () => {
   const parts: Parts = JSON.parse(process.env.KUBELET_PARTS ?? '{}');
@@ -53,7 +56,10 @@ before(async () => {
   assert.match(booted, /^[\da-f-]{36}$/);
   shell.close();
 });
-after(() => world?.dispose());
+after(async () => {
+  await world?.dispose();
+  rmdirSync(emptyImage);
+});
 
 /** With what upstream's agent waits for. */
 async function realServer(assets: string): Promise<KubeApiserver> {
@@ -132,6 +138,56 @@ test('a guest moves from agent to agent, twice there and back', async (t) => {
     t.diagnostic(`away from ${from}: ${Math.round(performance.now() - startMs)} ms`);
   }
 });
+
+/** Why our agent takes no guest, and how the cause comes and goes. `isEarly`: its launcher has no socket before the agent has said so. */
+const refusals = [
+  {
+    cause: 'it was started without live migrations',
+    words: /node node1: .*--live-migration=false/,
+    isEarly: true,
+    begin: () => world.nodes[0].restartAgent(['--live-migration=false']),
+    end: () => world.nodes[0].restartAgent(),
+  },
+  {
+    cause: 'the cluster wants streams without TLS',
+    words: /node node1: .*disableTLS/,
+    isEarly: false,
+    begin: () => world.configure({ disableTLS: true }),
+    end: () => world.configure({}),
+  },
+  {
+    cause: 'its launcher cannot prepare for the guest',
+    words: /node node1 could not prepare for the guest: .*vmlinuz/,
+    isEarly: false,
+    begin: async () => world.podChanges.set('node1', { kernelBootDir: emptyImage }),
+    end: async () => world.podChanges.delete('node1'),
+  },
+] as const;
+
+for (const { cause, words, isEarly, begin, end } of refusals)
+  test(`our agent takes no guest of upstream’s since ${cause}: the target pod is told to go, and the next migration succeeds`, async (t) => {
+    const [ours, theirs] = world.nodes;
+    if ((await place()) === ours) await moved();
+    await begin();
+    if (isEarly) world.heldLaunchers.add(ours.name);
+    const name = await begun();
+    const startMs = performance.now();
+    const { message } = await world.untilFailed(name);
+    assert.match(message, words);
+    const failedMs = performance.now();
+    // Upstream's deletes no pod of a migration that has failed: nobody but our agent lets it end before its time is over.
+    await world.cluster.stopController();
+    world.heldLaunchers.clear();
+    await livesOn(theirs);
+    await world.untilVmi('demo', 'free of its target', ({ metadata }) => {
+      return metadata.labels?.[labels.migrationTargetNodeName] === undefined;
+    });
+    const goneMs = performance.now();
+    t.diagnostic(`failed after ${Math.round(failedMs - startMs)} ms, gone ${Math.round(goneMs - failedMs)} ms later`);
+    await world.cluster.startController();
+    await end();
+    await moved();
+  });
 
 for (const turn of ['first', 'second'])
   test(`a migration is cancelled in the middle, the ${turn} direction: the guest stays, and the next one succeeds`, async () => {
