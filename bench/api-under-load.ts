@@ -1,17 +1,15 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { kubeApiserverAssets } from '../scripts/kube-apiserver.mjs';
 import { resources } from '../src/api/index.ts';
 import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
 import { nodePaths } from '../src/standalone/index.ts';
 import { startKubeApiserver } from '../test/fixtures/kube-apiserver.ts';
+import { AuditLog, type RequestCounts } from './audit-log.ts';
 import { ended, waitFor } from './waiting.ts';
 
 export type ApiKind = 'cluster' | 'embedded';
-
-/** `verb resource` → how often the agent asked for it. */
-export type RequestCounts = Readonly<Record<string, number>>;
 
 /** An API server that an agent is measured against. */
 export interface ApiUnderLoad {
@@ -51,41 +49,17 @@ async function cluster(dir: string, isMust: boolean): Promise<ApiUnderLoad> {
   const auditFile = path.join(dir, 'audit.log');
   const server = await startKubeApiserver(assets, { auditFile });
   const admin = await clientOf(server.adminKubeconfig);
-  let readBytes = 0;
+  const audit = new AuditLog(auditFile);
   return {
     kind: 'cluster',
     admin,
     handlerKubeconfig: server.handlerKubeconfig,
-    requests() {
-      if (!existsSync(auditFile)) return {};
-      const end = statSync(auditFile).size;
-      const text = readFileSync(auditFile).subarray(readBytes, end).toString('utf8');
-      readBytes = end;
-      return countsOf(text);
-    },
+    requests: () => audit.read().get('kubevirt-handler') ?? {},
     async stop() {
       admin.close();
       await server.stop();
     },
   };
-}
-
-interface AuditLine {
-  readonly verb: string;
-  readonly objectRef?: { readonly resource?: string; readonly name?: string };
-  readonly responseStatus?: { readonly code?: number };
-}
-
-function countsOf(text: string): RequestCounts {
-  const counts: Record<string, number> = {};
-  for (const line of text.split('\n').filter(Boolean)) {
-    const { verb, objectRef, responseStatus } = JSON.parse(line) as AuditLine;
-    if (verb === 'watch') continue;
-    const isRefused = (responseStatus?.code ?? 200) >= 400;
-    const name = `${verb} ${objectRef?.resource ?? '?'}${isRefused ? ` (${responseStatus?.code})` : ''}`;
-    counts[name] = (counts[name] ?? 0) + 1;
-  }
-  return counts;
 }
 
 async function embedded(dir: string): Promise<ApiUnderLoad> {

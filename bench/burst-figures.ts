@@ -1,5 +1,5 @@
 import type { FloodResult } from '../test/fixtures/scripted-launcher-fleet.ts';
-import type { RequestCounts } from './api-under-load.ts';
+import type { RequestCounts } from './audit-log.ts';
 import type { BurstResult } from './burst.ts';
 import { type Figure, percentile, type Unit } from './figures.ts';
 import type { RestartResult } from './restart.ts';

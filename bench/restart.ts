@@ -3,7 +3,8 @@ import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
 import type { LauncherFleet } from '../test/fixtures/scripted-launcher-fleet.ts';
 import type { AgentUnderTest } from './agent-under-test.ts';
-import type { ApiUnderLoad, RequestCounts } from './api-under-load.ts';
+import type { ApiUnderLoad } from './api-under-load.ts';
+import type { RequestCounts } from './audit-log.ts';
 
 export interface RestartResult {
   /** From the command to the last launcher that can report to the new agent. */
