@@ -26,7 +26,14 @@ export interface AgentPlace {
   /** Three ports from here on; 28185 unless given. */
   readonly firstPort?: number;
   /** PEM files of the agent's servers; a self-signed pair unless given. */
-  readonly server?: { readonly certFile: string; readonly keyFile: string };
+  readonly server?: KeyPairFiles;
+  /** The same of what it shows to others, also in migrations. */
+  readonly client?: KeyPairFiles;
+}
+
+interface KeyPairFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
 }
 
 const clockTicksPerSecond = 100;
@@ -196,19 +203,21 @@ function writeServiceAccount({ dir, kubeconfig }: AgentPlace): Record<string, st
 }
 
 function flagsOf(place: AgentPlace): string[] {
-  const { dir, nodeName, kubeconfig, asServiceAccount, firstPort = defaultFirstPort, server } = place;
+  const { dir, nodeName, kubeconfig, asServiceAccount, firstPort = defaultFirstPort, server, client } = place;
   const [key, cert] = [path.join(dir, 'certs/tls.key'), path.join(dir, 'certs/tls.crt')];
-  const identities = ['client', 'migration-client', 'tls', 'vsock-client'].flatMap((name) => [
-    ...[`--${name}-cert-file`, cert],
-    ...[`--${name}-key-file`, key],
-  ]);
+  const ofPair = (name: string, { certFile, keyFile }: KeyPairFiles) => [
+    ...[`--${name}-cert-file`, certFile],
+    ...[`--${name}-key-file`, keyFile],
+  ];
+  const own = { certFile: cert, keyFile: key };
+  const pairs = { client, 'migration-client': client, tls: server, 'vsock-client': undefined };
+  const identities = Object.entries(pairs).flatMap(([name, pair]) => ofPair(name, pair ?? own));
   return [
     ...(asServiceAccount ? [] : ['--kubeconfig', kubeconfig]),
     ...['--hostname-override', nodeName, '--pod-ip-address', '127.0.0.1'],
     ...['--kubevirt-share-dir', '/var/run/kubevirt', '--kubevirt-private-dir', path.join(dir, 'private')],
     ...portFlags.flatMap((name, index) => [`--${name}`, `${firstPort + index}`]),
     ...identities,
-    ...(server ? ['--tls-cert-file', server.certFile, '--tls-key-file', server.keyFile] : []),
     ...['-v', '2'],
   ];
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { kubeApiserverAssets } from '../scripts/kube-apiserver.mjs';
 import { resources } from '../src/api/index.ts';
@@ -20,6 +20,10 @@ export interface ApiUnderLoad {
   readonly handlerKubeconfig: string;
   /** The agent's requests since the last call, watches not counted; undefined where the server does not tell. */
   requests(): RequestCounts | undefined;
+  /** The same by service account, of agent and controller. */
+  requestsByAccount(): ReadonlyMap<string, RequestCounts> | undefined;
+  /** Of virt-controller: a kubeconfig with the rights that daemonset/controller gives. */
+  controllerKubeconfig(): string;
   stop(): Promise<void>;
 }
 
@@ -32,9 +36,15 @@ async function clientOf(kubeconfig: string): Promise<KubeClient> {
 }
 
 /** A real etcd and kube-apiserver where there is one, else the embedded API; `asked` decides if given. */
-export async function startApi(asked: ApiKind | undefined, dir: string, nodeName: string): Promise<ApiUnderLoad> {
+export async function startApi(
+  asked: ApiKind | undefined,
+  dir: string,
+  ...nodeNames: readonly string[]
+): Promise<ApiUnderLoad> {
   const api = await (asked === 'embedded' ? embedded(dir) : cluster(dir, asked === 'cluster'));
-  await api.admin.create(resources.nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: nodeName } });
+  for (const name of nodeNames) {
+    await api.admin.create(resources.nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name } });
+  }
   return api;
 }
 
@@ -55,6 +65,15 @@ async function cluster(dir: string, isMust: boolean): Promise<ApiUnderLoad> {
     admin,
     handlerKubeconfig: server.handlerKubeconfig,
     requests: () => audit.read().get('kubevirt-handler') ?? {},
+    requestsByAccount: () => audit.read(),
+    controllerKubeconfig() {
+      server.kubectl('apply', '-k', 'daemonset/controller');
+      const token = server.kubectl('create', 'token', 'kubevirt-controller', '-n', 'kubevirt').trim();
+      const file = path.join(dir, 'controller.kubeconfig');
+      const config = JSON.parse(readFileSync(server.handlerKubeconfig, 'utf8'));
+      writeFileSync(file, JSON.stringify({ ...config, users: [{ ...config.users[0], user: { token } }] }));
+      return file;
+    },
     async stop() {
       admin.close();
       await server.stop();
@@ -79,6 +98,8 @@ async function embedded(dir: string): Promise<ApiUnderLoad> {
     admin,
     handlerKubeconfig: kubeconfigs['virt-handler'],
     requests: () => undefined,
+    requestsByAccount: () => undefined,
+    controllerKubeconfig: () => kubeconfigs['virt-controller'],
     async stop() {
       admin.close();
       child.kill('SIGTERM');

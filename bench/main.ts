@@ -213,7 +213,10 @@ function wantedLosses(): Loss[] {
 }
 
 async function migrationsAtOnce(): Promise<unknown> {
-  const figures = await migrationsAtOnceBench({ vms: wholeNumber('guests', 20), migrations: 20, say });
+  const [program] = programs();
+  if (!program) throw new Error('migrations-at-once: no agent');
+  const counts = { runs: wholeNumber('runs', 1), vms: wholeNumber('guests', 20), migrations: 20 };
+  const figures = await migrationsAtOnceBench({ program, api: apiKind(), ...counts, logsDir: values.logs, say });
   console.log(`\n${table(figures)}\n`);
   return withSpread(figures);
 }

@@ -53,6 +53,8 @@ describe('churn through one agent', { skip: needsRoot }, () => {
       admin,
       handlerKubeconfig: link.kubeconfig,
       requests: () => undefined,
+      requestsByAccount: () => undefined,
+      controllerKubeconfig: () => api.kubeconfig,
       stop: async () => undefined,
     };
     const options = { nodeName: 'node1', namespace: 'default', cycles: 4, vmsPerCycle: 10, seed: 7, sampleEvery: 1 };
