@@ -40,7 +40,9 @@ export async function faultsOf(cluster: PlayedCluster, watch: MigrationWatch, ex
   const living = new Map<string, LauncherReport>();
   for (const { fleet } of cluster.nodes) for (const report of await fleet.report()) living.set(report.podUid, report);
   const vmis = new Map(watch.vmis.map((vmi) => [vmi.metadata.name, vmi]));
-  const active = cluster.kubelets.pods.filter(({ status }) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
+  const active = cluster.kubelets.pods.filter(
+    ({ status }) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed',
+  );
   return [
     ...cluster.kubelets.problems,
     ...watch.migrations.flatMap(({ metadata, status }) =>
@@ -60,7 +62,9 @@ export async function faultsOf(cluster: PlayedCluster, watch: MigrationWatch, ex
     ...expected.rest.flatMap((was) => {
       const is = vmis.get(was.metadata.name);
       const stayed = is?.status?.phase === 'Running' && is.status.nodeName === was.status?.nodeName;
-      return stayed ? [] : [`${was.metadata.name}, which was to stay, is ${is?.status?.phase} on ${is?.status?.nodeName}`];
+      return stayed
+        ? []
+        : [`${was.metadata.name}, which was to stay, is ${is?.status?.phase} on ${is?.status?.nodeName}`];
     }),
     ...cluster.nodes.flatMap((node) => {
       const here = watch.vmis.filter(({ status }) => status?.nodeName === node.name).length;

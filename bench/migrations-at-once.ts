@@ -191,7 +191,9 @@ class Scenes {
       one('one migration, p50', 'ms', each(50)),
       one('one migration, p95', 'ms', each(95)),
       ...limit.map(({ name, value }) => one(name, '1', value)),
-      ...this.#used(before, this.#usage(), groups, moving.length).map(({ name, unit, value }) => one(name, unit, value)),
+      ...this.#used(before, this.#usage(), groups, moving.length).map(({ name, unit, value }) =>
+        one(name, unit, value),
+      ),
       ...this.#writes(moving.length).map(({ name, value }) => one(name, '1', value)),
       ...(await this.#delays(groups)).map(({ name, value }) => one(name, 'ms', value)),
     ];
@@ -202,7 +204,12 @@ class Scenes {
       .filter(({ metadata }) => names.includes(metadata.name))
       .map(({ metadata, status }) => {
         const pod = this.#cluster.kubelets.pods.find((each) => isOf(each, metadata.uid) && isActive(each));
-        return { name: metadata.name, uid: metadata.uid ?? '', from: status?.nodeName ?? '', pod: pod?.metadata.uid ?? '' };
+        return {
+          name: metadata.name,
+          uid: metadata.uid ?? '',
+          from: status?.nodeName ?? '',
+          pod: pod?.metadata.uid ?? '',
+        };
       });
   }
 
@@ -210,7 +217,9 @@ class Scenes {
   #keptLimits(title: string, sightings: readonly Sighting[], moves: Awaited<ReturnType<typeof reportsOf>>) {
     const most = mostAtOnce(sightings);
     const carried = mostOverlapping(moves);
-    const ofNode = Math.max(...this.#cluster.nodes.map(({ name }) => mostOverlapping(moves.filter((m) => m.from === name))));
+    const ofNode = Math.max(
+      ...this.#cluster.nodes.map(({ name }) => mostOverlapping(moves.filter((m) => m.from === name))),
+    );
     if (most.cluster > limits.cluster || most.node > limits.node || carried > limits.cluster || ofNode > limits.node) {
       throw new Error(`${title}: limits are not kept: ${JSON.stringify({ most, carried, ofNode })}`);
     }
@@ -322,9 +331,13 @@ function isReady({ status }: VirtualMachineInstance): boolean {
   return status?.phase === 'Running' && migratable?.status === 'True';
 }
 
-type LauncherPod = { readonly metadata: { readonly labels?: Readonly<Record<string, string>> }; readonly status?: { readonly phase?: string } };
+type LauncherPod = {
+  readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
+  readonly status?: { readonly phase?: string };
+};
 
-const isOf = ({ metadata }: LauncherPod, uid: string | undefined) => metadata.labels?.['kubevirt.io/created-by'] === uid;
+const isOf = ({ metadata }: LauncherPod, uid: string | undefined) =>
+  metadata.labels?.['kubevirt.io/created-by'] === uid;
 const isActive = ({ status }: LauncherPod) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 
 function guest(number: number): VirtualMachineInstance {

@@ -51,7 +51,11 @@ test('a guest that came by an earlier migration counts for the node where it is'
 });
 
 test('a watch that is behind the other one changes nothing: the versions of the store are the order', () => {
-  const shown = [migration(4, 'a', 'Running'), migration(6, 'b', 'Running'), vmi(5, 'a', arrived('a', 'node2', 'node1'))];
+  const shown = [
+    migration(4, 'a', 'Running'),
+    migration(6, 'b', 'Running'),
+    vmi(5, 'a', arrived('a', 'node2', 'node1')),
+  ];
   assert.deepEqual(mostAtOnce([...guests, ...shown]), { cluster: 2, node: 1 });
 });
 
