@@ -105,8 +105,12 @@ function textOf(fd: number): string {
   return plainText(buffer.toString('latin1', 0, readSync(fd, buffer, 0, maxWords, 0))).trim();
 }
 
-/** Resolves when it has ended; a process that does not end when asked is killed. */
-export async function endProcess(process: ProcessId): Promise<void> {
+/**
+ * Resolves when it has ended; a process that does not end when asked is killed. `drainMs`: so long it takes no new streams and lets
+ * those that it has come to their end.
+ */
+export async function endProcess(process: ProcessId, { drainMs = 0 } = {}): Promise<void> {
+  if (drainMs > 0 && (await hasEndedBy(process, 'SIGUSR1', drainMs))) return;
   if (!(await hasEndedBy(process, 'SIGTERM'))) await killProcess(process);
 }
 
@@ -115,9 +119,9 @@ export async function killProcess(process: ProcessId): Promise<void> {
   await hasEndedBy(process, 'SIGKILL');
 }
 
-async function hasEndedBy(process: ProcessId, signal: NodeJS.Signals): Promise<boolean> {
+async function hasEndedBy(process: ProcessId, signal: NodeJS.Signals, waitMs = endMs): Promise<boolean> {
   if (!send(process, signal)) return true;
-  for (const beganMs = performance.now(); performance.now() - beganMs < endMs; await sleep(10)) {
+  for (const beganMs = performance.now(); performance.now() - beganMs < waitMs; await sleep(10)) {
     if (!isProcessAlive(process)) return true;
   }
   return false;

@@ -37,6 +37,11 @@ export interface HaproxyDeps {
 
 /** Why streams were ended is remembered of so many. */
 const maxEnded = 100;
+/**
+ * The guest runs on the target before the source's libvirt has the answer that says so. Without that answer it takes the migration for
+ * failed and lets the guest run on, on both nodes: on a busy node the answer may still be in the proxy when the migration is over here.
+ */
+const lastWordMs = 2_000;
 /** Has no rights, and no files. */
 const unprivileged: UserIds = { uid: 65_534, gid: 65_534 };
 const notInstalled =
@@ -141,7 +146,7 @@ export class HaproxyProxies implements ProxyKeeper, Component {
   close(side: Side, uid: string): Promise<void> {
     return this.#inTurn(side, uid, async () => {
       const held = this.#held.get(proxyId(side, uid));
-      if (held) await this.#end(held);
+      if (held) await this.#end(held, { drainMs: side === 'target' ? lastWordMs : 0 });
     });
   }
 
@@ -225,10 +230,10 @@ export class HaproxyProxies implements ProxyKeeper, Component {
     this.#listeners.notify(key);
   }
 
-  async #end(held: HeldProxy): Promise<void> {
+  async #end(held: HeldProxy, { drainMs = 0 } = {}): Promise<void> {
     this.#held.delete(held.id);
     held.control.close();
-    await this.#processes.discard(held.duty, held.control.process);
+    await this.#processes.discard(held.duty, held.control.process, { drainMs });
     const { key, side, uid } = held.duty;
     this.#deps.log.info({ vmi: key, uid, side }, 'a migration proxy was closed');
     this.#listeners.notify(key);

@@ -60,9 +60,9 @@ export class ProxyProcesses {
     }
   }
 
-  /** Nothing is left of it: neither process, nor record, nor sockets. */
-  async discard(duty: ProxyDuty, process: ProcessId | undefined): Promise<void> {
-    if (process) await endProcess(process);
+  /** Nothing is left of it: neither process, nor record, nor sockets. `drainMs`: its streams have so long to end by themselves. */
+  async discard(duty: ProxyDuty, process: ProcessId | undefined, { drainMs = 0 } = {}): Promise<void> {
+    if (process) await endProcess(process, { drainMs });
     if (duty.side === 'source' && isProcessAlive(duty.launcher)) removePodSockets(duty.launcher.pid, socketNames(duty));
     await this.#records.remove(controlName(duty)).catch(() => undefined);
     await this.#records.remove(recordName(duty)).catch(() => undefined);

@@ -101,6 +101,35 @@ describe('the life of a migration’s proxies', { skip: withoutProxies }, () => 
     await end;
   });
 
+  test('the last word through a target that is closed reaches the source: the proxy passes on what it has, and then ends', async (t) => {
+    const { to, from, move, arrived, stream } = await world(t);
+    await move.open([0, 49_152]);
+    const socket = await stream();
+    const [pid = 0] = to.pids;
+    const words: Buffer[] = [];
+    socket.on('data', (data: Buffer) => words.push(data));
+    // A busy machine: the proxy gets no time until it is told to end.
+    process.kill(pid, 'SIGSTOP');
+    await new Promise((resolve) => arrived[0]?.write('the guest runs here', resolve));
+    const end = to.proxies.closeTarget(move.uid);
+    process.kill(pid, 'SIGCONT');
+    await eventually(() => assert.equal(Buffer.concat(words).toString(), 'the guest runs here'), 10_000);
+    socket.end();
+    arrived[0]?.end();
+    await end;
+    assert.deepEqual(to.records, []);
+    await from.proxies.closeSource(move.uid);
+  });
+
+  test('a stream that is not ended holds no target up: it is cut in the end', async (t) => {
+    const { to, move, stream } = await world(t);
+    await move.open([0, 49_152]);
+    const cut = closed(await stream());
+    await to.proxies.closeTarget(move.uid);
+    await cut;
+    assert.deepEqual([to.records, to.pids], [[], []]);
+  });
+
   test('a stream whose other end is frozen ends', async (t) => {
     const { to, move, stream } = await world(t, { stallSeconds: 2 });
     await move.open([0, 49_152]);
