@@ -54,7 +54,7 @@ export async function faultsOf(cluster: PlayedCluster, watch: MigrationWatch, ex
       const target = living.get(pods[0]?.metadata.uid ?? '');
       const faults = [
         ...guestFaults(move, vmi, pods),
-        ...sourceFaults(cluster.kubelets.ended.get(move.pod), expected.memoryBytes),
+        ...sourceFaults(cluster.kubelets.ended.get(move.pod), living.get(move.pod), expected.memoryBytes),
         ...targetFaults(target, expected.memoryBytes),
       ];
       return faults.map((fault) => `${move.name}: ${fault}`);
@@ -94,8 +94,12 @@ function harmOf({ harm, kills }: LauncherReport): string[] {
 }
 
 /** As upstream's agent: one order, then the domain's definition goes, and the launcher with it. */
-function sourceFaults(report: LauncherReport | undefined, memoryBytes: number): string[] {
-  if (!report) return ['its launcher on the source has not ended'];
+function sourceFaults(
+  report: LauncherReport | undefined,
+  living: LauncherReport | undefined,
+  memoryBytes: number,
+): string[] {
+  if (!report) return [`its launcher on the source has not ended: ${JSON.stringify(living)}`];
   const times = timesOf(report);
   const sent = report.moves.filter(({ side }) => side === 'source');
   return [

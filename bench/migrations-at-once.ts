@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { isFinalMigration, resources, type VirtualMachineInstance } from '../src/api/index.ts';
+import { sleep } from '../src/base/index.ts';
 import { readAgentState } from './agent-state.ts';
 import type { AgentProgram } from './agent-under-test.ts';
 import type { ApiKind } from './api-under-load.ts';
@@ -31,6 +32,7 @@ const memoryBytes = 4 * 1024 * 1024;
 const limits = { cluster: 5, node: 2 };
 const longestMs = 300_000;
 const settleMs = 30_000;
+const calmMs = 3_000;
 
 /**
  * Many migrations at once among many guests, and a node that is drained: agents and virt-controller as programs, a real kube-apiserver, scripted
@@ -141,7 +143,7 @@ class Scenes {
     const names = moving.map(({ metadata }) => metadata.name);
     const groups = [
       { title: "the source's agent", nodes: first ? [first] : [], sides: names.length },
-      { title: 'a target’s agent', nodes: others, sides: names.length },
+      { title: "a target's agent", nodes: others, sides: names.length },
     ];
     return this.#scene(`drain of ${names.length}`, names, groups, () => this.#cluster.drain('node1'));
   }
@@ -166,6 +168,7 @@ class Scenes {
     const rest = this.#watch.vmis.filter(({ metadata }) => !moving.includes(metadata.name));
     const earlier = new Set(this.#watch.migrations.map(({ metadata }) => metadata.name));
     const own = () => this.#watch.migrations.filter(({ metadata }) => !earlier.has(metadata.name));
+    await this.#calm();
     const before = this.#usage();
     this.#cluster.api.requestsByAccount();
     this.#watch.take();
@@ -197,6 +200,16 @@ class Scenes {
       ...this.#writes(moving.length).map(({ name, value }) => one(name, '1', value)),
       ...(await this.#delays(groups)).map(({ name, value }) => one(name, 'ms', value)),
     ];
+  }
+
+  /** What was done before is written to its end: events wait their turn. */
+  async #calm(): Promise<void> {
+    await waitFor('agents and controller to be calm', longestMs, async () => {
+      this.#cluster.api.requestsByAccount();
+      await sleep(calmMs);
+      const counts = [...(this.#cluster.api.requestsByAccount()?.values() ?? [])];
+      return counts.every((each) => writesOf(each, () => true) === 0) || undefined;
+    });
   }
 
   #moves(names: readonly string[]): Move[] {
