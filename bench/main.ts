@@ -215,7 +215,7 @@ function wantedLosses(): Loss[] {
 async function migrationsAtOnce(): Promise<unknown> {
   const [program] = programs();
   if (!program) throw new Error('migrations-at-once: no agent');
-  const counts = { runs: wholeNumber('runs', 1), vms: wholeNumber('guests', 30), migrations: 20 };
+  const counts = { runs: wholeNumber('runs', 1), vms: wholeNumber('guests', 42), migrations: 20 };
   const figures = await migrationsAtOnceBench({ program, api: apiKind(), ...counts, logsDir: values.logs, say });
   console.log(`\n${table(figures)}\n`);
   return withSpread(figures);

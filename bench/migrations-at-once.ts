@@ -130,6 +130,8 @@ class Scenes {
       return here.slice(0, at === 0 ? this.#fromFirst : Math.ceil((migrations - this.#fromFirst) / (nodes - 1)));
     });
     const moving = movers.slice(0, migrations).map(({ metadata }) => metadata.name);
+    if (moving.length < migrations)
+      throw new Error(`${migrations} guests are to move, and ${moving.length} are where they can`);
     const groups = [{ title: 'an agent', nodes: this.#cluster.nodes, sides: 2 * migrations }];
     return this.#scene(`${migrations} at once`, moving, groups, async () => {
       const { admin } = this.#cluster.api;
