@@ -9,7 +9,8 @@ import { token } from '../fixtures/controller/cluster.ts';
 import { eventually } from '../fixtures/eventually.ts';
 import type { GuestShell } from '../fixtures/guest-shell.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
-import { type Guest, MigrationCluster, type MigrationNode, patienceMs } from '../fixtures/migration-cluster.ts';
+import { type Guest, MigrationCluster, patienceMs } from '../fixtures/migration-cluster.ts';
+import type { MigrationNode } from '../fixtures/migration-node.ts';
 import { shells } from './upstream-agent.ts';
 import { UpstreamAgentProgram, type UpstreamParts } from './upstream-agent-program.ts';
 

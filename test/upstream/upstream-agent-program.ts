@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { stopped } from '../fixtures/agent-process.ts';
 import { KubeletStandIn } from '../fixtures/kubelet-stand-in.ts';
-import type { NodeProgram } from '../fixtures/migration-cluster.ts';
+import type { NodeProgram } from '../fixtures/migration-node.ts';
 
 /** Its container: the file system of the programs, with the machine's processes and devices, and the folders of a temporary node. */
 const container = `

@@ -7,7 +7,8 @@ import { findCondition, resources } from '../../../src/api/index.ts';
 import { isKubeError } from '../../../src/kube/index.ts';
 import { CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { type Guest, MigrationCluster, type MigrationNode, patienceMs } from '../../fixtures/migration-cluster.ts';
+import { type Guest, MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
+import type { MigrationNode } from '../../fixtures/migration-node.ts';
 
 /** Real guests whose migrations cannot end well, or whose VMIs end in them: a clear end, and nothing is left on either node. */
 

@@ -5,7 +5,8 @@ import { findCondition } from '../../../src/api/index.ts';
 import { isProcessAlive, type ProcessId, processIdOf } from '../../../src/host/index.ts';
 import { LifecycleDetail, LifecycleEvent } from '../../../src/libvirt/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { type Guest, MigrationCluster, type MigrationNode, patienceMs } from '../../fixtures/migration-cluster.ts';
+import { type Guest, MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
+import type { MigrationNode } from '../../fixtures/migration-node.ts';
 
 /** Slow enough that most of the memory is still to be copied when something freezes. */
 const preCopy = { bandwidthPerMigration: '8Mi' };

@@ -4,7 +4,8 @@ import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
 import { LifecycleDetail, LifecycleEvent } from '../../../src/libvirt/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { type Guest, MigrationCluster, type MigrationNode, patienceMs } from '../../fixtures/migration-cluster.ts';
+import { type Guest, MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
+import type { MigrationNode } from '../../fixtures/migration-node.ts';
 import { lose } from '../../fixtures/migration-loss.ts';
 
 /** The switch comes after a second or two, when most of the memory is still to be copied. */
