@@ -1,0 +1,3 @@
+import { lossCases } from './loss-cases.ts';
+
+lossCases('late');
