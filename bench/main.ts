@@ -71,6 +71,7 @@ const { values, positionals } = parseArgs({
     megabytes: { type: 'string', default: '1000' },
     kills: { type: 'string', default: '0' },
     losses: { type: 'string' },
+    'post-copy': { type: 'boolean', default: false },
     guests: { type: 'string', default: '200' },
     moves: { type: 'string', default: '50' },
     only: { type: 'string', multiple: true },
@@ -197,7 +198,7 @@ async function gap(): Promise<unknown> {
 
 async function killsOf(kills: number): Promise<unknown> {
   const result = await migrationKills({
-    ...{ kills, losses: wantedLosses(), seed: wholeNumber('seed', 0) },
+    ...{ kills, losses: wantedLosses(), inPostCopy: values['post-copy'], seed: wholeNumber('seed', 0) },
     say,
   });
   console.log(`\n${JSON.stringify(result, null, 2)}\n`);
@@ -205,11 +206,16 @@ async function killsOf(kills: number): Promise<unknown> {
   return result;
 }
 
+/** A stream that stands still is noticed after many seconds: that is no matter of instants. */
+const lossesOfInstants = losses.filter((loss) => !loss.endsWith('frozen'));
+
 function wantedLosses(): Loss[] {
+  if (values.losses === 'all') return lossesOfInstants;
   const given = (values.losses ?? 'source agent,target agent').split(',');
-  const unknown = given.filter((name) => !losses.some((loss) => loss === name));
-  if (unknown.length > 0) throw new Error(`--losses: ${unknown.join(', ')} is none of ${losses.join(', ')}`);
-  return losses.filter((loss) => given.includes(loss));
+  const unknown = given.filter((name) => !lossesOfInstants.some((loss) => loss === name));
+  if (unknown.length > 0)
+    throw new Error(`--losses: ${unknown.join(', ')} is none of ${lossesOfInstants.join(', ')} and all`);
+  return lossesOfInstants.filter((loss) => given.includes(loss));
 }
 
 async function migrationsAtOnce(): Promise<unknown> {
