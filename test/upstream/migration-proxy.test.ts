@@ -12,6 +12,7 @@ import { eventually } from '../fixtures/eventually.ts';
 import { buildGoProxy, findGo, type GoHop, startGoHop } from '../fixtures/go-proxy.ts';
 import { closed, migrationCommonName, ProxyNode, TestMove, withoutProxies } from '../fixtures/migration-proxy-node.ts';
 import { RootedLauncher } from '../fixtures/rooted-launcher.ts';
+import { StreamRounds } from '../fixtures/stream-rounds.ts';
 
 const go = findGo();
 const skip = withoutProxies || (go === undefined ? 'Go is not there: `go` on PATH builds the other end' : false);
@@ -72,6 +73,21 @@ describe('a proxy of ours and an agent’s in Go, on the other node', { skip }, 
     });
     await move.openSource({ ports: { [String(address.split(':').at(-1))]: 49_152 } });
     await carries(connect(source.socket(name)), got);
+  });
+
+  test('ours at the source, Go at the target: streams that begin at once arrive in order', async (t) => {
+    const { source, target, node, move, hop } = await world(t);
+    const { server } = node.certificates;
+    const rounds = await StreamRounds.serve(target, 'rounds.sock');
+    const address = await hop({
+      ...{ side: 'target', listen: '127.0.0.1:0', dial: target.socket('rounds.sock'), pair: server },
+      peer: migrationCommonName,
+    });
+    await move.openSource({ ports: { [String(address.split(':').at(-1))]: 49_152 } });
+    const entry = source.socket(`${move.uid}-49152-source.sock`);
+    for (let round = 0; round < 50; round++) {
+      assert.deepEqual(await rounds.run(9, () => connect(entry)), rounds.inOrder(9), `round ${round}`);
+    }
   });
 
   test('Go at the source, ours at the target', async (t) => {

@@ -3,9 +3,10 @@ import type { TlsSettings } from '../../tls/index.ts';
 import { MigrationProxyError } from './errors.ts';
 import type { ProxyRole } from './ports.ts';
 import { keepalive } from './stall.ts';
+import { orderedBackend, orderedFrontend, orderedGlobal } from './stream-order.ts';
 
 /** Descriptors that the program is given: it reads what it needs from them at its start, and none of it is on a disk. */
-export const descriptors = { configuration: 3, keyPair: 4, authorities: 5, firstListener: 6 } as const;
+export const descriptors = { configuration: 3, keyPair: 4, authorities: 5, program: 6, firstListener: 7 } as const;
 
 export interface UserIds {
   readonly uid: number;
@@ -24,6 +25,8 @@ interface Confinement {
    * libvirt nor QEMU notices that of a stream with memory. One that is only silent goes on: during post-copy that is how streams are.
    */
   readonly stallSeconds: number;
+  /** Streams dial in the order in which they were accepted: HAProxy has Lua here. */
+  readonly inOrder: boolean;
 }
 
 /** TCP listeners with TLS that lead to sockets in the pod, which is the program's root directory. */
@@ -47,6 +50,8 @@ export type ProxyPlan = TargetPlan | SourcePlan;
 
 /** A direction that is open alone and silent. */
 const halfOpenSeconds = 60;
+/** A stream at the target waits no longer for those that were accepted before it and show no certificate. */
+const strangersMs = 1_000;
 /** Served at a time, per role; upstream's launcher asks for nine at most. */
 const maxStreams = 64;
 /** The same with those that have shown no certificate yet. */
@@ -54,7 +59,7 @@ const maxConnections = 256;
 
 /**
  * The text of HAProxy's configuration. One thread carries what a network of 10 Gb/s takes nearly. Streams that begin at once arrive in
- * any order, as through upstream's: QEMU before 8.0 takes the first one for the main channel, so it must not be asked for several.
+ * order (QEMU before 8.0 takes the first one for the main channel), unless HAProxy has no Lua.
  * No retries, as upstream: the one that dials knows what to do.
  * Throws MigrationProxyError BAD_REQUEST for what is no plain address or name: objects of the cluster must not write configuration.
  */
@@ -63,7 +68,8 @@ export function configurationOf(plan: ProxyPlan): string {
   return `${[...globalLines(plan), ...defaultLines(plan), ...streams].join('\n')}\n`;
 }
 
-function globalLines({ controlName, chroot, user }: Confinement): string[] {
+function globalLines(plan: ProxyPlan): string[] {
+  const { controlName, chroot, user } = plan;
   return [
     'global',
     '  nbthread 1',
@@ -77,6 +83,7 @@ function globalLines({ controlName, chroot, user }: Confinement): string[] {
     '  tune.ssl.maxrecord 16384',
     // Sessions are never resumed: the one that has resumed shows no certificate.
     '  tune.ssl.cachesize 0',
+    ...(plan.inOrder ? orderedGlobal(rolesOf(plan), `/dev/fd/${descriptors.program}`) : []),
   ];
 }
 
@@ -118,9 +125,9 @@ function targetStreams(plan: TargetPlan): string[] {
       ? []
       : [`  tcp-request content reject unless { ssl_c_s_dn(cn) -m str ${commonNames.map(plain).join(' ')} }`];
   return streams.flatMap(({ role, socket }, at) => [
-    ...frontend(role, `${listener(at)} ${tls}`, maxConnections),
+    ...frontend(plan, role, `${listener(at)} ${tls}`, maxConnections),
     ...refusal,
-    ...backend(role, `unix@${plain(socket)} maxconn ${maxStreams}`),
+    ...backend(plan, role, `unix@${plain(socket)} maxconn ${maxStreams}`),
   ]);
 }
 
@@ -129,19 +136,27 @@ function sourceStreams(plan: SourcePlan): string[] {
   const name = commonName === 'any' ? '' : ` verifyhost ${plain(commonName)}`;
   const tls = `ssl ${keyPair} ${trust}${name} ssl-min-ver TLSv1.2 no-ssl-reuse ${ifStalled(plan)}`;
   return streams.flatMap(({ role, port }, at) => [
-    ...frontend(role, listener(at), maxStreams),
-    ...backend(role, `${dialled(address, port)} ${tls}`),
+    ...frontend(plan, role, listener(at), maxStreams),
+    ...backend(plan, role, `${dialled(address, port)} ${tls}`),
   ]);
 }
 
-const listener = (at: number) => `fd@${descriptors.firstListener + at}`;
-
-function frontend(role: ProxyRole, bind: string, connections: number): string[] {
-  return [`frontend ${role}`, `  maxconn ${connections}`, `  default_backend ${role}`, `  bind ${bind}`];
+/** Before a target's streams there may be strangers; a source's wait for nothing but dialling. */
+function waitMsOf({ side, setUpSeconds }: ProxyPlan): number {
+  const waitMs = 1_000 * setUpSeconds;
+  return side === 'target' ? Math.min(waitMs, strangersMs) : waitMs;
 }
 
-function backend(role: ProxyRole, server: string): string[] {
-  return [`backend ${role}`, `  server peer ${server}`];
+const rolesOf = ({ streams }: ProxyPlan) => streams.map(({ role }) => role);
+const listener = (at: number) => `fd@${descriptors.firstListener + at}`;
+
+function frontend({ inOrder }: ProxyPlan, role: ProxyRole, bind: string, connections: number): string[] {
+  const order = inOrder ? orderedFrontend(role) : [];
+  return [`frontend ${role}`, `  maxconn ${connections}`, `  default_backend ${role}`, `  bind ${bind}`, ...order];
+}
+
+function backend(plan: ProxyPlan, role: ProxyRole, server: string): string[] {
+  return [`backend ${role}`, ...(plan.inOrder ? orderedBackend(role, waitMsOf(plan)) : []), `  server peer ${server}`];
 }
 
 /** No host names: the program asks no name server. */

@@ -1,14 +1,38 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, readSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { errorMessage, plainText, sleep } from '../../base/index.ts';
 import { findSystemProgram, isProcessAlive, loadMemoryFiles, type ProcessId, processIdOf } from '../../host/index.ts';
 import { ControlConnection } from './control-connection.ts';
 import { MigrationProxyError } from './errors.ts';
+import { orderProgram } from './stream-order.ts';
 
 /** Undefined: it is not installed. */
 export function findHaproxy(): string | undefined {
   return findSystemProgram('haproxy');
+}
+
+/** What programs of that name say of themselves, in a moment. */
+const tellMs = 5_000;
+
+/**
+ * Whether this build keeps streams in order: it has Lua, and rules that count connections (2.6, the oldest that was tried). False, too,
+ * for one that does not say so.
+ */
+export async function keepsOrder(program: string): Promise<boolean> {
+  try {
+    const { stdout } = await promisify(execFile)(program, ['-vv'], { env: {}, timeout: tellMs });
+    return saysItKeepsOrder(stdout);
+  } catch {
+    return false;
+  }
+}
+
+/** Reads `haproxy -vv`. */
+export function saysItKeepsOrder(text: string): boolean {
+  const [, major = 0, minor = 0] = /^HA-?Proxy version (\d{1,4})\.(\d{1,4})/.exec(text)?.map(Number) ?? [];
+  return (major > 2 || (major === 2 && minor >= 6)) && /^Built with Lua version/m.test(text);
 }
 
 export interface ProgramStart {
@@ -47,7 +71,7 @@ export async function startHaproxy(start: ProgramStart, signal: AbortSignal): Pr
   const words = memoryFile('words', '');
   const files: number[] = [words];
   try {
-    for (const content of [start.configuration, start.keyPair, start.authorities]) {
+    for (const content of [start.configuration, start.keyPair, start.authorities, orderProgram]) {
       files.push(memoryFile('haproxy', content));
     }
     rmSync(path.join(start.directory, start.controlName), { force: true });

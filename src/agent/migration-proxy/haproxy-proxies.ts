@@ -4,7 +4,7 @@ import type { ControlConnection } from './control-connection.ts';
 import type { ProxyTls } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import { configurationOf, type ProxyPlan, type UserIds } from './haproxy-config.ts';
-import { findHaproxy, killProcess, makeEmptyRoot } from './haproxy-process.ts';
+import { findHaproxy, keepsOrder, killProcess, makeEmptyRoot } from './haproxy-process.ts';
 import { HeldProxy } from './held-proxies.ts';
 import { listenAnywhere, PodSockets, targetSocket } from './pod-sockets.ts';
 import type { EndedStreams } from './ports.ts';
@@ -46,6 +46,8 @@ const lastWordMs = 2_000;
 const unprivileged: UserIds = { uid: 65_534, gid: 65_534 };
 const notInstalled =
   'HAProxy is not installed on this node, which carries the streams of migrations: install the package haproxy';
+const unordered =
+  'this HAProxy is older than 2.6 or built without Lua: install one with Lua; QEMU before 8.0 needs the order';
 
 /**
  * The streams of live migrations by HAProxy: one process per VMI and side, in a session of its own, which outlives this program and is
@@ -107,9 +109,7 @@ export class HaproxyProxies implements ProxyKeeper, Component {
 
   /** Adopts what a former program left. A process whose launcher has ended, or that does not answer, is ended. Rejects never. */
   async start(): Promise<void> {
-    const { address } = this;
-    if (this.supported) this.#deps.log.info({ address }, 'live migrations are carried by HAProxy');
-    else this.#deps.log.warn({ reason: notInstalled }, 'live migrations are refused');
+    await this.#sayWhatCarries();
     try {
       makeEmptyRoot(this.#options.directory);
       for (const { duty, control } of await this.#processes.takeUp()) this.#keep(duty, control);
@@ -138,8 +138,9 @@ export class HaproxyProxies implements ProxyKeeper, Component {
       }
       signal.throwIfAborted();
       if (held) await this.#end(held);
-      if (duty.side === 'target') await this.#openTarget({ duty, tls, program, signal });
-      else await this.#openSource({ duty, tls, program, signal });
+      const inOrder = await keepsOrder(program);
+      if (duty.side === 'target') await this.#openTarget({ duty, tls, program, inOrder, signal });
+      else await this.#openSource({ duty, tls, program, inOrder, signal });
     });
   }
 
@@ -150,7 +151,7 @@ export class HaproxyProxies implements ProxyKeeper, Component {
     });
   }
 
-  async #openTarget({ duty: wanted, tls, program, signal }: Opening<'target'>): Promise<void> {
+  async #openTarget({ duty: wanted, tls, program, inOrder, signal }: Opening<'target'>): Promise<void> {
     const { uid, launcher } = wanted;
     const user = userOfLauncher(wanted);
     const roles = rolesOf(wanted);
@@ -163,7 +164,7 @@ export class HaproxyProxies implements ProxyKeeper, Component {
         ...{ side: 'target', user, chroot: `/proc/${launcher.pid}/root`, controlName: controlName(duty) },
         streams: roles.map((role) => ({ role, socket: targetSocket(uid, role) })),
         ...this.#limits,
-        ...{ commonNames: tls.peers, settings: tls.settings },
+        ...{ inOrder, commonNames: tls.peers, settings: tls.settings },
       };
       const descriptors = listeners.map(({ descriptor }) => descriptor);
       const { keyPair, authorities } = tls;
@@ -174,14 +175,14 @@ export class HaproxyProxies implements ProxyKeeper, Component {
     }
   }
 
-  async #openSource({ duty, tls, program, signal }: Opening<'source'>): Promise<void> {
+  async #openSource({ duty, tls, program, inOrder, signal }: Opening<'source'>): Promise<void> {
     const { address, launcher, ports } = duty;
     const user = userOfLauncher(duty);
     const { keyPair, authorities, peers } = tls;
     const plan: ProxyPlan = {
       ...{ side: 'source', user: unprivileged, controlName: controlName(duty) },
       chroot: makeEmptyRoot(this.#options.directory),
-      ...{ address, commonName: peers === 'any' ? peers : (peers[0] ?? '') },
+      ...{ inOrder, address, commonName: peers === 'any' ? peers : (peers[0] ?? '') },
       ...this.#limits,
       streams: Object.entries(ports).map(([port, role]) => ({ port: Number(port), role })),
     };
@@ -200,6 +201,16 @@ export class HaproxyProxies implements ProxyKeeper, Component {
     } finally {
       await sockets.close();
     }
+  }
+
+  async #sayWhatCarries(): Promise<void> {
+    const { address } = this;
+    const { log } = this.#deps;
+    const program = this.#program();
+    if (program === undefined) log.warn({ reason: notInstalled }, 'live migrations are refused');
+    else log.info({ address }, 'live migrations are carried by HAProxy');
+    if (program === undefined || (await keepsOrder(program))) return;
+    log.warn({ program, reason: unordered }, 'streams of a migration that begin at once arrive in any order');
   }
 
   get #limits(): { readonly setUpSeconds: number; readonly stallSeconds: number } {
@@ -317,6 +328,7 @@ interface Opening<S extends Side> {
   readonly duty: Extract<ProxyDuty, { readonly side: S }>;
   readonly tls: ProxyTls;
   readonly program: string;
+  readonly inOrder: boolean;
   readonly signal: AbortSignal;
 }
 

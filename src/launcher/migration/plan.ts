@@ -34,7 +34,7 @@ export interface MigrationPlan {
 export const noPlan: MigrationPlan = { target: { connectUri: '' }, flags: 0, warnings: [], notes: [] };
 
 const always = MigrateFlag.LIVE | MigrateFlag.PEER2PEER | MigrateFlag.PERSIST_DEST;
-/** Before it QEMU takes the connection that arrives first for the main one, which relays cannot promise. */
+/** Before it QEMU takes the connection that arrives first for the main one. Our agent keeps their order where it can; upstream's does not, and may be at the source. */
 const firstOrderedParallel = 8;
 /** Ports of upstream's migration proxy, part of the sockets' names. */
 const [memoryPort, disksPort] = [49_152, 49_153];

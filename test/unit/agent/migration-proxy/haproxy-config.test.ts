@@ -6,6 +6,7 @@ import {
   type SourcePlan,
   type TargetPlan,
 } from '../../../../src/agent/migration-proxy/haproxy-config.ts';
+import { saysItKeepsOrder } from '../../../../src/agent/migration-proxy/haproxy-process.ts';
 import { readTlsSettings } from '../../../../src/tls/index.ts';
 
 const confined = {
@@ -14,6 +15,7 @@ const confined = {
   user: { uid: 107, gid: 108 },
   setUpSeconds: 10,
   stallSeconds: 60,
+  inOrder: true,
 };
 const target: TargetPlan = {
   ...confined,
@@ -38,7 +40,7 @@ test('a target asks for a certificate and a name before it dials, and listens on
   const bind = lines.filter((line) => line.startsWith('  bind '));
   assert.deepEqual(
     bind.map((line) => line.split(' ')[3]),
-    ['fd@6', 'fd@7'],
+    ['fd@7', 'fd@8'],
   );
   assert.ok(bind.every((line) => / ssl .* verify required ssl-min-ver TLSv1\.3 /.test(line)));
   assert.equal(lines.filter((line) => line.endsWith('reject unless { ssl_c_s_dn(cn) -m str a:b c }')).length, 2);
@@ -57,6 +59,34 @@ test('a root launcher’s proxy has its rights, and names do not count when cert
 test('a source dials an address, by its family, and asks for the server’s name', () => {
   assert.match(configurationOf(source), /^ {2}server peer ipv6@\[fd00::1\]:40001 ssl .* verifyhost the:server /m);
   assert.match(configurationOf({ ...source, address: '10.0.0.7' }), /^ {2}server peer ipv4@10\.0\.0\.7:40001 /m);
+});
+
+test('each role counts its connections when they are accepted, and its streams wait for their turn', () => {
+  const lines = configurationOf(target).split('\n');
+  assert.ok(lines.includes('  lua-load /dev/fd/6'));
+  for (const role of [0, 49_152]) {
+    assert.ok(lines.includes(`  set-var proc.accepted_${role} int(0)`));
+    assert.ok(
+      lines.includes(`  tcp-request connection set-var(proc.accepted_${role}) var(proc.accepted_${role}),add(1)`),
+    );
+    // Strangers are waited for no longer than a moment.
+    assert.ok(lines.includes(`  filter lua.in_turn ${role} 1000`));
+  }
+  assert.match(configurationOf(source), /^ {2}filter lua\.in_turn 0 10000$/m);
+  const without = configurationOf({ ...target, inOrder: false }) + configurationOf({ ...source, inOrder: false });
+  assert.doesNotMatch(without, /lua|accepted|stick-table/);
+});
+
+test('a build keeps streams in order when it has Lua and is not older than 2.6', () => {
+  const told = (version: string, lua = 'Built with Lua version : Lua 5.3.6') =>
+    saysItKeepsOrder(`${version}\nStatus: long-term supported branch\nBuilt with network namespace support.\n${lua}\n`);
+  for (const version of ['2.6.12-1+deb12u4', '2.10.0', '3.0.5'])
+    assert.ok(told(`HAProxy version ${version} 2026/10/17`));
+  for (const version of ['2.4.22', '1.9.0', '2']) assert.ok(!told(`HAProxy version ${version} 2026/10/17`));
+  assert.ok(!told('HA-Proxy version 2.2.9-2+deb11u6 2023/12/10'));
+  assert.ok(!told('HAProxy version 2.6.12', ''));
+  assert.ok(!told(''));
+  assert.ok(!saysItKeepsOrder(''));
 });
 
 test('nothing that comes from the cluster writes a line or a word', () => {
