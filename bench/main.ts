@@ -13,6 +13,7 @@ import { idleBench } from './idle-bench.ts';
 import { migrationBench } from './migration-bench.ts';
 import { migrationGap } from './migration-gap.ts';
 import { migrationKills } from './migration-kills.ts';
+import { migrationLoopBench } from './migration-loop.ts';
 import { migrationsAtOnceBench } from './migrations-at-once.ts';
 import { needless, report } from './parity/compare.ts';
 import { parityBench } from './parity/parity-bench.ts';
@@ -70,6 +71,7 @@ const { values, positionals } = parseArgs({
     'idle-seconds': { type: 'string', default: '120' },
     megabytes: { type: 'string', default: '1000' },
     kills: { type: 'string', default: '0' },
+    'loop-seconds': { type: 'string', default: '0' },
     losses: { type: 'string' },
     'post-copy': { type: 'boolean', default: false },
     guests: { type: 'string', default: '200' },
@@ -185,7 +187,11 @@ async function idle(): Promise<unknown> {
 async function migration(): Promise<unknown> {
   const kills = wholeNumber('kills', 0);
   if (kills > 0) return killsOf(kills);
-  const figures = await migrationBench({ runs: wholeNumber('runs', 1), megabytes: wholeNumber('megabytes', 1), say });
+  const [runs, secondsEach] = [wholeNumber('runs', 1), wholeNumber('loop-seconds', 0)];
+  const figures =
+    secondsEach > 0
+      ? await migrationLoopBench({ runs, secondsEach, say })
+      : await migrationBench({ runs, megabytes: wholeNumber('megabytes', 1), say });
   console.log(`\n${table(figures)}\n`);
   return withSpread(figures);
 }

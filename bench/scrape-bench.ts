@@ -146,7 +146,7 @@ function timed(port: number, route: string, isZipped: boolean): Promise<Timed> {
   });
 }
 
-async function lateness(port: number): Promise<{ readonly lateMs: number; readonly looks: number }> {
+export async function lateness(port: number): Promise<{ readonly lateMs: number; readonly looks: number }> {
   const { text } = await scrape(port);
   const read = (name: string) =>
     Number(new RegExp(`^kubevirt_virt_handler_event_loop_${name} (.+)$`, 'm').exec(text)?.[1]);
