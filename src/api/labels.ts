@@ -29,6 +29,8 @@ export const annotations = {
   domain: 'kubevirt.io/domain',
   /** Ours: how far a guest on its way has come; see `MigrationProgress`. */
   migrationProgress: 'virt-handler.kubevirt.io/migration-progress',
+  /** Ours: UID of the migration that this VMI's agent refused, so that another try would end in the same way. */
+  migrationRefused: 'virt-handler.kubevirt.io/migration-refused',
   nonroot: 'kubevirt.io/nonroot',
   heartbeat: 'kubevirt.io/heartbeat',
   createMigrationTarget: 'kubevirt.io/create-migration-target',
@@ -39,6 +41,8 @@ export const annotations = {
   /** On a migration: the node that it helps to empty. */
   evacuationMigration: 'kubevirt.io/evacuationMigration',
   workloadUpdateMigration: 'kubevirt.io/workloadUpdateMigration',
+  /** Ours, on a migration: the name of the one that a loss ended, and that this one tries again. */
+  migrationRetryOf: 'virt-controller.kubevirt.io/retry-of',
   /** On a VMI: migrations that update it are cancelled, and no more are made. */
   workloadUpdateAbort: 'kubevirt.io/testWorkloadUpdateMigrationAbortion',
 } as const;

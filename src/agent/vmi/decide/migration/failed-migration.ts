@@ -1,3 +1,4 @@
+import { annotations } from '../../../../api/index.ts';
 import { rfc3339, shortened } from '../../../../base/index.ts';
 import type { Facts } from '../facts.ts';
 import type { VmiPatch } from '../rule.ts';
@@ -9,6 +10,8 @@ export interface MigrationFailure {
   readonly endTimestamp?: string;
   /** RFC 3339; only written where none is yet; now when absent. */
   readonly startTimestamp?: string;
+  /** This node or its launcher does not want to: another try would end in the same way, so virt-controller makes none. */
+  readonly isRefusal?: boolean;
   /** Further fields of `status.migrationState`. */
   readonly more?: Readonly<Record<string, unknown>>;
 }
@@ -26,6 +29,7 @@ export function failedMigration({ vmi, observation }: Facts, failure: MigrationF
   const reason = shortened(failure.reason, maxReasonLength);
   const message = `VirtualMachineInstance migration uid ${state?.migrationUid ?? ''} failed. reason:${reason}`;
   return {
+    ...(failure.isRefusal && { annotations: { [annotations.migrationRefused]: state?.migrationUid ?? null } }),
     status: {
       migrationState: {
         ...(!state?.startTimestamp && { startTimestamp: failure.startTimestamp ?? now }),
@@ -39,6 +43,9 @@ export function failedMigration({ vmi, observation }: Facts, failure: MigrationF
     events: [{ type: 'Warning', reason: 'Migrated', message }],
   };
 }
+
+/** This node carries none at all, while an agent that leaves or a relay that is away is soon replaced. */
+export const isRefusedForGood = ({ observation }: Facts): boolean => !observation.migrationProxies.supported;
 
 /** Why this node cannot carry a migration now, for the user; undefined: it can. */
 export function proxyRefusal({ observation }: Facts): string | undefined {

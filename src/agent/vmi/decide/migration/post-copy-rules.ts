@@ -81,7 +81,7 @@ export const postCopyRules: readonly Rule[] = [
     why: 'The streams of the migration broke in post-copy and could not be resumed in the time that is set, so the guest is lost.',
     when: whenLeaving((facts, view) => hasFailedPostCopy(facts) && leftMs(facts, view) <= 0),
     plan: giveUp((facts) => `post-copy broke, and could not be resumed within ${resumeMs(facts) / 1000} s`, {
-      mode: 'PostCopy',
+      more: { mode: 'PostCopy' },
     }),
   },
   {

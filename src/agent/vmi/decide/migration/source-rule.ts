@@ -1,6 +1,6 @@
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest } from '../rule.ts';
-import { failedMigration } from './failed-migration.ts';
+import { failedMigration, type MigrationFailure } from './failed-migration.ts';
 import { type SourceView, sourceView } from './source-view.ts';
 
 export type SourceTest = (facts: Facts, view: SourceView) => boolean;
@@ -27,11 +27,11 @@ export function planLeaving(make: (facts: Facts, view: SourceView) => Plan): Rul
 /** Writes the end and looks again: the guest is served as before, the migration proxies are closed. */
 export function giveUp(
   reasonOf: (facts: Facts, view: SourceView) => string,
-  more: Readonly<Record<string, unknown>> = {},
+  more: Omit<MigrationFailure, 'reason'> = {},
 ): Rule['plan'] {
   return planLeaving((facts, view) => ({
     steps: [],
-    patch: failedMigration(facts, { reason: reasonOf(facts, view), more }),
+    patch: failedMigration(facts, { reason: reasonOf(facts, view), ...more }),
     requeueAfterMs: 0,
   }));
 }

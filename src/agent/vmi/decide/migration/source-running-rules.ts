@@ -127,7 +127,9 @@ export const sourceRunningRules: readonly Rule[] = [
     name: 'migration-over-denied',
     why: 'The launcher says that the guest has left, and still shows it here after a while: the migration has failed, and the guest goes on here.',
     when: whenLeaving((facts, view) => isOver(facts, view) && isDenied(facts, view)),
-    plan: giveUp(() => 'the launcher on the source node says that the guest has left, and its domain is still there'),
+    plan: giveUp(() => 'the launcher on the source node says that the guest has left, and its domain is still there', {
+      isRefusal: true,
+    }),
   },
   {
     name: 'migration-over-unexplained',

@@ -5,7 +5,7 @@ import { type ProxyPorts, type ProxyRole, proxyRoles } from '../../../migration-
 import { syncedOf } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
-import { proxyRefusal } from './failed-migration.ts';
+import { isRefusedForGood, proxyRefusal } from './failed-migration.ts';
 import { giveUp, planLeaving, type SourceTest, whenLeaving } from './source-rule.ts';
 import { firstTryMs, rememberMigration, type SourceView } from './source-view.ts';
 
@@ -35,6 +35,8 @@ function start(facts: Facts, view: SourceView): Plan {
   };
 }
 
+const refusal = { isRefusal: true } as const;
+
 /** Nothing else is to be done for this guest: the default rules go first. */
 const isQuiet = ({ observation, domainState }: Facts) =>
   domainState.kind === 'alive' &&
@@ -47,19 +49,19 @@ export const sourceStartRules: readonly Rule[] = [
     name: 'migration-aborted-before-start',
     why: 'The migration was cancelled before the guest began to move, so it is not begun.',
     when: whenLeaving((_facts, { state, begun }) => !begun && state.abortRequested === true),
-    plan: giveUp(() => 'Live migration has been aborted before it began', { abortStatus: 'Succeeded' }),
+    plan: giveUp(() => 'Live migration has been aborted before it began', { more: { abortStatus: 'Succeeded' } }),
   },
   {
     name: 'migration-refused-here',
     why: 'This node agent cannot carry the streams of a migration now, so the migration fails and the guest goes on here.',
     when: whenLeaving((facts, { begun }) => !begun && proxyRefusal(facts) !== undefined),
-    plan: giveUp((facts) => proxyRefusal(facts) ?? ''),
+    plan: (facts) => giveUp(() => proxyRefusal(facts) ?? '', { isRefusal: isRefusedForGood(facts) })(facts),
   },
   {
     name: 'migration-refused-by-launcher',
     why: 'The launcher refused to migrate the guest; asking again would change nothing, so the migration fails.',
     when: whenLeaving((_facts, { begun, memory }) => !begun && memory.order.kind === 'refused'),
-    plan: giveUp((_facts, { memory }) => (memory.order.kind === 'refused' ? memory.order.refusal : '')),
+    plan: giveUp((_facts, { memory }) => (memory.order.kind === 'refused' ? memory.order.refusal : ''), refusal),
   },
   {
     name: 'migration-ports-unusable',
@@ -68,7 +70,7 @@ export const sourceStartRules: readonly Rule[] = [
     plan: giveUp((_facts, { state }) => {
       const published = publishedPorts(state);
       return published.kind === 'unusable' ? published.why : '';
-    }),
+    }, refusal),
   },
   {
     name: 'migration-start-given-up',

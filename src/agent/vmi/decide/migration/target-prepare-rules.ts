@@ -2,7 +2,7 @@ import { type ProxyRole, proxyRoles } from '../../../migration-proxy/ports.ts';
 import type { Remember } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
-import { failedMigration, proxyRefusal } from './failed-migration.ts';
+import { failedMigration, isRefusedForGood, proxyRefusal } from './failed-migration.ts';
 import { publishPatch } from './target-patches.ts';
 import { isProvenAway, isStarted, refusalOf, rememberStage, stageOf, stateOf, triesOf } from './target-view.ts';
 
@@ -46,7 +46,8 @@ const isGivenUp = (facts: Facts) =>
 function giveUp(facts: Facts): Plan {
   const why = refusalOf(facts) ?? facts.observation.memory.reports.reportedProblem;
   const reason = `node ${facts.observation.nodeName} could not prepare for the guest${why ? `: ${why}` : ''}`;
-  return { steps: [], patch: failedMigration(facts, { reason }), requeueAfterMs: 0 };
+  const isRefusal = refusalOf(facts) !== undefined;
+  return { steps: [], patch: failedMigration(facts, { reason, isRefusal }), requeueAfterMs: 0 };
 }
 
 /** Each try counts from the first one on, whatever it is that fails. */
@@ -94,7 +95,7 @@ export const prepareRules: readonly Rule[] = [
     when: (facts) => isSafeToFail(facts) && proxyRefusal(facts) !== undefined,
     plan: (facts) => ({
       steps: [],
-      patch: failedMigration(facts, { reason: proxyRefusal(facts) ?? '' }),
+      patch: failedMigration(facts, { reason: proxyRefusal(facts) ?? '', isRefusal: isRefusedForGood(facts) }),
       requeueAfterMs: 0,
     }),
   },

@@ -152,10 +152,13 @@ test('a guest is told to migrate once, to where its streams lead, and only while
 });
 
 test('a source never takes or gives ownership, and writes an end only together with a failure', () => {
-  everySource(({ decision }) => {
-    assert.deepEqual([decision.patch?.labels, decision.patch?.annotations], [undefined, undefined]);
-    assert.ok(!('nodeName' in (decision.patch?.status ?? {})));
+  everySource(({ decision, state }) => {
     const patch = statePatch(decision);
+    const refused = { 'virt-handler.kubevirt.io/migration-refused': state.migrationUid };
+    const { labels, annotations = refused } = decision.patch ?? {};
+    assert.deepEqual([labels, annotations], [undefined, refused]);
+    assert.ok(decision.patch?.annotations === undefined || patch?.failed === true);
+    assert.ok(!('nodeName' in (decision.patch?.status ?? {})));
     assert.equal(patch !== undefined && 'endTimestamp' in patch, patch?.failed === true);
     assert.equal(patch?.completed === true, patch?.failed === true);
   });

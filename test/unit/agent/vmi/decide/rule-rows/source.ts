@@ -138,6 +138,12 @@ export const sourceRows: readonly Row[] = [
     expect: { steps: [] },
   },
   {
+    rule: 'migration-refused-here',
+    when: 'this agent is leaving and nothing was begun',
+    given: { vmi: leaving(published), migrationProxies: { ...migrationProxies, unavailable: 'it is leaving' } },
+    expect: { steps: [] },
+  },
+  {
     rule: 'migration-running',
     when: 'the agent is leaving while the guest is copied',
     given: {

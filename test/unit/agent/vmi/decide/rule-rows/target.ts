@@ -494,6 +494,12 @@ const refusingRows: readonly Row[] = [
     expect: { steps: [], requeueAfterMs: 0 },
   },
   {
+    rule: 'target-refused',
+    when: 'this node carries no migrations',
+    given: { vmi: coming(), domain: absent, memory: own(), migrationProxies: { ...refusing, supported: false } },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
     rule: 'target-not-probed',
     when: 'this agent is leaving, but one before it told the source where to send the guest: is it here?',
     given: { vmi: coming(published), domain: absent, launcher: ready, memory: own(), migrationProxies: refusing },
