@@ -1,5 +1,6 @@
 import { findCondition } from './conditions.ts';
 import type { Condition, KubeObject } from './kubernetes.ts';
+import { annotations } from './labels.ts';
 import type { MigrationState, VirtualMachineInstance } from './vmi.ts';
 
 /** Upstream's phases in their order (`staging/src/kubevirt.io/api/core/v1/types.go`), without those between clusters. */
@@ -48,6 +49,29 @@ export function isFinalMigration({ status }: Pick<VirtualMachineInstanceMigratio
 /** It has no target pod on record yet. */
 export function isWaitingMigration({ status }: Pick<VirtualMachineInstanceMigration, 'status'>): boolean {
   return !status?.phase || status.phase === 'Pending';
+}
+
+/** Condition of a migration that a loss has ended before its guest had moved: whether it is tried again. */
+export const retryCondition = 'migrationRetry';
+
+const longestName = 253;
+
+/** Name of the migration that tries this one again. It follows from this one alone, so that two controllers make one object. */
+export function retryNameOf({
+  metadata: { name, uid = '' },
+}: Pick<VirtualMachineInstanceMigration, 'metadata'>): string {
+  const end = `-retry-${uid.slice(0, 8)}`;
+  return `${name.slice(0, longestName - end.length).replace(/\.$/, '')}${end}`;
+}
+
+/** Name of the migration that this one tries again; undefined: it is none of those. */
+export function retriedBy({ metadata }: Pick<VirtualMachineInstanceMigration, 'metadata'>): string | undefined {
+  return metadata.annotations?.[annotations.migrationRetryOf];
+}
+
+/** A loss has ended it, and another migration tries it again, or will in a moment. */
+export function isTriedAgain({ status }: Pick<VirtualMachineInstanceMigration, 'status'>): boolean {
+  return status?.phase === 'Failed' && findCondition(status.conditions, retryCondition)?.status === 'True';
 }
 
 /** Why the VMI cannot migrate, in the words of upstream's webhook for new migrations; undefined: nothing says that it cannot. */

@@ -1,6 +1,10 @@
 import {
+  findCondition,
+  isTriedAgain,
   publishedProgress,
   resources,
+  retryCondition,
+  retryNameOf,
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
 } from '../../api/index.ts';
@@ -69,19 +73,30 @@ async function begin(
   }
 }
 
-interface Awaited {
+export interface Awaited {
   readonly vm: VmName;
   readonly vmiUid: string | undefined;
   readonly migration: string;
   readonly report: (line: string) => void;
 }
 
-async function untilMoved(client: KubeClient, awaited: Awaited, leave: AbortSignal): Promise<string> {
-  const { vm, migration, report } = awaited;
+/** Also of the migration that tries another one again, which a loss has ended. */
+export async function untilMoved(
+  client: Pick<KubeClient, 'get'>,
+  awaited: Awaited,
+  leave: AbortSignal,
+): Promise<string> {
+  const { vm, report } = awaited;
+  let { migration } = awaited;
   let reported = '';
   for (;;) {
-    const ref = { namespace: vm.namespace, name: migration };
-    const seen = await getIfThere<VirtualMachineInstanceMigration>(client, resources.migrations, ref);
+    const seen = await findMigration(client, vm, migration);
+    const next = seen && (await retryOf(client, vm, seen));
+    if (seen && next !== undefined) {
+      report(`${wordsOf(seen)}. It is tried again: ${next}`);
+      migration = next;
+      continue;
+    }
     const vmi = await getIfThere<VirtualMachineInstance>(client, resources.virtualMachineInstances, vm);
     if (!seen) throw withoutMigration(awaited, vmi);
     const line = progressOf(seen, vmi);
@@ -89,11 +104,31 @@ async function untilMoved(client: KubeClient, awaited: Awaited, leave: AbortSign
     reported = line;
     if (seen.status?.phase === 'Succeeded')
       return `${vm.namespace}/${vm.name} is on ${vmi?.status?.nodeName ?? 'no node'} now`;
-    if (seen.status?.phase === 'Failed') throw stayed(vm, seen);
+    if (seen.status?.phase === 'Failed' && !isTriedAgain(seen)) throw stayed(vm, seen);
     if (leave.aborted)
       return `${vm.namespace}/${vm.name} goes on moving; virt-node migrate-cancel ${vm.name} ends that`;
     await sleep(lookMs, leave).catch(() => undefined);
   }
+}
+
+function findMigration(
+  client: Pick<KubeClient, 'get'>,
+  { namespace }: VmName,
+  name: string,
+): Promise<VirtualMachineInstanceMigration | undefined> {
+  return getIfThere<VirtualMachineInstanceMigration>(client, resources.migrations, { namespace, name });
+}
+
+/** Name of the migration that tries this one again, once that was made: it may be over and gone by now. */
+async function retryOf(
+  client: Pick<KubeClient, 'get'>,
+  vm: VmName,
+  seen: VirtualMachineInstanceMigration,
+): Promise<string | undefined> {
+  if (!isTriedAgain(seen)) return undefined;
+  const name = retryNameOf(seen);
+  const isMade = findCondition(seen.status?.conditions, retryCondition)?.reason === 'Retried';
+  return isMade || (await findMigration(client, vm, name)) ? name : undefined;
 }
 
 function withoutMigration({ vm, vmiUid }: Awaited, vmi: VirtualMachineInstance | undefined): NodeError {
@@ -131,7 +166,15 @@ function waitsFor(conditions: readonly { readonly message?: string }[] = []): st
 }
 
 function stayed(vm: VmName, { metadata, status }: VirtualMachineInstanceMigration): NodeError {
-  const reason = status?.migrationState?.failureReason || waitsFor(status?.conditions);
-  const text = reason || `virt-node explain vmim/${metadata.name} says why`;
+  const text = reasonOf(status) || `virt-node explain vmim/${metadata.name} says why`;
   return new NodeError('CHILD_FAILED', plainText(`${vm.namespace}/${vm.name} was not moved: ${text}`));
+}
+
+function wordsOf({ status }: VirtualMachineInstanceMigration): string {
+  const reason = reasonOf(status);
+  return plainText(reason ? `Failed: ${reason}` : 'Failed');
+}
+
+function reasonOf(status: VirtualMachineInstanceMigration['status']): string | undefined {
+  return status?.migrationState?.failureReason || waitsFor(status?.conditions);
 }
