@@ -56,7 +56,9 @@ export async function migrationKills(options: KillsOptions): Promise<KillsResult
   const putBack = inPostCopy ? allowPostCopy() : () => undefined;
   const surroundings = { network: NodeNetwork.enter(), api: await KillableApi.start() };
   const flags = ['--post-copy-resume-seconds', String(resumeSeconds)];
-  const world = await MigrationCluster.start(inPostCopy ? limitsOf['post-copy'] : preCopy, { surroundings, flags });
+  // Each loss is looked at by itself: what tries it again would be in the way of the next one.
+  const clusterOptions = { surroundings, flags, migrationRetries: 0 } as const;
+  const world = await MigrationCluster.start(inPostCopy ? limitsOf['post-copy'] : preCopy, clusterOptions);
   const results: Record<string, LossResult> = {};
   const faults: string[] = [];
   const guests = new Set<WatchedGuest>();

@@ -28,7 +28,7 @@ import { DisruptionBudgets } from './disruption-budget/index.ts';
 import { EvacuationController, evacuationRules } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
 import { addObjectMetrics, ControllerMeters, type QueueName } from './metrics/index.ts';
-import { MigrationController, migrationRules } from './migration/index.ts';
+import { MigrationController, type MigrationRetries, migrationRules } from './migration/index.ts';
 import { NodeController, nodeRules } from './node/index.ts';
 import { PoolController, poolRules } from './pool/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
@@ -43,6 +43,8 @@ export interface ControllerOptions {
   readonly vmWorkers: number;
   readonly vmiWorkers: number;
   readonly migrationWorkers: number;
+  /** Of a migration that a loss has ended before its guest had moved; 1 unless given. */
+  readonly migrationRetries?: MigrationRetries;
   readonly evacuationWorkers: number;
   readonly nodeWorkers: number;
   readonly replicaSetWorkers: number;
@@ -146,7 +148,7 @@ export class Controller implements Component {
     const { claims } = this.#informers;
     const { launchers, attachmentPods } = this.#vmis;
     this.#migrations = new MigrationController(
-      { workers: options.migrationWorkers },
+      { workers: options.migrationWorkers, retries: options.migrationRetries ?? 1 },
       { ...shared, migrations, nodes, claims, launchers, attachmentPods, ...counted('migration') },
     );
     this.#evacuation = new EvacuationController(

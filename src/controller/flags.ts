@@ -1,5 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
+import type { MigrationRetries } from './migration/index.ts';
 import { isKubeVirtKey } from './synced-metadata.ts';
 
 const certificates = '/etc/virt-controller/certificates';
@@ -14,6 +15,11 @@ export const controllerFlags = {
   'vm-controller-threads': { kind: 'int', fallback: 3, help: 'VMs worked on side by side' },
   'vmi-controller-threads': { kind: 'int', fallback: 10, help: 'VMIs worked on side by side' },
   'migration-controller-threads': { kind: 'int', fallback: 3, help: 'migrations worked on side by side' },
+  'migration-retries': {
+    kind: 'int',
+    fallback: 1,
+    help: 'how often a migration that a loss ended before the guest had moved is tried again: 1 or 0',
+  },
   'node-controller-threads': { kind: 'int', fallback: 3, help: 'nodes whose agents are looked after side by side' },
   'evacuation-controller-threads': { kind: 'int', fallback: 3, help: 'nodes emptied side by side' },
   'rs-controller-threads': { kind: 'int', fallback: 3, help: 'replica sets worked on side by side' },
@@ -75,6 +81,7 @@ export interface ControllerFlags {
   readonly vmWorkers: number;
   readonly vmiWorkers: number;
   readonly migrationWorkers: number;
+  readonly migrationRetries: MigrationRetries;
   readonly evacuationWorkers: number;
   readonly nodeWorkers: number;
   readonly replicaSetWorkers: number;
@@ -110,6 +117,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     vmWorkers: positive('--vm-controller-threads', flags['vm-controller-threads']),
     vmiWorkers: positive('--vmi-controller-threads', flags['vmi-controller-threads']),
     migrationWorkers: positive('--migration-controller-threads', flags['migration-controller-threads']),
+    migrationRetries: retriesOf(flags['migration-retries']),
     evacuationWorkers: positive('--evacuation-controller-threads', flags['evacuation-controller-threads']),
     nodeWorkers: positive('--node-controller-threads', flags['node-controller-threads']),
     replicaSetWorkers: positive('--rs-controller-threads', flags['rs-controller-threads']),
@@ -153,6 +161,11 @@ function keysOf(kind: 'annotations' | 'labels', flags: FlagValues<typeof control
   throw bad(
     `--${name}: ${wrong} cannot be taken over: name keys, or how they begin (vendor.io/*), and none of kubevirt.io`,
   );
+}
+
+function retriesOf(given: number): MigrationRetries {
+  if (given === 0 || given === 1) return given;
+  throw bad('--migration-retries must be 1 or 0: a migration is tried again once, or not at all');
 }
 
 function serverOf(flags: FlagValues<typeof controllerFlags>): ControllerFlags['server'] {

@@ -1,6 +1,7 @@
 import {
   annotations,
   type ExplainFacts,
+  findCondition,
   isFinalMigration,
   type Key,
   keyOf,
@@ -8,6 +9,8 @@ import {
   type PersistentVolumeClaim,
   type Pod,
   resources,
+  retriedBy,
+  retryCondition,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
@@ -32,10 +35,10 @@ import { controllerBackoff, ownWriteEchoMs, recordEventOn, stepDeadlineMs } from
 import { decideMigration, type Renderers } from './decide.ts';
 import { executors, staleCode } from './execute.ts';
 import { ownState, phaseOf, targetPod } from './facts.ts';
-import type { MigrationObservation, PresentMigration } from './observation.ts';
+import type { MigrationObservation, MigrationRetries, PresentMigration } from './observation.ts';
 import { type ObserveDeps, observeMigration, vmiKeyOf } from './observe.ts';
 import type { MigrationDecision } from './plan.ts';
-import { nextInLine, type QueueDeps, underWay } from './queue.ts';
+import { nextInLine, underWay } from './queue.ts';
 import { runningBeside } from './siblings.ts';
 import type { ExecuteContext } from './steps.ts';
 import { writeMigration } from './write.ts';
@@ -43,6 +46,8 @@ import { writeMigration } from './write.ts';
 export interface MigrationControllerOptions {
   /** Migrations worked on side by side. */
   readonly workers: number;
+  /** How often one is tried again that a loss has ended before its guest had moved. */
+  readonly retries: MigrationRetries;
 }
 
 interface Reservation {
@@ -52,7 +57,7 @@ interface Reservation {
   readonly untilMs: number;
 }
 
-export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'claims' | 'lastRuleOf'> {
+export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'claims' | 'lastRuleOf' | 'retries'> {
   readonly client: KubeClient;
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
   readonly pods: Informer<Pod>;
@@ -73,11 +78,13 @@ export class MigrationController implements Component {
   readonly name = 'migration-controller';
   readonly reconciler: Reconciler<MigrationObservation, MigrationDecision, ExplainFacts>;
   readonly #deps: MigrationControllerDeps;
+  readonly #retries: MigrationRetries;
   /** Of migrations whose target pod is being created, or was asked for without an answer, by key. */
   readonly #reserved = new Map<Key, Reservation>();
   readonly #subscriptions: (() => void)[] = [];
 
-  constructor({ workers }: MigrationControllerOptions, deps: MigrationControllerDeps) {
+  constructor({ workers, retries }: MigrationControllerOptions, deps: MigrationControllerDeps) {
+    this.#retries = retries;
     this.#deps = deps;
     this.reconciler = new Reconciler({ concurrency: workers, ...controllerBackoff }, this.#parts(), deps);
   }
@@ -116,8 +123,12 @@ export class MigrationController implements Component {
     for (const next of nextInLine(this.#inQueue(), config().migrations, clock.now())) this.reconciler.wake(keyOf(next));
   }
 
-  #inQueue(): MigrationControllerDeps & Pick<QueueDeps, 'lastRuleOf'> {
-    return { ...this.#deps, lastRuleOf: (key, uid) => this.reconciler.decisions.runOf(key, uid) };
+  #inQueue(): MigrationControllerDeps & Pick<ObserveDeps, 'lastRuleOf' | 'retries'> {
+    return {
+      ...this.#deps,
+      retries: this.#retries,
+      lastRuleOf: (key, uid) => this.reconciler.decisions.runOf(key, uid),
+    };
   }
 
   #wakeOfVmi(vmi: Key): void {
@@ -164,11 +175,12 @@ export class MigrationController implements Component {
 
   async #execute(observation: MigrationObservation, { steps }: MigrationDecision, signal: AbortSignal) {
     if (observation.kind !== 'present') return [];
-    const { client, launchers, attachmentPods, ownPods, vmis, events, clock } = this.#deps;
+    const { client, launchers, attachmentPods, ownPods, vmis, migrations, events, clock } = this.#deps;
     const noteOnVmi = (vmi: VirtualMachineInstance, event: Parameters<typeof recordEventOn>[2]) =>
       void recordEventOn(events, vmi, event);
     const reserve = () => this.#reserve(observation);
-    const context = { client, launchers, attachmentPods, ownPods, vmis, observation, reserve, noteOnVmi, signal };
+    const shared = { client, launchers, attachmentPods, ownPods, vmis, migrations };
+    const context = { ...shared, observation, reserve, noteOnVmi, signal };
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 
@@ -233,6 +245,8 @@ function seenOf(observation: MigrationObservation): ExplainFacts {
   const { migration, vmi, target, rival, running, backoffMs } = observation;
   const pod = targetPod(observation);
   const state = ownState(observation);
+  const retried = retriedBy(migration);
+  const retry = findCondition(migration.status?.conditions, retryCondition);
   return {
     phase: phaseOf(observation) || 'none',
     ...(migration.metadata.deletionTimestamp && { deletion: 'asked for' }),
@@ -244,6 +258,8 @@ function seenOf(observation: MigrationObservation): ExplainFacts {
       : target.kind,
     ...(state && { agents: agentsStage(state) }),
     ...(rival && { other: rival.name }),
+    ...(retried !== undefined && { triesAgain: retried }),
+    ...(retry?.message !== undefined && { retry: retry.message }),
     ...(running.cluster > 0 && { running: `${running.cluster}, ${running.outbound} of them from this node` }),
     ...(backoffMs > 0 && { backOff: 'yes' }),
   };

@@ -1,8 +1,9 @@
-import { findCondition, isBeingDeleted, labels } from '../../api/index.ts';
+import { findCondition, isBeingDeleted, isTriedAgain, labels } from '../../api/index.ts';
 import { podFacts } from '../pod/index.ts';
 import { isDeleted, ownState, phaseOf, targetPod } from './facts.ts';
 import { deletionOf, mayHoldGuest } from './failure-rules.ts';
 import { does, type Facts, failedCondition, type MigrationRule, waits } from './plan.ts';
+import { retryRules } from './retry-rules.ts';
 
 /** The target's agent tidies up first: it lets go of mounts and network of the pod. By then it has, or is dead. */
 const tidyingMs = 60_000;
@@ -26,6 +27,7 @@ export const endedRules: readonly MigrationRule[] = [
     },
     plan: (facts) => does([{ step: 'failState', reason: failureOf(facts) }]),
   },
+  ...retryRules,
   {
     name: 'target-tidies-up',
     why: "The migration has failed; the target's agent lets go of what it prepared before the pod is deleted.",
@@ -62,6 +64,12 @@ export const endedRules: readonly MigrationRule[] = [
     why: 'Of the migrations of a VMI that are over the newest five are kept.',
     when: ({ superseded }) => superseded.length > 0,
     plan: ({ superseded }) => ({ steps: [{ step: 'collect', superseded }], change: { kind: 'release' } }),
+  },
+  {
+    name: 'over-tried-again',
+    why: 'A loss ended the migration before its guest had moved, and another migration tries it again, once.',
+    when: ({ migration }) => isTriedAgain(migration),
+    plan: () => ({ steps: [], change: { kind: 'release' } }),
   },
 ];
 

@@ -17,6 +17,7 @@ import { withNeededLimits } from '../quota/index.ts';
 import { createAttachmentPod, deleteAttachments } from './attachment-steps.ts';
 import { targetAttachment } from './plugged.ts';
 import { effectiveOptions } from './policies.ts';
+import { tryAgain } from './retry-step.ts';
 import type { ExecuteContext, MigrationStepArgs } from './steps.ts';
 
 /** Of a step that found the VMI changed: nothing was done, and the decision is to be taken again. */
@@ -43,6 +44,7 @@ export const executors: Executors<MigrationStepArgs, ExecuteContext> = {
   requestAbort,
   deleteMigration,
   collect,
+  tryAgain,
   noteOnVmi,
 };
 

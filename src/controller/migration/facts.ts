@@ -54,10 +54,15 @@ export function isDeleted({ migration }: MigrationFacts): boolean {
 }
 
 /** How long the migration has been in its phase. */
-export function inPhaseMs({ migration, now }: MigrationFacts): number {
-  const { phase, phaseTransitionTimestamps = [] } = migration.status ?? {};
+export function inPhaseMs(facts: MigrationFacts): number {
+  return reachedMs(facts, phaseOf(facts)) ?? 0;
+}
+
+/** How long ago the migration came to a phase; undefined: it did not. */
+export function reachedMs({ migration, now }: MigrationFacts, phase: MigrationPhase): number | undefined {
+  const { phaseTransitionTimestamps = [] } = migration.status ?? {};
   const since = phaseTransitionTimestamps.findLast((stamp) => stamp.phase === phase)?.phaseTransitionTimestamp;
-  return since === undefined ? 0 : now.getTime() - Date.parse(since);
+  return since === undefined ? undefined : now.getTime() - Date.parse(since);
 }
 
 /** Of the pod to move to, as long as it has not started. */

@@ -2,6 +2,8 @@ import { findCondition, isBeingDeleted, isFinal, type Pod } from '../../api/inde
 import { type AttachmentPod, podFacts } from '../pod/index.ts';
 import { hasAgentsPhase, hasTargetPhase, isDeleted, lastWordsOf, ownState, phaseOf, targetPod } from './facts.ts';
 import { abortRequested, type Facts, fails, type MigrationPlan, type MigrationRule, waits } from './plan.ts';
+import { isRefusedByAgent } from './retry.ts';
+import { loses } from './retry-rules.ts';
 import type { MigrationStep } from './steps.ts';
 
 /** The target pod goes, too. */
@@ -99,7 +101,7 @@ export const failureRules: readonly MigrationRule[] = [
     plan: (facts) => {
       const pod = targetPod(facts);
       const because = pod ? `: ${lastWordsOf(pod)}` : '';
-      return fails('TargetPodEnded', `Migration failed because target pod shutdown during migration${because}`);
+      return loses(facts, 'TargetPodEnded', `Migration failed because target pod shutdown during migration${because}`);
     },
   },
   {
@@ -110,14 +112,14 @@ export const failureRules: readonly MigrationRule[] = [
       const { pod } = facts.plugged.attachments.find(hasEnded) ?? {};
       const because = pod ? `: ${lastWordsOf(pod)}` : '';
       const text = `Migration failed because target attachment pod shutdown during migration${because}`;
-      return ownState(facts) ? fails('AttachmentPodEnded', text) : failsWithPod(facts, 'AttachmentPodEnded', text);
+      return loses(facts, 'AttachmentPodEnded', text, ownState(facts) ? [] : deletionOf(facts, text));
     },
   },
   {
     name: 'target-pod-removed',
     why: 'The pod that the guest was to move to is gone: the migration has failed, the guest stays where it is.',
     when: (facts) => isTargetLost(facts) && targetPod(facts) === undefined && ownState(facts)?.failed !== true,
-    plan: () => fails('TargetPodRemoved', 'Migration target pod was removed during active migration.'),
+    plan: (facts) => loses(facts, 'TargetPodRemoved', 'Migration target pod was removed during active migration.'),
   },
   {
     name: 'state-cleared',
@@ -140,7 +142,8 @@ export const failureRules: readonly MigrationRule[] = [
     when: (facts) => ownState(facts)?.failed === true,
     plan: (facts) => {
       const reason = ownState(facts)?.failureReason;
-      return fails('MigrationFailed', `source node reported migration failed${reason ? `: ${reason}` : ''}`);
+      const message = `source node reported migration failed${reason ? `: ${reason}` : ''}`;
+      return isRefusedByAgent(facts) ? fails('MigrationFailed', message) : loses(facts, 'MigrationFailed', message);
     },
   },
   {

@@ -4,3 +4,4 @@
  */
 export { MigrationController } from './controller.ts';
 export { migrationRules } from './decide.ts';
+export type { MigrationRetries } from './observation.ts';

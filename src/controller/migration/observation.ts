@@ -9,6 +9,9 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { AttachedClaim, AttachmentPod } from '../pod/index.ts';
 
+/** How often a migration is tried again that a loss has ended. */
+export type MigrationRetries = 0 | 1;
+
 /** The pod that the guest shall move to. `unseen`: the API server has it, the cache does not show it yet. */
 export type Target =
   | { readonly kind: 'none' | 'unseen' }
@@ -69,6 +72,11 @@ export interface MigrationFacts {
   readonly isTurn: boolean;
   /** Of an evacuation that failed before; 0: none. */
   readonly backoffMs: number;
+  readonly retry: {
+    readonly limit: MigrationRetries;
+    /** A migration of the same VMI that was asked for after this one, other than the one that tries it again. */
+    readonly newer: string | undefined;
+  };
   readonly superseded: readonly Superseded[];
   readonly config: ControllerConfig;
   readonly now: Date;

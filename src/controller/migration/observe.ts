@@ -15,10 +15,10 @@ import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type AttachmentPods, type LauncherPods, podFacts, usedClaimOf, volumesOf } from '../pod/index.ts';
 import { hasTargetPhase } from './facts.ts';
-import type { MigrationObservation, PluggedVolumes, Target } from './observation.ts';
+import type { MigrationObservation, MigrationRetries, PluggedVolumes, Target } from './observation.ts';
 import { pluggedVolumes } from './plugged.ts';
 import { nextInLine, type QueueDeps } from './queue.ts';
-import { backoffMs, olderOnes, rivalOf, runningBeside } from './siblings.ts';
+import { backoffMs, newerOne, olderOnes, rivalOf, runningBeside } from './siblings.ts';
 
 const noVolumes: PluggedVolumes = { claims: [], inMotion: [], attachments: [], left: [] };
 
@@ -32,6 +32,7 @@ export interface ObserveDeps extends Pick<QueueDeps, 'lastRuleOf'> {
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
   readonly launchers: LauncherPods;
   readonly config: () => ControllerConfig;
+  readonly retries: MigrationRetries;
   readonly clock: Clock;
 }
 
@@ -92,6 +93,7 @@ async function observe(
       ({ metadata }) => metadata.uid === base.uid,
     ),
     backoffMs: backoffMs(migration, siblings, base.now),
+    retry: { limit: deps.retries, newer: newerOne(migration, siblings) },
     superseded: isFinalMigration(migration) ? olderOnes(migration, siblings, own) : [],
     config: config(),
   };

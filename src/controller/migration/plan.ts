@@ -1,4 +1,4 @@
-import type { ConditionState, MigrationPhase, Pod } from '../../api/index.ts';
+import { type ConditionState, type MigrationPhase, type Pod, retryCondition } from '../../api/index.ts';
 import type { Decided, ObjectEvent, Rule } from '../../reconcile/index.ts';
 import type { PresentMigration } from './observation.ts';
 import type { MigrationStep } from './steps.ts';
@@ -10,7 +10,13 @@ export type StatusChange =
   | { readonly kind: 'admit' }
   | { readonly kind: 'phase'; readonly phase: Exclude<MigrationPhase, '' | 'Failed'> }
   | { readonly kind: 'condition'; readonly condition: ConditionState }
-  | { readonly kind: 'failed'; readonly reason: string; readonly message: string; readonly isAbort?: true }
+  | {
+      readonly kind: 'failed';
+      readonly reason: string;
+      readonly message: string;
+      readonly isAbort?: true;
+      readonly isTriedAgain?: true;
+    }
   /** It is over: the VMI's account of it is copied, and the finalizer goes. */
   | { readonly kind: 'release' };
 
@@ -48,6 +54,13 @@ export const utilityCondition = 'migrationBlockedByUtilityVolumes';
 export const unschedulableCondition = 'migrationTargetPodUnschedulable';
 /** Why it failed, in words; upstream has it in an event alone. */
 export const failedCondition = 'migrationFailed';
+/** Written together with the failure: what is to be done is known for good from then on. */
+export const retryDue: ConditionState & { readonly reason: string } = {
+  type: retryCondition,
+  status: 'True',
+  reason: 'RetryDue',
+  message: 'a loss ended it before the guest had moved: it is tried again, once',
+};
 /** Conditions of a migration that waits for something. */
 export const waitingConditions: readonly string[] = [quotaCondition, utilityCondition, unschedulableCondition];
 

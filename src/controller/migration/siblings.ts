@@ -4,6 +4,7 @@ import {
   isFinalMigration,
   labels,
   type Pod,
+  retriedBy,
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
 } from '../../api/index.ts';
@@ -40,6 +41,20 @@ export function rivalOf(
   return first && { name: first.metadata.name, hasState: first === owner };
 }
 
+/** One that somebody asked for after this one, other than the one that tries it again. */
+export function newerOne(migration: Migration, siblings: readonly Migration[]): string | undefined {
+  const newer = siblings.find(
+    (each) =>
+      isOfSameVmi(each, migration) &&
+      newestFirst(each, migration) < 0 &&
+      !isRetryOf(each, migration) &&
+      !isSame(each, migration),
+  );
+  return newer?.metadata.name;
+}
+
+const isRetryOf = (one: Migration, other: Migration) => retriedBy(one) === other.metadata.name;
+
 /** Other migrations that have, or had, a target pod and are not over; `ofVmi`: of the same VMI. */
 export function runningBeside(
   migration: Migration,
@@ -58,12 +73,14 @@ export function runningBeside(
 
 /**
  * Time until an automatic migration may try again: doubled for each that failed directly before it, from the end of the last one (upstream:
- * handleMigrationBackoff in pkg/virt-controller/watch/migration/migration.go). A person who asks waits for nothing.
+ * handleMigrationBackoff in pkg/virt-controller/watch/migration/migration.go). A person who asks waits for nothing; what tries that again waits
+ * as the first of them.
  */
 export function backoffMs(migration: Migration, siblings: readonly Migration[], now: Date): number {
-  if (!isAutomatic(migration)) return 0;
+  if (!isAutomatic(migration) && retriedBy(migration) === undefined) return 0;
+  const counts = (each: Migration) => isAutomatic(each) || isRetryOf(migration, each);
   const older = siblings
-    .filter((each) => isOfSameVmi(each, migration) && isAutomatic(each) && newestFirst(each, migration) > 0)
+    .filter((each) => isOfSameVmi(each, migration) && counts(each) && newestFirst(each, migration) > 0)
     .filter((each) => !isBeingDeleted(each))
     .sort(newestFirst);
   const succeeded = older.findIndex(({ status }) => status?.phase === 'Succeeded');
@@ -75,7 +92,8 @@ export function backoffMs(migration: Migration, siblings: readonly Migration[], 
   return Math.max(0, failedMs + firstBackoffMs * 2 ** (failed.length - 1) - now.getTime());
 }
 
-function isAutomatic({ metadata }: Migration): boolean {
+/** Who made it makes another one when it has failed. */
+export function isAutomatic({ metadata }: Migration): boolean {
   const { evacuationMigration, workloadUpdateMigration } = annotations;
   return [evacuationMigration, workloadUpdateMigration].some((name) => metadata.annotations?.[name] !== undefined);
 }

@@ -1,4 +1,4 @@
-import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
+import type { Pod, VirtualMachineInstance, VirtualMachineInstanceMigration } from '../../api/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import type { ObjectEvent, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
@@ -20,6 +20,8 @@ export interface MigrationStepArgs {
   requestAbort: object;
   deleteMigration: object;
   collect: { readonly superseded: readonly Superseded[] };
+  /** Makes the one migration that tries this one again. */
+  tryAgain: object;
   noteOnVmi: ObjectEvent;
 }
 
@@ -32,6 +34,7 @@ export interface ExecuteContext extends StepContext {
   readonly attachmentPods: AttachmentPods;
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
   readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'saw'>;
+  readonly migrations: Pick<ReadYourWrites<VirtualMachineInstanceMigration>, 'created'>;
   readonly observation: PresentMigration;
   /**
    * Takes the place of one more migration under way, before its pod can be seen; undefined: limits are reached. The place is given back when

@@ -3,6 +3,7 @@ import {
   labels,
   observedApiVersion,
   resources,
+  retryCondition,
   type VirtualMachineInstanceMigration,
   withCondition,
   withoutCondition,
@@ -26,9 +27,11 @@ import {
   failedCondition,
   type MigrationDecision,
   quotaCondition,
+  retryDue,
   type StatusChange,
   waitingConditions,
 } from './plan.ts';
+import { retryRefusedCode } from './retry-step.ts';
 
 export interface StatusDeps {
   readonly client: Pick<KubeClient, 'get' | 'update' | 'updateStatus'>;
@@ -58,6 +61,10 @@ export async function writeMigration(
 }
 
 function afterFailure(error: StepError | undefined): StatusChange {
+  if (error?.code === retryRefusedCode) {
+    const { message } = error;
+    return { kind: 'condition', condition: { type: retryCondition, status: 'False', reason: 'RetryRefused', message } };
+  }
   if (!error?.message.includes('exceeded quota')) return { kind: 'keep' };
   const condition = { type: quotaCondition, status: 'True', reason: 'ExceededQuota', message: error.message } as const;
   return { kind: 'condition', condition };
@@ -126,10 +133,10 @@ export function projectMigration(observation: PresentMigration, change: StatusCh
       setConditions(wanted, [change.condition], time);
       break;
     case 'failed': {
-      const { reason, message } = change;
+      const { reason, message, isAbort, isTriedAgain } = change;
       const cause = { type: failedCondition, status: 'True', reason, message } as const;
       setPhase(wanted, 'Failed', time);
-      setConditions(wanted, change.isAbort ? [abortRequested, cause] : [cause], time);
+      setConditions(wanted, [...(isAbort ? [abortRequested] : []), cause, ...(isTriedAgain ? [retryDue] : [])], time);
       break;
     }
     case 'release':

@@ -126,6 +126,7 @@ test('a pod that ends before it has brought the volumes fails the migration, and
     [reason, message],
     ['AttachmentPodEnded', 'Migration failed because target attachment pod shutdown during migration: no disk'],
   );
+  await play.cancelRetryOf('fails-1');
   await cluster.untilGone(resources.pods, pod.metadata.name, { orEnding: true });
   await cluster.untilGone(resources.pods, attachment?.metadata.name ?? '');
   assert.equal(await attachedUid('fails'), before);

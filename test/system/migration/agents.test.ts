@@ -51,7 +51,7 @@ test('both agents are killed while a guest moves between them: their successors 
   );
 });
 
-test('the streams of a guest that is copied are lost: the migration says so, the guest goes on, and the next one succeeds', async () => {
+test('the streams of a guest that is copied are lost: the migration says so, the guest goes on, and is moved by one that nobody asked for', async () => {
   const source = world.nodeOf(await world.vmi('demo'));
   await world.migrate('demo', 'broken');
   await world.untilMigration('broken', 'Running', 'Failed');
@@ -63,8 +63,26 @@ test('the streams of a guest that is copied are lost: the migration says so, the
   assert.deepEqual([vmi.status?.phase, vmi.status?.nodeName], ['Running', source.name]);
   await answers();
   await world.configure({});
-  await world.migrate('demo', 'again');
-  await world.untilMigration('again', 'Succeeded');
+  const again = await world.retryOf('broken');
+  await answers();
+  const { metadata } = await world.untilMigration(again, 'Succeeded', 'Failed');
+  assert.equal(metadata.annotations?.['virt-controller.kubevirt.io/retry-of'], 'broken');
+  const moved = await world.vmi('demo');
+  assert.deepEqual([moved.metadata.uid, moved.status?.nodeName], [guest.uid, world.other(source).name]);
+  await answers();
+});
+
+test('a migration that its launcher aborts since it takes too long is not tried again', async () => {
+  await world.configure({ ...slowly, completionTimeoutPerGiB: 3 });
+  const source = world.nodeOf(await world.vmi('demo'));
+  await world.migrate('demo', 'too-long');
+  const { reason, message } = await world.untilFailed('too-long');
+  assert.equal(reason, 'MigrationFailed');
+  assert.match(message, /has not ended within/);
+  await world.untilVmi('demo', 'aborted', ({ status }) => status?.migrationState?.abortStatus === 'Succeeded');
+  const { status } = await world.untilMigration('too-long', 'Failed');
+  assert.equal(findCondition(status?.conditions, 'migrationRetry'), undefined);
+  assert.equal(world.nodeOf(await world.vmi('demo')), source);
   await answers();
 });
 

@@ -10,6 +10,8 @@ test('flags have the defaults of upstream, a standalone scheduler makes root lau
   );
   assert.equal(parseControllerFlags(['--standalone-scheduler'])?.runtimeUser, 0);
   assert.equal(parseControllerFlags(['--leader-elect=false'])?.lease, undefined);
+  assert.equal(flags?.migrationRetries, 1);
+  assert.equal(parseControllerFlags(['--migration-retries=0'])?.migrationRetries, 0);
   assert.equal(parseControllerFlags(['--help']), undefined);
 });
 
@@ -40,6 +42,8 @@ for (const argv of [
   ['--additional-launcher-labels-sync', 'team,kubevirt.io*'],
   ['--additional-launcher-labels-sync', 'kubevirt.io'],
   ['--additional-launcher-labels-sync', 'vmi.kubevirt.io/id'],
+  ['--migration-retries', '2'],
+  ['--migration-retries', '-1'],
   ['--leader-elect-resource-lock', 'configmaps'],
   ['--leader-elect-renew-deadline', '20s'],
   ['--explain-socket', 'run/virt-controller.sock'],

@@ -19,9 +19,9 @@ function storedBy(change: StatusChange): string {
     case 'phase':
       return `-> ${change.phase}`;
     case 'failed':
-      return `-> Failed/${change.reason}`;
+      return `-> Failed/${change.reason}${change.isTriedAgain ? ', to be tried again' : ''}`;
     case 'condition':
-      return `condition ${change.condition.type}`;
+      return `condition ${change.condition.type}${change.condition.status === 'False' ? '=False' : ''}`;
     default:
       return change.kind;
   }

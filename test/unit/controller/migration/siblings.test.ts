@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { VirtualMachineInstanceMigration } from '../../../../src/api/index.ts';
-import { backoffMs, olderOnes, rivalOf, runningBeside } from '../../../../src/controller/migration/siblings.ts';
+import {
+  backoffMs,
+  newerOne,
+  olderOnes,
+  rivalOf,
+  runningBeside,
+} from '../../../../src/controller/migration/siblings.ts';
 import { buildVmi } from '../builders.ts';
 import { buildMigration, buildTarget, now, runningVmi } from './situations.ts';
 
@@ -44,6 +50,17 @@ test('a person who asks waits for no back-off', () => {
     ),
     0,
   );
+});
+
+test('what tries a failed migration again waits as the first of a back-off, and is no newer one to it', () => {
+  const failed = nth(1, 'Failed');
+  const stamps = [{ phase: 'Failed', phaseTransitionTimestamp: '2026-01-01T00:09:55Z' } as const];
+  failed.status = { ...failed.status, phaseTransitionTimestamps: [...stamps] };
+  const again = nth(2, 'Pending', { annotations: { 'virt-controller.kubevirt.io/retry-of': 'job-1' } });
+  assert.equal(backoffMs(again, [failed, again], now), 15_000);
+  assert.equal(newerOne(failed, [failed, again]), undefined);
+  assert.equal(newerOne(failed, [failed, again, nth(3, 'Pending')]), 'job-3');
+  assert.equal(newerOne(again, [failed, again]), undefined);
 });
 
 test('the rival of a migration is the one that the VMI speaks of, else the one that was there first; never itself or one that is over', () => {

@@ -1,4 +1,5 @@
 import {
+  type ConditionState,
   type MigrationState,
   migrationPhases,
   type Pod,
@@ -6,6 +7,7 @@ import {
   type VirtualMachineInstanceMigration,
 } from '../../../../src/api/index.ts';
 import type { PluggedVolumes, PresentMigration, Target } from '../../../../src/controller/migration/observation.ts';
+import { retryDue } from '../../../../src/controller/migration/plan.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
 
 type Migration = VirtualMachineInstanceMigration;
@@ -32,6 +34,7 @@ export function buildMigration(phase: Phase = 'Pending', more: Partial<Migration
       status: {
         phase,
         phaseTransitionTimestamps: [{ phase, phaseTransitionTimestamp: '2026-01-01T00:09:30Z' }],
+        migrationState: { sourcePod: 'virt-launcher-vm1-abcde' },
       },
     }),
     ...more,
@@ -98,6 +101,7 @@ export function observed(phase: Phase, more: Partial<PresentMigration> = {}): Pr
     isTurn: true,
     backoffMs: 0,
     superseded: [],
+    retry: { limit: 1, newer: undefined },
     config: buildConfig(),
     ...more,
   };
@@ -171,6 +175,13 @@ const brought = (status: Pod['status']): Partial<PresentMigration> => ({
   plugged: { ...plugged, attachments: [{ pod: buildAttachment(status), isOwn: true }] },
 });
 
+/** A loss has ended it. */
+export const toBeRetried = (phase: Phase = 'Failed', retry: ConditionState = retryDue) => {
+  const migration = buildMigration(phase);
+  const conditions = [{ type: 'migrationFailed', status: 'True', reason: 'TargetPodEnded' } as const, retry];
+  return { ...migration, status: { ...migration.status, conditions } };
+};
+
 type Change = (phase: Phase, facts: Partial<PresentMigration>) => Partial<PresentMigration>;
 
 /** What else is the matter. */
@@ -204,5 +215,12 @@ export const circumstances: readonly (readonly [name: string, change: Change])[]
   ['plugged volumes, their pod is ready', () => brought({ phase: 'Running', containerStatuses: [shown] })],
   ['plugged volumes, their pod has ended', () => brought({ phase: 'Failed' })],
   ['volumes in motion', () => ({ plugged: { ...none, inMotion: ['a'] } })],
+  ['to be tried again', (phase) => ({ migration: toBeRetried(phase) })],
+  ['was tried again', (phase) => ({ migration: toBeRetried(phase, { ...retryDue, reason: 'Retried' }) })],
+  [
+    'to be tried again, another asked for since',
+    (phase) => ({ migration: toBeRetried(phase), retry: { limit: 1, newer: 'job-2' } }),
+  ],
+  ['nothing is tried again', (phase) => ({ migration: toBeRetried(phase), retry: { limit: 0, newer: undefined } })],
   ['pods of plugged volumes left', () => ({ plugged: { ...none, left: [buildAttachment()] } })],
 ];
