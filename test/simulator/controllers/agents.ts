@@ -178,6 +178,12 @@ export class Actors {
       write((each) => {
         const failure = { failed: true, completed: true, endTimestamp: now(), failureReason: 'no room' };
         Object.assign(each.status.migrationState, isFailing ? failure : { targetNodeAddress: '10.0.0.2' });
+        if (isFailing && isRefusal(state.migrationUid)) {
+          each.metadata.annotations = {
+            ...each.metadata.annotations,
+            [annotations.migrationRefused]: state.migrationUid,
+          };
+        }
       });
     }
   }
@@ -212,6 +218,11 @@ export class Actors {
       }
     }
   }
+}
+
+/** Every other failure of a target is one that its agent wants. */
+function isRefusal(migrationUid: string): boolean {
+  return Number(migrationUid.slice(-1)) % 2 === 0;
 }
 
 function isTarget({ metadata }: Loose): boolean {

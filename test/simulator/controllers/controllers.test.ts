@@ -29,14 +29,15 @@ test('seeds of clusters that once failed hold', async () => {
   for (const seed of knownSeeds) await ended(seed);
 });
 
-test('in seeded clusters migrations and evacuations keep their limits, end with a cause, and leave nothing', async () => {
-  const ends = { succeeded: 0, failed: 0 };
+test('in seeded clusters migrations and evacuations keep their limits, end with a cause, are tried again once, and leave nothing', async () => {
+  const ends = { succeeded: 0, failed: 0, retried: 0 };
   for (let seed = first; seed < first + count; seed++) {
-    const { succeeded, failed } = await ended(seed);
+    const { succeeded, failed, retried } = await ended(seed);
+    ends.retried += retried;
     ends.succeeded += succeeded;
     ends.failed += failed;
   }
-  assert.ok(ends.succeeded > count / 2 && ends.failed > count / 2, JSON.stringify(ends));
+  assert.ok(Math.min(ends.succeeded, ends.failed, ends.retried) > count / 2, JSON.stringify(ends));
 });
 
 test('where nodes die, are cut off and come back, no guest runs twice, no living one is given up, and each VM runs in the end', async () => {

@@ -12,6 +12,7 @@ import { type Life, newLife, Scheduler, SimClock, type Wall } from '../engine/sc
 import { Trace } from '../engine/trace.ts';
 import { Actors } from './agents.ts';
 import { simClient, type Trouble } from './client.ts';
+import { Retries } from './retries.ts';
 import { type Change, ClusterStore, type Loose } from './store.ts';
 
 const nodes = ['node1', 'node2', 'node3', 'node4'];
@@ -37,6 +38,8 @@ export interface WorldResult {
   readonly failed: number;
   /** VMIs that were given up with their node. */
   readonly lost: number;
+  /** Migrations that try another one again. */
+  readonly retried: number;
 }
 
 /** One seeded cluster: the whole virt-controller with its scheduler, scripted kubelets and agents, people who ask for too much. */
@@ -59,6 +62,7 @@ export class ControllersWorld {
   readonly #backMs = new Map<string, number>();
   readonly #problems: string[] = [];
   readonly #ends = { succeeded: 0, failed: 0, lost: 0 };
+  readonly #retries: Retries;
   #controller: Life | undefined;
   #failRate: number;
   #mayMisbehave = true;
@@ -88,6 +92,7 @@ export class ControllersWorld {
       onTwin: (name) => this.#problems.push(`two guests of ${name} run at once`),
       failRate: () => this.#failRate,
     });
+    this.#retries = new Retries({ store: this.#store, guests: this.#actors.guests });
     this.#store.onChange = (change) => this.#judge(change);
   }
 
@@ -102,7 +107,7 @@ export class ControllersWorld {
     await this.#calm();
     this.#problems.push(...this.#left());
     const { steps, lines, hash } = this.#trace;
-    return { problems: this.#problems, lines, steps, hash, ...this.#ends };
+    return { problems: this.#problems, lines, steps, hash, ...this.#ends, retried: this.#retries.count };
   }
 
   #node(name: string): void {
@@ -319,6 +324,7 @@ export class ControllersWorld {
     if (type === pods.resource && writer !== 'world' && before) this.#judgeEndOfPod(before, after, fail);
     if (type === vmis.resource && before && after) this.#judgeFailure(before, after, fail);
     if (type !== migrations.resource || !after) return;
+    for (const problem of this.#retries.judge(before, after)) fail(problem);
     if (isFinal(after) && !isFinal(before)) {
       const cause = after.status.conditions?.find((each: { type: string }) => each.type === 'migrationFailed');
       if (after.status.phase === 'Failed' && !cause?.message) fail(`${after.metadata.name} has failed without a cause`);
@@ -374,6 +380,7 @@ export class ControllersWorld {
     const left: string[] = [];
     const open = this.#store.list(migrations, (each) => !isFinal(each));
     for (const { metadata, status } of open) left.push(`${metadata.name} is ${status?.phase} in the end`);
+    left.push(...this.#retries.left());
     const held = this.#store.list(migrations, (each) => isFinal(each) && (each.metadata.finalizers ?? []).length > 0);
     for (const { metadata } of held) left.push(`${metadata.name} is not released`);
     const alive = this.#store.list(pods, (pod) => pod.status?.phase !== 'Succeeded' && pod.status?.phase !== 'Failed');
