@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type HostFacts, isFinal, type VirtualMachineInstance } from '../../../api/index.ts';
+import { annotations, type HostFacts, isFinal, type VirtualMachineInstance } from '../../../api/index.ts';
 import type { ClusterConfig } from '../../../cluster-config/index.ts';
 import type { SyncOptions } from '../ports.ts';
 import { syncOptionsOf } from './sync-options.ts';
@@ -29,7 +29,12 @@ export class SyncPayloadCache {
 /** Labels and what this agent writes itself are left out, but for devices that are gone: they would only repeat the call. */
 function fingerprintOf(vmi: VirtualMachineInstance, options: SyncOptions): string {
   const volumes = vmi.status?.volumeStatus?.map(({ name, phase, hotplugVolume }) => [name, phase, hotplugVolume]);
-  const syncPayload = [vmi.spec, vmi.metadata.annotations, volumes, awaitedLinks(vmi), options];
+  const {
+    [annotations.migrationProgress]: _,
+    [annotations.migrationRefused]: __,
+    ...notes
+  } = vmi.metadata.annotations ?? {};
+  const syncPayload = [vmi.spec, notes, volumes, awaitedLinks(vmi), options];
   return createHash('sha256').update(JSON.stringify(syncPayload)).digest('base64url').slice(0, 22);
 }
 

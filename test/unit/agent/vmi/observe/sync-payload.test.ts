@@ -38,3 +38,13 @@ test('an absent one that the domain has let go of is: its links in the pod are t
   assert.notEqual(after, before);
   assert.equal(fingerprintOf(absent, []), after);
 });
+
+test('a note of this agent on the VMI is nothing that its launcher is told of; one of anybody else may be', () => {
+  const noted = (annotations: Record<string, string>) =>
+    new SyncPayloadCache().of({ ...vmiOf(), metadata: { ...vmiOf().metadata, annotations } }, clusterConfig, host)
+      .fingerprint;
+  const before = noted({});
+  assert.equal(noted({ 'virt-handler.kubevirt.io/migration-refused': 'm1' }), before);
+  assert.equal(noted({ 'virt-handler.kubevirt.io/migration-progress': '{}' }), before);
+  assert.notEqual(noted({ 'hooks.kubevirt.io/hookSidecars': '[]' }), before);
+});
